@@ -32,7 +32,7 @@ pub(crate) unsafe extern "C" fn zmq_version(
 ) {
     for (number, place) in VERSION.into_iter().zip([major, minor, patch]) {
         if !place.is_null() {
-            // SAFETY: there is room, says the caller.
+            // SAFETY: the caller guarantees the room.
             unsafe { place.write(number) };
         }
     }
@@ -104,7 +104,7 @@ pub(crate) unsafe extern "C" fn zmq_ctx_get(handle: *mut c_void, option: c_int) 
 ///
 /// # Safety
 ///
-/// As for [`zmq_ctx_term`], and so many bytes are at `value`.
+/// As for [`zmq_ctx_term`], and `size` bytes are at `value`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_ctx_set_ext(
     handle: *mut c_void,
@@ -115,7 +115,7 @@ pub(crate) unsafe extern "C" fn zmq_ctx_set_ext(
     status(|| {
         // SAFETY: it is null or a handle.
         let context = unsafe { context(handle) }?;
-        // SAFETY: they are there, says the caller.
+        // SAFETY: the caller guarantees that `size` bytes are there.
         let bytes = unsafe { text::bytes(value, size) }?;
         let number = bytes.try_into().map_err(|_| Errno(EINVAL))?;
         Ok(context.set(option, c_int::from_ne_bytes(number))?)
@@ -137,22 +137,18 @@ pub(crate) unsafe extern "C" fn zmq_ctx_get_ext(
     status(|| {
         // SAFETY: it is null or a handle.
         let number = unsafe { context(handle) }?.get(option)?;
-        if size.is_null() {
-            return Err(Errno(EFAULT));
-        }
-        // SAFETY: it points to a size, says the caller.
-        let size = unsafe { &mut *size };
-        // SAFETY: there is so much room, says the caller.
-        let room = unsafe { text::room(value, *size) }?;
-        let bytes = number.to_ne_bytes();
-        let room = room.get_mut(..bytes.len()).ok_or(Errno(EINVAL))?;
-        room.copy_from_slice(&bytes);
-        *size = bytes.len();
-        Ok(())
+        let write = |room: &mut [u8]| {
+            let bytes = number.to_ne_bytes();
+            let room = room.get_mut(..bytes.len()).ok_or(Errno(EINVAL))?;
+            room.copy_from_slice(&bytes);
+            Ok(bytes.len())
+        };
+        // SAFETY: the caller keeps to the same contract.
+        unsafe { text::fill(value, size, write) }
     })
 }
 
-/// `zmq_init`: a context with so many I/O threads.
+/// `zmq_init`: a context with `io_threads` background threads.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn zmq_init(io_threads: c_int) -> *mut c_void {
     guard(std::ptr::null_mut(), || {

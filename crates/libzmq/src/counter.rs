@@ -61,16 +61,16 @@ pub(crate) unsafe extern "C" fn zmq_atomic_counter_value(counter: *mut c_void) -
 ///
 /// # Safety
 ///
-/// `counter` is null or points to null or a counter that nobody uses any more.
+/// `counter` is null or points to null or a counter that is no longer used.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_atomic_counter_destroy(counter: *mut *mut c_void) {
     if counter.is_null() {
         return;
     }
-    // SAFETY: it points to a pointer, says the caller.
+    // SAFETY: the caller passes a pointer to a pointer.
     let old = unsafe { counter.replace(std::ptr::null_mut()) };
     if !old.is_null() {
-        // SAFETY: it has come from `zmq_atomic_counter_new`, says the caller.
+        // SAFETY: the caller passes a result of `zmq_atomic_counter_new`.
         drop(unsafe { Box::from_raw(old.cast::<AtomicI32>()) });
     }
 }

@@ -53,7 +53,7 @@ fn a_child_gets_errors_and_its_parent_goes_on() {
 /// Both are sockets.
 unsafe fn carry(push: *mut c_void, pull: *mut c_void, bytes: &[u8]) {
     let mut got = [0_u8; 16];
-    // SAFETY: sockets, says the caller, and places of the sizes said.
+    // SAFETY: the caller passes sockets and places of these sizes.
     unsafe {
         let sent = zmq_send(push, bytes.as_ptr().cast(), bytes.len(), 0);
         assert_eq!(sent, bytes.len() as c_int);

@@ -15,13 +15,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// A tagged value that C refers to by pointer.
 #[repr(C)]
 pub(crate) struct Handle<T> {
-    // First, so that it is found whatever the handle is one of.
+    // First, so that it is found in handles of every kind.
     tag: AtomicU32,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: the value is changed only by `Pool::open`, while the tag says that it is closed and the
-// handle is in nobody's hands but the pool's; apart from that it is shared.
+// handle belongs to the pool alone; apart from that it is shared.
 unsafe impl<T: Send + Sync> Sync for Handle<T> {}
 
 /// The handles of one kind that are closed.
@@ -73,8 +73,8 @@ impl<T: Send + Sync> Pool<T> {
     pub(crate) unsafe fn get(&self, handle: *mut c_void) -> Option<&'static T> {
         // SAFETY: the same.
         let handle = unsafe { self.handle(handle) }?;
-        // SAFETY: it is open, so nobody changes the value; and nobody will soon if it is closed
-        // while the caller looks at it.
+        // SAFETY: it is open, so no thread changes the value. If it is closed during the call, its
+        // memory is used again only after `CLOSED_MIN` others.
         Some(unsafe { &*handle.value.get() })
     }
 
@@ -123,7 +123,7 @@ impl<T> fmt::Debug for Pool<T> {
 }
 
 const CLOSED: u32 = 0xdead_0000;
-/// So many others are closed before the memory of a closed one serves again.
+/// Handles closed later before the memory of a closed one is used again.
 const CLOSED_MIN: usize = 64;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Messages: a `zmq_msg_t` is 64 bytes of the caller's memory with a [`Message`] in them.
 //!
-//! Behind the message stands a tag, which says whether there is one: whatever is asked of a
-//! `zmq_msg_t` that was closed, or of bytes that never were one, gives `EFAULT`.
+//! Behind the message stands a tag, which says whether there is one: any call on a
+//! `zmq_msg_t` that was closed, or on bytes that never were one, gives `EFAULT`.
 
 use crate::errno::{self, EFAULT, EINVAL, ENOMEM, Errno, guard, status};
 use crate::text;
@@ -37,7 +37,7 @@ impl RawMessage {
         if place.is_null() {
             return Err(Errno(EFAULT));
         }
-        // SAFETY: there is room, says the caller.
+        // SAFETY: the caller guarantees the room.
         let raw = unsafe { &mut *place };
         raw.message.write(message);
         raw.tag.write(OPEN);
@@ -48,12 +48,12 @@ impl RawMessage {
     ///
     /// # Safety
     ///
-    /// `place` is null or points to a `zmq_msg_t`, which nobody else uses while the result lives.
+    /// `place` is null or points to a `zmq_msg_t`, which no other code uses while the result lives.
     #[inline]
     pub(crate) unsafe fn get<'a>(place: *mut Self) -> Result<&'a mut Message, Errno> {
         // SAFETY: the same.
         unsafe { Self::open(place) }?;
-        // SAFETY: it points to a `zmq_msg_t`, says the caller.
+        // SAFETY: the caller passes a `zmq_msg_t`.
         let raw = unsafe { &mut *place };
         // SAFETY: the tag says that there is one.
         Ok(unsafe { raw.message.assume_init_mut() })
@@ -63,12 +63,13 @@ impl RawMessage {
     ///
     /// # Safety
     ///
-    /// `place` is null or points to a `zmq_msg_t`, which nobody changes while the result lives.
+    /// `place` is null or points to a `zmq_msg_t`, which no other code changes while the
+    /// result lives.
     #[inline]
     pub(crate) unsafe fn view<'a>(place: *const Self) -> Result<&'a Message, Errno> {
         // SAFETY: the same.
         unsafe { Self::open(place) }?;
-        // SAFETY: it points to a `zmq_msg_t`, says the caller.
+        // SAFETY: the caller passes a `zmq_msg_t`.
         let raw = unsafe { &*place };
         // SAFETY: the tag says that there is one.
         Ok(unsafe { raw.message.assume_init_ref() })
@@ -101,7 +102,7 @@ impl RawMessage {
         if place.is_null() {
             return Err(Errno(EFAULT));
         }
-        // SAFETY: it points to memory of a `zmq_msg_t`, says the caller.
+        // SAFETY: the caller passes memory of a `zmq_msg_t`.
         let raw = unsafe { &*place };
         // SAFETY: where nothing was put there yet the caller has broken the rules; then whatever is
         // read decides, and is hardly the tag.
@@ -145,7 +146,7 @@ pub(crate) unsafe extern "C" fn zmq_msg_init_size(message: *mut RawMessage, size
 ///
 /// # Safety
 ///
-/// As for [`zmq_msg_init`]; so many bytes are at `data`.
+/// As for [`zmq_msg_init`]; `size` bytes are at `data`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_msg_init_buffer(
     message: *mut RawMessage,
@@ -153,9 +154,9 @@ pub(crate) unsafe extern "C" fn zmq_msg_init_buffer(
     size: usize,
 ) -> c_int {
     status(|| {
-        // SAFETY: they are there, says the caller.
+        // SAFETY: the caller guarantees that `size` bytes are there.
         let bytes = unsafe { text::bytes(data, size) }?;
-        // SAFETY: there is room, says the caller.
+        // SAFETY: the caller guarantees the room.
         unsafe { RawMessage::init(message, Message::from_slice(bytes)) }
     })
 }
@@ -164,7 +165,7 @@ pub(crate) unsafe extern "C" fn zmq_msg_init_buffer(
 ///
 /// # Safety
 ///
-/// As for [`zmq_msg_init`]; so many bytes are at `data` and stay until `free` is called, or for
+/// As for [`zmq_msg_init`]; `size` bytes are at `data` and stay until `free` is called, or for
 /// ever where it is null. `free` may be called by any thread.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_msg_init_data(
@@ -185,10 +186,10 @@ pub(crate) unsafe extern "C" fn zmq_msg_init_data(
                 free,
                 hint,
             }),
-            // SAFETY: they stay for ever, says the caller.
+            // SAFETY: the caller guarantees that they are never freed.
             None => Message::from_static(unsafe { text::bytes(data, size) }?),
         };
-        // SAFETY: there is room, says the caller.
+        // SAFETY: the caller guarantees the room.
         unsafe { RawMessage::init(message, new) }
     })
 }
@@ -421,7 +422,7 @@ unsafe impl Send for Lent {}
 impl AsRef<[u8]> for Lent {
     fn as_ref(&self) -> &[u8] {
         let data = NonNull::new(self.data.cast()).unwrap_or(NonNull::dangling());
-        // SAFETY: so many bytes are there, and none where it is null.
+        // SAFETY: `size` bytes are there, and none where it is null.
         unsafe { std::slice::from_raw_parts(data.as_ptr(), self.size) }
     }
 }

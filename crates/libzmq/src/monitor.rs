@@ -43,7 +43,7 @@ pub(crate) unsafe extern "C" fn zmq_socket_monitor_versioned(
         let endpoint = if endpoint.is_null() {
             None
         } else {
-            // SAFETY: it is a C string, says the caller.
+            // SAFETY: the caller passes a NUL-terminated string.
             Some(unsafe { text::text(endpoint) }?)
         };
         let version = u32::try_from(version).map_err(|_| Errno(EINVAL))?;

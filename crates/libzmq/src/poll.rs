@@ -21,7 +21,7 @@ pub(crate) struct RawItem {
 ///
 /// # Safety
 ///
-/// At `items` are so many items, their sockets null or handles.
+/// `count` items are at `items`, their sockets null or handles.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_poll(
     items: *mut RawItem,
@@ -33,7 +33,7 @@ pub(crate) unsafe extern "C" fn zmq_poll(
         let items = unsafe { items_of(items, count) }?;
         let mut polled = Vec::with_capacity(items.len());
         for item in items.iter() {
-            // SAFETY: it is null or a handle, says the caller.
+            // SAFETY: the caller passes null or a handle.
             polled.push(unsafe { poll_item(item.socket, item.descriptor, item.events) }?);
         }
         let ready = tidewire_zmq::poll(&mut polled, timeout_ms)?;
@@ -65,7 +65,7 @@ pub(crate) unsafe extern "C" fn zmq_ppoll(
             let waiter = if item.socket.is_null() {
                 None
             } else {
-                // SAFETY: it is a handle, says the caller.
+                // SAFETY: the caller passes a handle.
                 Some(unsafe { socket(item.socket) }?)
             };
             descriptors.push(Descriptor::of(waiter, item)?);
@@ -97,7 +97,7 @@ pub(crate) unsafe extern "C" fn zmq_ppoll(
 ///
 /// # Safety
 ///
-/// At `items` are so many items, which nobody else uses while the result lives.
+/// `count` items are at `items`, which no other code uses while the result lives.
 unsafe fn items_of<'a>(items: *mut RawItem, count: c_int) -> Result<&'a mut [RawItem], Errno> {
     let count = usize::try_from(count).map_err(|_| Errno(EINVAL))?;
     if count == 0 {
@@ -106,7 +106,7 @@ unsafe fn items_of<'a>(items: *mut RawItem, count: c_int) -> Result<&'a mut [Raw
     if items.is_null() {
         return Err(Errno(EFAULT));
     }
-    // SAFETY: so many are there, says the caller.
+    // SAFETY: the caller guarantees that `count` items are there.
     Ok(unsafe { std::slice::from_raw_parts_mut(items, count) })
 }
 
@@ -139,7 +139,7 @@ struct Descriptor {
 impl Descriptor {
     fn of(socket: Option<&Socket>, item: &RawItem) -> Result<Self, Errno> {
         let (descriptor, events) = match socket {
-            // It tells that there may be something, whatever is waited for.
+            // It reports that there may be something, for every kind of event.
             Some(socket) if item.events != 0 => (socket.descriptor()?.as_raw_fd(), SYSTEM_IN),
             Some(_) => (-1, 0),
             None => (item.descriptor, translate(item.events, &TO_SYSTEM)),
@@ -173,7 +173,7 @@ impl Descriptor {
         });
         let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         let (first, count) = (descriptors.as_mut_ptr(), descriptors.len());
-        // SAFETY: so many descriptors are there; the others are null or point to what they should.
+        // SAFETY: `count` descriptors are there; the others are null or point to what they should.
         let result = unsafe { ppoll(first, count as u64, time, signals) };
         if result < 0 {
             let number = crate::errno::get();
@@ -203,13 +203,13 @@ pub(crate) unsafe fn poll_item<'a>(
     events: c_short,
 ) -> Result<PollItem<'a>, Errno> {
     let target = if !handle.is_null() {
-        // SAFETY: it is a handle, says the caller.
+        // SAFETY: the caller passes a handle.
         PollTarget::Socket(unsafe { socket(handle) }?)
     } else if descriptor < 0 {
         return Err(Errno(EBADF));
     } else {
         // SAFETY: it is not -1. One that is not open is told as failed; one that is closed while it
-        // is waited for is the caller's fault, and harms nobody else.
+        // is waited for is the caller's fault, and harms no other caller.
         PollTarget::Descriptor(unsafe { BorrowedFd::borrow_raw(descriptor) })
     };
     Ok(PollItem {

@@ -58,6 +58,7 @@ impl Poller {
         user_data: *mut c_void,
         events: c_short,
     ) -> Result<(), Errno> {
+        check(events)?;
         if self.position(target).is_ok() {
             return Err(Errno(EINVAL));
         }
@@ -70,6 +71,7 @@ impl Poller {
     }
 
     fn modify(&mut self, target: Target, events: c_short) -> Result<(), Errno> {
+        check(events)?;
         let position = self.position(target)?;
         self.items[position].events = events;
         Ok(())
@@ -89,7 +91,7 @@ impl Poller {
     /// Waits, and fills in what is ready. Returns how much that is, and `EAGAIN` if nothing.
     fn wait(items: &[Item], found: &mut [RawEvent], timeout_ms: c_long) -> Result<usize, Errno> {
         if timeout_ms < 0 && items.iter().all(|item| item.events == 0) {
-            // It would wait for ever.
+            // It would wait indefinitely.
             return Err(Errno(EFAULT));
         }
         let mut polled = Vec::with_capacity(items.len());
@@ -98,7 +100,7 @@ impl Poller {
                 Target::Socket(handle) => (handle, -1),
                 Target::Descriptor(descriptor) => (std::ptr::null_mut(), descriptor),
             };
-            // SAFETY: it was a handle when it was added, and its memory is one's for ever.
+            // SAFETY: it was a handle when it was added, and memory of handles is never freed.
             polled.push(unsafe { poll_item(handle, descriptor, item.events) }?);
         }
         tidewire_zmq::poll(&mut polled, timeout_ms)?;
@@ -144,7 +146,7 @@ pub(crate) unsafe extern "C" fn zmq_poller_destroy(handle: *mut *mut c_void) -> 
         if handle.is_null() {
             return Err(Errno(EFAULT));
         }
-        // SAFETY: it points to a handle, says the caller.
+        // SAFETY: the caller passes a pointer to a handle.
         let handle = unsafe { &mut *handle };
         // SAFETY: the same.
         unsafe { poller(*handle) }?.lock().items.clear();
@@ -183,14 +185,9 @@ pub(crate) unsafe extern "C" fn zmq_poller_add(
     user_data: *mut c_void,
     events: c_short,
 ) -> c_int {
-    status(|| {
-        // SAFETY: the same.
-        let poller = unsafe { poller(handle) }?;
-        // SAFETY: the same.
-        let target = unsafe { socket_target(socket) }?;
-        check(events)?;
-        poller.lock().add(target, user_data, events)
-    })
+    let add = |poller: &mut Poller, target| poller.add(target, user_data, events);
+    // SAFETY: the caller keeps to the same contract.
+    unsafe { change_socket(handle, socket, add) }
 }
 
 /// `zmq_poller_modify`.
@@ -204,14 +201,9 @@ pub(crate) unsafe extern "C" fn zmq_poller_modify(
     socket: *mut c_void,
     events: c_short,
 ) -> c_int {
-    status(|| {
-        // SAFETY: the same.
-        let poller = unsafe { poller(handle) }?;
-        // SAFETY: the same.
-        let target = unsafe { socket_target(socket) }?;
-        check(events)?;
-        poller.lock().modify(target, events)
-    })
+    let modify = |poller: &mut Poller, target| poller.modify(target, events);
+    // SAFETY: the caller keeps to the same contract.
+    unsafe { change_socket(handle, socket, modify) }
 }
 
 /// `zmq_poller_remove`.
@@ -224,13 +216,8 @@ pub(crate) unsafe extern "C" fn zmq_poller_remove(
     handle: *mut c_void,
     socket: *mut c_void,
 ) -> c_int {
-    status(|| {
-        // SAFETY: the same.
-        let poller = unsafe { poller(handle) }?;
-        // SAFETY: the same.
-        let target = unsafe { socket_target(socket) }?;
-        poller.lock().remove(target)
-    })
+    // SAFETY: the caller keeps to the same contract.
+    unsafe { change_socket(handle, socket, Poller::remove) }
 }
 
 /// `zmq_poller_add_fd`.
@@ -245,13 +232,9 @@ pub(crate) unsafe extern "C" fn zmq_poller_add_fd(
     user_data: *mut c_void,
     events: c_short,
 ) -> c_int {
-    status(|| {
-        // SAFETY: the same.
-        let poller = unsafe { poller(handle) }?;
-        let target = descriptor_target(descriptor)?;
-        check(events)?;
-        poller.lock().add(target, user_data, events)
-    })
+    let add = |poller: &mut Poller, target| poller.add(target, user_data, events);
+    // SAFETY: the caller keeps to the same contract.
+    unsafe { change_descriptor(handle, descriptor, add) }
 }
 
 /// `zmq_poller_modify_fd`.
@@ -265,13 +248,9 @@ pub(crate) unsafe extern "C" fn zmq_poller_modify_fd(
     descriptor: c_int,
     events: c_short,
 ) -> c_int {
-    status(|| {
-        // SAFETY: the same.
-        let poller = unsafe { poller(handle) }?;
-        let target = descriptor_target(descriptor)?;
-        check(events)?;
-        poller.lock().modify(target, events)
-    })
+    let modify = |poller: &mut Poller, target| poller.modify(target, events);
+    // SAFETY: the caller keeps to the same contract.
+    unsafe { change_descriptor(handle, descriptor, modify) }
 }
 
 /// `zmq_poller_remove_fd`.
@@ -284,10 +263,43 @@ pub(crate) unsafe extern "C" fn zmq_poller_remove_fd(
     handle: *mut c_void,
     descriptor: c_int,
 ) -> c_int {
+    // SAFETY: the caller keeps to the same contract.
+    unsafe { change_descriptor(handle, descriptor, Poller::remove) }
+}
+
+/// Changes how a poller waits for a socket.
+///
+/// # Safety
+///
+/// As for [`zmq_poller_add`].
+unsafe fn change_socket(
+    handle: *mut c_void,
+    socket: *mut c_void,
+    work: impl FnOnce(&mut Poller, Target) -> Result<(), Errno>,
+) -> c_int {
     status(|| {
         // SAFETY: the same.
         let poller = unsafe { poller(handle) }?;
-        poller.lock().remove(descriptor_target(descriptor)?)
+        // SAFETY: the same.
+        let target = unsafe { socket_target(socket) }?;
+        work(&mut poller.lock(), target)
+    })
+}
+
+/// Changes how a poller waits for a descriptor.
+///
+/// # Safety
+///
+/// As for [`zmq_poller_add_fd`].
+unsafe fn change_descriptor(
+    handle: *mut c_void,
+    descriptor: c_int,
+    work: impl FnOnce(&mut Poller, Target) -> Result<(), Errno>,
+) -> c_int {
+    status(|| {
+        // SAFETY: the same.
+        let poller = unsafe { poller(handle) }?;
+        work(&mut poller.lock(), descriptor_target(descriptor)?)
     })
 }
 
@@ -308,7 +320,7 @@ pub(crate) unsafe extern "C" fn zmq_poller_wait(
         return 0;
     }
     if !event.is_null() {
-        // SAFETY: there is room, says the caller.
+        // SAFETY: the caller guarantees the room.
         unsafe { event.write(RawEvent::NONE) };
     }
     -1
@@ -318,7 +330,7 @@ pub(crate) unsafe extern "C" fn zmq_poller_wait(
 ///
 /// # Safety
 ///
-/// `handle` is null or a poller's; at `found` is room for so many events.
+/// `handle` is null or a poller's; at `found` is room for `count` events.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_poller_wait_all(
     handle: *mut c_void,
@@ -333,7 +345,7 @@ pub(crate) unsafe extern "C" fn zmq_poller_wait_all(
             return Err(Errno(EFAULT));
         }
         let count = usize::try_from(count).map_err(|_| Errno(EINVAL))?;
-        // SAFETY: there is so much room, says the caller; an event may hold any bytes.
+        // SAFETY: the caller guarantees the room; an event may hold any bytes.
         let found = unsafe { std::slice::from_raw_parts_mut(found, count) };
         // Others may add and remove while this one waits.
         let items = poller.lock().items.clone();

@@ -36,7 +36,7 @@ pub(crate) unsafe extern "C" fn zmq_proxy_steerable(
             return Err(Errno(EFAULT));
         }
         let present = |handle: *mut c_void| (!handle.is_null()).then_some(handle);
-        // SAFETY: it is a handle, says the caller.
+        // SAFETY: the caller passes a handle.
         let open = |handle| unsafe { socket(handle) };
         let capture = present(capture).map(open).transpose()?;
         let control = present(control).map(open).transpose()?;

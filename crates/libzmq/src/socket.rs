@@ -1,7 +1,7 @@
 //! Sockets: everything but sending and receiving.
 
 use crate::context::context;
-use crate::errno::{EBADF, EFAULT, EINVAL, ENOTSOCK, Errno, guard, status};
+use crate::errno::{EBADF, EINVAL, ENOTSOCK, Errno, guard, status};
 use crate::handle::Pool;
 use crate::text;
 use std::ffi::{c_char, c_int, c_void};
@@ -59,7 +59,7 @@ pub(crate) unsafe extern "C" fn zmq_close(handle: *mut c_void) -> c_int {
 ///
 /// # Safety
 ///
-/// `handle` is null or a socket's; so many bytes are at `value`.
+/// `handle` is null or a socket's; `size` bytes are at `value`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_setsockopt(
     handle: *mut c_void,
@@ -73,7 +73,7 @@ pub(crate) unsafe extern "C" fn zmq_setsockopt(
         if size == 0 && !value.is_null() && UNSET_BY_NULL.contains(&option) {
             return Err(Errno(EINVAL));
         }
-        // SAFETY: they are there, says the caller. Null is nothing, whatever the size says.
+        // SAFETY: the caller guarantees `size` bytes. Null means none, with any size.
         let value = unsafe { text::bytes(value, if value.is_null() { 0 } else { size }) }?;
         Ok(socket.set_option(option, value)?)
     })
@@ -94,18 +94,14 @@ pub(crate) unsafe extern "C" fn zmq_getsockopt(
     status(|| {
         // SAFETY: the same.
         let socket = unsafe { socket(handle) }?;
-        if size.is_null() {
-            return Err(Errno(EFAULT));
-        }
-        // SAFETY: it points to a size, says the caller.
-        let size = unsafe { &mut *size };
-        // SAFETY: there is so much room, says the caller.
-        let room = unsafe { text::room(value, *size) }?;
-        let written = socket.option(option, room)?;
-        // As with libzmq, a number fills a longer place.
-        room[written..].fill(0);
-        *size = written;
-        Ok(())
+        let write = |room: &mut [u8]| {
+            let written = socket.option(option, room)?;
+            // As with libzmq, a number fills a longer place.
+            room[written..].fill(0);
+            Ok(written)
+        };
+        // SAFETY: the same.
+        unsafe { text::fill(value, size, write) }
     })
 }
 
@@ -136,7 +132,7 @@ fn bind(socket: &Socket, endpoint: &str) -> Result<(), Error> {
         copy.map_err(|error| Error::System(error.raw_os_error().unwrap_or(EBADF)))?,
     )?;
     socket.bind(endpoint)?;
-    // SAFETY: whoever sets the option gives the descriptor away with a bind that succeeds.
+    // SAFETY: a caller that sets the option gives the descriptor away with a successful bind.
     drop(unsafe { OwnedFd::from_raw_fd(number) });
     Ok(())
 }

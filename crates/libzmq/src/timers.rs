@@ -110,7 +110,7 @@ pub(crate) unsafe extern "C" fn zmq_timers_destroy(handle: *mut *mut c_void) -> 
         if handle.is_null() {
             return Err(Errno(EFAULT));
         }
-        // SAFETY: it points to a handle, says the caller.
+        // SAFETY: the caller passes a pointer to a handle.
         let handle = unsafe { &mut *handle };
         // SAFETY: the same.
         unsafe { timers(*handle) }?.lock().timers.clear();
@@ -201,7 +201,7 @@ pub(crate) unsafe extern "C" fn zmq_timers_timeout(handle: *mut c_void) -> c_lon
     guard(-1, || {
         // SAFETY: the same.
         let timeout = unsafe { timers(handle) }?.lock().timeout(Instant::now());
-        // Whoever waits for so long must not come too early.
+        // A wait of this length must not end too early.
         let timeout_ms = timeout.map(|time| time.as_nanos().div_ceil(1_000_000));
         Ok(timeout_ms.map_or(-1, |ms| c_long::try_from(ms).unwrap_or(c_long::MAX)))
     })

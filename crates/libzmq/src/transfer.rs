@@ -12,7 +12,7 @@ use tidewire_zmq::{Message, SendFlags};
 ///
 /// # Safety
 ///
-/// `handle` is null or a socket's; so many bytes are at `data`.
+/// `handle` is null or a socket's; `size` bytes are at `data`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_send(
     handle: *mut c_void,
@@ -30,11 +30,11 @@ pub(crate) unsafe extern "C" fn zmq_send(
     })
 }
 
-/// `zmq_send_const`: the bytes stay for ever, so they are not copied.
+/// `zmq_send_const`: the bytes stay valid, so they are not copied.
 ///
 /// # Safety
 ///
-/// As for [`zmq_send`], with bytes that stay as they are for ever.
+/// As for [`zmq_send`], with bytes that never change and are never freed.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_send_const(
     handle: *mut c_void,
@@ -93,7 +93,7 @@ pub(crate) unsafe extern "C" fn zmq_sendmsg(
 ///
 /// # Safety
 ///
-/// `handle` is null or a socket's; at `data` is room for so many bytes.
+/// `handle` is null or a socket's; at `data` is room for `size` bytes.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_recv(
     handle: *mut c_void,
@@ -151,7 +151,7 @@ pub(crate) unsafe extern "C" fn zmq_recvmsg(
 ///
 /// # Safety
 ///
-/// `handle` is null or a socket's; at `parts` are so many parts, each with its bytes.
+/// `handle` is null or a socket's; `count` parts are at `parts`, each with its bytes.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_sendiov(
     handle: *mut c_void,
@@ -165,11 +165,11 @@ pub(crate) unsafe extern "C" fn zmq_sendiov(
         if count == 0 || parts.is_null() {
             return Err(Errno(EINVAL));
         }
-        // SAFETY: so many are there, says the caller.
+        // SAFETY: the caller guarantees that `count` parts are at `parts`.
         let parts = unsafe { std::slice::from_raw_parts(parts, count) };
         let mut sent = 0;
         for (index, part) in parts.iter().enumerate() {
-            // SAFETY: its bytes are there, says the caller.
+            // SAFETY: the caller guarantees that the bytes of each part are there.
             let bytes = unsafe { text::bytes(part.data, part.size) }?;
             let mut flags = send_flags(flags);
             flags.more &= index + 1 < count;
@@ -198,13 +198,13 @@ pub(crate) unsafe extern "C" fn zmq_recviov(
         if count.is_null() || parts.is_null() {
             return Err(Errno(EINVAL));
         }
-        // SAFETY: it points to a size, says the caller.
+        // SAFETY: the caller guarantees that it points to a size.
         let count = unsafe { &mut *count };
         let room = std::mem::take(count);
         if room == 0 {
             return Err(Errno(EINVAL));
         }
-        // SAFETY: there is room for so many, says the caller.
+        // SAFETY: the caller guarantees room for `*count` parts.
         let room = unsafe { std::slice::from_raw_parts_mut(parts, room) };
         for place in room {
             let message = socket.receive(flags & DONT_WAIT != 0)?;
@@ -235,7 +235,7 @@ impl Part {
         if data.is_null() {
             return Err(Errno(ENOMEM));
         }
-        // SAFETY: there is so much room, and nobody knows of it yet.
+        // SAFETY: `data` has room for `size` bytes, and no other code has its address yet.
         unsafe {
             data.cast::<u8>()
                 .copy_from_nonoverlapping(bytes.as_ptr(), size)

@@ -10,7 +10,7 @@ use tidewire_zmtp::z85;
 ///
 /// # Safety
 ///
-/// So many bytes are at `data`; `to` has room for five characters for each four of them, and one.
+/// `size` bytes are at `data`; `to` has room for five characters for each four of them, and one.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_z85_encode(
     to: *mut c_char,
@@ -21,10 +21,10 @@ pub(crate) unsafe extern "C" fn zmq_z85_encode(
         if !size.is_multiple_of(4) {
             return Err(Errno(EINVAL));
         }
-        // SAFETY: they are there, says the caller.
+        // SAFETY: the caller guarantees that `size` bytes are there.
         let bytes = unsafe { text::bytes(data.cast(), size) }?;
         let text = z85::encode(bytes).map_err(|_| Errno(EINVAL))?;
-        // SAFETY: there is room, says the caller.
+        // SAFETY: the caller guarantees the room.
         unsafe { write(to, &text) }?;
         Ok(to)
     })
@@ -44,7 +44,7 @@ pub(crate) unsafe extern "C" fn zmq_z85_decode(to: *mut u8, from: *const c_char)
             return Err(Errno(EINVAL));
         }
         let bytes = z85::decode(text).map_err(|_| Errno(EINVAL))?;
-        // SAFETY: there is room, says the caller.
+        // SAFETY: the caller guarantees the room.
         unsafe { text::room(to.cast::<c_void>(), bytes.len()) }?.copy_from_slice(&bytes);
         Ok(to)
     })
@@ -62,7 +62,7 @@ pub(crate) unsafe extern "C" fn zmq_curve_keypair(
 ) -> c_int {
     status(|| {
         let pair = Keypair::generate().map_err(|_| Errno(ENOSYS))?;
-        // SAFETY: there is room, says the caller.
+        // SAFETY: the caller guarantees the room.
         unsafe { write_key(public_key, &pair.public) }?;
         // SAFETY: the same.
         unsafe { write_key(secret_key, pair.secret.as_bytes()) }
@@ -84,7 +84,7 @@ pub(crate) unsafe extern "C" fn zmq_curve_public(
         let secret = unsafe { text::text(secret_key) }?;
         let secret = z85::decode_key(secret).map_err(|_| Errno(EINVAL))?;
         let public = public_from_secret(&SecretKey::new(secret));
-        // SAFETY: there is room, says the caller.
+        // SAFETY: the caller guarantees the room.
         unsafe { write_key(public_key, &public) }
     })
 }
@@ -94,7 +94,7 @@ pub(crate) unsafe extern "C" fn zmq_curve_public(
 /// `to` is null or has room for 41 characters.
 unsafe fn write_key(to: *mut c_char, key: &[u8; 32]) -> Result<(), Errno> {
     let text = z85::encode(key).map_err(|_| Errno(EINVAL))?;
-    // SAFETY: there is room, says the caller.
+    // SAFETY: the caller guarantees the room.
     unsafe { write(to, &text) }
 }
 
@@ -107,7 +107,7 @@ unsafe fn write(to: *mut c_char, text: &str) -> Result<(), Errno> {
     if to.is_null() {
         return Err(Errno(EFAULT));
     }
-    // SAFETY: there is room, says the caller.
+    // SAFETY: the caller guarantees the room.
     let room = unsafe { text::room(to.cast(), text.len() + 1) }?;
     let (characters, end) = room.split_at_mut(text.len());
     characters.copy_from_slice(text.as_bytes());

@@ -84,7 +84,7 @@ fn wait_ms<'s>(
         let error = std::io::Error::last_os_error();
         return Err(Errno::from_io_error(&error).unwrap_or(Errno::INVAL));
     };
-    // SAFETY: the kernel has written so many.
+    // SAFETY: the kernel has written this number of events.
     Ok(unsafe { space[..count].assume_init_ref() })
 }
 

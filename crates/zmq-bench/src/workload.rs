@@ -200,7 +200,7 @@ impl Work<'_> {
         let receiver = self.context.socket(receives)?;
         let sender = self.context.socket(sends)?;
         let is_addressed = sends == SocketType::Router;
-        // Nothing may be lost, and nobody waits for less than the other would.
+        // No message may be lost, and both libraries wait under the same conditions.
         if sends == SocketType::Xpub {
             sender.set(XPUB_NODROP, &1_i32.to_ne_bytes())?;
             receiver.set(SUBSCRIBE, b"")?;

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 
 use crate::message::Message;
-use crate::pipe::Item;
 
 /// What was written at one end and not yet taken out at the other.
 ///
@@ -19,6 +18,14 @@ pub(crate) struct Batch {
     frames: usize,
     /// Times in a row that most of the room was not used.
     calm: u8,
+}
+
+/// What travels through a pipe.
+#[derive(Debug)]
+pub(crate) enum Item {
+    Frame(Message),
+    Subscribe(Vec<u8>),
+    Cancel(Vec<u8>),
 }
 
 /// Goes before each frame: its length above two bits.
@@ -68,8 +75,7 @@ impl Batch {
         self.frames
     }
 
-    /// Drops everything. Much room that a crowd has taken is given back, by halves, when there is
-    /// no such crowd any more.
+    /// Drops everything. A buffer that grew large is halved when it stays mostly unused.
     pub(crate) fn clear(&mut self) {
         let (used, room) = (self.bytes.len(), self.bytes.capacity());
         self.bytes.clear();
@@ -207,11 +213,11 @@ impl Batch {
 /// Messages up to this are copied in and out, which costs less than to allocate in one thread and
 /// free in another.
 const SHORT_BYTES_MAX: usize = 512;
-/// Where the bytes are the program's own they are copied in any case.
+/// Limit for copying bytes that the program owns.
 const SHORT_SLICE_BYTES_MAX: usize = 4096;
-/// After so many small crowds in a row some of the room for a great one is given back.
+/// Small batches in a row after which half of the buffer is freed.
 const CALM_MAX: u8 = 255;
-/// What an empty batch keeps for the next one in any case.
+/// Bytes that an empty batch always keeps for the next one.
 const KEPT_BYTES: usize = 64 << 10;
 
 #[cfg(test)]

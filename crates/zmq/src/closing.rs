@@ -7,7 +7,7 @@ use crate::slab::{Key, Slab};
 use crate::state::{State, Timer};
 
 impl State {
-    /// The program has closed the socket: what is not owed goes now, the rest lingers.
+    /// Begins to close: endpoints without unsent messages end now, the rest lingers.
     pub(crate) fn begin_closing(&mut self) {
         debug_assert!(!self.is_closing, "a socket closes once");
         self.is_closing = true;
@@ -66,6 +66,7 @@ impl State {
 
     /// Everything goes, sent or not.
     pub(crate) fn drop_everything(&mut self) {
+        debug_assert!(self.is_closing, "an open socket keeps its peers");
         for endpoint in self.endpoints.keys() {
             self.remove_endpoint(endpoint);
         }
@@ -97,13 +98,13 @@ impl State {
         match removed.role {
             Role::Listener { descriptor, path } => {
                 self.unwatch_descriptor(&descriptor);
-                let number = crate::endpoint::raw(&descriptor) as u64;
+                let number = crate::transport::raw(&descriptor) as u64;
                 drop(descriptor);
                 if let Some(path) = path {
                     remove_path(&path);
                 }
                 self.report(Event::Closed, number, &removed.name, "");
-                // As libzmq does: whoever came by it goes with it.
+                // As in libzmq, the peers that it accepted go with it.
                 let came = |key: &Key| {
                     self.peers
                         .get(*key)
@@ -125,7 +126,7 @@ impl State {
             }
             Role::InprocConnecter { peer } => lost.push(peer),
             Role::InprocListener => {
-                self.context.unbind_inproc(&removed.name, &self.signal);
+                self.inproc.unbind(&removed.name, &self.signal);
             }
         }
         for key in lost {
@@ -137,8 +138,7 @@ impl State {
     pub(crate) fn finish_peer(&mut self, key: Key) {
         self.flush(key);
         if let Some(peer) = self.peers.get_mut(key) {
-            // What it sent and nobody took goes with the endpoint, whether it was decoded already
-            // or not.
+            // What it sent and the program did not receive goes with the endpoint, decoded or not.
             peer.incoming.clear();
         }
         let is_flushed = self
@@ -159,8 +159,8 @@ impl State {
         self.lose(key, Loss::ByUs);
     }
 
-    /// In a process that was forked off: lets go of everything without a word to anybody. The
-    /// descriptors are shared with the parent, whose epolls must not change.
+    /// Drops everything in a forked process without telling peers or epolls: the parent shares the
+    /// descriptors, and its epolls must not change.
     pub(crate) fn abandon(&mut self) {
         self.monitor = None;
         self.peers = Slab::new();

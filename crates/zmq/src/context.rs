@@ -1,4 +1,4 @@
-//! The context: what sockets of one process share.
+//! The context: background threads and in-process endpoints that sockets share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -9,12 +9,10 @@ use tidewire_readiness as readiness;
 
 use crate::core::Core;
 use crate::error::Error;
+use crate::inproc::Inproc;
 use crate::kind::SocketType;
-use crate::mail::Mail;
-use crate::pipe::{Hello, PipeEnd};
+use crate::options::Options;
 use crate::reactor::Reactor;
-use crate::signal::Signal;
-use crate::slab::Key;
 use crate::socket::Socket;
 
 /// What sockets share: background threads, and the names of in-process endpoints.
@@ -36,7 +34,7 @@ pub(crate) struct ContextInner {
     sockets: Mutex<HashMap<u64, Arc<Core>>>,
     all_finished: Condvar,
     reactors: Mutex<Vec<Arc<Reactor>>>,
-    inproc: Mutex<Inproc>,
+    pub(crate) inproc: Arc<Inproc>,
 }
 
 #[derive(Debug)]
@@ -69,27 +67,6 @@ impl Default for Settings {
     }
 }
 
-/// In-process endpoints: those bound, and connections to those that are not yet.
-#[derive(Debug, Default)]
-struct Inproc {
-    bound: HashMap<String, Bound>,
-    early: HashMap<String, Vec<Early>>,
-}
-
-#[derive(Debug)]
-struct Bound {
-    signal: Arc<Signal>,
-    hello: Hello,
-}
-
-/// A connection made before its endpoint was bound.
-#[derive(Debug)]
-struct Early {
-    end: PipeEnd,
-    connecter: Arc<Signal>,
-    peer: Key,
-}
-
 impl Context {
     /// A context with libzmq's defaults: one background thread, started with the first socket.
     pub fn new() -> Context {
@@ -119,7 +96,8 @@ impl Context {
         let reactor = inner.reactor(id)?;
         let core = Arc::new(Core::new(id, kind, Arc::clone(inner), reactor)?);
         core.reactor.add(&core);
-        inner.sockets.lock().insert(id, Arc::clone(&core));
+        let known = inner.sockets.lock().insert(id, Arc::clone(&core));
+        debug_assert!(known.is_none(), "a socket's number is given out once");
         Ok(Socket::of(core))
     }
 
@@ -218,12 +196,18 @@ impl ContextInner {
         self.is_terminated.load(Ordering::Acquire)
     }
 
-    pub(crate) fn ipv6(&self) -> bool {
-        self.settings.lock().ipv6
-    }
-
-    pub(crate) fn is_blocky(&self) -> bool {
-        self.settings.lock().is_blocky
+    /// The options of a new socket of this type.
+    pub(crate) fn options(&self, kind: SocketType) -> Options {
+        let settings = self.settings.lock();
+        Options {
+            ipv6: settings.ipv6,
+            // Subscriptions are all that a subscriber could linger for.
+            linger_ms: match settings.is_blocky && !kind.is_subscriber() {
+                true => -1,
+                false => 0,
+            },
+            ..Options::default()
+        }
     }
 
     pub(crate) fn socket_finished(&self, id: u64) {
@@ -234,7 +218,8 @@ impl ContextInner {
             },
             false => self.sockets.lock(),
         };
-        sockets.remove(&id);
+        let finished = sockets.remove(&id);
+        debug_assert!(finished.is_some(), "a socket finishes once");
         if sockets.is_empty() {
             self.all_finished.notify_all();
         }
@@ -259,8 +244,8 @@ impl ContextInner {
 
     fn stop_reactors(&self) {
         if self.is_forked() {
-            // The threads are the parent's: there is nobody to wait for, and whoever held a lock
-            // will never let it go.
+            // The threads exist only in the parent: there is none to join, and a lock that one of
+            // them held at the fork stays locked here.
             if let Some(mut reactors) = self.reactors.try_lock() {
                 std::mem::forget(std::mem::take(&mut *reactors));
             }
@@ -268,100 +253,6 @@ impl ContextInner {
         }
         for reactor in std::mem::take(&mut *self.reactors.lock()) {
             reactor.stop();
-        }
-    }
-
-    /// Gives an in-process name to a socket; peers that connected to it before are connected at
-    /// once.
-    pub(crate) fn bind_inproc(
-        &self,
-        name: &str,
-        signal: &Arc<Signal>,
-        hello: &Hello,
-    ) -> Result<Vec<PipeEnd>, Error> {
-        let mut inproc = self.inproc.lock();
-        if inproc.bound.contains_key(name) {
-            return Err(Error::AddressInUse);
-        }
-        let bound = Bound {
-            signal: Arc::clone(signal),
-            hello: hello.clone(),
-        };
-        inproc.bound.insert(name.to_owned(), bound);
-        let early = inproc.early.remove(name).unwrap_or_default();
-        let mut ends = Vec::with_capacity(early.len());
-        for Early {
-            end,
-            connecter,
-            peer,
-        } in early
-        {
-            end.introduce(Arc::clone(signal), hello.clone());
-            connecter.send(Mail::Introduced { peer });
-            ends.push(end);
-        }
-        Ok(ends)
-    }
-
-    pub(crate) fn unbind_inproc(&self, name: &str, signal: &Arc<Signal>) {
-        let mut inproc = self.inproc.lock();
-        if inproc
-            .bound
-            .get(name)
-            .is_some_and(|bound| Arc::ptr_eq(&bound.signal, signal))
-        {
-            inproc.bound.remove(name);
-        }
-    }
-
-    /// Connects to a bound in-process name.
-    pub(crate) fn connect_inproc(
-        &self,
-        name: &str,
-        signal: &Arc<Signal>,
-        hello: Hello,
-    ) -> Option<PipeEnd> {
-        let inproc = self.inproc.lock();
-        let bound = inproc.bound.get(name)?;
-        let (own, other) = PipeEnd::pair(Arc::clone(signal), hello);
-        other.introduce(Arc::clone(&bound.signal), bound.hello.clone());
-        bound.signal.send(Mail::Attach {
-            end: other,
-            endpoint: name.to_owned(),
-        });
-        Some(own)
-    }
-
-    /// Connects to an in-process name, bound or not: `attach` is given the own end, and says
-    /// under which key it is filed.
-    pub(crate) fn connect_inproc_early(
-        &self,
-        name: &str,
-        signal: &Arc<Signal>,
-        hello: Hello,
-        attach: impl FnOnce(PipeEnd) -> Option<Key>,
-    ) {
-        let mut inproc = self.inproc.lock();
-        let (own, other) = PipeEnd::pair(Arc::clone(signal), hello);
-        if let Some(bound) = inproc.bound.get(name) {
-            other.introduce(Arc::clone(&bound.signal), bound.hello.clone());
-            attach(own);
-            bound.signal.send(Mail::Attach {
-                end: other,
-                endpoint: name.to_owned(),
-            });
-            return;
-        }
-        if let Some(peer) = attach(own) {
-            inproc
-                .early
-                .entry(name.to_owned())
-                .or_default()
-                .push(Early {
-                    end: other,
-                    connecter: Arc::clone(signal),
-                    peer,
-                });
         }
     }
 }

@@ -24,8 +24,8 @@ use crate::state::{State, Token};
 
 /// A socket.
 ///
-/// Whoever calls drives it: the program's thread sends, receives and waits for the network by
-/// itself. The background thread (`reactor`) looks after it while no call is in progress.
+/// The calling thread drives it: it sends, receives and waits for the network itself. The
+/// background thread (`reactor`) drives it while no call is in progress.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) id: u64,
@@ -48,7 +48,7 @@ pub(crate) enum Wait {
     Until(Option<u64>),
 }
 
-/// Who looks at the network.
+/// Why the network is polled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A caller that wants a message, or to know what there is.
@@ -107,7 +107,8 @@ impl Core {
         epoll::add(&*epoll, &*signal, data, epoll::EventFlags::IN)?;
         let state = State::new(
             kind,
-            Arc::clone(&context),
+            context.options(kind),
+            Arc::clone(&context.inproc),
             Arc::clone(&signal),
             Arc::clone(&epoll),
         );
@@ -196,8 +197,8 @@ impl Core {
         self.reactor.arm(self, self.epoll.as_fd());
     }
 
-    /// Looks at the network, and waits for it if so asked. Messages that came are then to be
-    /// had by `next_frame`; who could not be sent to may now be.
+    /// Polls the network, and waits for it if `wait` says so. Afterwards `next_frame` returns the
+    /// messages that came, and peers that were full may have room.
     ///
     /// # Errors
     /// A signal interrupted it.
@@ -269,8 +270,8 @@ impl Core {
         Ok(count)
     }
 
-    /// A publisher that has not sent for a moment learns first who has subscribed since: what
-    /// reached the machine before the message is then heeded.
+    /// A publisher that has not sent for a moment first reads pending subscriptions: those that
+    /// reached this machine before the message take effect.
     #[inline]
     pub(crate) fn look_before_publishing(&self, state: &mut State) {
         if state.sending.is_open() || state.burst.is_on || state.descriptors == 0 {
@@ -442,8 +443,9 @@ impl Core {
     /// Looks in on a socket that its program drives. `false`: it need not be looked at again.
     pub(crate) fn check_idle(self: &Arc<Self>) -> bool {
         let mut state = self.state.lock();
+        debug_assert!(state.is_watched, "only a listed socket is looked in on");
         if state.waiters > 0 && state.visits == state.seen_visits {
-            // Somebody is inside and waits; on its way out it will ask again.
+            // A thread waits inside a call; when it leaves it asks to be watched again.
             state.is_watched = false;
             return false;
         }
@@ -461,6 +463,7 @@ impl Core {
     /// Writes what a burst has held back. `false`: the burst is over.
     pub(crate) fn end_burst_turn(self: &Arc<Self>) -> bool {
         let mut state = self.state.lock();
+        debug_assert!(state.is_bursting, "only a listed socket is visited");
         let is_fresh = std::mem::take(&mut state.burst.is_fresh);
         state.flush_dirty();
         if !state.broken.is_empty() {
@@ -491,6 +494,7 @@ impl Core {
             return Ok(());
         }
         let mut state = self.state.lock();
+        debug_assert!(!state.is_finished, "an open socket is not finished");
         state.now_ns = now_ns();
         if self.signal.is_raised() {
             state.answer_bell();
@@ -512,6 +516,10 @@ impl Core {
         }
         debug_assert!(state.is_closing, "only a socket that closes ends");
         state.drop_everything();
+        debug_assert_eq!(
+            state.descriptors, 0,
+            "a closed socket watches no descriptor"
+        );
         drop(state);
         self.reactor.forget(self.id, self.epoll.as_fd());
         self.context.socket_finished(self.id);
@@ -593,6 +601,7 @@ impl State {
         }
         peer.link = Link::Pipe(end);
         let key = self.peers.insert(peer);
+        debug_assert!(!self.pipes.contains(&key), "a pipe is listed once");
         self.pipes.push(key);
         self.attach(key);
         self.peers.get(key).map(|_| key)
@@ -659,5 +668,5 @@ const READS_MAX: u32 = 32;
 const UNLOOKED_NS: u64 = 20_000;
 /// Events taken at once.
 const EVENTS_MAX: usize = 32;
-/// The background thread leaves a socket after so many rounds, that others have their turn.
+/// Rounds after which the background thread goes on to other sockets.
 const ROUNDS_MAX: usize = 16;

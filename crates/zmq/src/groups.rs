@@ -5,13 +5,13 @@
 
 use crate::endpoint::Loss;
 use crate::error::Error;
+use crate::group_topic::{GroupTopic, until_zero};
 use crate::kind::SocketType;
 use crate::link::Frames;
-use crate::message::Message;
-use crate::send::NotSent;
+use crate::message::{Last, Message};
 use crate::slab::Key;
 use crate::socket::Socket;
-use crate::state::{Last, State};
+use crate::state::{NotSent, State};
 
 impl Socket {
     /// DISH: receives what is sent to this group from now on.
@@ -96,37 +96,4 @@ impl State {
         self.lose(key, Loss::Protocol);
         None
     }
-}
-
-/// A group as the tables of subscriptions know it.
-#[derive(Debug)]
-pub(crate) struct GroupTopic {
-    octets: [u8; 1 + Message::GROUP_BYTES_MAX],
-    length: usize,
-}
-
-impl GroupTopic {
-    /// Of its first 255 bytes, or those before a zero, with which libzmq ends a name.
-    pub(crate) fn of(group: &[u8]) -> GroupTopic {
-        let group = until_zero(&group[..group.len().min(Message::GROUP_BYTES_MAX)]);
-        let mut octets = [0; 1 + Message::GROUP_BYTES_MAX];
-        debug_assert!(
-            group.len() <= Message::GROUP_BYTES_MAX,
-            "a length is one octet"
-        );
-        octets[0] = group.len() as u8;
-        octets[1..1 + group.len()].copy_from_slice(group);
-        GroupTopic {
-            octets,
-            length: 1 + group.len(),
-        }
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.octets[..self.length]
-    }
-}
-
-fn until_zero(name: &[u8]) -> &[u8] {
-    name.split(|&octet| octet == 0).next().unwrap_or_default()
 }

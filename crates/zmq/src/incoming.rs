@@ -81,7 +81,7 @@ impl Incoming {
         debug_assert!(run.len() <= RUN_BYTES_MAX, "a run has its bound");
     }
 
-    /// The run that takes so many bytes more.
+    /// Returns the run that has `room` more bytes.
     #[inline]
     fn run(&mut self, room: usize, properties: Option<&Arc<Properties>>) -> &mut Vec<u8> {
         let fits = match self.entries.back() {

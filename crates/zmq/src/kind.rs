@@ -2,10 +2,29 @@
 
 use tidewire_zmtp as zmtp;
 
-/// What a socket does with messages. The numbers are libzmq's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum SocketType {
+/// Declares the types, each with libzmq's number.
+macro_rules! socket_types {
+    ($($(#[$docs:meta])* $name:ident = $number:literal,)*) => {
+        /// What a socket does with messages. The numbers are libzmq's.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum SocketType {
+            $($(#[$docs])* $name = $number,)*
+        }
+
+        impl SocketType {
+            /// The type of this number.
+            pub const fn from_number(number: i32) -> Option<SocketType> {
+                match number {
+                    $($number => Some(SocketType::$name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+socket_types! {
     /// One peer, both ways.
     Pair = 0,
     /// Sends each message to all that have subscribed to its beginning.
@@ -18,7 +37,7 @@ pub enum SocketType {
     Rep = 4,
     /// Sends in turn to its peers, receives from all.
     Dealer = 5,
-    /// Sends to a named peer, receives from all and tells from whom.
+    /// Sends to a named peer; receives from all and names the sender.
     Router = 6,
     /// Receives from all its peers.
     Pull = 7,
@@ -30,7 +49,7 @@ pub enum SocketType {
     Xsub = 10,
     /// Raw TCP connections.
     Stream = 11,
-    /// Sends to a numbered peer, receives from all and tells from whom; messages of one frame.
+    /// Sends to a numbered peer; receives from all and numbers the sender; messages of one frame.
     /// Draft (RFC 41).
     Server = 12,
     /// Sends in turn to servers, receives from all; messages of one frame. Draft (RFC 41).
@@ -51,33 +70,6 @@ pub enum SocketType {
 }
 
 impl SocketType {
-    /// The type of this number.
-    pub const fn from_number(number: i32) -> Option<SocketType> {
-        Some(match number {
-            0 => SocketType::Pair,
-            1 => SocketType::Pub,
-            2 => SocketType::Sub,
-            3 => SocketType::Req,
-            4 => SocketType::Rep,
-            5 => SocketType::Dealer,
-            6 => SocketType::Router,
-            7 => SocketType::Pull,
-            8 => SocketType::Push,
-            9 => SocketType::Xpub,
-            10 => SocketType::Xsub,
-            11 => SocketType::Stream,
-            12 => SocketType::Server,
-            13 => SocketType::Client,
-            14 => SocketType::Radio,
-            15 => SocketType::Dish,
-            16 => SocketType::Gather,
-            17 => SocketType::Scatter,
-            19 => SocketType::Peer,
-            20 => SocketType::Channel,
-            _ => return None,
-        })
-    }
-
     /// libzmq's number.
     pub const fn number(self) -> i32 {
         self as i32

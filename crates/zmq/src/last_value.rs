@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use crate::message::Message;
-use crate::slab::Key;
-use crate::state::{Last, State};
+use crate::message::{Last, Message};
 
 /// Last messages by topic, which is the first frame.
 #[derive(Debug)]
@@ -37,36 +35,20 @@ impl LastValues {
         kept.clear();
         kept.extend(head.iter_mut().map(Message::share));
         kept.push(kept_last);
-    }
-}
-
-impl State {
-    /// Sends a peer the last message of every topic that begins so.
-    #[inline]
-    pub(crate) fn send_last_values(&mut self, key: Key, prefix: &[u8]) {
-        if self.last_values.is_some() {
-            self.send_matching(key, prefix);
-        }
+        debug_assert!(
+            self.topics.len() <= self.topics_max,
+            "topics are kept up to their limit"
+        );
     }
 
-    #[cold]
-    fn send_matching(&mut self, key: Key, prefix: &[u8]) {
-        let Some(values) = self.last_values.take() else {
-            return;
-        };
+    /// The messages of the topics that begin with `prefix`, by topic.
+    pub(crate) fn matching<'v>(
+        &'v self,
+        prefix: &'v [u8],
+    ) -> impl Iterator<Item = &'v [Message]> + 'v {
         let from = (Bound::Included(prefix), Bound::Unbounded);
-        let topics = values.topics.range::<[u8], _>(from);
-        for (_, frames) in topics.take_while(|(topic, _)| topic.starts_with(prefix)) {
-            let Some((last, head)) = frames.split_last() else {
-                continue;
-            };
-            if self.can_write(key) {
-                let mut last = last.clone();
-                self.transmit(key, head.iter().cloned(), Last::Message(&mut last));
-            } else {
-                self.count_drop(key);
-            }
-        }
-        self.last_values = Some(values);
+        let topics = self.topics.range::<[u8], _>(from);
+        let topics = topics.take_while(move |(topic, _)| topic.starts_with(prefix));
+        topics.map(|(_, frames)| frames.as_slice())
     }
 }

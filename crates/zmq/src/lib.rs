@@ -10,11 +10,14 @@
 
 #![forbid(unsafe_code)]
 
+mod accepting;
 mod address;
 mod asynchronous;
+mod attaching;
 mod batch;
 mod clock;
 mod closing;
+mod connecting;
 mod context;
 pub use context::Context;
 
@@ -22,8 +25,10 @@ mod core;
 mod endpoint;
 
 mod error;
+mod group_topic;
 mod groups;
 mod incoming;
+mod inproc;
 pub use error::Error;
 
 mod kind;
@@ -34,6 +39,7 @@ mod last_value;
 mod lifecycle;
 mod link;
 mod mail;
+mod manual;
 
 mod message;
 pub use message::Message;
@@ -47,6 +53,7 @@ mod observe;
 pub use observe::PeerStatus;
 
 mod numbered;
+mod option_kinds;
 mod option_table;
 mod options;
 pub mod own_options;
@@ -75,6 +82,7 @@ pub mod socket_options;
 mod socks;
 mod state;
 mod sync;
+mod transmit;
 mod transport;
 
 mod typed;

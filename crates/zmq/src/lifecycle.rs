@@ -1,5 +1,4 @@
-//! A peer's life: its connection begins, its handshake succeeds or fails, the pattern learns of
-//! it, and it goes.
+//! A peer's connection, from the handshake to its loss.
 
 use std::cmp::Reverse;
 use std::os::fd::OwnedFd;
@@ -18,7 +17,7 @@ use crate::monitor::Event;
 use crate::options::{Mechanism, Options};
 use crate::peer::Link;
 use crate::slab::Key;
-use crate::state::{Last, State, Timer, Token};
+use crate::state::{State, Timer, Token};
 
 impl State {
     /// A transport is there: greets the peer.
@@ -51,6 +50,10 @@ impl State {
         let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
+        debug_assert!(
+            matches!(peer.link, Link::None),
+            "a peer has one link at a time"
+        );
         peer.link = Link::Stream(Box::new(link));
         peer.machine_timer_ns = u64::MAX;
         if added.is_err() {
@@ -240,11 +243,11 @@ impl State {
         }
     }
 
-    /// Somebody is to judge who the peer says it is.
+    /// Has the ZAP handler judge the credentials of a peer.
     fn authenticate(&mut self, key: Key, claim: Claim) {
         match self.ask_zap(key, &claim) {
             crate::zap::Asked::Waiting => {}
-            crate::zap::Asked::NobodyThere(is_allowed) => {
+            crate::zap::Asked::NoHandler(is_allowed) => {
                 if is_allowed {
                     self.judge(key, None);
                 } else {
@@ -313,6 +316,7 @@ impl State {
         }
         let properties = Arc::new(properties);
         link.properties = Some(Arc::clone(&properties));
+        debug_assert!(peer.identity.is_none(), "a connection has one handshake");
         peer.identity = Some(properties);
         if peer.routing_id.is_empty() {
             peer.routing_id = routing_id;
@@ -354,14 +358,14 @@ impl State {
     }
 
     /// A raw connection that comes or goes shows as an empty message.
-    fn notify_raw(&mut self, key: Key) {
+    pub(crate) fn notify_raw(&mut self, key: Key) {
         if self.is_raw() && self.options.stream_notify {
             self.receive_word(key, Message::new());
         }
     }
 
     /// Has the program receive what its peer has not said.
-    fn receive_word(&mut self, key: Key, mut message: Message) {
+    pub(crate) fn receive_word(&mut self, key: Key, mut message: Message) {
         if let Some(peer) = self.peers.get_mut(key) {
             message.set_properties(peer.identity.as_ref());
             peer.incoming.push(crate::link::Frames::One(message));
@@ -395,122 +399,6 @@ impl State {
         }
     }
 
-    /// The pattern learns of a peer.
-    pub(crate) fn attach(&mut self, key: Key) {
-        if self.kind.is_exclusive() && !self.writable.is_empty() {
-            return self.lose(key, Loss::ByUs);
-        }
-        let has_names = matches!(self.kind, SocketType::Router | SocketType::Stream)
-            || self.kind.numbers_peers();
-        if has_names && !self.file(key) {
-            return;
-        }
-        if let Some(peer) = self.peers.get_mut(key) {
-            peer.is_attached = true;
-        }
-        self.writable.push(key);
-        self.rejoined(key);
-    }
-
-    /// What a peer is told when it comes, and when it comes back.
-    pub(crate) fn rejoined(&mut self, key: Key) {
-        let is_connected = self.peers.get(key).is_some_and(|peer| match &peer.link {
-            Link::None => false,
-            Link::Pipe(_) => true,
-            Link::Stream(_) => peer.identity.is_some(),
-        });
-        if !is_connected {
-            return;
-        }
-        match self.kind {
-            kind if kind.is_subscriber() => self.tell_subscriptions(key),
-            SocketType::Pub | SocketType::Xpub => {
-                if let Some(welcome) = self.options.xpub_welcome.clone() {
-                    let mut welcome = Message::from_vec(welcome);
-                    self.transmit(key, std::iter::empty(), Last::Message(&mut welcome));
-                }
-            }
-            SocketType::Router => {
-                let notifies = self.options.router_notify & NOTIFY_CONNECT != 0;
-                let link = self.peers.get(key).map(|peer| &peer.link);
-                let is_connection = matches!(link, Some(Link::Stream(_)));
-                if self.file(key) && notifies && is_connection {
-                    self.receive_word(key, Message::new());
-                }
-            }
-            _ => {}
-        }
-        if self.options.probe_router
-            && matches!(
-                self.kind,
-                SocketType::Router | SocketType::Dealer | SocketType::Req
-            )
-        {
-            let mut probe = Message::new();
-            self.transmit(key, std::iter::empty(), Last::Message(&mut probe));
-        }
-        let greets = matches!(
-            self.kind,
-            SocketType::Router | SocketType::Dealer | SocketType::Client
-        ) || self.kind.numbers_peers();
-        if greets && !self.options.hello_message.is_empty() {
-            let mut hello = Message::from_vec(self.options.hello_message.clone());
-            self.transmit(key, std::iter::empty(), Last::Message(&mut hello));
-        }
-    }
-
-    /// ROUTER and STREAM: files a peer under its name. `false`: another has it.
-    fn file(&mut self, key: Key) -> bool {
-        let Some(peer) = self.peers.get_mut(key) else {
-            return false;
-        };
-        if self.kind.numbers_peers() {
-            // Whatever it calls itself: it has a number.
-            if self.routes.get(&peer.routing_id) == Some(&key) {
-                return true;
-            }
-            self.next_routing_id = self.next_routing_id.wrapping_add(1).max(1);
-            peer.routing_id = self.next_routing_id.to_be_bytes().to_vec();
-        }
-        if peer.routing_id.is_empty() {
-            if let Link::None = peer.link
-                && self.kind == SocketType::Router
-            {
-                // Its name will come with it.
-                return true;
-            }
-            self.next_routing_id = self.next_routing_id.wrapping_add(1);
-            peer.routing_id.push(0);
-            let number = self.next_routing_id.to_be_bytes();
-            peer.routing_id.extend_from_slice(&number);
-            if self.kind == SocketType::Stream {
-                // Whoever connects learns the name from the option.
-                self.options.routing_id.clone_from(&peer.routing_id);
-            }
-        }
-        let name = peer.routing_id.clone();
-        match self.routes.get(&name) {
-            Some(&known) if known == key => return true,
-            Some(&known) if self.options.router_handover => {
-                // The old one loses its name; what it still says comes under a new one.
-                self.next_routing_id = self.next_routing_id.wrapping_add(1);
-                if let Some(old) = self.peers.get_mut(known) {
-                    old.routing_id = vec![0];
-                    let number = self.next_routing_id.to_be_bytes();
-                    old.routing_id.extend_from_slice(&number);
-                }
-                self.lose(known, Loss::ByUs);
-            }
-            Some(_) => {
-                self.lose(key, Loss::ByUs);
-                return false;
-            }
-            None => {}
-        }
-        self.routes.insert(name, key);
-        true
-    }
-
     /// A connection is over. What it brought can still be received.
     pub(crate) fn lose(&mut self, key: Key, loss: Loss) {
         let Some(peer) = self.peers.get_mut(key) else {
@@ -532,6 +420,10 @@ impl State {
             Link::Stream(mut link) => {
                 link.say_goodbye();
                 self.unwatch_descriptor(&*link);
+                debug_assert!(
+                    self.writes_watched >= usize::from(link.interest.write),
+                    "each watched write is counted"
+                );
                 self.writes_watched -= usize::from(link.interest.write);
                 let descriptor = link.raw_descriptor();
                 drop(link);
@@ -580,6 +472,7 @@ impl State {
             if self.kind == SocketType::Stream && loss == Loss::ByUs {
                 // The program has ended it: it is not to come back.
                 if let Some(endpoint) = origin {
+                    self.abandon_attempt(endpoint);
                     self.endpoints.remove(endpoint);
                 }
                 return;
@@ -594,34 +487,6 @@ impl State {
             && (!self.is_closing || is_owed)
         {
             self.retry_later(endpoint);
-        }
-    }
-
-    /// The pattern forgets a peer; the peer goes when the last of its messages is received.
-    pub(crate) fn detach(&mut self, key: Key, was_ready: bool) {
-        if let Some(place) = self.writable.iter().position(|&known| known == key) {
-            self.writable.remove(place);
-            if self.turn > place {
-                self.turn -= 1;
-            }
-        }
-        if self.exchange.peer == Some(key) {
-            self.exchange.peer = None;
-        }
-        if was_ready {
-            self.notify_raw(key);
-        }
-        let Some(peer) = self.peers.get_mut(key) else {
-            return;
-        };
-        peer.is_gone = true;
-        peer.is_attached = false;
-        peer.clear_backlog();
-        if self.routes.get(&peer.routing_id) == Some(&key) {
-            self.routes.remove(&peer.routing_id);
-        }
-        if peer.incoming.is_empty() && !peer.is_readable {
-            self.peers.remove(key);
         }
     }
 
@@ -773,8 +638,7 @@ const STREAMED_BYTES_MIN: u64 = 8 << 10;
 /// Measured with 64 KiB messages, PUSH to PULL: half as many again as without. At half of it a
 /// message of 256 KiB takes twice as long. Linux doubles it, for what it keeps beside the bytes.
 const LOCAL_SEND_BYTES: usize = 256 << 10;
-/// `ZMQ_NOTIFY_CONNECT` and `ZMQ_NOTIFY_DISCONNECT` of `ZMQ_ROUTER_NOTIFY`.
-const NOTIFY_CONNECT: i32 = 1;
+/// `ZMQ_NOTIFY_DISCONNECT` of `ZMQ_ROUTER_NOTIFY`.
 const NOTIFY_DISCONNECT: i32 = 2;
 /// `ZMQ_RECONNECT_STOP_HANDSHAKE_FAILED`.
 const STOP_AFTER_HANDSHAKE: i32 = 2;

@@ -1,4 +1,4 @@
-//! What one socket leaves for another, to be taken in whenever that one is next at work.
+//! Messages between sockets of a process, and from helper threads; each socket handles its own.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use crate::slab::Key;
 pub(crate) enum Mail {
     /// A peer in this process has connected.
     Attach { end: PipeEnd, endpoint: String },
-    /// The one to whom an early in-process connection was made is there now.
+    /// The endpoint of an early in-process connection is bound now.
     Introduced { peer: Key },
     /// A host's name has been looked up for this connecting endpoint.
     Resolved {

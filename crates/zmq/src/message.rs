@@ -82,7 +82,7 @@ impl Message {
         }
     }
 
-    /// A message of so many bytes, all zero, to be filled through
+    /// A message of `size` bytes, all zero, to be filled through
     /// [`as_mut_slice`](Self::as_mut_slice).
     pub fn with_size(size: usize) -> Message {
         if size <= SHORT_BYTES_MAX {
@@ -377,6 +377,30 @@ impl fmt::Debug for Message {
 const SHORT_BYTES_MAX: usize = 38;
 
 const _: () = assert!(size_of::<Message>() <= 56);
+
+/// The last frame of a message to be sent.
+#[derive(Debug)]
+pub(crate) enum Last<'a> {
+    /// Taken out, its place left empty.
+    Message(&'a mut Message),
+    Slice(&'a [u8]),
+}
+
+impl Last<'_> {
+    pub(crate) fn into_message(self) -> Message {
+        match self {
+            Last::Message(message) => std::mem::take(message),
+            Last::Slice(bytes) => Message::from_slice(bytes),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Last::Message(message) => message.as_slice(),
+            Last::Slice(bytes) => bytes,
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,9 +1,5 @@
 //! Events of a socket's life, told on a PAIR socket.
 
-use crate::message::Message;
-use crate::socket::Socket;
-use crate::state::State;
-
 /// What a monitor tells; the numbers are libzmq's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
@@ -26,25 +22,50 @@ pub(crate) enum Event {
     DropsBegin = crate::own_options::EVENT_DROPS_BEGIN,
 }
 
+/// The socket that a monitor's events are sent to.
+pub(crate) trait EventSink: std::fmt::Debug + Send {
+    /// Sends one event, frame by frame. A receiver that does not keep up misses it: the watched
+    /// socket does not wait.
+    fn send_event(&self, frames: Vec<Vec<u8>>);
+
+    /// Closes the sink after the last event.
+    fn end(&self);
+}
+
 /// Where a socket's events go.
 #[derive(Debug)]
 pub(crate) struct Monitor {
-    pub(crate) socket: Socket,
-    pub(crate) events: u64,
-    pub(crate) version: u32,
+    sink: Box<dyn EventSink>,
+    /// The events that are sent, a bit each.
+    events: u64,
+    version: u32,
 }
 
-impl State {
-    /// Tells an event. A monitor that does not keep up misses it: the socket does not wait.
-    pub(crate) fn report(&mut self, event: Event, value: u64, local: &str, remote: &str) {
-        let Some(monitor) = &self.monitor else {
-            return;
-        };
-        if monitor.events & event as u64 == 0 {
+impl Monitor {
+    pub(crate) fn new(sink: Box<dyn EventSink>, events: u64, version: u32) -> Monitor {
+        debug_assert!(matches!(version, 1 | 2), "monitors have two versions");
+        Monitor {
+            sink,
+            events,
+            version,
+        }
+    }
+
+    /// Sends an event if the monitor asked for it.
+    pub(crate) fn report(&self, event: Event, value: u64, local: &str, remote: &str) {
+        debug_assert!(
+            (event as u64).is_power_of_two(),
+            "an event is one bit of the mask"
+        );
+        if self.events & event as u64 == 0 {
             return;
         }
-        let frames = match monitor.version {
+        self.sink.send_event(match self.version {
             1 => {
+                debug_assert!(
+                    event as u64 <= u64::from(u16::MAX),
+                    "version 1 has 16 bits of events"
+                );
                 let mut head = Vec::with_capacity(6);
                 head.extend_from_slice(&(event as u16).to_ne_bytes());
                 head.extend_from_slice(&(value as u32).to_ne_bytes());
@@ -58,28 +79,12 @@ impl State {
                 local.as_bytes().to_vec(),
                 remote.as_bytes().to_vec(),
             ],
-        };
-        let last = frames.len() - 1;
-        for (index, frame) in frames.into_iter().enumerate() {
-            let flags = crate::SendFlags {
-                dont_wait: true,
-                more: index < last,
-            };
-            if monitor
-                .socket
-                .send(&mut Message::from_vec(frame), flags)
-                .is_err()
-            {
-                return;
-            }
-        }
+        });
     }
 
-    /// Ends the monitor with a last event.
-    pub(crate) fn stop_monitor(&mut self) {
+    /// Sends the last event and closes the sink.
+    pub(crate) fn stop(self) {
         self.report(Event::Stopped, 0, "", "");
-        if let Some(monitor) = self.monitor.take() {
-            let _ = monitor.socket.close();
-        }
+        self.sink.end();
     }
 }

@@ -24,8 +24,14 @@ impl Socket {
         }
         let address = Address::parse(endpoint)?;
         let result = state.connect(endpoint, address);
-        // Whom a call connects to is given the next number at once; others wait for the lock.
+        // `connect` assigns the next number to the new peer while this call holds the lock.
         let number = state.next_routing_id;
+        debug_assert!(
+            result.is_err()
+                || state.is_closing
+                || state.routes.contains_key(&number.to_be_bytes()[..]),
+            "the number is that of the new peer"
+        );
         self.core().leave(&mut state);
         result.map(|()| number)
     }

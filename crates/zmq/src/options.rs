@@ -1,90 +1,296 @@
-//! What a program has set on a socket. Defaults are libzmq's.
+//! The socket options: one record each, and what a program has set. Defaults are libzmq's.
+//!
+//! A record is `NAME: Kind = number => field: Type = default, values;`. `Kind` is the type of the
+//! option's value in Rust; without it the option has no public name. An option without a field is
+//! not stored under its own name. `values` is the range of an option that C passes as an `int`
+//! and that needs no other check; the rest are set and read in `option_table`.
 
-/// The settings of one socket. Times are in milliseconds; -1 means "no timeout" or "not set".
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Options {
-    pub(crate) affinity: u64,
-    pub(crate) routing_id: Vec<u8>,
-    pub(crate) rate: i32,
-    pub(crate) recovery_interval: i32,
-    pub(crate) send_buffer_bytes: i32,
-    pub(crate) receive_buffer_bytes: i32,
-    pub(crate) linger_ms: i32,
-    pub(crate) reconnect_interval_ms: i32,
-    pub(crate) reconnect_interval_max_ms: i32,
-    pub(crate) reconnect_stop: i32,
-    pub(crate) backlog: i32,
-    pub(crate) message_bytes_max: i64,
-    pub(crate) send_high_water: i32,
-    pub(crate) receive_high_water: i32,
-    /// Bytes; 0: no limit.
-    pub(crate) send_high_water_bytes: i32,
-    pub(crate) receive_high_water_bytes: i32,
-    /// Handshakes of incoming connections under way; 0: no limit.
-    pub(crate) handshakes_max: i32,
-    /// Topics whose last message is kept; 0: none.
-    pub(crate) last_values_max: i32,
-    pub(crate) multicast_hops: i32,
-    pub(crate) multicast_loop: bool,
-    pub(crate) loopback_fastpath: bool,
-    pub(crate) multicast_packet_bytes: i32,
-    pub(crate) receive_timeout_ms: i32,
-    pub(crate) send_timeout_ms: i32,
-    pub(crate) ipv6: bool,
-    pub(crate) immediate: bool,
-    pub(crate) tcp_keepalive: i32,
-    pub(crate) tcp_keepalive_count: i32,
-    pub(crate) tcp_keepalive_idle: i32,
-    pub(crate) tcp_keepalive_interval: i32,
-    pub(crate) tcp_retransmit_ms: i32,
-    pub(crate) type_of_service: i32,
-    pub(crate) priority: i32,
-    pub(crate) device: String,
-    pub(crate) handshake_interval_ms: i32,
-    pub(crate) connect_timeout_ms: i32,
-    pub(crate) heartbeat_interval_ms: i32,
-    pub(crate) heartbeat_ttl_deciseconds: u16,
-    pub(crate) heartbeat_timeout_ms: i32,
-    pub(crate) use_descriptor: i32,
-    pub(crate) socks_proxy: String,
-    pub(crate) socks_username: String,
-    pub(crate) socks_password: String,
-    pub(crate) conflate: bool,
-    pub(crate) accept_filters: Vec<(std::net::IpAddr, u8)>,
-    pub(crate) ipc_users: Vec<u32>,
-    pub(crate) ipc_groups: Vec<u32>,
-    pub(crate) ipc_processes: Vec<i32>,
+use std::ops::RangeInclusive;
 
-    pub(crate) security: Security,
-    pub(crate) zap_domain: Vec<u8>,
-    pub(crate) zap_enforce_domain: bool,
-    pub(crate) metadata: Vec<(String, Vec<u8>)>,
+use crate::error::Error;
+use crate::option_kinds::{Interval, Key, Limit, Long, Number, Octets, SocketOption, Switch, Text};
+use crate::own_options as own;
 
-    pub(crate) router_mandatory: bool,
-    pub(crate) router_handover: bool,
-    pub(crate) router_raw: bool,
-    pub(crate) router_notify: i32,
-    pub(crate) probe_router: bool,
-    /// The routing id that the next outgoing connection is filed under.
-    pub(crate) connect_routing_id: Vec<u8>,
-    pub(crate) request_correlate: bool,
-    pub(crate) request_relaxed: bool,
-    pub(crate) stream_notify: bool,
-    pub(crate) xpub_verbose: bool,
-    pub(crate) xpub_verboser: bool,
-    pub(crate) xpub_no_drop: bool,
-    pub(crate) xpub_manual: bool,
-    pub(crate) xpub_manual_last_value: bool,
-    pub(crate) xpub_welcome: Option<Vec<u8>>,
-    pub(crate) xsub_verbose_unsubscribe: bool,
-    pub(crate) only_first_subscribe: bool,
-    pub(crate) invert_matching: bool,
-    pub(crate) hello_message: Vec<u8>,
-    pub(crate) disconnect_message: Vec<u8>,
-    pub(crate) hiccup_message: Vec<u8>,
-    pub(crate) in_batch_bytes: i32,
-    pub(crate) out_batch_bytes: i32,
-    pub(crate) busy_poll: i32,
+macro_rules! options {
+    ($(
+        $(#[$docs:meta])*
+        $name:ident $(: $kind:ident)? = $number:expr
+        $(=> $field:ident: $type:ty = $default:expr $(, $values:expr)?)?;
+    )*) => {
+        /// The options by name, each with the type of its value.
+        pub(crate) mod names {
+            use super::*;
+            $(name! { $(#[$docs])* $name $($kind)? })*
+        }
+
+        /// libzmq's numbers of the options.
+        pub(crate) mod number {
+            use super::own;
+            $(pub(crate) const $name: i32 = $number;)*
+        }
+
+        /// The settings of one socket. Times are in milliseconds; -1 means "no timeout" or
+        /// "not set".
+        #[derive(Debug, Clone, PartialEq)]
+        pub(crate) struct Options {
+            $($(pub(crate) $field: $type,)?)*
+        }
+
+        impl Default for Options {
+            fn default() -> Options {
+                Options {
+                    $($($field: $default,)?)*
+                }
+            }
+        }
+
+        const INTS: &[IntOption] = &[$($($(IntOption {
+            number: number::$name,
+            values: $values,
+            read: |options| i32::from(options.$field),
+            write: |options, value| options.$field.write(value),
+        },)?)?)*];
+
+        #[cfg(test)]
+        pub(crate) const NUMBERS: &[(&str, i32)] = &[$((stringify!($name), number::$name)),*];
+    };
+}
+
+/// The public constant of an option, if it has a kind.
+macro_rules! name {
+    ($(#[$docs:meta])* $name:ident) => {};
+    ($(#[$docs:meta])* $name:ident $kind:ident) => {
+        $(#[$docs])*
+        pub const $name: SocketOption<$kind> = SocketOption::new(super::number::$name);
+    };
+}
+
+options! {
+    /// The name under which a ROUTER files this socket.
+    ROUTING_ID: Octets = 5 => routing_id: Vec<u8> = Vec::new();
+    /// The name under which a ROUTER or STREAM files the next peer that it connects to.
+    CONNECT_ROUTING_ID: Octets = 61 => connect_routing_id: Vec<u8> = Vec::new();
+    /// SUB, and XPUB in manual mode: subscribes to messages that begin with this.
+    SUBSCRIBE: Octets = 6;
+    /// Cancels a subscription.
+    UNSUBSCRIBE: Octets = 7;
+    /// ROUTER, DEALER, REQ: sends an empty message to every new peer.
+    PROBE_ROUTER: Switch = 51 => probe_router: bool = false, 0..=MAX;
+    /// REQ: replies must carry the number of the request.
+    REQ_CORRELATE: Switch = 52 => request_correlate: bool = false, 0..=MAX;
+    /// REQ: the next request may come before the reply.
+    REQ_RELAXED: Switch = 53 => request_relaxed: bool = false, 0..=MAX;
+    /// ROUTER: a message that cannot be delivered is an error.
+    ROUTER_MANDATORY: Switch = 33 => router_mandatory: bool = false, 0..=MAX;
+    /// ROUTER: a new peer takes over a name that is in use.
+    ROUTER_HANDOVER: Switch = 56 => router_handover: bool = false, 0..=MAX;
+    /// ROUTER: bytes without any framing.
+    ROUTER_RAW: Switch = 41 => router_raw: bool = false, 0..=MAX;
+    /// ROUTER: an empty message for a peer that comes (1), goes (2), or both (3).
+    ROUTER_NOTIFY: Number = 97 => router_notify: i32 = 0, 0..=3;
+    /// XPUB: the program receives every subscription, also repeated ones.
+    XPUB_VERBOSE: Switch = 40 => xpub_verbose: bool = false, 0..=MAX;
+    /// XPUB: the program receives every subscription and every cancellation.
+    XPUB_VERBOSER: Switch = 78 => xpub_verboser: bool = false, 0..=1;
+    /// PUB and XPUB: a send waits for subscribers that are full.
+    XPUB_NODROP: Switch = 69 => xpub_no_drop: bool = false, 0..=MAX;
+    /// XPUB: manual mode, in which the program itself subscribes its peers.
+    XPUB_MANUAL: Switch = 71 => xpub_manual: bool = false, 0..=MAX;
+    /// XPUB in manual mode: the next message is for the last subscriber alone.
+    XPUB_MANUAL_LAST_VALUE: Switch = 98 => xpub_manual_last_value: bool = false, 0..=MAX;
+    /// PUB and XPUB: the first message to every subscriber.
+    XPUB_WELCOME_MSG: Octets = 72 => xpub_welcome: Option<Vec<u8>> = None;
+    /// XSUB: every cancellation is passed on.
+    XSUB_VERBOSE_UNSUBSCRIBE: Switch = 115 => xsub_verbose_unsubscribe: bool = false, 0..=1;
+    /// XPUB and XSUB: only the first frame of a message may be a subscription.
+    ONLY_FIRST_SUBSCRIBE: Switch = 108 => only_first_subscribe: bool = false, 0..=MAX;
+    /// PUB, XPUB and SUB: a subscription excludes messages instead of selecting them.
+    INVERT_MATCHING: Switch = 74 => invert_matching: bool = false, 0..=MAX;
+    /// Publishers and subscribers: the number of topics subscribed to.
+    TOPICS_COUNT: Number = 116;
+    /// Only the last message of each peer is kept.
+    CONFLATE: Switch = 54 => conflate: bool = false, 0..=1;
+    /// STREAM, and ROUTER in raw mode: an empty message for a peer that comes or goes.
+    STREAM_NOTIFY: Switch = 73 => stream_notify: bool = true, 0..=1;
+    /// ROUTER and DEALER: the first message to every peer.
+    HELLO_MSG: Octets = 110 => hello_message: Vec<u8> = Vec::new();
+    /// ROUTER: the message that is received when a peer disconnects.
+    DISCONNECT_MSG: Octets = 111 => disconnect_message: Vec<u8> = Vec::new();
+    /// DEALER: the message that is received when the connection is lost.
+    HICCUP_MSG: Octets = 114 => hiccup_message: Vec<u8> = Vec::new();
+
+    /// Further frames of the message follow.
+    RCVMORE: Switch = 13;
+    /// The socket's type.
+    TYPE: Number = 16;
+    /// The endpoint of the last bind or connect.
+    LAST_ENDPOINT: Text = 32;
+    /// 0: NULL, 1: PLAIN, 2: CURVE.
+    MECHANISM: Number = 43 => security: Security = Security::default();
+
+    /// Messages that may wait for a peer; 0: any number.
+    SNDHWM: Number = 23 => send_high_water: i32 = 1000, 0..=MAX;
+    /// Messages that may wait for the program; 0: any number.
+    RCVHWM: Number = 24 => receive_high_water: i32 = 1000, 0..=MAX;
+    /// Bytes of the kernel's buffer; -1: the system's default.
+    SNDBUF: Number = 11 => send_buffer_bytes: i32 = -1, -1..=MAX;
+    /// Bytes of the kernel's buffer; -1: the system's default.
+    RCVBUF: Number = 12 => receive_buffer_bytes: i32 = -1, -1..=MAX;
+    /// The longest frame that a peer may send; -1: any.
+    MAXMSGSIZE: Long = 22 => message_bytes_max: i64 = -1;
+    /// Timeout of a send.
+    SNDTIMEO: Limit = 28 => send_timeout_ms: i32 = -1, -1..=MAX;
+    /// Timeout of a receive.
+    RCVTIMEO: Limit = 27 => receive_timeout_ms: i32 = -1, -1..=MAX;
+    /// How long messages are still sent after the close.
+    LINGER: Limit = 17 => linger_ms: i32 = -1, -1..=MAX;
+    /// Timeout of the handshake.
+    HANDSHAKE_IVL: Interval = 66 => handshake_interval_ms: i32 = 30_000, 0..=MAX;
+    /// Interval between PINGs to a peer.
+    HEARTBEAT_IVL: Interval = 75 => heartbeat_interval_ms: i32 = 0, 0..=MAX;
+    /// Time of silence after which the peer closes the connection; in steps of 0.1 s.
+    HEARTBEAT_TTL: Interval = 76 => heartbeat_ttl_deciseconds: u16 = 0;
+    /// Timeout of the answer to a PING.
+    HEARTBEAT_TIMEOUT: Interval = 77 => heartbeat_timeout_ms: i32 = -1, 0..=MAX;
+
+    /// Connections that may wait to be accepted.
+    BACKLOG: Number = 19 => backlog: i32 = 100, 0..=MAX;
+    /// Messages go only to peers that are connected.
+    IMMEDIATE: Switch = 39 => immediate: bool = false, 0..=1;
+    /// Interval before the next attempt to connect; `None`: no further attempt.
+    RECONNECT_IVL: Limit = 18 => reconnect_interval_ms: i32 = 100, -1..=MAX;
+    /// The longest interval between attempts; zero: the interval does not grow.
+    RECONNECT_IVL_MAX: Interval = 21 => reconnect_interval_max_ms: i32 = 0, 0..=MAX;
+    /// What ends the attempts: 1 a refusal, 2 a failed handshake; the sum for both.
+    RECONNECT_STOP: Number = 109 => reconnect_stop: i32 = 0, MIN..=MAX;
+    /// Timeout of an attempt to connect.
+    CONNECT_TIMEOUT: Interval = 79 => connect_timeout_ms: i32 = 0, 0..=MAX;
+    /// IPv6 beside IPv4.
+    IPV6: Switch = 42 => ipv6: bool = false, 0..=1;
+    /// 1: on, 0: off, -1: the system's default.
+    TCP_KEEPALIVE: Number = 34 => tcp_keepalive: i32 = -1, -1..=1;
+    /// Number of probes; -1: the system's default.
+    TCP_KEEPALIVE_CNT: Number = 35 => tcp_keepalive_count: i32 = -1, -1..=MAX;
+    /// Seconds before the first probe; -1: the system's default.
+    TCP_KEEPALIVE_IDLE: Number = 36 => tcp_keepalive_idle: i32 = -1, -1..=MAX;
+    /// Seconds between probes; -1: the system's default.
+    TCP_KEEPALIVE_INTVL: Number = 37 => tcp_keepalive_interval: i32 = -1, -1..=MAX;
+    /// How long sent bytes may stay unacknowledged.
+    TCP_MAXRT: Interval = 80 => tcp_retransmit_ms: i32 = 0, 0..=MAX;
+    /// The type of service in the packets.
+    TOS: Number = 57 => type_of_service: i32 = 0, 0..=MAX;
+    /// The priority of the packets in this machine.
+    PRIORITY: Number = 112 => priority: i32 = 0, 0..=MAX;
+    /// Microseconds that the kernel polls the device.
+    BUSY_POLL: Number = 113 => busy_poll: i32 = 0, MIN..=MAX;
+    /// The network device to use.
+    BINDTODEVICE: Text = 92 => device: String = String::new();
+    /// Host and port of a SOCKS5 proxy.
+    SOCKS_PROXY: Text = 68 => socks_proxy: String = String::new();
+    /// The user name at the proxy.
+    SOCKS_USERNAME: Text = 99 => socks_username: String = String::new();
+    /// The password at the proxy.
+    SOCKS_PASSWORD: Text = 100 => socks_password: String = String::new();
+    /// `X-name:value`, sent to every peer; may be set several times.
+    METADATA: Text = 95 => metadata: Vec<(String, Vec<u8>)> = Vec::new();
+
+    /// The domain of ZAP requests.
+    ZAP_DOMAIN: Text = 55 => zap_domain: Vec<u8> = Vec::new();
+    /// Whether peers are refused if no ZAP domain is set.
+    ZAP_ENFORCE_DOMAIN: Switch = 93 => zap_enforce_domain: bool = false, 0..=1;
+    /// This side is the server of PLAIN.
+    PLAIN_SERVER: Switch = 44;
+    /// The user name of PLAIN.
+    PLAIN_USERNAME: Text = 45;
+    /// The password of PLAIN.
+    PLAIN_PASSWORD: Text = 46;
+    /// This side is the server of CURVE.
+    CURVE_SERVER: Switch = 47;
+    /// Our public key.
+    CURVE_PUBLICKEY: Key = 48;
+    /// Our secret key.
+    CURVE_SECRETKEY: Key = 49;
+    /// The public key of the server that we connect to.
+    CURVE_SERVERKEY: Key = 50;
+
+    /// [`own_options::SNDHWM_BYTES`](crate::own_options::SNDHWM_BYTES).
+    SNDHWM_BYTES: Number = own::SNDHWM_BYTES => send_high_water_bytes: i32 = 0, 0..=MAX;
+    /// [`own_options::RCVHWM_BYTES`](crate::own_options::RCVHWM_BYTES).
+    RCVHWM_BYTES: Number = own::RCVHWM_BYTES => receive_high_water_bytes: i32 = 0, 0..=MAX;
+    /// [`own_options::HANDSHAKES_MAX`](crate::own_options::HANDSHAKES_MAX).
+    HANDSHAKES_MAX: Number = own::HANDSHAKES_MAX => handshakes_max: i32 = 0, 0..=MAX;
+    /// [`own_options::LAST_VALUES`](crate::own_options::LAST_VALUES).
+    LAST_VALUES: Number = own::LAST_VALUES => last_values_max: i32 = 0, 0..=MAX;
+
+    // For C alone: they have no name in Rust.
+    AFFINITY = 4 => affinity: u64 = 0;
+    RATE = 8 => rate: i32 = 100, 1..=MAX;
+    RECOVERY_IVL = 9 => recovery_interval: i32 = 10_000, 0..=MAX;
+    FD = 14;
+    EVENTS = 15;
+    MULTICAST_HOPS = 25 => multicast_hops: i32 = 1, 1..=MAX;
+    IPV4ONLY = 31;
+    TCP_ACCEPT_FILTER = 38 => accept_filters: Vec<(std::net::IpAddr, u8)> = Vec::new();
+    IPC_FILTER_PID = 58 => ipc_processes: Vec<i32> = Vec::new();
+    IPC_FILTER_UID = 59 => ipc_users: Vec<u32> = Vec::new();
+    IPC_FILTER_GID = 60 => ipc_groups: Vec<u32> = Vec::new();
+    THREAD_SAFE = 81;
+    MULTICAST_MAXTPDU = 84 => multicast_packet_bytes: i32 = 1500, 1..=MAX;
+    USE_FD = 89 => use_descriptor: i32 = -1, -1..=MAX;
+    LOOPBACK_FASTPATH = 94 => loopback_fastpath: bool = false, MIN..=MAX;
+    MULTICAST_LOOP = 96 => multicast_loop: bool = true, MIN..=MAX;
+    IN_BATCH_SIZE = 101 => in_batch_bytes: i32 = 8192, 1..=MAX;
+    OUT_BATCH_SIZE = 102 => out_batch_bytes: i32 = 8192, 1..=MAX;
+}
+
+/// An option that C passes as an `int`, and its values.
+struct IntOption {
+    number: i32,
+    values: RangeInclusive<i32>,
+    read: fn(&Options) -> i32,
+    write: fn(&mut Options, i32),
+}
+
+/// A field that keeps an `int`.
+trait IntField {
+    fn write(&mut self, value: i32);
+}
+
+impl IntField for i32 {
+    fn write(&mut self, value: i32) {
+        *self = value;
+    }
+}
+
+/// Every number but zero means yes.
+impl IntField for bool {
+    fn write(&mut self, value: i32) {
+        *self = value != 0;
+    }
+}
+
+impl Options {
+    /// Sets an option that C passes as an `int`, if the value is in its range.
+    pub(crate) fn set_int(&mut self, number: i32, value: i32) -> Result<(), Error> {
+        let option = IntOption::of(number)?;
+        if !option.values.contains(&value) {
+            return Err(Error::InvalidArgument);
+        }
+        (option.write)(self, value);
+        Ok(())
+    }
+
+    /// The value of an option that C reads as an `int`.
+    pub(crate) fn int(&self, number: i32) -> Result<i32, Error> {
+        Ok((IntOption::of(number)?.read)(self))
+    }
+}
+
+impl IntOption {
+    fn of(number: i32) -> Result<&'static IntOption, Error> {
+        let known = INTS.iter().find(|option| option.number == number);
+        known.ok_or(Error::InvalidArgument)
+    }
 }
 
 /// The mechanism, and our part in it.
@@ -99,6 +305,13 @@ pub(crate) struct Security {
     pub(crate) server_key: [u8; 32],
 }
 
+impl Security {
+    /// Whether this side is the server of that mechanism.
+    pub(crate) fn serves(&self, mechanism: Mechanism) -> bool {
+        self.is_server && self.mechanism == mechanism
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Mechanism {
     #[default]
@@ -107,85 +320,5 @@ pub(crate) enum Mechanism {
     Curve = 2,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            affinity: 0,
-            routing_id: Vec::new(),
-            rate: 100,
-            recovery_interval: 10_000,
-            send_buffer_bytes: -1,
-            receive_buffer_bytes: -1,
-            linger_ms: -1,
-            reconnect_interval_ms: 100,
-            reconnect_interval_max_ms: 0,
-            reconnect_stop: 0,
-            backlog: 100,
-            message_bytes_max: -1,
-            send_high_water: 1000,
-            receive_high_water: 1000,
-            send_high_water_bytes: 0,
-            receive_high_water_bytes: 0,
-            handshakes_max: 0,
-            last_values_max: 0,
-            multicast_hops: 1,
-            multicast_loop: true,
-            loopback_fastpath: false,
-            multicast_packet_bytes: 1500,
-            receive_timeout_ms: -1,
-            send_timeout_ms: -1,
-            ipv6: false,
-            immediate: false,
-            tcp_keepalive: -1,
-            tcp_keepalive_count: -1,
-            tcp_keepalive_idle: -1,
-            tcp_keepalive_interval: -1,
-            tcp_retransmit_ms: 0,
-            type_of_service: 0,
-            priority: 0,
-            device: String::new(),
-            handshake_interval_ms: 30_000,
-            connect_timeout_ms: 0,
-            heartbeat_interval_ms: 0,
-            heartbeat_ttl_deciseconds: 0,
-            heartbeat_timeout_ms: -1,
-            use_descriptor: -1,
-            socks_proxy: String::new(),
-            socks_username: String::new(),
-            socks_password: String::new(),
-            conflate: false,
-            accept_filters: Vec::new(),
-            ipc_users: Vec::new(),
-            ipc_groups: Vec::new(),
-            ipc_processes: Vec::new(),
-            security: Security::default(),
-            zap_domain: Vec::new(),
-            zap_enforce_domain: false,
-            metadata: Vec::new(),
-            router_mandatory: false,
-            router_handover: false,
-            router_raw: false,
-            router_notify: 0,
-            probe_router: false,
-            connect_routing_id: Vec::new(),
-            request_correlate: false,
-            request_relaxed: false,
-            stream_notify: true,
-            xpub_verbose: false,
-            xpub_verboser: false,
-            xpub_no_drop: false,
-            xpub_manual: false,
-            xpub_manual_last_value: false,
-            xpub_welcome: None,
-            xsub_verbose_unsubscribe: false,
-            only_first_subscribe: false,
-            invert_matching: false,
-            hello_message: Vec::new(),
-            disconnect_message: Vec::new(),
-            hiccup_message: Vec::new(),
-            in_batch_bytes: 8192,
-            out_batch_bytes: 8192,
-            busy_poll: 0,
-        }
-    }
-}
+const MIN: i32 = i32::MIN;
+const MAX: i32 = i32::MAX;

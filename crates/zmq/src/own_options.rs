@@ -17,22 +17,22 @@
 //! # Ok::<(), tidewire_zmq::Error>(())
 //! ```
 
-/// Bytes that may wait for one peer, beside `SNDHWM`, which counts messages. A message is taken
-/// while fewer wait, so that one of any length can be sent. For connections; what goes to a socket
-/// of the same process is counted in messages alone. 0, the default: no limit.
+/// Limit of bytes queued for one peer, beside `SNDHWM`, which counts messages. A message of any
+/// length is taken while fewer bytes are queued. It applies to connections; messages to a socket of
+/// the same process are counted by `SNDHWM` alone. 0, the default: no limit.
 pub const SNDHWM_BYTES: i32 = 10_001;
 
-/// Bytes received from one peer that may wait for the program, beside `RCVHWM`. 0, the default:
-/// no limit.
+/// Limit of bytes received from one peer and queued for the program, beside `RCVHWM`. 0, the
+/// default: no limit.
 pub const RCVHWM_BYTES: i32 = 10_002;
 
-/// Incoming connections whose handshake is not done. When there is one more, the oldest of them
-/// ends: those that say nothing cannot keep others out. 0, the default: no limit.
+/// Limit of incoming connections in their handshake. One more ends the oldest of them, so that
+/// silent connections cannot keep others out. 0, the default: no limit.
 pub const HANDSHAKES_MAX: i32 = 10_003;
 
-/// PUB and XPUB: of so many topics (first frames) the last message is kept, and sent to whoever
-/// subscribes to it from then on, before what is published later. Further topics are not kept. In
-/// manual mode the program's own `SUBSCRIBE` is what counts. 0, the default: none.
+/// PUB and XPUB: the number of topics (first frames) whose last message is kept. A new subscriber
+/// gets it before later messages. Further topics are not kept. In manual mode the program's own
+/// `SUBSCRIBE` counts as the subscription. 0, the default: none.
 pub const LAST_VALUES: i32 = 10_004;
 
 /// An event of monitors of version 2: messages to a peer begin to be dropped. Its value is the

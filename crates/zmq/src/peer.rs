@@ -38,9 +38,9 @@ pub(crate) struct Peer {
     /// The link is gone; what it had brought is still to be read.
     pub(crate) is_gone: bool,
     /// What ZAP is being asked about it.
-    pub(crate) zap: Option<crate::zap::Inquiry>,
+    pub(crate) zap: Option<Inquiry>,
     pub(crate) identity: Option<Arc<Properties>>,
-    /// When a message to it was last dropped, where somebody wants to know; 0: never.
+    /// When a message to it was last dropped, in nanoseconds; 0: never. Kept only for monitors.
     pub(crate) dropped_ns: u64,
 }
 
@@ -53,13 +53,27 @@ pub(crate) enum Link {
     Pipe(PipeEnd),
 }
 
-/// What has become of a peer's messages; read by [`crate::Socket::peers`].
+/// A question about a peer to the ZAP handler, which has not answered yet.
+#[derive(Debug)]
+pub(crate) struct Inquiry {
+    pub(crate) pipe: PipeEnd,
+    /// What the handler has said of the peer.
+    pub(crate) properties: Vec<(Box<str>, Box<str>)>,
+}
+
+/// What has become of a peer's messages; read by `Socket::peers`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
     pub(crate) sent: u64,
     pub(crate) received: u64,
     pub(crate) dropped: u64,
     pub(crate) conflated: u64,
+}
+
+impl Inquiry {
+    pub(crate) fn into_properties(self) -> Vec<(Box<str>, Box<str>)> {
+        self.properties
+    }
 }
 
 impl Peer {
@@ -87,6 +101,11 @@ impl Peer {
 
     /// Messages that have been handed over and are not with the kernel or the other socket.
     pub(crate) fn pending_messages(&self) -> usize {
+        debug_assert_eq!(
+            self.backlog_messages == 0,
+            self.backlog.is_empty(),
+            "a backlog ends with a whole message"
+        );
         self.backlog_messages
             + match &self.link {
                 Link::Stream(link) => link.pending_messages(),
@@ -98,6 +117,10 @@ impl Peer {
     /// Bytes that have been handed over and are not with the kernel; what is on its way to a
     /// socket of this process is not counted.
     pub(crate) fn pending_bytes(&self) -> usize {
+        debug_assert!(
+            self.backlog_bytes == 0 || !self.backlog.is_empty(),
+            "an empty backlog has no bytes"
+        );
         self.backlog_bytes
             + match &self.link {
                 Link::Stream(link) => link.pending_bytes(),

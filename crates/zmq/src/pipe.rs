@@ -2,37 +2,28 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::batch::Batch;
-use crate::message::Message;
+use crate::batch::{Batch, Item};
+use crate::message::{Last, Message};
 use crate::signal::Signal;
-use crate::state::Last;
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, fence};
 
 /// One socket's end of a pipe.
 #[derive(Debug)]
 pub(crate) struct PipeEnd {
-    shared: Arc<Shared>,
+    pipe: Arc<Pipe>,
     /// Which of the two ends: what this end writes goes into `ways[side]`.
     side: usize,
     /// Taken out of the queue in one go.
     inbox: Batch,
-    /// Messages that may be written before it must be looked how full the way is.
+    /// Messages that may be written before the fill level is checked again.
     room: usize,
-    /// Messages read of which the writer has not been told.
+    /// Messages read that the writer has not been told of.
     untold: usize,
     /// After how many it is told; 0: not known yet.
     told_after: usize,
 }
 
-/// What travels through a pipe.
-#[derive(Debug)]
-pub(crate) enum Item {
-    Frame(Message),
-    Subscribe(Vec<u8>),
-    Cancel(Vec<u8>),
-}
-
-/// Who is at the other end.
+/// What an end tells the other one.
 #[derive(Debug, Clone)]
 pub(crate) struct Hello {
     pub(crate) routing_id: Vec<u8>,
@@ -42,7 +33,7 @@ pub(crate) struct Hello {
 }
 
 #[derive(Debug)]
-struct Shared {
+struct Pipe {
     ways: [Way; 2],
     ends: [OnceLock<End>; 2],
     /// One of the ends wants the last message alone.
@@ -78,21 +69,21 @@ struct Way {
 impl PipeEnd {
     /// A pipe whose first end belongs to `signal`'s owner.
     pub(crate) fn pair(signal: Arc<Signal>, hello: Hello) -> (PipeEnd, PipeEnd) {
-        let shared = Arc::new(Shared {
+        let pipe = Arc::new(Pipe {
             ways: [Way::default(), Way::default()],
             ends: [OnceLock::new(), OnceLock::new()],
             conflates: AtomicBool::new(false),
         });
-        let first = PipeEnd::of(Arc::clone(&shared), 0);
-        let second = PipeEnd::of(shared, 1);
+        let first = PipeEnd::of(Arc::clone(&pipe), 0);
+        let second = PipeEnd::of(pipe, 1);
         first.introduce(signal, hello);
         (first, second)
     }
 
-    fn of(shared: Arc<Shared>, side: usize) -> PipeEnd {
-        debug_assert!(side < shared.ways.len(), "a pipe has two ends");
+    fn of(pipe: Arc<Pipe>, side: usize) -> PipeEnd {
+        debug_assert!(side < pipe.ways.len(), "a pipe has two ends");
         PipeEnd {
-            shared,
+            pipe,
             side,
             inbox: Batch::default(),
             room: 0,
@@ -104,13 +95,13 @@ impl PipeEnd {
     /// Says whose end this is; once.
     pub(crate) fn introduce(&self, signal: Arc<Signal>, hello: Hello) {
         if hello.conflates {
-            self.shared.conflates.store(true, Ordering::Release);
+            self.pipe.conflates.store(true, Ordering::Release);
         }
         debug_assert!(
-            self.shared.ends[self.side].get().is_none(),
+            self.pipe.ends[self.side].get().is_none(),
             "an end is one socket's"
         );
-        let _ = self.shared.ends[self.side].set(End {
+        let _ = self.pipe.ends[self.side].set(End {
             signal,
             send_high_water: AtomicUsize::new(hello.send_high_water),
             receive_high_water: AtomicUsize::new(hello.receive_high_water),
@@ -123,12 +114,12 @@ impl PipeEnd {
     /// steps and the writer's room depend on the marks of both.
     pub(crate) fn set_marks(&mut self, send: usize, receive: usize) {
         self.room = 0;
-        if let Some(own) = self.shared.ends[self.side].get() {
+        if let Some(own) = self.pipe.ends[self.side].get() {
             own.send_high_water.store(send, Ordering::Relaxed);
             own.receive_high_water.store(receive, Ordering::Relaxed);
         }
         self.follow_marks();
-        if let Some(other) = self.shared.ends[1 - self.side].get() {
+        if let Some(other) = self.pipe.ends[1 - self.side].get() {
             // Release: the end that sees it sees the marks.
             other.marks_changed.store(true, Ordering::Release);
             other.signal.raise();
@@ -137,7 +128,7 @@ impl PipeEnd {
 
     /// Follows marks that the other end has changed since the last look.
     pub(crate) fn look_at_marks(&mut self) {
-        if let Some(own) = self.shared.ends[self.side].get()
+        if let Some(own) = self.pipe.ends[self.side].get()
             && own.marks_changed.load(Ordering::Acquire)
         {
             own.marks_changed.swap(false, Ordering::AcqRel);
@@ -155,7 +146,7 @@ impl PipeEnd {
                 self.tell_read();
             }
         }
-        let way = &self.shared.ways[1 - self.side];
+        let way = &self.pipe.ways[1 - self.side];
         if way.writer_waits.swap(false, Ordering::SeqCst) {
             self.ring();
         }
@@ -163,7 +154,7 @@ impl PipeEnd {
 
     /// The peer at the other end, if connected.
     pub(crate) fn peer(&self) -> Option<&Hello> {
-        self.shared.ends[1 - self.side].get().map(|end| &end.hello)
+        self.pipe.ends[1 - self.side].get().map(|end| &end.hello)
     }
 
     /// The messages that fit into the way out: the writer's mark and the reader's together;
@@ -175,18 +166,18 @@ impl PipeEnd {
     /// The same for the way into which the end `writer` writes.
     fn capacity_from(&self, writer: usize) -> Option<usize> {
         debug_assert!(writer < 2, "a pipe has two ends");
-        let own = self.shared.ends[writer].get()?;
+        let own = self.pipe.ends[writer].get()?;
         let send = own.send_high_water.load(Ordering::Relaxed);
-        let receive = match self.shared.ends[1 - writer].get() {
+        let receive = match self.pipe.ends[1 - writer].get() {
             Some(end) => end.receive_high_water.load(Ordering::Relaxed),
-            // Nobody there yet: the own mark alone counts.
+            // No peer yet: only the own mark counts.
             None => return (send > 0).then_some(send),
         };
         (send > 0 && receive > 0).then(|| send.saturating_add(receive))
     }
 
     fn conflates(&self) -> bool {
-        self.shared.conflates.load(Ordering::Acquire)
+        self.pipe.conflates.load(Ordering::Acquire)
     }
 
     /// Whether a message can be written; if not, the reader will ring when it can.
@@ -197,7 +188,7 @@ impl PipeEnd {
 
     #[cold]
     fn make_room(&mut self) -> bool {
-        // A mark that the other end changes is heeded after so many messages at the latest.
+        // A mark that the other end changes takes effect within this number of messages.
         self.room = ROOM_MAX;
         let Some(capacity) = self.capacity() else {
             return true;
@@ -205,7 +196,7 @@ impl PipeEnd {
         if self.conflates() {
             return true;
         }
-        let way = &self.shared.ways[self.side];
+        let way = &self.pipe.ways[self.side];
         let left = || {
             let written = way.written.load(Ordering::Relaxed);
             capacity.saturating_sub(written.wrapping_sub(way.read.load(Ordering::Acquire)))
@@ -224,7 +215,7 @@ impl PipeEnd {
 
     /// Messages written and not yet read.
     pub(crate) fn pending(&self) -> usize {
-        let way = &self.shared.ways[self.side];
+        let way = &self.pipe.ways[self.side];
         let written = way.written.load(Ordering::Relaxed);
         written.wrapping_sub(way.read.load(Ordering::Relaxed))
     }
@@ -232,9 +223,9 @@ impl PipeEnd {
     /// Writes one message: `head`, each with more to follow, then `last`.
     #[inline]
     pub(crate) fn write(&mut self, head: impl Iterator<Item = Message>, last: Last<'_>) {
-        let way = &self.shared.ways[self.side];
+        let way = &self.pipe.ways[self.side];
         self.room = self.room.saturating_sub(1);
-        // Whatever takes long is done before the lock is taken.
+        // A long message is copied before the lock is taken.
         let mut made;
         let last = match last {
             Last::Slice(bytes) if !Batch::is_short_slice(bytes) => {
@@ -245,7 +236,7 @@ impl PipeEnd {
         };
         let is_first = {
             let mut queue = way.queue.lock();
-            if self.shared.conflates.load(Ordering::Acquire) {
+            if self.pipe.conflates.load(Ordering::Acquire) {
                 way.read.fetch_add(queue.frames(), Ordering::Relaxed);
                 queue.clear();
             }
@@ -261,14 +252,14 @@ impl PipeEnd {
         let written = way.written.load(Ordering::Relaxed);
         way.written
             .store(written.wrapping_add(1), Ordering::Relaxed);
-        if is_first && let Some(end) = self.shared.ends[1 - self.side].get() {
+        if is_first && let Some(end) = self.pipe.ends[1 - self.side].get() {
             end.signal.raise_for_listeners();
         }
     }
 
     /// Writes what the other socket must see even when its program is elsewhere.
     pub(crate) fn write_control(&self, item: Item) {
-        let way = &self.shared.ways[self.side];
+        let way = &self.pipe.ways[self.side];
         {
             let mut queue = way.queue.lock();
             queue.push_item(item);
@@ -279,7 +270,7 @@ impl PipeEnd {
 
     /// Rings at the other end.
     pub(crate) fn ring(&self) {
-        if let Some(end) = self.shared.ends[1 - self.side].get() {
+        if let Some(end) = self.pipe.ends[1 - self.side].get() {
             end.signal.raise();
         }
     }
@@ -322,7 +313,7 @@ impl PipeEnd {
     /// Takes out all that the other end has written, in one go. Whether there was anything.
     #[cold]
     fn fetch(&mut self) -> bool {
-        let way = &self.shared.ways[1 - self.side];
+        let way = &self.pipe.ways[1 - self.side];
         if !way.has_items.load(Ordering::Acquire) {
             return false;
         }
@@ -357,7 +348,7 @@ impl PipeEnd {
             "the writer is told in steps"
         );
         let untold = std::mem::take(&mut self.untold);
-        let way = &self.shared.ways[1 - self.side];
+        let way = &self.pipe.ways[1 - self.side];
         let read = way.read.fetch_add(untold, Ordering::AcqRel);
         let read = read.wrapping_add(untold);
         fence(Ordering::SeqCst);
@@ -368,7 +359,7 @@ impl PipeEnd {
 
     /// The messages after which the writer is told that they are read.
     fn known_told_after(&self) -> usize {
-        let is_there = |side: usize| self.shared.ends[side].get().is_some();
+        let is_there = |side: usize| self.pipe.ends[side].get().is_some();
         if !is_there(0) || !is_there(1) || self.conflates() {
             return 1;
         }
@@ -383,7 +374,7 @@ impl PipeEnd {
     fn wake_writer(&self, way: &Way, read: usize) {
         let written = way.written.load(Ordering::Relaxed);
         let left = written.wrapping_sub(read);
-        let Some(end) = self.shared.ends[1 - self.side].get() else {
+        let Some(end) = self.pipe.ends[1 - self.side].get() else {
             return;
         };
         let capacity = self.capacity_from(1 - self.side);
@@ -397,27 +388,25 @@ impl PipeEnd {
     #[inline]
     pub(crate) fn has_items(&self) -> bool {
         !self.inbox.is_empty()
-            || self.shared.ways[1 - self.side]
+            || self.pipe.ways[1 - self.side]
                 .has_items
                 .load(Ordering::Acquire)
     }
 
     /// Whether the other end is gone. What it wrote before can still be read.
     pub(crate) fn is_closed(&self) -> bool {
-        self.shared.ways[1 - self.side]
-            .closed
-            .load(Ordering::Acquire)
+        self.pipe.ways[1 - self.side].closed.load(Ordering::Acquire)
     }
 
     /// Returns whether a peer is at the other end.
     pub(crate) fn is_attached(&self) -> bool {
-        self.shared.ends[1 - self.side].get().is_some()
+        self.pipe.ends[1 - self.side].get().is_some()
     }
 }
 
 impl Drop for PipeEnd {
     fn drop(&mut self) {
-        self.shared.ways[self.side]
+        self.pipe.ways[self.side]
             .closed
             .store(true, Ordering::Release);
         self.ring();
@@ -426,5 +415,5 @@ impl Drop for PipeEnd {
 
 /// Messages that are written without a look at the marks, at most.
 const ROOM_MAX: usize = 64;
-/// Where there is no bound nobody waits for room; the count is for those who ask.
+/// Without a limit no writer waits for room; the count serves `pending`.
 const UNBOUND_TOLD_AFTER: usize = 64;

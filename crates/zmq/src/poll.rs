@@ -51,8 +51,8 @@ impl<'a> PollItem<'a> {
     }
 }
 
-/// Waits until one of the items is ready, or the time (in milliseconds; below zero: for ever) is
-/// up. Returns how many are.
+/// Waits until an item is ready or `timeout_ms` milliseconds have passed; a negative timeout waits
+/// indefinitely. Returns the number of items that are ready.
 ///
 /// # Errors
 /// A socket is closed, its context terminated, or a signal came.
@@ -110,8 +110,8 @@ fn sleep(items: &mut [PollItem<'_>], wait: Wait) -> Result<(), Error> {
         core.begin_wait(&mut state);
         is_waiting.push(core);
         state.scan_pipes();
-        // The background thread may have been faster: since the last look it has taken in what
-        // nobody would be woken for any more.
+        // The background thread may have read the event since the last look; then the kernel does
+        // not report it again.
         let has_some =
             wanted.readable && state.can_receive() || wanted.writable && state.can_send();
         has_news |= has_some || core.signal.is_raised() || core.context.is_terminated();
@@ -147,6 +147,7 @@ fn poll_descriptors(items: &mut [PollItem<'_>], timeout: Option<&Timespec>) -> R
     rustix::event::poll(&mut descriptors, timeout)?;
     let found: Vec<PollFlags> = descriptors.iter().map(PollFd::revents).collect();
     drop(descriptors);
+    debug_assert_eq!(found.len(), items.len(), "each item has its answer");
     for (item, flags) in items.iter_mut().zip(found) {
         if let PollTarget::Descriptor(_) = item.target {
             item.ready.readable = flags.contains(PollFlags::IN);

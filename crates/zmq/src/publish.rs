@@ -1,43 +1,11 @@
-//! Subscriptions, on both sides: who wants what, and what is wanted from whom.
+//! Subscriptions, on both sides: of subscribers here, and of this socket at publishers.
 
-use std::collections::VecDeque;
-
+use crate::batch::Item;
 use crate::kind::SocketType;
-use crate::link::Frames;
-use crate::message::Message;
+use crate::message::Last;
 use crate::peer::Link;
-use crate::pipe::Item;
-use crate::send::NotSent;
 use crate::slab::Key;
-use crate::state::State;
-
-/// XPUB: what peers have sent up, for the program to see.
-#[derive(Debug, Default)]
-pub(crate) struct Manual {
-    events: VecDeque<(Option<Key>, Frames)>,
-    /// Whose subscription the program saw last: it is the one that `SUBSCRIBE` is for.
-    pub(crate) last: Option<Key>,
-    /// In manual mode: what peers have asked for, whatever they were given.
-    asked: tidewire_zmtp::PrefixTable<Key>,
-}
-
-impl Manual {
-    #[inline]
-    pub(crate) fn take_event(&mut self) -> Option<Frames> {
-        let (peer, frames) = self.events.pop_front()?;
-        self.last = peer;
-        Some(frames)
-    }
-
-    fn push(&mut self, peer: Option<Key>, octet: u8, topic: &[u8]) {
-        debug_assert!(octet <= 1, "1 subscribes, 0 cancels");
-        let mut bytes = Vec::with_capacity(1 + topic.len());
-        bytes.push(octet);
-        bytes.extend_from_slice(topic);
-        self.events
-            .push_back((peer, Frames::One(Message::from_vec(bytes))));
-    }
-}
+use crate::state::{NotSent, State};
 
 impl State {
     /// Fills `matched` with those who want this message.
@@ -86,6 +54,33 @@ impl State {
             self.manual.push(Some(key), 1, topic);
         }
         self.send_last_values(key, topic);
+    }
+
+    /// Sends a peer the last message of every topic that begins so.
+    #[inline]
+    pub(crate) fn send_last_values(&mut self, key: Key, prefix: &[u8]) {
+        if self.last_values.is_some() {
+            self.send_matching(key, prefix);
+        }
+    }
+
+    #[cold]
+    fn send_matching(&mut self, key: Key, prefix: &[u8]) {
+        let Some(values) = self.last_values.take() else {
+            return;
+        };
+        for frames in values.matching(prefix) {
+            let Some((last, head)) = frames.split_last() else {
+                continue;
+            };
+            if self.can_write(key) {
+                let mut last = last.clone();
+                self.transmit(key, head.iter().cloned(), Last::Message(&mut last));
+            } else {
+                self.count_drop(key);
+            }
+        }
+        self.last_values = Some(values);
     }
 
     /// PUB and XPUB: a peer wants them no more.
@@ -182,7 +177,7 @@ impl State {
             return;
         };
         match &mut peer.link {
-            // Whoever is not there yet is told everything when it comes.
+            // A publisher that is not connected gets all subscriptions when it connects.
             Link::Stream(link) if link.is_ready() => match self.kind {
                 SocketType::Dish => link.push_membership(topic, subscribes),
                 _ => link.push_subscription(topic, subscribes),
@@ -196,8 +191,8 @@ impl State {
     }
 }
 
-/// Takes out all that a subscriber wanted, whoever else wants it too. It looks at everything, which
-/// only the verbose modes pay for, and only when a peer goes.
+/// Removes all prefixes of a subscriber and returns them, also those that others have. It walks the
+/// whole table, but only in verbose modes and when a peer goes.
 fn prefixes_of(table: &mut tidewire_zmtp::PrefixTable<Key>, key: Key) -> Vec<Vec<u8>> {
     let mut prefixes = Vec::with_capacity(table.prefix_count());
     table.for_each_prefix(&mut |prefix, _| prefixes.push(prefix.to_vec()));

@@ -62,10 +62,12 @@ impl Reactor {
     }
 
     pub(crate) fn add(&self, core: &Arc<Core>) {
-        self.shared
+        let known = self
+            .shared
             .lock()
             .cores
             .insert(core.id, Arc::downgrade(core));
+        debug_assert!(known.is_none(), "a socket is added once");
     }
 
     /// Tells the thread of the next event of this socket.

@@ -1,11 +1,12 @@
-//! Receiving: from whom the next message comes, and what of it the program sees.
+//! Receiving: which peer is next, and which frames the program sees.
 
+use crate::batch::Item;
 use crate::error::Error;
 use crate::kind::SocketType;
 use crate::link::{Frames, Inbound};
 use crate::message::Message;
 use crate::peer::Link;
-use crate::pipe::{Item, PipeEnd};
+use crate::pipe::PipeEnd;
 use crate::slab::Key;
 use crate::state::State;
 
@@ -480,7 +481,7 @@ impl State {
         Some(one_or_many(frames))
     }
 
-    /// REP: the frames up to the first empty one say whom to answer.
+    /// REP: the frames up to the first empty one are the address of the reply.
     fn receive_request(&mut self, key: Key, frames: Frames) -> Option<Frames> {
         let mut frames = frames.into_vec();
         let delimiter = frames.iter().position(|frame| frame.is_empty())?;

@@ -1,67 +1,18 @@
-//! Sending: to whom a message goes, by the pattern of the socket.
+//! Sending: which peers get a message, by the pattern of the socket.
 
 use crate::error::Error;
 use crate::kind::SocketType;
-use crate::message::Message;
+use crate::message::{Last, Message};
 use crate::peer::Link;
 use crate::pipe::PipeEnd;
 use crate::slab::Key;
-use crate::state::{Last, State};
-
-/// A message of which some frames have been handed over.
-#[derive(Debug, Default)]
-pub(crate) struct Sending {
-    /// Its first frame is here, its last is not.
-    is_open: bool,
-    target: Target,
-    /// What goes before the frame that comes next.
-    frames: Vec<Message>,
-}
-
-impl Sending {
-    /// Puts a frame before the one that comes next.
-    pub(crate) fn push(&mut self, frame: Message) {
-        self.frames.push(frame);
-    }
-
-    /// Whether the rest of a message is awaited.
-    pub(crate) fn is_open(&self) -> bool {
-        self.is_open
-    }
-
-    /// Whether no frame waits for the last one.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.frames.is_empty()
-    }
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Target {
-    /// It is dropped: the peer is gone.
-    #[default]
-    Nobody,
-    Peer(Key),
-    /// PUB: all peers in [`State::matched`].
-    Matched,
-    /// XSUB: a message to all publishers.
-    Everybody,
-    /// XSUB: a subscription.
-    Subscription,
-}
-
-/// Why a frame was not taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NotSent {
-    /// No peer can take it now.
-    Full,
-    Failed(Error),
-}
+use crate::state::{NotSent, Recipient, State};
 
 /// What became of a message's first frame.
 enum Begun {
     /// It is a part of the message.
     Body,
-    /// It only said to whom.
+    /// It names the recipient and is not sent.
     Address,
 }
 
@@ -69,7 +20,7 @@ impl State {
     /// Takes one frame; with the last one the message goes.
     #[inline]
     pub(crate) fn send_frame(&mut self, frame: Last<'_>, more: bool) -> Result<(), NotSent> {
-        // What goes out raw is a name and bytes, whatever is said to follow.
+        // A raw message is a name and one frame of bytes; `more` is ignored.
         let more = more && !(self.sending.is_open && self.is_raw());
         if !self.sending.is_open {
             let begun = self.begin_message(&frame, more)?;
@@ -104,7 +55,7 @@ impl State {
     }
 
     /// The short way of a message of one frame to the one peer there is, another socket of the
-    /// process. `None`: it goes the long way. Whoever asks writes one message.
+    /// process. `None`: it goes the long way. The caller writes one message.
     #[inline]
     pub(crate) fn only_pipe(&mut self) -> Option<&mut PipeEnd> {
         if !self.kind.sends_in_turn() || self.sending.is_open {
@@ -135,41 +86,46 @@ impl State {
     /// Decides where a message goes.
     #[inline]
     fn begin_message(&mut self, frame: &Last<'_>, more: bool) -> Result<Begun, NotSent> {
-        let target = match self.kind {
-            SocketType::Push | SocketType::Dealer => Target::Peer(self.next_writable()?),
+        debug_assert!(!self.sending.is_open, "a message has one beginning");
+        debug_assert!(
+            self.sending.is_empty(),
+            "no frame is left of the message before"
+        );
+        let recipient = match self.kind {
+            SocketType::Push | SocketType::Dealer => Recipient::Peer(self.next_writable()?),
             SocketType::Dish => return Err(NotSent::Failed(Error::NotSupported)),
             kind if more && kind.is_single_framed() => {
                 return Err(NotSent::Failed(Error::InvalidArgument));
             }
-            SocketType::Client | SocketType::Scatter => Target::Peer(self.next_writable()?),
+            SocketType::Client | SocketType::Scatter => Recipient::Peer(self.next_writable()?),
             SocketType::Server | SocketType::Peer => self.number(frame)?,
             SocketType::Pair | SocketType::Channel => match self.writable.first().copied() {
-                Some(key) if self.can_write(key) => Target::Peer(key),
+                Some(key) if self.can_write(key) => Recipient::Peer(key),
                 _ => return Err(NotSent::Full),
             },
             SocketType::Pub | SocketType::Xpub => {
                 self.match_subscribers(frame.bytes())?;
-                Target::Matched
+                Recipient::Matched
             }
             SocketType::Radio => {
                 self.begin_for_group(frame)?;
-                Target::Matched
+                Recipient::Matched
             }
             SocketType::Req => self.begin_request()?,
             SocketType::Rep => self.begin_reply()?,
             SocketType::Router | SocketType::Stream => {
-                self.sending.target = self.route(frame.bytes(), more)?;
+                self.sending.recipient = self.route(frame.bytes(), more)?;
                 return Ok(Begun::Address);
             }
             SocketType::Xsub => match frame.bytes().first() {
-                Some(0 | 1) if !more => Target::Subscription,
-                _ => Target::Everybody,
+                Some(0 | 1) if !more => Recipient::Subscription,
+                _ => Recipient::All,
             },
             SocketType::Sub | SocketType::Pull | SocketType::Gather => {
                 return Err(NotSent::Failed(Error::NotSupported));
             }
         };
-        self.sending.target = target;
+        self.sending.recipient = recipient;
         Ok(Begun::Body)
     }
 
@@ -180,20 +136,28 @@ impl State {
             head.iter().all(Message::more),
             "each frame says that another follows"
         );
-        match self.sending.target {
-            Target::Nobody => {}
-            Target::Peer(key) if self.is_raw() && last.bytes().is_empty() => {
+        debug_assert!(
+            self.kind != SocketType::Req
+                || self
+                    .exchange
+                    .peer
+                    .is_none_or(|peer| self.sending.recipient == Recipient::Peer(peer)),
+            "the reply is awaited from the peer that is asked"
+        );
+        match self.sending.recipient {
+            Recipient::None => {}
+            Recipient::Peer(key) if self.is_raw() && last.bytes().is_empty() => {
                 self.lose(key, crate::endpoint::Loss::ByUs);
             }
-            Target::Peer(key) if head.is_empty() => self.transmit(key, std::iter::empty(), last),
-            Target::Peer(key) => self.transmit(key, head.drain(..), last),
-            Target::Matched => self.publish(&mut head, last),
-            Target::Everybody => {
+            Recipient::Peer(key) if head.is_empty() => self.transmit(key, std::iter::empty(), last),
+            Recipient::Peer(key) => self.transmit(key, head.drain(..), last),
+            Recipient::Matched => self.publish(&mut head, last),
+            Recipient::All => {
                 self.matched.clear();
                 self.matched.extend_from_slice(&self.writable);
                 self.publish(&mut head, last);
             }
-            Target::Subscription => self.send_subscription(last.bytes()),
+            Recipient::Subscription => self.send_subscription(last.bytes()),
         }
         head.clear();
         self.sending.frames = head;
@@ -211,7 +175,10 @@ impl State {
             if self.turn >= self.writable.len() {
                 self.turn = 0;
             }
-            debug_assert!(self.turn < self.writable.len(), "the turn is somebody's");
+            debug_assert!(
+                self.turn < self.writable.len(),
+                "the turn is within the list"
+            );
             let key = self.writable[self.turn];
             self.turn += 1;
             if self.can_write(key) {
@@ -221,7 +188,7 @@ impl State {
         Err(NotSent::Full)
     }
 
-    fn begin_request(&mut self) -> Result<Target, NotSent> {
+    fn begin_request(&mut self) -> Result<Recipient, NotSent> {
         if self.exchange.is_open {
             if !self.options.request_relaxed {
                 return Err(NotSent::Failed(Error::WrongState));
@@ -244,10 +211,10 @@ impl State {
         let mut delimiter = Message::new();
         delimiter.set_more(true);
         self.sending.frames.push(delimiter);
-        Ok(Target::Peer(key))
+        Ok(Recipient::Peer(key))
     }
 
-    fn begin_reply(&mut self) -> Result<Target, NotSent> {
+    fn begin_reply(&mut self) -> Result<Recipient, NotSent> {
         if !self.exchange.is_open {
             return Err(NotSent::Failed(Error::WrongState));
         }
@@ -259,17 +226,17 @@ impl State {
         // A reply never waits: where its requester is gone or takes no more, it is dropped.
         let key = self.exchange.peer.take();
         Ok(match key {
-            Some(key) if self.can_write(key) => Target::Peer(key),
+            Some(key) if self.can_write(key) => Recipient::Peer(key),
             Some(key) => {
                 self.count_drop(key);
-                Target::Nobody
+                Recipient::None
             }
-            None => Target::Nobody,
+            None => Recipient::None,
         })
     }
 
     /// The peer whose number a message of a SERVER or PEER carries.
-    fn number(&mut self, frame: &Last<'_>) -> Result<Target, NotSent> {
+    fn number(&mut self, frame: &Last<'_>) -> Result<Recipient, NotSent> {
         let number = match frame {
             Last::Message(message) => message.routing_id(),
             Last::Slice(_) => 0,
@@ -277,32 +244,36 @@ impl State {
         let known = self.routes.get(&number.to_be_bytes()[..]).copied();
         let key = known.ok_or(NotSent::Failed(Error::HostUnreachable))?;
         match self.can_write(key) {
-            true => Ok(Target::Peer(key)),
+            true => Ok(Recipient::Peer(key)),
             false => Err(NotSent::Full),
         }
     }
 
     /// The peer that a ROUTER's first frame names.
-    fn route(&mut self, name: &[u8], more: bool) -> Result<Target, NotSent> {
+    fn route(&mut self, name: &[u8], more: bool) -> Result<Recipient, NotSent> {
         if !more {
             // A name and nothing behind it is no message.
-            return Ok(Target::Nobody);
+            return Ok(Recipient::None);
         }
         let mandatory = self.options.router_mandatory || self.kind == SocketType::Stream;
         let Some(&key) = self.routes.get(name) else {
             return match mandatory {
                 true => Err(NotSent::Failed(Error::HostUnreachable)),
-                false => Ok(Target::Nobody),
+                false => Ok(Recipient::None),
             };
         };
+        debug_assert!(
+            self.is_closing || self.peers.get(key).is_some(),
+            "a route leads to a peer"
+        );
         if self.can_write(key) {
-            return Ok(Target::Peer(key));
+            return Ok(Recipient::Peer(key));
         }
         match self.options.router_mandatory {
             true => Err(NotSent::Full),
             false => {
                 self.count_drop(key);
-                Ok(Target::Nobody)
+                Ok(Recipient::None)
             }
         }
     }

@@ -12,7 +12,7 @@ pub(crate) struct Signal {
     descriptor: EventDescriptor,
     /// The eventfd is readable.
     raised: AtomicBool,
-    /// So many wait for the bell: threads asleep, and programs that poll the descriptor.
+    /// Number of listeners: sleeping threads, and programs that poll the descriptor.
     listeners: AtomicU32,
     has_mail: AtomicBool,
     mail: Mutex<Vec<Mail>>,
@@ -71,8 +71,8 @@ impl Signal {
     /// Silences the bell. What rang before is to be looked at next.
     pub(crate) fn lower(&self) {
         self.descriptor.read();
-        // After the read: whoever rings from now on writes again, and what the ones before have
-        // stored is seen. The other way round a bell could be noted that nobody hears.
+        // After the read: a later `raise` writes again, and the stores before earlier ones are
+        // visible. In the other order `raised` could be set while the descriptor is not readable.
         self.raised.swap(false, Ordering::SeqCst);
     }
 
@@ -107,10 +107,9 @@ mod model {
     use std::sync::Arc;
 
     use super::*;
-    use crate::message::Message;
+    use crate::message::{Last, Message};
     use crate::pipe::{Hello, PipeEnd};
     use crate::slab::Slab;
-    use crate::state::Last;
 
     /// The order of `Core::drive`: listen, look once more, sleep, answer the bell.
     fn wait(signal: &Signal, has_some: impl FnOnce() -> bool) {
@@ -151,7 +150,7 @@ mod model {
     }
 
     fn model(work: impl Fn() + Sync + Send + 'static) {
-        // All orders of so many steps are too many for a test that always runs.
+        // Exploring every order takes too long for a test that always runs.
         let mut orders = loom::model::Builder::new();
         orders.preemption_bound = Some(4);
         orders.check(work);

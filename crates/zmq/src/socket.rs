@@ -6,15 +6,16 @@ use std::sync::Arc;
 use parking_lot::MutexGuard;
 
 use crate::address::{self, Address};
+use crate::context::Context;
 use crate::core::{Core, Purpose, Wait};
 use crate::endpoint::{Endpoint, Remote, Role};
 use crate::error::Error;
 use crate::kind::SocketType;
-use crate::message::Message;
-use crate::monitor::{Event, Monitor};
+use crate::message::{Last, Message};
+use crate::monitor::{Event, EventSink, Monitor};
+use crate::options::number;
 use crate::pipe::Hello;
-use crate::send::NotSent;
-use crate::state::{Last, State, Token};
+use crate::state::{NotSent, State, Token};
 
 /// A ZeroMQ socket; clones are handles of the same one.
 ///
@@ -75,7 +76,7 @@ impl Socket {
     /// Listens at an endpoint: `tcp://*:5555`, `ipc:///tmp/feed`, `inproc://prices`.
     ///
     /// # Errors
-    /// The endpoint makes no sense, is taken, or is not of this machine.
+    /// The endpoint is malformed, in use, or not an address of this machine.
     pub fn bind(&self, endpoint: &str) -> Result<(), Error> {
         let mut state = self.core().enter_timed()?;
         let address = Address::parse(endpoint)?;
@@ -88,8 +89,8 @@ impl Socket {
     }
 
     /// Hands over a socket of the operating system, bound and listening already: the next
-    /// [`bind`](Self::bind) over TCP or ipc takes it instead of one of its own, whatever its
-    /// endpoint says.
+    /// [`bind`](Self::bind) over TCP or ipc takes it instead of opening one, and ignores the
+    /// address in its endpoint.
     ///
     /// # Errors
     /// The socket is closed, or its context terminated.
@@ -102,7 +103,7 @@ impl Socket {
     /// Connects to an endpoint, in the background, and again whenever the connection is lost.
     ///
     /// # Errors
-    /// The endpoint makes no sense.
+    /// The endpoint is malformed.
     pub fn connect(&self, endpoint: &str) -> Result<(), Error> {
         let mut state = self.core().enter_timed()?;
         let address = Address::parse(endpoint)?;
@@ -141,7 +142,7 @@ impl Socket {
     /// Sends one frame. On success `message` is left empty; on failure it is as it was.
     ///
     /// # Errors
-    /// [`Error::Again`] where nobody can take it in time; others by the socket's type.
+    /// [`Error::Again`] if no peer can take it in time; others by the socket's type.
     #[inline]
     pub fn send(&self, message: &mut Message, flags: SendFlags) -> Result<(), Error> {
         let mut state = self.core().enter()?;
@@ -377,12 +378,12 @@ impl Socket {
     /// # Errors
     /// There is no such option, or `out` is too short.
     pub fn option(&self, number: i32, out: &mut [u8]) -> Result<usize, Error> {
-        if number == crate::option_table::EVENTS {
+        if number == number::EVENTS {
             let events = self.events()?;
             let bits = i32::from(events.readable) | i32::from(events.writable) << 1;
             return crate::option_table::put_int(out, bits);
         }
-        if number == crate::option_table::FD {
+        if number == number::FD {
             let descriptor = self.descriptor()?.as_raw_fd();
             return crate::option_table::put_int(out, descriptor);
         }
@@ -464,17 +465,13 @@ impl Socket {
         }
         state.stop_monitor();
         let context = Arc::clone(&self.core().context);
-        let socket = crate::Context::of(context).socket(kind)?;
-        socket.set_option(crate::option_table::LINGER, &0_i32.to_ne_bytes())?;
+        let socket = Context::of(context).socket(kind)?;
+        socket.set_option(number::LINGER, &0_i32.to_ne_bytes())?;
         if let Err(error) = socket.bind(endpoint) {
             let _ = socket.close();
             return Err(error);
         }
-        state.monitor = Some(Monitor {
-            socket,
-            events,
-            version,
-        });
+        state.monitor = Some(Monitor::new(Box::new(socket), events, version));
         Ok(())
     }
 
@@ -484,6 +481,25 @@ impl Socket {
     /// It is closed already.
     pub fn close(&self) -> Result<(), Error> {
         self.core().close()
+    }
+}
+
+impl EventSink for Socket {
+    fn send_event(&self, frames: Vec<Vec<u8>>) {
+        let last = frames.len() - 1;
+        for (index, frame) in frames.into_iter().enumerate() {
+            let flags = SendFlags {
+                dont_wait: true,
+                more: index < last,
+            };
+            if self.send(&mut Message::from_vec(frame), flags).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn end(&self) {
+        let _ = self.close();
     }
 }
 
@@ -538,16 +554,17 @@ impl State {
                 .inspect_err(|&error| self.report_bind_failure(endpoint, error))?,
             Address::Inproc(_) => return self.bind_inproc(endpoint),
         };
-        let number = crate::endpoint::raw(&descriptor) as u64;
+        let number = crate::transport::raw(&descriptor) as u64;
         let key = self.endpoints.next_key();
         let flags = rustix::event::epoll::EventFlags::IN;
         self.watch_descriptor(&descriptor, Token::Endpoint(key), flags)?;
         let options = self.options_now();
-        self.endpoints.insert(Endpoint {
+        let inserted = self.endpoints.insert(Endpoint {
             name: name.clone(),
             role: Role::Listener { descriptor, path },
             options,
         });
+        debug_assert_eq!(inserted, key, "events of the listener name its endpoint");
         self.report(Event::Listening, number, &name, "");
         self.last_endpoint = name;
         Ok(())
@@ -559,8 +576,7 @@ impl State {
 
     fn bind_inproc(&mut self, endpoint: &str) -> Result<(), Error> {
         let hello = self.hello();
-        let context = Arc::clone(&self.context);
-        let early = context.bind_inproc(endpoint, &self.signal, &hello)?;
+        let early = self.inproc.bind(endpoint, &self.signal, &hello)?;
         let options = self.options_now();
         let key = self.endpoints.insert(Endpoint {
             name: endpoint.to_owned(),
@@ -596,18 +612,19 @@ impl State {
     }
 
     fn connect_inproc(&mut self, endpoint: &str) {
-        let context = Arc::clone(&self.context);
+        let inproc = Arc::clone(&self.inproc);
         let signal = Arc::clone(&self.signal);
         let hello = self.hello();
-        context.connect_inproc_early(endpoint, &signal, hello, |end| {
+        inproc.connect_early(endpoint, &signal, hello, |end| {
             let origin = self.endpoints.next_key();
             let peer = self.attach_pipe(end, Some(origin))?;
             let options = self.options_now();
-            self.endpoints.insert(Endpoint {
+            let inserted = self.endpoints.insert(Endpoint {
                 name: endpoint.to_owned(),
                 role: Role::InprocConnecter { peer },
                 options,
             });
+            debug_assert_eq!(inserted, origin, "the peer names its endpoint");
             Some(peer)
         });
     }

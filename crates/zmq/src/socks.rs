@@ -5,7 +5,7 @@ use std::net::IpAddr;
 /// The talk with a proxy before it passes bytes on.
 #[derive(Debug)]
 pub(crate) struct Negotiation {
-    phase: Phase,
+    step: Step,
     outgoing: Vec<u8>,
     /// Octets of the answer that is being read.
     input: Vec<u8>,
@@ -17,7 +17,7 @@ pub(crate) struct Negotiation {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum Step {
     Method,
     Authentication,
     Connection,
@@ -46,7 +46,7 @@ impl Negotiation {
             OPEN
         };
         Negotiation {
-            phase: Phase::Method,
+            step: Step::Method,
             outgoing: vec![VERSION, 1, method],
             input: Vec::new(),
             wanted: 2,
@@ -66,24 +66,28 @@ impl Negotiation {
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        self.phase == Phase::Done
+        self.step == Step::Done
     }
 
     /// Takes octets that were read, at most as many as wanted.
     pub(crate) fn receive(&mut self, bytes: &[u8]) -> Result<(), Refused> {
+        debug_assert!(
+            bytes.len() <= self.wanted(),
+            "bytes behind the answer belong to the peer"
+        );
         self.input.extend_from_slice(bytes);
         if self.input.len() < self.wanted {
             return Ok(());
         }
-        match (self.phase, &self.input[..]) {
-            (Phase::Method, [VERSION, OPEN]) => self.ask(),
-            (Phase::Method, [VERSION, BY_PASSWORD]) => {
+        match (self.step, &self.input[..]) {
+            (Step::Method, [VERSION, OPEN]) => self.ask(),
+            (Step::Method, [VERSION, BY_PASSWORD]) => {
                 self.outgoing = self.credentials.take().ok_or(Refused)?;
-                self.phase = Phase::Authentication;
+                self.step = Step::Authentication;
                 self.input.clear();
             }
-            (Phase::Authentication, [_, 0]) => self.ask(),
-            (Phase::Connection, [VERSION, 0, _, kind, first, ..]) => {
+            (Step::Authentication, [_, 0]) => self.ask(),
+            (Step::Connection, [VERSION, 0, _, kind, first, ..]) => {
                 let length = match *kind {
                     IPV4 => 4 + 4 + 2,
                     IPV6 => 4 + 16 + 2,
@@ -91,7 +95,7 @@ impl Negotiation {
                     _ => return Err(Refused),
                 };
                 if self.input.len() == length {
-                    self.phase = Phase::Done;
+                    self.step = Step::Done;
                 }
                 self.wanted = length;
             }
@@ -101,8 +105,9 @@ impl Negotiation {
     }
 
     fn ask(&mut self) {
+        debug_assert!(!self.request.is_empty(), "the request is sent once");
         self.outgoing = std::mem::take(&mut self.request);
-        self.phase = Phase::Connection;
+        self.step = Step::Connection;
         self.input.clear();
         // Enough to tell how long the address in the answer is.
         self.wanted = 5;

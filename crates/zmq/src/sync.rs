@@ -1,6 +1,8 @@
 //! What threads meet at: locks, atomics and the eventfd of a bell; in a model, loom's own.
 
 #[cfg(loom)]
+pub(crate) use self::ModelDescriptor as EventDescriptor;
+#[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
 #[cfg(not(loom))]
 pub(crate) use parking_lot::Mutex;
@@ -45,12 +47,12 @@ impl AsFd for EventDescriptor {
 /// Its operations are relaxed: the model must not borrow an order from the kernel.
 #[cfg(loom)]
 #[derive(Debug)]
-pub(crate) struct EventDescriptor(AtomicUsize);
+pub(crate) struct ModelDescriptor(AtomicUsize);
 
 #[cfg(loom)]
-impl EventDescriptor {
+impl ModelDescriptor {
     pub(crate) fn new() -> rustix::io::Result<Self> {
-        Ok(EventDescriptor(AtomicUsize::new(0)))
+        Ok(ModelDescriptor(AtomicUsize::new(0)))
     }
 
     pub(crate) fn write(&self) {
@@ -70,7 +72,7 @@ impl EventDescriptor {
 }
 
 #[cfg(loom)]
-impl AsFd for EventDescriptor {
+impl AsFd for ModelDescriptor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         unreachable!("no socket runs in a model")
     }

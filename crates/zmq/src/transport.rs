@@ -1,7 +1,7 @@
 //! TCP and Unix sockets as the options want them.
 
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,7 +10,6 @@ use rustix::net::{self, AddressFamily, SocketAddrAny, sockopt};
 use socket2::SockRef;
 
 use crate::address::unix_address;
-use crate::endpoint::new_socket;
 use crate::error::Error;
 use crate::options::Options;
 
@@ -222,6 +221,7 @@ fn is_within(ip: std::net::IpAddr, net: std::net::IpAddr, bits: u8) -> bool {
     let ip = ip.to_canonical();
     match (ip, net) {
         (IpAddr::V4(ip), IpAddr::V4(net)) => {
+            debug_assert!(bits <= 32, "an IPv4 filter has up to 32 bits");
             let shift = 32_u32.saturating_sub(u32::from(bits));
             (u32::from(ip) ^ u32::from(net))
                 .checked_shr(shift)
@@ -229,6 +229,7 @@ fn is_within(ip: std::net::IpAddr, net: std::net::IpAddr, bits: u8) -> bool {
                 == 0
         }
         (IpAddr::V6(ip), IpAddr::V6(net)) => {
+            debug_assert!(bits <= 128, "an IPv6 filter has up to 128 bits");
             let shift = 128_u32.saturating_sub(u32::from(bits));
             (u128::from(ip) ^ u128::from(net))
                 .checked_shr(shift)
@@ -263,6 +264,16 @@ fn family(address: SocketAddr) -> AddressFamily {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
     }
+}
+
+/// A new descriptor for a transport.
+fn new_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
+    let flags = net::SocketFlags::NONBLOCK | net::SocketFlags::CLOEXEC;
+    net::socket_with(family, net::SocketType::STREAM, flags, None)
+}
+
+pub(crate) fn raw(descriptor: &OwnedFd) -> i32 {
+    descriptor.as_raw_fd()
 }
 
 #[cfg(test)]
@@ -422,7 +433,7 @@ mod tests {
             let path = endpoint.trim_start_matches("ipc://");
             let tries = (0..20).map(|_| connect_unix(path, &options));
             let (waiting, refused): (Vec<_>, Vec<_>) = tries.partition(Result::is_ok);
-            // One more than it says, as Linux has it. Nobody is on the way who is not told so.
+            // Linux takes one connection more than the backlog, and refuses the others at once.
             assert!(waiting.iter().flatten().all(|(_, is_done)| *is_done));
             assert_eq!(waiting.len(), backlog as usize + 1);
             assert_eq!(refused.len(), 19 - backlog as usize);

@@ -13,9 +13,11 @@ use crate::multipart::Multipart;
 use crate::socket::Socket;
 use crate::socket_options as option;
 
-/// What all typed sockets share.
+/// Defines a typed socket, and whether it sends, receives, or both.
 macro_rules! typed {
-    ($(#[$docs:meta])* $name:ident) => {
+    ($(#[$docs:meta])* $name:ident: $($does:ident),+) => {
+        $($does!($name);)+
+
         $(#[$docs])*
         #[derive(Debug)]
         pub struct $name {
@@ -136,10 +138,8 @@ typed! {
     /// assert_eq!(other.receive()?.text(), Some("ping"));
     /// # Ok::<(), tidewire_zmq::Error>(())
     /// ```
-    Pair
+    Pair: sends, receives
 }
-sends!(Pair);
-receives!(Pair);
 
 typed! {
     /// Sends each message to all who have subscribed to its beginning; never waits for them.
@@ -156,15 +156,13 @@ typed! {
     /// assert_eq!(&*reader.receive()?[1], b"2914.55");
     /// # Ok::<(), tidewire_zmq::Error>(())
     /// ```
-    Pub
+    Pub: sends
 }
-sends!(Pub);
 
 typed! {
     /// Receives what it has subscribed to; see [`Pub`].
-    Sub
+    Sub: receives
 }
-receives!(Sub);
 
 impl Sub {
     /// Asks for every message that begins with these bytes; with none, for all.
@@ -201,10 +199,8 @@ typed! {
     /// assert_eq!(&*late.receive()?[1], b"2914.55");
     /// # Ok::<(), tidewire_zmq::Error>(())
     /// ```
-    Xpub
+    Xpub: sends, receives
 }
-sends!(Xpub);
-receives!(Xpub);
 
 typed! {
     /// A [`Sub`] that sends its subscriptions as messages: 1 or 0, then the topic. With an [`Xpub`]
@@ -226,10 +222,8 @@ typed! {
     /// assert_eq!(&*reader.receive()?[1], b"2914.55");
     /// # Ok::<(), tidewire_zmq::Error>(())
     /// ```
-    Xsub
+    Xsub: sends, receives
 }
-sends!(Xsub);
-receives!(Xsub);
 
 typed! {
     /// Sends messages in turn to its peers; waits while none can take one.
@@ -248,15 +242,13 @@ typed! {
     /// }
     /// # Ok::<(), tidewire_zmq::Error>(())
     /// ```
-    Push
+    Push: sends
 }
-sends!(Push);
 
 typed! {
     /// Receives from all its peers, in turn; see [`Push`].
-    Pull
+    Pull: receives
 }
-receives!(Pull);
 
 typed! {
     /// Asks, then waits for the answer.
@@ -276,10 +268,8 @@ typed! {
     /// assert_eq!(asking.join().unwrap()?.text(), Some("noon"));
     /// # Ok::<(), tidewire_zmq::Error>(())
     /// ```
-    Req
+    Req: sends, receives
 }
-sends!(Req);
-receives!(Req);
 
 impl Req {
     /// Asks and waits for the answer.
@@ -294,10 +284,8 @@ impl Req {
 
 typed! {
     /// Answers; see [`Req`].
-    Rep
+    Rep: sends, receives
 }
-sends!(Rep);
-receives!(Rep);
 
 typed! {
     /// Sends in turn to its peers and receives from all, in any order; see [`Router`]. To a [`Rep`]
@@ -320,13 +308,11 @@ typed! {
     /// assert_eq!(&*asker.receive()?[1], b"00");
     /// # Ok::<(), tidewire_zmq::Error>(())
     /// ```
-    Dealer
+    Dealer: sends, receives
 }
-sends!(Dealer);
-receives!(Dealer);
 
 typed! {
-    /// Receives from all its peers and says from whom; sends to the one that is named.
+    /// Receives from all peers and names the sender; sends to the peer that is named.
     ///
     /// ```
     /// use tidewire_zmq::{Context, Dealer, Router};
@@ -341,10 +327,8 @@ typed! {
     /// assert_eq!(dealer.receive()?.text(), Some("welcome"));
     /// # Ok::<(), tidewire_zmq::Error>(())
     /// ```
-    Router
+    Router: sends, receives
 }
-sends!(Router);
-receives!(Router);
 
 impl Router {
     /// Waits for a message; gives the sender's routing id beside it.
@@ -400,10 +384,8 @@ typed! {
     /// assert_eq!(answer, "HTTP/1.0 200 OK");
     /// # Ok::<(), tidewire_zmq::Error>(())
     /// ```
-    Stream
+    Stream: sends, receives
 }
-sends!(Stream);
-receives!(Stream);
 
 typed! {
     /// A [`Pair`] whose messages are of one frame each; draft.
@@ -419,10 +401,8 @@ typed! {
     /// assert!(one.send(["two", "frames"]).is_err());
     /// # Ok::<(), tidewire_zmq::Error>(())
     /// ```
-    Channel
+    Channel: sends, receives
 }
-sends!(Channel);
-receives!(Channel);
 
 typed! {
     /// A [`Push`] whose messages are of one frame each; draft. Its peers are [`Gather`]s.
@@ -437,22 +417,18 @@ typed! {
     /// assert_eq!(sink.receive()?.text(), Some("result"));
     /// # Ok::<(), tidewire_zmq::Error>(())
     /// ```
-    Scatter
+    Scatter: sends
 }
-sends!(Scatter);
 
 typed! {
     /// A [`Pull`] whose messages are of one frame each; draft. Its peers are [`Scatter`]s.
-    Gather
+    Gather: receives
 }
-receives!(Gather);
 
 typed! {
     /// Sends in turn to [`Server`]s, receives from all; messages of one frame each. Draft.
-    Client
+    Client: sends, receives
 }
-sends!(Client);
-receives!(Client);
 
 typed! {
     /// Receives from all its [`Client`]s, and answers by the number that a message carries; draft.
@@ -471,10 +447,8 @@ typed! {
     /// assert_eq!(client.receive()?.text(), Some("answer"));
     /// # Ok::<(), tidewire_zmq::Error>(())
     /// ```
-    Server
+    Server: sends, receives
 }
-sends!(Server);
-receives!(Server);
 
 typed! {
     /// Sends each message to all [`Dish`]es that have joined its group; never waits for them.
@@ -494,9 +468,8 @@ typed! {
     /// assert_eq!((message[0].group(), message.text()), (&b"news"[..], Some("rain ends")));
     /// # Ok::<(), tidewire_zmq::Error>(())
     /// ```
-    Radio
+    Radio: sends
 }
-sends!(Radio);
 
 impl Radio {
     /// Sends a message to all who have joined a group.
@@ -516,9 +489,8 @@ impl Radio {
 
 typed! {
     /// Receives the messages of groups that it has joined; its peers are [`Radio`]s. Draft.
-    Dish
+    Dish: receives
 }
-receives!(Dish);
 
 impl Dish {
     /// Receives what is sent to this group from now on.
@@ -556,10 +528,8 @@ typed! {
     /// assert_eq!(other.receive()?.text(), Some("answer"));
     /// # Ok::<(), tidewire_zmq::Error>(())
     /// ```
-    Peer
+    Peer: sends, receives
 }
-sends!(Peer);
-receives!(Peer);
 
 impl Peer {
     /// Connects to a further peer, and tells its number.

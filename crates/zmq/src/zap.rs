@@ -4,40 +4,27 @@ use std::sync::Arc;
 
 use tidewire_zmtp::Metadata;
 
+use crate::batch::Item;
 use crate::link::Claim;
-use crate::message::Message;
+use crate::message::{Last, Message};
 use crate::options::Mechanism;
-use crate::peer::Link;
-use crate::pipe::{Hello, Item, PipeEnd};
+use crate::peer::{Inquiry, Link};
+use crate::pipe::Hello;
 use crate::slab::Key;
-use crate::state::{Last, State};
-
-/// A question to the handler, on its way.
-#[derive(Debug)]
-pub(crate) struct Inquiry {
-    pipe: PipeEnd,
-    /// What the handler has said of the peer.
-    properties: Vec<(Box<str>, Box<str>)>,
-}
+use crate::state::State;
 
 /// What became of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
     Waiting,
     /// There is no handler; the peer may come in all the same, or not.
-    NobodyThere(bool),
-}
-
-impl Inquiry {
-    pub(crate) fn into_properties(self) -> Vec<(Box<str>, Box<str>)> {
-        self.properties
-    }
+    NoHandler(bool),
 }
 
 impl State {
     pub(crate) fn ask_zap(&mut self, key: Key, claim: &Claim) -> Asked {
         let Some(peer) = self.peers.get_mut(key) else {
-            return Asked::NobodyThere(false);
+            return Asked::NoHandler(false);
         };
         let options = Arc::clone(&peer.options);
         let hello = Hello {
@@ -46,15 +33,13 @@ impl State {
             send_high_water: 0,
             conflates: false,
         };
-        let connected = self
-            .context
-            .connect_inproc(ZAP_ENDPOINT, &self.signal, hello);
+        let connected = self.inproc.connect(ZAP_ENDPOINT, &self.signal, hello);
         let Some(mut pipe) = connected else {
             let is_allowed = match options.security.mechanism {
                 Mechanism::Null | Mechanism::Curve => !options.zap_enforce_domain,
                 Mechanism::Plain => false,
             };
-            return Asked::NobodyThere(is_allowed);
+            return Asked::NoHandler(is_allowed);
         };
         let address = match &peer.link {
             Link::Stream(link) => link.peer_address.clone(),
@@ -84,14 +69,15 @@ impl State {
             message
         });
         pipe.write(head, Last::Message(&mut last));
-        // The handler may be driven by nobody at the moment.
+        // The handler may not be driven at the moment.
         pipe.ring();
+        debug_assert!(peer.zap.is_none(), "a peer is asked about once");
         peer.zap = Some(Inquiry {
             pipe,
             properties: Vec::new(),
         });
         self.inquiries.push(key);
-        // The answer must be heard, whoever drives this socket.
+        // The answer must wake any thread that drives this socket.
         self.signal.listen();
         Asked::Waiting
     }
@@ -109,8 +95,8 @@ impl State {
                 frames.push(frame);
             }
             if frames.is_empty() {
-                // A handler that is gone never answers. The peer stays outside until it goes or
-                // its time is up: sent away it would come back to find nobody who asks.
+                // A handler that is gone never answers. The peer waits until it goes or its
+                // handshake times out: a refused one would reconnect at once.
                 return !inquiry.pipe.is_closed();
             }
             self.zap_answered(key, &frames);
@@ -163,6 +149,7 @@ fn judge(frames: &[Message]) -> Result<Option<String>, u64> {
 
 /// The user's name and the metadata of an answer.
 fn properties(frames: &[Message]) -> Vec<(Box<str>, Box<str>)> {
+    debug_assert_eq!(frames.len(), 7, "an answer that was judged is whole");
     let mut list: Vec<(Box<str>, Box<str>)> = Vec::new();
     if let Ok(user) = std::str::from_utf8(&frames[5])
         && !user.is_empty()

@@ -42,7 +42,7 @@ pub struct Config {
     pub only_first_subscribe: bool,
     /// PINGs of our own; those of the peer are answered anyhow.
     pub heartbeat: Option<Heartbeat>,
-    /// How long the handshake may last, in nanoseconds; 0 for ever.
+    /// How long the handshake may last, in nanoseconds; 0: no limit.
     pub handshake_timeout_ns: u64,
 }
 
@@ -123,7 +123,7 @@ pub struct Heartbeat {
     pub interval_ns: u64,
     /// The silence after which the peer should give us up, in tenths of a second; 0: none.
     pub ttl_deciseconds: u16,
-    /// How long after a PING any traffic must come, in nanoseconds; 0: for ever.
+    /// How long after a PING any traffic must come, in nanoseconds; 0: no limit.
     pub timeout_ns: u64,
 }
 

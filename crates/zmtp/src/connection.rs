@@ -53,7 +53,7 @@ pub struct Connection {
 /// What [`Connection::receive`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step<'b> {
-    /// So many bytes at the front of the input are done with; the event may borrow from them.
+    /// Bytes at the front of the input that are consumed; the event may borrow from them.
     pub consumed: usize,
     /// What happened, if anything did. With neither bytes consumed nor an event, more bytes are
     /// wanted (or an answer, after [`Event::Authenticate`]).
@@ -353,7 +353,7 @@ impl Connection {
     /// closes.
     ///
     /// # Errors
-    /// There was nobody to refuse.
+    /// There was no peer to refuse.
     pub fn refuse(&mut self, reason: &str) -> Result<(), NotAsked> {
         if self.phase != Phase::Judgement {
             return Err(NotAsked);
@@ -416,7 +416,7 @@ impl Connection {
         if self.body_skipped { 0 } else { self.body_left }
     }
 
-    /// Says that the driver has read so many octets of the body from the transport straight to
+    /// Says that the driver has read `count` octets of the body from the transport straight to
     /// where they belong, past [`receive`](Self::receive). The input given to `receive` before
     /// must have been used up. Returns whether the body is complete.
     pub fn body_received(&mut self, count: u64) -> bool {

@@ -77,10 +77,10 @@ pub enum Error {
         /// The peer's type.
         theirs: SocketType,
     },
-    /// A box of the security mechanism does not open: a wrong key, or somebody in between.
+    /// A box of the security mechanism does not open: a wrong key, or an attacker in between.
     #[error("an encrypted box of the security mechanism cannot be opened")]
     Cryptographic,
-    /// The peer's short-term key is vouched for by nobody.
+    /// The peer's vouch for its short-term key is invalid.
     #[error("the short-term key of the peer is not the one vouched for")]
     KeyExchange,
     /// An encrypted message has a number that is not above the last one's.

@@ -199,7 +199,7 @@ impl Greeting {
         if name != mechanism::padded_name(&config.security) {
             return Err(Error::MechanismMismatch);
         }
-        // libzmq leaves as-server zero whatever it is, so only a clash can be told.
+        // libzmq always leaves as-server zero, so only a clash can be detected.
         if config.security.is_server() && rest[0] == 1 {
             return Err(Error::BothServers);
         }

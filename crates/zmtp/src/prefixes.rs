@@ -12,7 +12,7 @@ use nodes::{Count, NodeId, Nodes};
 /// Subscriptions by prefix: a topic matches each prefix that it begins with.
 ///
 /// A radix tree: a match takes time by the length of the topic and the number of subscribers
-/// found, whatever the number of subscriptions, and nothing here recurses, so that no length of
+/// found, for any number of subscriptions, and nothing here recurses, so that no length of
 /// topic can exhaust the stack (libzmq's GHSA-qq65-x72m-9wr8). A subscription with a prefix of
 /// its own costs some 60 to 100 bytes.
 ///
@@ -34,7 +34,7 @@ pub struct PrefixTable<T> {
 /// What [`PrefixTable::insert`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Insertion {
-    /// Nobody had this prefix before.
+    /// No subscriber had this prefix before.
     FirstOfPrefix,
     /// Others had it, this subscriber had not.
     FirstOfSubscriber,
@@ -43,7 +43,7 @@ pub enum Insertion {
 }
 
 impl Insertion {
-    /// Nobody had the prefix before: a forwarder passes the subscription on.
+    /// No subscriber had the prefix before: a forwarder passes the subscription on.
     pub fn is_first(self) -> bool {
         self == Insertion::FirstOfPrefix
     }
@@ -58,12 +58,12 @@ pub enum Removal {
     StillCounted,
     /// It no longer has it, others have.
     LastOfSubscriber,
-    /// Nobody has it any more.
+    /// No subscriber has it any more.
     LastOfPrefix,
 }
 
 impl Removal {
-    /// Nobody has the prefix any more: a forwarder passes the cancellation on.
+    /// No subscriber has the prefix any more: a forwarder passes the cancellation on.
     pub fn is_last(self) -> bool {
         self == Removal::LastOfPrefix
     }
@@ -115,13 +115,13 @@ impl<T: Copy + Ord + Hash> PrefixTable<T> {
     }
 
     /// Ends all subscriptions of a subscriber, in time by their number alone. `ended` is given
-    /// each prefix that nobody has any more, in no order.
+    /// each prefix without a subscriber, in no order.
     pub fn remove_subscriber(&mut self, subscriber: T, ended: &mut impl FnMut(&[u8])) {
         self.remove_some(subscriber, usize::MAX, ended);
     }
 
     /// Ends some subscriptions of a subscriber, `most` or fewer: a million in one call take
-    /// seconds. Returns whether it has more. `ended` is given each prefix that nobody has any more.
+    /// seconds. Returns whether it has more. `ended` is given each prefix without a subscriber.
     pub fn remove_some(
         &mut self,
         subscriber: T,
@@ -197,7 +197,7 @@ impl<T: Copy + Ord + Hash> PrefixTable<T> {
         self.nodes.walk(topic).next().is_some()
     }
 
-    /// Gives each prefix that somebody has, with the number of its subscribers, in no order.
+    /// Gives each prefix that is subscribed to, with the number of its subscribers, in no order.
     pub fn for_each_prefix(&self, each: &mut impl FnMut(&[u8], usize)) {
         let mut prefix = Vec::new();
         for (node, subscribers) in self.nodes.occupied() {
@@ -211,7 +211,7 @@ impl<T: Copy + Ord + Hash> PrefixTable<T> {
         self.pairs
     }
 
-    /// Whether nobody subscribes to anything.
+    /// Whether there is no subscription.
     pub fn is_empty(&self) -> bool {
         self.pairs == 0
     }
@@ -262,7 +262,7 @@ impl<T: Copy + Ord + Hash> Default for PrefixTable<T> {
     }
 }
 
-/// So many matching prefixes are merged in place.
+/// Matching prefixes that are merged in place.
 const MERGED_MAX: usize = 8;
 
 #[cfg(test)]

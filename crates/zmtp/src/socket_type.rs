@@ -2,105 +2,76 @@
 
 use std::fmt;
 
-/// A ZeroMQ socket type: the eleven stable ones, then those of libzmq's draft interface.
-///
-/// STREAM (11) is not here: it speaks raw TCP, not ZMTP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum SocketType {
+/// Declares the types, each with its number and its name on the wire.
+macro_rules! socket_types {
+    ($($(#[$docs:meta])* $kind:ident = $number:literal, $name:literal;)*) => {
+        /// A ZeroMQ socket type: the eleven stable ones, then those of libzmq's draft interface.
+        ///
+        /// STREAM (11) is not here: it speaks raw TCP, not ZMTP.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum SocketType {
+            $($(#[$docs])* $kind = $number,)*
+        }
+
+        impl SocketType {
+            /// Every type, in the order of its number.
+            pub const ALL: [SocketType; [$($number),*].len()] = [$(SocketType::$kind),*];
+
+            /// The value of the `Socket-Type` property.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(SocketType::$kind => $name,)*
+                }
+            }
+        }
+    };
+}
+
+socket_types! {
     /// Exclusive pair.
-    Pair = 0,
+    Pair = 0, "PAIR";
     /// Publisher that keeps subscriptions to itself.
-    Pub = 1,
+    Pub = 1, "PUB";
     /// Subscriber.
-    Sub = 2,
+    Sub = 2, "SUB";
     /// Request, in lockstep with its replies.
-    Req = 3,
+    Req = 3, "REQ";
     /// Reply.
-    Rep = 4,
+    Rep = 4, "REP";
     /// Asynchronous request.
-    Dealer = 5,
+    Dealer = 5, "DEALER";
     /// Asynchronous reply, addressed by routing id.
-    Router = 6,
+    Router = 6, "ROUTER";
     /// Sink of a pipeline.
-    Pull = 7,
+    Pull = 7, "PULL";
     /// Source of a pipeline.
-    Push = 8,
+    Push = 8, "PUSH";
     /// Publisher that hands subscriptions up.
-    Xpub = 9,
+    Xpub = 9, "XPUB";
     /// Subscriber that sends subscriptions as messages.
-    Xsub = 10,
+    Xsub = 10, "XSUB";
     /// Asynchronous reply in single frames, addressed by a number; draft (RFC 41).
-    Server = 12,
+    Server = 12, "SERVER";
     /// Asynchronous request in single frames; draft (RFC 41).
-    Client = 13,
+    Client = 13, "CLIENT";
     /// Publisher by group; draft (RFC 48).
-    Radio = 14,
+    Radio = 14, "RADIO";
     /// Member of groups; draft (RFC 48).
-    Dish = 15,
+    Dish = 15, "DISH";
     /// Sink of a pipeline of single frames; draft (RFC 49).
-    Gather = 16,
+    Gather = 16, "GATHER";
     /// Source of a pipeline of single frames; draft (RFC 49).
-    Scatter = 17,
+    Scatter = 17, "SCATTER";
     /// UDP datagrams, which are no ZMTP; draft.
-    Dgram = 18,
+    Dgram = 18, "DGRAM";
     /// Equal among equals, addressed by a number; draft (RFC 51).
-    Peer = 19,
+    Peer = 19, "PEER";
     /// Exclusive pair of single frames; draft (RFC 52).
-    Channel = 20,
+    Channel = 20, "CHANNEL";
 }
 
 impl SocketType {
-    /// Every type, in the order of its number.
-    pub const ALL: [SocketType; 20] = [
-        SocketType::Pair,
-        SocketType::Pub,
-        SocketType::Sub,
-        SocketType::Req,
-        SocketType::Rep,
-        SocketType::Dealer,
-        SocketType::Router,
-        SocketType::Pull,
-        SocketType::Push,
-        SocketType::Xpub,
-        SocketType::Xsub,
-        SocketType::Server,
-        SocketType::Client,
-        SocketType::Radio,
-        SocketType::Dish,
-        SocketType::Gather,
-        SocketType::Scatter,
-        SocketType::Dgram,
-        SocketType::Peer,
-        SocketType::Channel,
-    ];
-
-    /// The value of the `Socket-Type` property.
-    pub const fn name(self) -> &'static str {
-        match self {
-            SocketType::Pair => "PAIR",
-            SocketType::Pub => "PUB",
-            SocketType::Sub => "SUB",
-            SocketType::Req => "REQ",
-            SocketType::Rep => "REP",
-            SocketType::Dealer => "DEALER",
-            SocketType::Router => "ROUTER",
-            SocketType::Pull => "PULL",
-            SocketType::Push => "PUSH",
-            SocketType::Xpub => "XPUB",
-            SocketType::Xsub => "XSUB",
-            SocketType::Server => "SERVER",
-            SocketType::Client => "CLIENT",
-            SocketType::Radio => "RADIO",
-            SocketType::Dish => "DISH",
-            SocketType::Gather => "GATHER",
-            SocketType::Scatter => "SCATTER",
-            SocketType::Dgram => "DGRAM",
-            SocketType::Peer => "PEER",
-            SocketType::Channel => "CHANNEL",
-        }
-    }
-
     /// The type of this name; names of values are compared exactly, case included.
     pub fn from_name(name: &[u8]) -> Option<SocketType> {
         Self::ALL

@@ -76,7 +76,7 @@ impl Input {
         self.start += count;
     }
 
-    /// Makes room for so many bytes from the first unconsumed one on.
+    /// Makes room for `needed` bytes from the first unconsumed one on.
     pub(crate) fn want(&mut self, needed: usize) {
         if self.start == self.end {
             self.start = 0;

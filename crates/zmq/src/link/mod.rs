@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tidewire_zmtp::websocket::WebSocket;
 use tidewire_zmtp::{Connection, Credentials, Error as WireError, Event, SHORT_HEADER_BYTES};
 
-use crate::groups::GroupTopic;
+use crate::group_topic::GroupTopic;
 use crate::message::{Message, Properties};
 
 pub(crate) use input::Fill;
@@ -392,7 +392,10 @@ impl Frames {
     pub(crate) fn first(&self) -> &Message {
         match self {
             Frames::One(message) => message,
-            Frames::Many(frames) => &frames[0],
+            Frames::Many(frames) => {
+                debug_assert!(!frames.is_empty(), "a message has a frame");
+                &frames[0]
+            }
         }
     }
 
@@ -415,6 +418,10 @@ impl Frames {
 /// Adds a frame to what came before; gives the message with its last frame.
 #[inline]
 fn gather(partial: &mut Vec<Message>, message: Message) -> Option<Frames> {
+    debug_assert!(
+        partial.last().is_none_or(Message::more),
+        "a partial message has not ended"
+    );
     match (message.more(), partial.is_empty()) {
         (false, true) => Some(Frames::One(message)),
         (false, false) => {

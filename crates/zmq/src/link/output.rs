@@ -183,7 +183,7 @@ impl Output {
         send_slices(descriptor, &slices[..count])
     }
 
-    /// So many bytes are with the kernel.
+    /// Takes out `written` bytes, which the kernel has.
     fn advance(&mut self, mut written: usize) {
         let first = written.min(self.bytes.len() - self.head);
         self.head += first;

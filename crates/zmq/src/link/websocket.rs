@@ -60,6 +60,10 @@ impl WebSocketFilter {
                 }
             }
         }
+        debug_assert!(
+            consumed <= self.received.len(),
+            "the filter takes what was received"
+        );
         self.received.drain(..consumed);
         input.append(&self.zmtp);
         self.zmtp.clear();
@@ -75,6 +79,10 @@ impl WebSocketFilter {
 
     /// Bytes not yet with the kernel.
     pub(crate) fn pending_bytes(&self) -> usize {
+        debug_assert!(
+            self.written <= self.websocket.outgoing_bytes(),
+            "what is written was outgoing"
+        );
         self.websocket.outgoing_bytes() - self.written
     }
 

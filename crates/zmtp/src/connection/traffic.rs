@@ -58,7 +58,7 @@ impl Connection {
         Ok(Step::wants(total))
     }
 
-    /// A piece of a body that is too long to be gathered, or that nobody wants.
+    /// A piece of a body that is too long to be gathered, or is not wanted.
     fn receive_chunk<'b>(&mut self, input: &'b [u8]) -> Step<'b> {
         let left = usize::try_from(self.body_left).unwrap_or(usize::MAX);
         let bytes = &input[..left.min(input.len())];
@@ -75,7 +75,7 @@ impl Connection {
         }
     }
 
-    /// On PUB and XPUB: a subscription in the older form, a frame nobody wants, or (`None`) a
+    /// On PUB and XPUB: a subscription in the older form, a frame that is ignored, or (`None`) a
     /// message for an XPUB.
     fn receive_as_publisher<'b>(
         &mut self,

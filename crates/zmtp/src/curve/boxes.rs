@@ -25,7 +25,7 @@ impl BoxKey {
     }
 
     /// The key that the holders of two pairs share. `None` if the public key is one of the few
-    /// with which everybody would share the same.
+    /// with which all peers would share the same.
     pub(crate) fn agree(public: &PublicKey, secret: &SecretKey) -> Option<BoxKey> {
         let shared = Zeroizing::new(x25519_dalek::x25519(*secret.as_bytes(), *public));
         let is_zero: bool = shared.ct_eq(&[0; 32]).into();

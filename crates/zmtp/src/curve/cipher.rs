@@ -16,7 +16,7 @@ pub(crate) struct Cipher {
     /// The frame last opened, at its front. Grows to the longest one, and shrinks again when
     /// such are rare.
     opened: Vec<u8>,
-    /// So many frames in a row left most of it unused.
+    /// Frames in a row that left most of it unused.
     unused: u32,
 }
 
@@ -104,7 +104,7 @@ impl Cipher {
         })
     }
 
-    /// The body of the frame last opened, so many octets.
+    /// The body of the frame last opened, `length` octets.
     #[inline]
     pub(crate) fn opened(&self, length: usize) -> &[u8] {
         &self.opened[1..1 + length]
@@ -146,7 +146,7 @@ pub(crate) const COMMAND: u8 = 2;
 const MESSAGE: &[u8] = b"\x07MESSAGE";
 const FROM_CLIENT: &[u8; 16] = b"CurveZMQMESSAGEC";
 const FROM_SERVER: &[u8; 16] = b"CurveZMQMESSAGES";
-/// So much room is kept for ever.
+/// Bytes of the buffer that are always kept.
 const KEPT_BYTES: usize = 256 << 10;
-/// After so many frames in a row that needed little of it, the rest is given back.
+/// Small frames in a row after which the rest of the buffer is freed.
 const UNUSED_MAX: u32 = 1024;

@@ -3,7 +3,7 @@
 //! The rounds are written over arrays of lanes, one block a lane, and compiled three times: for
 //! 16 lanes where the processor has AVX-512, for 8 where it has AVX2, for 4 elsewhere. Calling
 //! what is compiled for a processor that has been asked is all that is `unsafe` here; the maths
-//! is additions, rotations and exclusive ors, which take the same time whatever the secrets are.
+//! is additions, rotations and exclusive ors, which take the same time for all secrets.
 //!
 //! Our own, because the crates at hand make one block at a time, at a third of the speed.
 
@@ -238,7 +238,7 @@ impl Drop for Stream {
 }
 
 const BLOCK_BYTES: usize = 64;
-/// So many blocks are as quickly made one by one.
+/// Up to this number, blocks are as fast one by one.
 const SINGLES: usize = 2;
 /// "expand 32-byte k", on the diagonal.
 const CONSTANTS: [(usize, u32); 4] = [

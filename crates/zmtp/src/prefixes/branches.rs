@@ -13,7 +13,7 @@ pub(super) struct Children {
 enum Branches {
     /// In ascending order of the byte.
     Few(Vec<(u8, NodeId)>),
-    /// By the byte; ROOT, which is nobody's child, where there is none.
+    /// By the byte; ROOT, which is never a child, where there is none.
     All {
         count: usize,
         nodes: Box<[NodeId; 256]>,

@@ -1,0 +1,85 @@
+//! Listening endpoints: incoming connections become peers.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+
+use crate::clock::now_ns;
+use crate::endpoint::{Endpoint, Role};
+use crate::monitor::Event;
+use crate::peer::{Link, Peer};
+use crate::slab::Key;
+use crate::state::{State, Timer, Token};
+use crate::transport::raw;
+
+impl State {
+    /// Accepts all that wait at a listener.
+    pub(crate) fn accept(&mut self, endpoint: Key) {
+        loop {
+            let Some(Endpoint {
+                role: Role::Listener { descriptor, .. },
+                ..
+            }) = self.endpoints.get(endpoint)
+            else {
+                return;
+            };
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            match rustix::net::accept_with(descriptor, flags) {
+                Ok(accepted) => self.accepted(endpoint, accepted),
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(Errno::AGAIN) => return,
+                Err(errno) => {
+                    // No descriptors are left: those that wait stay in the kernel's queue.
+                    self.pause_accepting(endpoint);
+                    return self.monitor_endpoint(
+                        endpoint,
+                        Event::AcceptFailed,
+                        errno.raw_os_error(),
+                    );
+                }
+            }
+        }
+    }
+
+    /// Does not look at a listener for a moment: it would tell the same again at once.
+    fn pause_accepting(&mut self, endpoint: Key) {
+        self.watch_listener(endpoint, EventFlags::empty());
+        self.set_timer(now_ns() + ACCEPT_PAUSE_NS, Timer::Accept(endpoint));
+    }
+
+    pub(crate) fn resume_accepting(&mut self, endpoint: Key) {
+        self.watch_listener(endpoint, EventFlags::IN);
+    }
+
+    fn watch_listener(&self, endpoint: Key, flags: EventFlags) {
+        if let Some(known) = self.endpoints.get(endpoint)
+            && let Role::Listener { descriptor, .. } = &known.role
+        {
+            let data = EventData::new_u64(Token::Endpoint(endpoint).to_bits());
+            // It fails only for a descriptor that is not there, which is seen elsewhere.
+            let _ = epoll::modify(self.epoll.as_fd(), descriptor, data, flags);
+        }
+    }
+
+    fn accepted(&mut self, endpoint: Key, descriptor: OwnedFd) {
+        let Some(options) = self.options_of(endpoint) else {
+            return;
+        };
+        if !crate::transport::is_admitted(&descriptor, &options) {
+            return;
+        }
+        crate::transport::tune(&descriptor, &options);
+        self.monitor_endpoint(endpoint, Event::Accepted, raw(&descriptor));
+        let peer = Peer::new(Link::None, Some(endpoint), options);
+        let key = self.peers.insert(peer);
+        self.begin_link(key, descriptor, false);
+        if self.options.handshakes_max > 0 {
+            self.limit_handshakes(key);
+        }
+    }
+}
+
+/// Pause after a failed accept.
+const ACCEPT_PAUSE_NS: u64 = 100_000_000;

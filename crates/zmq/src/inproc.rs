@@ -1,0 +1,139 @@
+//! The in-process endpoints of a context, by name.
+
+use std::sync::Arc;
+
+use foldhash::HashMap;
+use parking_lot::Mutex;
+
+use crate::error::Error;
+use crate::mail::Mail;
+use crate::pipe::{Hello, PipeEnd};
+use crate::signal::Signal;
+use crate::slab::Key;
+
+/// The in-process endpoints of a context.
+#[derive(Debug, Default)]
+pub(crate) struct Inproc {
+    names: Mutex<Names>,
+}
+
+/// Those bound, and connections to those that are not yet.
+#[derive(Debug, Default)]
+struct Names {
+    bound: HashMap<String, Bound>,
+    early: HashMap<String, Vec<Early>>,
+}
+
+#[derive(Debug)]
+struct Bound {
+    signal: Arc<Signal>,
+    hello: Hello,
+}
+
+/// A connection made before its endpoint was bound.
+#[derive(Debug)]
+struct Early {
+    end: PipeEnd,
+    connecter: Arc<Signal>,
+    peer: Key,
+}
+
+impl Inproc {
+    /// Gives an in-process name to a socket; peers that connected to it before are connected at
+    /// once.
+    pub(crate) fn bind(
+        &self,
+        name: &str,
+        signal: &Arc<Signal>,
+        hello: &Hello,
+    ) -> Result<Vec<PipeEnd>, Error> {
+        let mut names = self.names.lock();
+        if names.bound.contains_key(name) {
+            return Err(Error::AddressInUse);
+        }
+        let bound = Bound {
+            signal: Arc::clone(signal),
+            hello: hello.clone(),
+        };
+        names.bound.insert(name.to_owned(), bound);
+        let early = names.early.remove(name).unwrap_or_default();
+        let mut ends = Vec::with_capacity(early.len());
+        for Early {
+            end,
+            connecter,
+            peer,
+        } in early
+        {
+            end.introduce(Arc::clone(signal), hello.clone());
+            connecter.send(Mail::Introduced { peer });
+            ends.push(end);
+        }
+        Ok(ends)
+    }
+
+    pub(crate) fn unbind(&self, name: &str, signal: &Arc<Signal>) {
+        let mut names = self.names.lock();
+        if names
+            .bound
+            .get(name)
+            .is_some_and(|bound| Arc::ptr_eq(&bound.signal, signal))
+        {
+            names.bound.remove(name);
+        }
+    }
+
+    /// Connects to a bound in-process name.
+    pub(crate) fn connect(
+        &self,
+        name: &str,
+        signal: &Arc<Signal>,
+        hello: Hello,
+    ) -> Option<PipeEnd> {
+        let names = self.names.lock();
+        let bound = names.bound.get(name)?;
+        debug_assert!(
+            !names.early.contains_key(name),
+            "a bound name has no early connections"
+        );
+        let (own, other) = PipeEnd::pair(Arc::clone(signal), hello);
+        other.introduce(Arc::clone(&bound.signal), bound.hello.clone());
+        bound.signal.send(Mail::Attach {
+            end: other,
+            endpoint: name.to_owned(),
+        });
+        Some(own)
+    }
+
+    /// Connects to an in-process name, bound or not: `attach` is given the own end, and says
+    /// under which key it is filed.
+    pub(crate) fn connect_early(
+        &self,
+        name: &str,
+        signal: &Arc<Signal>,
+        hello: Hello,
+        attach: impl FnOnce(PipeEnd) -> Option<Key>,
+    ) {
+        let mut names = self.names.lock();
+        let (own, other) = PipeEnd::pair(Arc::clone(signal), hello);
+        if let Some(bound) = names.bound.get(name) {
+            debug_assert!(
+                !names.early.contains_key(name),
+                "a bound name has no early connections"
+            );
+            other.introduce(Arc::clone(&bound.signal), bound.hello.clone());
+            attach(own);
+            bound.signal.send(Mail::Attach {
+                end: other,
+                endpoint: name.to_owned(),
+            });
+            return;
+        }
+        if let Some(peer) = attach(own) {
+            names.early.entry(name.to_owned()).or_default().push(Early {
+                end: other,
+                connecter: Arc::clone(signal),
+                peer,
+            });
+        }
+    }
+}

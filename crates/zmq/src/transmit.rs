@@ -1,0 +1,237 @@
+//! How messages leave a socket: to a pipe, to the kernel, or into a peer's backlog.
+
+use crate::clock::now_ns;
+use crate::message::{Last, Message};
+use crate::peer::{Link, Peer};
+use crate::slab::Key;
+use crate::state::State;
+
+impl State {
+    /// Whether a message for this peer would be taken.
+    #[inline]
+    pub(crate) fn can_write(&mut self, key: Key) -> bool {
+        debug_assert!(
+            self.options.send_high_water >= 0,
+            "a high-water mark is not negative"
+        );
+        let high_water = self.options.send_high_water as usize;
+        let conflates = self.options.conflate;
+        if self.options.send_high_water_bytes > 0 && !self.has_room_in_bytes(key) {
+            return false;
+        }
+        let Some(peer) = self.peers.get_mut(key) else {
+            return false;
+        };
+        match &mut peer.link {
+            Link::Pipe(pipe) => return pipe.can_write(),
+            _ if high_water == 0 || conflates => return true,
+            Link::Stream(link) => {
+                if peer.backlog_messages + link.pending_messages() < high_water {
+                    return true;
+                }
+                if !link.is_ready() {
+                    return false;
+                }
+            }
+            Link::None => return peer.backlog_messages < high_water,
+        }
+        // Perhaps the kernel has room again.
+        self.flush(key);
+        self.peers
+            .get(key)
+            .is_some_and(|peer| peer.pending_messages() < high_water)
+    }
+
+    /// Whether fewer bytes wait for a peer than may, where they are limited.
+    #[cold]
+    fn has_room_in_bytes(&mut self, key: Key) -> bool {
+        let limit = self.options.send_high_water_bytes as usize;
+        let is_within =
+            |state: &State| (state.peers.get(key)).is_some_and(|peer| peer.pending_bytes() < limit);
+        if self.options.conflate || is_within(self) {
+            return true;
+        }
+        // Perhaps the kernel has room again.
+        self.flush(key);
+        is_within(self)
+    }
+
+    /// Sends a message to a peer: `head`, each with more to follow, then `last`.
+    #[inline]
+    pub(crate) fn transmit(
+        &mut self,
+        key: Key,
+        head: impl Iterator<Item = Message>,
+        last: Last<'_>,
+    ) {
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        peer.counters.sent += 1;
+        match &mut peer.link {
+            Link::Pipe(pipe) => {
+                debug_assert!(peer.backlog.is_empty(), "a pipe has no backlog beside it");
+                return pipe.write(head, last);
+            }
+            Link::Stream(link)
+                if link.is_ready()
+                    && peer.backlog.is_empty()
+                    && link.pending_bytes() < OUTPUT_BYTES_MAX =>
+            {
+                head.for_each(|frame| link.push(frame));
+                let result = match last {
+                    Last::Message(message) => {
+                        link.push(std::mem::take(message));
+                        Ok(())
+                    }
+                    Last::Slice(bytes) => link.push_slice(bytes, false),
+                };
+                if result.is_err() {
+                    return self.write_failed(key);
+                }
+            }
+            Link::Stream(_) | Link::None => {
+                if self.options.conflate {
+                    peer.counters.conflated += peer.backlog_messages as u64;
+                    peer.clear_backlog();
+                }
+                let Peer {
+                    backlog,
+                    backlog_bytes,
+                    ..
+                } = peer;
+                backlog.extend(head.inspect(|frame| *backlog_bytes += frame.len()));
+                let last = last.into_message();
+                peer.backlog_bytes += last.len();
+                self.is_pressed = last.len() >= PRESSING_BYTES_MIN;
+                peer.backlog.push_back(last);
+                peer.backlog_messages += 1;
+                debug_assert!(
+                    peer.backlog_messages <= peer.backlog.len(),
+                    "whole messages"
+                );
+                return;
+            }
+        }
+        self.after_push(key);
+    }
+
+    /// Something was put behind a connection's output: writes it now, or holds it back while
+    /// sends follow one another.
+    #[inline]
+    fn after_push(&mut self, key: Key) {
+        if self.burst.is_on {
+            let Some(peer) = self.peers.get_mut(key) else {
+                return;
+            };
+            let Link::Stream(link) = &mut peer.link else {
+                return;
+            };
+            if link.interest.write {
+                // The kernel is full: it will tell.
+                return;
+            }
+            if link.pending_bytes() < BURST_BYTES {
+                self.burst.is_fresh = true;
+                if !peer.is_dirty {
+                    debug_assert!(!self.dirty.contains(&key), "the mark and the list agree");
+                    peer.is_dirty = true;
+                    self.dirty.push(key);
+                }
+                return;
+            }
+            return self.flush(key);
+        }
+        // Measured from the end of one write to the beginning of the next: the write itself takes
+        // longer than the gaps that matter.
+        let begins_ns = now_ns();
+        self.flush(key);
+        let burst = &mut self.burst;
+        if begins_ns.saturating_sub(burst.last_write_ns) < BURST_GAP_NS {
+            burst.streak += 1;
+            // Without a wait in between: `wait` ends a streak.
+            burst.is_on = burst.streak >= BURST_STREAK;
+        } else {
+            burst.streak = 0;
+        }
+        burst.last_write_ns = now_ns();
+    }
+
+    /// The program waits or receives: it is not sending in a row.
+    #[inline]
+    pub(crate) fn end_streak(&mut self) {
+        self.burst.streak = 0;
+    }
+
+    /// Writes all that is held back.
+    #[inline]
+    pub(crate) fn flush_dirty(&mut self) {
+        if self.dirty.is_empty() {
+            return;
+        }
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for key in dirty.drain(..) {
+            if let Some(peer) = self.peers.get_mut(key) {
+                debug_assert!(peer.is_dirty, "the mark and the list agree");
+                peer.is_dirty = false;
+                self.flush(key);
+            }
+        }
+        debug_assert!(dirty.is_empty(), "all of them were written");
+        if self.dirty.is_empty() {
+            self.dirty = dirty;
+        }
+    }
+
+    /// Writes what the kernel takes of a peer's output, its backlog too.
+    pub(crate) fn flush(&mut self, key: Key) {
+        loop {
+            let Some(peer) = self.peers.get_mut(key) else {
+                return;
+            };
+            let Link::Stream(link) = &mut peer.link else {
+                return;
+            };
+            let done = match link.flush() {
+                Ok(done) => done,
+                Err(_) => return self.write_failed(key),
+            };
+            if !done {
+                return self.watch(key, |interest| interest.write = true);
+            }
+            if peer.backlog.is_empty() || !link.is_ready() {
+                if link.interest.write {
+                    self.watch(key, |interest| interest.write = false);
+                }
+                return;
+            }
+            while link.pending_bytes() < OUTPUT_BYTES_MAX
+                && let Some(frame) = peer.backlog.pop_front()
+            {
+                debug_assert!(peer.backlog_bytes >= frame.len(), "what waited was counted");
+                peer.backlog_messages -= usize::from(!frame.more());
+                peer.backlog_bytes -= frame.len();
+                link.push(frame);
+            }
+        }
+    }
+
+    /// A write has failed: what the peer has still sent is read first, then the end shows.
+    fn write_failed(&mut self, key: Key) {
+        if !self.broken.contains(&key) {
+            self.broken.push(key);
+        }
+    }
+}
+
+/// Limit of encoded bytes per connection. Further messages wait unencoded, so that a new connection
+/// can still send them.
+const OUTPUT_BYTES_MAX: usize = 256 << 10;
+/// A backlog of messages of this length or longer soon exceeds the CPU caches.
+const PRESSING_BYTES_MIN: usize = 8 << 10;
+/// Limit of bytes that a burst holds back.
+const BURST_BYTES: usize = 16 << 10;
+/// Two sends are in a row if less time than this lies between them.
+const BURST_GAP_NS: u64 = 4_000;
+/// Sends in a row that make a burst.
+const BURST_STREAK: u32 = 4;
