@@ -10,10 +10,13 @@ use tidewire_resp::{Arguments, Writer};
 pub use flags::Flags;
 pub(crate) use flags::is_same;
 
+use crate::entry::Entry;
 use crate::error::{CommandError, ECHOED_BYTES_MAX, printable};
 use crate::hash;
 use crate::key::Key;
 use crate::keyspace::Direct;
+use crate::observer::Event;
+use crate::table::Place;
 use crate::view::View;
 use crate::waiting::Wait;
 
@@ -383,6 +386,51 @@ impl<'c> Call<'c, '_, '_> {
 
     pub(crate) fn rest(&self, from: usize) -> Range<usize> {
         from..self.arguments.len()
+    }
+
+    /// Finds the place of a key; an error if its value has another type, as `is_wanted` tells.
+    #[inline]
+    pub(crate) fn find_if(
+        &mut self,
+        key: Key<'_>,
+        is_wanted: impl Fn(&Entry) -> bool,
+    ) -> Result<Option<Place>, CommandError> {
+        match self.view.find(key) {
+            Some(place) if !is_wanted(self.view.entry(key, place)) => Err(CommandError::WrongType),
+            place => Ok(place),
+        }
+    }
+
+    /// Notes that elements were removed from a collection. An empty collection goes.
+    pub(crate) fn after_removal(
+        &mut self,
+        key: Key<'_>,
+        place: Place,
+        event: Event,
+        len: fn(&Entry) -> usize,
+    ) {
+        self.view.changed(key, place, event);
+        if len(self.view.entry(key, place)) == 0 {
+            self.view.remove(key, place, Event::Delete);
+        }
+    }
+
+    /// Stores a result under a key, or removes the key if the result is empty; replies its length.
+    pub(crate) fn store_result(
+        &mut self,
+        to: Key<'_>,
+        result: Entry,
+        len: fn(&Entry) -> usize,
+        event: Event,
+    ) {
+        let count = len(&result);
+        if count == 0 {
+            self.view.delete(to, Event::Delete);
+        } else {
+            let place = self.view.replace(to, result);
+            self.view.changed(to, place, event);
+        }
+        self.reply.integer(count as i64);
     }
 
     /// Whether anybody is told what the command does: one look at a flag.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use tidewire_resp::number::parse_integer;
 
 use super::Call;
-use super::options::is;
+use super::options::{is, positions};
 use super::strings::make_bytes;
 use crate::bitmap::{self, Operation};
 use crate::entry::{Entry, NewValue};
@@ -129,13 +129,7 @@ pub(super) fn bitop(call: &mut Call<'_, '_, '_>) -> Result {
     result.resize(length);
     result.set_raw();
     bitmap::combine(operation, &bytes, result.bytes_mut());
-    if length == 0 {
-        call.view.delete(to, Event::Delete);
-    } else {
-        let place = call.view.replace(to, result);
-        call.view.changed(to, place, Event::Set);
-    }
-    call.reply.integer(length as i64);
+    call.store_result(to, result, |result| result.bytes().len(), Event::Set);
     Ok(())
 }
 
@@ -385,10 +379,8 @@ fn unit_bits(call: &Call<'_, '_, '_>, at: usize) -> Result<u64> {
 /// The bits from `start` to `end`, both included, in units of so many bits, negative ones counted
 /// from the end; `None` if there are none.
 fn bit_range(length: usize, start: i64, end: i64, unit_bits: u64) -> Option<Range<u64>> {
-    let total = length as i64 * 8 / unit_bits as i64;
-    let from_start = |at: i64| if at < 0 { (at + total).max(0) } else { at };
-    let (start, end) = (from_start(start), from_start(end).min(total - 1));
-    (start <= end).then(|| start as u64 * unit_bits..(end as u64 + 1) * unit_bits)
+    let units = positions(start, end, (length as u64 * 8 / unit_bits) as usize);
+    (!units.is_empty()).then(|| units.start as u64 * unit_bits..units.end as u64 * unit_bits)
 }
 
 const OPERATIONS: [(&str, Operation); 8] = [

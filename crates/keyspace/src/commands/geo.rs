@@ -6,7 +6,7 @@ use tidewire_resp::{ArgumentList, Writer};
 
 use super::Call;
 use super::options::is;
-use super::sorted_sets::parse_score;
+use super::sorted_sets::{parse_score, reply_scores};
 use crate::error::CommandError;
 use crate::geohash::{Area, Position, Shape};
 use crate::observer::Event;
@@ -123,78 +123,42 @@ pub(super) fn geodist(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn geohash(call: &mut Call<'_, '_, '_>) -> Result {
-    let key = call.key(1);
-    let members = call.arguments.tail(2);
-    let places = call.view.read_sorted_set(key)?;
-    call.reply.array(members.len());
-    for member in members {
-        match places.and_then(|places| places.score(member)) {
-            Some(score) => call.reply.bulk(&Position::of_score(score).geohash()),
-            None => call.reply.null(),
-        }
-    }
-    Ok(())
+    reply_scores(call, |reply, score| match score {
+        Some(score) => reply.bulk(&Position::of_score(score).geohash()),
+        None => reply.null(),
+    })
 }
 
 pub(super) fn geopos(call: &mut Call<'_, '_, '_>) -> Result {
-    let key = call.key(1);
-    let members = call.arguments.tail(2);
-    let places = call.view.read_sorted_set(key)?;
-    call.reply.array(members.len());
-    for member in members {
-        match places.and_then(|places| places.score(member)) {
-            Some(score) => {
-                let position = Position::of_score(score);
-                call.reply.array(2);
-                call.reply.double(position.longitude);
-                call.reply.double(position.latitude);
-            }
-            None => call.reply.null_array(),
-        }
-    }
-    Ok(())
+    reply_scores(call, |reply, score| match score {
+        Some(score) => reply_position(reply, Position::of_score(score)),
+        None => reply.null_array(),
+    })
 }
 
-pub(super) fn georadius(call: &mut Call<'_, '_, '_>) -> Result {
-    search(call, Command::Radius { stores: true })
-}
-
-pub(super) fn georadius_ro(call: &mut Call<'_, '_, '_>) -> Result {
-    search(call, Command::Radius { stores: false })
-}
-
-pub(super) fn georadiusbymember(call: &mut Call<'_, '_, '_>) -> Result {
-    search(call, Command::RadiusByMember { stores: true })
-}
-
-pub(super) fn georadiusbymember_ro(call: &mut Call<'_, '_, '_>) -> Result {
-    search(call, Command::RadiusByMember { stores: false })
-}
-
-pub(super) fn geosearch(call: &mut Call<'_, '_, '_>) -> Result {
-    search(call, Command::Search)
-}
-
-pub(super) fn geosearchstore(call: &mut Call<'_, '_, '_>) -> Result {
-    search(call, Command::SearchStore)
+fn reply_position(reply: &mut Writer<'_>, position: Position) {
+    reply.array(2);
+    reply.double(position.longitude);
+    reply.double(position.latitude);
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Command {
+pub(super) enum SearchCommand {
     Radius { stores: bool },
     RadiusByMember { stores: bool },
     Search,
     SearchStore,
 }
 
-impl Command {
+impl SearchCommand {
     fn is_search(self) -> bool {
-        matches!(self, Command::Search | Command::SearchStore)
+        matches!(self, SearchCommand::Search | SearchCommand::SearchStore)
     }
 
     /// Whether STORE and STOREDIST name a key.
     fn takes_store(self) -> bool {
-        let (Command::Radius { stores } | Command::RadiusByMember { stores }) = self else {
+        let (SearchCommand::Radius { stores } | SearchCommand::RadiusByMember { stores }) = self
+        else {
             return false;
         };
         stores
@@ -243,8 +207,8 @@ struct Found<'v> {
     distance_m: f64,
 }
 
-fn search(call: &mut Call<'_, '_, '_>, command: Command) -> Result {
-    let source_at = if command == Command::SearchStore {
+pub(super) fn search(call: &mut Call<'_, '_, '_>, command: SearchCommand) -> Result {
+    let source_at = if command == SearchCommand::SearchStore {
         2
     } else {
         1
@@ -279,29 +243,20 @@ fn search(call: &mut Call<'_, '_, '_>, command: Command) -> Result {
     let to = call.key(store_at);
     // Of several names the last one counts, wherever it stands.
     call.view.check_writable(to.bytes)?;
-    let count = result.len();
-    if count == 0 {
-        call.view.delete(to, Event::Delete);
-    } else {
-        let limits = call.view.keyspace.sorted_set_limits();
-        let place = call
-            .view
-            .replace(to, result.finish(to.hash, to.bytes, limits));
-        let event = if command.is_search() {
-            Event::GeoSearchStore
-        } else {
-            Event::GeoRadiusStore
-        };
-        call.view.changed(to, place, event);
-    }
-    call.reply.integer(count as i64);
+    let limits = call.view.keyspace.sorted_set_limits();
+    let result = result.finish(to.hash, to.bytes, limits);
+    let event = match command.is_search() {
+        true => Event::GeoSearchStore,
+        false => Event::GeoRadiusStore,
+    };
+    call.store_result(to, result, sorted_set::len, event);
     Ok(())
 }
 
 impl Query {
     fn parse(
         call: &mut Call<'_, '_, '_>,
-        command: Command,
+        command: SearchCommand,
         source_at: usize,
         there: bool,
     ) -> Result<Query> {
@@ -310,20 +265,20 @@ impl Query {
             ..Query::default()
         };
         let first = match command {
-            Command::Radius { .. } => {
+            SearchCommand::Radius { .. } => {
                 query.center = Some(position(call, 2)?);
                 query.take_radius(call, 4)?;
                 6
             }
-            Command::RadiusByMember { .. } => {
+            SearchCommand::RadiusByMember { .. } => {
                 if there {
                     query.center = Some(member_position(call, source_at, 2)?);
                     query.take_radius(call, 3)?;
                 }
                 5
             }
-            Command::Search => 2,
-            Command::SearchStore => {
+            SearchCommand::Search => 2,
+            SearchCommand::SearchStore => {
                 query.store_at = Some(1);
                 3
             }
@@ -376,7 +331,7 @@ impl Query {
         &mut self,
         call: &Call<'_, '_, '_>,
         at: usize,
-        command: Command,
+        command: SearchCommand,
     ) -> Result<usize> {
         let option = call.argument(at);
         let distances = is(option, "storedist");
@@ -397,13 +352,13 @@ impl Query {
         &mut self,
         call: &mut Call<'_, '_, '_>,
         at: usize,
-        command: Command,
+        command: SearchCommand,
         source_at: usize,
         there: bool,
     ) -> Result<usize> {
         let option = call.argument(at);
         let behind = call.arguments.len() - at - 1;
-        if is(option, "storedist") && command == Command::SearchStore {
+        if is(option, "storedist") && command == SearchCommand::SearchStore {
             self.stores_distances = true;
             Ok(1)
         } else if is(option, "frommember") && behind >= 1 && self.from != From::Position {
@@ -459,11 +414,11 @@ impl Query {
         Ok(())
     }
 
-    fn check(&self, call: &Call<'_, '_, '_>, command: Command) -> Result {
+    fn check(&self, call: &Call<'_, '_, '_>, command: SearchCommand) -> Result {
         let shows = self.with_distance || self.with_hash || self.with_coordinates;
         if self.store_at.is_some() && shows {
             return Err(CommandError::Refused(match command {
-                Command::SearchStore => SEARCH_STORE_WITH,
+                SearchCommand::SearchStore => SEARCH_STORE_WITH,
                 _ => RADIUS_STORE_WITH,
             }));
         }
@@ -535,9 +490,7 @@ impl Query {
                 reply.integer(found.score as i64);
             }
             if self.with_coordinates {
-                reply.array(2);
-                reply.double(found.position.longitude);
-                reply.double(found.position.latitude);
+                reply_position(reply, found.position);
             }
         }
     }

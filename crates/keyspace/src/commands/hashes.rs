@@ -106,14 +106,6 @@ pub(super) fn hgetall(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-pub(super) fn hkeys(call: &mut Call<'_, '_, '_>) -> Result {
-    reply_list(call, |field, _| field)
-}
-
-pub(super) fn hvals(call: &mut Call<'_, '_, '_>) -> Result {
-    reply_list(call, |_, value| value)
-}
-
 pub(super) fn hlen(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
     let count = call.view.read_fields(key)?.map_or(0, Fields::len_with_due);
@@ -263,7 +255,7 @@ fn reply_random(
     }
 }
 
-fn reply_list(
+pub(super) fn reply_list(
     call: &mut Call<'_, '_, '_>,
     part: for<'a> fn(&'a [u8], &'a [u8]) -> &'a [u8],
 ) -> Result {

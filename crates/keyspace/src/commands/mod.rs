@@ -16,6 +16,7 @@ mod introspection;
 mod keys;
 mod lists;
 mod options;
+mod popping;
 mod scan;
 mod sets;
 mod sort;

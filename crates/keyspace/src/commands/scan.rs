@@ -1,7 +1,7 @@
 //! Commands that walk names, fields or members: KEYS, SCAN, HSCAN, SSCAN, ZSCAN.
 
-use tidewire_resp::number::DoubleText;
-use tidewire_resp::{Mark, Writer};
+use tidewire_resp::number::{DoubleText, parse_integer};
+use tidewire_resp::{Arguments, Mark, Writer};
 
 use super::Call;
 use super::options::is;
@@ -47,7 +47,7 @@ pub(super) fn keys(call: &mut Call<'_, '_, '_>) -> Result {
 
 pub(super) fn scan(call: &mut Call<'_, '_, '_>) -> Result {
     let cursor = parse_cursor(call.argument(1))?;
-    let options = ScanOptions::parse(call, 2, Scanned::Keys)?;
+    let options = ScanOptions::parse(call.arguments, 2, Scanned::Keys)?;
     let mut found = Names::default();
     let mut due = Names::default();
     let next = walk(call, cursor, &options, &mut found, &mut due);
@@ -55,24 +55,19 @@ pub(super) fn scan(call: &mut Call<'_, '_, '_>) -> Result {
         let key = call.view.key(name);
         call.view.remove_if_due(key);
     }
-    call.reply.array(2);
-    call.reply.bulk(itoa::Buffer::new().format(next).as_bytes());
-    call.reply.array(found.ends.len());
-    for name in found.iter() {
-        call.reply.bulk(name);
-    }
+    reply_names(call.reply, next, &found);
     Ok(())
 }
 
 pub(super) fn hscan(call: &mut Call<'_, '_, '_>) -> Result {
     let cursor = parse_cursor(call.argument(2))?;
     let key = call.key(1);
-    if call.view.read_fields(key)?.is_none() {
-        reply_empty(call.reply);
+    let now_ms = call.view.now_ms;
+    let Some(fields) = call.view.read_fields(key)? else {
+        reply_names(call.reply, 0, &Names::default());
         return Ok(());
-    }
-    call.view.counts_reads = false;
-    let options = ScanOptions::parse(call, 3, Scanned::Fields)?;
+    };
+    let options = ScanOptions::parse(call.arguments, 3, Scanned::Fields)?;
     let show = |reply: &mut Writer<'_>, field: &[u8], value: &[u8]| {
         if !options.accepts_name(field) {
             return 0;
@@ -83,10 +78,6 @@ pub(super) fn hscan(call: &mut Call<'_, '_, '_>) -> Result {
         }
         reply.bulk(value);
         2
-    };
-    let now_ms = call.view.now_ms;
-    let Some(fields) = call.view.read_fields(key)? else {
-        return Ok(());
     };
     if let Some(table) = fields.table() {
         walk_table(call.reply, table, cursor, options.count, |reply, entry| {
@@ -111,12 +102,11 @@ pub(super) fn hscan(call: &mut Call<'_, '_, '_>) -> Result {
 pub(super) fn sscan(call: &mut Call<'_, '_, '_>) -> Result {
     let cursor = parse_cursor(call.argument(2))?;
     let key = call.key(1);
-    if call.view.read_members(key)?.is_none() {
-        reply_empty(call.reply);
+    let Some(members) = call.view.read_members(key)? else {
+        reply_names(call.reply, 0, &Names::default());
         return Ok(());
-    }
-    call.view.counts_reads = false;
-    let options = ScanOptions::parse(call, 3, Scanned::Members)?;
+    };
+    let options = ScanOptions::parse(call.arguments, 3, Scanned::Members)?;
     let show = |reply: &mut Writer<'_>, member: &[u8]| {
         let accepted = options.accepts_name(member);
         if accepted {
@@ -124,21 +114,17 @@ pub(super) fn sscan(call: &mut Call<'_, '_, '_>) -> Result {
         }
         usize::from(accepted)
     };
-    match call.view.read_members(key)? {
-        Some(Members::Table(table)) => {
-            walk_table(call.reply, table, cursor, options.count, |reply, entry| {
-                show(reply, entry.key())
-            });
-        }
-        Some(members) => {
-            let mark = begin_whole(call.reply);
-            let members = members.iter();
-            let count = members
-                .map(|member| show(call.reply, member.as_bytes()))
-                .sum();
-            call.reply.finish(mark, count);
-        }
-        None => {}
+    if let Members::Table(table) = members {
+        walk_table(call.reply, table, cursor, options.count, |reply, entry| {
+            show(reply, entry.key())
+        });
+    } else {
+        let mark = begin_whole(call.reply);
+        let members = members.iter();
+        let count = members
+            .map(|member| show(call.reply, member.as_bytes()))
+            .sum();
+        call.reply.finish(mark, count);
     }
     Ok(())
 }
@@ -146,15 +132,11 @@ pub(super) fn sscan(call: &mut Call<'_, '_, '_>) -> Result {
 pub(super) fn zscan(call: &mut Call<'_, '_, '_>) -> Result {
     let cursor = parse_cursor(call.argument(2))?;
     let key = call.key(1);
-    if call.view.read_sorted_set(key)?.is_none() {
-        reply_empty(call.reply);
-        return Ok(());
-    }
-    call.view.counts_reads = false;
-    let options = ScanOptions::parse(call, 3, Scanned::Members)?;
     let Some(scored) = call.view.read_sorted_set(key)? else {
+        reply_names(call.reply, 0, &Names::default());
         return Ok(());
     };
+    let options = ScanOptions::parse(call.arguments, 3, Scanned::Members)?;
     let large = matches!(scored, Scored::Large(_));
     // The cursor comes first in the reply, and is known last.
     let mut found = Names::default();
@@ -168,12 +150,7 @@ pub(super) fn zscan(call: &mut Call<'_, '_, '_>) -> Result {
             }
         }
     });
-    call.reply.array(2);
-    call.reply.bulk(itoa::Buffer::new().format(next).as_bytes());
-    call.reply.array(found.ends.len());
-    for part in found.iter() {
-        call.reply.bulk(part);
-    }
+    reply_names(call.reply, next, &found);
     Ok(())
 }
 
@@ -201,10 +178,12 @@ fn trimmed(decimal: &str) -> &str {
     }
 }
 
-fn reply_empty(reply: &mut Writer<'_>) {
+/// Replies the next cursor and what was found.
+fn reply_names(reply: &mut Writer<'_>, next: u64, found: &Names) {
     reply.array(2);
-    reply.bulk(b"0");
-    reply.array(0);
+    reply.bulk(itoa::Buffer::new().format(next).as_bytes());
+    reply.array(found.ends.len());
+    found.iter().for_each(|name| reply.bulk(name));
 }
 
 /// Begins the reply of a scan that shows a small collection whole.
@@ -263,7 +242,7 @@ enum Scanned {
 
 impl<'a> ScanOptions<'a> {
     fn parse(
-        call: &Call<'a, '_, '_>,
+        arguments: Arguments<'a>,
         from: usize,
         what: Scanned,
     ) -> std::result::Result<Self, CommandError> {
@@ -272,22 +251,24 @@ impl<'a> ScanOptions<'a> {
             ..ScanOptions::default()
         };
         let mut at = from;
-        while at < call.arguments.len() {
-            let option = call.argument(at);
-            let more = at + 1 < call.arguments.len();
-            if is(option, "count") && more {
-                let count = call.integer(at + 1)?;
+        while let Some(option) = arguments.get(at) {
+            let value = arguments.get(at + 1);
+            if is(option, "count")
+                && let Some(count) = value
+            {
+                let count = parse_integer(count).ok_or(CommandError::NotInteger)?;
                 if count < 1 {
                     return Err(CommandError::Syntax);
                 }
                 options.count = count as usize;
                 at += 1;
-            } else if is(option, "match") && more {
-                let pattern = call.argument(at + 1);
+            } else if is(option, "match")
+                && let Some(pattern) = value
+            {
                 options.pattern = (pattern != b"*").then_some(pattern);
                 at += 1;
-            } else if is(option, "type") && more && what == Scanned::Keys {
-                options.type_name = Some(call.argument(at + 1));
+            } else if is(option, "type") && value.is_some() && what == Scanned::Keys {
+                options.type_name = value;
                 at += 1;
             } else if is(option, "novalues") {
                 if what != Scanned::Fields {

@@ -2,11 +2,10 @@
 
 use std::ops::Range;
 
-use tidewire_resp::number::parse_integer;
 use tidewire_resp::{ArgumentList, Arguments};
 
 use super::Call;
-use super::options::is;
+use super::options::{self, above_zero, is};
 use crate::entry::{Entry, Kind, NewValue};
 use crate::error::CommandError;
 use crate::integers;
@@ -56,7 +55,7 @@ pub(super) fn srem(call: &mut Call<'_, '_, '_>) -> Result {
             removed += i64::from(set::remove(call.view.entry_mut(key, place), member));
         }
         if removed > 0 {
-            after_removal(call, key, place, Event::SetRemove);
+            call.after_removal(key, place, Event::SetRemove, set::len);
         }
     }
     call.reply.integer(removed);
@@ -104,7 +103,7 @@ pub(super) fn scard(call: &mut Call<'_, '_, '_>) -> Result {
 pub(super) fn spop(call: &mut Call<'_, '_, '_>) -> Result {
     let wanted = match call.arguments.len() {
         2 => None,
-        3 => Some(super::options::positive(call.argument(2))?),
+        3 => Some(options::positive(call.argument(2))?),
         _ => return Err(CommandError::Syntax),
     };
     let key = call.key(1);
@@ -244,10 +243,7 @@ pub(super) fn sinter(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn sintercard(call: &mut Call<'_, '_, '_>) -> Result {
-    let keys = parse_integer(call.argument(1))
-        .and_then(|count| usize::try_from(count).ok())
-        .filter(|&count| count > 0)
-        .ok_or(CommandError::KeyCountNotPositive)?;
+    let keys = above_zero(call.argument(1)).ok_or(CommandError::KeyCountNotPositive)?;
     if keys > call.arguments.len() - 2 {
         return Err(CommandError::TooFewKeys);
     }
@@ -257,9 +253,7 @@ pub(super) fn sintercard(call: &mut Call<'_, '_, '_>) -> Result {
         if !is(call.argument(at), "limit") || at + 1 == call.arguments.len() {
             return Err(CommandError::Syntax);
         }
-        limit = parse_integer(call.argument(at + 1))
-            .filter(|&limit| limit >= 0)
-            .ok_or(CommandError::NegativeLimit)?;
+        limit = options::limit(call.argument(at + 1))?;
         at += 2;
     }
     let mut count = 0;
@@ -335,19 +329,7 @@ pub(super) fn sdiffstore(call: &mut Call<'_, '_, '_>) -> Result {
 
 /// The set to write to; an error of another type.
 fn find(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<Place>> {
-    match call.view.find(key) {
-        Some(place) if Members::of(call.view.entry(key, place)).is_none() => {
-            Err(CommandError::WrongType)
-        }
-        place => Ok(place),
-    }
-}
-
-fn after_removal(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, event: Event) {
-    call.view.changed(key, place, event);
-    if set::len(call.view.entry(key, place)) == 0 {
-        call.view.remove(key, place, Event::Delete);
-    }
+    call.find_if(key, |entry| Members::of(entry).is_some())
 }
 
 /// Moves a member that is in one set to another one, both of which have been checked.
@@ -355,7 +337,7 @@ fn move_member(call: &mut Call<'_, '_, '_>, from: Key<'_>, to: Key<'_>, member: 
     if let Some(place) = find(call, from)? {
         let is_removed = set::remove(call.view.entry_mut(from, place), member);
         debug_assert!(is_removed, "the caller has found it there");
-        after_removal(call, from, place, Event::SetRemove);
+        call.after_removal(from, place, Event::SetRemove, set::len);
     }
     let limits = call.view.keyspace.set_limits();
     let place = match find(call, to)? {
@@ -430,14 +412,7 @@ fn store(
     gather(sets(&mut call.view, call.arguments, keys)?, &mut |member| {
         set::add(&mut result, member.as_bytes(), limits);
     });
-    let count = set::len(&result);
-    if count == 0 {
-        call.view.delete(to, Event::Delete);
-    } else {
-        let place = call.view.replace(to, result);
-        call.view.changed(to, place, event);
-    }
-    call.reply.integer(count as i64);
+    call.store_result(to, result, set::len, event);
     Ok(())
 }
 

@@ -58,13 +58,8 @@ fn store_sorted(call: &mut Call<'_, '_, '_>, options: &SortOptions<'_>, to: Key<
     sorted.show(&mut call.view, options, |text| {
         list::append(&mut stored, text.unwrap_or_default(), limits);
     });
-    if count > 0 {
-        let place = call.view.replace(to, stored);
-        call.view.changed(to, place, Event::SortStore);
-    } else {
-        call.view.delete(to, Event::Delete);
-    }
-    call.reply.integer(count as i64);
+    debug_assert_eq!(list::len(&stored), count, "every element shown is stored");
+    call.store_result(to, stored, list::len, Event::SortStore);
     Ok(())
 }
 

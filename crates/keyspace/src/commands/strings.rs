@@ -4,7 +4,7 @@ use tidewire_resp::number::parse_integer;
 use tidewire_resp::{Arguments, Writer};
 
 use super::Call;
-use super::options::{self, MILLISECONDS, SECONDS, TimeForm, is};
+use super::options::{self, TimeForm, is};
 use crate::decimal::Decimal;
 use crate::entry::{Entry, Kind, NewValue};
 use crate::error::CommandError;
@@ -93,14 +93,6 @@ pub(super) fn setnx(call: &mut Call<'_, '_, '_>) -> Result {
     }
     call.reply.integer(i64::from(missing));
     Ok(())
-}
-
-pub(super) fn setex(call: &mut Call<'_, '_, '_>) -> Result {
-    set_with_time(call, SECONDS)
-}
-
-pub(super) fn psetex(call: &mut Call<'_, '_, '_>) -> Result {
-    set_with_time(call, MILLISECONDS)
 }
 
 pub(super) fn getset(call: &mut Call<'_, '_, '_>) -> Result {
@@ -474,7 +466,7 @@ fn store(call: &mut Call<'_, '_, '_>, key: Key<'_>, value: &[u8], expiry: Expiry
     }
 }
 
-fn set_with_time(call: &mut Call<'_, '_, '_>, form: options::TimeForm) -> Result {
+pub(super) fn set_with_time(call: &mut Call<'_, '_, '_>, form: options::TimeForm) -> Result {
     let amount = call.integer(2)?;
     let deadline_ms = form.positive_deadline_ms(amount, call.view.clock_ms, call.command.name)?;
     let key = call.key(1);
@@ -588,22 +580,10 @@ fn add_directly(entry: &mut Entry, amount: i64, reply: &mut Writer<'_>) -> bool 
 
 /// Bytes `start` to `end`, both included, negative ones counted from the end.
 fn slice(text: &[u8], start: i64, end: i64) -> &[u8] {
-    let length = text.len() as i64;
     if start < 0 && end < 0 && start > end {
         return b"";
     }
-    let from_start = |at: i64| {
-        if at < 0 {
-            at.saturating_add(length).max(0)
-        } else {
-            at
-        }
-    };
-    let (start, end) = (from_start(start), from_start(end).min(length - 1));
-    if start > end {
-        return b"";
-    }
-    &text[start as usize..=end as usize]
+    &text[options::positions(start, end, text.len())]
 }
 
 #[derive(Default)]

@@ -2,45 +2,15 @@
 
 use std::ops::Range;
 
-use tidewire_resp::number::parse_integer;
-
 use super::super::Call;
-use super::super::options::is;
-use super::{Result, Shown, parse_score, store};
+use super::super::options::{is, limit};
+use super::{Result, Shown, parse_score};
 use crate::error::CommandError;
 use crate::observer::Event;
 use crate::set::Members;
-use crate::sorted_set::{Builder, Scored};
+use crate::sorted_set::{self, Builder, Scored};
 use crate::value::Text;
 use crate::view::View;
-
-pub(in crate::commands) fn zunion(call: &mut Call<'_, '_, '_>) -> Result {
-    show(call, Operation::Union)
-}
-
-pub(in crate::commands) fn zinter(call: &mut Call<'_, '_, '_>) -> Result {
-    show(call, Operation::Intersection)
-}
-
-pub(in crate::commands) fn zdiff(call: &mut Call<'_, '_, '_>) -> Result {
-    show(call, Operation::Difference)
-}
-
-pub(in crate::commands) fn zunionstore(call: &mut Call<'_, '_, '_>) -> Result {
-    keep(call, Operation::Union, Event::SortedSetUnionStore)
-}
-
-pub(in crate::commands) fn zinterstore(call: &mut Call<'_, '_, '_>) -> Result {
-    keep(
-        call,
-        Operation::Intersection,
-        Event::SortedSetIntersectStore,
-    )
-}
-
-pub(in crate::commands) fn zdiffstore(call: &mut Call<'_, '_, '_>) -> Result {
-    keep(call, Operation::Difference, Event::SortedSetDifferenceStore)
-}
 
 pub(in crate::commands) fn zintercard(call: &mut Call<'_, '_, '_>) -> Result {
     let request = Request::parse(call, 1, Options::Limit)?;
@@ -55,13 +25,21 @@ pub(in crate::commands) fn zintercard(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 #[derive(Clone, Copy)]
-enum Operation {
+pub(in crate::commands) enum Operation {
     Union,
     Intersection,
     Difference,
 }
 
 impl Operation {
+    fn store_event(self) -> Event {
+        match self {
+            Operation::Union => Event::SortedSetUnionStore,
+            Operation::Intersection => Event::SortedSetIntersectStore,
+            Operation::Difference => Event::SortedSetDifferenceStore,
+        }
+    }
+
     fn options(self, stores: bool) -> Options {
         Options::Scores {
             weights: !matches!(self, Operation::Difference),
@@ -174,9 +152,7 @@ impl Request {
             } else if with_scores && is(option, "withscores") {
                 self.with_scores = true;
             } else if matches!(options, Options::Limit) && more >= 1 && is(option, "limit") {
-                self.limit = parse_integer(call.argument(at + 1))
-                    .filter(|&limit| limit >= 0)
-                    .ok_or(CommandError::NegativeLimit)?;
+                self.limit = limit(call.argument(at + 1))?;
                 at += 1;
             } else {
                 return Err(CommandError::Syntax);
@@ -311,7 +287,10 @@ fn subtract(sources: &[Source<'_>], result: &mut Builder) {
     }
 }
 
-fn show(call: &mut Call<'_, '_, '_>, operation: Operation) -> Result {
+pub(in crate::commands) fn show_combined(
+    call: &mut Call<'_, '_, '_>,
+    operation: Operation,
+) -> Result {
     let request = Request::parse(call, 1, operation.options(false))?;
     let result = request.gather(call, operation);
     let shown = Shown::new(call.reply, request.with_scores);
@@ -322,13 +301,16 @@ fn show(call: &mut Call<'_, '_, '_>, operation: Operation) -> Result {
     Ok(())
 }
 
-fn keep(call: &mut Call<'_, '_, '_>, operation: Operation, event: Event) -> Result {
+pub(in crate::commands) fn store_combined(
+    call: &mut Call<'_, '_, '_>,
+    operation: Operation,
+) -> Result {
     let request = Request::parse(call, 2, operation.options(true))?;
     let to = call.key(1);
     let limits = call.view.keyspace.sorted_set_limits();
     let result = request.gather(call, operation);
     let result = result.finish(to.hash, to.bytes, limits);
-    store(call, to, result, event);
+    call.store_result(to, result, sorted_set::len, operation.store_event());
     Ok(())
 }
 

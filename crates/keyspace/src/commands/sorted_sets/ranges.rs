@@ -3,36 +3,12 @@
 use std::ops::{Bound, Range};
 
 use super::super::Call;
-use super::super::options::is;
+use super::super::options::{is, positions};
 use super::scores::{parse_bound, parse_text_limit};
-use super::{Result, Shown, after_removal, find, store};
+use super::{Result, Shown, find};
 use crate::error::CommandError;
 use crate::observer::Event;
 use crate::sorted_set::{self, Builder, Scored, TextLimit};
-
-pub(in crate::commands) fn zrange(call: &mut Call<'_, '_, '_>) -> Result {
-    show(call, None, None)
-}
-
-pub(in crate::commands) fn zrevrange(call: &mut Call<'_, '_, '_>) -> Result {
-    show(call, Some(By::Rank), Some(true))
-}
-
-pub(in crate::commands) fn zrangebyscore(call: &mut Call<'_, '_, '_>) -> Result {
-    show(call, Some(By::Score), Some(false))
-}
-
-pub(in crate::commands) fn zrevrangebyscore(call: &mut Call<'_, '_, '_>) -> Result {
-    show(call, Some(By::Score), Some(true))
-}
-
-pub(in crate::commands) fn zrangebylex(call: &mut Call<'_, '_, '_>) -> Result {
-    show(call, Some(By::Text), Some(false))
-}
-
-pub(in crate::commands) fn zrevrangebylex(call: &mut Call<'_, '_, '_>) -> Result {
-    show(call, Some(By::Text), Some(true))
-}
 
 pub(in crate::commands) fn zrangestore(call: &mut Call<'_, '_, '_>) -> Result {
     let query = Query::parse(call, 2, true, None, None)?;
@@ -46,32 +22,12 @@ pub(in crate::commands) fn zrangestore(call: &mut Call<'_, '_, '_>) -> Result {
         }
     }
     let result = result.finish(to.hash, to.bytes, limits);
-    store(call, to, result, Event::SortedSetRangeStore);
+    call.store_result(to, result, sorted_set::len, Event::SortedSetRangeStore);
     Ok(())
 }
 
-pub(in crate::commands) fn zcount(call: &mut Call<'_, '_, '_>) -> Result {
-    count(call, By::Score)
-}
-
-pub(in crate::commands) fn zlexcount(call: &mut Call<'_, '_, '_>) -> Result {
-    count(call, By::Text)
-}
-
-pub(in crate::commands) fn zremrangebyrank(call: &mut Call<'_, '_, '_>) -> Result {
-    remove(call, By::Rank, Event::SortedSetRemoveByRank)
-}
-
-pub(in crate::commands) fn zremrangebyscore(call: &mut Call<'_, '_, '_>) -> Result {
-    remove(call, By::Score, Event::SortedSetRemoveByScore)
-}
-
-pub(in crate::commands) fn zremrangebylex(call: &mut Call<'_, '_, '_>) -> Result {
-    remove(call, By::Text, Event::SortedSetRemoveByText)
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
+pub(in crate::commands) enum By {
     Rank,
     Score,
     Text,
@@ -105,20 +61,10 @@ impl<'a> Limits<'a> {
         match self {
             Limits::Scores(min, max) => scored.ranks_by_score(min, max),
             Limits::Texts(min, max) => scored.ranks_by_text(min, max),
-            Limits::Ranks(start, end) => {
-                let count = scored.len() as i64;
-                let counted = |rank: i64| if rank < 0 { rank + count } else { rank };
-                let (start, end) = (counted(start).max(0), counted(end).min(count - 1));
-                if start > end {
-                    return 0..0;
-                }
-                let (start, end) = (start as usize, end as usize + 1);
-                if reverse {
-                    scored.len() - end..scored.len() - start
-                } else {
-                    start..end
-                }
-            }
+            Limits::Ranks(start, end) => match (positions(start, end, scored.len()), reverse) {
+                (ranks, true) => scored.len() - ranks.end..scored.len() - ranks.start,
+                (ranks, false) => ranks,
+            },
         }
     }
 }
@@ -212,7 +158,11 @@ impl<'a> Query<'a> {
     }
 }
 
-fn show(call: &mut Call<'_, '_, '_>, by: Option<By>, reverse: Option<bool>) -> Result {
+pub(in crate::commands) fn show_range(
+    call: &mut Call<'_, '_, '_>,
+    by: Option<By>,
+    reverse: Option<bool>,
+) -> Result {
     let query = Query::parse(call, 1, false, by, reverse)?;
     let key = call.key(1);
     let Some(scored) = call.view.read_sorted_set(key)? else {
@@ -233,7 +183,7 @@ fn show(call: &mut Call<'_, '_, '_>, by: Option<By>, reverse: Option<bool>) -> R
     Ok(())
 }
 
-fn count(call: &mut Call<'_, '_, '_>, by: By) -> Result {
+pub(in crate::commands) fn count_range(call: &mut Call<'_, '_, '_>, by: By) -> Result {
     let limits = Limits::parse(call, by, 2, 3)?;
     let key = call.key(1);
     let scored = call.view.read_sorted_set(key)?;
@@ -242,7 +192,11 @@ fn count(call: &mut Call<'_, '_, '_>, by: By) -> Result {
     Ok(())
 }
 
-fn remove(call: &mut Call<'_, '_, '_>, by: By, event: Event) -> Result {
+pub(in crate::commands) fn remove_range(
+    call: &mut Call<'_, '_, '_>,
+    by: By,
+    event: Event,
+) -> Result {
     let limits = Limits::parse(call, by, 2, 3)?;
     let key = call.key(1);
     let mut removed = 0;
@@ -252,7 +206,7 @@ fn remove(call: &mut Call<'_, '_, '_>, by: By, event: Event) -> Result {
         removed = ranks.len();
         if removed > 0 {
             sorted_set::remove_ranks(entry, ranks);
-            after_removal(call, key, place, event);
+            call.after_removal(key, place, event, sorted_set::len);
         }
     }
     call.reply.integer(removed as i64);

@@ -13,15 +13,7 @@ pub(in crate::commands) fn xlen(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-pub(in crate::commands) fn xrange(call: &mut Call<'_, '_, '_>) -> Result {
-    range(call, false)
-}
-
-pub(in crate::commands) fn xrevrange(call: &mut Call<'_, '_, '_>) -> Result {
-    range(call, true)
-}
-
-fn range(call: &mut Call<'_, '_, '_>, reversed: bool) -> Result {
+pub(in crate::commands) fn show_range(call: &mut Call<'_, '_, '_>, reversed: bool) -> Result {
     let (start_at, end_at) = if reversed { (3, 2) } else { (2, 3) };
     let start = parse_start(call.argument(start_at))?;
     let end = parse_end(call.argument(end_at))?;

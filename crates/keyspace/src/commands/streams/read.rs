@@ -84,29 +84,22 @@ pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
         if is_new && request.acknowledges {
             told.consumer(consumer_name);
         }
+        let mut delivery = Delivery {
+            log,
+            group,
+            slot,
+            now_ms,
+            told: &mut told,
+        };
         let mut delivered = 0;
         match read {
-            GroupRead::New if log.newest_id().is_none_or(|newest| newest <= group.last_id) => {}
+            GroupRead::New if !delivery.has_new() => {}
             GroupRead::New => {
                 reply.begin(to, key.bytes);
-                let mut delivery = Delivery {
-                    log,
-                    group,
-                    slot,
-                    now_ms,
-                    told: &mut told,
-                };
                 delivered = delivery.deliver(to, request.count, request.acknowledges);
             }
             GroupRead::After(id) => {
                 reply.begin(to, key.bytes);
-                let mut delivery = Delivery {
-                    log,
-                    group,
-                    slot,
-                    now_ms,
-                    told: &mut told,
-                };
                 delivery.deliver_again(to, id, request.count);
             }
         }
@@ -275,6 +268,11 @@ struct Delivery<'a, 'b> {
 }
 
 impl Delivery<'_, '_> {
+    fn has_new(&self) -> bool {
+        let newest_id = self.log.newest_id();
+        newest_id.is_some_and(|newest| newest > self.group.last_id)
+    }
+
     /// Replies entries that the group has not had; returns how many.
     fn deliver(&mut self, reply: &mut Writer<'_>, most: usize, acknowledged: bool) -> usize {
         let mark = reply.array_later();
