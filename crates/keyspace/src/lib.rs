@@ -79,7 +79,7 @@ mod fields;
 pub use fields::{Fields, FieldsIter};
 
 mod value;
-pub use value::{Items, ItemsIter, Scores, ScoresIter, StreamEntry, Text, ValueRef, ValueType};
+pub use value::{Items, Scores, ScoresIter, StreamEntry, Text, ValueRef, ValueType};
 
 mod shard;
 

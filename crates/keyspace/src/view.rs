@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::access::Access;
 use crate::entry::{Entry, NewValue};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::fields::{self, Fields};
 use crate::hash;
 use crate::key::{Key, shard_of};
@@ -164,41 +164,26 @@ impl<'c, 'k> View<'c, 'k> {
 
     /// The value of a string; an error of another type.
     #[inline]
-    pub(crate) fn read_text(&mut self, key: Key<'_>) -> Result<Option<Text<'_>>, CommandError> {
+    pub(crate) fn read_text(&mut self, key: Key<'_>) -> Result<Option<Text<'_>>> {
         if self.keyspace.mount_of(self.database, key.bytes).is_some() {
             return self.read_topic_text(key);
         }
-        match self.read_own(key) {
-            None => Ok(None),
-            Some(value) => value.text().map(Some).ok_or(CommandError::WrongType),
-        }
+        of_type(self.read_own(key), ValueRef::text)
     }
 
     /// The fields of a hash; an error of another type.
-    pub(crate) fn read_fields(&mut self, key: Key<'_>) -> Result<Option<Fields<'_>>, CommandError> {
-        match self.read(key) {
-            None => Ok(None),
-            Some(value) => value.fields().map(Some).ok_or(CommandError::WrongType),
-        }
+    pub(crate) fn read_fields(&mut self, key: Key<'_>) -> Result<Option<Fields<'_>>> {
+        of_type(self.read(key), ValueRef::fields)
     }
 
     /// The members of a set; an error of another type.
-    pub(crate) fn read_members(
-        &mut self,
-        key: Key<'_>,
-    ) -> Result<Option<Members<'_>>, CommandError> {
-        match self.read(key) {
-            None => Ok(None),
-            Some(value) => value.members().map(Some).ok_or(CommandError::WrongType),
-        }
+    pub(crate) fn read_members(&mut self, key: Key<'_>) -> Result<Option<Members<'_>>> {
+        of_type(self.read(key), ValueRef::members)
     }
 
     /// The elements of a list; an error of another type.
-    pub(crate) fn read_list(&mut self, key: Key<'_>) -> Result<Option<List<'_>>, CommandError> {
-        match self.read(key) {
-            None => Ok(None),
-            Some(value) => value.list().map(Some).ok_or(CommandError::WrongType),
-        }
+    pub(crate) fn read_list(&mut self, key: Key<'_>) -> Result<Option<List<'_>>> {
+        of_type(self.read(key), ValueRef::list)
     }
 
     /// A value next to those of other keys: nothing that has expired is removed.
@@ -212,22 +197,13 @@ impl<'c, 'k> View<'c, 'k> {
     }
 
     /// The members of a sorted set; an error of another type.
-    pub(crate) fn read_sorted_set(
-        &mut self,
-        key: Key<'_>,
-    ) -> Result<Option<Scored<'_>>, CommandError> {
-        match self.read(key) {
-            None => Ok(None),
-            Some(value) => value.sorted_set().map(Some).ok_or(CommandError::WrongType),
-        }
+    pub(crate) fn read_sorted_set(&mut self, key: Key<'_>) -> Result<Option<Scored<'_>>> {
+        of_type(self.read(key), ValueRef::sorted_set)
     }
 
     /// The stream; an error of another type.
-    pub(crate) fn read_stream(&mut self, key: Key<'_>) -> Result<Option<&Stream>, CommandError> {
-        match self.read(key) {
-            None => Ok(None),
-            Some(value) => value.stream().map(Some).ok_or(CommandError::WrongType),
-        }
+    pub(crate) fn read_stream(&mut self, key: Key<'_>) -> Result<Option<&Stream>> {
+        of_type(self.read(key), ValueRef::stream)
     }
 
     /// The members of a set, next to those of others.
@@ -576,7 +552,7 @@ impl<'c, 'k> View<'c, 'k> {
 
     /// The mount's error, if the key belongs to one.
     #[inline]
-    pub(crate) fn check_writable(&self, key: &[u8]) -> Result<(), CommandError> {
+    pub(crate) fn check_writable(&self, key: &[u8]) -> Result {
         match self.keyspace.mount_of(self.database, key) {
             Some(mount) => Err(CommandError::Mounted(mount.write_error())),
             None => Ok(()),
@@ -621,6 +597,18 @@ impl<'c, 'k> View<'c, 'k> {
         if self.database == 0 && self.keyspace.has_live_name(key.bytes) {
             self.make_live(key, place);
         }
+    }
+}
+
+/// A part of a value; an error if the value is there and has another type.
+#[inline]
+fn of_type<'v, T>(
+    value: Option<ValueRef<'v>>,
+    part: impl FnOnce(ValueRef<'v>) -> Option<T>,
+) -> Result<Option<T>> {
+    match value {
+        None => Ok(None),
+        Some(value) => part(value).map(Some).ok_or(CommandError::WrongType),
     }
 }
 

@@ -9,13 +9,11 @@ use super::options::{is, positions};
 use super::strings::make_bytes;
 use crate::bitmap::{self, Operation};
 use crate::entry::{Entry, NewValue};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::key::Key;
 use crate::observer::Event;
 use crate::table::Place;
 use crate::view::Expiry;
-
-type Result<T = ()> = std::result::Result<T, CommandError>;
 
 pub(super) fn setbit(call: &mut Call<'_, '_, '_>) -> Result {
     let offset = bit_offset(call, call.argument(2))?;

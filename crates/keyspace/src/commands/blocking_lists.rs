@@ -4,11 +4,9 @@ use super::Call;
 use super::lists::{end, find, move_element, pop_many, pop_name, take_one};
 use super::options::timeout_deadline_ms;
 use super::popping::{ManyPop, pop_or_wait, wait};
-use crate::error::CommandError;
+use crate::error::Result;
 use crate::key::Key;
 use crate::value::ValueType;
-
-type Result = std::result::Result<(), CommandError>;
 
 pub(super) fn blmove(call: &mut Call<'_, '_, '_>) -> Result {
     let (from_front, to_front) = (end(call.argument(3))?, end(call.argument(4))?);

@@ -2,10 +2,8 @@
 
 use super::Call;
 use super::options::{AT_MILLISECONDS, TimeForm, is};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::observer::Event;
-
-type Result = std::result::Result<(), CommandError>;
 
 pub(super) fn persist(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
@@ -66,7 +64,7 @@ pub(super) struct Conditions {
 }
 
 impl Conditions {
-    fn parse(call: &Call<'_, '_, '_>) -> std::result::Result<Self, CommandError> {
+    fn parse(call: &Call<'_, '_, '_>) -> Result<Self> {
         let mut conditions = Conditions::default();
         for at in call.rest(3) {
             if !conditions.take(call.argument(at)) {

@@ -7,14 +7,12 @@ use tidewire_resp::{ArgumentList, Writer};
 use super::Call;
 use super::options::is;
 use super::sorted_sets::{parse_score, reply_scores};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::geohash::{Area, Position, Shape};
 use crate::observer::Event;
 use crate::sorted_set::{self, Builder, Scored};
 use crate::value::Text;
 use crate::view::Expiry;
-
-type Result<T = ()> = std::result::Result<T, CommandError>;
 
 pub(super) fn geoadd(call: &mut Call<'_, '_, '_>) -> Result {
     let (mut new_only, mut old_only, mut count_changed) = (false, false, false);

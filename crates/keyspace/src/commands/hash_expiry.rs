@@ -6,13 +6,11 @@ use super::Call;
 use super::expiry::Conditions;
 use super::hashes::{find_hash, find_or_insert, settle};
 use super::options::{AT_MILLISECONDS, TimeForm, is};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::fields::{self, Fields, Found};
 use crate::key::Key;
 use crate::observer::Event;
 use crate::table::Place;
-
-type Result<T = ()> = std::result::Result<T, CommandError>;
 
 pub(super) fn hpersist(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);

@@ -6,7 +6,7 @@ use tidewire_resp::{ArgumentList, Protocol, Writer};
 use super::Call;
 use super::options::is;
 use crate::decimal::Decimal;
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::fields::{self, Fields, Found};
 use crate::key::Key;
 use crate::observer::Event;
@@ -14,8 +14,6 @@ use crate::sampling;
 use crate::table::Place;
 use crate::value::Text;
 use crate::view::Expiry;
-
-type Result = std::result::Result<(), CommandError>;
 
 pub(super) fn hset(call: &mut Call<'_, '_, '_>) -> Result {
     let added = set_pairs(call)?;
@@ -31,7 +29,7 @@ pub(super) fn hmset(call: &mut Call<'_, '_, '_>) -> Result {
 
 /// Sets the fields that are given, and returns how many are new.
 #[inline]
-fn set_pairs(call: &mut Call<'_, '_, '_>) -> std::result::Result<i64, CommandError> {
+fn set_pairs(call: &mut Call<'_, '_, '_>) -> Result<i64> {
     if !call.arguments.len().is_multiple_of(2) {
         return Err(CommandError::WrongArity(call.command.full_name));
     }
@@ -274,7 +272,7 @@ fn look_up<R>(
     key: Key<'_>,
     field: &[u8],
     show: impl FnOnce(&mut Writer<'_>, Option<&[u8]>) -> R,
-) -> std::result::Result<R, CommandError> {
+) -> Result<R> {
     let fields = call.view.read_fields(key)?;
     match fields.map_or(Found::Missing, |fields| fields.find(field)) {
         Found::Value(value) => Ok(show(call.reply, Some(value))),
@@ -343,10 +341,7 @@ pub(super) fn settle(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place) {
 }
 
 /// Where the hash of this key is, if it is there.
-pub(super) fn find_hash(
-    call: &mut Call<'_, '_, '_>,
-    key: Key<'_>,
-) -> std::result::Result<Option<Place>, CommandError> {
+pub(super) fn find_hash(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<Place>> {
     match call.view.find(key) {
         None => Ok(None),
         Some(place) if fields::is_hash(call.view.entry(key, place)) => Ok(Some(place)),
@@ -354,10 +349,7 @@ pub(super) fn find_hash(
     }
 }
 
-pub(super) fn find_or_insert(
-    call: &mut Call<'_, '_, '_>,
-    key: Key<'_>,
-) -> std::result::Result<Place, CommandError> {
+pub(super) fn find_or_insert(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Place> {
     match find_hash(call, key)? {
         Some(place) => Ok(place),
         None => Ok(call.view.insert(key, fields::empty(), Expiry::Clear)),

@@ -3,17 +3,15 @@
 use tidewire_resp::number::parse_integer;
 
 use super::Call;
-use super::options::is;
+use super::options::{Words, is};
 use crate::access::{self, Access};
 use crate::entry::Entry;
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::key::{DATABASES, Key, SHARDS};
 
 use crate::observer::{Event, Observer};
 use crate::reclaim::Cause;
 use crate::shard::{Dictionary, Shard};
-
-type Result = std::result::Result<(), CommandError>;
 
 pub(super) fn del(call: &mut Call<'_, '_, '_>) -> Result {
     let mut count = 0;
@@ -113,18 +111,15 @@ pub(super) fn copy(call: &mut Call<'_, '_, '_>) -> Result {
     }
     let home = call.view.database;
     let (mut target, mut replace) = (home, false);
-    let mut at = 3;
-    while at < call.arguments.len() {
-        let option = call.argument(at);
+    let mut words = Words::new(call.arguments, 3);
+    while let Some(option) = words.next() {
         if is(option, "replace") {
             replace = true;
-        } else if is(option, "db") && at + 1 < call.arguments.len() {
-            at += 1;
-            target = database(call.argument(at))?;
+        } else if let Some(value) = words.value_of(option, "db") {
+            target = database(value)?;
         } else {
             return Err(CommandError::Syntax);
         }
-        at += 1;
     }
     let (from, to) = (call.key(1), call.key(2));
     if from.bytes == to.bytes && target == home {
@@ -300,7 +295,7 @@ pub(super) fn object_freq(call: &mut Call<'_, '_, '_>) -> Result {
 /// Replies what `read` makes of the bits that tell of a key's use. A topic is used all the time.
 fn reply_use(
     call: &mut Call<'_, '_, '_>,
-    read: impl Fn(u32, Access, i64) -> std::result::Result<u32, CommandError>,
+    read: impl Fn(u32, Access, i64) -> Result<u32>,
 ) -> Result {
     call.view.touches = false;
     call.view.tells_missing = false;
@@ -378,18 +373,18 @@ pub(super) fn put(
     call.view.changed(key, place, event);
 }
 
-fn database(argument: &[u8]) -> std::result::Result<usize, CommandError> {
+fn database(argument: &[u8]) -> Result<usize> {
     number(argument, CommandError::NotInteger).and_then(database_of)
 }
 
-fn database_of(number: i32) -> std::result::Result<usize, CommandError> {
+fn database_of(number: i32) -> Result<usize> {
     usize::try_from(number)
         .ok()
         .filter(|&number| number < DATABASES)
         .ok_or(CommandError::DatabaseOutOfRange)
 }
 
-fn number(argument: &[u8], not_a_number: CommandError) -> std::result::Result<i32, CommandError> {
+fn number(argument: &[u8], not_a_number: CommandError) -> Result<i32> {
     let out_of_range = match not_a_number {
         CommandError::NotInteger => CommandError::IntegerOutOfRange,
         ref other => other.clone(),

@@ -7,7 +7,7 @@ use super::options::{is, positions, positive};
 use super::popping::ManyPop;
 use super::{Call, Flags};
 use crate::entry::{Entry, Kind};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::key::Key;
 use crate::keyspace::Keyspace;
 use crate::list::{self, List};
@@ -16,8 +16,6 @@ use crate::quicklist::ListLimits;
 use crate::table::Place;
 use crate::value::Object;
 use crate::view::Expiry;
-
-type Result<T = ()> = std::result::Result<T, CommandError>;
 
 pub(super) fn lpush(call: &mut Call<'_, '_, '_>) -> Result {
     push_all(call, true, true)

@@ -29,18 +29,13 @@ pub mod table;
 pub use debug::debug_command;
 pub use finding::{SortPatterns, sort_patterns};
 pub use introspection::CATEGORIES;
+pub use table::lookup;
 
 use tidewire_resp::Arguments;
 
 pub use crate::command::{Call, Command, Finder, Flags, Group, Handler, KeySpec, Locks, Run};
 use crate::command::{check_arity, unknown_subcommand_text};
 use crate::error::unknown_command_text;
-
-/// The command of this name, in any case. A container's subcommands are in it.
-#[inline]
-pub fn lookup(name: &[u8]) -> Option<&'static Command> {
-    table::lookup(name)
-}
 
 /// The command or subcommand of this full name, such as `get` or `object|encoding`, in any case.
 pub fn lookup_full(name: &[u8]) -> Option<&'static Command> {

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use tidewire_resp::Arguments;
 use tidewire_resp::number::{parse_double, parse_integer};
 
 use super::Call;
@@ -11,6 +12,39 @@ use crate::error::CommandError;
 #[inline]
 pub(crate) fn is(argument: &[u8], word: &str) -> bool {
     argument.eq_ignore_ascii_case(word.as_bytes())
+}
+
+/// The words of a request from one position on, to parse its options.
+pub(crate) struct Words<'a> {
+    arguments: Arguments<'a>,
+    at: usize,
+}
+
+impl<'a> Words<'a> {
+    pub(crate) fn new(arguments: Arguments<'a>, at: usize) -> Self {
+        Words { arguments, at }
+    }
+
+    /// Takes and returns the next word, if `option` is this name and a value follows.
+    pub(crate) fn value_of(&mut self, option: &[u8], name: &str) -> Option<&'a [u8]> {
+        if is(option, name) { self.next() } else { None }
+    }
+}
+
+impl<'a> Iterator for Words<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let word = self.arguments.get(self.at)?;
+        self.at += 1;
+        Some(word)
+    }
+}
+
+/// Parses an integer of 64 bits.
+#[inline]
+pub(crate) fn integer(argument: &[u8]) -> Result<i64, CommandError> {
+    parse_integer(argument).ok_or(CommandError::NotInteger)
 }
 
 /// A count that may be 0 but not less.

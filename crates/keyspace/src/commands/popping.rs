@@ -4,13 +4,11 @@ use std::ops::Range;
 
 use super::Call;
 use super::options::{above_zero, is, timeout_deadline_ms};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::key::Key;
 use crate::table::Place;
 use crate::value::ValueType;
 use crate::waiting::Wait;
-
-type Result<T = ()> = std::result::Result<T, CommandError>;
 
 /// Finds the collection of a key; an error if the key has another type.
 type FindPlace = fn(&mut Call<'_, '_, '_>, Key<'_>) -> Result<Option<Place>>;

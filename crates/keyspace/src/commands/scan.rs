@@ -1,12 +1,12 @@
 //! Commands that walk names, fields or members: KEYS, SCAN, HSCAN, SSCAN, ZSCAN.
 
-use tidewire_resp::number::{DoubleText, parse_integer};
+use tidewire_resp::number::DoubleText;
 use tidewire_resp::{Arguments, Mark, Writer};
 
 use super::Call;
-use super::options::is;
+use super::options::{Words, integer, is};
 use crate::entry::Entry;
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::glob;
 use crate::key::SHARDS;
 
@@ -14,8 +14,6 @@ use crate::set::Members;
 use crate::sorted_set::Scored;
 use crate::table::{ScanPosition, Table};
 use crate::value::ValueRef;
-
-type Result = std::result::Result<(), CommandError>;
 
 pub(super) fn keys(call: &mut Call<'_, '_, '_>) -> Result {
     let pattern = call.argument(1);
@@ -241,35 +239,23 @@ enum Scanned {
 }
 
 impl<'a> ScanOptions<'a> {
-    fn parse(
-        arguments: Arguments<'a>,
-        from: usize,
-        what: Scanned,
-    ) -> std::result::Result<Self, CommandError> {
+    fn parse(arguments: Arguments<'a>, from: usize, what: Scanned) -> Result<Self> {
         let mut options = ScanOptions {
             count: 10,
             ..ScanOptions::default()
         };
-        let mut at = from;
-        while let Some(option) = arguments.get(at) {
-            let value = arguments.get(at + 1);
-            if is(option, "count")
-                && let Some(count) = value
-            {
-                let count = parse_integer(count).ok_or(CommandError::NotInteger)?;
-                if count < 1 {
-                    return Err(CommandError::Syntax);
-                }
-                options.count = count as usize;
-                at += 1;
-            } else if is(option, "match")
-                && let Some(pattern) = value
-            {
+        let mut words = Words::new(arguments, from);
+        while let Some(option) = words.next() {
+            if let Some(count) = words.value_of(option, "count") {
+                let count = usize::try_from(integer(count)?).ok();
+                let count = count.filter(|&count| count > 0);
+                options.count = count.ok_or(CommandError::Syntax)?;
+            } else if let Some(pattern) = words.value_of(option, "match") {
                 options.pattern = (pattern != b"*").then_some(pattern);
-                at += 1;
-            } else if is(option, "type") && value.is_some() && what == Scanned::Keys {
-                options.type_name = value;
-                at += 1;
+            } else if what == Scanned::Keys
+                && let Some(name) = words.value_of(option, "type")
+            {
+                options.type_name = Some(name);
             } else if is(option, "novalues") {
                 if what != Scanned::Fields {
                     return Err(CommandError::Refused(NO_VALUES_OF_HASHES));
@@ -278,7 +264,6 @@ impl<'a> ScanOptions<'a> {
             } else {
                 return Err(CommandError::Syntax);
             }
-            at += 1;
         }
         Ok(options)
     }
@@ -415,7 +400,7 @@ impl Names {
     }
 }
 
-fn parse_cursor(argument: &[u8]) -> std::result::Result<u64, CommandError> {
+fn parse_cursor(argument: &[u8]) -> Result<u64> {
     // As strtoull has it, but for the negative numbers that Redis refuses before.
     let text = argument.trim_ascii_start();
     let (is_negative, digits) = match text {

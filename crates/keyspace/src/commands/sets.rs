@@ -5,9 +5,9 @@ use std::ops::Range;
 use tidewire_resp::{ArgumentList, Arguments};
 
 use super::Call;
-use super::options::{self, above_zero, is};
+use super::options::{self, Words, above_zero};
 use crate::entry::{Entry, Kind, NewValue};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::integers;
 use crate::key::Key;
 use crate::observer::Event;
@@ -16,8 +16,6 @@ use crate::set::{self, Members};
 use crate::table::Place;
 use crate::value::Text;
 use crate::view::{Expiry, View};
-
-type Result<T = ()> = std::result::Result<T, CommandError>;
 
 pub(super) fn sadd(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
@@ -248,13 +246,10 @@ pub(super) fn sintercard(call: &mut Call<'_, '_, '_>) -> Result {
         return Err(CommandError::TooFewKeys);
     }
     let mut limit = 0;
-    let mut at = 2 + keys;
-    while at < call.arguments.len() {
-        if !is(call.argument(at), "limit") || at + 1 == call.arguments.len() {
-            return Err(CommandError::Syntax);
-        }
-        limit = options::limit(call.argument(at + 1))?;
-        at += 2;
+    let mut words = Words::new(call.arguments, 2 + keys);
+    while let Some(option) = words.next() {
+        let value = words.value_of(option, "limit");
+        limit = options::limit(value.ok_or(CommandError::Syntax)?)?;
     }
     let mut count = 0;
     intersect(

@@ -9,15 +9,13 @@ use tidewire_resp::number::parse_double;
 use super::options::is;
 use super::{Call, finding};
 use crate::entry::Entry;
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::fields::Found;
 use crate::key::Key;
 use crate::list;
 use crate::observer::Event;
 use crate::value::{Text, ValueRef};
 use crate::view::View;
-
-type Result<T = ()> = std::result::Result<T, CommandError>;
 
 pub(super) fn sort(call: &mut Call<'_, '_, '_>) -> Result {
     let options = SortOptions::parse(call, true)?;

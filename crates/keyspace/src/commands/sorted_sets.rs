@@ -21,13 +21,11 @@ pub(super) use scores::parse_score;
 use tidewire_resp::{Protocol, Writer};
 
 use super::Call;
-use crate::error::CommandError;
+use crate::error::Result;
 use crate::key::Key;
 use crate::observer::Event;
 use crate::sorted_set::{self, Scored};
 use crate::table::Place;
-
-type Result<T = ()> = std::result::Result<T, CommandError>;
 
 pub(super) fn zrem(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);

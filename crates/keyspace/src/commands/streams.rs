@@ -32,12 +32,10 @@ mod telling;
 use tidewire_resp::Writer;
 
 use super::Call;
-use crate::error::{CommandError, printable};
+use crate::error::{CommandError, Result, printable};
 use crate::key::Key;
 use crate::stream::{Entry, Stream, StreamId};
 use crate::table::Place;
-
-type Result<T = ()> = std::result::Result<T, CommandError>;
 
 /// Where a stream lies; an error of another type.
 fn find(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<Place>> {

@@ -4,18 +4,16 @@ use tidewire_resp::number::parse_integer;
 use tidewire_resp::{Arguments, Writer};
 
 use super::Call;
-use super::options::{self, TimeForm, is};
+use super::options::{self, TimeForm, Words, is};
 use crate::decimal::Decimal;
 use crate::entry::{Entry, Kind, NewValue};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::key::Key;
 use crate::keyspace::Keyspace;
 use crate::lcs::{self, CommonSubsequence};
 use crate::observer::Event;
 use crate::value::{Text, ValueRef, string_value};
 use crate::view::Expiry;
-
-type Result = std::result::Result<(), CommandError>;
 
 pub(super) fn get(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
@@ -394,7 +392,7 @@ struct SetOptions {
 }
 
 impl SetOptions {
-    fn parse(call: &Call<'_, '_, '_>) -> std::result::Result<Self, CommandError> {
+    fn parse(call: &Call<'_, '_, '_>) -> Result<Self> {
         let mut options = SetOptions {
             condition: Condition::Always,
             get: false,
@@ -511,10 +509,7 @@ fn store_pairs(call: &mut Call<'_, '_, '_>) {
     }
 }
 
-fn text_length(
-    call: &mut Call<'_, '_, '_>,
-    key: Key<'_>,
-) -> std::result::Result<Option<usize>, CommandError> {
+fn text_length(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<usize>> {
     Ok(call.view.read_text(key)?.map(|text| text.as_bytes().len()))
 }
 
@@ -595,24 +590,21 @@ struct LcsOptions {
 }
 
 impl LcsOptions {
-    fn parse(call: &Call<'_, '_, '_>) -> std::result::Result<Self, CommandError> {
+    fn parse(call: &Call<'_, '_, '_>) -> Result<Self> {
         let mut options = LcsOptions::default();
-        let mut at = 3;
-        while at < call.arguments.len() {
-            let option = call.argument(at);
+        let mut words = Words::new(call.arguments, 3);
+        while let Some(option) = words.next() {
             if is(option, "idx") {
                 options.index = true;
             } else if is(option, "len") {
                 options.length = true;
             } else if is(option, "withmatchlen") {
                 options.match_length = true;
-            } else if is(option, "minmatchlen") && at + 1 < call.arguments.len() {
-                at += 1;
-                options.match_length_min = call.integer(at)?.max(0);
+            } else if let Some(length) = words.value_of(option, "minmatchlen") {
+                options.match_length_min = options::integer(length)?.max(0);
             } else {
                 return Err(CommandError::Syntax);
             }
-            at += 1;
         }
         Ok(options)
     }

@@ -4,7 +4,7 @@ use tidewire_resp::Arguments;
 
 use super::{INVALID_ID, Result, find, parse_id, reply_id, stream_at};
 use crate::commands::Call;
-use crate::commands::options::is;
+use crate::commands::options::{Words, integer, is};
 use crate::entry::NewValue;
 use crate::error::CommandError;
 use crate::observer::Event;
@@ -83,14 +83,13 @@ pub(in crate::commands) fn xtrim(call: &mut Call<'_, '_, '_>) -> Result {
 pub(in crate::commands) fn xsetid(call: &mut Call<'_, '_, '_>) -> Result {
     let last_id = parse_id(call.argument(2), 0)?;
     let (mut added, mut max_deleted_id) = (None, StreamId::MIN);
-    for at in call.rest(3).step_by(2) {
-        let option = call.argument(at);
-        let has_value = at + 1 < call.arguments.len();
-        if has_value && is(option, "entriesadded") {
-            let count = u64::try_from(call.integer(at + 1)?);
+    let mut words = Words::new(call.arguments, 3);
+    while let Some(option) = words.next() {
+        if let Some(count) = words.value_of(option, "entriesadded") {
+            let count = u64::try_from(integer(count)?);
             added = Some(count.map_err(|_| ADDED_NEGATIVE)?);
-        } else if has_value && is(option, "maxdeletedid") {
-            max_deleted_id = parse_id(call.argument(at + 1), 0)?;
+        } else if let Some(id) = words.value_of(option, "maxdeletedid") {
+            max_deleted_id = parse_id(id, 0)?;
             if last_id < max_deleted_id {
                 return Err(BELOW_GIVEN_DELETED);
             }

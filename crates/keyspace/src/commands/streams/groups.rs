@@ -3,7 +3,7 @@
 use super::{Result, find, no_group, parse_id, stream_at, wrong_subcommand};
 use crate::commands::Call;
 use crate::commands::introspection::reply_help;
-use crate::commands::options::is;
+use crate::commands::options::{Words, integer, is};
 use crate::entry::NewValue;
 use crate::error::CommandError;
 use crate::key::Key;
@@ -154,20 +154,18 @@ struct Options {
 impl Options {
     fn parse(call: &Call<'_, '_, '_>, creates: bool) -> Result<Self> {
         let mut options = Options::default();
-        let mut at = 5;
-        while let Some(option) = call.arguments.get(at) {
+        let mut words = Words::new(call.arguments, 5);
+        while let Some(option) = words.next() {
             if creates && is(option, "mkstream") {
                 options.makes_stream = true;
-            } else if is(option, "entriesread") && at + 1 < call.arguments.len() {
-                at += 1;
-                options.entries_read = match call.integer(at)? {
+            } else if let Some(count) = words.value_of(option, "entriesread") {
+                options.entries_read = match integer(count)? {
                     -1 => None,
                     count => Some(u64::try_from(count).map_err(|_| READ_NEGATIVE)?),
                 };
             } else {
                 return Err(wrong_subcommand(call));
             }
-            at += 1;
         }
         // Options may be given twice, up to a number of arguments.
         let most = if creates { 8 } else { 7 };
