@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::key::SHARDS;
 use crate::keyspace::Keyspace;
 use crate::lock::LockGuard;
-use crate::propagation::{Pending, Unit};
+use crate::propagation::{PendingUnit, Unit};
 use crate::reclaim::Garbage;
 use crate::shard::Shard;
 use crate::waiting::{Ready, Waiter};
@@ -102,7 +102,7 @@ pub struct Locked<'k> {
     keyspace: &'k Keyspace,
     /// What is told of the commands that run. Fields are dropped in order: it is told under the
     /// locks.
-    pub(crate) pending: Pending<'k>,
+    pub(crate) pending: PendingUnit<'k>,
     guards: Guards<'k>,
     /// What is left to do, if anything is. Freeing it holds no lock any more.
     left: Option<Box<Left>>,
@@ -128,7 +128,7 @@ struct Left {
 pub struct Suspended<'k> {
     ready: VecDeque<Ready>,
     /// What is still to be told of it.
-    pending: Option<Pending<'k>>,
+    pending: Option<PendingUnit<'k>>,
 }
 
 impl<'k> Suspended<'k> {
@@ -184,7 +184,7 @@ impl<'k> Locked<'k> {
     pub(crate) fn one(keyspace: &'k Keyspace, shard: usize) -> Self {
         Locked {
             keyspace,
-            pending: Pending::new(keyspace),
+            pending: PendingUnit::new(keyspace),
             guards: Guards::One(shard, keyspace.shards[shard].lock()),
             left: None,
             touches: true,
@@ -198,7 +198,7 @@ impl<'k> Locked<'k> {
         let guard = keyspace.shards[shard].try_lock()?;
         Some(Locked {
             keyspace,
-            pending: Pending::new(keyspace),
+            pending: PendingUnit::new(keyspace),
             guards: Guards::One(shard, guard),
             left: None,
             touches: true,
@@ -218,7 +218,7 @@ impl<'k> Locked<'k> {
         };
         Locked {
             keyspace,
-            pending: Pending::new(keyspace),
+            pending: PendingUnit::new(keyspace),
             guards,
             left: None,
             touches: true,
@@ -305,7 +305,7 @@ impl<'k> Locked<'k> {
     /// The same, but what has been done so far is told together with what follows. Nobody else may
     /// change a key, or begin a snapshot or a stream, until [`Keyspace::resume`].
     pub fn suspend_whole(mut self) -> Suspended<'k> {
-        let pending = std::mem::replace(&mut self.pending, Pending::new(self.keyspace));
+        let pending = std::mem::replace(&mut self.pending, PendingUnit::new(self.keyspace));
         Suspended {
             ready: self.take_ready(),
             pending: Some(pending),

@@ -12,7 +12,7 @@ mod log;
 mod unit;
 
 pub use log::{Log, OFFSET_MAX, TooOld};
-pub(crate) use unit::Pending;
+pub(crate) use unit::PendingUnit;
 pub use unit::Unit;
 
 use std::cell::Cell;

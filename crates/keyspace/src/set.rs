@@ -2,7 +2,7 @@
 
 use tidewire_resp::number::parse_integer;
 
-use crate::elements::{self, Packed};
+use crate::elements::{self, PackedElements};
 use crate::entry::{Entry, Kind, NewValue};
 use crate::hash;
 use crate::integers::{self, Integers};
@@ -26,7 +26,7 @@ pub(crate) struct SetLimits {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Members<'a> {
     Integers(Integers<'a>),
-    Packed(Packed<'a>),
+    Packed(PackedElements<'a>),
     Table(&'a Table),
 }
 
@@ -35,7 +35,7 @@ impl<'a> Members<'a> {
     pub(crate) fn of(entry: &'a Entry) -> Option<Self> {
         match entry.kind() {
             Kind::Integers => Some(Members::Integers(Integers::new(entry.bytes()))),
-            Kind::PackedSet => Some(Members::Packed(Packed::new(entry.bytes()))),
+            Kind::PackedSet => Some(Members::Packed(PackedElements::new(entry.bytes()))),
             Kind::Object => match entry.object()? {
                 Object::Set(table) => Some(Members::Table(table)),
                 _ => None,
@@ -160,7 +160,7 @@ pub(crate) fn add(entry: &mut Entry, member: &[u8], limits: SetLimits) -> bool {
             added
         }
         Kind::PackedSet => {
-            let packed = Packed::new(entry.bytes());
+            let packed = PackedElements::new(entry.bytes());
             if packed.find(member).is_some() {
                 return false;
             }
@@ -198,7 +198,7 @@ pub(crate) fn remove(entry: &mut Entry, member: &[u8]) -> bool {
             found.is_some()
         }
         Kind::PackedSet => {
-            let found = Packed::new(entry.bytes()).find(member);
+            let found = PackedElements::new(entry.bytes()).find(member);
             let there = found.is_some();
             if let Some(span) = found {
                 elements::splice(entry, span, 1, None);

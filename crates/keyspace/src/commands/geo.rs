@@ -8,7 +8,7 @@ use super::Call;
 use super::options::is;
 use super::sorted_sets::{parse_score, reply_scores};
 use crate::error::{CommandError, Result};
-use crate::geohash::{Area, Position, Shape};
+use crate::geohash::{Area, AreaShape, Position};
 use crate::observer::Event;
 use crate::sorted_set::{self, Builder, Scored};
 use crate::value::Text;
@@ -165,11 +165,11 @@ impl SearchCommand {
 
 /// What a search is asked for.
 #[derive(Default)]
-struct Query {
-    from: From,
+struct GeoQuery {
+    from: Origin,
     /// None of a member whose key does not exist.
     center: Option<Position>,
-    shape: Option<Shape>,
+    shape: Option<AreaShape>,
     unit_m: f64,
     with_distance: bool,
     with_hash: bool,
@@ -177,14 +177,14 @@ struct Query {
     /// 0 for all.
     count: usize,
     any: bool,
-    order: Option<Order>,
+    order: Option<Direction>,
     /// The argument that names the key to store in.
     store_at: Option<usize>,
     stores_distances: bool,
 }
 
 #[derive(Default, PartialEq, Eq)]
-enum From {
+enum Origin {
     #[default]
     Nowhere,
     Member,
@@ -192,13 +192,13 @@ enum From {
 }
 
 #[derive(Clone, Copy)]
-enum Order {
+enum Direction {
     NearestFirst,
     FarthestFirst,
 }
 
 /// One place that was found.
-struct Found<'v> {
+struct FoundPlace<'v> {
     member: Text<'v>,
     score: f64,
     position: Position,
@@ -215,7 +215,7 @@ pub(super) fn search(call: &mut Call<'_, '_, '_>, command: SearchCommand) -> Res
     call.view.counts_reads = true;
     let there = call.view.read_sorted_set(source)?.is_some();
     call.view.counts_reads = false;
-    let query = Query::parse(call, command, source_at, there)?;
+    let query = GeoQuery::parse(call, command, source_at, there)?;
     let found = match (query.center, query.shape) {
         (Some(center), Some(shape)) => {
             let area = Area { center, shape };
@@ -251,16 +251,16 @@ pub(super) fn search(call: &mut Call<'_, '_, '_>, command: SearchCommand) -> Res
     Ok(())
 }
 
-impl Query {
+impl GeoQuery {
     fn parse(
         call: &mut Call<'_, '_, '_>,
         command: SearchCommand,
         source_at: usize,
         there: bool,
-    ) -> Result<Query> {
-        let mut query = Query {
+    ) -> Result<GeoQuery> {
+        let mut query = GeoQuery {
             unit_m: 1.0,
-            ..Query::default()
+            ..GeoQuery::default()
         };
         let first = match command {
             SearchCommand::Radius { .. } => {
@@ -293,7 +293,7 @@ impl Query {
         }
         query.check(call, command)?;
         if query.count > 0 && query.order.is_none() && !query.any {
-            query.order = Some(Order::NearestFirst);
+            query.order = Some(Direction::NearestFirst);
         }
         Ok(query)
     }
@@ -310,9 +310,9 @@ impl Query {
         } else if is(option, "any") {
             self.any = true;
         } else if is(option, "asc") {
-            self.order = Some(Order::NearestFirst);
+            self.order = Some(Direction::NearestFirst);
         } else if is(option, "desc") {
-            self.order = Some(Order::FarthestFirst);
+            self.order = Some(Direction::FarthestFirst);
         } else if is(option, "count") && at + 1 < call.arguments.len() {
             self.count = usize::try_from(call.integer(at + 1)?)
                 .ok()
@@ -359,25 +359,25 @@ impl Query {
         if is(option, "storedist") && command == SearchCommand::SearchStore {
             self.stores_distances = true;
             Ok(1)
-        } else if is(option, "frommember") && behind >= 1 && self.from != From::Position {
-            self.from = From::Member;
+        } else if is(option, "frommember") && behind >= 1 && self.from != Origin::Position {
+            self.from = Origin::Member;
             if there {
                 self.center = Some(member_position(call, source_at, at + 1)?);
             }
             Ok(2)
-        } else if is(option, "fromlonlat") && behind >= 2 && self.from != From::Member {
-            self.from = From::Position;
+        } else if is(option, "fromlonlat") && behind >= 2 && self.from != Origin::Member {
+            self.from = Origin::Position;
             self.center = Some(position(call, at + 1)?);
             Ok(3)
         } else if is(option, "byradius")
             && behind >= 2
-            && !matches!(self.shape, Some(Shape::Box { .. }))
+            && !matches!(self.shape, Some(AreaShape::Box { .. }))
         {
             self.take_radius(call, at + 1)?;
             Ok(3)
         } else if is(option, "bybox")
             && behind >= 3
-            && !matches!(self.shape, Some(Shape::Circle { .. }))
+            && !matches!(self.shape, Some(AreaShape::Circle { .. }))
         {
             self.take_box(call, at + 1)?;
             Ok(4)
@@ -392,7 +392,7 @@ impl Query {
             return Err(CommandError::Refused(NEGATIVE_RADIUS));
         }
         self.unit_m = unit_m(call.argument(at + 1))?;
-        self.shape = Some(Shape::Circle {
+        self.shape = Some(AreaShape::Circle {
             radius_m: radius * self.unit_m,
         });
         Ok(())
@@ -405,7 +405,7 @@ impl Query {
             return Err(CommandError::Refused(NEGATIVE_BOX));
         }
         self.unit_m = unit_m(call.argument(at + 2))?;
-        self.shape = Some(Shape::Box {
+        self.shape = Some(AreaShape::Box {
             width_m: width * self.unit_m,
             height_m: height * self.unit_m,
         });
@@ -425,7 +425,7 @@ impl Query {
             let text = format!("ERR exactly one of {which} can be specified for {name}");
             CommandError::RefusedWith(text.into())
         };
-        if command.is_search() && self.from == From::Nowhere {
+        if command.is_search() && self.from == Origin::Nowhere {
             return Err(exactly_one("FROMMEMBER or FROMLONLAT"));
         }
         if command.is_search() && self.shape.is_none() {
@@ -438,7 +438,7 @@ impl Query {
     }
 
     /// The places in an area, as many and in the order that is asked for.
-    fn find<'v>(&self, places: Scored<'v>, area: &Area) -> Vec<Found<'v>> {
+    fn find<'v>(&self, places: Scored<'v>, area: &Area) -> Vec<FoundPlace<'v>> {
         let enough = if self.any { self.count } else { usize::MAX };
         let mut found = Vec::new();
         for (min, max) in area.scores() {
@@ -449,7 +449,7 @@ impl Query {
                 }
                 let position = Position::of_score(score);
                 if let Some(distance_m) = area.distance_m(position) {
-                    found.push(Found {
+                    found.push(FoundPlace {
                         member,
                         score,
                         position,
@@ -459,9 +459,9 @@ impl Query {
             }
         }
         if let Some(order) = self.order {
-            let compare = |a: &Found<'_>, b: &Found<'_>| match order {
-                Order::NearestFirst => a.distance_m.total_cmp(&b.distance_m),
-                Order::FarthestFirst => b.distance_m.total_cmp(&a.distance_m),
+            let compare = |a: &FoundPlace<'_>, b: &FoundPlace<'_>| match order {
+                Direction::NearestFirst => a.distance_m.total_cmp(&b.distance_m),
+                Direction::FarthestFirst => b.distance_m.total_cmp(&a.distance_m),
             };
             if (1..found.len()).contains(&self.count) {
                 found.select_nth_unstable_by(self.count - 1, compare);
@@ -472,7 +472,7 @@ impl Query {
         found
     }
 
-    fn reply(&self, reply: &mut Writer<'_>, found: &[Found<'_>]) {
+    fn reply(&self, reply: &mut Writer<'_>, found: &[FoundPlace<'_>]) {
         let parts = [self.with_distance, self.with_hash, self.with_coordinates];
         let parts = parts.iter().filter(|&&part| part).count();
         reply.array(found.len());

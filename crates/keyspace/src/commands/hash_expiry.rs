@@ -7,7 +7,7 @@ use super::expiry::Conditions;
 use super::hashes::{find_hash, find_or_insert, settle};
 use super::options::{AT_MILLISECONDS, TimeForm, is};
 use crate::error::{CommandError, Result};
-use crate::fields::{self, Fields, Found};
+use crate::fields::{self, Fields, FoundField};
 use crate::key::Key;
 use crate::observer::Event;
 use crate::table::Place;
@@ -71,9 +71,9 @@ pub(super) fn hgetex(call: &mut Call<'_, '_, '_>) -> Result {
     let place = find_hash(call, key)?;
     let option = call.argument(2);
     let (change, from) = match TimeForm::of_option(option) {
-        Some(form) => (Change::To(deadline_ms(call, 3, form)?), 4),
-        None if is(option, "persist") => (Change::Clear, 3),
-        None => (Change::None, 2),
+        Some(form) => (DeadlineChange::To(deadline_ms(call, 3, form)?), 4),
+        None if is(option, "persist") => (DeadlineChange::Clear, 3),
+        None => (DeadlineChange::None, 2),
     };
     if from + 1 >= call.arguments.len() {
         return Err(CommandError::WrongArity(call.command.full_name));
@@ -84,7 +84,7 @@ pub(super) fn hgetex(call: &mut Call<'_, '_, '_>) -> Result {
         names.for_each(|_| call.reply.null());
         return Ok(());
     };
-    if change != Change::None {
+    if change != DeadlineChange::None {
         fields::make_timed(call.view.entry_mut(key, place));
     }
     let mut done = Done::new(key, place);
@@ -98,7 +98,7 @@ pub(super) fn hgetex(call: &mut Call<'_, '_, '_>) -> Result {
     if done.updated > 0 && call.is_told() {
         let mut digits = itoa::Buffer::new();
         let mut words = match change {
-            Change::To(deadline_ms) => {
+            DeadlineChange::To(deadline_ms) => {
                 let deadline = digits.format(deadline_ms).as_bytes();
                 vec![b"HPEXPIREAT", key.bytes, deadline]
             }
@@ -111,10 +111,10 @@ pub(super) fn hgetex(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn hsetex(call: &mut Call<'_, '_, '_>) -> Result {
-    let options = SetOptions::parse(call)?;
+    let options = FieldSetOptions::parse(call)?;
     let key = call.key(1);
     let found = find_hash(call, key)?;
-    if found.is_none() && options.condition == Condition::AllThere {
+    if found.is_none() && options.condition == FieldCondition::AllThere {
         call.reply.integer(0);
         return Ok(());
     }
@@ -126,7 +126,7 @@ pub(super) fn hsetex(call: &mut Call<'_, '_, '_>) -> Result {
     let allowed = options.allow(call, &mut done);
     if allowed {
         let keeps = options.keeps_deadlines;
-        if keeps && options.change == Change::None {
+        if keeps && options.change == DeadlineChange::None {
             // A field whose time has come has no deadline to be kept.
             done.remove_due(call, options.first);
         }
@@ -134,7 +134,7 @@ pub(super) fn hsetex(call: &mut Call<'_, '_, '_>) -> Result {
         let pairs = call.rest(options.first);
         let entry = call.view.entry_mut(key, place);
         fields::expect(entry, pairs.len() / 2, limits);
-        if options.change != Change::None {
+        if options.change != DeadlineChange::None {
             fields::make_timed(entry);
         }
         // One by one, so that fields whose deadline is past are never there all together.
@@ -190,7 +190,7 @@ pub(super) fn set_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Resu
         let reply = match deadline_of(call, key, place, field) {
             None => NO_FIELD,
             Some(old_ms) if !conditions.allow(old_ms, deadline_ms) => REFUSED,
-            Some(_) => done.apply(call, field, Change::To(deadline_ms)),
+            Some(_) => done.apply(call, field, DeadlineChange::To(deadline_ms)),
         };
         call.reply.integer(reply);
         if reply == DONE && call.is_told() {
@@ -264,12 +264,12 @@ impl<'a> Done<'a> {
     }
 
     /// Changes the deadline of a field that is there; returns what HEXPIRE replies.
-    fn apply(&mut self, call: &mut Call<'_, '_, '_>, field: &[u8], change: Change) -> i64 {
+    fn apply(&mut self, call: &mut Call<'_, '_, '_>, field: &[u8], change: DeadlineChange) -> i64 {
         let (key, place, now_ms) = (self.key, self.place, call.view.now_ms);
         let entry = call.view.entry_mut(key, place);
         match change {
-            Change::None => {}
-            Change::To(deadline_ms) if deadline_ms <= now_ms => {
+            DeadlineChange::None => {}
+            DeadlineChange::To(deadline_ms) if deadline_ms <= now_ms => {
                 // A field that is named twice is removed once.
                 let removed = usize::from(fields::remove(entry, field));
                 self.deleted += removed;
@@ -279,11 +279,11 @@ impl<'a> Done<'a> {
                 call.view.keyspace.note_expired_fields(removed);
                 return PAST;
             }
-            Change::To(deadline_ms) => {
+            DeadlineChange::To(deadline_ms) => {
                 fields::set_deadline(entry, field, Some(deadline_ms));
                 self.updated += 1;
             }
-            Change::Clear => {
+            DeadlineChange::Clear => {
                 let timed = Fields::of(entry, now_ms).and_then(|f| f.deadline_of(field));
                 if timed.flatten().is_some() {
                     fields::set_deadline(entry, field, None);
@@ -332,10 +332,10 @@ impl<'a> Done<'a> {
     fn is_there(&mut self, call: &mut Call<'_, '_, '_>, field: &[u8]) -> bool {
         let now_ms = call.view.now_ms;
         let fields = Fields::of(call.view.entry(self.key, self.place), now_ms);
-        match fields.map_or(Found::Missing, |fields| fields.find(field)) {
-            Found::Value(_) => true,
-            Found::Missing => false,
-            Found::Due => {
+        match fields.map_or(FoundField::Missing, |fields| fields.find(field)) {
+            FoundField::Value(_) => true,
+            FoundField::Missing => false,
+            FoundField::Due => {
                 fields::remove(call.view.entry_mut(self.key, self.place), field);
                 call.view.propagate_field_gone(self.key, field);
                 self.expired += 1;
@@ -359,17 +359,17 @@ impl<'a> Done<'a> {
 
 /// What is done to deadlines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
+enum DeadlineChange {
     None,
     Clear,
     /// Ms since the UNIX epoch.
     To(i64),
 }
 
-impl Change {
+impl DeadlineChange {
     fn deadline_ms(self) -> Option<i64> {
         match self {
-            Change::To(deadline_ms) => Some(deadline_ms),
+            DeadlineChange::To(deadline_ms) => Some(deadline_ms),
             _ => None,
         }
     }
@@ -377,7 +377,7 @@ impl Change {
 
 /// When HSETEX sets anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Condition {
+enum FieldCondition {
     None,
     /// FXX.
     AllThere,
@@ -385,9 +385,9 @@ enum Condition {
     NoneThere,
 }
 
-struct SetOptions {
-    condition: Condition,
-    change: Change,
+struct FieldSetOptions {
+    condition: FieldCondition,
+    change: DeadlineChange,
     /// Fields keep their deadlines, or are about to be given others.
     keeps_deadlines: bool,
     /// Position of the deadline, if it was not given as it is told.
@@ -396,12 +396,12 @@ struct SetOptions {
     first: usize,
 }
 
-impl SetOptions {
+impl FieldSetOptions {
     fn parse(call: &Call<'_, '_, '_>) -> Result<Self> {
         let wrong_arity = CommandError::WrongArity(call.command.full_name);
-        let mut options = SetOptions {
-            condition: Condition::None,
-            change: Change::None,
+        let mut options = FieldSetOptions {
+            condition: FieldCondition::None,
+            change: DeadlineChange::None,
             keeps_deadlines: false,
             time_at: None,
             first: 0,
@@ -428,14 +428,14 @@ impl SetOptions {
                 if at >= count {
                     return Err(CommandError::Refused(MISSING_TIME));
                 }
-                options.change = Change::To(deadline_ms(call, at, form)?);
+                options.change = DeadlineChange::To(deadline_ms(call, at, form)?);
                 options.time_at = (form != AT_MILLISECONDS).then_some(at);
             } else if is(option, "keepttl") {
                 options.take_deadline()?;
             } else if is(option, "fxx") {
-                options.take_condition(Condition::AllThere)?;
+                options.take_condition(FieldCondition::AllThere)?;
             } else if is(option, "fnx") {
-                options.take_condition(Condition::NoneThere)?;
+                options.take_condition(FieldCondition::NoneThere)?;
             } else {
                 return Err(CommandError::unknown_argument(option));
             }
@@ -452,8 +452,8 @@ impl SetOptions {
         Ok(())
     }
 
-    fn take_condition(&mut self, condition: Condition) -> Result {
-        if self.condition != Condition::None {
+    fn take_condition(&mut self, condition: FieldCondition) -> Result {
+        if self.condition != FieldCondition::None {
             return Err(CommandError::Refused(SEVERAL_CONDITIONS));
         }
         self.condition = condition;
@@ -463,13 +463,13 @@ impl SetOptions {
     /// Whether the fields are there or not, as the condition wants it. Those whose time has come
     /// are removed as far as it is looked.
     fn allow(&self, call: &mut Call<'_, '_, '_>, done: &mut Done<'_>) -> bool {
-        if self.condition == Condition::None {
+        if self.condition == FieldCondition::None {
             return true;
         }
         call.rest(self.first).step_by(2).all(|at| {
             let field = call.argument(at);
             let there = done.is_there(call, field);
-            there == (self.condition == Condition::AllThere)
+            there == (self.condition == FieldCondition::AllThere)
         })
     }
 }

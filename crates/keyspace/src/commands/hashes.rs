@@ -7,7 +7,7 @@ use super::Call;
 use super::options::is;
 use crate::decimal::Decimal;
 use crate::error::{CommandError, Result};
-use crate::fields::{self, Fields, Found};
+use crate::fields::{self, Fields, FoundField};
 use crate::key::Key;
 use crate::observer::Event;
 use crate::sampling;
@@ -77,10 +77,10 @@ pub(super) fn hmget(call: &mut Call<'_, '_, '_>) -> Result {
     call.reply.array(wanted.len());
     let mut due = false;
     for field in wanted {
-        match fields.map_or(Found::Missing, |fields| fields.find(field)) {
-            Found::Value(value) => call.reply.bulk(value),
+        match fields.map_or(FoundField::Missing, |fields| fields.find(field)) {
+            FoundField::Value(value) => call.reply.bulk(value),
             found => {
-                due |= found == Found::Due;
+                due |= found == FoundField::Due;
                 call.reply.null();
             }
         }
@@ -274,10 +274,10 @@ fn look_up<R>(
     show: impl FnOnce(&mut Writer<'_>, Option<&[u8]>) -> R,
 ) -> Result<R> {
     let fields = call.view.read_fields(key)?;
-    match fields.map_or(Found::Missing, |fields| fields.find(field)) {
-        Found::Value(value) => Ok(show(call.reply, Some(value))),
-        Found::Missing => Ok(show(call.reply, None)),
-        Found::Due => {
+    match fields.map_or(FoundField::Missing, |fields| fields.find(field)) {
+        FoundField::Value(value) => Ok(show(call.reply, Some(value))),
+        FoundField::Missing => Ok(show(call.reply, None)),
+        FoundField::Due => {
             call.view.expire_field(key, field);
             Ok(show(call.reply, None))
         }
@@ -299,7 +299,7 @@ fn remove_due_of(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, from: 
         let field = call.argument(at);
         let entry = call.view.entry_mut(key, place);
         let found = Fields::of(entry, now_ms).map(|fields| fields.find(field));
-        if found == Some(Found::Due) {
+        if found == Some(FoundField::Due) {
             fields::remove(entry, field);
             call.view.propagate_field_gone(key, field);
             count += 1;

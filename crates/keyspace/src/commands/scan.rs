@@ -46,8 +46,8 @@ pub(super) fn keys(call: &mut Call<'_, '_, '_>) -> Result {
 pub(super) fn scan(call: &mut Call<'_, '_, '_>) -> Result {
     let cursor = parse_cursor(call.argument(1))?;
     let options = ScanOptions::parse(call.arguments, 2, Scanned::Keys)?;
-    let mut found = Names::default();
-    let mut due = Names::default();
+    let mut found = FoundNames::default();
+    let mut due = FoundNames::default();
     let next = walk(call, cursor, &options, &mut found, &mut due);
     for name in due.iter() {
         let key = call.view.key(name);
@@ -62,7 +62,7 @@ pub(super) fn hscan(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
     let now_ms = call.view.now_ms;
     let Some(fields) = call.view.read_fields(key)? else {
-        reply_names(call.reply, 0, &Names::default());
+        reply_names(call.reply, 0, &FoundNames::default());
         return Ok(());
     };
     let options = ScanOptions::parse(call.arguments, 3, Scanned::Fields)?;
@@ -101,7 +101,7 @@ pub(super) fn sscan(call: &mut Call<'_, '_, '_>) -> Result {
     let cursor = parse_cursor(call.argument(2))?;
     let key = call.key(1);
     let Some(members) = call.view.read_members(key)? else {
-        reply_names(call.reply, 0, &Names::default());
+        reply_names(call.reply, 0, &FoundNames::default());
         return Ok(());
     };
     let options = ScanOptions::parse(call.arguments, 3, Scanned::Members)?;
@@ -131,13 +131,13 @@ pub(super) fn zscan(call: &mut Call<'_, '_, '_>) -> Result {
     let cursor = parse_cursor(call.argument(2))?;
     let key = call.key(1);
     let Some(scored) = call.view.read_sorted_set(key)? else {
-        reply_names(call.reply, 0, &Names::default());
+        reply_names(call.reply, 0, &FoundNames::default());
         return Ok(());
     };
     let options = ScanOptions::parse(call.arguments, 3, Scanned::Members)?;
     let large = matches!(scored, Scored::Large(_));
     // The cursor comes first in the reply, and is known last.
-    let mut found = Names::default();
+    let mut found = FoundNames::default();
     let next = scored.scan(cursor, options.count, |member, score| {
         if options.accepts_name(member) {
             found.push(member);
@@ -177,7 +177,7 @@ fn trimmed(decimal: &str) -> &str {
 }
 
 /// Replies the next cursor and what was found.
-fn reply_names(reply: &mut Writer<'_>, next: u64, found: &Names) {
+fn reply_names(reply: &mut Writer<'_>, next: u64, found: &FoundNames) {
     reply.array(2);
     reply.bulk(itoa::Buffer::new().format(next).as_bytes());
     reply.array(found.ends.len());
@@ -202,7 +202,7 @@ fn walk_table(
 ) {
     reply.array(2);
     // The cursor comes first in the reply, so the walk is taken twice: once to count.
-    let mut at = Some(Cursor::parse(cursor).position);
+    let mut at = Some(ScanCursor::parse(cursor).position);
     let (mut seen, mut steps) = (0, 0);
     while let Some(position) = at
         && seen < count_wanted
@@ -210,11 +210,11 @@ fn walk_table(
         at = table.scan_step(position, |_| seen += 1);
         steps += 1;
     }
-    let next = at.map_or(0, |position| Cursor { shard: 0, position }.text());
+    let next = at.map_or(0, |position| ScanCursor { shard: 0, position }.text());
     reply.bulk(itoa::Buffer::new().format(next).as_bytes());
     let mark = reply.array_later();
     let mut count = 0;
-    let mut at = Cursor::parse(cursor).position;
+    let mut at = ScanCursor::parse(cursor).position;
     for _ in 0..steps {
         let next = table.scan_step(at, |entry| count += show(reply, entry));
         at = next.unwrap_or_default();
@@ -285,14 +285,14 @@ impl<'a> ScanOptions<'a> {
 /// A scan's cursor: `shard << 39 | depth << 34 | prefix << 12 | position`. Behind the last shard
 /// come the mounted topics, by number.
 #[derive(Clone, Copy)]
-struct Cursor {
+struct ScanCursor {
     shard: usize,
     position: ScanPosition,
 }
 
-impl Cursor {
+impl ScanCursor {
     fn parse(number: u64) -> Self {
-        Cursor {
+        ScanCursor {
             shard: (number >> SHARD_SHIFT) as usize,
             position: ScanPosition {
                 depth: (number >> 34 & 31) as u8,
@@ -315,10 +315,10 @@ fn walk(
     call: &mut Call<'_, '_, '_>,
     cursor: u64,
     options: &ScanOptions<'_>,
-    found: &mut Names,
-    due: &mut Names,
+    found: &mut FoundNames,
+    due: &mut FoundNames,
 ) -> u64 {
-    let mut at = Cursor::parse(cursor);
+    let mut at = ScanCursor::parse(cursor);
     let (mut seen, mut steps) = (0, 0);
     let now_ms = call.view.now_ms;
     while at.shard < SHARDS {
@@ -341,9 +341,9 @@ fn walk(
         // Empty shards count as well, so that a nearly empty database does not hold the lane.
         steps += 1;
         match position {
-            Some(position) => return Cursor { position, ..at }.text(),
+            Some(position) => return ScanCursor { position, ..at }.text(),
             None => {
-                at = Cursor {
+                at = ScanCursor {
                     shard: at.shard + 1,
                     position: ScanPosition::default(),
                 }
@@ -381,12 +381,12 @@ fn walk(
 
 /// Names, one after the other.
 #[derive(Default)]
-struct Names {
+struct FoundNames {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Names {
+impl FoundNames {
     fn push(&mut self, name: &[u8]) {
         self.bytes.extend_from_slice(name);
         self.ends.push(self.bytes.len());

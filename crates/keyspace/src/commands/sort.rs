@@ -10,7 +10,7 @@ use super::options::is;
 use super::{Call, finding};
 use crate::entry::Entry;
 use crate::error::{CommandError, Result};
-use crate::fields::Found;
+use crate::fields::FoundField;
 use crate::key::Key;
 use crate::list;
 use crate::observer::Event;
@@ -189,10 +189,10 @@ impl<'a> Pattern<'a> {
             return show(text.as_ref().map(Text::as_bytes));
         };
         let fields = view.read(key).and_then(ValueRef::fields);
-        match fields.map_or(Found::Missing, |fields| fields.find(field)) {
-            Found::Value(value) => return show(Some(value)),
-            Found::Missing => {}
-            Found::Due => view.expire_field(key, field),
+        match fields.map_or(FoundField::Missing, |fields| fields.find(field)) {
+            FoundField::Value(value) => return show(Some(value)),
+            FoundField::Missing => {}
+            FoundField::Due => view.expire_field(key, field),
         }
         show(None)
     }

@@ -4,7 +4,7 @@ mod adding;
 pub(super) use adding::{zadd, zincrby};
 
 mod combining;
-pub(super) use combining::{Operation, show_combined, store_combined, zintercard};
+pub(super) use combining::{Combination, show_combined, store_combined, zintercard};
 
 mod popping;
 pub(super) use popping::{End, bzmpop, pop_or_wait, pop_some, zmpop};

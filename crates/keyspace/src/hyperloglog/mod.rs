@@ -225,13 +225,13 @@ fn raise_sparse(
     // Redis counts the header as well.
     let bytes_max = sparse_bytes_max.saturating_sub(HEADER_BYTES);
     match sparse::raise(&entry.bytes()[HEADER_BYTES..], index, rank, bytes_max)? {
-        sparse::Change::None => Ok(false),
-        sparse::Change::Splice(splice) => {
+        sparse::RunChange::None => Ok(false),
+        sparse::RunChange::Splice(splice) => {
             entry.splice(HEADER_BYTES + splice.at, splice.removed, &[splice.added()]);
             outdate(entry.bytes_mut());
             Ok(true)
         }
-        sparse::Change::Dense => {
+        sparse::RunChange::Dense => {
             make_dense(entry)?;
             Ok(dense::raise(
                 &mut entry.bytes_mut()[HEADER_BYTES..],

@@ -111,7 +111,7 @@ impl Keyspace {
         if evictor.random == 0 {
             evictor.random = self.random() | 1;
         }
-        let scores = Scores {
+        let scores = CandidateScores {
             rules,
             access: self.access(),
             now_ms,
@@ -141,7 +141,12 @@ impl Keyspace {
 
     /// Looks at some keys in shards that nobody works on; counts them, and returns whether a shard
     /// was passed over.
-    fn look_for_candidates(&self, evictor: &mut Evictor, scores: Scores, seen: &mut usize) -> bool {
+    fn look_for_candidates(
+        &self,
+        evictor: &mut Evictor,
+        scores: CandidateScores,
+        seen: &mut usize,
+    ) -> bool {
         let random = evictor.random();
         let wanted = match scores.rules.order {
             EvictionOrder::Random => 1,
@@ -171,7 +176,7 @@ impl Keyspace {
         &self,
         evictor: &mut Evictor,
         candidate: Candidate,
-        scores: Scores,
+        scores: CandidateScores,
         observer: &mut dyn Observer,
     ) -> Evicted {
         let Candidate { hash, database, .. } = candidate;
@@ -206,13 +211,13 @@ impl Keyspace {
 
 /// How much a key is one to go.
 #[derive(Clone, Copy)]
-struct Scores {
+struct CandidateScores {
     rules: EvictionRules,
     access: Access,
     now_ms: i64,
 }
 
-impl Scores {
+impl CandidateScores {
     /// Adds keys of a dictionary to the candidates, at most `count`; returns how many were seen.
     fn sample(
         self,

@@ -53,8 +53,8 @@ pub enum LoadError {
 
 impl Keyspace {
     /// Up to where values stay small.
-    pub(crate) fn value_limits(&self) -> serial::Limits {
-        serial::Limits {
+    pub(crate) fn value_limits(&self) -> serial::ValueLimits {
+        serial::ValueLimits {
             hash: self.hash_limits(),
             set: self.set_limits(),
             list: self.list_limits(),

@@ -148,15 +148,15 @@ impl Unit {
 
 /// The unit of commands that run under some locks. It is told when it is taken or dropped: before
 /// the locks are let go.
-pub(crate) struct Pending<'k> {
+pub(crate) struct PendingUnit<'k> {
     keyspace: &'k Keyspace,
     unit: Option<Box<Unit>>,
 }
 
-impl<'k> Pending<'k> {
+impl<'k> PendingUnit<'k> {
     #[inline]
     pub(crate) fn new(keyspace: &'k Keyspace) -> Self {
-        Pending {
+        PendingUnit {
             keyspace,
             unit: None,
         }
@@ -191,7 +191,7 @@ impl<'k> Pending<'k> {
     }
 }
 
-impl Drop for Pending<'_> {
+impl Drop for PendingUnit<'_> {
     #[inline]
     fn drop(&mut self) {
         self.tell();

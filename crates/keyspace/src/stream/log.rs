@@ -2,11 +2,11 @@
 
 use super::block::{Block, BlockIter, BlockLimits, EntryFields, PackedEntry};
 use super::id::StreamId;
-use super::pages::{Identified, Pages, PagesIter, Place};
+use super::pages::{Identified, PagePlace, Pages, PagesIter};
 
 /// Entries in the order of their ids.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Log {
+pub(crate) struct EntryLog {
     blocks: Pages<Block>,
     len: usize,
     first_id: StreamId,
@@ -47,7 +47,7 @@ pub(crate) struct Trim {
     pub(crate) limit: u64,
 }
 
-impl Log {
+impl EntryLog {
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -282,7 +282,7 @@ impl Log {
 
     /// The block that has the entry with this id, if that is there: the last one that begins with
     /// it or before.
-    fn place_of(&self, id: StreamId) -> Option<Place> {
+    fn place_of(&self, id: StreamId) -> Option<PagePlace> {
         let place = self.blocks.lower_bound(id);
         match self.blocks.at(place) {
             Some(block) if block.id() == id => Some(place),

@@ -13,7 +13,7 @@ use crate::value::Text;
 use crate::view::View;
 
 pub(in crate::commands) fn zintercard(call: &mut Call<'_, '_, '_>) -> Result {
-    let request = Request::parse(call, 1, Options::Limit)?;
+    let request = CombineRequest::parse(call, 1, CombineOptions::Limit)?;
     let mut count = 0;
     let sources = request.sources(call);
     intersect(sources, Aggregate::Sum, &mut |_, _| {
@@ -25,24 +25,24 @@ pub(in crate::commands) fn zintercard(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 #[derive(Clone, Copy)]
-pub(in crate::commands) enum Operation {
+pub(in crate::commands) enum Combination {
     Union,
     Intersection,
     Difference,
 }
 
-impl Operation {
+impl Combination {
     fn store_event(self) -> Event {
         match self {
-            Operation::Union => Event::SortedSetUnionStore,
-            Operation::Intersection => Event::SortedSetIntersectStore,
-            Operation::Difference => Event::SortedSetDifferenceStore,
+            Combination::Union => Event::SortedSetUnionStore,
+            Combination::Intersection => Event::SortedSetIntersectStore,
+            Combination::Difference => Event::SortedSetDifferenceStore,
         }
     }
 
-    fn options(self, stores: bool) -> Options {
-        Options::Scores {
-            weights: !matches!(self, Operation::Difference),
+    fn options(self, stores: bool) -> CombineOptions {
+        CombineOptions::Scores {
+            weights: !matches!(self, Combination::Difference),
             with_scores: !stores,
         }
     }
@@ -50,7 +50,7 @@ impl Operation {
 
 /// Which options a command has.
 #[derive(Clone, Copy)]
-enum Options {
+enum CombineOptions {
     /// LIMIT alone.
     Limit,
     /// WEIGHTS and AGGREGATE, or not; WITHSCORES, or not.
@@ -76,7 +76,7 @@ impl Aggregate {
     }
 }
 
-struct Request {
+struct CombineRequest {
     /// Positions of the keys.
     keys: Range<usize>,
     /// One for each key, or none.
@@ -87,9 +87,13 @@ struct Request {
     limit: i64,
 }
 
-impl Request {
+impl CombineRequest {
     /// Reads the arguments from the number of keys on, and checks the types of the keys.
-    fn parse(call: &mut Call<'_, '_, '_>, count_at: usize, options: Options) -> Result<Self> {
+    fn parse(
+        call: &mut Call<'_, '_, '_>,
+        count_at: usize,
+        options: CombineOptions,
+    ) -> Result<Self> {
         let count = call.integer(count_at)?;
         if count < 1 {
             let name = call.command.full_name;
@@ -101,7 +105,7 @@ impl Request {
         if count > call.arguments.len() - first {
             return Err(CommandError::Syntax);
         }
-        let mut request = Request {
+        let mut request = CombineRequest {
             keys: first..first + count,
             weights: Vec::new(),
             aggregate: Aggregate::Sum,
@@ -123,10 +127,10 @@ impl Request {
         Ok(request)
     }
 
-    fn parse_options(&mut self, call: &Call<'_, '_, '_>, options: Options) -> Result {
+    fn parse_options(&mut self, call: &Call<'_, '_, '_>, options: CombineOptions) -> Result {
         let (weights, with_scores) = match options {
-            Options::Limit => (false, false),
-            Options::Scores {
+            CombineOptions::Limit => (false, false),
+            CombineOptions::Scores {
                 weights,
                 with_scores,
             } => (weights, with_scores),
@@ -151,7 +155,7 @@ impl Request {
                 at += 1;
             } else if with_scores && is(option, "withscores") {
                 self.with_scores = true;
-            } else if matches!(options, Options::Limit) && more >= 1 && is(option, "limit") {
+            } else if matches!(options, CombineOptions::Limit) && more >= 1 && is(option, "limit") {
                 self.limit = limit(call.argument(at + 1))?;
                 at += 1;
             } else {
@@ -169,16 +173,18 @@ impl Request {
             .collect()
     }
 
-    fn gather(&self, call: &Call<'_, '_, '_>, operation: Operation) -> Builder {
+    fn gather(&self, call: &Call<'_, '_, '_>, operation: Combination) -> Builder {
         let sources = self.sources(call);
         let mut result = Builder::default();
         match operation {
-            Operation::Union => unite(sources, self.aggregate, &mut result),
-            Operation::Intersection => intersect(sources, self.aggregate, &mut |member, score| {
-                result.insert(member, score);
-                true
-            }),
-            Operation::Difference => subtract(&sources, &mut result),
+            Combination::Union => unite(sources, self.aggregate, &mut result),
+            Combination::Intersection => {
+                intersect(sources, self.aggregate, &mut |member, score| {
+                    result.insert(member, score);
+                    true
+                })
+            }
+            Combination::Difference => subtract(&sources, &mut result),
         }
         result
     }
@@ -289,9 +295,9 @@ fn subtract(sources: &[Source<'_>], result: &mut Builder) {
 
 pub(in crate::commands) fn show_combined(
     call: &mut Call<'_, '_, '_>,
-    operation: Operation,
+    operation: Combination,
 ) -> Result {
-    let request = Request::parse(call, 1, operation.options(false))?;
+    let request = CombineRequest::parse(call, 1, operation.options(false))?;
     let result = request.gather(call, operation);
     let shown = Shown::new(call.reply, request.with_scores);
     shown.begin(call.reply, result.len());
@@ -303,9 +309,9 @@ pub(in crate::commands) fn show_combined(
 
 pub(in crate::commands) fn store_combined(
     call: &mut Call<'_, '_, '_>,
-    operation: Operation,
+    operation: Combination,
 ) -> Result {
-    let request = Request::parse(call, 2, operation.options(true))?;
+    let request = CombineRequest::parse(call, 2, operation.options(true))?;
     let to = call.key(1);
     let limits = call.view.keyspace.sorted_set_limits();
     let result = request.gather(call, operation);

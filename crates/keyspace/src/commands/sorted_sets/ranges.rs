@@ -11,7 +11,7 @@ use crate::observer::Event;
 use crate::sorted_set::{self, Builder, Scored, TextLimit};
 
 pub(in crate::commands) fn zrangestore(call: &mut Call<'_, '_, '_>) -> Result {
-    let query = Query::parse(call, 2, true, None, None)?;
+    let query = RangeQuery::parse(call, 2, true, None, None)?;
     let (to, from) = (call.key(1), call.key(2));
     let limits = call.view.keyspace.sorted_set_limits();
     let mut result = Builder::default();
@@ -34,23 +34,23 @@ pub(in crate::commands) enum By {
 }
 
 #[derive(Clone, Copy)]
-enum Limits<'a> {
+enum RangeLimits<'a> {
     Ranks(i64, i64),
     Scores(Bound<f64>, Bound<f64>),
     Texts(TextLimit<'a>, TextLimit<'a>),
 }
 
-impl<'a> Limits<'a> {
+impl<'a> RangeLimits<'a> {
     fn parse(call: &Call<'a, '_, '_>, by: By, min_at: usize, max_at: usize) -> Result<Self> {
         let (min, max) = (call.argument(min_at), call.argument(max_at));
         Ok(match by {
-            By::Rank => Limits::Ranks(call.integer(min_at)?, call.integer(max_at)?),
+            By::Rank => RangeLimits::Ranks(call.integer(min_at)?, call.integer(max_at)?),
             By::Score => match parse_bound(min).zip(parse_bound(max)) {
-                Some((min, max)) => Limits::Scores(min, max),
+                Some((min, max)) => RangeLimits::Scores(min, max),
                 None => return Err(CommandError::Refused(NO_SCORES)),
             },
             By::Text => match parse_text_limit(min).zip(parse_text_limit(max)) {
-                Some((min, max)) => Limits::Texts(min, max),
+                Some((min, max)) => RangeLimits::Texts(min, max),
                 None => return Err(CommandError::Refused(NO_TEXTS)),
             },
         })
@@ -59,19 +59,21 @@ impl<'a> Limits<'a> {
     /// The ranks within the limits; ranks given are counted from the last member if `reverse`.
     fn ranks(self, scored: Scored<'_>, reverse: bool) -> Range<usize> {
         match self {
-            Limits::Scores(min, max) => scored.ranks_by_score(min, max),
-            Limits::Texts(min, max) => scored.ranks_by_text(min, max),
-            Limits::Ranks(start, end) => match (positions(start, end, scored.len()), reverse) {
-                (ranks, true) => scored.len() - ranks.end..scored.len() - ranks.start,
-                (ranks, false) => ranks,
-            },
+            RangeLimits::Scores(min, max) => scored.ranks_by_score(min, max),
+            RangeLimits::Texts(min, max) => scored.ranks_by_text(min, max),
+            RangeLimits::Ranks(start, end) => {
+                match (positions(start, end, scored.len()), reverse) {
+                    (ranks, true) => scored.len() - ranks.end..scored.len() - ranks.start,
+                    (ranks, false) => ranks,
+                }
+            }
         }
     }
 }
 
 /// What a command asks of a range.
-struct Query<'a> {
-    limits: Limits<'a>,
+struct RangeQuery<'a> {
+    limits: RangeLimits<'a>,
     reverse: bool,
     with_scores: bool,
     offset: i64,
@@ -79,7 +81,7 @@ struct Query<'a> {
     count: i64,
 }
 
-impl<'a> Query<'a> {
+impl<'a> RangeQuery<'a> {
     /// Reads the arguments behind the key at `key_at`. What the command's name does not tell,
     /// options may.
     fn parse(
@@ -123,8 +125,8 @@ impl<'a> Query<'a> {
         if reverse && by != By::Rank {
             (min_at, max_at) = (max_at, min_at);
         }
-        Ok(Query {
-            limits: Limits::parse(call, by, min_at, max_at)?,
+        Ok(RangeQuery {
+            limits: RangeLimits::parse(call, by, min_at, max_at)?,
             reverse,
             with_scores,
             offset,
@@ -136,7 +138,7 @@ impl<'a> Query<'a> {
     fn ranks(&self, scored: Scored<'_>) -> Range<usize> {
         let all = self.limits.ranks(scored, self.reverse);
         let skipped = match (usize::try_from(self.offset), scored) {
-            _ if matches!(self.limits, Limits::Ranks(..)) => return all,
+            _ if matches!(self.limits, RangeLimits::Ranks(..)) => return all,
             (Ok(offset), _) => offset,
             (Err(_), Scored::Packed(_)) => return 0..0,
             // In a large set Redis counts a negative offset from the range's other end.
@@ -163,7 +165,7 @@ pub(in crate::commands) fn show_range(
     by: Option<By>,
     reverse: Option<bool>,
 ) -> Result {
-    let query = Query::parse(call, 1, false, by, reverse)?;
+    let query = RangeQuery::parse(call, 1, false, by, reverse)?;
     let key = call.key(1);
     let Some(scored) = call.view.read_sorted_set(key)? else {
         call.reply.array(0);
@@ -184,7 +186,7 @@ pub(in crate::commands) fn show_range(
 }
 
 pub(in crate::commands) fn count_range(call: &mut Call<'_, '_, '_>, by: By) -> Result {
-    let limits = Limits::parse(call, by, 2, 3)?;
+    let limits = RangeLimits::parse(call, by, 2, 3)?;
     let key = call.key(1);
     let scored = call.view.read_sorted_set(key)?;
     let count = scored.map_or(0, |scored| limits.ranks(scored, false).len());
@@ -197,7 +199,7 @@ pub(in crate::commands) fn remove_range(
     by: By,
     event: Event,
 ) -> Result {
-    let limits = Limits::parse(call, by, 2, 3)?;
+    let limits = RangeLimits::parse(call, by, 2, 3)?;
     let key = call.key(1);
     let mut removed = 0;
     if let Some(place) = find(call, key)? {

@@ -8,14 +8,14 @@ use crate::commands::options::{Words, integer, is};
 use crate::entry::NewValue;
 use crate::error::CommandError;
 use crate::observer::Event;
-use crate::stream::{Log, References, Stream, StreamId, Trim, TrimTo};
+use crate::stream::{EntryLog, References, Stream, StreamId, Trim, TrimTo};
 use crate::table::Place;
 use crate::value::Object;
 use crate::view::Expiry;
 
 pub(in crate::commands) fn xadd(call: &mut Call<'_, '_, '_>) -> Result {
     let options = AddOptions::parse(call, true)?;
-    let fields = Pairs(call.arguments.tail(options.id_at + 1));
+    let fields = FieldPairs(call.arguments.tail(options.id_at + 1));
     if fields.0.is_empty() || fields.0.len() % 2 == 1 {
         return Err(CommandError::WrongArity(call.command.full_name));
     }
@@ -107,7 +107,7 @@ pub(in crate::commands) fn xsetid(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 fn set_last_id(
-    log: &mut Log,
+    log: &mut EntryLog,
     last_id: StreamId,
     added: Option<u64>,
     max_deleted_id: StreamId,
@@ -135,9 +135,9 @@ fn set_last_id(
 
 /// The names and values of an entry to be added.
 #[derive(Clone, Copy)]
-struct Pairs<'a>(Arguments<'a>);
+struct FieldPairs<'a>(Arguments<'a>);
 
-impl<'a> Iterator for Pairs<'a> {
+impl<'a> Iterator for FieldPairs<'a> {
     type Item = (&'a [u8], &'a [u8]);
 
     #[inline]

@@ -12,7 +12,7 @@ use crate::commands::options::{Words, is};
 use crate::error::CommandError;
 use crate::key::Key;
 use crate::observer::Event;
-use crate::stream::{ConsumerSlot, Entry, Group, Log, Pending, Stream, StreamId};
+use crate::stream::{ConsumerGroup, ConsumerSlot, Entry, EntryLog, PendingEntry, Stream, StreamId};
 use crate::table::Place;
 
 pub(in crate::commands) fn xclaim(call: &mut Call<'_, '_, '_>) -> Result {
@@ -97,8 +97,8 @@ pub(in crate::commands) fn xautoclaim(call: &mut Call<'_, '_, '_>) -> Result {
 
 /// Entries on their way to another consumer of their group.
 struct Claim<'a, 'b> {
-    log: &'a Log,
-    group: &'a mut Group,
+    log: &'a EntryLog,
+    group: &'a mut ConsumerGroup,
     slot: ConsumerSlot,
     now_ms: i64,
     changes: u64,
@@ -106,12 +106,12 @@ struct Claim<'a, 'b> {
 }
 
 impl Claim<'_, '_> {
-    fn is_idle(&self, pending: &Pending, idle_ms_min: i64) -> bool {
+    fn is_idle(&self, pending: &PendingEntry, idle_ms_min: i64) -> bool {
         idle_ms_min <= 0 || self.now_ms.saturating_sub(pending.delivered_ms) >= idle_ms_min
     }
 
     fn take(&mut self, id: StreamId, delivered_ms: i64, deliveries: u64) {
-        let pending = Pending {
+        let pending = PendingEntry {
             id,
             delivered_ms,
             deliveries,
@@ -131,7 +131,7 @@ impl Claim<'_, '_> {
         self.changes += u64::from(self.group.acknowledge(id));
     }
 
-    fn next_pending(&self, from: Option<StreamId>) -> Option<Pending> {
+    fn next_pending(&self, from: Option<StreamId>) -> Option<PendingEntry> {
         self.group.pending(from?, StreamId::MAX).next().copied()
     }
 }

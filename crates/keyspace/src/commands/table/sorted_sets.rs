@@ -1,6 +1,6 @@
 //! The commands on sorted sets.
 
-use super::super::sorted_sets::{self, By, End, Operation};
+use super::super::sorted_sets::{self, By, Combination, End};
 use super::super::{Command, Group, Run, scan};
 use super::{command, counted_keys, key_spec};
 use crate::observer::Event;
@@ -145,7 +145,7 @@ pub(super) const SORTED_SETS: &[Command] = &[
         .syntax("key:k [options(count:i [WITHSCORES])]")
         .docs("Returns random members.", "O(M log N) for M members returned."),
     command("zunion", -3, "readonly movablekeys", Group::SortedSet, "6.2.0",
-        Run::Data(|call| sorted_sets::show_combined(call, Operation::Union)))
+        Run::Data(|call| sorted_sets::show_combined(call, Combination::Union)))
         .keys(&[counted_keys(1, 2, "RO access")])
         .categories("sortedset")
         .syntax("numkeys:i key:k+ [WEIGHTS=weight:i+] [AGGREGATE=aggregate(SUM | MIN | MAX)] \
@@ -153,7 +153,7 @@ pub(super) const SORTED_SETS: &[Command] = &[
         .docs("Returns the union of sorted sets, with combined scores.",
             "O(N log N) for N members of all sets."),
     command("zunionstore", -4, "write denyoom movablekeys", Group::SortedSet, "2.0.0",
-        Run::Data(|call| sorted_sets::store_combined(call, Operation::Union)))
+        Run::Data(|call| sorted_sets::store_combined(call, Combination::Union)))
         .keys(&[key_spec(1, 0, 1, "OW update"), counted_keys(2, 3, "RO access")])
         .categories("sortedset")
         .syntax("destination:k numkeys:i key:k1+ [WEIGHTS=weight:i+] [AGGREGATE=aggregate(SUM | \
@@ -161,7 +161,7 @@ pub(super) const SORTED_SETS: &[Command] = &[
         .docs("Stores the union of sorted sets, with combined scores.",
             "O(N log N) for N members of all sets."),
     command("zinter", -3, "readonly movablekeys", Group::SortedSet, "6.2.0",
-        Run::Data(|call| sorted_sets::show_combined(call, Operation::Intersection)))
+        Run::Data(|call| sorted_sets::show_combined(call, Combination::Intersection)))
         .keys(&[counted_keys(1, 2, "RO access")])
         .categories("sortedset")
         .syntax("numkeys:i key:k+ [WEIGHTS=weight:i+] [AGGREGATE=aggregate(SUM | MIN | MAX)] \
@@ -169,7 +169,7 @@ pub(super) const SORTED_SETS: &[Command] = &[
         .docs("Returns the intersection of sorted sets, with combined scores.",
             "O(N*K+M log M) for the smallest set's N members, K sets and M results."),
     command("zinterstore", -4, "write denyoom movablekeys", Group::SortedSet, "2.0.0",
-        Run::Data(|call| sorted_sets::store_combined(call, Operation::Intersection)))
+        Run::Data(|call| sorted_sets::store_combined(call, Combination::Intersection)))
         .keys(&[key_spec(1, 0, 1, "OW update"), counted_keys(2, 3, "RO access")])
         .categories("sortedset")
         .syntax("destination:k numkeys:i key:k1+ [WEIGHTS=weight:i+] [AGGREGATE=aggregate(SUM | \
@@ -181,13 +181,13 @@ pub(super) const SORTED_SETS: &[Command] = &[
         .categories("sortedset").syntax("numkeys:i key:k+ [LIMIT=limit:i]")
         .docs("Counts the intersection of sets.", "O(N*K) for the smallest set's N members and K sets."),
     command("zdiff", -3, "readonly movablekeys", Group::SortedSet, "6.2.0",
-        Run::Data(|call| sorted_sets::show_combined(call, Operation::Difference)))
+        Run::Data(|call| sorted_sets::show_combined(call, Combination::Difference)))
         .keys(&[counted_keys(1, 2, "RO access")])
         .categories("sortedset").syntax("numkeys:i key:k+ [WITHSCORES]")
         .docs("Returns the difference of sets.",
             "O(N*K+M log M) for the first set's N members, K sets and M results."),
     command("zdiffstore", -4, "write denyoom movablekeys", Group::SortedSet, "6.2.0",
-        Run::Data(|call| sorted_sets::store_combined(call, Operation::Difference)))
+        Run::Data(|call| sorted_sets::store_combined(call, Combination::Difference)))
         .keys(&[key_spec(1, 0, 1, "OW update"), counted_keys(2, 3, "RO access")])
         .categories("sortedset").syntax("destination:k numkeys:i key:k1+")
         .docs("Stores the difference of sets.",
