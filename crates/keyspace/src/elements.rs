@@ -163,7 +163,7 @@ pub(crate) fn read(run: &[u8], at: usize) -> Text<'_> {
     }
 }
 
-/// An element as it stands in a run.
+/// An element as a run stores it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Encoded<'a> {
     head: [u8; 9],

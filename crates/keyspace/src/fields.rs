@@ -16,7 +16,7 @@ use crate::sampling::random_below;
 use crate::table::{Place, Table};
 use crate::value::Object;
 
-/// The fields of a hash at one time: those whose time has come are not seen.
+/// The fields of a hash at one time, without expired fields.
 #[derive(Clone, Copy)]
 pub struct Fields<'a> {
     form: Form<'a>,
@@ -34,7 +34,7 @@ enum Form<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FoundField<'a> {
     Value(&'a [u8]),
-    /// The field is there, but its time has come.
+    /// The field is there, but has expired.
     Due,
     Missing,
 }
@@ -194,7 +194,7 @@ impl<'a> Fields<'a> {
         pairs.filter(move |pair| !pair.is_due(self.now_ms))
     }
 
-    /// The table that a large hash is: its entries are fields, of which some may be due.
+    /// The table of a large hash. Its entries are fields; some may be due.
     pub(crate) fn table(self) -> Option<&'a Table> {
         match self.form {
             Form::Packed(_) => None,
@@ -249,7 +249,7 @@ impl fmt::Debug for FieldsIter<'_> {
     }
 }
 
-/// A table of fields some of which have deadlines.
+/// A table of fields with and without deadlines.
 #[derive(Debug)]
 pub(crate) struct TimedTable {
     table: Table,
@@ -605,7 +605,7 @@ fn is_due(entry: &Entry, now_ms: i64) -> bool {
         .is_some_and(|deadline_ms| deadline_ms <= now_ms)
 }
 
-/// So many in the queue that no longer are do no harm.
+/// Stale deadlines that may stay in the queue.
 const QUEUE_SLACK: usize = 16;
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ impl Position {
         Cell::around(self, STEP_MAX).scores().0 as f64
     }
 
-    /// The usual geohash of eleven letters, the last of which is always 0: 52 bits are no more.
+    /// The usual geohash of eleven letters. The last is always 0, because 52 bits fill ten.
     pub(crate) fn geohash(self) -> [u8; 11] {
         const LETTERS: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
         // It counts latitudes from pole to pole.
@@ -255,7 +255,7 @@ impl Cell {
         LATITUDES.part(self.y, self.step)
     }
 
-    /// The cell so many to the right and up, around the map.
+    /// Returns the cell `right` cells to the right and `up` cells up, around the map.
     fn moved(self, right: i32, up: i32) -> Cell {
         let mask = (1 << self.step) - 1;
         let moved = |index: u32, by: i32| match by {

@@ -1,4 +1,4 @@
-//! Who hears of changes to keys.
+//! Observers of changes to keys.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -59,7 +59,7 @@ pub trait Observer {
         let _ = names;
     }
 
-    /// All keys of a database are gone: nobody may use what he has read.
+    /// All keys of a database are gone: clients must not use what they have read.
     fn flushed(&mut self) {}
 
     /// The client that is to hear of changes of what the command has read, by number.
@@ -67,8 +67,8 @@ pub trait Observer {
         None
     }
 
-    /// From now on what happens is done by a client that waited; with `None`, by whom it was done
-    /// before. Its reply, if it has one, is told in between.
+    /// The changes that follow are made by a client that waited; with `None`, by the same client
+    /// as before. [`served`](Self::served) comes in between, if the client has its reply.
     fn serving(&mut self, waiter: Option<&Arc<Waiter>>) {
         let _ = waiter;
     }
@@ -226,7 +226,7 @@ events! {
     GENERIC Delete = "del",
     /// The deadline came.
     EXPIRED Expired = "expired",
-    /// The key gave way to others when memory was full.
+    /// The key was evicted because memory was full.
     EVICTED Evicted = "evicted",
     /// A deadline was set.
     GENERIC Expire = "expire",
@@ -312,7 +312,7 @@ impl EventClasses {
     pub const SORTED_SET: EventClasses = EventClasses(1 << 7);
     /// `x`: deadlines that came.
     pub const EXPIRED: EventClasses = EventClasses(1 << 8);
-    /// `e`: keys that had to give way.
+    /// `e`: evicted keys.
     pub const EVICTED: EventClasses = EventClasses(1 << 9);
     /// `t`: of streams.
     pub const STREAM: EventClasses = EventClasses(1 << 10);

@@ -115,7 +115,7 @@ impl<'a> Iterator for MembersIter<'a> {
     }
 }
 
-/// An empty set for `count` members, of which this is the first.
+/// Returns an empty set for `count` members; `first` is one of them.
 pub(crate) fn empty(first: &[u8], count: usize, limits: SetLimits) -> NewValue<'static> {
     if count <= limits.integers_max && parse_integer(first).is_some() {
         NewValue::Compact(Kind::Integers, integers::EMPTY)

@@ -38,7 +38,7 @@ pub(crate) enum Expiry {
 }
 
 /// One database at one time. Every lookup, read or write, comes through here: this is where
-/// deadlines are honoured, mounts are read, and observers are told.
+/// deadlines are honoured, mounts are read, and observers are notified.
 pub(crate) struct View<'c, 'k> {
     pub(crate) keyspace: &'c Keyspace,
     pub(crate) locked: &'c mut Locked<'k>,
@@ -49,15 +49,15 @@ pub(crate) struct View<'c, 'k> {
     /// The time, ms since the UNIX epoch.
     pub(crate) clock_ms: i64,
     pub(crate) observer: &'c mut dyn Observer,
-    /// Classes of events that are told of ordinary keys.
+    /// Classes of events that observers hear of for ordinary keys.
     notifications: EventClasses,
     /// Who wants to know of reads and changes by name.
     pub(crate) tracking: u32,
     /// The command counts among those that have changed something.
     is_counted: bool,
-    /// Something has changed that others must be told of; what expired is told apart.
+    /// Something has changed that must be propagated. Expired keys are propagated separately.
     pub(crate) is_dirty: bool,
-    /// Whether anybody is told of changes.
+    /// Whether changes are propagated.
     pub(crate) propagates: bool,
     /// Reads are counted as hits and misses. On for commands that only read; some that
     /// write turn it on for what they read first, as Redis does.
@@ -228,8 +228,8 @@ impl<'c, 'k> View<'c, 'k> {
         place
     }
 
-    /// Removes a key that was seen after its time, in a walk that holds no shard; not if somebody
-    /// else has its shard just now.
+    /// Removes an expired key that a walk without locks has seen, unless another thread holds its
+    /// shard.
     pub(crate) fn remove_if_due(&mut self, key: Key<'_>) {
         if self.locked.extend(&ShardSet::only(shard_of(key.hash))) {
             self.find(key);
@@ -264,13 +264,13 @@ impl<'c, 'k> View<'c, 'k> {
         there.then(|| (ValueRef::at(entry, now_ms), entry.is_live()))
     }
 
-    /// The key's own entry, even if its time has come and nobody has removed it yet.
+    /// The key's own entry, even if it has expired and is not removed yet.
     pub(crate) fn peek_stored(&mut self, key: Key<'_>) -> Option<&Entry> {
         let table = &self.dictionary(key).table;
         Some(table.entry(table.find(key.hash, key.bytes)?))
     }
 
-    /// Where the key's own entry lies. One whose time has come is removed on the way.
+    /// Finds the key's own entry, and removes it if it has expired.
     #[inline]
     pub(crate) fn find(&mut self, key: Key<'_>) -> Option<Place> {
         let now_ms = self.now_ms;
@@ -421,7 +421,7 @@ impl<'c, 'k> View<'c, 'k> {
         }
     }
 
-    /// Sets or clears the deadline, without a word to the observer.
+    /// Sets or clears the deadline without notifying the observer.
     pub(crate) fn set_deadline(&mut self, key: Key<'_>, place: Place, deadline_ms: Option<i64>) {
         debug_assert_eq!(self.entry(key, place).key(), key.bytes);
         self.keep_old(key, place);
@@ -493,7 +493,7 @@ impl<'c, 'k> View<'c, 'k> {
         }
     }
 
-    /// Tells a command of this database, if anybody listens.
+    /// Propagates a command of this database, if changes are propagated.
     #[inline]
     pub(crate) fn propagate<'a>(
         &mut self,

@@ -96,7 +96,7 @@ impl Wheel {
     pub(crate) fn next_ms(&self) -> Option<i64> {
         let now = self.now_ms as u64;
         // The least of all levels, not the first one's: a slot whose timers are moving down level
-        // by level is due now, whatever already waits below it.
+        // by level is due now, in addition to what already waits below it.
         let starts = self.levels.iter().enumerate().filter_map(|(level, slots)| {
             let slot = slots.first_from(slot_of(now, level))?;
             let shift = SLOT_BITS * level as u32;

@@ -374,8 +374,8 @@ fn unit_bits(call: &Call<'_, '_, '_>, at: usize) -> Result<u64> {
     }
 }
 
-/// The bits from `start` to `end`, both included, in units of so many bits, negative ones counted
-/// from the end; `None` if there are none.
+/// Returns the bits from `start` to `end`, both included, in units of `unit_bits`. Negative ones
+/// count from the end. `None` if there are none.
 fn bit_range(length: usize, start: i64, end: i64, unit_bits: u64) -> Option<Range<u64>> {
     let units = positions(start, end, (length as u64 * 8 / unit_bits) as usize);
     (!units.is_empty()).then(|| units.start as u64 * unit_bits..units.end as u64 * unit_bits)

@@ -53,8 +53,8 @@ pub(super) fn restore(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-/// What the client is told. A payload with a right checksum whose content is damaged was made on
-/// purpose, or by a broken server: the log has it too.
+/// Returns the error for the client. A payload with a right checksum whose content is damaged was
+/// made on purpose, or by a broken server: the log has it too.
 fn refusal(error: SerialError, key: Key<'_>, payload: &[u8]) -> CommandError {
     if error == SerialError::Footer {
         return WRONG_FOOTER;

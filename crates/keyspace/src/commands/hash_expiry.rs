@@ -390,7 +390,7 @@ struct FieldSetOptions {
     change: DeadlineChange,
     /// Fields keep their deadlines, or are about to be given others.
     keeps_deadlines: bool,
-    /// Position of the deadline, if it was not given as it is told.
+    /// Position of the deadline, if it was not given as it is propagated.
     time_at: Option<usize>,
     /// Position of the first field.
     first: usize,
@@ -460,8 +460,7 @@ impl FieldSetOptions {
         Ok(())
     }
 
-    /// Whether the fields are there or not, as the condition wants it. Those whose time has come
-    /// are removed as far as it is looked.
+    /// Returns whether the condition holds. Expired fields that it looks at are removed.
     fn allow(&self, call: &mut Call<'_, '_, '_>, done: &mut Done<'_>) -> bool {
         if self.condition == FieldCondition::None {
             return true;

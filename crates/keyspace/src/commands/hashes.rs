@@ -266,7 +266,7 @@ pub(super) fn reply_list(
     Ok(())
 }
 
-/// Shows the value of a field, if it is there. One whose time has come is removed on the way.
+/// Shows the value of a field, if it is there. An expired field is removed.
 fn look_up<R>(
     call: &mut Call<'_, '_, '_>,
     key: Key<'_>,
@@ -284,14 +284,14 @@ fn look_up<R>(
     }
 }
 
-/// Where the hash is, if fields of it may be removed because their time has come.
+/// Returns the place of the hash, if its expired fields may be removed.
 fn find_to_expire(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Option<Place> {
     let paused = call.view.keyspace.is_expiry_paused(call.view.now_ms);
     if paused { None } else { call.view.find(key) }
 }
 
-/// Removes those of the fields, named from argument `from` on, whose time has come, without a word
-/// to the observer; returns how many.
+/// Removes those of the fields named from argument `from` on that have expired, without notifying
+/// the observer. Returns how many.
 fn remove_due_of(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, from: usize) -> usize {
     let now_ms = call.view.now_ms;
     let mut count = 0;
@@ -309,7 +309,7 @@ fn remove_due_of(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, from: 
     count
 }
 
-/// Removes all fields whose time has come.
+/// Removes all expired fields.
 fn remove_all_due(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result {
     let has_due = call.view.read_fields(key)?.is_some_and(Fields::has_due);
     // The caller reads again.

@@ -23,7 +23,7 @@ pub(super) fn del(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-/// Counts as a use of the keys whatever CLIENT NO-TOUCH says.
+/// Counts as a use of the keys even under CLIENT NO-TOUCH.
 pub(super) fn touch(call: &mut Call<'_, '_, '_>) -> Result {
     call.view.touches = true;
     count_present(call)
@@ -66,7 +66,7 @@ pub(super) fn type_of(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn randomkey(call: &mut Call<'_, '_, '_>) -> Result {
-    // Nobody asked for the key that is found.
+    // The client did not ask for the key that is found.
     call.view.counts_reads = false;
     call.view.touches = false;
     // A key that has just expired is removed and another one drawn.
@@ -223,7 +223,7 @@ pub(super) fn swapdb(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 /// Before another database becomes database 0: it may hold no key whose name belongs to a live
-/// source there. A client is refused; what is told is executed without such keys.
+/// source there. A client is refused; a propagated command runs without such keys.
 fn keep_mounts_out(call: &mut Call<'_, '_, '_>, other: usize) -> Result {
     let keyspace = call.view.keyspace;
     if keyspace.mounts().is_empty() {
@@ -353,7 +353,7 @@ fn settle(call: &mut Call<'_, '_, '_>, key: Key<'_>, entry: Entry, event: Event)
     put(call, key, entry, deadline_ms, event);
 }
 
-/// Puts an entry that was made for a key in the place of what is there, which goes without a word.
+/// Stores an entry that was made for a key, and drops the old value without an event.
 pub(super) fn put(
     call: &mut Call<'_, '_, '_>,
     key: Key<'_>,
@@ -457,7 +457,7 @@ fn touch_all(call: &mut Call<'_, '_, '_>, shard: usize, databases: &[usize]) {
     call.view.database = home;
 }
 
-/// After database 0 was exchanged with another one: which keys of it are live is found anew.
+/// Finds the live keys again after database 0 was exchanged with another one.
 fn relive(
     shard: &mut Shard,
     other: usize,

@@ -73,7 +73,7 @@ pub fn resolve_after(
     resolve(arguments)
 }
 
-/// The same of a request whose first argument means this command, whatever it says.
+/// The same, where the caller knows the command of the first argument.
 #[inline]
 pub fn resolve_part(
     mut command: &'static Command,

@@ -191,7 +191,7 @@ fn begin_whole(reply: &mut Writer<'_>) -> Mark {
     reply.array_later()
 }
 
-/// Replies the next cursor and what `show` writes of the entries that the walk comes by; `show`
+/// Replies the next cursor and what `show` writes for each entry of the walk; `show`
 /// tells how many elements it wrote.
 fn walk_table(
     reply: &mut Writer<'_>,

@@ -157,7 +157,7 @@ pub(super) fn spop(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-/// Tells what SPOP drew.
+/// Propagates what SPOP drew.
 fn tell_popped(call: &mut Call<'_, '_, '_>, key: Key<'_>, members: Arguments<'_>) {
     call.tell_no_request();
     let members: Vec<&[u8]> = members.iter().collect();
@@ -327,7 +327,7 @@ fn find(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<Place>> {
     call.find_if(key, |entry| Members::of(entry).is_some())
 }
 
-/// Moves a member that is in one set to another one, both of which have been checked.
+/// Moves a member from one set to another. The caller has checked both types.
 fn move_member(call: &mut Call<'_, '_, '_>, from: Key<'_>, to: Key<'_>, member: &[u8]) -> Result {
     if let Some(place) = find(call, from)? {
         let is_removed = set::remove(call.view.entry_mut(from, place), member);

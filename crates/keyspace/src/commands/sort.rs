@@ -121,7 +121,7 @@ impl<'a> SortOptions<'a> {
         Ok(options)
     }
 
-    /// Which of so many elements are wanted.
+    /// Returns which of `length` elements are wanted.
     fn wanted(&self, length: usize) -> Range<usize> {
         let within = |number: i64| usize::try_from(number).map_or(length, |n| n.min(length));
         let start = within(self.skipped.max(0));
@@ -198,7 +198,7 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// The elements of a key, of which those to be shown are in their order.
+/// The elements of a key; those to show are sorted.
 struct Sorted {
     /// Their texts, one after the other, and the texts that they are sorted by.
     bytes: Vec<u8>,

@@ -64,7 +64,7 @@ impl Shown {
         }
     }
 
-    /// The array's head for so many members.
+    /// Begins the array of `count` members.
     fn begin(self, reply: &mut Writer<'_>, count: usize) {
         reply.array(count * self.elements());
     }

@@ -387,7 +387,7 @@ struct SetOptions {
     condition: Condition,
     get: bool,
     expiry: Expiry,
-    /// The deadline was given as it is told: PXAT.
+    /// The deadline was given as it is propagated: PXAT.
     is_absolute: bool,
 }
 

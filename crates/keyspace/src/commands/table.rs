@@ -235,7 +235,7 @@ const fn keyword_keys(
     }
 }
 
-/// Keys that an option names, of which COMMAND does not tell.
+/// Keys that an option names and that COMMAND does not show.
 const fn untold_keys(flags: &'static str, find: Finder) -> KeySpec {
     KeySpec {
         untold: true,

@@ -12,8 +12,7 @@
 //!  └────────┴──────────┴──────────┴─────────────────────┴───────────────────────────────────────┘
 //! ```
 //!
-//! Bytes from a client that look like one may be broken in their runs; whoever walks these finds
-//! out.
+//! Bytes from a client may look like one but have broken runs. A walk over the runs detects that.
 
 mod dense;
 mod estimate;
@@ -24,7 +23,7 @@ pub(crate) use sparse::operations;
 
 use crate::entry::{Entry, NewValue};
 
-/// What a string that is no HyperLogLog lacks.
+/// What is wrong with a string that is no HyperLogLog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The header, or the length that it asks for.

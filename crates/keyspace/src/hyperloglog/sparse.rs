@@ -138,8 +138,8 @@ pub(super) fn raise(
     }))
 }
 
-/// Writes registers that have a byte each as runs; false, and nothing written, if that takes more
-/// than so many bytes with what is there, or a rank is too high.
+/// Writes registers of a byte each as runs. Returns false and writes nothing if `out` would exceed
+/// `bytes_max` bytes, or a rank is too high.
 pub(super) fn encode(registers: &[u8; REGISTERS], out: &mut Vec<u8>, bytes_max: usize) -> bool {
     let start = out.len();
     for run in registers.chunk_by(|a, b| a == b) {

@@ -250,7 +250,7 @@ impl<'k> SetMaker<'k> {
         }
     }
 
-    /// Adds a member of those that are told to be so many.
+    /// Adds a member; the payload says how many there are.
     fn add(&mut self, member: &[u8], count: usize) -> Result<()> {
         let (key, limits) = (self.key, self.limits);
         let entry = self.entry.get_or_insert_with(|| {

@@ -286,7 +286,7 @@ fn read_group(form: u8, from: &mut Reader<'_>, log: &EntryLog) -> Result<Consume
         _ => Some(from.number()?).filter(|&count| count != UNKNOWN),
     };
     let mut group = ConsumerGroup::new(last_id, entries_read);
-    // Who has an entry to acknowledge is told behind: each must be claimed once.
+    // The consumer of each pending entry comes later: each must be claimed once.
     let mut unclaimed = BTreeMap::new();
     for _ in 0..from.count(PENDING_BYTES_MIN)? {
         let id = id_of_bytes(from.array()?);

@@ -93,8 +93,8 @@ impl Index {
         }
     }
 
-    /// Shows records in the order of their hashes, at least `count` of them if so many are left,
-    /// from a cursor on; returns the next cursor, 0 at the end. The first cursor is 0 as well.
+    /// Shows records in the order of their hashes from a cursor on, at least `count` if as many
+    /// are left; returns the next cursor, 0 at the end. The first cursor is 0 as well.
     pub(super) fn scan(
         &self,
         mut cursor: u64,
@@ -255,7 +255,7 @@ impl IndexSegment {
 
     fn insert(&mut self, hash: u64, record: u32) {
         // A free slot must stay, for searches to end at. The hash's seed is drawn by the process,
-        // so that nobody fills a segment of the greatest depth.
+        // so that no client can fill a segment of the greatest depth.
         assert!(usize::from(self.count) < SLOTS - 1);
         let fragment = fragment(hash);
         let mut slot = home(fragment);
@@ -314,11 +314,11 @@ fn next(slot: usize) -> usize {
 
 /// A segment is 768 bytes with them.
 const SLOTS: usize = 127;
-/// At so many a segment splits.
+/// Records at which a segment splits.
 const SLOTS_FULL: usize = 112;
-/// Below so many it may become one with its other half,
+/// Records below which a segment may merge with its other half,
 const SLOTS_FEW: usize = 28;
-/// if the two have no more than so many.
+/// if the two together have at most this many.
 const SLOTS_MERGED: usize = 72;
 const DEPTH_MAX: usize = 32;
 const FRAGMENT_BITS: u32 = 16;

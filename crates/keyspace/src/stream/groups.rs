@@ -9,7 +9,7 @@ use super::pages::{Identified, Pages, PagesIter};
 /// Groups by name.
 pub(crate) type ConsumerGroups = BTreeMap<Box<[u8]>, ConsumerGroup>;
 
-/// A group of consumers, each of which gets some of the entries.
+/// A group of consumers that share the entries.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConsumerGroup {
     /// The last entry that was delivered to any of the consumers.

@@ -31,7 +31,7 @@ pub(crate) struct LogState {
 /// Where a trim ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TrimTo {
-    /// So many entries stay.
+    /// Entries that stay.
     Length(u64),
     /// Entries from this id on stay.
     Id(StreamId),
@@ -43,7 +43,7 @@ pub(crate) struct Trim {
     pub(crate) to: TrimTo,
     /// Only whole blocks go.
     pub(crate) approximate: bool,
-    /// No block is begun that would make it more; 0: whatever it takes.
+    /// Most entries that an approximate trim removes; 0: no limit.
     pub(crate) limit: u64,
 }
 
@@ -82,7 +82,7 @@ impl EntryLog {
         self.blocks.len()
     }
 
-    /// Bytes of memory, estimated from so many blocks.
+    /// Returns the bytes of memory, estimated from `samples` blocks.
     pub(crate) fn memory_bytes(&self, samples: usize) -> usize {
         let samples = samples.clamp(1, self.blocks.len().max(1));
         let sampled: usize = self

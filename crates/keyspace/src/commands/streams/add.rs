@@ -177,10 +177,10 @@ impl NewId {
     }
 }
 
-/// What XADD and XTRIM are told before the id.
+/// Options of XADD and XTRIM, which come before the id.
 struct AddOptions {
     trim: Option<Trim>,
-    /// Position of the number or id that the trim is told.
+    /// Position of the number or id to trim to.
     trim_at: usize,
     /// Position of the word LIMIT, which a number follows.
     limit_at: Option<usize>,

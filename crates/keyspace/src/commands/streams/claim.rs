@@ -123,7 +123,7 @@ impl Claim<'_, '_> {
         self.changes += 1;
     }
 
-    /// An entry that is not there any more is nobody's.
+    /// Forgets a pending entry that the stream no longer has.
     fn forget(&mut self, id: StreamId) {
         if let Some(pending) = self.group.find_pending(id).copied() {
             self.told.pending(self.group, &pending);
@@ -191,7 +191,7 @@ fn reply_claimed(reply: &mut Writer<'_>, entry: &Entry<'_>, id_only: bool) {
     }
 }
 
-/// What XCLAIM is told.
+/// Options of XCLAIM.
 struct ClaimOptions {
     idle_ms_min: i64,
     ids: Vec<StreamId>,
@@ -247,7 +247,7 @@ impl ClaimOptions {
     }
 }
 
-/// What XAUTOCLAIM is told.
+/// Options of XAUTOCLAIM.
 struct AutoOptions {
     idle_ms_min: i64,
     start: StreamId,
@@ -279,9 +279,9 @@ impl AutoOptions {
     }
 }
 
-/// So many pending entries are looked at for one that is wanted.
+/// Pending entries to look at per entry wanted.
 const ATTEMPTS_FACTOR: usize = 10;
-/// Redis makes room for so many ids.
+/// Most ids that Redis allocates room for.
 const COUNT_MAX: i64 = i64::MAX / 16;
 
 const IDLE_OF_CLAIM: CommandError =

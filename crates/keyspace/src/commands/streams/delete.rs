@@ -103,7 +103,7 @@ fn after_deletion(
     }
 }
 
-/// What XDELEX and XACKDEL are told.
+/// Options of XDELEX and XACKDEL.
 struct DeleteOptions {
     references: References,
     /// Position of the first id.

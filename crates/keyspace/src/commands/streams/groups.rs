@@ -68,7 +68,7 @@ pub(in crate::commands) fn xgroup_destroy(call: &mut Call<'_, '_, '_>) -> Result
     let place = find(call, key)?.ok_or(NO_STREAM)?;
     let there = stream_at(call, key, place).groups.remove(name).is_some();
     if there {
-        // Those who wait for entries of the group are told that it is gone.
+        // Wakes the clients that wait for entries of the group.
         call.view.changed(key, place, Event::GroupDestroy);
     }
     call.reply.integer(i64::from(there));
@@ -144,7 +144,7 @@ fn group_at<'a>(
     stream_at(call, key, place).groups.get_mut(name)
 }
 
-/// What CREATE and SETID are told behind the id.
+/// Options of CREATE and SETID, which follow the id.
 #[derive(Default)]
 struct GroupOptions {
     makes_stream: bool,

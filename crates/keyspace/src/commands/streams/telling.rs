@@ -1,4 +1,4 @@
-//! What others are told of deliveries: not the command that read or claimed, but what came of it.
+//! How deliveries are propagated: not as the command that read or claimed, but as its result.
 
 use tidewire_resp::ArgumentList;
 

@@ -1,6 +1,6 @@
 //! What commands take, as COMMAND DOCS tells it: redis-cli shows hints from it, and clients know
 //! keys and options by it. The table of commands says it in a notation of its own, which is read
-//! when somebody asks.
+//! on request.
 //!
 //! | notation | meaning |
 //! |---|---|

@@ -9,7 +9,7 @@ use super::kind;
 /// Why a record cannot be taken yet, or never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// There must be so many bytes at least, counted from the record's first one.
+    /// Bytes that must be there at least, counted from the record's first one.
     More(usize),
     /// A length that cannot be.
     Length,

@@ -8,7 +8,7 @@ use super::super::{Dialect, form};
 use super::extent::{Cursor, Stop, Walk};
 use super::{FileError, LIVE_MARK, SIGNATURES, VERSION_CHECKSUM, kind};
 
-/// What stands in a file.
+/// A record of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileRecord<'a> {
@@ -276,7 +276,7 @@ impl FileReader {
     fn check_end(&mut self, stored: Option<u64>) -> Result<(), FileError> {
         let computed = self.checksum;
         match stored {
-            // 0: whoever wrote it computed none.
+            // 0: the writer computed none.
             Some(stored) if self.checks && stored != 0 && stored != computed => {
                 return Err(FileError::Checksum { stored, computed });
             }

@@ -38,7 +38,7 @@ impl FileVersion {
         all.find_map(|&(name, version)| (name == text).then_some(version))
     }
 
-    /// The version in which so many hashes with such fields are written.
+    /// Returns the version for a file with this many hashes with TTLs of fields.
     pub(crate) fn settled(self, timed_hashes: usize) -> Result<Self, CannotHold> {
         let hashes = timed_hashes;
         match self {
