@@ -57,15 +57,15 @@ impl Generation {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Somebody has subscribed, and set the interest before; what it reads now, no publisher has
-    /// still to tell it.
+    /// Notes a subscription. The subscriber has set its interest before; what it reads now, no
+    /// publisher still has to send it.
     pub fn raise(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
 
-    /// Whether somebody has subscribed since a publisher asked last. To be asked when the values
-    /// of a batch are stored.
+    /// Returns whether a client has subscribed since the publisher asked last. Call it when the
+    /// values of a batch are stored.
     #[inline]
     pub fn has_changed(&self, seen: &mut u64) -> bool {
         fence(Ordering::SeqCst);

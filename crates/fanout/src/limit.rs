@@ -3,22 +3,22 @@
 /// What one class of clients may leave unread: `client-output-buffer-limit`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputLimit {
-    /// Cut off above so many bytes; 0: no limit.
+    /// Bytes above which a client is cut off at once; 0: no limit.
     pub hard_bytes: u64,
-    /// Cut off above so many bytes that last; 0: no limit.
+    /// Bytes above which it is cut off after `soft_seconds`; 0: no limit.
     pub soft_bytes: u64,
-    /// For so long, s.
+    /// How long `soft_bytes` may be exceeded, s.
     pub soft_seconds: u64,
 }
 
 /// Limits of fan-out that do not change while it runs.
 #[derive(Clone, Copy, Debug)]
 pub struct FanoutConfig {
-    /// Bytes of news waiting for a lane; above it the lane is only told to look at newest values.
+    /// Bytes of news waiting for a lane; above it the lane reads only newest values.
     pub waiting_bytes_max: usize,
-    /// Above so many unsent bytes a subscriber gets the newest value of a topic instead of each.
+    /// Unsent bytes above which a subscriber gets only the newest value of a topic.
     pub conflate_bytes: usize,
-    /// Above so many unsent bytes a ZeroMQ subscriber misses plain messages.
+    /// Unsent bytes above which a ZeroMQ subscriber misses plain messages.
     pub zmq_high_water_bytes: usize,
 }
 
@@ -50,7 +50,7 @@ pub struct OverLimit {
 }
 
 impl OverLimit {
-    /// Whether a client with so many unsent bytes is to be cut off.
+    /// Returns whether a client with `bytes` unsent bytes must be cut off.
     #[inline]
     pub fn is_exceeded(&mut self, limit: OutputLimit, bytes: usize, now_ns: u64) -> bool {
         let bytes = bytes as u64;

@@ -151,8 +151,8 @@ impl Listeners {
         change
     }
 
-    /// Takes out some prefixes of a connection; returns those that nobody of the lane has any more,
-    /// and whether the connection has others.
+    /// Removes some prefixes of a connection. Returns those that no connection of the lane has any
+    /// more, and whether the connection has others.
     pub(crate) fn remove_prefixes(
         &mut self,
         connection: ConnectionId,

@@ -25,7 +25,7 @@ pub(crate) struct Outlet {
     pub(crate) patterns: HashSet<Arc<[u8]>, RandomState>,
     /// Topics whose current value is owed.
     pub(crate) pending: Pending,
-    /// It is told which of its messages are current values.
+    /// Its messages say which of them are current values.
     pub(crate) marks_snapshots: bool,
     /// It was owed more than is kept, and is to be cut off.
     pub(crate) is_behind: bool,

@@ -106,8 +106,8 @@ impl Post {
         }
     }
 
-    /// Makes room for mail of so many bytes that a lane may miss when it does not keep up. False if
-    /// there is none: the lane is marked then, and told so.
+    /// Reserves `bytes` bytes for mail that a lane may miss when it does not keep up. Returns false
+    /// if there is no room; the lane is then marked as lagging.
     pub fn reserve(&self, lane: usize, bytes: usize) -> bool {
         if self.is_full(lane) {
             self.set_lagging(lane);
@@ -117,7 +117,7 @@ impl Post {
         true
     }
 
-    /// `lane` has taken mail of so many bytes out of its mailbox.
+    /// Notes that `lane` has taken mail of `bytes` bytes out of its mailbox.
     pub fn taken(&self, lane: usize, bytes: usize) {
         let before = self.lanes[lane]
             .waiting_bytes
@@ -125,7 +125,7 @@ impl Post {
         debug_assert!(before >= bytes, "mail is taken that was not sent");
     }
 
-    /// Whether `lane` has no mail that counts: what is told to it directly overtakes nothing.
+    /// Returns whether `lane` has no mail that counts, so that a direct message overtakes nothing.
     pub fn is_idle(&self, lane: usize) -> bool {
         self.lanes[lane].waiting_bytes.load(Ordering::Relaxed) == 0
     }
@@ -259,7 +259,7 @@ impl Post {
     }
 }
 
-/// One bit for each of so many lanes.
+/// Returns a word with one bit per lane.
 pub fn lane_bits(lanes: usize) -> u64 {
     debug_assert!(
         (1..=64).contains(&lanes),

@@ -39,7 +39,7 @@ pub trait TopicSource: Debug + Send + Sync {
     /// for the updates before it. Returns how many updates it has seen, or `None` if there was
     /// none.
     fn write(&self, number: u32, snapshot: bool, out: &mut Vec<u8>) -> Option<u64>;
-    /// Somebody subscribes to a name, or to all that begins so, of which there is no topic yet.
+    /// A client subscribes to a name or a prefix without a topic yet.
     fn want(&self, _name: &[u8], _is_prefix: bool) {}
 }
 
@@ -122,5 +122,5 @@ pub trait LiveKeys: Debug + Send + Sync {
     fn is_filling(&self) -> bool;
 }
 
-/// A subscriber to this channel is told which messages are current values.
+/// A subscriber to this channel learns which messages are current values.
 pub const SNAPSHOT_CHANNEL: &[u8] = b"__snapshot__";

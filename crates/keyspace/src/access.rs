@@ -39,13 +39,13 @@ impl Access {
         let count = self.frequency(old, now_ms);
         let weight = u64::from(count.saturating_sub(COUNT_INITIAL));
         let log_factor = self.0 >> 32 & u64::from(NUMBER_MAX);
-        // One use in so many counts.
+        // Only one of many uses counts.
         let uses = weight * log_factor + 1;
         let counts = (u128::from(random) * u128::from(uses)) >> 64 == 0;
         self.with_frequency(count.saturating_add(u8::from(counts)), now_ms)
     }
 
-    /// How often the key is used: the count, less one for every so many minutes without use.
+    /// How often the key is used: the count, less one per decay period without use.
     pub(crate) fn frequency(self, access: u32, now_ms: i64) -> u8 {
         let decay_minutes = (self.0 & u64::from(u32::MAX)) as u32;
         let idle_minutes = minute(now_ms).wrapping_sub(access >> 8) & 0xFFFF;
@@ -65,7 +65,7 @@ pub(crate) fn idle_s(access: u32, now_ms: i64) -> u32 {
     second(now_ms).wrapping_sub(access) & ACCESS_MAX
 }
 
-/// The bits of a key that was last used so many seconds ago.
+/// Returns the bits of a key that was last used `idle_s` seconds ago.
 pub(crate) fn used_before(idle_s: u64, now_ms: i64) -> u32 {
     second(now_ms).wrapping_sub(idle_s as u32) & ACCESS_MAX
 }

@@ -68,7 +68,7 @@ pub(crate) fn set_field(bytes: &mut [u8], offset: u64, width: u32, value: u64) {
 
 /// What BITOP makes of its sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
+pub(crate) enum BitOperation {
     And,
     Or,
     Xor,
@@ -85,7 +85,7 @@ pub(crate) enum Operation {
 }
 
 /// Combines sources, one at least, into bytes that are zero and as long as the longest source.
-pub(crate) fn combine(operation: Operation, sources: &[&[u8]], to: &mut [u8]) {
+pub(crate) fn combine(operation: BitOperation, sources: &[&[u8]], to: &mut [u8]) {
     debug_assert!(
         sources.iter().all(|source| source.len() <= to.len()),
         "the longest source says how long the result is"
@@ -102,39 +102,39 @@ pub(crate) fn combine(operation: Operation, sources: &[&[u8]], to: &mut [u8]) {
 }
 
 fn combine_block<'a>(
-    operation: Operation,
+    operation: BitOperation,
     mut sources: impl Iterator<Item = &'a [u8]>,
     to: &mut [u8],
 ) {
     let first = sources.next().unwrap_or_default();
     let others = sources;
     match operation {
-        Operation::And => {
+        BitOperation::And => {
             to[..first.len()].copy_from_slice(first);
             others.for_each(|other| keep(to, other));
         }
-        Operation::Or => {
+        BitOperation::Or => {
             to[..first.len()].copy_from_slice(first);
             others.for_each(|other| each(to, other, |a, b| a | b));
         }
-        Operation::Xor => {
+        BitOperation::Xor => {
             to[..first.len()].copy_from_slice(first);
             others.for_each(|other| each(to, other, |a, b| a ^ b));
         }
-        Operation::Not => each(to, first, |_, b| !b),
-        Operation::Difference => {
+        BitOperation::Not => each(to, first, |_, b| !b),
+        BitOperation::Difference => {
             to[..first.len()].copy_from_slice(first);
             others.for_each(|other| each(to, other, |a, b| a & !b));
         }
-        Operation::OthersDifference => {
+        BitOperation::OthersDifference => {
             others.for_each(|other| each(to, other, |a, b| a | b));
             each(to, first, |a, b| a & !b);
         }
-        Operation::AndAny => {
+        BitOperation::AndAny => {
             others.for_each(|other| each(to, other, |a, b| a | b));
             keep(to, first);
         }
-        Operation::One => {
+        BitOperation::One => {
             to[..first.len()].copy_from_slice(first);
             let mut several = [0; COMBINED_BYTES];
             for other in others {
@@ -293,8 +293,8 @@ mod tests {
             let of = |source: &[u8], at: usize| source.get(at).copied().unwrap_or(0);
             let any = |at| others.iter().fold(0, |any, one| any | of(one, at));
             for operation in [
-                Operation::And, Operation::Or, Operation::Xor, Operation::Difference,
-                Operation::OthersDifference, Operation::AndAny, Operation::One,
+                BitOperation::And, BitOperation::Or, BitOperation::Xor, BitOperation::Difference,
+                BitOperation::OthersDifference, BitOperation::AndAny, BitOperation::One,
             ] {
                 let mut to = vec![0; length];
                 combine(operation, &all, &mut to);
@@ -302,12 +302,12 @@ mod tests {
                     let x = of(&first, at);
                     let bytes = all.iter().map(|one| of(one, at));
                     let expected = match operation {
-                        Operation::And => bytes.fold(0xFF, |a, b| a & b),
-                        Operation::Or => bytes.fold(0, |a, b| a | b),
-                        Operation::Xor => bytes.fold(0, |a, b| a ^ b),
-                        Operation::Difference => x & !any(at),
-                        Operation::OthersDifference => any(at) & !x,
-                        Operation::AndAny => x & any(at),
+                        BitOperation::And => bytes.fold(0xFF, |a, b| a & b),
+                        BitOperation::Or => bytes.fold(0, |a, b| a | b),
+                        BitOperation::Xor => bytes.fold(0, |a, b| a ^ b),
+                        BitOperation::Difference => x & !any(at),
+                        BitOperation::OthersDifference => any(at) & !x,
+                        BitOperation::AndAny => x & any(at),
                         _ => {
                             let (one, _) = bytes.fold((0, 0), |(one, several), byte| {
                                 ((one ^ byte) & !(several | one & byte), several | one & byte)

@@ -1,6 +1,6 @@
 //! Asking for memory before it is needed.
 
-/// Asks the processor to fetch the cache line of an address, whatever is there.
+/// Asks the processor to fetch the cache line of an address.
 #[inline]
 pub(crate) fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]

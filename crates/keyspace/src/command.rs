@@ -10,10 +10,13 @@ use tidewire_resp::{Arguments, Writer};
 pub use flags::Flags;
 pub(crate) use flags::is_same;
 
+use crate::entry::Entry;
 use crate::error::{CommandError, ECHOED_BYTES_MAX, printable};
 use crate::hash;
 use crate::key::Key;
 use crate::keyspace::Direct;
+use crate::observer::Event;
+use crate::table::Place;
 use crate::view::View;
 use crate::waiting::Wait;
 
@@ -337,7 +340,7 @@ pub struct Call<'c, 'k, 'w> {
     pub(crate) waiting: bool,
     /// What the handler wants to wait for.
     pub(crate) wait: Option<Wait>,
-    /// What replicas and the append-only file are told if it changes something.
+    /// What is propagated if the command changes something.
     pub(crate) tells: Tells,
 }
 
@@ -350,7 +353,7 @@ fn hashed(bytes: &[u8]) -> Key<'_> {
     }
 }
 
-/// What is told of a command that has changed something.
+/// What is propagated for a command that has changed something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tells {
     /// The request as it came.
@@ -385,13 +388,58 @@ impl<'c> Call<'c, '_, '_> {
         from..self.arguments.len()
     }
 
-    /// Whether anybody is told what the command does: one look at a flag.
+    /// Finds the place of a key; an error if its value has another type, as `is_wanted` tells.
+    #[inline]
+    pub(crate) fn find_if(
+        &mut self,
+        key: Key<'_>,
+        is_wanted: impl Fn(&Entry) -> bool,
+    ) -> Result<Option<Place>, CommandError> {
+        match self.view.find(key) {
+            Some(place) if !is_wanted(self.view.entry(key, place)) => Err(CommandError::WrongType),
+            place => Ok(place),
+        }
+    }
+
+    /// Notes that elements were removed from a collection. An empty collection goes.
+    pub(crate) fn after_removal(
+        &mut self,
+        key: Key<'_>,
+        place: Place,
+        event: Event,
+        len: fn(&Entry) -> usize,
+    ) {
+        self.view.changed(key, place, event);
+        if len(self.view.entry(key, place)) == 0 {
+            self.view.remove(key, place, Event::Delete);
+        }
+    }
+
+    /// Stores a result under a key, or removes the key if the result is empty; replies its length.
+    pub(crate) fn store_result(
+        &mut self,
+        to: Key<'_>,
+        result: Entry,
+        len: fn(&Entry) -> usize,
+        event: Event,
+    ) {
+        let count = len(&result);
+        if count == 0 {
+            self.view.delete(to, Event::Delete);
+        } else {
+            let place = self.view.replace(to, result);
+            self.view.changed(to, place, event);
+        }
+        self.reply.integer(count as i64);
+    }
+
+    /// Whether changes are propagated: reads one flag.
     #[inline]
     pub(crate) fn is_told(&self) -> bool {
         self.view.propagates
     }
 
-    /// Tells this command, in place of the request; of several all are told, as a transaction.
+    /// Propagates this command in place of the request; several become a transaction.
     pub(crate) fn tell<'a>(
         &mut self,
         words: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>,
@@ -400,13 +448,13 @@ impl<'c> Call<'c, '_, '_> {
         self.view.propagate(words);
     }
 
-    /// Tells nothing but what [`tell`](Self::tell) says.
+    /// Propagates only what [`tell`](Self::tell) is given.
     #[inline]
     pub(crate) fn tell_no_request(&mut self) {
         self.tells = Tells::Otherwise;
     }
 
-    /// Tells the request with one argument in the place of another.
+    /// Propagates the request with one argument replaced.
     pub(crate) fn tell_with(&mut self, index: usize, argument: &[u8]) {
         debug_assert!(index < self.arguments.len());
         let words = self.arguments.iter().enumerate();
@@ -414,7 +462,7 @@ impl<'c> Call<'c, '_, '_> {
         self.tell(words);
     }
 
-    /// Tells that a key is gone that the command removes on the way.
+    /// Propagates that the command has removed a key.
     pub(crate) fn tell_removed(&mut self, key: Key<'_>) {
         if !self.is_told() {
             return;
@@ -423,7 +471,7 @@ impl<'c> Call<'c, '_, '_> {
         self.tell([name, key.bytes]);
     }
 
-    /// Tells that a key is gone whose time is over.
+    /// Propagates that a key has expired.
     pub(crate) fn tell_expired(&mut self, key: Key<'_>) {
         if !self.is_told() {
             return;
@@ -432,7 +480,7 @@ impl<'c> Call<'c, '_, '_> {
         self.tell([name, key.bytes]);
     }
 
-    /// Tells the deadline of a key, ms since the UNIX epoch.
+    /// Propagates the deadline of a key, ms since the UNIX epoch.
     pub(crate) fn tell_deadline(&mut self, key: Key<'_>, deadline_ms: i64) {
         if !self.is_told() {
             return;
@@ -442,7 +490,7 @@ impl<'c> Call<'c, '_, '_> {
         self.tell([&b"PEXPIREAT"[..], key.bytes, deadline]);
     }
 
-    /// The request is told unless the handler has said otherwise, or has changed nothing.
+    /// Propagates the request, unless the handler has said otherwise or has changed nothing.
     #[inline]
     pub(crate) fn tell_request(&mut self) {
         if self.view.propagates

@@ -30,14 +30,14 @@ pub(crate) const COUNT_MAX: usize = u16::MAX as usize;
 
 /// A small set or list to read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Packed<'a> {
+pub(crate) struct PackedElements<'a> {
     bytes: &'a [u8],
 }
 
-impl<'a> Packed<'a> {
+impl<'a> PackedElements<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         debug_assert!(bytes.len() >= COUNT, "it begins with its count");
-        Packed { bytes }
+        PackedElements { bytes }
     }
 
     pub(crate) fn len(self) -> usize {
@@ -68,12 +68,12 @@ pub(crate) fn splice(
 ) {
     let at = COUNT + part.start;
     debug_assert!(COUNT + part.end <= entry.bytes().len());
-    debug_assert!(count <= Packed::new(entry.bytes()).len());
+    debug_assert!(count <= PackedElements::new(entry.bytes()).len());
     match added {
         None => entry.splice(at, part.len(), &[]),
         Some(added) => entry.splice(at, part.len(), &added.parts()),
     }
-    let count = Packed::new(entry.bytes()).len() + usize::from(added.is_some()) - count;
+    let count = PackedElements::new(entry.bytes()).len() + usize::from(added.is_some()) - count;
     let count = u16::try_from(count).expect("the caller minds COUNT_MAX");
     entry.bytes_mut()[..COUNT].copy_from_slice(&count.to_le_bytes());
     debug_assert_eq!(count == 0, entry.bytes().len() == COUNT);
@@ -107,9 +107,9 @@ pub(crate) fn end_of(run: &[u8], at: usize) -> usize {
 /// Bytes of the element that begins at `at`, without the length that stands behind it.
 #[inline]
 pub(crate) fn front_length(run: &[u8], at: usize) -> usize {
-    match Head::read(run, at) {
-        Head::Integer(_, length) => length,
-        Head::Text(head, text) => head + text,
+    match ElementHead::read(run, at) {
+        ElementHead::Integer(_, length) => length,
+        ElementHead::Text(head, text) => head + text,
     }
 }
 
@@ -157,13 +157,13 @@ pub(crate) fn take(run: &[u8], at: usize) -> (Text<'_>, usize) {
 
 /// The element that begins at `at`.
 pub(crate) fn read(run: &[u8], at: usize) -> Text<'_> {
-    match Head::read(run, at) {
-        Head::Integer(value, _) => Text::integer(value),
-        Head::Text(head, length) => Text::bytes(&run[at + head..at + head + length]),
+    match ElementHead::read(run, at) {
+        ElementHead::Integer(value, _) => Text::integer(value),
+        ElementHead::Text(head, length) => Text::bytes(&run[at + head..at + head + length]),
     }
 }
 
-/// An element as it stands in a run.
+/// An element as a run stores it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Encoded<'a> {
     head: [u8; 9],
@@ -332,16 +332,16 @@ impl DoubleEndedIterator for Elements<'_> {
 }
 
 /// What an element's first bytes say.
-enum Head {
+enum ElementHead {
     /// The integer and the length of its encoding.
     Integer(i64, usize),
     /// The lengths of the encoding and of the text behind it.
     Text(usize, usize),
 }
 
-impl Head {
+impl ElementHead {
     #[inline]
-    fn read(run: &[u8], at: usize) -> Head {
+    fn read(run: &[u8], at: usize) -> ElementHead {
         let first = run[at];
         let next = |count: usize| {
             let mut bytes = [0; 8];
@@ -351,17 +351,19 @@ impl Head {
         };
         let signed = |count: usize| {
             let (value, shift) = next(count);
-            Head::Integer(((value << shift) as i64) >> shift, 1 + count)
+            ElementHead::Integer(((value << shift) as i64) >> shift, 1 + count)
         };
         match first {
-            0..0x80 => Head::Integer(i64::from(first), 1),
-            0x80..0xC0 => Head::Text(1, usize::from(first & 0x3F)),
+            0..0x80 => ElementHead::Integer(i64::from(first), 1),
+            0x80..0xC0 => ElementHead::Text(1, usize::from(first & 0x3F)),
             0xC0..0xE0 => {
                 let value = u16::from(first & 0x1F) << 8 | u16::from(run[at + 1]);
-                Head::Integer(i64::from((value << 3) as i16 >> 3), 2)
+                ElementHead::Integer(i64::from((value << 3) as i16 >> 3), 2)
             }
-            0xE0..0xF0 => Head::Text(2, usize::from(first & 0x0F) << 8 | usize::from(run[at + 1])),
-            0xF0 => Head::Text(5, next(4).0 as usize),
+            0xE0..0xF0 => {
+                ElementHead::Text(2, usize::from(first & 0x0F) << 8 | usize::from(run[at + 1]))
+            }
+            0xF0 => ElementHead::Text(5, next(4).0 as usize),
             0xF1 => signed(2),
             0xF2 => signed(3),
             0xF3 => signed(4),
@@ -510,9 +512,9 @@ mod tests {
         for text in [&b"one"[..], b"2", b"three"] {
             append(&mut entry, text);
         }
-        let span = Packed::new(entry.bytes()).find(b"2").unwrap();
+        let span = PackedElements::new(entry.bytes()).find(b"2").unwrap();
         splice(&mut entry, span, 1, Some(&Encoded::new(b"two")));
-        let packed = Packed::new(entry.bytes());
+        let packed = PackedElements::new(entry.bytes());
         let texts: Vec<_> = packed.iter().map(|t| t.as_bytes().to_vec()).collect();
         assert_eq!((packed.len(), texts.concat()), (3, b"onetwothree".to_vec()));
     }

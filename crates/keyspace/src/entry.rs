@@ -31,7 +31,9 @@ use crate::hash::hash_bits;
 use crate::value::Object;
 
 mod header;
-use header::{DEADLINE, EXPIRES, HEADER, Header, LIVE, LONG_KEY, LONG_VALUE, RAW, ROOMY, Shape};
+use header::{
+    DEADLINE, EXPIRES, EntryShape, HEADER, Header, LIVE, LONG_KEY, LONG_VALUE, RAW, ROOMY,
+};
 
 /// An owned key with its value, deadline and flags. One word; `Option<Entry>` is one word as well.
 pub(crate) struct Entry {
@@ -58,7 +60,7 @@ impl Entry {
     ) -> Entry {
         let (kind, length) = value.shape();
         let flags = if room_for_deadline { EXPIRES } else { 0 };
-        let shape = Shape::new(kind, flags, key.len(), length);
+        let shape = EntryShape::new(kind, flags, key.len(), length);
         let mut entry = Entry {
             tagged: allocate(shape),
         };
@@ -361,9 +363,9 @@ impl Entry {
         unsafe { self.value().sub(4).cast::<u32>().read_unaligned() as usize }
     }
 
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> EntryShape {
         let header = self.header();
-        Shape {
+        EntryShape {
             header,
             key_length: self.key_length(header),
             value_length: self.value_length(header),
@@ -415,7 +417,7 @@ impl Entry {
     fn make_room_for_deadline(&mut self) {
         let old = self.shape();
         let header = old.header.with_flags(old.header.flags() | EXPIRES);
-        self.move_to(Shape { header, ..old });
+        self.move_to(EntryShape { header, ..old });
         self.write_deadline(NO_DEADLINE, 0);
     }
 
@@ -448,7 +450,7 @@ impl Entry {
 
     /// Moves to a block in which the parts stand elsewhere.
     #[cold]
-    fn move_to(&mut self, shape: Shape) {
+    fn move_to(&mut self, shape: EntryShape) {
         let old = self.shape();
         let deadline = self.timer_parts();
         debug_assert_eq!(old.key_length, shape.key_length, "the key is copied whole");
@@ -590,7 +592,7 @@ impl NewValue<'_> {
 }
 
 /// A block with its header and lengths; key, deadline and value are the caller's to write.
-fn allocate(shape: Shape) -> NonNull<u8> {
+fn allocate(shape: EntryShape) -> NonNull<u8> {
     let layout = shape.layout();
     // SAFETY: the size is at least that of the header.
     let block = unsafe { alloc(layout) };

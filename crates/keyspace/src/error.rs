@@ -4,6 +4,9 @@ use std::fmt;
 
 use tidewire_resp::Arguments;
 
+/// What a command's handler and its parts return.
+pub(crate) type Result<T = ()> = std::result::Result<T, CommandError>;
+
 macro_rules! errors {
     ($($(#[$doc:meta])* $variant:ident = $text:literal,)*) => {
         /// Why a command was refused. Displays as the exact text of the error reply.

@@ -11,13 +11,13 @@ use crate::encoding::Kind;
 use crate::entry::{Entry, NewValue};
 use crate::hash;
 pub(crate) use crate::packed::DEADLINE_MS_MAX;
-use crate::packed::{self, Packed, Pair, Pairs};
+use crate::packed::{self, PackedFields, PackedFieldsIter, Pair};
 use crate::sampling::Pool;
 use crate::sampling::random_below;
 use crate::table::{Place, Table};
 use crate::value::Object;
 
-/// The fields of a hash at one time: those whose time has come are not seen.
+/// The fields of a hash at one time, without expired fields.
 #[derive(Clone, Copy)]
 pub struct Fields<'a> {
     form: Form<'a>,
@@ -26,16 +26,16 @@ pub struct Fields<'a> {
 
 #[derive(Clone, Copy)]
 enum Form<'a> {
-    Packed(Packed<'a>),
+    Packed(PackedFields<'a>),
     Table(&'a Table),
     Timed(&'a TimedTable),
 }
 
 /// What a look at a field finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found<'a> {
+pub(crate) enum FoundField<'a> {
     Value(&'a [u8]),
-    /// The field is there, but its time has come.
+    /// The field is there, but has expired.
     Due,
     Missing,
 }
@@ -44,7 +44,7 @@ impl<'a> Fields<'a> {
     /// The fields of an entry that is a hash.
     #[inline]
     pub(crate) fn of(entry: &'a Entry, now_ms: i64) -> Option<Self> {
-        let form = match (Packed::of(entry), entry.kind()) {
+        let form = match (PackedFields::of(entry), entry.kind()) {
             (Some(packed), _) => Form::Packed(packed),
             (_, Kind::Object) => match entry.object()? {
                 Object::Hash(table) => Form::Table(table),
@@ -107,13 +107,13 @@ impl<'a> Fields<'a> {
     /// The value of a field.
     pub fn get(self, field: &[u8]) -> Option<&'a [u8]> {
         match self.find(field) {
-            Found::Value(value) => Some(value),
-            Found::Due | Found::Missing => None,
+            FoundField::Value(value) => Some(value),
+            FoundField::Due | FoundField::Missing => None,
         }
     }
 
     #[inline]
-    pub(crate) fn find(self, field: &[u8]) -> Found<'a> {
+    pub(crate) fn find(self, field: &[u8]) -> FoundField<'a> {
         let found = match self.form {
             Form::Packed(packed) => packed
                 .find(field)
@@ -127,9 +127,9 @@ impl<'a> Fields<'a> {
             }),
         };
         match found {
-            Some((_, true)) => Found::Due,
-            Some((value, false)) => Found::Value(value),
-            None => Found::Missing,
+            Some((_, true)) => FoundField::Due,
+            Some((value, false)) => FoundField::Value(value),
+            None => FoundField::Missing,
         }
     }
 
@@ -204,7 +204,7 @@ impl<'a> Fields<'a> {
         pairs.filter(move |pair| !pair.is_due(self.now_ms))
     }
 
-    /// The table that a large hash is: its entries are fields, of which some may be due.
+    /// The table of a large hash. Its entries are fields; some may be due.
     pub(crate) fn table(self) -> Option<&'a Table> {
         match self.form {
             Form::Packed(_) => None,
@@ -235,7 +235,7 @@ impl fmt::Debug for Fields<'_> {
 pub struct FieldsIter<'a>(FieldsIterKind<'a>);
 
 enum FieldsIterKind<'a> {
-    Packed(Pairs<'a>, i64),
+    Packed(PackedFieldsIter<'a>, i64),
     // Boxed: a large hash alone pays for naming no type.
     Table(Box<dyn Iterator<Item = (&'a [u8], &'a [u8])> + 'a>),
 }
@@ -259,7 +259,7 @@ impl fmt::Debug for FieldsIter<'_> {
     }
 }
 
-/// A table of fields some of which have deadlines.
+/// A table of fields with and without deadlines.
 #[derive(Debug)]
 pub(crate) struct TimedTable {
     table: Table,
@@ -380,7 +380,7 @@ impl TimedTable {
 }
 
 /// Up to where a hash stays packed: fields, and bytes of a field or value.
-pub(crate) type Limits = (usize, usize);
+pub(crate) type HashLimits = (usize, usize);
 
 /// A hash without fields.
 pub(crate) fn empty() -> NewValue<'static> {
@@ -413,8 +413,8 @@ pub(crate) fn len(entry: &Entry) -> usize {
 }
 
 /// Makes a table of a small hash that is about to be given more fields than fit.
-pub(crate) fn expect(entry: &mut Entry, count: usize, limits: Limits) {
-    if count > limits.0 && Packed::of(entry).is_some() {
+pub(crate) fn expect(entry: &mut Entry, count: usize, limits: HashLimits) {
+    if count > limits.0 && PackedFields::of(entry).is_some() {
         unpack(entry);
     }
 }
@@ -425,11 +425,11 @@ pub(crate) fn set(
     entry: &mut Entry,
     field: &[u8],
     value: &[u8],
-    limits: Limits,
+    limits: HashLimits,
     keeps_deadline: bool,
 ) -> bool {
     debug_assert!(is_hash(entry));
-    if let Some(packed) = Packed::of(entry) {
+    if let Some(packed) = PackedFields::of(entry) {
         let found = packed.find(field);
         let new = found.is_none();
         let fits = field.len().max(value.len()) <= limits.1 && (!new || packed.len() < limits.0);
@@ -474,7 +474,7 @@ pub(crate) fn set(
 /// Removes a field; false if it was not there.
 pub(crate) fn remove(entry: &mut Entry, field: &[u8]) -> bool {
     debug_assert!(is_hash(entry));
-    if let Some(packed) = Packed::of(entry) {
+    if let Some(packed) = PackedFields::of(entry) {
         let found = packed.find(field).map(|(span, _)| span);
         if let Some(span) = found {
             packed::remove(entry, span);
@@ -510,7 +510,7 @@ pub(crate) fn make_timed(entry: &mut Entry) {
 /// Sets or clears the deadline of a field, if it is there, of a hash that has room for deadlines.
 pub(crate) fn set_deadline(entry: &mut Entry, field: &[u8], deadline_ms: Option<i64>) {
     debug_assert!(is_timed(entry) || deadline_ms.is_none());
-    if let Some(packed) = Packed::of(entry) {
+    if let Some(packed) = PackedFields::of(entry) {
         if let Some((span, _)) = packed.find(field) {
             packed::set_deadline(entry, span, deadline_ms);
         }
@@ -546,7 +546,7 @@ pub(crate) fn earliest_ms(entry: &Entry) -> Option<i64> {
 /// The node of the timer for the earliest deadline.
 pub(crate) fn timer(entry: &Entry) -> Option<u32> {
     match entry.kind() {
-        Kind::PackedHashTimed => Packed::of(entry)?.timer(),
+        Kind::PackedHashTimed => PackedFields::of(entry)?.timer(),
         Kind::Object => match entry.object()? {
             Object::TimedHash(timed) => timed.timer,
             _ => None,
@@ -569,7 +569,7 @@ pub(crate) fn set_timer(entry: &mut Entry, timer: Option<u32>) {
 }
 
 fn unpack(entry: &mut Entry) {
-    let Some(packed) = Packed::of(entry) else {
+    let Some(packed) = PackedFields::of(entry) else {
         return;
     };
     let mut table = Table::new();
@@ -615,7 +615,7 @@ fn is_due(entry: &Entry, now_ms: i64) -> bool {
         .is_some_and(|deadline_ms| deadline_ms <= now_ms)
 }
 
-/// So many in the queue that no longer are do no harm.
+/// Stale deadlines that may stay in the queue.
 const QUEUE_SLACK: usize = 16;
 
 #[cfg(test)]
@@ -642,8 +642,8 @@ mod tests {
         assert_eq!(earliest_ms_of(entry), earliest_ms);
         for (field, (value, deadline_ms)) in model {
             let found = match live(*deadline_ms) {
-                true => Found::Value(value),
-                false => Found::Due,
+                true => FoundField::Value(value),
+                false => FoundField::Due,
             };
             assert_eq!(fields.find(field), found);
             let shown = live(*deadline_ms).then_some(*deadline_ms);

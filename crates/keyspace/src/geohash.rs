@@ -44,11 +44,11 @@ impl Position {
         Cell::around(self, STEP_MAX).scores().0 as f64
     }
 
-    /// The usual geohash of eleven letters, the last of which is always 0: 52 bits are no more.
+    /// The usual geohash of eleven letters. The last is always 0, because 52 bits fill ten.
     pub(crate) fn geohash(self) -> [u8; 11] {
         const LETTERS: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
         // It counts latitudes from pole to pole.
-        let poles = Span {
+        let poles = DegreeRange {
             min: -90.0,
             max: 90.0,
         };
@@ -78,7 +78,7 @@ impl Position {
 
 /// What is looked for around a position.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Shape {
+pub(crate) enum AreaShape {
     Circle { radius_m: f64 },
     Box { width_m: f64, height_m: f64 },
 }
@@ -87,7 +87,7 @@ pub(crate) enum Shape {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Area {
     pub(crate) center: Position,
-    pub(crate) shape: Shape,
+    pub(crate) shape: AreaShape,
 }
 
 impl Area {
@@ -95,7 +95,7 @@ impl Area {
     pub(crate) fn distance_m(&self, position: Position) -> Option<f64> {
         let north_m = latitude_distance_m(position.latitude, self.center.latitude);
         match self.shape {
-            Shape::Circle { radius_m } => {
+            AreaShape::Circle { radius_m } => {
                 // Most that are outside need no trigonometry to be told; the margin is for
                 // what rounding may do to those on the circle.
                 if north_m > radius_m * 1.000_001 + 0.001 {
@@ -104,7 +104,7 @@ impl Area {
                 let distance_m = self.center.distance_m(position);
                 (distance_m <= radius_m || distance_m.is_nan()).then_some(distance_m)
             }
-            Shape::Box { width_m, height_m } => {
+            AreaShape::Box { width_m, height_m } => {
                 let beside = Position {
                     longitude: self.center.longitude,
                     latitude: position.latitude,
@@ -154,8 +154,8 @@ impl Area {
     /// Metres from the center to the farthest point.
     fn reach_m(&self) -> f64 {
         match self.shape {
-            Shape::Circle { radius_m } => radius_m,
-            Shape::Box { width_m, height_m } => {
+            AreaShape::Circle { radius_m } => radius_m,
+            AreaShape::Box { width_m, height_m } => {
                 let (x, y) = (width_m / 2.0, height_m / 2.0);
                 (x * x + y * y).sqrt()
             }
@@ -165,8 +165,8 @@ impl Area {
     /// The shape's extent in degrees, which is widest at its edge towards the pole.
     fn bounds(&self) -> Bounds {
         let (width_m, height_m) = match self.shape {
-            Shape::Circle { radius_m } => (radius_m, radius_m),
-            Shape::Box { width_m, height_m } => (width_m / 2.0, height_m / 2.0),
+            AreaShape::Circle { radius_m } => (radius_m, radius_m),
+            AreaShape::Box { width_m, height_m } => (width_m / 2.0, height_m / 2.0),
         };
         let Position {
             longitude,
@@ -180,11 +180,11 @@ impl Area {
         };
         let right = degrees(width_m / EARTH_RADIUS_M / radians(edge).cos());
         Bounds {
-            longitudes: Span {
+            longitudes: DegreeRange {
                 min: longitude - right,
                 max: longitude + right,
             },
-            latitudes: Span {
+            latitudes: DegreeRange {
                 min: latitude - up,
                 max: latitude + up,
             },
@@ -193,18 +193,18 @@ impl Area {
 }
 
 struct Bounds {
-    longitudes: Span,
-    latitudes: Span,
+    longitudes: DegreeRange,
+    latitudes: DegreeRange,
 }
 
 /// Degrees from one to another.
 #[derive(Clone, Copy)]
-struct Span {
+struct DegreeRange {
     min: f64,
     max: f64,
 }
 
-impl Span {
+impl DegreeRange {
     fn contains(self, degrees: f64) -> bool {
         degrees >= self.min && degrees <= self.max
     }
@@ -220,10 +220,10 @@ impl Span {
     }
 
     /// The span of one of 2^step parts.
-    fn part(self, index: u32, step: u32) -> Span {
+    fn part(self, index: u32, step: u32) -> DegreeRange {
         let parts = f64::from(1u32 << step);
         let scale = self.max - self.min;
-        Span {
+        DegreeRange {
             min: self.min + f64::from(index) / parts * scale,
             max: self.min + f64::from(index.wrapping_add(1)) / parts * scale,
         }
@@ -247,15 +247,15 @@ impl Cell {
         }
     }
 
-    fn longitudes(self) -> Span {
+    fn longitudes(self) -> DegreeRange {
         LONGITUDES.part(self.x, self.step)
     }
 
-    fn latitudes(self) -> Span {
+    fn latitudes(self) -> DegreeRange {
         LATITUDES.part(self.y, self.step)
     }
 
-    /// The cell so many to the right and up, around the map.
+    /// Returns the cell `right` cells to the right and `up` cells up, around the map.
     fn moved(self, right: i32, up: i32) -> Cell {
         let mask = (1 << self.step) - 1;
         let moved = |index: u32, by: i32| match by {
@@ -341,12 +341,12 @@ const NEIGHBOURS: [(i32, i32); 9] = [
 
 /// 52 bits in all.
 const STEP_MAX: u32 = 26;
-const LONGITUDES: Span = Span {
+const LONGITUDES: DegreeRange = DegreeRange {
     min: -180.0,
     max: 180.0,
 };
 /// Where the web's Mercator map ends.
-const LATITUDES: Span = Span {
+const LATITUDES: DegreeRange = DegreeRange {
     min: -85.051_128_78,
     max: 85.051_128_78,
 };
@@ -395,8 +395,8 @@ mod tests {
             };
             let other = Position::of_score(other.score());
             for shape in [
-                Shape::Circle { radius_m: reach },
-                Shape::Box { width_m: reach, height_m: reach * 2.0 },
+                AreaShape::Circle { radius_m: reach },
+                AreaShape::Box { width_m: reach, height_m: reach * 2.0 },
             ] {
                 let area = Area { center, shape };
                 if area.distance_m(other).is_some() {

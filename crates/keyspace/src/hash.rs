@@ -21,7 +21,7 @@ pub(crate) fn hash_bits(hash: u64) -> u16 {
     (hash >> 40) as u16
 }
 
-/// Makes a number of which all bits depend on all bits of `word`; splitmix64.
+/// Returns a number whose bits all depend on all bits of `word`; splitmix64.
 #[inline]
 pub(crate) fn mixed(mut word: u64) -> u64 {
     word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -10,7 +10,7 @@ use crate::encoding::{CompactBytes, Kind};
 
 /// The bytes of a set without members.
 pub(crate) const EMPTY: &[u8] = &[2];
-/// Most members, whatever the settings say: adding one moves those behind it.
+/// Most members under any setting: adding one moves those behind it.
 pub(crate) const COUNT_MAX: usize = 1 << 20;
 
 /// A set of integers to read.

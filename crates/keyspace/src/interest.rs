@@ -1,5 +1,5 @@
-//! Keys that somebody looks at: clients that wait for them, and transactions that want to know of
-//! changes. A shard without any pays with one look at a flag for each write.
+//! Keys that clients wait for or watch. A shard without any pays one look at a flag for each
+//! write.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ use foldhash::quality::RandomState;
 
 use crate::waiting::Waiter;
 
-/// The keys of one database of one shard that somebody looks at.
+/// The keys of one database of one shard that clients wait for or watch.
 #[derive(Debug, Default)]
 pub(crate) struct Interests {
     keys: HashMap<Box<[u8]>, Interest, RandomState>,
@@ -34,7 +34,7 @@ impl Interests {
         self.keys.is_empty()
     }
 
-    /// The key has changed; whether somebody waits for it.
+    /// Notes that the key has changed; returns whether a client waits for it.
     pub(crate) fn touch(&mut self, key: &[u8]) -> bool {
         match self.keys.get_mut(key) {
             Some(interest) => {
@@ -76,7 +76,7 @@ impl Interests {
         })
     }
 
-    /// How many keys somebody waits for whom `wanted` accepts.
+    /// Counts the keys that a client accepted by `wanted` waits for.
     pub(crate) fn awaited(&self, wanted: impl Fn(&Waiter) -> bool) -> usize {
         let keys = self.keys.values();
         let is_awaited = |interest: &&Interest| interest.waiters.iter().any(|w| wanted(w));

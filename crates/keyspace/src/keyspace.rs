@@ -76,8 +76,7 @@ pub struct Options {
     pub zset_listpack_entries_max: usize,
     /// A sorted set with a longer member is kept otherwise.
     pub zset_listpack_value_bytes_max: usize,
-    /// How much a list's chunk holds, and a list that is one: so many elements, or, if it is -1
-    /// to -5, 4, 8, 16, 32 or 64 KiB.
+    /// Most elements in a chunk of a list; -1 to -5 mean 4, 8, 16, 32 or 64 KiB instead.
     pub list_listpack_size: i32,
     /// A HyperLogLog longer than this has 6 bits for each register, and no runs.
     pub hyperloglog_sparse_bytes_max: usize,
@@ -121,7 +120,7 @@ pub struct Keyspace {
     next_ms: Box<[AtomicI64]>,
     /// The least of `next_ms`, or less.
     earliest_ms: Padded<AtomicI64>,
-    /// Whether what is due is removed before somebody asks for it.
+    /// Whether due keys are removed before a command asks for them.
     expires_actively: AtomicBool,
     trusts_payloads: AtomicBool,
     /// Until then nothing expires: ms since the UNIX epoch.
@@ -174,9 +173,9 @@ pub struct Keyspace {
 /// `replica-lazy-flush`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LazyFreeing {
-    /// Values of keys that give way to others.
+    /// Values of evicted keys.
     pub eviction: bool,
-    /// Values of keys whose time has come.
+    /// Values of expired keys.
     pub expiry: bool,
     /// Values in whose place others are put, as RENAME does.
     pub replacement: bool,
@@ -207,13 +206,13 @@ pub struct Totals {
     pub hits: u64,
     /// Reads of keys that were not.
     pub misses: u64,
-    /// Keys whose time came.
+    /// Expired keys.
     pub expired_keys: u64,
-    /// Commands that have changed something, and keys that were removed for their time.
+    /// Commands that have changed something, and expired keys that were removed.
     pub changes: u64,
     /// Keys that clients wait for now.
     pub awaited_keys: usize,
-    /// Of these, keys whose loss somebody waits for as well.
+    /// Those of them whose removal also wakes a client.
     pub awaited_keys_or_loss: usize,
 }
 
@@ -312,7 +311,7 @@ impl Keyspace {
         self.mount_of(database, key)?.write(key, value, writer)
     }
 
-    /// What replicas and the append-only file are told of changes.
+    /// The changes that go to replicas and to the append-only file.
     #[inline]
     pub fn propagation(&self) -> &Propagation {
         &self.propagation
@@ -697,7 +696,7 @@ fn mark_first_byte(first_bytes: &mut [u8; 256], first: Option<u8>, mark: u8) {
     }
 }
 
-/// Longer strings are never made, whatever the settings say: an entry tells lengths in 32 bits.
+/// Longest string under any setting: an entry stores lengths in 32 bits.
 const STRING_BYTES_MAX: usize = 2 << 30;
 
 const MOUNTED: u8 = 1;

@@ -82,7 +82,7 @@ mod text;
 pub use text::Text;
 
 mod value;
-pub use value::{Items, ItemsIter, Scores, ScoresIter, StreamEntry, ValueRef, ValueType};
+pub use value::{Items, Scores, ScoresIter, StreamEntry, ValueRef, ValueType};
 
 mod shard;
 

@@ -1,6 +1,6 @@
 //! Lists: a few elements in one run of bytes, or a quicklist.
 
-use crate::elements::{self, Elements, Encoded, Packed, nth_span};
+use crate::elements::{self, Elements, Encoded, PackedElements, nth_span};
 use crate::encoding::Kind;
 use crate::entry::{Entry, NewValue};
 use crate::quicklist::{ListLimits, Quicklist, Spot, matches, without};
@@ -10,7 +10,7 @@ use crate::value::Object;
 /// A list to read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum List<'a> {
-    Packed(Packed<'a>),
+    Packed(PackedElements<'a>),
     Quick(&'a Quicklist),
 }
 
@@ -18,7 +18,7 @@ impl<'a> List<'a> {
     /// The elements of an entry that is a list.
     pub(crate) fn of(entry: &'a Entry) -> Option<Self> {
         match entry.kind() {
-            Kind::PackedList => Some(List::Packed(Packed::new(entry.bytes()))),
+            Kind::PackedList => Some(List::Packed(PackedElements::new(entry.bytes()))),
             Kind::Object => match entry.object()? {
                 Object::List(list) => Some(List::Quick(list)),
                 _ => None,
@@ -169,7 +169,7 @@ pub(crate) fn expect(entry: &mut Entry, bytes: usize, count: usize, limits: List
     if entry.kind() != Kind::PackedList {
         return;
     }
-    let packed = Packed::new(entry.bytes());
+    let packed = PackedElements::new(entry.bytes());
     let (run, len) = (packed.run(), packed.len());
     if !limits.allow(run.len() + bytes, len + count) || len + count > elements::COUNT_MAX {
         let list = Quicklist::from_run(run, len);
@@ -202,7 +202,7 @@ pub(crate) fn push(entry: &mut Entry, front: bool, text: &[u8], limits: ListLimi
         let at = if front {
             0
         } else {
-            Packed::new(entry.bytes()).run().len()
+            PackedElements::new(entry.bytes()).run().len()
         };
         elements::splice(entry, at..at, 0, Some(&element));
     } else if let Some(Object::List(list)) = entry.object_mut() {
@@ -259,8 +259,8 @@ pub(crate) fn remove_range(entry: &mut Entry, start: usize, count: usize, limits
         return;
     }
     if entry.kind() == Kind::PackedList {
-        debug_assert!(start + count <= Packed::new(entry.bytes()).len());
-        let packed = Packed::new(entry.bytes());
+        debug_assert!(start + count <= PackedElements::new(entry.bytes()).len());
+        let packed = PackedElements::new(entry.bytes());
         let first = nth_span(packed.run(), packed.len(), start);
         let last = nth_span(packed.run(), packed.len(), start + count - 1);
         elements::splice(entry, first.start..last.end, count, None);
@@ -282,7 +282,7 @@ pub(crate) fn remove_equal(
     if let Some(Object::List(list)) = entry.object_mut() {
         return list.remove_equal(&element, backwards, most, limits);
     }
-    let packed = Packed::new(entry.bytes());
+    let packed = PackedElements::new(entry.bytes());
     let found = matches(packed.run(), &element, backwards, most);
     if !found.is_empty() {
         let count = (packed.len() - found.len()) as u16;

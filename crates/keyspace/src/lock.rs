@@ -1,7 +1,7 @@
 //! The lock of a shard: taken by one atomic exchange, and let go by a plain store.
 //!
 //! A command holds it for some hundred nanoseconds, and with 256 shards two lanes seldom want the
-//! same. What counts is what it costs when nobody else wants it: a lock that must wake sleepers
+//! same. What counts is its cost without contention: a lock that must wake sleepers
 //! needs a second atomic exchange to let go, which waits until all reads before it are done. Here
 //! who waits looks again, ever less often, so that letting go is a store like any other.
 
@@ -26,12 +26,12 @@ pub(crate) type LockGuard<'a, T> = lock_api::MutexGuard<'a, RawLock, T>;
 #[cfg(loom)]
 pub(crate) use parking_lot::{Mutex as Lock, MutexGuard as LockGuard};
 
-/// Whether somebody holds it.
+/// Whether a thread holds it.
 #[cfg(not(loom))]
 pub(crate) struct RawLock(AtomicBool);
 
-// SAFETY: `lock` and a `try_lock` that says so come back only after an exchange that found nobody
-// holding it and said that somebody does; only the holder takes that back.
+// SAFETY: `lock`, and `try_lock` where it returns true, return only after an exchange from "free"
+// to "held". Only the holder sets it back to "free".
 #[cfg(not(loom))]
 unsafe impl RawMutex for RawLock {
     #[allow(clippy::declare_interior_mutable_const, reason = "an initial value")]
@@ -87,7 +87,7 @@ fn let_go(is_held: &AtomicBool) {
     is_held.store(false, Ordering::Release);
 }
 
-/// How often somebody found a shard held by somebody else and waited, in this process.
+/// How often a thread of this process waited for a shard that another thread held.
 #[cfg(not(loom))]
 pub fn lock_waits() -> u64 {
     WAITS.load(Ordering::Relaxed)

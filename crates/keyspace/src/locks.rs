@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::key::SHARDS;
 use crate::keyspace::Keyspace;
 use crate::lock::LockGuard;
-use crate::propagation::{Pending, Unit};
+use crate::propagation::{PendingUnit, Unit};
 use crate::reclaim::Garbage;
 use crate::shard::Shard;
 use crate::waiting::{Ready, Waiter};
@@ -100,9 +100,9 @@ impl ShardSet {
 /// Shards that are locked until this is dropped.
 pub struct Locked<'k> {
     keyspace: &'k Keyspace,
-    /// What is told of the commands that run. Fields are dropped in order: it is told under the
-    /// locks.
-    pub(crate) pending: Pending<'k>,
+    /// What is propagated of the commands that run. Fields are dropped in order, so this happens
+    /// under the locks.
+    pub(crate) pending: PendingUnit<'k>,
     guards: Guards<'k>,
     /// What is left to do, if anything is. Freeing it holds no lock any more.
     left: Option<Box<Left>>,
@@ -116,7 +116,7 @@ pub struct Locked<'k> {
 /// What is left to do when the locks are let go. Few commands leave anything.
 #[derive(Default)]
 struct Left {
-    /// Keys that were changed and that somebody waits for.
+    /// Changed keys that clients wait for.
     ready: VecDeque<Ready>,
     /// The hashes of these keys: most are new, and the queue can be long.
     ready_hashes: HashSet<u64>,
@@ -128,7 +128,7 @@ struct Left {
 pub struct Suspended<'k> {
     ready: VecDeque<Ready>,
     /// What is still to be told of it.
-    pending: Option<Pending<'k>>,
+    pending: Option<PendingUnit<'k>>,
 }
 
 impl<'k> Suspended<'k> {
@@ -184,7 +184,7 @@ impl<'k> Locked<'k> {
     pub(crate) fn one(keyspace: &'k Keyspace, shard: usize) -> Self {
         Locked {
             keyspace,
-            pending: Pending::new(keyspace),
+            pending: PendingUnit::new(keyspace),
             guards: Guards::One(shard, keyspace.shards[shard].lock()),
             left: None,
             touches: true,
@@ -193,12 +193,12 @@ impl<'k> Locked<'k> {
         }
     }
 
-    /// The shard, if nobody holds it.
+    /// Returns the shard, if no thread holds it.
     pub(crate) fn try_one(keyspace: &'k Keyspace, shard: usize) -> Option<Self> {
         let guard = keyspace.shards[shard].try_lock()?;
         Some(Locked {
             keyspace,
-            pending: Pending::new(keyspace),
+            pending: PendingUnit::new(keyspace),
             guards: Guards::One(shard, guard),
             left: None,
             touches: true,
@@ -218,7 +218,7 @@ impl<'k> Locked<'k> {
         };
         Locked {
             keyspace,
-            pending: Pending::new(keyspace),
+            pending: PendingUnit::new(keyspace),
             guards,
             left: None,
             touches: true,
@@ -281,20 +281,20 @@ impl<'k> Locked<'k> {
         self.touches = false;
     }
 
-    /// What runs is told by another server, which says itself when the time of a key has come:
-    /// until then it is there.
+    /// Keeps expired keys: the commands come from another server, which propagates itself when a
+    /// key expires.
     pub fn keep_due(&mut self) {
         self.keeps_due = true;
     }
 
-    /// What is told of the commands that run under these locks, to add to it; where nobody
-    /// [listens](crate::Propagation::is_wanted) there is no need to.
+    /// The unit of the commands that run under these locks, to add to it. Needed only if changes
+    /// [are propagated](crate::Propagation::is_wanted).
     pub fn unit(&mut self) -> &mut Unit {
         self.pending.unit()
     }
 
-    /// Unlocks without serving those who wait for what was changed: [`Keyspace::resume`] goes on.
-    /// What has been done so far is told as one piece.
+    /// Unlocks without serving clients that wait for changed keys: [`Keyspace::resume`] does.
+    /// Propagates what has been done so far as one unit.
     pub fn suspend(mut self) -> Suspended<'k> {
         Suspended {
             ready: self.take_ready(),
@@ -302,10 +302,10 @@ impl<'k> Locked<'k> {
         }
     }
 
-    /// The same, but what has been done so far is told together with what follows. Nobody else may
-    /// change a key, or begin a snapshot or a stream, until [`Keyspace::resume`].
+    /// The same, but propagates what has been done so far together with what follows. Until
+    /// [`Keyspace::resume`], no other thread may change a key or begin a snapshot or a stream.
     pub fn suspend_whole(mut self) -> Suspended<'k> {
-        let pending = std::mem::replace(&mut self.pending, Pending::new(self.keyspace));
+        let pending = std::mem::replace(&mut self.pending, PendingUnit::new(self.keyspace));
         Suspended {
             ready: self.take_ready(),
             pending: Some(pending),
@@ -317,7 +317,7 @@ impl<'k> Locked<'k> {
         left.map_or(VecDeque::new(), |left| std::mem::take(&mut left.ready))
     }
 
-    /// Notes a key that somebody waits for; once, however often it is changed.
+    /// Notes a changed key that a client waits for, once per key.
     pub(crate) fn add_ready(&mut self, ready: Ready) {
         let left = self.left();
         if left.ready_hashes.insert(ready.hash) || !left.ready.contains(&ready) {

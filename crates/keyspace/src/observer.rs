@@ -1,4 +1,4 @@
-//! Who hears of changes to keys.
+//! Observers of changes to keys.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -59,7 +59,7 @@ pub trait Observer {
         let _ = names;
     }
 
-    /// All keys of a database are gone: nobody may use what he has read.
+    /// All keys of a database are gone: clients must not use what they have read.
     fn flushed(&mut self) {}
 
     /// The client that is to hear of changes of what the command has read, by number.
@@ -67,8 +67,8 @@ pub trait Observer {
         None
     }
 
-    /// From now on what happens is done by a client that waited; with `None`, by whom it was done
-    /// before. Its reply, if it has one, is told in between.
+    /// The changes that follow are made by a client that waited; with `None`, by the same client
+    /// as before. [`served`](Self::served) comes in between, if the client has its reply.
     fn serving(&mut self, waiter: Option<&Arc<Waiter>>) {
         let _ = waiter;
     }
@@ -108,187 +108,148 @@ macro_rules! events {
             #[inline]
             pub fn class(self) -> EventClasses {
                 match self {
-                    $(Event::$variant => class!($class),)*
+                    $(Event::$variant => EventClasses::$class,)*
                 }
             }
         }
     };
 }
 
-macro_rules! class {
-    (String) => {
-        EventClasses::STRING
-    };
-    (Hash) => {
-        EventClasses::HASH
-    };
-    (Set) => {
-        EventClasses::SET
-    };
-    (List) => {
-        EventClasses::LIST
-    };
-    (SortedSet) => {
-        EventClasses::SORTED_SET
-    };
-    (Stream) => {
-        EventClasses::STREAM
-    };
-    (Generic) => {
-        EventClasses::GENERIC
-    };
-    (Expired) => {
-        EventClasses::EXPIRED
-    };
-    (Evicted) => {
-        EventClasses::EVICTED
-    };
-    (New) => {
-        EventClasses::NEW
-    };
-    (Miss) => {
-        EventClasses::MISS
-    };
-    (None) => {
-        EventClasses::NONE
-    };
-}
-
 events! {
     /// SET and its relatives.
-    String Set = "set",
+    STRING Set = "set",
     /// APPEND.
-    String Append = "append",
+    STRING Append = "append",
     /// SETRANGE.
-    String SetRange = "setrange",
+    STRING SetRange = "setrange",
     /// INCR, DECR, INCRBY, DECRBY.
-    String IncrBy = "incrby",
+    STRING IncrBy = "incrby",
     /// INCRBYFLOAT.
-    String IncrByFloat = "incrbyfloat",
+    STRING IncrByFloat = "incrbyfloat",
     /// SETBIT, BITFIELD.
-    String SetBit = "setbit",
+    STRING SetBit = "setbit",
     /// PFADD, PFMERGE.
-    String HyperLogLogAdd = "pfadd",
+    STRING HyperLogLogAdd = "pfadd",
     /// HSET, HMSET, HSETNX, HSETEX.
-    Hash HashSet = "hset",
+    HASH HashSet = "hset",
     /// HDEL, HGETDEL, a field's deadline in the past.
-    Hash HashDelete = "hdel",
+    HASH HashDelete = "hdel",
     /// HINCRBY.
-    Hash HashIncrBy = "hincrby",
+    HASH HashIncrBy = "hincrby",
     /// HINCRBYFLOAT.
-    Hash HashIncrByFloat = "hincrbyfloat",
+    HASH HashIncrByFloat = "hincrbyfloat",
     /// A field's deadline was set.
-    Hash HashExpire = "hexpire",
+    HASH HashExpire = "hexpire",
     /// A field's deadline was taken away.
-    Hash HashPersist = "hpersist",
+    HASH HashPersist = "hpersist",
     /// A field's deadline came.
-    Hash HashExpired = "hexpired",
+    HASH HashExpired = "hexpired",
     /// SADD, SMOVE.
-    Set SetAdd = "sadd",
+    SET SetAdd = "sadd",
     /// SREM, SMOVE.
-    Set SetRemove = "srem",
+    SET SetRemove = "srem",
     /// SPOP.
-    Set SetPop = "spop",
+    SET SetPop = "spop",
     /// SINTERSTORE.
-    Set SetIntersectStore = "sinterstore",
+    SET SetIntersectStore = "sinterstore",
     /// SUNIONSTORE.
-    Set SetUnionStore = "sunionstore",
+    SET SetUnionStore = "sunionstore",
     /// SDIFFSTORE.
-    Set SetDifferenceStore = "sdiffstore",
+    SET SetDifferenceStore = "sdiffstore",
     /// LPUSH, LPUSHX, LMOVE, RPOPLPUSH.
-    List ListPushFirst = "lpush",
+    LIST ListPushFirst = "lpush",
     /// RPUSH, RPUSHX, LMOVE.
-    List ListPushLast = "rpush",
+    LIST ListPushLast = "rpush",
     /// LPOP, LMOVE, LMPOP.
-    List ListPopFirst = "lpop",
+    LIST ListPopFirst = "lpop",
     /// RPOP, LMOVE, RPOPLPUSH, LMPOP.
-    List ListPopLast = "rpop",
+    LIST ListPopLast = "rpop",
     /// LSET.
-    List ListSet = "lset",
+    LIST ListSet = "lset",
     /// LINSERT.
-    List ListInsert = "linsert",
+    LIST ListInsert = "linsert",
     /// LREM.
-    List ListRemove = "lrem",
+    LIST ListRemove = "lrem",
     /// LTRIM.
-    List ListTrim = "ltrim",
+    LIST ListTrim = "ltrim",
     /// SORT with STORE.
-    List SortStore = "sortstore",
+    LIST SortStore = "sortstore",
     /// ZADD, GEOADD.
-    SortedSet SortedSetAdd = "zadd",
+    SORTED_SET SortedSetAdd = "zadd",
     /// ZINCRBY, ZADD INCR.
-    SortedSet SortedSetIncrement = "zincr",
+    SORTED_SET SortedSetIncrement = "zincr",
     /// ZREM.
-    SortedSet SortedSetRemove = "zrem",
+    SORTED_SET SortedSetRemove = "zrem",
     /// ZREMRANGEBYRANK.
-    SortedSet SortedSetRemoveByRank = "zremrangebyrank",
+    SORTED_SET SortedSetRemoveByRank = "zremrangebyrank",
     /// ZREMRANGEBYSCORE.
-    SortedSet SortedSetRemoveByScore = "zremrangebyscore",
+    SORTED_SET SortedSetRemoveByScore = "zremrangebyscore",
     /// ZREMRANGEBYLEX.
-    SortedSet SortedSetRemoveByText = "zremrangebylex",
+    SORTED_SET SortedSetRemoveByText = "zremrangebylex",
     /// ZPOPMIN, ZMPOP, BZPOPMIN.
-    SortedSet SortedSetPopMin = "zpopmin",
+    SORTED_SET SortedSetPopMin = "zpopmin",
     /// ZPOPMAX, ZMPOP, BZPOPMAX.
-    SortedSet SortedSetPopMax = "zpopmax",
+    SORTED_SET SortedSetPopMax = "zpopmax",
     /// ZRANGESTORE.
-    SortedSet SortedSetRangeStore = "zrangestore",
+    SORTED_SET SortedSetRangeStore = "zrangestore",
     /// ZINTERSTORE.
-    SortedSet SortedSetIntersectStore = "zinterstore",
+    SORTED_SET SortedSetIntersectStore = "zinterstore",
     /// ZUNIONSTORE.
-    SortedSet SortedSetUnionStore = "zunionstore",
+    SORTED_SET SortedSetUnionStore = "zunionstore",
     /// ZDIFFSTORE.
-    SortedSet SortedSetDifferenceStore = "zdiffstore",
+    SORTED_SET SortedSetDifferenceStore = "zdiffstore",
     /// GEORADIUS with STORE.
-    SortedSet GeoRadiusStore = "georadiusstore",
+    SORTED_SET GeoRadiusStore = "georadiusstore",
     /// GEOSEARCHSTORE.
-    SortedSet GeoSearchStore = "geosearchstore",
+    SORTED_SET GeoSearchStore = "geosearchstore",
     /// XADD.
-    Stream StreamAdd = "xadd",
+    STREAM StreamAdd = "xadd",
     /// XTRIM, XADD that trims.
-    Stream StreamTrim = "xtrim",
+    STREAM StreamTrim = "xtrim",
     /// XDEL, XDELEX, XACKDEL.
-    Stream StreamDelete = "xdel",
+    STREAM StreamDelete = "xdel",
     /// The same of entries before the newest one, which stays.
-    Stream StreamDeleteOlder = "xdel",
+    STREAM StreamDeleteOlder = "xdel",
     /// XSETID.
-    Stream StreamSetId = "xsetid",
+    STREAM StreamSetId = "xsetid",
     /// XGROUP CREATE.
-    Stream GroupCreate = "xgroup-create",
+    STREAM GroupCreate = "xgroup-create",
     /// XGROUP SETID.
-    Stream GroupSetId = "xgroup-setid",
+    STREAM GroupSetId = "xgroup-setid",
     /// XGROUP DESTROY.
-    Stream GroupDestroy = "xgroup-destroy",
+    STREAM GroupDestroy = "xgroup-destroy",
     /// XGROUP CREATECONSUMER, or the first read by a name.
-    Stream GroupCreateConsumer = "xgroup-createconsumer",
+    STREAM GroupCreateConsumer = "xgroup-createconsumer",
     /// XGROUP DELCONSUMER.
-    Stream GroupDeleteConsumer = "xgroup-delconsumer",
+    STREAM GroupDeleteConsumer = "xgroup-delconsumer",
     /// DEL, UNLINK, GETDEL, a collection's last element, a deadline in the past.
-    Generic Delete = "del",
+    GENERIC Delete = "del",
     /// The deadline came.
-    Expired Expired = "expired",
-    /// The key gave way to others when memory was full.
-    Evicted Evicted = "evicted",
+    EXPIRED Expired = "expired",
+    /// The key was evicted because memory was full.
+    EVICTED Evicted = "evicted",
     /// A deadline was set.
-    Generic Expire = "expire",
+    GENERIC Expire = "expire",
     /// The deadline was taken away.
-    Generic Persist = "persist",
+    GENERIC Persist = "persist",
     /// RENAME, the old name.
-    Generic RenameFrom = "rename_from",
+    GENERIC RenameFrom = "rename_from",
     /// RENAME, the new name.
-    Generic RenameTo = "rename_to",
+    GENERIC RenameTo = "rename_to",
     /// COPY, the copy.
-    Generic CopyTo = "copy_to",
+    GENERIC CopyTo = "copy_to",
     /// MOVE, the old place.
-    Generic MoveFrom = "move_from",
+    GENERIC MoveFrom = "move_from",
     /// MOVE, the new place.
-    Generic MoveTo = "move_to",
+    GENERIC MoveTo = "move_to",
     /// RESTORE.
-    Generic Restore = "restore",
+    GENERIC Restore = "restore",
     /// The key was not there before; told ahead of the write's own event.
-    New New = "new",
+    NEW New = "new",
     /// A key was read that is not there.
-    Miss Miss = "keymiss",
+    MISS Miss = "keymiss",
     /// PFCOUNT kept its estimate in the value; Redis has no event for it.
-    None HyperLogLogCount = "pfcount",
+    NONE HyperLogLogCount = "pfcount",
 }
 
 impl Event {
@@ -351,7 +312,7 @@ impl EventClasses {
     pub const SORTED_SET: EventClasses = EventClasses(1 << 7);
     /// `x`: deadlines that came.
     pub const EXPIRED: EventClasses = EventClasses(1 << 8);
-    /// `e`: keys that had to give way.
+    /// `e`: evicted keys.
     pub const EVICTED: EventClasses = EventClasses(1 << 9);
     /// `t`: of streams.
     pub const STREAM: EventClasses = EventClasses(1 << 10);

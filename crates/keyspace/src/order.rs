@@ -40,7 +40,7 @@ mod checked {
         });
     }
 
-    /// It has locked it, by waiting or because nobody held it.
+    /// The thread has locked it, with or without waiting.
     pub(crate) fn took(lock: usize) {
         HELD.with_borrow_mut(|held| held.push(lock));
     }

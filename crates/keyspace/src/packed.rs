@@ -23,7 +23,7 @@ pub(crate) const FIELDS_MAX: usize = u16::MAX as usize;
 
 /// A packed hash to read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Packed<'a> {
+pub(crate) struct PackedFields<'a> {
     bytes: &'a [u8],
     timed: bool,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Pair<'a> {
 
 /// Where a pair lies in the packed bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Span {
+pub(crate) struct FieldSpan {
     start: usize,
     value_start: usize,
     /// Where the deadline is, or would be.
@@ -56,7 +56,7 @@ impl Pair<'_> {
     }
 }
 
-impl<'a> Packed<'a> {
+impl<'a> PackedFields<'a> {
     /// The packed hash of an entry that is one.
     #[inline]
     pub(crate) fn of(entry: &'a impl CompactBytes) -> Option<Self> {
@@ -67,7 +67,7 @@ impl<'a> Packed<'a> {
         };
         let bytes = entry.bytes();
         debug_assert!(bytes.len() >= head_bytes(timed));
-        Some(Packed { bytes, timed })
+        Some(PackedFields { bytes, timed })
     }
 
     /// Whether there is room for deadlines.
@@ -80,22 +80,22 @@ impl<'a> Packed<'a> {
         usize::from(u16::from_le_bytes([self.bytes[0], self.bytes[1]]))
     }
 
-    pub(crate) fn iter(self) -> Pairs<'a> {
-        Pairs {
+    pub(crate) fn iter(self) -> PackedFieldsIter<'a> {
+        PackedFieldsIter {
             bytes: self.bytes,
             at: head_bytes(self.timed),
             timed: self.timed,
         }
     }
 
-    pub(crate) fn find(self, field: &[u8]) -> Option<(Span, Pair<'a>)> {
+    pub(crate) fn find(self, field: &[u8]) -> Option<(FieldSpan, Pair<'a>)> {
         let mut pairs = self.iter();
         loop {
             let start = pairs.at;
             let pair = pairs.next()?;
             if pair.field == field {
                 let value_end = pairs.at - tail_bytes(self.timed);
-                let span = Span {
+                let span = FieldSpan {
                     start,
                     value_start: value_end - pair.value.len() - length_bytes(pair.value.len()),
                     value_end,
@@ -157,7 +157,7 @@ pub(crate) fn append(entry: &mut impl CompactBytes, field: &[u8], value: &[u8]) 
 }
 
 /// Replaces the value of a pair, which keeps its deadline.
-pub(crate) fn replace(entry: &mut impl CompactBytes, span: Span, value: &[u8]) {
+pub(crate) fn replace(entry: &mut impl CompactBytes, span: FieldSpan, value: &[u8]) {
     debug_assert!(span.value_start <= span.value_end && span.value_end <= span.end);
     let length = Length::new(value.len());
     entry.splice(
@@ -168,7 +168,7 @@ pub(crate) fn replace(entry: &mut impl CompactBytes, span: Span, value: &[u8]) {
 }
 
 /// Removes a pair.
-pub(crate) fn remove(entry: &mut impl CompactBytes, span: Span) {
+pub(crate) fn remove(entry: &mut impl CompactBytes, span: FieldSpan) {
     debug_assert!(span.start < span.end && span.end <= entry.bytes().len());
     entry.splice(span.start, span.end - span.start, &[]);
     add_to_count(entry, -1);
@@ -176,7 +176,7 @@ pub(crate) fn remove(entry: &mut impl CompactBytes, span: Span) {
 
 /// Makes room for deadlines.
 pub(crate) fn make_timed(entry: &mut impl CompactBytes) {
-    let Some(packed) = Packed::of(entry).filter(|packed| !packed.timed) else {
+    let Some(packed) = PackedFields::of(entry).filter(|packed| !packed.timed) else {
         return;
     };
     let mut bytes = Vec::with_capacity(packed.bytes.len() + 4 + packed.len() * DEADLINE);
@@ -199,8 +199,12 @@ pub(crate) fn make_timed(entry: &mut impl CompactBytes) {
 
 /// Sets or clears the deadline of a pair of an entry that [`make_timed`] has made room in. The pair
 /// goes where its deadline belongs.
-pub(crate) fn set_deadline(entry: &mut impl CompactBytes, span: Span, deadline_ms: Option<i64>) {
-    let packed = Packed::of(entry).expect("the span is that of a packed hash");
+pub(crate) fn set_deadline(
+    entry: &mut impl CompactBytes,
+    span: FieldSpan,
+    deadline_ms: Option<i64>,
+) {
+    let packed = PackedFields::of(entry).expect("the span is that of a packed hash");
     debug_assert!(packed.timed);
     // Among equal deadlines the newest comes first, as in Redis.
     let stays_before = |pair: &Pair<'_>| match (pair.deadline_ms, deadline_ms) {
@@ -233,7 +237,7 @@ pub(crate) fn remove_due(
     count_max: usize,
     gone: &mut dyn FnMut(&[u8]),
 ) -> usize {
-    let Some(packed) = Packed::of(entry).filter(|packed| packed.timed) else {
+    let Some(packed) = PackedFields::of(entry).filter(|packed| packed.timed) else {
         return 0;
     };
     let mut pairs = packed.iter();
@@ -299,13 +303,13 @@ fn add_to_count(entry: &mut impl CompactBytes, change: i32) {
 
 /// Pairs of a packed hash: in the order in which they were first set, those with deadlines first.
 #[derive(Clone, Debug)]
-pub(crate) struct Pairs<'a> {
+pub(crate) struct PackedFieldsIter<'a> {
     bytes: &'a [u8],
     at: usize,
     timed: bool,
 }
 
-impl<'a> Pairs<'a> {
+impl<'a> PackedFieldsIter<'a> {
     fn part(&mut self) -> &'a [u8] {
         let first = usize::from(self.bytes[self.at]);
         self.at += 1;
@@ -322,7 +326,7 @@ impl<'a> Pairs<'a> {
     }
 }
 
-impl<'a> Iterator for Pairs<'a> {
+impl<'a> Iterator for PackedFieldsIter<'a> {
     type Item = Pair<'a>;
 
     #[inline]
@@ -390,11 +394,11 @@ mod tests {
         Entry::new(1, b"k", NewValue::Compact(Kind::PackedHash, EMPTY), false)
     }
 
-    fn packed(entry: &Entry) -> Packed<'_> {
-        Packed::of(entry).expect("a packed hash")
+    fn packed(entry: &Entry) -> PackedFields<'_> {
+        PackedFields::of(entry).expect("a packed hash")
     }
 
-    fn span(entry: &Entry, field: &[u8]) -> Span {
+    fn span(entry: &Entry, field: &[u8]) -> FieldSpan {
         packed(entry).find(field).expect("a field").0
     }
 

@@ -1,31 +1,31 @@
-//! What replicas and the append-only file are told: the commands that bring another server to the
-//! same state.
+//! Propagation to replicas and to the append-only file: the commands that bring another server to
+//! the same state.
 //!
-//! A command that changes something is told as it came, or as its handler rewrites it: with the
-//! deadline in place of the time to live, with the members that SPOP drew. What belongs together
+//! A command that changes something is propagated as it came, or as its handler rewrites it: with
+//! the deadline in place of the TTL, with the members that SPOP drew. What belongs together
 //! (a transaction, a script, a command that needs several) is a [`Unit`], put into the [`Log`]s as
 //! one piece, between MULTI and EXEC if it is more than one command, while the shards that it
-//! changed are still locked. So a log has the changes of each key in their order, and whoever
-//! holds every shard sees the state that the log's end stands for.
+//! changed are still locked. So a log has the changes of each key in order. A thread
+//! that holds every shard sees the state at the log's end.
 
 mod log;
 mod unit;
 
 pub use log::{Log, OFFSET_MAX, TooOld};
-pub(crate) use unit::Pending;
+pub(crate) use unit::PendingUnit;
 pub use unit::Unit;
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-/// Who is told of changes, and of what.
+/// Writes changes to the logs of replicas and of the append-only file.
 #[derive(Debug, Default)]
 pub struct Propagation {
     /// Whether any log is open.
     wanted: Wanted,
-    /// Whether keys that expire are told as UNLINK.
+    /// Whether expired keys are propagated as UNLINK.
     unlinks_expired: AtomicBool,
-    /// Whether keys that a command removes on the way are told as UNLINK.
+    /// Whether keys that a command removes on the way are propagated as UNLINK.
     unlinks_removed: AtomicBool,
     replicas: Log,
     file: Log,
@@ -46,7 +46,7 @@ pub enum Audience {
 }
 
 impl Propagation {
-    /// Whether anybody is told of changes: one relaxed load.
+    /// Whether changes are propagated: one relaxed load.
     #[inline]
     pub fn is_wanted(&self) -> bool {
         self.wanted.0.load(Ordering::Relaxed) != 0
@@ -60,8 +60,8 @@ impl Propagation {
         }
     }
 
-    /// Opens a log. Commands that have begun may still not be in it: whoever needs the state that
-    /// its beginning stands for locks every shard first.
+    /// Opens a log. Commands that are running may be missing from it. To get the state at the
+    /// log's beginning, lock every shard first.
     pub fn open(&self, audience: Audience) {
         debug_assert_eq!(
             self.wanted.0.load(Ordering::Relaxed) & !0b11,
@@ -85,7 +85,7 @@ impl Propagation {
         self.log(audience).close();
     }
 
-    /// Changes how keys that go on the way are told: the settings `lazyfree-lazy-expire` and
+    /// Changes how removed keys are propagated: the settings `lazyfree-lazy-expire` and
     /// `lazyfree-lazy-server-del`, true for UNLINK.
     pub fn set_unlinks(&self, expired: bool, removed: bool) {
         self.unlinks_expired.store(expired, Ordering::Relaxed);

@@ -20,7 +20,7 @@ pub(crate) struct ListLimits {
 }
 
 impl ListLimits {
-    /// Whether so much may be together; bytes are those of the elements alone.
+    /// Returns whether a chunk may hold this much. Bytes are those of the elements alone.
     pub(crate) fn allow(self, bytes: usize, count: usize) -> bool {
         bytes + LISTPACK_OVERHEAD <= self.bytes_max && count <= self.count_max
     }

@@ -107,7 +107,7 @@ fn start(counts: Arc<Counts>) -> Sender<Garbage> {
         }
     };
     let thread = std::thread::Builder::new().name("tidewire-free".to_owned());
-    // Without it the receiver is gone, and whoever sends frees himself.
+    // Without the thread the receiver is gone, and each sender frees values itself.
     drop(thread.spawn(run));
     sender
 }

@@ -1,4 +1,4 @@
-//! Random members of a collection: one, several that differ, or many of which some are the same.
+//! Random members of a collection: one, several distinct ones, or many with repetition.
 
 use std::collections::HashSet;
 
@@ -99,8 +99,8 @@ pub(super) fn positions(
     positions
 }
 
-/// Replies `count` members of which some may be the same, each of so many elements. More than a
-/// reply may hold are refused, and none is written.
+/// Replies `count` members, with repetition, each of `elements` elements. Refuses more than a reply
+/// may hold, and writes nothing then.
 pub(super) fn reply_repeated(
     reply: &mut Writer<'_>,
     count: u64,

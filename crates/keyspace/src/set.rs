@@ -2,7 +2,7 @@
 
 use tidewire_resp::number::parse_integer;
 
-use crate::elements::{self, Packed};
+use crate::elements::{self, PackedElements};
 use crate::encoding::Kind;
 use crate::entry::{Entry, NewValue};
 use crate::hash;
@@ -28,7 +28,7 @@ pub(crate) struct SetLimits {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Members<'a> {
     Integers(Integers<'a>),
-    Packed(Packed<'a>),
+    Packed(PackedElements<'a>),
     Table(&'a Table),
 }
 
@@ -37,7 +37,7 @@ impl<'a> Members<'a> {
     pub(crate) fn of(entry: &'a Entry) -> Option<Self> {
         match entry.kind() {
             Kind::Integers => Some(Members::Integers(Integers::new(entry.bytes()))),
-            Kind::PackedSet => Some(Members::Packed(Packed::new(entry.bytes()))),
+            Kind::PackedSet => Some(Members::Packed(PackedElements::new(entry.bytes()))),
             Kind::Object => match entry.object()? {
                 Object::Set(table) => Some(Members::Table(table)),
                 _ => None,
@@ -117,7 +117,7 @@ impl<'a> Iterator for MembersIter<'a> {
     }
 }
 
-/// An empty set for `count` members, of which this is the first.
+/// Returns an empty set for `count` members; `first` is one of them.
 pub(crate) fn empty(first: &[u8], count: usize, limits: SetLimits) -> NewValue<'static> {
     if count <= limits.integers_max && parse_integer(first).is_some() {
         NewValue::Compact(Kind::Integers, integers::EMPTY)
@@ -162,7 +162,7 @@ pub(crate) fn add(entry: &mut Entry, member: &[u8], limits: SetLimits) -> bool {
             added
         }
         Kind::PackedSet => {
-            let packed = Packed::new(entry.bytes());
+            let packed = PackedElements::new(entry.bytes());
             if packed.find(member).is_some() {
                 return false;
             }
@@ -200,7 +200,7 @@ pub(crate) fn remove(entry: &mut Entry, member: &[u8]) -> bool {
             found.is_some()
         }
         Kind::PackedSet => {
-            let found = Packed::new(entry.bytes()).find(member);
+            let found = PackedElements::new(entry.bytes()).find(member);
             let there = found.is_some();
             if let Some(span) = found {
                 elements::splice(entry, span, 1, None);

@@ -10,8 +10,8 @@ use crate::table::{Place, Table};
 use crate::tracked::{TrackedKeys, Trackers, TrackingTotals};
 use crate::wheel::Wheel;
 
-/// What one lock guards. In this order: what every command reads and writes stands in the two
-/// cache lines of the lock.
+/// What one lock guards. The order matters: the fields that every command reads and writes are in
+/// the two cache lines of the lock.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Shard {
@@ -27,7 +27,7 @@ pub(crate) struct Shard {
     pub(crate) databases: [Dictionary; DATABASES],
     /// Names of live topics in database 0, so that snapshots need not walk all keys.
     pub(crate) live: LiveNames,
-    /// Keys of each database that somebody waits for or watches.
+    /// Keys of each database that clients wait for or watch.
     pub(crate) interests: [Option<Box<Interests>>; DATABASES],
     /// Keys of any database that clients have in caches of their own.
     pub(crate) tracked: Option<Box<TrackedKeys>>,
@@ -54,13 +54,13 @@ impl Shard {
         }
     }
 
-    /// The keys of a database that somebody looks at, to add one.
+    /// The keys of a database that clients wait for or watch, to add one.
     pub(crate) fn interests(&mut self, database: usize) -> &mut Interests {
         self.is_observed = true;
         self.interests[database].get_or_insert_default()
     }
 
-    /// Drops what nobody is interested in any more.
+    /// Drops keys that no client waits for or watches any more.
     pub(crate) fn tidy_interests(&mut self, database: usize) {
         if self.interests[database]
             .as_ref()
@@ -71,7 +71,7 @@ impl Shard {
         }
     }
 
-    /// Looks again whether anybody is interested in anything.
+    /// Updates whether any client waits for or watches a key.
     pub(crate) fn settle_observed(&mut self) {
         let interests = self.interests.iter().any(Option::is_some);
         self.is_observed = interests || self.tracked.is_some();
@@ -231,8 +231,8 @@ impl Dictionary {
         }
     }
 
-    /// Removes fields of one hash whose time has come, at most `count_max`. Whoever gets its place
-    /// removes the hash if it is empty, or else has its timer set again.
+    /// Removes expired fields of one hash, at most `count_max`. The caller gets its place, and
+    /// removes the hash if it is empty, or sets its timer again.
     pub(crate) fn pop_due_fields(
         &mut self,
         now_ms: i64,
@@ -258,7 +258,7 @@ impl Dictionary {
     }
 }
 
-/// A hash of which [`Dictionary::pop_due_fields`] removed fields.
+/// A hash from which [`Dictionary::pop_due_fields`] removed fields.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DueFields {
     pub(crate) place: Place,

@@ -1,16 +1,17 @@
 //! All keys as they are at one moment, written while commands go on.
 //!
 //! A snapshot begins with every shard locked for a moment, in which each is marked. From then on
-//! the shards are walked one after the other, a few hundred entries under each lock. Whoever
-//! changes an entry that the walk has not reached writes its old value first, and remembers the key
-//! so that the walk leaves it out: so the file holds what was there at the moment it began, however
-//! long it takes, and nothing is copied but what changes meanwhile.
+//! the shards are walked one after the other, a few hundred entries under each lock. A thread
+//! that changes an entry ahead of the walk writes its old value first, and remembers the key so
+//! that the walk leaves it out. So the file holds the state at the moment it began, and only
+//! changed entries are copied.
 //!
-//! The walk's order is that of the 16 bits of a key's hash that stand in the table, whatever the
-//! table grows into: an entry comes before or after the walk by its hash alone. What FLUSHDB
-//! empties is kept until the walk has been there; SWAPDB only changes which database is which.
+//! The walk's order is that of 16 bits of a key's hash that the table stores. It does not depend on
+//! the table's size: the hash alone decides whether an entry is before or after the walk. What
+//! FLUSHDB empties is kept until the walk has been there; SWAPDB only changes which database is
+//! which.
 //!
-//! What expires meanwhile is left out: its time has come for whoever reads the file, too.
+//! What expires meanwhile is left out: it has expired for the reader of the file, too.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -42,9 +43,9 @@ pub struct SnapshotOptions {
     pub aux: Vec<(String, String)>,
     /// The texts of libraries of functions.
     pub libraries: Vec<Vec<u8>>,
-    /// What is told of the use of each key.
+    /// What the snapshot records of the use of each key.
     pub usage: Usage,
-    /// Now, ms since the UNIX epoch: the use of keys is told as it is at this time.
+    /// Now, ms since the UNIX epoch: the use of keys is recorded as of this time.
     pub now_ms: i64,
 }
 

@@ -1,6 +1,6 @@
 //! Sorted sets: a few members in one run of bytes, or records found by hash and by order.
 //!
-//! What the rest of the crate uses, whatever the form:
+//! What the rest of the crate uses, for both forms:
 //!
 //! * to read, [`Scored`]: of an entry by [`Scored::of`], of a key by `View::read_sorted_set`, of
 //!   several keys at once by `View::value(key)?.sorted_set()`. It knows members by
@@ -11,7 +11,7 @@
 //! * to write, functions on the entry: [`empty`] makes the value to insert under a new key,
 //!   [`insert`] adds or moves a member ([`expect`] says that many follow), [`remove`] and
 //!   [`remove_ranks`] take some out, and [`Builder`] gathers a result that is not in the keyspace
-//!   yet. Nobody leaves an empty set: the caller removes the key. Scores are never NaN.
+//!   yet. No empty set stays: the caller removes the key. Scores are never NaN.
 
 use std::ops::{Bound, Range};
 
@@ -46,7 +46,7 @@ pub(crate) struct SortedSetLimits {
 }
 
 impl SortedSetLimits {
-    /// Whether so many members, of which the longest has so many bytes, stay small.
+    /// Returns whether a set of `count` members, the longest `bytes` bytes, stays packed.
     pub(crate) fn fit(self, count: usize, bytes: usize) -> bool {
         count <= self.entries_max && bytes <= self.value_bytes_max
     }
@@ -239,7 +239,7 @@ fn pair(records: &Records, item: Item) -> (Text<'_>, f64) {
     (Text::bytes(records.member(item.record)), item.score)
 }
 
-/// An empty set for `count` members, of which the longest has so many bytes.
+/// Returns an empty set for `count` members, the longest `bytes` bytes.
 pub(crate) fn empty(count: usize, bytes: usize, limits: SortedSetLimits) -> NewValue<'static> {
     if limits.fit(count, bytes) {
         NewValue::Compact(Kind::PackedSortedSet, EMPTY)

@@ -1,31 +1,32 @@
 //! Streams: packed blocks of entries in the order of their ids, and groups that read them.
 //!
-//! A [`Stream`] is a [`Log`] and its [`Groups`], apart so that a group can change while entries
-//! are read. What another form of a stream is made from, and made into, as DUMP and RESTORE do:
+//! A [`Stream`] has an [`EntryLog`] and [`ConsumerGroups`], apart so that a group can change while
+//! entries are read. DUMP and RESTORE convert a stream with these:
 //!
-//! * Entries: [`Log::range`] from [`StreamId::MIN`] to [`StreamId::MAX`] shows each with its id
-//!   and its names and values, in order; [`Log::append`] adds them again in that order. Deleted
-//!   entries are not shown. [`Log::len`] and [`Log::first_id`] follow from the entries;
-//!   [`Log::state`] and [`Log::set_state`] (after the entries) are the rest.
-//! * Groups: the map's keys are their names, in order; [`Group::new`] makes one, its `last_id`
-//!   and `entries_read` (`None` is Redis's -1) can be read and set.
-//! * Consumers: [`Group::consumers`] shows them in the order of their names, with the slots that
-//!   pending entries name them by; [`Group::add_consumer`] makes one, whose `seen_ms` and
-//!   `active_ms` (`None` is Redis's -1) can be set through [`Group::consumer_mut`].
-//! * Pending entries: [`Group::pending`] shows those of the group, [`Group::pending_of`] those of
-//!   a consumer, both in the order of their ids; [`Group::set_pending`] adds them, in any order.
+//! * Entries: [`EntryLog::range`] from [`StreamId::MIN`] to [`StreamId::MAX`] shows each with its id
+//!   and its names and values, in order. [`EntryLog::append`] adds them again in that order. Deleted
+//!   entries are not shown. [`EntryLog::len`] and [`EntryLog::first_id`] follow from the entries;
+//!   [`EntryLog::state`] and [`EntryLog::set_state`] (after the entries) are the rest.
+//! * Groups: the map's keys are their names, in order. [`ConsumerGroup::new`] makes one. Its
+//!   `last_id` and `entries_read` (`None` is Redis's -1) can be read and set.
+//! * Consumers: [`ConsumerGroup::consumers`] shows them in the order of their names, with the slots
+//!   that pending entries refer to. [`ConsumerGroup::add_consumer`] makes one. Its `seen_ms` and
+//!   `active_ms` (`None` is Redis's -1) can be set through [`ConsumerGroup::consumer_mut`].
+//! * Pending entries: [`ConsumerGroup::pending`] shows those of the group, and
+//!   [`ConsumerGroup::pending_of`] those of a consumer, both in the order of their ids.
+//!   [`ConsumerGroup::set_pending`] adds them, in any order.
 
 mod block;
 pub(crate) use block::BlockLimits;
 
 mod groups;
-pub(crate) use groups::{Consumer, ConsumerSlot, Group, Groups, Pending};
+pub(crate) use groups::{Consumer, ConsumerGroup, ConsumerGroups, ConsumerSlot, PendingEntry};
 
 mod id;
 pub(crate) use id::StreamId;
 
 mod log;
-pub(crate) use log::{Entry, Log, LogState, Trim, TrimTo};
+pub(crate) use log::{Entry, EntryLog, LogState, Trim, TrimTo};
 
 mod pages;
 
@@ -35,8 +36,8 @@ use crate::value::Object;
 /// A stream and the groups that read it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stream {
-    pub(crate) log: Log,
-    pub(crate) groups: Groups,
+    pub(crate) log: EntryLog,
+    pub(crate) groups: ConsumerGroups,
 }
 
 impl Stream {
@@ -85,7 +86,7 @@ impl Stream {
         }
     }
 
-    /// Bytes of memory, those of entries estimated from so many blocks.
+    /// Returns the bytes of memory; those of entries are estimated from `samples` blocks.
     pub(crate) fn memory_bytes(&self, samples: usize) -> usize {
         let groups = self.groups.iter();
         let of_groups: usize = groups
@@ -106,12 +107,12 @@ pub(crate) enum References {
     Heed,
 }
 
-fn is_wanted(groups: &Groups, id: StreamId) -> bool {
+fn is_wanted(groups: &ConsumerGroups, id: StreamId) -> bool {
     let mut groups = groups.values();
     groups.any(|group| group.last_id < id || group.find_pending(id).is_some())
 }
 
-fn forget(groups: &mut Groups, id: StreamId) -> bool {
+fn forget(groups: &mut ConsumerGroups, id: StreamId) -> bool {
     let mut any = false;
     for group in groups.values_mut() {
         any |= group.acknowledge(id);

@@ -60,7 +60,7 @@ impl TrackedKeys {
         }
     }
 
-    /// A key has changed: who has read it is told once, and no more until he reads it again.
+    /// A key has changed: each client that has read it is notified once until it reads it again.
     pub(crate) fn take(&mut self, key: &[u8], totals: &TrackingTotals) -> Option<Trackers> {
         let trackers = self.keys.remove(key)?;
         debug_assert!(
@@ -111,9 +111,9 @@ impl TrackingTotals {
     }
 }
 
-/// Somebody wants to know who reads what.
+/// A client tracks reads.
 pub(crate) const READS_TRACKED: u32 = 1;
-/// Somebody wants to hear of every change.
+/// A client wants to hear of every change.
 pub(crate) const CHANGES_TOLD: u32 = 2;
 
 #[cfg(test)]

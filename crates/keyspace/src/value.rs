@@ -356,19 +356,19 @@ impl<'a> Items<'a> {
     }
 
     /// The elements in their order, or the members in no order that means anything.
-    pub fn iter(self) -> ItemsIter<'a> {
-        ItemsIter(match self.0 {
+    pub fn iter(self) -> Box<dyn Iterator<Item = Text<'a>> + 'a> {
+        match self.0 {
             ItemsKind::Set(members) => Box::new(members.iter()),
             ItemsKind::List(list) => Box::new(list.iter_from(0, false)),
-        })
+        }
     }
 }
 
 impl<'a> IntoIterator for Items<'a> {
     type Item = Text<'a>;
-    type IntoIter = ItemsIter<'a>;
+    type IntoIter = Box<dyn Iterator<Item = Text<'a>> + 'a>;
 
-    fn into_iter(self) -> ItemsIter<'a> {
+    fn into_iter(self) -> Self::IntoIter {
         self.iter()
     }
 }
@@ -376,23 +376,6 @@ impl<'a> IntoIterator for Items<'a> {
 impl fmt::Debug for Items<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_list().entries(self.iter()).finish()
-    }
-}
-
-/// Iterator over [`Items`].
-pub struct ItemsIter<'a>(Box<dyn Iterator<Item = Text<'a>> + 'a>);
-
-impl<'a> Iterator for ItemsIter<'a> {
-    type Item = Text<'a>;
-
-    fn next(&mut self) -> Option<Text<'a>> {
-        self.0.next()
-    }
-}
-
-impl fmt::Debug for ItemsIter<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("ItemsIter")
     }
 }
 

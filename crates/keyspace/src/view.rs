@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::access::Access;
 use crate::entry::{Entry, NewValue};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::fields::{self, Fields};
 use crate::hash;
 use crate::key::{Key, shard_of};
@@ -39,7 +39,7 @@ pub(crate) enum Expiry {
 }
 
 /// One database at one time. Every lookup, read or write, comes through here: this is where
-/// deadlines are honoured, mounts are read, and observers are told.
+/// deadlines are honoured, mounts are read, and observers are notified.
 pub(crate) struct View<'c, 'k> {
     pub(crate) keyspace: &'c Keyspace,
     pub(crate) locked: &'c mut Locked<'k>,
@@ -50,15 +50,15 @@ pub(crate) struct View<'c, 'k> {
     /// The time, ms since the UNIX epoch.
     pub(crate) clock_ms: i64,
     pub(crate) observer: &'c mut dyn Observer,
-    /// Classes of events that are told of ordinary keys.
+    /// Classes of events that observers hear of for ordinary keys.
     notifications: EventClasses,
     /// Who wants to know of reads and changes by name.
     pub(crate) tracking: u32,
     /// The command counts among those that have changed something.
     is_counted: bool,
-    /// Something has changed that others must be told of; what expired is told apart.
+    /// Something has changed that must be propagated. Expired keys are propagated separately.
     pub(crate) is_dirty: bool,
-    /// Whether anybody is told of changes.
+    /// Whether changes are propagated.
     pub(crate) propagates: bool,
     /// Reads are counted as hits and misses. On for commands that only read; some that
     /// write turn it on for what they read first, as Redis does.
@@ -165,41 +165,26 @@ impl<'c, 'k> View<'c, 'k> {
 
     /// The value of a string; an error of another type.
     #[inline]
-    pub(crate) fn read_text(&mut self, key: Key<'_>) -> Result<Option<Text<'_>>, CommandError> {
+    pub(crate) fn read_text(&mut self, key: Key<'_>) -> Result<Option<Text<'_>>> {
         if self.keyspace.mount_of(self.database, key.bytes).is_some() {
             return self.read_topic_text(key);
         }
-        match self.read_own(key) {
-            None => Ok(None),
-            Some(value) => value.text().map(Some).ok_or(CommandError::WrongType),
-        }
+        of_type(self.read_own(key), ValueRef::text)
     }
 
     /// The fields of a hash; an error of another type.
-    pub(crate) fn read_fields(&mut self, key: Key<'_>) -> Result<Option<Fields<'_>>, CommandError> {
-        match self.read(key) {
-            None => Ok(None),
-            Some(value) => value.fields().map(Some).ok_or(CommandError::WrongType),
-        }
+    pub(crate) fn read_fields(&mut self, key: Key<'_>) -> Result<Option<Fields<'_>>> {
+        of_type(self.read(key), ValueRef::fields)
     }
 
     /// The members of a set; an error of another type.
-    pub(crate) fn read_members(
-        &mut self,
-        key: Key<'_>,
-    ) -> Result<Option<Members<'_>>, CommandError> {
-        match self.read(key) {
-            None => Ok(None),
-            Some(value) => value.members().map(Some).ok_or(CommandError::WrongType),
-        }
+    pub(crate) fn read_members(&mut self, key: Key<'_>) -> Result<Option<Members<'_>>> {
+        of_type(self.read(key), ValueRef::members)
     }
 
     /// The elements of a list; an error of another type.
-    pub(crate) fn read_list(&mut self, key: Key<'_>) -> Result<Option<List<'_>>, CommandError> {
-        match self.read(key) {
-            None => Ok(None),
-            Some(value) => value.list().map(Some).ok_or(CommandError::WrongType),
-        }
+    pub(crate) fn read_list(&mut self, key: Key<'_>) -> Result<Option<List<'_>>> {
+        of_type(self.read(key), ValueRef::list)
     }
 
     /// A value next to those of other keys: nothing that has expired is removed.
@@ -213,22 +198,13 @@ impl<'c, 'k> View<'c, 'k> {
     }
 
     /// The members of a sorted set; an error of another type.
-    pub(crate) fn read_sorted_set(
-        &mut self,
-        key: Key<'_>,
-    ) -> Result<Option<Scored<'_>>, CommandError> {
-        match self.read(key) {
-            None => Ok(None),
-            Some(value) => value.sorted_set().map(Some).ok_or(CommandError::WrongType),
-        }
+    pub(crate) fn read_sorted_set(&mut self, key: Key<'_>) -> Result<Option<Scored<'_>>> {
+        of_type(self.read(key), ValueRef::sorted_set)
     }
 
     /// The stream; an error of another type.
-    pub(crate) fn read_stream(&mut self, key: Key<'_>) -> Result<Option<&Stream>, CommandError> {
-        match self.read(key) {
-            None => Ok(None),
-            Some(value) => value.stream().map(Some).ok_or(CommandError::WrongType),
-        }
+    pub(crate) fn read_stream(&mut self, key: Key<'_>) -> Result<Option<&Stream>> {
+        of_type(self.read(key), ValueRef::stream)
     }
 
     /// The members of a set, next to those of others.
@@ -253,8 +229,8 @@ impl<'c, 'k> View<'c, 'k> {
         place
     }
 
-    /// Removes a key that was seen after its time, in a walk that holds no shard; not if somebody
-    /// else has its shard just now.
+    /// Removes an expired key that a walk without locks has seen, unless another thread holds its
+    /// shard.
     pub(crate) fn remove_if_due(&mut self, key: Key<'_>) {
         if self.locked.extend(&ShardSet::only(shard_of(key.hash))) {
             self.find(key);
@@ -289,13 +265,13 @@ impl<'c, 'k> View<'c, 'k> {
         there.then(|| (ValueRef::at(entry, now_ms), entry.is_live()))
     }
 
-    /// The key's own entry, even if its time has come and nobody has removed it yet.
+    /// The key's own entry, even if it has expired and is not removed yet.
     pub(crate) fn peek_stored(&mut self, key: Key<'_>) -> Option<&Entry> {
         let table = &self.dictionary(key).table;
         Some(table.entry(table.find(key.hash, key.bytes)?))
     }
 
-    /// Where the key's own entry lies. One whose time has come is removed on the way.
+    /// Finds the key's own entry, and removes it if it has expired.
     #[inline]
     pub(crate) fn find(&mut self, key: Key<'_>) -> Option<Place> {
         let now_ms = self.now_ms;
@@ -446,7 +422,7 @@ impl<'c, 'k> View<'c, 'k> {
         }
     }
 
-    /// Sets or clears the deadline, without a word to the observer.
+    /// Sets or clears the deadline without notifying the observer.
     pub(crate) fn set_deadline(&mut self, key: Key<'_>, place: Place, deadline_ms: Option<i64>) {
         debug_assert_eq!(self.entry(key, place).key(), key.bytes);
         self.keep_old(key, place);
@@ -518,7 +494,7 @@ impl<'c, 'k> View<'c, 'k> {
         }
     }
 
-    /// Tells a command of this database, if anybody listens.
+    /// Propagates a command of this database, if changes are propagated.
     #[inline]
     pub(crate) fn propagate<'a>(
         &mut self,
@@ -577,7 +553,7 @@ impl<'c, 'k> View<'c, 'k> {
 
     /// The mount's error, if the key belongs to one.
     #[inline]
-    pub(crate) fn check_writable(&self, key: &[u8]) -> Result<(), CommandError> {
+    pub(crate) fn check_writable(&self, key: &[u8]) -> Result {
         match self.keyspace.mount_of(self.database, key) {
             Some(mount) => Err(CommandError::Mounted(mount.write_error())),
             None => Ok(()),
@@ -622,6 +598,18 @@ impl<'c, 'k> View<'c, 'k> {
         if self.database == 0 && self.keyspace.has_live_name(key.bytes) {
             self.make_live(key, place);
         }
+    }
+}
+
+/// A part of a value; an error if the value is there and has another type.
+#[inline]
+fn of_type<'v, T>(
+    value: Option<ValueRef<'v>>,
+    part: impl FnOnce(ValueRef<'v>) -> Option<T>,
+) -> Result<Option<T>> {
+    match value {
+        None => Ok(None),
+        Some(value) => part(value).map(Some).ok_or(CommandError::WrongType),
     }
 }
 

@@ -1,9 +1,9 @@
-//! Clients that wait for a key: parked in its shard, and served by whoever changes the key, under
-//! the same lock, in the order in which they came.
+//! Clients that wait for a key. They are parked in its shard. The thread that changes the key
+//! serves them under the same lock, in the order in which they came.
 //!
 //! A waiting client's command is run again when one of its keys has changed. Until then its
-//! [`Waiter`] stands in the shard of each of its keys. Everything about it happens while all of
-//! those shards are locked: so it is served once, or given up once, and never both.
+//! [`Waiter`] is in the shard of each of its keys. It changes only while all of those shards are
+//! locked: so it is served once, or given up once, and never both.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -93,7 +93,7 @@ impl Call<'_, '_, '_> {
     }
 }
 
-/// A key that has changed and that somebody waits for.
+/// A changed key that a client waits for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ready {
     database: usize,
@@ -151,8 +151,8 @@ impl Keyspace {
         outcome
     }
 
-    /// Serves those who wait for what was changed under these locks, and unlocks. To be called
-    /// after the last [`run_locked`](Self::run_locked).
+    /// Serves the clients that wait for keys changed under these locks, and unlocks. Call it after
+    /// the last [`run_locked`](Self::run_locked).
     #[inline]
     pub fn release(&self, mut locked: Locked<'_>, now_ms: i64, observer: &mut dyn Observer) {
         locked.pending.tell();
@@ -182,7 +182,7 @@ impl Keyspace {
     fn serve_all(&self, mut locked: Locked<'_>, now_ms: i64, observer: &mut dyn Observer) {
         let mut deferred = self.serve(&mut locked, now_ms, observer);
         drop(locked);
-        // Shards that could not be had at once: everything is looked at again under all locks.
+        // Some shards were not free: check again with all locks held.
         while let Some((ready, shards)) = deferred.pop() {
             let mut locked = self.lock(shards);
             locked.add_ready(ready);
@@ -190,7 +190,7 @@ impl Keyspace {
         }
     }
 
-    /// Serves whom it can. What is left needs more shards, which are named with it.
+    /// Serves the clients it can. The rest need more shards; each is returned with its shards.
     fn serve(
         &self,
         locked: &mut Locked<'_>,
@@ -204,7 +204,7 @@ impl Keyspace {
                 deferred.push((ready, shard));
                 continue;
             }
-            // Those who come while these are served are looked at with the next change.
+            // Clients that park meanwhile are checked at the next change.
             for waiter in locked.waiters(shard_of(ready.hash), ready.database, &ready.key) {
                 if waiter.over.load(Ordering::Relaxed)
                     || waiter.is_abandoned.load(Ordering::Relaxed)

@@ -8,7 +8,7 @@ use std::fmt;
 pub(crate) struct Wheel {
     /// Everything due at or before this time has been handed out, ms since the UNIX epoch.
     now_ms: i64,
-    nodes: Vec<Node>,
+    nodes: Vec<TimerNode>,
     /// Head of the list of unused nodes.
     free: u32,
     len: usize,
@@ -36,7 +36,7 @@ impl Wheel {
     /// Adds a timer for the key with this hash; returns its node.
     pub(crate) fn insert(&mut self, hash: u64, deadline_ms: i64) -> u32 {
         let index = if self.free == NONE {
-            self.nodes.push(Node {
+            self.nodes.push(TimerNode {
                 hash,
                 deadline_ms,
                 previous: NONE,
@@ -51,7 +51,7 @@ impl Wheel {
             );
             let node = &mut self.nodes[index as usize];
             self.free = node.next;
-            *node = Node {
+            *node = TimerNode {
                 hash,
                 deadline_ms,
                 previous: NONE,
@@ -96,7 +96,7 @@ impl Wheel {
     pub(crate) fn next_ms(&self) -> Option<i64> {
         let now = self.now_ms as u64;
         // The least of all levels, not the first one's: a slot whose timers are moving down level
-        // by level is due now, whatever already waits below it.
+        // by level is due now, in addition to what already waits below it.
         let starts = self.levels.iter().enumerate().filter_map(|(level, slots)| {
             let slot = slots.first_from(slot_of(now, level))?;
             let shift = SLOT_BITS * level as u32;
@@ -127,7 +127,7 @@ impl Wheel {
                 .expect("the next time has a timer");
             let index = self.levels[level].heads[slot_of(now, level)];
             self.steps += 1;
-            let Node {
+            let TimerNode {
                 hash, deadline_ms, ..
             } = self.nodes[index as usize];
             self.unlink(index);
@@ -165,7 +165,7 @@ impl Wheel {
     }
 
     fn unlink(&mut self, index: u32) {
-        let Node { previous, next, .. } = self.nodes[index as usize];
+        let TimerNode { previous, next, .. } = self.nodes[index as usize];
         debug_assert_ne!(previous, NONE, "a timer is in a list");
         if next != NONE {
             self.nodes[next as usize].previous = previous;
@@ -214,7 +214,7 @@ impl fmt::Debug for Wheel {
 }
 
 #[derive(Clone, Copy)]
-struct Node {
+struct TimerNode {
     hash: u64,
     deadline_ms: i64,
     /// Another node, or the list (`HEAD | level * SLOTS + slot`).

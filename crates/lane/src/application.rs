@@ -14,8 +14,8 @@ pub trait Application: Sized {
     /// A connection was accepted on the listener that carries the tag `port`.
     fn accepted(&mut self, context: &mut Context, connection: ConnectionId, port: u16, peer: &Peer);
 
-    /// A connection on the listener that carries the tag `port` cannot be taken: there is no
-    /// descriptor left for it. Returns what its peer is told before the connection ends.
+    /// A connection on the listener with the tag `port` cannot be accepted: no descriptor is left.
+    /// Returns the bytes to send to its peer before the connection ends.
     fn refused(&mut self, _port: u16) -> Vec<u8> {
         Vec::new()
     }

@@ -86,11 +86,11 @@ pub(crate) struct Connection {
     pub(crate) wants_drained: bool,
     /// The kernel took less than all: wait until the socket is writable.
     pub(crate) blocked: bool,
-    /// The application was told of output that the kernel did not take.
+    /// The application knows of output that the kernel did not take.
     pub(crate) told_blocked: bool,
-    /// Stands in the lane's list of outboxes to send at the end of the turn.
+    /// It is in the lane's list of outboxes to send at the end of the turn.
     pub(crate) dirty: bool,
-    /// Stands in the lane's queue of outboxes to send in parts.
+    /// It is in the lane's queue of outboxes to send in parts.
     pub(crate) queued: bool,
     pub(crate) closing: Closing,
 }

@@ -454,8 +454,8 @@ impl Context {
         Ok(id)
     }
 
-    /// Takes what a peer has sent and nobody will read: the kernel would answer it by resetting
-    /// the connection, and what was sent last would be lost.
+    /// Discards input that will not be read: otherwise the kernel would reset the connection, and
+    /// the last output would be lost.
     pub(crate) fn discard_input(&self, id: ConnectionId) {
         let Some(connection) = self.connection(id) else {
             return;
@@ -568,7 +568,7 @@ impl Context {
             connection.closing = closing;
         }
         if !listed {
-            // Through the flush of this turn, whatever was written before.
+            // Its earlier output leaves in the flush of this turn.
             if !connection.dirty {
                 connection.dirty = true;
                 self.dirty.push(id);
@@ -583,7 +583,7 @@ impl Context {
 /// How long a closing connection may take to read what was written to it.
 const CLOSE_LINGER_NS: u64 = 5_000_000_000;
 
-/// Bytes of a peer that has lost its connection: taken at a time, and so many times at most.
+/// Input of a closing connection to discard: bytes per read, and most reads.
 const DISCARD_BYTES: usize = 4096;
 const DISCARDS_MAX: usize = 64;
 

@@ -195,8 +195,8 @@ impl ListenerHandle {
         self.address
     }
 
-    /// Nobody can connect any more: from now on, and before the lane hears of it. Whoever has
-    /// connected stays.
+    /// Refuses new connections from now on, even before the lane hears of it. Existing connections
+    /// stay.
     pub fn stop(&self) {
         stop_listening(&self.socket);
     }
@@ -212,10 +212,10 @@ pub(crate) fn begin_connection(address: &SocketAddr) -> rustix::io::Result<Owned
     }
 }
 
-/// Connects to `address` from an address of this machine, and waits for that long at most.
+/// Connects to `address` from an address of this machine, and waits up to `timeout`.
 ///
 /// # Errors
-/// There is no such address here, nobody listens there, or the time is over.
+/// The machine has no such address, nothing listens there, or the timeout has passed.
 pub fn connect_from(
     source: IpAddr,
     address: SocketAddr,

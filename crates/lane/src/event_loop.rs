@@ -98,7 +98,7 @@ impl<A: Application> Lane<A> {
         })
     }
 
-    /// Runs until the lane's mailbox says stop; then every connection is told and closed.
+    /// Runs until the lane's mailbox says stop; then every connection is notified and closed.
     pub fn run(mut self) -> A {
         let mut space = [const { MaybeUninit::uninit() }; EVENTS_A_TURN];
         self.begin();
@@ -318,10 +318,10 @@ impl<A: Application> Lane<A> {
 }
 
 impl<A: Application> Lane<A> {
-    /// Nobody whose connection ends with the lanes finds the door still open.
+    /// Stops listening before connections close, so that no client reconnects to a stopping lane.
     fn stop_listening(&mut self) {
         let first = self.context.bells[0].clone();
-        // Closing would not be enough: whoever has a handle holds the socket as well.
+        // Closing would not be enough: other handles keep the socket open.
         self.context.listeners.iter().for_each(Listener::stop);
         self.context.listeners.clear();
         if self.context.lane == 0 {

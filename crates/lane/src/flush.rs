@@ -179,7 +179,7 @@ impl<A: Application> Traffic<'_, A> {
 const DELIVERIES_A_TURN: usize = 16;
 /// Turns in which every delivery leaves that waited at the first of them.
 const TURNS_A_ROUND: usize = 8;
-/// A delivery of so many bytes is long: with the next one it waits for no more.
+/// Bytes from which a delivery is long: it does not wait for more than the next one.
 const DELIVERY_BYTES: usize = 4096;
 /// What all deliveries may have waiting before they are long.
 const DELIVERIES_BYTES: usize = 4 << 20;

@@ -8,7 +8,7 @@ use crate::mailbox::Mailboxes;
 /// Sends mail of one kind to lanes.
 ///
 /// A crate that knows its own mail only holds one of these. All of them fill the same mailboxes,
-/// so a lane takes what it is sent in the order of sending, of whatever kind it is.
+/// so a lane takes mail of all kinds in the order of sending.
 pub struct MailSender<M>(Arc<dyn Carry<M>>);
 
 trait Carry<M>: Send + Sync {

@@ -21,7 +21,7 @@ impl SimulatedNetwork {
         Ok(ours)
     }
 
-    /// The oldest connection that nobody has taken.
+    /// Takes the oldest connection that is not taken yet.
     pub(crate) fn take(&self) -> Option<(SocketAddr, OwnedFd)> {
         self.dialed.lock().pop_front()
     }

@@ -211,7 +211,7 @@ impl Outbox {
         }
     }
 
-    /// All that may leave now, if it stands in one piece.
+    /// Returns all that may leave now, if it is contiguous.
     pub(crate) fn piece(&self) -> Option<&[u8]> {
         let sendable = self.sendable();
         (self.sealed.is_empty() && sendable > 0).then(|| &self.tail[self.sent..][..sendable])

@@ -1,8 +1,8 @@
 //! Many sends in one system call, with io_uring.
 //!
-//! `unsafe`, because the kernel is handed raw pointers. It has done with them when
-//! [`Ring::send`] returns: every send is told not to wait, so the kernel ends it while it takes
-//! it in, and the call does not return before each has its result.
+//! `unsafe`, because the kernel is handed raw pointers. It has done with them when [`Ring::send`]
+//! returns: no send may wait (MSG_DONTWAIT), so the kernel completes each one when it accepts it,
+//! and the call returns after each has its result.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -68,7 +68,7 @@ impl Ring {
         }
         // SAFETY: sockets and bytes are borrowed for 'b, which outlives this call. The kernel has
         // done with all of them when `complete` returns Ok, for each has its result; and no send
-        // waits in the kernel, since each is told not to (MSG_DONTWAIT). After an error the ring
+        // waits in the kernel (MSG_DONTWAIT). After an error the ring
         // is dropped, and with it what it has not handed over.
         let pushed = unsafe { self.ring.submission().push_multiple(&self.entries) };
         pushed.map_err(|_| std::io::ErrorKind::OutOfMemory)?;
@@ -171,7 +171,7 @@ mod tests {
         let mut received = [0; 5];
         well_peer.read_exact(&mut received).unwrap();
         assert_eq!(&received, b"hello");
-        // Full to the last byte, it is told to come again, at once.
+        // Full to the last byte, it gets EAGAIN at once.
         let again = [None, Some((full.as_fd(), much.as_slice()))];
         ring.send(again.into_iter(), &mut outcomes).unwrap();
         assert_eq!(outcomes, [None, Some(Err(Errno::AGAIN))]);

@@ -57,7 +57,7 @@ impl Sender {
         }
     }
 
-    /// How so many sends ought to leave now; and, if it is a try, since when.
+    /// Returns how `sends` sends should leave now and, if it is a trial, since when.
     pub(crate) fn choose(&mut self, sends: usize) -> (Way, Option<Instant>) {
         if sends < BATCH_MIN || !self.has_ring() {
             return (Way::Calls, None);

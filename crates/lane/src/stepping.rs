@@ -93,8 +93,8 @@ impl<A: Application> SteppedLanes<A> {
         Ok(theirs)
     }
 
-    /// The oldest connection that a lane has made and nobody has taken: where to, and its other
-    /// end, which does not block. Dropped, it is a peer that hangs up at once.
+    /// Takes the oldest connection that a lane has made and that is not taken yet: its address and
+    /// its other end, which does not block. If it is dropped, the peer hangs up at once.
     pub fn take_dialed(&self) -> Option<(SocketAddr, OwnedFd)> {
         self.network.take()
     }

@@ -84,7 +84,7 @@ impl<A: Application> Traffic<'_, A> {
                 }
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(Errno::MFILE | Errno::NFILE) if self.refuse_one(number) => {}
-                // Nobody has come, or it was stopped and is taken out soon.
+                // No connection is waiting, or the listener was stopped and is removed soon.
                 Err(Errno::AGAIN | Errno::INVAL) => return,
                 Err(error) => {
                     // Out of descriptors: those who wait are served once others have left.
@@ -323,11 +323,11 @@ impl Context {
     }
 }
 
-/// Makes room for the next receive call behind the beginning of a request, of which `expected`
-/// bytes are still to come, if that is known.
+/// Makes room for the next receive call behind the beginning of a request. `expected` more bytes
+/// of it will come, if that is known.
 ///
 /// The room is a few times what has come, and ends where the request does. What is not written to
-/// is address space and no memory: nobody gets that for a length that he only claims. Each move
+/// is address space and no memory, so a claimed length costs none. Each move
 /// leaves a buffer that the allocator may keep for a while, so there are few.
 fn make_room(input: &mut Vec<u8>, expected: usize) {
     let length = input.len();

@@ -510,8 +510,8 @@ pub(crate) const SET_REPLICATION: Token = Token(LightUserData(std::ptr::without_
 /// Libraries that may be loaded beside those that there are.
 const LOADED_SPARE: usize = 16;
 const RUNS_A_COLLECTION: u32 = 50;
-/// Steps of the collector, each of which looks at some two thousand bytes. What is loaded mostly
-/// stays, so that the collector has more to look at.
+/// Steps of the collector; each looks at some two thousand bytes. Loaded code mostly stays, so a
+/// load needs more steps.
 const STEPS_A_RUN: u32 = 32;
 const STEPS_A_LOAD: u32 = 96;
 /// The least `compiled_max`.

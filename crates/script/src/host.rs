@@ -19,10 +19,10 @@ pub trait Host {
     /// Whether the user may run a command; nothing if there is no such command.
     fn may_run(&mut self, arguments: Arguments<'_>) -> Option<bool>;
 
-    /// `redis.set_repl`: who is told of what the script's next commands change.
+    /// `redis.set_repl`: where the changes of the script's next commands are propagated.
     fn set_replication(&mut self, to_replicas: bool, to_file: bool);
 
-    /// Called every so many instructions, as long as the script runs: whether it is to end.
+    /// Returns whether the script must end. Called at intervals while it runs.
     fn is_killed(&mut self) -> bool;
 
     /// An error is part of the script's reply; `is_counted` if a command has replied it before.

@@ -103,7 +103,7 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// A number in so many significant digits, as `%.14g` writes it.
+/// Formats a number with `precision` significant digits, as `%.14g` does.
 pub(crate) fn format_number(number: f64, precision: usize) -> String {
     if number.is_nan() {
         return "nan".into();

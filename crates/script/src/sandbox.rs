@@ -34,7 +34,7 @@ pub(crate) struct Shared {
 pub(crate) struct Sandbox {
     pub(crate) lua: Lua,
     /// Names of chunks. The compiler keeps a name in a place that the collector does not look at,
-    /// so somebody else must hold it.
+    /// so this field must hold it.
     _names: [LuaString; 2],
     pub(crate) shared: Rc<Shared>,
     /// The real table of globals, for KEYS and ARGV.

@@ -25,7 +25,7 @@ pub struct Script {
     pub code_at: usize,
     /// Whether EVAL brought it, so that it may be forgotten; SCRIPT LOAD means it to stay.
     is_passing: AtomicBool,
-    /// Nobody has forgotten it since.
+    /// It has not been forgotten since.
     is_known: AtomicBool,
     /// When EVAL last used it, counted in uses.
     used: AtomicU64,
@@ -59,7 +59,7 @@ impl Script {
         })
     }
 
-    /// Whether nobody has forgotten it.
+    /// Returns whether it has not been forgotten.
     pub fn is_known(&self) -> bool {
         self.is_known.load(Ordering::Acquire)
     }

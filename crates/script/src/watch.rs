@@ -1,7 +1,7 @@
 //! Stops scripts on request, and lets their lane be served while they run.
 //!
-//! Lua calls a hook every so many instructions. A single instruction may run for long if it calls a
-//! function of a library, so these functions tell how much they do ([`spend`]), and look as well.
+//! Lua calls a hook at intervals of instructions. A single instruction may run for long if it calls
+//! a function of a library, so these functions report their steps ([`spend`]), and check as well.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -48,7 +48,8 @@ pub(crate) fn resume(lua: &Lua) -> Result<()> {
     watch.map_or(Ok(()), |watch| watch.install(lua))
 }
 
-/// A function of a library does so many steps: about a nanosecond each. An error ends the script.
+/// Reports `steps` steps of a function of a library, about a nanosecond each. An error ends the
+/// script.
 #[inline]
 pub(crate) fn spend(lua: &Lua, steps: usize) -> Result<()> {
     if steps < STEPS_TOLD {
@@ -129,7 +130,7 @@ impl Watch {
             let Value::Function(call) = call else {
                 return Ok(None);
             };
-            // Outside of a run nobody is there to end it.
+            // Outside of a run no script can be ended.
             if !call.call::<bool>(LOOK_IN).unwrap_or(false) {
                 return Ok(None);
             }
@@ -216,10 +217,10 @@ const QUICK: Duration = Duration::from_micros(50);
 const STEPS: usize = 400_000;
 /// Fewer steps of one call are those of its instruction.
 const STEPS_TOLD: usize = 2_000;
-/// Elements between two times that they are told, and what each takes.
+/// Elements between two reports, and the steps of each.
 const ELEMENTS: u32 = 1_000;
 const STEPS_AN_ELEMENT: usize = 150;
-/// A call of so many steps has to do with something large.
+/// Steps from which a call works on something large.
 const STEPS_SLOW: usize = 8_000_000;
 const LOAD_TIMEOUT: &str = "ERR FUNCTION LOAD timeout";
 const KILLED: &str = "ERR Script killed by user with SCRIPT KILL...";

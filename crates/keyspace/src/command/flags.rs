@@ -78,7 +78,7 @@ flags! {
     FOR_SUBSCRIBERS = "for_subscribers",
     /// It looks into no shard by itself: EXEC runs it while it holds its own.
     LOCKS_NOTHING = "locks_nothing",
-    /// It may change keys by itself, or wait for another thread: what EXEC did before it is told
+    /// It may change keys by itself, or wait for another thread: EXEC propagates what it did
     /// before.
     TELLS_ITSELF = "tells_itself",
     /// It empties databases, and leaves what they held to the background.
@@ -105,7 +105,7 @@ flags! {
     RESTORES = "restores",
     /// It changes users.
     CHANGES_USERS = "changes_users",
-    /// It may find any key expired: what it removes is told key by key.
+    /// It may find any key expired: it propagates removals key by key.
     TOUCHES_ANY_KEY = "touches_any_key",
     /// It changes the keys that it names: mounts refuse it before it runs.
     WRITES_KEYS = "writes_keys",

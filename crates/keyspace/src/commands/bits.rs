@@ -5,17 +5,15 @@ use std::ops::Range;
 use tidewire_resp::number::parse_integer;
 
 use super::Call;
-use super::options::is;
+use super::options::{is, positions};
 use super::strings::make_bytes;
-use crate::bitmap::{self, Operation};
+use crate::bitmap::{self, BitOperation};
 use crate::entry::{Entry, NewValue};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::key::Key;
 use crate::observer::Event;
 use crate::table::Place;
 use crate::view::Expiry;
-
-type Result<T = ()> = std::result::Result<T, CommandError>;
 
 pub(super) fn setbit(call: &mut Call<'_, '_, '_>) -> Result {
     let offset = bit_offset(call, call.argument(2))?;
@@ -99,10 +97,10 @@ pub(super) fn bitop(call: &mut Call<'_, '_, '_>) -> Result {
         .ok_or(CommandError::Syntax)?;
     let sources = call.rest(3);
     match operation {
-        Operation::Not if sources.len() != 1 => {
+        BitOperation::Not if sources.len() != 1 => {
             return Err(CommandError::Refused(NOT_OF_SEVERAL));
         }
-        Operation::Difference | Operation::OthersDifference | Operation::AndAny
+        BitOperation::Difference | BitOperation::OthersDifference | BitOperation::AndAny
             if sources.len() < 2 =>
         {
             let text = format!("ERR BITOP {name} must be called with at least two source keys.");
@@ -129,19 +127,13 @@ pub(super) fn bitop(call: &mut Call<'_, '_, '_>) -> Result {
     result.resize(length);
     result.set_raw();
     bitmap::combine(operation, &bytes, result.bytes_mut());
-    if length == 0 {
-        call.view.delete(to, Event::Delete);
-    } else {
-        let place = call.view.replace(to, result);
-        call.view.changed(to, place, Event::Set);
-    }
-    call.reply.integer(length as i64);
+    call.store_result(to, result, |result| result.bytes().len(), Event::Set);
     Ok(())
 }
 
 pub(super) fn bitfield(call: &mut Call<'_, '_, '_>) -> Result {
     let steps = steps(call)?;
-    let Some(highest) = steps.iter().filter_map(Step::last_bit_written).max() else {
+    let Some(highest) = steps.iter().filter_map(FieldStep::last_bit_written).max() else {
         return read_fields(call, &steps);
     };
     let key = call.key(1);
@@ -280,12 +272,12 @@ impl Overflow {
     }
 }
 
-struct Step {
+struct FieldStep {
     field: Field,
     action: Action,
 }
 
-impl Step {
+impl FieldStep {
     fn last_bit_written(&self) -> Option<u64> {
         match self.action {
             Action::Get => None,
@@ -294,7 +286,7 @@ impl Step {
     }
 }
 
-fn steps(call: &Call<'_, '_, '_>) -> Result<Vec<Step>> {
+fn steps(call: &Call<'_, '_, '_>) -> Result<Vec<FieldStep>> {
     let mut steps = Vec::new();
     let mut overflow = Overflow::Wrap;
     let mut at = 2;
@@ -312,7 +304,7 @@ fn steps(call: &Call<'_, '_, '_>) -> Result<Vec<Step>> {
         } else if is(word, "get") && behind >= 2 {
             let field = Field::parse(call, at + 1)?;
             let action = Action::Get;
-            steps.push(Step { field, action });
+            steps.push(FieldStep { field, action });
             at += 3;
         } else if (is(word, "set") || is(word, "incrby")) && behind >= 3 {
             let field = Field::parse(call, at + 1)?;
@@ -321,7 +313,7 @@ fn steps(call: &Call<'_, '_, '_>) -> Result<Vec<Step>> {
                 true => Action::Set(number, overflow),
                 false => Action::Increment(number, overflow),
             };
-            steps.push(Step { field, action });
+            steps.push(FieldStep { field, action });
             at += 4;
         } else {
             return Err(CommandError::Syntax);
@@ -330,7 +322,7 @@ fn steps(call: &Call<'_, '_, '_>) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
-fn read_fields(call: &mut Call<'_, '_, '_>, steps: &[Step]) -> Result {
+fn read_fields(call: &mut Call<'_, '_, '_>, steps: &[FieldStep]) -> Result {
     let key = call.key(1);
     call.view.counts_reads = true;
     let text = call.view.read_text(key)?;
@@ -382,24 +374,22 @@ fn unit_bits(call: &Call<'_, '_, '_>, at: usize) -> Result<u64> {
     }
 }
 
-/// The bits from `start` to `end`, both included, in units of so many bits, negative ones counted
-/// from the end; `None` if there are none.
+/// Returns the bits from `start` to `end`, both included, in units of `unit_bits`. Negative ones
+/// count from the end. `None` if there are none.
 fn bit_range(length: usize, start: i64, end: i64, unit_bits: u64) -> Option<Range<u64>> {
-    let total = length as i64 * 8 / unit_bits as i64;
-    let from_start = |at: i64| if at < 0 { (at + total).max(0) } else { at };
-    let (start, end) = (from_start(start), from_start(end).min(total - 1));
-    (start <= end).then(|| start as u64 * unit_bits..(end as u64 + 1) * unit_bits)
+    let units = positions(start, end, (length as u64 * 8 / unit_bits) as usize);
+    (!units.is_empty()).then(|| units.start as u64 * unit_bits..units.end as u64 * unit_bits)
 }
 
-const OPERATIONS: [(&str, Operation); 8] = [
-    ("AND", Operation::And),
-    ("OR", Operation::Or),
-    ("XOR", Operation::Xor),
-    ("NOT", Operation::Not),
-    ("DIFF", Operation::Difference),
-    ("DIFF1", Operation::OthersDifference),
-    ("ANDOR", Operation::AndAny),
-    ("ONE", Operation::One),
+const OPERATIONS: [(&str, BitOperation); 8] = [
+    ("AND", BitOperation::And),
+    ("OR", BitOperation::Or),
+    ("XOR", BitOperation::Xor),
+    ("NOT", BitOperation::Not),
+    ("DIFF", BitOperation::Difference),
+    ("DIFF1", BitOperation::OthersDifference),
+    ("ANDOR", BitOperation::AndAny),
+    ("ONE", BitOperation::One),
 ];
 
 const NOT_A_BIT: &str = "ERR bit is not an integer or out of range";

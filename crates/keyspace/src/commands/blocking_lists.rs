@@ -1,21 +1,12 @@
 //! Commands that take elements out of lists and wait until there are some.
 
 use super::Call;
-use super::lists::{ManyPop, end, find, move_element, pop_name, take_one};
+use super::lists::{end, find, move_element, pop_many, pop_name, take_one};
 use super::options::timeout_deadline_ms;
-use crate::error::CommandError;
+use super::popping::{ManyPop, pop_or_wait, wait};
+use crate::error::Result;
+use crate::key::Key;
 use crate::value::ValueType;
-use crate::waiting::Wait;
-
-type Result = std::result::Result<(), CommandError>;
-
-pub(super) fn blpop(call: &mut Call<'_, '_, '_>) -> Result {
-    pop(call, true)
-}
-
-pub(super) fn brpop(call: &mut Call<'_, '_, '_>) -> Result {
-    pop(call, false)
-}
 
 pub(super) fn blmove(call: &mut Call<'_, '_, '_>) -> Result {
     let (from_front, to_front) = (end(call.argument(3))?, end(call.argument(4))?);
@@ -29,36 +20,21 @@ pub(super) fn brpoplpush(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn blmpop(call: &mut Call<'_, '_, '_>) -> Result {
-    let request = ManyPop::parse(call, 2)?;
+    let request = ManyPop::parse(call, 2, end)?;
     let deadline_ms = timeout_deadline_ms(call, 1)?;
-    if request.run(call)? {
+    if pop_many(call, &request)? {
         return Ok(());
     }
-    if call.may_wait() {
-        return wait(call, request.keys.collect(), deadline_ms);
-    }
-    call.reply.null_array();
-    Ok(())
+    wait(call, request.keys, deadline_ms, ValueType::List)
 }
 
-fn pop(call: &mut Call<'_, '_, '_>, front: bool) -> Result {
-    let last = call.arguments.len() - 1;
-    let deadline_ms = timeout_deadline_ms(call, last)?;
-    for at in 1..last {
-        let key = call.key(at);
-        if let Some(place) = find(call, key)? {
-            call.reply.array(2);
-            call.reply.bulk(key.bytes);
-            take_one(call, key, place, front);
-            call.tell([pop_name(front), key.bytes]);
-            return Ok(());
-        }
-    }
-    if call.may_wait() {
-        return wait(call, (1..last).collect(), deadline_ms);
-    }
-    call.reply.null_array();
-    Ok(())
+pub(super) fn pop(call: &mut Call<'_, '_, '_>, front: bool) -> Result {
+    let take = |call: &mut Call<'_, '_, '_>, key: Key<'_>, place| {
+        call.reply.array(2);
+        call.reply.bulk(key.bytes);
+        take_one(call, key, place, front);
+    };
+    pop_or_wait(call, ValueType::List, find, take, pop_name(front))
 }
 
 fn wait_or_move(
@@ -69,17 +45,7 @@ fn wait_or_move(
 ) -> Result {
     let from = call.key(1);
     if find(call, from)?.is_none() && call.may_wait() {
-        return wait(call, vec![1], deadline_ms);
+        return wait(call, 1..2, deadline_ms, ValueType::List);
     }
     move_element(call, from_front, to_front)
-}
-
-fn wait(call: &mut Call<'_, '_, '_>, keys: Vec<usize>, deadline_ms: Option<i64>) -> Result {
-    call.wait(Wait {
-        keys,
-        deadline_ms,
-        value_type: ValueType::List,
-        wakes_on_loss: false,
-        arguments: None,
-    })
 }

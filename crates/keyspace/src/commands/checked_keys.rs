@@ -195,21 +195,21 @@ fn execute(keyspace: &Keyspace, command: &'static Command, arguments: Arguments<
 }
 
 /// The types of values with which a command is tried.
-fn kinds_of(command: &Command) -> &'static [Kind] {
+fn kinds_of(command: &Command) -> &'static [ValueKind] {
     match (command.name, command.group) {
-        ("sort" | "sort_ro", _) => &[Kind::List, Kind::Set],
-        (_, Group::Hash) => &[Kind::Hash],
-        (_, Group::List) => &[Kind::List],
-        (_, Group::Set) => &[Kind::Set],
-        (_, Group::SortedSet | Group::Geo) => &[Kind::SortedSet],
-        (_, Group::Stream) => &[Kind::Stream],
-        (_, Group::HyperLogLog) => &[Kind::HyperLogLog],
-        _ => &[Kind::String],
+        ("sort" | "sort_ro", _) => &[ValueKind::List, ValueKind::Set],
+        (_, Group::Hash) => &[ValueKind::Hash],
+        (_, Group::List) => &[ValueKind::List],
+        (_, Group::Set) => &[ValueKind::Set],
+        (_, Group::SortedSet | Group::Geo) => &[ValueKind::SortedSet],
+        (_, Group::Stream) => &[ValueKind::Stream],
+        (_, Group::HyperLogLog) => &[ValueKind::HyperLogLog],
+        _ => &[ValueKind::String],
     }
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum ValueKind {
     String,
     Hash,
     List,
@@ -220,17 +220,17 @@ enum Kind {
 }
 
 /// Half of the keys are there, with a value of this type.
-fn filled(kind: Kind) -> Keyspace {
+fn filled(kind: ValueKind) -> Keyspace {
     let keyspace = Keyspace::new(Options::default());
     for key in KEYS.iter().step_by(2) {
         let lines: &[&str] = match kind {
-            Kind::String => &["SET $ 10"],
-            Kind::Hash => &["HSET $ a 1 1 2 get 3 store 4"],
-            Kind::List => &["RPUSH $ 1 2 10 5"],
-            Kind::Set => &["SADD $ 1 2 10 5"],
-            Kind::SortedSet => &["GEOADD $ 1 1 a 1.1 1.1 1 1.2 1.2 store"],
-            Kind::HyperLogLog => &["PFADD $ 1 2 10"],
-            Kind::Stream => &[
+            ValueKind::String => &["SET $ 10"],
+            ValueKind::Hash => &["HSET $ a 1 1 2 get 3 store 4"],
+            ValueKind::List => &["RPUSH $ 1 2 10 5"],
+            ValueKind::Set => &["SADD $ 1 2 10 5"],
+            ValueKind::SortedSet => &["GEOADD $ 1 1 a 1.1 1.1 1 1.2 1.2 store"],
+            ValueKind::HyperLogLog => &["PFADD $ 1 2 10"],
+            ValueKind::Stream => &[
                 "XADD $ 1-1 f v",
                 "XADD $ 2-1 f v",
                 "XGROUP CREATE $ streams 0",

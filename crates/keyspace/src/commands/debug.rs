@@ -1,10 +1,10 @@
 //! MEMORY USAGE, and what DEBUG asks of keys.
 
-use super::options::{is, positive};
+use super::options::{Words, integer, positive};
 use super::{Call, Command, Locks, table};
 use crate::access;
 use crate::digest::Digest;
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::key::{DATABASES, SHARDS};
 use crate::list::List;
 
@@ -14,22 +14,19 @@ use crate::serial;
 use crate::value::{ValueRef, string_value};
 use crate::view::Expiry;
 
-type Result = std::result::Result<(), CommandError>;
-
 /// MEMORY USAGE. The parts of a large value are estimated from a few of them.
 pub(super) fn memory_usage(call: &mut Call<'_, '_, '_>) -> Result {
     let mut samples = SAMPLES;
-    let mut at = 3;
-    while at < call.arguments.len() {
-        if !is(call.argument(at), "samples") || at + 1 == call.arguments.len() {
-            return Err(CommandError::Syntax);
-        }
-        samples = match usize::try_from(call.integer(at + 1)?) {
+    let mut words = Words::new(call.arguments, 3);
+    while let Some(option) = words.next() {
+        let value = words
+            .value_of(option, "samples")
+            .ok_or(CommandError::Syntax)?;
+        samples = match usize::try_from(integer(value)?) {
             Ok(0) => usize::MAX,
             Ok(samples) => samples,
             Err(_) => return Err(CommandError::Syntax),
         };
-        at += 2;
     }
     call.view.touches = false;
     call.view.counts_reads = false;
@@ -253,7 +250,7 @@ fn populate(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-fn value_of<'v>(call: &'v mut Call<'_, '_, '_>) -> std::result::Result<ValueRef<'v>, CommandError> {
+fn value_of<'v>(call: &'v mut Call<'_, '_, '_>) -> Result<ValueRef<'v>> {
     call.view.touches = false;
     let key = call.key(2);
     call.view.read(key).ok_or(CommandError::NoSuchKey)

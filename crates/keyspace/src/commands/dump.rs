@@ -1,16 +1,12 @@
 //! DUMP and RESTORE.
 
-use tidewire_resp::number::parse_integer;
-
 use super::Call;
-use super::options::is;
+use super::options::{Words, integer, is};
 use crate::access;
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::key::Key;
 use crate::observer::Event;
 use crate::serial::{self, SerialError};
-
-type Result<T = ()> = std::result::Result<T, CommandError>;
 
 pub(super) fn dump(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
@@ -57,8 +53,8 @@ pub(super) fn restore(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-/// What the client is told. A payload with a right checksum whose content is damaged was made on
-/// purpose, or by a broken server: the log has it too.
+/// Returns the error for the client. A payload with a right checksum whose content is damaged was
+/// made on purpose, or by a broken server: the log has it too.
 fn refusal(error: SerialError, key: Key<'_>, payload: &[u8]) -> CommandError {
     if error == SerialError::Footer {
         return WRONG_FOOTER;
@@ -93,32 +89,25 @@ struct RestoreOptions {
 impl RestoreOptions {
     fn parse(call: &Call<'_, '_, '_>) -> Result<Self> {
         let mut options = RestoreOptions::default();
-        let mut at = 4;
-        while at < call.arguments.len() {
-            let option = call.argument(at);
-            let more = at + 1 < call.arguments.len();
+        let mut words = Words::new(call.arguments, 4);
+        while let Some(option) = words.next() {
             if is(option, "replace") {
                 options.replace = true;
             } else if is(option, "absttl") {
                 options.absolute = true;
-            } else if is(option, "idletime") && more && options.frequency.is_none() {
-                at += 1;
-                let seconds = parse_integer(call.argument(at)).ok_or(CommandError::NotInteger)?;
-                if seconds < 0 {
-                    return Err(INVALID_IDLE_TIME);
-                }
-                options.idle_s = Some(seconds as u64);
-            } else if is(option, "freq") && more && options.idle_s.is_none() {
-                at += 1;
-                let count = parse_integer(call.argument(at)).ok_or(CommandError::NotInteger)?;
-                if !(0..=255).contains(&count) {
-                    return Err(INVALID_FREQUENCY);
-                }
-                options.frequency = Some(count as u8);
+            } else if options.frequency.is_none()
+                && let Some(seconds) = words.value_of(option, "idletime")
+            {
+                let seconds = u64::try_from(integer(seconds)?);
+                options.idle_s = Some(seconds.map_err(|_| INVALID_IDLE_TIME)?);
+            } else if options.idle_s.is_none()
+                && let Some(count) = words.value_of(option, "freq")
+            {
+                let count = u8::try_from(integer(count)?);
+                options.frequency = Some(count.map_err(|_| INVALID_FREQUENCY)?);
             } else {
                 return Err(CommandError::Syntax);
             }
-            at += 1;
         }
         Ok(options)
     }

@@ -1,43 +1,9 @@
 //! Commands on deadlines.
 
 use super::Call;
-use super::options::{AT_MILLISECONDS, AT_SECONDS, MILLISECONDS, SECONDS, TimeForm, is};
-use crate::error::CommandError;
+use super::options::{AT_MILLISECONDS, TimeForm, is};
+use crate::error::{CommandError, Result};
 use crate::observer::Event;
-
-type Result = std::result::Result<(), CommandError>;
-
-pub(super) fn expire(call: &mut Call<'_, '_, '_>) -> Result {
-    set_deadline(call, SECONDS)
-}
-
-pub(super) fn pexpire(call: &mut Call<'_, '_, '_>) -> Result {
-    set_deadline(call, MILLISECONDS)
-}
-
-pub(super) fn expireat(call: &mut Call<'_, '_, '_>) -> Result {
-    set_deadline(call, AT_SECONDS)
-}
-
-pub(super) fn pexpireat(call: &mut Call<'_, '_, '_>) -> Result {
-    set_deadline(call, AT_MILLISECONDS)
-}
-
-pub(super) fn ttl(call: &mut Call<'_, '_, '_>) -> Result {
-    reply_deadline(call, SECONDS)
-}
-
-pub(super) fn pttl(call: &mut Call<'_, '_, '_>) -> Result {
-    reply_deadline(call, MILLISECONDS)
-}
-
-pub(super) fn expiretime(call: &mut Call<'_, '_, '_>) -> Result {
-    reply_deadline(call, AT_SECONDS)
-}
-
-pub(super) fn pexpiretime(call: &mut Call<'_, '_, '_>) -> Result {
-    reply_deadline(call, AT_MILLISECONDS)
-}
 
 pub(super) fn persist(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
@@ -53,7 +19,7 @@ pub(super) fn persist(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-fn set_deadline(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Result {
+pub(super) fn set_deadline(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Result {
     let conditions = Conditions::parse(call)?;
     let amount = call.integer(2)?;
     let now_ms = call.view.now_ms;
@@ -88,8 +54,9 @@ fn set_deadline(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Result {
     Ok(())
 }
 
+/// Conditions on the TTL that a key or a field has, under which it gets another one.
 #[derive(Default)]
-struct Conditions {
+pub(super) struct Conditions {
     if_none: bool,
     if_any: bool,
     if_later: bool,
@@ -97,15 +64,11 @@ struct Conditions {
 }
 
 impl Conditions {
-    fn parse(call: &Call<'_, '_, '_>) -> std::result::Result<Self, CommandError> {
+    fn parse(call: &Call<'_, '_, '_>) -> Result<Self> {
         let mut conditions = Conditions::default();
         for at in call.rest(3) {
-            match call.argument(at) {
-                option if is(option, "nx") => conditions.if_none = true,
-                option if is(option, "xx") => conditions.if_any = true,
-                option if is(option, "gt") => conditions.if_later = true,
-                option if is(option, "lt") => conditions.if_earlier = true,
-                option => return Err(CommandError::unsupported_option(option)),
+            if !conditions.take(call.argument(at)) {
+                return Err(CommandError::unsupported_option(call.argument(at)));
             }
         }
         let others = conditions.if_any || conditions.if_later || conditions.if_earlier;
@@ -118,8 +81,20 @@ impl Conditions {
         Ok(conditions)
     }
 
-    /// A key without deadline counts as one that never ends.
-    fn allow(&self, old_ms: Option<i64>, new_ms: i64) -> bool {
+    /// Takes an option; returns whether it is a condition.
+    pub(super) fn take(&mut self, option: &[u8]) -> bool {
+        match option {
+            option if is(option, "nx") => self.if_none = true,
+            option if is(option, "xx") => self.if_any = true,
+            option if is(option, "gt") => self.if_later = true,
+            option if is(option, "lt") => self.if_earlier = true,
+            _ => return false,
+        }
+        true
+    }
+
+    /// No TTL counts as one that never ends.
+    pub(super) fn allow(&self, old_ms: Option<i64>, new_ms: i64) -> bool {
         let refused = self.if_none && old_ms.is_some()
             || self.if_any && old_ms.is_none()
             || self.if_later && old_ms.is_none_or(|old_ms| new_ms <= old_ms)
@@ -128,7 +103,7 @@ impl Conditions {
     }
 }
 
-fn reply_deadline(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Result {
+pub(super) fn reply_deadline(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Result {
     call.view.touches = false;
     let key = call.key(1);
     let now_ms = call.view.now_ms;

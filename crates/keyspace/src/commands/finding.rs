@@ -71,28 +71,8 @@ fn sort_options(arguments: Arguments<'_>) -> impl Iterator<Item = (usize, SortOp
     })
 }
 
-/// GEORADIUS: the key behind STORE, if no STOREDIST comes later.
-pub(super) fn radius_store(arguments: Arguments<'_>) -> Range<usize> {
-    geo_store(arguments, 6, "store")
-}
-
-/// GEORADIUS: the key behind STOREDIST, if no STORE comes later.
-pub(super) fn radius_store_distance(arguments: Arguments<'_>) -> Range<usize> {
-    geo_store(arguments, 6, "storedist")
-}
-
-/// GEORADIUSBYMEMBER: the key behind STORE, if no STOREDIST comes later.
-pub(super) fn radius_by_member_store(arguments: Arguments<'_>) -> Range<usize> {
-    geo_store(arguments, 5, "store")
-}
-
-/// GEORADIUSBYMEMBER: the key behind STOREDIST, if no STORE comes later.
-pub(super) fn radius_by_member_store_distance(arguments: Arguments<'_>) -> Range<usize> {
-    geo_store(arguments, 5, "storedist")
-}
-
 /// The key behind the last of both options, if it is this one.
-fn geo_store(arguments: Arguments<'_>, first: usize, wanted: &str) -> Range<usize> {
+pub(super) fn geo_store(arguments: Arguments<'_>, first: usize, wanted: &str) -> Range<usize> {
     let (mut at, mut found) = (first, 0..0);
     while at + 1 < arguments.len() {
         let word = &arguments[at];

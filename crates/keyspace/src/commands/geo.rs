@@ -6,15 +6,13 @@ use tidewire_resp::{ArgumentList, Writer};
 
 use super::Call;
 use super::options::is;
-use super::sorted_sets::parse_score;
-use crate::error::CommandError;
-use crate::geohash::{Area, Position, Shape};
+use super::sorted_sets::{parse_score, reply_scores};
+use crate::error::{CommandError, Result};
+use crate::geohash::{Area, AreaShape, Position};
 use crate::observer::Event;
 use crate::sorted_set::{self, Builder, Scored};
 use crate::text::Text;
 use crate::view::Expiry;
-
-type Result<T = ()> = std::result::Result<T, CommandError>;
 
 pub(super) fn geoadd(call: &mut Call<'_, '_, '_>) -> Result {
     let (mut new_only, mut old_only, mut count_changed) = (false, false, false);
@@ -123,78 +121,42 @@ pub(super) fn geodist(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn geohash(call: &mut Call<'_, '_, '_>) -> Result {
-    let key = call.key(1);
-    let members = call.arguments.tail(2);
-    let places = call.view.read_sorted_set(key)?;
-    call.reply.array(members.len());
-    for member in members {
-        match places.and_then(|places| places.score(member)) {
-            Some(score) => call.reply.bulk(&Position::of_score(score).geohash()),
-            None => call.reply.null(),
-        }
-    }
-    Ok(())
+    reply_scores(call, |reply, score| match score {
+        Some(score) => reply.bulk(&Position::of_score(score).geohash()),
+        None => reply.null(),
+    })
 }
 
 pub(super) fn geopos(call: &mut Call<'_, '_, '_>) -> Result {
-    let key = call.key(1);
-    let members = call.arguments.tail(2);
-    let places = call.view.read_sorted_set(key)?;
-    call.reply.array(members.len());
-    for member in members {
-        match places.and_then(|places| places.score(member)) {
-            Some(score) => {
-                let position = Position::of_score(score);
-                call.reply.array(2);
-                call.reply.double(position.longitude);
-                call.reply.double(position.latitude);
-            }
-            None => call.reply.null_array(),
-        }
-    }
-    Ok(())
+    reply_scores(call, |reply, score| match score {
+        Some(score) => reply_position(reply, Position::of_score(score)),
+        None => reply.null_array(),
+    })
 }
 
-pub(super) fn georadius(call: &mut Call<'_, '_, '_>) -> Result {
-    search(call, Command::Radius { stores: true })
-}
-
-pub(super) fn georadius_ro(call: &mut Call<'_, '_, '_>) -> Result {
-    search(call, Command::Radius { stores: false })
-}
-
-pub(super) fn georadiusbymember(call: &mut Call<'_, '_, '_>) -> Result {
-    search(call, Command::RadiusByMember { stores: true })
-}
-
-pub(super) fn georadiusbymember_ro(call: &mut Call<'_, '_, '_>) -> Result {
-    search(call, Command::RadiusByMember { stores: false })
-}
-
-pub(super) fn geosearch(call: &mut Call<'_, '_, '_>) -> Result {
-    search(call, Command::Search)
-}
-
-pub(super) fn geosearchstore(call: &mut Call<'_, '_, '_>) -> Result {
-    search(call, Command::SearchStore)
+fn reply_position(reply: &mut Writer<'_>, position: Position) {
+    reply.array(2);
+    reply.double(position.longitude);
+    reply.double(position.latitude);
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Command {
+pub(super) enum SearchCommand {
     Radius { stores: bool },
     RadiusByMember { stores: bool },
     Search,
     SearchStore,
 }
 
-impl Command {
+impl SearchCommand {
     fn is_search(self) -> bool {
-        matches!(self, Command::Search | Command::SearchStore)
+        matches!(self, SearchCommand::Search | SearchCommand::SearchStore)
     }
 
     /// Whether STORE and STOREDIST name a key.
     fn takes_store(self) -> bool {
-        let (Command::Radius { stores } | Command::RadiusByMember { stores }) = self else {
+        let (SearchCommand::Radius { stores } | SearchCommand::RadiusByMember { stores }) = self
+        else {
             return false;
         };
         stores
@@ -203,11 +165,11 @@ impl Command {
 
 /// What a search is asked for.
 #[derive(Default)]
-struct Query {
-    from: From,
+struct GeoQuery {
+    from: Origin,
     /// None of a member whose key does not exist.
     center: Option<Position>,
-    shape: Option<Shape>,
+    shape: Option<AreaShape>,
     unit_m: f64,
     with_distance: bool,
     with_hash: bool,
@@ -215,14 +177,14 @@ struct Query {
     /// 0 for all.
     count: usize,
     any: bool,
-    order: Option<Order>,
+    order: Option<Direction>,
     /// The argument that names the key to store in.
     store_at: Option<usize>,
     stores_distances: bool,
 }
 
 #[derive(Default, PartialEq, Eq)]
-enum From {
+enum Origin {
     #[default]
     Nowhere,
     Member,
@@ -230,21 +192,21 @@ enum From {
 }
 
 #[derive(Clone, Copy)]
-enum Order {
+enum Direction {
     NearestFirst,
     FarthestFirst,
 }
 
 /// One place that was found.
-struct Found<'v> {
+struct FoundPlace<'v> {
     member: Text<'v>,
     score: f64,
     position: Position,
     distance_m: f64,
 }
 
-fn search(call: &mut Call<'_, '_, '_>, command: Command) -> Result {
-    let source_at = if command == Command::SearchStore {
+pub(super) fn search(call: &mut Call<'_, '_, '_>, command: SearchCommand) -> Result {
+    let source_at = if command == SearchCommand::SearchStore {
         2
     } else {
         1
@@ -253,7 +215,7 @@ fn search(call: &mut Call<'_, '_, '_>, command: Command) -> Result {
     call.view.counts_reads = true;
     let there = call.view.read_sorted_set(source)?.is_some();
     call.view.counts_reads = false;
-    let query = Query::parse(call, command, source_at, there)?;
+    let query = GeoQuery::parse(call, command, source_at, there)?;
     let found = match (query.center, query.shape) {
         (Some(center), Some(shape)) => {
             let area = Area { center, shape };
@@ -279,51 +241,42 @@ fn search(call: &mut Call<'_, '_, '_>, command: Command) -> Result {
     let to = call.key(store_at);
     // Of several names the last one counts, wherever it stands.
     call.view.check_writable(to.bytes)?;
-    let count = result.len();
-    if count == 0 {
-        call.view.delete(to, Event::Delete);
-    } else {
-        let limits = call.view.keyspace.sorted_set_limits();
-        let place = call
-            .view
-            .replace(to, result.finish(to.hash, to.bytes, limits));
-        let event = if command.is_search() {
-            Event::GeoSearchStore
-        } else {
-            Event::GeoRadiusStore
-        };
-        call.view.changed(to, place, event);
-    }
-    call.reply.integer(count as i64);
+    let limits = call.view.keyspace.sorted_set_limits();
+    let result = result.finish(to.hash, to.bytes, limits);
+    let event = match command.is_search() {
+        true => Event::GeoSearchStore,
+        false => Event::GeoRadiusStore,
+    };
+    call.store_result(to, result, sorted_set::len, event);
     Ok(())
 }
 
-impl Query {
+impl GeoQuery {
     fn parse(
         call: &mut Call<'_, '_, '_>,
-        command: Command,
+        command: SearchCommand,
         source_at: usize,
         there: bool,
-    ) -> Result<Query> {
-        let mut query = Query {
+    ) -> Result<GeoQuery> {
+        let mut query = GeoQuery {
             unit_m: 1.0,
-            ..Query::default()
+            ..GeoQuery::default()
         };
         let first = match command {
-            Command::Radius { .. } => {
+            SearchCommand::Radius { .. } => {
                 query.center = Some(position(call, 2)?);
                 query.take_radius(call, 4)?;
                 6
             }
-            Command::RadiusByMember { .. } => {
+            SearchCommand::RadiusByMember { .. } => {
                 if there {
                     query.center = Some(member_position(call, source_at, 2)?);
                     query.take_radius(call, 3)?;
                 }
                 5
             }
-            Command::Search => 2,
-            Command::SearchStore => {
+            SearchCommand::Search => 2,
+            SearchCommand::SearchStore => {
                 query.store_at = Some(1);
                 3
             }
@@ -340,7 +293,7 @@ impl Query {
         }
         query.check(call, command)?;
         if query.count > 0 && query.order.is_none() && !query.any {
-            query.order = Some(Order::NearestFirst);
+            query.order = Some(Direction::NearestFirst);
         }
         Ok(query)
     }
@@ -357,9 +310,9 @@ impl Query {
         } else if is(option, "any") {
             self.any = true;
         } else if is(option, "asc") {
-            self.order = Some(Order::NearestFirst);
+            self.order = Some(Direction::NearestFirst);
         } else if is(option, "desc") {
-            self.order = Some(Order::FarthestFirst);
+            self.order = Some(Direction::FarthestFirst);
         } else if is(option, "count") && at + 1 < call.arguments.len() {
             self.count = usize::try_from(call.integer(at + 1)?)
                 .ok()
@@ -376,7 +329,7 @@ impl Query {
         &mut self,
         call: &Call<'_, '_, '_>,
         at: usize,
-        command: Command,
+        command: SearchCommand,
     ) -> Result<usize> {
         let option = call.argument(at);
         let distances = is(option, "storedist");
@@ -397,34 +350,34 @@ impl Query {
         &mut self,
         call: &mut Call<'_, '_, '_>,
         at: usize,
-        command: Command,
+        command: SearchCommand,
         source_at: usize,
         there: bool,
     ) -> Result<usize> {
         let option = call.argument(at);
         let behind = call.arguments.len() - at - 1;
-        if is(option, "storedist") && command == Command::SearchStore {
+        if is(option, "storedist") && command == SearchCommand::SearchStore {
             self.stores_distances = true;
             Ok(1)
-        } else if is(option, "frommember") && behind >= 1 && self.from != From::Position {
-            self.from = From::Member;
+        } else if is(option, "frommember") && behind >= 1 && self.from != Origin::Position {
+            self.from = Origin::Member;
             if there {
                 self.center = Some(member_position(call, source_at, at + 1)?);
             }
             Ok(2)
-        } else if is(option, "fromlonlat") && behind >= 2 && self.from != From::Member {
-            self.from = From::Position;
+        } else if is(option, "fromlonlat") && behind >= 2 && self.from != Origin::Member {
+            self.from = Origin::Position;
             self.center = Some(position(call, at + 1)?);
             Ok(3)
         } else if is(option, "byradius")
             && behind >= 2
-            && !matches!(self.shape, Some(Shape::Box { .. }))
+            && !matches!(self.shape, Some(AreaShape::Box { .. }))
         {
             self.take_radius(call, at + 1)?;
             Ok(3)
         } else if is(option, "bybox")
             && behind >= 3
-            && !matches!(self.shape, Some(Shape::Circle { .. }))
+            && !matches!(self.shape, Some(AreaShape::Circle { .. }))
         {
             self.take_box(call, at + 1)?;
             Ok(4)
@@ -439,7 +392,7 @@ impl Query {
             return Err(CommandError::Refused(NEGATIVE_RADIUS));
         }
         self.unit_m = unit_m(call.argument(at + 1))?;
-        self.shape = Some(Shape::Circle {
+        self.shape = Some(AreaShape::Circle {
             radius_m: radius * self.unit_m,
         });
         Ok(())
@@ -452,18 +405,18 @@ impl Query {
             return Err(CommandError::Refused(NEGATIVE_BOX));
         }
         self.unit_m = unit_m(call.argument(at + 2))?;
-        self.shape = Some(Shape::Box {
+        self.shape = Some(AreaShape::Box {
             width_m: width * self.unit_m,
             height_m: height * self.unit_m,
         });
         Ok(())
     }
 
-    fn check(&self, call: &Call<'_, '_, '_>, command: Command) -> Result {
+    fn check(&self, call: &Call<'_, '_, '_>, command: SearchCommand) -> Result {
         let shows = self.with_distance || self.with_hash || self.with_coordinates;
         if self.store_at.is_some() && shows {
             return Err(CommandError::Refused(match command {
-                Command::SearchStore => SEARCH_STORE_WITH,
+                SearchCommand::SearchStore => SEARCH_STORE_WITH,
                 _ => RADIUS_STORE_WITH,
             }));
         }
@@ -472,7 +425,7 @@ impl Query {
             let text = format!("ERR exactly one of {which} can be specified for {name}");
             CommandError::RefusedWith(text.into())
         };
-        if command.is_search() && self.from == From::Nowhere {
+        if command.is_search() && self.from == Origin::Nowhere {
             return Err(exactly_one("FROMMEMBER or FROMLONLAT"));
         }
         if command.is_search() && self.shape.is_none() {
@@ -485,7 +438,7 @@ impl Query {
     }
 
     /// The places in an area, as many and in the order that is asked for.
-    fn find<'v>(&self, places: Scored<'v>, area: &Area) -> Vec<Found<'v>> {
+    fn find<'v>(&self, places: Scored<'v>, area: &Area) -> Vec<FoundPlace<'v>> {
         let enough = if self.any { self.count } else { usize::MAX };
         let mut found = Vec::new();
         for (min, max) in area.scores() {
@@ -496,7 +449,7 @@ impl Query {
                 }
                 let position = Position::of_score(score);
                 if let Some(distance_m) = area.distance_m(position) {
-                    found.push(Found {
+                    found.push(FoundPlace {
                         member,
                         score,
                         position,
@@ -506,9 +459,9 @@ impl Query {
             }
         }
         if let Some(order) = self.order {
-            let compare = |a: &Found<'_>, b: &Found<'_>| match order {
-                Order::NearestFirst => a.distance_m.total_cmp(&b.distance_m),
-                Order::FarthestFirst => b.distance_m.total_cmp(&a.distance_m),
+            let compare = |a: &FoundPlace<'_>, b: &FoundPlace<'_>| match order {
+                Direction::NearestFirst => a.distance_m.total_cmp(&b.distance_m),
+                Direction::FarthestFirst => b.distance_m.total_cmp(&a.distance_m),
             };
             if (1..found.len()).contains(&self.count) {
                 found.select_nth_unstable_by(self.count - 1, compare);
@@ -519,7 +472,7 @@ impl Query {
         found
     }
 
-    fn reply(&self, reply: &mut Writer<'_>, found: &[Found<'_>]) {
+    fn reply(&self, reply: &mut Writer<'_>, found: &[FoundPlace<'_>]) {
         let parts = [self.with_distance, self.with_hash, self.with_coordinates];
         let parts = parts.iter().filter(|&&part| part).count();
         reply.array(found.len());
@@ -535,9 +488,7 @@ impl Query {
                 reply.integer(found.score as i64);
             }
             if self.with_coordinates {
-                reply.array(2);
-                reply.double(found.position.longitude);
-                reply.double(found.position.latitude);
+                reply_position(reply, found.position);
             }
         }
     }

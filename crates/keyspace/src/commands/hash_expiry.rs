@@ -3,47 +3,14 @@
 use tidewire_resp::number::parse_integer;
 
 use super::Call;
+use super::expiry::Conditions;
 use super::hashes::{find_hash, find_or_insert, settle};
-use super::options::{AT_MILLISECONDS, AT_SECONDS, MILLISECONDS, SECONDS, TimeForm, is};
-use crate::error::CommandError;
-use crate::fields::{self, Fields, Found};
+use super::options::{AT_MILLISECONDS, TimeForm, is};
+use crate::error::{CommandError, Result};
+use crate::fields::{self, Fields, FoundField};
 use crate::key::Key;
 use crate::observer::Event;
 use crate::table::Place;
-
-type Result<T = ()> = std::result::Result<T, CommandError>;
-
-pub(super) fn hexpire(call: &mut Call<'_, '_, '_>) -> Result {
-    set_deadlines(call, SECONDS)
-}
-
-pub(super) fn hpexpire(call: &mut Call<'_, '_, '_>) -> Result {
-    set_deadlines(call, MILLISECONDS)
-}
-
-pub(super) fn hexpireat(call: &mut Call<'_, '_, '_>) -> Result {
-    set_deadlines(call, AT_SECONDS)
-}
-
-pub(super) fn hpexpireat(call: &mut Call<'_, '_, '_>) -> Result {
-    set_deadlines(call, AT_MILLISECONDS)
-}
-
-pub(super) fn httl(call: &mut Call<'_, '_, '_>) -> Result {
-    reply_deadlines(call, SECONDS)
-}
-
-pub(super) fn hpttl(call: &mut Call<'_, '_, '_>) -> Result {
-    reply_deadlines(call, MILLISECONDS)
-}
-
-pub(super) fn hexpiretime(call: &mut Call<'_, '_, '_>) -> Result {
-    reply_deadlines(call, AT_SECONDS)
-}
-
-pub(super) fn hpexpiretime(call: &mut Call<'_, '_, '_>) -> Result {
-    reply_deadlines(call, AT_MILLISECONDS)
-}
 
 pub(super) fn hpersist(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
@@ -82,15 +49,15 @@ pub(super) fn hgetdel(call: &mut Call<'_, '_, '_>) -> Result {
         names.for_each(|_| call.reply.null());
         return Ok(());
     };
-    let mut done = Done::default();
+    let mut done = Done::new(key, place);
     for at in names {
         let field = call.argument(at);
-        if reply_value(call, key, place, field, &mut done) {
+        if done.reply_value(call, field) {
             fields::remove(call.view.entry_mut(key, place), field);
             done.deleted += 1;
         }
     }
-    done.tell(call, key, place);
+    done.tell(call);
     if done.deleted > 0 && call.is_told() {
         let mut words = vec![&b"HDEL"[..], key.bytes];
         words.extend(call.arguments.tail(4));
@@ -104,9 +71,9 @@ pub(super) fn hgetex(call: &mut Call<'_, '_, '_>) -> Result {
     let place = find_hash(call, key)?;
     let option = call.argument(2);
     let (change, from) = match TimeForm::of_option(option) {
-        Some(form) => (Change::To(deadline_ms(call, 3, form)?), 4),
-        None if is(option, "persist") => (Change::Clear, 3),
-        None => (Change::None, 2),
+        Some(form) => (DeadlineChange::To(deadline_ms(call, 3, form)?), 4),
+        None if is(option, "persist") => (DeadlineChange::Clear, 3),
+        None => (DeadlineChange::None, 2),
     };
     if from + 1 >= call.arguments.len() {
         return Err(CommandError::WrongArity(call.command.full_name));
@@ -117,21 +84,21 @@ pub(super) fn hgetex(call: &mut Call<'_, '_, '_>) -> Result {
         names.for_each(|_| call.reply.null());
         return Ok(());
     };
-    if change != Change::None {
+    if change != DeadlineChange::None {
         fields::make_timed(call.view.entry_mut(key, place));
     }
-    let mut done = Done::default();
+    let mut done = Done::new(key, place);
     for at in names {
         let field = call.argument(at);
-        if reply_value(call, key, place, field, &mut done) {
-            done.apply(call, key, place, field, change);
+        if done.reply_value(call, field) {
+            done.apply(call, field, change);
         }
     }
-    done.tell(call, key, place);
+    done.tell(call);
     if done.updated > 0 && call.is_told() {
         let mut digits = itoa::Buffer::new();
         let mut words = match change {
-            Change::To(deadline_ms) => {
+            DeadlineChange::To(deadline_ms) => {
                 let deadline = digits.format(deadline_ms).as_bytes();
                 vec![b"HPEXPIREAT", key.bytes, deadline]
             }
@@ -144,10 +111,10 @@ pub(super) fn hgetex(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn hsetex(call: &mut Call<'_, '_, '_>) -> Result {
-    let options = SetOptions::parse(call)?;
+    let options = FieldSetOptions::parse(call)?;
     let key = call.key(1);
     let found = find_hash(call, key)?;
-    if found.is_none() && options.condition == Condition::AllThere {
+    if found.is_none() && options.condition == FieldCondition::AllThere {
         call.reply.integer(0);
         return Ok(());
     }
@@ -155,19 +122,19 @@ pub(super) fn hsetex(call: &mut Call<'_, '_, '_>) -> Result {
         Some(place) => place,
         None => find_or_insert(call, key)?,
     };
-    let mut done = Done::default();
-    let allowed = options.allow(call, key, place, &mut done);
+    let mut done = Done::new(key, place);
+    let allowed = options.allow(call, &mut done);
     if allowed {
         let keeps = options.keeps_deadlines;
-        if keeps && options.change == Change::None {
+        if keeps && options.change == DeadlineChange::None {
             // A field whose time has come has no deadline to be kept.
-            remove_due(call, key, place, options.first, &mut done);
+            done.remove_due(call, options.first);
         }
         let limits = call.view.keyspace.hash_limits();
         let pairs = call.rest(options.first);
         let entry = call.view.entry_mut(key, place);
         fields::expect(entry, pairs.len() / 2, limits);
-        if options.change != Change::None {
+        if options.change != DeadlineChange::None {
             fields::make_timed(entry);
         }
         // One by one, so that fields whose deadline is past are never there all together.
@@ -175,12 +142,12 @@ pub(super) fn hsetex(call: &mut Call<'_, '_, '_>) -> Result {
             let (field, value) = (call.argument(at), call.argument(at + 1));
             let entry = call.view.entry_mut(key, place);
             fields::set(entry, field, value, limits, keeps);
-            done.apply(call, key, place, field, options.change);
+            done.apply(call, field, options.change);
         }
     }
     call.reply.integer(i64::from(allowed));
     done.set = allowed;
-    done.tell(call, key, place);
+    done.tell(call);
     if let Some((at, deadline_ms)) = options.time_at.zip(options.change.deadline_ms())
         && done.deleted == 0
         && allowed
@@ -199,18 +166,16 @@ pub(super) fn hsetex(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-fn set_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Result {
+pub(super) fn set_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Result {
     let key = call.key(1);
     let place = find_hash(call, key)?;
     let deadline_ms = deadline_ms(call, 2, form)?;
-    let condition = match call.argument(3) {
-        option if is(option, "nx") => Some(DeadlineCondition::None),
-        option if is(option, "xx") => Some(DeadlineCondition::Any),
-        option if is(option, "gt") => Some(DeadlineCondition::Later),
-        option if is(option, "lt") => Some(DeadlineCondition::Earlier),
-        _ => None,
+    let mut conditions = Conditions::default();
+    let from = if conditions.take(call.argument(3)) {
+        4
+    } else {
+        3
     };
-    let from = if condition.is_some() { 4 } else { 3 };
     let names = field_names(call, from, TOO_FEW_FIELDS)?;
     call.reply.array(names.len());
     let Some(place) = place else {
@@ -218,21 +183,21 @@ fn set_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Result {
         return Ok(());
     };
     fields::make_timed(call.view.entry_mut(key, place));
-    let mut done = Done::default();
+    let mut done = Done::new(key, place);
     let mut updated = Vec::new();
     for at in names {
         let field = call.argument(at);
         let reply = match deadline_of(call, key, place, field) {
             None => NO_FIELD,
-            Some(old_ms) if condition.is_some_and(|c| !c.allows(old_ms, deadline_ms)) => REFUSED,
-            Some(_) => done.apply(call, key, place, field, Change::To(deadline_ms)),
+            Some(old_ms) if !conditions.allow(old_ms, deadline_ms) => REFUSED,
+            Some(_) => done.apply(call, field, DeadlineChange::To(deadline_ms)),
         };
         call.reply.integer(reply);
         if reply == DONE && call.is_told() {
             updated.push(field);
         }
     }
-    done.tell(call, key, place);
+    done.tell(call);
     if !updated.is_empty() {
         // Of the fields only those that have another deadline now.
         let (mut deadline, mut count) = (itoa::Buffer::new(), itoa::Buffer::new());
@@ -246,7 +211,7 @@ fn set_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Result {
     Ok(())
 }
 
-fn reply_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Result {
+pub(super) fn reply_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Result {
     let key = call.key(1);
     let now_ms = call.view.now_ms;
     let from_ms = if form.relative { now_ms } else { 0 };
@@ -270,8 +235,9 @@ fn reply_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Result {
 }
 
 /// What a command did to the fields of a hash.
-#[derive(Clone, Copy, Debug, Default)]
-struct Done {
+struct Done<'a> {
+    key: Key<'a>,
+    place: Place,
     /// Their time had come.
     expired: usize,
     /// Values were set.
@@ -284,21 +250,26 @@ struct Done {
     deleted: usize,
 }
 
-impl Done {
+impl<'a> Done<'a> {
+    fn new(key: Key<'a>, place: Place) -> Self {
+        Done {
+            key,
+            place,
+            expired: 0,
+            set: false,
+            updated: 0,
+            persisted: false,
+            deleted: 0,
+        }
+    }
+
     /// Changes the deadline of a field that is there; returns what HEXPIRE replies.
-    fn apply(
-        &mut self,
-        call: &mut Call<'_, '_, '_>,
-        key: Key<'_>,
-        place: Place,
-        field: &[u8],
-        change: Change,
-    ) -> i64 {
-        let now_ms = call.view.now_ms;
+    fn apply(&mut self, call: &mut Call<'_, '_, '_>, field: &[u8], change: DeadlineChange) -> i64 {
+        let (key, place, now_ms) = (self.key, self.place, call.view.now_ms);
         let entry = call.view.entry_mut(key, place);
         match change {
-            Change::None => {}
-            Change::To(deadline_ms) if deadline_ms <= now_ms => {
+            DeadlineChange::None => {}
+            DeadlineChange::To(deadline_ms) if deadline_ms <= now_ms => {
                 // A field that is named twice is removed once.
                 let removed = usize::from(fields::remove(entry, field));
                 self.deleted += removed;
@@ -308,11 +279,11 @@ impl Done {
                 call.view.keyspace.note_expired_fields(removed);
                 return PAST;
             }
-            Change::To(deadline_ms) => {
+            DeadlineChange::To(deadline_ms) => {
                 fields::set_deadline(entry, field, Some(deadline_ms));
                 self.updated += 1;
             }
-            Change::Clear => {
+            DeadlineChange::Clear => {
                 let timed = Fields::of(entry, now_ms).and_then(|f| f.deadline_of(field));
                 if timed.flatten().is_some() {
                     fields::set_deadline(entry, field, None);
@@ -325,7 +296,8 @@ impl Done {
     }
 
     /// Tells the observer of it, and removes the hash if nothing is left of it.
-    fn tell(&self, call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place) {
+    fn tell(&self, call: &mut Call<'_, '_, '_>) {
+        let (key, place) = (self.key, self.place);
         call.view.keyspace.note_expired_fields(self.expired);
         let changed = match (self.updated, self.deleted) {
             (0, 0) => None,
@@ -346,50 +318,66 @@ impl Done {
         }
         settle(call, key, place);
     }
+
+    /// Removes those fields, of the pairs from argument `from` on, whose time has come.
+    fn remove_due(&mut self, call: &mut Call<'_, '_, '_>, from: usize) {
+        if fields::is_timed(call.view.entry(self.key, self.place)) {
+            for at in call.rest(from).step_by(2) {
+                self.is_there(call, call.argument(at));
+            }
+        }
+    }
+
+    /// Whether a field is there; one whose time has come is removed.
+    fn is_there(&mut self, call: &mut Call<'_, '_, '_>, field: &[u8]) -> bool {
+        let now_ms = call.view.now_ms;
+        let fields = Fields::of(call.view.entry(self.key, self.place), now_ms);
+        match fields.map_or(FoundField::Missing, |fields| fields.find(field)) {
+            FoundField::Value(_) => true,
+            FoundField::Missing => false,
+            FoundField::Due => {
+                fields::remove(call.view.entry_mut(self.key, self.place), field);
+                call.view.propagate_field_gone(self.key, field);
+                self.expired += 1;
+                false
+            }
+        }
+    }
+
+    /// Replies the value of a field; false if it is not there. One whose time has come is removed.
+    fn reply_value(&mut self, call: &mut Call<'_, '_, '_>, field: &[u8]) -> bool {
+        let now_ms = call.view.now_ms;
+        let fields = Fields::of(call.view.entry(self.key, self.place), now_ms);
+        if let Some(value) = fields.and_then(|fields| fields.get(field)) {
+            call.reply.bulk(value);
+            return true;
+        }
+        call.reply.null();
+        self.is_there(call, field)
+    }
 }
 
 /// What is done to deadlines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
+enum DeadlineChange {
     None,
     Clear,
     /// Ms since the UNIX epoch.
     To(i64),
 }
 
-impl Change {
+impl DeadlineChange {
     fn deadline_ms(self) -> Option<i64> {
         match self {
-            Change::To(deadline_ms) => Some(deadline_ms),
+            DeadlineChange::To(deadline_ms) => Some(deadline_ms),
             _ => None,
-        }
-    }
-}
-
-/// Whether a deadline is set, by the one that there is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DeadlineCondition {
-    None,
-    Any,
-    Later,
-    Earlier,
-}
-
-impl DeadlineCondition {
-    /// A field without deadline counts as one that never ends.
-    fn allows(self, old_ms: Option<i64>, new_ms: i64) -> bool {
-        match self {
-            DeadlineCondition::None => old_ms.is_none(),
-            DeadlineCondition::Any => old_ms.is_some(),
-            DeadlineCondition::Later => old_ms.is_some_and(|old_ms| new_ms > old_ms),
-            DeadlineCondition::Earlier => old_ms.is_none_or(|old_ms| new_ms < old_ms),
         }
     }
 }
 
 /// When HSETEX sets anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Condition {
+enum FieldCondition {
     None,
     /// FXX.
     AllThere,
@@ -397,23 +385,23 @@ enum Condition {
     NoneThere,
 }
 
-struct SetOptions {
-    condition: Condition,
-    change: Change,
+struct FieldSetOptions {
+    condition: FieldCondition,
+    change: DeadlineChange,
     /// Fields keep their deadlines, or are about to be given others.
     keeps_deadlines: bool,
-    /// Position of the deadline, if it was not given as it is told.
+    /// Position of the deadline, if it was not given as it is propagated.
     time_at: Option<usize>,
     /// Position of the first field.
     first: usize,
 }
 
-impl SetOptions {
+impl FieldSetOptions {
     fn parse(call: &Call<'_, '_, '_>) -> Result<Self> {
         let wrong_arity = CommandError::WrongArity(call.command.full_name);
-        let mut options = SetOptions {
-            condition: Condition::None,
-            change: Change::None,
+        let mut options = FieldSetOptions {
+            condition: FieldCondition::None,
+            change: DeadlineChange::None,
             keeps_deadlines: false,
             time_at: None,
             first: 0,
@@ -440,14 +428,14 @@ impl SetOptions {
                 if at >= count {
                     return Err(CommandError::Refused(MISSING_TIME));
                 }
-                options.change = Change::To(deadline_ms(call, at, form)?);
+                options.change = DeadlineChange::To(deadline_ms(call, at, form)?);
                 options.time_at = (form != AT_MILLISECONDS).then_some(at);
             } else if is(option, "keepttl") {
                 options.take_deadline()?;
             } else if is(option, "fxx") {
-                options.take_condition(Condition::AllThere)?;
+                options.take_condition(FieldCondition::AllThere)?;
             } else if is(option, "fnx") {
-                options.take_condition(Condition::NoneThere)?;
+                options.take_condition(FieldCondition::NoneThere)?;
             } else {
                 return Err(CommandError::unknown_argument(option));
             }
@@ -464,90 +452,25 @@ impl SetOptions {
         Ok(())
     }
 
-    fn take_condition(&mut self, condition: Condition) -> Result {
-        if self.condition != Condition::None {
+    fn take_condition(&mut self, condition: FieldCondition) -> Result {
+        if self.condition != FieldCondition::None {
             return Err(CommandError::Refused(SEVERAL_CONDITIONS));
         }
         self.condition = condition;
         Ok(())
     }
 
-    /// Whether the fields are there or not, as the condition wants it. Those whose time has come
-    /// are removed as far as it is looked.
-    fn allow(
-        &self,
-        call: &mut Call<'_, '_, '_>,
-        key: Key<'_>,
-        place: Place,
-        done: &mut Done,
-    ) -> bool {
-        if self.condition == Condition::None {
+    /// Returns whether the condition holds. Expired fields that it looks at are removed.
+    fn allow(&self, call: &mut Call<'_, '_, '_>, done: &mut Done<'_>) -> bool {
+        if self.condition == FieldCondition::None {
             return true;
         }
         call.rest(self.first).step_by(2).all(|at| {
             let field = call.argument(at);
-            let there = is_there(call, key, place, field, done);
-            there == (self.condition == Condition::AllThere)
+            let there = done.is_there(call, field);
+            there == (self.condition == FieldCondition::AllThere)
         })
     }
-}
-
-fn remove_due(
-    call: &mut Call<'_, '_, '_>,
-    key: Key<'_>,
-    place: Place,
-    from: usize,
-    done: &mut Done,
-) {
-    if fields::is_timed(call.view.entry(key, place)) {
-        for at in call.rest(from).step_by(2) {
-            is_there(call, key, place, call.argument(at), done);
-        }
-    }
-}
-
-/// Whether a field is there; one whose time has come is removed.
-fn is_there(
-    call: &mut Call<'_, '_, '_>,
-    key: Key<'_>,
-    place: Place,
-    field: &[u8],
-    done: &mut Done,
-) -> bool {
-    match find(call, key, place, field) {
-        Found::Value(_) => true,
-        Found::Missing => false,
-        Found::Due => {
-            fields::remove(call.view.entry_mut(key, place), field);
-            call.view.propagate_field_gone(key, field);
-            done.expired += 1;
-            false
-        }
-    }
-}
-
-/// Replies the value of a field; false if it is not there. One whose time has come is removed.
-fn reply_value(
-    call: &mut Call<'_, '_, '_>,
-    key: Key<'_>,
-    place: Place,
-    field: &[u8],
-    done: &mut Done,
-) -> bool {
-    let now_ms = call.view.now_ms;
-    let fields = Fields::of(call.view.entry(key, place), now_ms);
-    if let Some(value) = fields.and_then(|fields| fields.get(field)) {
-        call.reply.bulk(value);
-        return true;
-    }
-    call.reply.null();
-    is_there(call, key, place, field, done)
-}
-
-fn find<'c>(call: &'c mut Call<'_, '_, '_>, key: Key<'_>, place: Place, field: &[u8]) -> Found<'c> {
-    let now_ms = call.view.now_ms;
-    let fields = Fields::of(call.view.entry(key, place), now_ms);
-    fields.map_or(Found::Missing, |fields| fields.find(field))
 }
 
 fn deadline_of(

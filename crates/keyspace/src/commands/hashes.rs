@@ -6,16 +6,14 @@ use tidewire_resp::{ArgumentList, Protocol, Writer};
 use super::Call;
 use super::options::is;
 use crate::decimal::Decimal;
-use crate::error::CommandError;
-use crate::fields::{self, Fields, Found};
+use crate::error::{CommandError, Result};
+use crate::fields::{self, Fields, FoundField};
 use crate::key::Key;
 use crate::observer::Event;
 use crate::sampling;
 use crate::table::Place;
 use crate::text::Text;
 use crate::view::Expiry;
-
-type Result = std::result::Result<(), CommandError>;
 
 pub(super) fn hset(call: &mut Call<'_, '_, '_>) -> Result {
     let added = set_pairs(call)?;
@@ -31,7 +29,7 @@ pub(super) fn hmset(call: &mut Call<'_, '_, '_>) -> Result {
 
 /// Sets the fields that are given, and returns how many are new.
 #[inline]
-fn set_pairs(call: &mut Call<'_, '_, '_>) -> std::result::Result<i64, CommandError> {
+fn set_pairs(call: &mut Call<'_, '_, '_>) -> Result<i64> {
     if !call.arguments.len().is_multiple_of(2) {
         return Err(CommandError::WrongArity(call.command.full_name));
     }
@@ -79,10 +77,10 @@ pub(super) fn hmget(call: &mut Call<'_, '_, '_>) -> Result {
     call.reply.array(wanted.len());
     let mut due = false;
     for field in wanted {
-        match fields.map_or(Found::Missing, |fields| fields.find(field)) {
-            Found::Value(value) => call.reply.bulk(value),
+        match fields.map_or(FoundField::Missing, |fields| fields.find(field)) {
+            FoundField::Value(value) => call.reply.bulk(value),
             found => {
-                due |= found == Found::Due;
+                due |= found == FoundField::Due;
                 call.reply.null();
             }
         }
@@ -104,14 +102,6 @@ pub(super) fn hgetall(call: &mut Call<'_, '_, '_>) -> Result {
         call.reply.bulk(value);
     }
     Ok(())
-}
-
-pub(super) fn hkeys(call: &mut Call<'_, '_, '_>) -> Result {
-    reply_list(call, |field, _| field)
-}
-
-pub(super) fn hvals(call: &mut Call<'_, '_, '_>) -> Result {
-    reply_list(call, |_, value| value)
 }
 
 pub(super) fn hlen(call: &mut Call<'_, '_, '_>) -> Result {
@@ -269,7 +259,7 @@ fn reply_random(
     }
 }
 
-fn reply_list(
+pub(super) fn reply_list(
     call: &mut Call<'_, '_, '_>,
     part: for<'a> fn(&'a [u8], &'a [u8]) -> &'a [u8],
 ) -> Result {
@@ -282,32 +272,32 @@ fn reply_list(
     Ok(())
 }
 
-/// Shows the value of a field, if it is there. One whose time has come is removed on the way.
+/// Shows the value of a field, if it is there. An expired field is removed.
 fn look_up<R>(
     call: &mut Call<'_, '_, '_>,
     key: Key<'_>,
     field: &[u8],
     show: impl FnOnce(&mut Writer<'_>, Option<&[u8]>) -> R,
-) -> std::result::Result<R, CommandError> {
+) -> Result<R> {
     let fields = call.view.read_fields(key)?;
-    match fields.map_or(Found::Missing, |fields| fields.find(field)) {
-        Found::Value(value) => Ok(show(call.reply, Some(value))),
-        Found::Missing => Ok(show(call.reply, None)),
-        Found::Due => {
+    match fields.map_or(FoundField::Missing, |fields| fields.find(field)) {
+        FoundField::Value(value) => Ok(show(call.reply, Some(value))),
+        FoundField::Missing => Ok(show(call.reply, None)),
+        FoundField::Due => {
             call.view.expire_field(key, field);
             Ok(show(call.reply, None))
         }
     }
 }
 
-/// Where the hash is, if fields of it may be removed because their time has come.
+/// Returns the place of the hash, if its expired fields may be removed.
 fn find_to_expire(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Option<Place> {
     let paused = call.view.keyspace.is_expiry_paused(call.view.now_ms);
     if paused { None } else { call.view.find(key) }
 }
 
-/// Removes those of the fields, named from argument `from` on, whose time has come, without a word
-/// to the observer; returns how many.
+/// Removes those of the fields named from argument `from` on that have expired, without notifying
+/// the observer. Returns how many.
 fn remove_due_of(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, from: usize) -> usize {
     let now_ms = call.view.now_ms;
     let mut count = 0;
@@ -315,7 +305,7 @@ fn remove_due_of(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, from: 
         let field = call.argument(at);
         let entry = call.view.entry_mut(key, place);
         let found = Fields::of(entry, now_ms).map(|fields| fields.find(field));
-        if found == Some(Found::Due) {
+        if found == Some(FoundField::Due) {
             fields::remove(entry, field);
             call.view.propagate_field_gone(key, field);
             count += 1;
@@ -325,7 +315,7 @@ fn remove_due_of(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, from: 
     count
 }
 
-/// Removes all fields whose time has come.
+/// Removes all expired fields.
 fn remove_all_due(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result {
     let has_due = call.view.read_fields(key)?.is_some_and(Fields::has_due);
     // The caller reads again.
@@ -357,10 +347,7 @@ pub(super) fn settle(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place) {
 }
 
 /// Where the hash of this key is, if it is there.
-pub(super) fn find_hash(
-    call: &mut Call<'_, '_, '_>,
-    key: Key<'_>,
-) -> std::result::Result<Option<Place>, CommandError> {
+pub(super) fn find_hash(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<Place>> {
     match call.view.find(key) {
         None => Ok(None),
         Some(place) if fields::is_hash(call.view.entry(key, place)) => Ok(Some(place)),
@@ -368,10 +355,7 @@ pub(super) fn find_hash(
     }
 }
 
-pub(super) fn find_or_insert(
-    call: &mut Call<'_, '_, '_>,
-    key: Key<'_>,
-) -> std::result::Result<Place, CommandError> {
+pub(super) fn find_or_insert(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Place> {
     match find_hash(call, key)? {
         Some(place) => Ok(place),
         None => Ok(call.view.insert(key, fields::empty(), Expiry::Clear)),

@@ -4,14 +4,12 @@ use super::Call;
 use super::options::is;
 use crate::encoding::Kind;
 use crate::entry::{Entry, NewValue};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::hyperloglog::{self, EMPTY, Encoding, Fault, HyperLogLog, Registers};
 use crate::key::Key;
 use crate::observer::Event;
 use crate::table::Place;
 use crate::view::Expiry;
-
-type Result<T = ()> = std::result::Result<T, CommandError>;
 
 pub(super) fn pfadd(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);

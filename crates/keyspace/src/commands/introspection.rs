@@ -6,9 +6,7 @@ use super::options::is;
 use super::syntax::{arguments_of, reply_arguments};
 use super::{Call, Command, Flags, KeySpec, Run, lookup, lookup_full, table};
 use crate::command::check_arity;
-use crate::error::CommandError;
-
-type Result = std::result::Result<(), CommandError>;
+use crate::error::{CommandError, Result};
 
 pub(super) fn time(call: &mut Call<'_, '_, '_>) -> Result {
     let now_ms = call.view.clock_ms;
@@ -152,9 +150,7 @@ pub(super) fn reply_help(call: &mut Call<'_, '_, '_>, lines: &[&str]) {
 }
 
 /// Where the command that the arguments from the third on mean has its keys.
-fn keys_of(
-    call: &Call<'_, '_, '_>,
-) -> std::result::Result<Vec<(usize, &'static str)>, CommandError> {
+fn keys_of(call: &Call<'_, '_, '_>) -> Result<Vec<(usize, &'static str)>> {
     let request = call.arguments.tail(2);
     let mut command = lookup(call.argument(2)).ok_or(CommandError::InvalidCommand)?;
     if let Some(name) = request.get(1)

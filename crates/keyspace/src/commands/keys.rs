@@ -3,17 +3,15 @@
 use tidewire_resp::number::parse_integer;
 
 use super::Call;
-use super::options::is;
+use super::options::{Words, is};
 use crate::access::{self, Access};
 use crate::entry::Entry;
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::key::{DATABASES, Key, SHARDS};
 
 use crate::observer::{Event, Observer};
 use crate::reclaim::Cause;
 use crate::shard::{Dictionary, Shard};
-
-type Result = std::result::Result<(), CommandError>;
 
 pub(super) fn del(call: &mut Call<'_, '_, '_>) -> Result {
     let mut count = 0;
@@ -25,7 +23,7 @@ pub(super) fn del(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-/// Counts as a use of the keys whatever CLIENT NO-TOUCH says.
+/// Counts as a use of the keys even under CLIENT NO-TOUCH.
 pub(super) fn touch(call: &mut Call<'_, '_, '_>) -> Result {
     call.view.touches = true;
     count_present(call)
@@ -68,7 +66,7 @@ pub(super) fn type_of(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn randomkey(call: &mut Call<'_, '_, '_>) -> Result {
-    // Nobody asked for the key that is found.
+    // The client did not ask for the key that is found.
     call.view.counts_reads = false;
     call.view.touches = false;
     // A key that has just expired is removed and another one drawn.
@@ -113,18 +111,15 @@ pub(super) fn copy(call: &mut Call<'_, '_, '_>) -> Result {
     }
     let home = call.view.database;
     let (mut target, mut replace) = (home, false);
-    let mut at = 3;
-    while at < call.arguments.len() {
-        let option = call.argument(at);
+    let mut words = Words::new(call.arguments, 3);
+    while let Some(option) = words.next() {
         if is(option, "replace") {
             replace = true;
-        } else if is(option, "db") && at + 1 < call.arguments.len() {
-            at += 1;
-            target = database(call.argument(at))?;
+        } else if let Some(value) = words.value_of(option, "db") {
+            target = database(value)?;
         } else {
             return Err(CommandError::Syntax);
         }
-        at += 1;
     }
     let (from, to) = (call.key(1), call.key(2));
     if from.bytes == to.bytes && target == home {
@@ -228,7 +223,7 @@ pub(super) fn swapdb(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 /// Before another database becomes database 0: it may hold no key whose name belongs to a live
-/// source there. A client is refused; what is told is executed without such keys.
+/// source there. A client is refused; a propagated command runs without such keys.
 fn keep_mounts_out(call: &mut Call<'_, '_, '_>, other: usize) -> Result {
     let keyspace = call.view.keyspace;
     if keyspace.mounts().is_empty() {
@@ -300,7 +295,7 @@ pub(super) fn object_freq(call: &mut Call<'_, '_, '_>) -> Result {
 /// Replies what `read` makes of the bits that tell of a key's use. A topic is used all the time.
 fn reply_use(
     call: &mut Call<'_, '_, '_>,
-    read: impl Fn(u32, Access, i64) -> std::result::Result<u32, CommandError>,
+    read: impl Fn(u32, Access, i64) -> Result<u32>,
 ) -> Result {
     call.view.touches = false;
     call.view.tells_missing = false;
@@ -358,7 +353,7 @@ fn settle(call: &mut Call<'_, '_, '_>, key: Key<'_>, entry: Entry, event: Event)
     put(call, key, entry, deadline_ms, event);
 }
 
-/// Puts an entry that was made for a key in the place of what is there, which goes without a word.
+/// Stores an entry that was made for a key, and drops the old value without an event.
 pub(super) fn put(
     call: &mut Call<'_, '_, '_>,
     key: Key<'_>,
@@ -378,18 +373,18 @@ pub(super) fn put(
     call.view.changed(key, place, event);
 }
 
-fn database(argument: &[u8]) -> std::result::Result<usize, CommandError> {
+fn database(argument: &[u8]) -> Result<usize> {
     number(argument, CommandError::NotInteger).and_then(database_of)
 }
 
-fn database_of(number: i32) -> std::result::Result<usize, CommandError> {
+fn database_of(number: i32) -> Result<usize> {
     usize::try_from(number)
         .ok()
         .filter(|&number| number < DATABASES)
         .ok_or(CommandError::DatabaseOutOfRange)
 }
 
-fn number(argument: &[u8], not_a_number: CommandError) -> std::result::Result<i32, CommandError> {
+fn number(argument: &[u8], not_a_number: CommandError) -> Result<i32> {
     let out_of_range = match not_a_number {
         CommandError::NotInteger => CommandError::IntegerOutOfRange,
         ref other => other.clone(),
@@ -462,7 +457,7 @@ fn touch_all(call: &mut Call<'_, '_, '_>, shard: usize, databases: &[usize]) {
     call.view.database = home;
 }
 
-/// After database 0 was exchanged with another one: which keys of it are live is found anew.
+/// Finds the live keys again after database 0 was exchanged with another one.
 fn relive(
     shard: &mut Shard,
     other: usize,

@@ -1,15 +1,14 @@
 //! Commands on lists.
 
-use std::ops::Range;
-
 use tidewire_resp::number::parse_integer;
 use tidewire_resp::{Arguments, Writer};
 
-use super::options::{is, positive};
+use super::options::{is, positions, positive};
+use super::popping::ManyPop;
 use super::{Call, Flags};
 use crate::encoding::Kind;
 use crate::entry::Entry;
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::key::Key;
 use crate::keyspace::Keyspace;
 use crate::list::{self, List};
@@ -18,8 +17,6 @@ use crate::quicklist::ListLimits;
 use crate::table::Place;
 use crate::value::Object;
 use crate::view::Expiry;
-
-type Result<T = ()> = std::result::Result<T, CommandError>;
 
 pub(super) fn lpush(call: &mut Call<'_, '_, '_>) -> Result {
     push_all(call, true, true)
@@ -47,22 +44,6 @@ pub(super) fn rpush_directly(
     push_directly(entry, arguments, false, keyspace.list_limits(), reply)
 }
 
-pub(super) fn lpushx(call: &mut Call<'_, '_, '_>) -> Result {
-    push_all(call, true, false)
-}
-
-pub(super) fn rpushx(call: &mut Call<'_, '_, '_>) -> Result {
-    push_all(call, false, false)
-}
-
-pub(super) fn lpop(call: &mut Call<'_, '_, '_>) -> Result {
-    pop(call, true)
-}
-
-pub(super) fn rpop(call: &mut Call<'_, '_, '_>) -> Result {
-    pop(call, false)
-}
-
 pub(super) fn llen(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
     let count = call.view.read_list(key)?.map_or(0, List::len);
@@ -74,10 +55,12 @@ pub(super) fn lrange(call: &mut Call<'_, '_, '_>) -> Result {
     let (start, end) = (call.integer(2)?, call.integer(3)?);
     let key = call.key(1);
     let list = call.view.read_list(key)?;
-    let (start, count) = range(start, end, list.map_or(0, List::len));
-    call.reply.array(count);
+    let wanted = positions(start, end, list.map_or(0, List::len));
+    call.reply.array(wanted.len());
     if let Some(list) = list {
-        list.show(start, count, |element| call.reply.bulk(element));
+        list.show(wanted.start, wanted.len(), |element| {
+            call.reply.bulk(element)
+        });
     }
     Ok(())
 }
@@ -174,9 +157,9 @@ pub(super) fn ltrim(call: &mut Call<'_, '_, '_>) -> Result {
         let limits = call.view.keyspace.list_limits();
         let entry = call.view.entry_mut(key, place);
         let length = list::len(entry);
-        let (start, count) = range(start, end, length);
-        list::remove_range(entry, start + count, length - start - count, limits);
-        list::remove_range(entry, 0, start, limits);
+        let kept = positions(start, end, length);
+        list::remove_range(entry, kept.end, length - kept.end, limits);
+        list::remove_range(entry, 0, kept.start, limits);
         after_removal(call, key, place, Event::ListTrim);
     }
     call.reply.ok();
@@ -231,84 +214,28 @@ pub(super) fn lmove(call: &mut Call<'_, '_, '_>) -> Result {
     move_element(call, from_front, to_front)
 }
 
-pub(super) fn rpoplpush(call: &mut Call<'_, '_, '_>) -> Result {
-    move_element(call, false, true)
-}
-
 pub(super) fn lmpop(call: &mut Call<'_, '_, '_>) -> Result {
-    let request = ManyPop::parse(call, 1)?;
-    if !request.run(call)? {
+    let request = ManyPop::parse(call, 1, end)?;
+    if !pop_many(call, &request)? {
         call.reply.null_array();
     }
     Ok(())
 }
 
-/// What LMPOP and BLMPOP take out of where.
-pub(super) struct ManyPop {
-    /// Positions of the keys.
-    pub(super) keys: Range<usize>,
-    front: bool,
-    count: usize,
-}
-
-impl ManyPop {
-    /// Reads the arguments from `at` on, which begin with the number of keys.
-    pub(super) fn parse(call: &Call<'_, '_, '_>, at: usize) -> Result<Self> {
-        let number = |at: usize| {
-            parse_integer(call.argument(at))
-                .and_then(|count| usize::try_from(count).ok())
-                .filter(|&count| count > 0)
-        };
-        let keys = number(at).ok_or(CommandError::KeyCountNotPositive)?;
-        if keys > call.arguments.len() - at - 2 {
-            return Err(CommandError::Syntax);
-        }
-        let keys = at + 1..at + 1 + keys;
-        let front = end(call.argument(keys.end))?;
-        let options = call.arguments.len() - keys.end - 1;
-        let count = match options {
-            0 => 1,
-            2.. if is(call.argument(keys.end + 1), "count") => {
-                number(keys.end + 2).ok_or(CommandError::CountNotPositive)?
-            }
-            _ => return Err(CommandError::Syntax),
-        };
-        if options > 2 {
-            return Err(CommandError::Syntax);
-        }
-        Ok(ManyPop { keys, front, count })
-    }
-
-    /// Takes elements out of the first list that there is; false if there is none.
-    pub(super) fn run(&self, call: &mut Call<'_, '_, '_>) -> Result<bool> {
-        for at in self.keys.clone() {
-            let key = call.key(at);
-            if let Some(place) = find(call, key)? {
-                call.reply.array(2);
-                call.reply.bulk(key.bytes);
-                let length = list::len(call.view.entry(key, place));
-                take(call, key, place, self.front, self.count);
-                let mut digits = itoa::Buffer::new();
-                let count = digits.format(self.count.min(length)).as_bytes();
-                call.tell([pop_name(self.front), key.bytes, count]);
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
+/// Pops from the first list that exists; returns whether there is one.
+pub(super) fn pop_many(call: &mut Call<'_, '_, '_>, request: &ManyPop<bool>) -> Result<bool> {
+    let (front, count) = (request.end, request.count);
+    let take =
+        |call: &mut Call<'_, '_, '_>, key: Key<'_>, place| take(call, key, place, front, count);
+    request.run(call, find, take, pop_name(front))
 }
 
 /// The list to write to; an error of another type.
 pub(super) fn find(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<Place>> {
-    match call.view.find(key) {
-        Some(place) if List::of(call.view.entry(key, place)).is_none() => {
-            Err(CommandError::WrongType)
-        }
-        place => Ok(place),
-    }
+    call.find_if(key, |entry| List::of(entry).is_some())
 }
 
-fn push_all(call: &mut Call<'_, '_, '_>, front: bool, create: bool) -> Result {
+pub(super) fn push_all(call: &mut Call<'_, '_, '_>, front: bool, create: bool) -> Result {
     let key = call.key(1);
     let place = match call.view.find(key) {
         Some(place) => place,
@@ -356,7 +283,7 @@ fn push_directly(
     true
 }
 
-fn pop(call: &mut Call<'_, '_, '_>, front: bool) -> Result {
+pub(super) fn pop(call: &mut Call<'_, '_, '_>, front: bool) -> Result {
     let wanted = match call.arguments.len() {
         2 => None,
         3 => Some(positive(call.argument(2))?),
@@ -389,8 +316,14 @@ pub(super) fn take_one(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, 
     remove_at_end(call, key, place, front, 1);
 }
 
-/// Replies up to `wanted` elements from one end of a list, and removes them.
-fn take(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, front: bool, wanted: usize) {
+/// Replies up to `wanted` elements from one end of a list, and removes them; returns how many.
+fn take(
+    call: &mut Call<'_, '_, '_>,
+    key: Key<'_>,
+    place: Place,
+    front: bool,
+    wanted: usize,
+) -> usize {
     let entry = call.view.entry(key, place);
     let list = List::of(entry).expect("the type was checked");
     let count = wanted.min(list.len());
@@ -400,6 +333,7 @@ fn take(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, front: bool, wa
         call.reply.bulk(element.as_bytes());
     }
     remove_at_end(call, key, place, front, count);
+    count
 }
 
 /// The command that takes elements out of one end.
@@ -421,21 +355,13 @@ fn remove_at_end(
     let entry = call.view.entry_mut(key, place);
     let start = if front { 0 } else { list::len(entry) - count };
     list::remove_range(entry, start, count, limits);
-    let event = if front {
-        Event::ListPopFirst
-    } else {
-        Event::ListPopLast
-    };
-    after_removal(call, key, place, event);
+    after_removal(call, key, place, popped(front));
 }
 
 fn after_removal(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, event: Event) {
     let limits = call.view.keyspace.list_limits();
     list::settle(call.view.entry_mut(key, place), true, limits);
-    call.view.changed(key, place, event);
-    if list::len(call.view.entry(key, place)) == 0 {
-        call.view.remove(key, place, Event::Delete);
-    }
+    call.after_removal(key, place, event, list::len);
 }
 
 /// Moves an element as LMOVE does.
@@ -474,13 +400,8 @@ pub(super) fn move_element(
     list::expect(entry, moved.len(), 1, limits);
     list::push(entry, to_front, &moved, limits);
     if same {
-        let popped = if from_front {
-            Event::ListPopFirst
-        } else {
-            Event::ListPopLast
-        };
         list::settle(call.view.entry_mut(from, source), true, limits);
-        let events = [pushed(to_front), popped];
+        let events = [pushed(to_front), popped(from_front)];
         call.view.changed_at_once(from, source, events);
     } else {
         call.view.changed(to, target, pushed(to_front));
@@ -541,6 +462,13 @@ impl Search {
     }
 }
 
+fn popped(front: bool) -> Event {
+    match front {
+        true => Event::ListPopFirst,
+        false => Event::ListPopLast,
+    }
+}
+
 fn pushed(front: bool) -> Event {
     if front {
         Event::ListPushFirst
@@ -566,16 +494,4 @@ fn position(index: i64, length: usize) -> Option<usize> {
         index
     };
     usize::try_from(index).ok().filter(|&index| index < length)
-}
-
-/// First position and number of the elements from `start` to `end`, which count from the end if
-/// they are negative.
-fn range(start: i64, end: i64, length: usize) -> (usize, usize) {
-    let length = length as i64;
-    let absolute = |index: i64| if index < 0 { index + length } else { index };
-    let (start, end) = (absolute(start).max(0), absolute(end).min(length - 1));
-    if start > end {
-        return (0, 0);
-    }
-    (start as usize, (end - start + 1) as usize)
 }

@@ -16,6 +16,7 @@ mod introspection;
 mod keys;
 mod lists;
 mod options;
+mod popping;
 mod scan;
 mod sets;
 mod sort;
@@ -28,18 +29,13 @@ pub mod table;
 pub use debug::debug_command;
 pub use finding::{SortPatterns, sort_patterns};
 pub use introspection::CATEGORIES;
+pub use table::lookup;
 
 use tidewire_resp::Arguments;
 
 pub use crate::command::{Call, Command, Finder, Flags, Group, Handler, KeySpec, Locks, Run};
 use crate::command::{check_arity, unknown_subcommand_text};
 use crate::error::unknown_command_text;
-
-/// The command of this name, in any case. A container's subcommands are in it.
-#[inline]
-pub fn lookup(name: &[u8]) -> Option<&'static Command> {
-    table::lookup(name)
-}
 
 /// The command or subcommand of this full name, such as `get` or `object|encoding`, in any case.
 pub fn lookup_full(name: &[u8]) -> Option<&'static Command> {
@@ -77,7 +73,7 @@ pub fn resolve_after(
     resolve(arguments)
 }
 
-/// The same of a request whose first argument means this command, whatever it says.
+/// The same, where the caller knows the command of the first argument.
 #[inline]
 pub fn resolve_part(
     mut command: &'static Command,

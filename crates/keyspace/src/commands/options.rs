@@ -1,5 +1,10 @@
 //! Options that several commands share: deadlines, and words in any case.
 
+use std::ops::Range;
+
+use tidewire_resp::Arguments;
+use tidewire_resp::number::{parse_double, parse_integer};
+
 use super::Call;
 use crate::error::CommandError;
 
@@ -9,11 +14,69 @@ pub(crate) fn is(argument: &[u8], word: &str) -> bool {
     argument.eq_ignore_ascii_case(word.as_bytes())
 }
 
+/// The words of a request from one position on, to parse its options.
+pub(crate) struct Words<'a> {
+    arguments: Arguments<'a>,
+    at: usize,
+}
+
+impl<'a> Words<'a> {
+    pub(crate) fn new(arguments: Arguments<'a>, at: usize) -> Self {
+        Words { arguments, at }
+    }
+
+    /// Takes and returns the next word, if `option` is this name and a value follows.
+    pub(crate) fn value_of(&mut self, option: &[u8], name: &str) -> Option<&'a [u8]> {
+        if is(option, name) { self.next() } else { None }
+    }
+}
+
+impl<'a> Iterator for Words<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let word = self.arguments.get(self.at)?;
+        self.at += 1;
+        Some(word)
+    }
+}
+
+/// Parses an integer of 64 bits.
+#[inline]
+pub(crate) fn integer(argument: &[u8]) -> Result<i64, CommandError> {
+    parse_integer(argument).ok_or(CommandError::NotInteger)
+}
+
 /// A count that may be 0 but not less.
 pub(crate) fn positive(argument: &[u8]) -> Result<u64, CommandError> {
-    tidewire_resp::number::parse_integer(argument)
+    parse_integer(argument)
         .and_then(|count| u64::try_from(count).ok())
         .ok_or(CommandError::NotPositive)
+}
+
+/// Parses a count that must be greater than 0.
+pub(crate) fn above_zero(argument: &[u8]) -> Option<usize> {
+    let count = usize::try_from(parse_integer(argument)?).ok()?;
+    (count > 0).then_some(count)
+}
+
+/// Parses the value of LIMIT in SINTERCARD and ZINTERCARD.
+pub(crate) fn limit(argument: &[u8]) -> Result<i64, CommandError> {
+    parse_integer(argument)
+        .filter(|&limit| limit >= 0)
+        .ok_or(CommandError::NegativeLimit)
+}
+
+/// Returns the positions from `start` to `end`, both included, of `length` elements. Negative ones
+/// count from the end.
+pub(crate) fn positions(start: i64, end: i64, length: usize) -> Range<usize> {
+    let length = length as i64;
+    let absolute = |index: i64| if index < 0 { index + length } else { index };
+    let (start, end) = (absolute(start).max(0), absolute(end).min(length - 1));
+    if start > end {
+        return 0..0;
+    }
+    start as usize..end as usize + 1
 }
 
 /// When a client that waits gives up, ms since the UNIX epoch: the argument is in seconds, 0 means
@@ -23,7 +86,7 @@ pub(crate) fn timeout_deadline_ms(
     index: usize,
 ) -> Result<Option<i64>, CommandError> {
     let argument = call.argument(index);
-    let seconds = tidewire_resp::number::parse_double(argument)
+    let seconds = parse_double(argument)
         .or_else(|| hexadecimal(argument))
         .filter(|seconds| !seconds.is_nan())
         .ok_or(CommandError::TimeoutNotFloat)?;
@@ -51,7 +114,7 @@ pub(crate) fn timeout_ms_deadline_ms(
     call: &Call<'_, '_, '_>,
     index: usize,
 ) -> Result<Option<i64>, CommandError> {
-    let timeout_ms = tidewire_resp::number::parse_integer(call.argument(index));
+    let timeout_ms = parse_integer(call.argument(index));
     deadline_after(call, timeout_ms.ok_or(CommandError::TimeoutNotInteger)?)
 }
 

@@ -1,12 +1,12 @@
 //! Commands that walk names, fields or members: KEYS, SCAN, HSCAN, SSCAN, ZSCAN.
 
 use tidewire_resp::number::DoubleText;
-use tidewire_resp::{Mark, Writer};
+use tidewire_resp::{Arguments, Mark, Writer};
 
 use super::Call;
-use super::options::is;
+use super::options::{Words, integer, is};
 use crate::entry::Entry;
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::glob;
 use crate::key::SHARDS;
 
@@ -14,8 +14,6 @@ use crate::set::Members;
 use crate::sorted_set::Scored;
 use crate::table::{ScanPosition, Table};
 use crate::value::ValueRef;
-
-type Result = std::result::Result<(), CommandError>;
 
 pub(super) fn keys(call: &mut Call<'_, '_, '_>) -> Result {
     let pattern = call.argument(1);
@@ -47,32 +45,27 @@ pub(super) fn keys(call: &mut Call<'_, '_, '_>) -> Result {
 
 pub(super) fn scan(call: &mut Call<'_, '_, '_>) -> Result {
     let cursor = parse_cursor(call.argument(1))?;
-    let options = ScanOptions::parse(call, 2, Scanned::Keys)?;
-    let mut found = Names::default();
-    let mut due = Names::default();
+    let options = ScanOptions::parse(call.arguments, 2, Scanned::Keys)?;
+    let mut found = FoundNames::default();
+    let mut due = FoundNames::default();
     let next = walk(call, cursor, &options, &mut found, &mut due);
     for name in due.iter() {
         let key = call.view.key(name);
         call.view.remove_if_due(key);
     }
-    call.reply.array(2);
-    call.reply.bulk(itoa::Buffer::new().format(next).as_bytes());
-    call.reply.array(found.ends.len());
-    for name in found.iter() {
-        call.reply.bulk(name);
-    }
+    reply_names(call.reply, next, &found);
     Ok(())
 }
 
 pub(super) fn hscan(call: &mut Call<'_, '_, '_>) -> Result {
     let cursor = parse_cursor(call.argument(2))?;
     let key = call.key(1);
-    if call.view.read_fields(key)?.is_none() {
-        reply_empty(call.reply);
+    let now_ms = call.view.now_ms;
+    let Some(fields) = call.view.read_fields(key)? else {
+        reply_names(call.reply, 0, &FoundNames::default());
         return Ok(());
-    }
-    call.view.counts_reads = false;
-    let options = ScanOptions::parse(call, 3, Scanned::Fields)?;
+    };
+    let options = ScanOptions::parse(call.arguments, 3, Scanned::Fields)?;
     let show = |reply: &mut Writer<'_>, field: &[u8], value: &[u8]| {
         if !options.accepts_name(field) {
             return 0;
@@ -83,10 +76,6 @@ pub(super) fn hscan(call: &mut Call<'_, '_, '_>) -> Result {
         }
         reply.bulk(value);
         2
-    };
-    let now_ms = call.view.now_ms;
-    let Some(fields) = call.view.read_fields(key)? else {
-        return Ok(());
     };
     if let Some(table) = fields.table() {
         walk_table(call.reply, table, cursor, options.count, |reply, entry| {
@@ -111,12 +100,11 @@ pub(super) fn hscan(call: &mut Call<'_, '_, '_>) -> Result {
 pub(super) fn sscan(call: &mut Call<'_, '_, '_>) -> Result {
     let cursor = parse_cursor(call.argument(2))?;
     let key = call.key(1);
-    if call.view.read_members(key)?.is_none() {
-        reply_empty(call.reply);
+    let Some(members) = call.view.read_members(key)? else {
+        reply_names(call.reply, 0, &FoundNames::default());
         return Ok(());
-    }
-    call.view.counts_reads = false;
-    let options = ScanOptions::parse(call, 3, Scanned::Members)?;
+    };
+    let options = ScanOptions::parse(call.arguments, 3, Scanned::Members)?;
     let show = |reply: &mut Writer<'_>, member: &[u8]| {
         let accepted = options.accepts_name(member);
         if accepted {
@@ -124,21 +112,17 @@ pub(super) fn sscan(call: &mut Call<'_, '_, '_>) -> Result {
         }
         usize::from(accepted)
     };
-    match call.view.read_members(key)? {
-        Some(Members::Table(table)) => {
-            walk_table(call.reply, table, cursor, options.count, |reply, entry| {
-                show(reply, entry.key())
-            });
-        }
-        Some(members) => {
-            let mark = begin_whole(call.reply);
-            let members = members.iter();
-            let count = members
-                .map(|member| show(call.reply, member.as_bytes()))
-                .sum();
-            call.reply.finish(mark, count);
-        }
-        None => {}
+    if let Members::Table(table) = members {
+        walk_table(call.reply, table, cursor, options.count, |reply, entry| {
+            show(reply, entry.key())
+        });
+    } else {
+        let mark = begin_whole(call.reply);
+        let members = members.iter();
+        let count = members
+            .map(|member| show(call.reply, member.as_bytes()))
+            .sum();
+        call.reply.finish(mark, count);
     }
     Ok(())
 }
@@ -146,18 +130,14 @@ pub(super) fn sscan(call: &mut Call<'_, '_, '_>) -> Result {
 pub(super) fn zscan(call: &mut Call<'_, '_, '_>) -> Result {
     let cursor = parse_cursor(call.argument(2))?;
     let key = call.key(1);
-    if call.view.read_sorted_set(key)?.is_none() {
-        reply_empty(call.reply);
-        return Ok(());
-    }
-    call.view.counts_reads = false;
-    let options = ScanOptions::parse(call, 3, Scanned::Members)?;
     let Some(scored) = call.view.read_sorted_set(key)? else {
+        reply_names(call.reply, 0, &FoundNames::default());
         return Ok(());
     };
+    let options = ScanOptions::parse(call.arguments, 3, Scanned::Members)?;
     let large = matches!(scored, Scored::Large(_));
     // The cursor comes first in the reply, and is known last.
-    let mut found = Names::default();
+    let mut found = FoundNames::default();
     let next = scored.scan(cursor, options.count, |member, score| {
         if options.accepts_name(member) {
             found.push(member);
@@ -168,12 +148,7 @@ pub(super) fn zscan(call: &mut Call<'_, '_, '_>) -> Result {
             }
         }
     });
-    call.reply.array(2);
-    call.reply.bulk(itoa::Buffer::new().format(next).as_bytes());
-    call.reply.array(found.ends.len());
-    for part in found.iter() {
-        call.reply.bulk(part);
-    }
+    reply_names(call.reply, next, &found);
     Ok(())
 }
 
@@ -201,10 +176,12 @@ fn trimmed(decimal: &str) -> &str {
     }
 }
 
-fn reply_empty(reply: &mut Writer<'_>) {
+/// Replies the next cursor and what was found.
+fn reply_names(reply: &mut Writer<'_>, next: u64, found: &FoundNames) {
     reply.array(2);
-    reply.bulk(b"0");
-    reply.array(0);
+    reply.bulk(itoa::Buffer::new().format(next).as_bytes());
+    reply.array(found.ends.len());
+    found.iter().for_each(|name| reply.bulk(name));
 }
 
 /// Begins the reply of a scan that shows a small collection whole.
@@ -214,7 +191,7 @@ fn begin_whole(reply: &mut Writer<'_>) -> Mark {
     reply.array_later()
 }
 
-/// Replies the next cursor and what `show` writes of the entries that the walk comes by; `show`
+/// Replies the next cursor and what `show` writes for each entry of the walk; `show`
 /// tells how many elements it wrote.
 fn walk_table(
     reply: &mut Writer<'_>,
@@ -225,7 +202,7 @@ fn walk_table(
 ) {
     reply.array(2);
     // The cursor comes first in the reply, so the walk is taken twice: once to count.
-    let mut at = Some(Cursor::parse(cursor).position);
+    let mut at = Some(ScanCursor::parse(cursor).position);
     let (mut seen, mut steps) = (0, 0);
     while let Some(position) = at
         && seen < count_wanted
@@ -233,11 +210,11 @@ fn walk_table(
         at = table.scan_step(position, |_| seen += 1);
         steps += 1;
     }
-    let next = at.map_or(0, |position| Cursor { shard: 0, position }.text());
+    let next = at.map_or(0, |position| ScanCursor { shard: 0, position }.text());
     reply.bulk(itoa::Buffer::new().format(next).as_bytes());
     let mark = reply.array_later();
     let mut count = 0;
-    let mut at = Cursor::parse(cursor).position;
+    let mut at = ScanCursor::parse(cursor).position;
     for _ in 0..steps {
         let next = table.scan_step(at, |entry| count += show(reply, entry));
         at = next.unwrap_or_default();
@@ -262,33 +239,23 @@ enum Scanned {
 }
 
 impl<'a> ScanOptions<'a> {
-    fn parse(
-        call: &Call<'a, '_, '_>,
-        from: usize,
-        what: Scanned,
-    ) -> std::result::Result<Self, CommandError> {
+    fn parse(arguments: Arguments<'a>, from: usize, what: Scanned) -> Result<Self> {
         let mut options = ScanOptions {
             count: 10,
             ..ScanOptions::default()
         };
-        let mut at = from;
-        while at < call.arguments.len() {
-            let option = call.argument(at);
-            let more = at + 1 < call.arguments.len();
-            if is(option, "count") && more {
-                let count = call.integer(at + 1)?;
-                if count < 1 {
-                    return Err(CommandError::Syntax);
-                }
-                options.count = count as usize;
-                at += 1;
-            } else if is(option, "match") && more {
-                let pattern = call.argument(at + 1);
+        let mut words = Words::new(arguments, from);
+        while let Some(option) = words.next() {
+            if let Some(count) = words.value_of(option, "count") {
+                let count = usize::try_from(integer(count)?).ok();
+                let count = count.filter(|&count| count > 0);
+                options.count = count.ok_or(CommandError::Syntax)?;
+            } else if let Some(pattern) = words.value_of(option, "match") {
                 options.pattern = (pattern != b"*").then_some(pattern);
-                at += 1;
-            } else if is(option, "type") && more && what == Scanned::Keys {
-                options.type_name = Some(call.argument(at + 1));
-                at += 1;
+            } else if what == Scanned::Keys
+                && let Some(name) = words.value_of(option, "type")
+            {
+                options.type_name = Some(name);
             } else if is(option, "novalues") {
                 if what != Scanned::Fields {
                     return Err(CommandError::Refused(NO_VALUES_OF_HASHES));
@@ -297,7 +264,6 @@ impl<'a> ScanOptions<'a> {
             } else {
                 return Err(CommandError::Syntax);
             }
-            at += 1;
         }
         Ok(options)
     }
@@ -319,14 +285,14 @@ impl<'a> ScanOptions<'a> {
 /// A scan's cursor: `shard << 39 | depth << 34 | prefix << 12 | position`. Behind the last shard
 /// come the mounted topics, by number.
 #[derive(Clone, Copy)]
-struct Cursor {
+struct ScanCursor {
     shard: usize,
     position: ScanPosition,
 }
 
-impl Cursor {
+impl ScanCursor {
     fn parse(number: u64) -> Self {
-        Cursor {
+        ScanCursor {
             shard: (number >> SHARD_SHIFT) as usize,
             position: ScanPosition {
                 depth: (number >> 34 & 31) as u8,
@@ -349,10 +315,10 @@ fn walk(
     call: &mut Call<'_, '_, '_>,
     cursor: u64,
     options: &ScanOptions<'_>,
-    found: &mut Names,
-    due: &mut Names,
+    found: &mut FoundNames,
+    due: &mut FoundNames,
 ) -> u64 {
-    let mut at = Cursor::parse(cursor);
+    let mut at = ScanCursor::parse(cursor);
     let (mut seen, mut steps) = (0, 0);
     let now_ms = call.view.now_ms;
     while at.shard < SHARDS {
@@ -375,9 +341,9 @@ fn walk(
         // Empty shards count as well, so that a nearly empty database does not hold the lane.
         steps += 1;
         match position {
-            Some(position) => return Cursor { position, ..at }.text(),
+            Some(position) => return ScanCursor { position, ..at }.text(),
             None => {
-                at = Cursor {
+                at = ScanCursor {
                     shard: at.shard + 1,
                     position: ScanPosition::default(),
                 }
@@ -415,12 +381,12 @@ fn walk(
 
 /// Names, one after the other.
 #[derive(Default)]
-struct Names {
+struct FoundNames {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Names {
+impl FoundNames {
     fn push(&mut self, name: &[u8]) {
         self.bytes.extend_from_slice(name);
         self.ends.push(self.bytes.len());
@@ -434,7 +400,7 @@ impl Names {
     }
 }
 
-fn parse_cursor(argument: &[u8]) -> std::result::Result<u64, CommandError> {
+fn parse_cursor(argument: &[u8]) -> Result<u64> {
     // As strtoull has it, but for the negative numbers that Redis refuses before.
     let text = argument.trim_ascii_start();
     let (is_negative, digits) = match text {

@@ -2,14 +2,13 @@
 
 use std::ops::Range;
 
-use tidewire_resp::number::parse_integer;
 use tidewire_resp::{ArgumentList, Arguments};
 
 use super::Call;
-use super::options::is;
+use super::options::{self, Words, above_zero};
 use crate::encoding::Kind;
 use crate::entry::{Entry, NewValue};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::integers;
 use crate::key::Key;
 use crate::observer::Event;
@@ -18,8 +17,6 @@ use crate::set::{self, Members};
 use crate::table::Place;
 use crate::text::Text;
 use crate::view::{Expiry, View};
-
-type Result<T = ()> = std::result::Result<T, CommandError>;
 
 pub(super) fn sadd(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
@@ -57,7 +54,7 @@ pub(super) fn srem(call: &mut Call<'_, '_, '_>) -> Result {
             removed += i64::from(set::remove(call.view.entry_mut(key, place), member));
         }
         if removed > 0 {
-            after_removal(call, key, place, Event::SetRemove);
+            call.after_removal(key, place, Event::SetRemove, set::len);
         }
     }
     call.reply.integer(removed);
@@ -105,7 +102,7 @@ pub(super) fn scard(call: &mut Call<'_, '_, '_>) -> Result {
 pub(super) fn spop(call: &mut Call<'_, '_, '_>) -> Result {
     let wanted = match call.arguments.len() {
         2 => None,
-        3 => Some(super::options::positive(call.argument(2))?),
+        3 => Some(options::positive(call.argument(2))?),
         _ => return Err(CommandError::Syntax),
     };
     let key = call.key(1);
@@ -161,7 +158,7 @@ pub(super) fn spop(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-/// Tells what SPOP drew.
+/// Propagates what SPOP drew.
 fn tell_popped(call: &mut Call<'_, '_, '_>, key: Key<'_>, members: Arguments<'_>) {
     call.tell_no_request();
     let members: Vec<&[u8]> = members.iter().collect();
@@ -245,23 +242,15 @@ pub(super) fn sinter(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn sintercard(call: &mut Call<'_, '_, '_>) -> Result {
-    let keys = parse_integer(call.argument(1))
-        .and_then(|count| usize::try_from(count).ok())
-        .filter(|&count| count > 0)
-        .ok_or(CommandError::KeyCountNotPositive)?;
+    let keys = above_zero(call.argument(1)).ok_or(CommandError::KeyCountNotPositive)?;
     if keys > call.arguments.len() - 2 {
         return Err(CommandError::TooFewKeys);
     }
     let mut limit = 0;
-    let mut at = 2 + keys;
-    while at < call.arguments.len() {
-        if !is(call.argument(at), "limit") || at + 1 == call.arguments.len() {
-            return Err(CommandError::Syntax);
-        }
-        limit = parse_integer(call.argument(at + 1))
-            .filter(|&limit| limit >= 0)
-            .ok_or(CommandError::NegativeLimit)?;
-        at += 2;
+    let mut words = Words::new(call.arguments, 2 + keys);
+    while let Some(option) = words.next() {
+        let value = words.value_of(option, "limit");
+        limit = options::limit(value.ok_or(CommandError::Syntax)?)?;
     }
     let mut count = 0;
     intersect(
@@ -336,27 +325,15 @@ pub(super) fn sdiffstore(call: &mut Call<'_, '_, '_>) -> Result {
 
 /// The set to write to; an error of another type.
 fn find(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<Place>> {
-    match call.view.find(key) {
-        Some(place) if Members::of(call.view.entry(key, place)).is_none() => {
-            Err(CommandError::WrongType)
-        }
-        place => Ok(place),
-    }
+    call.find_if(key, |entry| Members::of(entry).is_some())
 }
 
-fn after_removal(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, event: Event) {
-    call.view.changed(key, place, event);
-    if set::len(call.view.entry(key, place)) == 0 {
-        call.view.remove(key, place, Event::Delete);
-    }
-}
-
-/// Moves a member that is in one set to another one, both of which have been checked.
+/// Moves a member from one set to another. The caller has checked both types.
 fn move_member(call: &mut Call<'_, '_, '_>, from: Key<'_>, to: Key<'_>, member: &[u8]) -> Result {
     if let Some(place) = find(call, from)? {
         let is_removed = set::remove(call.view.entry_mut(from, place), member);
         debug_assert!(is_removed, "the caller has found it there");
-        after_removal(call, from, place, Event::SetRemove);
+        call.after_removal(from, place, Event::SetRemove, set::len);
     }
     let limits = call.view.keyspace.set_limits();
     let place = match find(call, to)? {
@@ -431,14 +408,7 @@ fn store(
     gather(sets(&mut call.view, call.arguments, keys)?, &mut |member| {
         set::add(&mut result, member.as_bytes(), limits);
     });
-    let count = set::len(&result);
-    if count == 0 {
-        call.view.delete(to, Event::Delete);
-    } else {
-        let place = call.view.replace(to, result);
-        call.view.changed(to, place, event);
-    }
-    call.reply.integer(count as i64);
+    call.store_result(to, result, set::len, event);
     Ok(())
 }
 

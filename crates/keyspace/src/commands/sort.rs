@@ -9,16 +9,14 @@ use tidewire_resp::number::parse_double;
 use super::options::is;
 use super::{Call, finding};
 use crate::entry::Entry;
-use crate::error::CommandError;
-use crate::fields::Found;
+use crate::error::{CommandError, Result};
+use crate::fields::FoundField;
 use crate::key::Key;
 use crate::list;
 use crate::observer::Event;
 use crate::text::Text;
 use crate::value::ValueRef;
 use crate::view::View;
-
-type Result<T = ()> = std::result::Result<T, CommandError>;
 
 pub(super) fn sort(call: &mut Call<'_, '_, '_>) -> Result {
     let options = SortOptions::parse(call, true)?;
@@ -59,13 +57,8 @@ fn store_sorted(call: &mut Call<'_, '_, '_>, options: &SortOptions<'_>, to: Key<
     sorted.show(&mut call.view, options, |text| {
         list::append(&mut stored, text.unwrap_or_default(), limits);
     });
-    if count > 0 {
-        let place = call.view.replace(to, stored);
-        call.view.changed(to, place, Event::SortStore);
-    } else {
-        call.view.delete(to, Event::Delete);
-    }
-    call.reply.integer(count as i64);
+    debug_assert_eq!(list::len(&stored), count, "every element shown is stored");
+    call.store_result(to, stored, list::len, Event::SortStore);
     Ok(())
 }
 
@@ -129,7 +122,7 @@ impl<'a> SortOptions<'a> {
         Ok(options)
     }
 
-    /// Which of so many elements are wanted.
+    /// Returns which of `length` elements are wanted.
     fn wanted(&self, length: usize) -> Range<usize> {
         let within = |number: i64| usize::try_from(number).map_or(length, |n| n.min(length));
         let start = within(self.skipped.max(0));
@@ -197,16 +190,16 @@ impl<'a> Pattern<'a> {
             return show(text.as_ref().map(Text::as_bytes));
         };
         let fields = view.read(key).and_then(ValueRef::fields);
-        match fields.map_or(Found::Missing, |fields| fields.find(field)) {
-            Found::Value(value) => return show(Some(value)),
-            Found::Missing => {}
-            Found::Due => view.expire_field(key, field),
+        match fields.map_or(FoundField::Missing, |fields| fields.find(field)) {
+            FoundField::Value(value) => return show(Some(value)),
+            FoundField::Missing => {}
+            FoundField::Due => view.expire_field(key, field),
         }
         show(None)
     }
 }
 
-/// The elements of a key, of which those to be shown are in their order.
+/// The elements of a key; those to show are sorted.
 struct Sorted {
     /// Their texts, one after the other, and the texts that they are sorted by.
     bytes: Vec<u8>,

@@ -4,21 +4,16 @@ mod adding;
 pub(super) use adding::{zadd, zincrby};
 
 mod combining;
-pub(super) use combining::{
-    zdiff, zdiffstore, zinter, zintercard, zinterstore, zunion, zunionstore,
-};
+pub(super) use combining::{Combination, show_combined, store_combined, zintercard};
 
 mod popping;
-pub(super) use popping::{bzmpop, bzpopmax, bzpopmin, zmpop, zpopmax, zpopmin};
+pub(super) use popping::{End, bzmpop, pop_or_wait, pop_some, zmpop};
 
 mod ranges;
-pub(super) use ranges::{
-    zcount, zlexcount, zrange, zrangebylex, zrangebyscore, zrangestore, zremrangebylex,
-    zremrangebyrank, zremrangebyscore, zrevrange, zrevrangebylex, zrevrangebyscore,
-};
+pub(super) use ranges::{By, count_range, remove_range, show_range, zrangestore};
 
 mod reading;
-pub(super) use reading::{zcard, zmscore, zrandmember, zrank, zrevrank, zscore};
+pub(super) use reading::{reply_scores, show_rank, zcard, zmscore, zrandmember, zscore};
 
 mod scores;
 pub(super) use scores::parse_score;
@@ -26,14 +21,11 @@ pub(super) use scores::parse_score;
 use tidewire_resp::{Protocol, Writer};
 
 use super::Call;
-use crate::entry::Entry;
-use crate::error::CommandError;
+use crate::error::Result;
 use crate::key::Key;
 use crate::observer::Event;
 use crate::sorted_set::{self, Scored};
 use crate::table::Place;
-
-type Result<T = ()> = std::result::Result<T, CommandError>;
 
 pub(super) fn zrem(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
@@ -45,7 +37,7 @@ pub(super) fn zrem(call: &mut Call<'_, '_, '_>) -> Result {
             removed += i64::from(sorted_set::remove(entry, member).is_some());
         }
         if removed > 0 {
-            after_removal(call, key, place, Event::SortedSetRemove);
+            call.after_removal(key, place, Event::SortedSetRemove, sorted_set::len);
         }
     }
     call.reply.integer(removed);
@@ -54,32 +46,7 @@ pub(super) fn zrem(call: &mut Call<'_, '_, '_>) -> Result {
 
 /// The sorted set to write to; an error of another type.
 fn find(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<Place>> {
-    match call.view.find(key) {
-        Some(place) if Scored::of(call.view.entry(key, place)).is_none() => {
-            Err(CommandError::WrongType)
-        }
-        place => Ok(place),
-    }
-}
-
-fn after_removal(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, event: Event) {
-    call.view.changed(key, place, event);
-    if sorted_set::len(call.view.entry(key, place)) == 0 {
-        call.view.remove(key, place, Event::Delete);
-    }
-}
-
-/// Puts a result in the place of a key, or removes the key if nothing came out; replies how many
-/// members there are.
-fn store(call: &mut Call<'_, '_, '_>, to: Key<'_>, result: Entry, event: Event) {
-    let count = sorted_set::len(&result);
-    if count == 0 {
-        call.view.delete(to, Event::Delete);
-    } else {
-        let place = call.view.replace(to, result);
-        call.view.changed(to, place, event);
-    }
-    call.reply.integer(count as i64);
+    call.find_if(key, |entry| Scored::of(entry).is_some())
 }
 
 /// How members are replied: alone, or each with its score, flat in RESP2 and in pairs in RESP3.
@@ -97,7 +64,7 @@ impl Shown {
         }
     }
 
-    /// The array's head for so many members.
+    /// Begins the array of `count` members.
     fn begin(self, reply: &mut Writer<'_>, count: usize) {
         reply.array(count * self.elements());
     }

@@ -7,7 +7,7 @@ mod claim;
 pub(super) use claim::{xautoclaim, xclaim};
 
 mod delete;
-pub(super) use delete::{xackdel, xdel, xdelex};
+pub(super) use delete::{delete_with_options, xdel};
 
 mod groups;
 pub(super) use groups::{
@@ -22,7 +22,7 @@ mod pending;
 pub(super) use pending::{xack, xpending};
 
 mod range;
-pub(super) use range::{xlen, xrange, xrevrange};
+pub(super) use range::{show_range, xlen};
 
 mod read;
 pub(super) use read::{xread, xreadgroup};
@@ -32,21 +32,14 @@ mod telling;
 use tidewire_resp::Writer;
 
 use super::Call;
-use crate::error::{CommandError, printable};
+use crate::error::{CommandError, Result, printable};
 use crate::key::Key;
 use crate::stream::{Entry, Stream, StreamId};
 use crate::table::Place;
 
-type Result<T = ()> = std::result::Result<T, CommandError>;
-
 /// Where a stream lies; an error of another type.
 fn find(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<Place>> {
-    match call.view.find(key) {
-        Some(place) if Stream::of(call.view.entry(key, place)).is_none() => {
-            Err(CommandError::WrongType)
-        }
-        place => Ok(place),
-    }
+    call.find_if(key, |entry| Stream::of(entry).is_some())
 }
 
 /// The stream at a place that [`find`] has found.

@@ -4,11 +4,11 @@ use tidewire_resp::number::parse_integer;
 use tidewire_resp::{Arguments, Writer};
 
 use super::Call;
-use super::options::{self, MILLISECONDS, SECONDS, TimeForm, is};
+use super::options::{self, TimeForm, Words, is};
 use crate::decimal::Decimal;
 use crate::encoding::Kind;
 use crate::entry::{Entry, NewValue};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::key::Key;
 use crate::keyspace::Keyspace;
 use crate::lcs::{self, CommonSubsequence};
@@ -16,8 +16,6 @@ use crate::observer::Event;
 use crate::text::Text;
 use crate::value::{ValueRef, string_value};
 use crate::view::Expiry;
-
-type Result = std::result::Result<(), CommandError>;
 
 pub(super) fn get(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
@@ -95,14 +93,6 @@ pub(super) fn setnx(call: &mut Call<'_, '_, '_>) -> Result {
     }
     call.reply.integer(i64::from(missing));
     Ok(())
-}
-
-pub(super) fn setex(call: &mut Call<'_, '_, '_>) -> Result {
-    set_with_time(call, SECONDS)
-}
-
-pub(super) fn psetex(call: &mut Call<'_, '_, '_>) -> Result {
-    set_with_time(call, MILLISECONDS)
 }
 
 pub(super) fn getset(call: &mut Call<'_, '_, '_>) -> Result {
@@ -399,12 +389,12 @@ struct SetOptions {
     condition: Condition,
     get: bool,
     expiry: Expiry,
-    /// The deadline was given as it is told: PXAT.
+    /// The deadline was given as it is propagated: PXAT.
     is_absolute: bool,
 }
 
 impl SetOptions {
-    fn parse(call: &Call<'_, '_, '_>) -> std::result::Result<Self, CommandError> {
+    fn parse(call: &Call<'_, '_, '_>) -> Result<Self> {
         let mut options = SetOptions {
             condition: Condition::Always,
             get: false,
@@ -476,7 +466,7 @@ fn store(call: &mut Call<'_, '_, '_>, key: Key<'_>, value: &[u8], expiry: Expiry
     }
 }
 
-fn set_with_time(call: &mut Call<'_, '_, '_>, form: options::TimeForm) -> Result {
+pub(super) fn set_with_time(call: &mut Call<'_, '_, '_>, form: options::TimeForm) -> Result {
     let amount = call.integer(2)?;
     let deadline_ms = form.positive_deadline_ms(amount, call.view.clock_ms, call.command.name)?;
     let key = call.key(1);
@@ -521,10 +511,7 @@ fn store_pairs(call: &mut Call<'_, '_, '_>) {
     }
 }
 
-fn text_length(
-    call: &mut Call<'_, '_, '_>,
-    key: Key<'_>,
-) -> std::result::Result<Option<usize>, CommandError> {
+fn text_length(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<usize>> {
     Ok(call.view.read_text(key)?.map(|text| text.as_bytes().len()))
 }
 
@@ -590,22 +577,10 @@ fn add_directly(entry: &mut Entry, amount: i64, reply: &mut Writer<'_>) -> bool 
 
 /// Bytes `start` to `end`, both included, negative ones counted from the end.
 fn slice(text: &[u8], start: i64, end: i64) -> &[u8] {
-    let length = text.len() as i64;
     if start < 0 && end < 0 && start > end {
         return b"";
     }
-    let from_start = |at: i64| {
-        if at < 0 {
-            at.saturating_add(length).max(0)
-        } else {
-            at
-        }
-    };
-    let (start, end) = (from_start(start), from_start(end).min(length - 1));
-    if start > end {
-        return b"";
-    }
-    &text[start as usize..=end as usize]
+    &text[options::positions(start, end, text.len())]
 }
 
 #[derive(Default)]
@@ -617,24 +592,21 @@ struct LcsOptions {
 }
 
 impl LcsOptions {
-    fn parse(call: &Call<'_, '_, '_>) -> std::result::Result<Self, CommandError> {
+    fn parse(call: &Call<'_, '_, '_>) -> Result<Self> {
         let mut options = LcsOptions::default();
-        let mut at = 3;
-        while at < call.arguments.len() {
-            let option = call.argument(at);
+        let mut words = Words::new(call.arguments, 3);
+        while let Some(option) = words.next() {
             if is(option, "idx") {
                 options.index = true;
             } else if is(option, "len") {
                 options.length = true;
             } else if is(option, "withmatchlen") {
                 options.match_length = true;
-            } else if is(option, "minmatchlen") && at + 1 < call.arguments.len() {
-                at += 1;
-                options.match_length_min = call.integer(at)?.max(0);
+            } else if let Some(length) = words.value_of(option, "minmatchlen") {
+                options.match_length_min = options::integer(length)?.max(0);
             } else {
                 return Err(CommandError::Syntax);
             }
-            at += 1;
         }
         Ok(options)
     }

@@ -95,9 +95,9 @@ pub const fn number_of(full_name: &str) -> usize {
     panic!("there is no command of this name")
 }
 
-/// The command of this name, in any case.
+/// The command of this name, in any case. A container's subcommands are in it.
 #[inline]
-pub(super) fn lookup(name: &[u8]) -> Option<&'static Command> {
+pub fn lookup(name: &[u8]) -> Option<&'static Command> {
     let mut at = slot(name);
     loop {
         let number = SLOTS[at].checked_sub(1)?;
@@ -235,7 +235,7 @@ const fn keyword_keys(
     }
 }
 
-/// Keys that an option names, of which COMMAND does not tell.
+/// Keys that an option names and that COMMAND does not show.
 const fn untold_keys(flags: &'static str, find: Finder) -> KeySpec {
     KeySpec {
         untold: true,

@@ -88,13 +88,13 @@ impl Header {
 
 /// The header with the lengths, wherever they stand.
 #[derive(Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct EntryShape {
     pub(super) header: Header,
     pub(super) key_length: usize,
     pub(super) value_length: usize,
 }
 
-impl Shape {
+impl EntryShape {
     #[inline]
     pub(super) fn new(kind: Kind, mut flags: u8, key_length: usize, value_length: usize) -> Self {
         debug_assert!(
@@ -105,7 +105,7 @@ impl Shape {
             flags |= LONG_KEY;
         }
         let short = key_length.min(KEY_LENGTH_LONG);
-        Shape {
+        EntryShape {
             header: Header::new(kind, flags, short, 0),
             key_length,
             value_length: 0,
@@ -131,7 +131,7 @@ impl Shape {
             (flags | LONG_VALUE, 0)
         };
         let header = Header::new(kind, flags, self.header.key_length(), short);
-        Shape {
+        EntryShape {
             header: header.with_access(self.header.access()),
             key_length: self.key_length,
             value_length,

@@ -12,8 +12,7 @@
 //!  └────────┴──────────┴──────────┴─────────────────────┴───────────────────────────────────────┘
 //! ```
 //!
-//! Bytes from a client that look like one may be broken in their runs; whoever walks these finds
-//! out.
+//! Bytes from a client may look like one but have broken runs. A walk over the runs detects that.
 
 mod dense;
 mod estimate;
@@ -24,7 +23,7 @@ pub(crate) use sparse::operations;
 
 use crate::entry::{Entry, NewValue};
 
-/// What a string that is no HyperLogLog lacks.
+/// What is wrong with a string that is no HyperLogLog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The header, or the length that it asks for.
@@ -225,13 +224,13 @@ fn raise_sparse(
     // Redis counts the header as well.
     let bytes_max = sparse_bytes_max.saturating_sub(HEADER_BYTES);
     match sparse::raise(&entry.bytes()[HEADER_BYTES..], index, rank, bytes_max)? {
-        sparse::Change::None => Ok(false),
-        sparse::Change::Splice(splice) => {
+        sparse::RunChange::None => Ok(false),
+        sparse::RunChange::Splice(splice) => {
             entry.splice(HEADER_BYTES + splice.at, splice.removed, &[splice.added()]);
             outdate(entry.bytes_mut());
             Ok(true)
         }
-        sparse::Change::Dense => {
+        sparse::RunChange::Dense => {
             make_dense(entry)?;
             Ok(dense::raise(
                 &mut entry.bytes_mut()[HEADER_BYTES..],

@@ -75,7 +75,7 @@ pub(super) fn walk(bytes: &[u8], mut show: impl FnMut(u8, Range<usize>)) -> Resu
 
 /// What raising a register comes to.
 #[derive(Debug)]
-pub(super) enum Change {
+pub(super) enum RunChange {
     /// It is that high already.
     None,
     Splice(Splice),
@@ -104,15 +104,15 @@ pub(super) fn raise(
     index: usize,
     rank: u8,
     bytes_max: usize,
-) -> Result<Change, Fault> {
+) -> Result<RunChange, Fault> {
     if rank > RANK_MAX {
-        return Ok(Change::Dense);
+        return Ok(RunChange::Dense);
     }
     let found = find(bytes, index)?;
     let old = found.operation;
     debug_assert!(found.first <= index && index < found.first + old.registers);
     if old.rank >= rank {
-        return Ok(Change::None);
+        return Ok(RunChange::None);
     }
     let mut new = Bytes::default();
     new.push_run(old.rank, index - found.first);
@@ -120,7 +120,7 @@ pub(super) fn raise(
     new.push_run(old.rank, found.first + old.registers - index - 1);
     let grown = bytes.len() + new.length - old.bytes;
     if new.length > old.bytes && grown > bytes_max {
-        return Ok(Change::Dense);
+        return Ok(RunChange::Dense);
     }
     // The run before and some behind, with which the new ones may merge.
     let at = found.previous.unwrap_or(found.at);
@@ -131,15 +131,15 @@ pub(super) fn raise(
         merged.push(part);
     }
     merged.merge_runs();
-    Ok(Change::Splice(Splice {
+    Ok(RunChange::Splice(Splice {
         at,
         removed: end + behind.len() - at,
         added: merged,
     }))
 }
 
-/// Writes registers that have a byte each as runs; false, and nothing written, if that takes more
-/// than so many bytes with what is there, or a rank is too high.
+/// Writes registers of a byte each as runs. Returns false and writes nothing if `out` would exceed
+/// `bytes_max` bytes, or a rank is too high.
 pub(super) fn encode(registers: &[u8; REGISTERS], out: &mut Vec<u8>, bytes_max: usize) -> bool {
     let start = out.len();
     for run in registers.chunk_by(|a, b| a == b) {
@@ -160,7 +160,7 @@ pub(super) fn encode(registers: &[u8; REGISTERS], out: &mut Vec<u8>, bytes_max: 
 }
 
 /// The run that a register lies in.
-struct Found {
+struct FoundRun {
     operation: Operation,
     at: usize,
     /// Its first register.
@@ -169,7 +169,7 @@ struct Found {
     previous: Option<usize>,
 }
 
-fn find(bytes: &[u8], index: usize) -> Result<Found, Fault> {
+fn find(bytes: &[u8], index: usize) -> Result<FoundRun, Fault> {
     let (mut at, mut first, mut previous) = (0, 0, None);
     loop {
         while let Some(registers) = eight_runs(bytes, at) {
@@ -187,7 +187,7 @@ fn find(bytes: &[u8], index: usize) -> Result<Found, Fault> {
                 // A run whose second byte is missing cannot be replaced.
                 let whole = at + operation.bytes <= bytes.len();
                 return whole
-                    .then_some(Found {
+                    .then_some(FoundRun {
                         operation,
                         at,
                         first,

@@ -1,10 +1,10 @@
-//! Commands that read or change one entry and nothing else, run on it directly while nobody
-//! listens: no view of the keyspace is made, and nobody has to be told. Most requests of most
-//! programs are such.
+//! The direct path: a command that reads or changes one entry runs on it without a view of the
+//! keyspace, as long as no client and no log has to hear of it. Most requests of most programs are
+//! of this kind.
 //!
-//! Whatever is out of the ordinary (a key whose time has come, a mount, a live topic, a snapshot
-//! under way, somebody who watches, tracks or is told of changes) goes the way of all commands,
-//! which says what they mean: a test holds both ways against each other.
+//! Every special case (an expired key, a mount, a live topic, a running snapshot, a client that
+//! watches or tracks, a log) takes the ordinary path, which defines what commands do. A test
+//! compares both paths.
 
 use std::sync::atomic::Ordering;
 
@@ -116,7 +116,7 @@ impl Keyspace {
         }
     }
 
-    /// Whether anybody is told of keys that are read or missed, or, of a write, of changes.
+    /// Whether reads and misses, or for a write its changes, are reported to a client or a log.
     #[inline]
     fn is_heard(&self, is_read: bool) -> bool {
         self.tracking.load(Ordering::Relaxed) != 0

@@ -1,8 +1,8 @@
-//! How keys give way to others when memory is full.
+//! Eviction: which keys are removed when memory is full.
 //!
-//! As in Redis the best key to go is looked for among a few, and the best of those that were seen
-//! and not taken are remembered for the next time. A shard that somebody works on is passed over:
-//! no lane waits for another one's eviction.
+//! As in Redis, the best key to evict is chosen from a few samples, and the best of the others are
+//! remembered for the next time. A shard that another thread holds is skipped: no lane waits for
+//! another one's eviction.
 
 use std::sync::atomic::Ordering;
 
@@ -16,7 +16,7 @@ use crate::observer::{Event, Observer};
 use crate::shard::Dictionary;
 use crate::view::View;
 
-/// Which keys give way, and in which order: the settings `maxmemory-policy` and
+/// Which keys are evicted, and in which order: the settings `maxmemory-policy` and
 /// `maxmemory-samples`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EvictionRules {
@@ -57,7 +57,7 @@ pub enum Evicted {
     Key,
     /// There is no key that may go.
     Nothing,
-    /// None was found in the shards that nobody works on.
+    /// No key was found in the shards that no other thread holds.
     Busy,
 }
 
@@ -111,7 +111,7 @@ impl Keyspace {
         if evictor.random == 0 {
             evictor.random = self.random() | 1;
         }
-        let scores = Scores {
+        let scores = CandidateScores {
             rules,
             access: self.access(),
             now_ms,
@@ -139,9 +139,14 @@ impl Keyspace {
         self.evicted_keys.load(Ordering::Relaxed)
     }
 
-    /// Looks at some keys in shards that nobody works on; counts them, and returns whether a shard
-    /// was passed over.
-    fn look_for_candidates(&self, evictor: &mut Evictor, scores: Scores, seen: &mut usize) -> bool {
+    /// Samples keys in shards that no other thread holds, and counts them. Returns whether a shard
+    /// was skipped.
+    fn look_for_candidates(
+        &self,
+        evictor: &mut Evictor,
+        scores: CandidateScores,
+        seen: &mut usize,
+    ) -> bool {
         let random = evictor.random();
         let wanted = match scores.rules.order {
             EvictionOrder::Random => 1,
@@ -171,7 +176,7 @@ impl Keyspace {
         &self,
         evictor: &mut Evictor,
         candidate: Candidate,
-        scores: Scores,
+        scores: CandidateScores,
         observer: &mut dyn Observer,
     ) -> Evicted {
         let Candidate { hash, database, .. } = candidate;
@@ -206,13 +211,13 @@ impl Keyspace {
 
 /// How much a key is one to go.
 #[derive(Clone, Copy)]
-struct Scores {
+struct CandidateScores {
     rules: EvictionRules,
     access: Access,
     now_ms: i64,
 }
 
-impl Scores {
+impl CandidateScores {
     /// Adds keys of a dictionary to the candidates, at most `count`; returns how many were seen.
     fn sample(
         self,

@@ -34,8 +34,8 @@ impl Keyspace {
         })
     }
 
-    /// Removes keys and fields of hashes whose time has come, at most `budget` of them. One atomic
-    /// load if there are none.
+    /// Removes expired keys and fields of hashes, at most `budget` of them. One atomic load if
+    /// there are none.
     #[inline]
     pub fn expire_due(
         &self,
@@ -73,8 +73,8 @@ impl Keyspace {
         self.trusts_payloads.load(Ordering::Relaxed)
     }
 
-    /// Lets nothing expire until a time, ms since the UNIX epoch: keys whose time has come are
-    /// hidden from commands that only read, and stay.
+    /// Lets nothing expire until a time, ms since the UNIX epoch. Until then, expired keys stay,
+    /// but commands that only read do not see them.
     pub fn pause_expiry(&self, until_ms: i64) {
         self.expiry_paused_until_ms
             .store(until_ms, Ordering::Relaxed);
@@ -150,8 +150,8 @@ impl Keyspace {
             return expired;
         }
         let mut left = budget;
-        // Whoever adds a deadline stores the shard's time first and lowers this one second: it is
-        // seen in the walk below, or it lowers this again after the walk began.
+        // A thread that adds a deadline stores the shard's time first and lowers this one second:
+        // the walk below sees it, or this is lowered again after the walk began.
         self.earliest_ms.swap(i64::MAX, Ordering::AcqRel);
         let (mut due, mut count) = ([(0, 0); SHARDS], 0);
         for (index, next) in self.next_ms.iter().enumerate() {
@@ -161,7 +161,7 @@ impl Keyspace {
                 count += 1;
             }
         }
-        // Where several are late those go first that have waited longest.
+        // The shard that has waited longest goes first.
         due[..count].sort_unstable();
         for &(_, index) in &due[..count] {
             if left == 0 {

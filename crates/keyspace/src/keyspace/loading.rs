@@ -53,8 +53,8 @@ pub enum LoadError {
 
 impl Keyspace {
     /// Up to where values stay small.
-    pub(crate) fn value_limits(&self) -> serial::Limits {
-        serial::Limits {
+    pub(crate) fn value_limits(&self) -> serial::ValueLimits {
+        serial::ValueLimits {
             hash: self.hash_limits(),
             set: self.set_limits(),
             list: self.list_limits(),
@@ -65,11 +65,10 @@ impl Keyspace {
 
     /// Closes the keyspace while keys and commands are loaded, and opens it again.
     ///
-    /// While it is closed no command writes a key except those that are told
-    /// ([`Locked::keep_due`]), and nothing expires, even if its TTL has passed: what is loaded
-    /// next may be about it. It changes under the locks of all shards, so that a write, a
-    /// transaction or a script runs wholly before it, or sees it from its first command on. Each
-    /// load that begins must end.
+    /// While it is closed, only propagated commands ([`Locked::keep_due`]) write keys, and nothing
+    /// expires, even if its TTL has passed: what is loaded next may be about it. It changes under
+    /// the locks of all shards, so that a write, a transaction or a script runs wholly before it,
+    /// or sees it from its first command on. Each load that begins must end.
     pub fn set_loading(&self, on: bool) {
         let _all = self.lock(ShardSet::all());
         let loads = match on {
@@ -97,7 +96,7 @@ impl Keyspace {
         self.flushes.load(Ordering::Acquire)
     }
 
-    /// Puts a key of a file among the others. Nobody is told of it. The keyspace must be closed
+    /// Adds a key of a file. Observers do not hear of it. The keyspace must be closed
     /// ([`set_loading`](Self::set_loading)): nothing else may write a key meanwhile.
     pub fn load(&self, record: &KeyRecord<'_>, options: LoadOptions) -> Result<Loaded, LoadError> {
         debug_assert!(self.is_loading(), "keys are loaded into an open keyspace");

@@ -1,5 +1,5 @@
 //! Keys that clients of a replica have given a TTL: its master does not know of them, so that
-//! nobody but the replica itself can end them.
+//! only the replica itself can end them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};

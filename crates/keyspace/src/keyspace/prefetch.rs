@@ -101,7 +101,7 @@ impl<'k> Held<'k> {
         }
     }
 
-    /// Holds a shard; `None` if somebody else works on it: then it is warm already.
+    /// Holds a shard; `None` if another thread holds it: then it is in a cache already.
     #[inline]
     fn hold(&mut self, keyspace: &'k Keyspace, shard: usize) -> Option<u8> {
         let count = self.count;
@@ -131,7 +131,7 @@ impl<'k> Held<'k> {
         self.table(holder, database)?.entry(place).object()
     }
 
-    /// The steps for elements of collections: where they are told, then the elements.
+    /// The steps for elements of collections: first their index, then the elements.
     #[inline(never)]
     fn prefetch_elements(
         &self,

@@ -31,7 +31,7 @@ impl Keyspace {
             .store(value_bytes_max, Ordering::Relaxed);
     }
 
-    /// Changes of which classes of events [`Observer::notified`] hears.
+    /// Changes which classes of events [`Observer::notified`] hears of.
     pub fn set_notifications(&self, classes: EventClasses) {
         let keep = |bits| Some(bits & LOADING | classes.bits());
         let set = |word: &AtomicU32| word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, keep);
@@ -72,7 +72,7 @@ impl Keyspace {
         (self.reclaimer.pending(), self.reclaimer.freed())
     }
 
-    /// Frees something else on the thread that frees values; it counts as so many of them.
+    /// Frees something else on the thread that frees values; it counts as `count` values.
     pub fn free_in_background(&self, other: Box<dyn Send>, count: u64) {
         self.reclaimer.free(Garbage::Other(other, count));
     }
@@ -160,7 +160,7 @@ impl Keyspace {
     }
 }
 
-/// Longer fields and values are never packed, whatever the settings say.
+/// Longest field or value that is packed, under any setting.
 const PACKED_VALUE_BYTES_MAX: usize = 16 << 10;
 /// Bytes of a list's chunk where the setting counts elements.
 const LIST_BYTES_MAX: usize = 8 << 10;

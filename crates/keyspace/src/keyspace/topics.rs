@@ -89,7 +89,7 @@ impl Keyspace {
         names
     }
 
-    /// Replies an error. Of what was told nobody reads the reply: it is counted.
+    /// Replies an error. A propagated command has no reader for it, so it is counted.
     #[cold]
     pub(super) fn refuse(&self, call: &mut Call<'_, '_, '_>, error: CommandError) -> Outcome {
         if call.view.locked.keeps_due && matches!(error, CommandError::Mounted(_)) {

@@ -15,8 +15,8 @@ use crate::key::DATABASES;
 /// readers, on other threads or in other turns, follow it by offset, in bytes since it first began.
 ///
 /// It keeps everything from [`start`](Self::start) on until it is [trimmed](Self::trim), or until
-/// it holds more than its [limit](Self::set_limit): then the oldest goes, and a reader that still
-/// needed it is told so.
+/// it holds more than its [limit](Self::set_limit): then the oldest part goes, and a reader that
+/// still needed it gets an error.
 #[derive(Default)]
 pub struct Log {
     tail: Mutex<Tail>,
@@ -32,8 +32,8 @@ pub struct Log {
 
 type Waker = Box<dyn Fn() + Send + Sync>;
 
-/// The greatest offset that a stream is gone on with at. Offsets are told as signed numbers of 64
-/// bits: what another server or a file names has to leave room for the stream behind it.
+/// The greatest offset at which a stream may continue. Offsets are sent as signed numbers of 64
+/// bits: an offset from another server or a file must leave room for the stream behind it.
 pub const OFFSET_MAX: u64 = i64::MAX as u64 - (1 << 48);
 
 /// What was asked for is not kept any more.
@@ -51,7 +51,7 @@ struct Tail {
     chunks: VecDeque<Vec<u8>>,
     /// Offset of the first chunk's first byte.
     start: u64,
-    /// What lies before is kept by chance, and given to nobody.
+    /// Bytes before it may still be in memory, but no reader gets them.
     kept: u64,
     /// Offset behind the last byte.
     end: u64,
@@ -61,8 +61,8 @@ struct Tail {
 }
 
 impl Log {
-    /// Sets who is told, with shards and nothing else locked, that there is news: it takes note
-    /// and returns. Only the first one counts.
+    /// Sets the function to call when there is news. It is called with only shards locked, and must
+    /// return at once. Only the first one set counts.
     pub fn set_waker(&self, waker: impl Fn() + Send + Sync + 'static) {
         let _ = self.waker.set(Box::new(waker));
     }
@@ -73,7 +73,7 @@ impl Log {
         self.end.load(Ordering::Acquire)
     }
 
-    /// Whether changes are told here.
+    /// Whether changes are written here.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Acquire)

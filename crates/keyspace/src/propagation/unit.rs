@@ -1,4 +1,4 @@
-//! What is told as one piece.
+//! Units: commands that are propagated together.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use super::Audience;
 use crate::key::DATABASES;
 use crate::keyspace::Keyspace;
 
-/// Commands that are told together, as RESP arrays.
+/// Commands that are propagated together, as RESP arrays.
 #[derive(Debug, Default)]
 pub struct Unit {
     bytes: Vec<u8>,
@@ -17,7 +17,7 @@ pub struct Unit {
     /// Parts of `bytes` that an audience is not told, for each [`Audience`].
     withheld: [Vec<Range<usize>>; 2],
     withheld_commands: [usize; 2],
-    /// From whom what is pushed now is withheld.
+    /// Audiences that do not receive what is pushed now.
     withholds: [bool; 2],
     /// The commands do not belong together: keys that a walk found expired.
     is_loose: bool,
@@ -71,7 +71,7 @@ impl Unit {
         self.withholds[Audience::File as usize] = from_file;
     }
 
-    /// Adds a command that changes nothing to be kept, such as PUBLISH: replicas alone are told.
+    /// Adds a command that changes no key, such as PUBLISH: only replicas receive it.
     pub fn push_for_replicas<'a>(
         &mut self,
         database: usize,
@@ -83,7 +83,7 @@ impl Unit {
         self.withholds = before;
     }
 
-    /// The commands are told one by one, not between MULTI and EXEC.
+    /// Propagates the commands one by one, not between MULTI and EXEC.
     pub fn loosen(&mut self) {
         self.is_loose = true;
     }
@@ -103,13 +103,13 @@ impl Unit {
         self.commands > 1 && !self.is_loose
     }
 
-    /// Whether an audience is told nothing of it.
+    /// Returns whether an audience receives none of it.
     pub(super) fn is_silent(&self, audience: Audience) -> bool {
         debug_assert!(self.withheld_commands[audience as usize] <= self.commands);
         self.commands == self.withheld_commands[audience as usize]
     }
 
-    /// The parts that an audience is told.
+    /// Returns the parts that an audience receives.
     pub(super) fn parts(&self, audience: Audience) -> impl Iterator<Item = &[u8]> {
         let mut left_out = self.withheld[audience as usize].iter();
         let mut at = Some(0);
@@ -146,17 +146,17 @@ impl Unit {
     }
 }
 
-/// The unit of commands that run under some locks. It is told when it is taken or dropped: before
-/// the locks are let go.
-pub(crate) struct Pending<'k> {
+/// The unit of commands that run under some locks. It is propagated when it is taken or dropped,
+/// before the locks are released.
+pub(crate) struct PendingUnit<'k> {
     keyspace: &'k Keyspace,
     unit: Option<Box<Unit>>,
 }
 
-impl<'k> Pending<'k> {
+impl<'k> PendingUnit<'k> {
     #[inline]
     pub(crate) fn new(keyspace: &'k Keyspace) -> Self {
-        Pending {
+        PendingUnit {
             keyspace,
             unit: None,
         }
@@ -191,7 +191,7 @@ impl<'k> Pending<'k> {
     }
 }
 
-impl Drop for Pending<'_> {
+impl Drop for PendingUnit<'_> {
     #[inline]
     fn drop(&mut self) {
         self.tell();

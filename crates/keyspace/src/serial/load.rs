@@ -3,7 +3,7 @@
 use tidewire_resp::number::{parse_double, parse_integer};
 
 use super::reader::Reader;
-use super::{Limits, Result, SerialError, chunk, form, listpack, stream, ziplist};
+use super::{Result, SerialError, ValueLimits, chunk, form, listpack, stream, ziplist};
 use crate::entry::{Entry, NewValue};
 use crate::key::Key;
 use crate::quicklist::ListLimits;
@@ -15,7 +15,12 @@ use crate::value::{Object, string_value};
 use crate::{fields, list, set};
 
 /// Reads a value of a form.
-pub(super) fn read(form: u8, from: &mut Reader<'_>, key: Key<'_>, limits: Limits) -> Result<Entry> {
+pub(super) fn read(
+    form: u8,
+    from: &mut Reader<'_>,
+    key: Key<'_>,
+    limits: ValueLimits,
+) -> Result<Entry> {
     match form {
         form::STRING => {
             let text = from.text()?;
@@ -246,7 +251,7 @@ impl<'k> SetMaker<'k> {
         }
     }
 
-    /// Adds a member of those that are told to be so many.
+    /// Adds a member; the payload says how many there are.
     fn add(&mut self, member: &[u8], count: usize) -> Result<()> {
         let (key, limits) = (self.key, self.limits);
         let entry = self.entry.get_or_insert_with(|| {
@@ -263,11 +268,11 @@ impl<'k> SetMaker<'k> {
 
 struct HashMaker {
     entry: Entry,
-    limits: fields::Limits,
+    limits: fields::HashLimits,
 }
 
 impl HashMaker {
-    fn new(key: Key<'_>, limits: fields::Limits) -> Self {
+    fn new(key: Key<'_>, limits: fields::HashLimits) -> Self {
         HashMaker {
             entry: Entry::new(key.hash, key.bytes, fields::empty(), false),
             limits,

@@ -45,7 +45,7 @@ pub(super) fn compress(input: &[u8], most: usize) -> Option<Vec<u8>> {
 
 /// What was compressed, which must be exactly `length` bytes.
 pub(super) fn decompress(input: &[u8], length: usize) -> Option<Vec<u8>> {
-    // No input of this size gives more, whatever it claims.
+    // No input of this size expands to more.
     if length > input.len().saturating_mul(GROWTH_MAX) {
         return None;
     }

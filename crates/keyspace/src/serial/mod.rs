@@ -60,8 +60,8 @@ type Result<T> = std::result::Result<T, SerialError>;
 
 /// Up to where values stay small.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) hash: fields::Limits,
+pub(crate) struct ValueLimits {
+    pub(crate) hash: fields::HashLimits,
     pub(crate) set: SetLimits,
     pub(crate) list: ListLimits,
     pub(crate) sorted_set: SortedSetLimits,
@@ -141,7 +141,7 @@ pub(crate) fn form_name(payload: &[u8]) -> &'static str {
 pub(crate) fn restore(
     (body, dialect): (&[u8], Dialect),
     key: Key<'_>,
-    limits: Limits,
+    limits: ValueLimits,
 ) -> Result<Entry> {
     let (kind, body) = body.split_first().ok_or(SerialError::Format)?;
     let form = form::told(*kind, dialect).ok_or(SerialError::Format)?;
@@ -149,7 +149,12 @@ pub(crate) fn restore(
 }
 
 /// The entry that a value whose form is known makes under a key.
-pub(crate) fn restore_form(form: u8, body: &[u8], key: Key<'_>, limits: Limits) -> Result<Entry> {
+pub(crate) fn restore_form(
+    form: u8,
+    body: &[u8],
+    key: Key<'_>,
+    limits: ValueLimits,
+) -> Result<Entry> {
     let mut reader = reader::Reader::new(body);
     let entry = load::read(form, &mut reader, key, limits)?;
     debug_assert_eq!(entry.key(), key.bytes);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{Result, SerialError, lzf};
 
-/// Bytes from somebody else: every length is checked against what is left.
+/// Untrusted bytes: every length is checked against what is left.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     rest: &'a [u8],

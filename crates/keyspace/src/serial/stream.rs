@@ -16,15 +16,17 @@ use tidewire_resp::number::parse_integer;
 use super::listpack::{self, ListpackWriter};
 use super::reader::Reader;
 use super::writer::Output;
-use super::{FileVersion, Limits, Result, SerialError, form, writer};
+use super::{FileVersion, Result, SerialError, ValueLimits, form, writer};
 use crate::elements::Elements;
-use crate::stream::{BlockLimits, Entry, Group, Log, LogState, Pending, Stream, StreamId};
+use crate::stream::{
+    BlockLimits, ConsumerGroup, Entry, EntryLog, LogState, PendingEntry, Stream, StreamId,
+};
 use crate::text::Text;
 
 /// Writes a stream behind the number of its form; tells whether Redis 7.0 knows that.
 pub(super) fn write(out: &mut Output<'_>, stream: &Stream) -> bool {
     // Before Redis 7.2 a consumer had one time, which stands for both.
-    let mut consumers = stream.groups.values().flat_map(Group::consumers);
+    let mut consumers = stream.groups.values().flat_map(ConsumerGroup::consumers);
     let is_old = out.version() == FileVersion::Redis7
         || consumers.all(|(_, consumer)| consumer.active_ms == Some(consumer.seen_ms));
     out.form(if is_old {
@@ -42,7 +44,7 @@ pub(super) fn write(out: &mut Output<'_>, stream: &Stream) -> bool {
 }
 
 /// Reads a stream of a form.
-pub(super) fn read(form: u8, from: &mut Reader<'_>, limits: Limits) -> Result<Stream> {
+pub(super) fn read(form: u8, from: &mut Reader<'_>, limits: ValueLimits) -> Result<Stream> {
     let mut stream = Stream::default();
     for _ in 0..from.count(LISTPACK_BYTES_MIN)? {
         let id = from.text()?;
@@ -95,7 +97,7 @@ fn pass_producers(from: &mut Reader<'_>) -> Result<()> {
     read_id(from).map(drop)
 }
 
-fn write_log(out: &mut Output<'_>, log: &Log) {
+fn write_log(out: &mut Output<'_>, log: &EntryLog) {
     let mut listpacks = Vec::new();
     let mut count = 0;
     let mut entries = log.range(StreamId::MIN, StreamId::MAX).peekable();
@@ -161,7 +163,7 @@ fn write_entries(out: &mut Output<'_>, entries: &[Entry<'_>]) {
     writer::text(out, &listpack.finish());
 }
 
-fn write_group(out: &mut Output<'_>, group: &Group, is_old: bool) {
+fn write_group(out: &mut Output<'_>, group: &ConsumerGroup, is_old: bool) {
     write_id(out, group.last_id);
     writer::number(out, group.entries_read.unwrap_or(UNKNOWN));
     writer::number(out, group.pending_len() as u64);
@@ -186,7 +188,7 @@ fn write_group(out: &mut Output<'_>, group: &Group, is_old: bool) {
 
 /// Reads the entries of a listpack, without those that are marked as deleted.
 fn read_entries(
-    log: &mut Log,
+    log: &mut EntryLog,
     first_id: StreamId,
     listpack: &[u8],
     limits: BlockLimits,
@@ -244,7 +246,7 @@ fn read_entries(
     }
 }
 
-type Fields<'a> = Vec<(Text<'a>, Text<'a>)>;
+type FieldTexts<'a> = Vec<(Text<'a>, Text<'a>)>;
 
 /// Takes texts, at least one; a number that is too big is found out before long.
 fn take_texts<'a>(elements: &mut Elements<'a>, count: i64) -> Result<Vec<Text<'a>>> {
@@ -259,7 +261,7 @@ fn take_texts<'a>(elements: &mut Elements<'a>, count: i64) -> Result<Vec<Text<'a
     }
 }
 
-fn take_fields<'a>(elements: &mut Elements<'a>, count: i64) -> Result<Fields<'a>> {
+fn take_fields<'a>(elements: &mut Elements<'a>, count: i64) -> Result<FieldTexts<'a>> {
     let mut fields = Vec::new();
     for _ in 0..count {
         let name = elements.next().ok_or(SerialError::Format)?;
@@ -277,14 +279,14 @@ fn take_integer(elements: &mut Elements<'_>) -> Result<i64> {
     parse_integer(text.as_bytes()).ok_or(SerialError::Format)
 }
 
-fn read_group(form: u8, from: &mut Reader<'_>, log: &Log) -> Result<Group> {
+fn read_group(form: u8, from: &mut Reader<'_>, log: &EntryLog) -> Result<ConsumerGroup> {
     let last_id = read_id(from)?;
     let entries_read = match form {
         form::STREAM => log.added_until(last_id),
         _ => Some(from.number()?).filter(|&count| count != UNKNOWN),
     };
-    let mut group = Group::new(last_id, entries_read);
-    // Who has an entry to acknowledge is told behind: each must be claimed once.
+    let mut group = ConsumerGroup::new(last_id, entries_read);
+    // The consumer of each pending entry comes later: each must be claimed once.
     let mut unclaimed = BTreeMap::new();
     for _ in 0..from.count(PENDING_BYTES_MIN)? {
         let id = id_of_bytes(from.array()?);
@@ -313,7 +315,7 @@ fn read_group(form: u8, from: &mut Reader<'_>, log: &Log) -> Result<Group> {
         for _ in 0..from.count(ID_BYTES)? {
             let id = id_of_bytes(from.array()?);
             let (delivered_ms, deliveries) = unclaimed.remove(&id).ok_or(SerialError::Format)?;
-            group.set_pending(Pending {
+            group.set_pending(PendingEntry {
                 id,
                 delivered_ms,
                 deliveries,

@@ -19,7 +19,7 @@ use crate::cache_line;
 pub(super) struct Index {
     /// A segment for each prefix of `depth` bits.
     directory: Vec<u32>,
-    segments: Vec<Option<Box<Segment>>>,
+    segments: Vec<Option<Box<IndexSegment>>>,
     /// Unused places in `segments`.
     free: Vec<u32>,
     depth: u32,
@@ -28,7 +28,7 @@ pub(super) struct Index {
 }
 
 #[derive(Clone, Debug)]
-struct Segment {
+struct IndexSegment {
     /// Of the hashes; 0 where the slot is free.
     fragments: [u16; SLOTS],
     records: [u32; SLOTS],
@@ -43,7 +43,7 @@ impl Default for Index {
         depths[0] = 1;
         Index {
             directory: vec![0],
-            segments: vec![Some(Segment::new(0))],
+            segments: vec![Some(IndexSegment::new(0))],
             free: Vec::new(),
             depth: 0,
             depths,
@@ -93,8 +93,8 @@ impl Index {
         }
     }
 
-    /// Shows records in the order of their hashes, at least `count` of them if so many are left,
-    /// from a cursor on; returns the next cursor, 0 at the end. The first cursor is 0 as well.
+    /// Shows records in the order of their hashes from a cursor on, at least `count` if as many
+    /// are left; returns the next cursor, 0 at the end. The first cursor is 0 as well.
     pub(super) fn scan(
         &self,
         mut cursor: u64,
@@ -132,19 +132,19 @@ impl Index {
     /// Bytes of the heap that the index takes.
     #[cfg(test)]
     pub(super) fn memory_bytes(&self) -> usize {
-        let segments = self.segments.iter().flatten().count() * size_of::<Segment>();
+        let segments = self.segments.iter().flatten().count() * size_of::<IndexSegment>();
         segments + self.segments.capacity() * 8 + (self.directory.capacity() + self.free.len()) * 4
     }
 
     #[inline]
-    fn segment(&self, at: u32) -> &Segment {
+    fn segment(&self, at: u32) -> &IndexSegment {
         self.segments[at as usize]
             .as_deref()
             .expect("the directory leads to a segment")
     }
 
     #[inline]
-    fn segment_mut(&mut self, at: u32) -> &mut Segment {
+    fn segment_mut(&mut self, at: u32) -> &mut IndexSegment {
         self.segments[at as usize]
             .as_deref_mut()
             .expect("the directory leads to a segment")
@@ -163,7 +163,7 @@ impl Index {
         }
         self.depths[depth as usize] -= 1;
         self.depths[depth as usize + 1] += 2;
-        let mut halves = [Segment::new(depth + 1), Segment::new(depth + 1)];
+        let mut halves = [IndexSegment::new(depth + 1), IndexSegment::new(depth + 1)];
         for slot in old.used() {
             let hash = hash_of(old.records[slot]);
             halves[(hash >> (63 - depth) & 1) as usize].insert(hash, old.records[slot]);
@@ -223,9 +223,9 @@ impl Index {
     }
 }
 
-impl Segment {
+impl IndexSegment {
     fn new(depth: u32) -> Box<Self> {
-        Box::new(Segment {
+        Box::new(IndexSegment {
             fragments: [0; SLOTS],
             records: [0; SLOTS],
             count: 0,
@@ -255,7 +255,7 @@ impl Segment {
 
     fn insert(&mut self, hash: u64, record: u32) {
         // A free slot must stay, for searches to end at. The hash's seed is drawn by the process,
-        // so that nobody fills a segment of the greatest depth.
+        // so that no client can fill a segment of the greatest depth.
         assert!(usize::from(self.count) < SLOTS - 1);
         let fragment = fragment(hash);
         let mut slot = home(fragment);
@@ -314,11 +314,11 @@ fn next(slot: usize) -> usize {
 
 /// A segment is 768 bytes with them.
 const SLOTS: usize = 127;
-/// At so many a segment splits.
+/// Records at which a segment splits.
 const SLOTS_FULL: usize = 112;
-/// Below so many it may become one with its other half,
+/// Records below which a segment may merge with its other half,
 const SLOTS_FEW: usize = 28;
-/// if the two have no more than so many.
+/// if the two together have at most this many.
 const SLOTS_MERGED: usize = 72;
 const DEPTH_MAX: usize = 32;
 const FRAGMENT_BITS: u32 = 16;
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn records_are_found_while_the_index_grows_and_shrinks() {
-        assert_eq!(size_of::<Segment>(), 764);
+        assert_eq!(size_of::<IndexSegment>(), 764);
         let mut index = Index::default();
         for record in 0..20_000 {
             insert(&mut index, record);

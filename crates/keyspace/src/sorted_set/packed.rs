@@ -10,8 +10,8 @@
 //!  … 1111 110v v v v v v v whole, below 2^49
 //! ```
 //!
-//! Nothing tells where a pair begins from behind: the sets are short, and whoever reads one
-//! backwards goes through it once forwards.
+//! A pair cannot be found from its end: the sets are short, and a reader backwards first goes
+//! through it forwards.
 
 use std::ops::Range;
 
@@ -175,7 +175,7 @@ fn pair_end(run: &[u8], at: usize) -> usize {
     score_end(run, at + elements::front_length(run, at))
 }
 
-/// A score as it stands in a run.
+/// A score as a run stores it.
 struct Score {
     bytes: [u8; 9],
     length: usize,

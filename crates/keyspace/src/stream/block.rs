@@ -21,8 +21,8 @@
 //! Lengths, counts and differences are in base 128, least digit first. The block's names are those
 //! of the entry that it began with. Ids are told by their distance from the one before: of most
 //! entries in one byte or none. An entry's length comes first, so that to find one among a hundred
-//! is to read a hundred lengths; there is none at its end, since who walks backwards notes where
-//! entries begin. A deleted entry is marked, and its bytes go when most of the block's are deleted.
+//! is to read a hundred lengths. There is none at its end: a walk backwards notes where entries
+//! begin. A deleted entry is marked, and its bytes go when most of the block's are deleted.
 
 use tidewire_resp::number::parse_integer;
 
@@ -104,7 +104,8 @@ impl Block {
         size_of::<Block>() + self.bytes.capacity()
     }
 
-    /// Whether an entry whose names and values have so many bytes may be added.
+    /// Returns whether an entry may be added whose names and values have `text_bytes`
+    /// bytes.
     pub(crate) fn fits(&self, text_bytes: usize, limits: BlockLimits) -> bool {
         let count = self.live() + self.deleted as usize;
         count < limits.entries_max && self.bytes.len().saturating_add(text_bytes) < limits.bytes_max
@@ -549,7 +550,7 @@ fn split_integer(bytes: &mut &[u8], count: usize) -> Text<'static> {
     Text::integer((i64::from_le_bytes(value) << shift) >> shift)
 }
 
-/// No block grows beyond, whatever the settings say: it is moved as it grows, and 32 bits count.
+/// Largest block under any setting: a block is moved as it grows, and offsets have 32 bits.
 const BYTES_MAX: usize = 1 << 30;
 /// Bits of an entry's head below its length.
 const HEAD_FLAG_BITS: u32 = 4;

@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 
 use super::id::StreamId;
-use super::log::Log;
+use super::log::EntryLog;
 use super::pages::{Identified, Pages, PagesIter};
 
 /// Groups by name.
-pub(crate) type Groups = BTreeMap<Box<[u8]>, Group>;
+pub(crate) type ConsumerGroups = BTreeMap<Box<[u8]>, ConsumerGroup>;
 
-/// A group of consumers, each of which gets some of the entries.
+/// A group of consumers that share the entries.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Group {
+pub(crate) struct ConsumerGroup {
     /// The last entry that was delivered to any of the consumers.
     pub(crate) last_id: StreamId,
     /// How many entries of the stream were delivered or passed over, if that is known.
     pub(crate) entries_read: Option<u64>,
-    pending: Pages<Pending>,
+    pending: Pages<PendingEntry>,
     /// By slot; a slot that is free is used again.
     consumers: Vec<Option<Consumer>>,
     /// The slots that are taken, in the order of their consumers' names.
@@ -26,7 +26,7 @@ pub(crate) struct Group {
 /// An entry that was delivered and has not been acknowledged. There is one of it; its consumer
 /// knows its id alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pending {
+pub(crate) struct PendingEntry {
     pub(crate) id: StreamId,
     /// When it was delivered last, ms since the UNIX epoch.
     pub(crate) delivered_ms: i64,
@@ -50,7 +50,7 @@ pub(crate) struct Consumer {
     pending: Pages<StreamId>,
 }
 
-impl Identified for Pending {
+impl Identified for PendingEntry {
     fn id(&self) -> StreamId {
         self.id
     }
@@ -67,12 +67,12 @@ impl Consumer {
     }
 }
 
-impl Group {
+impl ConsumerGroup {
     pub(crate) fn new(last_id: StreamId, entries_read: Option<u64>) -> Self {
-        Group {
+        ConsumerGroup {
             last_id,
             entries_read,
-            ..Group::default()
+            ..ConsumerGroup::default()
         }
     }
 
@@ -152,7 +152,7 @@ impl Group {
     }
 
     /// What is pending between two ids, both included.
-    pub(crate) fn pending(&self, from: StreamId, to: StreamId) -> PagesIter<'_, Pending> {
+    pub(crate) fn pending(&self, from: StreamId, to: StreamId) -> PagesIter<'_, PendingEntry> {
         self.pending.range(from, to)
     }
 
@@ -162,17 +162,17 @@ impl Group {
         slot: ConsumerSlot,
         from: StreamId,
         to: StreamId,
-    ) -> impl Iterator<Item = &Pending> {
+    ) -> impl Iterator<Item = &PendingEntry> {
         let ids = self.consumer(slot).pending.range(from, to);
         ids.filter_map(|&id| self.pending.get(id))
     }
 
-    pub(crate) fn find_pending(&self, id: StreamId) -> Option<&Pending> {
+    pub(crate) fn find_pending(&self, id: StreamId) -> Option<&PendingEntry> {
         self.pending.get(id)
     }
 
     /// Makes an entry pending, or its consumer another one.
-    pub(crate) fn set_pending(&mut self, pending: Pending) {
+    pub(crate) fn set_pending(&mut self, pending: PendingEntry) {
         let slot = pending.consumer;
         match self.pending.get_mut(pending.id) {
             Some(known) => {
@@ -213,7 +213,7 @@ impl Group {
     }
 
     /// Counts an entry, which is behind the last one delivered, as delivered.
-    pub(crate) fn advance(&mut self, id: StreamId, log: &Log) {
+    pub(crate) fn advance(&mut self, id: StreamId, log: &EntryLog) {
         debug_assert!(id > self.last_id, "an entry is new to a group once");
         self.entries_read = match self.entries_read {
             Some(read) if self.last_id >= log.first_id() && !log.has_deleted_from(self.last_id) => {
@@ -227,7 +227,7 @@ impl Group {
 
     /// How many entries are still to be delivered, if that can be told. A counter that was set too
     /// high makes it negative.
-    pub(crate) fn lag(&self, log: &Log) -> Option<i64> {
+    pub(crate) fn lag(&self, log: &EntryLog) -> Option<i64> {
         let state = log.state();
         if state.added == 0 || log.len() == 0 {
             return Some(0);
@@ -249,9 +249,9 @@ impl Group {
         let of_consumers: usize = consumers
             .map(|consumer| consumer.name.len() + consumer.pending.len() * size_of::<StreamId>())
             .sum();
-        size_of::<Group>()
+        size_of::<ConsumerGroup>()
             + self.consumers.capacity() * size_of::<Option<Consumer>>()
-            + self.pending.len() * size_of::<Pending>()
+            + self.pending.len() * size_of::<PendingEntry>()
             + of_consumers
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 /// An entry's id: a time and a number within it. Ids only grow along a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StreamId {
-    /// Ms since the UNIX epoch, or whatever the writer chose.
+    /// Ms since the UNIX epoch, or any number that the writer chose.
     pub(crate) time_ms: u64,
     pub(crate) sequence: u64,
 }

@@ -2,11 +2,11 @@
 
 use super::block::{Block, BlockIter, BlockLimits, EntryFields, PackedEntry};
 use super::id::StreamId;
-use super::pages::{Identified, Pages, PagesIter, Place};
+use super::pages::{Identified, PagePlace, Pages, PagesIter};
 
 /// Entries in the order of their ids.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Log {
+pub(crate) struct EntryLog {
     blocks: Pages<Block>,
     len: usize,
     first_id: StreamId,
@@ -31,7 +31,7 @@ pub(crate) struct LogState {
 /// Where a trim ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TrimTo {
-    /// So many entries stay.
+    /// Entries that stay.
     Length(u64),
     /// Entries from this id on stay.
     Id(StreamId),
@@ -43,11 +43,11 @@ pub(crate) struct Trim {
     pub(crate) to: TrimTo,
     /// Only whole blocks go.
     pub(crate) approximate: bool,
-    /// No block is begun that would make it more; 0: whatever it takes.
+    /// Most entries that an approximate trim removes; 0: no limit.
     pub(crate) limit: u64,
 }
 
-impl Log {
+impl EntryLog {
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -82,7 +82,7 @@ impl Log {
         self.blocks.len()
     }
 
-    /// Bytes of memory, estimated from so many blocks.
+    /// Returns the bytes of memory, estimated from `samples` blocks.
     pub(crate) fn memory_bytes(&self, samples: usize) -> usize {
         let samples = samples.clamp(1, self.blocks.len().max(1));
         let sampled: usize = self
@@ -282,7 +282,7 @@ impl Log {
 
     /// The block that has the entry with this id, if that is there: the last one that begins with
     /// it or before.
-    fn place_of(&self, id: StreamId) -> Option<Place> {
+    fn place_of(&self, id: StreamId) -> Option<PagePlace> {
         let place = self.blocks.lower_bound(id);
         match self.blocks.at(place) {
             Some(block) if block.id() == id => Some(place),

@@ -36,7 +36,7 @@ pub(crate) struct Pages<T> {
 
 /// Where a thing lies; good until the collection next changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct PagePlace {
     page: usize,
     at: usize,
 }
@@ -68,17 +68,17 @@ impl<T: Identified> Pages<T> {
     }
 
     /// The first thing whose id is this one or greater.
-    pub(crate) fn lower_bound(&self, id: StreamId) -> Place {
+    pub(crate) fn lower_bound(&self, id: StreamId) -> PagePlace {
         let page = self.page_of(id);
         let at = match self.pages.get(page) {
             Some(things) => things.partition_point(|thing| thing.id() < id),
             None => 0,
         };
-        Place { page, at }
+        PagePlace { page, at }
     }
 
     /// Where the thing with this id lies.
-    pub(crate) fn find(&self, id: StreamId) -> Option<Place> {
+    pub(crate) fn find(&self, id: StreamId) -> Option<PagePlace> {
         let place = self.lower_bound(id);
         (self.at(place)?.id() == id).then_some(place)
     }
@@ -94,23 +94,23 @@ impl<T: Identified> Pages<T> {
     }
 
     /// The thing at a place, if the place is not the end.
-    pub(crate) fn at(&self, place: Place) -> Option<&T> {
+    pub(crate) fn at(&self, place: PagePlace) -> Option<&T> {
         self.pages.get(place.page)?.get(place.at)
     }
 
-    pub(crate) fn at_mut(&mut self, place: Place) -> Option<&mut T> {
+    pub(crate) fn at_mut(&mut self, place: PagePlace) -> Option<&mut T> {
         self.pages.get_mut(place.page)?.get_mut(place.at)
     }
 
     /// The place before this one.
-    pub(crate) fn before(&self, place: Place) -> Option<Place> {
+    pub(crate) fn before(&self, place: PagePlace) -> Option<PagePlace> {
         if let Some(at) = place.at.checked_sub(1) {
-            return Some(Place { at, ..place });
+            return Some(PagePlace { at, ..place });
         }
         let page = place.page.checked_sub(1)?;
         debug_assert!(!self.pages[page].is_empty(), "no page is empty");
         let at = self.pages[page].len() - 1;
-        Some(Place { page, at })
+        Some(PagePlace { page, at })
     }
 
     /// Adds a thing; false if its id is there already.
@@ -144,7 +144,7 @@ impl<T: Identified> Pages<T> {
 
     /// Takes out the thing at a place, which is not the end. What followed it is at
     /// [`lower_bound`](Self::lower_bound) of its id.
-    pub(crate) fn remove_at(&mut self, place: Place) -> T {
+    pub(crate) fn remove_at(&mut self, place: PagePlace) -> T {
         debug_assert!(self.len > 0);
         let page = &mut self.pages[place.page];
         let thing = page.remove(place.at);
@@ -161,13 +161,13 @@ impl<T: Identified> Pages<T> {
         let end = self.end();
         PagesIter {
             pages: self,
-            start: Place { page: 0, at: 0 },
+            start: PagePlace { page: 0, at: 0 },
             end,
         }
     }
 
     /// The things from a place on, up to this id and included.
-    pub(crate) fn iter_between(&self, start: Place, to: StreamId) -> PagesIter<'_, T> {
+    pub(crate) fn iter_between(&self, start: PagePlace, to: StreamId) -> PagesIter<'_, T> {
         let end = match to.next() {
             Some(behind) => self.lower_bound(behind),
             None => self.end(),
@@ -184,9 +184,9 @@ impl<T: Identified> Pages<T> {
         self.iter_between(self.lower_bound(from), to)
     }
 
-    fn end(&self) -> Place {
+    fn end(&self) -> PagePlace {
         let page = self.pages.len();
-        Place { page, at: 0 }
+        PagePlace { page, at: 0 }
     }
 
     /// The page that has or would have this id; the number of pages if it is behind all.
@@ -221,8 +221,8 @@ impl<T: Identified> Pages<T> {
 #[derive(Clone, Debug)]
 pub(crate) struct PagesIter<'a, T> {
     pages: &'a Pages<T>,
-    start: Place,
-    end: Place,
+    start: PagePlace,
+    end: PagePlace,
 }
 
 impl<'a, T> Iterator for PagesIter<'a, T> {
@@ -236,7 +236,7 @@ impl<'a, T> Iterator for PagesIter<'a, T> {
         let thing = page.get(self.start.at)?;
         self.start.at += 1;
         if self.start.at == page.len() {
-            self.start = Place {
+            self.start = PagePlace {
                 page: self.start.page + 1,
                 at: 0,
             };

@@ -82,7 +82,7 @@ fn pick(model: &BTreeMap<StreamId, Fields>, at: usize) -> StreamId {
     }
 }
 
-fn take(log: &mut Log, model: &mut BTreeMap<StreamId, Fields>, step: Step) {
+fn take(log: &mut EntryLog, model: &mut BTreeMap<StreamId, Fields>, step: Step) {
     let trim = |to, approximate| Trim {
         to,
         approximate,
@@ -153,7 +153,7 @@ proptest! {
         steps in prop::collection::vec(step(), 0..400),
         bounds in prop::collection::vec((any::<usize>(), any::<usize>()), 8),
     ) {
-        let (mut log, mut model) = (Log::default(), BTreeMap::new());
+        let (mut log, mut model) = (EntryLog::default(), BTreeMap::new());
         for step in steps {
             take(&mut log, &mut model, step);
             prop_assert_eq!(log.len(), model.len());
@@ -185,7 +185,7 @@ proptest! {
     fn what_is_pending_is_known_to_the_group_and_to_its_consumer(
         steps in prop::collection::vec((0u8..10, 0u8..6, 0u64..200), 0..600),
     ) {
-        let mut group = Group::new(StreamId::MIN, None);
+        let mut group = ConsumerGroup::new(StreamId::MIN, None);
         let mut model: BTreeMap<StreamId, Vec<u8>> = BTreeMap::new();
         let mut names: Vec<Vec<u8>> = Vec::new();
         for (action, name, number) in steps {
@@ -194,7 +194,7 @@ proptest! {
                 0..5 => {
                     let (consumer, new) = group.add_consumer(&name, 7);
                     prop_assert_eq!(new, !names.contains(&name));
-                    let pending = Pending { id, delivered_ms: 1, deliveries: 1, consumer };
+                    let pending = PendingEntry { id, delivered_ms: 1, deliveries: 1, consumer };
                     group.set_pending(pending);
                     model.insert(id, name.clone());
                     names.extend(new.then_some(name));
@@ -234,7 +234,7 @@ proptest! {
 
 #[test]
 fn an_entry_of_the_usual_kind_takes_few_bytes() {
-    let mut log = Log::default();
+    let mut log = EntryLog::default();
     let limits = BlockLimits {
         bytes_max: 4096,
         entries_max: 100,

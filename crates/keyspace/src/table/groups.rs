@@ -48,7 +48,7 @@ impl Groups {
             if old > 0 {
                 let groups = ptr::slice_from_raw_parts_mut(*chunk, old);
                 *chunk = null_mut();
-                // SAFETY: the chunk was made below from a box of so many groups.
+                // SAFETY: the chunk was made below from a box of `CHUNK_GROUPS` groups.
                 drop(unsafe { Box::from_raw(groups) });
             }
             if new > 0 {
@@ -88,7 +88,7 @@ impl Groups {
     pub(super) fn iter(&self) -> impl Iterator<Item = &Group> {
         let chunks = self.chunks.iter().enumerate();
         chunks.take(self.chunks_used()).flat_map(|(at, &chunk)| {
-            // SAFETY: a chunk that is used has so many groups, which live as long as these do.
+            // SAFETY: a used chunk has `CHUNK_GROUPS` groups, which live as long as these do.
             unsafe { slice::from_raw_parts(chunk, chunk_len(self.len, at)) }
         })
     }

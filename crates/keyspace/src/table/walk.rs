@@ -8,9 +8,9 @@ use crate::entry::Entry;
 impl Table {
     /// Shows the entries of one group's worth of positions; returns where to go on.
     ///
-    /// Whoever starts at the default position and goes on to the end sees every entry that was
-    /// there all the time at least once, whatever happens between the steps. It ends unless the
-    /// table keeps on splitting and merging a segment in less time than the segment is walked.
+    /// A walk from the default position to the end shows every entry that was there all the time
+    /// at least once, even if the table changes between the steps. It ends unless the table keeps
+    /// splitting and merging a segment in less time than the segment is walked.
     pub(crate) fn scan_step<'t>(
         &'t self,
         at: ScanPosition,

@@ -17,7 +17,7 @@ use crate::value::Object;
 use crate::waiting::Ready;
 
 impl View<'_, '_> {
-    /// Whether keys are loaded, so that nothing may be written except what is told: that is part of
+    /// Whether keys are being loaded, so that only propagated commands may write: they are part of
     /// what is loaded.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
@@ -37,7 +37,7 @@ impl View<'_, '_> {
         }
     }
 
-    /// Whether a key's time has come, and nobody has removed it yet.
+    /// Returns whether a key has expired and is not removed yet.
     pub(crate) fn is_stale(&mut self, key: Key<'_>) -> bool {
         let now_ms = self.now_ms;
         let table = &self.dictionary(key).table;

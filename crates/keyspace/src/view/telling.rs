@@ -87,7 +87,7 @@ impl View<'_, '_> {
         }
     }
 
-    /// Tells of an event of an ordinary key, if anybody wants to know of its class.
+    /// Notifies observers of an event of an ordinary key, if its class is enabled.
     #[inline]
     pub(crate) fn notify(&mut self, key: Key<'_>, event: Event) {
         if self.notifications.intersects(event.class()) {
@@ -95,8 +95,8 @@ impl View<'_, '_> {
         }
     }
 
-    /// To be called instead of [`changed`](Self::changed) where a value is what it was for those
-    /// who watch the key or wait for it: of a stream, how far it was read and by whom.
+    /// Call it instead of [`changed`](Self::changed) where clients that watch the key or wait for
+    /// it see no difference: a group of a stream has read on.
     pub(crate) fn changed_aside(&mut self, key: Key<'_>, event: Option<Event>) {
         let is_new = !std::mem::replace(&mut self.is_counted, true);
         self.is_dirty = true;
@@ -106,7 +106,7 @@ impl View<'_, '_> {
         }
     }
 
-    /// Tells that a field of a hash is gone because its time came.
+    /// Propagates that a field of a hash has expired.
     pub(crate) fn propagate_field_gone(&mut self, key: Key<'_>, field: &[u8]) {
         if self.keyspace.propagation().is_wanted() {
             let unit = self.locked.pending.unit();
@@ -114,9 +114,9 @@ impl View<'_, '_> {
         }
     }
 
-    /// Tells that a key is gone because its time came.
+    /// Propagates that a key has expired.
     pub(super) fn propagate_expired(&mut self, key: &[u8]) {
-        // Not the flag of this view: a walk may have begun before anybody listened.
+        // Not the flag of this view: a walk may have begun before a log was opened.
         let propagation = self.keyspace.propagation();
         if propagation.is_wanted() {
             let unit = self.locked.pending.unit();
@@ -124,9 +124,9 @@ impl View<'_, '_> {
         }
     }
 
-    /// Tells that a key is gone with a command of this name.
+    /// Propagates that a key is gone, with a command of this name.
     pub(super) fn propagate_gone(&mut self, key: &[u8], name: &'static [u8]) {
-        // Not the flag of this view: a walk may have begun before anybody listened.
+        // Not the flag of this view: a walk may have begun before a log was opened.
         if self.keyspace.propagation().is_wanted() {
             let unit = self.locked.pending.unit();
             unit.push(self.database, [name, key]);

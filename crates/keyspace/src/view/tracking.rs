@@ -30,8 +30,8 @@ impl Keyspace {
         self.tracking_totals.items.load(Ordering::Relaxed)
     }
 
-    /// Forgets tracked keys until there are at most `keys_max`; their clients are told as if they
-    /// had changed.
+    /// Forgets tracked keys until there are at most `keys_max`, and invalidates them at their
+    /// clients.
     pub fn limit_tracking(&self, keys_max: u64, observer: &mut dyn Observer) {
         let first = self.random() as usize % self.shards.len();
         // From each shard in turn, so that it is not always the same that lose theirs.
@@ -68,7 +68,7 @@ impl Keyspace {
 }
 
 impl View<'_, '_> {
-    /// Whether somebody wants to know who reads what.
+    /// Whether a client tracks reads.
     #[inline]
     pub(crate) fn tells_reads(&self) -> bool {
         self.tracking & READS_TRACKED != 0
@@ -98,7 +98,7 @@ impl View<'_, '_> {
         }
     }
 
-    /// Nobody may use what he has read of any key.
+    /// Invalidates what clients have read of all keys.
     pub(crate) fn forget_reads(&mut self) {
         let totals = &self.keyspace.tracking_totals;
         if self.keyspace.tracked_keys() > 0 {

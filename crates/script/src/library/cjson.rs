@@ -651,8 +651,8 @@ impl Decoder<'_> {
     }
 }
 
-/// The number at the start of a text, of whatever form C knows, and how long it is; 0 if there is
-/// none.
+/// Parses the number at the start of a text, in any form that C knows. Returns it and its length;
+/// 0 if there is none.
 fn read_number(text: &[u8]) -> (f64, usize) {
     let sign = usize::from(matches!(text.first(), Some(b'-' | b'+')));
     let factor = if text.first() == Some(&b'-') {
@@ -707,7 +707,7 @@ fn read_number(text: &[u8]) -> (f64, usize) {
 }
 
 const INT_MAX: i64 = i32::MAX as i64;
-/// Tables within one another, whatever a script sets: each takes some of the thread's stack.
+/// Deepest nesting of tables under any setting: each level takes some of the thread's stack.
 const DEPTH_MAX: i64 = 1_000;
 /// Tables within each other that are walked the quick way.
 const QUICK_DEPTH_MAX: i64 = 50;

@@ -2,7 +2,7 @@
 //!
 //! The library's own matcher calls itself for what follows each repeated item, and looks at nothing
 //! else until it is done. This one keeps what it may go back to on a stack of its own, takes the
-//! same steps in the same order, and asks every so many of them whether to go on.
+//! same steps in the same order, and asks at intervals whether to go on.
 
 /// Why a match ended without an answer.
 #[derive(Debug)]
@@ -71,8 +71,8 @@ enum Back {
 type Result<T, E> = std::result::Result<T, Stop<E>>;
 
 impl<'a, E, F: FnMut(usize) -> std::result::Result<(), E>> Matcher<'a, F> {
-    /// A pattern ends at its first zero, as in the library. `spend` is told how many steps were
-    /// taken since it was told last, and ends the match by an error.
+    /// A pattern ends at its first zero, as in the library. `spend` gets the number of steps
+    /// since its last call, and ends the match by an error.
     pub(crate) fn new(subject: &'a [u8], pattern: &'a [u8], may_anchor: bool, spend: F) -> Self {
         let end = pattern.iter().position(|&byte| byte == 0);
         let pattern = &pattern[..end.unwrap_or(pattern.len())];

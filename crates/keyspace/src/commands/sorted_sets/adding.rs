@@ -9,19 +9,19 @@ use crate::sorted_set::{self, Scored};
 use crate::view::Expiry;
 
 pub(in crate::commands) fn zadd(call: &mut Call<'_, '_, '_>) -> Result {
-    add(call, Options::default())
+    add(call, AddOptions::default())
 }
 
 pub(in crate::commands) fn zincrby(call: &mut Call<'_, '_, '_>) -> Result {
-    let options = Options {
+    let options = AddOptions {
         increment: true,
-        ..Options::default()
+        ..AddOptions::default()
     };
     add(call, options)
 }
 
 #[derive(Clone, Copy, Default)]
-struct Options {
+struct AddOptions {
     /// Only members that are not there.
     new_only: bool,
     /// Only members that are there.
@@ -33,7 +33,7 @@ struct Options {
     count_changed: bool,
 }
 
-impl Options {
+impl AddOptions {
     /// Takes the options before the first score; returns that one's position.
     fn parse(&mut self, call: &Call<'_, '_, '_>) -> Result<usize> {
         let mut at = 2;
@@ -91,7 +91,7 @@ impl Options {
     }
 }
 
-fn add(call: &mut Call<'_, '_, '_>, mut options: Options) -> Result {
+fn add(call: &mut Call<'_, '_, '_>, mut options: AddOptions) -> Result {
     let first = options.parse(call)?;
     let pairs = call.rest(first).step_by(2);
     let score_at = |at: usize| parse_score(call.argument(at)).ok_or(CommandError::NotFloat);
@@ -151,7 +151,7 @@ fn add(call: &mut Call<'_, '_, '_>, mut options: Options) -> Result {
     Ok(())
 }
 
-fn reply(call: &mut Call<'_, '_, '_>, options: &Options, score: Option<f64>, count: i64) {
+fn reply(call: &mut Call<'_, '_, '_>, options: &AddOptions, score: Option<f64>, count: i64) {
     match score {
         _ if !options.increment => call.reply.integer(count),
         Some(score) => call.reply.double(score),

@@ -2,48 +2,18 @@
 
 use std::ops::Range;
 
-use tidewire_resp::number::parse_integer;
-
 use super::super::Call;
-use super::super::options::is;
-use super::{Result, Shown, parse_score, store};
+use super::super::options::{is, limit};
+use super::{Result, Shown, parse_score};
 use crate::error::CommandError;
 use crate::observer::Event;
 use crate::set::Members;
-use crate::sorted_set::{Builder, Scored};
+use crate::sorted_set::{self, Builder, Scored};
 use crate::text::Text;
 use crate::view::View;
 
-pub(in crate::commands) fn zunion(call: &mut Call<'_, '_, '_>) -> Result {
-    show(call, Operation::Union)
-}
-
-pub(in crate::commands) fn zinter(call: &mut Call<'_, '_, '_>) -> Result {
-    show(call, Operation::Intersection)
-}
-
-pub(in crate::commands) fn zdiff(call: &mut Call<'_, '_, '_>) -> Result {
-    show(call, Operation::Difference)
-}
-
-pub(in crate::commands) fn zunionstore(call: &mut Call<'_, '_, '_>) -> Result {
-    keep(call, Operation::Union, Event::SortedSetUnionStore)
-}
-
-pub(in crate::commands) fn zinterstore(call: &mut Call<'_, '_, '_>) -> Result {
-    keep(
-        call,
-        Operation::Intersection,
-        Event::SortedSetIntersectStore,
-    )
-}
-
-pub(in crate::commands) fn zdiffstore(call: &mut Call<'_, '_, '_>) -> Result {
-    keep(call, Operation::Difference, Event::SortedSetDifferenceStore)
-}
-
 pub(in crate::commands) fn zintercard(call: &mut Call<'_, '_, '_>) -> Result {
-    let request = Request::parse(call, 1, Options::Limit)?;
+    let request = CombineRequest::parse(call, 1, CombineOptions::Limit)?;
     let mut count = 0;
     let sources = request.sources(call);
     intersect(sources, Aggregate::Sum, &mut |_, _| {
@@ -55,16 +25,24 @@ pub(in crate::commands) fn zintercard(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 #[derive(Clone, Copy)]
-enum Operation {
+pub(in crate::commands) enum Combination {
     Union,
     Intersection,
     Difference,
 }
 
-impl Operation {
-    fn options(self, stores: bool) -> Options {
-        Options::Scores {
-            weights: !matches!(self, Operation::Difference),
+impl Combination {
+    fn store_event(self) -> Event {
+        match self {
+            Combination::Union => Event::SortedSetUnionStore,
+            Combination::Intersection => Event::SortedSetIntersectStore,
+            Combination::Difference => Event::SortedSetDifferenceStore,
+        }
+    }
+
+    fn options(self, stores: bool) -> CombineOptions {
+        CombineOptions::Scores {
+            weights: !matches!(self, Combination::Difference),
             with_scores: !stores,
         }
     }
@@ -72,7 +50,7 @@ impl Operation {
 
 /// Which options a command has.
 #[derive(Clone, Copy)]
-enum Options {
+enum CombineOptions {
     /// LIMIT alone.
     Limit,
     /// WEIGHTS and AGGREGATE, or not; WITHSCORES, or not.
@@ -98,7 +76,7 @@ impl Aggregate {
     }
 }
 
-struct Request {
+struct CombineRequest {
     /// Positions of the keys.
     keys: Range<usize>,
     /// One for each key, or none.
@@ -109,9 +87,13 @@ struct Request {
     limit: i64,
 }
 
-impl Request {
+impl CombineRequest {
     /// Reads the arguments from the number of keys on, and checks the types of the keys.
-    fn parse(call: &mut Call<'_, '_, '_>, count_at: usize, options: Options) -> Result<Self> {
+    fn parse(
+        call: &mut Call<'_, '_, '_>,
+        count_at: usize,
+        options: CombineOptions,
+    ) -> Result<Self> {
         let count = call.integer(count_at)?;
         if count < 1 {
             let name = call.command.full_name;
@@ -123,7 +105,7 @@ impl Request {
         if count > call.arguments.len() - first {
             return Err(CommandError::Syntax);
         }
-        let mut request = Request {
+        let mut request = CombineRequest {
             keys: first..first + count,
             weights: Vec::new(),
             aggregate: Aggregate::Sum,
@@ -145,10 +127,10 @@ impl Request {
         Ok(request)
     }
 
-    fn parse_options(&mut self, call: &Call<'_, '_, '_>, options: Options) -> Result {
+    fn parse_options(&mut self, call: &Call<'_, '_, '_>, options: CombineOptions) -> Result {
         let (weights, with_scores) = match options {
-            Options::Limit => (false, false),
-            Options::Scores {
+            CombineOptions::Limit => (false, false),
+            CombineOptions::Scores {
                 weights,
                 with_scores,
             } => (weights, with_scores),
@@ -173,10 +155,8 @@ impl Request {
                 at += 1;
             } else if with_scores && is(option, "withscores") {
                 self.with_scores = true;
-            } else if matches!(options, Options::Limit) && more >= 1 && is(option, "limit") {
-                self.limit = parse_integer(call.argument(at + 1))
-                    .filter(|&limit| limit >= 0)
-                    .ok_or(CommandError::NegativeLimit)?;
+            } else if matches!(options, CombineOptions::Limit) && more >= 1 && is(option, "limit") {
+                self.limit = limit(call.argument(at + 1))?;
                 at += 1;
             } else {
                 return Err(CommandError::Syntax);
@@ -193,16 +173,18 @@ impl Request {
             .collect()
     }
 
-    fn gather(&self, call: &Call<'_, '_, '_>, operation: Operation) -> Builder {
+    fn gather(&self, call: &Call<'_, '_, '_>, operation: Combination) -> Builder {
         let sources = self.sources(call);
         let mut result = Builder::default();
         match operation {
-            Operation::Union => unite(sources, self.aggregate, &mut result),
-            Operation::Intersection => intersect(sources, self.aggregate, &mut |member, score| {
-                result.insert(member, score);
-                true
-            }),
-            Operation::Difference => subtract(&sources, &mut result),
+            Combination::Union => unite(sources, self.aggregate, &mut result),
+            Combination::Intersection => {
+                intersect(sources, self.aggregate, &mut |member, score| {
+                    result.insert(member, score);
+                    true
+                })
+            }
+            Combination::Difference => subtract(&sources, &mut result),
         }
         result
     }
@@ -311,8 +293,11 @@ fn subtract(sources: &[Source<'_>], result: &mut Builder) {
     }
 }
 
-fn show(call: &mut Call<'_, '_, '_>, operation: Operation) -> Result {
-    let request = Request::parse(call, 1, operation.options(false))?;
+pub(in crate::commands) fn show_combined(
+    call: &mut Call<'_, '_, '_>,
+    operation: Combination,
+) -> Result {
+    let request = CombineRequest::parse(call, 1, operation.options(false))?;
     let result = request.gather(call, operation);
     let shown = Shown::new(call.reply, request.with_scores);
     shown.begin(call.reply, result.len());
@@ -322,13 +307,16 @@ fn show(call: &mut Call<'_, '_, '_>, operation: Operation) -> Result {
     Ok(())
 }
 
-fn keep(call: &mut Call<'_, '_, '_>, operation: Operation, event: Event) -> Result {
-    let request = Request::parse(call, 2, operation.options(true))?;
+pub(in crate::commands) fn store_combined(
+    call: &mut Call<'_, '_, '_>,
+    operation: Combination,
+) -> Result {
+    let request = CombineRequest::parse(call, 2, operation.options(true))?;
     let to = call.key(1);
     let limits = call.view.keyspace.sorted_set_limits();
     let result = request.gather(call, operation);
     let result = result.finish(to.hash, to.bytes, limits);
-    store(call, to, result, event);
+    call.store_result(to, result, sorted_set::len, operation.store_event());
     Ok(())
 }
 

@@ -3,39 +3,15 @@
 use std::ops::{Bound, Range};
 
 use super::super::Call;
-use super::super::options::is;
+use super::super::options::{is, positions};
 use super::scores::{parse_bound, parse_text_limit};
-use super::{Result, Shown, after_removal, find, store};
+use super::{Result, Shown, find};
 use crate::error::CommandError;
 use crate::observer::Event;
 use crate::sorted_set::{self, Builder, Scored, TextLimit};
 
-pub(in crate::commands) fn zrange(call: &mut Call<'_, '_, '_>) -> Result {
-    show(call, None, None)
-}
-
-pub(in crate::commands) fn zrevrange(call: &mut Call<'_, '_, '_>) -> Result {
-    show(call, Some(By::Rank), Some(true))
-}
-
-pub(in crate::commands) fn zrangebyscore(call: &mut Call<'_, '_, '_>) -> Result {
-    show(call, Some(By::Score), Some(false))
-}
-
-pub(in crate::commands) fn zrevrangebyscore(call: &mut Call<'_, '_, '_>) -> Result {
-    show(call, Some(By::Score), Some(true))
-}
-
-pub(in crate::commands) fn zrangebylex(call: &mut Call<'_, '_, '_>) -> Result {
-    show(call, Some(By::Text), Some(false))
-}
-
-pub(in crate::commands) fn zrevrangebylex(call: &mut Call<'_, '_, '_>) -> Result {
-    show(call, Some(By::Text), Some(true))
-}
-
 pub(in crate::commands) fn zrangestore(call: &mut Call<'_, '_, '_>) -> Result {
-    let query = Query::parse(call, 2, true, None, None)?;
+    let query = RangeQuery::parse(call, 2, true, None, None)?;
     let (to, from) = (call.key(1), call.key(2));
     let limits = call.view.keyspace.sorted_set_limits();
     let mut result = Builder::default();
@@ -46,55 +22,35 @@ pub(in crate::commands) fn zrangestore(call: &mut Call<'_, '_, '_>) -> Result {
         }
     }
     let result = result.finish(to.hash, to.bytes, limits);
-    store(call, to, result, Event::SortedSetRangeStore);
+    call.store_result(to, result, sorted_set::len, Event::SortedSetRangeStore);
     Ok(())
 }
 
-pub(in crate::commands) fn zcount(call: &mut Call<'_, '_, '_>) -> Result {
-    count(call, By::Score)
-}
-
-pub(in crate::commands) fn zlexcount(call: &mut Call<'_, '_, '_>) -> Result {
-    count(call, By::Text)
-}
-
-pub(in crate::commands) fn zremrangebyrank(call: &mut Call<'_, '_, '_>) -> Result {
-    remove(call, By::Rank, Event::SortedSetRemoveByRank)
-}
-
-pub(in crate::commands) fn zremrangebyscore(call: &mut Call<'_, '_, '_>) -> Result {
-    remove(call, By::Score, Event::SortedSetRemoveByScore)
-}
-
-pub(in crate::commands) fn zremrangebylex(call: &mut Call<'_, '_, '_>) -> Result {
-    remove(call, By::Text, Event::SortedSetRemoveByText)
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
+pub(in crate::commands) enum By {
     Rank,
     Score,
     Text,
 }
 
 #[derive(Clone, Copy)]
-enum Limits<'a> {
+enum RangeLimits<'a> {
     Ranks(i64, i64),
     Scores(Bound<f64>, Bound<f64>),
     Texts(TextLimit<'a>, TextLimit<'a>),
 }
 
-impl<'a> Limits<'a> {
+impl<'a> RangeLimits<'a> {
     fn parse(call: &Call<'a, '_, '_>, by: By, min_at: usize, max_at: usize) -> Result<Self> {
         let (min, max) = (call.argument(min_at), call.argument(max_at));
         Ok(match by {
-            By::Rank => Limits::Ranks(call.integer(min_at)?, call.integer(max_at)?),
+            By::Rank => RangeLimits::Ranks(call.integer(min_at)?, call.integer(max_at)?),
             By::Score => match parse_bound(min).zip(parse_bound(max)) {
-                Some((min, max)) => Limits::Scores(min, max),
+                Some((min, max)) => RangeLimits::Scores(min, max),
                 None => return Err(CommandError::Refused(NO_SCORES)),
             },
             By::Text => match parse_text_limit(min).zip(parse_text_limit(max)) {
-                Some((min, max)) => Limits::Texts(min, max),
+                Some((min, max)) => RangeLimits::Texts(min, max),
                 None => return Err(CommandError::Refused(NO_TEXTS)),
             },
         })
@@ -103,20 +59,12 @@ impl<'a> Limits<'a> {
     /// The ranks within the limits; ranks given are counted from the last member if `reverse`.
     fn ranks(self, scored: Scored<'_>, reverse: bool) -> Range<usize> {
         match self {
-            Limits::Scores(min, max) => scored.ranks_by_score(min, max),
-            Limits::Texts(min, max) => scored.ranks_by_text(min, max),
-            Limits::Ranks(start, end) => {
-                let count = scored.len() as i64;
-                let counted = |rank: i64| if rank < 0 { rank + count } else { rank };
-                let (start, end) = (counted(start).max(0), counted(end).min(count - 1));
-                if start > end {
-                    return 0..0;
-                }
-                let (start, end) = (start as usize, end as usize + 1);
-                if reverse {
-                    scored.len() - end..scored.len() - start
-                } else {
-                    start..end
+            RangeLimits::Scores(min, max) => scored.ranks_by_score(min, max),
+            RangeLimits::Texts(min, max) => scored.ranks_by_text(min, max),
+            RangeLimits::Ranks(start, end) => {
+                match (positions(start, end, scored.len()), reverse) {
+                    (ranks, true) => scored.len() - ranks.end..scored.len() - ranks.start,
+                    (ranks, false) => ranks,
                 }
             }
         }
@@ -124,8 +72,8 @@ impl<'a> Limits<'a> {
 }
 
 /// What a command asks of a range.
-struct Query<'a> {
-    limits: Limits<'a>,
+struct RangeQuery<'a> {
+    limits: RangeLimits<'a>,
     reverse: bool,
     with_scores: bool,
     offset: i64,
@@ -133,7 +81,7 @@ struct Query<'a> {
     count: i64,
 }
 
-impl<'a> Query<'a> {
+impl<'a> RangeQuery<'a> {
     /// Reads the arguments behind the key at `key_at`. What the command's name does not tell,
     /// options may.
     fn parse(
@@ -177,8 +125,8 @@ impl<'a> Query<'a> {
         if reverse && by != By::Rank {
             (min_at, max_at) = (max_at, min_at);
         }
-        Ok(Query {
-            limits: Limits::parse(call, by, min_at, max_at)?,
+        Ok(RangeQuery {
+            limits: RangeLimits::parse(call, by, min_at, max_at)?,
             reverse,
             with_scores,
             offset,
@@ -190,7 +138,7 @@ impl<'a> Query<'a> {
     fn ranks(&self, scored: Scored<'_>) -> Range<usize> {
         let all = self.limits.ranks(scored, self.reverse);
         let skipped = match (usize::try_from(self.offset), scored) {
-            _ if matches!(self.limits, Limits::Ranks(..)) => return all,
+            _ if matches!(self.limits, RangeLimits::Ranks(..)) => return all,
             (Ok(offset), _) => offset,
             (Err(_), Scored::Packed(_)) => return 0..0,
             // In a large set Redis counts a negative offset from the range's other end.
@@ -212,8 +160,12 @@ impl<'a> Query<'a> {
     }
 }
 
-fn show(call: &mut Call<'_, '_, '_>, by: Option<By>, reverse: Option<bool>) -> Result {
-    let query = Query::parse(call, 1, false, by, reverse)?;
+pub(in crate::commands) fn show_range(
+    call: &mut Call<'_, '_, '_>,
+    by: Option<By>,
+    reverse: Option<bool>,
+) -> Result {
+    let query = RangeQuery::parse(call, 1, false, by, reverse)?;
     let key = call.key(1);
     let Some(scored) = call.view.read_sorted_set(key)? else {
         call.reply.array(0);
@@ -233,8 +185,8 @@ fn show(call: &mut Call<'_, '_, '_>, by: Option<By>, reverse: Option<bool>) -> R
     Ok(())
 }
 
-fn count(call: &mut Call<'_, '_, '_>, by: By) -> Result {
-    let limits = Limits::parse(call, by, 2, 3)?;
+pub(in crate::commands) fn count_range(call: &mut Call<'_, '_, '_>, by: By) -> Result {
+    let limits = RangeLimits::parse(call, by, 2, 3)?;
     let key = call.key(1);
     let scored = call.view.read_sorted_set(key)?;
     let count = scored.map_or(0, |scored| limits.ranks(scored, false).len());
@@ -242,8 +194,12 @@ fn count(call: &mut Call<'_, '_, '_>, by: By) -> Result {
     Ok(())
 }
 
-fn remove(call: &mut Call<'_, '_, '_>, by: By, event: Event) -> Result {
-    let limits = Limits::parse(call, by, 2, 3)?;
+pub(in crate::commands) fn remove_range(
+    call: &mut Call<'_, '_, '_>,
+    by: By,
+    event: Event,
+) -> Result {
+    let limits = RangeLimits::parse(call, by, 2, 3)?;
     let key = call.key(1);
     let mut removed = 0;
     if let Some(place) = find(call, key)? {
@@ -252,7 +208,7 @@ fn remove(call: &mut Call<'_, '_, '_>, by: By, event: Event) -> Result {
         removed = ranks.len();
         if removed > 0 {
             sorted_set::remove_ranks(entry, ranks);
-            after_removal(call, key, place, event);
+            call.after_removal(key, place, event, sorted_set::len);
         }
     }
     call.reply.integer(removed as i64);

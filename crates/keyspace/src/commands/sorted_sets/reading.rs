@@ -28,28 +28,28 @@ pub(in crate::commands) fn zscore(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(in crate::commands) fn zmscore(call: &mut Call<'_, '_, '_>) -> Result {
+    reply_scores(call, |reply, score| match score {
+        Some(score) => reply.double(score),
+        None => reply.null(),
+    })
+}
+
+/// Replies what `show` writes for the score of each member that the request names.
+pub(in crate::commands) fn reply_scores(
+    call: &mut Call<'_, '_, '_>,
+    show: impl Fn(&mut Writer<'_>, Option<f64>),
+) -> Result {
     let key = call.key(1);
     let members = call.arguments.tail(2);
     let scored = call.view.read_sorted_set(key)?;
     call.reply.array(members.len());
     for member in members {
-        match scored.and_then(|scored| scored.score(member)) {
-            Some(score) => call.reply.double(score),
-            None => call.reply.null(),
-        }
+        show(call.reply, scored.and_then(|scored| scored.score(member)));
     }
     Ok(())
 }
 
-pub(in crate::commands) fn zrank(call: &mut Call<'_, '_, '_>) -> Result {
-    rank(call, false)
-}
-
-pub(in crate::commands) fn zrevrank(call: &mut Call<'_, '_, '_>) -> Result {
-    rank(call, true)
-}
-
-fn rank(call: &mut Call<'_, '_, '_>, reverse: bool) -> Result {
+pub(in crate::commands) fn show_rank(call: &mut Call<'_, '_, '_>, reverse: bool) -> Result {
     let with_score = match call.arguments.len() {
         3 => false,
         4 if is(call.argument(3), "withscore") => true,

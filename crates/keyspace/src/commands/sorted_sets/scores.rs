@@ -27,7 +27,7 @@ pub(in crate::commands) fn parse_score(text: &[u8]) -> Option<f64> {
 
 /// Reads a limit of a range of scores: a number, `(` before it if it is not in the range itself.
 pub(super) fn parse_bound(text: &[u8]) -> Option<Bound<f64>> {
-    // Redis reads a C string, of which an empty one is zero.
+    // Redis reads a C string; an empty one is zero.
     let text = text.split(|&byte| byte == 0).next()?;
     let number = |text: &[u8]| match text {
         [] => Some(0.0),

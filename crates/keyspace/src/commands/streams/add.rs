@@ -4,18 +4,18 @@ use tidewire_resp::Arguments;
 
 use super::{INVALID_ID, Result, find, parse_id, reply_id, stream_at};
 use crate::commands::Call;
-use crate::commands::options::is;
+use crate::commands::options::{Words, integer, is};
 use crate::entry::NewValue;
 use crate::error::CommandError;
 use crate::observer::Event;
-use crate::stream::{Log, References, Stream, StreamId, Trim, TrimTo};
+use crate::stream::{EntryLog, References, Stream, StreamId, Trim, TrimTo};
 use crate::table::Place;
 use crate::value::Object;
 use crate::view::Expiry;
 
 pub(in crate::commands) fn xadd(call: &mut Call<'_, '_, '_>) -> Result {
     let options = AddOptions::parse(call, true)?;
-    let fields = Pairs(call.arguments.tail(options.id_at + 1));
+    let fields = FieldPairs(call.arguments.tail(options.id_at + 1));
     if fields.0.is_empty() || fields.0.len() % 2 == 1 {
         return Err(CommandError::WrongArity(call.command.full_name));
     }
@@ -83,14 +83,13 @@ pub(in crate::commands) fn xtrim(call: &mut Call<'_, '_, '_>) -> Result {
 pub(in crate::commands) fn xsetid(call: &mut Call<'_, '_, '_>) -> Result {
     let last_id = parse_id(call.argument(2), 0)?;
     let (mut added, mut max_deleted_id) = (None, StreamId::MIN);
-    for at in call.rest(3).step_by(2) {
-        let option = call.argument(at);
-        let has_value = at + 1 < call.arguments.len();
-        if has_value && is(option, "entriesadded") {
-            let count = u64::try_from(call.integer(at + 1)?);
+    let mut words = Words::new(call.arguments, 3);
+    while let Some(option) = words.next() {
+        if let Some(count) = words.value_of(option, "entriesadded") {
+            let count = u64::try_from(integer(count)?);
             added = Some(count.map_err(|_| ADDED_NEGATIVE)?);
-        } else if has_value && is(option, "maxdeletedid") {
-            max_deleted_id = parse_id(call.argument(at + 1), 0)?;
+        } else if let Some(id) = words.value_of(option, "maxdeletedid") {
+            max_deleted_id = parse_id(id, 0)?;
             if last_id < max_deleted_id {
                 return Err(BELOW_GIVEN_DELETED);
             }
@@ -108,7 +107,7 @@ pub(in crate::commands) fn xsetid(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 fn set_last_id(
-    log: &mut Log,
+    log: &mut EntryLog,
     last_id: StreamId,
     added: Option<u64>,
     max_deleted_id: StreamId,
@@ -136,9 +135,9 @@ fn set_last_id(
 
 /// The names and values of an entry to be added.
 #[derive(Clone, Copy)]
-struct Pairs<'a>(Arguments<'a>);
+struct FieldPairs<'a>(Arguments<'a>);
 
-impl<'a> Iterator for Pairs<'a> {
+impl<'a> Iterator for FieldPairs<'a> {
     type Item = (&'a [u8], &'a [u8]);
 
     #[inline]
@@ -178,10 +177,10 @@ impl NewId {
     }
 }
 
-/// What XADD and XTRIM are told before the id.
+/// Options of XADD and XTRIM, which come before the id.
 struct AddOptions {
     trim: Option<Trim>,
-    /// Position of the number or id that the trim is told.
+    /// Position of the number or id to trim to.
     trim_at: usize,
     /// Position of the word LIMIT, which a number follows.
     limit_at: Option<usize>,

@@ -8,11 +8,11 @@ use super::{
     Result, find, no_key_or_group, parse_id, parse_start, reply_entry, reply_id, shown, stream_at,
 };
 use crate::commands::Call;
-use crate::commands::options::is;
+use crate::commands::options::{Words, is};
 use crate::error::CommandError;
 use crate::key::Key;
 use crate::observer::Event;
-use crate::stream::{ConsumerSlot, Entry, Group, Log, Pending, Stream, StreamId};
+use crate::stream::{ConsumerGroup, ConsumerSlot, Entry, EntryLog, PendingEntry, Stream, StreamId};
 use crate::table::Place;
 
 pub(in crate::commands) fn xclaim(call: &mut Call<'_, '_, '_>) -> Result {
@@ -97,8 +97,8 @@ pub(in crate::commands) fn xautoclaim(call: &mut Call<'_, '_, '_>) -> Result {
 
 /// Entries on their way to another consumer of their group.
 struct Claim<'a, 'b> {
-    log: &'a Log,
-    group: &'a mut Group,
+    log: &'a EntryLog,
+    group: &'a mut ConsumerGroup,
     slot: ConsumerSlot,
     now_ms: i64,
     changes: u64,
@@ -106,12 +106,12 @@ struct Claim<'a, 'b> {
 }
 
 impl Claim<'_, '_> {
-    fn is_idle(&self, pending: &Pending, idle_ms_min: i64) -> bool {
+    fn is_idle(&self, pending: &PendingEntry, idle_ms_min: i64) -> bool {
         idle_ms_min <= 0 || self.now_ms.saturating_sub(pending.delivered_ms) >= idle_ms_min
     }
 
     fn take(&mut self, id: StreamId, delivered_ms: i64, deliveries: u64) {
-        let pending = Pending {
+        let pending = PendingEntry {
             id,
             delivered_ms,
             deliveries,
@@ -123,7 +123,7 @@ impl Claim<'_, '_> {
         self.changes += 1;
     }
 
-    /// An entry that is not there any more is nobody's.
+    /// Forgets a pending entry that the stream no longer has.
     fn forget(&mut self, id: StreamId) {
         if let Some(pending) = self.group.find_pending(id).copied() {
             self.told.pending(self.group, &pending);
@@ -131,7 +131,7 @@ impl Claim<'_, '_> {
         self.changes += u64::from(self.group.acknowledge(id));
     }
 
-    fn next_pending(&self, from: Option<StreamId>) -> Option<Pending> {
+    fn next_pending(&self, from: Option<StreamId>) -> Option<PendingEntry> {
         self.group.pending(from?, StreamId::MAX).next().copied()
     }
 }
@@ -191,7 +191,7 @@ fn reply_claimed(reply: &mut Writer<'_>, entry: &Entry<'_>, id_only: bool) {
     }
 }
 
-/// What XCLAIM is told.
+/// Options of XCLAIM.
 struct ClaimOptions {
     idle_ms_min: i64,
     ids: Vec<StreamId>,
@@ -205,9 +205,9 @@ struct ClaimOptions {
 impl ClaimOptions {
     fn parse(call: &Call<'_, '_, '_>) -> Result<Self> {
         let now_ms = call.view.clock_ms;
-        let number = |at, error| parse_integer(call.argument(at)).ok_or(error);
+        let number = |value, error| parse_integer(value).ok_or(error);
         let mut options = ClaimOptions {
-            idle_ms_min: number(4, IDLE_OF_CLAIM)?,
+            idle_ms_min: number(call.argument(4), IDLE_OF_CLAIM)?,
             ids: Vec::new(),
             delivered_ms: now_ms,
             deliveries: None,
@@ -220,31 +220,24 @@ impl ClaimOptions {
         options
             .ids
             .extend(ids.map_while(|id| StreamId::parse(id, 0)));
-        let mut at = 5 + options.ids.len();
-        while at < call.arguments.len() {
-            let option = call.argument(at);
-            let has_value = at + 1 < call.arguments.len();
+        let mut words = Words::new(call.arguments, 5 + options.ids.len());
+        while let Some(option) = words.next() {
             if is(option, "force") {
                 options.force = true;
             } else if is(option, "justid") {
                 options.ids_only = true;
-            } else if has_value && is(option, "idle") {
-                at += 1;
-                options.delivered_ms = now_ms.saturating_sub(number(at, IDLE_OPTION)?);
-            } else if has_value && is(option, "time") {
-                at += 1;
-                options.delivered_ms = number(at, TIME_OPTION)?;
-            } else if has_value && is(option, "retrycount") {
-                at += 1;
-                options.deliveries = u64::try_from(number(at, RETRY_OPTION)?).ok();
-            } else if has_value && is(option, "lastid") {
-                at += 1;
-                options.last_id = parse_id(call.argument(at), 0)?;
+            } else if let Some(idle_ms) = words.value_of(option, "idle") {
+                options.delivered_ms = now_ms.saturating_sub(number(idle_ms, IDLE_OPTION)?);
+            } else if let Some(time_ms) = words.value_of(option, "time") {
+                options.delivered_ms = number(time_ms, TIME_OPTION)?;
+            } else if let Some(count) = words.value_of(option, "retrycount") {
+                options.deliveries = u64::try_from(number(count, RETRY_OPTION)?).ok();
+            } else if let Some(id) = words.value_of(option, "lastid") {
+                options.last_id = parse_id(id, 0)?;
             } else {
                 let text = format!("ERR Unrecognized XCLAIM option '{}'", shown(option));
                 return Err(CommandError::RefusedWith(text.into()));
             }
-            at += 1;
         }
         // A client's clock may be ahead; that is no reason to fail.
         if !(0..=now_ms).contains(&options.delivered_ms) {
@@ -254,7 +247,7 @@ impl ClaimOptions {
     }
 }
 
-/// What XAUTOCLAIM is told.
+/// Options of XAUTOCLAIM.
 struct AutoOptions {
     idle_ms_min: i64,
     start: StreamId,
@@ -270,27 +263,25 @@ impl AutoOptions {
             count: 100,
             ids_only: false,
         };
-        let mut at = 6;
-        while let Some(option) = call.arguments.get(at) {
+        let mut words = Words::new(call.arguments, 6);
+        while let Some(option) = words.next() {
             if is(option, "justid") {
                 options.ids_only = true;
-            } else if is(option, "count") && at + 1 < call.arguments.len() {
-                at += 1;
-                let count = parse_integer(call.argument(at));
+            } else if let Some(count) = words.value_of(option, "count") {
+                let count = parse_integer(count);
                 let count = count.filter(|count| (1..=COUNT_MAX).contains(count));
                 options.count = count.ok_or(COUNT_OUT_OF_RANGE)? as usize;
             } else {
                 return Err(CommandError::Syntax);
             }
-            at += 1;
         }
         Ok(options)
     }
 }
 
-/// So many pending entries are looked at for one that is wanted.
+/// Pending entries to look at per entry wanted.
 const ATTEMPTS_FACTOR: usize = 10;
-/// Redis makes room for so many ids.
+/// Most ids that Redis allocates room for.
 const COUNT_MAX: i64 = i64::MAX / 16;
 
 const IDLE_OF_CLAIM: CommandError =

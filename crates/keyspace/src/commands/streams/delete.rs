@@ -3,7 +3,7 @@
 use super::add::parse_references;
 use super::{Result, find, parse_ids, stream_at};
 use crate::commands::Call;
-use crate::commands::options::is;
+use crate::commands::options::{above_zero, is};
 use crate::error::CommandError;
 use crate::key::Key;
 use crate::observer::Event;
@@ -26,12 +26,22 @@ pub(in crate::commands) fn xdel(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-pub(in crate::commands) fn xdelex(call: &mut Call<'_, '_, '_>) -> Result {
+/// Runs XDELEX, or XACKDEL where the entries are acknowledged to a group first.
+pub(in crate::commands) fn delete_with_options(
+    call: &mut Call<'_, '_, '_>,
+    acknowledges: bool,
+) -> Result {
     let key = call.key(1);
+    let group = acknowledges.then(|| call.argument(2));
     let place = find(call, key)?;
-    let options = DeleteOptions::parse(call, 2)?;
+    let options = DeleteOptions::parse(call, if acknowledges { 3 } else { 2 })?;
+    let place = place.filter(|&place| {
+        let groups = &stream_at(call, key, place).groups;
+        group.is_none_or(|group| groups.contains_key(group))
+    });
     let Some(place) = place else {
-        reply_none(call, options.count);
+        call.reply.array(options.count);
+        (0..options.count).for_each(|_| call.reply.integer(NOT_THERE));
         return Ok(());
     };
     let ids = options.ids(call)?;
@@ -40,51 +50,23 @@ pub(in crate::commands) fn xdelex(call: &mut Call<'_, '_, '_>) -> Result {
     let (mut changed, mut any_deleted) = (false, false);
     for id in ids {
         let stream = stream_at(call, key, place);
+        if let Some(group) = group {
+            let group = stream.groups.get_mut(group);
+            if !group.is_some_and(|group| group.acknowledge(id)) {
+                call.reply.integer(NOT_THERE);
+                continue;
+            }
+            changed = true;
+        }
         let goes = may_go(stream, id, options.references, &mut changed);
         let deleted = goes && stream.log.delete(id);
         any_deleted |= deleted;
-        call.reply.integer(match (goes, deleted) {
-            (false, _) => STILL_WANTED,
-            (true, true) => DELETED,
-            (true, false) => NOT_THERE,
+        call.reply.integer(match goes {
+            false => STILL_WANTED,
+            // One that was acknowledged and is gone already counts as deleted.
+            true if deleted || acknowledges => DELETED,
+            true => NOT_THERE,
         });
-    }
-    after_deletion(call, key, place, newest_id, any_deleted);
-    if changed && !any_deleted {
-        call.view.changed_aside(key, None);
-    }
-    Ok(())
-}
-
-pub(in crate::commands) fn xackdel(call: &mut Call<'_, '_, '_>) -> Result {
-    let (key, group) = (call.key(1), call.argument(2));
-    let place = find(call, key)?;
-    let options = DeleteOptions::parse(call, 3)?;
-    let place = place.filter(|&place| stream_at(call, key, place).groups.contains_key(group));
-    let Some(place) = place else {
-        reply_none(call, options.count);
-        return Ok(());
-    };
-    let ids = options.ids(call)?;
-    let newest_id = stream_at(call, key, place).log.newest_id();
-    call.reply.array(ids.len());
-    let (mut changed, mut any_deleted) = (false, false);
-    for id in ids {
-        let stream = stream_at(call, key, place);
-        let groups = &mut stream.groups;
-        if !groups
-            .get_mut(group)
-            .is_some_and(|group| group.acknowledge(id))
-        {
-            call.reply.integer(NOT_THERE);
-            continue;
-        }
-        changed = true;
-        // One that was acknowledged and is gone already counts as deleted.
-        let goes = may_go(stream, id, options.references, &mut changed);
-        any_deleted |= goes && stream.log.delete(id);
-        call.reply
-            .integer(if goes { DELETED } else { STILL_WANTED });
     }
     after_deletion(call, key, place, newest_id, any_deleted);
     if changed && !any_deleted {
@@ -121,12 +103,7 @@ fn after_deletion(
     }
 }
 
-fn reply_none(call: &mut Call<'_, '_, '_>, count: usize) {
-    call.reply.array(count);
-    (0..count).for_each(|_| call.reply.integer(NOT_THERE));
-}
-
-/// What XDELEX and XACKDEL are told.
+/// Options of XDELEX and XACKDEL.
 struct DeleteOptions {
     references: References,
     /// Position of the first id.
@@ -144,9 +121,7 @@ impl DeleteOptions {
                 references = Some(named);
                 at += 1;
             } else if is(option, "ids") && at + 1 < call.arguments.len() {
-                let count = call.integer(at + 1).ok();
-                let count = count.and_then(|count| usize::try_from(count).ok());
-                let count = count.filter(|&count| count > 0).ok_or(NO_COUNT)?;
+                let count = above_zero(call.argument(at + 1)).ok_or(NO_COUNT)?;
                 if count > call.arguments.len() - at - 2 {
                     return Err(TOO_FEW_IDS);
                 }

@@ -3,18 +3,18 @@
 use super::{Result, find, no_group, parse_id, stream_at, wrong_subcommand};
 use crate::commands::Call;
 use crate::commands::introspection::reply_help;
-use crate::commands::options::is;
+use crate::commands::options::{Words, integer, is};
 use crate::entry::NewValue;
 use crate::error::CommandError;
 use crate::key::Key;
 use crate::observer::Event;
-use crate::stream::{Group, Stream, StreamId};
+use crate::stream::{ConsumerGroup, Stream, StreamId};
 use crate::table::Place;
 use crate::value::Object;
 use crate::view::Expiry;
 
 pub(in crate::commands) fn xgroup_create(call: &mut Call<'_, '_, '_>) -> Result {
-    let options = Options::parse(call, true)?;
+    let options = GroupOptions::parse(call, true)?;
     let (key, name) = (call.key(2), call.argument(3));
     let place = find(call, key)?;
     if place.is_none() && !options.makes_stream {
@@ -25,7 +25,7 @@ pub(in crate::commands) fn xgroup_create(call: &mut Call<'_, '_, '_>) -> Result 
         (b"$", None) => StreamId::MIN,
         (id, _) => parse_id(id, 0)?,
     };
-    let group = Group::new(last_id, options.entries_read);
+    let group = ConsumerGroup::new(last_id, options.entries_read);
     match place {
         Some(place) => {
             let groups = &mut stream_at(call, key, place).groups;
@@ -48,7 +48,7 @@ pub(in crate::commands) fn xgroup_create(call: &mut Call<'_, '_, '_>) -> Result 
 }
 
 pub(in crate::commands) fn xgroup_setid(call: &mut Call<'_, '_, '_>) -> Result {
-    let options = Options::parse(call, false)?;
+    let options = GroupOptions::parse(call, false)?;
     let (key, place) = find_group(call)?;
     let last_id = match call.argument(4) {
         b"$" => stream_at(call, key, place).log.state().last_id,
@@ -68,7 +68,7 @@ pub(in crate::commands) fn xgroup_destroy(call: &mut Call<'_, '_, '_>) -> Result
     let place = find(call, key)?.ok_or(NO_STREAM)?;
     let there = stream_at(call, key, place).groups.remove(name).is_some();
     if there {
-        // Those who wait for entries of the group are told that it is gone.
+        // Wakes the clients that wait for entries of the group.
         call.view.changed(key, place, Event::GroupDestroy);
     }
     call.reply.integer(i64::from(there));
@@ -107,7 +107,7 @@ pub(in crate::commands) fn xgroup_help(call: &mut Call<'_, '_, '_>) -> Result {
         &[
             "XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
             "CREATE <key> <groupname> <id|$> [option]",
-            "    Create a new consumer group. Options are:",
+            "    Create a new consumer group. GroupOptions are:",
             "    * MKSTREAM",
             "      Create the empty stream if it does not exist.",
             "    * ENTRIESREAD entries_read",
@@ -139,35 +139,33 @@ fn group_at<'a>(
     call: &'a mut Call<'_, '_, '_>,
     key: Key<'_>,
     place: Place,
-) -> Option<&'a mut Group> {
+) -> Option<&'a mut ConsumerGroup> {
     let name = call.argument(3);
     stream_at(call, key, place).groups.get_mut(name)
 }
 
-/// What CREATE and SETID are told behind the id.
+/// Options of CREATE and SETID, which follow the id.
 #[derive(Default)]
-struct Options {
+struct GroupOptions {
     makes_stream: bool,
     entries_read: Option<u64>,
 }
 
-impl Options {
+impl GroupOptions {
     fn parse(call: &Call<'_, '_, '_>, creates: bool) -> Result<Self> {
-        let mut options = Options::default();
-        let mut at = 5;
-        while let Some(option) = call.arguments.get(at) {
+        let mut options = GroupOptions::default();
+        let mut words = Words::new(call.arguments, 5);
+        while let Some(option) = words.next() {
             if creates && is(option, "mkstream") {
                 options.makes_stream = true;
-            } else if is(option, "entriesread") && at + 1 < call.arguments.len() {
-                at += 1;
-                options.entries_read = match call.integer(at)? {
+            } else if let Some(count) = words.value_of(option, "entriesread") {
+                options.entries_read = match integer(count)? {
                     -1 => None,
                     count => Some(u64::try_from(count).map_err(|_| READ_NEGATIVE)?),
                 };
             } else {
                 return Err(wrong_subcommand(call));
             }
-            at += 1;
         }
         // Options may be given twice, up to a number of arguments.
         let most = if creates { 8 } else { 7 };
@@ -182,6 +180,7 @@ const NO_STREAM: CommandError = CommandError::Refused(
     "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use \
      the MKSTREAM option to create an empty stream automatically.",
 );
-const BUSY: CommandError = CommandError::Refused("BUSYGROUP Consumer Group name already exists");
+const BUSY: CommandError =
+    CommandError::Refused("BUSYGROUP Consumer ConsumerGroup name already exists");
 const READ_NEGATIVE: CommandError =
     CommandError::Refused("ERR value for ENTRIESREAD must be positive or -1");

@@ -7,7 +7,7 @@ use crate::commands::Call;
 use crate::commands::introspection::reply_help;
 use crate::commands::options::is;
 use crate::error::CommandError;
-use crate::stream::{Consumer, ConsumerSlot, Entry, Group, Log, StreamId};
+use crate::stream::{Consumer, ConsumerGroup, ConsumerSlot, Entry, EntryLog, StreamId};
 
 pub(in crate::commands) fn xinfo_stream(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(2);
@@ -119,7 +119,7 @@ fn parse_full(call: &Call<'_, '_, '_>) -> Result<Option<usize>> {
 }
 
 /// The seven pairs that all forms of XINFO STREAM begin with.
-fn reply_log(reply: &mut Writer<'_>, log: &Log) {
+fn reply_log(reply: &mut Writer<'_>, log: &EntryLog) {
     let state = log.state();
     reply.bulk(b"length");
     reply.integer(log.len() as i64);
@@ -139,7 +139,7 @@ fn reply_log(reply: &mut Writer<'_>, log: &Log) {
 }
 
 /// The three pairs that tell how far a group is.
-fn reply_progress(reply: &mut Writer<'_>, log: &Log, group: &Group) {
+fn reply_progress(reply: &mut Writer<'_>, log: &EntryLog, group: &ConsumerGroup) {
     reply.bulk(b"last-delivered-id");
     reply_id(reply, group.last_id);
     reply.bulk(b"entries-read");
@@ -148,7 +148,13 @@ fn reply_progress(reply: &mut Writer<'_>, log: &Log, group: &Group) {
     reply_optional(reply, group.lag(log));
 }
 
-fn reply_group(reply: &mut Writer<'_>, log: &Log, name: &[u8], group: &Group, most: usize) {
+fn reply_group(
+    reply: &mut Writer<'_>,
+    log: &EntryLog,
+    name: &[u8],
+    group: &ConsumerGroup,
+    most: usize,
+) {
     reply.map(7);
     reply.bulk(b"name");
     reply.bulk(name);
@@ -173,7 +179,7 @@ fn reply_group(reply: &mut Writer<'_>, log: &Log, name: &[u8], group: &Group, mo
 
 fn reply_consumer(
     reply: &mut Writer<'_>,
-    group: &Group,
+    group: &ConsumerGroup,
     slot: ConsumerSlot,
     consumer: &Consumer,
     most: usize,

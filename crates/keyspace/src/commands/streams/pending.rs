@@ -6,7 +6,7 @@ use super::{
 use crate::commands::Call;
 use crate::commands::options::is;
 use crate::error::CommandError;
-use crate::stream::{Group, StreamId};
+use crate::stream::{ConsumerGroup, StreamId};
 
 pub(in crate::commands) fn xack(call: &mut Call<'_, '_, '_>) -> Result {
     let (key, group) = (call.key(1), call.argument(2));
@@ -47,7 +47,7 @@ pub(in crate::commands) fn xpending(call: &mut Call<'_, '_, '_>) -> Result {
     };
     let mark = call.reply.array_later();
     let mut count = 0;
-    let mut show = |pending: &crate::stream::Pending| {
+    let mut show = |pending: &crate::stream::PendingEntry| {
         let idle_ms = now_ms.saturating_sub(pending.delivered_ms);
         if count == filter.count || idle_ms < filter.idle_ms {
             return count < filter.count;
@@ -76,7 +76,7 @@ pub(in crate::commands) fn xpending(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 /// How much is pending, from where to where, and who has how much of it.
-fn reply_summary(reply: &mut tidewire_resp::Writer<'_>, group: &Group) {
+fn reply_summary(reply: &mut tidewire_resp::Writer<'_>, group: &ConsumerGroup) {
     reply.array(4);
     reply.integer(group.pending_len() as i64);
     let Some((first, last)) = group.pending_bounds() else {

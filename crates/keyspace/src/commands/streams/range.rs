@@ -2,7 +2,7 @@
 
 use super::{Result, parse_end, parse_start, reply_entry};
 use crate::commands::Call;
-use crate::commands::options::is;
+use crate::commands::options::{Words, integer};
 use crate::error::CommandError;
 
 pub(in crate::commands) fn xlen(call: &mut Call<'_, '_, '_>) -> Result {
@@ -13,15 +13,7 @@ pub(in crate::commands) fn xlen(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-pub(in crate::commands) fn xrange(call: &mut Call<'_, '_, '_>) -> Result {
-    range(call, false)
-}
-
-pub(in crate::commands) fn xrevrange(call: &mut Call<'_, '_, '_>) -> Result {
-    range(call, true)
-}
-
-fn range(call: &mut Call<'_, '_, '_>, reversed: bool) -> Result {
+pub(in crate::commands) fn show_range(call: &mut Call<'_, '_, '_>, reversed: bool) -> Result {
     let (start_at, end_at) = if reversed { (3, 2) } else { (2, 3) };
     let start = parse_start(call.argument(start_at))?;
     let end = parse_end(call.argument(end_at))?;
@@ -38,16 +30,17 @@ fn range(call: &mut Call<'_, '_, '_>, reversed: bool) -> Result {
     let most = wanted.unwrap_or(usize::MAX);
     let mark = call.reply.array_later();
     let mut count = 0;
-    if reversed {
-        for entry in stream.log.range_reversed(start, end).take(most) {
-            reply_entry(call.reply, &entry);
-            count += 1;
-        }
-    } else {
-        for entry in stream.log.range(start, end).take(most) {
-            reply_entry(call.reply, &entry);
-            count += 1;
-        }
+    let mut show = |entry| {
+        reply_entry(call.reply, &entry);
+        count += 1;
+    };
+    match reversed {
+        true => stream
+            .log
+            .range_reversed(start, end)
+            .take(most)
+            .for_each(&mut show),
+        false => stream.log.range(start, end).take(most).for_each(&mut show),
     }
     call.reply.finish(mark, count);
     Ok(())
@@ -56,11 +49,12 @@ fn range(call: &mut Call<'_, '_, '_>, reversed: bool) -> Result {
 /// COUNT, if it is given; of several the last.
 fn parse_count(call: &Call<'_, '_, '_>) -> Result<Option<usize>> {
     let mut wanted = None;
-    for at in call.rest(4).step_by(2) {
-        if !is(call.argument(at), "count") || at + 1 == call.arguments.len() {
-            return Err(CommandError::Syntax);
-        }
-        wanted = Some(usize::try_from(call.integer(at + 1)?).unwrap_or(0));
+    let mut words = Words::new(call.arguments, 4);
+    while let Some(option) = words.next() {
+        let count = words
+            .value_of(option, "count")
+            .ok_or(CommandError::Syntax)?;
+        wanted = Some(usize::try_from(integer(count)?).unwrap_or(0));
     }
     Ok(wanted)
 }

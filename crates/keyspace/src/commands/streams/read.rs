@@ -11,12 +11,12 @@ use crate::commands::finding;
 use crate::commands::options::{is, timeout_ms_deadline_ms};
 use crate::error::CommandError;
 use crate::observer::Event;
-use crate::stream::{ConsumerSlot, Group, Log, Pending, Stream, StreamId};
+use crate::stream::{ConsumerGroup, ConsumerSlot, EntryLog, PendingEntry, Stream, StreamId};
 use crate::value::ValueType;
 use crate::waiting::Wait;
 
 pub(in crate::commands) fn xread(call: &mut Call<'_, '_, '_>) -> Result {
-    let request = Request::parse(call, false)?;
+    let request = ReadRequest::parse(call, false)?;
     let mut last_ids = Vec::with_capacity(request.keys.len());
     for at in request.keys.clone() {
         last_ids.push(resolve_id(call, at, at + request.keys.len())?);
@@ -48,7 +48,7 @@ pub(in crate::commands) fn xread(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
-    let request = Request::parse(call, true)?;
+    let request = ReadRequest::parse(call, true)?;
     let Some((group_name, consumer_name)) = request.group else {
         return Err(MISSING_GROUP);
     };
@@ -84,29 +84,22 @@ pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
         if is_new && request.acknowledges {
             told.consumer(consumer_name);
         }
+        let mut delivery = Delivery {
+            log,
+            group,
+            slot,
+            now_ms,
+            told: &mut told,
+        };
         let mut delivered = 0;
         match read {
-            GroupRead::New if log.newest_id().is_none_or(|newest| newest <= group.last_id) => {}
+            GroupRead::New if !delivery.has_new() => {}
             GroupRead::New => {
                 reply.begin(to, key.bytes);
-                let mut delivery = Delivery {
-                    log,
-                    group,
-                    slot,
-                    now_ms,
-                    told: &mut told,
-                };
                 delivered = delivery.deliver(to, request.count, request.acknowledges);
             }
             GroupRead::After(id) => {
                 reply.begin(to, key.bytes);
-                let mut delivery = Delivery {
-                    log,
-                    group,
-                    slot,
-                    now_ms,
-                    told: &mut told,
-                };
                 delivery.deliver_again(to, id, request.count);
             }
         }
@@ -125,7 +118,7 @@ pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 /// The arguments of both commands.
-struct Request<'a> {
+struct ReadRequest<'a> {
     /// Positions of the keys; as many ids follow.
     keys: Range<usize>,
     /// Most entries of a stream.
@@ -138,9 +131,9 @@ struct Request<'a> {
     acknowledges: bool,
 }
 
-impl<'a> Request<'a> {
+impl<'a> ReadRequest<'a> {
     fn parse(call: &Call<'a, '_, '_>, of_group: bool) -> Result<Self> {
-        let mut request = Request {
+        let mut request = ReadRequest {
             keys: 0..0,
             count: usize::MAX,
             block: None,
@@ -233,7 +226,7 @@ fn resolve_id(call: &mut Call<'_, '_, '_>, key_at: usize, id_at: usize) -> Resul
     match call.arguments.get(id_at).unwrap_or_default() {
         b"$" => Ok(log.map_or(StreamId::MIN, |log| log.state().last_id)),
         b"+" => {
-            let newest = log.and_then(Log::newest_id);
+            let newest = log.and_then(EntryLog::newest_id);
             Ok(newest.and_then(StreamId::previous).unwrap_or_default())
         }
         b">" => Err(NEW_OF_XREAD),
@@ -267,14 +260,19 @@ impl GroupRead {
 
 /// Entries on their way to a consumer.
 struct Delivery<'a, 'b> {
-    log: &'a Log,
-    group: &'a mut Group,
+    log: &'a EntryLog,
+    group: &'a mut ConsumerGroup,
     slot: ConsumerSlot,
     now_ms: i64,
     told: &'a mut Told<'b>,
 }
 
 impl Delivery<'_, '_> {
+    fn has_new(&self) -> bool {
+        let newest_id = self.log.newest_id();
+        newest_id.is_some_and(|newest| newest > self.group.last_id)
+    }
+
     /// Replies entries that the group has not had; returns how many.
     fn deliver(&mut self, reply: &mut Writer<'_>, most: usize, acknowledged: bool) -> usize {
         let mark = reply.array_later();
@@ -284,7 +282,7 @@ impl Delivery<'_, '_> {
             self.group.advance(entry.id(), self.log);
             reply_entry(reply, &entry);
             if !acknowledged {
-                let pending = Pending {
+                let pending = PendingEntry {
                     id: entry.id(),
                     delivered_ms: self.now_ms,
                     deliveries: 1,

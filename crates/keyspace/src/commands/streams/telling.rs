@@ -1,9 +1,9 @@
-//! What others are told of deliveries: not the command that read or claimed, but what came of it.
+//! How deliveries are propagated: not as the command that read or claimed, but as its result.
 
 use tidewire_resp::ArgumentList;
 
 use crate::commands::Call;
-use crate::stream::{Group, Pending};
+use crate::stream::{ConsumerGroup, PendingEntry};
 
 /// Commands that bring a group elsewhere to the state that it has here.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl<'a> Told<'a> {
     }
 
     /// An entry is pending, or was until it was found to be gone: claiming it forgets it then.
-    pub(super) fn pending(&mut self, group: &Group, pending: &Pending) {
+    pub(super) fn pending(&mut self, group: &ConsumerGroup, pending: &PendingEntry) {
         if !self.is_wanted {
             return;
         }
@@ -43,7 +43,7 @@ impl<'a> Told<'a> {
     }
 
     /// How far the group has read.
-    pub(super) fn last_id(&mut self, group: &Group) {
+    pub(super) fn last_id(&mut self, group: &ConsumerGroup) {
         if !self.is_wanted {
             return;
         }

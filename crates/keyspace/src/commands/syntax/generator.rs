@@ -1,7 +1,7 @@
 //! Requests made at random from what COMMAND DOCS tells of a command: options in any order, also
 //! more than once, and names that are words of the command themselves.
 
-use super::{Argument, Kind, arguments_of};
+use super::{Argument, ArgumentKind, arguments_of};
 use crate::command::Command;
 
 /// A request of a command. `random` returns a number below the one it gets.
@@ -101,13 +101,13 @@ impl Generator<'_> {
 
     fn once(&mut self, argument: &Argument<'_>) {
         match argument.kind {
-            Kind::Token => {}
-            Kind::OneOf => {
+            ArgumentKind::Token => {}
+            ArgumentKind::OneOf => {
                 let choice = (self.random)(argument.parts.len());
                 self.argument(&argument.parts[choice]);
             }
-            Kind::Block => self.list(&argument.parts),
-            Kind::Key => {
+            ArgumentKind::Block => self.list(&argument.parts),
+            ArgumentKind::Key => {
                 let key = self.pick(self.keys);
                 self.push(key);
             }
@@ -118,7 +118,7 @@ impl Generator<'_> {
         }
     }
 
-    fn value(&mut self, name: &str, kind: Kind) -> &'static str {
+    fn value(&mut self, name: &str, kind: ArgumentKind) -> &'static str {
         match (name, kind) {
             ("timeout", _) => "0",
             ("milliseconds", _) => self.pick(&["0", "100"]),
@@ -133,14 +133,14 @@ impl Generator<'_> {
             ("last-id", _) => self.pick(&["5-1", "9-9"]),
             ("max-deleted-id", _) => "1-1",
             ("id" | "lastid", _) => self.pick(&["0", "$", ">", "5-1", "1-1"]),
-            ("start" | "end" | "stop" | "min" | "max", Kind::Text) => {
+            ("start" | "end" | "stop" | "min" | "max", ArgumentKind::Text) => {
                 self.pick(&["-", "+", "0", "1", "-1", "[a", "(b"])
             }
             ("threshold" | "min-idle-time", _) => self.pick(&["0", "1"]),
-            (_, Kind::UnixTime) => "99999999999",
-            (_, Kind::Integer) => self.pick(&["1", "2", "0", "-1", "100"]),
-            (_, Kind::Double) => self.pick(&["1", "0", "10", "1.5"]),
-            (_, Kind::Pattern) => self.pick(&["*", "a*", "STREAMS"]),
+            (_, ArgumentKind::UnixTime) => "99999999999",
+            (_, ArgumentKind::Integer) => self.pick(&["1", "2", "0", "-1", "100"]),
+            (_, ArgumentKind::Double) => self.pick(&["1", "0", "10", "1.5"]),
+            (_, ArgumentKind::Pattern) => self.pick(&["*", "a*", "STREAMS"]),
             _ => self.pick(&["1", "a", "2", "store", "streams", "get", "KEYS", "ten"]),
         }
     }
@@ -170,8 +170,8 @@ fn is_option(argument: &Argument<'_>) -> bool {
     let begins_with_word = |part: &Argument<'_>| part.token.is_some();
     argument.is_optional
         && match argument.kind {
-            Kind::OneOf => argument.parts.iter().all(begins_with_word),
-            Kind::Block => {
+            ArgumentKind::OneOf => argument.parts.iter().all(begins_with_word),
+            ArgumentKind::Block => {
                 argument.token.is_some() || argument.parts.first().is_some_and(begins_with_word)
             }
             _ => argument.token.is_some(),
@@ -179,5 +179,5 @@ fn is_option(argument: &Argument<'_>) -> bool {
 }
 
 fn is_count(argument: &Argument<'_>) -> bool {
-    argument.kind == Kind::Integer && argument.name.starts_with("num")
+    argument.kind == ArgumentKind::Integer && argument.name.starts_with("num")
 }

@@ -1,6 +1,6 @@
 //! What commands take, as COMMAND DOCS tells it: redis-cli shows hints from it, and clients know
 //! keys and options by it. The table of commands says it in a notation of its own, which is read
-//! when somebody asks.
+//! on request.
 //!
 //! | notation | meaning |
 //! |---|---|
@@ -46,7 +46,7 @@ pub(super) fn reply_arguments(reply: &mut Writer<'_>, arguments: &[Argument<'_>]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Argument<'a> {
     name: &'a str,
-    kind: Kind,
+    kind: ArgumentKind,
     /// What users are shown, if it is not the name.
     shown: Option<&'a str>,
     /// Which of the command's key specifications finds it.
@@ -60,7 +60,7 @@ pub(super) struct Argument<'a> {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Kind {
+enum ArgumentKind {
     #[default]
     Text,
     Integer,
@@ -73,28 +73,28 @@ enum Kind {
     Block,
 }
 
-impl Kind {
+impl ArgumentKind {
     fn name(self) -> &'static str {
         match self {
-            Kind::Text => "string",
-            Kind::Integer => "integer",
-            Kind::Double => "double",
-            Kind::Key => "key",
-            Kind::Pattern => "pattern",
-            Kind::UnixTime => "unix-time",
-            Kind::Token => "pure-token",
-            Kind::OneOf => "oneof",
-            Kind::Block => "block",
+            ArgumentKind::Text => "string",
+            ArgumentKind::Integer => "integer",
+            ArgumentKind::Double => "double",
+            ArgumentKind::Key => "key",
+            ArgumentKind::Pattern => "pattern",
+            ArgumentKind::UnixTime => "unix-time",
+            ArgumentKind::Token => "pure-token",
+            ArgumentKind::OneOf => "oneof",
+            ArgumentKind::Block => "block",
         }
     }
 
     fn of(letter: char) -> Option<Self> {
         Some(match letter {
-            'i' => Kind::Integer,
-            'd' => Kind::Double,
-            'k' => Kind::Key,
-            'p' => Kind::Pattern,
-            't' => Kind::UnixTime,
+            'i' => ArgumentKind::Integer,
+            'd' => ArgumentKind::Double,
+            'k' => ArgumentKind::Key,
+            'p' => ArgumentKind::Pattern,
+            't' => ArgumentKind::UnixTime,
             _ => return None,
         })
     }
@@ -102,7 +102,7 @@ impl Kind {
 
 impl Argument<'_> {
     fn tell(&self, reply: &mut Writer<'_>) {
-        let has_parts = matches!(self.kind, Kind::OneOf | Kind::Block);
+        let has_parts = matches!(self.kind, ArgumentKind::OneOf | ArgumentKind::Block);
         let flags = [
             (self.is_optional, "optional"),
             (self.is_multiple, "multiple"),
@@ -187,13 +187,13 @@ impl Parser {
         let mut argument = match token {
             Some(token) if self.takes('!') => Argument {
                 name: self.name()?,
-                kind: Kind::Token,
+                kind: ArgumentKind::Token,
                 token: Some(token),
                 ..Argument::default()
             },
             Some(token) if !self.takes('=') => Argument {
                 name: small(token)?,
-                kind: Kind::Token,
+                kind: ArgumentKind::Token,
                 token: Some(token),
                 ..Argument::default()
             },
@@ -217,8 +217,8 @@ impl Parser {
             let (parts, is_choice) = self.list()?;
             argument.parts = parts;
             argument.kind = match is_choice {
-                true => Kind::OneOf,
-                false => Kind::Block,
+                true => ArgumentKind::OneOf,
+                false => ArgumentKind::Block,
             };
             return self.takes(')').then_some(argument);
         }
@@ -228,11 +228,11 @@ impl Parser {
         }
         if self.takes(':') {
             let letter = self.rest.chars().next()?;
-            argument.kind = Kind::of(letter)?;
+            argument.kind = ArgumentKind::of(letter)?;
             self.rest = &self.rest[1..];
             let digits = self.while_all(|byte| byte.is_ascii_digit());
             argument.key_spec = match argument.kind {
-                Kind::Key if digits.is_empty() => Some(0),
+                ArgumentKind::Key if digits.is_empty() => Some(0),
                 _ => digits.parse().ok(),
             };
         }
@@ -327,20 +327,20 @@ mod tests {
         let [key, at, choice] = parts.as_slice() else {
             panic!("{parts:?}");
         };
-        assert_eq!((key.kind, key.key_spec), (Kind::Key, Some(1)));
+        assert_eq!((key.kind, key.key_spec), (ArgumentKind::Key, Some(1)));
         assert_eq!(
             (at.name, at.shown, at.token),
             ("at", Some("when"), Some("WORD"))
         );
-        assert!(at.is_optional && !at.is_multiple && at.kind == Kind::UnixTime);
-        assert_eq!(choice.kind, Kind::OneOf);
+        assert!(at.is_optional && !at.is_multiple && at.kind == ArgumentKind::UnixTime);
+        assert_eq!(choice.kind, ArgumentKind::OneOf);
         assert!(choice.is_multiple && choice.repeats_token);
         let [nx, x, b] = choice.parts.as_slice() else {
             panic!("{choice:?}");
         };
         assert_eq!((nx.name, nx.token), ("nx", Some("NX")));
         assert_eq!((x.name, x.token), ("y", Some("x")));
-        assert_eq!((b.kind, b.parts.len()), (Kind::Block, 2));
+        assert_eq!((b.kind, b.parts.len()), (ArgumentKind::Block, 2));
         for wrong in ["a(", "[a", "a)", "a:x", "a | b", "!", "'x"] {
             assert_eq!(parse(wrong), None, "{wrong}");
         }

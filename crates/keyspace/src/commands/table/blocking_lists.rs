@@ -5,12 +5,14 @@ use super::{command, counted_keys, key_spec};
 
 #[rustfmt::skip]
 pub(super) const BLOCKING_LISTS: &[Command] = &[
-    command("blpop", -3, "write blocking", Group::List, "2.0.0", Run::Data(blocking_lists::blpop))
+    command("blpop", -3, "write blocking", Group::List, "2.0.0",
+        Run::Data(|call| blocking_lists::pop(call, true)))
         .keys(&[key_spec(1, -2, 1, "RW access delete")]).categories("list")
         .syntax("key:k+ timeout:d")
         .docs("Pops the first element of the first non-empty list; waits for one.",
             "O(N) in the number of keys."),
-    command("brpop", -3, "write blocking", Group::List, "2.0.0", Run::Data(blocking_lists::brpop))
+    command("brpop", -3, "write blocking", Group::List, "2.0.0",
+        Run::Data(|call| blocking_lists::pop(call, false)))
         .keys(&[key_spec(1, -2, 1, "RW access delete")]).categories("list")
         .syntax("key:k+ timeout:d")
         .docs("Pops the last element of the first non-empty list; waits for one.",

@@ -1,4 +1,4 @@
-//! Commands about a cluster, of which this server is no part: all of them are refused alike.
+//! Commands about a cluster. This server is in none and refuses all of them.
 
 use super::{Command, Group, Run, command};
 

@@ -1,5 +1,6 @@
 //! The commands on keys of any type.
 
+use super::super::options::{AT_MILLISECONDS, AT_SECONDS, MILLISECONDS, SECONDS};
 use super::super::{Command, Group, KeySpec, Locks, Run, expiry, finding, keys, scan};
 use super::{command, key_spec, keyword_keys};
 
@@ -68,37 +69,43 @@ pub(super) const GENERIC: &[Command] = &[
     command("move", 3, "write fast", Group::Generic, "1.0.0", Run::Data(keys::move_to))
         .keys(&[key_spec(1, 0, 1, "RW access update")]).categories("keyspace").syntax("key:k db:i")
         .docs("Moves a key to another database.", "O(1)"),
-    command("expire", -3, "write fast", Group::Generic, "1.0.0", Run::Data(expiry::expire))
+    command("expire", -3, "write fast", Group::Generic, "1.0.0",
+        Run::Data(|call| expiry::set_deadline(call, SECONDS)))
         .keys(&[key_spec(1, 0, 1, "RW update")]).categories("keyspace")
         .syntax("key:k seconds:i [condition(NX | XX | GT | LT)]")
         .docs("Sets a TTL in seconds.", "O(1)"),
-    command("pexpire", -3, "write fast", Group::Generic, "2.6.0", Run::Data(expiry::pexpire))
+    command("pexpire", -3, "write fast", Group::Generic, "2.6.0",
+        Run::Data(|call| expiry::set_deadline(call, MILLISECONDS)))
         .keys(&[key_spec(1, 0, 1, "RW update")]).categories("keyspace")
         .syntax("key:k milliseconds:i [condition(NX | XX | GT | LT)]")
         .docs("Sets a TTL in milliseconds.", "O(1)"),
-    command("expireat", -3, "write fast", Group::Generic, "1.2.0", Run::Data(expiry::expireat))
+    command("expireat", -3, "write fast", Group::Generic, "1.2.0",
+        Run::Data(|call| expiry::set_deadline(call, AT_SECONDS)))
         .keys(&[key_spec(1, 0, 1, "RW update")]).categories("keyspace")
         .syntax("key:k unix-time-seconds:t [condition(NX | XX | GT | LT)]")
         .docs("Sets the expiry time as a UNIX time in seconds.", "O(1)"),
-    command("pexpireat", -3, "write fast", Group::Generic, "2.6.0", Run::Data(expiry::pexpireat))
+    command("pexpireat", -3, "write fast", Group::Generic, "2.6.0",
+        Run::Data(|call| expiry::set_deadline(call, AT_MILLISECONDS)))
         .keys(&[key_spec(1, 0, 1, "RW update")]).categories("keyspace")
         .syntax("key:k unix-time-milliseconds:t [condition(NX | XX | GT | LT)]")
         .docs("Sets the expiry time as a UNIX time in milliseconds.", "O(1)"),
-    command("ttl", 2, "readonly fast", Group::Generic, "1.0.0", Run::Data(expiry::ttl))
+    command("ttl", 2, "readonly fast", Group::Generic, "1.0.0",
+        Run::Data(|call| expiry::reply_deadline(call, SECONDS)))
         .keys(&[key_spec(1, 0, 1, "RO access")]).categories("keyspace")
         .tips("nondeterministic_output").syntax("key:k")
         .docs("Returns the TTL in seconds.", "O(1)"),
-    command("pttl", 2, "readonly fast", Group::Generic, "2.6.0", Run::Data(expiry::pttl))
+    command("pttl", 2, "readonly fast", Group::Generic, "2.6.0",
+        Run::Data(|call| expiry::reply_deadline(call, MILLISECONDS)))
         .keys(&[key_spec(1, 0, 1, "RO access")]).categories("keyspace")
         .tips("nondeterministic_output").syntax("key:k")
         .docs("Returns the TTL in milliseconds.", "O(1)"),
     command("expiretime", 2, "readonly fast", Group::Generic, "7.0.0",
-        Run::Data(expiry::expiretime)).keys(&[key_spec(1, 0, 1, "RO access")])
-        .categories("keyspace").syntax("key:k")
+        Run::Data(|call| expiry::reply_deadline(call, AT_SECONDS)))
+        .keys(&[key_spec(1, 0, 1, "RO access")]).categories("keyspace").syntax("key:k")
         .docs("Returns the expiry time as a UNIX time in seconds.", "O(1)"),
     command("pexpiretime", 2, "readonly fast", Group::Generic, "7.0.0",
-        Run::Data(expiry::pexpiretime)).keys(&[key_spec(1, 0, 1, "RO access")])
-        .categories("keyspace").syntax("key:k")
+        Run::Data(|call| expiry::reply_deadline(call, AT_MILLISECONDS)))
+        .keys(&[key_spec(1, 0, 1, "RO access")]).categories("keyspace").syntax("key:k")
         .docs("Returns the expiry time as a UNIX time in milliseconds.", "O(1)"),
     command("persist", 2, "write fast", Group::Generic, "2.2.0", Run::Data(expiry::persist))
         .keys(&[key_spec(1, 0, 1, "RW update")]).categories("keyspace").syntax("key:k")

@@ -1,46 +1,54 @@
 //! Commands on deadlines of hash fields.
 
+use super::super::options::{AT_MILLISECONDS, AT_SECONDS, MILLISECONDS, SECONDS};
 use super::super::{Command, Group, Run, hash_expiry};
 use super::{command, key_spec};
 
 #[rustfmt::skip]
 pub(super) const HASH_EXPIRY: &[Command] = &[
-    command("hexpire", -6, "write fast", Group::Hash, "7.4.0", Run::Data(hash_expiry::hexpire))
+    command("hexpire", -6, "write fast", Group::Hash, "7.4.0",
+        Run::Data(|call| hash_expiry::set_deadlines(call, SECONDS)))
         .keys(&[key_spec(1, 0, 1, "RW update")]).categories("hash")
         .syntax("key:k seconds:i [condition(NX | XX | GT | LT)] FIELDS=fields(numfields:i field+)")
         .docs("Sets the TTLs of fields, in seconds.", "O(N) in the number of fields."),
-    command("hpexpire", -6, "write fast", Group::Hash, "7.4.0", Run::Data(hash_expiry::hpexpire))
+    command("hpexpire", -6, "write fast", Group::Hash, "7.4.0",
+        Run::Data(|call| hash_expiry::set_deadlines(call, MILLISECONDS)))
         .keys(&[key_spec(1, 0, 1, "RW update")]).categories("hash")
         .syntax("key:k milliseconds:i [condition(NX | XX | GT | LT)] FIELDS=fields(numfields:i \
             field+)")
         .docs("Sets the TTLs of fields, in milliseconds.",
             "O(N) in the number of fields."),
-    command("hexpireat", -6, "write fast", Group::Hash, "7.4.0", Run::Data(hash_expiry::hexpireat))
+    command("hexpireat", -6, "write fast", Group::Hash, "7.4.0",
+        Run::Data(|call| hash_expiry::set_deadlines(call, AT_SECONDS)))
         .keys(&[key_spec(1, 0, 1, "RW update")]).categories("hash")
         .syntax("key:k unix-time-seconds:t [condition(NX | XX | GT | LT)] \
             FIELDS=fields(numfields:i field+)")
         .docs("Sets the expiry times of fields, as UNIX times in seconds.", "O(N) in the number of fields."),
     command("hpexpireat", -6, "write fast", Group::Hash, "7.4.0",
-        Run::Data(hash_expiry::hpexpireat)).keys(&[key_spec(1, 0, 1, "RW update")])
-        .categories("hash")
+        Run::Data(|call| hash_expiry::set_deadlines(call, AT_MILLISECONDS)))
+        .keys(&[key_spec(1, 0, 1, "RW update")]).categories("hash")
         .syntax("key:k unix-time-milliseconds:t [condition(NX | XX | GT | LT)] \
             FIELDS=fields(numfields:i field+)")
         .docs("Sets the expiry times of fields, as UNIX times in milliseconds.",
             "O(N) in the number of fields."),
-    command("httl", -5, "readonly fast", Group::Hash, "7.4.0", Run::Data(hash_expiry::httl))
+    command("httl", -5, "readonly fast", Group::Hash, "7.4.0",
+        Run::Data(|call| hash_expiry::reply_deadlines(call, SECONDS)))
         .keys(&[key_spec(1, 0, 1, "RO access")]).categories("hash").tips("nondeterministic_output")
         .syntax("key:k FIELDS=fields(numfields:i field+)")
         .docs("Returns the TTLs of fields, in seconds.", "O(N) in the number of fields."),
-    command("hpttl", -5, "readonly fast", Group::Hash, "7.4.0", Run::Data(hash_expiry::hpttl))
+    command("hpttl", -5, "readonly fast", Group::Hash, "7.4.0",
+        Run::Data(|call| hash_expiry::reply_deadlines(call, MILLISECONDS)))
         .keys(&[key_spec(1, 0, 1, "RO access")]).categories("hash").tips("nondeterministic_output")
         .syntax("key:k FIELDS=fields(numfields:i field+)")
         .docs("Returns the TTLs of fields, in milliseconds.", "O(N) in the number of fields."),
     command("hexpiretime", -5, "readonly fast", Group::Hash, "7.4.0",
-        Run::Data(hash_expiry::hexpiretime)).keys(&[key_spec(1, 0, 1, "RO access")])
+        Run::Data(|call| hash_expiry::reply_deadlines(call, AT_SECONDS)))
+        .keys(&[key_spec(1, 0, 1, "RO access")])
         .categories("hash").syntax("key:k FIELDS=fields(numfields:i field+)")
         .docs("Returns the expiry times of fields, as UNIX times in seconds.", "O(N) in the number of fields."),
     command("hpexpiretime", -5, "readonly fast", Group::Hash, "7.4.0",
-        Run::Data(hash_expiry::hpexpiretime)).keys(&[key_spec(1, 0, 1, "RO access")])
+        Run::Data(|call| hash_expiry::reply_deadlines(call, AT_MILLISECONDS)))
+        .keys(&[key_spec(1, 0, 1, "RO access")])
         .categories("hash").syntax("key:k FIELDS=fields(numfields:i field+)")
         .docs("Returns the expiry times of fields, as UNIX times in milliseconds.",
             "O(N) in the number of fields."),

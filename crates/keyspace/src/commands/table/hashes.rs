@@ -39,11 +39,13 @@ pub(super) const HASHES: &[Command] = &[
     command("hexists", 3, "readonly fast", Group::Hash, "2.0.0", Run::Data(hashes::hexists))
         .keys(&[key_spec(1, 0, 1, "RO")]).categories("hash").element(2).syntax("key:k field")
         .docs("Returns whether a field exists.", "O(1)"),
-    command("hkeys", 2, "readonly", Group::Hash, "2.0.0", Run::Data(hashes::hkeys))
+    command("hkeys", 2, "readonly", Group::Hash, "2.0.0",
+        Run::Data(|call| hashes::reply_list(call, |field, _| field)))
         .keys(&[key_spec(1, 0, 1, "RO access")]).categories("hash")
         .tips("nondeterministic_output_order").syntax("key:k")
         .docs("Returns all fields.", "O(N) in the size of the hash."),
-    command("hvals", 2, "readonly", Group::Hash, "2.0.0", Run::Data(hashes::hvals))
+    command("hvals", 2, "readonly", Group::Hash, "2.0.0",
+        Run::Data(|call| hashes::reply_list(call, |_, value| value)))
         .keys(&[key_spec(1, 0, 1, "RO access")]).categories("hash")
         .tips("nondeterministic_output_order").syntax("key:k")
         .docs("Returns all values.", "O(N) in the size of the hash."),

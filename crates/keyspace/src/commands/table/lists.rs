@@ -13,19 +13,23 @@ pub(super) const LISTS: &[Command] = &[
         .keys(&[key_spec(1, 0, 1, "RW insert")]).writes_directly(lists::rpush_directly)
         .categories("list").syntax("key:k element+")
         .docs("Adds elements to the end of a list.", "O(N) in the number of elements given."),
-    command("lpushx", -3, "write denyoom fast", Group::List, "2.2.0", Run::Data(lists::lpushx))
+    command("lpushx", -3, "write denyoom fast", Group::List, "2.2.0",
+        Run::Data(|call| lists::push_all(call, true, false)))
         .keys(&[key_spec(1, 0, 1, "RW insert")]).categories("list").syntax("key:k element+")
         .docs("Adds elements to the front of an existing list.",
             "O(N) in the number of elements given."),
-    command("rpushx", -3, "write denyoom fast", Group::List, "2.2.0", Run::Data(lists::rpushx))
+    command("rpushx", -3, "write denyoom fast", Group::List, "2.2.0",
+        Run::Data(|call| lists::push_all(call, false, false)))
         .keys(&[key_spec(1, 0, 1, "RW insert")]).categories("list").syntax("key:k element+")
         .docs("Adds elements to the end of an existing list.",
             "O(N) in the number of elements given."),
-    command("lpop", -2, "write fast", Group::List, "1.0.0", Run::Data(lists::lpop))
+    command("lpop", -2, "write fast", Group::List, "1.0.0",
+        Run::Data(|call| lists::pop(call, true)))
         .keys(&[key_spec(1, 0, 1, "RW access delete")]).categories("list")
         .syntax("key:k [count:i]")
         .docs("Pops elements from the front of a list.", "O(N) in the number of elements taken."),
-    command("rpop", -2, "write fast", Group::List, "1.0.0", Run::Data(lists::rpop))
+    command("rpop", -2, "write fast", Group::List, "1.0.0",
+        Run::Data(|call| lists::pop(call, false)))
         .keys(&[key_spec(1, 0, 1, "RW access delete")]).categories("list")
         .syntax("key:k [count:i]")
         .docs("Pops elements from the end of a list.", "O(N) in the number of elements taken."),
@@ -62,7 +66,8 @@ pub(super) const LISTS: &[Command] = &[
         .categories("list")
         .syntax("source:k destination:k1 wherefrom(LEFT | RIGHT) whereto(LEFT | RIGHT)")
         .docs("Moves an element from one end of a list to an end of another.", "O(1)"),
-    command("rpoplpush", 3, "write denyoom", Group::List, "1.2.0", Run::Data(lists::rpoplpush))
+    command("rpoplpush", 3, "write denyoom", Group::List, "1.2.0",
+        Run::Data(|call| lists::move_element(call, false, true)))
         .keys(&[key_spec(1, 0, 1, "RW access delete"), key_spec(2, 0, 1, "RW insert")])
         .categories("list").syntax("source:k destination:k1")
         .docs("Moves the last element to the front of another list.", "O(1)"),

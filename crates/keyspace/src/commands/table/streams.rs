@@ -16,12 +16,14 @@ pub(super) const STREAMS: &[Command] = &[
     command("xlen", 2, "readonly fast", Group::Stream, "5.0.0", Run::Data(streams::xlen))
         .keys(&[key_spec(1, 0, 1, "RO")]).categories("stream").syntax("key:k")
         .docs("Counts the entries.", "O(1)"),
-    command("xrange", -4, "readonly", Group::Stream, "5.0.0", Run::Data(streams::xrange))
+    command("xrange", -4, "readonly", Group::Stream, "5.0.0",
+        Run::Data(|call| streams::show_range(call, false)))
         .keys(&[key_spec(1, 0, 1, "RO access")]).categories("stream")
         .syntax("key:k start end [COUNT=count:i]")
         .docs("Returns entries in the order of their ids.",
             "O(N) in the number of entries returned."),
-    command("xrevrange", -4, "readonly", Group::Stream, "5.0.0", Run::Data(streams::xrevrange))
+    command("xrevrange", -4, "readonly", Group::Stream, "5.0.0",
+        Run::Data(|call| streams::show_range(call, true)))
         .keys(&[key_spec(1, 0, 1, "RO access")]).categories("stream")
         .syntax("key:k end start [COUNT=count:i]")
         .docs("Returns entries in the reverse order of their ids.",
@@ -47,7 +49,8 @@ pub(super) const STREAMS: &[Command] = &[
     command("xdel", -3, "write fast", Group::Stream, "5.0.0", Run::Data(streams::xdel))
         .keys(&[key_spec(1, 0, 1, "RW delete")]).categories("stream").syntax("key:k id+")
         .docs("Deletes entries by their ids.", "O(1) an entry."),
-    command("xdelex", -5, "write fast", Group::Stream, "8.2.0", Run::Data(streams::xdelex))
+    command("xdelex", -5, "write fast", Group::Stream, "8.2.0",
+        Run::Data(|call| streams::delete_with_options(call, false)))
         .keys(&[key_spec(1, 0, 1, "RW delete")]).categories("stream")
         .syntax("key:k [condition(KEEPREF | DELREF | ACKED)] IDS=ids(numids:i id+)")
         .docs("Deletes entries by their ids, and their references in groups.",
@@ -59,7 +62,8 @@ pub(super) const STREAMS: &[Command] = &[
     command("xack", -4, "write fast", Group::Stream, "5.0.0", Run::Data(streams::xack))
         .keys(&[key_spec(1, 0, 1, "RW update")]).categories("stream").syntax("key:k group id+")
         .docs("Acknowledges delivered entries.", "O(1) an entry."),
-    command("xackdel", -6, "write fast", Group::Stream, "8.2.0", Run::Data(streams::xackdel))
+    command("xackdel", -6, "write fast", Group::Stream, "8.2.0",
+        Run::Data(|call| streams::delete_with_options(call, true)))
         .keys(&[key_spec(1, 0, 1, "RW delete")]).categories("stream")
         .syntax("key:k group [condition(KEEPREF | DELREF | ACKED)] IDS=ids(numids:i id+)")
         .docs("Acknowledges delivered entries and deletes them.",

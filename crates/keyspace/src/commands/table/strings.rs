@@ -1,5 +1,6 @@
 //! The commands on strings.
 
+use super::super::options::{MILLISECONDS, SECONDS};
 use super::super::{Command, Group, Run, strings};
 use super::{command, key_spec};
 
@@ -19,11 +20,13 @@ pub(super) const STRINGS: &[Command] = &[
     command("setnx", 3, "write denyoom fast", Group::String, "1.0.0", Run::Data(strings::setnx))
         .keys(&[key_spec(1, 0, 1, "OW insert")]).categories("string").syntax("key:k value")
         .docs("Sets the value of a key that does not exist.", "O(1)"),
-    command("setex", 4, "write denyoom", Group::String, "2.0.0", Run::Data(strings::setex))
+    command("setex", 4, "write denyoom", Group::String, "2.0.0",
+        Run::Data(|call| strings::set_with_time(call, SECONDS)))
         .keys(&[key_spec(1, 0, 1, "OW update")]).categories("string")
         .syntax("key:k seconds:i value")
         .docs("Sets a value and its TTL in seconds.", "O(1)"),
-    command("psetex", 4, "write denyoom", Group::String, "2.6.0", Run::Data(strings::psetex))
+    command("psetex", 4, "write denyoom", Group::String, "2.6.0",
+        Run::Data(|call| strings::set_with_time(call, MILLISECONDS)))
         .keys(&[key_spec(1, 0, 1, "OW update")]).categories("string")
         .syntax("key:k milliseconds:i value")
         .docs("Sets a value and its TTL in milliseconds.", "O(1)"),

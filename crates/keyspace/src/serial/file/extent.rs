@@ -9,7 +9,7 @@ use super::kind;
 /// Why a record cannot be taken yet, or never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// There must be so many bytes at least, counted from the record's first one.
+    /// Bytes that must be there at least, counted from the record's first one.
     More(usize),
     /// A length that cannot be.
     Length,
@@ -19,7 +19,7 @@ pub(super) enum Stop {
     Module,
 }
 
-type Step<T = ()> = Result<T, Stop>;
+type ExtentStep<T = ()> = Result<T, Stop>;
 
 /// Walks over what is there of a record.
 #[derive(Debug)]
@@ -37,23 +37,23 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
-    pub(super) fn bytes(&mut self, count: usize) -> Step<&'a [u8]> {
+    pub(super) fn bytes(&mut self, count: usize) -> ExtentStep<&'a [u8]> {
         let end = self.at.checked_add(count).ok_or(Stop::Length)?;
         let bytes = self.bytes.get(self.at..end).ok_or(Stop::More(end))?;
         self.at = end;
         Ok(bytes)
     }
 
-    pub(super) fn array<const N: usize>(&mut self) -> Step<[u8; N]> {
+    pub(super) fn array<const N: usize>(&mut self) -> ExtentStep<[u8; N]> {
         let bytes = self.bytes(N)?;
         Ok(bytes.try_into().unwrap_or([0; N]))
     }
 
-    pub(super) fn byte(&mut self) -> Step<u8> {
+    pub(super) fn byte(&mut self) -> ExtentStep<u8> {
         Ok(self.array::<1>()?[0])
     }
 
-    pub(super) fn number(&mut self) -> Step<u64> {
+    pub(super) fn number(&mut self) -> ExtentStep<u64> {
         let first = self.byte()?;
         let low = u64::from(first & 0x3F);
         match first {
@@ -66,14 +66,14 @@ impl<'a> Cursor<'a> {
     }
 
     /// A text, unpacked.
-    pub(super) fn text(&mut self) -> Step<Cow<'a, [u8]>> {
+    pub(super) fn text(&mut self) -> ExtentStep<Cow<'a, [u8]>> {
         let start = self.at;
         self.pass_text()?;
         let whole = &self.bytes[start..self.at];
         Reader::new(whole).text().map_err(|_| Stop::Length)
     }
 
-    pub(super) fn pass_text(&mut self) -> Step {
+    pub(super) fn pass_text(&mut self) -> ExtentStep {
         let form = *self.bytes.get(self.at).ok_or(Stop::More(self.at + 1))?;
         let count = match form {
             0..0xC0 => self.length()?,
@@ -95,19 +95,19 @@ impl<'a> Cursor<'a> {
         self.bytes(count).map(|_| ())
     }
 
-    fn length(&mut self) -> Step<usize> {
+    fn length(&mut self) -> ExtentStep<usize> {
         let length = usize::try_from(self.number()?).ok();
         length
             .filter(|&length| length <= TEXT_BYTES_MAX)
             .ok_or(Stop::Length)
     }
 
-    pub(super) fn pass_numbers(&mut self, count: usize) -> Step {
+    pub(super) fn pass_numbers(&mut self, count: usize) -> ExtentStep {
         (0..count).try_for_each(|_| self.number().map(|_| ()))
     }
 
     /// Passes one part; of a counted one, only the count.
-    fn pass(&mut self, part: &Part) -> Step<u64> {
+    fn pass(&mut self, part: &Part) -> ExtentStep<u64> {
         match part {
             Part::Text => self.pass_text()?,
             Part::Bytes(count) => _ = self.bytes(*count)?,
@@ -143,7 +143,7 @@ struct Frame {
 
 impl Walk {
     /// A walk over a value of a form that begins at a byte of its record.
-    pub(super) fn new(form: u8, at: usize) -> Step<Self> {
+    pub(super) fn new(form: u8, at: usize) -> ExtentStep<Self> {
         let parts = parts_of(form).ok_or(match kind::MODULE_VALUES.contains(&form) {
             true => Stop::Module,
             false => Stop::Kind(form),
@@ -160,7 +160,7 @@ impl Walk {
 
     /// Goes on in the record's bytes, of which there may be more now; returns where the value
     /// ends.
-    pub(super) fn go_on(&mut self, bytes: &[u8]) -> Step<usize> {
+    pub(super) fn go_on(&mut self, bytes: &[u8]) -> ExtentStep<usize> {
         let mut cursor = Cursor { bytes, at: self.at };
         while let Some(frame) = self.frames.last_mut() {
             let Some(part) = frame.parts.get(frame.next) else {

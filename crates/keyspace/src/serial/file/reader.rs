@@ -8,7 +8,7 @@ use super::super::{Dialect, form};
 use super::extent::{Cursor, Stop, Walk};
 use super::{FileError, LIVE_MARK, SIGNATURES, VERSION_CHECKSUM, kind};
 
-/// What stands in a file.
+/// A record of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileRecord<'a> {
@@ -147,17 +147,17 @@ impl FileReader {
             };
             self.take(found, length);
             match found {
-                Found::Attribute => {}
-                Found::Header => self.read_version(length)?,
-                Found::Database(database) => {
+                NextRecord::Attribute => {}
+                NextRecord::Header => self.read_version(length)?,
+                NextRecord::Database(database) => {
                     self.database = usize::try_from(database)
                         .ok()
                         .filter(|&database| database < DATABASES)
                         .ok_or(FileError::Database { at, database })?;
                 }
-                Found::EarlyLibrary => return Err(FileError::EarlyLibrary(at)),
-                Found::End(stored) => self.check_end(stored)?,
-                Found::Aux | Found::Library | Found::Key { .. } => {
+                NextRecord::EarlyLibrary => return Err(FileError::EarlyLibrary(at)),
+                NextRecord::End(stored) => self.check_end(stored)?,
+                NextRecord::Aux | NextRecord::Library | NextRecord::Key { .. } => {
                     let attributes = std::mem::take(&mut self.next);
                     let record = self.record(found, length, attributes);
                     return record.map(Some).map_err(|_| FileError::Length(at));
@@ -167,11 +167,11 @@ impl FileReader {
     }
 
     /// Finds out what comes next, and how long it is.
-    fn look(&mut self) -> Result<(Found, usize), Stop> {
+    fn look(&mut self) -> Result<(NextRecord, usize), Stop> {
         let mut cursor = Cursor::new(&self.buffer[self.taken..]);
         if self.version == 0 {
             cursor.array::<HEADER_BYTES>()?;
-            return Ok((Found::Header, HEADER_BYTES));
+            return Ok((NextRecord::Header, HEADER_BYTES));
         }
         if let Some(begun) = &mut self.begun {
             let length = begun.walk.go_on(&self.buffer[self.taken..])?;
@@ -182,46 +182,46 @@ impl FileReader {
             kind::DEADLINE_SECONDS => {
                 let seconds = i32::from_le_bytes(cursor.array()?);
                 next.deadline_ms = Some(i64::from(seconds) * 1_000);
-                Found::Attribute
+                NextRecord::Attribute
             }
             kind::DEADLINE_MS => {
                 next.deadline_ms = Some(i64::from_le_bytes(cursor.array()?));
-                Found::Attribute
+                NextRecord::Attribute
             }
             kind::FREQUENCY => {
                 next.frequency = Some(cursor.byte()?);
-                Found::Attribute
+                NextRecord::Attribute
             }
             kind::IDLE => {
                 next.idle_seconds = Some(cursor.number()?);
-                Found::Attribute
+                NextRecord::Attribute
             }
             kind::SIZES => {
                 cursor.pass_numbers(2)?;
-                Found::Attribute
+                NextRecord::Attribute
             }
             kind::SLOT_SIZES => {
                 cursor.pass_numbers(3)?;
-                Found::Attribute
+                NextRecord::Attribute
             }
-            kind::SELECT => Found::Database(cursor.number()?),
+            kind::SELECT => NextRecord::Database(cursor.number()?),
             kind::AUX => {
                 let is_mark = *cursor.text()? == *LIVE_MARK;
                 cursor.pass_text()?;
                 next.is_live |= is_mark;
                 match is_mark {
-                    true => Found::Attribute,
-                    false => Found::Aux,
+                    true => NextRecord::Attribute,
+                    false => NextRecord::Aux,
                 }
             }
             kind::LIBRARY => {
                 cursor.pass_text()?;
-                Found::Library
+                NextRecord::Library
             }
-            kind::LIBRARY_BEFORE_RELEASE => Found::EarlyLibrary,
+            kind::LIBRARY_BEFORE_RELEASE => NextRecord::EarlyLibrary,
             kind::MODULE_AUX => return Err(Stop::Module),
-            kind::END if self.version < VERSION_CHECKSUM => Found::End(None),
-            kind::END => Found::End(Some(u64::from_le_bytes(cursor.array()?))),
+            kind::END if self.version < VERSION_CHECKSUM => NextRecord::End(None),
+            kind::END => NextRecord::End(Some(u64::from_le_bytes(cursor.array()?))),
             kind => {
                 let form = form::told(kind, self.dialect);
                 let form = form.ok_or(match kind::MODULE_VALUES.contains(&kind) {
@@ -231,7 +231,7 @@ impl FileReader {
                 cursor.pass_text()?;
                 let value_at = cursor.position();
                 let walk = Walk::new(form, value_at)?;
-                let found = Found::Key { form, value_at };
+                let found = NextRecord::Key { form, value_at };
                 let begun = self.begun.insert(Begun { found, walk });
                 let length = begun.walk.go_on(&self.buffer[self.taken..])?;
                 return Ok((found, length));
@@ -242,10 +242,10 @@ impl FileReader {
     }
 
     /// Passes what was found; the checksum is that of all before it.
-    fn take(&mut self, found: Found, length: usize) {
+    fn take(&mut self, found: NextRecord, length: usize) {
         debug_assert!(length > 0 && length <= self.rest().len());
         let checked = match found {
-            Found::End(_) => 1,
+            NextRecord::End(_) => 1,
             _ => length,
         };
         if self.checks {
@@ -276,7 +276,7 @@ impl FileReader {
     fn check_end(&mut self, stored: Option<u64>) -> Result<(), FileError> {
         let computed = self.checksum;
         match stored {
-            // 0: whoever wrote it computed none.
+            // 0: the writer computed none.
             Some(stored) if self.checks && stored != 0 && stored != computed => {
                 return Err(FileError::Checksum { stored, computed });
             }
@@ -288,7 +288,7 @@ impl FileReader {
     /// What was found and is taken.
     fn record(
         &self,
-        found: Found,
+        found: NextRecord,
         length: usize,
         attributes: Attributes,
     ) -> Result<FileRecord<'_>, Stop> {
@@ -297,7 +297,7 @@ impl FileReader {
         cursor.byte()?;
         let text = cursor.text()?;
         Ok(match found {
-            Found::Key { form, value_at } => FileRecord::Key(KeyRecord {
+            NextRecord::Key { form, value_at } => FileRecord::Key(KeyRecord {
                 database: self.database,
                 key: text,
                 deadline_ms: attributes.deadline_ms,
@@ -307,7 +307,7 @@ impl FileReader {
                 form,
                 value: &bytes[value_at..],
             }),
-            Found::Aux => FileRecord::Aux {
+            NextRecord::Aux => FileRecord::Aux {
                 name: text,
                 value: cursor.text()?,
             },
@@ -319,13 +319,13 @@ impl FileReader {
 /// A key with its value, and how far that has come.
 #[derive(Debug)]
 struct Begun {
-    found: Found,
+    found: NextRecord,
     walk: Walk,
 }
 
 /// What comes next.
 #[derive(Clone, Copy, Debug)]
-enum Found {
+enum NextRecord {
     Header,
     /// What the next key depends on, or a hint.
     Attribute,

@@ -50,7 +50,7 @@ impl FileVersion {
         }
     }
 
-    /// The version in which so many hashes with such fields are written.
+    /// Returns the version for a file with this many hashes with TTLs of fields.
     pub(crate) fn settled(self, timed_hashes: usize) -> Result<Self, CannotHold> {
         let hashes = timed_hashes;
         match self {

@@ -20,7 +20,7 @@ pub(crate) struct FileWriter {
     live_prefixes: Vec<Vec<u8>>,
 }
 
-/// What a file tells of the use of keys, for whoever loads it to evict the right ones.
+/// What a file records of the use of keys, so that its reader evicts the right ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Usage {
     /// Nothing: none is evicted by its use.
@@ -32,7 +32,7 @@ pub enum Usage {
     Frequency,
 }
 
-/// What is told of the use of keys, and how that is to be read.
+/// What is recorded of the use of keys, and how to read it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct UsageNotes {
     pub(crate) usage: Usage,
@@ -113,8 +113,8 @@ impl FileWriter {
         self.database = None;
     }
 
-    /// What stands before a key: its deadline, and, if that is told, its use, from the bits in
-    /// which that is noted.
+    /// Writes what comes before a key: its deadline, and, if it is recorded, its use, from the bits
+    /// of the entry.
     pub(crate) fn attributes(&self, out: &mut Vec<u8>, deadline_ms: Option<i64>, access: u32) {
         if let Some(deadline_ms) = deadline_ms {
             out.push(kind::DEADLINE_MS);
