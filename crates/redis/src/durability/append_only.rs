@@ -283,16 +283,21 @@ impl AppendOnly {
         is_kept && self.synced.load(Ordering::Acquire) >= offset
     }
 
-    /// Waits until all that has been told until now is on the disk.
-    pub(crate) fn sync_now(&self, server: &Server) {
+    /// Waits until all changes made until now are on the disk. Returns false at once if the disk
+    /// takes nothing: that may last.
+    pub(crate) fn sync_now(&self, server: &Server) -> bool {
         let end = log_of(server).end();
         self.wanted.fetch_max(end, Ordering::AcqRel);
         let mut orders = self.orders.lock();
         while self.synced.load(Ordering::Acquire) < end && self.is_writing() {
+            if self.has_failed() {
+                return false;
+            }
             self.news.notify_one();
             let background = &server.durability.background;
             background.wait_for(&self.done, &mut orders, LOOK_AGAIN);
         }
+        true
     }
 
     /// Bytes that are told and not written.

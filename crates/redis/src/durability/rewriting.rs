@@ -267,10 +267,15 @@ impl Durability {
 
     fn reload_log_now(&self, server: &Server) -> Result<(), &'static str> {
         const FAILED: &str = "ERR Error trying to load the AOF files, check server logs.";
+        const UNWRITTEN: &str = "ERR the append-only file cannot be written: it lacks the newest \
+            changes";
         self.set_loading(server, true);
         if self.log.is_writing() {
+            if !self.log.sync_now(server) {
+                self.set_loading(server, false);
+                return Err(UNWRITTEN);
+            }
             // From here on nothing is told, so that what is loaded is not written again.
-            self.log.sync_now(server);
             server.keyspace.propagation().close(Audience::File);
         }
         let folder = self.log.files.lock().folder.clone();
