@@ -5,7 +5,7 @@ use std::ops::Range;
 use tidewire_resp::number::parse_integer;
 
 use super::Call;
-use super::options::{is, positions};
+use super::options::{is, text_positions};
 use super::strings::make_bytes;
 use crate::bitmap::{self, BitOperation};
 use crate::entry::{Entry, NewValue};
@@ -377,7 +377,7 @@ fn unit_bits(call: &Call<'_, '_, '_>, at: usize) -> Result<u64> {
 /// Returns the bits from `start` to `end`, both included, in units of `unit_bits`. Negative ones
 /// count from the end. `None` if there are none.
 fn bit_range(length: usize, start: i64, end: i64, unit_bits: u64) -> Option<Range<u64>> {
-    let units = positions(start, end, (length as u64 * 8 / unit_bits) as usize);
+    let units = text_positions(start, end, (length as u64 * 8 / unit_bits) as usize);
     (!units.is_empty()).then(|| units.start as u64 * unit_bits..units.end as u64 * unit_bits)
 }
 

@@ -79,6 +79,15 @@ pub(crate) fn positions(start: i64, end: i64, length: usize) -> Range<usize> {
     start as usize..end as usize + 1
 }
 
+/// The same for bytes and bits, where an end before the first position counts as the first.
+pub(crate) fn text_positions(start: i64, end: i64, length: usize) -> Range<usize> {
+    let end = match end {
+        ..0 => end.saturating_add(length as i64).max(0),
+        _ => end,
+    };
+    positions(start, end, length)
+}
+
 /// When a client that waits gives up, ms since the UNIX epoch: the argument is in seconds, 0 means
 /// never.
 pub(crate) fn timeout_deadline_ms(

@@ -580,7 +580,7 @@ fn slice(text: &[u8], start: i64, end: i64) -> &[u8] {
     if start < 0 && end < 0 && start > end {
         return b"";
     }
-    &text[options::positions(start, end, text.len())]
+    &text[options::text_positions(start, end, text.len())]
 }
 
 #[derive(Default)]

@@ -64,7 +64,7 @@ impl StreamLock {
 
     pub(super) fn unbar(&self) {
         debug_assert!(
-            matches!(self.barred_by.load(Ordering::SeqCst), 0) || self.is_barred_here(),
+            self.barred_by.load(Ordering::SeqCst) == 0 || self.is_barred_here(),
             "nobody ends what another thread bars"
         );
         self.barred_by.store(0, Ordering::SeqCst);

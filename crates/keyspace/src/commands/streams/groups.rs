@@ -107,7 +107,7 @@ pub(in crate::commands) fn xgroup_help(call: &mut Call<'_, '_, '_>) -> Result {
         &[
             "XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
             "CREATE <key> <groupname> <id|$> [option]",
-            "    Create a new consumer group. GroupOptions are:",
+            "    Create a new consumer group. Options are:",
             "    * MKSTREAM",
             "      Create the empty stream if it does not exist.",
             "    * ENTRIESREAD entries_read",
@@ -181,6 +181,6 @@ const NO_STREAM: CommandError = CommandError::Refused(
      the MKSTREAM option to create an empty stream automatically.",
 );
 const BUSY: CommandError =
-    CommandError::Refused("BUSYGROUP Consumer ConsumerGroup name already exists");
+    CommandError::Refused("BUSYGROUP Consumer Group name already exists");
 const READ_NEGATIVE: CommandError =
     CommandError::Refused("ERR value for ENTRIESREAD must be positive or -1");
