@@ -138,7 +138,7 @@ impl Range {
         format!("{:.2} to {:.2}", percent(self.least), percent(self.most))
     }
 
-    /// Whether it leads further from the limit than it may, or nobody has looked.
+    /// Whether it is further from the limit than allowed, or was never measured.
     fn strays(self) -> bool {
         let stray_max = MAXMEMORY_BYTES * STRAY_PERCENT_MAX / 100;
         self.least > self.most

@@ -44,7 +44,7 @@ impl Spread {
     }
 }
 
-/// Where and when figures were found.
+/// Machine and time of a measurement.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Setting {
     /// UTC.

@@ -59,7 +59,7 @@ impl Rival {
         format!("{} {}", self.name, self.version())
     }
 
-    /// What it says of its version, such as `7.0.15`.
+    /// The version that it prints, such as `7.0.15`.
     pub(crate) fn version(&self) -> String {
         let output = Command::new(&self.path).arg("--version").output();
         let text = output.map(|output| output.stdout).unwrap_or_default();
