@@ -204,7 +204,7 @@ impl Message {
     }
 }
 
-/// Length, type and layout of a message about a symbol: behind the prefix, each field at its offset.
+/// Length, type and layout of a message about a symbol: a prefix, then each field at its offset.
 macro_rules! layout {
     ($name:ident: $length:literal, $kind:expr, { $($field:ident: $offset:literal),* $(,)? }) => {
         impl $name {
