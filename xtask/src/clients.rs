@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub(crate) fn run(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
     let binary = build(shell)?;
     let work = shell.target().join("clients");
-    fs::create_dir_all(&work).map_err(|error| named(&work, &error))?;
+    fs::create_dir_all(&work).map_err(Failure::at(&work))?;
     let server = Server::start(&Kind::tidewire(&binary, LANES), &work)?;
     let run = Run {
         shell: Shell::new(shell.root()),
@@ -200,11 +200,11 @@ impl Run {
     /// Copies a language's sources to where they are built.
     fn copy(&self, language: &str) -> Result<PathBuf, Failure> {
         let (from, to) = (self.tests.join(language), self.work.join(language));
-        fs::create_dir_all(&to).map_err(|error| named(&to, &error))?;
-        let entries = fs::read_dir(&from).map_err(|error| named(&from, &error))?;
+        fs::create_dir_all(&to).map_err(Failure::at(&to))?;
+        let entries = fs::read_dir(&from).map_err(Failure::at(&from))?;
         for entry in entries.flatten().filter(|entry| entry.path().is_file()) {
             let path = entry.path();
-            fs::copy(&path, to.join(entry.file_name())).map_err(|error| named(&path, &error))?;
+            fs::copy(&path, to.join(entry.file_name())).map_err(Failure::at(&path))?;
         }
         Ok(to)
     }
@@ -224,7 +224,7 @@ impl Run {
         println!("installing what tests/clients/…/{list} names");
         install()?;
         let path = folder.join(stamp);
-        fs::write(&path, read(list)).map_err(|error| named(&path, &error))
+        fs::write(&path, read(list)).map_err(Failure::at(&path))
     }
 }
 
@@ -257,10 +257,6 @@ fn parse_java(text: &str) -> Counts {
         passed: number_before(line, " passed").unwrap_or(0),
         failed: number_before(line, " failed").unwrap_or(0),
     }
-}
-
-fn named(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("{}: {error}", path.display()))
 }
 
 /// Clients of one test are on different lanes.

@@ -116,7 +116,7 @@ fn measure(shell: &Shell, profile: &str, only: Option<&str>) -> Result<Vec<Case>
     let folder = if profile == "dev" { "debug" } else { profile };
     let program = shell.target().join(folder).join("examples/complexity");
     let scratch = shell.target().join("complexity");
-    let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", scratch.display()));
+    let failed = Failure::at(&scratch);
     let _ = fs::remove_dir_all(&scratch);
     fs::create_dir_all(&scratch).map_err(failed)?;
     let mut valgrind = shell

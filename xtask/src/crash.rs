@@ -73,8 +73,7 @@ fn crash(
     seed: u64,
 ) -> Result<Tally, Failure> {
     let _ = fs::remove_dir_all(folder);
-    fs::create_dir_all(folder)
-        .map_err(|error| Failure::new(format!("{}: {error}", folder.display())))?;
+    fs::create_dir_all(folder).map_err(Failure::at(folder))?;
     let mut random = seed;
     let mut tally = Tally::default();
     // By writer: elements of its list, and its counter, as last acknowledged.

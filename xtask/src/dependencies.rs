@@ -25,7 +25,7 @@ const LICENCES: &[&str] = &[
     "Zlib",
 ];
 
-/// Licences of crates that only tests use, so that nobody is given their code with ours.
+/// Licences of crates that only tests use: their code is not distributed with ours.
 const LICENCES_TESTS: &[&str] = &["MPL-2.0"];
 
 /// Prints what breaks a rule, and what is there in two versions.

@@ -50,17 +50,13 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
 fn targets(root: &Path) -> Result<Vec<String>, Failure> {
     let folder = root.join("fuzz/fuzz_targets");
     let mut names = Vec::new();
-    for entry in fs::read_dir(&folder).map_err(|error| named(&folder, &error))? {
-        let path = entry.map_err(|error| named(&folder, &error))?.path();
+    for entry in fs::read_dir(&folder).map_err(Failure::at(&folder))? {
+        let path = entry.map_err(Failure::at(&folder))?.path();
         let stem = path.file_stem().and_then(|stem| stem.to_str());
         names.extend(stem.map(str::to_owned));
     }
     names.sort();
     Ok(names)
-}
-
-fn named(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("{}: {error}", path.display()))
 }
 
 /// Targets that are built, and how they are to be run.
@@ -84,7 +80,7 @@ impl<'s> Session<'s> {
             shell.root().join("Cargo.lock"),
             shell.root().join("fuzz/Cargo.lock"),
         );
-        fs::copy(&ours, &theirs).map_err(|error| named(&theirs, &error))?;
+        fs::copy(&ours, &theirs).map_err(Failure::at(&theirs))?;
         let host = host(&shell.program("rustc", ["-vV"]).read()?)?;
         let work = shell.target().join("fuzz");
         let arguments = ["build", "--release", "--manifest-path", "fuzz/Cargo.toml"];
@@ -115,12 +111,12 @@ impl<'s> Session<'s> {
         let corpus = self.work.join("corpus").join(target);
         let found = self.work.join("found").join(target);
         for folder in [&corpus, &found] {
-            fs::create_dir_all(folder).map_err(|error| named(folder, &error))?;
+            fs::create_dir_all(folder).map_err(Failure::at(folder))?;
         }
         let log = self.work.join(format!("{target}.log"));
         let start = Instant::now();
         let is_content = self.program(target, &corpus, &found).log(&log)?;
-        let told = fs::read(&log).map_err(|error| named(&log, &error))?;
+        let told = fs::read(&log).map_err(Failure::at(&log))?;
         let told = String::from_utf8_lossy(&told);
         println!("{}", row(target, start.elapsed(), &told));
         if !is_content {

@@ -37,8 +37,7 @@ pub(crate) fn install(shell: &Shell, prefix: &Path, profile: &str) -> Result<(),
     let folder = if profile == "dev" { "debug" } else { profile };
     let built = shell.target().join(folder).join("libzmq.so");
     let header = shell.root().join("crates/libzmq/include/zmq.h");
-    place(&built, &header, prefix)
-        .map_err(|error| Failure::new(format!("{}: {error}", prefix.display())))
+    place(&built, &header, prefix).map_err(Failure::at(prefix))
 }
 
 /// Puts everything where it belongs.
@@ -77,7 +76,7 @@ fn package(prefix: &Path) -> String {
 
 /// The path from the root of the machine.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    std::path::absolute(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+    std::path::absolute(path).map_err(Failure::at(path))
 }
 
 /// The version of the interface.

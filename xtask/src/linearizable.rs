@@ -105,8 +105,7 @@ impl Checker {
     fn build(shell: &Shell) -> Result<Self, Failure> {
         let source = shell.root().join("tests/linearizable");
         let work = shell.target().join("linearizable");
-        fs::create_dir_all(&work)
-            .map_err(|error| Failure::new(format!("{}: {error}", work.display())))?;
+        fs::create_dir_all(&work).map_err(Failure::at(&work))?;
         let program = work.join("linearizable");
         let go = |arguments: [&str; 2]| {
             let program = shell.program("go", arguments).folder(&source);
@@ -128,7 +127,7 @@ impl Checker {
     ) -> Result<u64, Failure> {
         println!("--- {lanes} lanes, append-only file: {policy}");
         let folder = self.work.join(format!("{lanes}-{policy}"));
-        let failed = |error| Failure::new(format!("{}: {error}", folder.display()));
+        let failed = Failure::at(&folder);
         if folder.exists() {
             fs::remove_dir_all(&folder).map_err(failed)?;
         }

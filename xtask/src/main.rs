@@ -166,7 +166,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The last line is the count alone, whatever happened before.
+/// The last line is always the count alone.
 fn counted(run: impl FnOnce(&mut Counts) -> Result<(), Failure>) -> ExitCode {
     let mut counts = Counts::default();
     let result = run(&mut counts);

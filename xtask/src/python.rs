@@ -37,8 +37,7 @@ pub(crate) fn run(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
 pub(crate) fn environment(shell: &Shell, requirements: &Path) -> Result<PathBuf, Failure> {
     let folder = shell.target().join("venv");
     let python = folder.join("bin/python");
-    let wanted = fs::read_to_string(requirements)
-        .map_err(|error| Failure::new(format!("{}: {error}", requirements.display())))?;
+    let wanted = fs::read_to_string(requirements).map_err(Failure::at(requirements))?;
     let stamp = folder.join("requirements-installed.txt");
     let installed = fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted);
     if installed && shell.program(&python, ["-c", "import pytest"]).succeeds() {
@@ -61,8 +60,7 @@ pub(crate) fn environment(shell: &Shell, requirements: &Path) -> Result<PathBuf,
         "-r",
     ];
     shell.program(&python, pip).argument(requirements).run()?;
-    fs::write(&stamp, wanted)
-        .map_err(|error| Failure::new(format!("{}: {error}", stamp.display())))?;
+    fs::write(&stamp, wanted).map_err(Failure::at(&stamp))?;
     Ok(python)
 }
 

@@ -191,11 +191,11 @@ impl Server {
 
     fn spawn(kind: &Kind, port: u16, folder: &Path, more: &[String]) -> Result<Self, Failure> {
         let log = folder.join("server.log");
-        let failed = |error| Failure::new(format!("{}: {error}", kind.binary().display()));
+        let failed = Failure::at(kind.binary());
         let file = File::create(&log).map_err(failed)?;
         let mut command = Command::new(kind.binary());
         for (name, _) in std::env::vars_os() {
-            // Settings of somebody's own hub are not what is tested.
+            // The user's own settings must not change the test.
             if name.to_string_lossy().starts_with("TIDEWIRE_") {
                 command.env_remove(name);
             }
@@ -252,7 +252,7 @@ pub(crate) fn pid(child: &Child) -> Result<Pid, Failure> {
         .ok_or_else(|| Failure::new("a process without a number"))
 }
 
-/// A port that nobody uses now.
+/// Returns a port that is free now.
 pub(crate) fn free_port() -> Result<u16, Failure> {
     TcpListener::bind(("127.0.0.1", 0))
         .and_then(|listener| listener.local_addr())

@@ -161,6 +161,11 @@ impl Failure {
         Self(message.into())
     }
 
+    /// Turns an error into a failure that names a file or folder.
+    pub(crate) fn at<E: fmt::Display>(path: &Path) -> impl Fn(E) -> Self + Copy {
+        move |error| Self::new(format!("{}: {error}", path.display()))
+    }
+
     pub(crate) fn of_step(self, step: &str) -> Self {
         Self(format!("{step} failed: {}", self.0))
     }

@@ -6,148 +6,142 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::json;
 use tidewire_lastvalue::{
     BlockPool, LatencyTracker, MarketSlot, Quote, SlotTable, Stamp, SymbolTable, TagSlot, TagStamp,
     Trade,
 };
 
+use super::failed;
 use super::processor_time::Cores;
-use super::report::{Setting, Spread, Table, write_run};
+use super::report::{Spread, Table};
+use super::scenario::Bench;
 use super::timing::ns_an_operation;
-use super::{Place, failed};
-use crate::options::BenchOptions;
 use tidewire::failure::Failure;
 
 /// Measures, prints, and keeps the raw run.
-pub(crate) fn run(
-    options: &BenchOptions,
-    setting: &Setting,
-    json: Place<'_>,
-) -> Result<(), Failure> {
-    let cores = Cores::new(options.pin);
-    let timer = Timer {
-        samples: options.pairs,
-        sample_time: Duration::from_secs_f64(options.seconds / 10.0),
+pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
+    let cores = bench.cores;
+    let mut timer = Timer {
+        samples: bench.options.pairs,
+        sample_time: bench.duration() / 10,
+        rows: Vec::new(),
     };
     let _core = cores.enter_server().map_err(failed("cannot pin"))?;
-    let mut figures = vec![
-        timer.figure("update_quote", Some(45.0), 8.0, &mut update_quotes()),
-        timer.figure("update_trade", Some(45.0), 8.0, &mut update_trades()),
-        timer.figure("snapshot (both lines)", Some(105.0), 8.0, &mut snapshots()),
-        timer.figure("quote (one line)", Some(22.0), 5.0, &mut quotes()),
-        timer.figure("bid", Some(22.0), 5.0, &mut bids()),
-    ];
-    figures.push(timer.update_beside_a_reader(cores));
-    figures.push(timer.snapshot_beside_a_writer(cores));
-    figures.push(timer.figure("block: take and give", Some(85.0), 10.0, &mut blocks()));
-    figures.push(timer.figure(
-        "block: take 400, give 400, through the pool",
-        None,
-        10.0,
-        &mut block_batches_of(&BlockPool::new(10_000, || [0_u8; 64])),
-    ));
-    figures.push(timer.beside_others(
-        cores,
-        "block: take and give, 7 other threads at it",
-        Some(480.0),
-        blocks_of,
-    ));
-    figures.push(timer.beside_others(
-        cores,
-        "block: take 400, give 400, through the pool, 7 other threads at it",
-        Some(480.0),
-        block_batches_of,
-    ));
-    figures.push(timer.figure("symbol by name, of 10,000", None, 25.0, &mut symbols()?));
-    figures.push(timer.figure("tag update (8 bytes)", None, 20.0, &mut tag_updates()));
-    figures.push(timer.figure("latency record", Some(45.0), 10.0, &mut latency_records()));
-    figures.push(timer.figure(
-        "publish, and statistics of 1 M samples",
-        Some(1_500_000.0),
-        10_000.0,
-        &mut first_statistics(),
-    ));
-    figures.push(timer.figure(
+    timer.time("update_quote", Some(45.0), 8.0, update_quotes(new_slot()));
+    timer.time("update_trade", Some(45.0), 8.0, update_trades());
+    let slot = written_slot();
+    timer.time(
+        "snapshot (both lines)",
+        Some(105.0),
+        8.0,
+        snapshots(slot.clone()),
+    );
+    let quotes = slot.clone();
+    timer.time(
+        "quote (one line)",
+        Some(22.0),
+        5.0,
+        batch(move || black_box(&quotes).quote()),
+    );
+    timer.time(
+        "bid",
+        Some(22.0),
+        5.0,
+        batch(move || black_box(&slot).bid()),
+    );
+    timer.update_beside_a_reader(cores);
+    timer.snapshot_beside_a_writer(cores);
+    let pool = BlockPool::new(1_000, || [0_u8; 64]);
+    timer.time("block: take and give", Some(85.0), 10.0, blocks_of(&pool));
+    let pool = BlockPool::new(10_000, || [0_u8; 64]);
+    let operation = "block: take 400, give 400, through the pool";
+    timer.time(operation, None, 10.0, block_batches_of(&pool));
+    let operation = "block: take and give, 7 other threads at it";
+    timer.beside_others(cores, operation, Some(480.0), blocks_of);
+    let operation = "block: take 400, give 400, through the pool, 7 other threads at it";
+    timer.beside_others(cores, operation, Some(480.0), block_batches_of);
+    timer.time("symbol by name, of 10,000", None, 25.0, symbols()?);
+    timer.time("tag update (8 bytes)", None, 20.0, tag_updates());
+    timer.time("latency record", Some(45.0), 10.0, latency_records());
+    let operation = "publish, and statistics of 1 M samples";
+    timer.time(operation, Some(1_500_000.0), 10_000.0, first_statistics());
+    let tracker = tracker_of_a_million();
+    let again = batch(move || tracker.statistics());
+    timer.time(
         "statistics of 1 M samples, again",
         Some(1_500_000.0),
         10_000.0,
-        &mut statistics_again(),
-    ));
-    let mut table = Table::new(&["operation", "ns", "goal", "seed's claim"]);
-    for figure in &figures {
-        table.push(vec![
-            figure.operation.to_owned(),
-            figure.ns.text(1),
-            format!("{}", figure.goal_ns),
-            figure.seed_ns.map(|ns| ns.to_string()).unwrap_or_default(),
-        ]);
-    }
+        again,
+    );
+    let table = Table::of(
+        &timer.rows,
+        &[
+            ("operation", &|row| row.operation.to_owned()),
+            ("ns", &|row| row.ns.text(1)),
+            ("goal", &|row| row.goal_ns.to_string()),
+            ("seed's claim", &|row| {
+                row.seed_ns.map(|ns| ns.to_string()).unwrap_or_default()
+            }),
+        ],
+    );
     println!("\nLast-value cache, one slot, one thread unless said\n");
     print!("{}", table.text());
-    let run = Run {
-        setting: setting.clone(),
-        figures,
-    };
-    write_run(&run, setting, "cache", json, &[&table])
+    bench.keep("cache", json!({"figures": timer.rows}), &[&table])
 }
 
+/// Time of one operation.
 #[derive(Debug, Serialize)]
-struct Run {
-    setting: Setting,
-    figures: Vec<Figure>,
-}
-
-/// What one operation takes.
-#[derive(Debug, Serialize)]
-struct Figure {
+struct TimedOperation {
     operation: &'static str,
     ns: Spread,
-    /// What it must not exceed.
+    /// The most that it may take.
     goal_ns: f64,
-    /// What the system that the project began from claims of its own.
+    /// What the system that the project began from claims for itself.
     seed_ns: Option<f64>,
 }
 
 struct Timer {
     samples: usize,
     sample_time: Duration,
+    rows: Vec<TimedOperation>,
 }
 
 impl Timer {
-    fn figure(
-        &self,
+    /// Times one operation, and adds its row.
+    fn time(
+        &mut self,
         operation: &'static str,
         seed_ns: Option<f64>,
         goal_ns: f64,
-        batch: &mut dyn FnMut() -> u64,
-    ) -> Figure {
-        Figure {
+        batch: impl FnMut() -> u64,
+    ) {
+        self.rows.push(TimedOperation {
             operation,
             ns: ns_an_operation(self.samples, self.sample_time, batch),
             goal_ns,
             seed_ns,
-        }
+        });
     }
 
-    fn update_beside_a_reader(&self, cores: Cores) -> Figure {
-        let slot = Arc::new(MarketSlot::new());
+    fn update_beside_a_reader(&mut self, cores: Cores) {
+        let slot = new_slot();
         let read = slot.clone();
         let _other = Beside::start(cores, move || {
             black_box(read.try_snapshot());
         });
         let operation = "update_quote, another core reading all the time";
-        let mut batch = update_quotes_of(slot);
-        self.figure(operation, Some(45.0), 8.0, &mut batch)
+        self.time(operation, Some(45.0), 8.0, update_quotes(slot));
     }
 
-    /// What `make` makes of a pool, in eight threads.
+    /// Times a batch of blocks while seven other threads run one on the same pool.
     fn beside_others<B: FnMut() -> u64 + Send + 'static>(
-        &self,
+        &mut self,
         cores: Cores,
         operation: &'static str,
         seed_ns: Option<f64>,
         make: fn(&Arc<BlockPool<[u8; 64]>>) -> B,
-    ) -> Figure {
+    ) {
         let pool = BlockPool::new(10_000, || [0_u8; 64]);
         let others: Vec<Beside> = (0..7)
             .map(|_| {
@@ -157,14 +151,13 @@ impl Timer {
                 })
             })
             .collect();
-        let figure = self.figure(operation, seed_ns, 10.0, &mut make(&pool));
+        self.time(operation, seed_ns, 10.0, make(&pool));
         drop(others);
-        figure
     }
 
-    fn snapshot_beside_a_writer(&self, cores: Cores) -> Figure {
-        let slot = Arc::new(MarketSlot::new());
-        let mut write = update_quotes_of(slot.clone());
+    fn snapshot_beside_a_writer(&mut self, cores: Cores) {
+        let slot = new_slot();
+        let mut write = update_quotes(slot.clone());
         let _other = Beside::start(cores, move || {
             write();
             // A busy symbol: some hundred thousand updates per second.
@@ -173,8 +166,7 @@ impl Timer {
             }
         });
         let operation = "snapshot, another core writing in bursts";
-        let mut batch = snapshots_of(slot);
-        self.figure(operation, Some(105.0), 8.0, &mut batch)
+        self.time(operation, Some(105.0), 8.0, snapshots(slot));
     }
 }
 
@@ -210,11 +202,17 @@ impl Drop for Beside {
     }
 }
 
-fn update_quotes() -> impl FnMut() -> u64 {
-    update_quotes_of(Arc::new(MarketSlot::new()))
+/// A batch of one operation.
+fn batch<T>(mut operation: impl FnMut() -> T) -> impl FnMut() -> u64 {
+    move || {
+        for _ in 0..BATCH {
+            black_box(operation());
+        }
+        BATCH
+    }
 }
 
-fn update_quotes_of(slot: Arc<MarketSlot>) -> impl FnMut() -> u64 {
+fn update_quotes(slot: Arc<MarketSlot>) -> impl FnMut() -> u64 {
     let mut sequence = 0;
     move || {
         let mut writer = slot.claim(1).expect("it is this loop's alone");
@@ -240,53 +238,17 @@ fn update_trades() -> impl FnMut() -> u64 {
     }
 }
 
-fn snapshots() -> impl FnMut() -> u64 {
-    snapshots_of(written_slot())
-}
-
-fn snapshots_of(slot: Arc<MarketSlot>) -> impl FnMut() -> u64 {
-    move || {
-        for _ in 0..BATCH {
-            black_box(black_box(&slot).snapshot());
-        }
-        BATCH
-    }
-}
-
-fn quotes() -> impl FnMut() -> u64 {
-    let slot = written_slot();
-    move || {
-        for _ in 0..BATCH {
-            black_box(black_box(&slot).quote());
-        }
-        BATCH
-    }
-}
-
-fn bids() -> impl FnMut() -> u64 {
-    let slot = written_slot();
-    move || {
-        for _ in 0..BATCH {
-            black_box(black_box(&slot).bid());
-        }
-        BATCH
-    }
-}
-
-fn blocks() -> impl FnMut() -> u64 {
-    blocks_of(&BlockPool::new(1_000, || [0_u8; 64]))
+fn snapshots(slot: Arc<MarketSlot>) -> impl FnMut() -> u64 {
+    batch(move || black_box(&slot).snapshot())
 }
 
 fn blocks_of(pool: &Arc<BlockPool<[u8; 64]>>) -> impl FnMut() -> u64 + use<> {
     let mut cache = pool.cache();
-    move || {
-        for _ in 0..BATCH {
-            if let Some(block) = cache.take() {
-                cache.give(black_box(block));
-            }
+    batch(move || {
+        if let Some(block) = cache.take() {
+            cache.give(black_box(block));
         }
-        BATCH
-    }
+    })
 }
 
 /// More at a time than a thread's stock has.
@@ -314,39 +276,30 @@ fn symbols() -> Result<impl FnMut() -> u64, Failure> {
     let table = SymbolTable::new(slots, names.iter().map(String::as_str))
         .map_err(|error| Failure::running(error.to_string()))?;
     let mut at = 0;
-    Ok(move || {
-        for _ in 0..BATCH {
-            at = (at + 7_919) % names.len();
-            black_box(table.find(black_box(&names[at])));
-        }
-        BATCH
-    })
+    Ok(batch(move || {
+        at = (at + 7_919) % names.len();
+        black_box(table.find(black_box(&names[at])));
+    }))
 }
 
 fn tag_updates() -> impl FnMut() -> u64 {
     let slot = TagSlot::new();
     let mut stamp = TagStamp::default();
-    move || {
-        for _ in 0..BATCH {
-            stamp.sequence += 1;
-            let bytes = black_box(stamp.sequence).to_le_bytes();
-            black_box(slot.store(4, &bytes, stamp));
-        }
-        BATCH
-    }
+    batch(move || {
+        stamp.sequence += 1;
+        let bytes = black_box(stamp.sequence).to_le_bytes();
+        slot.store(4, &bytes, stamp)
+    })
 }
 
 fn latency_records() -> impl FnMut() -> u64 {
     let tracker = LatencyTracker::new();
     let mut recorder = tracker.recorder();
     let mut latency_ns = 1;
-    move || {
-        for _ in 0..BATCH {
-            latency_ns = latency_ns * 5 % 1_000_003;
-            recorder.record(black_box(latency_ns));
-        }
-        BATCH
-    }
+    batch(move || {
+        latency_ns = latency_ns * 5 % 1_000_003;
+        recorder.record(black_box(latency_ns));
+    })
 }
 
 /// Each is the first after a publication, which costs as well and is counted in.
@@ -361,16 +314,6 @@ fn first_statistics() -> impl FnMut() -> u64 {
     }
 }
 
-fn statistics_again() -> impl FnMut() -> u64 {
-    let tracker = tracker_of_a_million();
-    move || {
-        for _ in 0..BATCH {
-            black_box(tracker.statistics());
-        }
-        BATCH
-    }
-}
-
 fn tracker_of_a_million() -> LatencyTracker {
     let tracker = LatencyTracker::new();
     let mut recorder = tracker.recorder();
@@ -381,8 +324,12 @@ fn tracker_of_a_million() -> LatencyTracker {
     tracker
 }
 
+fn new_slot() -> Arc<MarketSlot> {
+    Arc::new(MarketSlot::new())
+}
+
 fn written_slot() -> Arc<MarketSlot> {
-    let slot = Arc::new(MarketSlot::new());
+    let slot = new_slot();
     if let Ok(mut writer) = slot.claim(1) {
         writer.update_quote(quote(1), stamp(1));
     }

@@ -12,9 +12,9 @@ use tidewire_feed::simulation::Schedule;
 
 use super::processor_time::{Cores, OnCore};
 use super::report::{Table, unix_ns};
+use super::scenario::Bench;
 use super::servers::{HubAddresses, ServerProcess, free_addresses};
 use super::subscriber::{Subscriber, new_histogram, record};
-use crate::options::BenchOptions;
 use tidewire::units::{grouped, latency};
 
 /// All that was found.
@@ -65,13 +65,8 @@ impl Quantiles {
     }
 
     fn text(self) -> String {
-        let Self {
-            p50_ns,
-            p99_ns,
-            p999_ns,
-            ..
-        } = self;
-        [p50_ns, p99_ns, p999_ns].map(latency).join(" / ")
+        let quantiles = [self.p50_ns, self.p99_ns, self.p999_ns];
+        quantiles.map(latency).join(" / ")
     }
 }
 
@@ -79,47 +74,36 @@ impl Quantiles {
 ///
 /// # Errors
 /// A server does not start, or a connection is lost.
-pub(crate) fn measure(options: &BenchOptions, cores: Cores) -> io::Result<EndToEndFigures> {
-    let duration = Duration::from_secs_f64(options.seconds * options.pairs as f64);
-    let ping_pong = ping_pong(Duration::from_secs_f64(options.seconds), cores)?;
-    let mut rates = Vec::new();
-    for rate in RATES {
-        rates.push(at_rate(rate, duration, cores)?);
-    }
+pub(crate) fn measure(bench: &Bench<'_>) -> io::Result<EndToEndFigures> {
+    let duration = Duration::from_secs_f64(bench.options.seconds * bench.options.pairs as f64);
+    let ping_pong = ping_pong(bench.duration(), bench.cores)?;
+    let rates = RATES
+        .iter()
+        .map(|&rate| at_rate(rate, duration, bench.cores));
+    let rates = rates.collect::<io::Result<_>>()?;
     Ok(EndToEndFigures { ping_pong, rates })
 }
 
 /// A row for each rate.
 pub(crate) fn table(figures: &EndToEndFigures) -> Table {
-    let mut table = Table::new(&[
-        "messages/s",
-        "symbols",
-        "bare loopback",
-        "to the cache",
-        "to a Redis subscriber",
-        "to a ZeroMQ subscriber",
-        "hub CPU ns a message",
-    ]);
-    for figures in &figures.rates {
-        table.push(vec![
-            grouped(figures.rate),
-            figures.symbols.to_string(),
-            figures.floor.text(),
-            figures.cache.text(),
-            figures.redis.text(),
-            figures.zmq.text(),
-            format!("{:.0}", figures.hub_processor_ns),
-        ]);
-    }
-    table.push(vec![
-        "ping-pong".to_owned(),
-        String::new(),
-        figures.ping_pong.text(),
-        String::new(),
-        String::new(),
-        String::new(),
-        String::new(),
-    ]);
+    let mut table = Table::of(
+        &figures.rates,
+        &[
+            ("messages/s", &|row| grouped(row.rate)),
+            ("symbols", &|row| row.symbols.to_string()),
+            ("bare loopback", &|row| row.floor.text()),
+            ("to the cache", &|row| row.cache.text()),
+            ("to a Redis subscriber", &|row| row.redis.text()),
+            ("to a ZeroMQ subscriber", &|row| row.zmq.text()),
+            ("hub CPU ns a message", &|row| {
+                format!("{:.0}", row.hub_processor_ns)
+            }),
+        ],
+    );
+    let mut ping_pong = vec![String::new(); 7];
+    ping_pong[0] = "ping-pong".to_owned();
+    ping_pong[2] = figures.ping_pong.text();
+    table.push(ping_pong);
     table
 }
 

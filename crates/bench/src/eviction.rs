@@ -7,151 +7,108 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
-use serde::Serialize;
+use serde_json::json;
 
-use super::Place;
 use super::failed;
 use super::load::{Outcome, connect};
-use super::processor_time::Cores;
-use super::report::{Setting, Table, write_run};
-use super::servers::{HubAddresses, ServerProcess};
-use crate::options::BenchOptions;
+use super::report::Table;
+use super::scenario::Bench;
+use super::servers::Server;
 use tidewire::failure::Failure;
 
-/// A run as it is kept.
-#[derive(Debug, Serialize)]
-struct Run {
-    setting: Setting,
-    maxmemory_bytes: u64,
-    policy: &'static str,
-    clients: usize,
-    seconds: f64,
-    operations: u64,
-    /// Replies `-OOM`.
-    refused: u64,
-    /// Other errors, which there must not be.
-    errors: Vec<String>,
-    evicted_keys: u64,
-    /// `used_memory` since the limit was reached, a quarter of a second apart; so are the others.
-    used_bytes_min: u64,
-    used_bytes_max: u64,
-    /// The same with `maxmemory_reserve`, which the server keeps free.
-    counted_bytes_min: u64,
-    counted_bytes_max: u64,
-    /// `used_memory_rss`.
-    resident_bytes_min: u64,
-    resident_bytes_max: u64,
-    /// Latencies in us, and how many requests took no longer than that.
-    latency_us: Vec<(u64, u64)>,
-}
-
-/// Soaks, prints, and keeps the run. A failure is an error other than OOM, and memory that at any
-/// look was more than 3 % above or below the limit: what the system gives, which is what the limit
-/// counts (`docs/decisions/0016-what-maxmemory-counts.md`), and what is held together with what is
-/// kept free for the sake of that. What is held alone is printed, and may be less by an eighth.
-pub(crate) fn run(
-    options: &BenchOptions,
-    setting: &Setting,
-    cores: Cores,
-    json: Place<'_>,
-) -> Result<(), Failure> {
+/// Soaks, prints, and keeps the run. A failure is an error other than OOM, or memory that at any
+/// look was more than 3 % above or below the limit. That holds for the resident memory, which the
+/// limit counts (`docs/decisions/0016-what-maxmemory-counts.md`), and for `used_memory` together
+/// with `maxmemory_reserve`. `used_memory` alone is printed, and may be less by an eighth.
+pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
     let failed = failed("eviction");
-    let addresses = HubAddresses::free().map_err(&failed)?;
-    let server = ServerProcess::hub(&addresses, &[], cores).map_err(&failed)?;
-    let _core = cores.enter_load().map_err(&failed)?;
-    let duration = Duration::from_secs_f64(options.seconds);
-    let mut soak = Soak::start(addresses.resp).map_err(&failed)?;
-    let outcome = soak.run(duration).map_err(&failed)?;
+    let server = Server::start(None, bench.cores).map_err(&failed)?;
+    let _core = bench.cores.enter_load().map_err(&failed)?;
+    let mut soak = Soak::start(server.address).map_err(&failed)?;
+    let outcome = soak.run(bench.duration()).map_err(&failed)?;
     drop(server);
-    let run = Run {
-        setting: setting.clone(),
-        maxmemory_bytes: MAXMEMORY_BYTES,
-        policy: POLICY,
-        clients: CLIENTS,
-        seconds: outcome.elapsed.as_secs_f64(),
-        operations: outcome.operations,
-        refused: soak.refused,
-        errors: soak.errors,
-        evicted_keys: soak.evicted,
-        used_bytes_min: soak.used.least,
-        used_bytes_max: soak.used.most,
-        counted_bytes_min: soak.counted.least,
-        counted_bytes_max: soak.counted.most,
-        resident_bytes_min: soak.resident.least,
-        resident_bytes_max: soak.resident.most,
-        latency_us: outcome
-            .latency_ns
-            .iter_quantiles(2)
-            .map(|step| {
-                (
-                    step.value_iterated_to() / 1_000,
-                    step.count_since_last_iteration(),
-                )
-            })
-            .scan(0, |sum, (us, count)| {
-                *sum += count;
-                Some((us, *sum))
-            })
-            .collect(),
-    };
-    let table = table(&run, &outcome);
+    let table = table(&soak, &outcome);
     print!("\n{}", table.text());
-    write_run(&run, setting, "eviction", json, &[&table])?;
-    if run.evicted_keys == 0 {
-        return Err(Failure::running("the limit was never reached".to_owned()));
+    let run = json!({
+        "maxmemory_bytes": MAXMEMORY_BYTES,
+        "policy": POLICY,
+        "clients": CLIENTS,
+        "seconds": outcome.elapsed.as_secs_f64(),
+        "operations": outcome.operations,
+        "refused": soak.refused,
+        "errors": soak.errors,
+        "evicted_keys": soak.evicted,
+        "used_bytes_min": soak.used.least,
+        "used_bytes_max": soak.used.most,
+        "counted_bytes_min": soak.counted.least,
+        "counted_bytes_max": soak.counted.most,
+        "resident_bytes_min": soak.resident.least,
+        "resident_bytes_max": soak.resident.most,
+        "latency_us": latencies(&outcome),
+    });
+    bench.keep("eviction", run, &[&table])?;
+    if soak.evicted == 0 {
+        return Err(Failure::running("the limit was never reached"));
     }
     if soak.counted.strays() || soak.resident.strays() {
         return Err(Failure::running(
-            "memory strays from its limit by more than 3 %".to_owned(),
+            "memory strays from its limit by more than 3 %",
         ));
     }
-    match run.errors.first() {
+    match soak.errors.first() {
         Some(error) => Err(Failure::running(format!("a client heard {error:?}"))),
         None => Ok(()),
     }
 }
 
-fn table(run: &Run, outcome: &Outcome) -> Table {
-    let mut table = Table::new(&["", ""]);
-    let mut row = |name: &str, value: String| table.push(vec![name.to_owned(), value]);
-    let range = |least, most| format!("{:.2} to {:.2}", percent(least), percent(most));
-    row(
-        "requests/s",
-        format!("{:.0}", run.operations as f64 / run.seconds),
-    );
-    row("keys evicted", run.evicted_keys.to_string());
-    row(
-        "held, % of the limit",
-        range(run.used_bytes_min, run.used_bytes_max),
-    );
-    row(
-        "held or kept free, %",
-        range(run.counted_bytes_min, run.counted_bytes_max),
-    );
-    row(
-        "resident, %",
-        range(run.resident_bytes_min, run.resident_bytes_max),
-    );
-    for (name, quantile) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("most", 1.0)] {
+/// Latencies in us, and how many requests took no longer.
+fn latencies(outcome: &Outcome) -> Vec<(u64, u64)> {
+    let mut sum = 0;
+    let steps = outcome.latency_ns.iter_quantiles(2).map(|step| {
+        sum += step.count_since_last_iteration();
+        (step.value_iterated_to() / 1_000, sum)
+    });
+    steps.collect()
+}
+
+fn table(soak: &Soak, outcome: &Outcome) -> Table {
+    let rate = outcome.operations as f64 / outcome.elapsed.as_secs_f64();
+    let latency = |quantile| {
         let ms = outcome.latency_ns.value_at_quantile(quantile) as f64 / 1e6;
-        row(&format!("latency {name}, ms"), format!("{ms:.2}"));
-    }
-    row("refused (OOM)", run.refused.to_string());
-    row("other errors", run.errors.len().to_string());
-    table
+        format!("{ms:.2}")
+    };
+    let rows = [
+        ("requests/s", format!("{rate:.0}")),
+        ("keys evicted", soak.evicted.to_string()),
+        ("held, % of the limit", soak.used.text()),
+        ("held or kept free, %", soak.counted.text()),
+        ("resident, %", soak.resident.text()),
+        ("latency p50, ms", latency(0.5)),
+        ("latency p99, ms", latency(0.99)),
+        ("latency p99.9, ms", latency(0.999)),
+        ("latency most, ms", latency(1.0)),
+        ("refused (OOM)", soak.refused.to_string()),
+        ("other errors", soak.errors.len().to_string()),
+    ];
+    Table::of_pairs("", rows)
 }
 
 /// The clients, and what they have heard.
 struct Soak {
     poll: OwnedFd,
-    clients: Vec<Client>,
+    clients: Vec<SoakClient>,
     control: TcpStream,
     random: u64,
+    /// Replies `-OOM`.
     refused: u64,
+    /// Other errors, which must not occur.
     errors: Vec<String>,
     evicted: u64,
+    /// `used_memory` since the limit was reached, a quarter of a second apart; so are the others.
     used: Range,
+    /// The same with `maxmemory_reserve`, which the server keeps free.
     counted: Range,
+    /// `used_memory_rss`.
     resident: Range,
     request: Vec<u8>,
     buffer: Vec<u8>,
@@ -175,7 +132,13 @@ impl Range {
         self.most = self.most.max(bytes);
     }
 
-    /// Whether it leads further from the limit than it may, or nobody has looked.
+    /// In per cent of the limit.
+    fn text(self) -> String {
+        let percent = |bytes: u64| bytes as f64 / MAXMEMORY_BYTES as f64 * 100.0;
+        format!("{:.2} to {:.2}", percent(self.least), percent(self.most))
+    }
+
+    /// Whether it is further from the limit than allowed, or was never measured.
     fn strays(self) -> bool {
         let stray_max = MAXMEMORY_BYTES * STRAY_PERCENT_MAX / 100;
         self.least > self.most
@@ -184,11 +147,7 @@ impl Range {
     }
 }
 
-fn percent(bytes: u64) -> f64 {
-    bytes as f64 / MAXMEMORY_BYTES as f64 * 100.0
-}
-
-struct Client {
+struct SoakClient {
     stream: TcpStream,
     sent: Instant,
     /// What has come of the reply.
@@ -221,7 +180,7 @@ impl Soak {
             let stream = connect(address)?;
             let data = EventData::new_u64(number as u64);
             epoll::add(&soak.poll, &stream, data, EventFlags::IN)?;
-            soak.clients.push(Client {
+            soak.clients.push(SoakClient {
                 stream,
                 sent: Instant::now(),
                 reply: Vec::new(),

@@ -6,114 +6,76 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::json;
 
-use super::processor_time::Cores;
-use super::report::{Setting, Spread, Table, unix_ns, write_run};
-use super::samples::OURS;
-use super::servers::{HubAddresses, Rival, ServerProcess, free_addresses};
-use super::{Place, failed};
-use crate::options::BenchOptions;
+use super::failed;
+use super::report::{Column, Spread, Table, unix_ns};
+use super::scenario::{Bench, Samples};
+use super::servers::Server;
 use tidewire::failure::Failure;
-
-/// A run as it is kept.
-#[derive(Debug, Serialize)]
-struct Run {
-    setting: Setting,
-    keys_with_deadline: usize,
-    samples: Vec<Sample>,
-}
 
 /// One server, one round.
 #[derive(Debug, Serialize)]
-struct Sample {
-    server: String,
-    round: usize,
-    /// From each key's deadline to its event at the subscriber, ms; keys whose event had not come
-    /// when the round ended count as the time they had been due by then.
+struct Lateness {
+    /// From the end of each key's TTL to its event at the subscriber, ms. If the event had not come
+    /// when the round ended, up to the end of the round.
     lateness_ms: Vec<f64>,
     /// Keys whose event came.
     heard: usize,
 }
 
 /// Measures, prints, and keeps the raw run.
-pub(crate) fn run(
-    options: &BenchOptions,
-    setting: &Setting,
-    cores: Cores,
-    json: Place<'_>,
-) -> Result<(), Failure> {
-    let rivals = Rival::chosen(options);
+pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
     let failed = failed("expiry");
-    let mut run = Run {
-        setting: setting.clone(),
-        keys_with_deadline: OTHERS,
-        samples: Vec::new(),
-    };
-    let addresses = HubAddresses::free().map_err(&failed)?;
-    let hub = ServerProcess::hub(&addresses, &[], cores).map_err(&failed)?;
-    let mut servers = vec![(OURS.to_owned(), addresses.resp)];
-    let mut processes = vec![hub];
-    for rival in &rivals {
-        let [address] = free_addresses().map_err(&failed)?;
-        processes.push(ServerProcess::rival(rival, address, cores).map_err(&failed)?);
-        servers.push((rival.name.clone(), address));
+    let servers = Server::start_all(&bench.rivals(), bench.cores).map_err(&failed)?;
+    for server in &servers {
+        prepare(server.address).map_err(&failed)?;
     }
-    for (_, address) in &servers {
-        prepare(*address).map_err(&failed)?;
-    }
-    let _core = cores.enter_load().map_err(&failed)?;
-    for round in 0..options.pairs {
-        for (server, address) in &servers {
-            let lateness_ms = measure(*address, round).map_err(&failed)?;
-            run.samples.push(Sample {
-                server: server.clone(),
-                round,
-                heard: lateness_ms.1,
-                lateness_ms: lateness_ms.0,
-            });
-        }
-    }
+    let names = Server::names(&servers);
+    let mut samples = Samples::new();
+    let _core = bench.cores.enter_load().map_err(&failed)?;
+    let measured = samples.measure("", bench.options.pairs, &names, |place, round| {
+        measure(servers[place].address, round)
+    });
+    measured.map_err(&failed)?;
     println!(
         "\n{OTHERS} keys with a deadline in an hour; {KEYS} others with one within {} ms, each \
          round; an event counts until {} s after the last deadline\n",
         SPREAD.as_millis(),
         PATIENCE.as_secs()
     );
-    let table = table(&run, &servers);
+    let table = table(&samples, &names);
     print!("{}", table.text());
-    drop(processes);
-    write_run(&run, setting, "expiry", json, &[&table])
+    drop(servers);
+    let run = json!({"keys_with_deadline": OTHERS, "samples": samples});
+    bench.keep("expiry", run, &[&table])
 }
 
-fn table(run: &Run, servers: &[(String, SocketAddr)]) -> Table {
-    let mut table = Table::new(&[
-        "server",
-        "late, p50 ms",
-        "p99 ms",
-        "most ms",
-        "events heard",
-    ]);
-    for (server, _) in servers {
-        let of_server = || run.samples.iter().filter(|sample| sample.server == *server);
-        let quantile = |quantile: f64| {
-            Spread::of(of_server().map(|sample| {
-                let mut sorted = sample.lateness_ms.clone();
-                sorted.sort_by(f64::total_cmp);
-                let last = sorted.len().saturating_sub(1);
-                sorted[(last as f64 * quantile).round() as usize]
-            }))
-        };
-        let heard: usize = of_server().map(|sample| sample.heard).sum();
-        let all: usize = of_server().map(|sample| sample.lateness_ms.len()).sum();
-        table.push(vec![
-            server.clone(),
-            quantile(0.5).text(1),
-            quantile(0.99).text(1),
-            quantile(1.0).text(1),
-            format!("{heard} of {all}"),
-        ]);
-    }
-    table
+fn table(samples: &Samples<Lateness>, servers: &[String]) -> Table {
+    let quantile = |server: &str, quantile: f64| {
+        let rounds = samples.of("", server).map(|figures| {
+            let mut sorted = figures.lateness_ms.clone();
+            sorted.sort_by(f64::total_cmp);
+            let last = sorted.len().saturating_sub(1);
+            sorted[(last as f64 * quantile).round() as usize]
+        });
+        Spread::of(rounds).text(1)
+    };
+    let heard = |server: &String| {
+        let heard: usize = samples.of("", server).map(|figures| figures.heard).sum();
+        let all = samples
+            .of("", server)
+            .map(|figures| figures.lateness_ms.len());
+        format!("{heard} of {}", all.sum::<usize>())
+    };
+    let columns: [Column<'_, String>; 5] = [
+        ("server", &String::clone),
+        ("late, p50 ms", &|server| quantile(server, 0.5)),
+        ("p99 ms", &|server| quantile(server, 0.99)),
+        ("most ms", &|server| quantile(server, 1.0)),
+        ("events heard", &heard),
+    ];
+    Table::of(servers, &columns)
 }
 
 /// A million keys that expire in an hour, and events on.
@@ -134,8 +96,7 @@ fn prepare(address: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// Lateness of each key, and how many events came.
-fn measure(address: SocketAddr, round: usize) -> io::Result<(Vec<f64>, usize)> {
+fn measure(address: SocketAddr, round: usize) -> io::Result<Lateness> {
     let mut subscriber = TcpStream::connect(address)?;
     command(&mut subscriber, &["SUBSCRIBE", "__keyevent@0__:expired"])?;
     let mut stream = TcpStream::connect(address)?;
@@ -180,8 +141,10 @@ fn measure(address: SocketAddr, round: usize) -> io::Result<(Vec<f64>, usize)> {
         let heard_ns = heard_ns.unwrap_or(end_ns) as f64;
         heard_ns / 1e6 - deadline_ms(key) as f64
     });
-    let count = heard_ns.iter().flatten().count();
-    Ok((lateness.collect(), count))
+    Ok(Lateness {
+        lateness_ms: lateness.collect(),
+        heard: heard_ns.iter().flatten().count(),
+    })
 }
 
 /// Sends a command and waits for the first bytes of its reply.

@@ -11,32 +11,27 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use serde::Serialize;
+use serde_json::json;
 use tidewire_feed::client::{Client, ClientConfig, Side};
 use tidewire_feed::wire::{Flags, HEADER_LENGTH, Header, PacketWriter};
 
 use super::end_to_end::Info;
+use super::failed;
 use super::processor_time::Cores;
-use super::report::{Setting, Table, write_run};
+use super::report::Table;
+use super::scenario::Bench;
 use super::servers::{HubAddresses, ServerProcess, free_addresses};
-use super::{Place, failed};
-use crate::options::BenchOptions;
 use tidewire::failure::Failure;
 use tidewire::units::grouped;
 
 /// Measures, prints, and keeps the raw run.
-pub(crate) fn run(
-    options: &BenchOptions,
-    setting: &Setting,
-    cores: Cores,
-    json: Place<'_>,
-) -> Result<(), Failure> {
-    let duration = Duration::from_secs_f64(options.seconds);
+pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
     let mut rows = Vec::new();
     for face in [Face::Feed, Face::Redis] {
         for clients in CLIENTS {
             for deaf in [false, true] {
                 let rate = RATE_MAX.min(DELIVERIES_MAX / clients as u64);
-                let row = measure(face, clients, rate, deaf, duration, cores);
+                let row = measure(bench, face, clients, rate, deaf);
                 rows.push(row.map_err(failed("fan-out"))?);
                 eprint!(".");
             }
@@ -44,7 +39,7 @@ pub(crate) fn run(
     }
     let mut sustained = Vec::new();
     for rate in SUSTAINED_RATES {
-        let row = measure(Face::Feed, SUSTAINED_CLIENTS, rate, false, duration, cores);
+        let row = measure(bench, Face::Feed, SUSTAINED_CLIENTS, rate, false);
         sustained.push(row.map_err(failed("sustained"))?);
         eprint!(".");
     }
@@ -54,22 +49,8 @@ pub(crate) fn run(
     println!("\nMore than that: what a client gets, and what snapshots stand for\n");
     let sustained_table = self::table(&sustained);
     print!("{}", sustained_table.text());
-    let run = Run {
-        setting: setting.clone(),
-        cores,
-        rows,
-        sustained,
-    };
-    write_run(&run, setting, "fanout", json, &[&table, &sustained_table])
-}
-
-#[derive(Debug, Serialize)]
-struct Run {
-    setting: Setting,
-    cores: Cores,
-    rows: Vec<Row>,
-    /// At the rates of the table of facts.
-    sustained: Vec<Row>,
+    let run = json!({"cores": bench.cores, "rows": rows, "sustained": sustained});
+    bench.keep("fanout", run, &[&table, &sustained_table])
 }
 
 /// How clients subscribe to everything.
@@ -82,61 +63,56 @@ enum Face {
 }
 
 #[derive(Debug, Serialize)]
-struct Row {
+struct FanoutRow {
     face: Face,
     clients: usize,
-    /// Messages a second of the source.
+    /// Messages per second of the source.
     rate: u64,
-    /// One client more subscribes and reads nothing.
+    /// Another client subscribes and reads nothing.
     deaf: bool,
-    /// Messages that came to the clients that read, a second and client.
+    /// Messages per second that each reading client received.
     delivered_a_second: f64,
-    /// Of the messages that the hub applied, how many came to each of them: 1 is all.
+    /// Share of the hub's messages that each reading client received: 1 is all.
     share: f64,
     /// Messages that the hub replaced by newer ones.
     conflated: u64,
-    /// The hub's processor time a delivered message.
+    /// The hub's processor time per delivered message.
     processor_ns: f64,
     /// The hub's share of one processor.
     busy: f64,
 }
 
-fn table(rows: &[Row]) -> Table {
-    let mut table = Table::new(&[
-        "face",
-        "clients",
-        "messages/s of the source",
-        "and one that reads nothing",
-        "messages/s a client",
-        "of all",
-        "conflated",
-        "hub CPU ns a delivery",
-        "hub busy",
-    ]);
-    for row in rows {
-        table.push(vec![
-            format!("{:?}", row.face),
-            row.clients.to_string(),
-            row.rate.to_string(),
-            if row.deaf { "yes" } else { "" }.to_owned(),
-            format!("{:.0}", row.delivered_a_second),
-            format!("{:.1} %", row.share * 100.0),
-            grouped(row.conflated),
-            format!("{:.0}", row.processor_ns),
-            format!("{:.0} %", row.busy * 100.0),
-        ]);
-    }
-    table
+fn table(rows: &[FanoutRow]) -> Table {
+    Table::of(
+        rows,
+        &[
+            ("face", &|row| format!("{:?}", row.face)),
+            ("clients", &|row| row.clients.to_string()),
+            ("messages/s of the source", &|row| row.rate.to_string()),
+            ("and one that reads nothing", &|row| {
+                if row.deaf { "yes" } else { "" }.to_owned()
+            }),
+            ("messages/s a client", &|row| {
+                format!("{:.0}", row.delivered_a_second)
+            }),
+            ("of all", &|row| format!("{:.1} %", row.share * 100.0)),
+            ("conflated", &|row| grouped(row.conflated)),
+            ("hub CPU ns a delivery", &|row| {
+                format!("{:.0}", row.processor_ns)
+            }),
+            ("hub busy", &|row| format!("{:.0} %", row.busy * 100.0)),
+        ],
+    )
 }
 
 fn measure(
+    bench: &Bench<'_>,
     face: Face,
     clients: usize,
     rate: u64,
     deaf: bool,
-    duration: Duration,
-    cores: Cores,
-) -> io::Result<Row> {
+) -> io::Result<FanoutRow> {
+    let (duration, cores) = (bench.duration(), bench.cores);
     let [exchange_address] = free_addresses()?;
     let _exchange = ServerProcess::exchange(exchange_address, rate, SYMBOLS, cores)?;
     let addresses = HubAddresses::free()?;
@@ -156,7 +132,7 @@ fn measure(
     let gained = |name: &str| Ok::<_, io::Error>(after.number(name)? - before.number(name)?);
     let applied = gained("feed_applied_messages")?;
     let each = delivered as f64 / clients as f64;
-    let row = Row {
+    let row = FanoutRow {
         face,
         clients,
         rate,

@@ -5,9 +5,10 @@ use std::fs::File;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde::Serialize;
+use serde_json::json;
 use tidewire_dbn::Reader;
 use tidewire_dbn::book::{Books, BooksConfig};
 use tidewire_feed::client::{Client, ClientConfig, NullSink, Side, Sink};
@@ -17,121 +18,102 @@ use tidewire_feed::wire::Tick;
 use tidewire_feed::wire::{Flags, Message, PACKET_LENGTH_MAX, PacketWriter};
 use tidewire_lastvalue::{LatencyRecorder, LatencyTracker, Quote, SlotTable, Stamp, Trade, Writer};
 
-use super::end_to_end::{self, EndToEndFigures};
-use super::processor_time::Cores;
-use super::report::{Setting, Spread, Table, write_run};
+use super::report::{Spread, Table};
+use super::scenario::Bench;
 use super::timing::{millions_a_second, ns_an_operation};
-use super::{Place, failed, itch, reconnect};
-use crate::options::BenchOptions;
+use super::{end_to_end, failed, itch, reconnect};
 use tidewire::failure::Failure;
 
 /// Measures, prints, and keeps the raw run.
-pub(crate) fn run(
-    options: &BenchOptions,
-    setting: &Setting,
-    cores: Cores,
-    json: Place<'_>,
-) -> Result<(), Failure> {
-    let figures = one_core(options, cores)?;
-    let mut table = Table::new(&["on one core", "M/s", "ns each", "goal, M/s"]);
-    for figure in &figures {
-        table.push(vec![
-            figure.work.to_owned(),
-            millions_a_second(figure.ns).text(1),
-            format!("{:.1}", figure.ns.median),
-            figure.goal.map(|goal| goal.to_string()).unwrap_or_default(),
-        ]);
-    }
+pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
+    let figures = one_core(bench)?;
+    let table = Table::of(
+        &figures,
+        &[
+            ("on one core", &|row| row.work.to_owned()),
+            ("M/s", &|row| millions_a_second(row.ns).text(1)),
+            ("ns each", &|row| format!("{:.1}", row.ns.median)),
+            ("goal, M/s", &|row| {
+                row.goal.map(|goal| goal.to_string()).unwrap_or_default()
+            }),
+        ],
+    );
     println!("\nThe feed's work, 100 symbols\n");
     print!("{}", table.text());
-    let way = end_to_end::measure(options, cores).map_err(failed("from source to subscriber"))?;
+    let way = end_to_end::measure(bench).map_err(failed("from source to subscriber"))?;
     let way_table = end_to_end::table(&way);
     print!("\n{}", way_table.text());
     let reconnects = reconnect::measure()?;
     println!("\nReconnecting\n\n{}", reconnects.text());
-    let run = Run {
-        setting: setting.clone(),
-        cores,
-        figures,
-        way,
-        reconnects,
-    };
-    write_run(&run, setting, "feed", json, &[&table, &way_table])
-}
-
-#[derive(Debug, Serialize)]
-struct Run {
-    setting: Setting,
-    cores: Cores,
-    figures: Vec<Figure>,
-    way: EndToEndFigures,
-    reconnects: reconnect::Reconnects,
+    let run = json!({
+        "cores": bench.cores,
+        "figures": figures,
+        "way": way,
+        "reconnects": reconnects,
+    });
+    bench.keep("feed", run, &[&table, &way_table])
 }
 
 /// Work of one core.
 #[derive(Debug, Serialize)]
-struct Figure {
+struct CoreWork {
     work: &'static str,
-    /// A message or record.
+    /// Per message or record.
     ns: Spread,
-    /// Millions a second it must reach.
+    /// Millions per second that it must reach.
     goal: Option<f64>,
 }
 
-fn one_core(options: &BenchOptions, cores: Cores) -> Result<Vec<Figure>, Failure> {
-    let _core = cores.enter_server().map_err(failed("cannot pin"))?;
-    let sample_time = Duration::from_secs_f64(options.seconds / 10.0);
-    let mut figures = Vec::new();
-    let mut figure = |work, goal, batch: &mut dyn FnMut() -> u64| {
-        let ns = ns_an_operation(options.pairs, sample_time, batch);
-        figures.push(Figure { work, ns, goal });
+fn one_core(bench: &Bench<'_>) -> Result<Vec<CoreWork>, Failure> {
+    let _core = bench.cores.enter_server().map_err(failed("cannot pin"))?;
+    let (rounds, sample_time) = (bench.options.pairs, bench.duration() / 10);
+    let mut rows = Vec::new();
+    let mut time = |work, goal, batch: &mut dyn FnMut() -> u64| {
+        let ns = ns_an_operation(rounds, sample_time, batch);
+        rows.push(CoreWork { work, ns, goal });
     };
     let messages = generate(MESSAGES);
     let packets = encode(&messages);
-    figure("tick generation", Some(20.0), &mut generation());
-    figure("native encoding", None, &mut encoding(&messages));
-    figure("decoding", Some(20.0), &mut decoding(&packets));
-    figure(
-        "decoding and last values",
-        Some(20.0),
-        &mut updating(&packets, Update::new(SYMBOLS, false)),
-    );
+    time("tick generation", Some(20.0), &mut generation());
+    time("native encoding", None, &mut encoding(&messages));
+    time("decoding", Some(20.0), &mut decoding(&packets, NullSink));
+    let mut last_values = decoding(&packets, Update::new(SYMBOLS, false));
+    time("decoding and last values", Some(20.0), &mut last_values);
     let few = itch::Day::generate(SYMBOLS as u16)?;
     let many = itch::Day::generate(8_000)?;
-    figure("ITCH decoding", None, &mut few.decoding());
-    figure("ITCH decoding and books", None, &mut few.following());
-    figure(
-        "ITCH decoding, books, last values, journal and latency",
+    time("ITCH decoding", None, &mut few.decoding());
+    time("ITCH decoding and books", None, &mut few.applying(NullSink));
+    let work = "ITCH decoding, books, last values, journal and latency";
+    time(
+        work,
         Some(10.0),
         &mut few.applying(Update::new(SYMBOLS + 1, true)),
     );
-    figure(
+    time(
         "the same, 8,000 symbols",
         None,
         &mut many.applying(Update::new(8_001, true)),
     );
-    figure(
-        "native decoding, last values, journal and latency",
+    let work = "native decoding, last values, journal and latency";
+    time(
+        work,
         None,
-        &mut updating(&packets, Update::new(SYMBOLS, true)),
+        &mut decoding(&packets, Update::new(SYMBOLS, true)),
     );
-    if let Some(file) = dbn_file(options.dbn.as_deref()) {
-        let ns = dbn(&file, options.pairs, false)?;
-        let work = "DBN reading (zstd)";
-        figures.push(Figure {
-            work,
-            ns,
-            goal: None,
-        });
-        let ns = dbn(&file, options.pairs, true)?;
-        let work = "DBN reading (zstd) and order book";
-        figures.push(Figure {
-            work,
-            ns,
-            goal: None,
-        });
+    if let Some(file) = dbn_file(bench.options.dbn.as_deref()) {
+        for (work, with_books) in [
+            ("DBN reading (zstd)", false),
+            ("DBN reading (zstd) and order book", true),
+        ] {
+            let ns = dbn(&file, rounds, with_books)?;
+            rows.push(CoreWork {
+                work,
+                ns,
+                goal: None,
+            });
+        }
     }
-    Ok(figures)
+    Ok(rows)
 }
 
 fn generation() -> impl FnMut() -> u64 {
@@ -151,26 +133,14 @@ fn encoding(messages: &[Message]) -> impl FnMut() -> u64 {
     let mut out = Vec::new();
     move || {
         out.clear();
-        let limit_bytes = UDP_LIKE_BYTES;
-        let mut writer = PacketWriter::new(&mut out, SESSION, Flags::NONE, 1, limit_bytes);
-        for message in messages {
-            writer.push(message);
-        }
-        black_box(writer.finish());
+        encode_into(&mut out, messages);
         messages.len() as u64
     }
 }
 
-fn decoding(packets: &[u8]) -> impl FnMut() -> u64 {
+fn decoding(packets: &[u8], mut sink: impl Sink) -> impl FnMut() -> u64 {
     move || {
-        receive(packets, &mut NullSink);
-        MESSAGES as u64
-    }
-}
-
-fn updating(packets: &[u8], mut update: Update) -> impl FnMut() -> u64 {
-    move || {
-        receive(packets, &mut update);
+        receive(packets, &mut sink);
         MESSAGES as u64
     }
 }
@@ -273,12 +243,14 @@ fn generate(count: usize) -> Vec<Message> {
 
 fn encode(messages: &[Message]) -> Vec<u8> {
     let mut packets = Vec::new();
-    let mut writer = PacketWriter::new(&mut packets, SESSION, Flags::NONE, 1, UDP_LIKE_BYTES);
-    for message in messages {
-        writer.push(message);
-    }
-    writer.finish();
+    encode_into(&mut packets, messages);
     packets
+}
+
+fn encode_into(packets: &mut Vec<u8>, messages: &[Message]) {
+    let mut writer = PacketWriter::new(packets, SESSION, Flags::NONE, 1, UDP_LIKE_BYTES);
+    messages.iter().for_each(|message| writer.push(message));
+    black_box(writer.finish());
 }
 
 /// ns per record of a whole file, so many times.

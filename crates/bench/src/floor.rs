@@ -1,4 +1,4 @@
-//! What every floor is: a server on one epoll that does as little as can be for what it receives.
+//! The shape of all floors: a server on one epoll that does as little as possible.
 
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -9,15 +9,15 @@ use rustix::fd::OwnedFd;
 
 use super::processor_time::{Cores, ProcessorClock};
 
-/// What a floor does.
+/// The behaviour of a floor.
 pub(super) trait Floor: Send + 'static {
-    /// What it keeps of a connection.
+    /// State of one connection.
     type State;
 
-    /// A connection is made.
+    /// Called for a new connection.
     fn greet(&self) -> Self::State;
 
-    /// A connection has sent something. With an error it is closed.
+    /// Called with the bytes of a connection. On an error the connection is closed.
     ///
     /// # Errors
     /// Those of the connection.
@@ -51,7 +51,7 @@ impl RequestCount {
         }
     }
 
-    /// So many bytes more: how many requests have ended with them.
+    /// Adds `count` bytes; returns how many requests end with them.
     pub(super) fn add(&mut self, count: usize) -> usize {
         let bytes = self.partial_bytes + count;
         self.partial_bytes = bytes % self.length;

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use tidewire_feed::client::{NullSink, Sink};
+use tidewire_feed::client::Sink;
 use tidewire_itch::sequenced::AHEAD;
 use tidewire_itch::{Books, Frames, Generator, GeneratorConfig, Message};
 
@@ -15,7 +15,7 @@ pub(super) struct Day {
 }
 
 impl Day {
-    /// Of so many securities; the busiest have most of the orders.
+    /// Of `symbols` securities; the busiest have most of the orders.
     pub(super) fn generate(symbols: u16) -> Result<Self, Failure> {
         let config = GeneratorConfig {
             messages: MESSAGES,
@@ -38,7 +38,7 @@ impl Day {
         })
     }
 
-    /// Every message taken apart.
+    /// Decodes every message.
     pub(super) fn decoding(&self) -> impl FnMut() -> u64 {
         move || {
             for bytes in Frames::new(black_box(&self.bytes)) {
@@ -48,13 +48,8 @@ impl Day {
         }
     }
 
-    /// And its book followed to the top.
-    pub(super) fn following(&self) -> impl FnMut() -> u64 {
-        self.applying(NullSink)
-    }
-
-    /// And what the book gives taken by `sink`. The books live from day to day, as big as they
-    /// have to be.
+    /// Decodes every message and gives the books' output to `sink`. The books keep their capacity
+    /// from day to day.
     pub(super) fn applying<S: Sink>(&self, mut sink: S) -> impl FnMut() -> u64 {
         let mut books = Books::default();
         move || {

@@ -16,7 +16,7 @@ use rustix::fd::OwnedFd;
 
 use super::requests::{OK, Reply, Requests, Workset};
 
-/// What a run of load has found.
+/// Results of a load.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     /// Requests answered.
@@ -122,7 +122,7 @@ impl<'a> Load<'a> {
         self.connections.len()
     }
 
-    /// Goes on for so long.
+    /// Runs for `duration`.
     ///
     /// # Errors
     /// The server has ended, is silent, or has answered wrongly.

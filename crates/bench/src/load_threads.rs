@@ -44,8 +44,8 @@ impl<'a> LoadThreads<'a> {
         Ok(Self { loads, cores })
     }
 
-    /// Goes on for so long; also tells what the threads have used of the processors. A single one
-    /// is the calling thread.
+    /// Runs for `duration`; also returns the threads' processor time. A single thread is the
+    /// calling thread.
     ///
     /// # Errors
     /// Those of [`Load::run`].

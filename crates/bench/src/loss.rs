@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use serde_json::json;
 use tidewire_feed::client::Sink;
 use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::wire::{LastValue, Message};
@@ -14,9 +15,9 @@ use tidewire_itch::sequenced::{SessionName, Store};
 use tidewire_itch::{Books, Generator, GeneratorConfig};
 use tidewire_market::{FeedLines, Input, MarketConfig, MoldInput};
 
-use super::report::{Setting, Table, write_run};
-use super::{Place, failed};
-use crate::options::BenchOptions;
+use super::failed;
+use super::report::Table;
+use super::scenario::Bench;
 use tidewire::failure::Failure;
 use tidewire::itch::Lines;
 use tidewire::server::start_hub;
@@ -24,57 +25,33 @@ use tidewire::simulate::Simulation;
 use tidewire::units::grouped;
 
 /// Runs every case, prints, and keeps the raw run. Fails if anything is lost.
-pub(crate) fn run(
-    options: &BenchOptions,
-    setting: &Setting,
-    json: Place<'_>,
-) -> Result<(), Failure> {
+pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
+    let messages = bench.options.messages;
     let mut cases = Vec::new();
     for (link, faults) in NATIVE {
-        cases.push(native(link, faults, Ways::One, options.messages)?);
+        cases.push(native(link, faults, Ways::One, messages)?);
     }
     for (link, inputs) in REDUNDANT {
-        cases.push(native(
-            link,
-            "loss=5%,duplicate=1%,reorder=1%",
-            *inputs,
-            options.messages,
-        )?);
+        cases.push(native(link, LINE_FAULTS, *inputs, messages)?);
     }
-    cases.push(two_lines(options.messages)?);
-    let mut table = Table::new(&[
-        "link",
-        "sent",
-        "applied",
-        "gaps",
-        "recovered",
-        "lost",
-        "reconnects",
-        "wrong values",
-    ]);
-    for case in &cases {
-        let counts = [
-            case.sent,
-            case.applied,
-            case.gaps,
-            case.recovered,
-            case.lost,
-        ];
-        let mut row = vec![case.link.to_owned()];
-        row.extend(counts.map(grouped));
-        row.push(grouped(case.reconnects));
-        row.push(grouped(case.wrong_values));
-        table.push(row);
-    }
+    cases.push(two_lines(messages)?);
+    let table = Table::of(
+        &cases,
+        &[
+            ("link", &|case| case.link.to_owned()),
+            ("sent", &|case| grouped(case.sent)),
+            ("applied", &|case| grouped(case.applied)),
+            ("gaps", &|case| grouped(case.gaps)),
+            ("recovered", &|case| grouped(case.recovered)),
+            ("lost", &|case| grouped(case.lost)),
+            ("reconnects", &|case| grouped(case.reconnects)),
+            ("wrong values", &|case| grouped(case.wrong_values)),
+        ],
+    );
     println!("\nWhat arrives over bad links\n");
     print!("{}", table.text());
-    let is_whole = cases.iter().all(Case::is_whole);
-    let run = Run {
-        setting: setting.clone(),
-        cases,
-    };
-    write_run(&run, setting, "loss", json, &[&table])?;
-    match is_whole {
+    bench.keep("loss", json!({"cases": cases}), &[&table])?;
+    match cases.iter().all(LinkResult::is_whole) {
         true => Ok(()),
         false => Err(Failure::running("messages are lost, or values are wrong")),
     }
@@ -111,15 +88,9 @@ enum Ways {
     Lines,
 }
 
+/// What arrived over one link.
 #[derive(Debug, Serialize)]
-struct Run {
-    setting: Setting,
-    cases: Vec<Case>,
-}
-
-/// What came of one link.
-#[derive(Debug, Serialize)]
-struct Case {
+struct LinkResult {
     link: &'static str,
     sent: u64,
     /// By the hub; as many as were sent, if each came once.
@@ -132,17 +103,20 @@ struct Case {
     wrong_values: u64,
 }
 
-impl Case {
+impl LinkResult {
     fn is_whole(&self) -> bool {
         (self.applied, self.lost, self.wrong_values) == (self.sent, 0, 0)
     }
 }
 
 /// An exchange and a hub that reads it.
-fn native(link: &'static str, faults: &str, inputs: Ways, messages: u64) -> Result<Case, Failure> {
-    let plan: FaultPlan = faults
-        .parse()
-        .map_err(|error| Failure::running(format!("{faults}: {error}")))?;
+fn native(
+    link: &'static str,
+    faults: &str,
+    inputs: Ways,
+    messages: u64,
+) -> Result<LinkResult, Failure> {
+    let plan = plan(faults)?;
     let lines = match inputs {
         Ways::Lines => free_ports().map_err(failed("lines"))?,
         _ => [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); 3],
@@ -173,15 +147,16 @@ fn native(link: &'static str, faults: &str, inputs: Ways, messages: u64) -> Resu
     }
     let (hub, lanes) = start_hub(config, "lane", Vec::new(), |_| None)?;
     let threads = tidewire_market::Inputs::start(&hub.market, &[]).map_err(Failure::running)?;
-    while hub.market.board.topics().len() < exchange.symbols {
-        exchange.check()?;
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let wait_until = |is_done: &dyn Fn() -> bool| -> Result<(), Failure> {
+        while !is_done() {
+            exchange.check()?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    };
+    wait_until(&|| hub.market.board.topics().len() >= exchange.symbols)?;
     exchange.begin();
-    while exchange.published() < messages {
-        exchange.check()?;
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait_until(&|| exchange.published() >= messages)?;
     exchange.finish();
     let mut sent = 0;
     // On a busy machine the exchange may publish once more before it hears that it is to end.
@@ -203,22 +178,11 @@ fn native(link: &'static str, faults: &str, inputs: Ways, messages: u64) -> Resu
         };
         value(&exchange.hub) != value(&hub)
     };
-    let wrong_values = exchange
-        .hub
-        .market
-        .board
-        .topics()
-        .iter()
-        .filter(wrong)
-        .count() as u64;
+    let topics = exchange.hub.market.board.topics();
+    let wrong_values = topics.iter().filter(wrong).count() as u64;
     let first = if inputs == Ways::Two { 2 } else { 1 };
-    let case = case(
-        link,
-        sent,
-        &hub,
-        accepted.saturating_sub(first),
-        wrong_values,
-    );
+    let reconnects = accepted.saturating_sub(first);
+    let case = case(link, sent, &hub, reconnects, wrong_values);
     drop(threads);
     lanes.stop();
     exchange.stop();
@@ -226,10 +190,8 @@ fn native(link: &'static str, faults: &str, inputs: Ways, messages: u64) -> Resu
 }
 
 /// MoldUDP64 on two lines that each lose 5 % of their packets, and so do the answers.
-fn two_lines(messages: u64) -> Result<Case, Failure> {
-    let plan: FaultPlan = "loss=5%,duplicate=1%,reorder=1%".parse().map_err(
-        |error: tidewire_feed::faults::FaultPlanError| Failure::running(error.to_string()),
-    )?;
+fn two_lines(messages: u64) -> Result<LinkResult, Failure> {
+    let plan = plan(LINE_FAULTS)?;
     let [a, b, request] = free_ports().map_err(failed("two lines"))?;
     let mold = MoldInput {
         a,
@@ -276,14 +238,10 @@ fn two_lines(messages: u64) -> Result<Case, Failure> {
     store.end_session();
     let counters = books.counters();
     let sent = counters.quotes + counters.trades + counters.statuses;
-    let mut last = (Instant::now(), 0);
-    while applied(&hub) < sent && last.0.elapsed() < PATIENCE {
+    wait_until_applied(&hub, sent, || {
         lines.turn(&store, started.elapsed().as_nanos() as u64);
         std::thread::sleep(Duration::from_micros(200));
-        if applied(&hub) != last.1 {
-            last = (Instant::now(), applied(&hub));
-        }
-    }
+    });
     let wrong = |(symbol, expected): &(usize, &LastValue)| {
         let name = u16::try_from(*symbol)
             .ok()
@@ -304,9 +262,20 @@ fn two_lines(messages: u64) -> Result<Case, Failure> {
     Ok(case)
 }
 
-fn case(link: &'static str, sent: u64, hub: &Hub, reconnects: u64, wrong_values: u64) -> Case {
+fn plan(faults: &str) -> Result<FaultPlan, Failure> {
+    let plan: Result<FaultPlan, _> = faults.parse();
+    plan.map_err(|error| Failure::running(format!("{faults}: {error}")))
+}
+
+fn case(
+    link: &'static str,
+    sent: u64,
+    hub: &Hub,
+    reconnects: u64,
+    wrong_values: u64,
+) -> LinkResult {
     let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
-    Case {
+    LinkResult {
         link,
         sent,
         applied: applied(hub),
@@ -322,16 +291,21 @@ fn applied(hub: &Hub) -> u64 {
     hub.market.ingest.applied.load(Ordering::Relaxed)
 }
 
-/// Waits until everything has been applied, or nothing more comes; then a moment longer, for what
-/// would come twice.
-fn wait_for(hub: &Hub, sent: u64) {
+/// Calls `turn` until everything has been applied, or nothing more comes.
+fn wait_until_applied(hub: &Hub, sent: u64, mut turn: impl FnMut()) {
     let mut last = (Instant::now(), applied(hub));
     while applied(hub) < sent && last.0.elapsed() < PATIENCE {
-        std::thread::sleep(Duration::from_millis(1));
+        turn();
         if applied(hub) != last.1 {
             last = (Instant::now(), applied(hub));
         }
     }
+}
+
+/// Waits until everything has been applied, then a moment longer for duplicates.
+fn wait_for(hub: &Hub, sent: u64) {
+    let moment = || std::thread::sleep(Duration::from_millis(1));
+    wait_until_applied(hub, sent, moment);
     std::thread::sleep(Duration::from_millis(300));
 }
 
@@ -360,6 +334,8 @@ fn free_ports() -> std::io::Result<[SocketAddr; 3]> {
     Ok([a.local_addr()?, b.local_addr()?, c.local_addr()?])
 }
 
+/// On each of two redundant ways.
+const LINE_FAULTS: &str = "loss=5%,duplicate=1%,reorder=1%";
 /// Of the native exchange, messages per second: what a busy machine still recovers in time.
 const RATE: u64 = 200_000;
 /// Between two messages on the lines.

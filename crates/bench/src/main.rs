@@ -47,7 +47,7 @@ mod reconnect;
 mod report;
 mod requests;
 mod resp;
-mod samples;
+mod scenario;
 mod servers;
 mod subscriber;
 mod timing;
@@ -63,6 +63,7 @@ use tidewire_memory::counting::OnDemand;
 use options::{BenchOptions, BenchSubject};
 use processor_time::Cores;
 use report::Setting;
+use scenario::Bench;
 
 /// The program's own allocator; `mx` counts what it is asked for.
 #[global_allocator]
@@ -84,71 +85,54 @@ fn main() {
 /// Measures what was asked for, and prints it.
 fn run(options: &BenchOptions) -> Result<(), Failure> {
     let setting = Setting::look();
+    let is_all = options.subject == BenchSubject::All;
     if options.subject == BenchSubject::Report {
         return page::write();
     }
-    if options.subject == BenchSubject::Mx {
-        return mx::run(options, &setting, options.json.as_deref());
+    if options.subject != BenchSubject::Mx {
+        println!("{}", setting.headline());
     }
-    println!("{}", setting.headline());
-    let cores = Cores::new(options.pin);
-    let asked = |subject| options.subject == subject || options.subject == BenchSubject::All;
-    // One file holds one subject: with `all` each goes to its own place.
-    let json = match options.subject {
-        BenchSubject::All => None,
-        _ => options.json.as_deref(),
+    let bench = Bench {
+        options,
+        setting,
+        cores: Cores::new(options.pin),
+        // One file holds one subject: with `all` each has its default file.
+        json: options.json.as_deref().filter(|_| !is_all),
     };
-    if asked(BenchSubject::Cache) {
-        cache::run(options, &setting, json)?;
+    for (subject, is_usual, measure) in SUBJECTS {
+        if options.subject == subject || is_all && is_usual {
+            measure(&bench)?;
+        }
     }
-    if asked(BenchSubject::Mx) {
-        mx::run(options, &setting, json)?;
-    }
-    if asked(BenchSubject::Feed) {
-        feed::run(options, &setting, cores, json)?;
-    }
-    // A thousand connections need more descriptors than some machines allow.
-    if options.subject == BenchSubject::Fanout {
-        fanout::run(options, &setting, cores, json)?;
-    }
-    if options.subject == BenchSubject::Loss {
-        loss::run(options, &setting, json)?;
-    }
-    if asked(BenchSubject::Resp) {
-        resp::run(options, &setting, cores, json)?;
-    }
-    if asked(BenchSubject::Types) {
-        types::run(options, &setting, cores, json)?;
-    }
-    if asked(BenchSubject::Publish) {
-        publish::run(options, &setting, cores, json)?;
-    }
-    if asked(BenchSubject::Memory) {
-        memory::run(options, &setting, cores, json)?;
-    }
-    // Beside a library that not every machine has.
-    if options.subject == BenchSubject::Zmq {
-        zmq::run(options, &setting, json)?;
-    }
-    if options.subject == BenchSubject::Plant {
-        plant::run(options, &setting, json)?;
-    }
-    if options.subject == BenchSubject::Eviction {
-        eviction::run(options, &setting, cores, json)?;
-    }
-    if asked(BenchSubject::Expiry) {
-        expiry::run(options, &setting, cores, json)?;
-    }
-    if options.subject == BenchSubject::All && Path::new(report::RUNS).is_dir() {
+    if is_all && Path::new(report::RUNS).is_dir() {
         page::write()?;
     }
     Ok(())
 }
 
-/// What went wrong while measuring, as a failure of the program.
+/// An error of a measurement, as a failure of the program.
 fn failed(what: &str) -> impl Fn(std::io::Error) -> Failure + '_ {
     move |error| Failure::running(format!("{what}: {error}"))
 }
 
-/// Where a subject's raw run goes if not to its usual place.
-type Place<'a> = Option<&'a Path>;
+/// Measures a subject, prints its tables, and keeps its raw run.
+type Measure = fn(&Bench<'_>) -> Result<(), Failure>;
+
+/// The subjects in their order, and whether `all` includes them.
+const SUBJECTS: [(BenchSubject, bool, Measure); 13] = [
+    (BenchSubject::Cache, true, cache::run),
+    (BenchSubject::Mx, true, mx::run),
+    (BenchSubject::Feed, true, feed::run),
+    // A thousand connections need more descriptors than some machines allow.
+    (BenchSubject::Fanout, false, fanout::run),
+    (BenchSubject::Loss, false, loss::run),
+    (BenchSubject::Resp, true, resp::run),
+    (BenchSubject::Types, true, types::run),
+    (BenchSubject::Publish, true, publish::run),
+    (BenchSubject::Memory, true, memory::run),
+    // Needs a library that not every machine has.
+    (BenchSubject::Zmq, false, zmq::run),
+    (BenchSubject::Plant, false, plant::run),
+    (BenchSubject::Eviction, false, eviction::run),
+    (BenchSubject::Expiry, true, expiry::run),
+];

@@ -6,36 +6,25 @@ use std::ops::Range;
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::json;
 
+use super::failed;
 use super::processor_time::Cores;
-use super::report::{Setting, Spread, Table, write_run};
-use super::samples::OURS;
-use super::servers::{HubAddresses, Rival, ServerProcess, free_addresses};
-use super::{Place, failed};
-use crate::options::BenchOptions;
+use super::report::Table;
+use super::scenario::{Bench, OURS, Samples};
+use super::servers::{Rival, Server};
 use tidewire::failure::Failure;
-
-/// A run as it is kept.
-#[derive(Debug, Serialize)]
-struct Run {
-    setting: Setting,
-    rivals: Vec<String>,
-    samples: Vec<Sample>,
-}
 
 /// One fresh server, filled once.
 #[derive(Debug, Serialize)]
-struct Sample {
-    case: &'static str,
-    server: String,
-    round: usize,
+struct Growth {
     keys: usize,
     /// Growth of the resident memory (`VmRSS`), divided by the keys.
     bytes_a_key: f64,
 }
 
 /// Keys of one kind.
-struct Case {
+struct KeyKind {
     name: &'static str,
     keys: usize,
     /// Bytes of one key's name and of all that is in it.
@@ -47,90 +36,64 @@ struct Case {
 }
 
 /// Measures, prints, and keeps the raw run.
-pub(crate) fn run(
-    options: &BenchOptions,
-    setting: &Setting,
-    cores: Cores,
-    json: Place<'_>,
-) -> Result<(), Failure> {
-    let rivals = Rival::chosen(options);
-    let mut run = Run {
-        setting: setting.clone(),
-        rivals: rivals.iter().map(Rival::named).collect(),
-        samples: Vec::new(),
-    };
+pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
+    let rivals = bench.rivals();
+    let servers: Vec<Option<&Rival>> = std::iter::once(None)
+        .chain(rivals.iter().map(Some))
+        .collect();
+    let name = |rival: &Option<&Rival>| rival.map_or(OURS, |rival| &rival.name).to_owned();
+    let names: Vec<String> = servers.iter().map(name).collect();
+    let mut samples = Samples::new();
     for case in &CASES {
-        for round in 0..options.pairs.min(ROUNDS_MAX) {
-            for rival in std::iter::once(None).chain(rivals.iter().map(Some)) {
-                let bytes = measure(case, rival, cores).map_err(failed(case.name))?;
-                run.samples.push(Sample {
-                    case: case.name,
-                    server: rival.map_or(OURS, |rival| &rival.name).to_owned(),
-                    round,
-                    keys: case.keys,
-                    bytes_a_key: bytes as f64 / case.keys as f64,
-                });
-            }
-        }
+        let rounds = bench.options.pairs.min(ROUNDS_MAX);
+        let measured = samples.measure(case.name, rounds, &names, |place, _| {
+            measure(case, servers[place], bench.cores)
+        });
+        measured.map_err(failed(case.name))?;
     }
-    println!(
-        "\nresident bytes a key; rivals: {}\n",
-        run.rivals.join(", ")
-    );
-    let table = table(&run, &rivals);
+    let named: Vec<String> = rivals.iter().map(Rival::named).collect();
+    println!("\nresident bytes a key; rivals: {}\n", named.join(", "));
+    let table = table(&samples, &names[1..]);
     print!("{}", table.text());
-    write_run(&run, setting, "memory", json, &[&table])
+    let run = json!({"rivals": named, "samples": samples});
+    bench.keep("memory", run, &[&table])
 }
 
-fn table(run: &Run, rivals: &[Rival]) -> Table {
-    let ratios: Vec<String> = rivals.iter().map(|r| format!("÷ {}", r.name)).collect();
+fn table(samples: &Samples<Growth>, rivals: &[String]) -> Table {
+    let ratios: Vec<String> = rivals.iter().map(|rival| format!("÷ {rival}")).collect();
     let mut titles = vec!["key", "raw bytes", OURS];
-    titles.extend(rivals.iter().map(|rival| rival.name.as_str()));
-    titles.extend(ratios.iter().map(String::as_str));
+    titles.extend(rivals.iter().chain(&ratios).map(String::as_str));
     let mut table = Table::new(&titles);
     for case in &CASES {
-        let of = |server: &str| {
-            let samples = run.samples.iter();
-            let own = samples.filter(|s| s.case == case.name && s.server == server);
-            Spread::of(own.map(|sample| sample.bytes_a_key))
-        };
+        let of = |server| samples.spread(case.name, server, |s| s.bytes_a_key);
         let ours = of(OURS);
-        let mut row = vec![
-            case.name.to_owned(),
-            case.raw_bytes.to_string(),
-            ours.text(1),
-        ];
-        row.extend(rivals.iter().map(|rival| of(&rival.name).text(1)));
-        let ratio = |rival: &Rival| ours.median / of(&rival.name).median;
+        let raw_bytes = case.raw_bytes.to_string();
+        let mut row = vec![case.name.to_owned(), raw_bytes, ours.text(1)];
+        row.extend(rivals.iter().map(|rival| of(rival).text(1)));
+        let ratio = |rival| ours.median / of(rival).median;
         row.extend(rivals.iter().map(|rival| format!("{:.2}", ratio(rival))));
         table.push(row);
     }
     table
 }
 
-/// How many bytes a fresh server grows by.
-fn measure(case: &Case, rival: Option<&Rival>, cores: Cores) -> io::Result<u64> {
-    let (server, address) = match rival {
-        None => {
-            let addresses = HubAddresses::free()?;
-            let server = ServerProcess::hub(&addresses, &[], cores)?;
-            (server, addresses.resp)
-        }
-        Some(rival) => {
-            let [address] = free_addresses()?;
-            (ServerProcess::rival(rival, address, cores)?, address)
-        }
-    };
+/// Fills a fresh server, and measures its growth.
+fn measure(case: &KeyKind, rival: Option<&Rival>, cores: Cores) -> io::Result<Growth> {
+    let server = Server::start(rival, cores)?;
     let _core = cores.enter_load()?;
-    // Whatever a server makes for its first client is not a key's.
-    fill(address, case, case.keys..case.keys + 1)?;
+    // What a server allocates for its first client does not count.
+    fill(server.address, case, case.keys..case.keys + 1)?;
     let before = settled(&server)?;
-    fill(address, case, 0..case.keys)?;
-    Ok(settled(&server)?.saturating_sub(before))
+    fill(server.address, case, 0..case.keys)?;
+    let bytes = settled(&server)?.saturating_sub(before);
+    Ok(Growth {
+        keys: case.keys,
+        bytes_a_key: bytes as f64 / case.keys as f64,
+    })
 }
 
-/// What is resident when it no longer shrinks.
-fn settled(server: &ServerProcess) -> io::Result<u64> {
+/// Resident memory when it no longer shrinks.
+fn settled(server: &Server) -> io::Result<u64> {
     let mut least = server.resident_bytes()?;
     for _ in 0..SETTLING_STEPS {
         std::thread::sleep(SETTLING_STEP);
@@ -139,7 +102,7 @@ fn settled(server: &ServerProcess) -> io::Result<u64> {
     Ok(least)
 }
 
-fn fill(address: SocketAddr, case: &Case, keys: Range<usize>) -> io::Result<()> {
+fn fill(address: SocketAddr, case: &KeyKind, keys: Range<usize>) -> io::Result<()> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut requests = Vec::new();
@@ -206,51 +169,46 @@ fn stream(key: usize) -> Vec<Vec<String>> {
     (0..1_000).map(entry).collect()
 }
 
-/// Of each kind so many keys that a huge page, 2 MiB, more or less is a few per cent at most.
-const CASES: [Case; 6] = [
-    Case {
-        name: "string of 3 bytes",
-        keys: 1_000_000,
-        raw_bytes: 16 + 3,
-        make: |key| string(key, "abc"),
-        lines_a_reply: 1,
-    },
-    Case {
-        name: "string of 16 bytes",
-        keys: 1_000_000,
-        raw_bytes: 16 + 16,
-        make: |key| string(key, "abcdefghijklmnop"),
-        lines_a_reply: 1,
-    },
-    Case {
-        name: "string of 64 bytes",
-        keys: 1_000_000,
-        raw_bytes: 16 + 64,
-        make: |key| string(key, &"abcdefgh".repeat(8)),
-        lines_a_reply: 1,
-    },
-    Case {
-        name: "hash of 100 fields",
-        keys: 40_000,
-        raw_bytes: 16 + 100 * (8 + 14),
-        make: hash,
-        lines_a_reply: 1,
-    },
-    Case {
-        name: "sorted set of 100 members",
-        keys: 40_000,
-        raw_bytes: 16 + 100 * (12 + 8),
-        make: sorted_set,
-        lines_a_reply: 1,
-    },
-    Case {
-        name: "stream of 1,000 entries",
-        keys: 2_000,
-        raw_bytes: 16 + 1_000 * (16 + 11 + 4 + 8 + 4),
-        make: stream,
-        lines_a_reply: 2,
-    },
+const fn kind(
+    name: &'static str,
+    keys: usize,
+    raw_bytes: usize,
+    lines_a_reply: usize,
+    make: fn(usize) -> Vec<Vec<String>>,
+) -> KeyKind {
+    KeyKind {
+        name,
+        keys,
+        raw_bytes,
+        make,
+        lines_a_reply,
+    }
+}
+
+/// There are enough keys of each kind that a huge page, 2 MiB, is a few per cent at most.
+const CASES: [KeyKind; 6] = [
+    kind("string of 3 bytes", 1_000_000, 16 + 3, 1, |key| {
+        string(key, "abc")
+    }),
+    kind("string of 16 bytes", 1_000_000, 16 + 16, 1, |key| {
+        string(key, "abcdefghijklmnop")
+    }),
+    kind("string of 64 bytes", 1_000_000, 16 + 64, 1, |key| {
+        string(key, &"abcdefgh".repeat(8))
+    }),
+    kind("hash of 100 fields", 40_000, HASH_BYTES, 1, hash),
+    kind(
+        "sorted set of 100 members",
+        40_000,
+        SET_BYTES,
+        1,
+        sorted_set,
+    ),
+    kind("stream of 1,000 entries", 2_000, STREAM_BYTES, 2, stream),
 ];
+const HASH_BYTES: usize = 16 + 100 * (8 + 14);
+const SET_BYTES: usize = 16 + 100 * (12 + 8);
+const STREAM_BYTES: usize = 16 + 1_000 * (16 + 11 + 4 + 8 + 4);
 /// A fresh server's memory hardly differs from time to time.
 const ROUNDS_MAX: usize = 3;
 const BATCH_BYTES: usize = 64 << 10;

@@ -5,14 +5,13 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
-use serde::Serialize;
+use serde_json::{Value, json};
 use tidewire_memory::counting::{Tally, tally_of};
 use tidewire_mx::scenarios::{self, ITERATIONS, Scenario, WARM_UP};
 
-use super::Place;
-use super::report::{Setting, Spread, Table};
-use crate::options::BenchOptions;
+use super::report::{Setting, Spread, Table, write_json};
+use super::scenario::Bench;
+use super::timing::processor_time;
 use tidewire::failure::Failure;
 use tidewire::units::grouped;
 
@@ -20,30 +19,29 @@ use tidewire::units::grouped;
 ///
 /// # Errors
 /// A scenario allocates more than it may.
-pub(crate) fn run(
-    options: &BenchOptions,
-    setting: &Setting,
-    json: Place<'_>,
-) -> Result<(), Failure> {
-    let sample_time = Duration::from_secs_f64(options.seconds / 100.0);
-    let figures: Vec<Figure> = scenarios::all()
+pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
+    let (samples, sample_time) = (bench.options.pairs, bench.duration() / 100);
+    let operations: Vec<CodecOperation> = scenarios::all()
         .into_iter()
-        .map(|scenario| Figure::measure(scenario, options.pairs, sample_time))
+        .map(|scenario| CodecOperation::measure(scenario, samples, sample_time))
         .collect();
-    match json {
-        Some(path) => write_json(&figures, path)?,
+    match bench.json {
+        Some(path) => write_scenarios(&operations, path)?,
         None => {
-            let page = page(&figures, setting);
-            println!("\n{page}");
+            let page = page(&operations, &bench.setting);
+            println!(
+                "
+{page}"
+            );
             keep(&page)?;
         }
     }
-    gate(&figures)
+    gate(&operations)
 }
 
 /// What one operation takes.
 #[derive(Debug)]
-struct Figure {
+struct CodecOperation {
     name: String,
     allocations_max: u64,
     goal_ns: Option<f64>,
@@ -52,7 +50,7 @@ struct Figure {
     ns: Spread,
 }
 
-impl Figure {
+impl CodecOperation {
     fn measure(mut scenario: Scenario, samples: usize, sample_time: Duration) -> Self {
         scenario.run(WARM_UP);
         let tally = tally_of(|| scenario.run(ITERATIONS));
@@ -64,53 +62,45 @@ impl Figure {
             tally,
         }
     }
-
-    fn each(count: u64) -> f64 {
-        count as f64 / ITERATIONS as f64
-    }
 }
 
 /// By the thread's own processor time: what other programs do meanwhile is not counted.
 fn ns_a_call(scenario: &mut Scenario, sample_time: Duration) -> f64 {
     let mut calls = 64;
     loop {
-        let begin = thread_ns();
+        let begin = processor_time();
         scenario.run(calls);
-        let spent = thread_ns() - begin;
-        if u128::from(spent) >= sample_time.as_nanos() {
-            return spent as f64 / calls as f64;
+        let spent = processor_time().saturating_sub(begin);
+        if spent >= sample_time {
+            return spent.as_nanos() as f64 / calls as f64;
         }
         // Reading the clock costs as much as some dozen calls: one reading a sample.
         calls *= 2;
     }
 }
 
-fn thread_ns() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-fn page(figures: &[Figure], setting: &Setting) -> String {
-    let mut table = Table::new(&[
-        "operation",
-        "allocs/op",
-        "bytes/op",
-        "deallocs/op",
-        "ns/op",
-        "goal ns",
-        "reference allocs/op",
-    ]);
-    for figure in figures {
-        table.push(vec![
-            figure.name.clone(),
-            format!("{:.2}", Figure::each(figure.tally.allocations)),
-            format!("{:.0}", Figure::each(figure.tally.bytes)),
-            format!("{:.2}", Figure::each(figure.tally.deallocations)),
-            figure.ns.text(1),
-            figure.goal_ns.map(|ns| ns.to_string()).unwrap_or_default(),
-            reference(&figure.name).map_or(String::new(), str::to_owned),
-        ]);
-    }
+fn page(operations: &[CodecOperation], setting: &Setting) -> String {
+    let each = |count: u64| count as f64 / ITERATIONS as f64;
+    let table = Table::of(
+        operations,
+        &[
+            ("operation", &|row| row.name.clone()),
+            ("allocs/op", &|row| {
+                format!("{:.2}", each(row.tally.allocations))
+            }),
+            ("bytes/op", &|row| format!("{:.0}", each(row.tally.bytes))),
+            ("deallocs/op", &|row| {
+                format!("{:.2}", each(row.tally.deallocations))
+            }),
+            ("ns/op", &|row| row.ns.text(1)),
+            ("goal ns", &|row| {
+                row.goal_ns.map(|ns| ns.to_string()).unwrap_or_default()
+            }),
+            ("reference allocs/op", &|row| {
+                reference(&row.name).unwrap_or_default().to_owned()
+            }),
+        ],
+    );
     let mut page = String::from("# NMX codec: allocations and time\n\n");
     let _ = writeln!(page, "`cargo xtask bench mx` writes this page. {}\n", ABOUT);
     let _ = writeln!(page, "{}\n", setting.headline());
@@ -145,36 +135,25 @@ fn keep(page: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn write_json(figures: &[Figure], path: &Path) -> Result<(), Failure> {
-    #[derive(Serialize)]
-    struct Run<'a> {
-        scenarios: Vec<Row<'a>>,
-    }
-    #[derive(Serialize)]
-    struct Row<'a> {
-        name: &'a str,
-        allocs_per_op: f64,
-        bytes_per_op: f64,
-        ns_per_op: f64,
-    }
-    let scenarios = figures.iter().map(|figure| Row {
-        name: &figure.name,
-        allocs_per_op: Figure::each(figure.tally.allocations),
-        bytes_per_op: Figure::each(figure.tally.bytes),
-        ns_per_op: figure.ns.median,
+fn write_scenarios(operations: &[CodecOperation], path: &Path) -> Result<(), Failure> {
+    let each = |count: u64| count as f64 / ITERATIONS as f64;
+    let scenarios = operations.iter().map(|operation| {
+        json!({
+            "name": operation.name,
+            "allocs_per_op": each(operation.tally.allocations),
+            "bytes_per_op": each(operation.tally.bytes),
+            "ns_per_op": operation.ns.median,
+        })
     });
-    let run = Run {
-        scenarios: scenarios.collect(),
-    };
-    super::report::write_json(&run, path)
+    let scenarios: Vec<Value> = scenarios.collect();
+    write_json(&json!({"scenarios": scenarios}), path)
 }
 
-fn gate(figures: &[Figure]) -> Result<(), Failure> {
-    let over: Vec<String> = figures
+fn gate(operations: &[CodecOperation]) -> Result<(), Failure> {
+    let over: Vec<String> = operations
         .iter()
-        .filter(|figure| figure.tally.allocations > figure.allocations_max * ITERATIONS)
-        .map(|figure| {
-            let Figure { name, tally, .. } = figure;
+        .filter(|one| one.tally.allocations > one.allocations_max * ITERATIONS)
+        .map(|CodecOperation { name, tally, .. }| {
             let (count, calls) = (grouped(tally.allocations), grouped(ITERATIONS));
             format!("'{name}' allocated {count} times in {calls} calls")
         })

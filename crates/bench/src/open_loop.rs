@@ -1,5 +1,5 @@
-//! Load at a given rate, whatever the server does: each request has its time, and its latency
-//! counts from there. A server that falls behind is shown as late, not as slow to be asked.
+//! Load at a fixed rate: each request has a scheduled time, and its latency counts from there. If
+//! the server falls behind, its latency grows, and the rate stays.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::plot::{Bar, bars};
 use super::report::{RUNS, Spread, TABLES, Table};
-use super::samples::OURS;
+use super::scenario::OURS;
 use tidewire::failure::Failure;
 
 /// Writes the page and its plots; the command must be given in the checkout's root.
@@ -215,61 +215,28 @@ const PAGE: &str = "docs/PERFORMANCE.md";
 const PLOTS: &str = "docs/bench";
 
 const SECTIONS: [Section; 12] = [
-    Section {
-        subject: "resp",
-        title: "GET and SET",
-    },
-    Section {
-        subject: "types",
-        title: "Commands of every data type",
-    },
-    Section {
-        subject: "publish",
-        title: "PUBLISH to 100 subscribers",
-    },
-    Section {
-        subject: "memory",
-        title: "Bytes a key",
-    },
-    Section {
-        subject: "expiry",
-        title: "Expiry among a million deadlines",
-    },
-    Section {
-        subject: "eviction",
-        title: "Memory at its limit",
-    },
-    Section {
-        subject: "cache",
-        title: "The last-value cache",
-    },
-    Section {
-        subject: "feed",
-        title: "Market data",
-    },
-    Section {
-        subject: "zmq",
-        title: "ZeroMQ beside libzmq",
-    },
-    Section {
-        subject: "libzmq",
-        title: "The drop-in libzmq beside libzmq",
-    },
-    Section {
-        subject: "mx",
-        title: "The NMX codec",
-    },
-    Section {
-        subject: "plant",
-        title: "Plant tags, from the peer to the last value",
-    },
+    section("resp", "GET and SET"),
+    section("types", "Commands of every data type"),
+    section("publish", "PUBLISH to 100 subscribers"),
+    section("memory", "Bytes a key"),
+    section("expiry", "Expiry among a million deadlines"),
+    section("eviction", "Memory at its limit"),
+    section("cache", "The last-value cache"),
+    section("feed", "Market data"),
+    section("zmq", "ZeroMQ beside libzmq"),
+    section("libzmq", "The drop-in libzmq beside libzmq"),
+    section("mx", "The NMX codec"),
+    section("plant", "Plant tags, from the peer to the last value"),
 ];
+
+const fn section(subject: &'static str, title: &'static str) -> Section {
+    Section { subject, title }
+}
 
 const fn goal(
     subject: &'static str,
     case: &'static str,
-    figure: &'static str,
-    what: &'static str,
+    (figure, what): (&'static str, &'static str),
     redis: f64,
     valkey: f64,
 ) -> Goal {
@@ -283,26 +250,18 @@ const fn goal(
     }
 }
 
+const MOST_RESP: &str = "GET, 70 % of RIVAL's most";
+const CPU: (&str, &str) = ("processor_ns_an_operation", "server CPU");
+const P99: (&str, &str) = ("p99_ns", "p99");
+const P999: (&str, &str) = ("p999_ns", "p99.9");
+const RESIDENT: (&str, &str) = ("bytes_a_key", "resident bytes");
+
 const fn cost(subject: &'static str, case: &'static str, redis: f64, valkey: f64) -> Goal {
-    goal(
-        subject,
-        case,
-        "processor_ns_an_operation",
-        "server CPU",
-        redis,
-        valkey,
-    )
+    goal(subject, case, CPU, redis, valkey)
 }
 
 const fn bytes(case: &'static str, redis: f64, valkey: f64) -> Goal {
-    goal(
-        "memory",
-        case,
-        "bytes_a_key",
-        "resident bytes",
-        redis,
-        valkey,
-    )
+    goal("memory", case, RESIDENT, redis, valkey)
 }
 
 /// What the project asks of itself.
@@ -321,22 +280,8 @@ const GOALS: [Goal; 29] = [
     cost("types", "MSET of 10 P=16", 0.65, 0.70),
     cost("types", "LRANGE of 100 P=16", 0.65, 0.70),
     cost("types", "XADD P=16", 0.65, 0.70),
-    goal(
-        "resp",
-        "GET, 70 % of RIVAL's most",
-        "p99_ns",
-        "p99",
-        0.9,
-        0.9,
-    ),
-    goal(
-        "resp",
-        "GET, 70 % of RIVAL's most",
-        "p999_ns",
-        "p99.9",
-        0.9,
-        0.9,
-    ),
+    goal("resp", MOST_RESP, P99, 0.9, 0.9),
+    goal("resp", MOST_RESP, P999, 0.9, 0.9),
     cost("resp", "GET P=1, 500 clients", 0.95, 0.95),
     cost("resp", "SET P=1, 500 clients", 0.95, 0.95),
     cost("publish", "1 at once", 0.6, 0.6),
@@ -349,7 +294,7 @@ const GOALS: [Goal; 29] = [
     bytes("hash of 100 fields", 0.9, 0.95),
     bytes("sorted set of 100 members", 0.9, 0.95),
     bytes("stream of 1,000 entries", 0.9, 0.95),
-    goal("resp", "GET P=1", "p99_ns", "p99", 1.0, 1.0),
+    goal("resp", "GET P=1", P99, 1.0, 1.0),
 ];
 
 const HEAD: &str = "# Performance

@@ -7,14 +7,15 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use serde_json::json;
 use tidewire_hub::{Hub, HubConfig};
 use tidewire_mx::plant::PlantConfig;
 use tidewire_mx::value::Value;
 use tidewire_plant::{Plant, PlantOptions};
 
-use super::report::{Setting, Table, write_run};
-use super::{Place, failed};
-use crate::options::BenchOptions;
+use super::failed;
+use super::report::Table;
+use super::scenario::Bench;
 use tidewire::failure::Failure;
 use tidewire::server::start_hub;
 use tidewire::simulate::mx::Server;
@@ -22,11 +23,7 @@ use tidewire::stop::Stop;
 use tidewire::units::grouped;
 
 /// Measures, prints, and keeps the raw run. An update that is lost is a failure.
-pub(crate) fn run(
-    options: &BenchOptions,
-    setting: &Setting,
-    json: Place<'_>,
-) -> Result<(), Failure> {
+pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
     let listener = TcpListener::bind("127.0.0.1:0").map_err(failed("cannot listen"))?;
     let mut server = Server::new(listener, config()).map_err(failed("cannot serve"))?;
     let address = server.address();
@@ -44,7 +41,7 @@ pub(crate) fn run(
         ..HubConfig::default()
     };
     let (hub, lanes) = start_hub(hub, "hub", Vec::new(), |_| None)?;
-    let measured = measure(&hub, tags, options.seconds);
+    let measured = measure(&hub, tags, bench.duration());
     stop.ask();
     let ended = peer
         .join()
@@ -60,25 +57,15 @@ pub(crate) fn run(
     let table = table(&figures);
     println!();
     print!("{}", table.text());
-    let run = Run {
-        setting: setting.clone(),
-        figures,
-    };
-    write_run(&run, setting, "plant", json, &[&table])?;
-    match run.figures.sent == run.figures.applied && run.figures.wrong_values == 0 {
+    bench.keep("plant", json!({"figures": figures}), &[&table])?;
+    match figures.sent == figures.applied && figures.wrong_values == 0 {
         true => Ok(()),
         false => Err(Failure::running("updates of the plant were lost")),
     }
 }
 
-#[derive(Debug, Serialize)]
-struct Run {
-    setting: Setting,
-    figures: Figures,
-}
-
 #[derive(Debug, Default, Serialize)]
-struct Figures {
+struct PlantFigures {
     tags: usize,
     /// From the hub's start to a value of every tag that has one.
     until_all_live_s: f64,
@@ -104,7 +91,7 @@ fn config() -> PlantConfig {
     }
 }
 
-fn measure(hub: &Arc<Hub>, tags: usize, seconds: f64) -> Result<Figures, Failure> {
+fn measure(hub: &Arc<Hub>, tags: usize, duration: Duration) -> Result<PlantFigures, Failure> {
     let plant = plant_of(hub)?;
     let begin = Instant::now();
     wait_until(|| plant.board.len() == tags)?;
@@ -115,16 +102,16 @@ fn measure(hub: &Arc<Hub>, tags: usize, seconds: f64) -> Result<Figures, Failure
     let busy = || hub.server.lanes[0].busy_ns.load(Ordering::Relaxed);
     let updates = || plant.counters.updates.load(Ordering::Relaxed);
     let (begin, busy_before, updates_before) = (Instant::now(), busy(), updates());
-    std::thread::sleep(Duration::from_secs_f64(seconds));
+    std::thread::sleep(duration);
     let count = (updates() - updates_before) as f64;
     let seconds = begin.elapsed().as_secs_f64();
-    Ok(Figures {
+    Ok(PlantFigures {
         tags,
         until_all_live_s,
         seconds,
         updates_per_second: count / seconds,
         lane_ns_per_update: (busy() - busy_before) as f64 / count,
-        ..Figures::default()
+        ..PlantFigures::default()
     })
 }
 
@@ -157,33 +144,21 @@ fn wait_until(condition: impl Fn() -> bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn table(figures: &Figures) -> Table {
-    let mut table = Table::new(&["plant tags, from the peer to the last value", ""]);
+fn table(figures: &PlantFigures) -> Table {
+    let seconds = format!("{:.2}", figures.until_all_live_s);
+    let lane_ns = format!("{:.0}", figures.lane_ns_per_update);
+    let rate = grouped(figures.updates_per_second as u64);
+    let wrong = figures.wrong_values.to_string();
     let rows = [
         ("tags", grouped(figures.tags as u64)),
-        (
-            "until all have a value, s",
-            format!("{:.2}", figures.until_all_live_s),
-        ),
-        (
-            "updates a second",
-            grouped(figures.updates_per_second as u64),
-        ),
-        (
-            "lane, ns an update",
-            format!("{:.0}", figures.lane_ns_per_update),
-        ),
+        ("until all have a value, s", seconds),
+        ("updates a second", rate),
+        ("lane, ns an update", lane_ns),
         ("sent by the plant", grouped(figures.sent)),
         ("applied by the hub", grouped(figures.applied)),
-        (
-            "last values that are not the plant's",
-            figures.wrong_values.to_string(),
-        ),
+        ("last values that are not the plant's", wrong),
     ];
-    for (name, text) in rows {
-        table.push(vec![name.to_owned(), text]);
-    }
-    table
+    Table::of_pairs("plant tags, from the peer to the last value", rows)
 }
 
 const TAGS: usize = 100_000;

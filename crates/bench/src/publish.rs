@@ -7,118 +7,61 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use serde_json::json;
 
+use super::failed;
 use super::floor;
-use super::processor_time::{Cores, ProcessorClock};
 use super::publish_floor::Script;
 use super::publish_flow::Flow;
-use super::report::{Setting, Spread, Table, write_run};
-use super::samples::{FLOOR, OURS};
-use super::servers::{HubAddresses, Rival, ServerProcess, free_addresses};
-use super::{Place, failed};
-use crate::options::BenchOptions;
+use super::report::{Column, Table};
+use super::scenario::{Bench, OURS, Samples};
+use super::servers::{Rival, Server};
 use tidewire::failure::Failure;
-
-/// A run as it is kept.
-#[derive(Debug, Serialize)]
-struct Run {
-    setting: Setting,
-    rivals: Vec<String>,
-    cores: Cores,
-    subscribers: usize,
-    payload_bytes: usize,
-    samples: Vec<Sample>,
-}
 
 /// One server, one round.
 #[derive(Debug, Serialize)]
-struct Sample {
-    /// Such as `16 at once` or `8 publishers`: see [`Load`].
-    case: String,
-    server: String,
-    round: usize,
+struct Deliveries {
     deliveries: u64,
     deliveries_a_second: f64,
-    /// The server's, user and kernel; an operation is the delivery to one subscriber.
+    /// Processor time of the server, user and kernel; an operation is the delivery to one
+    /// subscriber.
     processor_ns_an_operation: f64,
 }
 
-struct Server {
-    name: String,
-    address: SocketAddr,
-    clock: ProcessorClock,
-    /// The floor is a thread of ours.
-    _process: Option<ServerProcess>,
-}
-
 /// Measures, prints, and keeps the raw run.
-pub(crate) fn run(
-    options: &BenchOptions,
-    setting: &Setting,
-    cores: Cores,
-    json: Place<'_>,
-) -> Result<(), Failure> {
+pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
     let failed = failed("publish");
-    let rivals = Rival::chosen(options);
-    let servers = start(&rivals, cores).map_err(&failed)?;
-    let mut run = Run {
-        setting: setting.clone(),
-        rivals: rivals.iter().map(Rival::named).collect(),
-        cores,
-        subscribers: SUBSCRIBERS,
-        payload_bytes: PAYLOAD.len(),
-        samples: Vec::new(),
-    };
+    let (options, cores, rivals) = (bench.options, bench.cores, bench.rivals());
+    let mut servers = Server::start_all(&rivals, cores).map_err(&failed)?;
+    let (address, clock) = floor::start(script(), cores).map_err(&failed)?;
+    servers.push(Server::floor(address, clock));
+    let names = Server::names(&servers);
+    let mut samples = Samples::new();
     let _core = cores.enter_load().map_err(&failed)?;
-    let duration = Duration::from_secs_f64(options.seconds);
-    for load in LOADS {
-        for round in 0..options.pairs {
-            for turn in 0..servers.len() {
-                let server = &servers[(round + turn) % servers.len()];
-                let sample = measure(server, load, round, duration).map_err(&failed)?;
-                run.samples.push(sample);
-            }
-        }
+    for style in STYLES {
+        let measured = samples.measure(&style.case(), options.pairs, &names, |place, _| {
+            measure(&servers[place], style, bench.duration())
+        });
+        measured.map_err(&failed)?;
     }
+    let named: Vec<String> = rivals.iter().map(Rival::named).collect();
     println!(
         "\nPUBLISH of {} bytes to {SUBSCRIBERS} subscribers, {} rounds of {} s; rivals: {}\n",
         PAYLOAD.len(),
         options.pairs,
         options.seconds,
-        run.rivals.join(", ")
+        named.join(", ")
     );
-    let table = table(&run, &rivals);
+    let table = table(&samples, &names);
     print!("{}", table.text());
-    write_run(&run, setting, "publish", json, &[&table])
-}
-
-fn start(rivals: &[Rival], cores: Cores) -> io::Result<Vec<Server>> {
-    let addresses = HubAddresses::free()?;
-    let hub = ServerProcess::hub(&addresses, &[], cores)?;
-    let mut servers = vec![Server {
-        name: OURS.to_owned(),
-        address: addresses.resp,
-        clock: hub.clock(),
-        _process: Some(hub),
-    }];
-    for rival in rivals {
-        let [address] = free_addresses()?;
-        let process = ServerProcess::rival(rival, address, cores)?;
-        servers.push(Server {
-            name: rival.name.clone(),
-            address,
-            clock: process.clock(),
-            _process: Some(process),
-        });
-    }
-    let (address, clock) = floor::start(script(), cores)?;
-    servers.push(Server {
-        name: FLOOR.to_owned(),
-        address,
-        clock,
-        _process: None,
+    let run = json!({
+        "rivals": named,
+        "cores": cores,
+        "subscribers": SUBSCRIBERS,
+        "payload_bytes": PAYLOAD.len(),
+        "samples": samples,
     });
-    Ok(servers)
+    bench.keep("publish", run, &[&table])
 }
 
 fn script() -> Script {
@@ -139,48 +82,32 @@ fn script() -> Script {
     }
 }
 
-fn table(run: &Run, rivals: &[Rival]) -> Table {
-    let mut table = Table::new(&[
-        "published",
-        "server",
-        "k deliveries/s",
-        "server CPU ns a delivery",
-        "CPU, tidewire ÷",
-    ]);
-    for load in LOADS {
-        let case = load.case();
-        let figures = |server: &str, figure: fn(&Sample) -> f64| {
-            let samples = run.samples.iter();
-            let own = samples.filter(|s| s.case == case && s.server == server);
-            let mut own: Vec<&Sample> = own.collect();
-            own.sort_by_key(|sample| sample.round);
-            own.into_iter().map(figure).collect::<Vec<f64>>()
-        };
-        let names = std::iter::once(OURS).chain(rivals.iter().map(|r| r.name.as_str()));
-        let names = names.chain([FLOOR]);
-        for name in names {
-            let cost: fn(&Sample) -> f64 = |sample| sample.processor_ns_an_operation;
-            let ratios = figures(OURS, cost).into_iter().zip(figures(name, cost));
-            let ratio = Spread::of(ratios.map(|(ours, theirs)| ours / theirs));
-            table.push(vec![
-                case.clone(),
-                name.to_owned(),
-                Spread::of(figures(name, |s| s.deliveries_a_second / 1e3)).text(0),
-                Spread::of(figures(name, cost)).text(0),
-                match name {
-                    OURS => String::new(),
-                    _ => ratio.text(2),
-                },
-            ]);
-        }
-    }
-    table
+fn table(samples: &Samples<Deliveries>, servers: &[String]) -> Table {
+    let cases = samples.cases().into_iter();
+    let rows: Vec<(&str, &String)> = cases
+        .flat_map(|case| servers.iter().map(move |server| (case, server)))
+        .collect();
+    let cost: fn(&Deliveries) -> f64 = |figures| figures.processor_ns_an_operation;
+    let spread = |row: &(&str, &String), figure| samples.spread(row.0, row.1, figure);
+    let columns: [Column<'_, (&str, &String)>; 5] = [
+        ("published", &|row| row.0.to_owned()),
+        ("server", &|row| row.1.clone()),
+        ("k deliveries/s", &|row| {
+            spread(row, |s| s.deliveries_a_second / 1e3).text(0)
+        }),
+        ("server CPU ns a delivery", &|row| spread(row, cost).text(0)),
+        ("CPU, tidewire ÷", &|row| match row.1.as_str() {
+            OURS => String::new(),
+            name => samples.ratio(row.0, name, cost).text(2),
+        }),
+    ];
+    Table::of(&rows, &columns)
 }
 
-fn measure(server: &Server, load: Load, round: usize, duration: Duration) -> io::Result<Sample> {
+fn measure(server: &Server, style: Style, duration: Duration) -> io::Result<Deliveries> {
     let script = script();
     let mut publishers = Vec::new();
-    for _ in 0..load.publishers() {
+    for _ in 0..style.publishers() {
         publishers.push(connect(server.address)?);
     }
     let mut subscribers = Vec::with_capacity(SUBSCRIBERS);
@@ -190,8 +117,8 @@ fn measure(server: &Server, load: Load, round: usize, duration: Duration) -> io:
         expect(&mut subscriber, &script.confirmation)?;
         subscribers.push(subscriber);
     }
-    let mut publish: Box<dyn FnMut(Duration) -> io::Result<u64>> = match load {
-        Load::AtOnce(count) => {
+    let mut publish: Box<dyn FnMut(Duration) -> io::Result<u64>> = match style {
+        Style::AtOnce(count) => {
             let (request, answer) = (script.request.repeat(count), script.answer.repeat(count));
             let messages = script.message.repeat(count);
             Box::new(move |duration| {
@@ -207,7 +134,7 @@ fn measure(server: &Server, load: Load, round: usize, duration: Duration) -> io:
                 Ok(published)
             })
         }
-        Load::Flow(_) => {
+        Style::Flow(_) => {
             let mut flow = Flow::new(&script, publishers, subscribers)?;
             Box::new(move |duration| flow.run(duration))
         }
@@ -218,10 +145,7 @@ fn measure(server: &Server, load: Load, round: usize, duration: Duration) -> io:
     let deliveries = publish(duration)? * SUBSCRIBERS as u64;
     let seconds = start.elapsed().as_secs_f64();
     let used_ns = server.clock.read()?.since(before).used_ns;
-    Ok(Sample {
-        case: load.case(),
-        server: server.name.clone(),
-        round,
+    Ok(Deliveries {
         deliveries,
         deliveries_a_second: deliveries as f64 / seconds,
         processor_ns_an_operation: used_ns as f64 / deliveries as f64,
@@ -230,26 +154,26 @@ fn measure(server: &Server, load: Load, round: usize, duration: Duration) -> io:
 
 /// How is published.
 #[derive(Clone, Copy, Debug)]
-enum Load {
+enum Style {
     /// So many by one publisher, and nothing more until every subscriber has read them.
     AtOnce(usize),
     /// By so many publishers, each again as soon as it is answered.
     Flow(usize),
 }
 
-impl Load {
+impl Style {
     fn publishers(self) -> usize {
         match self {
-            Load::AtOnce(_) => 1,
-            Load::Flow(publishers) => publishers,
+            Style::AtOnce(_) => 1,
+            Style::Flow(publishers) => publishers,
         }
     }
 
     fn case(self) -> String {
         match self {
-            Load::AtOnce(count) => format!("{count} at once"),
-            Load::Flow(1) => "1 publisher".to_owned(),
-            Load::Flow(publishers) => format!("{publishers} publishers"),
+            Style::AtOnce(count) => format!("{count} at once"),
+            Style::Flow(1) => "1 publisher".to_owned(),
+            Style::Flow(publishers) => format!("{publishers} publishers"),
         }
     }
 }
@@ -269,11 +193,11 @@ fn expect(stream: &mut TcpStream, expected: &[u8]) -> io::Result<()> {
 }
 
 const SUBSCRIBERS: usize = 100;
-const LOADS: [Load; 4] = [
-    Load::AtOnce(1),
-    Load::AtOnce(16),
-    Load::Flow(1),
-    Load::Flow(8),
+const STYLES: [Style; 4] = [
+    Style::AtOnce(1),
+    Style::AtOnce(16),
+    Style::Flow(1),
+    Style::Flow(8),
 ];
 const CHANNEL: &str = "prices";
 const PAYLOAD: &str = "abcdefghijklmnopqrstuvwxyz012345";

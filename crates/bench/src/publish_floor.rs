@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use super::floor::{Client, Floor, RequestCount};
 
-/// What is said, byte for byte.
+/// The bytes of both sides.
 #[derive(Clone, Debug)]
 pub(super) struct Script {
     /// Of a connection that begins so: it is a subscriber's.

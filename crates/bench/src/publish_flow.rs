@@ -55,8 +55,8 @@ impl<'s> Flow<'s> {
         })
     }
 
-    /// Publishes for so long, and reads until everything is delivered. Returns how many messages
-    /// were published.
+    /// Publishes for `duration`, and reads until everything is delivered. Returns the number of
+    /// published messages.
     ///
     /// # Errors
     /// The server ends a connection, sends something else, or nothing for ten seconds.

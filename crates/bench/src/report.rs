@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -44,7 +44,7 @@ impl Spread {
     }
 }
 
-/// Where and when figures were found.
+/// Machine and time of a measurement.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Setting {
     /// UTC.
@@ -98,6 +98,9 @@ impl Setting {
     }
 }
 
+/// A column of a table: its title, and what it shows of a row.
+pub(crate) type Column<'a, R> = (&'a str, &'a dyn Fn(&R) -> String);
+
 /// Columns of text, the first to the left and the others to the right, as a Markdown table.
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -109,6 +112,27 @@ impl Table {
         Self {
             rows: vec![titles.iter().map(|&title| title.to_owned()).collect()],
         }
+    }
+
+    /// A row for each of `rows`. A column is its title, and the cell of a row.
+    pub(crate) fn of<R>(rows: &[R], columns: &[Column<'_, R>]) -> Self {
+        let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
+        let mut table = Self::new(&titles);
+        for row in rows {
+            table.push(columns.iter().map(|(_, cell)| cell(row)).collect());
+        }
+        table
+    }
+
+    /// Two columns: names and values.
+    pub(crate) fn of_pairs<const N: usize>(title: &str, pairs: [(&str, String); N]) -> Self {
+        Self::of(
+            &pairs,
+            &[
+                (title, &|(name, _)| (*name).to_owned()),
+                ("", &|(_, value)| value.clone()),
+            ],
+        )
     }
 
     pub(crate) fn push(&mut self, cells: Vec<String>) {
@@ -144,38 +168,6 @@ impl Table {
         }
         text
     }
-}
-
-/// Writes a run and its tables where it was asked for; otherwise into `bench/runs` of the
-/// checkout, if the command is given in one.
-///
-/// # Errors
-/// The file cannot be written.
-pub(crate) fn write_run(
-    run: &impl Serialize,
-    setting: &Setting,
-    kind: &str,
-    asked: Option<&Path>,
-    tables: &[&Table],
-) -> Result<(), Failure> {
-    let path = match asked {
-        Some(path) => path.to_owned(),
-        None if Path::new(RUNS).is_dir() => {
-            let date = &setting.date[..10];
-            PathBuf::from(RUNS).join(format!("{date}-{}-{kind}.json", setting.machine))
-        }
-        None => return Ok(()),
-    };
-    let mut run = serde_json::to_value(run).map_err(|error| Failure::running(error.to_string()))?;
-    if let Some(members) = run.as_object_mut() {
-        let texts: Vec<String> = tables.iter().map(|table| table.text()).collect();
-        members.insert(TABLES.to_owned(), texts.into());
-    }
-    write_json(&run, &path)?;
-    if path != Path::new(STANDARD_OUTPUT) {
-        println!("\nraw run: {}", path.display());
-    }
-    Ok(())
 }
 
 /// Writes JSON into a file, or to the standard output where the file is called `-`.
@@ -238,7 +230,8 @@ fn commit() -> String {
 pub(crate) const RUNS: &str = "bench/runs";
 /// What a raw run's tables are called in it.
 pub(crate) const TABLES: &str = "tables";
-const STANDARD_OUTPUT: &str = "-";
+/// Stands for the standard output in place of a file.
+pub(crate) const STANDARD_OUTPUT: &str = "-";
 
 #[cfg(test)]
 mod tests {

@@ -196,8 +196,8 @@ impl Requests {
         }
     }
 
-    /// The same to a server that answers `+OK` to so many bytes, whatever they are: requests that
-    /// differ in length become as long as they are in the mean.
+    /// The same requests to a server that counts bytes and answers `+OK`. Requests of different
+    /// lengths all get the mean length.
     pub(crate) fn answered_ok(&self) -> Self {
         let reply = Reply::Exact(OK.to_vec());
         match &self.reply {

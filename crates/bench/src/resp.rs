@@ -3,35 +3,26 @@
 
 use std::num::NonZeroU64;
 
-use super::Place;
-use super::contest::{self, CONNECTIONS, Case, Pace};
+use super::contest::{self, CONNECTIONS, LoadCase, LoadFigures, Pace};
 use super::load::fill;
-use super::processor_time::Cores;
-use super::report::Setting;
 use super::requests::{Requests, VALUE_BYTES, Workset};
-use super::samples::{FLOOR, OURS, Run};
+use super::scenario::{Bench, Samples};
+use super::servers::Rival;
 use crate::options::BenchOptions;
 use tidewire::failure::Failure;
 
 /// Measures, prints, and keeps the raw run.
-pub(crate) fn run(
-    options: &BenchOptions,
-    setting: &Setting,
-    cores: Cores,
-    json: Place<'_>,
-) -> Result<(), Failure> {
-    let set = Workset::of(options.value_bytes);
+pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
+    let set = Workset::of(bench.options.value_bytes);
     let ready = |address| fill(address, set);
-    if is_usual(options) {
-        let (subject, cases) = (("resp", json), usual_cases(options, set));
-        let more = |run: &Run| below_saturation(run, set);
-        return contest::run(options, setting, cores, subject, set, ready, &cases, more);
+    if is_usual(bench.options) {
+        let cases = usual_cases(bench.options, set);
+        let more = |samples: &_, rivals: &_| below_saturation(samples, rivals, set);
+        return contest::run(bench, "resp", set, ready, &cases, more);
     }
-    // Another run than the page tells of.
-    let (subject, cases) = (("resp-chosen", json), chosen_cases(options, set));
-    contest::run(options, setting, cores, subject, set, ready, &cases, |_| {
-        Vec::new()
-    })
+    // Not the run that docs/PERFORMANCE.md shows.
+    let cases = chosen_cases(bench.options, set);
+    contest::run(bench, "resp-chosen", set, ready, &cases, |_, _| Vec::new())
 }
 
 /// Whether nothing was chosen but what [`usual_cases`] has.
@@ -44,7 +35,7 @@ fn is_usual(options: &BenchOptions) -> bool {
 }
 
 /// Closed loops: every depth with every number of connections; a mix also in open loops.
-fn chosen_cases(options: &BenchOptions, set: Workset) -> Vec<Case> {
+fn chosen_cases(options: &BenchOptions, set: Workset) -> Vec<LoadCase> {
     let operations = match options.mix {
         Some(mix) => vec![(mix.name(), Requests::mixed(set, mix.gets))],
         None => vec![
@@ -60,9 +51,9 @@ fn chosen_cases(options: &BenchOptions, set: Workset) -> Vec<Case> {
     let mut cases = Vec::new();
     for connections in or(&options.connections, &[CONNECTIONS]) {
         for (operation, requests) in &operations {
-            cases.extend(depths.iter().map(|&depth| Case {
+            cases.extend(depths.iter().map(|&depth| LoadCase {
                 connections,
-                ..Case::new(
+                ..LoadCase::new(
                     format!("{operation} P={depth}, {connections} clients"),
                     requests.clone(),
                     Pace::Pipeline(depth),
@@ -70,7 +61,7 @@ fn chosen_cases(options: &BenchOptions, set: Workset) -> Vec<Case> {
             }));
             if options.mix.is_some() {
                 let loops = open_loops(options, operation, requests);
-                cases.extend(loops.into_iter().map(|case| Case {
+                cases.extend(loops.into_iter().map(|case| LoadCase {
                     name: format!("{}, {connections} clients", case.name),
                     connections,
                     ..case
@@ -82,18 +73,18 @@ fn chosen_cases(options: &BenchOptions, set: Workset) -> Vec<Case> {
 }
 
 /// Closed loops at every depth, then with many connections, then open loops at the rates asked for.
-fn usual_cases(options: &BenchOptions, set: Workset) -> Vec<Case> {
+fn usual_cases(options: &BenchOptions, set: Workset) -> Vec<LoadCase> {
     let mut cases = Vec::new();
     let operations = [("GET", Requests::get(set)), ("SET", Requests::set(set))];
     for (operation, requests) in &operations {
         cases.extend(PIPELINES.map(|depth| {
             let name = format!("{operation} P={depth}");
-            Case::new(name, requests.clone(), Pace::Pipeline(depth))
+            LoadCase::new(name, requests.clone(), Pace::Pipeline(depth))
         }));
     }
-    cases.extend(operations.map(|(operation, requests)| Case {
+    cases.extend(operations.map(|(operation, requests)| LoadCase {
         connections: MANY_CONNECTIONS,
-        ..Case::new(
+        ..LoadCase::new(
             format!("{operation} P=1, {MANY_CONNECTIONS} clients"),
             requests,
             Pace::Pipeline(1),
@@ -104,7 +95,7 @@ fn usual_cases(options: &BenchOptions, set: Workset) -> Vec<Case> {
 }
 
 /// One open loop at each rate asked for.
-fn open_loops(options: &BenchOptions, operation: &str, requests: &Requests) -> Vec<Case> {
+fn open_loops(options: &BenchOptions, operation: &str, requests: &Requests) -> Vec<LoadCase> {
     let rates = options.rate.iter().copied().filter_map(NonZeroU64::new);
     let case = |rate: NonZeroU64| {
         let rate_text = match rate.get() {
@@ -112,19 +103,22 @@ fn open_loops(options: &BenchOptions, operation: &str, requests: &Requests) -> V
             rate => format!("{rate}/s"),
         };
         let name = format!("{operation} {rate_text}");
-        Case::new(name, requests.clone(), Pace::Rate(rate))
+        LoadCase::new(name, requests.clone(), Pace::Rate(rate))
     };
     rates.map(case).collect()
 }
 
-/// For each rival an open loop at 70 % of what it answers one by one.
-fn below_saturation(run: &Run, set: Workset) -> Vec<Case> {
-    let rivals = run.servers.iter().filter(|s| *s != OURS && *s != FLOOR);
-    let cases = rivals.filter_map(|rival| {
-        let rate = run.operations_a_second("GET P=1", rival).median * 0.7;
-        let name = format!("GET, 70 % of {rival}'s most");
-        let rate = NonZeroU64::new(rate as u64)?;
-        Some(Case::new(name, Requests::get(set), Pace::Rate(rate)))
+/// For each rival an open loop at 70 % of its closed-loop rate without pipelining.
+fn below_saturation(
+    samples: &Samples<LoadFigures>,
+    rivals: &[Rival],
+    set: Workset,
+) -> Vec<LoadCase> {
+    let cases = rivals.iter().filter_map(|Rival { name, .. }| {
+        let most = samples.spread("GET P=1", name, |figures| figures.operations_a_second);
+        let rate = NonZeroU64::new((most.median * 0.7) as u64)?;
+        let name = format!("GET, 70 % of {name}'s most");
+        Some(LoadCase::new(name, Requests::get(set), Pace::Rate(rate)))
     });
     cases.collect()
 }

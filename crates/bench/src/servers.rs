@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crate::options::BenchOptions;
 
 use super::processor_time::{Cores, ProcessorClock};
+use super::scenario::{FLOOR, OURS};
 
 /// A server to compare with: `redis=/usr/bin/redis-server`.
 #[derive(Clone, Debug)]
@@ -58,7 +59,7 @@ impl Rival {
         format!("{} {}", self.name, self.version())
     }
 
-    /// What it says of its version, such as `7.0.15`.
+    /// The version that it prints, such as `7.0.15`.
     pub(crate) fn version(&self) -> String {
         let output = Command::new(&self.path).arg("--version").output();
         let text = output.map(|output| output.stdout).unwrap_or_default();
@@ -155,7 +156,7 @@ impl ServerProcess {
     ///
     /// # Errors
     /// It has ended.
-    pub(crate) fn resident_bytes(&self) -> io::Result<u64> {
+    fn resident_bytes(&self) -> io::Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
@@ -182,6 +183,76 @@ impl Drop for ServerProcess {
         // It may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// A server under measurement.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) name: String,
+    pub(crate) address: SocketAddr,
+    pub(crate) clock: ProcessorClock,
+    /// None of a floor, which is a thread of this process.
+    process: Option<ServerProcess>,
+}
+
+impl Server {
+    /// Starts a rival, or our hub.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub(crate) fn start(rival: Option<&Rival>, cores: Cores) -> io::Result<Self> {
+        let (name, address, process) = match rival {
+            Some(rival) => {
+                let [address] = free_addresses()?;
+                let process = ServerProcess::rival(rival, address, cores)?;
+                (&*rival.name, address, process)
+            }
+            None => {
+                let addresses = HubAddresses::free()?;
+                let process = ServerProcess::hub(&addresses, &[], cores)?;
+                (OURS, addresses.resp, process)
+            }
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            address,
+            clock: process.clock(),
+            process: Some(process),
+        })
+    }
+
+    /// Starts our hub and all rivals, ours first.
+    ///
+    /// # Errors
+    /// One of them does not start.
+    pub(crate) fn start_all(rivals: &[Rival], cores: Cores) -> io::Result<Vec<Self>> {
+        let all = std::iter::once(None).chain(rivals.iter().map(Some));
+        all.map(|rival| Self::start(rival, cores)).collect()
+    }
+
+    /// A floor that runs already.
+    pub(crate) fn floor(address: SocketAddr, clock: ProcessorClock) -> Self {
+        Self {
+            name: FLOOR.to_owned(),
+            address,
+            clock,
+            process: None,
+        }
+    }
+
+    /// The names of these servers.
+    pub(crate) fn names(servers: &[Self]) -> Vec<String> {
+        servers.iter().map(|server| server.name.clone()).collect()
+    }
+
+    /// The resident memory of the server's process.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub(crate) fn resident_bytes(&self) -> io::Result<u64> {
+        let process = self.process.as_ref();
+        process.map_or(Ok(0), ServerProcess::resident_bytes)
     }
 }
 

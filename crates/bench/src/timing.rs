@@ -30,8 +30,8 @@ pub(crate) fn ns_an_operation(
     Spread::of((0..samples).map(|_| sample()))
 }
 
-/// What the calling thread has used of the processors.
-fn processor_time() -> Duration {
+/// Processor time of the calling thread.
+pub(crate) fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

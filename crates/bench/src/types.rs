@@ -5,35 +5,19 @@
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use super::Place;
-use super::contest::{self, Case, Pace};
+use super::contest::{self, LoadCase, Pace};
 use super::load::{check, fill};
-use super::processor_time::Cores;
-use super::report::Setting;
 use super::requests::{KEYS, Requests, Workset};
-use crate::options::BenchOptions;
+use super::scenario::Bench;
 use tidewire::failure::Failure;
 
 /// Measures, prints, and keeps the raw run.
-pub(crate) fn run(
-    options: &BenchOptions,
-    setting: &Setting,
-    cores: Cores,
-    json: Place<'_>,
-) -> Result<(), Failure> {
-    contest::run(
-        options,
-        setting,
-        cores,
-        ("types", json),
-        Workset::default(),
-        prepare,
-        &cases(),
-        |_| Vec::new(),
-    )
+pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
+    let set = Workset::default();
+    contest::run(bench, "types", set, prepare, &cases(), |_, _| Vec::new())
 }
 
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<LoadCase> {
     let mut cases = Vec::new();
     let mut case = |name: &str, reply: &[u8], request: &dyn Fn(u64) -> String| {
         let requests = Requests::of(reply, |number| encode(&request(number)));
@@ -97,7 +81,7 @@ fn cases() -> Vec<Case> {
 }
 
 /// Commands that make something grow, and say how far it has.
-fn growing() -> [Case; 4] {
+fn growing() -> [LoadCase; 4] {
     let numbers = |request: &dyn Fn(u64) -> String| {
         Requests::of_lines(b':', 1, |number| encode(&request(number)))
     };
@@ -110,9 +94,9 @@ fn growing() -> [Case; 4] {
     ]
 }
 
-fn at_depth(name: &str, requests: Requests) -> Case {
+fn at_depth(name: &str, requests: Requests) -> LoadCase {
     let name = format!("{name} P={DEPTH}");
-    Case::new(name, requests, Pace::Pipeline(DEPTH))
+    LoadCase::new(name, requests, Pace::Pipeline(DEPTH))
 }
 
 /// Fills every collection with as many elements as there are keys.

@@ -1,10 +1,11 @@
 //! ZeroMQ sockets beside a libzmq: round trips, rates, processor time.
 
-use serde::Serialize;
-use tidewire_zmq_bench::{Contest, Report, Subject};
+use serde_json::json;
+use tidewire_zmq_bench::{Contest, Subject};
 
-use super::report::{Setting, Table, write_run};
-use super::{Place, failed};
+use super::failed;
+use super::report::Table;
+use super::scenario::Bench;
 use crate::options::BenchOptions;
 use tidewire::failure::Failure;
 
@@ -19,59 +20,40 @@ pub(crate) fn run_child() -> Option<Result<(), Failure>> {
 }
 
 /// Measures, prints, and keeps the raw run.
-pub(crate) fn run(
-    options: &BenchOptions,
-    setting: &Setting,
-    json: Place<'_>,
-) -> Result<(), Failure> {
-    let contest = contest(options)?;
+pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
+    let contest = contest(bench.options)?;
     println!("\nOurs: {}; the rival: {}\n", contest.ours, contest.rival);
-    let mut table = Table::new(&[
-        "subject",
-        "over",
-        "bytes",
-        "ours",
-        "rival",
-        "ratio",
-        "spread",
-        "CPU ratio",
-        "CPU us",
-    ]);
     let report = tidewire_zmq_bench::run(&contest, |row| {
-        let digits = if row.subject.is_latency() { 2 } else { 0 };
         eprintln!("{} {} {}", row.subject.name(), row.transport, row.bytes);
-        table.push(vec![
-            row.subject.name().to_owned(),
-            row.transport.clone(),
-            row.bytes.to_string(),
-            format!("{:.digits$}", row.ours),
-            format!("{:.digits$}", row.rival),
-            format!("{:.2}", row.ratio),
-            format!("{:.2} to {:.2}", row.ratio_spread[0], row.ratio_spread[1]),
-            format!("{:.2}", row.processor_ratio),
-            format!("{:.2}", row.processor_us),
-        ]);
     })
     .map_err(Failure::running)?;
+    let figure = |subject: Subject, figure: f64| match subject.is_latency() {
+        true => format!("{figure:.2}"),
+        false => format!("{figure:.0}"),
+    };
+    let table = Table::of(
+        &report.rows,
+        &[
+            ("subject", &|row| row.subject.name().to_owned()),
+            ("over", &|row| row.transport.clone()),
+            ("bytes", &|row| row.bytes.to_string()),
+            ("ours", &|row| figure(row.subject, row.ours)),
+            ("rival", &|row| figure(row.subject, row.rival)),
+            ("ratio", &|row| format!("{:.2}", row.ratio)),
+            ("spread", &|row| {
+                format!("{:.2} to {:.2}", row.ratio_spread[0], row.ratio_spread[1])
+            }),
+            ("CPU ratio", &|row| format!("{:.2}", row.processor_ratio)),
+            ("CPU us", &|row| format!("{:.2}", row.processor_us)),
+        ],
+    );
     println!("latency and request-reply: us one way; the others: messages a second\n");
     print!("{}", table.text());
-    let kind = if options.zmq_library.is_some() {
-        "libzmq"
-    } else {
-        "zmq"
+    let kind = match bench.options.zmq_library {
+        Some(_) => "libzmq",
+        None => "zmq",
     };
-    let run = Run {
-        setting: setting.clone(),
-        report,
-    };
-    write_run(&run, setting, kind, json, &[&table])
-}
-
-#[derive(Debug, Serialize)]
-struct Run {
-    setting: Setting,
-    #[serde(flatten)]
-    report: Report,
+    bench.keep(kind, json!(report), &[&table])
 }
 
 fn contest(options: &BenchOptions) -> Result<Contest, Failure> {

@@ -4,6 +4,7 @@
 //! venue drives both by its own rules.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 use thiserror::Error;
 

@@ -26,7 +26,7 @@ impl<'a> RecordRef<'a> {
     #[inline]
     pub fn mbo(&self) -> Option<MboRecord> {
         (self.kind() == Kind::Mbo)
-            .then(|| self.bytes().first_chunk().map(mbo))
+            .then(|| self.bytes().first_chunk().map(MboRecord::read))
             .flatten()
     }
 
@@ -49,8 +49,8 @@ impl<'a> RecordRef<'a> {
     fn fields(&self) -> Option<Record<'a>> {
         let bytes = self.bytes();
         Some(match self.kind() {
-            Kind::Mbo => Record::Mbo(mbo(bytes.first_chunk()?)),
-            Kind::Trade => Record::Trade(trade(bytes.first_chunk()?)),
+            Kind::Mbo => Record::Mbo(MboRecord::read(bytes.first_chunk()?)),
+            Kind::Trade => Record::Trade(TradeRecord::read(bytes.first_chunk()?)),
             Kind::Mbp1 => Record::Mbp1(mbp(bytes.first_chunk()?, bytes.get(48..80)?)),
             Kind::Mbp10 => Record::Mbp10(mbp(bytes.first_chunk()?, bytes.get(48..368)?)),
             Kind::Bbo1s | Kind::Bbo1m => Record::Bbo(bbo(bytes.first_chunk()?)),
@@ -65,10 +65,10 @@ impl<'a> RecordRef<'a> {
             | Kind::Ohlcv1m
             | Kind::Ohlcv1h
             | Kind::Ohlcv1d
-            | Kind::OhlcvEod => Record::Ohlcv(ohlcv(bytes.first_chunk()?)),
-            Kind::Status => Record::Status(status(bytes.first_chunk()?)),
+            | Kind::OhlcvEod => Record::Ohlcv(OhlcvRecord::read(bytes.first_chunk()?)),
+            Kind::Status => Record::Status(StatusRecord::read(bytes.first_chunk()?)),
             Kind::Definition => Record::Definition(definition(bytes)?),
-            Kind::Imbalance => Record::Imbalance(imbalance(bytes.first_chunk()?)),
+            Kind::Imbalance => Record::Imbalance(ImbalanceRecord::read(bytes.first_chunk()?)),
             Kind::Statistics => Record::Statistics(statistics(bytes)?),
             Kind::Error => {
                 let (message, code) = message(bytes, 318)?;
@@ -110,42 +110,9 @@ impl RecordHeader {
 }
 
 #[inline]
-fn mbo(bytes: &[u8; 56]) -> MboRecord {
-    MboRecord {
-        header: RecordHeader::read(bytes),
-        order_id: u64::from_le_bytes(array(bytes, 16)),
-        price: i64::from_le_bytes(array(bytes, 24)),
-        size: u32::from_le_bytes(array(bytes, 32)),
-        flags: bytes[36],
-        channel_id: bytes[37],
-        action: bytes[38],
-        side: bytes[39],
-        ts_recv: u64::from_le_bytes(array(bytes, 40)),
-        ts_in_delta: i32::from_le_bytes(array(bytes, 48)),
-        sequence: u32::from_le_bytes(array(bytes, 52)),
-    }
-}
-
-#[inline]
-fn trade(bytes: &[u8; 48]) -> TradeRecord {
-    TradeRecord {
-        header: RecordHeader::read(bytes),
-        price: i64::from_le_bytes(array(bytes, 16)),
-        size: u32::from_le_bytes(array(bytes, 24)),
-        action: bytes[28],
-        side: bytes[29],
-        flags: bytes[30],
-        depth: bytes[31],
-        ts_recv: u64::from_le_bytes(array(bytes, 32)),
-        ts_in_delta: i32::from_le_bytes(array(bytes, 40)),
-        sequence: u32::from_le_bytes(array(bytes, 44)),
-    }
-}
-
-#[inline]
 fn mbp<'a>(bytes: &[u8; 80], levels: &'a [u8]) -> MbpRecord<'a> {
     MbpRecord {
-        event: trade(&array(bytes, 0)),
+        event: TradeRecord::read(&array(bytes, 0)),
         top: bid_ask(&array(bytes, 48)),
         levels,
     }
@@ -164,7 +131,7 @@ pub(super) fn bid_ask(bytes: &[u8; 32]) -> BidAsk {
 }
 
 fn bbo(bytes: &[u8; 80]) -> BboRecord {
-    let event = trade(&array(bytes, 0));
+    let event = TradeRecord::read(&array(bytes, 0));
     BboRecord {
         header: event.header,
         price: event.price,
@@ -178,7 +145,7 @@ fn bbo(bytes: &[u8; 80]) -> BboRecord {
 }
 
 fn cmbp(bytes: &[u8; 80]) -> ConsolidatedRecord {
-    let event = trade(&array(bytes, 0));
+    let event = TradeRecord::read(&array(bytes, 0));
     ConsolidatedRecord {
         header: event.header,
         price: event.price,
@@ -196,43 +163,6 @@ fn cmbp(bytes: &[u8; 80]) -> ConsolidatedRecord {
             bid_publisher: u16::from_le_bytes(array(bytes, 72)),
             ask_publisher: u16::from_le_bytes(array(bytes, 76)),
         },
-    }
-}
-
-fn ohlcv(bytes: &[u8; 56]) -> OhlcvRecord {
-    OhlcvRecord {
-        header: RecordHeader::read(bytes),
-        open: i64::from_le_bytes(array(bytes, 16)),
-        high: i64::from_le_bytes(array(bytes, 24)),
-        low: i64::from_le_bytes(array(bytes, 32)),
-        close: i64::from_le_bytes(array(bytes, 40)),
-        volume: u64::from_le_bytes(array(bytes, 48)),
-    }
-}
-
-fn status(bytes: &[u8; 40]) -> StatusRecord {
-    StatusRecord {
-        header: RecordHeader::read(bytes),
-        ts_recv: u64::from_le_bytes(array(bytes, 16)),
-        action: u16::from_le_bytes(array(bytes, 24)),
-        reason: u16::from_le_bytes(array(bytes, 26)),
-        trading_event: u16::from_le_bytes(array(bytes, 28)),
-        is_trading: bytes[30],
-        is_quoting: bytes[31],
-        is_short_sell_restricted: bytes[32],
-    }
-}
-
-fn imbalance(bytes: &[u8; 112]) -> ImbalanceRecord {
-    ImbalanceRecord {
-        header: RecordHeader::read(bytes),
-        ts_recv: u64::from_le_bytes(array(bytes, 16)),
-        reference_price: i64::from_le_bytes(array(bytes, 24)),
-        indicative_match_price: i64::from_le_bytes(array(bytes, 64)),
-        paired_size: u32::from_le_bytes(array(bytes, 88)),
-        imbalance_size: u32::from_le_bytes(array(bytes, 92)),
-        auction_type: bytes[104],
-        side: bytes[105],
     }
 }
 
@@ -414,7 +344,7 @@ fn text(field: &[u8]) -> &str {
 /// `M` bytes at `offset`. Both lengths are constants wherever this is called, so that the check
 /// is made when compiling; an offset over the end would be our own bug.
 #[inline(always)]
-fn array<const N: usize, const M: usize>(bytes: &[u8; N], offset: usize) -> [u8; M] {
+pub(super) fn array<const N: usize, const M: usize>(bytes: &[u8; N], offset: usize) -> [u8; M] {
     let mut field = [0; M];
     field.copy_from_slice(&bytes[offset..offset + M]);
     field

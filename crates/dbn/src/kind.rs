@@ -2,90 +2,82 @@
 
 use super::HEADER_LENGTH;
 
-/// Kind of a record: one for each type byte that is known, and one for all others.
-///
-/// Versions 1 to 3 send the `tbbo` schema as [`Mbp1`](Kind::Mbp1) records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-#[non_exhaustive]
-pub enum Kind {
-    /// Trades (`mbp-0`).
-    Trade,
-    /// Best level, and the order event that led to it; also `tbbo`.
-    Mbp1,
-    /// Ten levels, and the order event that led to them.
-    Mbp10,
-    /// Bar of an unstated interval, long deprecated.
-    OhlcvDeprecated,
-    /// One-second bar.
-    Ohlcv1s,
-    /// One-minute bar.
-    Ohlcv1m,
-    /// One-hour bar.
-    Ohlcv1h,
-    /// One-day bar by UTC date.
-    Ohlcv1d,
-    /// One-day bar by trading session.
-    OhlcvEod,
-    /// Trading status.
-    Status,
-    /// Instrument definition.
-    Definition,
-    /// Auction imbalance.
-    Imbalance,
-    /// Error from a live gateway.
-    Error,
-    /// Which symbol an instrument id stands for.
-    SymbolMapping,
-    /// Message of a live gateway, also its heartbeat.
-    System,
-    /// Statistics of the venue.
-    Statistics,
-    /// Market by order.
-    Mbo,
-    /// Consolidated best level.
-    Cmbp1,
-    /// Consolidated best level, each second.
-    Cbbo1s,
-    /// Consolidated best level, each minute.
-    Cbbo1m,
-    /// Trade with the consolidated best level before it.
-    Tcbbo,
-    /// Best level, each second.
-    Bbo1s,
-    /// Best level, each minute.
-    Bbo1m,
-    /// A type byte this reader does not know.
-    Unknown,
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $row:expr,)*) => {
+        /// Kind of a record: one for each type byte that is known, and one for all others.
+        ///
+        /// Versions 1 to 3 send the `tbbo` schema as [`Mbp1`](Kind::Mbp1) records.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        #[non_exhaustive]
+        pub enum Kind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        /// Every kind, in the order of its number: `KINDS[kind as usize] == kind`.
+        pub const KINDS: [Kind; 24] = [$(Kind::$kind),*];
+
+        impl Kind {
+            /// Name, type byte, shortest length.
+            const fn row(self) -> (&'static str, u8, usize) {
+                match self {
+                    $(Self::$kind => $row,)*
+                }
+            }
+        }
+    };
 }
 
-/// Every kind, in the order of its number: `KINDS[kind as usize] == kind`.
-pub const KINDS: [Kind; 24] = [
-    Kind::Trade,
-    Kind::Mbp1,
-    Kind::Mbp10,
-    Kind::OhlcvDeprecated,
-    Kind::Ohlcv1s,
-    Kind::Ohlcv1m,
-    Kind::Ohlcv1h,
-    Kind::Ohlcv1d,
-    Kind::OhlcvEod,
-    Kind::Status,
-    Kind::Definition,
-    Kind::Imbalance,
-    Kind::Error,
-    Kind::SymbolMapping,
-    Kind::System,
-    Kind::Statistics,
-    Kind::Mbo,
-    Kind::Cmbp1,
-    Kind::Cbbo1s,
-    Kind::Cbbo1m,
-    Kind::Tcbbo,
-    Kind::Bbo1s,
-    Kind::Bbo1m,
-    Kind::Unknown,
-];
+kinds! {
+    /// Trades (`mbp-0`).
+    Trade = ("mbp-0", 0x00, 48),
+    /// Best level, and the order event that led to it; also `tbbo`.
+    Mbp1 = ("mbp-1", 0x01, 80),
+    /// Ten levels, and the order event that led to them.
+    Mbp10 = ("mbp-10", 0x0A, 368),
+    /// Bar of an unstated interval, long deprecated.
+    OhlcvDeprecated = ("ohlcv-deprecated", 0x11, 56),
+    /// One-second bar.
+    Ohlcv1s = ("ohlcv-1s", 0x20, 56),
+    /// One-minute bar.
+    Ohlcv1m = ("ohlcv-1m", 0x21, 56),
+    /// One-hour bar.
+    Ohlcv1h = ("ohlcv-1h", 0x22, 56),
+    /// One-day bar by UTC date.
+    Ohlcv1d = ("ohlcv-1d", 0x23, 56),
+    /// One-day bar by trading session.
+    OhlcvEod = ("ohlcv-eod", 0x24, 56),
+    /// Trading status.
+    Status = ("status", 0x12, 40),
+    /// Instrument definition.
+    Definition = ("instrument-def", 0x13, 360),
+    /// Auction imbalance.
+    Imbalance = ("imbalance", 0x14, 112),
+    /// Error from a live gateway.
+    Error = ("error", 0x15, 80),
+    /// Which symbol an instrument id stands for.
+    SymbolMapping = ("symbol-mapping", 0x16, 80),
+    /// Message of a live gateway, also its heartbeat.
+    System = ("system", 0x17, 80),
+    /// Statistics of the venue.
+    Statistics = ("statistics", 0x18, 64),
+    /// Market by order.
+    Mbo = ("mbo", 0xA0, 56),
+    /// Consolidated best level.
+    Cmbp1 = ("cmbp-1", 0xB1, 80),
+    /// Consolidated best level, each second.
+    Cbbo1s = ("cbbo-1s", 0xC0, 80),
+    /// Consolidated best level, each minute.
+    Cbbo1m = ("cbbo-1m", 0xC1, 80),
+    /// Trade with the consolidated best level before it.
+    Tcbbo = ("tcbbo", 0xC2, 80),
+    /// Best level, each second.
+    Bbo1s = ("bbo-1s", 0xC3, 80),
+    /// Best level, each minute.
+    Bbo1m = ("bbo-1m", 0xC4, 80),
+    /// A type byte this reader does not know.
+    Unknown = ("unknown", 0xFF, HEADER_LENGTH),
+}
 
 impl Kind {
     /// The kind of a record with this type byte.
@@ -102,36 +94,6 @@ impl Kind {
     /// Shortest record of this kind in any version, header included, in bytes.
     pub const fn length_min(self) -> usize {
         self.row().2
-    }
-
-    /// One row a kind: name, type byte, shortest length.
-    const fn row(self) -> (&'static str, u8, usize) {
-        match self {
-            Self::Trade => ("mbp-0", 0x00, 48),
-            Self::Mbp1 => ("mbp-1", 0x01, 80),
-            Self::Mbp10 => ("mbp-10", 0x0A, 368),
-            Self::OhlcvDeprecated => ("ohlcv-deprecated", 0x11, 56),
-            Self::Ohlcv1s => ("ohlcv-1s", 0x20, 56),
-            Self::Ohlcv1m => ("ohlcv-1m", 0x21, 56),
-            Self::Ohlcv1h => ("ohlcv-1h", 0x22, 56),
-            Self::Ohlcv1d => ("ohlcv-1d", 0x23, 56),
-            Self::OhlcvEod => ("ohlcv-eod", 0x24, 56),
-            Self::Status => ("status", 0x12, 40),
-            Self::Definition => ("instrument-def", 0x13, 360),
-            Self::Imbalance => ("imbalance", 0x14, 112),
-            Self::Error => ("error", 0x15, 80),
-            Self::SymbolMapping => ("symbol-mapping", 0x16, 80),
-            Self::System => ("system", 0x17, 80),
-            Self::Statistics => ("statistics", 0x18, 64),
-            Self::Mbo => ("mbo", 0xA0, 56),
-            Self::Cmbp1 => ("cmbp-1", 0xB1, 80),
-            Self::Cbbo1s => ("cbbo-1s", 0xC0, 80),
-            Self::Cbbo1m => ("cbbo-1m", 0xC1, 80),
-            Self::Tcbbo => ("tcbbo", 0xC2, 80),
-            Self::Bbo1s => ("bbo-1s", 0xC3, 80),
-            Self::Bbo1m => ("bbo-1m", 0xC4, 80),
-            Self::Unknown => ("unknown", 0xFF, HEADER_LENGTH),
-        }
     }
 }
 

@@ -7,7 +7,7 @@
 use tidewire_book::BidAsk;
 
 use super::UNDEFINED_TIME;
-use super::fields::bid_ask;
+use super::fields::{array, bid_ask};
 
 /// What every record begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -108,56 +108,83 @@ pub mod flag {
     pub const PUBLISHER_SPECIFIC: u8 = 1 << 1;
 }
 
-/// One event of one order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct MboRecord {
-    /// Common header.
-    pub header: RecordHeader,
-    /// The venue's number of the order.
-    pub order_id: u64,
-    /// Price of the order or trade.
-    pub price: i64,
-    /// Size of the order, or the part cancelled or traded.
-    pub size: u32,
-    /// See [`flag`].
-    pub flags: u8,
-    /// The venue's channel.
-    pub channel_id: u8,
-    /// See [`action`].
-    pub action: u8,
-    /// See [`side`].
-    pub side: u8,
-    /// When it was captured.
-    pub ts_recv: u64,
-    /// Nanoseconds from sending to capture.
-    pub ts_in_delta: i32,
-    /// The venue's sequence number.
-    pub sequence: u32,
+/// Declares a record with the offset of each field in its bytes, and its reader.
+macro_rules! record {
+    (
+        $(#[$doc:meta])* $name:ident[$length:literal]:
+        $(#[$header_doc:meta])* header,
+        $($(#[$field_doc:meta])* $field:ident: $integer:ty = $offset:literal,)*
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct $name {
+            $(#[$header_doc])*
+            pub header: RecordHeader,
+            $($(#[$field_doc])* pub $field: $integer,)*
+        }
+
+        impl $name {
+            #[inline]
+            pub(super) fn read(bytes: &[u8; $length]) -> Self {
+                Self {
+                    header: RecordHeader::read(bytes),
+                    $($field: <$integer>::from_le_bytes(array(bytes, $offset)),)*
+                }
+            }
+        }
+    };
 }
 
-/// One trade.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TradeRecord {
+record! {
+    /// One event of one order.
+    MboRecord[56]:
     /// Common header.
-    pub header: RecordHeader,
-    /// Price of the trade.
-    pub price: i64,
-    /// Size of the trade.
-    pub size: u32,
-    /// See [`action`]; a trade.
-    pub action: u8,
-    /// Side of the aggressor, see [`side`].
-    pub side: u8,
+    header,
+    /// The venue's number of the order.
+    order_id: u64 = 16,
+    /// Price of the order or trade.
+    price: i64 = 24,
+    /// Size of the order, or the part cancelled or traded.
+    size: u32 = 32,
     /// See [`flag`].
-    pub flags: u8,
-    /// Level of the book it happened at.
-    pub depth: u8,
+    flags: u8 = 36,
+    /// The venue's channel.
+    channel_id: u8 = 37,
+    /// See [`action`].
+    action: u8 = 38,
+    /// See [`side`].
+    side: u8 = 39,
     /// When it was captured.
-    pub ts_recv: u64,
+    ts_recv: u64 = 40,
     /// Nanoseconds from sending to capture.
-    pub ts_in_delta: i32,
+    ts_in_delta: i32 = 48,
     /// The venue's sequence number.
-    pub sequence: u32,
+    sequence: u32 = 52,
+}
+
+record! {
+    /// One trade.
+    TradeRecord[48]:
+    /// Common header.
+    header,
+    /// Price of the trade.
+    price: i64 = 16,
+    /// Size of the trade.
+    size: u32 = 24,
+    /// See [`action`]; a trade.
+    action: u8 = 28,
+    /// Side of the aggressor, see [`side`].
+    side: u8 = 29,
+    /// See [`flag`].
+    flags: u8 = 30,
+    /// Level of the book it happened at.
+    depth: u8 = 31,
+    /// When it was captured.
+    ts_recv: u64 = 32,
+    /// Nanoseconds from sending to capture.
+    ts_in_delta: i32 = 40,
+    /// The venue's sequence number.
+    sequence: u32 = 44,
 }
 
 /// An event of the book and the levels after it (before it, in the `tbbo` schema).
@@ -232,42 +259,42 @@ pub struct ConsolidatedRecord {
     pub top: ConsolidatedBidAsk,
 }
 
-/// One bar.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct OhlcvRecord {
+record! {
+    /// One bar.
+    OhlcvRecord[56]:
     /// Common header; its time is the beginning of the bar.
-    pub header: RecordHeader,
+    header,
     /// First price.
-    pub open: i64,
+    open: i64 = 16,
     /// Highest price.
-    pub high: i64,
+    high: i64 = 24,
     /// Lowest price.
-    pub low: i64,
+    low: i64 = 32,
     /// Last price.
-    pub close: i64,
+    close: i64 = 40,
     /// Size traded.
-    pub volume: u64,
+    volume: u64 = 48,
 }
 
-/// State of trading of an instrument.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct StatusRecord {
+record! {
+    /// State of trading of an instrument.
+    StatusRecord[40]:
     /// Common header.
-    pub header: RecordHeader,
+    header,
     /// When it was captured.
-    pub ts_recv: u64,
+    ts_recv: u64 = 16,
     /// Databento's number of the change.
-    pub action: u16,
+    action: u16 = 24,
     /// Databento's number of the reason.
-    pub reason: u16,
+    reason: u16 = 26,
     /// Databento's number of the trading event.
-    pub trading_event: u16,
+    trading_event: u16 = 28,
     /// `b'Y'`, `b'N'` or `b'~'` for not known.
-    pub is_trading: u8,
+    is_trading: u8 = 30,
     /// `b'Y'`, `b'N'` or `b'~'` for not known.
-    pub is_quoting: u8,
+    is_quoting: u8 = 31,
     /// `b'Y'`, `b'N'` or `b'~'` for not known.
-    pub is_short_sell_restricted: u8,
+    is_short_sell_restricted: u8 = 32,
 }
 
 /// Definition of an instrument. Texts end at their first NUL or byte that is not UTF-8.
@@ -317,25 +344,25 @@ pub struct DefinitionRecord<'a> {
     pub security_update_action: u8,
 }
 
-/// Imbalance of an auction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ImbalanceRecord {
+record! {
+    /// Imbalance of an auction.
+    ImbalanceRecord[112]:
     /// Common header.
-    pub header: RecordHeader,
+    header,
     /// When it was captured.
-    pub ts_recv: u64,
+    ts_recv: u64 = 16,
     /// Price at which the sizes are calculated.
-    pub reference_price: i64,
+    reference_price: i64 = 24,
     /// Indicative price of the auction.
-    pub indicative_match_price: i64,
+    indicative_match_price: i64 = 64,
     /// Size that would match.
-    pub paired_size: u32,
+    paired_size: u32 = 88,
     /// Size that would not.
-    pub imbalance_size: u32,
+    imbalance_size: u32 = 92,
     /// The venue's letter of the auction.
-    pub auction_type: u8,
+    auction_type: u8 = 104,
     /// Side of the imbalance, see [`side`].
-    pub side: u8,
+    side: u8 = 105,
 }
 
 /// A statistic of the venue.

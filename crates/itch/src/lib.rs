@@ -7,6 +7,7 @@
 //! [`Generator`] makes valid days of any size.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 mod books;
 pub mod capture;

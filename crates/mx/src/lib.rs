@@ -54,6 +54,7 @@
 
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 #[cfg(feature = "alloc")]
 extern crate alloc;

@@ -22,6 +22,7 @@
 //! never panic, and no memory is taken by a length that a peer merely claims.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 mod arguments;
 pub use arguments::{ArgumentList, Arguments, ArgumentsIter};

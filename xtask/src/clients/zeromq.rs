@@ -1,7 +1,7 @@
 //! Other people's ZeroMQ: libzmq (by pyzmq and zeromq.js), JeroMQ and go-zeromq, against our
 //! sockets in a process of their own, and against the ports of a hub: `tests/clients/zeromq`.
 
-use super::{Run, has_tools, named, parse_go, parse_java, parse_tap};
+use super::{Run, has_tools, parse_go, parse_java, parse_tap};
 use crate::counts::Counts;
 use crate::python;
 use crate::server::{Kind, Server, free_port};
@@ -22,7 +22,7 @@ pub(super) fn run(run: &Run, counts: &mut Counts) -> Result<(), Failure> {
     run.shell.cargo(example).run()?;
     let ports = [free_port()?, free_port()?, free_port()?];
     let folder = run.work.join("zeromq");
-    fs::create_dir_all(&folder).map_err(|error| named(&folder, &error))?;
+    fs::create_dir_all(&folder).map_err(Failure::at(&folder))?;
     let hub = Kind::Hub {
         binary: run.binary.clone(),
         zmq: ports,

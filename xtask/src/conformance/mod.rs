@@ -4,7 +4,7 @@
 mod comparison;
 mod output;
 mod page;
-mod records;
+pub(crate) mod records;
 mod redis;
 mod redis_py;
 mod suite;

@@ -86,7 +86,7 @@ fn begin(line: &str) -> Option<(&str, &str)> {
     (WORDS.contains(&word) || word.ends_with(" done")).then_some((word, text))
 }
 
-/// `name (12 ms)`, with whatever the test itself printed behind it.
+/// `name (12 ms)`, followed by the test's own output.
 fn without_duration(text: &str) -> String {
     let mut name = String::new();
     for line in text.lines() {

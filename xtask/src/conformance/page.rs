@@ -132,7 +132,7 @@ fn not_run(
     Ok(())
 }
 
-/// Tests that pass there and not here, and that nobody has given a reason yet.
+/// Tests that pass there and not here, and have no reason yet.
 fn open(text: &mut String, comparisons: &[Comparison]) {
     text.push_str("\n## Open\n\n");
     if comparisons.iter().all(|one| one.unnamed.is_empty()) {
@@ -184,6 +184,6 @@ fn changed(text: &mut String, suite: &Suite) {
     }
 }
 
-fn cell(text: &str) -> String {
+pub(super) fn cell(text: &str) -> String {
     text.trim().replace('\n', " ").replace('|', "\\|")
 }

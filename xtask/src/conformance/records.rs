@@ -2,7 +2,7 @@
 
 use super::comparison::plain;
 use crate::shell::Failure;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use std::fs;
 use std::path::Path;
 
@@ -24,12 +24,15 @@ pub(crate) struct NotRun {
     pub(crate) reason: String,
 }
 
-/// Tests of one file that pass with the server of the suite and not here.
+/// Tests of one suite, or of one file of a suite, that may fail here.
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Exception {
+    /// The file, or the suite.
+    #[serde(alias = "suite")]
     pub(crate) unit: String,
-    /// Their names, whole.
+    /// Their full names.
+    #[serde(alias = "test", deserialize_with = "one_or_more")]
     pub(crate) tests: Vec<String>,
     pub(crate) reason: String,
     /// They are not run, because they would end the file.
@@ -37,24 +40,43 @@ pub(crate) struct Exception {
     pub(crate) skip: bool,
 }
 
+/// Reads a text, or a list of texts.
+fn one_or_more<'a, D: Deserializer<'a>>(input: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Names {
+        One(String),
+        More(Vec<String>),
+    }
+    Ok(match Names::deserialize(input)? {
+        Names::One(name) => vec![name],
+        Names::More(names) => names,
+    })
+}
+
 impl Exceptions {
     /// Reads them; a file that names a test twice, or without a reason, is refused.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
-        let exceptions: Self = parse(path)?;
+        let text = fs::read_to_string(path).map_err(Failure::at(path))?;
+        Self::parse(&text).map_err(Failure::at(path))
+    }
+
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let exceptions: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         let mut seen = Vec::new();
         for one in &exceptions.not_run {
             if one.reason.trim().is_empty() {
-                return Err(named(path, &format!("'{}': no reason", one.files)));
+                return Err(format!("'{}': no reason", one.files));
             }
         }
         for one in &exceptions.exception {
             for test in &one.tests {
-                let refuse = |why| Err(named(path, &format!("'{test}': {why}")));
+                let refuse = |why| Err(format!("'{test}': {why}"));
                 if one.reason.trim().is_empty() {
                     return refuse("no reason");
                 }
                 if test.starts_with('/') {
-                    return refuse("a pattern would leave out tests that nobody has named");
+                    return refuse("a pattern would leave out tests that are not named");
                 }
                 if seen.contains(&(&one.unit, test)) {
                     return refuse("named twice");
@@ -63,6 +85,18 @@ impl Exceptions {
             }
         }
         Ok(exceptions)
+    }
+
+    /// The exceptions of a suite, or of one file.
+    pub(crate) fn of_unit(&self, unit: &str) -> impl Iterator<Item = &Exception> {
+        self.exception.iter().filter(move |one| one.unit == unit)
+    }
+
+    /// Why a test may fail, by its exact name.
+    pub(crate) fn reason(&self, unit: &str, test: &str) -> Option<&str> {
+        let mut of_unit = self.of_unit(unit);
+        let found = of_unit.find(|one| one.tests.iter().any(|name| name == test))?;
+        Some(&found.reason)
     }
 
     /// Why a file is not run, if it is not.
@@ -78,63 +112,43 @@ impl Exceptions {
     /// Whether a test is named; numbers in its name do not matter.
     pub(crate) fn of(&self, unit: &str, test: &str) -> bool {
         let key = plain(test);
-        let mut of_unit = self.exception.iter().filter(|one| one.unit == unit);
-        of_unit.any(|one| one.tests.iter().any(|name| plain(name) == key))
+        self.of_unit(unit)
+            .any(|one| one.tests.iter().any(|name| plain(name) == key))
     }
 
     /// The names of one file's tests that are not run.
     pub(crate) fn skips(&self, unit: &str) -> Vec<&str> {
-        let of_unit = self.exception.iter().filter(|one| one.unit == unit);
-        let skipped = of_unit.filter(|one| one.skip);
+        let skipped = self.of_unit(unit).filter(|one| one.skip);
         skipped
             .flat_map(|one| one.tests.iter().map(String::as_str))
             .collect()
     }
 }
 
-pub(super) fn parse<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| named(path, &error))?;
-    toml::from_str(&text).map_err(|error| named(path, &error))
-}
-
-pub(super) fn named(path: &Path, error: &impl std::fmt::Display) -> Failure {
-    Failure::new(format!("{}: {error}", path.display()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn read(text: &str) -> Result<Exceptions, Failure> {
-        let name = format!(
-            "exceptions-{}-{:?}",
-            std::process::id(),
-            std::thread::current().id()
-        );
-        let path = std::env::temp_dir().join(name);
-        fs::write(&path, text).unwrap();
-        let read = Exceptions::read(&path);
-        fs::remove_file(&path).unwrap();
-        read
-    }
 
     #[test]
     fn an_exception_needs_a_reason_and_stands_once() {
         let one = |reason| {
             format!("[[exception]]\nunit = 'unit/a'\ntests = ['b 1']\nreason = '{reason}'\n")
         };
-        let known = read(&format!("{}skip = true\n", one("c"))).unwrap();
+        let known = Exceptions::parse(&format!("{}skip = true\n", one("c"))).unwrap();
         assert!(known.of("unit/a", "b 2") && !known.of("unit/b", "b 1"));
         assert_eq!(known.skips("unit/a"), ["b 1"]);
-        assert_eq!(read(&one("c")).unwrap().skips("unit/a"), [""; 0]);
-        assert!(read(&one(" ")).is_err());
-        assert!(read(&one("c").repeat(2)).is_err());
-        assert!(read(&one("c").replace("'b 1'", "'/b.*'")).is_err());
+        assert_eq!(
+            Exceptions::parse(&one("c")).unwrap().skips("unit/a"),
+            [""; 0]
+        );
+        assert!(Exceptions::parse(&one(" ")).is_err());
+        assert!(Exceptions::parse(&one("c").repeat(2)).is_err());
+        assert!(Exceptions::parse(&one("c").replace("'b 1'", "'/b.*'")).is_err());
     }
 
     #[test]
     fn a_folder_stands_for_its_files() {
-        let known = read("[[not_run]]\nfiles = 'unit/a'\nreason = 'b'\n").unwrap();
+        let known = Exceptions::parse("[[not_run]]\nfiles = 'unit/a'\nreason = 'b'\n").unwrap();
         assert_eq!(known.not_run("unit/a/c"), Some("b"));
         assert_eq!(known.not_run("unit/a"), Some("b"));
         assert_eq!(known.not_run("unit/ab"), None);

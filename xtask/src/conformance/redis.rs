@@ -128,8 +128,7 @@ impl Run {
                 (&exceptions, &missing),
             )?;
             let others = old.find(OTHERS).map_or("", |at| &old[at..]);
-            fs::write(&path, format!("{page}{others}"))
-                .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+            fs::write(&path, format!("{page}{others}")).map_err(Failure::at(&path))?;
         }
         match comparisons.iter().map(|one| one.unnamed.len()).sum() {
             0 => Ok(()),
@@ -150,7 +149,7 @@ impl Run {
         keeps: bool,
     ) -> Result<Outcome, Failure> {
         let path = self.place(name, unit);
-        let failed = |error| Failure::new(format!("{}: {error}", path.display()));
+        let failed = Failure::at(&path);
         if keeps && let Ok(text) = fs::read(&path) {
             return Ok(Outcome::parse(&String::from_utf8_lossy(&text)));
         }

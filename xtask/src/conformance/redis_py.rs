@@ -53,7 +53,7 @@ struct Suite {
 impl Suite {
     fn copy(shell: &Shell, source: &Path, scratch: &Path) -> Result<Self, Failure> {
         let folder = scratch.join("source");
-        let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", source.display()));
+        let failed = Failure::at(source);
         if folder.exists() {
             fs::remove_dir_all(&folder).map_err(failed)?;
         }

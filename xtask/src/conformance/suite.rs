@@ -155,8 +155,7 @@ impl Suite {
             .iter()
             .filter(|path| path.extension().is_some_and(|end| end == "tcl"))
         {
-            let text = fs::read(path)
-                .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+            let text = fs::read(path).map_err(Failure::at(path))?;
             let text = String::from_utf8_lossy(&text);
             let is_test = |line: &&str| {
                 let rest = line.trim_start().strip_prefix("test ");
@@ -169,8 +168,7 @@ impl Suite {
 
     fn files(&self, folder: &str) -> Result<Vec<PathBuf>, Failure> {
         let place = self.folder.join("tests").join(folder);
-        let entries = fs::read_dir(&place)
-            .map_err(|error| Failure::new(format!("{}: {error}", place.display())))?;
+        let entries = fs::read_dir(&place).map_err(Failure::at(&place))?;
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         paths.sort();
         Ok(paths)
@@ -185,7 +183,7 @@ impl Suite {
     /// Makes a change; false if the text that it is made to is not there.
     fn change(&self, change: &Change) -> Result<bool, Failure> {
         let file = self.folder.join(change.file);
-        let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", file.display()));
+        let failed = Failure::at(&file);
         if !file.exists() {
             return Ok(false);
         }
@@ -323,8 +321,7 @@ fn wait(child: &mut Child) -> Result<bool, Failure> {
 
 fn version(source: &Path) -> Result<(&'static Flavour, String), Failure> {
     let place = source.join("src/version.h");
-    let text = fs::read_to_string(&place)
-        .map_err(|error| Failure::new(format!("{}: {error}", place.display())))?;
+    let text = fs::read_to_string(&place).map_err(Failure::at(&place))?;
     let of = |flavour: &'static Flavour| {
         let mut lines = text.lines();
         let rest = lines.find_map(|line| line.strip_prefix(flavour.version))?;

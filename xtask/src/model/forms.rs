@@ -59,7 +59,7 @@ pub(crate) const TABLES: &[Table] = &[
     },
     Table {
         name: "count",
-        // What others write into an estimate is read in nobody's promised way.
+        // No rule says how an estimate that another type wrote is read.
         alone: true,
         forms: COUNTS,
     },
@@ -96,7 +96,7 @@ pub(crate) const TABLES: &[Table] = &[
     },
     Table {
         name: "place",
-        // What is at a place that is none is read in nobody's promised way.
+        // No rule says how a place that does not exist is read.
         alone: true,
         forms: PLACES,
     },

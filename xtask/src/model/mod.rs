@@ -4,9 +4,9 @@
 mod followers;
 mod forms;
 pub(crate) mod generator;
+mod normal_form;
 mod peer;
 mod reply;
-mod same;
 mod shrink;
 
 use crate::arguments::Arguments;
@@ -92,8 +92,7 @@ struct Options {
 
 fn compare(shell: &Shell, options: &Options) -> Result<(), Failure> {
     let scratch = shell.target().join("model");
-    fs::create_dir_all(&scratch)
-        .map_err(|error| Failure::new(format!("{}: {error}", scratch.display())))?;
+    fs::create_dir_all(&scratch).map_err(Failure::at(&scratch))?;
     let redis = options.redis.clone();
     let redis = Kind::redis(redis.unwrap_or_else(|| "redis-server".into()));
     let mut reference = Peer::start("Redis", redis.clone(), &scratch)?;

@@ -1,8 +1,8 @@
 //! A server under comparison, and the connections to it.
 
 use super::generator::{CONNECTIONS, Step, Words, encoded};
+use super::normal_form::normal;
 use super::reply::Reply;
-use super::same::normal;
 use crate::server::{Kind, Server};
 use crate::shell::Failure;
 use std::collections::BTreeSet;
@@ -35,8 +35,7 @@ pub(crate) struct Silence(pub(crate) String);
 impl Peer {
     pub(crate) fn start(name: &str, kind: Kind, scratch: &Path) -> Result<Self, Failure> {
         let folder = scratch.join(name.replace(' ', "-"));
-        fs::create_dir_all(&folder)
-            .map_err(|error| Failure::new(format!("{}: {error}", folder.display())))?;
+        fs::create_dir_all(&folder).map_err(Failure::at(&folder))?;
         let server = Server::start(&kind, &folder)?;
         let mut peer = Self {
             name: name.to_owned(),

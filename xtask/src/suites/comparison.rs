@@ -1,66 +1,18 @@
 //! What a suite finds: its tests with the rival beside the same tests with Tidewire.
 
 use super::report::{End, Report};
-use super::setting::{named, read};
+use super::setting::read;
+use crate::conformance::records::Exceptions;
 use crate::shell::Failure;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Tests that pass with the rival and need what does not exist here.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Exceptions {
-    #[serde(default)]
-    exception: Vec<Exception>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Exception {
-    suite: String,
-    reason: String,
-    /// Their whole names.
-    tests: Vec<String>,
-}
-
-impl Exceptions {
-    /// Reads them. A test without a reason, or named twice, is refused.
-    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
-        Self::parse(&read(path)?).map_err(|error| named(path, &error))
-    }
-
-    fn parse(text: &str) -> Result<Self, String> {
-        let exceptions: Self = toml::from_str(text).map_err(|error| error.to_string())?;
-        let mut seen = Vec::new();
-        for one in &exceptions.exception {
-            for test in &one.tests {
-                if one.reason.trim().is_empty() || seen.contains(&(&one.suite, test)) {
-                    return Err(format!("'{test}' has no reason, or is named twice"));
-                }
-                seen.push((&one.suite, test));
-            }
-        }
-        Ok(exceptions)
-    }
-
-    fn of(&self, suite: &str, test: &str) -> Option<&str> {
-        let mut of_suite = self.exception.iter().filter(|one| one.suite == suite);
-        let found = of_suite.find(|one| one.tests.iter().any(|name| name == test))?;
-        Some(&found.reason)
-    }
-
-    fn names<'a>(&'a self, suite: &'a str) -> impl Iterator<Item = &'a str> {
-        let of_suite = self.exception.iter().filter(move |one| one.suite == suite);
-        of_suite.flat_map(|one| one.tests.iter().map(String::as_str))
-    }
-}
-
 /// Two runs of one suite. It is kept beside the runs' logs, so that the page can be made of suites
 /// that have been run one by one.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Comparison {
+pub(super) struct SuiteComparison {
     pub(super) suite: String,
     pub(super) version: String,
     /// With its version.
@@ -80,7 +32,7 @@ pub(super) struct Comparison {
     pub(super) failed_there: Vec<(String, String)>,
 }
 
-impl Comparison {
+impl SuiteComparison {
     pub(super) fn new(suite: &str, theirs: &Report, ours: &Report, known: &Exceptions) -> Self {
         let mut comparison = Self {
             suite: suite.to_owned(),
@@ -95,13 +47,14 @@ impl Comparison {
                 Some(End::Skipped) => "skipped".to_owned(),
                 None => "not run".to_owned(),
             };
-            match known.of(suite, test) {
+            match known.reason(suite, test) {
                 Some(reason) => comparison.named.push((test.to_owned(), reason.to_owned())),
                 None => comparison.unnamed.push((test.to_owned(), said)),
             }
         }
         let passes = |test: &&str| ours.end(test) == Some(&End::Passed);
-        let unneeded = known.names(suite).filter(passes);
+        let named = known.of_unit(suite).flat_map(|one| &one.tests);
+        let unneeded = named.map(String::as_str).filter(passes);
         comparison.unneeded = unneeded.map(str::to_owned).collect();
         let failed = theirs.failures();
         comparison.failed_there = failed
@@ -121,8 +74,8 @@ impl Comparison {
 
     pub(super) fn keep(&self, folder: &Path) -> Result<(), Failure> {
         let place = place(folder, &self.suite);
-        let text = serde_json::to_string_pretty(self).map_err(|error| named(&place, &error))?;
-        fs::write(&place, text).map_err(|error| named(&place, &error))
+        let text = serde_json::to_string_pretty(self).map_err(Failure::at(&place))?;
+        fs::write(&place, text).map_err(Failure::at(&place))
     }
 
     /// That of an earlier run.
@@ -132,11 +85,11 @@ impl Comparison {
             return Ok(None);
         }
         let kept = serde_json::from_str(&read(&place)?);
-        kept.map(Some).map_err(|error| named(&place, &error))
+        kept.map(Some).map_err(Failure::at(&place))
     }
 }
 
-impl fmt::Display for Comparison {
+impl fmt::Display for SuiteComparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ([passed, failed, skipped], theirs) = (self.ours, self.theirs);
         write!(
@@ -175,7 +128,7 @@ mod tests {
         ours.add("fine", End::Passed);
         ours.add("wrong", End::Failed("0 is not 1".into()));
         ours.add("skipped", End::Skipped);
-        let comparison = Comparison::new("s", &theirs, &ours, &known);
+        let comparison = SuiteComparison::new("s", &theirs, &ours, &known);
         let faults: Vec<String> = comparison.faults().collect();
         assert_eq!(
             faults,

@@ -12,8 +12,9 @@ mod setting;
 mod zmq4;
 
 use crate::arguments::Arguments;
+use crate::conformance::records::Exceptions;
 use crate::shell::{Failure, Shell};
-use comparison::{Comparison, Exceptions};
+use comparison::SuiteComparison;
 use report::Report;
 use setting::{Setting, Side};
 use std::fs;
@@ -62,7 +63,7 @@ struct Suite {
 }
 
 impl Suite {
-    fn compare(&self, setting: &Setting, known: &Exceptions) -> Result<Comparison, Failure> {
+    fn compare(&self, setting: &Setting, known: &Exceptions) -> Result<SuiteComparison, Failure> {
         println!("--- {} {}: prepare", self.name, self.version);
         (self.prepare)(setting)?;
         println!("--- {}: with {}", self.name, self.rival(setting)?);
@@ -74,7 +75,7 @@ impl Suite {
             println!("--- {}: with Tidewire, what failed once more", self.name);
             repeated = ours.improve((self.run)(setting, Side::Tidewire)?);
         }
-        let mut comparison = Comparison::new(self.name, &theirs, &ours, known);
+        let mut comparison = SuiteComparison::new(self.name, &theirs, &ours, known);
         comparison.version = self.version.to_owned();
         comparison.rival = self.rival(setting)?;
         comparison.repeated = repeated;
@@ -99,14 +100,13 @@ fn suite(name: &str) -> Option<&'static Suite> {
 fn write_page(setting: &Setting) -> Result<(), Failure> {
     let (mut kept, mut missing) = (Vec::new(), Vec::new());
     for suite in &SUITES {
-        match Comparison::kept(&setting.work, suite.name)? {
+        match SuiteComparison::kept(&setting.work, suite.name)? {
             Some(comparison) => kept.push((suite, comparison)),
             None => missing.push(suite.name),
         }
     }
     let place = setting.shell.root().join(PAGE);
-    fs::write(&place, page::page(&kept, &missing, setting.lanes))
-        .map_err(|error| Failure::new(format!("{}: {error}", place.display())))?;
+    fs::write(&place, page::page(&kept, &missing, setting.lanes)).map_err(Failure::at(&place))?;
     println!("{PAGE} is written");
     Ok(())
 }

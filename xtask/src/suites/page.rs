@@ -1,11 +1,11 @@
 //! `docs/conformance-clients.md`.
 
 use super::Suite;
-use super::comparison::Comparison;
+use super::comparison::SuiteComparison;
 use std::fmt::Write;
 
 /// The page of all suites.
-pub(super) fn page(kept: &[(&Suite, Comparison)], missing: &[&str], lanes: u16) -> String {
+pub(super) fn page(kept: &[(&Suite, SuiteComparison)], missing: &[&str], lanes: u16) -> String {
     let mut text = format!(
         "# Conformance with clients\n\n\
          Test suites of Redis and ZeroMQ clients, unchanged: first with Redis (zmq4: with libzmq), then with Tidewire\n\

@@ -2,7 +2,7 @@
 
 use super::Suite;
 use super::report::{End, Report};
-use super::setting::{Setting, Side, named, read};
+use super::setting::{Setting, Side, read};
 use crate::shell::Failure;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -110,7 +110,7 @@ fn wrapper(setting: &Setting) -> Result<PathBuf, Failure> {
         setting.tidewire.display(),
         setting.options_beside_conf().join(" ")
     );
-    write(&place, &text).map_err(|error| named(&place, &error))?;
+    write(&place, &text).map_err(Failure::at(&place))?;
     Ok(place)
 }
 

@@ -50,7 +50,7 @@ impl Setting {
             redis.into()
         };
         let work = shell.target().join("suites");
-        fs::create_dir_all(&work).map_err(|error| named(&work, &error))?;
+        fs::create_dir_all(&work).map_err(Failure::at(&work))?;
         Ok(Self {
             shell,
             work,
@@ -89,16 +89,16 @@ impl Setting {
         }
         let new = self.work.join("new");
         if new.is_dir() {
-            fs::remove_dir_all(&new).map_err(|error| named(&new, &error))?;
+            fs::remove_dir_all(&new).map_err(Failure::at(&new))?;
         }
         if let Some(sources) = &self.sources {
             let from = sources.join(name);
-            copy_folder(&from, &new).map_err(|error| named(&from, &error))?;
+            copy_folder(&from, &new).map_err(Failure::at(&from))?;
         } else {
             let clone = ["clone", "--quiet", "--depth", "1", "--branch", tag, url];
             self.shell.program("git", clone).argument(&new).run()?;
         }
-        fs::rename(&new, &place).map_err(|error| named(&place, &error))?;
+        fs::rename(&new, &place).map_err(Failure::at(&place))?;
         Ok(place)
     }
 
@@ -153,9 +153,9 @@ impl Setting {
     pub(super) fn folder(&self, name: &str) -> Result<PathBuf, Failure> {
         let folder = self.work.join(name);
         if folder.is_dir() {
-            fs::remove_dir_all(&folder).map_err(|error| named(&folder, &error))?;
+            fs::remove_dir_all(&folder).map_err(Failure::at(&folder))?;
         }
-        fs::create_dir_all(&folder).map_err(|error| named(&folder, &error))?;
+        fs::create_dir_all(&folder).map_err(Failure::at(&folder))?;
         Ok(folder)
     }
 
@@ -182,12 +182,8 @@ pub(super) fn is_free(port: u16) -> Result<(), Failure> {
 }
 
 pub(super) fn read(path: &Path) -> Result<String, Failure> {
-    let text = fs::read(path).map_err(|error| named(path, &error))?;
+    let text = fs::read(path).map_err(Failure::at(path))?;
     Ok(String::from_utf8_lossy(&text).into_owned())
-}
-
-pub(super) fn named(path: &Path, error: &impl std::fmt::Display) -> Failure {
-    Failure::new(format!("{}: {error}", path.display()))
 }
 
 /// Two lanes find what one cannot.

@@ -1,4 +1,4 @@
-//! Rules for every file, whatever it is written in.
+//! Rules for files in any language.
 
 use super::Violation;
 

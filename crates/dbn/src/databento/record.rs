@@ -90,24 +90,14 @@ impl<'a> RecordWriter<'a> {
 
     /// `trades`.
     pub fn trade(&mut self, event: &Event) {
-        let start = self.begin(
-            0x00,
-            event.instrument_id,
-            event.publisher_id,
-            event.ts_event,
-        );
+        let start = self.begin_event(0x00, event);
         self.event(event);
         self.end(start);
     }
 
     /// `mbp-1` and `tbbo`.
     pub fn best_prices(&mut self, event: &Event, prices: &BidAsk) {
-        let start = self.begin(
-            0x01,
-            event.instrument_id,
-            event.publisher_id,
-            event.ts_event,
-        );
+        let start = self.begin_event(0x01, event);
         self.event(event);
         self.level(prices);
         self.end(start);
@@ -115,12 +105,7 @@ impl<'a> RecordWriter<'a> {
 
     /// `bbo-1s`: `event` is the last trade.
     pub fn interval(&mut self, event: &Event, prices: &BidAsk) {
-        let start = self.begin(
-            0xC3,
-            event.instrument_id,
-            event.publisher_id,
-            event.ts_event,
-        );
+        let start = self.begin_event(0xC3, event);
         self.put(&event.price.to_le_bytes());
         self.put(&event.size.to_le_bytes());
         self.put(&[0, event.side, event.flags | flag::LAST, 0]);
@@ -141,12 +126,7 @@ impl<'a> RecordWriter<'a> {
             TradingState::CLOSED => (12, b'N', b'N'),
             _ => (0, b'~', b'~'),
         };
-        let start = self.begin(
-            0x12,
-            event.instrument_id,
-            event.publisher_id,
-            event.ts_event,
-        );
+        let start = self.begin_event(0x12, event);
         self.put(&event.ts_recv.to_le_bytes());
         self.put(&action.to_le_bytes());
         self.put(&u16::try_from(reason).unwrap_or(0).to_le_bytes());
@@ -245,6 +225,11 @@ impl<'a> RecordWriter<'a> {
         self.text(text, TEXT_LENGTH_MAX + 1);
         self.put(&[code, 1]);
         self.end(start);
+    }
+
+    fn begin_event(&mut self, rtype: u8, event: &Event) -> usize {
+        let (instrument_id, publisher_id) = (event.instrument_id, event.publisher_id);
+        self.begin(rtype, instrument_id, publisher_id, event.ts_event)
     }
 
     fn begin(&mut self, rtype: u8, instrument_id: u32, publisher_id: u16, ts_event: u64) -> usize {

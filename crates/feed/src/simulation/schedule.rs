@@ -32,7 +32,7 @@ impl Schedule {
     /// [`RATE_MAX`](Self::RATE_MAX).
     pub const fn new(start_ns: u64, rate: NonZeroU64) -> Self {
         let rate = if rate.get() > Self::RATE_MAX {
-            NonZeroU64::new(Self::RATE_MAX).unwrap()
+            NonZeroU64::new(Self::RATE_MAX).expect("the rate is not zero")
         } else {
             rate
         };

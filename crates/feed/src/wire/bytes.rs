@@ -20,6 +20,31 @@ pub(crate) fn i64_at<const N: usize>(bytes: &[u8; N], offset: usize) -> i64 {
     i64::from_le_bytes(array_at(bytes, offset))
 }
 
+/// A field of a message at a constant offset.
+pub(crate) trait Field {
+    fn read<const N: usize>(bytes: &[u8; N], offset: usize) -> Self;
+
+    fn write<const N: usize>(self, bytes: &mut [u8; N], offset: usize);
+}
+
+macro_rules! integer_fields {
+    ($($integer:ty),*) => {$(
+        impl Field for $integer {
+            #[inline(always)]
+            fn read<const N: usize>(bytes: &[u8; N], offset: usize) -> Self {
+                Self::from_le_bytes(array_at(bytes, offset))
+            }
+
+            #[inline(always)]
+            fn write<const N: usize>(self, bytes: &mut [u8; N], offset: usize) {
+                put(bytes, offset, self.to_le_bytes());
+            }
+        }
+    )*};
+}
+
+integer_fields!(u32, u64, i64);
+
 /// Panics only if `offset + M > N`, which every caller's constants exclude.
 #[inline(always)]
 pub(crate) fn array_at<const N: usize, const M: usize>(bytes: &[u8; N], offset: usize) -> [u8; M] {

@@ -1,6 +1,6 @@
 //! Messages of the stream and of snapshots.
 
-use super::bytes::{array_at, i64_at, put, u16_at, u32_at, u64_at};
+use super::bytes::{Field, array_at, i64_at, put, u16_at, u32_at, u64_at};
 use super::{MessageError, Name, PREFIX_LENGTH, UNDEFINED_PRICE};
 
 /// The type byte of a message; its high nibble is the length in 16-byte units.
@@ -204,6 +204,46 @@ impl Message {
     }
 }
 
+/// Length, type and layout of a message about a symbol: a prefix, then each field at its offset.
+macro_rules! layout {
+    ($name:ident: $length:literal, $kind:expr, { $($field:ident: $offset:literal),* $(,)? }) => {
+        impl $name {
+            /// Bytes on the wire.
+            pub const LENGTH: usize = $length;
+
+            #[inline(always)]
+            fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Self {
+                Self {
+                    symbol: u32_at(bytes, 4),
+                    source: u16_at(bytes, 2),
+                    source_time_ns: u64_at(bytes, 8),
+                    $($field: Field::read(bytes, $offset),)*
+                }
+            }
+
+            /// The wire form.
+            #[inline(always)]
+            pub fn to_bytes(&self) -> [u8; Self::LENGTH] {
+                let mut bytes = prefix($kind, self.source, self.symbol, self.source_time_ns);
+                $(self.$field.write(&mut bytes, $offset);)*
+                bytes
+            }
+        }
+    };
+}
+
+impl Field for TradingState {
+    #[inline(always)]
+    fn read<const N: usize>(bytes: &[u8; N], offset: usize) -> Self {
+        TradingState(bytes[offset])
+    }
+
+    #[inline(always)]
+    fn write<const N: usize>(self, bytes: &mut [u8; N], offset: usize) {
+        bytes[offset] = self.0;
+    }
+}
+
 /// A trade: 32 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trade {
@@ -221,37 +261,7 @@ pub struct Trade {
     pub condition: u32,
 }
 
-impl Trade {
-    /// Bytes on the wire.
-    pub const LENGTH: usize = 32;
-
-    #[inline(always)]
-    fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Trade {
-        Trade {
-            symbol: u32_at(bytes, 4),
-            source: u16_at(bytes, 2),
-            source_time_ns: u64_at(bytes, 8),
-            price: i64_at(bytes, 16),
-            size: u32_at(bytes, 24),
-            condition: u32_at(bytes, 28),
-        }
-    }
-
-    /// The wire form.
-    #[inline(always)]
-    pub fn to_bytes(&self) -> [u8; Self::LENGTH] {
-        let mut bytes = prefix(
-            MessageKind::TRADE,
-            self.source,
-            self.symbol,
-            self.source_time_ns,
-        );
-        put(&mut bytes, 16, self.price.to_le_bytes());
-        put(&mut bytes, 24, self.size.to_le_bytes());
-        put(&mut bytes, 28, self.condition.to_le_bytes());
-        bytes
-    }
-}
+layout!(Trade: 32, MessageKind::TRADE, { price: 16, size: 24, condition: 28 });
 
 /// Best bid and ask: 48 bytes. An empty side has [`UNDEFINED_PRICE`] and size 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -276,43 +286,14 @@ pub struct Quote {
     pub ask_orders: u32,
 }
 
-impl Quote {
-    /// Bytes on the wire.
-    pub const LENGTH: usize = 48;
-
-    #[inline(always)]
-    fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Quote {
-        Quote {
-            symbol: u32_at(bytes, 4),
-            source: u16_at(bytes, 2),
-            source_time_ns: u64_at(bytes, 8),
-            bid: i64_at(bytes, 16),
-            ask: i64_at(bytes, 24),
-            bid_size: u32_at(bytes, 32),
-            ask_size: u32_at(bytes, 36),
-            bid_orders: u32_at(bytes, 40),
-            ask_orders: u32_at(bytes, 44),
-        }
-    }
-
-    /// The wire form.
-    #[inline(always)]
-    pub fn to_bytes(&self) -> [u8; Self::LENGTH] {
-        let mut bytes = prefix(
-            MessageKind::QUOTE,
-            self.source,
-            self.symbol,
-            self.source_time_ns,
-        );
-        put(&mut bytes, 16, self.bid.to_le_bytes());
-        put(&mut bytes, 24, self.ask.to_le_bytes());
-        put(&mut bytes, 32, self.bid_size.to_le_bytes());
-        put(&mut bytes, 36, self.ask_size.to_le_bytes());
-        put(&mut bytes, 40, self.bid_orders.to_le_bytes());
-        put(&mut bytes, 44, self.ask_orders.to_le_bytes());
-        bytes
-    }
-}
+layout!(Quote: 48, MessageKind::QUOTE, {
+    bid: 16,
+    ask: 24,
+    bid_size: 32,
+    ask_size: 36,
+    bid_orders: 40,
+    ask_orders: 44,
+});
 
 impl Default for Quote {
     /// Both sides empty.
@@ -434,34 +415,7 @@ pub struct TradingStatus {
     pub reason: u32,
 }
 
-impl TradingStatus {
-    /// Bytes on the wire.
-    pub const LENGTH: usize = 32;
-
-    #[inline(always)]
-    fn from_bytes(bytes: &[u8; Self::LENGTH]) -> TradingStatus {
-        TradingStatus {
-            symbol: u32_at(bytes, 4),
-            source: u16_at(bytes, 2),
-            source_time_ns: u64_at(bytes, 8),
-            state: TradingState(bytes[16]),
-            reason: u32_at(bytes, 20),
-        }
-    }
-
-    /// The wire form.
-    pub fn to_bytes(&self) -> [u8; Self::LENGTH] {
-        let mut bytes = prefix(
-            MessageKind::TRADING_STATUS,
-            self.source,
-            self.symbol,
-            self.source_time_ns,
-        );
-        put(&mut bytes, 16, [self.state.0]);
-        put(&mut bytes, 20, self.reason.to_le_bytes());
-        bytes
-    }
-}
+layout!(TradingStatus: 32, MessageKind::TRADING_STATUS, { state: 16, reason: 20 });
 
 /// A symbol's latest value, as a snapshot's record: 96 bytes.
 ///
@@ -503,9 +457,6 @@ pub struct LastValue {
 }
 
 impl LastValue {
-    /// Bytes on the wire.
-    pub const LENGTH: usize = 96;
-
     /// A symbol of which nothing was said yet.
     pub fn new(symbol: u32) -> LastValue {
         LastValue {
@@ -581,52 +532,23 @@ impl LastValue {
         self.source_time_ns = source_time_ns;
         self.updates = self.updates.saturating_add(1);
     }
-
-    fn from_bytes(bytes: &[u8; Self::LENGTH]) -> LastValue {
-        LastValue {
-            symbol: u32_at(bytes, 4),
-            source: u16_at(bytes, 2),
-            source_time_ns: u64_at(bytes, 8),
-            sequence: u64_at(bytes, 16),
-            bid: i64_at(bytes, 24),
-            ask: i64_at(bytes, 32),
-            bid_size: u32_at(bytes, 40),
-            ask_size: u32_at(bytes, 44),
-            bid_orders: u32_at(bytes, 48),
-            ask_orders: u32_at(bytes, 52),
-            last: i64_at(bytes, 56),
-            last_size: u32_at(bytes, 64),
-            state: TradingState(bytes[68]),
-            volume: u64_at(bytes, 72),
-            open: i64_at(bytes, 80),
-            updates: u64_at(bytes, 88),
-        }
-    }
-
-    /// The wire form.
-    pub fn to_bytes(&self) -> [u8; Self::LENGTH] {
-        let mut bytes = prefix(
-            MessageKind::LAST_VALUE,
-            self.source,
-            self.symbol,
-            self.source_time_ns,
-        );
-        put(&mut bytes, 16, self.sequence.to_le_bytes());
-        put(&mut bytes, 24, self.bid.to_le_bytes());
-        put(&mut bytes, 32, self.ask.to_le_bytes());
-        put(&mut bytes, 40, self.bid_size.to_le_bytes());
-        put(&mut bytes, 44, self.ask_size.to_le_bytes());
-        put(&mut bytes, 48, self.bid_orders.to_le_bytes());
-        put(&mut bytes, 52, self.ask_orders.to_le_bytes());
-        put(&mut bytes, 56, self.last.to_le_bytes());
-        put(&mut bytes, 64, self.last_size.to_le_bytes());
-        put(&mut bytes, 68, [self.state.0]);
-        put(&mut bytes, 72, self.volume.to_le_bytes());
-        put(&mut bytes, 80, self.open.to_le_bytes());
-        put(&mut bytes, 88, self.updates.to_le_bytes());
-        bytes
-    }
 }
+
+layout!(LastValue: 96, MessageKind::LAST_VALUE, {
+    sequence: 16,
+    bid: 24,
+    ask: 32,
+    bid_size: 40,
+    ask_size: 44,
+    bid_orders: 48,
+    ask_orders: 52,
+    last: 56,
+    last_size: 64,
+    state: 68,
+    volume: 72,
+    open: 80,
+    updates: 88,
+});
 
 /// Beginning or end of a snapshot: 32 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

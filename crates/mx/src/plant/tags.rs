@@ -520,76 +520,41 @@ const TANK: [(&str, DataType, bool); 14] = [
     ("Shifts", DataType::Time, true),
 ];
 
+/// The attribute of each script: a category of writes or troubles has its own name.
 const SPECIAL: &[(&str, &str, Script)] = &[
-    ("Faults", "Unknown", Script::Write(Category::Unknown)),
-    ("Faults", "Ok", Script::Write(Category::Ok)),
-    ("Faults", "Pending", Script::Write(Category::Pending)),
-    ("Faults", "Warning", Script::Write(Category::Warning)),
-    (
-        "Faults",
-        "CommunicationError",
-        Script::Write(Category::CommunicationError),
-    ),
-    (
-        "Faults",
-        "ConfigurationError",
-        Script::Write(Category::ConfigurationError),
-    ),
-    (
-        "Faults",
-        "OperationalError",
-        Script::Write(Category::OperationalError),
-    ),
-    (
-        "Faults",
-        "SecurityError",
-        Script::Write(Category::SecurityError),
-    ),
-    (
-        "Faults",
-        "SoftwareError",
-        Script::Write(Category::SoftwareError),
-    ),
-    ("Faults", "OtherError", Script::Write(Category::OtherError)),
+    fault(Category::Unknown),
+    fault(Category::Ok),
+    fault(Category::Pending),
+    fault(Category::Warning),
+    fault(Category::CommunicationError),
+    fault(Category::ConfigurationError),
+    fault(Category::OperationalError),
+    fault(Category::SecurityError),
+    fault(Category::SoftwareError),
+    fault(Category::OtherError),
     ("Faults", "Lost", Script::LoseCompletion),
     ("Faults", "Delayed", Script::DelayCompletion),
     ("Faults", "Disconnect", Script::DropLink),
-    ("Troubles", "Unknown", Script::Trouble(Category::Unknown)),
-    ("Troubles", "Pending", Script::Trouble(Category::Pending)),
-    (
-        "Troubles",
-        "CommunicationError",
-        Script::Trouble(Category::CommunicationError),
-    ),
-    (
-        "Troubles",
-        "ConfigurationError",
-        Script::Trouble(Category::ConfigurationError),
-    ),
-    (
-        "Troubles",
-        "OperationalError",
-        Script::Trouble(Category::OperationalError),
-    ),
-    (
-        "Troubles",
-        "SecurityError",
-        Script::Trouble(Category::SecurityError),
-    ),
-    (
-        "Troubles",
-        "SoftwareError",
-        Script::Trouble(Category::SoftwareError),
-    ),
-    (
-        "Troubles",
-        "OtherError",
-        Script::Trouble(Category::OtherError),
-    ),
+    trouble(Category::Unknown),
+    trouble(Category::Pending),
+    trouble(Category::CommunicationError),
+    trouble(Category::ConfigurationError),
+    trouble(Category::OperationalError),
+    trouble(Category::SecurityError),
+    trouble(Category::SoftwareError),
+    trouble(Category::OtherError),
     ("Quality", "Good", Script::Quality(Quality::GOOD)),
     ("Quality", "Uncertain", Script::Quality(Quality::UNCERTAIN)),
     ("Quality", "Bad", Script::Quality(Quality::BAD)),
 ];
+
+const fn fault(category: Category) -> (&'static str, &'static str, Script) {
+    ("Faults", category.name(), Script::Write(category))
+}
+
+const fn trouble(category: Category) -> (&'static str, &'static str, Script) {
+    ("Troubles", category.name(), Script::Trouble(category))
+}
 
 /// Products in several scripts, among them one outside of the basic plane, and no text at all.
 const PRODUCTS: [&str; 10] = [

@@ -62,8 +62,7 @@ fn pass(
     }
     let output = program.capture()?;
     let log = build.join("Testing/Temporary/LastTest.log");
-    let log =
-        fs::read(&log).map_err(|error| Failure::new(format!("{}: {error}", log.display())))?;
+    let log = fs::read(&log).map_err(Failure::at(&log))?;
     Ok(parse(&output.text, &String::from_utf8_lossy(&log)))
 }
 

@@ -5,11 +5,12 @@ mod page;
 mod pyzmq;
 mod records;
 
+use super::records::Exceptions;
 use crate::arguments::Arguments;
 use crate::libzmq;
 use crate::shell::{Failure, Shell};
 use ctest::Case;
-use records::{Exceptions, Kept};
+use records::Kept;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -100,8 +101,7 @@ impl Asked {
             kept.write(&path)?;
             let page = page::page(&kept, &exceptions);
             let path = self.shell.root().join(PAGE);
-            fs::write(&path, page)
-                .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+            fs::write(&path, page).map_err(Failure::at(&path))?;
         }
         let passed = cases.values().filter(|case| case.passed).count();
         println!("\n{}: {passed} of {} passed", name.shown, cases.len());

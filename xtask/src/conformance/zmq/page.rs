@@ -1,6 +1,8 @@
 //! `docs/conformance-zmq.md`: what passes, test by test, and what may fail.
 
-use super::records::{Exceptions, Kept, Suite};
+use super::records::{Kept, Outcomes};
+use crate::conformance::page::cell;
+use crate::conformance::records::Exceptions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -48,14 +50,15 @@ pub(super) fn page(kept: &Kept, exceptions: &Exceptions) -> String {
     }
     text.push_str("| suite | test | reason |\n|---|---|---|\n");
     for one in &exceptions.exception {
-        let reason = one.reason.trim().replace('\n', " ").replace('|', "\\|");
-        let _ = writeln!(text, "| {} | {} | {reason} |", one.suite, one.test);
+        for test in &one.tests {
+            let _ = writeln!(text, "| {} | {test} | {} |", one.unit, cell(&one.reason));
+        }
     }
     text
 }
 
 /// What ends otherwise with one library than with the other.
-fn differences(text: &mut String, name: &str, suite: &Suite) {
+fn differences(text: &mut String, name: &str, suite: &Outcomes) {
     let differs = |test: &&&str| suite.ours.get(**test) != suite.stock.get(**test);
     let tests = names(suite);
     let differing: Vec<&&str> = tests.iter().filter(differs).collect();
@@ -72,7 +75,7 @@ fn differences(text: &mut String, name: &str, suite: &Suite) {
     }
 }
 
-fn names(suite: &Suite) -> BTreeSet<&str> {
+fn names(suite: &Outcomes) -> BTreeSet<&str> {
     let both = suite.ours.keys().chain(suite.stock.keys());
     both.map(String::as_str).collect()
 }

@@ -18,7 +18,7 @@ pub(super) struct Copied {
 impl Copied {
     pub(super) fn of(shell: &Shell, source: &Path, scratch: &Path) -> Result<Self, Failure> {
         let folder = scratch.join("tests");
-        let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", source.display()));
+        let failed = Failure::at(source);
         if folder.exists() {
             fs::remove_dir_all(&folder).map_err(failed)?;
         }

@@ -1,6 +1,5 @@
-//! What is kept of the suites: what libzmq and ours pass, and the tests that may fail.
+//! Results kept of the suites: which tests pass with libzmq, and with ours.
 
-use crate::conformance::records::{named, parse};
 use crate::shell::Failure;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -13,34 +12,18 @@ use std::path::Path;
 pub(super) struct Kept {
     /// By its name.
     #[serde(default)]
-    pub(super) suite: BTreeMap<String, Suite>,
+    pub(super) suite: BTreeMap<String, Outcomes>,
 }
 
 /// Whether each test passed.
 #[derive(Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Suite {
+pub(super) struct Outcomes {
     #[serde(default)]
     pub(super) ours: BTreeMap<String, bool>,
     /// With libzmq itself.
     #[serde(default)]
     pub(super) stock: BTreeMap<String, bool>,
-}
-
-/// Tests that may fail, each with its reason.
-#[derive(Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Exceptions {
-    #[serde(default)]
-    pub(super) exception: Vec<Exception>,
-}
-
-#[derive(Debug, Deserialize, PartialEq, Eq)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Exception {
-    pub(super) suite: String,
-    pub(super) test: String,
-    pub(super) reason: String,
 }
 
 impl Kept {
@@ -49,44 +32,19 @@ impl Kept {
         if !path.exists() {
             return Ok(Self::default());
         }
-        parse(path)
+        let text = fs::read_to_string(path).map_err(Failure::at(path))?;
+        toml::from_str(&text).map_err(Failure::at(path))
     }
 
     pub(super) fn write(&self, path: &Path) -> Result<(), Failure> {
-        let body = toml::to_string(self).map_err(|error| named(path, &error))?;
+        let body = toml::to_string(self).map_err(Failure::at(path))?;
         let head =
             "# Which tests pass, measured by `cargo xtask conformance libzmq` and `pyzmq`.\n\n";
-        fs::write(path, format!("{head}{body}")).map_err(|error| named(path, &error))
+        fs::write(path, format!("{head}{body}")).map_err(Failure::at(path))
     }
 
-    pub(super) fn suite(&mut self, name: &str) -> &mut Suite {
+    pub(super) fn suite(&mut self, name: &str) -> &mut Outcomes {
         self.suite.entry(name.to_owned()).or_default()
-    }
-}
-
-impl Exceptions {
-    /// Reads them; a file that names a test twice, or without a reason, is refused.
-    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
-        let exceptions: Self = parse(path)?;
-        for (index, one) in exceptions.exception.iter().enumerate() {
-            let is_same = |other: &Exception| other.suite == one.suite && other.test == one.test;
-            if one.reason.trim().is_empty() {
-                return Err(named(path, &format!("'{}': no reason", one.test)));
-            }
-            if exceptions.exception[..index].iter().any(is_same) {
-                return Err(named(path, &format!("'{}': named twice", one.test)));
-            }
-        }
-        Ok(exceptions)
-    }
-
-    /// Why a test may fail.
-    pub(super) fn reason(&self, suite: &str, test: &str) -> Option<&str> {
-        let found = self
-            .exception
-            .iter()
-            .find(|one| one.suite == suite && one.test == test);
-        found.map(|one| one.reason.as_str())
     }
 }
 

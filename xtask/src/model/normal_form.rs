@@ -1,9 +1,9 @@
-//! When two replies to a command are the same: byte for byte, but for an order that nobody
-//! promises and for time that passes between two servers.
+//! The normal form of a reply: equal replies have the same bytes. It ignores an order that Redis
+//! does not promise, and time that passes between two servers.
 
 use super::reply::Reply;
 
-/// Brings a reply into a form in which same replies have the same bytes.
+/// Returns a reply in its normal form.
 pub(crate) fn normal(words: &[Vec<u8>], mut reply: Reply) -> Reply {
     let Some(name) = words.first() else {
         return reply;
