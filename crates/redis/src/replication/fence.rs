@@ -35,7 +35,7 @@ impl Fence {
             if is_over() {
                 return false;
             }
-            std::thread::sleep(TURN);
+            server.durability.background.pause(TURN);
         }
     }
 }
