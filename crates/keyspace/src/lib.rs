@@ -97,6 +97,7 @@ mod elements;
 mod entry;
 mod geohash;
 mod hash;
+pub use hash::fix_hashes;
 mod hyperloglog;
 mod integers;
 mod interest;
