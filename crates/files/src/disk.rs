@@ -26,6 +26,13 @@ impl Disk {
         Self(Kind::Simulated(disk))
     }
 
+    pub(crate) fn as_simulated(&self) -> Option<&Arc<SimulatedDisk>> {
+        match &self.0 {
+            Kind::System => None,
+            Kind::Simulated(disk) => Some(disk),
+        }
+    }
+
     /// Opens a file to append to it; it is created if it is missing.
     ///
     /// # Errors

@@ -47,6 +47,9 @@ struct Model {
     /// As it is on the disk, and what has happened since.
     durable_names: BTreeMap<PathBuf, u64>,
     pending: Vec<(PathBuf, Option<u64>)>,
+    /// The number of the next file that is renamed when it is whole, and those being written.
+    next_whole: u64,
+    wholes: Vec<u64>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -70,6 +73,8 @@ impl SimulatedDisk {
                 names: BTreeMap::new(),
                 durable_names: BTreeMap::new(),
                 pending: Vec::new(),
+                next_whole: 0,
+                wholes: Vec::new(),
             }),
         })
     }
@@ -77,9 +82,21 @@ impl SimulatedDisk {
     /// The same disk for the next process: the one before may go on with its own until it is gone,
     /// and changes nothing here.
     pub fn fork(&self) -> Arc<Self> {
+        let mut model = self.model.lock().clone();
+        model.wholes.clear();
         Arc::new(Self {
-            model: Mutex::new(self.model.lock().clone()),
+            model: Mutex::new(model),
         })
+    }
+
+    /// Names and lengths of all files: the same for the same seed.
+    pub fn listing(&self) -> Vec<(PathBuf, u64)> {
+        let model = self.model.lock();
+        let names = model.names.iter().filter_map(|(path, node)| {
+            let node = model.nodes.get(node)?;
+            Some((path.clone(), node.data.len() as u64))
+        });
+        names.collect()
     }
 
     /// Sets how often something fails from now on.
@@ -135,6 +152,25 @@ impl SimulatedDisk {
             node.data.clone_from(&node.durable);
             model.nodes.insert(number, node);
         }
+    }
+
+    /// Begins a file that gets its name when it is whole; its number, which no other has.
+    pub(crate) fn begin_whole(&self) -> u64 {
+        let mut model = self.model.lock();
+        let number = model.next_whole;
+        model.next_whole += 1;
+        model.wholes.push(number);
+        number
+    }
+
+    pub(crate) fn end_whole(&self, number: u64) {
+        let mut model = self.model.lock();
+        model.wholes.retain(|one| *one != number);
+    }
+
+    /// Whether the process writes this file just now.
+    pub(crate) fn writes_whole(&self, number: u64) -> bool {
+        self.model.lock().wholes.contains(&number)
     }
 
     pub(crate) fn open(self: &Arc<Self>, path: &Path, creates: bool) -> io::Result<OpenFile> {

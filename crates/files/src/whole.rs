@@ -26,15 +26,11 @@ pub struct WholeFile {
 
 impl WholeFile {
     pub(crate) fn create(disk: Disk, target: &Path, label: &str, kind: &str) -> io::Result<Self> {
-        // No two files of a process have the same name, and those of other processes have another
-        // number in it.
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let pid = std::process::id();
+        let (pid, number) = begin(&disk);
         let dash = if label.is_empty() { "" } else { "-" };
         let path = target.with_file_name(format!("temp-{label}{dash}{pid}-{number}.{kind}"));
-        BEGUN.lock().push(number);
-        let handle = disk.create(&path).inspect_err(|_| forget(number))?;
+        let handle = disk.create(&path);
+        let handle = handle.inspect_err(|_| forget(&disk, number))?;
         Ok(Self {
             disk,
             handle,
@@ -100,7 +96,7 @@ impl Drop for WholeFile {
         if !self.is_placed {
             let _ = self.disk.remove(&self.path);
         }
-        forget(self.number);
+        forget(&self.disk, self.number);
     }
 }
 
@@ -110,7 +106,7 @@ pub fn remove_stale(disk: &Disk, folder: &Path, target: Option<&str>) -> usize {
     let is_stale = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str());
         name.and_then(parse).is_some_and(|(label, pid, number)| {
-            target.is_none_or(|target| target == label) && !is_written(pid, number)
+            target.is_none_or(|target| target == label) && !is_written(disk, pid, number)
         })
     };
     let stale = disk.names(folder).into_iter().filter(is_stale);
@@ -129,8 +125,24 @@ fn parse(name: &str) -> Option<(&str, u32, u64)> {
     Some((label, pid.parse().ok()?, number))
 }
 
+/// The process and the number in a new file's name. No two files of a process have the same name,
+/// and those of other processes have another process in it. A simulated disk has numbers of its
+/// own: what a simulation does must not depend on those before it.
+fn begin(disk: &Disk) -> (u32, u64) {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    if let Some(disk) = disk.as_simulated() {
+        return (SIMULATED_PROCESS, disk.begin_whole());
+    }
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    BEGUN.lock().push(number);
+    (std::process::id(), number)
+}
+
 /// Whether a process may still write this file. In a container the process before had our number.
-fn is_written(pid: u32, number: u64) -> bool {
+fn is_written(disk: &Disk, pid: u32, number: u64) -> bool {
+    if let Some(disk) = disk.as_simulated() {
+        return disk.writes_whole(number);
+    }
     if pid == std::process::id() {
         return BEGUN.lock().contains(&number);
     }
@@ -141,13 +153,18 @@ fn is_written(pid: u32, number: u64) -> bool {
     })
 }
 
-fn forget(number: u64) {
+fn forget(disk: &Disk, number: u64) {
+    if let Some(disk) = disk.as_simulated() {
+        return disk.end_whole(number);
+    }
     BEGUN.lock().retain(|one| *one != number);
 }
 
 /// Numbers of the files that this process has begun and not ended.
 static BEGUN: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
+/// In the names on a simulated disk.
+const SIMULATED_PROCESS: u32 = 1;
 const SYNC_BYTES: usize = 32 << 20;
 
 #[cfg(test)]

@@ -4,7 +4,10 @@
 use std::hash::{BuildHasher, Hasher};
 use std::sync::LazyLock;
 
+#[cfg(not(debug_assertions))]
 use foldhash::quality::RandomState;
+#[cfg(debug_assertions)]
+use foldhash::quality::SeedableRandomState as RandomState;
 
 /// Bits 56 to 63 choose the shard; the others belong to the table.
 #[inline]
@@ -29,4 +32,22 @@ pub(crate) fn mixed(mut word: u64) -> u64 {
     word ^ word >> 31
 }
 
+/// From now on keys have the same hashes in every process: for a simulator, before the first key.
+/// Without effect in a release build, where it would cost a load per hash.
+pub fn fix_hashes() {
+    #[cfg(debug_assertions)]
+    IS_FIXED.store(true, std::sync::atomic::Ordering::Relaxed);
+}
+
+#[cfg(not(debug_assertions))]
 static STATE: LazyLock<RandomState> = LazyLock::new(RandomState::default);
+#[cfg(debug_assertions)]
+static STATE: LazyLock<RandomState> =
+    LazyLock::new(
+        || match IS_FIXED.load(std::sync::atomic::Ordering::Relaxed) {
+            true => RandomState::fixed(),
+            false => RandomState::random(),
+        },
+    );
+#[cfg(debug_assertions)]
+static IS_FIXED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);

@@ -101,6 +101,7 @@ mod encoding;
 mod entry;
 mod geohash;
 mod hash;
+pub use hash::fix_hashes;
 mod hyperloglog;
 mod integers;
 mod interest;

@@ -1,5 +1,7 @@
 //! A lane's two clocks, and the simulated clock that replaces them in tests.
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -41,6 +43,17 @@ pub fn instant() -> Instant {
 /// while no lane runs.
 pub fn begin_simulated_clock() {
     SIMULATED_NS.store(1_000_000_000, Ordering::Relaxed);
+    SIMULATED_WORDS.store(0, Ordering::Relaxed);
+}
+
+/// A number that nobody can guess; in a simulation the next one of a list that is always the same.
+pub fn unguessable_word() -> u64 {
+    if simulated_ns() == 0 {
+        return RandomState::new().hash_one(std::process::id());
+    }
+    let step = SIMULATED_WORDS.fetch_add(1, Ordering::Relaxed) + 1;
+    let word = step.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (word ^ word >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9)
 }
 
 /// Moves the clocks of a simulation on.
@@ -61,5 +74,7 @@ fn nanoseconds(time: Timespec) -> u64 {
 
 /// Nanoseconds since a simulation began; 0: there is none.
 static SIMULATED_NS: AtomicU64 = AtomicU64::new(0);
+/// How many numbers the simulation has drawn.
+static SIMULATED_WORDS: AtomicU64 = AtomicU64::new(0);
 /// When a simulation begins, ns since the UNIX epoch: 2027-01-15T08:00:00Z.
 const SIMULATED_EPOCH_NS: u64 = 1_800_000_000_000_000_000;

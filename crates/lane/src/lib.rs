@@ -28,7 +28,8 @@ mod wake;
 
 pub use application::{Application, CloseReason};
 pub use clock::{
-    advance_simulated_clock, begin_simulated_clock, instant, monotonic_ns, unix_ms, unix_ns,
+    advance_simulated_clock, begin_simulated_clock, instant, monotonic_ns, unguessable_word,
+    unix_ms, unix_ns,
 };
 pub use connection::{ConnectionId, Peer};
 pub use context::{Context, LaneCounters};

@@ -5,7 +5,10 @@
 //! which a seed decides.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -37,6 +40,7 @@ struct TaskState {
     is_killed: bool,
     panics: usize,
     threads: Vec<JoinHandle<()>>,
+    dialed: VecDeque<(SocketAddr, UnixStream)>,
 }
 
 #[derive(Debug)]
@@ -99,6 +103,27 @@ impl Background {
         if let Some(tasks) = &self.0 {
             tasks.pause(Duration::ZERO, false);
         }
+    }
+
+    /// The same, once for each key that a step of a snapshot has written: in how many steps they
+    /// come depends on their hashes, which no seed decides.
+    pub(crate) fn let_others_run_between(&self, before: u64, written: u64) {
+        if self.0.is_some() {
+            (before..written).for_each(|_| self.let_others_run());
+        }
+    }
+
+    /// Waits a while for what no other task tells of: a simulator may end it before.
+    pub(crate) fn doze(&self, time: Duration) {
+        match &self.0 {
+            None => thread::sleep(time),
+            Some(tasks) => tasks.pause(time, true),
+        }
+    }
+
+    /// In a simulation: one end of a new connection, which does not block.
+    pub(crate) fn dial(&self, address: SocketAddr) -> Option<io::Result<UnixStream>> {
+        self.0.as_ref().map(|tasks| tasks.dial(address))
     }
 
     /// Locks what others hold while they pause.
@@ -183,6 +208,20 @@ impl Tasks {
             .iter()
             .map(|task| task.name)
             .collect()
+    }
+
+    /// The oldest connection that a task has made and nobody has taken: where to, and its other
+    /// end, which does not block. Dropped, it is a peer that hangs up at once.
+    pub fn take_dialed(&self) -> Option<(SocketAddr, UnixStream)> {
+        self.state.lock().dialed.pop_front()
+    }
+
+    fn dial(&self, address: SocketAddr) -> io::Result<UnixStream> {
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        theirs.set_nonblocking(true)?;
+        self.state.lock().dialed.push_back((address, theirs));
+        Ok(ours)
     }
 
     /// How many have ended by a panic.

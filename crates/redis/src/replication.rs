@@ -14,6 +14,7 @@ mod lane;
 mod master;
 mod migrating;
 mod replica;
+mod socket;
 pub(crate) mod state;
 mod stream_lock;
 mod transfer;

@@ -16,10 +16,12 @@
 #![forbid(unsafe_code)]
 
 mod link;
+mod pair;
 mod peers;
 mod plan;
 mod process;
 mod random;
 mod scenario;
+mod wire;
 
 pub use scenario::{Report, Violation, run};

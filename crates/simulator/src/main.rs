@@ -17,6 +17,12 @@ struct Options {
     /// How long to go on; 0 for one seed only.
     #[arg(long, default_value_t = 0.0)]
     minutes: f64,
+    /// How many seeds at least.
+    #[arg(long, default_value_t = 1)]
+    seeds: u64,
+    /// Show what each seed has done as one number.
+    #[arg(long)]
+    each: bool,
     /// Run each seed twice, and report one that does not do the same again.
     #[arg(long)]
     twice: bool,
@@ -65,7 +71,10 @@ fn main() -> ExitCode {
             println!("seed {seed} does not do the same again");
             return ExitCode::FAILURE;
         }
-        if began.elapsed() >= end {
+        if options.each {
+            println!("seed {seed}: {:016x}", report.traffic);
+        }
+        if began.elapsed() >= end && seed + 1 >= options.seed + options.seeds {
             break;
         }
         seed += 1;

@@ -2,6 +2,7 @@
 
 use tidewire_files::FaultRates;
 
+use crate::peers::MASTER_PORT;
 use crate::random::Random;
 
 /// How the process is set up, and what happens to it.
@@ -23,6 +24,8 @@ pub(crate) struct Plan {
     pub(crate) pushers: usize,
     pub(crate) publishers: usize,
     pub(crate) has_plant: bool,
+    /// A replica follows.
+    pub(crate) is_followed: bool,
 }
 
 /// How a life of the process ends.
@@ -75,7 +78,38 @@ impl Plan {
             pushers: random.between(0, 2) as usize,
             publishers: random.between(0, 2) as usize,
             has_plant: random.chance(500),
+            is_followed: false,
         }
+    }
+
+    /// A master with a replica: no disk fails, and there are no feeds.
+    pub(crate) fn followed(random: &mut Random) -> Self {
+        let plan = Self::new(random);
+        let delay_s = random.between(0, 1) * random.between(0, 3);
+        let mut parameters = plan.parameters;
+        parameters.push(("repl-diskless-sync-delay".to_owned(), delay_s.to_string()));
+        if random.chance(300) {
+            let bytes = random.between(16_384, 40_000);
+            parameters.push(("repl-backlog-size".to_owned(), bytes.to_string()));
+        }
+        Self {
+            faults: FaultRates::default(),
+            pushers: 0,
+            publishers: 0,
+            has_plant: false,
+            is_followed: true,
+            parameters,
+            ..plan
+        }
+    }
+
+    /// As the replica of this master.
+    pub(crate) fn of_replica(&self, random: &mut Random) -> Self {
+        let mut plan = self.clone();
+        plan.lanes = random.between(1, 3) as usize;
+        let master = format!("127.0.0.1 {MASTER_PORT}");
+        plan.parameters.push(("replicaof".to_owned(), master));
+        plan
     }
 
     /// Whether what is replied to survives an end of this kind.

@@ -39,12 +39,8 @@ impl Process {
             io_uring: false,
             ..HubConfig::default()
         };
-        let failed = |error: std::io::Error| format!("the process does not start: {error}");
-        let mailboxes = Lanes::mailboxes(plan.lanes).map_err(failed)?;
-        let hub = Hub::new(config, mailboxes);
-        hub.server.load_users()?;
-        hub.server.take_configured_part()?;
-        Durability::load_in_background(&hub.server).map_err(failed)?;
+        // The thread may have run lanes of another process: it is a lane's from then on.
+        let hub = on_another_thread(|| Self::begin(plan.lanes, config))?;
         let mailboxes = hub.mailboxes().clone();
         let lanes = SteppedLanes::new(mailboxes, &hub.server.lanes, |lane| {
             HubLane::new(hub.clone(), lane, None)
@@ -53,9 +49,26 @@ impl Process {
         Ok(Self { hub, lanes, tasks })
     }
 
+    /// What comes before the lanes.
+    fn begin(lanes: usize, config: HubConfig) -> Result<Arc<Hub>, String> {
+        let mailboxes = Lanes::mailboxes(lanes).map_err(failed)?;
+        let hub = Hub::new(config, mailboxes);
+        hub.server.load_users()?;
+        hub.server.take_configured_part()?;
+        Durability::load_in_background(&hub.server).map_err(failed)?;
+        hub.server.follow_configured_master();
+        Ok(hub)
+    }
+
     /// Whether keys are still being loaded.
     pub(crate) fn is_loading(&self) -> bool {
         self.hub.server.durability.is_loading()
+    }
+
+    /// When a lane or a task goes on by itself, monotonic ns.
+    pub(crate) fn deadline_ns(&self) -> Option<u64> {
+        let lanes = (0..self.lanes.count()).filter_map(|lane| self.lanes.deadline_ns(lane));
+        lanes.chain(self.tasks.deadline_ns()).min()
     }
 
     /// What shows that the process cannot go on.
@@ -71,7 +84,8 @@ impl Process {
     pub(crate) fn finish(self) -> Result<(), String> {
         self.hub.server.stop_listening();
         self.lanes.stop();
-        let finished = self.hub.server.durability.finish(&self.hub.server);
+        let server = &self.hub.server;
+        let finished = on_another_thread(|| server.durability.finish(server));
         self.tasks.kill();
         finished
     }
@@ -80,4 +94,18 @@ impl Process {
     pub(crate) fn kill(self) {
         self.tasks.kill();
     }
+}
+
+/// Runs something on a thread that has run no lanes, and waits for it.
+fn on_another_thread<R: Send>(
+    work: impl FnOnce() -> Result<R, String> + Send,
+) -> Result<R, String> {
+    std::thread::scope(|scope| {
+        let done = scope.spawn(work).join();
+        done.unwrap_or_else(|_| Err("the process has panicked".to_owned()))
+    })
+}
+
+fn failed(error: std::io::Error) -> String {
+    format!("the process does not start: {error}")
 }

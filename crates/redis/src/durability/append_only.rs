@@ -20,6 +20,7 @@ use tracing::{error, warn};
 use super::files::log_folder;
 use super::state::{ALWAYS, AppendOnly, Durability, EACH_SECOND, Hold, NEVER};
 use crate::attention::Obstacles;
+use crate::background::Background;
 use crate::durability::state::Orders;
 use crate::parameters::{AOF_TIMESTAMP_ENABLED, APPENDFSYNC, APPENDONLY};
 use crate::server::Server;
@@ -238,6 +239,28 @@ impl AppendOnly {
             writer.switch(file);
             self.stamped_s.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// Notes in the manifest how long the increment is that another one is about to follow, and of
+    /// which an fsync has failed: a machine that fails may leave less of it on the disk, and what
+    /// follows is worth nothing then.
+    pub(super) fn note_unsynced(&self, background: &Background) -> io::Result<()> {
+        let _naming = background.lock(&self.naming);
+        let file = self.writer.lock().as_ref().map(LogWriter::file);
+        let (folder, mut manifest, is_complete) = {
+            let files = self.files.lock();
+            let (folder, manifest) = (files.folder.clone(), files.manifest.clone());
+            (folder, manifest, files.is_complete)
+        };
+        // Where the first base is missing the manifest says nothing of the file, nor where a new
+        // base has taken its place.
+        if let (Some(folder), Some((name, length)), true) = (folder, file, is_complete)
+            && manifest.note_unsynced(&name, length)
+        {
+            folder.write_manifest(&manifest)?;
+            self.files.lock().manifest = manifest;
+        }
+        Ok(())
     }
 
     /// The comment with the time, if `aof-timestamp-enabled` asks for one now.

@@ -21,6 +21,8 @@ pub(super) struct LogApplier<'h> {
     reply: Vec<u8>,
     /// What the file tells of the stream of changes, if that is to go on there.
     pub(super) told: Option<ToldPosition>,
+    /// What is no command ends the file, as the disk may have lost a part of it.
+    pub(super) ends_at_holes: bool,
 }
 
 /// Where the stream of changes was when a file was written, as far as it has told.
@@ -66,6 +68,7 @@ impl<'h> LogApplier<'h> {
             engine: None,
             reply: Vec::new(),
             told: None,
+            ends_at_holes: false,
         }
     }
 

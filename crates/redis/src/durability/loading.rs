@@ -251,6 +251,7 @@ impl Durability {
                 Ok(Next::End) if applier.is_in_transaction() => return Ok((Ending::Cut, good)),
                 Ok(Next::End) => return Ok((Ending::Whole, before + commands.position())),
                 Err(LogError::Truncated(_)) => return Ok((Ending::Cut, good)),
+                Err(_) if applier.ends_at_holes => return Ok((Ending::Cut, good)),
                 Err(error) => return Err(error.to_string()),
             }
             if !applier.is_in_transaction() {

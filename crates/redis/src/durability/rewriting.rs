@@ -62,6 +62,7 @@ impl Durability {
         self.own_directory(server)?;
         self.log.wait_for_switch(server, is_given_up)?;
         let is_on = self.log.is_on();
+        let naming = self.background.lock(&self.log.naming);
         let (folder, mut manifest, is_complete) = {
             let files = self.log.files.lock();
             let folder = files.folder.clone().filter(|_| is_on);
@@ -82,6 +83,7 @@ impl Durability {
             files.manifest = manifest.clone();
             files.folder = Some(folder.clone());
         }
+        drop(naming);
         let base = folder.next_base(&manifest);
         let failure = Mutex::new(None);
         let at_that_moment = || {
@@ -119,6 +121,7 @@ impl Durability {
         base: LogFile,
         base_bytes: u64,
     ) -> io::Result<()> {
+        let naming = self.background.lock(&self.log.naming);
         folder.replace_base(&mut manifest, base)?;
         let last = manifest.increments.last();
         let last = last.and_then(|file| folder.length_of(file).ok());
@@ -131,6 +134,7 @@ impl Durability {
         files.manifest = manifest;
         files.is_complete = true;
         drop(files);
+        drop(naming);
         // What was in doubt is in the base.
         self.log.bases.fetch_add(1, Ordering::AcqRel);
         self.log.wake();
@@ -244,7 +248,7 @@ impl Durability {
                 .rewrite_now(server, &|| self.is_ending())
                 .map_err(failed);
         };
-        self.load_log(server, &manifest)?;
+        self.load_log(server, &mut manifest)?;
         let file = folder.open_last(&mut manifest).map_err(failed)?;
         let bytes = folder.bytes_of(&manifest);
         self.log.bytes.store(bytes, Ordering::Relaxed);
@@ -282,10 +286,13 @@ impl Durability {
         let folder = folder.unwrap_or_else(|| log_folder(server));
         let loaded = folder.read_manifest().map_err(|error| error.to_string());
         let loaded = loaded.and_then(|manifest| {
-            let manifest = manifest.ok_or("there is no append-only file")?;
+            let mut manifest = manifest.ok_or("there is no append-only file")?;
             server.keyspace.clear(&mut LiveObserver(server));
             server.scripting.libraries.flush();
-            self.load_log(server, &manifest)
+            // Nothing of files that are written to just now is given up.
+            let increments = &mut manifest.increments;
+            increments.iter_mut().for_each(|file| file.unsynced = None);
+            self.load_log(server, &mut manifest)
         });
         if self.log.is_writing() {
             server.keyspace.propagation().open(Audience::File);
@@ -298,7 +305,9 @@ impl Durability {
         })
     }
 
-    fn load_log(&self, server: &Server, manifest: &Manifest) -> Result<(), String> {
+    /// Loads the files of a manifest. An increment that no fsync has covered, and of which the disk
+    /// has lost something, is the last one then: those behind it leave the manifest.
+    fn load_log(&self, server: &Server, manifest: &mut Manifest) -> Result<(), String> {
         let folder = self.log.files.lock().folder.clone();
         let folder = folder.unwrap_or_else(|| log_folder(server));
         let total = folder.bytes_of(manifest);
@@ -308,22 +317,28 @@ impl Durability {
             replaces: false,
             now_ms: unix_ms(),
         };
-        let list: Vec<&LogFile> = manifest.base.iter().chain(&manifest.increments).collect();
-        let has_more = |file: &&LogFile| folder.length_of(file).is_ok_and(|bytes| bytes > 0);
+        let list = manifest.base.iter().chain(&manifest.increments);
+        let list: Vec<LogFile> = list.cloned().collect();
+        let has_more = |file: &LogFile| folder.length_of(file).is_ok_and(|bytes| bytes > 0);
         // An increment that was begun and not written to may follow one with a torn end.
         let last = list.iter().rposition(has_more).unwrap_or(0);
         let mut applier = LogApplier::new(server);
         for (number, listed) in list.into_iter().enumerate() {
-            let path = folder.path_of(listed);
+            let path = folder.path_of(&listed);
             let place = path.display();
             let file = self.disk.read(&path);
             let file = file.map_err(|error| format!("{place} cannot be read: {error}"))?;
+            applier.ends_at_holes = listed.unsynced.is_some();
             let ending = self.load_file(server, file, &mut applier, options, true);
             let (ending, good) = ending.map_err(|text| format!("{place}: {text}"))?;
-            if ending == Ending::Whole {
+            let is_shorter = listed.unsynced.is_some_and(|length| good < length);
+            if ending == Ending::Whole && !is_shorter {
                 continue;
             }
-            if number != last {
+            if is_shorter {
+                warn!(%place, good, "an fsync of it had failed: what was written behind is lost");
+                manifest.end_with(&listed.name);
+            } else if number != last {
                 return Err(format!("{place}: {ENDS_EARLY}, and others follow it"));
             }
             if !server.parameters.read(AOF_LOAD_TRUNCATED) {
@@ -340,6 +355,11 @@ impl Durability {
             cut.map_err(|error| format!("{place}: {error}"))?;
             applier.drop_transaction();
             warn!(%place, good, "the file ended in the middle of a command, which was cut off");
+            if is_shorter {
+                let written = folder.write_manifest(manifest);
+                written.map_err(|error| format!("{place}: {error}"))?;
+                break;
+            }
         }
         info!(bytes = total, "the append-only file is loaded");
         Ok(())
@@ -357,6 +377,7 @@ impl Durability {
             base: Some(LogFile {
                 name: prefix.to_owned(),
                 sequence: 1,
+                unsynced: None,
             }),
             ..Manifest::default()
         };

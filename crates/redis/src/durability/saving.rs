@@ -323,9 +323,7 @@ pub(super) fn write_keys(
     loop {
         let before = snapshot.written();
         let goes_on = snapshot.step(&mut chunk);
-        if snapshot.written() != before {
-            background.let_others_run();
-        }
+        background.let_others_run_between(before, snapshot.written());
         if chunk.len() >= CHUNK_BYTES || !goes_on {
             file.write(&chunk)?;
             chunk.clear();

@@ -125,6 +125,8 @@ pub(crate) struct AppendOnly {
     /// From the thread: something was done.
     pub(crate) done: Condvar,
     pub(crate) files: Mutex<Files>,
+    /// Held while the manifest is changed on the disk and in `files`.
+    pub(crate) naming: Mutex<()>,
     pub(crate) thread: Mutex<Option<RunningTask>>,
     pub(crate) has_failed: AtomicBool,
     /// New bases that were put in place.

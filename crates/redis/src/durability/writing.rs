@@ -174,6 +174,7 @@ impl Scribe {
             if own.in_doubt.load(Ordering::Acquire) {
                 // The base that is being written has what was in doubt.
                 error!("the last increment may be torn on the disk until the new base is whole");
+                own.note_unsynced(&server.durability.background)?;
             }
             if let Some(writer) = &mut *own.writer.lock() {
                 own.go_on(writer);

@@ -40,7 +40,7 @@ impl Fence {
             if is_over() {
                 return false;
             }
-            std::thread::sleep(TURN);
+            server.durability.background.pause(TURN);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidewire_keyspace::{Audience, Keyspace, Options, SnapshotOptions};
 use tracing::{info, warn};
@@ -15,7 +15,7 @@ use crate::parameters::{
     REPL_DISKLESS_SYNC, REPL_DISKLESS_SYNC_DELAY, REPL_DISKLESS_SYNC_MAX_REPLICAS,
 };
 use crate::server::Server;
-use tidewire_lane::unix_ms;
+use tidewire_lane::{instant, unix_ms};
 
 /// Makes a replica's file on a thread of its own.
 pub(crate) struct FileMaker {
@@ -27,8 +27,8 @@ impl FileMaker {
     /// Begins; the replica's lane is told when there is something to send.
     pub(crate) fn begin(server: Arc<Server>, replica: Arc<Replica>) {
         let maker = FileMaker { server, replica };
-        let thread = std::thread::Builder::new().name("replica-file".into());
-        if let Err(error) = thread.spawn(move || maker.run()) {
+        let background = maker.server.durability.background.clone();
+        if let Err(error) = background.spawn("replica-file", move || maker.run()) {
             warn!(%error, "no thread for a replica's file");
         }
     }
@@ -82,7 +82,7 @@ impl FileMaker {
                 // The master's own keys are on their way.
                 Some((_, Some(None))) => return self.give_up("this replica has lost its master"),
                 // Another one is being made, or a library has come in between.
-                _ => std::thread::sleep(RETRY_AFTER),
+                _ => server.durability.background.pause(RETRY_AFTER),
             }
         };
         if let Some(misfit) = snapshot.misfit() {
@@ -105,6 +105,8 @@ impl FileMaker {
                 while goes_on && part.len() < PART_BYTES {
                     let before = snapshot.written();
                     goes_on = snapshot.step(&mut part);
+                    let background = &server.durability.background;
+                    background.let_others_run_between(before, snapshot.written());
                     dawdle(server, snapshot.written() - before, &|| replica.has_left());
                 }
                 if !self.send(part) {
@@ -130,11 +132,11 @@ impl FileMaker {
     /// Waits for `repl-diskless-sync-delay`, or until `repl-diskless-sync-max-replicas` wait.
     fn wait_for_others(&self) {
         let (server, replica) = (&self.server, &self.replica);
-        let begin = Instant::now();
+        let begin = instant();
         let enough_before = server.replication.enough_came.load(Ordering::Acquire);
         let mut told = None;
         while server.parameters.read(REPL_DISKLESS_SYNC)
-            && begin.elapsed().as_secs() < server.parameters.read(REPL_DISKLESS_SYNC_DELAY)
+            && (instant() - begin).as_secs() < server.parameters.read(REPL_DISKLESS_SYNC_DELAY)
             && !replica.has_left()
             && !server.durability.is_ending()
         {
@@ -150,11 +152,11 @@ impl FileMaker {
                 return;
             }
             // An empty line says that this server is there.
-            if told.replace(begin.elapsed().as_secs()) != Some(begin.elapsed().as_secs()) {
+            if told.replace((instant() - begin).as_secs()) != Some((instant() - begin).as_secs()) {
                 replica.push(b"\n".to_vec(), false);
                 self.tell();
             }
-            std::thread::sleep(LOOK_EVERY);
+            server.durability.background.pause(LOOK_EVERY);
         }
     }
 

@@ -5,10 +5,10 @@
 //! the master's history. While there is a master, clients may only read.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::net::ToSocketAddrs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tidewire_keyspace::{Audience, DATABASES, FileReader, FileRecord, LoadOptions, Loaded};
@@ -19,6 +19,7 @@ use tracing::{info, warn};
 use super::applying::StreamApplier;
 use super::fence::Fence;
 use super::log_of;
+use super::socket::MasterSocket;
 use super::state::{LinkState, Master, StreamPosition, is_history_id, parse_offset};
 use super::transfer::Transfer;
 use crate::durability::load_slowly;
@@ -29,7 +30,7 @@ use crate::parameters::{
 };
 use crate::replication::state::Arriving;
 use crate::server::Server;
-use tidewire_lane::unix_ms;
+use tidewire_lane::{instant, unix_ms};
 use tidewire_retry::Repeated;
 
 impl Master {
@@ -81,7 +82,7 @@ impl Master {
     pub(crate) fn leave(&self) {
         self.is_over.store(true, Ordering::Release);
         if let Some(socket) = self.socket.lock().take() {
-            let _ = socket.shutdown(Shutdown::Both);
+            socket.shut_down();
         }
     }
 
@@ -92,15 +93,17 @@ impl Master {
         let Some(socket) = socket.as_ref() else {
             return false;
         };
-        let is_it = socket.peer_addr().is_ok_and(|it| is_it(&it.to_string()));
+        let address = socket.peer_address();
+        let is_it = address.is_some_and(|it| is_it(&it.to_string()));
         if is_it {
-            let _ = socket.shutdown(Shutdown::Both);
+            socket.shut_down();
         }
         is_it
     }
 
     /// Follows it until [`leave`](Self::leave), over any number of connections.
     pub(crate) fn follow(self: Arc<Self>, server: Arc<Server>) {
+        let background = server.durability.background.clone();
         let run = move || {
             let mut link = Link {
                 master: &self,
@@ -120,7 +123,7 @@ impl Master {
                 }
                 if let Err(error) = result
                     && !self.is_over()
-                    && let Some((times, lasts)) = lost.failed(Instant::now())
+                    && let Some((times, lasts)) = lost.failed(instant())
                 {
                     let seconds = lasts.as_secs();
                     let (host, port) = (&self.host, self.port);
@@ -128,16 +131,16 @@ impl Master {
                 }
                 self.set_state(LinkState::Connecting);
                 if !self.is_over() {
-                    std::thread::sleep(RETRY_AFTER);
+                    server.durability.background.pause(RETRY_AFTER);
                 }
             }
-            let _applying = server.replication.applying.lock();
+            let background = &server.durability.background;
+            let _applying = background.lock(&server.replication.applying);
             if server.replication.master().is_none() {
                 server.durability.resume_log(&server);
             }
         };
-        let thread = std::thread::Builder::new().name("master".into());
-        if let Err(error) = thread.spawn(run) {
+        if let Err(error) = background.spawn("master", run) {
             warn!(%error, "no thread to follow the master");
         }
     }
@@ -146,7 +149,7 @@ impl Master {
     /// then on the stream is the new master's.
     fn wait_for_start(&self, server: &Server) {
         while server.durability.is_loading() && !self.is_over() {
-            std::thread::sleep(LOOK_EVERY);
+            server.durability.background.pause(LOOK_EVERY);
         }
         if Fence::new(server).wait(server, || self.is_over()) {
             // Those whose commands were under way when this server was demoted.
@@ -191,7 +194,8 @@ impl Link<'_> {
         self.greet(&mut socket)?;
         // The link to the master before may still be at its last commands.
         let server = self.server;
-        let _applying = server.replication.applying.lock();
+        let background = &server.durability.background;
+        let _applying = background.lock(&server.replication.applying);
         if self.master.is_over() {
             return Err(io::ErrorKind::Interrupted.into());
         }
@@ -227,7 +231,7 @@ impl Link<'_> {
     }
 
     /// Asks to go on where the stream is here; for everything if there is none.
-    fn ask_for_stream(&mut self, socket: &mut TcpStream) -> io::Result<String> {
+    fn ask_for_stream(&mut self, socket: &mut MasterSocket) -> io::Result<String> {
         let (server, replication) = (self.server, &self.server.replication);
         let (id, next) = match log_of(server).is_open() {
             true => (replication.id(), log_of(server).end() as i64 + 1),
@@ -252,7 +256,12 @@ impl Link<'_> {
     }
 
     /// A full sync: all keys in the place of those that are here, and the stream behind them.
-    fn take_everything(&mut self, socket: &mut TcpStream, id: &str, offset: u64) -> io::Result<()> {
+    fn take_everything(
+        &mut self,
+        socket: &mut MasterSocket,
+        id: &str,
+        offset: u64,
+    ) -> io::Result<()> {
         let server = self.server;
         self.master.arriving.announce();
         self.master.set_state(LinkState::Loading);
@@ -275,19 +284,16 @@ impl Link<'_> {
         Ok(())
     }
 
-    fn connect(&mut self) -> io::Result<TcpStream> {
+    fn connect(&mut self) -> io::Result<MasterSocket> {
         self.buffer.clear();
         let timeout = Duration::from_secs(self.server.parameters.read(REPL_TIMEOUT).max(1));
         let mut addresses = (&*self.master.host, self.master.port).to_socket_addrs()?;
         let address = addresses.next().ok_or(io::ErrorKind::NotFound)?;
         let timeout = timeout.min(CONNECT_TIME_MAX);
-        let source = self.server.parameters.read(BIND_SOURCE_ADDR).parse();
-        let socket = match source {
-            Ok(source) => tidewire_lane::connect_from(source, address, timeout)?,
-            Err(_) => TcpStream::connect_timeout(&address, timeout)?,
-        };
-        socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(ACKNOWLEDGE_EVERY))?;
+        let source = self.server.parameters.read(BIND_SOURCE_ADDR).parse().ok();
+        let background = &self.server.durability.background;
+        let mut socket = MasterSocket::connect(background, source, address, timeout)?;
+        socket.set_read_timeout(ACKNOWLEDGE_EVERY)?;
         *self.master.socket.lock() = Some(socket.try_clone()?);
         match self.master.is_over() {
             true => Err(io::ErrorKind::Interrupted.into()),
@@ -296,7 +302,7 @@ impl Link<'_> {
     }
 
     /// Sends the handshake: AUTH, PING, and REPLCONF with this server's port and capabilities.
-    fn greet(&mut self, socket: &mut TcpStream) -> io::Result<()> {
+    fn greet(&mut self, socket: &mut MasterSocket) -> io::Result<()> {
         let parameters = &self.server.parameters;
         let password = parameters.read(MASTERAUTH);
         if !password.is_empty() {
@@ -331,7 +337,7 @@ impl Link<'_> {
 
     /// Receives the file of all keys and checks its form. The old keys stay, and are served,
     /// until it is loaded.
-    fn receive(&mut self, socket: &mut TcpStream) -> io::Result<Box<dyn Read + Send>> {
+    fn receive(&mut self, socket: &mut MasterSocket) -> io::Result<Box<dyn Read + Send>> {
         let head = self.line(socket)?;
         let transfer = Transfer::begin(self.server, self.master, &head)?;
         let mut transfer = transfer.ok_or_else(|| unexpected(&head))?;
@@ -343,7 +349,7 @@ impl Link<'_> {
 
     /// Puts the keys of a file in the place of those that are here; returns the database that the
     /// stream behind it begins in.
-    fn load(&mut self, socket: &mut TcpStream, file: Box<dyn Read + Send>) -> io::Result<usize> {
+    fn load(&mut self, socket: &mut MasterSocket, file: Box<dyn Read + Send>) -> io::Result<usize> {
         let stream = self.server.replication.hold_stream();
         if self.master.is_over() {
             return Err(io::ErrorKind::Interrupted.into());
@@ -374,7 +380,7 @@ impl Link<'_> {
 
     fn replace_all(
         &mut self,
-        socket: &mut TcpStream,
+        socket: &mut MasterSocket,
         mut file: Box<dyn Read + Send>,
     ) -> io::Result<usize> {
         info!("MASTER <-> REPLICA sync: Loading DB in memory");
@@ -384,15 +390,16 @@ impl Link<'_> {
         let left_out = self.server.keyspace.mounted_left_out();
         let (mut keys, mut database) = (0u64, 0);
         let mut part = vec![0; READ_BYTES];
-        let mut told = Instant::now();
+        let mut told = instant();
         while !self.read_records(&mut reader, &mut keys, &mut database)? {
             match file.read(&mut part)? {
                 0 => reader.finish(),
                 count => reader.push(&part[..count]),
             }
+            self.server.durability.background.let_others_run();
             // An empty line says that this server is there: it acknowledges nothing meanwhile.
-            if told.elapsed() >= ACKNOWLEDGE_EVERY {
-                told = Instant::now();
+            if instant() - told >= ACKNOWLEDGE_EVERY {
+                told = instant();
                 let _ = socket.write_all(b"\n");
             }
         }
@@ -453,7 +460,7 @@ impl Link<'_> {
     }
 
     /// Executes the stream, and acknowledges the offset.
-    fn follow_stream(&mut self, socket: &mut TcpStream) -> io::Result<()> {
+    fn follow_stream(&mut self, socket: &mut MasterSocket) -> io::Result<()> {
         self.master.heard_ms.store(unix_ms(), Ordering::Relaxed);
         let mut acknowledged_ms = unix_ms();
         loop {
@@ -475,21 +482,21 @@ impl Link<'_> {
             self.check_silence()?;
             if is_paused && unexecuted > 0 {
                 // The pause may end while nothing comes.
-                std::thread::sleep(LOOK_EVERY);
+                self.server.durability.background.pause(LOOK_EVERY);
                 if unexecuted > PAUSED_BYTES_MAX {
                     self.master.heard_ms.store(now_ms, Ordering::Relaxed);
                     continue;
                 }
-                socket.set_read_timeout(Some(LOOK_EVERY))?;
+                socket.set_read_timeout(LOOK_EVERY)?;
                 self.fill_or_wait(socket)?;
-                socket.set_read_timeout(Some(ACKNOWLEDGE_EVERY))?;
+                socket.set_read_timeout(ACKNOWLEDGE_EVERY)?;
                 continue;
             }
             self.fill_or_wait(socket)?;
         }
     }
 
-    fn acknowledge(&mut self, socket: &mut TcpStream) -> io::Result<()> {
+    fn acknowledge(&mut self, socket: &mut MasterSocket) -> io::Result<()> {
         let (log, offset) = (&self.server.durability.log, log_of(self.server).end());
         let text = offset.to_string();
         if !log.is_on() {
@@ -516,13 +523,13 @@ impl Link<'_> {
         socket.write_all(&request(&["REPLCONF", "ACK", &text, "FACK", &on_disk]))
     }
 
-    fn ask(&mut self, socket: &mut TcpStream, words: &[&str]) -> io::Result<String> {
+    fn ask(&mut self, socket: &mut MasterSocket, words: &[&str]) -> io::Result<String> {
         socket.write_all(&request(words))?;
         self.line(socket)
     }
 
     /// The next line that is not empty: empty ones only say that the master is there.
-    fn line(&mut self, socket: &mut TcpStream) -> io::Result<String> {
+    fn line(&mut self, socket: &mut MasterSocket) -> io::Result<String> {
         loop {
             while let Some(end) = self.buffer.iter().position(|&byte| byte == b'\n') {
                 let line: Vec<u8> = self.buffer.drain(..=end).collect();
@@ -540,7 +547,7 @@ impl Link<'_> {
     }
 
     /// Reads more, and waits for it as long as `repl-timeout` allows.
-    fn fill(&mut self, socket: &mut TcpStream) -> io::Result<()> {
+    fn fill(&mut self, socket: &mut MasterSocket) -> io::Result<()> {
         self.master.heard_ms.store(unix_ms(), Ordering::Relaxed);
         while !self.fill_or_wait(socket)? {
             self.check_silence()?;
@@ -571,7 +578,7 @@ impl Link<'_> {
     }
 
     /// Reads more; false if nothing has come for a while.
-    fn fill_or_wait(&mut self, socket: &mut TcpStream) -> io::Result<bool> {
+    fn fill_or_wait(&mut self, socket: &mut MasterSocket) -> io::Result<bool> {
         self.server.sleep_along();
         let start = self.buffer.len();
         self.buffer.resize(start + READ_BYTES, 0);

@@ -2,8 +2,6 @@
 //! in the files beside this one.
 
 use std::collections::HashMap;
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -15,6 +13,7 @@ use tidewire_keyspace::{DATABASES, OFFSET_MAX};
 use tidewire_resp::number::parse_integer;
 
 use super::replica::Replica;
+use super::socket::MasterSocket;
 use super::stream_lock::StreamLock;
 
 /// The replicas of this server.
@@ -138,7 +137,7 @@ pub(crate) fn parse_offset(text: &[u8]) -> Option<u64> {
 }
 
 pub(crate) fn new_id() -> String {
-    let word = || RandomState::new().hash_one(std::process::id());
+    let word = tidewire_lane::unguessable_word;
     let id = format!("{:016x}{:016x}{:08x}", word(), word(), word() as u32);
     debug_assert!(is_history_id(id.as_bytes()), "other servers take the name");
     id
@@ -261,7 +260,7 @@ pub(crate) struct Master {
     pub(crate) unexecuted: AtomicU64,
     pub(crate) arriving: Arriving,
     /// To end a read that waits.
-    pub(crate) socket: Mutex<Option<TcpStream>>,
+    pub(crate) socket: Mutex<Option<MasterSocket>>,
 }
 
 /// How far the link with the master is.

@@ -9,9 +9,26 @@ use super::{Ledger, Verdict};
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     last: BTreeMap<Vec<u8>, u64>,
+    /// At a replica messages of a channel may be missing.
+    has_gaps: bool,
+    /// The master has lost its last writes: what was shown of them may be taken back.
+    goes_back: bool,
 }
 
 impl Heard {
+    /// What is heard at a replica.
+    pub(crate) fn at_replica() -> Self {
+        Self {
+            has_gaps: true,
+            ..Self::default()
+        }
+    }
+
+    /// The master has lost writes, if this is true.
+    pub(crate) fn note_loss(&mut self, has_lost: bool) {
+        self.goes_back |= has_lost && self.has_gaps;
+    }
+
     /// A message of a topic or a channel.
     pub(crate) fn message(&mut self, topic: &[u8], payload: &[u8]) -> Verdict {
         let value = number(payload) as u64;
@@ -27,10 +44,11 @@ impl Heard {
             return Ok(());
         };
         let is_channel = topic.starts_with(b"news:");
-        if is_channel && value != before + 1 {
+        let is_next = value == before + 1 || self.has_gaps && value > before;
+        if is_channel && !is_next {
             return Err(format!("{} brings {value} after {before}", shown.0));
         }
-        if value < before {
+        if value < before && !self.goes_back {
             return Err(format!("{} goes back from {before} to {value}", shown.0));
         }
         Ok(())

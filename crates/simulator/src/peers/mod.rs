@@ -1,8 +1,11 @@
 //! Those who use the hub, and what each may see of it.
 
 mod feed;
+mod follower;
 mod heard;
+mod history;
 mod model;
+mod operator;
 mod plant;
 mod pusher;
 mod resp_link;
@@ -19,6 +22,8 @@ use tidewire_lane::SteppedLanes;
 
 use crate::plan::{End, Plan};
 use crate::random::Random;
+use history::History;
+pub(crate) use operator::MASTER_PORT;
 
 /// What a peer sees of the world when it takes a step.
 pub(crate) struct Around<'a> {
@@ -42,6 +47,12 @@ pub(crate) struct Ledger {
     pub(crate) read: BTreeMap<Vec<u8>, u64>,
     /// The bid that a market topic must have in the end, in units of 1e-9.
     pub(crate) bids: BTreeMap<String, i64>,
+    /// What the keys of each writer have been, if a replica follows.
+    pub(crate) histories: BTreeMap<usize, History>,
+    /// How many lives of the master have ended, and whether one of them may have lost writes that
+    /// the replica has shown.
+    pub(crate) masters_ended: u64,
+    pub(crate) has_lost: bool,
     /// The value of the plant's tag that is written, as the plant has it.
     pub(crate) setpoint: String,
 }
@@ -67,6 +78,19 @@ pub(crate) trait PeerOfHub: Send {
     fn check(&mut self, around: &mut Around<'_>) -> Verdict;
 }
 
+/// Those who use a replica.
+pub(crate) fn of_replica(plan: &Plan) -> Vec<Box<dyn PeerOfHub>> {
+    let mut peers: Vec<Box<dyn PeerOfHub>> = Vec::new();
+    for number in 0..plan.writers {
+        peers.push(Box::new(follower::Follower::new(number)));
+    }
+    for number in 0..plan.subscribers {
+        peers.push(Box::new(resp_subscriber::RespSubscriber::new(number, true)));
+    }
+    peers.push(Box::new(operator::Operator::default()));
+    peers
+}
+
 /// All peers of a plan.
 pub(crate) fn all(plan: &Plan, random: &mut Random) -> Vec<Box<dyn PeerOfHub>> {
     let mut peers: Vec<Box<dyn PeerOfHub>> = Vec::new();
@@ -74,7 +98,9 @@ pub(crate) fn all(plan: &Plan, random: &mut Random) -> Vec<Box<dyn PeerOfHub>> {
         peers.push(Box::new(writer::Writer::new(number)));
     }
     for number in 0..plan.subscribers {
-        peers.push(Box::new(resp_subscriber::RespSubscriber::new(number)));
+        peers.push(Box::new(resp_subscriber::RespSubscriber::new(
+            number, false,
+        )));
         peers.push(Box::new(zmq_subscriber::ZmqSubscriber::new(number)));
     }
     for number in 0..plan.pushers {

@@ -10,6 +10,7 @@ use crate::plan::{End, Plan};
 /// See the [module](self).
 pub(crate) struct RespSubscriber {
     number: usize,
+    is_at_replica: bool,
     link: RespLink,
     /// Subscriptions that are confirmed.
     confirmed: usize,
@@ -17,9 +18,10 @@ pub(crate) struct RespSubscriber {
 }
 
 impl RespSubscriber {
-    pub(crate) fn new(number: usize) -> Self {
+    pub(crate) fn new(number: usize, is_at_replica: bool) -> Self {
         Self {
             number,
+            is_at_replica,
             link: RespLink::default(),
             confirmed: 0,
             heard: Heard::default(),
@@ -29,7 +31,10 @@ impl RespSubscriber {
     fn subscribe(&mut self, around: &mut Around<'_>) {
         self.link.connect(around);
         self.confirmed = 0;
-        self.heard = Heard::default();
+        self.heard = match self.is_at_replica {
+            true => Heard::at_replica(),
+            false => Heard::default(),
+        };
         match self.number.is_multiple_of(2) {
             true => self.link.send(&["PSUBSCRIBE", "live:*", "news:*"]),
             false => {
@@ -73,7 +78,10 @@ impl RespSubscriber {
 
 impl PeerOfHub for RespSubscriber {
     fn name(&self) -> String {
-        format!("Redis subscriber {}", self.number)
+        match self.is_at_replica {
+            true => format!("Redis subscriber {} of the replica", self.number),
+            false => format!("Redis subscriber {}", self.number),
+        }
     }
 
     fn step(&mut self, around: &mut Around<'_>) -> Verdict {
@@ -81,6 +89,7 @@ impl PeerOfHub for RespSubscriber {
             self.subscribe(around);
         }
         self.link.step(around)?;
+        self.heard.note_loss(around.ledger.has_lost);
         while let Some(reply) = self.link.reply() {
             self.hear(&reply)?;
         }

@@ -81,26 +81,16 @@ impl Writer {
     }
 
     fn key(&self, suffix: &str) -> Vec<u8> {
-        format!("w{}:{suffix}", self.number).into_bytes()
+        key(self.number, suffix)
     }
 
     fn live_key(&self) -> Vec<u8> {
-        format!("live:w{}", self.number).into_bytes()
-    }
-
-    fn keys(&self) -> Vec<Vec<u8>> {
-        let own = SUFFIXES.iter().map(|suffix| self.key(suffix));
-        own.chain([self.live_key()]).collect()
+        live_key(self.number)
     }
 
     /// Asks for all keys at once.
     fn ask(&mut self, around: &Around<'_>) {
-        self.link.send(&[b"MULTI"]);
-        for key in self.keys() {
-            self.link.send(&query(&key));
-            self.link.send(&[b"PTTL".as_slice(), &key]);
-        }
-        self.link.send(&[b"EXEC"]);
+        ask_for_all(&mut self.link, self.number);
         self.asked_ns = around.now_ns;
         self.phase = Phase::Looking;
     }
@@ -128,11 +118,7 @@ impl Writer {
 
     /// Compares what is there with all that may be there.
     fn compare(&mut self, around: &mut Around<'_>, shown: &[Value]) -> Verdict {
-        let mut found = Model::default();
-        let (pairs, _) = shown.as_chunks::<2>();
-        for (key, [value, deadline]) in self.keys().iter().zip(pairs) {
-            found.note(key, value, deadline);
-        }
+        let found = found(self.number, shown);
         if std::mem::replace(&mut self.has_looked, true) {
             // What was there before in this process may still be lost: it stays in the history.
             return match found == self.now {
@@ -157,6 +143,10 @@ impl Writer {
             around.ledger.live.insert(self.live_key(), value);
         } else {
             around.ledger.live.remove(&self.live_key());
+        }
+        if around.plan.is_followed {
+            let history = around.ledger.histories.entry(self.number).or_default();
+            history.begin(found.clone());
         }
         (self.base, self.now) = (found.clone(), found);
         self.acknowledged.clear();
@@ -293,6 +283,10 @@ impl Writer {
         if self.in_flight.is_empty() {
             self.asked_ns = around.now_ns;
         }
+        if around.plan.is_followed {
+            let history = around.ledger.histories.entry(self.number).or_default();
+            history.push(ahead);
+        }
         self.in_flight.push_back(Operation {
             commands,
             way,
@@ -408,6 +402,39 @@ impl PeerOfHub for Writer {
     }
 }
 
+fn key(number: usize, suffix: &str) -> Vec<u8> {
+    format!("w{number}:{suffix}").into_bytes()
+}
+
+fn live_key(number: usize) -> Vec<u8> {
+    format!("live:w{number}").into_bytes()
+}
+
+fn keys(number: usize) -> Vec<Vec<u8>> {
+    let own = SUFFIXES.iter().map(|suffix| key(number, suffix));
+    own.chain([live_key(number)]).collect()
+}
+
+/// Asks for all keys of a writer at once.
+pub(super) fn ask_for_all(link: &mut RespLink, number: usize) {
+    link.send(&[b"MULTI"]);
+    for key in keys(number) {
+        link.send(&query(&key));
+        link.send(&[b"PTTL".as_slice(), &key]);
+    }
+    link.send(&[b"EXEC"]);
+}
+
+/// What the reply to that shows.
+pub(super) fn found(number: usize, shown: &[Value]) -> Model {
+    let mut found = Model::default();
+    let (pairs, _) = shown.as_chunks::<2>();
+    for (key, [value, deadline]) in keys(number).iter().zip(pairs) {
+        found.note(key, value, deadline);
+    }
+    found
+}
+
 /// A script that executes commands in their order and returns the last one's reply.
 fn script(commands: &[Words]) -> Words {
     let mut body = String::new();
@@ -450,7 +477,7 @@ fn is_same(one: &Value, other: &Value) -> bool {
 }
 
 /// Whether an error says that nothing was executed, because of the disk or a load.
-fn is_refusal(text: &[u8]) -> bool {
+pub(super) fn is_refusal(text: &[u8]) -> bool {
     [b"LOADING ".as_slice(), b"MISCONF ", b"EXECABORT "]
         .iter()
         .any(|code| text.starts_with(code))

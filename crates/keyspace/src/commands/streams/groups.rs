@@ -180,7 +180,6 @@ const NO_STREAM: CommandError = CommandError::Refused(
     "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use \
      the MKSTREAM option to create an empty stream automatically.",
 );
-const BUSY: CommandError =
-    CommandError::Refused("BUSYGROUP Consumer Group name already exists");
+const BUSY: CommandError = CommandError::Refused("BUSYGROUP Consumer Group name already exists");
 const READ_NEGATIVE: CommandError =
     CommandError::Refused("ERR value for ENTRIESREAD must be positive or -1");

@@ -6,6 +6,9 @@
 //! file appendonly.aof.5.incr.aof seq 5 type i      each other
 //! file appendonly.aof.1.base.rdb seq 1 type h      not needed any more, and not removed yet
 //! ```
+//!
+//! An increment with `unsynced N` at the end of its line has N bytes, of which the disk may have
+//! fewer after a failure of the machine. Redis ignores what it does not know.
 
 use crate::redis_conf::{quoted, split};
 
@@ -27,6 +30,9 @@ pub(crate) struct LogFile {
     pub(crate) name: String,
     /// Greater than that of the file before.
     pub(crate) sequence: u64,
+    /// Of an increment that is followed by another although an fsync of it has failed: its length,
+    /// bytes. If the disk has less of it, what follows it is worth nothing.
+    pub(crate) unsynced: Option<u64>,
 }
 
 /// Why a manifest cannot be read.
@@ -146,18 +152,34 @@ impl Manifest {
         );
     }
 
+    /// Notes how long an increment is that may not be on the disk. False if there is no such one.
+    pub(crate) fn note_unsynced(&mut self, name: &str, length: u64) -> bool {
+        let mut increments = self.increments.iter_mut();
+        let found = increments.find(|file| file.name == name);
+        found.map(|file| file.unsynced = Some(length)).is_some()
+    }
+
+    /// Gives up all increments behind one of them.
+    pub(crate) fn end_with(&mut self, name: &str) {
+        if let Some(last) = self.increments.iter().position(|file| file.name == name) {
+            self.history.extend(self.increments.drain(last + 1..));
+            self.increments[last].unsynced = None;
+        }
+    }
+
     fn add(&mut self, line: &str) -> Result<(), ManifestError> {
         let words = words_of(line).ok_or(ManifestError::Format)?;
         let (pairs, []) = words.as_chunks::<2>() else {
             return Err(ManifestError::Format);
         };
-        let (mut name, mut sequence, mut kind) = (None, None, None);
+        let (mut name, mut sequence, mut kind, mut unsynced) = (None, None, None, None);
         for [key, value] in pairs {
             match key.to_ascii_lowercase().as_str() {
                 "file" if value.contains('/') => return Err(ManifestError::Path),
                 "file" => name = Some(value.clone()),
                 "seq" => sequence = value.parse().ok(),
                 "type" => kind = value.chars().next(),
+                "unsynced" => unsynced = value.parse().ok(),
                 _ => {}
             }
         }
@@ -167,7 +189,11 @@ impl Manifest {
         if name.is_empty() || sequence == 0 {
             return Err(ManifestError::Format);
         }
-        let file = LogFile { name, sequence };
+        let file = LogFile {
+            name,
+            sequence,
+            unsynced,
+        };
         // In quotes a name grows: one that could not be written again must not be taken.
         if file.line(kind).len() > LINE_BYTES_MAX {
             return Err(ManifestError::TooLong);
@@ -201,7 +227,11 @@ fn first_free(
     loop {
         let name = format!("{prefix}.{sequence}{kind}");
         if is_free(&name) {
-            return LogFile { name, sequence };
+            return LogFile {
+                name,
+                sequence,
+                unsynced: None,
+            };
         }
         sequence += 1;
     }
@@ -214,7 +244,10 @@ impl LogFile {
             true => self.name.clone(),
             false => String::from_utf8_lossy(&quoted(self.name.as_bytes())).into_owned(),
         };
-        format!("file {name} seq {} type {kind}\n", self.sequence)
+        let unsynced = self.unsynced.filter(|_| kind == 'i');
+        let unsynced = unsynced.map(|length| format!(" unsynced {length}"));
+        let unsynced = unsynced.unwrap_or_default();
+        format!("file {name} seq {} type {kind}{unsynced}\n", self.sequence)
     }
 }
 
@@ -262,7 +295,11 @@ mod tests {
     fn a_name_may_hold_anything_but_a_slash() {
         let name = "\" file seq \n\n.aof \x01\\".to_owned();
         let manifest = Manifest {
-            base: Some(LogFile { name, sequence: 1 }),
+            base: Some(LogFile {
+                name,
+                sequence: 1,
+                unsynced: None,
+            }),
             ..Manifest::default()
         };
         let text = manifest.text();
@@ -284,6 +321,20 @@ mod tests {
             "file a.2.base.rdb seq 2 type b\nfile a.1.base.rdb seq 1 type h\n\
              file a.1.incr.aof seq 1 type h\nfile a.2.incr.aof seq 2 type i\n"
         );
+    }
+
+    #[test]
+    fn an_increment_that_may_be_torn_is_noted_and_what_follows_it_can_be_given_up() {
+        let text = "file a.1.incr.aof seq 1 type i\nfile a.2.incr.aof seq 2 type i\n";
+        let mut manifest = Manifest::parse(text.as_bytes()).unwrap();
+        assert!(manifest.note_unsynced("a.1.incr.aof", 7));
+        assert!(!manifest.note_unsynced("a.3.incr.aof", 7));
+        let noted = "file a.1.incr.aof seq 1 type i unsynced 7\nfile a.2.incr.aof seq 2 type i\n";
+        assert_eq!(manifest.text(), noted);
+        assert_eq!(Manifest::parse(noted.as_bytes()).unwrap(), manifest);
+        manifest.end_with("a.1.incr.aof");
+        let ended = "file a.2.incr.aof seq 2 type h\nfile a.1.incr.aof seq 1 type i\n";
+        assert_eq!(manifest.text(), ended);
     }
 
     #[test]

@@ -72,6 +72,12 @@ impl LogWriter {
         self.at
     }
 
+    /// The name of the file, and its bytes.
+    pub(crate) fn file(&self) -> (String, u64) {
+        let name = self.file.path().file_name().unwrap_or_default();
+        (name.to_string_lossy().into_owned(), self.file.length())
+    }
+
     /// Bytes of the file.
     #[cfg(test)]
     pub(crate) fn length(&self) -> u64 {
