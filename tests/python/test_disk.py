@@ -118,7 +118,7 @@ def test_a_log_that_cannot_be_written_is_not_loaded_again(start_hub, small_disk)
         client.execute_command("DEBUG", "LOADAOF")
     assert client.get("kept") == b"1"
     (small_disk.path / "filler").unlink()
-    assert waiting.read() == "OK"
+    assert waiting.read() == b"OK"
     eventually(lambda: _writes(hub) == "ok", "writes again")
     assert client.execute_command("DEBUG", "LOADAOF")
     assert client.strlen("b") == 100_000

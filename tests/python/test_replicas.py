@@ -526,3 +526,48 @@ def test_a_key_that_changes_while_it_moves_arrives_as_it_was_last(start_hub):
         assert target.get("counter") is None
     halt.set()
     counting.join(PATIENCE_S)
+
+
+@pytest.mark.parametrize("command", ["RELOAD", "LOADAOF"])
+def test_a_replica_that_loads_its_keys_again_misses_nothing_of_the_stream(
+    start_hub, folder, command
+):
+    master = start_hub(*DEBUG)
+    replica = start_hub(
+        "--dir", folder, *DEBUG, "--set", "appendonly=yes", "--set", "save=", "--lanes", "2"
+    )
+    follow(replica.redis(), master.resp_port)
+    stop = threading.Event()
+
+    def write(seed):
+        client, number = master.redis(), 0
+        while not stop.is_set():
+            with client.pipeline(transaction=False) as pipeline:
+                for _ in range(20):
+                    number += 1
+                    pipeline.set(f"{seed}:{number % 500}", number)
+                    pipeline.rpush(f"list:{seed}:{number % 7}", number)
+                pipeline.execute()
+
+    writers = [threading.Thread(target=write, args=(seed,)) for seed in range(2)]
+    for writer in writers:
+        writer.start()
+    client, done = replica.redis(), 0
+    try:
+        while done < 30:
+            try:
+                client.execute_command("DEBUG", command)
+                done += 1
+            except redis.ResponseError:
+                pass  # a snapshot, a rewrite or a command of the master was under way
+    finally:
+        stop.set()
+        for writer in writers:
+            writer.join()
+
+    def same():
+        positions = [replication(one.redis())["master_repl_offset"] for one in (master, replica)]
+        digests = [one.redis().execute_command("DEBUG", "DIGEST") for one in (master, replica)]
+        return positions[0] == positions[1] and digests[0] == digests[1]
+
+    eventually(same, "the same keys")

@@ -138,6 +138,8 @@ impl Durability {
         flushes: bool,
         replaces: bool,
     ) -> Result<(), &'static str> {
+        // A command of the master between saving and loading would be lost.
+        let _stream = server.replication.keep_stream().ok_or(MASTER_WRITES)?;
         // A snapshot or a rewrite that began meanwhile would hold none of the keys.
         self.alone(server, || {
             // Closed first: what is written behind the snapshot would be lost.
@@ -322,6 +324,10 @@ impl Durability {
         Ok(())
     }
 }
+
+/// The refusal of DEBUG RELOAD and LOADAOF while a master's stream cannot stand still.
+pub(super) const MASTER_WRITES: &str =
+    "ERR a command of the master still runs, or its keys are being loaded: try again";
 
 /// `key-load-delay`: tests want to see a load in the middle.
 pub(crate) fn load_slowly(server: &Server) {

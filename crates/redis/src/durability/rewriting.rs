@@ -19,7 +19,7 @@ use super::append_only::log_of;
 use super::apply::LogApplier;
 use super::directory;
 use super::files::log_folder;
-use super::loading::Ending;
+use super::loading::{Ending, MASTER_WRITES};
 use super::saving::write_keys;
 use super::state::{Durability, Requested, SaveJob};
 use crate::live::LiveObserver;
@@ -266,6 +266,8 @@ impl Durability {
 
     /// DEBUG LOADAOF: removes all keys and loads the append-only file. The text of the refusal.
     pub(crate) fn reload_log(&self, server: &Server) -> Result<(), &'static str> {
+        // What a master sends meanwhile is not in the file, and would be removed with the keys.
+        let _stream = server.replication.keep_stream().ok_or(MASTER_WRITES)?;
         self.alone(server, || self.reload_log_now(server))
     }
 

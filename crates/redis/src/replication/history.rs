@@ -13,7 +13,7 @@ use tracing::info;
 
 use super::log_of;
 use super::state::{Master, Replication, StreamPosition, new_id};
-use super::stream_lock::StreamGuard;
+use super::stream_lock::{KeptStream, StreamGuard};
 use crate::attention::Obstacles;
 use crate::parameters::REPLICAOF;
 use crate::replication::state::History;
@@ -88,6 +88,15 @@ impl Replication {
     /// [bars](Self::bar_stream) it: it may wait.
     pub(crate) fn hold_stream(&self) -> StreamGuard<'_> {
         self.stream.hold()
+    }
+
+    /// Keeps the master's stream where it is while a lane saves, removes and loads all keys. `None`
+    /// while a command of the master runs, or while its keys replace those that are here.
+    pub(crate) fn keep_stream(&self) -> Option<KeptStream<'_>> {
+        let kept = self.stream.keep(HOLD_TIME_MAX)?;
+        let master = self.master();
+        let is_replacing = master.is_some_and(|master| master.is_replacing());
+        (!is_replacing).then_some(kept)
     }
 
     /// Lets no other thread [hold](Self::hold_stream) the stream: none begins a snapshot or

@@ -17,12 +17,24 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::lane_waits::before_wait;
 
-/// Held as long as this is there.
-pub(crate) type StreamGuard<'a> = MutexGuard<'a, ()>;
+/// Held as long as this is there. Empty on a thread that [keeps](StreamLock::keep) the lock.
+#[derive(Debug)]
+pub(crate) struct StreamGuard<'a>(
+    #[allow(dead_code, reason = "its end matters")] Option<MutexGuard<'a, ()>>,
+);
+
+/// The stream stands still, over several [holds](StreamLock::hold) of this thread.
+#[derive(Debug)]
+pub(crate) struct KeptStream<'a> {
+    lock: &'a StreamLock,
+    _held: MutexGuard<'a, ()>,
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct StreamLock {
     lock: Mutex<()>,
+    /// The thread that keeps it, by number; 0 for none.
+    kept_by: AtomicU64,
     /// The thread that lets no other hold it, by number; 0 for none.
     barred_by: AtomicU64,
 }
@@ -30,11 +42,14 @@ pub(crate) struct StreamLock {
 impl StreamLock {
     pub(super) fn hold(&self) -> StreamGuard<'_> {
         before_wait();
+        if self.kept_by.load(Ordering::SeqCst) == own_number() {
+            return StreamGuard(None);
+        }
         loop {
             let held = lock(&self.lock);
             let barred_by = self.barred_by.load(Ordering::SeqCst);
             if barred_by == 0 || barred_by == own_number() {
-                return held;
+                return StreamGuard(Some(held));
             }
             drop(held);
             pause();
@@ -44,7 +59,19 @@ impl StreamLock {
     /// For a lane, which has its right and so is barred by none.
     pub(super) fn hold_soon(&self, time_max: Duration) -> Option<StreamGuard<'_>> {
         before_wait();
-        lock_soon(&self.lock, time_max)
+        lock_soon(&self.lock, time_max).map(|held| StreamGuard(Some(held)))
+    }
+
+    /// Holds it for a lane as `hold_soon` does, and lets this thread hold it again meanwhile.
+    pub(super) fn keep(&self, time_max: Duration) -> Option<KeptStream<'_>> {
+        before_wait();
+        let held = lock_soon(&self.lock, time_max)?;
+        let before = self.kept_by.swap(own_number(), Ordering::SeqCst);
+        debug_assert_eq!(before, 0, "one thread keeps it at a time");
+        Some(KeptStream {
+            lock: self,
+            _held: held,
+        })
     }
 
     /// Bars it. Returns false, and bars nothing, if a thread holds it.
@@ -80,13 +107,20 @@ impl StreamLock {
     }
 }
 
+impl Drop for KeptStream<'_> {
+    fn drop(&mut self) {
+        // The lock is let go of behind this.
+        self.lock.kept_by.store(0, Ordering::SeqCst);
+    }
+}
+
 #[cfg(not(loom))]
-fn lock(mutex: &Mutex<()>) -> StreamGuard<'_> {
+fn lock(mutex: &Mutex<()>) -> MutexGuard<'_, ()> {
     mutex.lock()
 }
 
 #[cfg(not(loom))]
-fn lock_soon(mutex: &Mutex<()>, time_max: Duration) -> Option<StreamGuard<'_>> {
+fn lock_soon(mutex: &Mutex<()>, time_max: Duration) -> Option<MutexGuard<'_, ()>> {
     mutex.try_lock_for(time_max)
 }
 
@@ -115,12 +149,12 @@ fn own_number() -> u64 {
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 #[cfg(loom)]
-fn lock(mutex: &Mutex<()>) -> StreamGuard<'_> {
+fn lock(mutex: &Mutex<()>) -> MutexGuard<'_, ()> {
     mutex.lock().expect("no thread of the model panics with it")
 }
 
 #[cfg(loom)]
-fn lock_soon(mutex: &Mutex<()>, _time_max: Duration) -> Option<StreamGuard<'_>> {
+fn lock_soon(mutex: &Mutex<()>, _time_max: Duration) -> Option<MutexGuard<'_, ()>> {
     mutex.lock().ok()
 }
 
