@@ -571,3 +571,24 @@ def test_a_replica_that_loads_its_keys_again_misses_nothing_of_the_stream(
         return positions[0] == positions[1] and digests[0] == digests[1]
 
     eventually(same, "the same keys")
+
+
+def test_a_full_sync_whose_master_ends_leaves_the_replica_its_keys_and_history(start_hub):
+    first, second, replica = start_hub(), start_hub(*DEBUG), start_hub()
+    first.redis().set("a", "b")
+    # A minute for the file of all keys, unless its server ends.
+    second.redis().execute_command("DEBUG", "POPULATE", 10, "other", 10)
+    second.redis().config_set("rdb-key-save-delay", 6_000_000)
+    follow(replica.redis(), first.resp_port)
+    history = replication(replica.redis())["master_replid"]
+    replica.redis().replicaof("127.0.0.1", second.resp_port)
+    busy = {"wait_bgsave", "send_bulk"}
+    eventually(
+        lambda: replication(second.redis()).get("slave0", {}).get("state") in busy, "a full sync"
+    )
+    second.stop()
+    follow(replica.redis(), first.resp_port)
+    assert replication(replica.redis())["master_replid"] == history
+    assert replica.redis().get("a") == b"b"
+    statistics = first.info("stats")
+    assert (statistics["sync_full"], statistics["sync_partial_ok"]) == (1, 1)

@@ -3,10 +3,10 @@
 //! A [`Stream`] has an [`EntryLog`] and [`ConsumerGroups`], apart so that a group can change while
 //! entries are read. DUMP and RESTORE convert a stream with these:
 //!
-//! * Entries: [`EntryLog::range`] from [`StreamId::MIN`] to [`StreamId::MAX`] shows each with its id
-//!   and its names and values, in order. [`EntryLog::append`] adds them again in that order. Deleted
-//!   entries are not shown. [`EntryLog::len`] and [`EntryLog::first_id`] follow from the entries;
-//!   [`EntryLog::state`] and [`EntryLog::set_state`] (after the entries) are the rest.
+//! * Entries: [`EntryLog::range`] from [`StreamId::MIN`] to [`StreamId::MAX`] shows each with its
+//!   id and its names and values, in order. [`EntryLog::append`] adds them again in that order.
+//!   Deleted entries are not shown. [`EntryLog::len`] and [`EntryLog::first_id`] follow from the
+//!   entries; [`EntryLog::state`] and [`EntryLog::set_state`] (after the entries) are the rest.
 //! * Groups: the map's keys are their names, in order. [`ConsumerGroup::new`] makes one. Its
 //!   `last_id` and `entries_read` (`None` is Redis's -1) can be read and set.
 //! * Consumers: [`ConsumerGroup::consumers`] shows them in the order of their names, with the slots

@@ -199,7 +199,8 @@ impl Durability {
     }
 
     /// Loads a file of keys, or, if it is part of a log, of commands, or of keys and then commands.
-    /// An empty file of a log holds nothing. Returns how it ends, and how many bytes of it are good.
+    /// An empty file of a log holds nothing. Returns how it ends, and how many bytes of it are
+    /// good.
     pub(super) fn load_file(
         &self,
         server: &Server,

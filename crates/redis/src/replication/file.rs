@@ -101,6 +101,9 @@ impl FileMaker {
             self.send(format!("$EOF:{mark}\r\n").into_bytes());
             let mut goes_on = true;
             while goes_on {
+                if server.durability.is_ending() {
+                    return self.cut_short();
+                }
                 let mut part = Vec::with_capacity(PART_BYTES);
                 while goes_on && part.len() < PART_BYTES {
                     let before = snapshot.written();
@@ -122,6 +125,9 @@ impl FileMaker {
                 let before = snapshot.written();
                 goes_on = snapshot.step(&mut file);
                 dawdle(server, snapshot.written() - before, &|| replica.has_left());
+                if server.durability.is_ending() {
+                    return self.cut_short();
+                }
             }
             self.send(format!("${}\r\n", file.len()).into_bytes());
             self.finish(file);
@@ -165,6 +171,13 @@ impl FileMaker {
         warn!(address = %self.replica.client.address, reason, "a replica gets no file");
         self.replica
             .refuse(format!("-ERR Can't sync: {reason}\r\n").into_bytes());
+        self.tell();
+    }
+
+    /// The process ends, and does not wait for the rest of a file: the replica goes on with the
+    /// keys and the history that it has.
+    fn cut_short(&self) {
+        self.replica.cut_short();
         self.tell();
     }
 

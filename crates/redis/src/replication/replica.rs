@@ -241,6 +241,11 @@ impl Replica {
     /// Sends an error in place of a file; the connection closes behind it.
     pub(crate) fn refuse(&self, error: Vec<u8>) {
         self.push(error, false);
+        self.cut_short();
+    }
+
+    /// It gets no more of its file: its connection ends behind what it has got.
+    pub(crate) fn cut_short(&self) {
         self.is_refused.store(true, Ordering::Release);
         self.finish();
     }
