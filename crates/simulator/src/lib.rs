@@ -17,6 +17,7 @@
 
 mod link;
 mod pair;
+mod peer;
 mod peers;
 mod plan;
 mod process;

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use tidewire_lane::Peer;
 
-use crate::peers::Around;
+use crate::peer::Around;
 use crate::random::Random;
 
 /// A connection of a simulated peer.

@@ -8,7 +8,8 @@ use tidewire_files::SimulatedDisk;
 use tidewire_hub::port;
 use tidewire_lane::{Peer, advance_simulated_clock, begin_simulated_clock, monotonic_ns};
 
-use crate::peers::{self, Around, Ledger, PeerOfHub, Verdict};
+use crate::peer::{Around, Ledger, PeerOfHub, Verdict};
+use crate::peers;
 use crate::plan::{End, Plan};
 use crate::process::Process;
 use crate::random::Random;

@@ -2,7 +2,6 @@
 
 use tidewire_files::FaultRates;
 
-use crate::peers::MASTER_PORT;
 use crate::random::Random;
 
 /// How the process is set up, and what happens to it.
@@ -131,3 +130,6 @@ impl Plan {
         short_writes + io_errors + failed_syncs > 0
     }
 }
+
+/// The first of the ports that lead to the master.
+pub(crate) const MASTER_PORT: u16 = 7_000;

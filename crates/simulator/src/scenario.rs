@@ -7,7 +7,8 @@ use tidewire_files::{FaultRates, SimulatedDisk};
 use tidewire_lane::{advance_simulated_clock, begin_simulated_clock, monotonic_ns};
 
 use crate::pair;
-use crate::peers::{self, Around, Ledger, PeerOfHub, Verdict};
+use crate::peer::{Around, Ledger, PeerOfHub, Verdict};
+use crate::peers;
 use crate::plan::{End, Plan};
 use crate::process::Process;
 use crate::random::Random;

@@ -9,8 +9,8 @@ use tidewire_feed::journal::Journal;
 use tidewire_feed::wire::{Definition, LastValue, Message, Name, Quote};
 use tidewire_hub::port;
 
-use super::{Around, PeerOfHub, Verdict};
 use crate::link::Link;
+use crate::peer::{Around, PeerOfHub, Verdict};
 use crate::plan::{End, Plan};
 use crate::random::Random;
 

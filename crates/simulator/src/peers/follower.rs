@@ -6,7 +6,7 @@ use super::history::History;
 use super::model::Model;
 use super::resp_link::RespLink;
 use super::writer::{ask_for_all, found, is_refusal};
-use super::{Around, PeerOfHub, Verdict};
+use crate::peer::{Around, PeerOfHub, Verdict};
 use crate::plan::{End, Plan};
 
 /// See the [module](self).

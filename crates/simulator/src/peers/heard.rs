@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::model::number;
-use super::{Ledger, Verdict};
+use crate::peer::{Ledger, Verdict};
 
 /// What a subscriber has heard over one connection.
 #[derive(Debug, Default)]

@@ -3,8 +3,8 @@
 use tidewire_resp::Value;
 
 use super::resp_link::RespLink;
-use super::{Around, PeerOfHub, Verdict};
-use crate::plan::{End, Plan};
+use crate::peer::{Around, PeerOfHub, Verdict};
+use crate::plan::{End, MASTER_PORT, Plan};
 
 /// See the [module](self). Nobody writes to the replica meanwhile.
 #[derive(Default)]
@@ -72,6 +72,3 @@ impl PeerOfHub for Operator {
         Ok(())
     }
 }
-
-/// The first of the ports that lead to the master.
-pub(crate) const MASTER_PORT: u16 = 7_000;

@@ -4,8 +4,8 @@ use tidewire_mx::plant::{LinkId, Plant, PlantConfig};
 use tidewire_resp::Value;
 
 use super::resp_link::RespLink;
-use super::{Around, PeerOfHub, Verdict};
 use crate::link::Link;
+use crate::peer::{Around, PeerOfHub, Verdict};
 use crate::plan::{End, Plan};
 use crate::random::Random;
 

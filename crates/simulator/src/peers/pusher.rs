@@ -4,7 +4,7 @@ use tidewire_hub::port;
 use tidewire_zmtp::SocketType;
 
 use super::zmq_link::ZmqLink;
-use super::{Around, PeerOfHub, Verdict};
+use crate::peer::{Around, PeerOfHub, Verdict};
 use crate::plan::{End, Plan};
 
 /// See the [module](self).

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use tidewire_hub::port;
 use tidewire_resp::{Value, decode, write_request};
 
-use super::Around;
 use crate::link::Link;
+use crate::peer::Around;
 
 /// A connection over which requests are sent and replies come in their order.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use tidewire_resp::Value;
 
 use super::heard::Heard;
 use super::resp_link::RespLink;
-use super::{Around, PeerOfHub, Verdict};
+use crate::peer::{Around, PeerOfHub, Verdict};
 use crate::plan::{End, Plan};
 
 /// See the [module](self).

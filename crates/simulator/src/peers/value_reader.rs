@@ -6,7 +6,7 @@ use tidewire_resp::Value;
 
 use super::model::number;
 use super::resp_link::RespLink;
-use super::{Around, Ledger, PeerOfHub, Verdict};
+use crate::peer::{Around, Ledger, PeerOfHub, Verdict};
 use crate::plan::{End, Plan};
 
 /// Reads the bids of market topics, and live keys that ZeroMQ peers push.

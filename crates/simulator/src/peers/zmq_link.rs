@@ -2,8 +2,8 @@
 
 use tidewire_zmtp::{Config, Connection, Event, SocketType};
 
-use super::Around;
 use crate::link::Link;
+use crate::peer::Around;
 
 /// A ZMTP connection of a simulated peer.
 pub(crate) struct ZmqLink {

@@ -5,7 +5,7 @@ use tidewire_zmtp::SocketType;
 
 use super::heard::Heard;
 use super::zmq_link::ZmqLink;
-use super::{Around, PeerOfHub, Verdict};
+use crate::peer::{Around, PeerOfHub, Verdict};
 use crate::plan::{End, Plan};
 
 /// See the [module](self).
