@@ -58,6 +58,17 @@ def test_simulate_says_nothing_of_an_exchange_whose_recording_cannot_be_made(sta
     fails(start, 2, "--record", "/no/such/folder/file", arguments=arguments)
 
 
+@pytest.mark.parametrize(
+    "arguments", [["simulate", "--feed", "127.0.0.1:0", "--record"], ["itch", "generate"]],
+    ids=["simulate", "itch generate"],
+)
+def test_no_file_that_is_there_is_overwritten(start, tmp_path, arguments):
+    path = tmp_path / "script.sh"
+    path.write_text("exit 0")
+    fails(start, 2, "script.sh", "it exists already", arguments=[*arguments, str(path)])
+    assert path.read_text() == "exit 0"
+
+
 def test_simulate_names_a_port_in_use(start, taken):
     address = f"127.0.0.1:{taken}"
     fails(start, 2, "--feed", address, "in use", arguments=["simulate", "--feed", address])

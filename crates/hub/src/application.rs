@@ -291,8 +291,11 @@ impl HubLane {
             Session::Feed(session) => session.received(&hub.market, context, input),
             Session::Databento(session) => return session.received(&hub.market, context, input),
             Session::Source(number) => {
-                let number = *number;
-                return self.source_received(context, id, number, input);
+                let mut sources = self.sources.iter_mut();
+                let Some(source) = sources.find(|source| source.number() == *number) else {
+                    return input.len();
+                };
+                source.received(context, id, input)
             }
             Session::Plant => return self.plant_received(context, id, input),
         };

@@ -122,9 +122,14 @@ fn times_are_told_as_deadlines() {
         ),
         ("HGETEX h EXAT 1 FIELDS 1 f", "HDEL h f".into()),
         ("HSETEX h PXAT 1 FIELDS 1 f v", "HDEL h f".into()),
+        ("HINCRBYFLOAT h f 1.5", "HSET h f 1.5".into()),
+        (
+            "HEXPIRE h 100 FIELDS 1 f",
+            format!("HPEXPIREAT h {at_100_s} FIELDS 1 f"),
+        ),
         (
             "HINCRBYFLOAT h f 1.5",
-            "HSETEX h KEEPTTL FIELDS 1 f 1.5".into(),
+            "HSETEX h KEEPTTL FIELDS 1 f 3".into(),
         ),
         ("HGETDEL h FIELDS 2 f x", "HDEL h f x".into()),
     ] {

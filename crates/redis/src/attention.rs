@@ -1,7 +1,7 @@
 //! Conditions that keep a request from being executed at once: one word of bits, 0 if none holds.
 //!
 //! A new mode adds a bit here and sets it. The direct path (`session/direct.rs`) and the
-//! ordinary one (`session/mod.rs`) ask for the same word, so neither has to be told of it.
+//! ordinary one (`session.rs`) ask for the same word, so neither has to be told of it.
 
 use std::fmt;
 use std::ops::BitOr;

@@ -6,7 +6,6 @@ mod reader;
 mod send;
 mod servers;
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -18,6 +17,7 @@ use tidewire_itch::{Books, BooksConfig, Generator, GeneratorConfig, Head, Messag
 use tidewire_market::{MoldInput, SoupInput};
 
 use crate::failure::Failure;
+use crate::new_file::new_file;
 use crate::options::{Speed, parse_speed};
 use crate::units::{grouped, parse_count, parse_duration, timestamp};
 
@@ -132,7 +132,7 @@ fn generate(options: &GenerateOptions) -> Result<(), Failure> {
         .map_err(|error| Failure::usage(format!("--messages {}: {error}", options.messages)))?;
     let place = options.file.display();
     let failed = |error: std::io::Error| Failure::usage(format!("cannot write {place}: {error}"));
-    let file = File::create(&options.file).map_err(failed)?;
+    let file = new_file(&options.file).map_err(failed)?;
     let mut file = BufWriter::with_capacity(1 << 20, file);
     let (mut bytes, mut written) = (Vec::with_capacity(64), 0);
     for message in day {

@@ -21,6 +21,7 @@ pub mod failure;
 pub mod itch;
 mod keys;
 mod log;
+mod new_file;
 mod notify;
 mod options;
 mod plant;

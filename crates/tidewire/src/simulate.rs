@@ -19,6 +19,7 @@ use tidewire_lane::{Endpoint, Lanes, Listener};
 use tidewire_market::{Exchange, ExchangeConfig, ExchangeCounters, FeedSource, MarketConfig};
 
 use crate::failure::Failure;
+use crate::new_file::new_file;
 use crate::options::{MarketChoice, MarketOptions, SimulateCommand, SimulateOptions};
 use crate::output;
 use crate::server::{POLL_INTERVAL, start_hub};
@@ -233,7 +234,7 @@ struct Recorder {
 impl Recorder {
     fn start(hub: &Arc<Hub>, path: &Path) -> Result<Self, Failure> {
         let name = path.display().to_string();
-        let file = File::create(path)
+        let file = new_file(path)
             .map_err(|error| Failure::usage(format!("--record: cannot write {name}: {error}")))?;
         let ended = Arc::new(AtomicBool::new(false));
         let (hub, told) = (hub.clone(), ended.clone());

@@ -85,25 +85,6 @@ impl HubLane {
         }
         deadline_ns
     }
-
-    pub(super) fn source_received(
-        &mut self,
-        context: &mut Context,
-        id: ConnectionId,
-        number: usize,
-        input: &[u8],
-    ) -> usize {
-        let Some(source) = self
-            .sources
-            .iter_mut()
-            .find(|source| source.number() == number)
-        else {
-            return input.len();
-        };
-        let (consumed, news) = source.received(context, id, input);
-        self.distribute(context, news);
-        consumed
-    }
 }
 
 /// Bytes written to feed clients before the lane looks at everybody else again: many that are
