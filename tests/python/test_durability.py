@@ -334,6 +334,25 @@ def test_an_incremented_field_is_logged_so_that_redis_7_understands_it(start_hub
     assert client.httl("timed", "field")[0] > 900_000
 
 
+def test_a_trim_with_a_limit_is_loaded_as_redis_has_logged_it(start_hub, folder):
+    log = folder / "appendonlydir"
+    log.mkdir()
+    name = "appendonly.aof.1.incr.aof"
+    (log / "appendonly.aof.manifest").write_text(f"file {name} seq 1 type i\n")
+    lines = ["SELECT 0", *(f"XADD s {number}-1 a b" for number in range(1, 8))]
+    lines += ["XADD s MAXLEN = 8 LIMIT 10 8-1 a b", "XADD s MINID = 3-1 LIMIT 10 9-1 a b"]
+    lines += ["XTRIM s MAXLEN = 5 LIMIT 20"]
+    commands = [line.encode().split() for line in lines]
+    (log / name).write_bytes(b"".join(
+        b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
+        for words in commands
+    ))
+    client = start_hub(*durable(folder, "appendonly=yes")).redis()
+    assert [entry[0] for entry in client.xrange("s")] == [b"%d-1" % n for n in range(5, 10)]
+    with pytest.raises(redis.ResponseError, match="LIMIT cannot be used"):
+        client.execute_command("XADD", "s", "MAXLEN", "=", 5, "LIMIT", 10, "*", "a", "b")
+
+
 def test_writes_are_refused_while_snapshots_fail(start_hub, folder):
     hub = start_hub(*durable(folder, "save=900 1000000"))
     client = hub.redis()

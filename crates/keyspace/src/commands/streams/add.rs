@@ -309,6 +309,8 @@ impl AddOptions {
             };
         };
         match limit {
+            // Redis sends `= N LIMIT M` for `~ N LIMIT M`: N is where its own limit led.
+            _ if call.view.locked.keeps_due => trim.limit = 0,
             Some(_) if !trim.approximate => return Err(LIMIT_OF_EXACT),
             Some(limit) => trim.limit = limit,
             None if trim.approximate => trim.limit = call.view.keyspace.stream_trim_limit(),
