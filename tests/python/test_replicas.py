@@ -573,8 +573,12 @@ def test_a_replica_that_loads_its_keys_again_misses_nothing_of_the_stream(
     eventually(same, "the same keys")
 
 
-def test_a_full_sync_whose_master_ends_leaves_the_replica_its_keys_and_history(start_hub):
-    first, second, replica = start_hub(), start_hub(*DEBUG), start_hub()
+@pytest.mark.parametrize("diskless", ["yes", "no"])
+def test_a_full_sync_whose_master_ends_leaves_the_replica_its_keys_and_history(
+    start_hub, diskless
+):
+    options = ["--set", f"repl-diskless-sync={diskless}", "--set", "repl-diskless-sync-delay=0"]
+    first, second, replica = start_hub(), start_hub(*DEBUG, *options), start_hub()
     first.redis().set("a", "b")
     # A minute for the file of all keys, unless its server ends.
     second.redis().execute_command("DEBUG", "POPULATE", 10, "other", 10)

@@ -101,9 +101,6 @@ impl FileMaker {
             self.send(format!("$EOF:{mark}\r\n").into_bytes());
             let mut goes_on = true;
             while goes_on {
-                if server.durability.is_ending() {
-                    return self.cut_short();
-                }
                 let mut part = Vec::with_capacity(PART_BYTES);
                 while goes_on && part.len() < PART_BYTES {
                     let before = snapshot.written();
@@ -111,6 +108,9 @@ impl FileMaker {
                     let background = &server.durability.background;
                     background.let_others_run_between(before, snapshot.written());
                     dawdle(server, snapshot.written() - before, &|| replica.has_left());
+                    if server.durability.is_ending() {
+                        return self.cut_short();
+                    }
                 }
                 if !self.send(part) {
                     return;
