@@ -49,7 +49,7 @@ pub(crate) trait PeerOfHub: Send {
     /// Who it is, for reports.
     fn name(&self) -> String;
 
-    /// Does a little of whatever it does.
+    /// Does a little of its work.
     fn step(&mut self, around: &mut Around<'_>) -> Verdict;
 
     /// The process has ended, and another one begins.
