@@ -416,9 +416,11 @@ def test_a_replica_s_append_only_file_has_what_came_with_the_file_of_all_keys(st
     replica.redis().set("of-its-own", "gone with the first file of its master")
     replica.redis().replicaof("127.0.0.1", master.resp_port)
     eventually(lambda: replica.info("replication")["master_link_status"] == "up", "the link")
-    master.redis().set("later", "by the stream")
-    # On the disk of one replica.
-    assert master.redis().execute_command("WAITAOF", 0, 1, 20_000) == [0, 1]
+    with master.redis().pipeline(transaction=False) as writer:
+        writer.set("later", "by the stream")
+        # On the disk of one replica.
+        writer.execute_command("WAITAOF", 0, 1, 20_000)
+        assert writer.execute() == [True, [0, 1]]
     expected = digest(replica.redis())
     replica.kill()
     replica = start_hub(*options)

@@ -388,8 +388,41 @@ def test_an_acknowledgement_for_a_wait_that_is_over_answers_no_other_command(sta
     assert waiter.line() == b":0"
     waiter.send("BLPOP", "list", 0)
     eventually(lambda: client.info("clients")["blocked_clients"] == 1, "it waits for the list")
+    client.set("other", "value")
     replica.send("REPLCONF", "ACK", replication(client)["master_repl_offset"])
     assert client.wait(1, 20_000) == 1
     client.rpush("list", "element")
     waiter.until(b"element\r\n")
     assert waiter.received.startswith(b"*2\r\n")
+
+
+def test_a_wait_waits_for_changes_of_its_own_connection_only(start_hub):
+    hub = start_hub()
+    client = hub.redis()
+    replica, reader, writer = (Peer(hub.resp_port) for _ in range(3))
+    replica.send("PSYNC", "?", "-1")
+    eventually(lambda: replication(client).get("slave0", {}).get("state") == "online",
+               "the replica has its file")
+    # The replica acknowledges nothing.
+    writer.send("SET", "key", "value")
+    assert writer.line() == b"+OK"
+    reader.send("GET", "key")
+    reader.until(b"value\r\n")
+    reader.received = b""
+    reader.send("WAIT", 1, 0)
+    assert reader.line() == b":1"
+    for change in [("SET", "key", "again"), ("PUBLISH", "channel", "message"),
+                   ("EVAL", "redis.call('incr', 'n')", 0)]:
+        replica.send("REPLCONF", "ACK", replication(client)["master_repl_offset"])
+        client.set("barrier", "value")
+        writer.socket.sendall(request(*change) + request("WAIT", 1, 100))
+        writer.line()
+        assert writer.line() == b":0", change
+    # What another client changes for a waiting one counts as its own.
+    reader.send("BLPOP", "list", 0)
+    eventually(lambda: client.info("clients")["blocked_clients"] == 1, "it waits for the list")
+    client.rpush("list", "element")
+    reader.until(b"element\r\n")
+    reader.received = b""
+    reader.send("WAIT", 1, 100)
+    assert reader.line() == b":0"

@@ -70,7 +70,9 @@ mod mount;
 pub use mount::{Bare, Mount, MountWriter};
 
 mod propagation;
-pub use propagation::{Audience, Log, OFFSET_MAX, Propagation, TooOld, Unit, changes_told_here};
+pub use propagation::{
+    Audience, Log, OFFSET_MAX, Propagation, TooOld, Unit, changes_told_here, units_told_here,
+};
 
 mod observer;
 pub use observer::{Changer, Event, EventClasses, LiveNames, NullObserver, Observer};

@@ -107,6 +107,7 @@ impl Propagation {
         if unit.is_empty() {
             return;
         }
+        UNITS.set(UNITS.get() + 1);
         if unit.has_change_for_file() {
             CHANGES.set(CHANGES.get() + 1);
         }
@@ -122,6 +123,15 @@ impl Propagation {
 thread_local! {
     /// Changes that this thread has told, keys that expired left out.
     static CHANGES: Cell<u64> = const { Cell::new(0) };
+    /// Units that this thread has propagated.
+    static UNITS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Returns how many units this thread has propagated to replicas or the append-only file, those of
+/// expired keys and of PUBLISH included. A command that leaves it as it was has propagated nothing.
+#[inline]
+pub fn units_told_here() -> u64 {
+    UNITS.get()
 }
 
 /// How many changes for the append-only file this thread has told so far: what is equal before and

@@ -125,8 +125,10 @@ impl RedisLane {
         let (fanout, waiting) = (&mut self.fanout, &mut self.waiting);
         let (sessions, pipeline) = (&mut self.sessions, &mut self.pipeline);
         let server = &self.server;
+        session.begin_input();
         let consumed =
             session.received(server, fanout, waiting, sessions, pipeline, context, input);
+        session.end_input(server);
         debug_assert!(consumed <= input.len(), "a session takes from what came");
         self.sessions.put_back(id, session);
         Some(consumed)

@@ -8,6 +8,7 @@ use tidewire_keyspace::Evictor;
 use tidewire_lane::{ConnectionId, ListenerHandle, monotonic_ns, unix_ns};
 
 use crate::attention::{Attention, Obstacles};
+use crate::waiting::WaitId;
 
 /// Whether memory is left below `maxmemory`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,7 +189,7 @@ pub(crate) struct Pending {
     /// The pause that stood before.
     pub(crate) pause: Option<(i64, bool)>,
     /// Clients that get an error if the shutdown fails or is aborted.
-    pub(crate) clients: Vec<u64>,
+    pub(crate) clients: Vec<WaitId>,
 }
 
 /// How to end.

@@ -26,7 +26,7 @@ pub(crate) use replica::{Phase, Replica, ReplicaStatus, WantedOfFile};
 pub(crate) use state::{
     FailoverOrder, LinkState, Master, Replication, Wanted, parse_offset, parse_port,
 };
-pub(crate) use waits::NO_FILE;
+pub(crate) use waits::{LastChange, NO_FILE};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};

@@ -51,6 +51,7 @@ use crate::attention::Obstacles;
 use crate::clients::Client;
 use crate::live::LiveObserver;
 use crate::parameters::CLIENT_QUERY_BUFFER_LIMIT;
+use crate::replication::LastChange;
 use crate::server::Server;
 use crate::sessions::Sessions;
 use crate::waiting::LaneWaiting;
@@ -109,6 +110,8 @@ struct State {
     sampled: u32,
     /// Counts writes to plant tags.
     mount_writes: u64,
+    /// Where its own changes end, for WAIT and WAITAOF.
+    last_change: LastChange,
     /// The refusal of the command under way, because a script has run for too long.
     busy: Option<&'static str>,
 }
@@ -186,6 +189,7 @@ impl RespSession {
                 // Clients that connect together sample different commands.
                 sampled: id.index() as u32,
                 mount_writes: 0,
+                last_change: LastChange::default(),
                 busy: None,
             },
         }
@@ -193,6 +197,18 @@ impl RespSession {
 
     pub(crate) fn client(&self) -> &Arc<Client> {
         &self.state.client
+    }
+
+    /// Input is about to be executed.
+    #[inline]
+    pub(crate) fn begin_input(&mut self) {
+        self.state.last_change.begin_input();
+    }
+
+    /// Input was executed: notes what it has changed.
+    #[inline]
+    pub(crate) fn end_input(&mut self, server: &Server) {
+        self.state.last_change.end_input(server);
     }
 
     /// Executes the requests in `input` and returns how many bytes they took.

@@ -4,12 +4,12 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::mail::RedisMail;
 use crate::parameters::{SHUTDOWN_ON_SIGINT, SHUTDOWN_ON_SIGTERM, SHUTDOWN_TIMEOUT};
 use crate::parts::Pending;
 use crate::parts::StopOrder;
 use crate::replication::log_of;
 use crate::server::Server;
+use crate::waiting::WaitId;
 use tidewire_lane::unix_ms;
 
 /// The result of an order to stop.
@@ -51,7 +51,7 @@ impl Server {
     }
 
     /// A client waits for the end.
-    pub(crate) fn await_stop(&self, client: u64) {
+    pub(crate) fn await_stop(&self, client: WaitId) {
         match &mut *self.stopping.pending.lock() {
             Some(pending) => return pending.clients.push(client),
             None if self.stop_asked.load(Ordering::Acquire) => return,
@@ -221,17 +221,9 @@ impl Server {
         }
     }
 
-    fn tell_not_stopped(&self, client: u64) {
-        if let Some(lane) = self.waiting.claim(client, &self.keyspace) {
-            self.mail.send(
-                lane,
-                RedisMail::Served {
-                    client,
-                    reply: format!("-{NOT_STOPPED}\r\n").into_bytes(),
-                    failed: true,
-                },
-            );
-        }
+    fn tell_not_stopped(&self, client: WaitId) {
+        let reply = format!("-{NOT_STOPPED}\r\n").into_bytes();
+        self.end_wait(client, reply, true);
     }
 
     /// Says which replicas do not have everything when the server ends, and by how much.

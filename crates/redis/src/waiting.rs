@@ -15,7 +15,9 @@ use crate::attention::{Attention, Obstacles};
 /// Waiting clients of all lanes, by number, for CLIENT UNBLOCK.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingClients {
-    by_client: Mutex<HashMap<u64, (usize, Block), RandomState>>,
+    by_client: Mutex<HashMap<u64, Wait, RandomState>>,
+    /// Number of the next wait.
+    next: AtomicU64,
     /// Waiting and postponed clients.
     blocked: AtomicU64,
 }
@@ -25,15 +27,39 @@ pub(crate) struct WaitingClients {
 pub(crate) enum Block {
     /// One of its keys.
     Keys(Arc<Waiter>),
-    /// Its time.
+    /// Its time, or a thread.
     Time,
+    /// A thread, and CLIENT UNBLOCK does not end the wait.
+    Firm,
+}
+
+/// One wait of one client. A thread that ends it names it: the client may wait for something else
+/// by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WaitId {
+    pub(crate) client: u64,
+    number: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Wait {
+    number: u64,
+    lane: usize,
+    block: Block,
 }
 
 impl WaitingClients {
-    pub(crate) fn insert(&self, client: u64, lane: usize, block: Block) {
-        let other = self.by_client.lock().insert(client, (lane, block));
+    pub(crate) fn insert(&self, client: u64, lane: usize, block: Block) -> WaitId {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let wait = Wait {
+            number,
+            lane,
+            block,
+        };
+        let other = self.by_client.lock().insert(client, wait);
         debug_assert!(other.is_none(), "a client waits for one thing");
         self.blocked.fetch_add(1, Ordering::Relaxed);
+        WaitId { client, number }
     }
 
     /// A client's wait has ended with a reply from elsewhere.
@@ -44,16 +70,42 @@ impl WaitingClients {
         }
     }
 
-    /// Ends a wait. Returns the client's lane, or `None` if it was not waiting or its reply is on
-    /// its way. A caller that gets the lane answers the client.
+    /// Ends a client's wait. Returns the client's lane, or `None` if it was not waiting or its
+    /// reply is on its way. A caller that gets the lane answers the client.
     pub(crate) fn claim(&self, client: u64, keyspace: &Keyspace) -> Option<usize> {
-        let (lane, block) = self.by_client.lock().get(&client)?.clone();
+        let wait = self.by_client.lock().get(&client)?.clone();
+        self.claim_this(client, wait, keyspace)
+    }
+
+    /// The same for CLIENT UNBLOCK.
+    pub(crate) fn unblock(&self, client: u64, keyspace: &Keyspace) -> Option<usize> {
+        let wait = self.by_client.lock().get(&client)?.clone();
+        match wait.block {
+            Block::Firm => None,
+            Block::Keys(_) | Block::Time => self.claim_this(client, wait, keyspace),
+        }
+    }
+
+    /// The same for one wait of a client: `None` if it has ended, although the client waits again.
+    pub(crate) fn claim_wait(&self, id: WaitId, keyspace: &Keyspace) -> Option<usize> {
+        let wait = self.by_client.lock().get(&id.client)?.clone();
+        let is_same = wait.number == id.number;
+        is_same.then(|| self.claim_this(id.client, wait, keyspace))?
+    }
+
+    fn claim_this(&self, client: u64, wait: Wait, keyspace: &Keyspace) -> Option<usize> {
+        let (number, lane) = (wait.number, wait.lane);
         // Not under this lock: giving up locks shards, whose holders may come for this one.
-        let mine = match block {
+        let mine = match wait.block {
             Block::Keys(waiter) => keyspace.give_up(&waiter),
-            Block::Time => true,
+            Block::Time | Block::Firm => true,
         };
-        let removed = mine && self.by_client.lock().remove(&client).is_some();
+        let mut by_client = self.by_client.lock();
+        let is_there = by_client
+            .get(&client)
+            .is_some_and(|wait| wait.number == number);
+        let removed = mine && is_there && by_client.remove(&client).is_some();
+        drop(by_client);
         if removed {
             let before = self.blocked.fetch_sub(1, Ordering::Relaxed);
             debug_assert!(before > 0, "who waits is counted");
@@ -77,9 +129,9 @@ impl WaitingClients {
 
     /// The waiter of a client that waits for a key.
     pub(crate) fn waiter(&self, client: u64) -> Option<Arc<Waiter>> {
-        match self.by_client.lock().get(&client)? {
-            (_, Block::Keys(waiter)) => Some(waiter.clone()),
-            (_, Block::Time) => None,
+        match &self.by_client.lock().get(&client)?.block {
+            Block::Keys(waiter) => Some(waiter.clone()),
+            Block::Time | Block::Firm => None,
         }
     }
 
@@ -88,13 +140,20 @@ impl WaitingClients {
         let by_client = self.by_client.lock();
         let waits = by_client
             .iter()
-            .filter(|(_, (_, block))| matches!(block, Block::Keys(_)));
+            .filter(|(_, wait)| matches!(wait.block, Block::Keys(_)));
         waits.map(|(client, _)| *client).collect()
     }
 
     /// Whether a client waits.
     pub(crate) fn contains(&self, client: u64) -> bool {
         self.by_client.lock().contains_key(&client)
+    }
+
+    /// Whether this wait has not ended.
+    pub(crate) fn contains_wait(&self, id: WaitId) -> bool {
+        let by_client = self.by_client.lock();
+        let wait = by_client.get(&id.client);
+        wait.is_some_and(|wait| wait.number == id.number)
     }
 
     /// Clients that wait or are postponed.
@@ -326,6 +385,20 @@ impl LaneWaiting {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidewire_keyspace::Options;
+
+    #[test]
+    fn the_end_of_one_wait_does_not_end_the_next_one_of_the_same_client() {
+        let (waiting, keyspace) = (WaitingClients::default(), Keyspace::new(Options::default()));
+        let first = waiting.insert(7, 1, Block::Time);
+        assert_eq!(waiting.unblock(7, &keyspace), Some(1));
+        let second = waiting.insert(7, 1, Block::Firm);
+        assert_eq!(waiting.claim_wait(first, &keyspace), None);
+        assert_eq!(waiting.unblock(7, &keyspace), None, "CLIENT UNBLOCK");
+        assert!(waiting.contains_wait(second) && !waiting.contains_wait(first));
+        assert_eq!(waiting.claim_wait(second, &keyspace), Some(1));
+        assert_eq!((waiting.claim(7, &keyspace), waiting.count()), (None, 0));
+    }
 
     #[test]
     fn a_pause_is_never_shortened_or_weakened_until_it_ends() {

@@ -63,10 +63,11 @@ impl Durability {
         self.log.wait_for_switch(server, is_given_up)?;
         let is_on = self.log.is_on();
         let naming = self.background.lock(&self.log.naming);
-        let (folder, mut manifest, is_complete) = {
+        let (folder, mut manifest, is_complete, beginnings) = {
             let files = self.log.files.lock();
-            let folder = files.folder.clone().filter(|_| is_on);
-            (folder, files.manifest.clone(), files.is_complete)
+            let (folder, manifest) = (files.folder.clone(), files.manifest.clone());
+            let folder = folder.filter(|_| is_on);
+            (folder, manifest, files.is_complete, files.beginnings)
         };
         let folder = folder.unwrap_or_else(|| log_folder(server));
         folder.make()?;
@@ -111,7 +112,7 @@ impl Durability {
             manifest.increments.is_empty(),
             "behind a base comes an increment, if the file is on, and none otherwise"
         );
-        self.finish_rewrite(&folder, manifest, base, bytes)
+        self.finish_rewrite(&folder, manifest, base, bytes, beginnings)
     }
 
     fn finish_rewrite(
@@ -120,8 +121,13 @@ impl Durability {
         mut manifest: Manifest,
         base: LogFile,
         base_bytes: u64,
+        beginnings: u64,
     ) -> io::Result<()> {
         let naming = self.background.lock(&self.log.naming);
+        if self.log.files.lock().beginnings != beginnings {
+            // The file was begun meanwhile, and needs a base of that moment.
+            return Err(io::ErrorKind::Interrupted.into());
+        }
         folder.replace_base(&mut manifest, base)?;
         let last = manifest.increments.last();
         let last = last.and_then(|file| folder.length_of(file).ok());
@@ -156,13 +162,19 @@ impl Durability {
         self.own_directory(server)?;
         let folder = log_folder(server);
         folder.make()?;
+        // A rewrite that began while the file was off must not finish from here on.
+        let naming = self.background.lock(&self.log.naming);
         let manifest = folder.read_manifest()?.unwrap_or_default();
+        let mut files = self.log.files.lock();
         self.log.set_beginning(true);
-        *self.log.files.lock() = super::state::Files {
+        *files = super::state::Files {
             manifest,
             folder: Some(folder),
             is_complete: false,
+            beginnings: files.beginnings + 1,
         };
+        drop(files);
+        drop(naming);
         // The tick must not find it on and nothing begun: what it begins would be one too many.
         let request = || self.request_and(server, SaveJob::Rewrite, true, || self.log.set_on(true));
         while request() == Requested::Running {
@@ -257,6 +269,7 @@ impl Durability {
             manifest,
             folder: Some(folder.clone()),
             is_complete: true,
+            beginnings: 1,
         };
         server.keyspace.propagation().open(Audience::File);
         self.log

@@ -147,9 +147,11 @@ impl Durability {
                 SaveJob::Snapshot => own.save_in_background(&server, flushes),
                 SaveJob::Rewrite => own.rewrite(&server),
             }
-            if job == SaveJob::Rewrite && own.log.files.lock().is_complete {
+            let files = own.log.files.lock();
+            if job == SaveJob::Rewrite && files.is_complete {
                 own.log.set_beginning(false);
             }
+            drop(files);
             own.end_job(&server);
             server.replication.serve_waits(&server);
         });

@@ -178,6 +178,8 @@ pub(crate) struct Files {
     pub(crate) manifest: Manifest,
     /// The manifest on the disk leads to all keys.
     pub(crate) is_complete: bool,
+    /// How often the append-only file has been begun. A rewrite that began before is of no use.
+    pub(crate) beginnings: u64,
 }
 
 /// Replies that a lane must not send yet, and until which offset of the log.

@@ -12,9 +12,9 @@ use tidewire_keyspace::{Locked, ShardSet, lookup};
 use tidewire_resp::number::parse_integer;
 use tidewire_resp::{ArgumentList, Protocol, Writer, write_request};
 
-use super::waits::serve;
 use crate::live::LiveObserver;
 use crate::server::Server;
+use crate::waiting::WaitId;
 use tidewire_lane::unix_ms;
 
 /// What MIGRATE asks for.
@@ -53,7 +53,7 @@ impl Migration {
     }
 
     /// Moves the keys on a thread, and mails the reply to the client's lane.
-    pub(crate) fn begin(self, server: &Server, client: u64) -> io::Result<()> {
+    pub(crate) fn begin(self, server: &Server, wait: WaitId) -> io::Result<()> {
         let Some(server) = server.own.upgrade() else {
             return Ok(());
         };
@@ -65,7 +65,7 @@ impl Migration {
                 Err(text) => format!("-{text}\r\n"),
             };
             let failed = reply.starts_with('-');
-            serve(&server, client, reply.into_bytes(), failed);
+            server.end_wait(wait, reply.into_bytes(), failed);
         };
         thread.spawn(run).map(drop)
     }

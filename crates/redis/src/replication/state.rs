@@ -1,6 +1,7 @@
 //! The state of replication: its data, and functions that need nothing else. Operations on it are
 //! in the files beside this one.
 
+use crate::waiting::WaitId;
 use std::collections::HashMap;
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -221,7 +222,7 @@ impl MigrationSockets {
 /// A client that waits.
 #[derive(Debug)]
 pub(crate) struct ReplicaWait {
-    pub(crate) client: u64,
+    pub(crate) id: WaitId,
     pub(crate) wanted: Wanted,
 }
 

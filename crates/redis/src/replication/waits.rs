@@ -2,30 +2,74 @@
 
 use std::sync::atomic::Ordering;
 
-use tidewire_keyspace::Audience;
+use tidewire_keyspace::{Audience, units_told_here};
 
 use super::log_of;
 use super::state::{ReplicaWait, Replication, Wanted, WantedFile};
 use crate::mail::RedisMail;
 use crate::server::Server;
+use crate::waiting::WaitId;
+
+/// Where a connection's own changes end in the streams: WAIT and WAITAOF wait for these, not for
+/// what other clients change.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LastChange {
+    /// In the stream of replicas.
+    replicas: u64,
+    /// In the stream of the append-only file.
+    file: u64,
+    /// [`units_told_here`] when this was looked at last.
+    units: u64,
+}
+
+impl LastChange {
+    /// Input of the connection is about to be executed.
+    #[inline]
+    pub(crate) fn begin_input(&mut self) {
+        self.units = units_told_here();
+    }
+
+    /// Notes what the connection has changed since its input began.
+    #[inline]
+    pub(crate) fn end_input(&mut self, server: &Server) {
+        if units_told_here() != self.units {
+            self.note(server);
+        }
+    }
+
+    /// The connection's last change is among the last ones of this server.
+    pub(crate) fn note(&mut self, server: &Server) {
+        let propagation = server.keyspace.propagation();
+        self.replicas = log_of(server).changed();
+        self.file = propagation.log(Audience::File).changed();
+        self.units = units_told_here();
+    }
+}
 
 impl Wanted {
-    /// WAIT: `replicas` replicas have all changes made until now.
-    pub(crate) fn by_replicas(server: &Server, replicas: usize) -> Self {
+    /// WAIT: `replicas` replicas have the connection's changes.
+    pub(crate) fn by_replicas(server: &Server, last: LastChange, replicas: usize) -> Self {
         Wanted {
-            offset: log_of(server).changed(),
+            // The stream is another one after a failover, and may end before the old one did.
+            offset: last.replicas.min(log_of(server).changed()),
             replicas,
             file: None,
         }
     }
 
     /// WAITAOF: `replicas` replicas have them on disk, and this server too if that `is_needed`.
-    pub(crate) fn on_disks(server: &Server, is_needed: bool, replicas: usize) -> Self {
-        let offset = server.keyspace.propagation().log(Audience::File).changed();
+    pub(crate) fn on_disks(
+        server: &Server,
+        last: LastChange,
+        is_needed: bool,
+        replicas: usize,
+    ) -> Self {
+        let end = server.keyspace.propagation().log(Audience::File).changed();
+        let offset = last.file.min(end);
         let file = WantedFile { offset, is_needed };
         Wanted {
             file: Some(file),
-            ..Wanted::by_replicas(server, replicas)
+            ..Wanted::by_replicas(server, last, replicas)
         }
     }
 
@@ -66,13 +110,13 @@ impl Wanted {
 
 impl Replication {
     /// A client waits; it has been told to its lane.
-    pub(crate) fn wait(&self, server: &Server, client: u64, wanted: Wanted) {
+    pub(crate) fn wait(&self, server: &Server, id: WaitId, wanted: Wanted) {
         let mut waits = self.waits.lock();
         debug_assert!(
-            waits.iter().all(|wait| wait.client != client),
+            waits.iter().all(|wait| wait.id.client != id.client),
             "a client waits for one thing"
         );
-        waits.push(ReplicaWait { client, wanted });
+        waits.push(ReplicaWait { id, wanted });
         self.waiting.store(waits.len(), Ordering::Release);
         drop(waits);
         if self.count() > 0 {
@@ -88,7 +132,7 @@ impl Replication {
             return;
         }
         let mut waits = self.waits.lock();
-        waits.retain(|wait| wait.client != client);
+        waits.retain(|wait| wait.id.client != client);
         self.waiting.store(waits.len(), Ordering::Release);
     }
 
@@ -120,7 +164,10 @@ impl Replication {
     /// by itself.
     pub(super) fn unblock_clients(&self, server: &Server) {
         for client in server.waiting.waiting_for_keys() {
-            serve(server, client, format!("-{DEMOTED}\r\n").into_bytes(), true);
+            if let Some(lane) = server.waiting.claim(client, &server.keyspace) {
+                let reply = format!("-{DEMOTED}\r\n").into_bytes();
+                server.serve(lane, client, reply, true);
+            }
         }
     }
 
@@ -130,27 +177,34 @@ impl Replication {
         let mut waits = self.waits.lock();
         waits.retain(|wait| {
             let reply = reply(&wait.wanted);
-            let stays = reply.is_none() && server.waiting.contains(wait.client);
-            served.extend(reply.map(|reply| (wait.client, reply)));
+            let stays = reply.is_none() && server.waiting.contains_wait(wait.id);
+            served.extend(reply.map(|reply| (wait.id, reply)));
             stays
         });
         self.waiting.store(waits.len(), Ordering::Release);
         drop(waits);
-        for (client, (reply, failed)) in served {
-            serve(server, client, reply, failed);
+        for (wait, (reply, failed)) in served {
+            server.end_wait(wait, reply, failed);
         }
     }
 }
 
-/// Ends a client's wait with a reply, if it still waits.
-pub(super) fn serve(server: &Server, client: u64, reply: Vec<u8>, failed: bool) {
-    if let Some(lane) = server.waiting.claim(client, &server.keyspace) {
+impl Server {
+    /// Ends one wait of a client with a reply, unless it has ended already.
+    pub(crate) fn end_wait(&self, wait: WaitId, reply: Vec<u8>, failed: bool) {
+        if let Some(lane) = self.waiting.claim_wait(wait, &self.keyspace) {
+            self.serve(lane, wait.client, reply, failed);
+        }
+    }
+
+    /// Sends the reply to a client whose wait the caller has claimed.
+    fn serve(&self, lane: usize, client: u64, reply: Vec<u8>, failed: bool) {
         let served = RedisMail::Served {
             client,
             reply,
             failed,
         };
-        server.mail.send(lane, served);
+        self.mail.send(lane, served);
     }
 }
 

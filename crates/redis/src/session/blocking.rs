@@ -22,6 +22,7 @@ use crate::replication::{NO_FILE, Wanted};
 use crate::scripting::Later;
 use crate::server::Server;
 use crate::tracked_clients::ON;
+use crate::waiting::WaitId;
 use crate::waiting::{Block, LaneWaiting};
 
 /// Why a session executes nothing now.
@@ -68,6 +69,10 @@ impl RespSession {
             server.note_failure(context.lane(), command, text.trim_end());
         }
         self.state.note_waited(server);
+        if !matches!(self.state.stop, Stop::Waiting(TimeoutReply::Found(_))) {
+            // Another client's command has served it, and changed the key for it.
+            self.state.last_change.note(server);
+        }
         self.state.end_wait(context, |state, context| {
             if state.replies()
                 && let Some(out) = context.out(state.id)
@@ -279,27 +284,23 @@ impl State {
     /// A flush: the client gets its reply when what was there has been freed, and its lane serves
     /// others meanwhile.
     pub(super) fn wait_until_freed(&mut self, call: &mut Call<'_>) {
-        self.begin_wait(call, Block::Time, None, TimeoutReply::Ok);
-        let (mail, lane) = (call.server.mail.clone(), call.context.lane());
-        let client = self.client.id;
+        let wait = self.begin_wait(call, Block::Firm, None, TimeoutReply::Ok);
+        let server = call.server.own.clone();
         call.server.keyspace.when_freed(Box::new(move || {
-            let served = RedisMail::Served {
-                client,
-                reply: b"+OK\r\n".to_vec(),
-                failed: false,
-            };
-            mail.send(lane, served);
+            if let Some(server) = server.upgrade() {
+                server.end_wait(wait, b"+OK\r\n".to_vec(), false);
+            }
         }));
     }
 
     /// SHUTDOWN: the connection ends with the process, or the client hears that nothing came of it.
     pub(super) fn wait_for_end(&mut self, call: &mut Call<'_>) {
-        self.begin_wait(call, Block::Time, None, TimeoutReply::Ok);
-        call.server.await_stop(self.client.id);
+        let wait = self.begin_wait(call, Block::Firm, None, TimeoutReply::Ok);
+        call.server.await_stop(wait);
     }
 
-    /// WAIT: how many replicas have what was changed up to now, when they are enough or the time is
-    /// over.
+    /// WAIT: replies how many replicas have this connection's changes, when they are enough or the
+    /// timeout is over.
     pub(super) fn wait(&mut self, call: &mut Call<'_>) {
         if call.server.replication.master().is_some() {
             return self.refuse(call, WAIT_ON_REPLICA);
@@ -314,7 +315,9 @@ impl State {
         };
         match timeout_deadline_ms(call, 2) {
             Ok(deadline_ms) => {
-                let wanted = Wanted::by_replicas(call.server, replicas.max(0) as usize);
+                self.last_change.end_input(call.server);
+                let replicas = replicas.max(0) as usize;
+                let wanted = Wanted::by_replicas(call.server, self.last_change, replicas);
                 self.wait_for_others(call, wanted, deadline_ms);
             }
             Err(text) => self.refuse(call, text),
@@ -345,18 +348,19 @@ impl State {
         } else if is_needed && !server.durability.log.is_on() {
             return self.refuse(call, NO_FILE);
         }
-        let wanted = Wanted::on_disks(server, is_needed, replicas);
+        self.last_change.end_input(server);
+        let wanted = Wanted::on_disks(server, self.last_change, is_needed, replicas);
         self.wait_for_others(call, wanted, deadline_ms);
     }
 
     fn wait_for_others(&mut self, call: &mut Call<'_>, wanted: Wanted, deadline_ms: Option<i64>) {
-        let (server, client) = (call.server, self.client.id);
+        let server = call.server;
         if wanted.is_met(server) || self.is_executing {
             let found = wanted.reply(server);
             return self.reply(call.context, |reply| reply.raw(&found));
         }
-        self.begin_wait(call, Block::Time, deadline_ms, TimeoutReply::Found(wanted));
-        server.replication.wait(server, client, wanted);
+        let wait = self.begin_wait(call, Block::Time, deadline_ms, TimeoutReply::Found(wanted));
+        server.replication.wait(server, wait, wanted);
     }
 
     pub(super) fn begin_wait(
@@ -365,7 +369,7 @@ impl State {
         block: Block,
         deadline_ms: Option<i64>,
         reply_at_timeout: TimeoutReply,
-    ) {
+    ) -> WaitId {
         debug_assert!(
             matches!(self.stop, Stop::No),
             "a client waits for one thing"
@@ -377,11 +381,11 @@ impl State {
         self.set_stop(Stop::Waiting(reply_at_timeout));
         self.client.set_blocked(true);
         let client = self.client.id;
-        call.server
-            .waiting
-            .insert(client, call.context.lane(), block);
+        let lane = call.context.lane();
+        let wait = call.server.waiting.insert(client, lane, block);
         call.waiting.insert(client, self.id, deadline_ms);
         call.context.hold(self.id);
+        wait
     }
 
     pub(super) fn end_wait(
@@ -500,7 +504,7 @@ impl State {
             return self.refuse(call, NOT_INTEGER);
         };
         let client = client.max(0) as u64;
-        let lane = call.server.waiting.claim(client, &call.server.keyspace);
+        let lane = call.server.waiting.unblock(client, &call.server.keyspace);
         if let Some(lane) = lane {
             call.server
                 .mail

@@ -19,8 +19,8 @@ impl State {
             return self.reply(call.context, |reply| reply.simple("NOKEY"));
         }
         let text = UNBLOCKED;
-        self.begin_wait(call, Block::Time, None, TimeoutReply::Error(text));
-        if migration.begin(call.server, self.client.id).is_err() {
+        let wait = self.begin_wait(call, Block::Time, None, TimeoutReply::Error(text));
+        if migration.begin(call.server, wait).is_err() {
             let claimed = call
                 .server
                 .waiting

@@ -186,7 +186,8 @@ impl Manifest {
         let (Some(name), Some(sequence), Some(kind)) = (name, sequence, kind) else {
             return Err(ManifestError::Format);
         };
-        if name.is_empty() || sequence == 0 {
+        // Room for the numbers of the files that follow.
+        if name.is_empty() || sequence == 0 || sequence > SEQUENCE_MAX {
             return Err(ManifestError::Format);
         }
         let file = LogFile {
@@ -215,6 +216,8 @@ impl Manifest {
         Ok(())
     }
 }
+
+const SEQUENCE_MAX: u64 = i64::MAX as u64;
 
 /// A file that is there belongs to a manifest that may be on the disk, although writing it seemed
 /// to fail: it must stay as it is.
@@ -289,6 +292,16 @@ mod tests {
         assert_eq!(Manifest::parse(manifest.text().as_bytes()), Ok(manifest));
         let result = Manifest::parse(line(255).as_bytes());
         assert_eq!(result, Err(ManifestError::TooLong));
+    }
+
+    #[test]
+    fn a_number_that_leaves_no_room_for_the_next_file_is_refused() {
+        let line = |sequence: u64| format!("file a.aof seq {sequence} type i\n");
+        assert!(Manifest::parse(line(SEQUENCE_MAX).as_bytes()).is_ok());
+        for sequence in [SEQUENCE_MAX + 1, u64::MAX] {
+            let result = Manifest::parse(line(sequence).as_bytes());
+            assert_eq!(result, Err(ManifestError::Format));
+        }
     }
 
     #[test]
