@@ -1,8 +1,8 @@
-//! Runs one request of each command where one thing is N, and where it is ten times as much, for
-//! `cargo xtask complexity`: that counts the instructions of [`measured`] alone, run by run.
+//! Runs one request of each command at size N and at size 10 N, for `cargo xtask complexity`. The
+//! chore counts the instructions of [`measured`] for each run.
 //!
-//! Prints a line for each case, in the order of the runs: growth, what N is, the request, and what
-//! COMMAND DOCS says; then the commands of which there is no case.
+//! Prints a line per case, in the order of the runs: growth, the meaning of N, the request, and the
+//! complexity in COMMAND DOCS. Then it prints the commands without a case.
 
 use std::collections::BTreeSet;
 

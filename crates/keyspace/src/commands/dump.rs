@@ -53,8 +53,8 @@ pub(super) fn restore(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-/// Returns the error for the client. A payload with a right checksum whose content is damaged was
-/// made on purpose, or by a broken server: the log has it too.
+/// Returns the error for the client. A payload with a valid checksum but damaged content was made
+/// on purpose or by a broken server, so it is logged too.
 fn refusal(error: SerialError, key: Key<'_>, payload: &[u8]) -> CommandError {
     if error == SerialError::Footer {
         return WRONG_FOOTER;
@@ -66,7 +66,7 @@ fn refusal(error: SerialError, key: Key<'_>, payload: &[u8]) -> CommandError {
     BAD_FORMAT
 }
 
-/// Where the key ends, if the second argument is not 0.
+/// Returns the deadline of the key, if the second argument is not 0.
 fn deadline_ms(call: &Call<'_, '_, '_>, absolute: bool) -> Result<Option<i64>> {
     let amount_ms = call.integer(2)?;
     let from_ms = if absolute { 0 } else { call.view.clock_ms };
@@ -112,7 +112,7 @@ impl RestoreOptions {
         Ok(options)
     }
 
-    /// Sets what the payload's sender knew of the key's use, as far as that is noted now.
+    /// Stores the payload's idle time or frequency, if the current policy uses it.
     fn note_use(&self, call: &mut Call<'_, '_, '_>, key: Key<'_>) {
         let (access, now_ms) = (call.view.access(), call.view.clock_ms);
         let used = match access.counts() {

@@ -158,7 +158,7 @@ pub(super) fn spop(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-/// Propagates what SPOP drew.
+/// Propagates the members that SPOP removed.
 fn tell_popped(call: &mut Call<'_, '_, '_>, key: Key<'_>, members: Arguments<'_>) {
     call.tell_no_request();
     let members: Vec<&[u8]> = members.iter().collect();
@@ -323,7 +323,7 @@ pub(super) fn sdiffstore(call: &mut Call<'_, '_, '_>) -> Result {
     })
 }
 
-/// The set to write to; an error of another type.
+/// Returns the set to write to; an error for another type.
 fn find(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<Place>> {
     call.find_if(key, |entry| Members::of(entry).is_some())
 }
@@ -348,13 +348,13 @@ fn move_member(call: &mut Call<'_, '_, '_>, from: Key<'_>, to: Key<'_>, member: 
     Ok(())
 }
 
-/// The sets of these keys, `None` for those that do not exist; an error if any is another type.
+/// Returns the sets of these keys, `None` for missing keys; an error if any has another type.
 fn sets<'v>(
     view: &'v mut View<'_, '_>,
     arguments: Arguments<'_>,
     keys: Range<usize>,
 ) -> Result<Vec<Option<Members<'v>>>> {
-    // First each alone, which removes what has expired and checks the types.
+    // Reads each key alone first: this removes expired keys and checks the types.
     view.counts_reads = true;
     for at in keys.clone() {
         view.read_members(view.key(&arguments[at]))?;
@@ -365,7 +365,7 @@ fn sets<'v>(
         .collect())
 }
 
-/// Shows what is in all sets, until `show` says that it is enough.
+/// Passes the members of the intersection to `show`, until `show` returns that it is enough.
 fn intersect(sets: Vec<Option<Members<'_>>>, show: &mut dyn FnMut(Text<'_>) -> bool) {
     let Some(mut sets) = sets.into_iter().collect::<Option<Vec<_>>>() else {
         return;
@@ -382,7 +382,7 @@ fn intersect(sets: Vec<Option<Members<'_>>>, show: &mut dyn FnMut(Text<'_>) -> b
     }
 }
 
-/// What is in the first set and in none of the others.
+/// Returns the members of the first set that are in none of the others.
 fn difference<'v>(sets: &[Option<Members<'v>>]) -> impl Iterator<Item = Text<'v>> {
     let (first, others) = sets.split_first().expect("the arity promises a key");
     let mut members = first.iter().flat_map(|first| first.iter());
@@ -394,7 +394,7 @@ fn difference<'v>(sets: &[Option<Members<'v>>]) -> impl Iterator<Item = Text<'v>
     })
 }
 
-/// Stores what `gather` makes of the sets from the third argument on under the first key.
+/// Stores the result of `gather` under the first key. The sets are the arguments from the third on.
 fn store(
     call: &mut Call<'_, '_, '_>,
     event: Event,
@@ -412,5 +412,5 @@ fn store(
     Ok(())
 }
 
-/// Members in one SREM that stands for SPOP.
+/// Maximum number of members in one SREM that replaces a SPOP.
 const MEMBERS_TOLD_AT_ONCE: usize = 1024;

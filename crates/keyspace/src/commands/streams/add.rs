@@ -1,4 +1,4 @@
-//! Adding to a stream and trimming it: XADD, XTRIM, XSETID.
+//! Adding to streams and trimming them: XADD, XTRIM, XSETID.
 
 use tidewire_resp::Arguments;
 
@@ -133,7 +133,7 @@ fn set_last_id(
     Ok(())
 }
 
-/// The names and values of an entry to be added.
+/// The fields and values of a new entry.
 #[derive(Clone, Copy)]
 struct FieldPairs<'a>(Arguments<'a>);
 
@@ -148,7 +148,7 @@ impl<'a> Iterator for FieldPairs<'a> {
     }
 }
 
-/// The id that XADD is given.
+/// The id argument of XADD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NewId {
     Given(StreamId),
@@ -159,7 +159,7 @@ enum NewId {
 }
 
 impl NewId {
-    /// The id that the entry gets; an error if it is not greater than the last one.
+    /// Returns the id of the new entry; an error if it is not greater than the last one.
     fn resolve(self, last_id: StreamId, now_ms: i64) -> Result<StreamId> {
         if last_id == StreamId::MAX {
             return Err(EXHAUSTED);
@@ -182,7 +182,7 @@ struct AddOptions {
     trim: Option<Trim>,
     /// Position of the number or id to trim to.
     trim_at: usize,
-    /// Position of the word LIMIT, which a number follows.
+    /// Position of the word LIMIT; a number follows it.
     limit_at: Option<usize>,
     references: References,
     /// NOMKSTREAM.
@@ -239,7 +239,7 @@ impl AddOptions {
         Ok(options)
     }
 
-    /// Reads MAXLEN or MINID and what it is to be; returns the position of its last word.
+    /// Parses MAXLEN or MINID and its value. Returns the position of the last word.
     fn parse_trim(&mut self, call: &Call<'_, '_, '_>, at: usize) -> Result<usize> {
         let mut value_at = at + 1;
         let mut approximate = false;
@@ -262,8 +262,8 @@ impl AddOptions {
         Ok(value_at)
     }
 
-    /// Tells the id that an entry got, and what an approximate trim left: elsewhere entries may
-    /// share other blocks.
+    /// Propagates the id of the new entry, and the exact result of an approximate trim: entries may
+    /// be grouped into other blocks elsewhere.
     fn tell(&self, call: &mut Call<'_, '_, '_>, place: Place, id: Option<StreamId>) {
         let approximate = self.trim.filter(|trim| trim.approximate);
         let given = id.is_none() || matches!(self.id, NewId::Given(_));
@@ -309,7 +309,7 @@ impl AddOptions {
             };
         };
         match limit {
-            // Redis sends `= N LIMIT M` for `~ N LIMIT M`: N is where its own limit led.
+            // Redis propagates `~ N LIMIT M` as `= N LIMIT M`; N is the result of its own limit.
             _ if call.view.locked.keeps_due => trim.limit = 0,
             Some(_) if !trim.approximate => return Err(LIMIT_OF_EXACT),
             Some(limit) => trim.limit = limit,
@@ -320,7 +320,7 @@ impl AddOptions {
     }
 }
 
-/// KEEPREF, DELREF or ACKED.
+/// Parses KEEPREF, DELREF or ACKED.
 pub(super) fn parse_references(option: &[u8]) -> Option<References> {
     match option {
         _ if is(option, "keepref") => Some(References::Keep),
@@ -337,7 +337,7 @@ fn parse_new_id(text: &[u8]) -> Result<NewId> {
     }
 }
 
-/// Most bytes of an entry's names and values together.
+/// Maximum bytes of an entry's fields and values together.
 const TEXT_BYTES_MAX: usize = 1 << 30;
 
 const ID_ZERO: CommandError =

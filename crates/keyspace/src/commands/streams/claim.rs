@@ -1,4 +1,4 @@
-//! Taking over what another consumer has not done: XCLAIM, XAUTOCLAIM.
+//! Taking over another consumer's pending entries: XCLAIM, XAUTOCLAIM.
 
 use tidewire_resp::Writer;
 use tidewire_resp::number::parse_integer;
@@ -35,7 +35,7 @@ pub(in crate::commands) fn xclaim(call: &mut Call<'_, '_, '_>) -> Result {
             };
             let deliveries = match pending {
                 Some(pending) if claim.is_idle(&pending, options.idle_ms_min) => pending.deliveries,
-                // It counts as delivered by having been made.
+                // FORCE created the pending entry, which counts as one delivery.
                 None if options.force => 1,
                 _ => continue,
             };
@@ -95,7 +95,7 @@ pub(in crate::commands) fn xautoclaim(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-/// Entries on their way to another consumer of their group.
+/// Pending entries that move to another consumer of their group.
 struct Claim<'a, 'b> {
     log: &'a EntryLog,
     group: &'a mut ConsumerGroup,
@@ -123,7 +123,7 @@ impl Claim<'_, '_> {
         self.changes += 1;
     }
 
-    /// Forgets a pending entry that the stream no longer has.
+    /// Removes a pending entry that the stream no longer contains.
     fn forget(&mut self, id: StreamId) {
         if let Some(pending) = self.group.find_pending(id).copied() {
             self.told.pending(self.group, &pending);
@@ -136,7 +136,7 @@ impl Claim<'_, '_> {
     }
 }
 
-/// Where the stream lies, which has the group that the second argument names.
+/// Returns the place of the stream, if it has the group in the second argument.
 fn find_group(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Place> {
     let name = call.argument(2);
     let place = find(call, key)?;
@@ -146,7 +146,7 @@ fn find_group(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Place> {
         .ok_or_else(|| no_key_or_group(key.bytes, name))
 }
 
-/// Claims for the consumer that the third argument names.
+/// Starts a claim for the consumer in the third argument.
 fn claim<'c>(
     call: &mut Call<'c, '_, '_>,
     key: Key<'_>,
@@ -215,7 +215,7 @@ impl ClaimOptions {
             ids_only: false,
             last_id: StreamId::MIN,
         };
-        // Options begin where an argument is no id.
+        // The options begin at the first argument that is not an id.
         let ids = call.arguments.tail(5).iter();
         options
             .ids
@@ -239,7 +239,7 @@ impl ClaimOptions {
                 return Err(CommandError::RefusedWith(text.into()));
             }
         }
-        // A client's clock may be ahead; that is no reason to fail.
+        // A client's clock may be ahead; that must not fail.
         if !(0..=now_ms).contains(&options.delivered_ms) {
             options.delivered_ms = now_ms;
         }
@@ -279,9 +279,9 @@ impl AutoOptions {
     }
 }
 
-/// Pending entries to look at per entry wanted.
+/// Pending entries to visit per requested entry.
 const ATTEMPTS_FACTOR: usize = 10;
-/// Most ids that Redis allocates room for.
+/// Maximum number of ids for which Redis allocates memory.
 const COUNT_MAX: i64 = i64::MAX / 16;
 
 const IDLE_OF_CLAIM: CommandError =

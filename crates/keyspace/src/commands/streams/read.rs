@@ -1,4 +1,4 @@
-//! Reading on from where one was, and waiting for more: XREAD, XREADGROUP.
+//! Reading new entries, and waiting for them: XREAD, XREADGROUP.
 
 use std::ops::Range;
 
@@ -119,15 +119,15 @@ pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
 
 /// The arguments of both commands.
 struct ReadRequest<'a> {
-    /// Positions of the keys; as many ids follow.
+    /// Positions of the keys; the ids follow, one per key.
     keys: Range<usize>,
-    /// Most entries of a stream.
+    /// Maximum number of entries per stream.
     count: usize,
-    /// Whether it waits, and until when, ms since the UNIX epoch.
+    /// `Some` if it waits: the end of the wait, ms since the UNIX epoch, or `None` for no end.
     block: Option<Option<i64>>,
     /// Group and consumer.
     group: Option<(&'a [u8], &'a [u8])>,
-    /// Whether what is delivered is acknowledged by that: NOACK.
+    /// NOACK: delivered entries count as acknowledged.
     acknowledges: bool,
 }
 
@@ -178,8 +178,9 @@ impl<'a> ReadRequest<'a> {
         Ok(request)
     }
 
-    /// Waits for entries, if that is wanted and can be; else there are none. `arguments` is what
-    /// is run then, if not the request as it came.
+    /// Waits for entries, if the request asks for it and the client can wait. Otherwise replies
+    /// that there are none. `arguments` is what runs after the wait, if it differs from the
+    /// request.
     fn wait(self, call: &mut Call<'_, '_, '_>, arguments: Option<ArgumentList>) -> Result {
         let Some(deadline_ms) = self.block.filter(|_| call.may_wait()) else {
             call.reply.null_array();
@@ -195,7 +196,7 @@ impl<'a> ReadRequest<'a> {
     }
 }
 
-/// The request with the ids that `$` means now, if it has any.
+/// Returns the request with the current ids in place of `$`, if it has any.
 fn with_ids_of_now(
     arguments: Arguments<'_>,
     ids_at: usize,
@@ -219,7 +220,7 @@ fn with_ids_of_now(
     Some(list)
 }
 
-/// The id that XREAD goes on from.
+/// Returns the id after which XREAD continues.
 fn resolve_id(call: &mut Call<'_, '_, '_>, key_at: usize, id_at: usize) -> Result<StreamId> {
     let key = call.key(key_at);
     let log = call.view.read_stream(key)?.map(|stream| &stream.log);
@@ -234,12 +235,12 @@ fn resolve_id(call: &mut Call<'_, '_, '_>, key_at: usize, id_at: usize) -> Resul
     }
 }
 
-/// What XREADGROUP wants of a stream.
+/// The entries that XREADGROUP wants from a stream.
 #[derive(Clone, Copy, Debug)]
 enum GroupRead {
-    /// Entries that the group has not had.
+    /// Entries that the group has not received yet.
     New,
-    /// Entries behind an id that the consumer has had and not acknowledged.
+    /// Pending entries of the consumer after an id.
     After(StreamId),
 }
 
@@ -250,7 +251,7 @@ impl GroupRead {
             b"+" => Err(NEWEST_OF_GROUP),
             b">" => Ok(GroupRead::New),
             _ => match parse_id(id, 0)? {
-                // Redis marks `>` by it.
+                // Redis represents `>` by this id.
                 StreamId::MAX => Ok(GroupRead::New),
                 id => Ok(GroupRead::After(id)),
             },
@@ -258,7 +259,7 @@ impl GroupRead {
     }
 }
 
-/// Entries on their way to a consumer.
+/// A delivery of entries to a consumer.
 struct Delivery<'a, 'b> {
     log: &'a EntryLog,
     group: &'a mut ConsumerGroup,
@@ -273,7 +274,7 @@ impl Delivery<'_, '_> {
         newest_id.is_some_and(|newest| newest > self.group.last_id)
     }
 
-    /// Replies entries that the group has not had; returns how many.
+    /// Replies entries that the group has not received yet. Returns how many.
     fn deliver(&mut self, reply: &mut Writer<'_>, most: usize, acknowledged: bool) -> usize {
         let mark = reply.array_later();
         let mut count = 0;
@@ -303,7 +304,7 @@ impl Delivery<'_, '_> {
         count
     }
 
-    /// Replies what the consumer has had before; entries that are gone have no fields.
+    /// Replies the consumer's pending entries. Deleted ones have no fields.
     fn deliver_again(&mut self, reply: &mut Writer<'_>, last_id: StreamId, most: usize) {
         let mut ids = Vec::new();
         if let Some(start) = last_id.next() {
@@ -327,7 +328,7 @@ impl Delivery<'_, '_> {
     }
 }
 
-/// Streams and their entries: pairs, or a map.
+/// A reply with streams and their entries: pairs in RESP2, a map in RESP3.
 #[derive(Default)]
 struct StreamsReply {
     mark: Option<Mark>,
@@ -350,7 +351,7 @@ impl StreamsReply {
         reply.bulk(key);
     }
 
-    /// Whether there was anything.
+    /// Ends the reply; returns whether it has any entries.
     fn finish(self, reply: &mut Writer<'_>) -> bool {
         let Some(mark) = self.mark else {
             return false;

@@ -1,4 +1,4 @@
-//! The commands on keys of any type.
+//! Commands on keys of any type.
 
 use super::super::options::{AT_MILLISECONDS, AT_SECONDS, MILLISECONDS, SECONDS};
 use super::super::{Command, Group, KeySpec, Locks, Run, expiry, finding, keys, scan};
