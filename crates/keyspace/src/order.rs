@@ -1,20 +1,20 @@
-//! What a thread may lock, and in which order: looked at in debug builds, nothing in others.
+//! Checks of a thread's lock order, in debug builds only.
 //!
-//! A thread never waits for a shard that it holds itself; it waits for several shards in
-//! ascending order only; and a thread that is barred from shards, which a lane is while a script
-//! may run elsewhere, locks none.
+//! A thread never waits for a shard that it holds itself. It waits for several shards in ascending
+//! order only. A thread that is barred from shards locks none; a lane is barred while a script may
+//! be running elsewhere.
 
 #[cfg(debug_assertions)]
 mod checked {
     use std::cell::{Cell, RefCell};
 
     thread_local! {
-        /// Addresses of the locks of the shards that this thread holds.
+        /// Addresses of the shard locks that this thread holds.
         static HELD: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
         static IS_BARRED: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// Says whether this thread must lock no shard from now on.
+    /// Sets whether this thread must lock no shard from now on.
     pub fn bar_shards(is_barred: bool) {
         IS_BARRED.set(is_barred);
     }
@@ -25,7 +25,7 @@ mod checked {
         assert!(held == 0, "{what} while this thread holds {held} shards");
     }
 
-    /// This thread is about to lock the shard at `lock`, and waits if it is held.
+    /// Checks the lock order before this thread locks the shard at `lock` and may wait for it.
     pub(crate) fn before_wait(lock: usize) {
         assert_not_barred();
         HELD.with_borrow(|held| {
@@ -40,7 +40,7 @@ mod checked {
         });
     }
 
-    /// The thread has locked it, with or without waiting.
+    /// Records that the thread has locked it, with or without waiting.
     pub(crate) fn took(lock: usize) {
         HELD.with_borrow_mut(|held| held.push(lock));
     }
@@ -66,7 +66,7 @@ pub use checked::{assert_no_shard, bar_shards};
 #[cfg(debug_assertions)]
 pub(crate) use checked::{before_wait, let_go, took};
 
-/// Says whether this thread must lock no shard from now on.
+/// Sets whether this thread must lock no shard from now on.
 #[cfg(not(debug_assertions))]
 #[inline(always)]
 pub fn bar_shards(_is_barred: bool) {}

@@ -1,5 +1,5 @@
-//! What listpacks replaced: ziplists, zipmaps and the integers of small sets. They are read, and
-//! never written but for the integers.
+//! The predecessors of listpacks: ziplists, zipmaps and integer sets. Only integer sets are still
+//! written.
 //!
 //! ```text
 //!  ziplist  │ total bytes u32 │ offset of the last entry u32 │ count u16 │ entry │ … │ 0xFF │
@@ -11,12 +11,12 @@
 use super::{Result, SerialError};
 use crate::text::Text;
 
-/// The elements of a ziplist.
+/// Decodes the elements of a ziplist.
 pub(super) fn read(ziplist: &[u8]) -> Result<Vec<Text<'_>>> {
     read_ziplist(ziplist).ok_or(SerialError::Format)
 }
 
-/// Fields and values of a zipmap, one after the other.
+/// Decodes fields and values of a zipmap, alternating.
 pub(super) fn read_zipmap(zipmap: &[u8]) -> Result<Vec<Text<'_>>> {
     let (&told, mut rest) = zipmap.split_first().ok_or(SerialError::Format)?;
     let mut texts = Vec::new();
@@ -31,7 +31,7 @@ pub(super) fn read_zipmap(zipmap: &[u8]) -> Result<Vec<Text<'_>>> {
     Ok(texts)
 }
 
-/// The integers of a small set, which must ascend.
+/// Decodes the integers of a small set, which must ascend.
 pub(super) fn read_integers(bytes: &[u8]) -> Result<Vec<i64>> {
     let integers = read_any_integers(bytes).ok_or(SerialError::Format)?;
     if integers.is_sorted_by(|one, next| one < next) {
@@ -64,7 +64,7 @@ fn read_ziplist(ziplist: &[u8]) -> Option<Vec<Text<'_>>> {
     sound.then_some(texts)
 }
 
-/// An entry's text, behind the length of the entry before.
+/// Decodes an entry's text, after the length of the previous entry.
 fn take_text<'a>(entry: &mut &'a [u8]) -> Option<Text<'a>> {
     let first = *entry.split_off_first()?;
     let length = match first {
@@ -101,7 +101,7 @@ fn read_pair(rest: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((field, value, rest))
 }
 
-/// A length of one byte, or the mark of a big one and four bytes.
+/// Decodes a length of one byte, or a marker and four bytes.
 fn take_length(rest: &mut &[u8], big: u8) -> Option<usize> {
     let first = *rest.split_off_first()?;
     if first < big {
@@ -121,7 +121,7 @@ fn read_any_integers(bytes: &[u8]) -> Option<Vec<i64>> {
     sound.then(|| rest.chunks(width).map(signed).collect())
 }
 
-/// An integer of up to 8 bytes.
+/// Decodes an integer of up to 8 bytes.
 fn signed(bytes: &[u8]) -> i64 {
     debug_assert!(bytes.len() <= size_of::<i64>());
     let mut word = [0; 8];
@@ -143,7 +143,7 @@ mod tests {
         texts.iter().map(text).collect()
     }
 
-    /// As Redis 6 wrote them: entries with the length of the one before.
+    /// Builds a ziplist as in Redis 6: each entry has the length of the previous one.
     fn ziplist(entries: &[&[u8]]) -> Vec<u8> {
         let mut bytes = vec![0; HEADER];
         let (mut last, mut before) = (HEADER, 0);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ziplist_is_read_and_refused_when_cut_or_damaged() {
+    fn a_ziplist_is_read_and_truncated_or_damaged_ones_are_refused() {
         let bytes = ziplist(&[
             b"\x03abc",
             b"\xF1",

@@ -1,4 +1,4 @@
-//! Things in the order of their ids, in dense pages.
+//! A sorted collection of items with ids, in dense pages.
 //!
 //! ```text
 //!  pages  ┌──────┬──────┬──────┐        page  ┌───────┬───────┬───┬───────┐
@@ -6,16 +6,16 @@
 //!         └──────┴──────┴──────┘              └───────┴───────┴───┴───────┘
 //! ```
 //!
-//! Streams grow at their end and are trimmed at their beginning, and so are lists of what is
-//! pending. A radix tree has a node or two for every id and a B-tree that is filled in order is
-//! left half empty; here what is appended fills its page, the end is two steps away, and anything
-//! else is found by two binary searches. A page bounds what an insertion or a removal moves.
+//! Streams grow at the end and are trimmed at the start; so are lists of pending entries. A radix
+//! tree has one or two nodes per id, and a B-tree filled in order is half empty. Here, appended
+//! items fill their page, the end is two steps away, and two binary searches find any other item.
+//! The page size limits how many bytes an insertion or a removal moves.
 
 use std::collections::VecDeque;
 
 use super::id::StreamId;
 
-/// What has an id of its own.
+/// An item with an id.
 pub(crate) trait Identified {
     fn id(&self) -> StreamId;
 }
@@ -26,15 +26,15 @@ impl Identified for StreamId {
     }
 }
 
-/// A sorted collection; every id at most once.
+/// A sorted collection with unique ids.
 #[derive(Clone, Debug)]
 pub(crate) struct Pages<T> {
-    /// None is empty.
+    /// The pages; no page is empty.
     pages: VecDeque<Vec<T>>,
     len: usize,
 }
 
-/// Where a thing lies; good until the collection next changes.
+/// The position of an item; valid until the collection changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PagePlace {
     page: usize,
@@ -67,7 +67,7 @@ impl<T: Identified> Pages<T> {
         self.pages.back_mut()?.last_mut()
     }
 
-    /// The first thing whose id is this one or greater.
+    /// Returns the place of the first item with this id or a greater one.
     pub(crate) fn lower_bound(&self, id: StreamId) -> PagePlace {
         let page = self.page_of(id);
         let at = match self.pages.get(page) {
@@ -77,7 +77,7 @@ impl<T: Identified> Pages<T> {
         PagePlace { page, at }
     }
 
-    /// Where the thing with this id lies.
+    /// Returns the place of the item with this id.
     pub(crate) fn find(&self, id: StreamId) -> Option<PagePlace> {
         let place = self.lower_bound(id);
         (self.at(place)?.id() == id).then_some(place)
@@ -93,7 +93,7 @@ impl<T: Identified> Pages<T> {
         self.at_mut(place)
     }
 
-    /// The thing at a place, if the place is not the end.
+    /// Returns the item at a place, unless the place is the end.
     pub(crate) fn at(&self, place: PagePlace) -> Option<&T> {
         self.pages.get(place.page)?.get(place.at)
     }
@@ -102,7 +102,7 @@ impl<T: Identified> Pages<T> {
         self.pages.get_mut(place.page)?.get_mut(place.at)
     }
 
-    /// The place before this one.
+    /// Returns the place before this one.
     pub(crate) fn before(&self, place: PagePlace) -> Option<PagePlace> {
         if let Some(at) = place.at.checked_sub(1) {
             return Some(PagePlace { at, ..place });
@@ -113,7 +113,7 @@ impl<T: Identified> Pages<T> {
         Some(PagePlace { page, at })
     }
 
-    /// Adds a thing; false if its id is there already.
+    /// Adds an item; returns false if its id already exists.
     pub(crate) fn insert(&mut self, thing: T) -> bool {
         let id = thing.id();
         if self.last().is_none_or(|last| last.id() < id) {
@@ -136,13 +136,13 @@ impl<T: Identified> Pages<T> {
         true
     }
 
-    /// Takes out the thing with this id.
+    /// Removes and returns the item with this id.
     pub(crate) fn remove(&mut self, id: StreamId) -> Option<T> {
         let place = self.find(id)?;
         Some(self.remove_at(place))
     }
 
-    /// Takes out the thing at a place, which is not the end. What followed it is at
+    /// Removes the item at a place, which is not the end. The following item is then at
     /// [`lower_bound`](Self::lower_bound) of its id.
     pub(crate) fn remove_at(&mut self, place: PagePlace) -> T {
         debug_assert!(self.len > 0);
@@ -166,7 +166,7 @@ impl<T: Identified> Pages<T> {
         }
     }
 
-    /// The things from a place on, up to this id and included.
+    /// Iterates over the items from a place up to this id, included.
     pub(crate) fn iter_between(&self, start: PagePlace, to: StreamId) -> PagesIter<'_, T> {
         let end = match to.next() {
             Some(behind) => self.lower_bound(behind),
@@ -179,7 +179,7 @@ impl<T: Identified> Pages<T> {
         }
     }
 
-    /// The things whose ids are between these, both included.
+    /// Iterates over the items between two ids, both included.
     pub(crate) fn range(&self, from: StreamId, to: StreamId) -> PagesIter<'_, T> {
         self.iter_between(self.lower_bound(from), to)
     }
@@ -189,10 +189,10 @@ impl<T: Identified> Pages<T> {
         PagePlace { page, at: 0 }
     }
 
-    /// The page that has or would have this id; the number of pages if it is behind all.
+    /// Returns the page for this id; the number of pages if the id is after all.
     fn page_of(&self, id: StreamId) -> usize {
         let ends_before = |page: &Vec<T>| page.last().is_some_and(|last| last.id() < id);
-        // Most ids that are asked for are near the end.
+        // Most lookups are near the end.
         match self.pages.back() {
             Some(page) if page.first().is_some_and(|first| first.id() <= id) => {
                 self.pages.len() - usize::from(!ends_before(page))
@@ -205,7 +205,8 @@ impl<T: Identified> Pages<T> {
         debug_assert!(self.last().is_none_or(|last| last.id() < thing.id()));
         match self.pages.back_mut() {
             Some(page) if page.len() < PAGE_MAX => page.push(thing),
-            // Of many pages the next one will be full as well; a first one may stay small.
+            // With several pages, the next one will probably be full too; a single page may stay
+            // small.
             Some(_) => {
                 let mut page = Vec::with_capacity(PAGE_MAX);
                 page.push(thing);
@@ -217,7 +218,7 @@ impl<T: Identified> Pages<T> {
     }
 }
 
-/// Iterator over things in order, from either end.
+/// Iterator over items in order, from either end.
 #[derive(Clone, Debug)]
 pub(crate) struct PagesIter<'a, T> {
     pages: &'a Pages<T>,
@@ -259,7 +260,7 @@ impl<'a, T> DoubleEndedIterator for PagesIter<'a, T> {
     }
 }
 
-/// Most things in a page: what an insertion moves is a few KiB.
+/// Maximum number of items in a page: an insertion moves a few KiB at most.
 const PAGE_MAX: usize = 64;
 
 #[cfg(test)]
