@@ -165,7 +165,7 @@ impl Dictionary {
                 .get_or_insert_with(|| Box::new(Wheel::new(now_ms.max(0))));
             (deadline_ms, wheel.insert(hash, deadline_ms))
         });
-        // The old timer goes last, so that moving the only one does not drop the wheel.
+        // The old timer is removed last, so that moving the only timer does not free the wheel.
         cancel(&mut self.wheel, timer);
         if deadline.is_some() || timer.is_some() {
             self.table.entry_mut(place).set_deadline(deadline);

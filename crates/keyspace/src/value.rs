@@ -73,7 +73,7 @@ impl Object {
         }
     }
 
-    /// Returns the approximate number of allocations; 1 if it is small for its type.
+    /// Returns its approximate number of allocations.
     pub(crate) fn parts(&self) -> usize {
         match self {
             Object::Hash(table) | Object::Set(table) => table.len(),

@@ -194,7 +194,8 @@ impl Wheel {
         }
     }
 
-    /// The level is that of the highest bit in which deadline and now differ.
+    /// Returns the slot of a deadline. The level is that of the highest bit in which deadline and
+    /// now differ.
     fn place(&self, deadline_ms: i64) -> (usize, usize) {
         let now = self.now_ms as u64;
         let deadline = deadline_ms.max(self.now_ms) as u64;

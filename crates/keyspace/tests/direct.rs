@@ -1,5 +1,5 @@
-//! Commands that run on their entry alone do what they do on the way of all commands: replies,
-//! counts, what others hear and what is left are the same, whoever listens.
+//! Compares the direct path of commands with the ordinary path: replies, counters, notifications
+//! and final state must be the same with any listener.
 
 mod common;
 
@@ -11,7 +11,7 @@ use tidewire_keyspace::{
 };
 use tidewire_resp::{ArgumentList, Writer};
 
-/// All that an observer hears, in words.
+/// All notifications of an observer, as text.
 #[derive(Default)]
 struct Heard(Vec<String>);
 
@@ -63,7 +63,7 @@ impl Mount for One {
     }
 }
 
-/// Who listens.
+/// Who is notified.
 #[derive(Clone, Copy, Debug)]
 enum Listener {
     Nobody,
@@ -123,7 +123,7 @@ impl Pair {
             .for_each(|server| server.now_ms += ms);
     }
 
-    /// What can be seen from outside beside the replies.
+    /// Compares everything observable beside the replies.
     fn check(&mut self) {
         assert_eq!(self.heard[0].0, self.heard[1].0);
         let [direct, other] = self.servers.each_ref().map(|server| {
@@ -137,7 +137,7 @@ impl Pair {
     }
 }
 
-/// What all keys are, in short.
+/// Returns a digest of all keys.
 fn digest(server: &Server) -> Vec<u8> {
     let request = ArgumentList::from_slices(&[b"DEBUG", b"DIGEST"]);
     let command = debug_command("digest", 2).expect("a command");
@@ -150,7 +150,7 @@ fn digest(server: &Server) -> Vec<u8> {
 }
 
 #[test]
-fn both_ways_to_run_a_command_do_the_same_whoever_listens() {
+fn both_paths_do_the_same_with_any_listener() {
     for (seed, listener) in [
         Listener::Nobody,
         Listener::Notified,
@@ -177,7 +177,7 @@ fn both_ways_to_run_a_command_do_the_same_whoever_listens() {
                 12 => pair.run(&["DEL", key]),
                 13 => pair.run(&["RPUSH", key, value]),
                 14 => pair.run(&["APPEND", key, value]),
-                // Two of the long ones make a long list.
+                // Two of the long elements make a long list.
                 15 => pair.run(&["RPUSH", key, &long]),
                 16 => pair.run(&["LPUSH", key, value, &long, value]),
                 17 => pair.run(&["LPUSH", key, value]),
@@ -194,7 +194,7 @@ fn both_ways_to_run_a_command_do_the_same_whoever_listens() {
 }
 
 #[test]
-fn a_key_of_another_database_or_none_is_no_key_of_this_one() {
+fn keys_of_other_databases_and_missing_keys_are_not_found() {
     let mut server = Server::new();
     server.line("SET k here");
     server.database = 1;
@@ -210,7 +210,7 @@ fn a_key_of_another_database_or_none_is_no_key_of_this_one() {
 }
 
 #[test]
-fn long_lists_grow_directly_and_short_ones_do_not() {
+fn only_long_lists_grow_on_the_direct_path() {
     let server = Server::new();
     let long = "long".repeat(1_200);
     let pushes_directly = |words: &[&str]| {

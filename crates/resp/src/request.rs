@@ -1,4 +1,4 @@
-//! The incremental request parser: one pass over the receive buffer, spans out.
+//! An incremental request parser: one pass over the receive buffer, spans out.
 
 use std::fmt;
 
@@ -8,28 +8,29 @@ use crate::arguments::{Arguments, Span};
 use crate::inline;
 use crate::number::{parse_integer, short_length};
 
-/// What a request may claim and hold.
+/// Limits of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most arguments of one request.
+    /// Maximum number of arguments of one request.
     pub arguments_max: usize,
-    /// Most bytes of one argument (Redis's `proto-max-bulk-len`).
+    /// Maximum bytes of one argument (Redis's `proto-max-bulk-len`).
     pub bulk_bytes_max: usize,
-    /// Most bytes of an inline request's line, and of a line that holds a length.
+    /// Maximum bytes of an inline request's line, and of a line that contains a length.
     pub inline_bytes_max: usize,
-    /// Whether the client has still to authenticate itself: until then a request has at most
+    /// Whether the client has not authenticated yet. Until then, a request has at most
     /// [`UNAUTHENTICATED_ARGUMENTS_MAX`](Self::UNAUTHENTICATED_ARGUMENTS_MAX) arguments of at most
     /// [`UNAUTHENTICATED_BULK_BYTES_MAX`](Self::UNAUTHENTICATED_BULK_BYTES_MAX) bytes.
     pub unauthenticated: bool,
 }
 
 impl Limits {
-    /// Most arguments of a request before authentication.
+    /// Maximum number of arguments of a request before authentication.
     pub const UNAUTHENTICATED_ARGUMENTS_MAX: usize = 10;
-    /// Most bytes of an argument before authentication.
+    /// Maximum bytes of an argument before authentication.
     pub const UNAUTHENTICATED_BULK_BYTES_MAX: usize = 16 * 1024;
 
-    /// For what another server, or this one, has written: commands may be longer than a client's.
+    /// Returns limits for commands written by a server, such as a master or this one: they may be
+    /// longer than a client's.
     pub fn of_server() -> Self {
         Limits {
             bulk_bytes_max: 1 << 40,
@@ -37,7 +38,7 @@ impl Limits {
         }
     }
 
-    /// The default limits, for a client that has still to authenticate itself.
+    /// Returns the default limits for a client that has not authenticated yet.
     pub fn unauthenticated() -> Self {
         Limits {
             unauthenticated: true,
@@ -65,7 +66,7 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// Redis's limits, for an authenticated client.
+    /// Returns Redis's limits for an authenticated client.
     fn default() -> Self {
         Limits {
             arguments_max: i32::MAX as usize,
@@ -76,36 +77,36 @@ impl Default for Limits {
     }
 }
 
-/// How far a parser has come with the bytes it was given.
+/// The progress of a parser with the bytes received so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The request or reply goes on.
+    /// The request or reply is incomplete.
     Incomplete {
-        /// At least so many more bytes are wanted, 1 or more; a driver may reserve room for them,
-        /// since a bulk's length has been checked against its limit.
+        /// Minimum number of missing bytes, at least 1. A driver may reserve room for them, since a
+        /// bulk's length has been checked against its limit.
         needed: usize,
     },
     /// The first `consumed` bytes of the input were one whole request or reply.
     Complete {
-        /// Bytes to take off the input before the next one.
+        /// Number of bytes to remove from the input before the next call.
         consumed: usize,
     },
 }
 
-/// Why a request cannot be read. All are the peer's fault, and the connection is beyond rescue: its
-/// next request has no known beginning. `Display` gives the text as Redis words it, to be sent as
-/// `-ERR Protocol error: ...` before closing.
+/// Why a request is invalid. All are the peer's fault, and the connection is unusable, because the
+/// start of the next request is unknown. `Display` gives Redis's text, to be sent as `-ERR Protocol
+/// error: ...` before closing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProtocolError {
-    /// A bulk was expected and another byte came.
+    /// A bulk was expected, but another byte came.
     ExpectedBulk(u8),
-    /// A bulk's length is no number, negative or over the limit.
+    /// A bulk's length is not a number, negative or over the limit.
     InvalidBulkLength,
-    /// The number of arguments is no number or over the limit.
+    /// The number of arguments is not a number or over the limit.
     InvalidMultibulkLength,
-    /// A bulk is not followed by CR LF where its length said that it ends. (Redis skips the two
-    /// bytes unseen; reading on would let one side see other requests than the other.)
+    /// CR LF is missing after a bulk. (Redis skips the two bytes without checking. If this parser
+    /// did too, two servers could see different requests in the same bytes.)
     MissingTerminator,
     /// The line with a bulk's length does not end within the limit.
     TooBigBulkCount,
@@ -142,42 +143,42 @@ impl fmt::Display for ProtocolError {
 
 impl std::error::Error for ProtocolError {}
 
-/// How a request begins: its number of arguments and the first of them, in at most sixteen bytes.
-/// In a pipeline most requests begin as the one before them; [`RequestParser::parse_like`] knows
-/// them by one comparison.
+/// The head of a request: its number of arguments and the first of them, at most sixteen bytes. In
+/// a pipeline, most requests have the same head as the previous one; [`RequestParser::parse_like`]
+/// recognizes them with one comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
     bytes: u128,
-    /// Bits that count: those of the first `length` bytes.
+    /// The relevant bits: those of the first `length` bytes.
     mask: u128,
     length: usize,
     arguments: usize,
     name: Span,
 }
 
-/// Finds the requests in one connection's bytes, however they are cut.
+/// Finds the requests in one connection's bytes, which may be split anywhere.
 ///
-/// It holds offsets only, no bytes (but for quoted inline arguments, which are unescaped into a
-/// buffer of its own), so the caller's buffer may move between two calls.
+/// It stores only offsets, no bytes, so the caller's buffer may move between two calls. (Quoted
+/// inline arguments are the exception: they are unescaped into its own buffer.)
 #[derive(Debug)]
 pub struct RequestParser {
     limits: Limits,
     stage: Stage,
-    /// Offset of the line under way: the request's first, or the length line of the next bulk.
+    /// Offset of the current line: the request's first, or the length line of the next bulk.
     position: usize,
     /// Offset up to which the input has been searched for that line's end; it may lie before the
-    /// line, when the lines before it needed no search.
+    /// line, if the lines before it needed no search.
     searched: usize,
-    /// Arguments still to come, the one under way included.
+    /// Number of remaining arguments, including the current one.
     remaining: usize,
     /// The arguments found so far.
     spans: Vec<Span>,
-    /// All arguments of an inline request that has quotes; otherwise empty.
+    /// All arguments of an inline request with quotes; otherwise empty.
     unquoted: Vec<u8>,
 }
 
 impl RequestParser {
-    /// A parser for a new connection.
+    /// Creates a parser for a new connection.
     pub fn new(limits: Limits) -> Self {
         RequestParser {
             limits,
@@ -190,7 +191,7 @@ impl RequestParser {
         }
     }
 
-    /// The limits in force.
+    /// Returns the current limits.
     pub fn limits(&self) -> Limits {
         self.limits
     }

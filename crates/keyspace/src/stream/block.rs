@@ -105,8 +105,7 @@ impl Block {
         size_of::<Block>() + self.bytes.capacity()
     }
 
-    /// Returns whether an entry may be added whose names and values have `text_bytes`
-    /// bytes.
+    /// Returns whether an entry with fields and values of `text_bytes` bytes may be added.
     pub(crate) fn fits(&self, text_bytes: usize, limits: BlockLimits) -> bool {
         let count = self.live() + self.deleted as usize;
         count < limits.entries_max && self.bytes.len().saturating_add(text_bytes) < limits.bytes_max

@@ -237,12 +237,12 @@ fn matches16_portable(head: &[u8; 16], tag: u8) -> u32 {
     half(word as u64) | half((word >> 64) as u64) << 8
 }
 
-/// The tag of an empty slot.
 const _: () = assert!(
     size_of::<Group>() == 128,
     "a group is two cache lines, and `Table::memory_bytes` counts on it"
 );
 
+/// The tag of an empty slot.
 pub(super) const EMPTY: u8 = 0;
 /// Number of slots in a group.
 pub(super) const SLOTS: usize = 14;

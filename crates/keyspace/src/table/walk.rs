@@ -20,8 +20,9 @@ impl Table {
             return None;
         }
         let segment = &self.segments[self.segment_of_prefix(at.prefix)];
-        // Segments became one. If the one last seen was the last of them, those before it have been
-        // seen whole, and its position holds for all. Else nothing is known of those behind it.
+        // Segments were merged. If the last visited one was the last of them, the earlier ones were
+        // visited completely, and the position is valid for the merged segment. Otherwise, the walk
+        // restarts in the merged segment.
         let merged = segment.depth < u32::from(at.depth);
         // A client may send any cursor: depth and prefix can have any value.
         let last_of_them = || {

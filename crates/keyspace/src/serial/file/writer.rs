@@ -26,9 +26,9 @@ pub enum Usage {
     /// Nothing.
     #[default]
     Untold,
-    /// For how many seconds each was not used.
+    /// Seconds since the last use of each key.
     IdleSeconds,
-    /// How often each is used, in the logarithmic count of the LFU policies.
+    /// The frequency of use of each key, in the logarithmic counter of the LFU policies.
     Frequency,
 }
 
