@@ -37,7 +37,7 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// If it cannot be opened.
+    /// Returns an error if it cannot be opened.
     pub fn append(&self, path: &Path) -> io::Result<AppendFile> {
         let handle = match &self.0 {
             Kind::System => {
@@ -54,7 +54,7 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// If it cannot be created.
+    /// Returns an error if it cannot be created.
     pub fn whole(&self, target: &Path, label: &str, kind: &str) -> io::Result<WholeFile> {
         WholeFile::create(self.clone(), target, label, kind)
     }
@@ -75,7 +75,7 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// If it cannot be opened.
+    /// Returns an error if it cannot be opened.
     pub fn read(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
         Ok(match &self.0 {
             Kind::System => Box::new(File::open(path)?),
@@ -87,7 +87,7 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// If there is no such file.
+    /// Returns an error if there is no such file.
     pub fn length(&self, path: &Path) -> io::Result<u64> {
         match &self.0 {
             Kind::System => fs::metadata(path).map(|metadata| metadata.len()),
@@ -145,7 +145,7 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// If it cannot be removed.
+    /// Returns an error if it cannot be removed.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         match &self.0 {
             Kind::System => fs::remove_file(path),
@@ -157,7 +157,7 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// If it cannot be renamed.
+    /// Returns an error if it cannot be renamed.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         match &self.0 {
             Kind::System => fs::rename(from, to),

@@ -72,7 +72,7 @@ impl WholeFile {
     ///
     /// # Errors
     ///
-    /// If it cannot be opened.
+    /// Returns an error if it cannot be opened.
     pub fn read_back(&self) -> io::Result<Box<dyn Read + Send>> {
         self.disk.read(&self.path)
     }

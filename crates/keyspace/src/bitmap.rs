@@ -150,7 +150,7 @@ fn combine_block<'a>(
     }
 }
 
-/// ANDs `from` into `to`.
+/// Keeps the bits of `to` that are set in `from` too.
 fn keep(to: &mut [u8], from: &[u8]) {
     each(to, from, |a, b| a & b);
     to[from.len()..].fill(0);

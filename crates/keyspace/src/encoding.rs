@@ -25,13 +25,13 @@ impl Kind {
     /// The kind with the greatest number.
     pub(crate) const LAST: Kind = Kind::PackedHashTimed;
 
-    /// Whether the value is a small collection in one run of bytes.
+    /// Returns whether the value is a small collection in one run of bytes.
     #[inline]
     pub(crate) fn is_compact(self) -> bool {
         self.is_bytes() && self != Kind::Bytes
     }
 
-    /// Whether the value is a run of bytes that may be of any length.
+    /// Returns whether the value is a run of bytes of any length.
     #[inline]
     pub(crate) fn is_bytes(self) -> bool {
         !matches!(self, Kind::Integer | Kind::Object)

@@ -156,7 +156,7 @@ enum Guards<'k> {
     Many(ShardSet, Vec<LockGuard<'k, Shard>>),
 }
 
-/// Kept out of line: most commands hold only one shard.
+/// Creates it for several shards. Kept out of line, because most commands hold only one shard.
 #[inline(never)]
 fn of_many<'g>(
     set: &ShardSet,

@@ -120,7 +120,7 @@ fn a_scan_removes_the_expired_keys_it_finds() {
 }
 
 #[test]
-fn equal_database_numbers_are_checked_before_their_range() {
+fn database_numbers_are_parsed_before_their_range_is_checked() {
     let server = Server::new();
     for (line, error) in [
         ("SWAPDB 44 55", "DB index is out of range"),

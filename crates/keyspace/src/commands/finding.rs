@@ -7,7 +7,8 @@ use tidewire_resp::Arguments;
 
 use super::options::is;
 
-/// SORT: returns the key after the last STORE that is an option and not the value of one.
+/// Finds SORT's destination: the key after the last STORE that is an option and not the value of
+/// one.
 pub(super) fn sort_store(arguments: Arguments<'_>) -> Range<usize> {
     let store = |&(_, option): &(usize, SortOption)| option == SortOption::Store;
     let last = sort_options(arguments).filter(store).last();
@@ -87,8 +88,8 @@ pub(super) fn geo_store(arguments: Arguments<'_>, first: usize, wanted: &str) ->
     found
 }
 
-/// XREAD and XREADGROUP: returns the first half of the arguments after the option STREAMS. A group
-/// or a consumer may also have that name.
+/// Finds the keys of XREAD and XREADGROUP: the first half of the arguments after the option
+/// STREAMS. A group or a consumer may also have that name.
 pub(super) fn streams(arguments: Arguments<'_>) -> Range<usize> {
     let mut at = 1;
     while at + 1 < arguments.len() {
@@ -106,7 +107,7 @@ pub(super) fn streams(arguments: Arguments<'_>) -> Range<usize> {
     0..0
 }
 
-/// MIGRATE: returns its single key, unless KEYS follows.
+/// Finds MIGRATE's single key, unless KEYS follows.
 pub(super) fn migrated_key(arguments: Arguments<'_>) -> Range<usize> {
     match keys_of_migrate(arguments) {
         None => 3..4,
@@ -114,8 +115,7 @@ pub(super) fn migrated_key(arguments: Arguments<'_>) -> Range<usize> {
     }
 }
 
-/// MIGRATE: returns the keys after KEYS if the single key is empty; the command refuses both at
-/// once.
+/// Finds MIGRATE's keys after KEYS, if the single key is empty; the command refuses both at once.
 pub(super) fn migrated_keys(arguments: Arguments<'_>) -> Range<usize> {
     let is_alone = arguments.get(3).is_some_and(<[u8]>::is_empty);
     match keys_of_migrate(arguments) {

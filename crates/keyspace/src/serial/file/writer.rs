@@ -53,13 +53,13 @@ impl FileWriter {
         }
     }
 
-    /// Also marks live topics whose names do not begin with one of these prefixes.
+    /// Makes it mark live topics whose names do not begin with one of these prefixes.
     pub(crate) fn with_live_prefixes(mut self, prefixes: &[Vec<u8>]) -> Self {
         self.live_prefixes = prefixes.to_vec();
         self
     }
 
-    /// Also records the use of keys.
+    /// Makes it record the use of keys.
     pub(crate) fn telling(mut self, notes: UsageNotes) -> Self {
         self.notes = notes;
         self
