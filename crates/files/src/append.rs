@@ -63,7 +63,7 @@ impl AppendFile {
 
     /// Drops all bytes after `length`. They are cut off now or before the next write.
     pub fn cut(&mut self, length: u64) {
-        debug_assert!(length <= self.length, "a file is not cut to be longer");
+        debug_assert!(length <= self.length, "cutting does not lengthen a file");
         self.length = length.min(self.length);
         self.is_torn = true;
         // If this fails, the next write tries again.

@@ -56,7 +56,7 @@ pub(crate) fn set_field(bytes: &mut [u8], offset: u64, width: u32, value: u64) {
     debug_assert!((1..=64).contains(&width));
     debug_assert!(
         offset + u64::from(width) <= bytes.len() as u64 * 8,
-        "the caller has made room"
+        "the caller made room"
     );
     let (at, old) = window(bytes, offset);
     let shift = 128 - width - (offset % 8) as u32;
@@ -89,7 +89,7 @@ pub(crate) enum BitOperation {
 pub(crate) fn combine(operation: BitOperation, sources: &[&[u8]], to: &mut [u8]) {
     debug_assert!(
         sources.iter().all(|source| source.len() <= to.len()),
-        "the longest source says how long the result is"
+        "the result is as long as the longest source"
     );
     // Works in blocks, so that the part of `to` written by several sources stays in the L1 cache.
     for (block, to) in to.chunks_mut(COMBINED_BYTES).enumerate() {

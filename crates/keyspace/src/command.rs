@@ -152,7 +152,7 @@ impl KeySpec {
         };
         debug_assert!(
             range.is_empty() || range.start > 0,
-            "the command's name is no key"
+            "the command's name is not a key"
         );
         (range.start..range.end.min(count)).step_by(usize::from(self.step))
     }

@@ -184,7 +184,7 @@ impl Decimal {
         while text.len() <= DECIMALS {
             text.insert(0, b'0');
         }
-        debug_assert!(text.len() > DECIMALS, "a digit stands before the point");
+        debug_assert!(text.len() > DECIMALS, "there is a digit before the point");
         text.insert(text.len() - DECIMALS, b'.');
         while text.last() == Some(&b'0') {
             text.pop();
@@ -312,7 +312,7 @@ impl Wide {
             *limb = borrow as u32;
             borrow >>= 32;
         }
-        debug_assert_eq!(borrow, 0, "the greater number is not subtracted");
+        debug_assert_eq!(borrow, 0, "the subtracted number is not greater");
         self.trim();
     }
 

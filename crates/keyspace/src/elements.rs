@@ -74,7 +74,7 @@ pub(crate) fn splice(
         Some(added) => entry.splice(at, part.len(), &added.parts()),
     }
     let count = PackedElements::new(entry.bytes()).len() + usize::from(added.is_some()) - count;
-    let count = u16::try_from(count).expect("the caller minds COUNT_MAX");
+    let count = u16::try_from(count).expect("the caller checks COUNT_MAX");
     entry.bytes_mut()[..COUNT].copy_from_slice(&count.to_le_bytes());
     debug_assert_eq!(count == 0, entry.bytes().len() == COUNT);
 }
@@ -123,7 +123,7 @@ pub(crate) fn start_of(run: &[u8], end: usize) -> usize {
         if run[at] & 128 == 0 {
             debug_assert!(
                 length < end,
-                "the length behind an element counts its bytes"
+                "the trailing length equals the element's length"
             );
             return at - length;
         }
@@ -217,7 +217,10 @@ impl<'a> Encoded<'a> {
         let length = head_length + text.len();
         let mut back = [0; 5];
         let back_length = back_length(length);
-        debug_assert!(length >> (7 * back_length) == 0, "seven bits of it a byte");
+        debug_assert!(
+            length >> (7 * back_length) == 0,
+            "a trailing length has seven bits per byte"
+        );
         for (place, byte) in back[..back_length].iter_mut().rev().enumerate() {
             *byte = (length >> (7 * place)) as u8 & 127 | 128;
         }

@@ -314,7 +314,7 @@ impl Entry {
     }
 
     fn set_hash_bits(&mut self, hash: u64) {
-        debug_assert_eq!(self.hash_bits(), 0, "the bits are added to none");
+        debug_assert_eq!(self.hash_bits(), 0, "the pointer has no hash bits yet");
         let bits = usize::from(hash_bits(hash)) << ADDRESS_BITS;
         let tagged = self.start().map_addr(|address| address | bits);
         self.tagged = NonNull::new(tagged).expect("the address was not null");
@@ -625,7 +625,7 @@ fn allocate(shape: EntryShape) -> NonNull<u8> {
 fn check_address(block: NonNull<u8>) {
     assert!(
         block.addr().get() >> ADDRESS_BITS == 0,
-        "the system hands out wide addresses"
+        "the system returned an address with more than 47 bits"
     );
 }
 

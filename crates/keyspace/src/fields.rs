@@ -367,10 +367,17 @@ impl TimedTable {
                 Some(Reverse((deadline_ms, hash::of(entry.key()))))
             });
             self.queue = timed.collect();
-            debug_assert_eq!(self.queue.len(), self.count, "one for each deadline");
+            debug_assert_eq!(
+                self.queue.len(),
+                self.count,
+                "the queue has each deadline once"
+            );
         }
         debug_assert_eq!(self.queue.is_empty(), self.count == 0);
-        debug_assert!(self.queue.len() >= self.count, "no deadline is left out");
+        debug_assert!(
+            self.queue.len() >= self.count,
+            "the queue has every deadline"
+        );
     }
 
     /// Finds a field with this deadline and hash, as far as the table knows the hash. If there are

@@ -369,7 +369,11 @@ impl Keyspace {
             Some(known) => known.0,
             None => hash::of(&arguments[first]),
         };
-        debug_assert_eq!(hash, hash::of(&arguments[first]), "the hash of another key");
+        debug_assert_eq!(
+            hash,
+            hash::of(&arguments[first]),
+            "the hash belongs to another key"
+        );
         let mut locked = Locked::one(self, shard_of(hash));
         let hint = Some((first, hash));
         let outcome = self.run(

@@ -49,7 +49,7 @@ pub use keyspace::{
 };
 pub use keyspace::{ElementOf, Evicted, EvictionOrder, EvictionRules, Evictor, WantedKey};
 
-#[allow(unsafe_code, reason = "it is told to a well-kept mutex as its lock")]
+#[allow(unsafe_code, reason = "a mutex implementation requires it")]
 mod lock;
 #[cfg(not(loom))]
 pub use lock::lock_waits;

@@ -60,7 +60,7 @@ unsafe impl RawMutex for RawLock {
     // SAFETY: the caller holds the lock, as the trait requires; the store itself is safe.
     #[inline]
     unsafe fn unlock(&self) {
-        debug_assert!(self.0.load(Ordering::Relaxed), "who lets it go holds it");
+        debug_assert!(self.0.load(Ordering::Relaxed), "only the holder unlocks");
         order::let_go(self.address());
         let_go(&self.0);
     }

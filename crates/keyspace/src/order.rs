@@ -35,7 +35,7 @@ mod checked {
             );
             assert!(
                 held.iter().all(|&other| other < lock),
-                "this thread waits for a shard while it holds one behind it"
+                "this thread waits for a shard while it holds a later one"
             );
         });
     }

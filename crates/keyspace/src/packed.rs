@@ -132,7 +132,10 @@ pub(crate) fn push(bytes: &mut Vec<u8>, field: &[u8], value: &[u8]) {
         bytes.extend_from_slice(Length::new(part.len()).as_bytes());
         bytes.extend_from_slice(part);
     }
-    debug_assert!(bytes[..COUNT] != [u8::MAX; COUNT], "FIELDS_MAX is minded");
+    debug_assert!(
+        bytes[..COUNT] != [u8::MAX; COUNT],
+        "the caller checks FIELDS_MAX"
+    );
     let count = u16::from_le_bytes([bytes[0], bytes[1]]) + 1;
     bytes[..COUNT].copy_from_slice(&count.to_le_bytes());
 }
@@ -297,7 +300,7 @@ fn decode_deadline(bytes: &[u8]) -> Option<i64> {
 fn add_to_count(entry: &mut impl CompactBytes, change: i32) {
     let bytes = entry.bytes_mut();
     let count = i32::from(u16::from_le_bytes([bytes[0], bytes[1]])) + change;
-    let count = u16::try_from(count).expect("the caller minds FIELDS_MAX");
+    let count = u16::try_from(count).expect("the caller checks FIELDS_MAX");
     bytes[..COUNT].copy_from_slice(&count.to_le_bytes());
 }
 

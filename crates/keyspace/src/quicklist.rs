@@ -145,7 +145,10 @@ impl Quicklist {
         } else {
             spot.span.start
         };
-        debug_assert!(at <= self.run(spot.chunk).len(), "the spot is of this list");
+        debug_assert!(
+            at <= self.run(spot.chunk).len(),
+            "the spot belongs to this list"
+        );
         let chunk = &mut self.chunks[spot.chunk];
         self.len += 1;
         if chunk.fits(element, limits) {
@@ -184,7 +187,7 @@ impl Quicklist {
         let Some((first, mut position)) = self.chunk_of(start) else {
             return;
         };
-        debug_assert!(count <= self.len - start, "all of them are there");
+        debug_assert!(count <= self.len - start, "the range is within the list");
         self.len -= count;
         let (mut at, mut left, mut emptied) = (first, count, None::<Range<usize>>);
         while left > 0 {

@@ -134,7 +134,7 @@ impl Garbage {
         }
         counts.freed.fetch_add(count, Ordering::Relaxed);
         let before = counts.pending.fetch_sub(count, Ordering::Relaxed);
-        debug_assert!(before >= count, "what is freed was counted");
+        debug_assert!(before >= count, "freed values were counted");
     }
 }
 

@@ -196,7 +196,7 @@ impl Dictionary {
             entry
                 .deadline_ms()
                 .is_some_and(|deadline| deadline <= now_ms),
-            "the wheel gives what is due"
+            "the wheel returns only due timers"
         );
         Some((hash, entry))
     }

@@ -192,7 +192,7 @@ impl Table {
         self.segments[place.segment as usize].groups[place.group as usize].slots
             [place.slot as usize]
             .as_ref()
-            .expect("a place holds an entry until the table changes")
+            .expect("a place has an entry until the table changes")
     }
 
     #[inline]
@@ -200,7 +200,7 @@ impl Table {
         self.segments[place.segment as usize].groups[place.group as usize].slots
             [place.slot as usize]
             .as_mut()
-            .expect("a place holds an entry until the table changes")
+            .expect("a place has an entry until the table changes")
     }
 
     /// Adds an entry whose key is not in the table.
@@ -208,7 +208,7 @@ impl Table {
         debug_assert_eq!(entry.hash_bits(), hash_bits(hash));
         debug_assert!(
             self.find(hash, entry.key()).is_none(),
-            "a key is in a table once"
+            "a key is in the table only once"
         );
         if self.segments.is_empty() {
             self.segments.reserve_exact(1);

@@ -107,7 +107,7 @@ impl TrackingTotals {
     pub(crate) fn forget(&self, keys: usize, items: usize) {
         let keys_before = self.keys.fetch_sub(keys as u64, Ordering::Relaxed);
         let items_before = self.items.fetch_sub(items as u64, Ordering::Relaxed);
-        debug_assert!(keys_before >= keys as u64, "what goes has been counted");
+        debug_assert!(keys_before >= keys as u64, "removed keys were counted");
         debug_assert!(items_before >= items as u64);
     }
 }

@@ -373,10 +373,7 @@ impl<'c, 'k> View<'c, 'k> {
 
     /// Adds a new key.
     pub(crate) fn insert(&mut self, key: Key<'_>, value: NewValue<'_>, expiry: Expiry) -> Place {
-        debug_assert!(
-            !self.is_closed(),
-            "a keyspace that loads takes the loader's keys alone"
-        );
+        debug_assert!(!self.is_closed(), "only the loader adds keys during a load");
         let expires = matches!(expiry, Expiry::At(_));
         let access = self.access.initial(self.clock_ms);
         let place = self
@@ -393,7 +390,7 @@ impl<'c, 'k> View<'c, 'k> {
     /// Adds an entry with a new key.
     pub(crate) fn insert_entry(&mut self, key: Key<'_>, mut entry: Entry) -> Place {
         debug_assert_eq!(entry.key(), key.bytes);
-        debug_assert!(entry.timer().is_none(), "no wheel knows of it yet");
+        debug_assert!(entry.timer().is_none(), "the entry has no timer yet");
         entry.set_access(self.access.initial(self.clock_ms));
         let place = self.dictionary(key).table.insert(key.hash, entry);
         self.note_new(key);
@@ -595,7 +592,10 @@ impl<'c, 'k> View<'c, 'k> {
 
     #[inline]
     fn after_insert(&mut self, key: Key<'_>, place: Place) {
-        debug_assert!(self.check_writable(key.bytes).is_ok(), "a mount's name");
+        debug_assert!(
+            self.check_writable(key.bytes).is_ok(),
+            "the name does not belong to a mount"
+        );
         self.notify(key, Event::New);
         if self.database == 0 && self.keyspace.has_live_name(key.bytes) {
             self.make_live(key, place);

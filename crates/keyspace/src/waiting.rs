@@ -252,7 +252,7 @@ impl Keyspace {
         let mut wait = None;
         debug_assert!(
             waiter.keys().all(|(shard, _)| locked.holds(shard)),
-            "the command finds its keys' shards locked"
+            "the shards of the command's keys are locked"
         );
         observer.serving(Some(waiter));
         let outcome = self.run(
@@ -269,7 +269,7 @@ impl Keyspace {
         if wait.is_none() {
             debug_assert!(
                 !waiter.over.load(Ordering::Relaxed),
-                "a client is replied to once"
+                "a client gets one reply"
             );
             waiter.over.store(true, Ordering::Relaxed);
             locked.unpark(waiter);

@@ -111,7 +111,7 @@ mod tests {
         let observer = &mut NullObserver;
         let arguments = request.as_arguments();
         match keyspace.execute(command, arguments, 0, now_ms, &mut writer, observer) {
-            Outcome::Waiting(_) => panic!("nobody waits here"),
+            Outcome::Waiting(_) => panic!("no command waits here"),
             _ => String::from_utf8(reply).expect("text"),
         }
     }

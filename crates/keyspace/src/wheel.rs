@@ -47,7 +47,7 @@ impl Wheel {
             let index = self.free;
             debug_assert_eq!(
                 self.nodes[index as usize].previous, NONE,
-                "it is no timer's"
+                "a free node belongs to no timer"
             );
             let node = &mut self.nodes[index as usize];
             self.free = node.next;
@@ -273,10 +273,7 @@ const _: () = assert!(
     SLOT_BITS as usize * LEVELS >= 64,
     "the levels reach to the farthest deadline"
 );
-const _: () = assert!(
-    SLOTS * LEVELS < NONE as usize,
-    "a head says which list it heads"
-);
+const _: () = assert!(SLOTS * LEVELS < NONE as usize, "a head identifies its list");
 
 #[cfg(test)]
 mod tests {

@@ -16,7 +16,7 @@ impl Observer for Served {
     fn changed(&mut self, _: usize, _: &[u8], _: Event, _: Option<ValueRef<'_>>) {}
 
     fn served(&mut self, waiter: &Arc<Waiter>, reply: Vec<u8>, _: &Outcome) {
-        let reply = String::from_utf8(reply).expect("a test's reply is text");
+        let reply = String::from_utf8(reply).expect("the reply is text");
         self.0.push((waiter.client.client, reply));
     }
 }
@@ -36,7 +36,7 @@ fn begin(server: &Server, client: u64, line: &str) -> Result<String, Arc<Waiter>
     );
     match outcome {
         Outcome::Waiting(waiter) => Err(waiter),
-        _ => Ok(String::from_utf8(reply).expect("a test's reply is text")),
+        _ => Ok(String::from_utf8(reply).expect("the reply is text")),
     }
 }
 

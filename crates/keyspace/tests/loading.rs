@@ -132,7 +132,11 @@ fn swapdb_moves_no_mounted_name_into_database_0() {
     assert!(told(&server, "SET md:C 1").starts_with("-READONLY"));
     assert_eq!(server.keyspace.mounted_left_out(), 3);
     assert!(server.line("SET md:C 1").starts_with("-READONLY"));
-    assert_eq!(server.keyspace.mounted_left_out(), 3, "a client is told");
+    assert_eq!(
+        server.keyspace.mounted_left_out(),
+        3,
+        "a client's refused SET is not counted"
+    );
 }
 
 #[test]

@@ -24,7 +24,7 @@ impl Observer for Heard {
     }
 
     fn served(&mut self, waiter: &Arc<Waiter>, reply: Vec<u8>, _: &Outcome) {
-        let reply = String::from_utf8(reply).expect("a test's reply is text");
+        let reply = String::from_utf8(reply).expect("the reply is text");
         self.served.push((waiter.client.client, reply));
     }
 }

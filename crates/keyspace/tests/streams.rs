@@ -365,7 +365,7 @@ impl Observer for Served {
     fn changed(&mut self, _: usize, _: &[u8], _: Event, _: Option<ValueRef<'_>>) {}
 
     fn served(&mut self, waiter: &Arc<Waiter>, reply: Vec<u8>, _: &Outcome) {
-        let reply = String::from_utf8(reply).expect("a test's reply is text");
+        let reply = String::from_utf8(reply).expect("the reply is text");
         let reply = reply.replace("\r\n", " ").trim_end().to_owned();
         self.0.push((waiter.client.client, reply));
     }

@@ -247,7 +247,7 @@ impl Shelf {
             }
             debug_assert!(
                 (*span).has_room(bytes),
-                "what is on a shelf has a block to give"
+                "a span on a shelf has a free block"
             );
             let block = span.byte_add((*span).fresh as usize).cast();
             (*span).fresh += bytes;
@@ -281,7 +281,7 @@ impl Shelf {
         unsafe {
             let (previous, next) = ((*span).previous, (*span).next);
             if previous.is_null() {
-                debug_assert_eq!(self.roomy, span, "the first has none before it");
+                debug_assert_eq!(self.roomy, span, "the first span has no predecessor");
                 self.roomy = next;
             } else {
                 (*previous).next = next;
@@ -326,7 +326,7 @@ pub(crate) const SPAN_BYTES: usize = 64 << 10;
 const _: () = assert!(SPAN_BYTES.is_power_of_two() && SPAN_BYTES <= u32::MAX as usize);
 const _: () = assert!(
     size_of::<Span>().is_multiple_of(ALIGN_LEAST) && align_of::<Free>() <= ALIGN_LEAST,
-    "blocks behind the header are aligned, and a free one holds a link"
+    "blocks after the header are aligned, and a free one has room for a link"
 );
 
 #[cfg(test)]

@@ -266,7 +266,7 @@ impl<'a> Writer<'a> {
         let digit_at = mark.position + 1;
         debug_assert!(
             self.out[digit_at..].starts_with(b"0\r\n"),
-            "finished out of turn"
+            "aggregates must be finished from the inside out"
         );
         if elements < 10 {
             self.out[digit_at] = b'0' + elements as u8;

@@ -362,7 +362,7 @@ pub(super) fn put(
     event: Event,
 ) {
     debug_assert!(!entry.is_live(), "a name makes a key live, not its value");
-    debug_assert!(entry.deadline_ms().is_none(), "its TTL is set apart");
+    debug_assert!(entry.deadline_ms().is_none(), "the TTL is set separately");
     let there = call.view.find(key).is_some();
     let place = call.view.replace(key, entry);
     if there {

@@ -332,7 +332,7 @@ fn find(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<Place>> {
 fn move_member(call: &mut Call<'_, '_, '_>, from: Key<'_>, to: Key<'_>, member: &[u8]) -> Result {
     if let Some(place) = find(call, from)? {
         let is_removed = set::remove(call.view.entry_mut(from, place), member);
-        debug_assert!(is_removed, "the caller has found it there");
+        debug_assert!(is_removed, "the caller found the member there");
         call.after_removal(from, place, Event::SetRemove, set::len);
     }
     let limits = call.view.keyspace.set_limits();

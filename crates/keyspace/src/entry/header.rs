@@ -14,8 +14,11 @@ impl Header {
     #[inline]
     fn new(kind: Kind, flags: u8, key_length: usize, value_length: usize) -> Self {
         debug_assert!(key_length <= KEY_LENGTH_LONG, "the key's length has 8 bits");
-        debug_assert!(value_length < VALUE_LENGTH_LONG, "the value's has 21");
-        debug_assert!(flags <= 0x7F, "there is room for 7 flags");
+        debug_assert!(
+            value_length < VALUE_LENGTH_LONG,
+            "the value's length has 21 bits"
+        );
+        debug_assert!(flags <= 0x7F, "flags have 7 bits");
         Header(
             key_length as u64
                 | (kind as u64) << KIND_SHIFT
@@ -32,10 +35,7 @@ impl Header {
     #[inline]
     pub(super) fn kind(self) -> Kind {
         let number = (self.0 >> KIND_SHIFT & 0xF) as u8;
-        debug_assert!(
-            number <= Kind::LAST as u8,
-            "the block begins with no header"
-        );
+        debug_assert!(number <= Kind::LAST as u8, "the block has no valid header");
         // SAFETY: `new` or `with_kind` wrote these bits from a `Kind`, which is a u8.
         unsafe { std::mem::transmute::<u8, Kind>(number) }
     }
@@ -123,7 +123,7 @@ impl EntryShape {
         debug_assert_eq!(
             flags & LONG_KEY,
             self.header.flags() & LONG_KEY,
-            "another value leaves the key where it stands"
+            "changing the value does not move the key"
         );
         let (flags, short) = if value_length < VALUE_LENGTH_LONG {
             (flags & !LONG_VALUE, value_length)
@@ -181,7 +181,7 @@ const ACCESS_SHIFT: u32 = 40;
 
 const _: () = assert!(
     VALUE_SHIFT + VALUE_MASK.count_ones() == ACCESS_SHIFT,
-    "the parts of a header fill its 64 bits and share none"
+    "the fields of a header fill its 64 bits without overlap"
 );
 const _: () = assert!(Kind::LAST as u8 <= 0xF, "a kind has four bits");
 const _: () = assert!(BLOCK_ALIGN >= align_of::<Header>());

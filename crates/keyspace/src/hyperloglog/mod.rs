@@ -154,7 +154,7 @@ impl Registers {
         }
         debug_assert!(
             HyperLogLog::new(&bytes).is_ok(),
-            "what is written can be read"
+            "the encoded registers decode"
         );
         bytes
     }

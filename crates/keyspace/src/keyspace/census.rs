@@ -35,7 +35,10 @@ impl Keyspace {
 
     fn try_census(&self) -> Option<Census> {
         #[cfg(not(loom))]
-        debug_assert!(!crate::lock::never_sleeps(), "a lane asks for `totals`");
+        debug_assert!(
+            !crate::lock::never_sleeps(),
+            "a lane calls `totals` instead"
+        );
         let mut census = Census::default();
         for shard in &self.shards {
             let try_lock = |_| {

@@ -59,7 +59,7 @@ impl Keyspace {
             return false;
         };
         let hash = hash.map_or_else(|| hash::of(key), |hash| hash.0);
-        debug_assert_eq!(hash, hash::of(key), "the hash of another key");
+        debug_assert_eq!(hash, hash::of(key), "the hash belongs to another key");
         let mut shard = self.shards[shard_of(hash)].lock();
         let shard = &mut *shard;
         let access = self.access();
@@ -107,7 +107,7 @@ impl Keyspace {
                 }
                 debug_assert!(
                     !ValueRef::at(entry, now_ms).is_emptied(),
-                    "a value that loses its last element goes the ordinary way"
+                    "the last element is removed on the ordinary path"
                 );
                 entry.set_access(used);
                 shard.changes += 1;

@@ -75,7 +75,7 @@ impl Keyspace {
             true => self.loads.fetch_add(1, Ordering::AcqRel) + 1,
             false => {
                 let before = self.loads.fetch_sub(1, Ordering::AcqRel);
-                debug_assert!(before > 0, "a load that ends has begun");
+                debug_assert!(before > 0, "a load ends only after it began");
                 before - 1
             }
         };
@@ -99,7 +99,10 @@ impl Keyspace {
     /// Adds a key from a file without notifying observers. The keyspace must be closed
     /// ([`set_loading`](Self::set_loading)), so that nothing else writes a key meanwhile.
     pub fn load(&self, record: &KeyRecord<'_>, options: LoadOptions) -> Result<Loaded, LoadError> {
-        debug_assert!(self.is_loading(), "keys are loaded into an open keyspace");
+        debug_assert!(
+            self.is_loading(),
+            "keys are loaded only into a closed keyspace"
+        );
         let (bytes, database) = (&*record.key, record.database);
         if self.mount_of(database, bytes).is_some() {
             self.note_left_out(1);

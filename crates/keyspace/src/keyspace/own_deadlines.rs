@@ -87,7 +87,7 @@ impl OwnDeadlines {
         }
         let (_, name) = keys.order.pop_first()?;
         let noted_ms = keys.deadlines.remove(&name);
-        debug_assert!(noted_ms.is_some(), "what is in the order is noted");
+        debug_assert!(noted_ms.is_some(), "each deadline in the order is recorded");
         self.publish(&keys);
         Some(name)
     }

@@ -306,7 +306,7 @@ impl Tail {
         let chunk = self.chunks.pop_front()?;
         self.start += chunk.len() as u64;
         self.kept = self.kept.max(self.start);
-        debug_assert!(self.start <= self.end, "what is dropped was written");
+        debug_assert!(self.start <= self.end, "only written bytes are dropped");
         Some(chunk)
     }
 }

@@ -118,7 +118,7 @@ impl Unit {
             let next = left_out.next();
             at = next.map(|range| range.end);
             let end = next.map_or(self.bytes.len(), |range| range.start);
-            debug_assert!(start <= end, "what is withheld ascends");
+            debug_assert!(start <= end, "withheld ranges ascend");
             Some(&self.bytes[start..end])
         })
     }

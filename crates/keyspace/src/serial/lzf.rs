@@ -76,7 +76,7 @@ pub(super) fn decompress(input: &[u8], length: usize) -> Option<Vec<u8>> {
 
 /// Appends `count` bytes that begin at `from`; they may include the appended bytes.
 fn repeat(out: &mut Vec<u8>, from: usize, mut count: usize) {
-    debug_assert!(from < out.len(), "what is repeated is there");
+    debug_assert!(from < out.len(), "the repeated bytes exist");
     while count > 0 {
         let taken = count.min(out.len() - from);
         out.extend_from_within(from..from + taken);

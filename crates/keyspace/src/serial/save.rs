@@ -116,7 +116,7 @@ fn write_hash(out: &mut Output<'_>, fields: Fields<'_>) {
 fn write_timed_hash(out: &mut Output<'_>, fields: Fields<'_>, earliest_ms: i64) {
     debug_assert!(
         !matches!(out.version(), FileVersion::Redis7 | FileVersion::Redis72),
-        "a file of a version that cannot hold it is not begun"
+        "a version that cannot hold the value was refused earlier"
     );
     if out.version() == FileVersion::Valkey9 {
         return write_timed_for_valkey(out, fields);

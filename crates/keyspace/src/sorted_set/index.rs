@@ -140,21 +140,21 @@ impl Index {
     fn segment(&self, at: u32) -> &IndexSegment {
         self.segments[at as usize]
             .as_deref()
-            .expect("the directory leads to a segment")
+            .expect("the directory points to a segment")
     }
 
     #[inline]
     fn segment_mut(&mut self, at: u32) -> &mut IndexSegment {
         self.segments[at as usize]
             .as_deref_mut()
-            .expect("the directory leads to a segment")
+            .expect("the directory points to a segment")
     }
 
     #[cold]
     fn split(&mut self, hash: u64, at: u32, hash_of: &impl Fn(u32) -> u64) {
         let old = self.segments[at as usize]
             .take()
-            .expect("the directory leads to a segment");
+            .expect("the directory points to a segment");
         let depth = u32::from(old.depth);
         debug_assert!(depth < DEPTH_MAX as u32);
         if depth == self.depth {
@@ -199,7 +199,7 @@ impl Index {
         debug_assert_ne!(at, other, "a segment's neighbour is another");
         let gone = self.segments[other as usize]
             .take()
-            .expect("the directory leads to a segment");
+            .expect("the directory points to a segment");
         self.free.push(other);
         let segment = self.segment_mut(at);
         segment.depth -= 1;
@@ -328,7 +328,7 @@ const CURSOR_END: u64 = 1 << CURSOR_BITS;
 
 const _: () = assert!(
     SLOTS_FEW <= SLOTS_MERGED && SLOTS_MERGED < SLOTS_FULL && SLOTS_FULL < SLOTS,
-    "what was merged is not split at once"
+    "a merged segment does not split at once"
 );
 
 #[cfg(test)]

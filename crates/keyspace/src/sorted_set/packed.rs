@@ -109,7 +109,7 @@ pub(super) fn remove_ranks(entry: &mut impl CompactBytes, ranks: Range<usize>) {
 
 fn add_to_count(entry: &mut impl CompactBytes, change: i32) {
     let count = PackedScores::new(entry.bytes()).len() as i32 + change;
-    let count = u16::try_from(count).expect("the caller minds COUNT_MAX");
+    let count = u16::try_from(count).expect("the caller checks COUNT_MAX");
     debug_assert_eq!(count == 0, entry.bytes().len() == COUNT);
     entry.bytes_mut()[..COUNT].copy_from_slice(&count.to_le_bytes());
 }
@@ -144,7 +144,7 @@ impl<'a> Iterator for PackedPairs<'a> {
             let at = self.start;
             let (score, end) = read_score(self.run, at + elements::front_length(self.run, at));
             self.start = end;
-            debug_assert!(self.start <= self.end, "a part ends with a pair");
+            debug_assert!(self.start <= self.end, "a part ends at the end of a pair");
             (elements::read(self.run, at), score)
         })
     }
@@ -219,7 +219,7 @@ fn write_amount(bytes: &mut [u8], amount: u64) -> usize {
 fn read_amount(run: &[u8], at: usize) -> (u64, usize) {
     let first = run[at];
     let more = first.leading_ones() as usize;
-    debug_assert!(more <= 6, "the marks of other forms are greater");
+    debug_assert!(more <= 6, "the first bytes of other forms are greater");
     let mut bytes = [0; 8];
     bytes[..more].copy_from_slice(&run[at + 1..=at + more]);
     let upper = u64::from(first & (0x7F >> more));

@@ -49,7 +49,7 @@ impl Records {
             self.open[grains] = self.pages[page].next_open;
         }
         let record = (page as u32) << SLOT_BITS | u32::from(slot);
-        debug_assert_ne!(record, NONE, "the last page is never made");
+        debug_assert_ne!(record, NONE, "the last page is never created");
         let bytes = self.bytes_mut(record);
         bytes[..HEAD].copy_from_slice(&score.to_le_bytes());
         let mut at = HEAD + 1;
@@ -192,7 +192,7 @@ impl Page {
 
     fn give_slot(&mut self, slot: u8) {
         debug_assert!(self.live > 0);
-        debug_assert_ne!(u16::from(slot), self.free, "a slot is given back once");
+        debug_assert_ne!(u16::from(slot), self.free, "a slot is freed once");
         self.live -= 1;
         if self.live == 0 {
             self.bytes = Vec::new();
@@ -228,7 +228,7 @@ const SLOTS_FIRST: usize = 8;
 const PAGES_MAX: usize = (1 << (32 - SLOT_BITS)) - 1;
 const _: () = assert!(
     SLOTS_MAX < NO_SLOT as usize && SHARED_BYTES_MAX.is_multiple_of(GRAIN),
-    "a slot's number is no mark, and slots grow by grains"
+    "slot numbers never equal a marker, and slot sizes are multiples of a grain"
 );
 const NO_SLOT: u16 = u16::MAX;
 const NONE: u32 = u32::MAX;

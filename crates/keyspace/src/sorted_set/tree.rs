@@ -182,7 +182,7 @@ impl Tree {
         }
         debug_assert!(
             (left as usize) < self.leaves[node].len(),
-            "the sizes on the way add up"
+            "the sizes along the path add up"
         );
         (node, left as usize)
     }
@@ -482,7 +482,7 @@ impl<N> IndexMut<u32> for Nodes<N> {
     }
 }
 
-const PROMISE: &str = "a node that is told of is there";
+const PROMISE: &str = "a referenced node exists";
 /// All nodes except those at the end have at least 12 children, and there are fewer than 2^32
 /// records.
 const HEIGHT_MAX: usize = 12;

@@ -112,7 +112,7 @@ impl ConsumerGroup {
         });
         let has_free_slot = self.by_name.len() < self.consumers.len();
         let free = has_free_slot.then(|| self.consumers.iter().position(Option::is_none));
-        debug_assert_ne!(free, Some(None), "a slot that no name has is empty");
+        debug_assert_ne!(free, Some(None), "a slot without a name is empty");
         let slot = match free.flatten() {
             Some(slot) => {
                 self.consumers[slot] = consumer;
@@ -136,7 +136,7 @@ impl ConsumerGroup {
         let consumer = self.consumers[slot].take()?;
         for &id in consumer.pending.iter() {
             let gone = self.pending.remove(id);
-            debug_assert!(gone.is_some(), "what is a consumer's is the group's");
+            debug_assert!(gone.is_some(), "each pending entry belongs to the group");
         }
         Some(consumer.pending.len())
     }
@@ -182,14 +182,14 @@ impl ConsumerGroup {
                     return;
                 }
                 let moved = self.consumer_mut(before).pending.remove(pending.id);
-                debug_assert!(moved.is_some(), "one consumer has each pending entry");
+                debug_assert!(moved.is_some(), "each pending entry has one consumer");
             }
             None => {
                 self.pending.insert(pending);
             }
         }
         let is_new = self.consumer_mut(slot).pending.insert(pending.id);
-        debug_assert!(is_new, "one consumer has each pending entry");
+        debug_assert!(is_new, "each pending entry has one consumer");
     }
 
     /// Counts another delivery of a pending entry.
@@ -205,7 +205,7 @@ impl ConsumerGroup {
         match self.pending.remove(id) {
             Some(pending) => {
                 let gone = self.consumer_mut(pending.consumer).pending.remove(id);
-                debug_assert!(gone.is_some(), "what is the group's is a consumer's");
+                debug_assert!(gone.is_some(), "each pending entry belongs to a consumer");
                 true
             }
             None => false,

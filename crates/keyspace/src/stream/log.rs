@@ -115,7 +115,7 @@ impl EntryLog {
                     block.close();
                 }
                 let is_new = self.blocks.insert(Block::new(id, fields));
-                debug_assert!(is_new, "it goes behind the last one");
+                debug_assert!(is_new, "the new entry is the last one");
             }
         }
         if self.len == 0 {

@@ -88,7 +88,7 @@ impl Table {
         let prefix = (segment.prefix ^ 1) << (self.depth - segment.depth);
         debug_assert!(
             !self.directory.is_empty(),
-            "a segment with a prefix is not alone"
+            "a segment with a prefix has a neighbour"
         );
         self.directory[prefix as usize] as usize
     }
@@ -100,7 +100,7 @@ impl Table {
             self.point_directory_at(drop);
         }
         let kept = &self.segments[keep];
-        debug_assert_eq!(kept.depth, taken.depth, "neighbours are as deep");
+        debug_assert_eq!(kept.depth, taken.depth, "neighbours have the same depth");
         debug_assert_eq!(kept.prefix ^ 1, taken.prefix, "they differ in the last bit");
         let count = kept.len + taken.len;
         let mut merged = Segment::new(

@@ -164,7 +164,7 @@ impl Group {
     /// Counts the removal of an entry that had passed this group.
     pub(super) fn unpass(&mut self) {
         let overflow = &mut self.head[OVERFLOW];
-        debug_assert!(*overflow > 0, "only an entry that passed is taken back");
+        debug_assert!(*overflow > 0, "only passed entries are uncounted");
         *overflow -= u8::from(*overflow != u8::MAX);
     }
 

@@ -83,7 +83,7 @@ impl Segment {
     }
 
     pub(super) fn resize(&mut self, groups: usize) {
-        debug_assert!(self.len <= groups * SLOTS, "all entries have a slot again");
+        debug_assert!(self.len <= groups * SLOTS, "every entry has a slot again");
         let mut entries = Vec::with_capacity(self.len);
         self.groups
             .take_entries(|entry, tag| entries.push((entry, tag)));

@@ -26,7 +26,7 @@ fn take(table: &mut Table, index: u64) {
 const FEWER: u64 = if cfg!(miri) { 100 } else { 1 };
 
 #[test]
-#[cfg_attr(miri, ignore = "so many entries take hours")]
+#[cfg_attr(miri, ignore = "this many entries take hours")]
 fn a_table_grows_past_the_stored_bits_and_frees_memory() {
     let mut table = Table::new();
     let count = 1_200_000;

@@ -67,7 +67,7 @@ impl Server {
     /// Executes a command line without quotes; returns its reply as text.
     pub(crate) fn line(&self, line: &str) -> String {
         let words: Vec<&str> = line.split_whitespace().collect();
-        String::from_utf8(self.run(&words)).expect("a test's reply is text")
+        String::from_utf8(self.run(&words)).expect("the reply is text")
     }
 }
 

@@ -45,7 +45,10 @@ impl Decimal {
     /// the last digit as close to `exact` as possible.
     fn generate(&mut self, exact: Float, lower: Float, upper: Float) {
         let shift = -upper.exponent;
-        debug_assert!((32..=60).contains(&shift), "the power was chosen for it");
+        debug_assert!(
+            (32..=60).contains(&shift),
+            "the power of ten was chosen for this range"
+        );
         let one = 1u64 << shift;
         let to_exact = upper.fraction - exact.fraction;
         let mut width = upper.fraction - lower.fraction;

@@ -158,7 +158,11 @@ impl<'a> ReadRequest<'a> {
                     return Err(unbalanced(call.command.full_name, of_group));
                 }
                 request.keys = finding::streams(call.arguments);
-                debug_assert_eq!(request.keys.start, at + 1, "both walk alike");
+                debug_assert_eq!(
+                    request.keys.start,
+                    at + 1,
+                    "both parsers find the same position"
+                );
             } else if values > 1 && is(option, "group") {
                 if !of_group {
                     return Err(GROUP_OF_XREAD);

@@ -174,7 +174,7 @@ impl Walk {
             };
             // Each round has at least one byte, so a count that is too great ends with the bytes.
             let rounds = cursor.pass(part)?;
-            debug_assert!(cursor.at >= self.at, "no byte is passed twice");
+            debug_assert!(cursor.at >= self.at, "no byte is skipped twice");
             frame.next += 1;
             self.at = cursor.at;
             if let Part::Each(parts) = part

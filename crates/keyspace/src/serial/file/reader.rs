@@ -101,7 +101,7 @@ impl FileReader {
 
     /// Adds the next bytes of the file.
     pub fn push(&mut self, bytes: &[u8]) {
-        debug_assert!(!self.is_last, "nothing comes behind the end");
+        debug_assert!(!self.is_last, "no bytes follow the end");
         self.before += self.taken as u64;
         self.buffer.drain(..self.taken);
         self.taken = 0;
