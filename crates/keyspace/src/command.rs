@@ -116,7 +116,7 @@ pub struct KeySpec {
     /// meaning.
     pub half: bool,
     /// COMMAND does not show the keys' positions.
-    pub untold: bool,
+    pub hidden: bool,
     /// Finds keys that options name. The command uses this function for its own keys too, so that
     /// locks, access control and execution cannot disagree. `None` if the numbers above are
     /// enough, or if only the values of keys name further keys.
@@ -132,7 +132,7 @@ impl KeySpec {
     /// Returns whether it always stands for one key, at [`first`](Self::first).
     #[inline]
     pub fn is_one_key(&self) -> bool {
-        self.last == 0 && self.count_at == 0 && self.found_by.is_none() && !self.untold
+        self.last == 0 && self.count_at == 0 && self.found_by.is_none() && !self.hidden
     }
 
     /// Returns the positions of the keys among these arguments. If there are too few arguments,
@@ -142,7 +142,7 @@ impl KeySpec {
         let first = usize::from(self.first);
         let count = arguments.len();
         let range = match usize::try_from(self.last) {
-            _ if self.untold || self.found_by.is_some() => self.found(arguments),
+            _ if self.hidden || self.found_by.is_some() => self.found(arguments),
             _ if self.count_at != 0 => {
                 let keys = self.key_count(arguments).unwrap_or(0);
                 first..first.saturating_add(keys.saturating_mul(usize::from(self.step)))
@@ -347,7 +347,7 @@ pub struct Call<'c, 'k, 'w> {
     /// What the handler wants to wait for.
     pub(crate) wait: Option<Wait>,
     /// What is propagated if the command changes something.
-    pub(crate) tells: Tells,
+    pub(crate) propagated: Propagated,
 }
 
 /// Hashes a key whose hash is not known yet. It is a separate function, so that a known hash costs
@@ -362,11 +362,11 @@ fn hashed(bytes: &[u8]) -> Key<'_> {
 
 /// What is propagated for a command that changed something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tells {
+pub(crate) enum Propagated {
     /// The request as received.
     Request,
-    /// What the handler passed to [`Call::tell`], or nothing.
-    Otherwise,
+    /// What the handler passed to [`Call::propagate`], or nothing.
+    Other,
 }
 
 impl<'c> Call<'c, '_, '_> {
@@ -442,67 +442,67 @@ impl<'c> Call<'c, '_, '_> {
 
     /// Returns whether changes are propagated. Reads one flag.
     #[inline]
-    pub(crate) fn is_told(&self) -> bool {
+    pub(crate) fn is_propagated(&self) -> bool {
         self.view.propagates
     }
 
     /// Propagates this command instead of the request; several become a transaction.
-    pub(crate) fn tell<'a>(
+    pub(crate) fn propagate<'a>(
         &mut self,
         words: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>,
     ) {
-        self.tells = Tells::Otherwise;
+        self.propagated = Propagated::Other;
         self.view.propagate(words);
     }
 
-    /// Propagates only what [`tell`](Self::tell) is given.
+    /// Propagates only what [`propagate`](Self::propagate) is given.
     #[inline]
-    pub(crate) fn tell_no_request(&mut self) {
-        self.tells = Tells::Otherwise;
+    pub(crate) fn propagate_no_request(&mut self) {
+        self.propagated = Propagated::Other;
     }
 
     /// Propagates the request with one argument replaced.
-    pub(crate) fn tell_with(&mut self, index: usize, argument: &[u8]) {
+    pub(crate) fn propagate_with(&mut self, index: usize, argument: &[u8]) {
         debug_assert!(index < self.arguments.len());
         let words = self.arguments.iter().enumerate();
         let words = words.map(|(at, word)| if at == index { argument } else { word });
-        self.tell(words);
+        self.propagate(words);
     }
 
     /// Propagates that the command has removed a key.
-    pub(crate) fn tell_removed(&mut self, key: Key<'_>) {
-        if !self.is_told() {
+    pub(crate) fn propagate_removed(&mut self, key: Key<'_>) {
+        if !self.is_propagated() {
             return;
         }
         let name = self.view.keyspace.propagation().removal_command();
-        self.tell([name, key.bytes]);
+        self.propagate([name, key.bytes]);
     }
 
     /// Propagates that a key has expired.
-    pub(crate) fn tell_expired(&mut self, key: Key<'_>) {
-        if !self.is_told() {
+    pub(crate) fn propagate_expired(&mut self, key: Key<'_>) {
+        if !self.is_propagated() {
             return;
         }
         let name = self.view.keyspace.propagation().expiry_command();
-        self.tell([name, key.bytes]);
+        self.propagate([name, key.bytes]);
     }
 
     /// Propagates the deadline of a key, ms since the UNIX epoch.
-    pub(crate) fn tell_deadline(&mut self, key: Key<'_>, deadline_ms: i64) {
-        if !self.is_told() {
+    pub(crate) fn propagate_deadline(&mut self, key: Key<'_>, deadline_ms: i64) {
+        if !self.is_propagated() {
             return;
         }
         let mut digits = itoa::Buffer::new();
         let deadline = digits.format(deadline_ms).as_bytes();
-        self.tell([&b"PEXPIREAT"[..], key.bytes, deadline]);
+        self.propagate([&b"PEXPIREAT"[..], key.bytes, deadline]);
     }
 
     /// Propagates the request, unless the handler propagated something else or changed nothing.
     #[inline]
-    pub(crate) fn tell_request(&mut self) {
+    pub(crate) fn propagate_request(&mut self) {
         if self.view.propagates
             && self.view.is_dirty
-            && self.tells == Tells::Request
+            && self.propagated == Propagated::Request
             && self.command.has(Flags::WRITE | Flags::MAY_REPLICATE)
         {
             self.view.propagate(self.arguments);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize
 use tidewire_resp::{Arguments, Writer};
 
 use crate::access::Access;
-use crate::command::{Call, Command, Flags, Locks, Run, Tells};
+use crate::command::{Call, Command, Flags, Locks, Propagated, Run};
 use crate::error::CommandError;
 use crate::hash;
 use crate::key::{DATABASES, SHARDS, shard_of};
@@ -598,7 +598,7 @@ impl Keyspace {
             hint,
             waiting: wait.is_some(),
             wait: None,
-            tells: Tells::Request,
+            propagated: Propagated::Request,
         };
         let writes_keys = command.has(Flags::WRITES_KEYS);
         call.view.counts_reads = !writes_keys;
@@ -614,12 +614,12 @@ impl Keyspace {
             }
         }
         let ended = handler(&mut call);
-        if call.view.tells_reads() {
+        if call.view.tracks_reads() {
             call.view.remember_reads(command, arguments);
         }
         match ended {
             Ok(()) => {
-                call.tell_request();
+                call.propagate_request();
                 if let (Some(wait), Some(wanted)) = (wait, call.wait) {
                     *wait = Some(wanted);
                 }

@@ -45,14 +45,14 @@ unsafe impl RawMutex for RawLock {
         if !take(&self.0) {
             wait(&self.0);
         }
-        order::took(self.address());
+        order::acquired(self.address());
     }
 
     #[inline]
     fn try_lock(&self) -> bool {
         let taken = take(&self.0);
         if taken {
-            order::took(self.address());
+            order::acquired(self.address());
         }
         taken
     }
@@ -61,8 +61,8 @@ unsafe impl RawMutex for RawLock {
     #[inline]
     unsafe fn unlock(&self) {
         debug_assert!(self.0.load(Ordering::Relaxed), "only the holder unlocks");
-        order::let_go(self.address());
-        let_go(&self.0);
+        order::released(self.address());
+        release(&self.0);
     }
 }
 
@@ -84,7 +84,7 @@ fn take(is_held: &AtomicBool) -> bool {
 }
 
 #[inline]
-fn let_go(is_held: &AtomicBool) {
+fn release(is_held: &AtomicBool) {
     is_held.store(false, Ordering::Release);
 }
 
@@ -180,7 +180,7 @@ mod model {
                 }
                 // Loom fails if two threads do this at once.
                 both.1.with_mut(|_| ());
-                let_go(&both.0);
+                release(&both.0);
             };
             let theirs = both.clone();
             let thread = loom::thread::spawn(move || raise(&theirs));

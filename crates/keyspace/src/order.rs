@@ -41,11 +41,11 @@ mod checked {
     }
 
     /// Records that the thread has locked it, with or without waiting.
-    pub(crate) fn took(lock: usize) {
+    pub(crate) fn acquired(lock: usize) {
         HELD.with_borrow_mut(|held| held.push(lock));
     }
 
-    pub(crate) fn let_go(lock: usize) {
+    pub(crate) fn released(lock: usize) {
         HELD.with_borrow_mut(|held| {
             if let Some(at) = held.iter().rposition(|&other| other == lock) {
                 held.swap_remove(at);
@@ -62,9 +62,9 @@ mod checked {
 }
 
 #[cfg(debug_assertions)]
-pub use checked::{assert_no_shard, bar_shards};
+pub(crate) use checked::{acquired, before_wait, released};
 #[cfg(debug_assertions)]
-pub(crate) use checked::{before_wait, let_go, took};
+pub use checked::{assert_no_shard, bar_shards};
 
 /// Sets whether this thread must lock no shard from now on.
 #[cfg(not(debug_assertions))]
@@ -82,8 +82,8 @@ pub(crate) fn before_wait(_lock: usize) {}
 
 #[cfg(not(debug_assertions))]
 #[inline(always)]
-pub(crate) fn took(_lock: usize) {}
+pub(crate) fn acquired(_lock: usize) {}
 
 #[cfg(not(debug_assertions))]
 #[inline(always)]
-pub(crate) fn let_go(_lock: usize) {}
+pub(crate) fn released(_lock: usize) {}

@@ -120,7 +120,7 @@ impl Keyspace {
         let shared = Arc::new(Shared {
             old: Mutex::new(OldValues {
                 writer: FileWriter::new(options.compresses, false)
-                    .telling(usage)
+                    .with_usage(usage)
                     .with_live_prefixes(&self.live_prefixes),
                 bytes: Vec::new(),
                 count: 0,
@@ -131,7 +131,7 @@ impl Keyspace {
         let mut snapshot = Snapshot {
             keyspace: self,
             writer: FileWriter::new(options.compresses, options.checks)
-                .telling(usage)
+                .with_usage(usage)
                 .with_live_prefixes(&self.live_prefixes),
             shared,
             header: Some(options),

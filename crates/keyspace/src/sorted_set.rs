@@ -556,7 +556,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn small_and_large_sets_behave_the_same(steps in proptest::collection::vec(step(), 1..120)) {
+        fn small_and_large_sets_are_equal(steps in proptest::collection::vec(step(), 1..120)) {
             let large = SortedSetLimits { entries_max: 0, ..LIMITS };
             let new = |limits| Entry::new(1, b"k", empty(1, 1, limits), false);
             let mut forms = [(new(LIMITS), LIMITS), (new(large), large)];

@@ -84,7 +84,7 @@ impl Stream {
                 forget(groups, id);
                 true
             }),
-            References::Heed => self.log.trim_each(trim, |id| !is_wanted(groups, id)),
+            References::Acknowledged => self.log.trim_each(trim, |id| !is_wanted(groups, id)),
         }
     }
 
@@ -106,7 +106,7 @@ pub(crate) enum References {
     /// They are deleted with the entry.
     Delete,
     /// An entry that a group still needs is not deleted.
-    Heed,
+    Acknowledged,
 }
 
 fn is_wanted(groups: &ConsumerGroups, id: StreamId) -> bool {

@@ -24,7 +24,7 @@ use crate::tracked::CHANGES_TOLD;
 use crate::value::ValueRef;
 
 mod lifetime;
-mod telling;
+mod notify;
 mod topics;
 pub(crate) mod touched;
 mod tracking;
@@ -65,7 +65,7 @@ pub(crate) struct View<'c, 'k> {
     /// commands turn it on for what they read first, as in Redis.
     pub(crate) counts_reads: bool,
     /// Whether a read of a missing key is an event (`keymiss`).
-    pub(crate) tells_missing: bool,
+    pub(crate) notifies_missing: bool,
     /// Whether the command only reads: while writes are paused, it removes no expired keys.
     pub(crate) only_reads: bool,
     /// Whether finding a key counts as a use.
@@ -103,7 +103,7 @@ impl<'c, 'k> View<'c, 'k> {
             is_dirty: false,
             propagates: keyspace.propagation().is_wanted(),
             counts_reads: false,
-            tells_missing: true,
+            notifies_missing: true,
             only_reads: false,
             touches,
             access: keyspace.access(),
@@ -150,7 +150,7 @@ impl<'c, 'k> View<'c, 'k> {
         let shard = self.locked.shard(shard_of(key.hash));
         shard.hits += u64::from(hit);
         shard.misses += u64::from(!hit);
-        if !hit && self.tells_missing {
+        if !hit && self.notifies_missing {
             self.notify(key, Event::Miss);
         }
     }

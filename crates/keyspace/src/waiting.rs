@@ -155,7 +155,7 @@ impl Keyspace {
     /// the last [`run_locked`](Self::run_locked).
     #[inline]
     pub fn release(&self, mut locked: Locked<'_>, now_ms: i64, observer: &mut dyn Observer) {
-        locked.pending.tell();
+        locked.pending.propagate();
         if locked.has_ready() {
             self.serve_all(locked, now_ms, observer);
         }
@@ -273,7 +273,7 @@ impl Keyspace {
             );
             waiter.over.store(true, Ordering::Relaxed);
             locked.unpark(waiter);
-            locked.pending.tell();
+            locked.pending.propagate();
             observer.served(waiter, reply, &outcome);
         }
         observer.serving(None);

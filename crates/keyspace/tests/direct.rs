@@ -13,9 +13,9 @@ use tidewire_resp::{ArgumentList, Writer};
 
 /// All notifications of an observer, as text.
 #[derive(Default)]
-struct Heard(Vec<String>);
+struct Notifications(Vec<String>);
 
-impl Observer for Heard {
+impl Observer for Notifications {
     fn changed(&mut self, database: usize, key: &[u8], event: Event, value: Option<ValueRef<'_>>) {
         let there = value.is_some();
         let text = format!("{database} {} {event:?} {there}", key.escape_ascii());
@@ -66,17 +66,17 @@ impl Mount for One {
 /// Who is notified.
 #[derive(Clone, Copy, Debug)]
 enum Listener {
-    Nobody,
+    None,
     Notified,
     Tracking,
-    Told,
+    Propagating,
     Counting,
     Watching,
 }
 
 struct Pair {
     servers: [Server; 2],
-    heard: [Heard; 2],
+    heard: [Notifications; 2],
 }
 
 impl Pair {
@@ -87,17 +87,17 @@ impl Pair {
             server.keyspace.mount(Arc::new(One));
             let keyspace = &server.keyspace;
             match listener {
-                Listener::Nobody => {}
+                Listener::None => {}
                 Listener::Notified => {
                     let classes = EventClasses::parse(b"KEAmn").expect("letters");
                     keyspace.set_notifications(classes);
                 }
                 Listener::Tracking => keyspace.set_tracking(true, true),
-                Listener::Told => keyspace.propagation().open(Audience::Replicas),
+                Listener::Propagating => keyspace.propagation().open(Audience::Replicas),
                 Listener::Counting => keyspace.set_access(true, 10, 1),
                 Listener::Watching => {
                     for key in KEYS {
-                        keyspace.watch(0, key.as_bytes(), NOW_MS, &mut Heard::default());
+                        keyspace.watch(0, key.as_bytes(), NOW_MS, &mut Notifications::default());
                     }
                 }
             }
@@ -143,7 +143,7 @@ fn digest(server: &Server) -> Vec<u8> {
     let command = debug_command("digest", 2).expect("a command");
     let mut reply = Vec::new();
     let mut writer = Writer::new(&mut reply, server.protocol);
-    let (arguments, observer) = (request.as_arguments(), &mut Heard::default());
+    let (arguments, observer) = (request.as_arguments(), &mut Notifications::default());
     let keyspace = &server.keyspace;
     let _ = keyspace.execute(command, arguments, 0, server.now_ms, &mut writer, observer);
     reply
@@ -152,10 +152,10 @@ fn digest(server: &Server) -> Vec<u8> {
 #[test]
 fn both_paths_do_the_same_with_any_listener() {
     for (seed, listener) in [
-        Listener::Nobody,
+        Listener::None,
         Listener::Notified,
         Listener::Tracking,
-        Listener::Told,
+        Listener::Propagating,
         Listener::Counting,
         Listener::Watching,
     ]

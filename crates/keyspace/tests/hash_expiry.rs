@@ -7,9 +7,9 @@ use tidewire_keyspace::{Event, EventClasses, NullObserver, Observer, ValueRef};
 
 /// The names of the notified events.
 #[derive(Default)]
-struct Told(Vec<&'static str>);
+struct Events(Vec<&'static str>);
 
-impl Observer for Told {
+impl Observer for Events {
     fn changed(&mut self, _: usize, _: &[u8], _: Event, _: Option<ValueRef<'_>>) {}
 
     fn notified(&mut self, _: usize, _: &[u8], event: Event) {
@@ -32,7 +32,7 @@ fn server(tables: bool) -> Server {
 /// Returns the events of a command.
 fn events(server: &Server, line: &str) -> Vec<&'static str> {
     server.keyspace.set_notifications(EventClasses::ALL);
-    let mut told = Told::default();
+    let mut told = Events::default();
     server.run_observed(&words(line), &mut told);
     told.0
 }
@@ -283,7 +283,7 @@ fn events_and_their_order_match_redis() {
         refill(&mut server);
         server.line("HSET h keep 1");
         server.keyspace.set_active_expiry(true);
-        let mut told = Told::default();
+        let mut told = Events::default();
         server.keyspace.expire_due(server.now_ms, 2, &mut told);
         assert_eq!(told.0, ["hexpired"]);
         let more = server.keyspace.expire_due(server.now_ms, 2, &mut told).more;

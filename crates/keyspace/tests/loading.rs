@@ -11,7 +11,7 @@ use tidewire_resp::{ArgumentList, Protocol, Writer};
 const LOADING: &str = "-LOADING Redis is loading the dataset in memory\r\n";
 
 /// Executes a propagated command; returns its reply.
-fn told(server: &Server, line: &str) -> String {
+fn execute_propagated(server: &Server, line: &str) -> String {
     let request: ArgumentList = line.split_whitespace().map(str::as_bytes).collect();
     let command = resolve(request.as_arguments()).expect("a command");
     let mut reply = Vec::new();
@@ -54,7 +54,7 @@ fn only_the_loader_writes_while_keys_are_loaded() {
             .publish_value(0, b"there", b"2", NOW_MS, &mut NullObserver);
         assert_eq!(pushed, Err(CommandError::Loading));
         assert_eq!(server.line("GET there"), "$1\r\n1\r\n");
-        assert_eq!(told(&server, "SET loaded 1"), "+OK\r\n");
+        assert_eq!(execute_propagated(&server, "SET loaded 1"), "+OK\r\n");
         // Two loads overlap: the end of the last one reopens the keyspace.
         server.keyspace.set_loading(true);
         server.keyspace.set_loading(false);
@@ -125,11 +125,11 @@ fn swapdb_moves_no_mounted_name_into_database_0() {
         "database 0 is not in it"
     );
     assert_eq!(server.keyspace.mounted_left_out(), 0);
-    assert_eq!(told(&server, "SWAPDB 2 0"), "+OK\r\n");
+    assert_eq!(execute_propagated(&server, "SWAPDB 2 0"), "+OK\r\n");
     assert_eq!(server.keyspace.mounted_left_out(), 2);
     server.database = 0;
     assert_eq!(server.line("KEYS *"), "*1\r\n$5\r\nplain\r\n");
-    assert!(told(&server, "SET md:C 1").starts_with("-READONLY"));
+    assert!(execute_propagated(&server, "SET md:C 1").starts_with("-READONLY"));
     assert_eq!(server.keyspace.mounted_left_out(), 3);
     assert!(server.line("SET md:C 1").starts_with("-READONLY"));
     assert_eq!(

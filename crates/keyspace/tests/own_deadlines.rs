@@ -15,7 +15,7 @@ fn replica() -> Server {
 }
 
 /// Executes a command from the master.
-fn told(server: &Server, words: &[&str]) {
+fn execute_propagated(server: &Server, words: &[&str]) {
     let request: ArgumentList = words.iter().collect();
     let command = resolve(request.as_arguments()).expect("a command");
     let mut reply = Vec::new();
@@ -38,8 +38,8 @@ fn expire(server: &Server, now_ms: i64) -> usize {
 #[test]
 fn only_keys_whose_ttl_a_client_has_set_expire_on_a_replica() {
     let server = replica();
-    told(&server, &["SET", "of the master", "v", "PX", "10"]);
-    told(&server, &["SET", "both", "v", "PX", "10"]);
+    execute_propagated(&server, &["SET", "of the master", "v", "PX", "10"]);
+    execute_propagated(&server, &["SET", "both", "v", "PX", "10"]);
     server.run(&["SET", "own", "v", "PX", "20"]);
     server.run(&["SET", "persists", "v", "PX", "20"]);
     server.run(&["PERSIST", "persists"]);

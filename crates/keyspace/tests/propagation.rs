@@ -6,16 +6,16 @@ use common::{NOW_MS, Server};
 use tidewire_keyspace::{Audience, NullObserver, ShardSet, Unit};
 
 /// A server with a log of all its changes.
-struct Told {
+struct LoggedServer {
     server: Server,
     read: u64,
 }
 
-impl Told {
+impl LoggedServer {
     fn new() -> Self {
         let server = Server::new();
         server.keyspace.propagation().open(Audience::Replicas);
-        Told { server, read: 0 }
+        LoggedServer { server, read: 0 }
     }
 
     /// Returns the commands propagated since the last call, separated by `
@@ -50,7 +50,7 @@ impl Told {
 
 #[test]
 fn commands_that_change_something_are_propagated_unchanged_and_others_not_at_all() {
-    let mut told = Told::new();
+    let mut told = LoggedServer::new();
     for line in [
         "set k 1",
         "INCR k",
@@ -87,7 +87,7 @@ fn commands_that_change_something_are_propagated_unchanged_and_others_not_at_all
 
 #[test]
 fn ttls_are_propagated_as_deadlines() {
-    let mut told = Told::new();
+    let mut told = LoggedServer::new();
     let (at_100_s, at_5_ms) = (NOW_MS + 100_000, NOW_MS + 5);
     for (line, expected) in [
         ("SET k v EX 100 GET", format!("SET k v PXAT {at_100_s}")),
@@ -140,7 +140,7 @@ fn ttls_are_propagated_as_deadlines() {
 
 #[test]
 fn random_and_first_key_choices_are_propagated_as_results() {
-    let mut told = Told::new();
+    let mut told = LoggedServer::new();
     told.of("SADD s a");
     assert_eq!(told.of("SPOP s"), "SREM s a");
     told.of("SADD s a b");
@@ -162,7 +162,7 @@ fn random_and_first_key_choices_are_propagated_as_results() {
 
 #[test]
 fn stream_ids_and_deliveries_are_propagated() {
-    let mut told = Told::new();
+    let mut told = LoggedServer::new();
     assert_eq!(told.of("XADD x * f v"), format!("XADD x {NOW_MS}-0 f v"));
     let second = format!("XADD x MAXLEN = 2 {NOW_MS}-1 f v");
     assert_eq!(told.of("XADD x MAXLEN ~ 1 LIMIT 5 * f v"), second);
@@ -189,7 +189,7 @@ fn stream_ids_and_deliveries_are_propagated() {
 
 #[test]
 fn expired_keys_and_fields_are_propagated_whichever_command_finds_them() {
-    let mut told = Told::new();
+    let mut told = LoggedServer::new();
     told.of("SET a 1 PX 5");
     told.of("SET b 1 PX 5");
     told.of("HSET h f v g w");
@@ -212,7 +212,7 @@ fn expired_keys_and_fields_are_propagated_whichever_command_finds_them() {
 
 #[test]
 fn commands_under_the_same_locks_are_propagated_as_a_transaction() {
-    let mut told = Told::new();
+    let mut told = LoggedServer::new();
     let keyspace = &told.server.keyspace;
     let mut locked = keyspace.lock(ShardSet::all());
     locked.unit().push(0, [&b"SET"[..], b"a", b"1"]);

@@ -11,12 +11,12 @@ use tidewire_resp::{ArgumentList, Protocol, Value, Writer, decode};
 
 /// Events of live keys, and waiting clients with the replies they received.
 #[derive(Default)]
-struct Heard {
+struct Notifications {
     events: Vec<(&'static str, String)>,
     served: Vec<(u64, String)>,
 }
 
-impl Observer for Heard {
+impl Observer for Notifications {
     fn changed(&mut self, _: usize, _: &[u8], event: Event, value: Option<ValueRef<'_>>) {
         let scores = value.and_then(|value| value.scored());
         let shown = scores.map_or(String::new(), |scores| format!("{scores:?}"));
@@ -29,8 +29,8 @@ impl Observer for Heard {
     }
 }
 
-fn hear(server: &Server, line: &str) -> Heard {
-    let mut heard = Heard::default();
+fn hear(server: &Server, line: &str) -> Notifications {
+    let mut heard = Notifications::default();
     let words: Vec<&str> = line.split_whitespace().collect();
     server.run_observed(&words, &mut heard);
     heard
@@ -47,7 +47,7 @@ fn wait(server: &Server, client: u64, line: &str) {
         0,
         server.now_ms,
         &mut Writer::new(&mut reply, Protocol::Resp2),
-        &mut Heard::default(),
+        &mut Notifications::default(),
     );
     assert!(matches!(outcome, Outcome::Waiting(_)), "{line}");
 }

@@ -76,9 +76,9 @@ enum State {
     /// The thread has not allocated yet.
     New,
     /// Blocks may be cached; they are returned when the thread ends.
-    Kept,
+    Cached,
     /// Nothing may be cached: the thread is ending, or is just registering its exit handler.
-    Passing,
+    Uncached,
 }
 
 impl Blocks {
@@ -154,15 +154,15 @@ impl Cache {
     fn keeps(&self) -> bool {
         if self.state.get() == State::New {
             // The registration may allocate.
-            self.state.set(State::Passing);
+            self.state.set(State::Uncached);
             if END.try_with(|_| ()).is_ok() {
-                self.state.set(State::Kept);
+                self.state.set(State::Cached);
                 for blocks in &self.classes {
                     blocks.most.set(BATCH);
                 }
             }
         }
-        self.state.get() == State::Kept
+        self.state.get() == State::Cached
     }
 
     fn empty(&self) {
@@ -187,7 +187,7 @@ struct End;
 impl Drop for End {
     fn drop(&mut self) {
         CACHE.with(|cache| {
-            cache.state.set(State::Passing);
+            cache.state.set(State::Uncached);
             for blocks in &cache.classes {
                 blocks.most.set(0);
             }

@@ -33,7 +33,7 @@ impl HugePages {
         }
         set_huge_pages(false).then(|| HugePages {
             faults: faults(),
-            faults_unseen: FAULTS_WORTH_A_ROUND,
+            faults_unseen: FAULTS_PER_ROUND_MIN,
             calm: 0,
             left: Vec::new(),
         })
@@ -55,7 +55,7 @@ impl HugePages {
         if self.calm < CALM_MIN {
             return;
         }
-        if self.left.is_empty() && self.faults_unseen >= FAULTS_WORTH_A_ROUND {
+        if self.left.is_empty() && self.faults_unseen >= FAULTS_PER_ROUND_MIN {
             self.faults_unseen = 0;
             self.left = blocks(&fs::read_to_string("/proc/self/maps").unwrap_or_default());
         }
@@ -67,7 +67,7 @@ impl HugePages {
 
     /// Continues until one block was collapsed or enough blocks were visited.
     fn gather_some(&mut self) {
-        for _ in 0..BLOCKS_A_TICK {
+        for _ in 0..BLOCKS_PER_TICK {
             let Some(range) = self.left.last_mut() else {
                 return;
             };
@@ -165,9 +165,9 @@ const FAULTS_CALM_MAX: u64 = 13;
 /// Number of ticks without growth before pages are collapsed: one second.
 const CALM_MIN: u32 = 20;
 /// Number of faults after which there may be a new block to collapse.
-const FAULTS_WORTH_A_ROUND: u64 = (BLOCK_BYTES / PAGE_BYTES) as u64;
+const FAULTS_PER_ROUND_MIN: u64 = (BLOCK_BYTES / PAGE_BYTES) as u64;
 /// Maximum number of blocks to visit per tick, about 5 µs each.
-const BLOCKS_A_TICK: usize = 64;
+const BLOCKS_PER_TICK: usize = 64;
 /// A call that takes longer has actually collapsed a block.
 const GATHERED_MIN: Duration = Duration::from_micros(100);
 

@@ -19,7 +19,7 @@ use crate::redis::{TO_FILE, TO_REPLICAS, number_of, raise};
 use crate::sandbox::{Sandbox, failure_of};
 use crate::scripts::Script;
 use crate::sha1::Sha1;
-use crate::watch::{self, LOOK_IN, Token};
+use crate::watch::{self, SHOULD_END, Token};
 
 /// A Lua state with its scripts. It belongs to one thread.
 pub struct Engine {
@@ -99,7 +99,7 @@ impl Engine {
 
     /// Compiles a script to check it.
     pub fn check(&mut self, script: &Script) -> std::result::Result<(), Failure> {
-        self.collect_some(STEPS_A_LOAD);
+        self.collect_some(STEPS_PER_LOAD);
         self.compile(script).map(drop)
     }
 
@@ -183,7 +183,7 @@ impl Engine {
             .load_deadline
             .set(time_max.map(|time| Instant::now() + time));
         let ending = self.run_loading(&chunk);
-        self.collect_some(STEPS_A_LOAD);
+        self.collect_some(STEPS_PER_LOAD);
         shared.load_deadline.set(None);
         let registered = shared.registered.take().unwrap_or_default();
         if shared.is_killed.take() {
@@ -337,7 +337,7 @@ impl Engine {
         host: &mut dyn Host,
         reply: &mut Writer<'_>,
     ) -> std::result::Result<(), Failure> {
-        self.collect_some(STEPS_A_RUN);
+        self.collect_some(STEPS_PER_RUN);
         let shared = &self.sandbox.shared;
         let written = match ending {
             Ok((true, value)) => {
@@ -360,7 +360,7 @@ impl Engine {
     /// Collects garbage incrementally, so that no run pays for earlier ones.
     fn collect_some(&mut self, steps: u32) {
         self.runs += 1;
-        if self.runs < RUNS_A_COLLECTION {
+        if self.runs < RUNS_PER_COLLECTION {
             return;
         }
         self.runs = 0;
@@ -393,7 +393,7 @@ impl Calls<'_> {
     fn answer(&mut self, lua: &Lua, protocol: Protocol, values: MultiValue) -> Result<Value> {
         let mut values = values;
         if let Some(Value::LightUserData(token)) = values.front() {
-            if *token == LOOK_IN.0 {
+            if *token == SHOULD_END.0 {
                 return Ok(Value::Boolean(self.host.is_killed()));
             } else if *token == MAY_RUN.0 {
                 values.pop_front();
@@ -509,11 +509,11 @@ pub(crate) const SET_REPLICATION: Token = Token(LightUserData(std::ptr::without_
 
 /// Number of loaded libraries beyond the existing ones before others are forgotten.
 const LOADED_SPARE: usize = 16;
-const RUNS_A_COLLECTION: u32 = 50;
+const RUNS_PER_COLLECTION: u32 = 50;
 /// Steps of the collector per run; each visits about two thousand bytes. Loaded code mostly stays,
 /// so a load needs more steps.
-const STEPS_A_RUN: u32 = 32;
-const STEPS_A_LOAD: u32 = 96;
+const STEPS_PER_RUN: u32 = 32;
+const STEPS_PER_LOAD: u32 = 96;
 /// Minimum of `compiled_max`.
 const COMPILED_MAX: usize = 1_000;
 /// A longer reply buffer is freed after use.

@@ -24,7 +24,7 @@ pub struct Script {
     /// Start of the code in the body.
     pub code_at: usize,
     /// Whether it came from EVAL, so that it may be evicted; a script of SCRIPT LOAD stays.
-    is_passing: AtomicBool,
+    is_from_eval: AtomicBool,
     /// Whether it has not been forgotten.
     is_known: AtomicBool,
     /// When EVAL last used it, as a count of uses.
@@ -53,7 +53,7 @@ impl Script {
             body: body.into(),
             flags,
             code_at,
-            is_passing: AtomicBool::new(true),
+            is_from_eval: AtomicBool::new(true),
             is_known: AtomicBool::new(true),
             used: AtomicU64::new(0),
         })
@@ -78,7 +78,7 @@ impl Scripts {
         if let Some(known) = scripts.get(&script.sha1) {
             return known.clone();
         }
-        script.is_passing.store(!to_stay, Ordering::Relaxed);
+        script.is_from_eval.store(!to_stay, Ordering::Relaxed);
         if !to_stay {
             self.make_room(&mut scripts);
         }
@@ -132,10 +132,10 @@ impl Scripts {
     }
 
     fn make_room(&self, scripts: &mut HashMap<Sha1, Arc<Script>, RandomState>) {
-        let is_passing = |script: &&Arc<Script>| script.is_passing.load(Ordering::Relaxed);
-        while scripts.len() >= PASSING_MAX {
-            let passing = scripts.values().filter(is_passing);
-            if passing.clone().count() < PASSING_MAX {
+        let is_from_eval = |script: &&Arc<Script>| script.is_from_eval.load(Ordering::Relaxed);
+        while scripts.len() >= EVAL_SCRIPTS_MAX {
+            let passing = scripts.values().filter(is_from_eval);
+            if passing.clone().count() < EVAL_SCRIPTS_MAX {
                 return;
             }
             let oldest = passing.min_by_key(|script| script.used.load(Ordering::Relaxed));
@@ -151,7 +151,7 @@ impl Scripts {
 }
 
 /// Maximum number of stored scripts of EVAL.
-const PASSING_MAX: usize = 500;
+const EVAL_SCRIPTS_MAX: usize = 500;
 
 #[cfg(test)]
 mod tests {

@@ -51,7 +51,7 @@ pub(crate) fn resume(lua: &Lua) -> Result<()> {
 /// Reports `steps` steps of a library function, about a nanosecond each. An error ends the script.
 #[inline]
 pub(crate) fn spend(lua: &Lua, steps: usize) -> Result<()> {
-    if steps < STEPS_TOLD {
+    if steps < STEPS_REPORTED_MIN {
         return Ok(());
     }
     look(lua, steps)
@@ -76,7 +76,7 @@ impl<'a> Meter<'a> {
         match self.left.get() {
             0 => {
                 self.left.set(ELEMENTS);
-                spend(self.lua, ELEMENTS as usize * STEPS_AN_ELEMENT)
+                spend(self.lua, ELEMENTS as usize * STEPS_PER_ELEMENT)
             }
             left => {
                 self.left.set(left - 1);
@@ -131,7 +131,7 @@ impl Watch {
                 return Ok(None);
             };
             // Outside of a run, no script can be ended.
-            if !call.call::<bool>(LOOK_IN).unwrap_or(false) {
+            if !call.call::<bool>(SHOULD_END).unwrap_or(false) {
                 return Ok(None);
             }
             shared.is_killed.set(true);
@@ -147,7 +147,7 @@ impl Watch {
         });
         lua.set_global_hook(triggers, move |lua, place| {
             let now = Instant::now();
-            let is_due = now - watch.looked.get() >= LOOK || watch.shared.is_killed.get();
+            let is_due = now - watch.looked.get() >= CHECK_INTERVAL || watch.shared.is_killed.get();
             if is_due && let Some(text) = watch.verdict()? {
                 end_at_each_line(lua, text)?;
                 return end(place, text);
@@ -193,7 +193,7 @@ fn end(place: &Debug<'_>, text: &'static str) -> Result<VmState> {
 }
 
 /// The first argument of `redis.call` that asks whether the script must end.
-pub(crate) const LOOK_IN: Token = Token(LightUserData(std::ptr::without_provenance_mut(1)));
+pub(crate) const SHOULD_END: Token = Token(LightUserData(std::ptr::without_provenance_mut(1)));
 
 /// A first argument that scripts cannot create.
 #[derive(Clone, Copy)]
@@ -206,7 +206,7 @@ impl mlua::IntoLua for Token {
 }
 
 /// Minimum time between two checks of the hook.
-const LOOK: Duration = Duration::from_micros(400);
+const CHECK_INTERVAL: Duration = Duration::from_micros(400);
 /// Number of instructions between two calls of the hook: a few dozen microseconds.
 const INSTRUCTIONS: u32 = 10_000;
 /// The same while each instruction processes something large.
@@ -217,10 +217,10 @@ const QUICK: Duration = Duration::from_micros(50);
 /// Number of steps between two checks in library functions.
 const STEPS: usize = 400_000;
 /// Fewer steps of one call are covered by counting its instruction.
-const STEPS_TOLD: usize = 2_000;
+const STEPS_REPORTED_MIN: usize = 2_000;
 /// Number of elements between two reports, and the steps of each element.
 const ELEMENTS: u32 = 1_000;
-const STEPS_AN_ELEMENT: usize = 150;
+const STEPS_PER_ELEMENT: usize = 150;
 /// Number of steps from which a call counts as processing something large.
 const STEPS_SLOW: usize = 8_000_000;
 const LOAD_TIMEOUT: &str = "ERR FUNCTION LOAD timeout";

@@ -150,10 +150,10 @@ impl Flags {
     }
 
     /// Returns the flags that COMMAND shows, in Redis's order.
-    pub(crate) fn told(self) -> impl Iterator<Item = &'static str> {
-        let told = self.0 & (Flags::MAY_REPLICATE.0 - 1);
+    pub(crate) fn shown(self) -> impl Iterator<Item = &'static str> {
+        let shown = self.0 & (Flags::MAY_REPLICATE.0 - 1);
         let names = Flags::NAMES.iter().enumerate();
-        names.filter_map(move |(at, name)| (told >> at & 1 != 0).then_some(*name))
+        names.filter_map(move |(at, name)| (shown >> at & 1 != 0).then_some(*name))
     }
 }
 
@@ -209,7 +209,7 @@ mod tests {
         let flags = Flags::parse("fast may_replicate write");
         assert!(flags.has(Flags::WRITE) && flags.has(Flags::FAST | Flags::ADMIN));
         assert!(flags.has(Flags::MAY_REPLICATE) && !flags.has(Flags::ADMIN));
-        assert_eq!(flags.told().collect::<Vec<_>>(), ["write", "fast"]);
+        assert_eq!(flags.shown().collect::<Vec<_>>(), ["write", "fast"]);
         assert_eq!(Flags::parse(""), Flags::default());
     }
 }

@@ -34,17 +34,18 @@ pub(super) fn restore(call: &mut Call<'_, '_, '_>) -> Result {
     let is_due = deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms);
     if is_due && !call.view.keyspace.is_loading() {
         if call.view.delete(key, Event::Delete) {
-            call.tell_removed(key);
+            call.propagate_removed(key);
         }
     } else {
         super::keys::put(call, key, entry, deadline_ms, Event::Restore);
-        if let Some(deadline_ms) = deadline_ms.filter(|_| call.is_told() && !options.absolute) {
+        if let Some(deadline_ms) = deadline_ms.filter(|_| call.is_propagated() && !options.absolute)
+        {
             let mut digits = itoa::Buffer::new();
             let deadline = digits.format(deadline_ms).as_bytes();
             let mut words: Vec<&[u8]> = call.arguments.iter().collect();
             words[2] = deadline;
             words.push(b"ABSTTL");
-            call.tell(words);
+            call.propagate(words);
         }
         call.view.touches = false;
         options.note_use(call, key);

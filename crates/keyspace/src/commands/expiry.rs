@@ -33,11 +33,11 @@ pub(super) fn set_deadline(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Resul
     let allowed = conditions.allow(old_ms, deadline_ms);
     if allowed && deadline_ms <= now_ms && !call.view.keyspace.is_loading() {
         call.view.remove(key, place, Event::Delete);
-        call.tell_expired(key);
+        call.propagate_expired(key);
     } else if allowed {
         call.view.set_deadline(key, place, Some(deadline_ms));
         call.view.changed(key, place, Event::Expire);
-        if call.is_told() && form != AT_MILLISECONDS {
+        if call.is_propagated() && form != AT_MILLISECONDS {
             // The conditions stay out: they were checked here.
             let mut digits = itoa::Buffer::new();
             let deadline = digits.format(deadline_ms).as_bytes();
@@ -47,7 +47,7 @@ pub(super) fn set_deadline(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Resul
                 2 => deadline,
                 _ => word,
             });
-            call.tell(words);
+            call.propagate(words);
         }
     }
     call.reply.integer(i64::from(allowed));

@@ -72,7 +72,7 @@ pub(super) fn geoadd(call: &mut Call<'_, '_, '_>) -> Result {
     }
     if added + changed > 0 {
         call.view.changed(key, place, Event::SortedSetAdd);
-        tell_added(call, first, &scores);
+        propagate_added(call, first, &scores);
     }
     call.reply.integer(if count_changed {
         added + changed
@@ -83,8 +83,8 @@ pub(super) fn geoadd(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 /// Propagates GEOADD as the ZADD that it is. The positions begin at argument `first`.
-fn tell_added(call: &mut Call<'_, '_, '_>, first: usize, scores: &[f64]) {
-    if !call.is_told() {
+fn propagate_added(call: &mut Call<'_, '_, '_>, first: usize, scores: &[f64]) {
+    if !call.is_propagated() {
         return;
     }
     let mut words = ArgumentList::new();
@@ -95,7 +95,7 @@ fn tell_added(call: &mut Call<'_, '_, '_>, first: usize, scores: &[f64]) {
         words.push(itoa::Buffer::new().format(score as i64).as_bytes());
         words.push(call.argument(at + 2));
     }
-    call.tell(words.as_arguments());
+    call.propagate(words.as_arguments());
 }
 
 pub(super) fn geodist(call: &mut Call<'_, '_, '_>) -> Result {

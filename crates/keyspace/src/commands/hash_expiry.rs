@@ -57,11 +57,11 @@ pub(super) fn hgetdel(call: &mut Call<'_, '_, '_>) -> Result {
             done.deleted += 1;
         }
     }
-    done.tell(call);
-    if done.deleted > 0 && call.is_told() {
+    done.finish(call);
+    if done.deleted > 0 && call.is_propagated() {
         let mut words = vec![&b"HDEL"[..], key.bytes];
         words.extend(call.arguments.tail(4));
-        call.tell(words);
+        call.propagate(words);
     }
     Ok(())
 }
@@ -94,8 +94,8 @@ pub(super) fn hgetex(call: &mut Call<'_, '_, '_>) -> Result {
             done.apply(call, field, change);
         }
     }
-    done.tell(call);
-    if done.updated > 0 && call.is_told() {
+    done.finish(call);
+    if done.updated > 0 && call.is_propagated() {
         let mut digits = itoa::Buffer::new();
         let mut words = match change {
             DeadlineChange::To(deadline_ms) => {
@@ -105,7 +105,7 @@ pub(super) fn hgetex(call: &mut Call<'_, '_, '_>) -> Result {
             _ => vec![&b"HPERSIST"[..], key.bytes],
         };
         words.extend(call.arguments.tail(from));
-        call.tell(words);
+        call.propagate(words);
     }
     Ok(())
 }
@@ -147,11 +147,11 @@ pub(super) fn hsetex(call: &mut Call<'_, '_, '_>) -> Result {
     }
     call.reply.integer(i64::from(allowed));
     done.set = allowed;
-    done.tell(call);
+    done.finish(call);
     if let Some((at, deadline_ms)) = options.time_at.zip(options.change.deadline_ms())
         && done.deleted == 0
         && allowed
-        && call.is_told()
+        && call.is_propagated()
     {
         let mut digits = itoa::Buffer::new();
         let deadline = digits.format(deadline_ms).as_bytes();
@@ -161,7 +161,7 @@ pub(super) fn hsetex(call: &mut Call<'_, '_, '_>) -> Result {
             position if position == at => deadline,
             _ => word,
         });
-        call.tell(words);
+        call.propagate(words);
     }
     Ok(())
 }
@@ -193,11 +193,11 @@ pub(super) fn set_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Resu
             Some(_) => done.apply(call, field, DeadlineChange::To(deadline_ms)),
         };
         call.reply.integer(reply);
-        if reply == DONE && call.is_told() {
+        if reply == DONE && call.is_propagated() {
             updated.push(field);
         }
     }
-    done.tell(call);
+    done.finish(call);
     if !updated.is_empty() {
         // Only those fields whose deadline has changed.
         let (mut deadline, mut count) = (itoa::Buffer::new(), itoa::Buffer::new());
@@ -206,7 +206,7 @@ pub(super) fn set_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Resu
         words.extend(call.arguments.iter().take(from).skip(3));
         words.extend([&b"FIELDS"[..], count.format(updated.len()).as_bytes()]);
         words.extend(&updated);
-        call.tell(words);
+        call.propagate(words);
     }
     Ok(())
 }
@@ -274,7 +274,7 @@ impl<'a> Done<'a> {
                 let removed = usize::from(fields::remove(entry, field));
                 self.deleted += removed;
                 if removed > 0 {
-                    call.tell([&b"HDEL"[..], key.bytes, field]);
+                    call.propagate([&b"HDEL"[..], key.bytes, field]);
                 }
                 call.view.keyspace.note_expired_fields(removed);
                 return PAST;
@@ -296,7 +296,7 @@ impl<'a> Done<'a> {
     }
 
     /// Notifies the observer. Deletes the hash if it is empty.
-    fn tell(&self, call: &mut Call<'_, '_, '_>) {
+    fn finish(&self, call: &mut Call<'_, '_, '_>) {
         let (key, place) = (self.key, self.place);
         call.view.keyspace.note_expired_fields(self.expired);
         let changed = match (self.updated, self.deleted) {
@@ -314,7 +314,7 @@ impl<'a> Done<'a> {
         call.view.changed_at_once(key, place, events);
         if !self.set && self.updated == 0 {
             // Expirations and removals were propagated field by field.
-            call.tell_no_request();
+            call.propagate_no_request();
         }
         settle(call, key, place);
     }

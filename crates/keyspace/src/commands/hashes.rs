@@ -184,11 +184,11 @@ pub(super) fn hincrbyfloat(call: &mut Call<'_, '_, '_>) -> Result {
     let timed = fields.is_some_and(|fields| fields.is_timed());
     store_field(call, key, field, &text, Event::HashIncrByFloat)?;
     match timed {
-        true => call.tell([
+        true => call.propagate([
             b"HSETEX", key.bytes, b"KEEPTTL", b"FIELDS", b"1", field, &text,
         ]),
         // No field has a TTL to keep, and servers before Redis 8 do not know HSETEX.
-        false => call.tell([b"HSET", key.bytes, field, &text]),
+        false => call.propagate([b"HSET", key.bytes, field, &text]),
     }
     call.reply.bulk(&text);
     Ok(())

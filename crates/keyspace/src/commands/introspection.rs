@@ -200,8 +200,8 @@ fn describe(reply: &mut Writer<'_>, command: &Command) {
     reply.array(10);
     reply.bulk(command.full_name.as_bytes());
     reply.integer(i64::from(command.arity));
-    reply.set(command.flags.told().count());
-    command.flags.told().for_each(|flag| reply.simple(flag));
+    reply.set(command.flags.shown().count());
+    command.flags.shown().for_each(|flag| reply.simple(flag));
     let (first, last, step) = legacy_range(command);
     reply.integer(first);
     reply.integer(last);
@@ -229,7 +229,7 @@ fn describe_keys(reply: &mut Writer<'_>, spec: &KeySpec) {
     reply.map(3);
     reply.bulk(b"flags");
     reply_words(reply, spec.flags);
-    if spec.untold {
+    if spec.hidden {
         for part in ["begin_search", "find_keys"] {
             reply.bulk(part.as_bytes());
             reply.map(2);
@@ -328,7 +328,7 @@ fn legacy_range(command: &Command) -> (i64, i64, i64) {
     }
     let others = others
         .iter()
-        .filter(|spec| spec.keyword.is_empty() && spec.count_at == 0 && !spec.untold);
+        .filter(|spec| spec.keyword.is_empty() && spec.count_at == 0 && !spec.hidden);
     let end = |spec: &KeySpec| match spec.last {
         last if last < 0 => i64::from(last),
         last => i64::from(spec.first) + i64::from(last),

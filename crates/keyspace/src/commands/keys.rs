@@ -256,7 +256,7 @@ fn keep_mounts_out(call: &mut Call<'_, '_, '_>, other: usize) -> Result {
 
 pub(super) fn object_encoding(call: &mut Call<'_, '_, '_>) -> Result {
     call.view.touches = false;
-    call.view.tells_missing = false;
+    call.view.notifies_missing = false;
     let key = call.key(2);
     match call.view.read(key) {
         Some(value) => call.reply.bulk(value.encoding().as_bytes()),
@@ -267,7 +267,7 @@ pub(super) fn object_encoding(call: &mut Call<'_, '_, '_>) -> Result {
 
 pub(super) fn object_refcount(call: &mut Call<'_, '_, '_>) -> Result {
     call.view.touches = false;
-    call.view.tells_missing = false;
+    call.view.notifies_missing = false;
     let key = call.key(2);
     let shared = call.view.keyspace.shares_integers()
         && matches!(
@@ -298,7 +298,7 @@ fn reply_use(
     read: impl Fn(u32, Access, i64) -> Result<u32>,
 ) -> Result {
     call.view.touches = false;
-    call.view.tells_missing = false;
+    call.view.notifies_missing = false;
     let key = call.key(2);
     let now_ms = call.view.clock_ms;
     if !call.view.exists(key) {

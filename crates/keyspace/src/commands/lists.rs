@@ -407,11 +407,11 @@ pub(super) fn move_element(
         call.view.changed(to, target, pushed(to_front));
         remove_at_end(call, from, source, from_front, 1);
     }
-    if call.is_told() && call.command.has(Flags::BLOCKING) {
+    if call.is_propagated() && call.command.has(Flags::BLOCKING) {
         let arguments = call.arguments;
         match call.arguments.len() {
-            6 => call.tell([b"LMOVE", from.bytes, to.bytes, &arguments[3], &arguments[4]]),
-            _ => call.tell([&b"RPOPLPUSH"[..], from.bytes, to.bytes]),
+            6 => call.propagate([b"LMOVE", from.bytes, to.bytes, &arguments[3], &arguments[4]]),
+            _ => call.propagate([&b"RPOPLPUSH"[..], from.bytes, to.bytes]),
         }
     }
     Ok(())

@@ -64,7 +64,7 @@ impl<E> ManyPop<E> {
                 call.reply.array(2);
                 call.reply.bulk(key.bytes);
                 let count = take(call, key, place);
-                call.tell([
+                call.propagate([
                     name,
                     key.bytes,
                     itoa::Buffer::new().format(count).as_bytes(),
@@ -91,7 +91,7 @@ pub(super) fn pop_or_wait(
         let key = call.key(at);
         if let Some(place) = find(call, key)? {
             take(call, key, place);
-            call.tell([name, key.bytes]);
+            call.propagate([name, key.bytes]);
             return Ok(());
         }
     }

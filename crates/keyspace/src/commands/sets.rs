@@ -124,19 +124,19 @@ pub(super) fn spop(call: &mut Call<'_, '_, '_>) -> Result {
         for member in members.into_iter().flat_map(Members::iter) {
             call.reply.bulk(member.as_bytes());
         }
-        if call.is_told() && wanted.is_none() {
+        if call.is_propagated() && wanted.is_none() {
             let members = call.view.members(key);
             let last = members.and_then(|members| Some(members.iter().next()?.as_bytes().to_vec()));
-            call.tell([b"SREM", key.bytes, &last.unwrap_or_default()]);
+            call.propagate([b"SREM", key.bytes, &last.unwrap_or_default()]);
         }
         call.view.about_to_go(key, place, Event::SetPop);
         call.view.remove(key, place, Event::Delete);
         if wanted.is_some() {
-            call.tell_removed(key);
+            call.propagate_removed(key);
         }
         return Ok(());
     }
-    let mut told = ArgumentList::new();
+    let mut popped_members = ArgumentList::new();
     let mut popped = Vec::new();
     for _ in 0..taken {
         let entry = call.view.entry_mut(key, place);
@@ -149,23 +149,23 @@ pub(super) fn spop(call: &mut Call<'_, '_, '_>) -> Result {
         let is_removed = set::remove(entry, &popped);
         debug_assert!(is_removed, "the member was drawn from the set");
         call.reply.bulk(&popped);
-        if call.is_told() {
-            told.push(&popped);
+        if call.is_propagated() {
+            popped_members.push(&popped);
         }
     }
     call.view.changed(key, place, Event::SetPop);
-    tell_popped(call, key, told.as_arguments());
+    propagate_popped(call, key, popped_members.as_arguments());
     Ok(())
 }
 
 /// Propagates the members that SPOP removed.
-fn tell_popped(call: &mut Call<'_, '_, '_>, key: Key<'_>, members: Arguments<'_>) {
-    call.tell_no_request();
+fn propagate_popped(call: &mut Call<'_, '_, '_>, key: Key<'_>, members: Arguments<'_>) {
+    call.propagate_no_request();
     let members: Vec<&[u8]> = members.iter().collect();
     for some in members.chunks(MEMBERS_TOLD_AT_ONCE) {
         let mut words = vec![&b"SREM"[..], key.bytes];
         words.extend(some);
-        call.tell(words);
+        call.propagate(words);
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) use range::{show_range, xlen};
 mod read;
 pub(super) use read::{xread, xreadgroup};
 
-mod telling;
+mod propagation;
 
 use tidewire_resp::Writer;
 

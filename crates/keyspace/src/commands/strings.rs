@@ -64,8 +64,8 @@ pub(super) fn set(call: &mut Call<'_, '_, '_>) -> Result {
     }
     if store_it {
         store(call, key, call.argument(2), options.expiry);
-        if call.is_told() {
-            tell_set(call, key, &options);
+        if call.is_propagated() {
+            propagate_set(call, key, &options);
         }
     }
     Ok(())
@@ -100,7 +100,7 @@ pub(super) fn getset(call: &mut Call<'_, '_, '_>) -> Result {
     call.view.counts_reads = true;
     reply_text(call, key)?;
     store(call, key, call.argument(2), Expiry::Clear);
-    call.tell_with(0, b"SET");
+    call.propagate_with(0, b"SET");
     Ok(())
 }
 
@@ -109,7 +109,7 @@ pub(super) fn getdel(call: &mut Call<'_, '_, '_>) -> Result {
     call.view.counts_reads = true;
     reply_text(call, key)?;
     if call.view.delete(key, Event::Delete) {
-        call.tell([&b"DEL"[..], key.bytes]);
+        call.propagate([&b"DEL"[..], key.bytes]);
     }
     Ok(())
 }
@@ -153,17 +153,17 @@ pub(super) fn getex(call: &mut Call<'_, '_, '_>) -> Result {
             if deadline_ms <= call.view.now_ms && !call.view.keyspace.is_loading() =>
         {
             call.view.remove(key, place, Event::Delete);
-            call.tell_expired(key);
+            call.propagate_expired(key);
         }
         Some(new_ms) => {
             call.view.set_deadline(key, place, deadline_ms);
             call.view.changed(key, place, Event::Expire);
-            call.tell_deadline(key, new_ms);
+            call.propagate_deadline(key, new_ms);
         }
         None if persist && call.view.entry(key, place).deadline_ms().is_some() => {
             call.view.set_deadline(key, place, None);
             call.view.changed(key, place, Event::Persist);
-            call.tell([&b"PERSIST"[..], key.bytes]);
+            call.propagate([&b"PERSIST"[..], key.bytes]);
         }
         None => {}
     }
@@ -339,7 +339,7 @@ pub(super) fn incrbyfloat(call: &mut Call<'_, '_, '_>) -> Result {
     // Stored as text even if the sum is an integer: only SET detects integers.
     let place = call.view.set(key, NewValue::Bytes(&text), Expiry::Keep);
     call.view.changed(key, place, Event::IncrByFloat);
-    call.tell([&b"SET"[..], key.bytes, &text, b"KEEPTTL"]);
+    call.propagate([&b"SET"[..], key.bytes, &text, b"KEEPTTL"]);
     call.reply.bulk(&text);
     Ok(())
 }
@@ -472,30 +472,30 @@ pub(super) fn set_with_time(call: &mut Call<'_, '_, '_>, form: options::TimeForm
     let deadline_ms = form.positive_deadline_ms(amount, call.view.clock_ms, call.command.name)?;
     let key = call.key(1);
     store(call, key, call.argument(3), Expiry::At(deadline_ms));
-    tell_set_until(call, key, call.argument(3), deadline_ms);
+    propagate_set_until(call, key, call.argument(3), deadline_ms);
     call.reply.ok();
     Ok(())
 }
 
 /// Propagates a SET with options: with PXAT in place of a relative time, and without GET.
-fn tell_set(call: &mut Call<'_, '_, '_>, key: Key<'_>, options: &SetOptions) {
+fn propagate_set(call: &mut Call<'_, '_, '_>, key: Key<'_>, options: &SetOptions) {
     if let Expiry::At(deadline_ms) = options.expiry {
         if !options.is_absolute {
-            tell_set_until(call, key, call.argument(2), deadline_ms);
+            propagate_set_until(call, key, call.argument(2), deadline_ms);
         }
     } else if options.get {
         let words = call.arguments.iter().enumerate();
         let words: Vec<&[u8]> = words
             .filter_map(|(at, word)| (at < 3 || !is(word, "get")).then_some(word))
             .collect();
-        call.tell(words);
+        call.propagate(words);
     }
 }
 
-fn tell_set_until(call: &mut Call<'_, '_, '_>, key: Key<'_>, value: &[u8], deadline_ms: i64) {
+fn propagate_set_until(call: &mut Call<'_, '_, '_>, key: Key<'_>, value: &[u8], deadline_ms: i64) {
     let mut digits = itoa::Buffer::new();
     let deadline = digits.format(deadline_ms).as_bytes();
-    call.tell([&b"SET"[..], key.bytes, value, b"PXAT", deadline]);
+    call.propagate([&b"SET"[..], key.bytes, value, b"PXAT", deadline]);
 }
 
 fn check_pairs(call: &Call<'_, '_, '_>) -> Result {

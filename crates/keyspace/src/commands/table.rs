@@ -214,7 +214,7 @@ const fn key_spec(first: u16, last: i16, step: u16, flags: &'static str) -> KeyS
         count_at: 0,
         keyword: "",
         half: false,
-        untold: false,
+        hidden: false,
         found_by: None,
         flags,
     }
@@ -236,9 +236,9 @@ const fn keyword_keys(
 }
 
 /// Describes keys that an option names and that COMMAND does not show.
-const fn untold_keys(flags: &'static str, find: Finder) -> KeySpec {
+const fn hidden_keys(flags: &'static str, find: Finder) -> KeySpec {
     KeySpec {
-        untold: true,
+        hidden: true,
         found_by: Some(find),
         ..key_spec(0, 0, 1, flags)
     }
@@ -247,7 +247,7 @@ const fn untold_keys(flags: &'static str, find: Finder) -> KeySpec {
 /// Describes keys that only the values of other keys name.
 const fn unknown_keys(flags: &'static str) -> KeySpec {
     KeySpec {
-        untold: true,
+        hidden: true,
         ..key_spec(0, 0, 1, flags)
     }
 }
@@ -271,7 +271,7 @@ impl Command {
     }
 
     /// Marks a command that only reads the keys it names, or checks for mounts itself.
-    const fn minds_mounts(mut self) -> Self {
+    const fn checks_mounts(mut self) -> Self {
         self.flags = self.flags.without(Flags::WRITES_KEYS);
         self
     }
@@ -488,7 +488,7 @@ mod tests {
             for spec in command.keys {
                 let is_found = spec.keyword.is_empty() || spec.found_by.is_some();
                 assert!(is_found, "{}", command.full_name);
-                assert!(spec.step > 0 && spec.first > 0 || spec.untold);
+                assert!(spec.step > 0 && spec.first > 0 || spec.hidden);
                 let promised = i32::from(spec.first) < i32::from(command.arity.abs());
                 // Optional keys, and keys after a keyword, may be missing.
                 let open = !spec.keyword.is_empty() || spec.last < 0;

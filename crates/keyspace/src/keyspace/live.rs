@@ -62,7 +62,7 @@ impl Keyspace {
             && view.make_live(key, place)
             && !self.has_live_name(key.bytes)
         {
-            view.tell_live(key, place);
+            view.notify_live(key, place);
             view.propagate_live(key.bytes);
         }
         self.release(locked, now_ms, observer);

@@ -175,14 +175,14 @@ impl<'k> PendingUnit<'k> {
 
     /// Propagates the unit.
     #[inline]
-    pub(crate) fn tell(&mut self) {
+    pub(crate) fn propagate(&mut self) {
         if let Some(unit) = self.unit.take() {
-            self.tell_unit(unit);
+            self.propagate_unit(unit);
         }
     }
 
     #[cold]
-    fn tell_unit(&self, mut unit: Box<Unit>) {
+    fn propagate_unit(&self, mut unit: Box<Unit>) {
         self.keyspace.propagation().append(&unit);
         unit.clear();
         if unit.bytes.capacity() <= SPARE_BYTES_MAX {
@@ -194,7 +194,7 @@ impl<'k> PendingUnit<'k> {
 impl Drop for PendingUnit<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.tell();
+        self.propagate();
     }
 }
 

@@ -19,8 +19,8 @@ pub(super) fn read(listpack: &[u8]) -> Result<(Elements<'_>, usize)> {
         at = checked_end_of(run, at).ok_or(SerialError::Format)?;
         count += 1;
     }
-    let told = u16::from_le_bytes([listpack[4], listpack[5]]);
-    if told != COUNT_UNKNOWN && usize::from(told) != count {
+    let count_stored = u16::from_le_bytes([listpack[4], listpack[5]]);
+    if count_stored != COUNT_UNKNOWN && usize::from(count_stored) != count {
         return Err(SerialError::Format);
     }
     Ok((Elements::new(run), count))

@@ -144,7 +144,7 @@ pub(crate) fn restore(
     limits: ValueLimits,
 ) -> Result<Entry> {
     let (kind, body) = body.split_first().ok_or(SerialError::Format)?;
-    let form = form::told(*kind, dialect).ok_or(SerialError::Format)?;
+    let form = form::of_number(*kind, dialect).ok_or(SerialError::Format)?;
     restore_form(form, body, key, limits)
 }
 
@@ -219,7 +219,7 @@ mod form {
     pub(super) const HASH_TIMED_IN_VALKEY: u8 = 22;
 
     /// Returns the form of a number.
-    pub(super) fn told(number: u8, dialect: Dialect) -> Option<u8> {
+    pub(super) fn of_number(number: u8, dialect: Dialect) -> Option<u8> {
         match (dialect, number) {
             (_, STRING..=SORTED_SET | HASH_ZIPMAP..=STREAM_3) => Some(number),
             (Dialect::Redis, HASH_TIMED_EARLY..=STREAM_4) => Some(number),

@@ -18,14 +18,14 @@ pub(super) fn read(ziplist: &[u8]) -> Result<Vec<Text<'_>>> {
 
 /// Decodes fields and values of a zipmap, alternating.
 pub(super) fn read_zipmap(zipmap: &[u8]) -> Result<Vec<Text<'_>>> {
-    let (&told, mut rest) = zipmap.split_first().ok_or(SerialError::Format)?;
+    let (&count_stored, mut rest) = zipmap.split_first().ok_or(SerialError::Format)?;
     let mut texts = Vec::new();
     while rest != [END] {
         let pair = read_pair(rest).ok_or(SerialError::Format)?;
         texts.extend([Text::bytes(pair.0), Text::bytes(pair.1)]);
         rest = pair.2;
     }
-    if told < ZIPMAP_BIG && usize::from(told) != texts.len() / 2 {
+    if count_stored < ZIPMAP_BIG && usize::from(count_stored) != texts.len() / 2 {
         return Err(SerialError::Format);
     }
     Ok(texts)
@@ -43,7 +43,7 @@ pub(super) fn read_integers(bytes: &[u8]) -> Result<Vec<i64>> {
 
 fn read_ziplist(ziplist: &[u8]) -> Option<Vec<Text<'_>>> {
     let number = |at: usize| Some(u32::from_le_bytes(*ziplist.get(at..)?.first_chunk()?) as usize);
-    let told = u16::from_le_bytes(*ziplist.get(8..)?.first_chunk()?);
+    let count_stored = u16::from_le_bytes(*ziplist.get(8..)?.first_chunk()?);
     let end = ziplist.len().checked_sub(1)?;
     if number(0)? != ziplist.len() || ziplist[end] != END || end < HEADER {
         return None;
@@ -59,7 +59,7 @@ fn read_ziplist(ziplist: &[u8]) -> Option<Vec<Text<'_>>> {
         at = end - entry.len();
     }
     let last_told = number(4)?;
-    let sound = (told == u16::MAX || usize::from(told) == texts.len())
+    let sound = (count_stored == u16::MAX || usize::from(count_stored) == texts.len())
         && (last_told == last || texts.is_empty() && last_told <= end);
     sound.then_some(texts)
 }

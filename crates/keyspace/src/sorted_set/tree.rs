@@ -291,8 +291,8 @@ impl Tree {
             debug_assert!(parent.sizes[at] > 0, "it counts the item that goes");
             parent.sizes[at] -= 1;
             if above > 0 {
-                mend(&mut parent, &mut self.inners, at);
-            } else if let Some(gone) = mend(&mut parent, &mut self.leaves, at) {
+                rebalance(&mut parent, &mut self.inners, at);
+            } else if let Some(gone) = rebalance(&mut parent, &mut self.leaves, at) {
                 if gone.previous != NONE {
                     self.leaves[gone.previous].next = gone.next;
                 }
@@ -318,7 +318,7 @@ impl Tree {
 
 /// Updates a parent after a removal in a child. A child that became too small gets parts from its
 /// neighbour, or is merged with it. Returns the removed node after a merge.
-fn mend<N: Node>(parent: &mut Inner, nodes: &mut Nodes<N>, at: usize) -> Option<Box<N>> {
+fn rebalance<N: Node>(parent: &mut Inner, nodes: &mut Nodes<N>, at: usize) -> Option<Box<N>> {
     let child = &nodes[parent.nodes[at]];
     if child.len() > 0 {
         parent.set_first(at, child.first());
@@ -328,7 +328,7 @@ fn mend<N: Node>(parent: &mut Inner, nodes: &mut Nodes<N>, at: usize) -> Option<
     }
     if parent.len() == 1 {
         // Only at the end of the tree, after a split that kept the old node full.
-        return (child.len() == 0).then(|| unite(parent, nodes, at));
+        return (child.len() == 0).then(|| merge(parent, nodes, at));
     }
     let left = at.saturating_sub(1);
     let right = left + 1;
@@ -341,7 +341,7 @@ fn mend<N: Node>(parent: &mut Inner, nodes: &mut Nodes<N>, at: usize) -> Option<
         parent.sizes[left] += parent.sizes[right];
         debug_assert_eq!(parent.sizes[left], this.size());
         nodes.put(parent.nodes[right], next);
-        return Some(unite(parent, nodes, right));
+        return Some(merge(parent, nodes, right));
     }
     if own < others {
         this.take_first(&mut next, (others - own) / 2);
@@ -357,7 +357,7 @@ fn mend<N: Node>(parent: &mut Inner, nodes: &mut Nodes<N>, at: usize) -> Option<
 }
 
 /// Merges a child with its neighbour and returns the removed node.
-fn unite<N: Node>(parent: &mut Inner, nodes: &mut Nodes<N>, at: usize) -> Box<N> {
+fn merge<N: Node>(parent: &mut Inner, nodes: &mut Nodes<N>, at: usize) -> Box<N> {
     let node = parent.nodes[at];
     parent.remove(at);
     nodes.free.push(node);
@@ -451,7 +451,7 @@ impl<N> Nodes<N> {
     }
 
     fn take(&mut self, node: u32) -> Box<N> {
-        self.nodes[node as usize].take().expect(PROMISE)
+        self.nodes[node as usize].take().expect(NODE_EXISTS)
     }
 
     fn put(&mut self, at: u32, node: Box<N>) {
@@ -471,18 +471,18 @@ impl<N> Index<u32> for Nodes<N> {
 
     #[inline]
     fn index(&self, node: u32) -> &N {
-        self.nodes[node as usize].as_deref().expect(PROMISE)
+        self.nodes[node as usize].as_deref().expect(NODE_EXISTS)
     }
 }
 
 impl<N> IndexMut<u32> for Nodes<N> {
     #[inline]
     fn index_mut(&mut self, node: u32) -> &mut N {
-        self.nodes[node as usize].as_deref_mut().expect(PROMISE)
+        self.nodes[node as usize].as_deref_mut().expect(NODE_EXISTS)
     }
 }
 
-const PROMISE: &str = "a referenced node exists";
+const NODE_EXISTS: &str = "a referenced node exists";
 /// All nodes except those at the end have at least 12 children, and there are fewer than 2^32
 /// records.
 const HEIGHT_MAX: usize = 12;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  pages  ┌──────┬──────┬──────┐        page  ┌───────┬───────┬───┬───────┐
-//!         │ page │ page │ page │              │ thing │ thing │ … │ thing │  up to 64, in order
+//!         │ page │ page │ page │              │ item │ item │ … │ item │  up to 64, in order
 //!         └──────┴──────┴──────┘              └───────┴───────┴───┴───────┘
 //! ```
 //!
@@ -71,7 +71,7 @@ impl<T: Identified> Pages<T> {
     pub(crate) fn lower_bound(&self, id: StreamId) -> PagePlace {
         let page = self.page_of(id);
         let at = match self.pages.get(page) {
-            Some(things) => things.partition_point(|thing| thing.id() < id),
+            Some(items) => items.partition_point(|item| item.id() < id),
             None => 0,
         };
         PagePlace { page, at }
@@ -84,8 +84,7 @@ impl<T: Identified> Pages<T> {
     }
 
     pub(crate) fn get(&self, id: StreamId) -> Option<&T> {
-        self.at(self.lower_bound(id))
-            .filter(|thing| thing.id() == id)
+        self.at(self.lower_bound(id)).filter(|item| item.id() == id)
     }
 
     pub(crate) fn get_mut(&mut self, id: StreamId) -> Option<&mut T> {
@@ -114,10 +113,10 @@ impl<T: Identified> Pages<T> {
     }
 
     /// Adds an item; returns false if its id already exists.
-    pub(crate) fn insert(&mut self, thing: T) -> bool {
-        let id = thing.id();
+    pub(crate) fn insert(&mut self, item: T) -> bool {
+        let id = item.id();
         if self.last().is_none_or(|last| last.id() < id) {
-            self.push(thing);
+            self.push(item);
             return true;
         }
         let place = self.lower_bound(id);
@@ -127,7 +126,7 @@ impl<T: Identified> Pages<T> {
         }
         debug_assert!(page.len() <= PAGE_MAX);
         debug_assert!(place.at == 0 || page[place.at - 1].id() < id, "ids ascend");
-        page.insert(place.at, thing);
+        page.insert(place.at, item);
         if page.len() > PAGE_MAX {
             let half = page.split_off(PAGE_MAX / 2);
             self.pages.insert(place.page + 1, half);
@@ -147,14 +146,14 @@ impl<T: Identified> Pages<T> {
     pub(crate) fn remove_at(&mut self, place: PagePlace) -> T {
         debug_assert!(self.len > 0);
         let page = &mut self.pages[place.page];
-        let thing = page.remove(place.at);
+        let item = page.remove(place.at);
         self.len -= 1;
         if page.is_empty() {
             self.pages.remove(place.page);
         } else if page.len() < page.capacity() / 4 {
             page.shrink_to(page.len() * 2);
         }
-        thing
+        item
     }
 
     pub(crate) fn iter(&self) -> PagesIter<'_, T> {
@@ -201,18 +200,18 @@ impl<T: Identified> Pages<T> {
         }
     }
 
-    fn push(&mut self, thing: T) {
-        debug_assert!(self.last().is_none_or(|last| last.id() < thing.id()));
+    fn push(&mut self, item: T) {
+        debug_assert!(self.last().is_none_or(|last| last.id() < item.id()));
         match self.pages.back_mut() {
-            Some(page) if page.len() < PAGE_MAX => page.push(thing),
+            Some(page) if page.len() < PAGE_MAX => page.push(item),
             // With several pages, the next one will probably be full too; a single page may stay
             // small.
             Some(_) => {
                 let mut page = Vec::with_capacity(PAGE_MAX);
-                page.push(thing);
+                page.push(item);
                 self.pages.push_back(page);
             }
-            None => self.pages.push_back(vec![thing]),
+            None => self.pages.push_back(vec![item]),
         }
         self.len += 1;
     }
@@ -234,7 +233,7 @@ impl<'a, T> Iterator for PagesIter<'a, T> {
             return None;
         }
         let page = &self.pages.pages[self.start.page];
-        let thing = page.get(self.start.at)?;
+        let item = page.get(self.start.at)?;
         self.start.at += 1;
         if self.start.at == page.len() {
             self.start = PagePlace {
@@ -242,7 +241,7 @@ impl<'a, T> Iterator for PagesIter<'a, T> {
                 at: 0,
             };
         }
-        Some(thing)
+        Some(item)
     }
 }
 

@@ -54,10 +54,10 @@ impl View<'_, '_> {
             return 0;
         }
         let notified = self.notifications.intersects(Event::Expired.class());
-        let told = self.keyspace.propagation().is_wanted();
+        let propagates = self.keyspace.propagation().is_wanted();
         let (mut ready, mut gone) = (Vec::new(), Vec::<Box<[u8]>>::new());
         let totals = &self.keyspace.tracking_totals;
-        let tells_changes = self.tracking & CHANGES_TOLD != 0;
+        let tracks_changes = self.tracking & CHANGES_TOLD != 0;
         let mut large = Vec::new();
         let count = self.visit_shard(shard, |shard, observer| {
             let mut count = 0;
@@ -74,13 +74,13 @@ impl View<'_, '_> {
                 if notified {
                     observer.notified(database, entry.key(), Event::Expired);
                 }
-                if told {
+                if propagates {
                     gone.push(Box::from(entry.key()));
                 }
                 if let Some(trackers) = shard.take_trackers(entry.key(), totals) {
                     observer.invalidated(entry.key(), &trackers, Changer::Server);
                 }
-                if tells_changes {
+                if tracks_changes {
                     observer.modified(entry.key(), Changer::Server);
                 }
                 if let Some(interests) = &mut shard.interests[database]
@@ -127,13 +127,13 @@ impl View<'_, '_> {
     /// Removes up to `budget` expired fields in a locked shard. Returns how many.
     pub(crate) fn expire_fields(&mut self, shard: usize, budget: usize) -> usize {
         let mut count = 0;
-        let told = self.keyspace.propagation().is_wanted();
+        let propagates = self.keyspace.propagation().is_wanted();
         while count < budget {
             let (database, now_ms) = (self.database, self.now_ms);
             let dictionary = &mut self.locked.shard(shard).databases[database];
             let mut gone = Vec::<Box<[u8]>>::new();
             let mut note = |field: &[u8]| {
-                if told {
+                if propagates {
                     gone.push(Box::from(field));
                 }
             };

@@ -70,7 +70,7 @@ impl Keyspace {
 impl View<'_, '_> {
     /// Returns whether a client tracks reads.
     #[inline]
-    pub(crate) fn tells_reads(&self) -> bool {
+    pub(crate) fn tracks_reads(&self) -> bool {
         self.tracking & READS_TRACKED != 0
     }
 

@@ -244,7 +244,7 @@ impl<'a, E, F: FnMut(usize) -> std::result::Result<(), E>> Matcher<'a, F> {
         let mut count = 0;
         if self.byte(item) == b'.' {
             count = self.subject.len() - start;
-            self.step(count / BYTES_A_STEP)?;
+            self.step(count / BYTES_PER_STEP)?;
         } else {
             while self.single(start + count, item, end)? {
                 self.step(1)?;
@@ -278,7 +278,7 @@ impl<'a, E, F: FnMut(usize) -> std::result::Result<(), E>> Matcher<'a, F> {
                         break;
                     }
                 }
-                self.step((p - item) / BYTES_A_STEP)?;
+                self.step((p - item) / BYTES_PER_STEP)?;
                 Ok(p + 1)
             }
             _ => Ok(p),
@@ -295,7 +295,7 @@ impl<'a, E, F: FnMut(usize) -> std::result::Result<(), E>> Matcher<'a, F> {
             b'.' => Ok(true),
             b'%' => Ok(is_of_class(byte, self.byte(item + 1))),
             b'[' => {
-                self.step((end - item) / BYTES_A_STEP)?;
+                self.step((end - item) / BYTES_PER_STEP)?;
                 Ok(self.is_in_set(byte, item, end - 1))
             }
             own => Ok(own == byte),
@@ -367,7 +367,7 @@ impl<'a, E, F: FnMut(usize) -> std::result::Result<(), E>> Matcher<'a, F> {
         let Length::Bytes(count) = open.length else {
             return Ok(None);
         };
-        self.step(count / BYTES_A_STEP)?;
+        self.step(count / BYTES_PER_STEP)?;
         let captured = &self.subject[open.start..open.start + count];
         Ok(self.subject[s..].starts_with(captured).then_some(s + count))
     }
@@ -515,7 +515,7 @@ const REPEATED_MAX: usize = 4_000;
 /// Number of steps between two callbacks: a few hundred microseconds.
 const STEPS: usize = 100_000;
 /// Number of bytes compared in the time of one step.
-const BYTES_A_STEP: usize = 8;
+const BYTES_PER_STEP: usize = 8;
 /// Number of steps of the library's own matcher in about a millisecond.
 const QUICK_STEPS: usize = 300_000;
 const BAD_INDEX: &str = "invalid capture index";

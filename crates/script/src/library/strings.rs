@@ -92,8 +92,8 @@ fn replace(lua: &Lua, values: MultiValue) -> Result<MultiValue> {
         count += 1;
         out.extend_from_slice(&subject[from..start]);
         fill_in(lua, &matcher, subject, (start, end), replacement, &mut out)?;
-        steps += PER_MATCH + replacement.len();
-        if steps > STEPS_A_LOOK {
+        steps += STEPS_PER_MATCH + replacement.len();
+        if steps > STEPS_PER_CHECK {
             spend(std::mem::take(&mut steps))?;
         }
         if out.len() > LENGTH_MAX {
@@ -265,7 +265,7 @@ fn position(lua: &Lua, text: &[u8], wanted: &[u8]) -> Result<Option<usize>> {
         }
         from = at + 1;
         steps += 1 + rest.len() / 16;
-        if steps > STEPS_A_LOOK {
+        if steps > STEPS_PER_CHECK {
             spend(lua, std::mem::take(&mut steps))?;
         }
     }
@@ -301,8 +301,8 @@ fn as_integer(number: f64) -> i64 {
 const LENGTH_MAX: usize = 512 << 20;
 const TOO_LARGE: &str = "resulting string too large";
 /// Number of steps that a replaced match counts as.
-const PER_MATCH: usize = 20;
-const STEPS_A_LOOK: usize = 100_000;
+const STEPS_PER_MATCH: usize = 20;
+const STEPS_PER_CHECK: usize = 100_000;
 
 #[cfg(test)]
 mod tests;

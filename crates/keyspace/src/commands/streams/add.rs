@@ -57,8 +57,8 @@ pub(in crate::commands) fn xadd(call: &mut Call<'_, '_, '_>) -> Result {
             call.view.changed(key, place, Event::StreamTrim);
         }
     }
-    if call.is_told() {
-        options.tell(call, place, Some(id));
+    if call.is_propagated() {
+        options.propagate(call, place, Some(id));
     }
     Ok(())
 }
@@ -71,8 +71,8 @@ pub(in crate::commands) fn xtrim(call: &mut Call<'_, '_, '_>) -> Result {
         removed = stream_at(call, key, place).trim(trim, options.references);
         if removed > 0 {
             call.view.changed(key, place, Event::StreamTrim);
-            if call.is_told() {
-                options.tell(call, place, None);
+            if call.is_propagated() {
+                options.propagate(call, place, None);
             }
         }
     }
@@ -264,7 +264,7 @@ impl AddOptions {
 
     /// Propagates the id of the new entry, and the exact result of an approximate trim: entries may
     /// be grouped into other blocks elsewhere.
-    fn tell(&self, call: &mut Call<'_, '_, '_>, place: Place, id: Option<StreamId>) {
+    fn propagate(&self, call: &mut Call<'_, '_, '_>, place: Place, id: Option<StreamId>) {
         let approximate = self.trim.filter(|trim| trim.approximate);
         let given = id.is_none() || matches!(self.id, NewId::Given(_));
         if approximate.is_none() && given {
@@ -296,7 +296,7 @@ impl AddOptions {
                 _ => words.push(word),
             }
         }
-        call.tell(words);
+        call.propagate(words);
     }
 
     fn set_limit(&mut self, call: &Call<'_, '_, '_>, limit: Option<u64>, adds: bool) -> Result {
@@ -325,7 +325,7 @@ pub(super) fn parse_references(option: &[u8]) -> Option<References> {
     match option {
         _ if is(option, "keepref") => Some(References::Keep),
         _ if is(option, "delref") => Some(References::Delete),
-        _ if is(option, "acked") => Some(References::Heed),
+        _ if is(option, "acked") => Some(References::Acknowledged),
         _ => None,
     }
 }

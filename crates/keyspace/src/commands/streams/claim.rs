@@ -3,7 +3,7 @@
 use tidewire_resp::Writer;
 use tidewire_resp::number::parse_integer;
 
-use super::telling::Told;
+use super::propagation::GroupChanges;
 use super::{
     Result, find, no_key_or_group, parse_id, parse_start, reply_entry, reply_id, shown, stream_at,
 };
@@ -48,8 +48,8 @@ pub(in crate::commands) fn xclaim(call: &mut Call<'_, '_, '_>) -> Result {
             count += 1;
         }
         reply.finish(mark, count);
-        if reads_on && claim.told.is_empty() {
-            claim.told.last_id(claim.group);
+        if reads_on && claim.propagated.is_empty() {
+            claim.propagated.last_id(claim.group);
         }
     });
     Ok(())
@@ -102,7 +102,7 @@ struct Claim<'a, 'b> {
     slot: ConsumerSlot,
     now_ms: i64,
     changes: u64,
-    told: Told<'b>,
+    propagated: GroupChanges<'b>,
 }
 
 impl Claim<'_, '_> {
@@ -118,7 +118,7 @@ impl Claim<'_, '_> {
             consumer: self.slot,
         };
         self.group.set_pending(pending);
-        self.told.pending(self.group, &pending);
+        self.propagated.pending(self.group, &pending);
         self.group.consumer_mut(self.slot).active_ms = Some(self.now_ms);
         self.changes += 1;
     }
@@ -126,7 +126,7 @@ impl Claim<'_, '_> {
     /// Removes a pending entry that the stream no longer contains.
     fn forget(&mut self, id: StreamId) {
         if let Some(pending) = self.group.find_pending(id).copied() {
-            self.told.pending(self.group, &pending);
+            self.propagated.pending(self.group, &pending);
         }
         self.changes += u64::from(self.group.acknowledge(id));
     }
@@ -155,7 +155,7 @@ fn claim<'c>(
 ) {
     let (name, consumer) = (call.argument(2), call.argument(3));
     let now_ms = call.view.clock_ms;
-    let told = Told::new(call, key.bytes, name);
+    let propagated = GroupChanges::new(call, key.bytes, name);
     let Call { view, reply, .. } = &mut *call;
     let Some(Stream { log, groups }) = Stream::of_mut(view.entry_mut(key, place)) else {
         return;
@@ -171,17 +171,17 @@ fn claim<'c>(
         slot,
         now_ms,
         changes: 0,
-        told,
+        propagated,
     };
     act(&mut claim, reply);
-    let (changed, told) = (claim.changes > 0, claim.told);
+    let (changed, propagated) = (claim.changes > 0, claim.propagated);
     if is_new {
         view.changed_aside(key, Some(Event::GroupCreateConsumer));
     }
     if changed {
         view.changed_aside(key, None);
     }
-    told.tell(call);
+    propagated.propagate(call);
 }
 
 fn reply_claimed(reply: &mut Writer<'_>, entry: &Entry<'_>, id_only: bool) {

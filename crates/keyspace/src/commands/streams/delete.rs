@@ -81,7 +81,7 @@ fn may_go(stream: &mut Stream, id: StreamId, references: References, changed: &m
     match references {
         References::Keep => {}
         References::Delete => *changed |= stream.forget(id),
-        References::Heed => return !stream.is_wanted(id),
+        References::Acknowledged => return !stream.is_wanted(id),
     }
     true
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tidewire_resp::{ArgumentList, Arguments, Mark, Protocol, Writer};
 
-use super::telling::Told;
+use super::propagation::GroupChanges;
 use super::{Result, find, parse_id, reply_entry, reply_id, shown};
 use crate::commands::Call;
 use crate::commands::finding;
@@ -63,13 +63,13 @@ pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
     }
     let now_ms = call.view.clock_ms;
     let mut reply = StreamsReply::default();
-    call.tell_no_request();
+    call.propagate_no_request();
     for (at, read) in request.keys.clone().zip(reads) {
         let key = call.key(at);
         let Some(place) = find(call, key)? else {
             continue;
         };
-        let mut told = Told::new(call, key.bytes, group_name);
+        let mut propagated = GroupChanges::new(call, key.bytes, group_name);
         let Call {
             view, reply: to, ..
         } = &mut *call;
@@ -82,14 +82,14 @@ pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
         let (slot, is_new) = group.add_consumer(consumer_name, now_ms);
         group.consumer_mut(slot).seen_ms = now_ms;
         if is_new && request.acknowledges {
-            told.consumer(consumer_name);
+            propagated.consumer(consumer_name);
         }
         let mut delivery = Delivery {
             log,
             group,
             slot,
             now_ms,
-            told: &mut told,
+            propagated: &mut propagated,
         };
         let mut delivered = 0;
         match read {
@@ -109,7 +109,7 @@ pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
         if delivered > 0 {
             view.changed_aside(key, None);
         }
-        told.tell(call);
+        propagated.propagate(call);
     }
     if reply.finish(call.reply) {
         return Ok(());
@@ -269,7 +269,7 @@ struct Delivery<'a, 'b> {
     group: &'a mut ConsumerGroup,
     slot: ConsumerSlot,
     now_ms: i64,
-    told: &'a mut Told<'b>,
+    propagated: &'a mut GroupChanges<'b>,
 }
 
 impl Delivery<'_, '_> {
@@ -294,7 +294,7 @@ impl Delivery<'_, '_> {
                     consumer: self.slot,
                 };
                 self.group.set_pending(pending);
-                self.told.pending(self.group, &pending);
+                self.propagated.pending(self.group, &pending);
             }
             count += 1;
         }
@@ -302,7 +302,7 @@ impl Delivery<'_, '_> {
             self.group.consumer_mut(self.slot).active_ms = Some(self.now_ms);
         }
         if count > 0 {
-            self.told.last_id(self.group);
+            self.propagated.last_id(self.group);
         }
         reply.finish(mark, count);
         count

@@ -58,12 +58,12 @@ impl Generator<'_> {
             match arguments.get(at + 1) {
                 Some(counted) if is_count(argument) && counted.is_multiple => {
                     let count = 1 + (self.random)(3);
-                    let told = if self.one_in(12) {
+                    let number = if self.one_in(12) {
                         (self.random)(5)
                     } else {
                         count
                     };
-                    self.push(told.to_string());
+                    self.push(number.to_string());
                     (0..count).for_each(|_| self.once(counted));
                     at += 2;
                 }

@@ -68,7 +68,7 @@ pub(super) fn arguments_of(command: &Command) -> Option<Vec<Argument<'static>>> 
 pub(super) fn reply_arguments(reply: &mut Writer<'_>, arguments: &[Argument<'_>]) {
     reply.array(arguments.len());
     for argument in arguments {
-        argument.tell(reply);
+        argument.write(reply);
     }
 }
 
@@ -131,7 +131,7 @@ impl ArgumentKind {
 }
 
 impl Argument<'_> {
-    fn tell(&self, reply: &mut Writer<'_>) {
+    fn write(&self, reply: &mut Writer<'_>) {
         let has_parts = matches!(self.kind, ArgumentKind::OneOf | ArgumentKind::Block);
         let flags = [
             (self.is_optional, "optional"),

@@ -223,7 +223,7 @@ impl FileReader {
             kind::END if self.version < VERSION_CHECKSUM => NextRecord::End(None),
             kind::END => NextRecord::End(Some(u64::from_le_bytes(cursor.array()?))),
             kind => {
-                let form = form::told(kind, self.dialect);
+                let form = form::of_number(kind, self.dialect);
                 let form = form.ok_or(match kind::MODULE_VALUES.contains(&kind) {
                     true => Stop::Module,
                     false => Stop::Kind(kind),
@@ -259,10 +259,10 @@ impl FileReader {
 
     fn read_version(&mut self, length: usize) -> Result<(), FileError> {
         let header = &self.buffer[self.taken - length..self.taken];
-        let told = SIGNATURES
+        let found = SIGNATURES
             .iter()
             .find_map(|&(signature, dialect)| Some((header.strip_prefix(signature)?, dialect)));
-        let (digits, dialect) = told.ok_or(FileError::Signature)?;
+        let (digits, dialect) = found.ok_or(FileError::Signature)?;
         let version = std::str::from_utf8(digits).ok();
         let version = version.and_then(|digits| digits.parse().ok());
         let version = version.ok_or(FileError::Signature)?;

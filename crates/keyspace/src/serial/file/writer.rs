@@ -60,7 +60,7 @@ impl FileWriter {
     }
 
     /// Makes it record the use of keys.
-    pub(crate) fn telling(mut self, notes: UsageNotes) -> Self {
+    pub(crate) fn with_usage(mut self, notes: UsageNotes) -> Self {
         self.notes = notes;
         self
     }

@@ -69,7 +69,7 @@ impl View<'_, '_> {
     }
 
     /// Notifies the observer of the value of a key that has become a live topic.
-    pub(crate) fn tell_live(&mut self, key: Key<'_>, place: Place) {
+    pub(crate) fn notify_live(&mut self, key: Key<'_>, place: Place) {
         let (database, now_ms) = (self.database, self.now_ms);
         let shard = self.locked.shard(shard_of(key.hash));
         let entry = shard.databases[database].table.entry(place);

@@ -7,17 +7,17 @@ use crate::stream::{ConsumerGroup, PendingEntry};
 
 /// Commands that bring a replica's group to the same state as here.
 #[derive(Debug)]
-pub(super) struct Told<'a> {
+pub(super) struct GroupChanges<'a> {
     is_wanted: bool,
     key: &'a [u8],
     group: &'a [u8],
     commands: Vec<ArgumentList>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> GroupChanges<'a> {
     pub(super) fn new(call: &Call<'_, '_, '_>, key: &'a [u8], group: &'a [u8]) -> Self {
-        Told {
-            is_wanted: call.is_told(),
+        GroupChanges {
+            is_wanted: call.is_propagated(),
             key,
             group,
             commands: Vec::new(),
@@ -77,10 +77,10 @@ impl<'a> Told<'a> {
     }
 
     /// Propagates all commands in place of the request.
-    pub(super) fn tell(self, call: &mut Call<'_, '_, '_>) {
-        call.tell_no_request();
+    pub(super) fn propagate(self, call: &mut Call<'_, '_, '_>) {
+        call.propagate_no_request();
         for command in &self.commands {
-            call.tell(command.as_arguments());
+            call.propagate(command.as_arguments());
         }
     }
 }
