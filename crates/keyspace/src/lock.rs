@@ -15,7 +15,7 @@ use loom::sync::atomic::{AtomicBool, Ordering};
 #[cfg(not(loom))]
 use parking_lot::lock_api::{self, GuardSend, RawMutex};
 
-/// A value behind a [`RawLock`].
+/// A value protected by a [`RawLock`].
 #[cfg(not(loom))]
 pub(crate) type Lock<T> = lock_api::Mutex<RawLock, T>;
 /// The guard of a [`Lock`].

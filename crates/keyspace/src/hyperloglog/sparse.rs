@@ -16,7 +16,7 @@ pub(crate) struct Operation {
     /// The rank of its registers, or 0.
     pub(crate) rank: u8,
     pub(crate) registers: usize,
-    /// Bytes that it takes, 1 or 2; the second may be missing at the end.
+    /// Encoded bytes, 1 or 2; the second may be missing at the end.
     pub(crate) bytes: usize,
 }
 

@@ -10,7 +10,7 @@
 //!         └──────────────────────────┴─────────┤ count │ name │ value │ … │  its own
 //!                                              └───────┴──────┴───────┴───┘
 //!
-//!  form of an id     0  one behind the entry before          2  time − time before
+//!  form of an id     0  one after the previous entry         2  time − time before
 //!                    1  sequence − sequence before           3  both: time − time before, sequence
 //!  value  0vvvvvvv   integer 0 to 127                        1111 0001 … 0101    integer of 2, 3,
 //!         110vvvvv v integer of 13 bits                                          4, 6, 8 bytes
