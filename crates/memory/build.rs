@@ -1,5 +1,5 @@
-//! Tells the crate in what steps the allocator's C part is built to hand out blocks: the
-//! workspace's `.cargo/config.toml` asks for the finer ones, unless who builds has other flags.
+//! Tells the crate which block sizes the allocator's C part is built with. The workspace's
+//! `.cargo/config.toml` requests the finer ones, unless the user sets other compiler flags.
 
 use std::env;
 

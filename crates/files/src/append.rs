@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::Disk;
 use crate::disk::Handle;
 
-/// A file that is appended to: its length is always known, also after a write that failed.
+/// A file that grows by appending. Its length is always known, even after a failed write.
 #[derive(Debug)]
 pub struct AppendFile {
     disk: Disk,
@@ -15,7 +15,8 @@ pub struct AppendFile {
     handle: Arc<Handle>,
     /// Bytes that belong to the file.
     length: u64,
-    /// Behind them may be bytes of a write that failed. Nothing is written before they are gone.
+    /// True while bytes of a failed write may follow `length`. They are cut off before the next
+    /// write.
     is_torn: bool,
 }
 
@@ -30,12 +31,12 @@ impl AppendFile {
         })
     }
 
-    /// Where it is.
+    /// Returns the file's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Bytes of it.
+    /// Returns the file's length in bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
@@ -44,8 +45,8 @@ impl AppendFile {
     ///
     /// # Errors
     ///
-    /// If the disk does not take them: what was written of them is cut off, now or before the next
-    /// write. The caller may try again.
+    /// Returns an error if the disk does not accept the bytes. A partial write is cut off, now or
+    /// before the next write. The caller may try again.
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.mend()?;
         match self.handle.write_all(bytes) {
@@ -60,25 +61,26 @@ impl AppendFile {
         }
     }
 
-    /// Gives up all bytes behind a length; they are cut off now or before the next write.
+    /// Drops all bytes after `length`. They are cut off now or before the next write.
     pub fn cut(&mut self, length: u64) {
-        debug_assert!(length <= self.length, "a file is not cut to be longer");
+        debug_assert!(length <= self.length, "cutting does not lengthen a file");
         self.length = length.min(self.length);
         self.is_torn = true;
-        // If it fails now, the next write tries it again.
+        // If this fails, the next write tries again.
         let _ = self.mend();
     }
 
-    /// Whether a failed write may have left something behind the end.
+    /// Returns whether a failed write may have left bytes after the end.
     pub fn is_torn(&self) -> bool {
         self.is_torn
     }
 
-    /// Cuts off what a failed write has left.
+    /// Cuts off what a failed write left.
     ///
     /// # Errors
     ///
-    /// If that fails, or the file has become shorter than it was: another program has changed it.
+    /// Returns an error if that fails, or if the file is shorter than before: another program
+    /// changed it.
     pub fn mend(&mut self) -> io::Result<()> {
         if !self.is_torn {
             return Ok(());
@@ -99,7 +101,7 @@ impl AppendFile {
         Ok(())
     }
 
-    /// A handle that makes the file durable, for another thread.
+    /// Returns a handle with which another thread can make the file durable.
     pub fn syncer(&self) -> Syncer {
         Syncer {
             disk: self.disk.clone(),
@@ -112,7 +114,7 @@ impl AppendFile {
     ///
     /// # Errors
     ///
-    /// If the disk reports one.
+    /// Returns an error if the disk reports one.
     pub fn sync(&self) -> io::Result<()> {
         self.handle.sync()
     }
@@ -127,28 +129,29 @@ pub struct Syncer {
 }
 
 impl Syncer {
-    /// Where the file is.
+    /// Returns the file's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Waits until all that was appended is on the disk.
+    /// Waits until all appended bytes are on the disk.
     ///
     /// # Errors
     ///
-    /// If the disk reports one. The system may have dropped what it could not write, and a second
-    /// fsync that succeeds says nothing of it: [write it again](Self::write_again) first.
+    /// Returns an error if the disk reports one. The system may have dropped what it could not
+    /// write. A second fsync may then succeed without these bytes: [write them
+    /// again](Self::write_again) first.
     pub fn sync(&self) -> io::Result<()> {
         self.handle.sync()
     }
 
-    /// Writes bytes once more where they were written before: the next fsync has to write them.
-    /// The file keeps its length, and no reader finds anything else in it meanwhile. A file that
-    /// was removed needs nothing any more.
+    /// Writes bytes again at their old place, so that the next fsync has to write them. The file
+    /// keeps its length, and readers see the same content meanwhile. Does nothing if the file was
+    /// removed.
     ///
     /// # Errors
     ///
-    /// If the disk does not take them.
+    /// Returns an error if the disk does not accept them.
     pub fn write_again(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         match self.disk.in_place(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

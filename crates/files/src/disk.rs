@@ -21,7 +21,7 @@ enum Kind {
 }
 
 impl Disk {
-    /// A disk that exists in memory alone, and fails as it is told to.
+    /// Returns a disk that exists only in memory, with configurable faults.
     pub fn simulated(disk: Arc<SimulatedDisk>) -> Self {
         Self(Kind::Simulated(disk))
     }
@@ -37,7 +37,7 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// If it cannot be opened.
+    /// Returns an error if it cannot be opened.
     pub fn append(&self, path: &Path) -> io::Result<AppendFile> {
         let handle = match &self.0 {
             Kind::System => {
@@ -49,21 +49,21 @@ impl Disk {
         AppendFile::new(self.clone(), path.to_path_buf(), handle)
     }
 
-    /// Begins a file that will replace `target`. `label` is part of its name until then, `kind` the
-    /// end of it.
+    /// Creates a file that will replace `target`. Until then, its name contains `label` and ends in
+    /// `kind`.
     ///
     /// # Errors
     ///
-    /// If it cannot be created.
+    /// Returns an error if it cannot be created.
     pub fn whole(&self, target: &Path, label: &str, kind: &str) -> io::Result<WholeFile> {
         WholeFile::create(self.clone(), target, label, kind)
     }
 
-    /// Replaces a small file, whole or not at all.
+    /// Replaces a small file atomically.
     ///
     /// # Errors
     ///
-    /// If the new one cannot be written; the old one stays.
+    /// Returns an error if the new file cannot be written; the old file stays.
     pub fn replace(&self, target: &Path, bytes: &[u8]) -> io::Result<()> {
         let label = target.file_name().unwrap_or_default().to_string_lossy();
         let mut file = self.whole(target, &label, "tmp")?;
@@ -75,7 +75,7 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// If it cannot be opened.
+    /// Returns an error if it cannot be opened.
     pub fn read(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
         Ok(match &self.0 {
             Kind::System => Box::new(File::open(path)?),
@@ -83,11 +83,11 @@ impl Disk {
         })
     }
 
-    /// The length of a file, bytes.
+    /// Returns the length of a file in bytes.
     ///
     /// # Errors
     ///
-    /// If there is no such file.
+    /// Returns an error if there is no such file.
     pub fn length(&self, path: &Path) -> io::Result<u64> {
         match &self.0 {
             Kind::System => fs::metadata(path).map(|metadata| metadata.len()),
@@ -95,12 +95,12 @@ impl Disk {
         }
     }
 
-    /// Whether something has this name: a file, or a folder.
+    /// Returns whether a file or a folder has this name.
     pub fn has(&self, path: &Path) -> bool {
         self.length(path).is_ok()
     }
 
-    /// Whether a file has this name, and no folder.
+    /// Returns whether a file (not a folder) has this name.
     pub fn has_file(&self, path: &Path) -> bool {
         match &self.0 {
             Kind::System => path.is_file(),
@@ -108,7 +108,7 @@ impl Disk {
         }
     }
 
-    /// A folder's path without links, if it is there.
+    /// Returns a folder's path without symbolic links, if the folder exists.
     pub fn canonical(&self, path: PathBuf) -> PathBuf {
         match &self.0 {
             Kind::System => path.canonicalize().unwrap_or(path),
@@ -116,11 +116,12 @@ impl Disk {
         }
     }
 
-    /// Takes a folder for this process alone, as [`DirectoryLock::take`].
+    /// Locks a folder for this process, as [`DirectoryLock::take`] does.
     ///
     /// # Errors
     ///
-    /// As there. A simulated disk has one process.
+    /// Returns the errors of [`DirectoryLock::take`]. A simulated disk has one process and never
+    /// fails here.
     pub fn lock_folder(&self, path: &Path) -> io::Result<DirectoryLock> {
         match &self.0 {
             Kind::System => DirectoryLock::take(path),
@@ -128,11 +129,11 @@ impl Disk {
         }
     }
 
-    /// Makes a folder, and those that it is in.
+    /// Creates a folder and its missing parents.
     ///
     /// # Errors
     ///
-    /// If it cannot be made.
+    /// Returns an error if a folder cannot be created.
     pub fn make_folder(&self, path: &Path) -> io::Result<()> {
         match &self.0 {
             Kind::System => fs::create_dir_all(path),
@@ -144,7 +145,7 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// If it cannot be removed.
+    /// Returns an error if it cannot be removed.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         match &self.0 {
             Kind::System => fs::remove_file(path),
@@ -152,11 +153,11 @@ impl Disk {
         }
     }
 
-    /// Gives a file another name; what had that name is gone.
+    /// Renames a file; a file with the new name is replaced.
     ///
     /// # Errors
     ///
-    /// If it cannot be renamed.
+    /// Returns an error if it cannot be renamed.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         match &self.0 {
             Kind::System => fs::rename(from, to),
@@ -168,7 +169,7 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// If the disk does not take them.
+    /// Returns an error if the disk does not accept them.
     pub fn sync_folder_of(&self, file: &Path) -> io::Result<()> {
         let folder = match file.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -180,7 +181,7 @@ impl Disk {
         }
     }
 
-    /// Names of the files in a folder; none if there is no such folder.
+    /// Returns the names of the files in a folder; none if the folder does not exist.
     pub(crate) fn names(&self, folder: &Path) -> Vec<PathBuf> {
         match &self.0 {
             Kind::System => {
@@ -191,7 +192,7 @@ impl Disk {
         }
     }
 
-    /// A new file, or an emptied one.
+    /// Creates a file, or truncates an existing one.
     pub(crate) fn create(&self, path: &Path) -> io::Result<Handle> {
         Ok(match &self.0 {
             Kind::System => Handle::System(File::create(path)?),
@@ -203,7 +204,7 @@ impl Disk {
         })
     }
 
-    /// A file that is there, to write in the middle of it.
+    /// Opens an existing file for writing in the middle.
     pub(crate) fn in_place(&self, path: &Path) -> io::Result<Handle> {
         Ok(match &self.0 {
             Kind::System => Handle::System(OpenOptions::new().write(true).open(path)?),
@@ -220,7 +221,7 @@ pub(crate) enum Handle {
 }
 
 impl Handle {
-    /// Writes at the end, or where the last write ended; how many bytes were written.
+    /// Writes at the end, or where the last write ended. Returns the number of bytes written.
     pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Handle::System(file) => (&*file).write(bytes),
@@ -240,7 +241,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Writes over what is there.
+    /// Overwrites existing bytes.
     pub(crate) fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         match self {
             Handle::System(file) => file.write_all_at(bytes, offset),

@@ -1,4 +1,4 @@
-//! One server a directory.
+//! A lock that limits a directory to one server.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -8,23 +8,23 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-/// A directory that belongs to this process until this is dropped, or the process has ended.
+/// A directory that belongs to this process until this value is dropped or the process ends.
 #[derive(Debug)]
 pub struct DirectoryLock {
     directory: PathBuf,
-    /// The directory itself, where its file system can lock it: it needs no space.
+    /// The directory itself, where its file system can lock it. This needs no disk space.
     _folder: Option<File>,
-    /// The file in it, with the number of the process that holds the lock.
+    /// A file in the directory that holds the process id of the lock's owner.
     _file: Option<File>,
 }
 
 impl DirectoryLock {
-    /// Takes a directory.
+    /// Locks a directory.
     ///
     /// # Errors
     ///
-    /// `ResourceBusy` with a text that names the process if another one has it; or why the lock
-    /// cannot be taken.
+    /// Returns `ResourceBusy` with a text that names the process if another process holds the lock,
+    /// or the reason why the lock cannot be taken.
     pub fn take(directory: &Path) -> io::Result<Self> {
         let path = directory.join(NAME);
         let folder = match File::open(directory) {
@@ -35,7 +35,7 @@ impl DirectoryLock {
         options.read(true).write(true).create(true).truncate(false);
         let file = match options.open(&path) {
             Ok(file) => try_lock(file).map_err(|error| named(directory, &path, error))?,
-            // A full disk, or one that is only read: the directory's own lock is enough.
+            // The disk is full or read-only: the directory's own lock is enough.
             Err(_) if folder.is_some() => None,
             Err(error) => return Err(error),
         };
@@ -44,7 +44,7 @@ impl DirectoryLock {
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
         if let Some(file) = &file {
-            // Of one length, so that it is written over what is there: also on a full disk.
+            // Fixed length: it overwrites the old text in place, which works on a full disk too.
             let text = format!("{:>10}\n", std::process::id());
             let _ = file.write_all_at(text.as_bytes(), 0);
         }
@@ -55,7 +55,7 @@ impl DirectoryLock {
         })
     }
 
-    /// Of a directory that no other process can see.
+    /// Returns the lock of a directory that no other process can see.
     pub(crate) fn simulated(directory: &Path) -> Self {
         Self {
             directory: directory.to_path_buf(),
@@ -64,23 +64,24 @@ impl DirectoryLock {
         }
     }
 
-    /// The directory that it is for.
+    /// Returns the locked directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 }
 
-/// A file that no other process writes until this is dropped.
+/// A file that no other process writes until this value is dropped.
 #[derive(Debug)]
 pub struct FileLock(#[allow(dead_code, reason = "the lock ends with it")] Option<File>);
 
 impl FileLock {
-    /// Locks a file, which is created if it is missing. Where its file system has no locks, nothing
-    /// is locked.
+    /// Locks a file, and creates it if it is missing. Locks nothing if the file system has no
+    /// locks.
     ///
     /// # Errors
     ///
-    /// `ResourceBusy` if another process has it; or why it cannot be opened.
+    /// Returns `ResourceBusy` if another process holds the lock, or the reason why the file cannot
+    /// be opened.
     pub fn take(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let file = options.read(true).append(true).create(true).open(path)?;
@@ -94,7 +95,7 @@ impl FileLock {
     }
 }
 
-/// Locks a file; `None` where its file system cannot.
+/// Locks a file; returns `None` if its file system has no locks.
 fn try_lock(file: File) -> Result<Option<File>, Errno> {
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(file)),
@@ -127,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_has_one_holder_who_is_named() {
+    fn a_second_lock_of_a_directory_fails_and_names_its_holder() {
         let folder = std::env::temp_dir().join(format!("tidewire-lock-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let held = DirectoryLock::take(&folder).unwrap();

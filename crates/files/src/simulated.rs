@@ -11,18 +11,18 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// A disk in memory. Every method of it takes a short lock.
+/// A disk in memory. Every method takes a short lock.
 #[derive(Debug)]
 pub struct SimulatedDisk {
     model: Mutex<Model>,
 }
 
-/// How often something fails, per thousand.
+/// Fault rates, per thousand operations.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FaultRates {
-    /// A write takes a part of the bytes.
+    /// A write accepts only part of the bytes.
     pub short_writes: u32,
-    /// A write, truncation, creation or rename fails; a write may have taken a part.
+    /// A write, truncation, creation or rename fails; a failed write may have accepted a part.
     pub io_errors: u32,
     /// An fsync fails.
     pub failed_syncs: u32,
@@ -42,12 +42,12 @@ struct Model {
     bytes_max: u64,
     next_node: u64,
     nodes: BTreeMap<u64, Node>,
-    /// As processes see it.
+    /// The names that processes see.
     names: BTreeMap<PathBuf, u64>,
-    /// As it is on the disk, and what has happened since.
+    /// The names on the disk, and the changes since.
     durable_names: BTreeMap<PathBuf, u64>,
     pending: Vec<(PathBuf, Option<u64>)>,
-    /// The number of the next file that is renamed when it is whole, and those being written.
+    /// The number of the next whole file, and the numbers of those being written.
     next_whole: u64,
     wholes: Vec<u64>,
 }
@@ -56,12 +56,12 @@ struct Model {
 struct Node {
     data: Vec<u8>,
     durable: Vec<u8>,
-    /// Pages that the disk does not have.
+    /// Pages that are not yet on the disk.
     dirty: BTreeSet<usize>,
 }
 
 impl SimulatedDisk {
-    /// An empty disk without faults; `seed` decides what fails once it is told to.
+    /// Creates an empty disk without faults; `seed` decides what fails once fault rates are set.
     pub fn new(seed: u64) -> Arc<Self> {
         Arc::new(Self {
             model: Mutex::new(Model {
@@ -79,8 +79,8 @@ impl SimulatedDisk {
         })
     }
 
-    /// The same disk for the next process: the one before may go on with its own until it is gone,
-    /// and changes nothing here.
+    /// Returns the same disk for the next process. The old process may continue on its own copy
+    /// until it ends; it changes nothing here.
     pub fn fork(&self) -> Arc<Self> {
         let mut model = self.model.lock().clone();
         model.wholes.clear();
@@ -89,7 +89,7 @@ impl SimulatedDisk {
         })
     }
 
-    /// Names and lengths of all files: the same for the same seed.
+    /// Returns names and lengths of all files: the same list for the same seed.
     pub fn listing(&self) -> Vec<(PathBuf, u64)> {
         let model = self.model.lock();
         let names = model.names.iter().filter_map(|(path, node)| {
@@ -99,24 +99,24 @@ impl SimulatedDisk {
         names.collect()
     }
 
-    /// Sets how often something fails from now on.
+    /// Sets the fault rates from now on.
     pub fn set_rates(&self, rates: FaultRates) {
         self.model.lock().rates = rates;
     }
 
-    /// Sets how many bytes fit.
+    /// Sets the disk's size in bytes.
     pub fn set_bytes_max(&self, bytes_max: u64) {
         self.model.lock().bytes_max = bytes_max;
     }
 
-    /// Bytes of all files.
+    /// Returns the total size of all files in bytes.
     pub fn bytes(&self) -> u64 {
         self.model.lock().bytes()
     }
 
-    /// The machine has failed and runs again: of what was not made durable some is there, and some
-    /// is not. Files that are open are of no use any more. (A process that ends loses nothing of
-    /// what it has written: there is nothing to do for that.)
+    /// Simulates a machine that fails and restarts: of the data that was not durable, a random part
+    /// survives. Open files become unusable. (A process that only ends loses nothing it has
+    /// written, so that case needs no call.)
     pub fn crash(&self) {
         let mut guard = self.model.lock();
         let model = &mut *guard;
@@ -134,7 +134,7 @@ impl SimulatedDisk {
             let Some(mut node) = model.nodes.remove(&number) else {
                 continue;
             };
-            // It may have kept the length of the file, and not its bytes.
+            // The disk may have kept the file's length but not its bytes.
             let (old, new) = (node.durable.len(), node.data.len());
             if model.below(2) == 0 {
                 node.durable.resize(new, 0);
@@ -154,7 +154,7 @@ impl SimulatedDisk {
         }
     }
 
-    /// Begins a file that gets its name when it is whole; its number, which no other has.
+    /// Registers a file that gets its name when it is complete. Returns its unique number.
     pub(crate) fn begin_whole(&self) -> u64 {
         let mut model = self.model.lock();
         let number = model.next_whole;
@@ -168,7 +168,7 @@ impl SimulatedDisk {
         model.wholes.retain(|one| *one != number);
     }
 
-    /// Whether the process writes this file just now.
+    /// Returns whether the process is writing this file.
     pub(crate) fn writes_whole(&self, number: u64) -> bool {
         self.model.lock().wholes.contains(&number)
     }
@@ -212,7 +212,7 @@ impl SimulatedDisk {
         let mut model = self.model.lock();
         let node = *model.names.get(from).ok_or(io::ErrorKind::NotFound)?;
         model.may_fail()?;
-        // One step of the disk's journal: both or neither.
+        // One step of the disk's journal: both happen or neither.
         model.name(to, Some(node));
         model.names.remove(from);
         Ok(())
@@ -296,8 +296,8 @@ impl OpenFile {
         let model = &mut *guard;
         let fails = model.happens(model.rates.failed_syncs);
         let mut node = std::mem::take(model.node(self.node)?);
-        // Pages reach the disk in their order. Those that do not are forgotten: no fsync will write
-        // them; a reader finds them, or what the disk has.
+        // Pages reach the disk in order. The remaining pages are forgotten: no fsync will write
+        // them. A reader finds them or the disk's version.
         let dirty = std::mem::take(&mut node.dirty);
         let good = match fails {
             true => model.below(dirty.len() as u64 + 1) as usize,
@@ -354,7 +354,7 @@ impl Model {
         per_thousand > 0 && self.below(1_000) < u64::from(per_thousand)
     }
 
-    /// A number below another one (SplitMix64).
+    /// Returns a random number below `limit` (SplitMix64).
     fn below(&mut self, limit: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.random;
@@ -371,7 +371,7 @@ impl Node {
         }
     }
 
-    /// A page reaches the disk.
+    /// Writes a page to the disk.
     fn keep_page(&mut self, page: usize) {
         let (from, to) = (page * PAGE, self.data.len().min((page + 1) * PAGE));
         if from < to {
@@ -380,7 +380,7 @@ impl Node {
         }
     }
 
-    /// A page is read from the disk again, which does not have what was written.
+    /// Drops a page's unwritten content: it is read from the disk again.
     fn lose_page(&mut self, page: usize) {
         let (from, to) = (page * PAGE, self.data.len().min((page + 1) * PAGE));
         for at in from..to {
@@ -389,5 +389,5 @@ impl Node {
     }
 }
 
-/// Small, so that a test has many of them.
+/// Small, so that a test's files have many pages.
 const PAGE: usize = 64;

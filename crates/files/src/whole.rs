@@ -1,4 +1,5 @@
-//! Files that are whole or not there: written under another name, made durable, then renamed.
+//! Files that appear complete or not at all: written under another name, made durable, then
+//! renamed.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use rustix::process::{Pid, test_kill_process};
 use crate::Disk;
 use crate::disk::Handle;
 
-/// A file in the making. It is removed unless it is [finished](Self::finish).
+/// A file being written. Dropping it removes the file, unless it is [finished](Self::finish).
 #[derive(Debug)]
 pub struct WholeFile {
     disk: Disk,
@@ -44,18 +45,18 @@ impl WholeFile {
         })
     }
 
-    /// Waits for the disk every 32 MiB, so that it works all the time and not all at once.
+    /// Makes writes start syncing every 32 MiB, to spread the disk's work over time.
     #[must_use]
     pub fn syncing_often(mut self, on: bool) -> Self {
         self.syncs_often = on;
         self
     }
 
-    /// Appends to it.
+    /// Appends bytes.
     ///
     /// # Errors
     ///
-    /// If the disk does not take it: the file is of no use any more.
+    /// Returns an error if the disk does not accept them. The file is then unusable.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.handle.write_all(bytes)?;
         self.written += bytes.len() as u64;
@@ -67,21 +68,22 @@ impl WholeFile {
         Ok(())
     }
 
-    /// Reads what was written so far, from its first byte; also once the file is removed.
+    /// Opens what was written so far, from the first byte, even if the file was removed.
     ///
     /// # Errors
     ///
-    /// If it cannot be opened.
+    /// Returns an error if it cannot be opened.
     pub fn read_back(&self) -> io::Result<Box<dyn Read + Send>> {
         self.disk.read(&self.path)
     }
 
-    /// Makes it durable and puts it in its place; returns its length, bytes.
+    /// Makes the file durable and renames it to its target. Returns its length in bytes.
     ///
     /// # Errors
     ///
-    /// If it cannot be made durable or renamed, the old file is in place. If only the new name
-    /// could not be made durable, the new one is: the caller must not rely on either.
+    /// Returns an error if the file cannot be made durable or renamed: the old file stays. It also
+    /// returns an error if only the new name could not be made durable. The new file is then in
+    /// place, but the caller must rely on neither.
     pub fn finish(mut self) -> io::Result<u64> {
         self.handle.sync()?;
         self.disk.rename(&self.path, &self.target)?;
@@ -100,8 +102,8 @@ impl Drop for WholeFile {
     }
 }
 
-/// Removes what processes that have ended left of unfinished files in a folder; of one target alone
-/// if it is named. Returns how many there were. Those that this process writes just now stay.
+/// Removes unfinished files of ended processes from a folder, or only those of `target` if it is
+/// given. Returns how many were removed. Files that this process is writing stay.
 pub fn remove_stale(disk: &Disk, folder: &Path, target: Option<&str>) -> usize {
     let is_stale = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str());
@@ -113,7 +115,7 @@ pub fn remove_stale(disk: &Disk, folder: &Path, target: Option<&str>) -> usize {
     stale.filter(|path| disk.remove(path).is_ok()).count()
 }
 
-/// Label, process and number of an unfinished file's name.
+/// Parses label, process id and number from an unfinished file's name.
 fn parse(name: &str) -> Option<(&str, u32, u64)> {
     let (stem, kind) = name.strip_prefix("temp-")?.rsplit_once('.')?;
     if !["rdb", "aof", "tmp"].contains(&kind) {
@@ -125,9 +127,9 @@ fn parse(name: &str) -> Option<(&str, u32, u64)> {
     Some((label, pid.parse().ok()?, number))
 }
 
-/// The process and the number in a new file's name. No two files of a process have the same name,
-/// and those of other processes have another process in it. A simulated disk has numbers of its
-/// own: what a simulation does must not depend on those before it.
+/// Returns process id and number for a new file's name. Numbers are unique in a process, and the
+/// process id separates processes. A simulated disk has its own numbers, so that a simulation does
+/// not depend on earlier ones.
 fn begin(disk: &Disk) -> (u32, u64) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     if let Some(disk) = disk.as_simulated() {
@@ -138,7 +140,8 @@ fn begin(disk: &Disk) -> (u32, u64) {
     (std::process::id(), number)
 }
 
-/// Whether a process may still write this file. In a container the process before had our number.
+/// Returns whether a process may still be writing this file. In a container, an earlier process may
+/// have had our process id.
 fn is_written(disk: &Disk, pid: u32, number: u64) -> bool {
     if let Some(disk) = disk.as_simulated() {
         return disk.writes_whole(number);
@@ -160,10 +163,10 @@ fn forget(disk: &Disk, number: u64) {
     BEGUN.lock().retain(|one| *one != number);
 }
 
-/// Numbers of the files that this process has begun and not ended.
+/// Numbers of the unfinished files of this process.
 static BEGUN: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
-/// In the names on a simulated disk.
+/// Process id in file names on a simulated disk.
 const SIMULATED_PROCESS: u32 = 1;
 const SYNC_BYTES: usize = 32 << 20;
 
@@ -172,10 +175,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_files_of_processes_that_have_ended_are_removed() {
+    fn only_files_of_ended_processes_are_removed() {
         let folder = std::env::temp_dir().join(format!("tidewire-stale-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        // Init runs; a number above the largest has no process.
+        // PID 1 is running; a number above the largest PID belongs to no process.
         let own = std::process::id();
         let stale = [
             "temp-4194999-0.rdb".to_owned(),
@@ -204,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn two_files_for_one_target_do_not_meet() {
+    fn two_unfinished_files_for_one_target_have_different_names() {
         let folder = std::env::temp_dir().join(format!("tidewire-whole-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let (disk, target) = (Disk::default(), folder.join("dump.rdb"));
@@ -214,7 +217,7 @@ mod tests {
         let mut read = Vec::new();
         one.read_back().unwrap().read_to_end(&mut read).unwrap();
         assert_eq!(read, b"one");
-        // Both are being written.
+        // Both are still being written.
         assert_eq!(remove_stale(&disk, &folder, None), 0);
         other.write(b"other").unwrap();
         assert_eq!(one.finish().unwrap(), 3);

@@ -1,5 +1,5 @@
-//! How far lanes get in each other's way on the shards' locks: as threads on this machine, and in a
-//! model of machines that have more processors.
+//! Measures how much lanes delay each other on the shards' locks: as threads on this machine, and
+//! in a model of machines with more processors.
 //!
 //! `cargo run --release -p tidewire-keyspace --example lanes`
 
@@ -37,7 +37,7 @@ fn main() {
     }
 }
 
-/// As many threads as lanes, each with commands of its own.
+/// Runs one thread per lane, each with its own commands.
 fn measure(keyspace: &Keyspace, lanes: usize, name: &str, range: u64) {
     let start = Barrier::new(lanes + 1);
     let waits = lock_waits();
@@ -90,17 +90,17 @@ fn execute(keyspace: &Keyspace, key: u64, writes: bool, reply: &mut Vec<u8>) {
     );
 }
 
-/// Which keys are asked for more than others.
+/// Distribution of the keys.
 #[derive(Clone, Copy)]
 enum Popular {
     None,
-    /// The n-th of a million by 1/n^0.99.
+    /// Zipf: key n of a million has weight 1/n^0.99.
     Zipf,
     /// One key gets a tenth of all commands.
     Tenth,
 }
 
-/// Lanes that take turns on shards, in the order in which they come.
+/// Simulates lanes that lock shards in order of arrival.
 fn model(lanes: usize, shards: usize, popular: Popular, numbers: &mut Numbers) {
     let until = shares(shards, popular, numbers);
     let mut free_ns = vec![0u64; shards];
@@ -115,7 +115,7 @@ fn model(lanes: usize, shards: usize, popular: Popular, numbers: &mut Numbers) {
         waited_ns += begin_ns - now_ns;
         free_ns[shard] = begin_ns + HOLD_NS;
         end_ns = end_ns.max(free_ns[shard]);
-        // Commands differ: half to one and a half of the mean.
+        // Times vary from half to one and a half times the mean.
         let think_ns = THINK_NS / 2 + numbers.next() % THINK_NS;
         coming.push(Reverse((begin_ns + HOLD_NS + think_ns, lane)));
     }
@@ -133,7 +133,7 @@ fn model(lanes: usize, shards: usize, popular: Popular, numbers: &mut Numbers) {
     );
 }
 
-/// For each shard where its part of all commands ends, 0 to 1.
+/// Returns the upper end of each shard's share of all commands, 0 to 1.
 fn shares(shards: usize, popular: Popular, numbers: &mut Numbers) -> Vec<f64> {
     let mut shares = vec![0.0; shards];
     let keys = match popular {
@@ -171,12 +171,12 @@ impl Numbers {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        // Upper bits of small beginnings are zero for a while.
+        // The upper bits stay zero for a while after a small seed.
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 }
 
-/// What this thread has used of a processor.
+/// Returns the processor time of this thread.
 fn processor_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
     let first = text.split(' ').next().expect("three numbers");
@@ -187,6 +187,6 @@ const KEYS: u64 = 100_000;
 const COMMANDS: usize = 400_000;
 const NOW_MS: i64 = 1_750_000_000_000;
 const MODEL_COMMANDS: u64 = 2_000_000;
-/// Of a command in a pipeline of 16: receiving, parsing, replying, sending.
+/// Time of a command in a pipeline of 16 outside the lock: receive, parse, reply, send.
 const THINK_NS: u64 = 600;
 const HOLD_NS: u64 = 200;

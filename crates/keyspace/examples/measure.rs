@@ -1,4 +1,4 @@
-//! Memory a key and nanoseconds a command, on one thread, without any network.
+//! Measures memory per key and nanoseconds per command on one thread, without network.
 //!
 //! `cargo run --release -p tidewire-keyspace --example measure [keys]`
 
@@ -7,7 +7,7 @@ use std::ops::Range;
 use tidewire_keyspace::{Keyspace, NullObserver, Options, WantedKey, resolve};
 use tidewire_resp::{Limits, Progress, Protocol, RequestParser, Writer, write_request};
 
-/// The program's own.
+/// The same allocator as the program's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -21,7 +21,7 @@ fn main() {
         return memory(keys, value_bytes);
     }
     for value_bytes in ["3", "16", "64"] {
-        // A process of its own, so that no memory given back before is counted.
+        // A separate process, so that memory freed earlier is not counted.
         let program = std::env::current_exe().expect("a path");
         let arguments = [keys.to_string(), value_bytes.to_owned()];
         std::process::Command::new(program)
@@ -63,12 +63,12 @@ fn main() {
 fn memory(keys: usize, value_bytes: usize) {
     let before = resident_bytes();
     let keyspace = filled(keys, value_bytes);
-    // What was freed while the table grew is given back a moment later.
+    // Memory freed while the table grew is returned a moment later.
     std::thread::sleep(std::time::Duration::from_millis(200));
     drop(filled(1_000, value_bytes));
     let bytes = resident_bytes() - before;
     println!(
-        "{value_bytes:>3}-byte values: {:.1} bytes resident a key of 16 bytes",
+        "{value_bytes:>3}-byte values: {:.1} resident bytes per 16-byte key",
         bytes as f64 / keys as f64
     );
     drop(keyspace);
@@ -86,7 +86,7 @@ fn filled(keys: usize, value_bytes: usize) -> Keyspace {
     keyspace
 }
 
-/// Sixteen requests a batch, as a pipeline brings them; keys in random order.
+/// Executes batches of 16 requests, like a pipeline, with keys in random order.
 fn speed(keyspace: &Keyspace, keys: usize, name_of_test: &str, line: &str, prefetch: bool) {
     const BATCH: usize = 16;
     let mut requests = Requests::new();
@@ -102,7 +102,7 @@ fn speed(keyspace: &Keyspace, keys: usize, name_of_test: &str, line: &str, prefe
         }
         ends.push(requests.bytes.len());
     }
-    // The processor's time is told in steps of some milliseconds.
+    // The processor time has a resolution of some milliseconds.
     let rounds = COMMANDS_MIN.div_ceil(keys);
     let start_ns = processor_ns();
     for _ in 0..rounds {
@@ -160,7 +160,7 @@ impl Requests {
         }
     }
 
-    /// As the hub does it for a pipeline.
+    /// Prefetches as the hub does for a pipeline.
     fn fetch_ahead(&mut self, batch: Range<usize>, keyspace: &Keyspace) {
         let mut keys = Vec::with_capacity(16);
         let mut elements = Vec::with_capacity(16);
@@ -188,7 +188,7 @@ impl Requests {
     }
 }
 
-/// Of every kind as many are executed at least.
+/// Minimum number of commands per measurement.
 const COMMANDS_MIN: usize = 2_000_000;
 /// Elements of a large collection.
 const ELEMENTS: usize = 100_000;
@@ -197,7 +197,7 @@ fn name(index: usize) -> String {
     format!("key:{index:012}")
 }
 
-/// What this thread has used of a processor: others that run are not counted.
+/// Returns the processor time of this thread; other threads are not counted.
 fn processor_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
     let first = text.split(' ').next().expect("three numbers");

@@ -1,8 +1,8 @@
-//! How long a snapshot holds a shard: `cargo run --release --example snapshot -- 1000000`.
+//! Measures how long a snapshot holds a shard: `cargo run --release --example snapshot -- 1000000`.
 //!
-//! Fills a keyspace with keys of 16 bytes and values of 64, makes a snapshot while a second thread
-//! writes, and tells the longest times: of the moment at which it begins, of one step, and of one
-//! write beside it and without it.
+//! Fills a keyspace with 16-byte keys and 64-byte values, and makes a snapshot while a second
+//! thread writes. Prints the longest time of the snapshot's start, of one step, and of one write
+//! with and without the snapshot.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ fn main() {
             ..SnapshotOptions::default()
         };
         let begun = keyspace.begin_snapshot(options, || ());
-        let (mut snapshot, ()) = begun.expect("nobody else makes one");
+        let (mut snapshot, ()) = begun.expect("no other snapshot runs");
         println!("beginning: {:?}", started.elapsed());
         let (mut longest, mut bytes, mut out) = (Duration::ZERO, 0, Vec::new());
         loop {
@@ -66,7 +66,7 @@ fn set(keyspace: &Keyspace, number: u64) {
     let _ = keyspace.execute(command, arguments, 0, 0, &mut writer, &mut NullObserver);
 }
 
-/// The longest of many writes, and those that 999 in 1000 were below.
+/// Returns the longest of many writes, and their 99.9th percentile.
 fn writes(keyspace: &Keyspace, count: u64, ended: &AtomicBool, most: Duration) -> [Duration; 2] {
     let begin = Instant::now();
     let (mut number, mut times) = (0u64, Vec::new());

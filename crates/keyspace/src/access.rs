@@ -1,29 +1,28 @@
-//! How a key's use is noted, in 24 bits of its entry: the second of its last use or, under a
-//! policy that counts, the minute of its last use (16 bits) and a logarithmic count (8 bits).
+//! The access bits of a key, 24 bits of its entry: the second of its last use. Under an LFU policy
+//! they are the minute of the last use (16 bits) and a logarithmic counter (8 bits).
 //!
 //! Both wrap: seconds after 194 days, minutes after 45. A use writes only if the bits change, so
-//! that a key that is read all the time is written once a second.
+//! that a key that is read all the time is written once per second.
 
-/// The settings that say how, in one word, so that a command reads them at once.
+/// Settings of the access bits in one word, so that a command reads them in one load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Access(pub(crate) u64);
 
 impl Access {
-    /// `counts`: how often a key is used rather than when; `log_factor` is `lfu-log-factor`,
-    /// `decay_minutes` is `lfu-decay-time`.
+    /// Creates the settings. `counts` selects LFU instead of LRU, `log_factor` is `lfu-log-factor`,
+    /// and `decay_minutes` is `lfu-decay-time`.
     pub(crate) fn new(counts: bool, log_factor: u32, decay_minutes: u32) -> Self {
         let (log_factor, decay_minutes) = (log_factor.min(NUMBER_MAX), decay_minutes);
         Access(u64::from(counts) << 63 | u64::from(log_factor) << 32 | u64::from(decay_minutes))
     }
 
-    /// Whether it is noted how often a key is used.
+    /// Returns whether frequency of use (LFU) is recorded.
     #[inline]
     pub(crate) fn counts(self) -> bool {
         self.0 >> 63 != 0
     }
 
-    /// The bits of a key that is made now, and, where it is noted when a key is used, of one
-    /// that is used now.
+    /// Returns the bits of a new key. Under LRU, these are also the bits of a key used now.
     #[inline]
     pub(crate) fn initial(self, now_ms: i64) -> u32 {
         if self.counts() {
@@ -33,19 +32,18 @@ impl Access {
         }
     }
 
-    /// Where it is noted how often: the bits of a key that is used now and had `old`; `random` is
-    /// any number.
+    /// Returns the LFU bits of a key used now that had `old`; `random` is any number.
     pub(crate) fn counted(self, old: u32, now_ms: i64, random: u64) -> u32 {
         let count = self.frequency(old, now_ms);
         let weight = u64::from(count.saturating_sub(COUNT_INITIAL));
         let log_factor = self.0 >> 32 & u64::from(NUMBER_MAX);
-        // Only one of many uses counts.
+        // Only one of `uses` uses increments the counter, on average.
         let uses = weight * log_factor + 1;
         let counts = (u128::from(random) * u128::from(uses)) >> 64 == 0;
         self.with_frequency(count.saturating_add(u8::from(counts)), now_ms)
     }
 
-    /// How often the key is used: the count, less one per decay period without use.
+    /// Returns how often the key is used: the counter, minus one per decay period without use.
     pub(crate) fn frequency(self, access: u32, now_ms: i64) -> u8 {
         let decay_minutes = (self.0 & u64::from(u32::MAX)) as u32;
         let idle_minutes = minute(now_ms).wrapping_sub(access >> 8) & 0xFFFF;
@@ -53,14 +51,14 @@ impl Access {
         (access & 0xFF).saturating_sub(periods) as u8
     }
 
-    /// The bits of a key with this count, used now.
+    /// Returns the bits of a key with this counter, used now.
     pub(crate) fn with_frequency(self, count: u8, now_ms: i64) -> u32 {
         debug_assert!(minute(now_ms) << 8 <= ACCESS_MAX, "an entry keeps 24 bits");
         minute(now_ms) << 8 | u32::from(count)
     }
 }
 
-/// Seconds since the last use.
+/// Returns the seconds since the last use.
 pub(crate) fn idle_s(access: u32, now_ms: i64) -> u32 {
     second(now_ms).wrapping_sub(access) & ACCESS_MAX
 }
@@ -79,7 +77,7 @@ fn minute(now_ms: i64) -> u32 {
     (now_ms as u64 / 60_000) as u32 & 0xFFFF
 }
 
-/// The count of a new key: high enough not to be the first to go.
+/// The counter of a new key: high enough that it is not the first to be evicted.
 const COUNT_INITIAL: u8 = 5;
 const ACCESS_MAX: u32 = (1 << 24) - 1;
 const NUMBER_MAX: u32 = i32::MAX as u32;
@@ -91,7 +89,7 @@ mod tests {
     const NOW_MS: i64 = 1_700_000_000_000;
 
     #[test]
-    fn idle_seconds_are_counted_across_the_clock_s_end() {
+    fn idle_seconds_are_right_after_the_clock_wraps() {
         let access = Access::default();
         for start_ms in [NOW_MS, (1 << 24) * 1_000 - 500, 0] {
             let used = access.initial(start_ms);
@@ -117,7 +115,7 @@ mod tests {
                 at.push(access.frequency(used, NOW_MS));
             }
         }
-        // The figures that redis.conf gives for this factor: 10, 18, 142, 255.
+        // Redis's redis.conf gives 10, 18, 142 and 255 for this factor.
         assert!((8..=13).contains(&at[0]), "{at:?}");
         assert!((15..=24).contains(&at[1]), "{at:?}");
         assert!((120..=165).contains(&at[2]), "{at:?}");

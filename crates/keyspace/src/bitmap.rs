@@ -1,12 +1,12 @@
-//! Bits of a string: bit 0 is the highest one of the first byte, and past the end all are 0.
+//! Bits of a string. Bit 0 is the highest bit of the first byte; all bits past the end are 0.
 //!
-//! The loops over whole strings are shaped for the compiler to make vector instructions of them:
-//! arrays of fixed length, and no way out in the middle.
+//! The loops over whole strings are shaped so that the compiler vectorizes them: arrays of fixed
+//! length, and no early exit.
 
 use std::array;
 use std::ops::Range;
 
-/// How many bits are set.
+/// Returns the number of set bits.
 pub(crate) fn count(bytes: &[u8]) -> u64 {
     let (blocks, rest) = bytes.as_chunks::<BLOCK_BYTES>();
     let (words, rest) = rest.as_chunks::<8>();
@@ -17,7 +17,7 @@ pub(crate) fn count(bytes: &[u8]) -> u64 {
     count_blocks(blocks) + words.sum::<u64>() + last.sum::<u64>()
 }
 
-/// How many of these bits are set; the range is not empty and lies within the bytes.
+/// Returns the number of set bits in a range. The range is not empty and lies within the bytes.
 pub(crate) fn count_range(bytes: &[u8], bits: Range<u64>) -> u64 {
     debug_assert!(bits.start < bits.end && bits.end <= bytes.len() as u64 * 8);
     let (first, last) = ((bits.start / 8) as usize, ((bits.end - 1) / 8) as usize);
@@ -26,12 +26,13 @@ pub(crate) fn count_range(bytes: &[u8], bits: Range<u64>) -> u64 {
     count(&bytes[first..=last]) - u64::from(before.count_ones()) - u64::from(behind.count_ones())
 }
 
-/// Where the first bit of this value lies in a range that is not empty and within the bytes.
+/// Returns the position of the first bit with this value in a range. The range is not empty and
+/// lies within the bytes.
 pub(crate) fn position(bytes: &[u8], bits: Range<u64>, bit: bool) -> Option<u64> {
     debug_assert!(bits.start < bits.end && bits.end <= bytes.len() as u64 * 8);
     let other = if bit { 0x00 } else { 0xFF };
     let (first, last) = ((bits.start / 8) as usize, ((bits.end - 1) / 8) as usize);
-    // A bit is set where the value looked for is.
+    // XOR sets each bit that has the wanted value.
     let head = (bytes[first] ^ other) & (0xFF >> (bits.start % 8));
     let (at, found) = if head != 0 {
         (first, head)
@@ -43,19 +44,19 @@ pub(crate) fn position(bytes: &[u8], bits: Range<u64>, bit: bool) -> Option<u64>
     (position < bits.end).then_some(position)
 }
 
-/// The number in `width` bits (1 to 64) from `offset` on, highest bit first.
+/// Returns the number in `width` bits (1 to 64) from `offset`, highest bit first.
 pub(crate) fn field(bytes: &[u8], offset: u64, width: u32) -> u64 {
     debug_assert!((1..=64).contains(&width));
     let (_, window) = window(bytes, offset);
     (window << (offset % 8) >> (128 - width)) as u64
 }
 
-/// Writes the lowest `width` bits of a number from `offset` on; the bytes reach as far.
+/// Writes the lowest `width` bits of a number from `offset`. `bytes` must contain all of them.
 pub(crate) fn set_field(bytes: &mut [u8], offset: u64, width: u32, value: u64) {
     debug_assert!((1..=64).contains(&width));
     debug_assert!(
         offset + u64::from(width) <= bytes.len() as u64 * 8,
-        "the caller has made room"
+        "the caller made room"
     );
     let (at, old) = window(bytes, offset);
     let shift = 128 - width - (offset % 8) as u32;
@@ -66,31 +67,31 @@ pub(crate) fn set_field(bytes: &mut [u8], offset: u64, width: u32, value: u64) {
     }
 }
 
-/// What BITOP makes of its sources.
+/// An operation of BITOP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BitOperation {
     And,
     Or,
     Xor,
-    /// Of one source.
+    /// NOT of one source.
     Not,
-    /// In the first and in none of the others.
+    /// Bits in the first source and in none of the others.
     Difference,
-    /// In any of the others and not in the first.
+    /// Bits in any of the others and not in the first.
     OthersDifference,
-    /// In the first and in any of the others.
+    /// Bits in the first and in any of the others.
     AndAny,
-    /// In exactly one.
+    /// Bits in exactly one source.
     One,
 }
 
-/// Combines sources, one at least, into bytes that are zero and as long as the longest source.
+/// Combines one or more sources into `to`, which is zero and as long as the longest source.
 pub(crate) fn combine(operation: BitOperation, sources: &[&[u8]], to: &mut [u8]) {
     debug_assert!(
         sources.iter().all(|source| source.len() <= to.len()),
-        "the longest source says how long the result is"
+        "the result is as long as the longest source"
     );
-    // Block by block, so that what several sources add to stays in the nearest cache.
+    // Works in blocks, so that the part of `to` written by several sources stays in the L1 cache.
     for (block, to) in to.chunks_mut(COMBINED_BYTES).enumerate() {
         let (start, length) = (block * COMBINED_BYTES, to.len());
         let parts = sources.iter().map(|source| {
@@ -149,7 +150,7 @@ fn combine_block<'a>(
     }
 }
 
-/// Leaves what is set in both.
+/// Keeps the bits of `to` that are set in `from` too.
 fn keep(to: &mut [u8], from: &[u8]) {
     each(to, from, |a, b| a & b);
     to[from.len()..].fill(0);
@@ -162,8 +163,8 @@ fn each(to: &mut [u8], from: &[u8], combine: impl Fn(u8, u8) -> u8) {
     }
 }
 
-/// Harley and Seal's method: words are added bit by bit into counters that lie across words, so
-/// that one population count serves sixteen of them.
+/// Counts set bits with the Harley-Seal method: a bitwise adder combines words, so that one
+/// population count serves sixteen words.
 fn count_blocks(blocks: &[[u8; BLOCK_BYTES]]) -> u64 {
     let mut sixteens = [0; LANES];
     let [mut ones, mut twos, mut fours, mut eights] = [[0; LANES]; 4];
@@ -188,7 +189,7 @@ fn count_blocks(blocks: &[[u8; BLOCK_BYTES]]) -> u64 {
     total
 }
 
-/// Adds every two parts to what is there, bit by bit; what they carry weighs twice as much.
+/// Adds two parts at a time to the counter, bit by bit. The carries have twice the weight.
 #[inline(always)]
 fn add<const PARTS: usize, const HALF: usize>(
     sum: &mut Lanes,
@@ -206,7 +207,7 @@ fn add<const PARTS: usize, const HALF: usize>(
     })
 }
 
-/// The first byte that is not this one.
+/// Returns the position of the first byte other than `other`.
 fn first_unlike(bytes: &[u8], other: u8) -> Option<usize> {
     let (blocks, _) = bytes.as_chunks::<64>();
     let unlike = |block: &&[u8; 64]| block.iter().fold(0, |seen, byte| seen | byte ^ other) != 0;
@@ -219,7 +220,8 @@ fn first_unlike(bytes: &[u8], other: u8) -> Option<usize> {
     Some(from + at)
 }
 
-/// The byte that a bit lies in, and sixteen bytes from there, the first one highest.
+/// Returns the position of the byte that contains a bit, and sixteen bytes from there, first byte
+/// highest.
 fn window(bytes: &[u8], offset: u64) -> (usize, u128) {
     let at = usize::try_from(offset / 8).map_or(bytes.len(), |at| at.min(bytes.len()));
     let mut window = [0; 16];
@@ -229,7 +231,7 @@ fn window(bytes: &[u8], offset: u64) -> (usize, u128) {
     (at, u128::from_be_bytes(window))
 }
 
-/// Side by side in vector registers.
+/// Words that fit side by side in vector registers.
 type Lanes = [u64; LANES];
 const LANES: usize = 4;
 const BLOCK_BYTES: usize = LANES * 16 * 8;
@@ -247,7 +249,7 @@ mod tests {
             .is_some_and(|byte| byte >> (7 - at % 8) & 1 == 1)
     }
 
-    /// Long runs of the same byte among others, so that blocks are skipped.
+    /// Generates long runs of the same byte among others, so that the loops skip whole blocks.
     fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
         let run = (prop_oneof![Just(0u8), Just(0xFF), any::<u8>()], 1..700usize);
         prop::collection::vec(run, 1..6)
@@ -256,7 +258,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn counting_and_finding_agree_with_looking_at_each_bit(
+        fn count_and_position_agree_with_a_bitwise_search(
             bytes in any_bytes(), from: u64, to: u64, wanted: bool,
         ) {
             let bits = bytes.len() as u64 * 8;
@@ -269,7 +271,7 @@ mod tests {
         }
 
         #[test]
-        fn a_field_reads_back_and_disturbs_no_other_bit(
+        fn a_field_reads_back_and_changes_no_other_bit(
             mut bytes in any_bytes(), offset: u64, width in 1u32..=64, value: u64,
         ) {
             let offset = offset % (bytes.len() as u64 * 8);
@@ -285,7 +287,7 @@ mod tests {
         }
 
         #[test]
-        fn every_operation_agrees_with_looking_at_each_byte(
+        fn every_operation_agrees_with_a_bytewise_model(
             first in any_bytes(), others in prop::collection::vec(any_bytes(), 1..4),
         ) {
             let all: Vec<&[u8]> = [&first].into_iter().chain(&others).map(|one| &one[..]).collect();

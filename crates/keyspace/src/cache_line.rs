@@ -1,17 +1,17 @@
-//! Asking for memory before it is needed.
+//! Cache line prefetching.
 
-/// Asks the processor to fetch the cache line of an address.
+/// Prefetches the cache line of an address.
 #[inline]
 pub(crate) fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing and cannot fault.
+        // SAFETY: a prefetch instruction loads no value and cannot fault, for any address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;
 }
 
-/// Bytes of a line.
+/// Bytes of a cache line.
 pub(crate) const BYTES: usize = 64;

@@ -1,4 +1,4 @@
-//! What a command is, and what its handler gets. No handler is named here.
+//! The record of a command, and the context of its handler. No handler is named here.
 
 mod flags;
 
@@ -20,104 +20,108 @@ use crate::table::Place;
 use crate::view::View;
 use crate::waiting::Wait;
 
-/// One command or subcommand, as the one table declares it. It drives dispatch, locking, the
+/// One command or subcommand, as the command table declares it. It drives dispatch, locking, the
 /// refusal of writes to mounts, COMMAND and the documentation.
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
-    /// Lower case: `get`; of a subcommand its own part: `encoding`.
+    /// Name in lower case: `get`. Of a subcommand, only its own part: `encoding`.
     pub name: &'static str,
-    /// With its container: `object|encoding`.
+    /// Name with its container: `object
+    /// encoding`.
     pub full_name: &'static str,
-    /// Number of arguments, name included; negative: at least as many.
+    /// Number of arguments, name included. Negative: the minimum number.
     pub arity: i16,
-    /// Its number in the table, from 0; [`NO_NUMBER`](Self::NO_NUMBER) of what is not in it.
+    /// Number in the table, from 0; [`NO_NUMBER`](Self::NO_NUMBER) for commands outside the table.
     pub number: u16,
-    /// What is to be known of it before it runs.
+    /// Properties that are needed before the command runs.
     pub flags: Flags,
-    /// Where its keys are.
+    /// Where the keys are among the arguments.
     pub keys: &'static [KeySpec],
     /// ACL categories that do not follow from the flags, separated by blanks, without `@`.
     pub categories: &'static str,
-    /// The Redis version that had it first.
+    /// The first Redis version with this command.
     pub since: &'static str,
-    /// The group it is documented in.
+    /// The group in the documentation.
     pub group: Group,
-    /// What it does, in one sentence.
+    /// Summary, one sentence.
     pub summary: &'static str,
-    /// Time it takes.
+    /// Time complexity.
     pub complexity: &'static str,
     /// Tips for clients of clusters, separated by blanks.
     pub tips: &'static str,
-    /// What it takes, in the notation of `commands/syntax.rs`; empty if it takes nothing.
+    /// Arguments in the notation of `commands/syntax.rs`; empty if there are none.
     pub syntax: &'static str,
-    /// How many subcommands it has, which follow it in the table.
+    /// Number of subcommands, which follow in the table.
     pub(crate) parts: u16,
-    /// Who runs it.
+    /// What runs the command.
     pub run: Run,
     /// What is locked while it runs.
     pub locks: Locks,
-    /// Number of the argument that names the first element it looks up in its first key's
+    /// Number of the argument that names the first element to look up in the first key's
     /// collection; 0 if there is none.
     pub element: u8,
-    /// How it runs where its key's entry is all that it needs.
+    /// Handler for the case that one key's entry is all the command needs.
     pub(crate) direct: Option<Direct>,
 }
 
-/// Who runs a command.
+/// What runs a command.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub enum Run {
-    /// [`Keyspace::execute`] does.
+    /// [`Keyspace::execute`] runs it.
     Data(Handler),
-    /// The session does: it has the connection, and a handler for this command's number.
+    /// The session runs it: it has the connection and a handler for this command's number.
     Session,
-    /// One of its subcommands is run instead.
+    /// The request names a subcommand, which runs instead.
     Container,
 }
 
-/// A data command's function. One that fails has written nothing.
+/// A data command's handler. A handler that fails has written nothing.
 pub type Handler = fn(&mut Call<'_, '_, '_>) -> Result<(), CommandError>;
 
 /// What is locked while a data command runs.
 #[derive(Clone, Copy, Debug)]
 pub enum Locks {
-    /// Nothing.
+    /// Locks nothing.
     None,
-    /// The shards of its keys.
+    /// Locks the shards of its keys.
     Keys,
-    /// Every shard if the arguments name keys that cannot be told ahead, else those of its keys.
+    /// Locks every shard if the function says that the arguments name keys that are not known in
+    /// advance, otherwise the shards of its keys.
     AllIf(fn(Arguments<'_>) -> bool),
-    /// Nothing at first: it visits the shards one by one, and others may run in between.
+    /// Locks nothing at the start. It visits the shards one by one, and other commands may run in
+    /// between.
     Sweep,
-    /// Every shard.
+    /// Locks every shard.
     All,
 }
 
-/// Where some of a command's keys are: every `step`th argument from `first` to `last`, or as many
-/// as an argument before them says.
+/// Positions of some of a command's keys: every `step`th argument from `first` to `last`, or as
+/// many as an earlier argument says.
 #[derive(Clone, Copy, Debug)]
 pub struct KeySpec {
     /// Number of the first key's argument.
     pub first: u16,
-    /// The last key's distance from the first; negative: counted from the end, -1 is the last
+    /// The last key's distance from the first. Negative: counted from the end, -1 is the last
     /// argument.
     pub last: i16,
-    /// Distance from key to key.
+    /// Distance between keys.
     pub step: u16,
-    /// Number of the argument that says how many keys there are; 0 if `last` tells where they end.
+    /// Number of the argument with the number of keys; 0 if `last` tells where they end.
     pub count_at: u16,
-    /// The word that the keys follow, in upper case, as COMMAND tells it: looked for from `first`
-    /// on. Empty if they stand at `first` itself.
+    /// The word before the keys, in upper case, as COMMAND shows it; searched from `first`. Empty
+    /// if the first key is at `first` itself.
     pub keyword: &'static str,
-    /// Only the first half of the arguments are keys; as many of another kind follow.
+    /// Only the first half of the remaining arguments are keys; the second half has another
+    /// meaning.
     pub half: bool,
-    /// COMMAND does not tell where they are.
-    pub untold: bool,
-    /// Finds keys that options name: the command itself takes its keys from here, so that
-    /// locks, access control and execution cannot disagree about them. `None` where the numbers
-    /// above say it all, or where only the values of keys tell further keys.
+    /// COMMAND does not show the keys' positions.
+    pub hidden: bool,
+    /// Finds keys that options name. The command uses this function for its own keys too, so that
+    /// locks, access control and execution cannot disagree. `None` if the numbers above are
+    /// enough, or if only the values of keys name further keys.
     pub found_by: Option<Finder>,
-    /// What is done to them, as COMMAND replies it, separated by blanks.
+    /// What the command does to these keys, as COMMAND shows it, separated by blanks.
     pub flags: &'static str,
 }
 
@@ -125,20 +129,20 @@ pub struct KeySpec {
 pub type Finder = fn(Arguments<'_>) -> Range<usize>;
 
 impl KeySpec {
-    /// Whether it always stands for one key, at [`first`](Self::first).
+    /// Returns whether it always stands for one key, at [`first`](Self::first).
     #[inline]
     pub fn is_one_key(&self) -> bool {
-        self.last == 0 && self.count_at == 0 && self.found_by.is_none() && !self.untold
+        self.last == 0 && self.count_at == 0 && self.found_by.is_none() && !self.hidden
     }
 
-    /// Positions of the keys among these arguments, which may be too few: then a key that is
-    /// missing, or whose number is not told, has no position.
+    /// Returns the positions of the keys among these arguments. If there are too few arguments,
+    /// missing keys have no position. The same holds if the number of keys is missing.
     #[inline]
     pub fn positions(&self, arguments: Arguments<'_>) -> impl Iterator<Item = usize> + use<> {
         let first = usize::from(self.first);
         let count = arguments.len();
         let range = match usize::try_from(self.last) {
-            _ if self.untold || self.found_by.is_some() => self.found(arguments),
+            _ if self.hidden || self.found_by.is_some() => self.found(arguments),
             _ if self.count_at != 0 => {
                 let keys = self.key_count(arguments).unwrap_or(0);
                 first..first.saturating_add(keys.saturating_mul(usize::from(self.step)))
@@ -148,18 +152,18 @@ impl KeySpec {
         };
         debug_assert!(
             range.is_empty() || range.start > 0,
-            "the command's name is no key"
+            "the command's name is not a key"
         );
         (range.start..range.end.min(count)).step_by(usize::from(self.step))
     }
 
-    /// The positions of keys that options name.
+    /// Returns the positions of keys that options name.
     #[inline(never)]
     fn found(&self, arguments: Arguments<'_>) -> Range<usize> {
         self.found_by.map_or(0..0, |find| find(arguments))
     }
 
-    /// How many keys the argument at `count_at` says that there are, if it makes sense.
+    /// Returns the number of keys in the argument at `count_at`, if it is valid.
     pub(crate) fn key_count(&self, arguments: Arguments<'_>) -> Option<usize> {
         let text = arguments.get(usize::from(self.count_at))?;
         let count = tidewire_resp::number::parse_integer(text)?;
@@ -167,46 +171,46 @@ impl KeySpec {
     }
 }
 
-/// The groups that COMMAND DOCS sorts commands into.
+/// The command groups of COMMAND DOCS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Group {
-    /// Of all keys.
+    /// Keys of any type.
     Generic,
-    /// Of strings.
+    /// Strings.
     String,
-    /// Of hashes.
+    /// Hashes.
     Hash,
-    /// Of sets.
+    /// Sets.
     Set,
-    /// Of lists.
+    /// Lists.
     List,
-    /// Of sorted sets.
+    /// Sorted sets.
     SortedSet,
-    /// Of places, kept in sorted sets.
+    /// Geospatial positions, kept in sorted sets.
     Geo,
-    /// Of streams.
+    /// Streams.
     Stream,
-    /// Of bits in strings.
+    /// Bits in strings.
     Bitmap,
-    /// Counting distinct things.
+    /// HyperLogLog: counting distinct elements.
     HyperLogLog,
-    /// Several commands as one.
+    /// Transactions.
     Transactions,
     /// Publishing and subscribing.
     PubSub,
     /// Scripts and functions.
     Scripting,
-    /// A cluster's.
+    /// Cluster commands.
     Cluster,
-    /// The connection's own.
+    /// Connection commands.
     Connection,
-    /// The server's own.
+    /// Server commands.
     Server,
 }
 
 impl Group {
-    /// The name in COMMAND DOCS.
+    /// Returns the name in COMMAND DOCS.
     pub fn name(self) -> &'static str {
         match self {
             Group::Generic => "generic",
@@ -230,33 +234,33 @@ impl Group {
 }
 
 impl Command {
-    /// The number of a command that is not in the table.
+    /// The number of a command outside the table.
     pub const NO_NUMBER: u16 = u16::MAX;
 
-    /// Whether it has any of these flags.
+    /// Returns whether it has any of these flags.
     #[inline]
     pub const fn has(&self, flags: Flags) -> bool {
         self.flags.has(flags)
     }
 
-    /// Whether it is a subcommand.
+    /// Returns whether it is a subcommand.
     pub const fn is_part(&self) -> bool {
         self.full_name.len() != self.name.len()
     }
 
-    /// Whether it has subcommands.
+    /// Returns whether it has subcommands.
     #[inline]
     pub const fn is_container(&self) -> bool {
         self.parts != 0
     }
 
-    /// Whether the first argument alone tells which command it is.
+    /// Returns whether the first argument alone identifies the command.
     #[inline]
     pub fn is_named_alone(&self) -> bool {
         !self.is_part() && !self.is_container()
     }
 
-    /// Whether it takes as many arguments.
+    /// Returns whether it accepts this number of arguments.
     #[inline]
     pub(crate) fn has_arity(&self, arguments: Arguments<'_>) -> bool {
         let wanted = usize::from(self.arity.unsigned_abs());
@@ -266,7 +270,8 @@ impl Command {
         }
     }
 
-    /// Positions of its keys among these arguments, which may be too few.
+    /// Returns the positions of its keys. If there are too few arguments, missing keys have no
+    /// position.
     pub fn key_positions<'a>(
         &'static self,
         arguments: Arguments<'a>,
@@ -276,7 +281,8 @@ impl Command {
             .flat_map(move |spec| spec.positions(arguments))
     }
 
-    /// The position of its only key, if its declaration alone says that there is one.
+    /// Returns the position of its only key, if its declaration guarantees that there is exactly
+    /// one.
     #[inline]
     pub(crate) fn single_key(&self, arguments: Arguments<'_>) -> Option<usize> {
         match self.locks {
@@ -305,7 +311,7 @@ impl fmt::Debug for Run {
     }
 }
 
-/// Refuses a wrong number of arguments.
+/// Checks the number of arguments.
 #[inline]
 pub fn check_arity(
     command: &'static Command,
@@ -318,7 +324,7 @@ pub fn check_arity(
     }
 }
 
-/// The error text for a subcommand that its command does not have.
+/// Returns the error text for an unknown subcommand.
 pub fn unknown_subcommand_text(command: &Command, arguments: Arguments<'_>) -> String {
     format!(
         "ERR unknown subcommand '{}'. Try {} HELP.",
@@ -327,24 +333,25 @@ pub fn unknown_subcommand_text(command: &Command, arguments: Arguments<'_>) -> S
     )
 }
 
-/// All that a handler gets.
+/// The context of a handler.
 #[derive(Debug)]
 pub struct Call<'c, 'k, 'w> {
     pub(crate) arguments: Arguments<'c>,
     pub(crate) reply: &'c mut Writer<'w>,
     pub(crate) view: View<'c, 'k>,
     pub(crate) command: &'static Command,
-    /// The hash of one argument that the dispatcher computed to find the shard.
+    /// The hash of one argument, which the dispatcher computed to find the shard.
     pub(crate) hint: Option<(usize, u64)>,
-    /// Whether the client can be parked.
+    /// Whether the client can block.
     pub(crate) waiting: bool,
     /// What the handler wants to wait for.
     pub(crate) wait: Option<Wait>,
     /// What is propagated if the command changes something.
-    pub(crate) tells: Tells,
+    pub(crate) propagated: Propagated,
 }
 
-/// A key whose hash is not known yet. Apart, so that where it is known nothing but a look is paid.
+/// Hashes a key whose hash is not known yet. It is a separate function, so that a known hash costs
+/// only a comparison.
 #[inline(never)]
 fn hashed(bytes: &[u8]) -> Key<'_> {
     Key {
@@ -353,17 +360,17 @@ fn hashed(bytes: &[u8]) -> Key<'_> {
     }
 }
 
-/// What is propagated for a command that has changed something.
+/// What is propagated for a command that changed something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tells {
-    /// The request as it came.
+pub(crate) enum Propagated {
+    /// The request as received.
     Request,
-    /// What the handler has said, or nothing.
-    Otherwise,
+    /// What the handler passed to [`Call::propagate`], or nothing.
+    Other,
 }
 
 impl<'c> Call<'c, '_, '_> {
-    /// Argument `index` as a key.
+    /// Returns argument `index` as a key.
     #[inline]
     pub(crate) fn key(&self, index: usize) -> Key<'c> {
         let bytes = self.argument(index);
@@ -373,7 +380,7 @@ impl<'c> Call<'c, '_, '_> {
         }
     }
 
-    /// An argument that the arity promises.
+    /// Returns an argument that the arity guarantees.
     #[inline]
     pub(crate) fn argument(&self, index: usize) -> &'c [u8] {
         self.arguments.get(index).unwrap_or_default()
@@ -388,7 +395,7 @@ impl<'c> Call<'c, '_, '_> {
         from..self.arguments.len()
     }
 
-    /// Finds the place of a key; an error if its value has another type, as `is_wanted` tells.
+    /// Finds the place of a key. Returns an error if `is_wanted` rejects the type of its value.
     #[inline]
     pub(crate) fn find_if(
         &mut self,
@@ -401,7 +408,7 @@ impl<'c> Call<'c, '_, '_> {
         }
     }
 
-    /// Notes that elements were removed from a collection. An empty collection goes.
+    /// Records that elements were removed from a collection. An empty collection is deleted.
     pub(crate) fn after_removal(
         &mut self,
         key: Key<'_>,
@@ -415,7 +422,7 @@ impl<'c> Call<'c, '_, '_> {
         }
     }
 
-    /// Stores a result under a key, or removes the key if the result is empty; replies its length.
+    /// Stores a result under a key, or deletes the key if the result is empty. Replies its length.
     pub(crate) fn store_result(
         &mut self,
         to: Key<'_>,
@@ -433,69 +440,69 @@ impl<'c> Call<'c, '_, '_> {
         self.reply.integer(count as i64);
     }
 
-    /// Whether changes are propagated: reads one flag.
+    /// Returns whether changes are propagated. Reads one flag.
     #[inline]
-    pub(crate) fn is_told(&self) -> bool {
+    pub(crate) fn is_propagated(&self) -> bool {
         self.view.propagates
     }
 
-    /// Propagates this command in place of the request; several become a transaction.
-    pub(crate) fn tell<'a>(
+    /// Propagates this command instead of the request; several become a transaction.
+    pub(crate) fn propagate<'a>(
         &mut self,
         words: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>,
     ) {
-        self.tells = Tells::Otherwise;
+        self.propagated = Propagated::Other;
         self.view.propagate(words);
     }
 
-    /// Propagates only what [`tell`](Self::tell) is given.
+    /// Propagates only what [`propagate`](Self::propagate) is given.
     #[inline]
-    pub(crate) fn tell_no_request(&mut self) {
-        self.tells = Tells::Otherwise;
+    pub(crate) fn propagate_no_request(&mut self) {
+        self.propagated = Propagated::Other;
     }
 
     /// Propagates the request with one argument replaced.
-    pub(crate) fn tell_with(&mut self, index: usize, argument: &[u8]) {
+    pub(crate) fn propagate_with(&mut self, index: usize, argument: &[u8]) {
         debug_assert!(index < self.arguments.len());
         let words = self.arguments.iter().enumerate();
         let words = words.map(|(at, word)| if at == index { argument } else { word });
-        self.tell(words);
+        self.propagate(words);
     }
 
     /// Propagates that the command has removed a key.
-    pub(crate) fn tell_removed(&mut self, key: Key<'_>) {
-        if !self.is_told() {
+    pub(crate) fn propagate_removed(&mut self, key: Key<'_>) {
+        if !self.is_propagated() {
             return;
         }
         let name = self.view.keyspace.propagation().removal_command();
-        self.tell([name, key.bytes]);
+        self.propagate([name, key.bytes]);
     }
 
     /// Propagates that a key has expired.
-    pub(crate) fn tell_expired(&mut self, key: Key<'_>) {
-        if !self.is_told() {
+    pub(crate) fn propagate_expired(&mut self, key: Key<'_>) {
+        if !self.is_propagated() {
             return;
         }
         let name = self.view.keyspace.propagation().expiry_command();
-        self.tell([name, key.bytes]);
+        self.propagate([name, key.bytes]);
     }
 
     /// Propagates the deadline of a key, ms since the UNIX epoch.
-    pub(crate) fn tell_deadline(&mut self, key: Key<'_>, deadline_ms: i64) {
-        if !self.is_told() {
+    pub(crate) fn propagate_deadline(&mut self, key: Key<'_>, deadline_ms: i64) {
+        if !self.is_propagated() {
             return;
         }
         let mut digits = itoa::Buffer::new();
         let deadline = digits.format(deadline_ms).as_bytes();
-        self.tell([&b"PEXPIREAT"[..], key.bytes, deadline]);
+        self.propagate([&b"PEXPIREAT"[..], key.bytes, deadline]);
     }
 
-    /// Propagates the request, unless the handler has said otherwise or has changed nothing.
+    /// Propagates the request, unless the handler propagated something else or changed nothing.
     #[inline]
-    pub(crate) fn tell_request(&mut self) {
+    pub(crate) fn propagate_request(&mut self) {
         if self.view.propagates
             && self.view.is_dirty
-            && self.tells == Tells::Request
+            && self.propagated == Propagated::Request
             && self.command.has(Flags::WRITE | Flags::MAY_REPLICATE)
         {
             self.view.propagate(self.arguments);

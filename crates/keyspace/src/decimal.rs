@@ -1,11 +1,12 @@
-//! Numbers of INCRBYFLOAT and HINCRBYFLOAT.
+//! The arithmetic of INCRBYFLOAT and HINCRBYFLOAT.
 //!
-//! Redis adds them as C's `long double`, 64 bits of mantissa on x86, and prints 17 decimals without
-//! trailing zeros. Clients compare these texts, so the same arithmetic is done here, on integers.
+//! Redis adds C's `long double`, which has a mantissa of 64 bits on x86, and prints 17 decimals
+//! without trailing zeros. Clients compare these texts, so this module does the same arithmetic on
+//! integers.
 
 use std::cmp::Ordering;
 
-/// `(-1)^negative × mantissa × 2^exponent`; the mantissa has its top bit set, or is zero.
+/// A number `(-1)^negative × mantissa × 2^exponent`. The mantissa has its top bit set, or is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Decimal {
     negative: bool,
@@ -20,7 +21,7 @@ impl Decimal {
         exponent: 0,
     };
 
-    /// Infinity: no sum with it is finite.
+    /// Infinity or NaN: no sum with it is finite.
     const NOT_FINITE: Decimal = Decimal {
         exponent: i32::MAX,
         ..Decimal::ZERO
@@ -30,7 +31,8 @@ impl Decimal {
         self != Decimal::NOT_FINITE
     }
 
-    /// Reads a decimal number, exponent allowed, or a word for one that is not finite.
+    /// Parses a decimal number with an optional exponent, or a word for a number that is not
+    /// finite.
     pub(crate) fn parse(text: &[u8]) -> Option<Decimal> {
         if text.is_empty() || text.len() > TEXT_BYTES_MAX {
             return None;
@@ -84,7 +86,7 @@ impl Decimal {
         } else {
             let mut divisor = Wide::one();
             (0..-power).for_each(|_| divisor.multiply_add(10, 0));
-            // Enough bits for the mantissa and a few to round by.
+            // Enough bits for the mantissa, and some more for rounding.
             let shift = (divisor.bits() + 70).saturating_sub(digits.bits());
             digits.shift_left(shift);
             let (quotient, exact) = digits.divide(&divisor);
@@ -92,7 +94,8 @@ impl Decimal {
         })
     }
 
-    /// Reads what follows `0x`: C reads hexadecimal numbers where it reads decimal ones.
+    /// Parses the digits after `0x`: C accepts hexadecimal numbers wherever it accepts decimal
+    /// ones.
     fn parse_hexadecimal(negative: bool, text: &[u8]) -> Option<Decimal> {
         let mut digits = Wide::default();
         let (mut scale, mut seen, mut fraction) = (0i32, false, false);
@@ -123,7 +126,7 @@ impl Decimal {
         is_in_range.then(|| Decimal::rounded(negative, &digits, scale + exponent, false))
     }
 
-    /// The sum, rounded to the nearest; `None` if it is not finite.
+    /// Returns the sum, rounded to nearest; `None` if it is not finite.
     pub(crate) fn add(self, other: Decimal) -> Option<Decimal> {
         if !self.is_finite() || !other.is_finite() {
             return None;
@@ -166,7 +169,8 @@ impl Decimal {
         (sum.exponent < BINARY_EXPONENT_MAX).then_some(sum)
     }
 
-    /// 17 decimals without trailing zeros; `None` if that is longer than Redis prints.
+    /// Formats with 17 decimals, without trailing zeros; `None` if the text is longer than Redis
+    /// prints.
     pub(crate) fn text(self) -> Option<Vec<u8>> {
         // value × 10^17, rounded half to even, as an integer.
         let mut digits = Wide::from(self.mantissa);
@@ -180,7 +184,7 @@ impl Decimal {
         while text.len() <= DECIMALS {
             text.insert(0, b'0');
         }
-        debug_assert!(text.len() > DECIMALS, "a digit stands before the point");
+        debug_assert!(text.len() > DECIMALS, "there is a digit before the point");
         text.insert(text.len() - DECIMALS, b'.');
         while text.last() == Some(&b'0') {
             text.pop();
@@ -194,7 +198,8 @@ impl Decimal {
         (text.len() <= TEXT_BYTES_MAX).then_some(text)
     }
 
-    /// `wide × 2^exponent` to 64 bits, half to even; `sticky`: a bit more than `wide`.
+    /// Rounds `wide × 2^exponent` to 64 bits, half to even. `sticky` means that the exact value is
+    /// slightly greater than `wide`.
     fn rounded(negative: bool, wide: &Wide, exponent: i32, sticky: bool) -> Decimal {
         debug_assert!(!wide.is_zero(), "zero has no first bit");
         let bits = wide.bits();
@@ -210,14 +215,14 @@ impl Decimal {
         }
         let dropped = bits - 64;
         if sticky {
-            // One more bit below: it breaks ties upwards and changes nothing else.
+            // Adds one bit below: it breaks ties upwards and changes nothing else.
             wide.shift_left(1);
             wide.multiply_add(1, 1);
             wide.round_off(dropped + 1);
         } else {
             wide.round_off(dropped);
         }
-        // Rounding up may have made 65 bits, all zero but the first.
+        // Rounding up may carry into a 65th bit; then all other bits are zero.
         let carry = wide.bits() - 64;
         wide.round_off(carry);
         debug_assert_eq!(wide.bits(), 64, "the mantissa's first bit is set");
@@ -239,7 +244,7 @@ fn parse_exponent(text: &[u8]) -> Option<i32> {
     Some(if text[0] == b'-' { -value } else { value })
 }
 
-/// A natural number of any size, lowest limb first, no zero limb at the end.
+/// A natural number of any size, lowest limb first, without a zero limb at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Wide {
     limbs: Vec<u32>,
@@ -299,7 +304,7 @@ impl Wide {
         }
     }
 
-    /// `other` must not be greater.
+    /// Subtracts a number that is not greater.
     fn subtract(&mut self, other: &Wide) {
         let mut borrow = 0i64;
         for (at, limb) in self.limbs.iter_mut().enumerate() {
@@ -307,7 +312,7 @@ impl Wide {
             *limb = borrow as u32;
             borrow >>= 32;
         }
-        debug_assert_eq!(borrow, 0, "the greater number is not subtracted");
+        debug_assert_eq!(borrow, 0, "the subtracted number is not greater");
         self.trim();
     }
 
@@ -344,7 +349,8 @@ impl Wide {
         }
     }
 
-    /// Schoolbook long division by bits, for a quotient of about 70 bits; whether it is exact.
+    /// Divides by schoolbook long division, bit by bit, for a quotient of about 70 bits. Returns
+    /// the quotient and whether it is exact.
     fn divide(&self, divisor: &Wide) -> (Wide, bool) {
         debug_assert!(!divisor.is_zero());
         let mut quotient = Wide::default();
@@ -363,7 +369,7 @@ impl Wide {
         (quotient, remainder.is_zero())
     }
 
-    /// The number is even, except at the end of a division, where it is no longer needed.
+    /// Halves the number. It is even, except at the end of a division, when it is no longer needed.
     fn halve(&mut self) {
         let mut upper = 0;
         for limb in self.limbs.iter_mut().rev() {
@@ -422,12 +428,12 @@ impl Wide {
 
 const NOT_FINITE: &[&[u8]] = &[b"inf", b"infinity"];
 const DECIMALS: usize = 17;
-/// Redis's buffer for a number's text.
+/// Size of Redis's buffer for the text of a number.
 const TEXT_BYTES_MAX: usize = 5 * 1024;
-/// Decimal: beyond it a number is neither printed nor different from zero.
+/// Decimal exponent beyond which a number cannot be printed or is zero.
 const EXPONENT_MAX: i32 = 4_950;
 const BINARY_EXPONENT_MAX: i32 = 16_384 - 63;
-/// Less is nothing to a `long double`.
+/// Smaller numbers are zero in a `long double`.
 const BINARY_EXPONENT_MIN: i32 = -16_445;
 
 #[cfg(test)]
@@ -447,7 +453,7 @@ mod tests {
         assert_eq!(sum("0", "-1.1"), "-1.1");
         assert_eq!(sum("1.1", "-1.1"), "0");
         assert_eq!(sum("17179869185", "1.5"), "17179869186.5");
-        // 64 bits of mantissa tell, as they do in Redis.
+        // A mantissa of 64 bits is visible here, as in Redis.
         assert_eq!(sum("12345.1", "0"), "12345.09999999999999964");
         assert_eq!(sum("1e17", "0.5"), "100000000000000000.5");
         assert_eq!(sum("-0.00000000000000001", "0"), "-0.00000000000000001");
@@ -455,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn hexadecimal_numbers_are_numbers_as_they_are_to_c() {
+    fn hexadecimal_numbers_are_accepted_as_in_c() {
         assert_eq!(sum("0x10", "0"), "16");
         assert_eq!(sum("0X1P3", "1"), "9");
         assert_eq!(sum("-0x.8p1", "5"), "4");
@@ -465,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_refused() {
+    fn texts_that_are_not_numbers_are_refused() {
         for text in [
             "",
             " 1",

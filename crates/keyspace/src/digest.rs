@@ -1,6 +1,6 @@
-//! Digests of values as DEBUG DIGEST of Redis computes them, so that two servers can be compared.
+//! Digests of values, computed as Redis's DEBUG DIGEST does, to compare two servers.
 //!
-//! Parts whose order matters are mixed, parts in no order are exclusive-ored.
+//! Ordered parts are mixed; unordered parts are XORed.
 
 use sha1::{Digest as _, Sha1};
 
@@ -9,18 +9,18 @@ use crate::fields::Fields;
 use crate::stream::StreamId;
 use crate::value::{ValueRef, ValueType};
 
-/// What a server or a value holds, in short.
+/// The digest of a server or a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Digest([u8; 20]);
 
 impl Digest {
-    /// Adds something that has its place in an order.
+    /// Adds a part whose order matters.
     pub(crate) fn mix(&mut self, bytes: &[u8]) {
         self.xor(bytes);
         self.0 = sha1(&self.0);
     }
 
-    /// Adds something that has none.
+    /// Adds a part whose order does not matter.
     pub(crate) fn xor(&mut self, bytes: &[u8]) {
         let hash = sha1(bytes);
         self.0
@@ -29,7 +29,7 @@ impl Digest {
             .for_each(|(own, byte)| *own ^= byte);
     }
 
-    /// Adds a value and whether its key has a deadline.
+    /// Adds a value, and whether its key has a TTL.
     pub(crate) fn add_value(&mut self, entry: &Entry) {
         let value = ValueRef::new(entry);
         let kind: u32 = match value.value_type() {
@@ -74,7 +74,7 @@ impl Digest {
         }
     }
 
-    /// In hexadecimal digits.
+    /// Returns the digest in hexadecimal digits.
     pub(crate) fn text(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn sha1_is_that_of_the_standard() {
+    fn sha1_matches_the_test_vectors_of_the_standard() {
         assert_eq!(hex(sha1(b"")), "da39a3ee5e6b4b0d3255bfef95601890afd80709");
         assert_eq!(
             hex(sha1(b"abc")),

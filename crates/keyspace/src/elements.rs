@@ -1,5 +1,5 @@
-//! Elements in one run of bytes, encoded as Redis's listpacks encode them, so that a run is as long
-//! as a listpack's and turns from a small collection into a large one where Redis's would.
+//! Elements in one run of bytes, encoded as in Redis's listpacks. A run is as long as a listpack's,
+//! so a small collection becomes a large one exactly when Redis's would.
 //!
 //! ```text
 //!  element                                        a small set or list
@@ -14,7 +14,7 @@
 //!  1110llll l                text below 4 KiB
 //! ```
 //!
-//! Text that is an integer's is always kept as one: equal elements are equal bytes.
+//! Text that is an integer is always stored as an integer, so equal elements have equal bytes.
 
 use std::ops::Range;
 
@@ -23,12 +23,12 @@ use tidewire_resp::number::parse_integer;
 use crate::encoding::CompactBytes;
 use crate::text::Text;
 
-/// The bytes of a small collection without elements.
+/// The bytes of an empty small collection.
 pub(crate) const EMPTY: &[u8] = &[0, 0];
-/// Most elements that a small collection's count can tell.
+/// The greatest count that a small collection can store.
 pub(crate) const COUNT_MAX: usize = u16::MAX as usize;
 
-/// A small set or list to read.
+/// A read-only view of a small set or list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PackedElements<'a> {
     bytes: &'a [u8],
@@ -48,18 +48,18 @@ impl<'a> PackedElements<'a> {
         Elements::new(self.run())
     }
 
-    /// The elements alone.
+    /// Returns the elements without the count.
     pub(crate) fn run(self) -> &'a [u8] {
         &self.bytes[COUNT..]
     }
 
-    /// Where in the run the element equal to this one lies.
+    /// Returns the span in the run of the element equal to this one.
     pub(crate) fn find(self, text: &[u8]) -> Option<Range<usize>> {
         find(self.run(), &Encoded::new(text))
     }
 }
 
-/// Replaces a part of the run, which has `count` elements, by an element or by nothing.
+/// Replaces a part of the run, which contains `count` elements, by one element or nothing.
 pub(crate) fn splice(
     entry: &mut impl CompactBytes,
     part: Range<usize>,
@@ -74,7 +74,7 @@ pub(crate) fn splice(
         Some(added) => entry.splice(at, part.len(), &added.parts()),
     }
     let count = PackedElements::new(entry.bytes()).len() + usize::from(added.is_some()) - count;
-    let count = u16::try_from(count).expect("the caller minds COUNT_MAX");
+    let count = u16::try_from(count).expect("the caller checks COUNT_MAX");
     entry.bytes_mut()[..COUNT].copy_from_slice(&count.to_le_bytes());
     debug_assert_eq!(count == 0, entry.bytes().len() == COUNT);
 }
@@ -85,7 +85,7 @@ pub(crate) fn append(entry: &mut impl CompactBytes, text: &[u8]) {
     splice(entry, end..end, 0, Some(&Encoded::new(text)));
 }
 
-/// Where in a run the first element equal to this one lies.
+/// Returns the span of the first element equal to this one.
 pub(crate) fn find(run: &[u8], wanted: &Encoded<'_>) -> Option<Range<usize>> {
     let mut at = 0;
     while at < run.len() {
@@ -98,13 +98,13 @@ pub(crate) fn find(run: &[u8], wanted: &Encoded<'_>) -> Option<Range<usize>> {
     None
 }
 
-/// Where the element that begins at `at` ends.
+/// Returns the end of the element that begins at `at`.
 pub(crate) fn end_of(run: &[u8], at: usize) -> usize {
     let length = front_length(run, at);
     at + length + back_length(length)
 }
 
-/// Bytes of the element that begins at `at`, without the length that stands behind it.
+/// Returns the length of the element that begins at `at`, without the trailing length.
 #[inline]
 pub(crate) fn front_length(run: &[u8], at: usize) -> usize {
     match ElementHead::read(run, at) {
@@ -113,7 +113,7 @@ pub(crate) fn front_length(run: &[u8], at: usize) -> usize {
     }
 }
 
-/// Where the element that ends at `end` begins.
+/// Returns the start of the element that ends at `end`.
 pub(crate) fn start_of(run: &[u8], end: usize) -> usize {
     let (mut length, mut shift, mut at) = (0, 0, end);
     loop {
@@ -123,14 +123,14 @@ pub(crate) fn start_of(run: &[u8], end: usize) -> usize {
         if run[at] & 128 == 0 {
             debug_assert!(
                 length < end,
-                "the length behind an element counts its bytes"
+                "the trailing length equals the element's length"
             );
             return at - length;
         }
     }
 }
 
-/// Where the element at a position lies in a run of `count`, which has it.
+/// Returns the span of the element at a position, in a run of `count` elements that contains it.
 pub(crate) fn nth_span(run: &[u8], count: usize, position: usize) -> Range<usize> {
     debug_assert!(position < count);
     if position <= count / 2 {
@@ -141,10 +141,10 @@ pub(crate) fn nth_span(run: &[u8], count: usize, position: usize) -> Range<usize
     start_of(run, end)..end
 }
 
-/// The element that begins at `at`, and where it ends.
+/// Reads the element that begins at `at`; returns it and its end.
 #[inline]
 pub(crate) fn take(run: &[u8], at: usize) -> (Text<'_>, usize) {
-    // Short text, as most elements are: a byte with its length before it, another one behind.
+    // Fast path for short text: one byte of length before it, one after it.
     if let Some(first @ 0x80..0xC0) = run.get(at) {
         let start = at + 1;
         let end = start + usize::from(first & 0x3F);
@@ -155,7 +155,7 @@ pub(crate) fn take(run: &[u8], at: usize) -> (Text<'_>, usize) {
     (read(run, at), end_of(run, at))
 }
 
-/// The element that begins at `at`.
+/// Reads the element that begins at `at`.
 pub(crate) fn read(run: &[u8], at: usize) -> Text<'_> {
     match ElementHead::read(run, at) {
         ElementHead::Integer(value, _) => Text::integer(value),
@@ -163,7 +163,7 @@ pub(crate) fn read(run: &[u8], at: usize) -> Text<'_> {
     }
 }
 
-/// An element as a run stores it.
+/// An element in encoded form.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Encoded<'a> {
     head: [u8; 9],
@@ -185,19 +185,19 @@ impl<'a> Encoded<'a> {
         }
     }
 
-    /// An integer.
+    /// Encodes an integer.
     fn integer(value: i64) -> Self {
         let mut head = [0; 9];
         let head_length = write_integer(&mut head, value);
         Encoded::of_parts(head, head_length, &[])
     }
 
-    /// Text that is no integer's.
+    /// Encodes text that is not an integer.
     #[inline]
     fn opaque(bytes: &'a [u8]) -> Self {
         let mut head = [0; 9];
         if bytes.len() < 64 {
-            // As most text is: a byte before it, another one behind.
+            // Fast path for short text: one byte before it, one after it.
             let length = bytes.len() as u8;
             head[0] = 0x80 | length;
             return Encoded {
@@ -217,7 +217,10 @@ impl<'a> Encoded<'a> {
         let length = head_length + text.len();
         let mut back = [0; 5];
         let back_length = back_length(length);
-        debug_assert!(length >> (7 * back_length) == 0, "seven bits of it a byte");
+        debug_assert!(
+            length >> (7 * back_length) == 0,
+            "a trailing length has seven bits per byte"
+        );
         for (place, byte) in back[..back_length].iter_mut().rev().enumerate() {
             *byte = (length >> (7 * place)) as u8 & 127 | 128;
         }
@@ -231,13 +234,13 @@ impl<'a> Encoded<'a> {
         }
     }
 
-    /// Bytes that it takes in a run.
+    /// Returns the encoded length in bytes.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         usize::from(self.head_length) + self.text.len() + usize::from(self.back_length)
     }
 
-    /// Writes it where it is to stand, which is as long as it is.
+    /// Writes the element to `out`, which has exactly its length.
     #[inline]
     pub(crate) fn write(&self, out: &mut [u8]) {
         debug_assert_eq!(out.len(), self.len());
@@ -266,23 +269,23 @@ impl<'a> Encoded<'a> {
         &self.back[..usize::from(self.back_length)]
     }
 
-    /// What follows one another in a run.
+    /// Returns the parts of the encoding in order.
     pub(crate) fn parts(&self) -> [&[u8]; 3] {
         [self.head(), self.text, self.back()]
     }
 
-    /// The parts without the length that is read from the end.
+    /// Returns the parts without the trailing length.
     #[inline]
     pub(crate) fn front(&self) -> [&[u8]; 2] {
         [self.head(), self.text]
     }
 
-    /// Whether the element at this span of a run is equal.
+    /// Returns whether the element at this span of a run is equal.
     pub(crate) fn is_at(&self, run: &[u8], span: Range<usize>) -> bool {
         span.len() == self.len() && self.begins(&run[span])
     }
 
-    /// Whether these bytes begin with the element, its length behind left out.
+    /// Returns whether these bytes begin with the element, ignoring its trailing length.
     #[inline]
     pub(crate) fn begins(&self, bytes: &[u8]) -> bool {
         let [head, text] = self.front();
@@ -290,7 +293,7 @@ impl<'a> Encoded<'a> {
     }
 }
 
-/// Elements of a run, from either end.
+/// Iterator over the elements of a run, from either end.
 #[derive(Clone, Debug)]
 pub(crate) struct Elements<'a> {
     run: &'a [u8],
@@ -331,11 +334,11 @@ impl DoubleEndedIterator for Elements<'_> {
     }
 }
 
-/// What an element's first bytes say.
+/// The meaning of an element's first bytes.
 enum ElementHead {
     /// The integer and the length of its encoding.
     Integer(i64, usize),
-    /// The lengths of the encoding and of the text behind it.
+    /// The lengths of the encoding and of the text after it.
     Text(usize, usize),
 }
 
@@ -413,7 +416,7 @@ fn write_length(head: &mut [u8; 9], length: usize) -> usize {
     }
 }
 
-/// Bytes of the length that stands behind an element: seven bits a byte. The bounds are Redis's,
+/// Returns the number of bytes of the trailing length: seven bits per byte. The limits are Redis's,
 /// which leave out the last number that would fit.
 fn back_length(length: usize) -> usize {
     match length {
@@ -507,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_collection_counts_its_elements() {
+    fn a_small_collection_stores_its_element_count() {
         let mut entry = Entry::new(1, b"k", NewValue::Compact(Kind::PackedSet, EMPTY), false);
         for text in [&b"one"[..], b"2", b"three"] {
             append(&mut entry, text);

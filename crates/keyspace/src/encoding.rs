@@ -1,6 +1,6 @@
-//! Encodings of values in an entry, and what those of small collections need of it.
+//! Encodings of values in an entry, and the interface that small collections need from an entry.
 
-/// What an entry holds, and how.
+/// The type and encoding of an entry's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -17,21 +17,21 @@ pub(crate) enum Kind {
     PackedList = 6,
     /// A small sorted set, see `sorted_set`.
     PackedSortedSet = 7,
-    /// A small hash with room for deadlines of its fields, see `packed`.
+    /// A small hash with room for TTLs of its fields, see `packed`.
     PackedHashTimed = 8,
 }
 
 impl Kind {
-    /// The one with the greatest number.
+    /// The kind with the greatest number.
     pub(crate) const LAST: Kind = Kind::PackedHashTimed;
 
-    /// Whether the value is a small collection in one run of bytes.
+    /// Returns whether the value is a small collection in one run of bytes.
     #[inline]
     pub(crate) fn is_compact(self) -> bool {
         self.is_bytes() && self != Kind::Bytes
     }
 
-    /// Whether the value is a run of bytes that may be of any length.
+    /// Returns whether the value is a run of bytes of any length.
     #[inline]
     pub(crate) fn is_bytes(self) -> bool {
         !matches!(self, Kind::Integer | Kind::Object)

@@ -10,14 +10,14 @@
 //! ```
 //!
 //! The value is the bytes of a string, the 8 bytes of an integer, the packed fields of a small
-//! hash, or the pointer of a boxed [`Object`]. Everything behind the header is unaligned. What
-//! *access* means is its user's affair: when the key was last used, or how often.
+//! hash, or the pointer of a boxed [`Object`]. Everything after the header is unaligned. The module
+//! `access` defines the meaning of the *access* bits.
 //!
-//! The upper 16 bits of the pointer carry hash bits, so that the table moves and compares entries
-//! without touching their memory. User addresses have 47 bits on every 64-bit system we run on
-//! (more only where a program asks for it); `Block::tagged` checks.
+//! The upper 16 bits of the pointer store hash bits, so that the table moves and compares entries
+//! without touching their memory. User addresses have 47 bits on every 64-bit system we support
+//! (more only if a program asks for it); `Block::tagged` checks.
 
-// A layout is read and written by several adjacent operations that one argument makes sound.
+// Reading and writing a layout takes several adjacent operations that share one safety argument.
 #![allow(clippy::multiple_unsafe_ops_per_block)]
 
 use std::alloc::{alloc, dealloc, handle_alloc_error, realloc};
@@ -35,23 +35,24 @@ use header::{
     DEADLINE, EXPIRES, EntryShape, HEADER, Header, LIVE, LONG_KEY, LONG_VALUE, RAW, ROOMY,
 };
 
-/// An owned key with its value, deadline and flags. One word; `Option<Entry>` is one word as well.
+/// An owned key with its value, deadline and flags. It is one word; `Option<Entry>` is one word
+/// too.
 pub(crate) struct Entry {
     tagged: NonNull<u8>,
 }
 
-/// What a new entry holds.
+/// The value of a new entry.
 #[derive(Debug)]
 pub(crate) enum NewValue<'a> {
     Integer(i64),
     Bytes(&'a [u8]),
-    /// A small collection of a kind that [`Kind::is_compact`].
+    /// A small collection: [`Kind::is_compact`] is true for the kind.
     Compact(Kind, &'a [u8]),
     Object(Box<Object>),
 }
 
 impl Entry {
-    /// A new entry; `room_for_deadline` saves a move if a deadline follows.
+    /// Creates an entry; `room_for_deadline` avoids a move if a deadline follows.
     pub(crate) fn new(
         hash: u64,
         key: &[u8],
@@ -65,7 +66,7 @@ impl Entry {
             tagged: allocate(shape),
         };
         entry.set_hash_bits(hash);
-        // SAFETY: the block was just made for this key's length.
+        // SAFETY: the block was just allocated for this key's length.
         unsafe {
             entry
                 .start()
@@ -84,7 +85,7 @@ impl Entry {
     #[inline]
     pub(crate) fn key(&self) -> &[u8] {
         let header = self.header();
-        // SAFETY: the key lies at this offset, initialised, for as long as the entry lives.
+        // SAFETY: the key is at this offset, initialised, for as long as the entry lives.
         unsafe {
             slice::from_raw_parts(
                 self.start().add(header.key_offset()),
@@ -93,7 +94,7 @@ impl Entry {
         }
     }
 
-    /// The 16 bits of the key's hash kept in the pointer.
+    /// Returns the 16 bits of the key's hash that the pointer stores.
     #[inline]
     pub(crate) fn hash_bits(&self) -> u16 {
         (self.tagged.as_ptr().addr() >> ADDRESS_BITS) as u16
@@ -104,20 +105,20 @@ impl Entry {
         self.header().kind()
     }
 
-    /// The 24 bits that tell of the key's use.
+    /// Returns the 24 access bits.
     #[inline]
     pub(crate) fn access(&self) -> u32 {
         self.header().access()
     }
 
-    /// Sets the 24 bits that tell of the key's use; others are left out.
+    /// Sets the access bits; bits above the lowest 24 are dropped.
     #[inline]
     pub(crate) fn set_access(&mut self, access: u32) {
         let header = self.header();
         self.set_header(header.with_access(access));
     }
 
-    /// True of a live topic: the keyspace tells its observer of every change.
+    /// Returns whether it is a live topic: the keyspace notifies its observer of every change.
     #[inline]
     pub(crate) fn is_live(&self) -> bool {
         self.header().flags() & LIVE != 0
@@ -127,7 +128,8 @@ impl Entry {
         self.set_flag(LIVE, live);
     }
 
-    /// True of a string that was modified in place, which OBJECT ENCODING calls `raw`.
+    /// Returns whether it is a string that was modified in place. OBJECT ENCODING returns `raw` for
+    /// it.
     pub(crate) fn is_raw(&self) -> bool {
         self.header().flags() & RAW != 0
     }
@@ -136,18 +138,18 @@ impl Entry {
         self.set_flag(RAW, true);
     }
 
-    /// When the key expires, ms since the UNIX epoch.
+    /// Returns when the key expires, ms since the UNIX epoch.
     #[inline]
     pub(crate) fn deadline_ms(&self) -> Option<i64> {
         self.timer_parts().map(|(deadline, _)| deadline)
     }
 
-    /// The wheel's node for the deadline.
+    /// Returns the timer's node in the wheel.
     pub(crate) fn timer(&self) -> Option<u32> {
         self.timer_parts().map(|(_, timer)| timer)
     }
 
-    /// Sets or clears the deadline. The room stays once it is there: SET and EXPIRE often
+    /// Sets or clears the deadline. Its room is kept once it exists, because SET and EXPIRE often
     /// alternate.
     pub(crate) fn set_deadline(&mut self, deadline: Option<(i64, u32)>) {
         match deadline {
@@ -163,7 +165,7 @@ impl Entry {
         debug_assert_eq!(self.deadline_ms().is_some(), deadline.is_some());
     }
 
-    /// The integer of an integer entry.
+    /// Returns the integer of an integer entry.
     #[inline]
     pub(crate) fn integer(&self) -> Option<i64> {
         // SAFETY: an integer entry has 8 initialised value bytes.
@@ -171,7 +173,7 @@ impl Entry {
             .then(|| unsafe { self.value().cast::<i64>().read_unaligned() })
     }
 
-    /// Changes the integer of an integer entry where it stands.
+    /// Changes the integer of an integer entry in place.
     #[inline]
     pub(crate) fn set_integer(&mut self, integer: i64) {
         assert!(self.kind() == Kind::Integer);
@@ -179,12 +181,12 @@ impl Entry {
         unsafe { self.value().cast::<i64>().write_unaligned(integer) }
     }
 
-    /// The value bytes of a string or small collection.
+    /// Returns the value bytes of a string or a small collection.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         let header = self.header();
         debug_assert!(header.kind().is_bytes());
-        // SAFETY: the value lies there, initialised (`resize` fills what it adds).
+        // SAFETY: the value is there, initialised (`resize` fills what it adds).
         unsafe { slice::from_raw_parts(self.value(), self.value_length(header)) }
     }
 
@@ -197,7 +199,7 @@ impl Entry {
     }
 
     pub(crate) fn object(&self) -> Option<&Object> {
-        // SAFETY: an object entry holds the pointer of a box that it owns.
+        // SAFETY: an object entry contains the pointer of a box that it owns.
         (self.kind() == Kind::Object).then(|| unsafe { &*self.object_pointer() })
     }
 
@@ -207,7 +209,7 @@ impl Entry {
     }
 
     /// Replaces the value; key, deadline and the live flag stay. Moves only if the size changes.
-    /// Returns the object that was there, for it may take long to free.
+    /// Returns the old object, because freeing it may take long.
     #[inline]
     pub(crate) fn set_value(&mut self, value: NewValue<'_>) -> Option<Box<Object>> {
         let old = (self.kind() == Kind::Object).then(|| self.give_object());
@@ -218,8 +220,8 @@ impl Entry {
         old
     }
 
-    /// Takes over the value of an entry that was made for the same key, apart from the table.
-    /// Returns the entry that was there.
+    /// Takes over the value of an entry that was built for the same key outside the table. Returns
+    /// the old entry.
     pub(crate) fn take_value(&mut self, mut from: Entry) -> Entry {
         debug_assert!(from.hash_bits() == self.hash_bits() && from.key() == self.key());
         from.set_live(self.is_live());
@@ -227,7 +229,7 @@ impl Entry {
         std::mem::replace(self, from)
     }
 
-    /// Makes the value bytes `length` long with some room to grow; new bytes are zero.
+    /// Resizes the value to `length` bytes with some room to grow; new bytes are zero.
     pub(crate) fn resize(&mut self, length: usize) {
         let header = self.header();
         assert!(header.kind().is_bytes());
@@ -261,7 +263,8 @@ impl Entry {
         debug_assert_eq!(self.bytes().len() + removed, old + added);
     }
 
-    /// The same value under another key, without deadline and live flag. Objects move, not copy.
+    /// Moves the value to another key, without deadline and live flag. An object is moved, not
+    /// copied.
     pub(crate) fn renamed(mut self, hash: u64, key: &[u8]) -> Entry {
         let raw = self.is_raw();
         let mut entry = match self.kind() {
@@ -277,7 +280,7 @@ impl Entry {
         entry
     }
 
-    /// A deep copy under another key, without deadline and live flag.
+    /// Returns a deep copy under another key, without deadline and live flag.
     pub(crate) fn duplicate(&self, hash: u64, key: &[u8]) -> Entry {
         let value = match self.kind() {
             Kind::Integer => NewValue::Integer(self.integer().unwrap_or(0)),
@@ -297,13 +300,13 @@ impl Entry {
         entry
     }
 
-    /// Bytes of the entry's own allocation.
+    /// Returns the bytes of the entry's own allocation.
     pub(crate) fn block_bytes(&self) -> usize {
         self.shape().layout().size()
     }
 
-    /// Asks the processor to fetch the header, a short key and a short value: half of all entries
-    /// of two times 16 bytes stand across two cache lines.
+    /// Prefetches the header, a short key and a short value. Half of all entries with two times 16
+    /// bytes span two cache lines.
     #[inline]
     pub(crate) fn prefetch(&self) {
         cache_line::prefetch(self.start());
@@ -311,7 +314,7 @@ impl Entry {
     }
 
     fn set_hash_bits(&mut self, hash: u64) {
-        debug_assert_eq!(self.hash_bits(), 0, "the bits are added to none");
+        debug_assert_eq!(self.hash_bits(), 0, "the pointer has no hash bits yet");
         let bits = usize::from(hash_bits(hash)) << ADDRESS_BITS;
         let tagged = self.start().map_addr(|address| address | bits);
         self.tagged = NonNull::new(tagged).expect("the address was not null");
@@ -350,7 +353,7 @@ impl Entry {
         if header.flags() & LONG_KEY == 0 {
             return header.key_length();
         }
-        // SAFETY: with LONG_KEY set the length follows the header.
+        // SAFETY: with LONG_KEY set, the length follows the header.
         unsafe { self.start().add(HEADER).cast::<u32>().read_unaligned() as usize }
     }
 
@@ -359,7 +362,7 @@ impl Entry {
         if header.flags() & LONG_VALUE == 0 {
             return header.value_length();
         }
-        // SAFETY: with LONG_VALUE set the length stands before the value.
+        // SAFETY: with LONG_VALUE set, the length is stored before the value.
         unsafe { self.value().sub(4).cast::<u32>().read_unaligned() as usize }
     }
 
@@ -392,7 +395,7 @@ impl Entry {
         if header.flags() & EXPIRES == 0 {
             return None;
         }
-        // SAFETY: with EXPIRES set the two numbers stand before the key.
+        // SAFETY: with EXPIRES set, the two numbers are stored before the key.
         let parts = unsafe {
             let at = self.start().add(header.key_offset() - DEADLINE);
             (
@@ -421,7 +424,7 @@ impl Entry {
         self.write_deadline(NO_DEADLINE, 0);
     }
 
-    /// Gives the block the size that its value wants. Bytes within both sizes are kept.
+    /// Resizes the block for its new value. Bytes within both sizes are kept.
     #[inline]
     fn reshape(&mut self, kind: Kind, flags: u8, value_length: usize) {
         let old = self.shape();
@@ -440,7 +443,7 @@ impl Entry {
         }
         self.set_header(shape.header);
         if shape.header.flags() & LONG_VALUE != 0 {
-            // SAFETY: with LONG_VALUE set there is room for the length before the value.
+            // SAFETY: with LONG_VALUE set, there is room for the length before the value.
             unsafe {
                 let at = self.value().sub(4).cast::<u32>();
                 at.write_unaligned(shape.value_length as u32);
@@ -448,7 +451,7 @@ impl Entry {
         }
     }
 
-    /// Moves to a block in which the parts stand elsewhere.
+    /// Moves to a new block with another layout.
     #[cold]
     fn move_to(&mut self, shape: EntryShape) {
         let old = self.shape();
@@ -456,8 +459,8 @@ impl Entry {
         debug_assert_eq!(old.key_length, shape.key_length, "the key is copied whole");
         let block = allocate(shape);
         let kept = old.value_length.min(shape.value_length);
-        // SAFETY: both blocks hold key and value behind their own offsets, and they are distinct;
-        // the old block is freed with the layout it was allocated with.
+        // SAFETY: both blocks hold key and value at their own offsets, and they are distinct. The
+        // old block is freed with the layout it was allocated with.
         unsafe {
             let (from, to) = (self.start(), block.as_ptr());
             to.add(shape.header.key_offset())
@@ -489,7 +492,7 @@ impl Entry {
             "the block has the shape of the value that it gets"
         );
         let to = self.value();
-        // SAFETY: the header's value length was set from this value, so the room is there.
+        // SAFETY: the header's value length was set from this value, so there is room for it.
         unsafe {
             match value {
                 NewValue::Integer(integer) => to.cast::<i64>().write_unaligned(integer),
@@ -504,7 +507,7 @@ impl Entry {
         }
     }
 
-    /// Drops the object, if there is one; the caller sets another kind next or frees the block.
+    /// Drops the object, if there is one. The caller then sets another kind or frees the block.
     #[inline]
     fn drop_object(&mut self) {
         if self.kind() == Kind::Object {
@@ -512,13 +515,13 @@ impl Entry {
         }
     }
 
-    /// Gives the object away; what is left is an integer without meaning.
+    /// Takes the object out; the entry becomes an integer without meaning.
     fn give_object(&mut self) -> Box<Object> {
         let pointer = self.object_pointer();
         let header = self.header();
         debug_assert!(!pointer.is_null());
         self.set_header(header.with_kind(Kind::Integer));
-        // SAFETY: the entry owned the box and no longer says that it has one.
+        // SAFETY: the entry owned the box and no longer refers to it.
         unsafe { Box::from_raw(pointer) }
     }
 }
@@ -571,9 +574,9 @@ impl fmt::Debug for Entry {
     }
 }
 
-// SAFETY: an entry owns its block and its object alone, and both are plain data.
+// SAFETY: an entry exclusively owns its block and its object, and both are plain data.
 unsafe impl Send for Entry {}
-// SAFETY: through a shared reference an entry is only read.
+// SAFETY: a shared reference only allows reading.
 unsafe impl Sync for Entry {}
 
 impl NewValue<'_> {
@@ -591,7 +594,7 @@ impl NewValue<'_> {
     }
 }
 
-/// A block with its header and lengths; key, deadline and value are the caller's to write.
+/// Allocates a block with its header and lengths. The caller writes key, deadline and value.
 fn allocate(shape: EntryShape) -> NonNull<u8> {
     let layout = shape.layout();
     // SAFETY: the size is at least that of the header.
@@ -616,12 +619,13 @@ fn allocate(shape: EntryShape) -> NonNull<u8> {
     block
 }
 
-/// The hash bits need the address's upper bits. Cheap: one shift and a branch never taken.
+/// Checks that the address leaves its upper bits for the hash. Cheap: one shift and a branch that
+/// is never taken.
 #[inline]
 fn check_address(block: NonNull<u8>) {
     assert!(
         block.addr().get() >> ADDRESS_BITS == 0,
-        "the system hands out wide addresses"
+        "the system returned an address with more than 47 bits"
     );
 }
 
@@ -631,7 +635,7 @@ const _: () = assert!(
 );
 
 const NO_DEADLINE: i64 = i64::MIN;
-/// Of an entry, from its first byte on: what is fetched ahead.
+/// Bytes from the start of an entry that are prefetched.
 const PREFETCHED_BYTES: usize = 48;
 
 const ADDRESS_BITS: u32 = 48;
@@ -673,7 +677,7 @@ mod tests {
     }
 
     #[test]
-    fn splice_moves_the_tail_both_ways() {
+    fn splice_moves_the_tail_in_both_directions() {
         let mut entry = Entry::new(1, b"k", NewValue::Bytes(b"hello world"), false);
         entry.splice(0, 5, &[b"good", b"bye"]);
         assert_eq!(text(&entry), "goodbye world");
@@ -696,7 +700,7 @@ mod tests {
     }
 
     #[test]
-    fn values_longer_than_the_short_length_come_and_go() {
+    fn values_longer_than_the_short_length_grow_and_shrink() {
         let lengths = [0, VALUE_LENGTH_LONG - 1, VALUE_LENGTH_LONG, 5 << 20];
         for key_length in [3, 300] {
             let key = vec![b'k'; key_length];
@@ -721,10 +725,10 @@ mod tests {
     }
 
     #[test]
-    fn growing_byte_by_byte_moves_seldom() {
+    fn growing_byte_by_byte_rarely_moves_the_entry() {
         let mut entry = Entry::new(1, b"k", NewValue::Bytes(b""), false);
         let mut sizes = std::collections::BTreeSet::new();
-        // Each new block is looked at byte by byte under Miri.
+        // Miri checks each new block byte by byte, so it gets fewer rounds.
         let most = if cfg!(miri) { 2_000 } else { 100_000 };
         for length in 1..most {
             entry.resize(length);

@@ -1,10 +1,10 @@
-//! What a command refuses, with Redis's texts.
+//! Errors of commands, with Redis's texts.
 
 use std::fmt;
 
 use tidewire_resp::Arguments;
 
-/// What a command's handler and its parts return.
+/// The result of a command's handler and its parts.
 pub(crate) type Result<T = ()> = std::result::Result<T, CommandError>;
 
 macro_rules! errors {
@@ -14,17 +14,18 @@ macro_rules! errors {
         #[non_exhaustive]
         pub enum CommandError {
             $($(#[$doc])* $variant,)*
-            /// The deadline is out of range; holds the command's name.
+            /// A TTL is out of range; contains the command's name.
             InvalidExpire(&'static str),
-            /// Too few or too many arguments; holds the command's full name, `object|encoding`.
+            /// Too few or too many arguments; contains the command's full name, `object
+            /// encoding`.
             WrongArity(&'static str),
-            /// EXPIRE does not know this option.
+            /// EXPIRE does not know this option; contains the option.
             UnsupportedOption(Box<str>),
-            /// The key belongs to a mount; holds the mount's own text.
+            /// The key belongs to a mount; contains the mount's own text.
             Mounted(&'static str),
-            /// Said by one command alone; holds the whole text.
+            /// An error of one command only; contains the whole text.
             Refused(&'static str),
-            /// The same, of a text that tells of the arguments; it is one line.
+            /// The same, with a text that mentions the arguments; it is one line.
             RefusedWith(Box<str>),
         }
 
@@ -54,39 +55,39 @@ macro_rules! errors {
 errors! {
     /// The key holds another data type.
     WrongType = "WRONGTYPE Operation against a key holding the wrong kind of value",
-    /// The arguments make no sense together.
+    /// The arguments do not fit together.
     Syntax = "ERR syntax error",
     /// An argument or a value is not an integer.
     NotInteger = "ERR value is not an integer or out of range",
     /// An argument or a value is not a number.
     NotFloat = "ERR value is not a valid float",
-    /// Adding would leave the range of 64 bits.
+    /// The sum does not fit 64 bits.
     Overflow = "ERR increment or decrement would overflow",
     /// DECRBY by the smallest integer.
     DecrementOverflow = "ERR decrement would overflow",
-    /// INCRBYFLOAT made no finite number.
+    /// The result of INCRBYFLOAT is not finite.
     NotFinite = "ERR increment would produce NaN or Infinity",
-    /// HINCRBYFLOAT by no finite number.
+    /// The amount of HINCRBYFLOAT is not finite.
     AmountNotFinite = "ERR value is NaN or Infinity",
     /// A hash field is not an integer.
     HashNotInteger = "ERR hash value is not an integer",
     /// A hash field is not a number.
     HashNotFloat = "ERR hash value is not a float",
-    /// Keys are being loaded: nothing else may write.
+    /// Keys are being loaded: no other command may write.
     Loading = "LOADING Redis is loading the dataset in memory",
-    /// No key of this name.
+    /// The key does not exist.
     NoSuchKey = "ERR no such key",
     /// COPY and MOVE onto themselves.
     SameObject = "ERR source and destination objects are the same",
-    /// No database of this number.
+    /// The database number does not exist.
     DatabaseOutOfRange = "ERR DB index is out of range",
     /// SWAPDB, first argument.
     InvalidFirstDatabase = "ERR invalid first DB index",
     /// SWAPDB, second argument.
     InvalidSecondDatabase = "ERR invalid second DB index",
-    /// SETRANGE before the start.
+    /// SETRANGE with a negative offset.
     OffsetOutOfRange = "ERR offset is out of range",
-    /// A string would be longer than is allowed.
+    /// The string would be longer than allowed.
     StringTooLong = "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
     /// A scan's cursor is not a number.
     InvalidCursor = "ERR invalid cursor",
@@ -94,35 +95,35 @@ errors! {
     NxWithOthers = "ERR NX and XX, GT or LT options at the same time are not compatible",
     /// GT with LT.
     GtWithLt = "ERR GT and LT options at the same time are not compatible",
-    /// A count too far from zero.
+    /// A count is too far from zero.
     OutOfRange = "ERR value is out of range",
-    /// A count whose sign could not be turned.
+    /// A count cannot be negated.
     CountOutOfRange = "ERR value is out of range, value must between \
                        -9223372036854775807 and 9223372036854775807",
-    /// A count below 0.
+    /// A count is below 0.
     NotPositive = "ERR value is out of range, must be positive",
-    /// A number of keys that is none.
+    /// The number of keys is not positive.
     KeyCountNotPositive = "ERR numkeys should be greater than 0",
-    /// More keys announced than given.
+    /// The number of keys is greater than the number of arguments.
     TooFewKeys = "ERR Number of keys can't be greater than number of args",
-    /// LMPOP of fewer than one.
+    /// COUNT of LMPOP is below 1.
     CountNotPositive = "ERR count should be greater than 0",
-    /// LSET of an element that is not there.
+    /// LSET of a missing element.
     IndexOutOfRange = "ERR index out of range",
-    /// LPOS from no match on.
+    /// RANK of LPOS is 0.
     ZeroRank = "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second \
                 ... or use negative to start from the end of the list",
-    /// LPOS of fewer than none.
+    /// COUNT of LPOS is negative.
     NegativeCount = "ERR COUNT can't be negative",
-    /// LPOS among fewer than none.
+    /// MAXLEN of LPOS is negative.
     NegativeMaxLength = "ERR MAXLEN can't be negative",
-    /// SINTERCARD up to fewer than none.
+    /// LIMIT of SINTERCARD is negative.
     NegativeLimit = "ERR LIMIT can't be negative",
-    /// A number that must have 32 bits.
+    /// A number does not fit 32 bits.
     IntegerOutOfRange = "ERR value is out of range, value must between -2147483648 and 2147483647",
-    /// LCS of other than strings.
+    /// LCS of values that are not strings.
     LcsNotString = "ERR The specified keys must contain string values",
-    /// LCS with both kinds of reply.
+    /// LCS with both LEN and IDX.
     LcsLengthAndIndex =
         "ERR If you want both the length and indexes, please just use IDX.",
     /// OBJECT IDLETIME under an LFU policy.
@@ -133,21 +134,21 @@ errors! {
     NoFrequency = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. \
                    Please note that when switching between policies at runtime LRU and LFU data \
                    will take some time to adjust.",
-    /// COMMAND GETKEYS of something unknown.
+    /// COMMAND GETKEYS of an unknown command.
     InvalidCommand = "ERR Invalid command specified",
     /// COMMAND GETKEYS with a wrong number of arguments.
     InvalidArity = "ERR Invalid number of arguments specified for command",
-    /// COMMAND GETKEYS where the number of keys makes no sense.
+    /// COMMAND GETKEYS with an invalid number of keys.
     InvalidKeyCount = "ERR Invalid arguments specified for command",
     /// COMMAND GETKEYS of a command without keys.
     NoKeyArguments = "ERR The command has no key arguments",
-    /// A time to wait that is no number.
+    /// A timeout is not a number.
     TimeoutNotFloat = "ERR timeout is not a float or out of range",
-    /// A time to wait in ms that is no integer.
+    /// A timeout in ms is not an integer.
     TimeoutNotInteger = "ERR timeout is not an integer or out of range",
-    /// A time to wait below 0.
+    /// A timeout is below 0.
     TimeoutNegative = "ERR timeout is negative",
-    /// A time to wait beyond all time.
+    /// A timeout is out of range.
     TimeoutOutOfRange = "ERR timeout is out of range",
     /// The command belongs to the connection, not to the keyspace.
     NotData = "ERR command is not allowed here",
@@ -166,7 +167,7 @@ impl CommandError {
     }
 }
 
-/// The error text for a command that is in no table.
+/// Returns the error text for an unknown command.
 pub fn unknown_command_text(arguments: Arguments<'_>) -> String {
     let mut text = String::from("ERR unknown command '");
     text.push_str(&printable(
@@ -186,10 +187,10 @@ pub fn unknown_command_text(arguments: Arguments<'_>) -> String {
     text
 }
 
-/// Names come from peers: their bytes are shown, but never end the line.
+/// Formats a name from a client: its bytes are shown, but cannot end the line.
 pub(crate) fn printable(bytes: &[u8], length_max: usize) -> String {
     let bytes = &bytes[..bytes.len().min(length_max)];
-    // C's format stops at a zero byte.
+    // A C format stops at a zero byte.
     let bytes = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(bytes).replace(['\r', '\n'], " ")
 }

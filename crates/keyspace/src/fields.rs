@@ -1,7 +1,7 @@
-//! Hashes: a few fields in one run of bytes, or a table; with deadlines of fields or without.
+//! Hashes: a few fields in one run of bytes, or a table; with or without TTLs of fields.
 //!
-//! A hash has room for deadlines from the first command on that could set one, and keeps it. Until
-//! then deadlines cost it nothing.
+//! A hash gets room for TTLs from the first command that could set one, and keeps it. Until then,
+//! TTLs cost it nothing.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -31,17 +31,17 @@ enum Form<'a> {
     Timed(&'a TimedTable),
 }
 
-/// What a look at a field finds.
+/// The result of a field lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FoundField<'a> {
     Value(&'a [u8]),
-    /// The field is there, but has expired.
+    /// The field exists but has expired.
     Due,
     Missing,
 }
 
 impl<'a> Fields<'a> {
-    /// The fields of an entry that is a hash.
+    /// Returns the fields of an entry, if it is a hash.
     #[inline]
     pub(crate) fn of(entry: &'a Entry, now_ms: i64) -> Option<Self> {
         let form = match (PackedFields::of(entry), entry.kind()) {
@@ -56,7 +56,7 @@ impl<'a> Fields<'a> {
         Some(Fields { form, now_ms })
     }
 
-    /// How many fields there are.
+    /// Returns the number of fields.
     pub fn len(self) -> usize {
         if self.has_due() {
             self.iter().count()
@@ -65,7 +65,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Whether fields may have a TTL: there is room for it.
+    /// Returns whether fields may have a TTL: there is room for it.
     pub(crate) fn is_timed(self) -> bool {
         match self.form {
             Form::Packed(packed) => packed.is_timed(),
@@ -74,14 +74,14 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Whether there are fields whose time has come.
+    /// Returns whether any field has expired.
     #[inline]
     pub(crate) fn has_due(self) -> bool {
         self.earliest_ms()
             .is_some_and(|earliest_ms| earliest_ms <= self.now_ms)
     }
 
-    /// The earliest deadline, which may have come.
+    /// Returns the earliest deadline, which may have passed.
     pub(crate) fn earliest_ms(self) -> Option<i64> {
         match self.form {
             Form::Packed(packed) => packed.earliest_ms(),
@@ -90,7 +90,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// How many fields there are, those included whose time has come, but which are still there.
+    /// Returns the number of fields, including expired fields that still exist.
     pub(crate) fn len_with_due(self) -> usize {
         match self.form {
             Form::Packed(packed) => packed.len(),
@@ -99,12 +99,13 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// True only of a live topic that has no fields, and of a hash whose fields have just expired.
+    /// Returns whether there are no fields. Only a live topic can be empty, or a hash whose fields
+    /// have just expired.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// The value of a field.
+    /// Returns the value of a field.
     pub fn get(self, field: &[u8]) -> Option<&'a [u8]> {
         match self.find(field) {
             FoundField::Value(value) => Some(value),
@@ -133,7 +134,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The deadline of a field that is there.
+    /// Returns the deadline of an existing field.
     pub(crate) fn deadline_of(self, field: &[u8]) -> Option<Option<i64>> {
         let deadline_ms = match self.form {
             Form::Packed(packed) => packed.find(field)?.1.deadline_ms,
@@ -145,8 +146,8 @@ impl<'a> Fields<'a> {
             .then_some(deadline_ms)
     }
 
-    /// Fields and values; of a small hash in the order in which they were first set, those that
-    /// have deadlines before the others.
+    /// Iterates over fields and values. A small hash has fields with a TTL first, then the order in
+    /// which they were first set.
     pub fn iter(self) -> FieldsIter<'a> {
         let now_ms = self.now_ms;
         FieldsIter(match (self.form, self.table()) {
@@ -161,7 +162,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Any field with its value; `None` if there is none.
+    /// Returns a random field with its value; `None` if there is none.
     pub(crate) fn random(self, mut random: impl FnMut() -> u64) -> Option<(&'a [u8], &'a [u8])> {
         match self.table() {
             Some(table) if !self.has_due() => {
@@ -176,7 +177,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// What fields are drawn from.
+    /// Returns the pool from which fields are drawn.
     pub(crate) fn pool(self) -> Pool<'a, (&'a [u8], &'a [u8])> {
         match self.table() {
             Some(table) if !self.has_due() => {
@@ -186,7 +187,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Fields with values and deadlines, in the same order.
+    /// Iterates over fields with values and deadlines, in the same order.
     pub(crate) fn pairs(self) -> impl Iterator<Item = Pair<'a>> {
         let packed = match self.form {
             Form::Packed(packed) => Some(packed.iter()),
@@ -204,7 +205,7 @@ impl<'a> Fields<'a> {
         pairs.filter(move |pair| !pair.is_due(self.now_ms))
     }
 
-    /// The table of a large hash. Its entries are fields; some may be due.
+    /// Returns the table of a large hash. Its entries are fields; some may have expired.
     pub(crate) fn table(self) -> Option<&'a Table> {
         match self.form {
             Form::Packed(_) => None,
@@ -236,7 +237,7 @@ pub struct FieldsIter<'a>(FieldsIterKind<'a>);
 
 enum FieldsIterKind<'a> {
     Packed(PackedFieldsIter<'a>, i64),
-    // Boxed: a large hash alone pays for naming no type.
+    // Boxed: only large hashes pay for the dynamic dispatch.
     Table(Box<dyn Iterator<Item = (&'a [u8], &'a [u8])> + 'a>),
 }
 
@@ -259,16 +260,16 @@ impl fmt::Debug for FieldsIter<'_> {
     }
 }
 
-/// A table of fields with and without deadlines.
+/// A table of fields with and without TTLs.
 #[derive(Debug)]
 pub(crate) struct TimedTable {
     table: Table,
-    /// Deadlines with the hashes of their fields. Those that no longer are, because a field was
-    /// removed or has another deadline, stay until they come first or become too many.
+    /// Deadlines with the hashes of their fields. An outdated deadline, because its field was
+    /// removed or has a new one, stays until it comes first or until there are too many.
     queue: BinaryHeap<Reverse<(i64, u64)>>,
-    /// How many fields have a deadline.
+    /// Number of fields with a deadline.
     count: usize,
-    /// The node of the timer for the earliest of them.
+    /// The node of the timer for the earliest deadline.
     timer: Option<u32>,
 }
 
@@ -277,7 +278,7 @@ impl TimedTable {
         self.table.len()
     }
 
-    /// A table none of whose fields has a deadline.
+    /// Creates it from a table whose fields have no deadlines.
     fn new(table: Table) -> Self {
         TimedTable {
             table,
@@ -287,7 +288,7 @@ impl TimedTable {
         }
     }
 
-    /// The same fields with their deadlines, and no timer.
+    /// Copies the fields with their deadlines, without the timer.
     pub(crate) fn duplicate(&self) -> Self {
         let mut copy = TimedTable::new(Table::new());
         for entry in self.table.iter() {
@@ -352,7 +353,8 @@ impl TimedTable {
         count
     }
 
-    /// Takes what no longer is from the front of the queue, and from all of it if it is most of it.
+    /// Removes outdated deadlines from the front of the queue. If most of the queue is outdated,
+    /// removes all of them.
     fn tidy(&mut self) {
         while let Some(&Reverse((deadline_ms, hash))) = self.queue.peek()
             && self.place_of(deadline_ms, hash).is_none()
@@ -365,29 +367,36 @@ impl TimedTable {
                 Some(Reverse((deadline_ms, hash::of(entry.key()))))
             });
             self.queue = timed.collect();
-            debug_assert_eq!(self.queue.len(), self.count, "one for each deadline");
+            debug_assert_eq!(
+                self.queue.len(),
+                self.count,
+                "the queue has each deadline once"
+            );
         }
         debug_assert_eq!(self.queue.is_empty(), self.count == 0);
-        debug_assert!(self.queue.len() >= self.count, "no deadline is left out");
+        debug_assert!(
+            self.queue.len() >= self.count,
+            "the queue has every deadline"
+        );
     }
 
-    /// A field with this deadline and, as far as the table can tell, this hash. If there are two
-    /// such fields, so they are in the queue.
+    /// Finds a field with this deadline and hash, as far as the table knows the hash. If there are
+    /// two such fields, the queue has both.
     fn place_of(&self, deadline_ms: i64, hash: u64) -> Option<Place> {
         self.table
             .find_by(hash, |entry| entry.deadline_ms() == Some(deadline_ms))
     }
 }
 
-/// Up to where a hash stays packed: fields, and bytes of a field or value.
+/// Limits of a packed hash: number of fields, and bytes of a field or value.
 pub(crate) type HashLimits = (usize, usize);
 
-/// A hash without fields.
+/// Returns a hash without fields.
 pub(crate) fn empty() -> NewValue<'static> {
     NewValue::Compact(Kind::PackedHash, packed::EMPTY)
 }
 
-/// Whether an entry is a hash.
+/// Returns whether an entry is a hash.
 #[inline]
 pub(crate) fn is_hash(entry: &Entry) -> bool {
     match entry.kind() {
@@ -397,7 +406,7 @@ pub(crate) fn is_hash(entry: &Entry) -> bool {
     }
 }
 
-/// Whether an entry is a hash that has room for deadlines.
+/// Returns whether an entry is a hash with room for TTLs.
 #[inline]
 pub(crate) fn is_timed(entry: &Entry) -> bool {
     match entry.kind() {
@@ -407,20 +416,20 @@ pub(crate) fn is_timed(entry: &Entry) -> bool {
     }
 }
 
-/// Fields, those included whose time has come.
+/// Returns the number of fields, including expired ones.
 pub(crate) fn len(entry: &Entry) -> usize {
     Fields::of(entry, i64::MIN).map_or(0, Fields::len_with_due)
 }
 
-/// Makes a table of a small hash that is about to be given more fields than fit.
+/// Converts a small hash to a table if it will not hold `count` more fields.
 pub(crate) fn expect(entry: &mut Entry, count: usize, limits: HashLimits) {
     if count > limits.0 && PackedFields::of(entry).is_some() {
         unpack(entry);
     }
 }
 
-/// Sets a field of a hash entry, and takes its deadline away unless it is to be kept; true if the
-/// field is new. A packed hash that outgrows the limits becomes a table and stays one.
+/// Sets a field of a hash, and clears its deadline unless `keeps_deadline`. Returns true if
+/// the field is new. A packed hash that outgrows the limits becomes a table and stays one.
 pub(crate) fn set(
     entry: &mut Entry,
     field: &[u8],
@@ -439,7 +448,7 @@ pub(crate) fn set(
                 return set(entry, field, value, limits, keeps_deadline);
             }
             Some((span, Some(_))) if !keeps_deadline => {
-                // It goes behind those that have a deadline.
+                // It goes after those with a deadline.
                 packed::remove(entry, span);
                 packed::append(entry, field, value);
             }
@@ -471,7 +480,7 @@ pub(crate) fn set(
     }
 }
 
-/// Removes a field; false if it was not there.
+/// Removes a field; returns false if it did not exist.
 pub(crate) fn remove(entry: &mut Entry, field: &[u8]) -> bool {
     debug_assert!(is_hash(entry));
     if let Some(packed) = PackedFields::of(entry) {
@@ -507,7 +516,7 @@ pub(crate) fn make_timed(entry: &mut Entry) {
     )))));
 }
 
-/// Sets or clears the deadline of a field, if it is there, of a hash that has room for deadlines.
+/// Sets or clears the deadline of a field, if it exists. The hash has room for TTLs.
 pub(crate) fn set_deadline(entry: &mut Entry, field: &[u8], deadline_ms: Option<i64>) {
     debug_assert!(is_timed(entry) || deadline_ms.is_none());
     if let Some(packed) = PackedFields::of(entry) {
@@ -522,7 +531,7 @@ pub(crate) fn set_deadline(entry: &mut Entry, field: &[u8], deadline_ms: Option<
     }
 }
 
-/// Removes fields whose time has come, at most `count_max`, and tells of each; returns how many.
+/// Removes up to `count_max` expired fields and reports each. Returns how many.
 pub(crate) fn remove_due(
     entry: &mut Entry,
     now_ms: i64,
@@ -538,12 +547,12 @@ pub(crate) fn remove_due(
     }
 }
 
-/// The earliest deadline of any field.
+/// Returns the earliest deadline of any field.
 pub(crate) fn earliest_ms(entry: &Entry) -> Option<i64> {
     Fields::of(entry, i64::MIN)?.earliest_ms()
 }
 
-/// The node of the timer for the earliest deadline.
+/// Returns the node of the timer for the earliest deadline.
 pub(crate) fn timer(entry: &Entry) -> Option<u32> {
     match entry.kind() {
         Kind::PackedHashTimed => PackedFields::of(entry)?.timer(),
@@ -555,7 +564,7 @@ pub(crate) fn timer(entry: &Entry) -> Option<u32> {
     }
 }
 
-/// Notes the timer's node in a hash that has room for deadlines.
+/// Stores the timer's node in a hash with room for TTLs.
 pub(crate) fn set_timer(entry: &mut Entry, timer: Option<u32>) {
     debug_assert!(is_timed(entry) || timer.is_none());
     match entry.kind() {
@@ -615,7 +624,7 @@ fn is_due(entry: &Entry, now_ms: i64) -> bool {
         .is_some_and(|deadline_ms| deadline_ms <= now_ms)
 }
 
-/// Stale deadlines that may stay in the queue.
+/// Number of outdated deadlines that may stay in the queue.
 const QUEUE_SLACK: usize = 16;
 
 #[cfg(test)]
@@ -656,7 +665,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_keeps_values_and_deadlines_alike() {
+    fn every_encoding_keeps_the_same_values_and_deadlines() {
         for (limits, timed_from, tables_from) in
             [((512, 64), 0, 9999), ((6, 64), 200, 400), ((0, 64), 300, 0)]
         {
@@ -716,7 +725,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_stays_as_long_as_its_deadlines_are_many() {
+    fn the_queue_does_not_grow_beyond_its_deadlines() {
         let mut entry = Entry::new(1, b"k", empty(), false);
         for field in 0..100 {
             set(

@@ -45,7 +45,7 @@ pub fn fuzz_commands(data: &[u8]) {
     }
 }
 
-/// Takes `data` for a HyperLogLog, and for the runs of one, and counts, adds and merges.
+/// Interprets `data` as a HyperLogLog, and as the runs of one; counts, adds and merges.
 pub fn fuzz_hyperloglog(data: &[u8]) {
     let runs = [&crate::hyperloglog::EMPTY[..16], data].concat();
     for value in [data, &runs] {
@@ -77,7 +77,7 @@ pub fn fuzz_hyperloglog(data: &[u8]) {
     }
 }
 
-/// Makes a value of what DUMP replies, without its footer; what is made reads back.
+/// Restores a value from a DUMP payload without its footer. A restored value must read back equal.
 pub fn fuzz_restore(data: &[u8]) {
     static KEYSPACE: LazyLock<Keyspace> = LazyLock::new(|| Keyspace::new(small()));
     let limits = KEYSPACE.value_limits();
@@ -96,7 +96,7 @@ pub fn fuzz_restore(data: &[u8]) {
     }
 }
 
-/// Loads a file of keys, saves what was loaded, and loads that; both hold the same keys.
+/// Loads a file of keys, saves the keys, and loads that file. Both keyspaces must be equal.
 pub fn fuzz_rdb_file(data: &[u8]) {
     let keyspace = Keyspace::new(small());
     let whole = load_file(&keyspace, data, usize::MAX);
@@ -107,7 +107,7 @@ pub fn fuzz_rdb_file(data: &[u8]) {
         ..SnapshotOptions::default()
     };
     let begun = keyspace.begin_snapshot(options, || ());
-    let (mut snapshot, ()) = begun.expect("nobody else makes one");
+    let (mut snapshot, ()) = begun.expect("no other snapshot runs");
     let mut file = Vec::new();
     while snapshot.step(&mut file) {}
     let again = Keyspace::new(small());
@@ -117,7 +117,7 @@ pub fn fuzz_rdb_file(data: &[u8]) {
     }
 }
 
-/// Whether all of a file could be loaded.
+/// Returns whether the whole file could be loaded.
 fn load_file(keyspace: &Keyspace, data: &[u8], chunk: usize) -> bool {
     keyspace.set_loading(true);
     let is_whole = load_records(keyspace, data, chunk);
@@ -146,7 +146,7 @@ fn load_records(keyspace: &Keyspace, data: &[u8], chunk: usize) -> bool {
     }
 }
 
-/// Limits that few bytes reach.
+/// Returns limits that few bytes reach.
 fn small() -> Options {
     Options {
         hash_listpack_entries_max: 4,

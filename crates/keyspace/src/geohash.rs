@@ -1,9 +1,10 @@
-//! Places as scores: longitude and latitude, 26 bits each, interleaved; and what lies near them.
+//! Positions as scores: longitude and latitude with 26 bits each, interleaved; and searches around
+//! a position.
 //!
-//! The arithmetic is Redis's, operation for operation, so that scores, positions and distances
-//! are the same to the last digit.
+//! The arithmetic is Redis's, operation for operation, so that scores, positions and distances are
+//! equal to the last digit.
 
-/// Degrees.
+/// A position in degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Position {
     pub(crate) longitude: f64,
@@ -11,7 +12,7 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// `None` outside of what a score can tell, which ends before the poles.
+    /// Returns `None` outside of the range of a score, which ends before the poles.
     pub(crate) fn new(longitude: f64, latitude: f64) -> Option<Position> {
         let inside = LONGITUDES.contains(longitude) && LATITUDES.contains(latitude);
         inside.then_some(Position {
@@ -20,7 +21,7 @@ impl Position {
         })
     }
 
-    /// The middle of the cell that a score names.
+    /// Returns the middle of a score's cell.
     pub(crate) fn of_score(score: f64) -> Position {
         let bits = if score < TWO_63 {
             score as i64 as u64
@@ -39,15 +40,16 @@ impl Position {
         }
     }
 
-    /// 52 bits, which a double holds exactly.
+    /// Returns the score: 52 bits, which a double stores exactly.
     pub(crate) fn score(self) -> f64 {
         Cell::around(self, STEP_MAX).scores().0 as f64
     }
 
-    /// The usual geohash of eleven letters. The last is always 0, because 52 bits fill ten.
+    /// Returns the standard geohash of eleven letters. The last is always 0, because 52 bits fill
+    /// ten.
     pub(crate) fn geohash(self) -> [u8; 11] {
         const LETTERS: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
-        // It counts latitudes from pole to pole.
+        // A standard geohash has latitudes from pole to pole.
         let poles = DegreeRange {
             min: -90.0,
             max: 90.0,
@@ -62,7 +64,7 @@ impl Position {
         text
     }
 
-    /// Metres along a great circle.
+    /// Returns the distance along a great circle, in metres.
     pub(crate) fn distance_m(self, to: Position) -> f64 {
         let longitude = radians(self.longitude);
         let v = ((radians(to.longitude) - longitude) / 2.0).sin();
@@ -76,7 +78,7 @@ impl Position {
     }
 }
 
-/// What is looked for around a position.
+/// The shape of a search area.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum AreaShape {
     Circle { radius_m: f64 },
@@ -91,13 +93,13 @@ pub(crate) struct Area {
 }
 
 impl Area {
-    /// The distance from the center in metres, of a position inside.
+    /// Returns the distance from the center in metres, if the position is inside.
     pub(crate) fn distance_m(&self, position: Position) -> Option<f64> {
         let north_m = latitude_distance_m(position.latitude, self.center.latitude);
         match self.shape {
             AreaShape::Circle { radius_m } => {
-                // Most that are outside need no trigonometry to be told; the margin is for
-                // what rounding may do to those on the circle.
+                // Most positions outside are recognized without trigonometry. The margin covers
+                // rounding for positions on the circle.
                 if north_m > radius_m * 1.000_001 + 0.001 {
                     return None;
                 }
@@ -116,13 +118,13 @@ impl Area {
         }
     }
 
-    /// Ranges of scores, the end not included, that all positions inside are in, nearest cells
-    /// first.
+    /// Returns ranges of scores (end excluded) that together contain all positions inside, nearest
+    /// cells first.
     pub(crate) fn scores(&self) -> Vec<(u64, u64)> {
         let bounds = self.bounds();
         let mut step = steps_for(self.reach_m(), self.center.latitude);
         let mut cell = Cell::around(self.center, step);
-        // Near an edge of its cell the cells beside may not reach as far as the shape.
+        // Near an edge of its cell, the neighbouring cells may not reach as far as the shape.
         let too_small = cell.moved(0, 1).latitudes().max < bounds.latitudes.max
             || cell.moved(0, -1).latitudes().min > bounds.latitudes.min
             || cell.moved(1, 0).longitudes().max < bounds.longitudes.max
@@ -141,7 +143,7 @@ impl Area {
             if needless && step >= 2 {
                 continue;
             }
-            // Where cells are large, the one to the right may be the one to the left as well.
+            // With large cells, the right and left neighbours may be the same cell.
             let range = cell.moved(right, up).scores();
             if !ranges.contains(&range) {
                 ranges.push(range);
@@ -151,7 +153,7 @@ impl Area {
         ranges
     }
 
-    /// Metres from the center to the farthest point.
+    /// Returns the distance from the center to the farthest point, in metres.
     fn reach_m(&self) -> f64 {
         match self.shape {
             AreaShape::Circle { radius_m } => radius_m,
@@ -162,7 +164,7 @@ impl Area {
         }
     }
 
-    /// The shape's extent in degrees, which is widest at its edge towards the pole.
+    /// Returns the shape's extent in degrees; it is widest at the edge towards the pole.
     fn bounds(&self) -> Bounds {
         let (width_m, height_m) = match self.shape {
             AreaShape::Circle { radius_m } => (radius_m, radius_m),
@@ -197,7 +199,7 @@ struct Bounds {
     latitudes: DegreeRange,
 }
 
-/// Degrees from one to another.
+/// A range of degrees.
 #[derive(Clone, Copy)]
 struct DegreeRange {
     min: f64,
@@ -213,13 +215,13 @@ impl DegreeRange {
         degrees.max(self.min).min(self.max)
     }
 
-    /// Which of 2^step parts a degree lies in.
+    /// Returns the index of a degree among 2^step parts.
     fn index(self, degrees: f64, step: u32) -> u32 {
         let part = (degrees - self.min) / (self.max - self.min);
         (part * f64::from(1u32 << step)) as u32
     }
 
-    /// The span of one of 2^step parts.
+    /// Returns the span of one of 2^step parts.
     fn part(self, index: u32, step: u32) -> DegreeRange {
         let parts = f64::from(1u32 << step);
         let scale = self.max - self.min;
@@ -230,7 +232,7 @@ impl DegreeRange {
     }
 }
 
-/// One of 4^step cells that the map is divided into.
+/// One of the 4^step cells of the map.
 #[derive(Clone, Copy)]
 struct Cell {
     x: u32,
@@ -269,7 +271,7 @@ impl Cell {
         }
     }
 
-    /// The scores of the positions inside, the end not included.
+    /// Returns the scores of the positions inside, end excluded.
     fn scores(self) -> (u64, u64) {
         let bits = spread(self.y) | spread(self.x) << 1;
         debug_assert!((1..=STEP_MAX).contains(&self.step));
@@ -278,7 +280,7 @@ impl Cell {
     }
 }
 
-/// Cells so small that nine of them cover a distance, in most cases.
+/// Returns the step of the smallest cells of which nine cover a distance, in most cases.
 fn steps_for(mut reach_m: f64, latitude: f64) -> u32 {
     if reach_m == 0.0 {
         return STEP_MAX;
@@ -306,7 +308,7 @@ fn degrees(radians: f64) -> f64 {
     radians / (std::f64::consts::PI / 180.0)
 }
 
-/// Puts a zero before each bit.
+/// Inserts a zero before each bit.
 fn spread(value: u32) -> u64 {
     let mut bits = u64::from(value);
     bits = (bits | bits << 16) & 0x0000_FFFF_0000_FFFF;
@@ -326,7 +328,7 @@ fn squeeze(bits: u64) -> u32 {
     (bits | bits >> 16) as u32
 }
 
-/// The cell itself and those around it, in the order in which they are searched.
+/// The cell itself and its neighbours, in search order.
 const NEIGHBOURS: [(i32, i32); 9] = [
     (0, 0),
     (0, 1),
@@ -339,13 +341,13 @@ const NEIGHBOURS: [(i32, i32); 9] = [
     (-1, -1),
 ];
 
-/// 52 bits in all.
+/// Maximum step: 52 bits in total.
 const STEP_MAX: u32 = 26;
 const LONGITUDES: DegreeRange = DegreeRange {
     min: -180.0,
     max: 180.0,
 };
-/// Where the web's Mercator map ends.
+/// The limits of the Web Mercator map.
 const LATITUDES: DegreeRange = DegreeRange {
     min: -85.051_128_78,
     max: 85.051_128_78,
@@ -361,7 +363,7 @@ mod tests {
     use super::*;
 
     fn any_position() -> impl Strategy<Value = Position> {
-        // Also near the poles and the date line.
+        // Includes the poles and the date line.
         let longitude = prop_oneof![-180.0..180.0, 179.0..180.0, -180.0..-179.0];
         let latitude = prop_oneof![-85.05..85.05, 84.0..85.05, -85.05..-84.0];
         (longitude, latitude).prop_map(|(longitude, latitude)| Position {
@@ -372,15 +374,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_score_tells_the_position_within_a_metre(position in any_position()) {
+        fn a_score_gives_the_position_within_a_metre(position in any_position()) {
             let back = Position::of_score(position.score());
             prop_assert!(position.distance_m(back) < 1.0);
             prop_assert_eq!(back.score(), position.score());
         }
 
         #[test]
-        fn what_is_near_is_in_the_ranges_of_scores(
-            // Not at the very edge of the map: there Redis's cells do not cover what they should.
+        fn positions_inside_are_in_the_score_ranges(
+            // Not at the edge of the map: Redis's cells do not cover everything there.
             longitude in -170.0..170.0,
             latitude in -80.0..80.0,
             east in -1.0..1.0,
@@ -411,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn known_places_have_their_known_hashes_and_distances() {
+    fn known_positions_have_the_expected_hashes_and_distances() {
         let palermo = Position::new(13.361389, 38.115556).unwrap();
         let catania = Position::new(15.087269, 37.502669).unwrap();
         assert_eq!(palermo.score(), 3_479_099_956_230_698.0);

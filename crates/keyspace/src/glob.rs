@@ -1,18 +1,18 @@
-//! Redis's glob patterns, as KEYS, SCAN and PSUBSCRIBE take them.
+//! Redis's glob patterns, as in KEYS, SCAN and PSUBSCRIBE.
 
-/// Whether `text` matches `pattern`: `?` one byte, `*` any number, `[a-c]` and `[^a]` one of a
-/// set, `\` the next byte itself.
+/// Returns whether `text` matches `pattern`: `?` matches one byte, `*` any number of bytes, `[a-c]`
+/// and `[^a]` one byte of a set, and `\` makes the next byte literal.
 ///
 /// ```
 /// assert!(tidewire_keyspace::glob::matches(b"md:*", b"md:RELIANCE"));
 /// ```
 ///
-/// Exactly as Redis's `stringmatchlen`, oddities of unclosed sets included, but in time
-/// proportional to pattern × text at worst: of several stars only the last ever needs to move.
-/// As in Redis, a pattern matches nothing that it must get by more than a thousand stars for.
+/// Behaves exactly like Redis's `stringmatchlen`, including unclosed sets, but in time proportional
+/// to pattern × text at worst: only the last star ever needs to move. As in Redis, a match that
+/// must pass more than a thousand stars fails.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut read) = (0, 0);
-    // Where to go on if what follows the last star does not match: pattern, text.
+    // Where to resume if the part after the last star does not match: pattern, text.
     let mut star: Option<(usize, usize)> = None;
     let mut stars = 0;
     loop {
@@ -30,7 +30,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
             continue;
         }
         if read == text.len() {
-            // A trailing star was taken above; nothing else matches nothing.
+            // A trailing star was consumed above; no other pattern matches an empty text.
             return at == pattern.len();
         }
         match step(&pattern[at..], text[read]) {
@@ -49,7 +49,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// If the first element of the pattern matches the byte, how long the element is.
+/// Returns the length of the pattern's first element, if it matches the byte.
 fn step(pattern: &[u8], byte: u8) -> Option<usize> {
     match *pattern {
         [] => None,
@@ -72,7 +72,7 @@ fn set(pattern: &[u8], byte: u8) -> Option<usize> {
                 at += 2;
             }
             [b']', ..] => break at + 1,
-            // Unclosed: the pattern ends here.
+            // Unclosed set: the pattern ends here.
             [] => break pattern.len(),
             [first, b'-', last, ..] => {
                 found |= (first.min(last)..=first.max(last)).contains(&byte);
@@ -94,7 +94,7 @@ mod tests {
     use super::matches;
 
     #[test]
-    fn patterns_match_as_redis_matches_them() {
+    fn patterns_match_as_in_redis() {
         let cases: &[(&str, &str, bool)] = &[
             ("*", "", true),
             ("", "", true),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn many_stars_take_no_exponential_time() {
+    fn many_stars_do_not_take_exponential_time() {
         let text = [b"a".repeat(10_000), b"b".to_vec()].concat();
         assert!(matches(&b"a*".repeat(1_000), &text));
         assert!(!matches(

@@ -1,5 +1,5 @@
-//! The one hash of keys and fields: keyed by a seed that each process draws anew, so that nobody
-//! outside can choose keys that collide.
+//! The hash function of keys and fields. Each process draws a random seed, so that clients cannot
+//! choose keys that collide.
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use foldhash::quality::RandomState;
 #[cfg(debug_assertions)]
 use foldhash::quality::SeedableRandomState as RandomState;
 
-/// Bits 56 to 63 choose the shard; the others belong to the table.
+/// Hashes a key or field. Bits 56 to 63 choose the shard; the others belong to the table.
 #[inline]
 pub(crate) fn of(bytes: &[u8]) -> u64 {
     let mut hasher = STATE.build_hasher();
@@ -24,7 +24,7 @@ pub(crate) fn hash_bits(hash: u64) -> u16 {
     (hash >> 40) as u16
 }
 
-/// Returns a number whose bits all depend on all bits of `word`; splitmix64.
+/// Returns a number whose bits all depend on all bits of `word` (SplitMix64).
 #[inline]
 pub(crate) fn mixed(mut word: u64) -> u64 {
     word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -32,8 +32,8 @@ pub(crate) fn mixed(mut word: u64) -> u64 {
     word ^ word >> 31
 }
 
-/// From now on keys have the same hashes in every process: for a simulator, before the first key.
-/// Without effect in a release build, where it would cost a load per hash.
+/// Makes keys have the same hashes in every process from now on. For a simulator, before the first
+/// key. No effect in a release build, where it would cost a load per hash.
 pub fn fix_hashes() {
     #[cfg(debug_assertions)]
     IS_FIXED.store(true, std::sync::atomic::Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Small sets of integers: in ascending order, all as wide as the widest needs.
+//! Small sets of integers, in ascending order. All have the width of the widest.
 //!
 //! ```text
 //!  ┌──────────┬─────────┬─────────┬───
@@ -8,12 +8,12 @@
 
 use crate::encoding::{CompactBytes, Kind};
 
-/// The bytes of a set without members.
+/// The bytes of an empty set.
 pub(crate) const EMPTY: &[u8] = &[2];
-/// Most members under any setting: adding one moves those behind it.
+/// Maximum number of members under any setting: adding one moves those after it.
 pub(crate) const COUNT_MAX: usize = 1 << 20;
 
-/// A set of integers to read.
+/// A read-only view of a set of integers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Integers<'a> {
     width: usize,
@@ -34,12 +34,12 @@ impl<'a> Integers<'a> {
         self.bytes.len() / self.width
     }
 
-    /// Bytes of an integer: 2, 4 or 8.
+    /// Returns the bytes per integer: 2, 4 or 8.
     pub(crate) fn width(self) -> usize {
         self.width
     }
 
-    /// The integer at a position, which exists.
+    /// Returns the integer at an existing position.
     pub(crate) fn get(self, position: usize) -> i64 {
         let bytes = &self.bytes[position * self.width..][..self.width];
         match *bytes {
@@ -49,7 +49,7 @@ impl<'a> Integers<'a> {
         }
     }
 
-    /// Where a value is, or where it would be.
+    /// Returns the position of a value, or the position where it would be inserted.
     pub(crate) fn search(self, value: i64) -> Result<usize, usize> {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -68,7 +68,7 @@ impl<'a> Integers<'a> {
     }
 }
 
-/// Adds a value; false if it is there already.
+/// Adds a value; returns false if it is already there.
 pub(crate) fn insert(entry: &mut impl CompactBytes, value: i64) -> bool {
     let integers = Integers::new(entry.bytes());
     let Err(position) = integers.search(value) else {

@@ -1,5 +1,4 @@
-//! Keys that clients wait for or watch. A shard without any pays one look at a flag for each
-//! write.
+//! Keys that clients wait for or watch. In a shard without any, each write only checks a flag.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
@@ -17,7 +16,7 @@ pub(crate) struct Interests {
 
 #[derive(Debug, Default)]
 struct Interest {
-    /// Grows with each change, never starts over while the key is watched.
+    /// Incremented by each change; not reset while the key is watched.
     version: u64,
     watchers: u32,
     waiters: VecDeque<Arc<Waiter>>,
@@ -34,7 +33,7 @@ impl Interests {
         self.keys.is_empty()
     }
 
-    /// Notes that the key has changed; returns whether a client waits for it.
+    /// Records a change of the key. Returns whether a client waits for it.
     pub(crate) fn touch(&mut self, key: &[u8]) -> bool {
         match self.keys.get_mut(key) {
             Some(interest) => {
@@ -45,7 +44,7 @@ impl Interests {
         }
     }
 
-    /// The names, for changes of all keys at once.
+    /// Returns all names, for changes of all keys at once.
     pub(crate) fn names(&self) -> Vec<Box<[u8]>> {
         self.keys.keys().cloned().collect()
     }
@@ -68,7 +67,7 @@ impl Interests {
         }
     }
 
-    /// Who waits for the key, in the order in which they came.
+    /// Returns the clients that wait for the key, in order of arrival.
     pub(crate) fn waiters(&self, key: &[u8]) -> Vec<Arc<Waiter>> {
         let interest = self.keys.get(key);
         interest.map_or(Vec::new(), |interest| {
@@ -83,7 +82,7 @@ impl Interests {
         keys.filter(is_awaited).count()
     }
 
-    /// Begins to watch; returns the version that the key has now.
+    /// Starts to watch a key; returns its current version.
     pub(crate) fn watch(&mut self, key: &[u8]) -> u64 {
         let interest = self.interest(key);
         interest.watchers += 1;
@@ -98,7 +97,7 @@ impl Interests {
         }
     }
 
-    /// The version of a key that is watched.
+    /// Returns the version of a watched key.
     pub(crate) fn version(&self, key: &[u8]) -> u64 {
         self.keys.get(key).map_or(0, |interest| interest.version)
     }

@@ -1,4 +1,4 @@
-//! A key, and where it belongs: the database, and the shard of its hash.
+//! A key, its database and its shard.
 
 /// A key with its hash, computed once.
 #[derive(Clone, Copy)]
@@ -7,13 +7,13 @@ pub(crate) struct Key<'a> {
     pub(crate) hash: u64,
 }
 
-/// The shard of a key's hash.
+/// Returns the shard of a key's hash.
 #[inline]
 pub(crate) fn shard_of(hash: u64) -> usize {
     (hash >> 56) as usize
 }
 
-/// Number of databases, as SELECT counts them.
+/// Number of databases, as in SELECT.
 pub const DATABASES: usize = 16;
-/// Number of shards: enough that lanes seldom meet, few enough to walk in microseconds.
+/// Number of shards: enough that lanes rarely collide, few enough to visit all in microseconds.
 pub const SHARDS: usize = 256;

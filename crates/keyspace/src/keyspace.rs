@@ -1,4 +1,4 @@
-//! The keyspace: shards, mounts, live topics, and how commands come to run on them.
+//! The keyspace: shards, mounts, live topics, and the execution of commands on them.
 
 use std::fmt;
 use std::ops::Deref;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize
 use tidewire_resp::{Arguments, Writer};
 
 use crate::access::Access;
-use crate::command::{Call, Command, Flags, Locks, Run, Tells};
+use crate::command::{Call, Command, Flags, Locks, Propagated, Run};
 use crate::error::CommandError;
 use crate::hash;
 use crate::key::{DATABASES, SHARDS, shard_of};
@@ -57,34 +57,35 @@ pub use loading::{LoadError, LoadOptions, Loaded};
 mod own_deadlines;
 use own_deadlines::OwnDeadlines;
 
-/// How a keyspace is set up.
+/// Settings of a keyspace.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Keys of database 0 that begin with one of these are live topics.
+    /// Prefixes of live topics among the keys of database 0.
     pub live_prefixes: Vec<Vec<u8>>,
     /// A hash with more fields becomes a table.
     pub hash_listpack_entries_max: usize,
     /// A hash with a longer field or value becomes a table.
     pub hash_listpack_value_bytes_max: usize,
-    /// A set of integers with more members is kept otherwise.
+    /// A set of integers with more members changes its encoding.
     pub set_intset_entries_max: usize,
     /// A set with more members becomes a table.
     pub set_listpack_entries_max: usize,
     /// A set with a longer member becomes a table.
     pub set_listpack_value_bytes_max: usize,
-    /// A sorted set with more members is kept otherwise.
+    /// A sorted set with more members changes its encoding.
     pub zset_listpack_entries_max: usize,
-    /// A sorted set with a longer member is kept otherwise.
+    /// A sorted set with a longer member changes its encoding.
     pub zset_listpack_value_bytes_max: usize,
-    /// Most elements in a chunk of a list; -1 to -5 mean 4, 8, 16, 32 or 64 KiB instead.
+    /// Maximum number of elements in a chunk of a list; -1 to -5 mean 4, 8, 16, 32 or 64 KiB
+    /// instead.
     pub list_listpack_size: i32,
-    /// A HyperLogLog longer than this has 6 bits for each register, and no runs.
+    /// A longer HyperLogLog has 6 bits per register instead of runs.
     pub hyperloglog_sparse_bytes_max: usize,
-    /// About how many bytes of a stream's entries share a block; 0: any number.
+    /// Approximate maximum bytes of stream entries that share a block; 0: no limit.
     pub stream_node_bytes_max: usize,
-    /// How many of a stream's entries share a block; 0: any number.
+    /// Maximum number of stream entries that share a block; 0: no limit.
     pub stream_node_entries_max: usize,
-    /// The longest string that APPEND and SETRANGE make, as `proto-max-bulk-len`.
+    /// Maximum string length that APPEND and SETRANGE can produce: `proto-max-bulk-len`.
     pub string_bytes_max: usize,
 }
 
@@ -110,45 +111,45 @@ impl Default for Options {
 
 /// All keys of all databases, shared by every lane.
 ///
-/// Each key lies in one of [`SHARDS`] shards, each behind its own lock. A command takes the locks
-/// of its keys in ascending order before it runs and lets go afterwards; nothing else is ever
-/// waited for under a lock.
+/// Each key is in one of [`SHARDS`] shards, each with its own lock. A command locks the shards of
+/// its keys in ascending order before it runs, and unlocks them afterwards. It never waits for
+/// anything else while it holds a lock.
 pub struct Keyspace {
     pub(crate) shards: Box<[Padded<Lock<Shard>>]>,
-    /// For each shard when its timers next want attention: a lower bound, `i64::MAX` for never.
-    /// Apart from the shards, so that looking at all of them touches 32 cache lines.
+    /// For each shard, when its timers next need attention: a lower bound, `i64::MAX` for never.
+    /// Separate from the shards, so that reading all of them touches 32 cache lines.
     next_ms: Box<[AtomicI64]>,
-    /// The least of `next_ms`, or less.
+    /// The minimum of `next_ms`, or less.
     earliest_ms: Padded<AtomicI64>,
-    /// Whether due keys are removed before a command asks for them.
+    /// Whether expired keys are removed before a command accesses them.
     expires_actively: AtomicBool,
     trusts_payloads: AtomicBool,
-    /// Until then nothing expires: ms since the UNIX epoch.
+    /// Time until which nothing expires: ms since the UNIX epoch.
     expiry_paused_until_ms: AtomicI64,
     pub(crate) own_deadlines: OwnDeadlines,
     expired_fields: AtomicU64,
     evicted_keys: AtomicU64,
     pub(crate) reclaimer: Reclaimer,
     mounts: Vec<Arc<dyn Mount>>,
-    /// Keys that were left out because a mount has their names.
+    /// Number of keys that were left out because a mount has their names.
     mounted_left_out: AtomicU64,
-    /// A key has been made a topic whose name alone does not make it one.
+    /// True once a key was made a topic without a live prefix.
     pub(crate) has_named_topics: AtomicBool,
     pub(crate) live_prefixes: Vec<Vec<u8>>,
-    /// What keys of database 0 with this first byte may be: `MOUNTED`, `LIVE`, or neither.
+    /// What keys of database 0 with this first byte may be: `MOUNTED`, `LIVE`, both or neither.
     first_bytes: [u8; 256],
-    /// Loads under way.
+    /// Number of loads in progress.
     loads: AtomicUsize,
     /// Bits of [`EventClasses`], and [`LOADING`].
     notifications: AtomicU32,
     propagation: Propagation,
     pub(crate) is_in_snapshot: AtomicBool,
-    /// What [`Keyspace::set_tracking`] asks for.
+    /// The setting of [`Keyspace::set_tracking`].
     pub(crate) tracking: AtomicU32,
     pub(crate) tracking_totals: TrackingTotals,
-    /// Times that all databases were emptied.
+    /// How often all databases were emptied.
     pub(crate) flushes: AtomicU64,
-    /// See [`Access`].
+    /// The settings of [`Access`].
     access: AtomicU64,
     shares_integers: AtomicBool,
     claims_compression: AtomicBool,
@@ -169,7 +170,7 @@ pub struct Keyspace {
     last_census: census::Last,
 }
 
-/// What is freed in the background if it is large: the settings `lazyfree-lazy-*` and
+/// Which large values are freed in the background: the settings `lazyfree-lazy-*` and
 /// `replica-lazy-flush`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LazyFreeing {
@@ -177,47 +178,47 @@ pub struct LazyFreeing {
     pub eviction: bool,
     /// Values of expired keys.
     pub expiry: bool,
-    /// Values in whose place others are put, as RENAME does.
+    /// Values that another value replaces, as in RENAME.
     pub replacement: bool,
-    /// DEL does as UNLINK.
+    /// DEL behaves like UNLINK.
     pub deletion: bool,
-    /// FLUSHALL and FLUSHDB do as with ASYNC.
+    /// FLUSHALL and FLUSHDB behave as with ASYNC.
     pub flush: bool,
-    /// Keys in whose place those of a master or a file come.
+    /// Keys that a full sync or a file replaces.
     pub full_sync: bool,
 }
 
-/// How a command ended. Its reply is written in either case.
+/// The outcome of a command. Its reply is written in each case but [`Waiting`](Outcome::Waiting).
 #[derive(Clone, Debug)]
 #[must_use]
 pub enum Outcome {
-    /// The reply is the command's.
+    /// The command has written its reply.
     Done,
-    /// The reply is this error. In a box, so that an outcome is returned in two registers.
+    /// The reply is this error. Boxed, so that an outcome is returned in two registers.
     Failed(Box<CommandError>),
     /// There is no reply yet: the client waits for a key.
     Waiting(Arc<Waiter>),
 }
 
-/// What all shards have counted.
+/// Counters summed over all shards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Reads of keys that were there.
+    /// Reads of existing keys.
     pub hits: u64,
-    /// Reads of keys that were not.
+    /// Reads of missing keys.
     pub misses: u64,
     /// Expired keys.
     pub expired_keys: u64,
-    /// Commands that have changed something, and expired keys that were removed.
+    /// Commands that changed something, plus expired keys that were removed.
     pub changes: u64,
-    /// Keys that clients wait for now.
+    /// Keys that clients are waiting for.
     pub awaited_keys: usize,
     /// Those of them whose removal also wakes a client.
     pub awaited_keys_or_loss: usize,
 }
 
 impl Keyspace {
-    /// An empty keyspace.
+    /// Creates an empty keyspace.
     pub fn new(options: Options) -> Self {
         let mut keyspace = Keyspace {
             shards: (0..SHARDS)
@@ -284,8 +285,8 @@ impl Keyspace {
         keyspace
     }
 
-    /// Binds a live source to its prefix. Of mounts whose prefixes overlap the first one wins.
-    /// Keys stored under the prefix before are hidden, so mount before serving.
+    /// Mounts a live source under its prefix. If prefixes overlap, the first mount wins. Keys
+    /// already stored under the prefix become hidden, so mount before serving.
     pub fn mount(&mut self, mount: Arc<dyn Mount>) {
         mark_first_byte(
             &mut self.first_bytes,
@@ -295,12 +296,12 @@ impl Keyspace {
         self.mounts.push(mount);
     }
 
-    /// The mounts, in order.
+    /// Returns the mounts in order.
     pub fn mounts(&self) -> &[Arc<dyn Mount>] {
         &self.mounts
     }
 
-    /// Gives a client's SET to the mount that has the key: [`Mount::write`].
+    /// Passes a client's SET to the mount that owns the key: [`Mount::write`].
     pub fn write_mounted(
         &self,
         database: usize,
@@ -311,15 +312,15 @@ impl Keyspace {
         self.mount_of(database, key)?.write(key, value, writer)
     }
 
-    /// The changes that go to replicas and to the append-only file.
+    /// Returns the logs of changes for replicas and the append-only file.
     #[inline]
     pub fn propagation(&self) -> &Propagation {
         &self.propagation
     }
 
-    /// Runs a data command and writes its reply, error or not. The number of arguments must have
-    /// been checked ([`crate::resolve`] does); `database` is below [`DATABASES`], `now_ms` counts
-    /// from the UNIX epoch.
+    /// Runs a data command and writes its reply, also if it fails. The caller has checked the
+    /// number of arguments ([`crate::resolve`] does). `database` is below [`DATABASES`]; `now_ms`
+    /// is ms since the UNIX epoch.
     #[inline]
     pub fn execute(
         &self,
@@ -333,7 +334,7 @@ impl Keyspace {
         self.execute_found(None, command, arguments, database, now_ms, reply, observer)
     }
 
-    /// The same where the hash of the first key is known from [`prefetch`](Self::prefetch).
+    /// Does the same if the hash of the first key is known from [`prefetch`](Self::prefetch).
     #[inline]
     pub fn execute_found(
         &self,
@@ -368,7 +369,11 @@ impl Keyspace {
             Some(known) => known.0,
             None => hash::of(&arguments[first]),
         };
-        debug_assert_eq!(hash, hash::of(&arguments[first]), "the hash of another key");
+        debug_assert_eq!(
+            hash,
+            hash::of(&arguments[first]),
+            "the hash belongs to another key"
+        );
         let mut locked = Locked::one(self, shard_of(hash));
         let hint = Some((first, hash));
         let outcome = self.run(
@@ -382,15 +387,15 @@ impl Keyspace {
             reply,
             observer,
         );
-        // Giving it away copies it, which waits for what was just written.
+        // Moving it copies it, which would wait for the store just made.
         if locked.has_ready() {
             self.release(locked, now_ms, observer);
         }
         outcome
     }
 
-    /// The same for a command that another server has told, or this one has told before: what has
-    /// expired meanwhile goes when the command for that comes.
+    /// Does the same for a propagated command, from another server or a log. Expired keys stay
+    /// until the propagated command that removes them.
     pub fn execute_told(
         &self,
         command: &'static Command,
@@ -415,7 +420,7 @@ impl Keyspace {
         outcome
     }
 
-    /// The shards that a command needs when it runs alone.
+    /// Returns the shards that a command needs when it runs alone.
     pub fn shards_of(&self, command: &'static Command, arguments: Arguments<'_>) -> ShardSet {
         let mut set = ShardSet::empty();
         match command.locks {
@@ -430,9 +435,9 @@ impl Keyspace {
         set
     }
 
-    /// The shards that a command needs when it runs together with others under one lock, as in
-    /// MULTI
-    /// and scripts, which lock the union: one that would walk the shards one by one needs them all.
+    /// Returns the shards that a command needs when it runs with others under one lock, as in MULTI
+    /// and scripts, which lock the union. A command that would visit the shards one by one needs
+    /// all of them.
     pub fn shards_of_queued(
         &self,
         command: &'static Command,
@@ -449,8 +454,8 @@ impl Keyspace {
         Locked::set(self, set)
     }
 
-    /// Runs a data command on shards that are locked already: at least those that
-    /// [`shards_of`](Self::shards_of) names for it.
+    /// Runs a data command while its shards are locked: at least those that
+    /// [`shards_of`](Self::shards_of) returns.
     pub fn run_locked(
         &self,
         locked: &mut Locked<'_>,
@@ -466,8 +471,7 @@ impl Keyspace {
         )
     }
 
-    /// What has been counted since the last [`reset_totals`](Self::reset_totals); walks the
-    /// shards.
+    /// Returns the counters since the last [`reset_totals`](Self::reset_totals). Visits all shards.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for shard in &self.shards {
@@ -476,7 +480,7 @@ impl Keyspace {
         totals
     }
 
-    /// Counts hits, misses and what has expired from zero on.
+    /// Resets the counters of hits, misses and expired keys.
     pub fn reset_totals(&self) {
         for shard in &self.shards {
             let mut shard = shard.lock();
@@ -487,7 +491,7 @@ impl Keyspace {
         self.reclaimer.reset();
     }
 
-    /// Keys in one database, those of mounts not included; walks the shards.
+    /// Returns the number of keys in one database, without those of mounts. Visits all shards.
     pub fn keys(&self, database: usize) -> usize {
         self.shards
             .iter()
@@ -495,7 +499,7 @@ impl Keyspace {
             .sum()
     }
 
-    /// Whether the key belongs to a mount, and to which.
+    /// Returns the mount that a key belongs to, if any.
     #[inline]
     pub fn mount_of(&self, database: usize, key: &[u8]) -> Option<&dyn Mount> {
         let first = *key.first()?;
@@ -508,7 +512,7 @@ impl Keyspace {
             .map(|mount| &**mount)
     }
 
-    /// Fields and value bytes up to which a hash stays packed.
+    /// Returns the maximum number of fields and bytes of a packed hash.
     pub(crate) fn hash_limits(&self) -> (usize, usize) {
         (
             self.hash_entries_max.load(Ordering::Relaxed),
@@ -516,7 +520,7 @@ impl Keyspace {
         )
     }
 
-    /// Up to where a set stays small.
+    /// Returns the limits of a small set.
     pub(crate) fn set_limits(&self) -> SetLimits {
         SetLimits {
             integers_max: self.set_integers_max.load(Ordering::Relaxed),
@@ -525,7 +529,7 @@ impl Keyspace {
         }
     }
 
-    /// Up to where a sorted set stays small.
+    /// Returns the limits of a small sorted set.
     pub(crate) fn sorted_set_limits(&self) -> SortedSetLimits {
         SortedSetLimits {
             entries_max: self.sorted_set_entries_max.load(Ordering::Relaxed),
@@ -533,7 +537,7 @@ impl Keyspace {
         }
     }
 
-    /// Up to where a stream's entries share a block.
+    /// Returns the limits of a stream's block.
     pub(crate) fn stream_limits(&self) -> BlockLimits {
         BlockLimits::new(
             self.stream_node_bytes_max.load(Ordering::Relaxed),
@@ -541,7 +545,7 @@ impl Keyspace {
         )
     }
 
-    /// How many entries a trim by whole blocks removes at most, if it is not told.
+    /// Returns how many entries an approximate trim removes at most, without LIMIT.
     pub(crate) fn stream_trim_limit(&self) -> u64 {
         match self.stream_node_entries_max.load(Ordering::Relaxed) as u64 {
             0 => 10_000,
@@ -549,7 +553,7 @@ impl Keyspace {
         }
     }
 
-    /// How much a list's chunk holds.
+    /// Returns the limits of a list's chunk.
     pub(crate) fn list_limits(&self) -> ListLimits {
         ListLimits {
             bytes_max: self.list_bytes_max.load(Ordering::Relaxed),
@@ -557,7 +561,7 @@ impl Keyspace {
         }
     }
 
-    /// A random number; splitmix64 over a shared counter.
+    /// Returns a random number (SplitMix64 over a shared counter).
     pub(crate) fn random(&self) -> u64 {
         let word = self
             .random
@@ -565,7 +569,7 @@ impl Keyspace {
         hash::mixed(word)
     }
 
-    /// Runs a command on locked shards; `wait` takes what it waits for, where it may wait.
+    /// Runs a command on locked shards. `wait` receives what the command waits for, if it may wait.
     #[inline]
     pub(crate) fn run(
         &self,
@@ -585,7 +589,7 @@ impl Keyspace {
         if database >= DATABASES {
             return fail(reply, CommandError::DatabaseOutOfRange);
         }
-        // Made where it stays: copying it would wait for what was just written.
+        // Constructed in place: copying it would wait for the stores just made.
         let mut call = Call {
             arguments,
             reply,
@@ -594,7 +598,7 @@ impl Keyspace {
             hint,
             waiting: wait.is_some(),
             wait: None,
-            tells: Tells::Request,
+            propagated: Propagated::Request,
         };
         let writes_keys = command.has(Flags::WRITES_KEYS);
         call.view.counts_reads = !writes_keys;
@@ -610,12 +614,12 @@ impl Keyspace {
             }
         }
         let ended = handler(&mut call);
-        if call.view.tells_reads() {
+        if call.view.tracks_reads() {
             call.view.remember_reads(command, arguments);
         }
         match ended {
             Ok(()) => {
-                call.tell_request();
+                call.propagate_request();
                 if let (Some(wait), Some(wanted)) = (wait, call.wait) {
                     *wait = Some(wanted);
                 }
@@ -649,7 +653,7 @@ impl fmt::Debug for Keyspace {
     }
 }
 
-/// On cache lines of its own; two, because processors fetch them in pairs.
+/// A value on its own two cache lines; two, because processors fetch lines in pairs.
 #[repr(align(128))]
 pub(crate) struct Padded<T>(T);
 
@@ -662,7 +666,7 @@ impl<T> Deref for Padded<T> {
     }
 }
 
-/// Refuses a command that would write to a mount, before it has changed anything.
+/// Refuses a command that would write to a mount before it changes anything.
 #[inline]
 fn check_writable(
     view: &View<'_, '_>,
@@ -672,7 +676,7 @@ fn check_writable(
 ) -> Result<(), CommandError> {
     match hint {
         Some((only, _)) => view.check_writable(&arguments[only]),
-        // Keys that are only read, as the sources of SUNIONSTORE, may be mounted.
+        // Keys that are only read, such as the sources of SUNIONSTORE, may be mounted.
         None => command
             .keys
             .iter()
@@ -688,7 +692,7 @@ fn fail(reply: &mut Writer<'_>, error: CommandError) -> Outcome {
     Outcome::Failed(Box::new(error))
 }
 
-/// An empty prefix matches every key.
+/// Marks the first byte of a prefix. An empty prefix matches every key.
 fn mark_first_byte(first_bytes: &mut [u8; 256], first: Option<u8>, mark: u8) {
     match first {
         Some(first) => first_bytes[usize::from(first)] |= mark,
@@ -696,7 +700,7 @@ fn mark_first_byte(first_bytes: &mut [u8; 256], first: Option<u8>, mark: u8) {
     }
 }
 
-/// Longest string under any setting: an entry stores lengths in 32 bits.
+/// Maximum string length under any setting: an entry stores lengths in 32 bits.
 const STRING_BYTES_MAX: usize = 2 << 30;
 
 const MOUNTED: u8 = 1;

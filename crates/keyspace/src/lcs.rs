@@ -1,15 +1,15 @@
-//! The longest common subsequence of two texts, 64 pairs of prefixes at a time.
+//! The longest common subsequence of two texts, computed for 64 pairs of prefixes at a time.
 //!
-//! A row of bits stands for each prefix of the first text: bit `j` is set where one more byte of
-//! the second, its `j`th, makes the subsequence longer. The next row follows from it by an addition
-//! (Hyyrö 2004). A bit a pair also is all that it takes to find the way back.
+//! Each prefix of the first text has a row of bits. Bit `j` is set if byte `j` of the second text
+//! makes the subsequence longer. The next row results from an addition (Hyyrö 2004). One bit per
+//! pair is also enough to reconstruct the subsequence.
 
 /// The lengths for all pairs of prefixes.
 #[derive(Debug)]
 pub(crate) struct CommonSubsequence<'t> {
     first: &'t [u8],
     second: &'t [u8],
-    /// Words of a row.
+    /// Words per row.
     width: usize,
     rows: Vec<u64>,
 }
@@ -39,8 +39,8 @@ impl<'t> CommonSubsequence<'t> {
         }
     }
 
-    /// Shows where the common bytes are in both texts, last first. Of several ways it takes the
-    /// one that Redis takes.
+    /// Passes the positions of the common bytes in both texts to `show`, last first. If there are
+    /// several solutions, it takes the same one as Redis.
     pub(crate) fn walk(&self, mut show: impl FnMut(usize, usize)) {
         let (mut i, mut j) = (self.first.len(), self.second.len());
         while i > 0 && j > 0 {
@@ -60,7 +60,7 @@ impl<'t> CommonSubsequence<'t> {
     }
 }
 
-/// The length alone, which takes one row.
+/// Computes only the length, which needs one row.
 pub(crate) fn length(first: &[u8], second: &[u8]) -> usize {
     let mut length = 0;
     let mut left = first.len();
@@ -75,7 +75,7 @@ pub(crate) fn length(first: &[u8], second: &[u8]) -> usize {
 
 fn walk_rows(first: &[u8], second: &[u8], mut show: impl FnMut(&[u64])) {
     let width = second.len().div_ceil(64);
-    // Where each byte of the first text is in the second one.
+    // The positions of each byte of the first text in the second one.
     let mut numbers = [None; 256];
     let mut places: Vec<u64> = Vec::new();
     for &byte in first {
@@ -95,14 +95,14 @@ fn walk_rows(first: &[u8], second: &[u8], mut show: impl FnMut(&[u64])) {
         let start = numbers[usize::from(byte)].unwrap_or(0);
         let mut carry = false;
         for (word, place) in row.iter_mut().zip(&places[start..start + width]) {
-            // The usual form of this has the bits the other way round.
+            // The published form of this algorithm inverts the bits.
             let clear = !*word;
             let (sum, over) = clear.overflowing_add(clear & place);
             let (sum, over_again) = sum.overflowing_add(u64::from(carry));
             carry = over | over_again;
             *word = !(sum | clear & !place);
         }
-        // Bits past the end of the text mean nothing.
+        // Clears the bits past the end of the text.
         if let Some(last) = row.last_mut()
             && !second.len().is_multiple_of(64)
         {
@@ -118,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// The usual table.
+    /// Computes the classic dynamic-programming table.
     fn lengths(a: &[u8], b: &[u8]) -> Vec<Vec<usize>> {
         let mut table = vec![vec![0; b.len() + 1]; a.len() + 1];
         for i in 1..=a.len() {
@@ -139,7 +139,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lengths_and_ways_are_those_of_the_usual_table(a in text(), b in text()) {
+        fn lengths_and_positions_match_the_classic_table(a in text(), b in text()) {
             let table = lengths(&a, &b);
             let common = CommonSubsequence::new(&a, &b);
             prop_assert_eq!(common.len(), table[a.len()][b.len()]);

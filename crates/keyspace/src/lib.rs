@@ -1,9 +1,9 @@
 //! Sharded keys, data types, expiry, and commands as functions over them.
 //!
-//! A lane finds a request's command with [`resolve`], runs those of [`Run::Data`] with
+//! A lane finds a request's command with [`resolve`]. It runs commands of [`Run::Data`] with
 //! [`Keyspace::execute`], which locks the shards of the command's keys, runs its handler and writes
-//! its reply, and calls [`Keyspace::expire_due`] once a turn. Time is the caller's: nothing here
-//! reads a clock, except TIME itself, which replies the time it is given.
+//! its reply. Once per turn, the lane calls [`Keyspace::expire_due`]. The caller supplies the time:
+//! nothing here reads a clock. Even TIME replies the time it is given.
 //!
 //! ```
 //! use tidewire_keyspace::{Keyspace, NullObserver, Options, Outcome, resolve};
@@ -26,9 +26,9 @@
 //! assert_eq!(run(&[b"GET", b"greeting"]), b"$5\r\nhello\r\n");
 //! ```
 //!
-//! Inside, ground floor first: `entry` (a key and its value in one allocation), `table`
-//! (extendible hashing), `wheel` (deadlines), `shard`, `locks`, `view` (what handlers see), and
-//! `commands`, where one file holds one data type and `table` declares them all.
+//! Modules, lowest floor first: `entry` (a key and its value in one allocation), `table`
+//! (extendible hashing), `wheel` (deadlines), `shard`, `locks`, `view` (the interface for
+//! handlers), and `commands`, with one file per data type and the command table.
 
 #![deny(unsafe_code)]
 
@@ -49,7 +49,7 @@ pub use keyspace::{
 };
 pub use keyspace::{ElementOf, Evicted, EvictionOrder, EvictionRules, Evictor, WantedKey};
 
-#[allow(unsafe_code, reason = "it is told to a well-kept mutex as its lock")]
+#[allow(unsafe_code, reason = "a mutex implementation requires it")]
 mod lock;
 #[cfg(not(loom))]
 pub use lock::lock_waits;

@@ -7,7 +7,7 @@ use crate::quicklist::{ListLimits, Quicklist, Spot, matches, without};
 use crate::text::Text;
 use crate::value::Object;
 
-/// A list to read.
+/// A read-only view of a list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum List<'a> {
     Packed(PackedElements<'a>),
@@ -15,7 +15,7 @@ pub(crate) enum List<'a> {
 }
 
 impl<'a> List<'a> {
-    /// The elements of an entry that is a list.
+    /// Returns the elements of an entry, if it is a list.
     pub(crate) fn of(entry: &'a Entry) -> Option<Self> {
         match entry.kind() {
             Kind::PackedList => Some(List::Packed(PackedElements::new(entry.bytes()))),
@@ -34,7 +34,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Elements from a position on, towards the end or, `backwards`, towards the beginning.
+    /// Iterates from a position towards the end, or towards the beginning if `backwards`.
     pub(crate) fn iter_from(self, index: usize, backwards: bool) -> ListIter<'a> {
         let Some(spot) = self.locate(index) else {
             return ListIter {
@@ -58,7 +58,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Shows `count` elements from a position on, or as many as there are.
+    /// Passes `count` elements from a position on to `show`, or as many as there are.
     #[inline]
     pub(crate) fn show(self, start: usize, count: usize, mut show: impl FnMut(&[u8])) {
         let Some(spot) = self.locate(start) else {
@@ -85,7 +85,7 @@ impl<'a> List<'a> {
         Some(elements::read(self.run(spot.chunk), spot.span.start))
     }
 
-    /// Where the first element equal to this one lies.
+    /// Returns the spot of the first element equal to this one.
     pub(crate) fn find(self, text: &[u8]) -> Option<Spot> {
         let wanted = Encoded::new(text);
         (0..self.chunks()).find_map(|chunk| {
@@ -153,18 +153,18 @@ impl<'a> Iterator for ListIter<'a> {
     }
 }
 
-/// An empty list.
+/// Returns an empty list.
 pub(crate) fn empty() -> NewValue<'static> {
     NewValue::Compact(Kind::PackedList, elements::EMPTY)
 }
 
-/// How many elements the list has.
+/// Returns the number of elements.
 pub(crate) fn len(entry: &Entry) -> usize {
     List::of(entry).map_or(0, List::len)
 }
 
-/// Makes a quicklist of a small list that would outgrow the limits by `count` more elements of so
-/// many bytes together. To be called before elements are added.
+/// Converts a small list to a quicklist if `count` more elements of `bytes` bytes in total would
+/// exceed the limits. Call this before adding elements.
 pub(crate) fn expect(entry: &mut Entry, bytes: usize, count: usize, limits: ListLimits) {
     if entry.kind() != Kind::PackedList {
         return;
@@ -177,8 +177,8 @@ pub(crate) fn expect(entry: &mut Entry, bytes: usize, count: usize, limits: List
     }
 }
 
-/// Makes a small list of a quicklist that has become one; one that was just made smaller must be
-/// half as small, so that a few elements more or less do not change it to and fro.
+/// Converts a quicklist to a small list if it is small enough. After a removal (`shrunk`), it must
+/// be half as small, so that a few elements more or less do not convert it back and forth.
 pub(crate) fn settle(entry: &mut Entry, shrunk: bool, limits: ListLimits) {
     let Some(Object::List(list)) = entry.object() else {
         expect(entry, 0, 0, limits);
@@ -213,14 +213,14 @@ pub(crate) fn push(entry: &mut Entry, front: bool, text: &[u8], limits: ListLimi
     }
 }
 
-/// Adds an element to the end of a list that is being made.
+/// Adds an element to the end of a list under construction.
 pub(crate) fn append(entry: &mut Entry, text: &[u8], limits: ListLimits) {
     debug_assert!(List::of(entry).is_some());
     expect(entry, Encoded::new(text).len(), 1, limits);
     push(entry, false, text, limits);
 }
 
-/// Puts an element before or behind the one at a spot.
+/// Inserts an element before or after the one at a spot.
 pub(crate) fn insert(
     entry: &mut Entry,
     spot: &Spot,
@@ -252,7 +252,7 @@ pub(crate) fn replace(entry: &mut Entry, spot: &Spot, text: &[u8], limits: ListL
     }
 }
 
-/// Removes `count` elements from a position on, which must be there.
+/// Removes `count` existing elements from a position on.
 pub(crate) fn remove_range(entry: &mut Entry, start: usize, count: usize, limits: ListLimits) {
     debug_assert!(List::of(entry).is_some());
     if count == 0 {
@@ -269,7 +269,7 @@ pub(crate) fn remove_range(entry: &mut Entry, start: usize, count: usize, limits
     }
 }
 
-/// Removes up to `most` elements equal to this one, the last ones if `backwards`; returns how many.
+/// Removes up to `most` elements equal to this one, the last ones if `backwards`. Returns how many.
 pub(crate) fn remove_equal(
     entry: &mut Entry,
     text: &[u8],

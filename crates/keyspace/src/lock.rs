@@ -1,9 +1,9 @@
-//! The lock of a shard: taken by one atomic exchange, and let go by a plain store.
+//! The lock of a shard: locked by one atomic exchange, unlocked by a plain store.
 //!
-//! A command holds it for some hundred nanoseconds, and with 256 shards two lanes seldom want the
-//! same. What counts is its cost without contention: a lock that must wake sleepers
-//! needs a second atomic exchange to let go, which waits until all reads before it are done. Here
-//! who waits looks again, ever less often, so that letting go is a store like any other.
+//! A command holds it for a few hundred nanoseconds, and with 256 shards two lanes rarely want the
+//! same one. So the cost without contention matters most. A lock that wakes sleeping threads needs
+//! a second atomic exchange to unlock, which waits for all earlier reads. Here, a waiting thread
+//! polls, with growing pauses, so that unlocking is an ordinary store.
 
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,23 +15,23 @@ use loom::sync::atomic::{AtomicBool, Ordering};
 #[cfg(not(loom))]
 use parking_lot::lock_api::{self, GuardSend, RawMutex};
 
-/// A value behind a [`RawLock`].
+/// A value protected by a [`RawLock`].
 #[cfg(not(loom))]
 pub(crate) type Lock<T> = lock_api::Mutex<RawLock, T>;
-/// The value, until this is dropped.
+/// The guard of a [`Lock`].
 #[cfg(not(loom))]
 pub(crate) type LockGuard<'a, T> = lock_api::MutexGuard<'a, RawLock, T>;
 
-// Loom's atomics have no initial value that is a constant: its model is of the functions below.
+// Loom's atomics cannot be constants, so the model tests the functions below.
 #[cfg(loom)]
 pub(crate) use parking_lot::{Mutex as Lock, MutexGuard as LockGuard};
 
-/// Whether a thread holds it.
+/// The lock's state: whether a thread holds it.
 #[cfg(not(loom))]
 pub(crate) struct RawLock(AtomicBool);
 
-// SAFETY: `lock`, and `try_lock` where it returns true, return only after an exchange from "free"
-// to "held". Only the holder sets it back to "free".
+// SAFETY: `lock`, and `try_lock` if it returns true, return only after an exchange from "free" to
+// "held". Only the holder sets it back to "free".
 #[cfg(not(loom))]
 unsafe impl RawMutex for RawLock {
     #[allow(clippy::declare_interior_mutable_const, reason = "an initial value")]
@@ -45,30 +45,31 @@ unsafe impl RawMutex for RawLock {
         if !take(&self.0) {
             wait(&self.0);
         }
-        order::took(self.address());
+        order::acquired(self.address());
     }
 
     #[inline]
     fn try_lock(&self) -> bool {
         let taken = take(&self.0);
         if taken {
-            order::took(self.address());
+            order::acquired(self.address());
         }
         taken
     }
 
-    // SAFETY: who calls it holds the lock, as the trait demands; the store itself is safe.
+    // SAFETY: the caller holds the lock, as the trait requires; the store itself is safe.
     #[inline]
     unsafe fn unlock(&self) {
-        debug_assert!(self.0.load(Ordering::Relaxed), "who lets it go holds it");
-        order::let_go(self.address());
-        let_go(&self.0);
+        debug_assert!(self.0.load(Ordering::Relaxed), "only the holder unlocks");
+        order::released(self.address());
+        release(&self.0);
     }
 }
 
 #[cfg(not(loom))]
 impl RawLock {
-    /// Shards stand in one slice: the order of their locks' addresses is the order of the shards.
+    /// Returns the lock's address. Shards are in one slice, so the order of the addresses is the
+    /// order of the shards.
     #[inline(always)]
     fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
@@ -83,11 +84,11 @@ fn take(is_held: &AtomicBool) -> bool {
 }
 
 #[inline]
-fn let_go(is_held: &AtomicBool) {
+fn release(is_held: &AtomicBool) {
     is_held.store(false, Ordering::Release);
 }
 
-/// How often a thread of this process waited for a shard that another thread held.
+/// Returns how often a thread of this process waited for a locked shard.
 #[cfg(not(loom))]
 pub fn lock_waits() -> u64 {
     WAITS.load(Ordering::Relaxed)
@@ -104,20 +105,20 @@ fn wait(is_held: &AtomicBool) {
     loop {
         pause(attempt);
         attempt += 1;
-        // A look leaves the line with the holder; an exchange would not.
+        // A load leaves the cache line with the holder; an exchange would take it.
         if !is_held.load(Ordering::Relaxed) && take(is_held) {
             return;
         }
     }
 }
 
-/// At first a command holds it; later its holder may have lost its processor; at last it is a
-/// command or a script that runs long.
+/// Pauses before another attempt. Early attempts assume that a command holds the lock. Later ones
+/// assume that the holder was descheduled, or that a long command or script holds it.
 ///
-/// Lanes wait for no script here, as they lock shards only while they have the right to (decision
-/// 0038). A lane may wait for a long command of another lane, and for a thread that writes a
-/// snapshot. It never sleeps then: it yields, so that it goes on as soon as the shard is free.
-/// Threads beside the lanes sleep.
+/// Lanes never wait for a script here, because they lock shards only while they have the right to
+/// (decision 0038). A lane may wait for a long command of another lane, and for a thread that
+/// writes a snapshot. It then yields instead of sleeping, so that it continues as soon as the shard
+/// is free. Other threads sleep.
 #[cfg(not(loom))]
 fn pause(attempt: u64) {
     match attempt {
@@ -133,17 +134,17 @@ thread_local! {
     static IS_LANE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// Says that this thread is a lane's: it never sleeps while it waits for a shard.
+/// Marks this thread as a lane: it never sleeps while it waits for a shard.
 #[cfg(not(loom))]
 pub fn never_sleep() {
     IS_LANE.set(true);
 }
 
-/// Does nothing: under loom nothing sleeps.
+/// Does nothing: threads do not sleep under loom.
 #[cfg(loom)]
 pub fn never_sleep() {}
 
-/// Whether this thread is one that [never sleeps](never_sleep).
+/// Returns whether this thread [never sleeps](never_sleep).
 #[cfg(not(loom))]
 pub(crate) fn never_sleeps() -> bool {
     IS_LANE.get()
@@ -154,10 +155,10 @@ fn pause(_attempt: u64) {
     loom::thread::yield_now();
 }
 
-/// Attempts with a pause between them that doubles, up to a microsecond or two.
+/// Attempts with a spinning pause that doubles, up to one or two microseconds.
 #[cfg(not(loom))]
 const SPINS: u64 = 7;
-/// Attempts after which the processor is not only given up, but left.
+/// Attempts after which a thread sleeps instead of yielding.
 #[cfg(not(loom))]
 const YIELDS: u64 = 32;
 #[cfg(not(loom))]
@@ -177,9 +178,9 @@ mod model {
                 if !take(&both.0) {
                     wait(&both.0);
                 }
-                // Loom says if two do this at once.
+                // Loom fails if two threads do this at once.
                 both.1.with_mut(|_| ());
-                let_go(&both.0);
+                release(&both.0);
             };
             let theirs = both.clone();
             let thread = loom::thread::spawn(move || raise(&theirs));
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_want_to_wait_is_told() {
+    fn try_lock_fails_on_a_held_lock() {
         let lock = Lock::new(());
         let held = lock.lock();
         assert!(lock.try_lock().is_none());

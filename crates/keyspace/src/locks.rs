@@ -1,4 +1,4 @@
-//! Which shards a command holds.
+//! The shards that a command holds.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
@@ -12,28 +12,28 @@ use crate::reclaim::Garbage;
 use crate::shard::Shard;
 use crate::waiting::{Ready, Waiter};
 
-/// A set of shards, always walked in ascending order, which is the lock order.
+/// A set of shards. It is always iterated in ascending order, which is the lock order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShardSet {
     bits: [u64; SHARDS / 64],
 }
 
 impl ShardSet {
-    /// No shard.
+    /// Returns a set without shards.
     pub const fn empty() -> Self {
         ShardSet {
             bits: [0; SHARDS / 64],
         }
     }
 
-    /// Every shard.
+    /// Returns a set of all shards.
     pub const fn all() -> Self {
         ShardSet {
             bits: [u64::MAX; SHARDS / 64],
         }
     }
 
-    /// One shard, below [`SHARDS`].
+    /// Returns a set of one shard, below [`SHARDS`].
     pub(crate) fn only(shard: usize) -> Self {
         let mut set = ShardSet::empty();
         set.insert(shard);
@@ -55,13 +55,13 @@ impl ShardSet {
             .for_each(|(bits, other)| *bits |= other);
     }
 
-    /// Whether a shard is in the set.
+    /// Returns whether a shard is in the set.
     #[inline]
     pub fn contains(&self, shard: usize) -> bool {
         self.bits[shard / 64] >> (shard % 64) & 1 != 0
     }
 
-    /// How many shards there are.
+    /// Returns the number of shards.
     #[inline]
     pub fn len(&self) -> usize {
         self.bits
@@ -70,7 +70,7 @@ impl ShardSet {
             .sum()
     }
 
-    /// True without shards.
+    /// Returns whether there are no shards.
     pub fn is_empty(&self) -> bool {
         self.bits == [0; SHARDS / 64]
     }
@@ -86,7 +86,7 @@ impl ShardSet {
         })
     }
 
-    /// How many shards of the set come before this one.
+    /// Returns how many shards of the set come before this one.
     fn rank(&self, shard: usize) -> usize {
         debug_assert!(self.contains(shard), "a rank is among those of the set");
         let below = self.bits[shard / 64] & ((1 << (shard % 64)) - 1);
@@ -97,37 +97,37 @@ impl ShardSet {
     }
 }
 
-/// Shards that are locked until this is dropped.
+/// Shards that stay locked until this value is dropped.
 pub struct Locked<'k> {
     keyspace: &'k Keyspace,
-    /// What is propagated of the commands that run. Fields are dropped in order, so this happens
-    /// under the locks.
+    /// What is propagated for the commands that run. It is declared before the locks, so that it is
+    /// dropped first, under the locks.
     pub(crate) pending: PendingUnit<'k>,
     guards: Guards<'k>,
-    /// What is left to do, if anything is. Freeing it holds no lock any more.
+    /// Work left for the end, if any. It is done after unlocking.
     left: Option<Box<Left>>,
-    /// Whether what is done under these locks counts as use of the keys.
+    /// Whether accesses under these locks count as use of the keys.
     pub(crate) touches: bool,
     pub(crate) frees_behind: bool,
-    /// Nothing goes by itself because its time has come.
+    /// Whether expired keys stay until a propagated command removes them.
     pub(crate) keeps_due: bool,
 }
 
-/// What is left to do when the locks are let go. Few commands leave anything.
+/// Work left for after unlocking. Few commands leave any.
 #[derive(Default)]
 struct Left {
     /// Changed keys that clients wait for.
     ready: VecDeque<Ready>,
-    /// The hashes of these keys: most are new, and the queue can be long.
+    /// The hashes of these keys: most are new, and the queue may be long.
     ready_hashes: HashSet<u64>,
-    /// What takes a while to free.
+    /// Values that take long to free.
     garbage: Vec<Garbage>,
 }
 
-/// What was changed under locks that are let go for a while.
+/// The state of a command that has unlocked its shards for a while.
 pub struct Suspended<'k> {
     ready: VecDeque<Ready>,
-    /// What is still to be told of it.
+    /// Changes that are still to be propagated.
     pending: Option<PendingUnit<'k>>,
 }
 
@@ -156,7 +156,7 @@ enum Guards<'k> {
     Many(ShardSet, Vec<LockGuard<'k, Shard>>),
 }
 
-/// Apart from where there is only one, which most commands hold.
+/// Creates it for several shards. Kept out of line, because most commands hold only one shard.
 #[inline(never)]
 fn of_many<'g>(
     set: &ShardSet,
@@ -193,7 +193,7 @@ impl<'k> Locked<'k> {
         }
     }
 
-    /// Returns the shard, if no thread holds it.
+    /// Returns the lock of a shard, if no other thread holds it.
     pub(crate) fn try_one(keyspace: &'k Keyspace, shard: usize) -> Option<Self> {
         let guard = keyspace.shards[shard].try_lock()?;
         Some(Locked {
@@ -227,8 +227,8 @@ impl<'k> Locked<'k> {
         }
     }
 
-    /// A shard that is held. Panics if it is not: the command's declaration and its handler
-    /// disagree about the keys.
+    /// Returns a locked shard. Panics if it is not locked: the command's declaration and its
+    /// handler disagree about the keys.
     #[inline(always)]
     pub(crate) fn shard(&mut self, shard: usize) -> &mut Shard {
         match &mut self.guards {
@@ -243,7 +243,7 @@ impl<'k> Locked<'k> {
         }
     }
 
-    /// Whether a shard is held.
+    /// Returns whether a shard is locked here.
     pub(crate) fn holds(&self, shard: usize) -> bool {
         match &self.guards {
             Guards::None => false,
@@ -252,7 +252,7 @@ impl<'k> Locked<'k> {
         }
     }
 
-    /// The same to read, next to others.
+    /// Returns a locked shard for reading, so that several can be borrowed.
     pub(crate) fn shard_ref(&self, shard: usize) -> &Shard {
         match &self.guards {
             Guards::One(held, guard) if *held == shard => guard,
@@ -265,18 +265,18 @@ impl<'k> Locked<'k> {
         self.left.get_or_insert_default()
     }
 
-    /// Keeps something until the locks are released.
+    /// Keeps a value until the locks are released.
     pub(crate) fn drop_later(&mut self, garbage: Garbage) {
         self.left().garbage.push(garbage);
     }
 
-    /// FLUSHALL and FLUSHDB leave what they empty to the background;
-    /// [`Keyspace::when_freed`] tells when it is done.
+    /// Makes FLUSHALL and FLUSHDB free their contents in the background; [`Keyspace::when_freed`]
+    /// reports the end.
     pub fn free_behind(&mut self) {
         self.frees_behind = true;
     }
 
-    /// What follows is no use of the keys, as CLIENT NO-TOUCH has it.
+    /// Makes the following accesses not count as use of the keys, as in CLIENT NO-TOUCH.
     pub fn leave_untouched(&mut self) {
         self.touches = false;
     }
@@ -287,14 +287,14 @@ impl<'k> Locked<'k> {
         self.keeps_due = true;
     }
 
-    /// The unit of the commands that run under these locks, to add to it. Needed only if changes
-    /// [are propagated](crate::Propagation::is_wanted).
+    /// Returns the unit of the commands that run under these locks, for adding to it. Needed only
+    /// if changes [are propagated](crate::Propagation::is_wanted).
     pub fn unit(&mut self) -> &mut Unit {
         self.pending.unit()
     }
 
-    /// Unlocks without serving clients that wait for changed keys: [`Keyspace::resume`] does.
-    /// Propagates what has been done so far as one unit.
+    /// Unlocks without serving clients that wait for changed keys; [`Keyspace::resume`] serves
+    /// them. Propagates the changes so far as one unit.
     pub fn suspend(mut self) -> Suspended<'k> {
         Suspended {
             ready: self.take_ready(),
@@ -302,8 +302,8 @@ impl<'k> Locked<'k> {
         }
     }
 
-    /// The same, but propagates what has been done so far together with what follows. Until
-    /// [`Keyspace::resume`], no other thread may change a key or begin a snapshot or a stream.
+    /// Unlocks likewise, but propagates the changes so far together with what follows. Until
+    /// [`Keyspace::resume`], no other thread may change a key, or begin a snapshot or a stream.
     pub fn suspend_whole(mut self) -> Suspended<'k> {
         let pending = std::mem::replace(&mut self.pending, PendingUnit::new(self.keyspace));
         Suspended {
@@ -317,7 +317,7 @@ impl<'k> Locked<'k> {
         left.map_or(VecDeque::new(), |left| std::mem::take(&mut left.ready))
     }
 
-    /// Notes a changed key that a client waits for, once per key.
+    /// Records a changed key that a client waits for, once per key.
     pub(crate) fn add_ready(&mut self, ready: Ready) {
         let left = self.left();
         if left.ready_hashes.insert(ready.hash) || !left.ready.contains(&ready) {
@@ -351,7 +351,7 @@ impl<'k> Locked<'k> {
             .map_or(Vec::new(), |interests| interests.waiters(key))
     }
 
-    /// Puts a waiting client into the shards of its keys, which are held.
+    /// Adds a waiting client to the shards of its keys, which are locked.
     pub(crate) fn park(&mut self, waiter: &Arc<Waiter>) {
         debug_assert!(waiter.keys().all(|(shard, _)| self.holds(shard)));
         for (shard, key) in waiter.keys() {
@@ -361,7 +361,7 @@ impl<'k> Locked<'k> {
         }
     }
 
-    /// Takes a waiting client out of the shards of its keys, which are held.
+    /// Removes a waiting client from the shards of its keys, which are locked.
     pub(crate) fn unpark(&mut self, waiter: &Waiter) {
         for (shard, key) in waiter.keys() {
             let shard = self.shard(shard);
@@ -372,7 +372,7 @@ impl<'k> Locked<'k> {
         }
     }
 
-    /// Locks more shards, if that needs no waiting: then the order does not matter.
+    /// Locks more shards if that is possible without waiting; the order does not matter then.
     pub(crate) fn extend(&mut self, wanted: &ShardSet) -> bool {
         let mut held = match &self.guards {
             Guards::None => ShardSet::empty(),
@@ -409,7 +409,8 @@ impl<'k> Locked<'k> {
         true
     }
 
-    /// Runs `visit` on a shard: one that is held, or, if none at all is, one locked for this alone.
+    /// Runs `visit` on a shard: on a locked one, or, if no shard is locked, on one locked just for
+    /// this.
     pub(crate) fn visit<R>(&mut self, shard: usize, visit: impl FnOnce(&mut Shard) -> R) -> R {
         match &self.guards {
             Guards::None => visit(&mut self.keyspace.shards[shard].lock()),
@@ -439,7 +440,7 @@ mod order_tests {
     }
 
     #[test]
-    fn waiting_for_a_shard_that_the_thread_holds_is_found() {
+    fn waiting_for_a_shard_that_the_thread_holds_is_detected() {
         assert!(panics(|| {
             let keyspace = Keyspace::new(Options::default());
             let _first = Locked::one(&keyspace, 3);
@@ -448,7 +449,7 @@ mod order_tests {
     }
 
     #[test]
-    fn waiting_for_a_shard_out_of_order_is_found() {
+    fn waiting_for_a_shard_out_of_order_is_detected() {
         assert!(panics(|| {
             let keyspace = Keyspace::new(Options::default());
             let _first = Locked::one(&keyspace, 3);
@@ -462,7 +463,7 @@ mod order_tests {
     }
 
     #[test]
-    fn a_barred_thread_that_locks_a_shard_is_found() {
+    fn a_barred_thread_that_locks_a_shard_is_detected() {
         let keyspace = Keyspace::new(Options::default());
         bar_shards(true);
         assert!(panics(std::panic::AssertUnwindSafe(|| {

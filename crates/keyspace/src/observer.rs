@@ -11,75 +11,77 @@ use crate::tracked::Trackers;
 use crate::value::ValueRef;
 use crate::waiting::Waiter;
 
-/// Names of live topics.
+/// A set of names of live topics.
 pub type LiveNames = HashSet<Box<[u8]>, RandomState>;
 
-/// Who has changed a key.
+/// The cause of a change to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changer {
     /// The command under way.
     Command,
-    /// The server by itself: the key's time came, it made room, or it cannot keep track. A client
-    /// whose command only came across that does not know it.
+    /// The server itself: the key expired or was evicted, or it can no longer be tracked. A client
+    /// whose command merely triggered this does not know about it.
     Server,
 }
 
-/// Hears of every change to a live topic, in the order of the writes.
+/// Receives every change to a live topic, in the order of the writes.
 ///
-/// It is called while the key's shard is locked: it takes note and returns, and never calls back.
+/// It is called while the key's shard is locked. It must return quickly and never call the
+/// keyspace.
 pub trait Observer {
-    /// `key` of `database` has another value; `value` is what it holds now, `None` if it is gone.
-    /// Changes of deadlines alone are not told, nor is a collection that has lost its last element:
+    /// Reports a new value of `key` in `database`; `value` is `None` if the key was removed. Not
+    /// called for a change of the TTL alone, nor for a collection that has lost its last element:
     /// its removal follows.
     fn changed(&mut self, database: usize, key: &[u8], event: Event, value: Option<ValueRef<'_>>);
 
-    /// Something of a class that [`Keyspace::set_notifications`] asks for happened to a key.
+    /// Reports an event of a class selected by [`Keyspace::set_notifications`].
     ///
     /// [`Keyspace::set_notifications`]: crate::Keyspace::set_notifications
     fn notified(&mut self, database: usize, key: &[u8], event: Event) {
         let _ = (database, key, event);
     }
 
-    /// Any change of a key, if [`Keyspace::set_tracking`] asks for it.
+    /// Reports any change of a key, if [`Keyspace::set_tracking`] requests it.
     ///
     /// [`Keyspace::set_tracking`]: crate::Keyspace::set_tracking
     fn modified(&mut self, key: &[u8], by: Changer) {
         let _ = (key, by);
     }
 
-    /// Clients that had read a key must not use what they read any more.
+    /// Reports that clients must discard their cached values of a key.
     fn invalidated(&mut self, key: &[u8], trackers: &Trackers, by: Changer) {
         let _ = (key, trackers, by);
     }
 
-    /// Many live topics of database 0 changed at once, as FLUSHALL, SWAPDB and a new set of keys
-    /// change them. Each of these names has another value now, or none. `changed` is not called
+    /// Reports that many live topics of database 0 changed at once, as with FLUSHALL, SWAPDB or a
+    /// new data set. Each of these names has another value now, or none. `changed` is not called
     /// for them.
     fn renewed(&mut self, names: LiveNames) {
         let _ = names;
     }
 
-    /// All keys of a database are gone: clients must not use what they have read.
+    /// Reports that all keys of a database were removed: clients must discard their cached values.
     fn flushed(&mut self) {}
 
-    /// The client that is to hear of changes of what the command has read, by number.
+    /// Returns the number of the client that tracks the keys read by the command, if any.
     fn reader(&mut self) -> Option<u64> {
         None
     }
 
-    /// The changes that follow are made by a client that waited; with `None`, by the same client
-    /// as before. [`served`](Self::served) comes in between, if the client has its reply.
+    /// Reports that the following changes are made by a client that was waiting, or, with `None`,
+    /// again by the command's own client. [`served`](Self::served) is called in between, if the
+    /// waiting client got its reply.
     fn serving(&mut self, waiter: Option<&Arc<Waiter>>) {
         let _ = waiter;
     }
 
-    /// A client that waited has its reply.
+    /// Reports the reply of a client that was waiting.
     fn served(&mut self, waiter: &Arc<Waiter>, reply: Vec<u8>, outcome: &Outcome) {
         let _ = (waiter, reply, outcome);
     }
 }
 
-/// Hears nothing.
+/// An observer that ignores everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NullObserver;
 
@@ -89,7 +91,7 @@ impl Observer for NullObserver {
 
 macro_rules! events {
     ($($(#[$doc:meta])* $class:ident $variant:ident = $name:literal,)*) => {
-        /// What happened to a key, named as Redis's keyspace events are.
+        /// An event on a key, with its name in Redis's keyspace events.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Event {
@@ -97,14 +99,14 @@ macro_rules! events {
         }
 
         impl Event {
-            /// The name in a `__keyevent@0__:` channel.
+            /// Returns the name in a `__keyevent@0__:` channel.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Event::$variant => $name,)*
                 }
             }
 
-            /// The class that `notify-keyspace-events` switches.
+            /// Returns the class in `notify-keyspace-events`.
             #[inline]
             pub fn class(self) -> EventClasses {
                 match self {
@@ -132,17 +134,17 @@ events! {
     STRING HyperLogLogAdd = "pfadd",
     /// HSET, HMSET, HSETNX, HSETEX.
     HASH HashSet = "hset",
-    /// HDEL, HGETDEL, a field's deadline in the past.
+    /// HDEL, HGETDEL, or a TTL of a field in the past.
     HASH HashDelete = "hdel",
     /// HINCRBY.
     HASH HashIncrBy = "hincrby",
     /// HINCRBYFLOAT.
     HASH HashIncrByFloat = "hincrbyfloat",
-    /// A field's deadline was set.
+    /// A field's TTL was set.
     HASH HashExpire = "hexpire",
-    /// A field's deadline was taken away.
+    /// A field's TTL was removed.
     HASH HashPersist = "hpersist",
-    /// A field's deadline came.
+    /// A field has expired.
     HASH HashExpired = "hexpired",
     /// SADD, SMOVE.
     SET SetAdd = "sadd",
@@ -208,7 +210,7 @@ events! {
     STREAM StreamTrim = "xtrim",
     /// XDEL, XDELEX, XACKDEL.
     STREAM StreamDelete = "xdel",
-    /// The same of entries before the newest one, which stays.
+    /// The same for entries before the newest one, which stays.
     STREAM StreamDeleteOlder = "xdel",
     /// XSETID.
     STREAM StreamSetId = "xsetid",
@@ -218,19 +220,19 @@ events! {
     STREAM GroupSetId = "xgroup-setid",
     /// XGROUP DESTROY.
     STREAM GroupDestroy = "xgroup-destroy",
-    /// XGROUP CREATECONSUMER, or the first read by a name.
+    /// XGROUP CREATECONSUMER, or the first read by a new consumer.
     STREAM GroupCreateConsumer = "xgroup-createconsumer",
     /// XGROUP DELCONSUMER.
     STREAM GroupDeleteConsumer = "xgroup-delconsumer",
-    /// DEL, UNLINK, GETDEL, a collection's last element, a deadline in the past.
+    /// DEL, UNLINK, GETDEL, removal of a collection's last element, or a TTL in the past.
     GENERIC Delete = "del",
-    /// The deadline came.
+    /// The key has expired.
     EXPIRED Expired = "expired",
     /// The key was evicted because memory was full.
     EVICTED Evicted = "evicted",
-    /// A deadline was set.
+    /// A TTL was set.
     GENERIC Expire = "expire",
-    /// The deadline was taken away.
+    /// The TTL was removed.
     GENERIC Persist = "persist",
     /// RENAME, the old name.
     GENERIC RenameFrom = "rename_from",
@@ -238,22 +240,22 @@ events! {
     GENERIC RenameTo = "rename_to",
     /// COPY, the copy.
     GENERIC CopyTo = "copy_to",
-    /// MOVE, the old place.
+    /// MOVE, in the old database.
     GENERIC MoveFrom = "move_from",
-    /// MOVE, the new place.
+    /// MOVE, in the new database.
     GENERIC MoveTo = "move_to",
     /// RESTORE.
     GENERIC Restore = "restore",
-    /// The key was not there before; told ahead of the write's own event.
+    /// The key is new; reported before the write's own event.
     NEW New = "new",
-    /// A key was read that is not there.
+    /// A missing key was read.
     MISS Miss = "keymiss",
-    /// PFCOUNT kept its estimate in the value; Redis has no event for it.
+    /// PFCOUNT stored its estimate in the value; Redis has no event for it.
     NONE HyperLogLogCount = "pfcount",
 }
 
 impl Event {
-    /// Who makes such a change.
+    /// Returns the cause of such a change.
     pub(crate) fn changer(self) -> Changer {
         match self {
             Event::Expired | Event::HashExpired | Event::Evicted => Changer::Server,
@@ -261,8 +263,8 @@ impl Event {
         }
     }
 
-    /// Whether what a live topic shows is the same as before: only a deadline has changed, or what
-    /// is known of readers. Of a stream only its newest entry is shown.
+    /// Returns whether a live topic looks the same as before: only a TTL changed, or a stream's
+    /// consumers. Of a stream, only the newest entry is visible.
     pub fn keeps_value(self) -> bool {
         matches!(
             self,
@@ -287,38 +289,38 @@ impl fmt::Display for Event {
     }
 }
 
-/// Classes of events and the channels that tell of them: the setting `notify-keyspace-events`.
+/// Classes of events and their channels: the setting `notify-keyspace-events`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventClasses(u32);
 
 impl EventClasses {
-    /// Nothing.
+    /// No class.
     pub const NONE: EventClasses = EventClasses(0);
     /// `K`: channels `__keyspace@<database>__:<key>`.
     pub const KEYSPACE_CHANNELS: EventClasses = EventClasses(1);
     /// `E`: channels `__keyevent@<database>__:<event>`.
     pub const KEYEVENT_CHANNELS: EventClasses = EventClasses(1 << 1);
-    /// `g`: of any type.
+    /// `g`: events of any type.
     pub const GENERIC: EventClasses = EventClasses(1 << 2);
-    /// `$`: of strings.
+    /// `$`: string events.
     pub const STRING: EventClasses = EventClasses(1 << 3);
-    /// `l`: of lists.
+    /// `l`: list events.
     pub const LIST: EventClasses = EventClasses(1 << 4);
-    /// `s`: of sets.
+    /// `s`: set events.
     pub const SET: EventClasses = EventClasses(1 << 5);
-    /// `h`: of hashes.
+    /// `h`: hash events.
     pub const HASH: EventClasses = EventClasses(1 << 6);
-    /// `z`: of sorted sets.
+    /// `z`: sorted set events.
     pub const SORTED_SET: EventClasses = EventClasses(1 << 7);
-    /// `x`: deadlines that came.
+    /// `x`: expired keys.
     pub const EXPIRED: EventClasses = EventClasses(1 << 8);
     /// `e`: evicted keys.
     pub const EVICTED: EventClasses = EventClasses(1 << 9);
-    /// `t`: of streams.
+    /// `t`: stream events.
     pub const STREAM: EventClasses = EventClasses(1 << 10);
-    /// `m`: reads of keys that are not there.
+    /// `m`: reads of missing keys.
     pub const MISS: EventClasses = EventClasses(1 << 11);
-    /// `d`: of modules, which there are none of.
+    /// `d`: module events; there are none.
     pub const MODULE: EventClasses = EventClasses(1 << 12);
     /// `n`: new keys.
     pub const NEW: EventClasses = EventClasses(1 << 13);
@@ -326,7 +328,7 @@ impl EventClasses {
     /// `A`: every class but `m` and `n`.
     pub const ALL: EventClasses = EventClasses(0x17FC);
 
-    /// Reads the setting; `None` if a letter means nothing.
+    /// Parses the setting; returns `None` if a letter is unknown.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let mut classes = Self::NONE;
         for &letter in text {
@@ -339,7 +341,7 @@ impl EventClasses {
         Some(classes)
     }
 
-    /// The setting's text, as CONFIG GET shows it.
+    /// Returns the setting's text, as CONFIG GET shows it.
     pub fn text(self) -> String {
         let all = self.contains(Self::ALL);
         let mut text = String::from(if all { "A" } else { "" });
@@ -350,18 +352,18 @@ impl EventClasses {
         text
     }
 
-    /// Both sets' classes.
+    /// Returns the classes of both sets.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         EventClasses(self.0 | other.0)
     }
 
-    /// Whether all of the other's classes are in it.
+    /// Returns whether all classes of the other set are in it.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether any of the other's classes is in it.
+    /// Returns whether any class of the other set is in it.
     #[inline]
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -376,7 +378,7 @@ impl EventClasses {
     }
 }
 
-/// In the order in which CONFIG GET shows them.
+/// The letters in the order in which CONFIG GET shows them.
 const LETTERS: [(u8, EventClasses); 14] = [
     (b'g', EventClasses::GENERIC),
     (b'$', EventClasses::STRING),
@@ -399,7 +401,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_setting_reads_back_as_redis_shows_it() {
+    fn the_setting_is_formatted_as_in_redis() {
         for (text, shown) in [
             ("", ""),
             ("KEA", "AKE"),

@@ -1,20 +1,20 @@
-//! What a thread may lock, and in which order: looked at in debug builds, nothing in others.
+//! Checks of a thread's lock order, in debug builds only.
 //!
-//! A thread never waits for a shard that it holds itself; it waits for several shards in
-//! ascending order only; and a thread that is barred from shards, which a lane is while a script
-//! may run elsewhere, locks none.
+//! A thread never waits for a shard that it holds itself. It waits for several shards in ascending
+//! order only. A thread that is barred from shards locks none; a lane is barred while a script may
+//! be running elsewhere.
 
 #[cfg(debug_assertions)]
 mod checked {
     use std::cell::{Cell, RefCell};
 
     thread_local! {
-        /// Addresses of the locks of the shards that this thread holds.
+        /// Addresses of the shard locks that this thread holds.
         static HELD: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
         static IS_BARRED: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// Says whether this thread must lock no shard from now on.
+    /// Sets whether this thread must lock no shard from now on.
     pub fn bar_shards(is_barred: bool) {
         IS_BARRED.set(is_barred);
     }
@@ -25,7 +25,7 @@ mod checked {
         assert!(held == 0, "{what} while this thread holds {held} shards");
     }
 
-    /// This thread is about to lock the shard at `lock`, and waits if it is held.
+    /// Checks the lock order before this thread locks the shard at `lock` and may wait for it.
     pub(crate) fn before_wait(lock: usize) {
         assert_not_barred();
         HELD.with_borrow(|held| {
@@ -35,17 +35,17 @@ mod checked {
             );
             assert!(
                 held.iter().all(|&other| other < lock),
-                "this thread waits for a shard while it holds one behind it"
+                "this thread waits for a shard while it holds a later one"
             );
         });
     }
 
-    /// The thread has locked it, with or without waiting.
-    pub(crate) fn took(lock: usize) {
+    /// Records that the thread has locked it, with or without waiting.
+    pub(crate) fn acquired(lock: usize) {
         HELD.with_borrow_mut(|held| held.push(lock));
     }
 
-    pub(crate) fn let_go(lock: usize) {
+    pub(crate) fn released(lock: usize) {
         HELD.with_borrow_mut(|held| {
             if let Some(at) = held.iter().rposition(|&other| other == lock) {
                 held.swap_remove(at);
@@ -62,11 +62,11 @@ mod checked {
 }
 
 #[cfg(debug_assertions)]
-pub use checked::{assert_no_shard, bar_shards};
+pub(crate) use checked::{acquired, before_wait, released};
 #[cfg(debug_assertions)]
-pub(crate) use checked::{before_wait, let_go, took};
+pub use checked::{assert_no_shard, bar_shards};
 
-/// Says whether this thread must lock no shard from now on.
+/// Sets whether this thread must lock no shard from now on.
 #[cfg(not(debug_assertions))]
 #[inline(always)]
 pub fn bar_shards(_is_barred: bool) {}
@@ -82,8 +82,8 @@ pub(crate) fn before_wait(_lock: usize) {}
 
 #[cfg(not(debug_assertions))]
 #[inline(always)]
-pub(crate) fn took(_lock: usize) {}
+pub(crate) fn acquired(_lock: usize) {}
 
 #[cfg(not(debug_assertions))]
 #[inline(always)]
-pub(crate) fn let_go(_lock: usize) {}
+pub(crate) fn released(_lock: usize) {}

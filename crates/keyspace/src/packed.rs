@@ -1,4 +1,4 @@
-//! Small hashes: field and value after field and value in one run of bytes.
+//! Small hashes: pairs of field and value, one after another, in one run of bytes.
 //!
 //! ```text
 //!  ┌───────────┬──────────────┬───────┬──────────────┬───────┬───
@@ -11,44 +11,44 @@
 //!  └───────────┴───────────┴──────────────┴───────┴──────────────┴───────┴───────────────┴───
 //! ```
 //!
-//! With deadlines the pairs stand in their order, those that have none, told by a zero, behind: the
-//! earliest deadline is the first pair's, and what has expired is the beginning of the run.
+//! With TTLs, the pairs are sorted by deadline; those without one (a zero) come last. So the first
+//! pair has the earliest deadline, and expired pairs are at the start of the run.
 
 use crate::encoding::{CompactBytes, Kind};
 
-/// The bytes of a hash without fields.
+/// The bytes of an empty hash.
 pub(crate) const EMPTY: &[u8] = &[0, 0];
-/// Most fields that the count can tell.
+/// The greatest count that a packed hash can store.
 pub(crate) const FIELDS_MAX: usize = u16::MAX as usize;
 
-/// A packed hash to read.
+/// A read-only view of a packed hash.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PackedFields<'a> {
     bytes: &'a [u8],
     timed: bool,
 }
 
-/// A field with what belongs to it.
+/// A field with its value and deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pair<'a> {
     pub(crate) field: &'a [u8],
     pub(crate) value: &'a [u8],
-    /// Ms since the UNIX epoch.
+    /// Milliseconds since the UNIX epoch.
     pub(crate) deadline_ms: Option<i64>,
 }
 
-/// Where a pair lies in the packed bytes.
+/// The position of a pair in the packed bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FieldSpan {
     start: usize,
     value_start: usize,
-    /// Where the deadline is, or would be.
+    /// Position of the deadline, or where it would be.
     value_end: usize,
     end: usize,
 }
 
 impl Pair<'_> {
-    /// Whether its time has come.
+    /// Returns whether it has expired.
     #[inline]
     pub(crate) fn is_due(&self, now_ms: i64) -> bool {
         self.deadline_ms
@@ -57,7 +57,7 @@ impl Pair<'_> {
 }
 
 impl<'a> PackedFields<'a> {
-    /// The packed hash of an entry that is one.
+    /// Returns the packed hash of an entry, if it is one.
     #[inline]
     pub(crate) fn of(entry: &'a impl CompactBytes) -> Option<Self> {
         let timed = match entry.kind() {
@@ -70,12 +70,12 @@ impl<'a> PackedFields<'a> {
         Some(PackedFields { bytes, timed })
     }
 
-    /// Whether there is room for deadlines.
+    /// Returns whether there is room for TTLs.
     pub(crate) fn is_timed(self) -> bool {
         self.timed
     }
 
-    /// Pairs, those that have expired included.
+    /// Returns the number of pairs, including expired ones.
     pub(crate) fn len(self) -> usize {
         usize::from(u16::from_le_bytes([self.bytes[0], self.bytes[1]]))
     }
@@ -107,7 +107,7 @@ impl<'a> PackedFields<'a> {
         }
     }
 
-    /// The earliest deadline.
+    /// Returns the earliest deadline.
     pub(crate) fn earliest_ms(self) -> Option<i64> {
         if !self.timed {
             return None;
@@ -115,7 +115,7 @@ impl<'a> PackedFields<'a> {
         self.iter().next()?.deadline_ms
     }
 
-    /// The timer's node for the earliest deadline.
+    /// Returns the timer's node for the earliest deadline.
     pub(crate) fn timer(self) -> Option<u32> {
         if !self.timed {
             return None;
@@ -126,18 +126,21 @@ impl<'a> PackedFields<'a> {
     }
 }
 
-/// Appends a pair to bytes that began as [`EMPTY`]; the caller checks that the field is new.
+/// Appends a pair to bytes that began as [`EMPTY`]. The caller checks that the field is new.
 pub(crate) fn push(bytes: &mut Vec<u8>, field: &[u8], value: &[u8]) {
     for part in [field, value] {
         bytes.extend_from_slice(Length::new(part.len()).as_bytes());
         bytes.extend_from_slice(part);
     }
-    debug_assert!(bytes[..COUNT] != [u8::MAX; COUNT], "FIELDS_MAX is minded");
+    debug_assert!(
+        bytes[..COUNT] != [u8::MAX; COUNT],
+        "the caller checks FIELDS_MAX"
+    );
     let count = u16::from_le_bytes([bytes[0], bytes[1]]) + 1;
     bytes[..COUNT].copy_from_slice(&count.to_le_bytes());
 }
 
-/// Appends a pair whose field is new to a packed entry; it has no deadline.
+/// Appends a pair without a deadline to a packed entry. The field must be new.
 pub(crate) fn append(entry: &mut impl CompactBytes, field: &[u8], value: &[u8]) {
     let end = entry.bytes().len();
     let lengths = [Length::new(field.len()), Length::new(value.len())];
@@ -156,7 +159,7 @@ pub(crate) fn append(entry: &mut impl CompactBytes, field: &[u8], value: &[u8]) 
     add_to_count(entry, 1);
 }
 
-/// Replaces the value of a pair, which keeps its deadline.
+/// Replaces the value of a pair, which keeps its TTL.
 pub(crate) fn replace(entry: &mut impl CompactBytes, span: FieldSpan, value: &[u8]) {
     debug_assert!(span.value_start <= span.value_end && span.value_end <= span.end);
     let length = Length::new(value.len());
@@ -197,8 +200,8 @@ pub(crate) fn make_timed(entry: &mut impl CompactBytes) {
     entry.replace(Kind::PackedHashTimed, &bytes);
 }
 
-/// Sets or clears the deadline of a pair of an entry that [`make_timed`] has made room in. The pair
-/// goes where its deadline belongs.
+/// Sets or clears the deadline of a pair, in an entry prepared by [`make_timed`]. Moves the pair to
+/// its sorted position.
 pub(crate) fn set_deadline(
     entry: &mut impl CompactBytes,
     span: FieldSpan,
@@ -206,7 +209,7 @@ pub(crate) fn set_deadline(
 ) {
     let packed = PackedFields::of(entry).expect("the span is that of a packed hash");
     debug_assert!(packed.timed);
-    // Among equal deadlines the newest comes first, as in Redis.
+    // Among equal deadlines, the newest comes first, as in Redis.
     let stays_before = |pair: &Pair<'_>| match (pair.deadline_ms, deadline_ms) {
         (Some(other_ms), Some(own_ms)) => other_ms < own_ms,
         (other, own) => other.is_some() || own.is_none(),
@@ -230,7 +233,7 @@ pub(crate) fn set_deadline(
     }
 }
 
-/// Removes pairs whose time has come, at most `count_max`; returns how many.
+/// Removes up to `count_max` expired pairs. Returns how many.
 pub(crate) fn remove_due(
     entry: &mut impl CompactBytes,
     now_ms: i64,
@@ -259,7 +262,7 @@ pub(crate) fn remove_due(
     count
 }
 
-/// Notes the timer's node for the earliest deadline.
+/// Stores the timer's node for the earliest deadline.
 pub(crate) fn set_timer(entry: &mut impl CompactBytes, timer: Option<u32>) {
     debug_assert!(is_timed(entry));
     debug_assert_ne!(timer, Some(NO_TIMER), "a wheel has fewer nodes");
@@ -280,7 +283,7 @@ fn tail_bytes(timed: bool) -> usize {
 }
 
 fn encode_deadline(deadline_ms: Option<i64>) -> [u8; DEADLINE] {
-    // Zero says that there is none; times that far away are as good as the farthest one.
+    // Zero means no deadline. Later deadlines are clamped to the latest possible one.
     let number = deadline_ms.map_or(0, |deadline_ms| deadline_ms.clamp(1, DEADLINE_MS_MAX));
     let mut bytes = [0; DEADLINE];
     bytes.copy_from_slice(&number.to_le_bytes()[..DEADLINE]);
@@ -297,11 +300,12 @@ fn decode_deadline(bytes: &[u8]) -> Option<i64> {
 fn add_to_count(entry: &mut impl CompactBytes, change: i32) {
     let bytes = entry.bytes_mut();
     let count = i32::from(u16::from_le_bytes([bytes[0], bytes[1]])) + change;
-    let count = u16::try_from(count).expect("the caller minds FIELDS_MAX");
+    let count = u16::try_from(count).expect("the caller checks FIELDS_MAX");
     bytes[..COUNT].copy_from_slice(&count.to_le_bytes());
 }
 
-/// Pairs of a packed hash: in the order in which they were first set, those with deadlines first.
+/// Iterator over the pairs of a packed hash: those with a TTL first, then in the order of their
+/// first SET.
 #[derive(Clone, Debug)]
 pub(crate) struct PackedFieldsIter<'a> {
     bytes: &'a [u8],
@@ -377,10 +381,10 @@ fn length_bytes(length: usize) -> usize {
 }
 
 const COUNT: usize = 2;
-/// Count and timer.
+/// Bytes of count and timer.
 const TIMED_HEAD: usize = COUNT + 4;
 const DEADLINE: usize = 6;
-/// The farthest deadline.
+/// The latest deadline that can be stored.
 pub(crate) const DEADLINE_MS_MAX: i64 = (1 << (8 * DEADLINE)) - 1;
 const NO_TIMER: u32 = u32::MAX;
 const LONG: usize = 255;
@@ -431,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_stand_in_the_order_of_their_deadlines() {
+    fn pairs_are_sorted_by_deadline() {
         let mut entry = empty();
         for (field, value) in [("a", "1"), ("b", "22"), ("c", ""), ("d", "4444")] {
             append(&mut entry, field.as_bytes(), value.as_bytes());

@@ -1,12 +1,12 @@
-//! Propagation to replicas and to the append-only file: the commands that bring another server to
-//! the same state.
+//! Propagation of changes to replicas and to the append-only file, as commands that bring another
+//! server to the same state.
 //!
-//! A command that changes something is propagated as it came, or as its handler rewrites it: with
-//! the deadline in place of the TTL, with the members that SPOP drew. What belongs together
-//! (a transaction, a script, a command that needs several) is a [`Unit`], put into the [`Log`]s as
-//! one piece, between MULTI and EXEC if it is more than one command, while the shards that it
-//! changed are still locked. So a log has the changes of each key in order. A thread
-//! that holds every shard sees the state at the log's end.
+//! A command that changes something is propagated as received, or as its handler rewrites it: with
+//! a deadline in place of the TTL, or with the members that SPOP removed. Commands that belong
+//! together (a transaction, a script, several commands of one request) form a [`Unit`]. It is
+//! appended to the [`Log`]s as one piece, between MULTI and EXEC if it has more than one command,
+//! while the changed shards are still locked. So a log has the changes of each key in order, and a
+//! thread that holds every shard sees the state at the log's end.
 
 mod log;
 mod unit;
@@ -25,13 +25,13 @@ pub struct Propagation {
     wanted: Wanted,
     /// Whether expired keys are propagated as UNLINK.
     unlinks_expired: AtomicBool,
-    /// Whether keys that a command removes on the way are propagated as UNLINK.
+    /// Whether keys that a command removes as a side effect are propagated as UNLINK.
     unlinks_removed: AtomicBool,
     replicas: Log,
     file: Log,
 }
 
-/// On cache lines of its own: every command reads it.
+/// A flag on its own cache lines: every command reads it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Wanted(AtomicU8);
@@ -46,13 +46,13 @@ pub enum Audience {
 }
 
 impl Propagation {
-    /// Whether changes are propagated: one relaxed load.
+    /// Returns whether changes are propagated. One relaxed load.
     #[inline]
     pub fn is_wanted(&self) -> bool {
         self.wanted.0.load(Ordering::Relaxed) != 0
     }
 
-    /// The log of one audience.
+    /// Returns the log of one audience.
     pub fn log(&self, audience: Audience) -> &Log {
         match audience {
             Audience::Replicas => &self.replicas,
@@ -60,8 +60,8 @@ impl Propagation {
         }
     }
 
-    /// Opens a log. Commands that are running may be missing from it. To get the state at the
-    /// log's beginning, lock every shard first.
+    /// Opens a log. Running commands may be missing from it. To get the state at the log's start,
+    /// lock every shard first.
     pub fn open(&self, audience: Audience) {
         debug_assert_eq!(
             self.wanted.0.load(Ordering::Relaxed) & !0b11,
@@ -72,37 +72,37 @@ impl Propagation {
         self.wanted.0.fetch_or(bit(audience), Ordering::SeqCst);
     }
 
-    /// Opens a log for the stream of another server, which [`Log::relay`] appends: what changes
-    /// here is not told there.
+    /// Opens a log for the stream of another server, which [`Log::relay`] appends. Local changes
+    /// are not appended to it.
     pub fn relay(&self, audience: Audience) {
         self.wanted.0.fetch_and(!bit(audience), Ordering::SeqCst);
         self.log(audience).open(true);
     }
 
-    /// Closes a log, and drops what is in it. Its offset stays.
+    /// Closes a log and drops its contents. Its offset stays.
     pub fn close(&self, audience: Audience) {
         self.wanted.0.fetch_and(!bit(audience), Ordering::SeqCst);
         self.log(audience).close();
     }
 
-    /// Changes how removed keys are propagated: the settings `lazyfree-lazy-expire` and
+    /// Sets how removed keys are propagated: the settings `lazyfree-lazy-expire` and
     /// `lazyfree-lazy-server-del`, true for UNLINK.
     pub fn set_unlinks(&self, expired: bool, removed: bool) {
         self.unlinks_expired.store(expired, Ordering::Relaxed);
         self.unlinks_removed.store(removed, Ordering::Relaxed);
     }
 
-    /// The command for a key that expires.
+    /// Returns the command that is propagated for an expired key.
     pub fn expiry_command(&self) -> &'static [u8] {
         removal(self.unlinks_expired.load(Ordering::Relaxed))
     }
 
-    /// The command for a key that a command removes on the way.
+    /// Returns the command that is propagated for a key that a command removes as a side effect.
     pub(crate) fn removal_command(&self) -> &'static [u8] {
         removal(self.unlinks_removed.load(Ordering::Relaxed))
     }
 
-    /// Appends a unit to the open logs. The shards that it changed are locked.
+    /// Appends a unit to the open logs. The changed shards are still locked.
     pub fn append(&self, unit: &Unit) {
         if unit.is_empty() {
             return;
@@ -121,7 +121,7 @@ impl Propagation {
 }
 
 thread_local! {
-    /// Changes that this thread has told, keys that expired left out.
+    /// Number of changes that this thread has propagated, without expirations.
     static CHANGES: Cell<u64> = const { Cell::new(0) };
     /// Units that this thread has propagated.
     static UNITS: Cell<u64> = const { Cell::new(0) };
@@ -134,9 +134,8 @@ pub fn units_told_here() -> u64 {
     UNITS.get()
 }
 
-/// How many changes for the append-only file this thread has told so far: what is equal before and
-/// behind a command shows that the command has changed nothing. Keys that it found expired do not
-/// count.
+/// Returns how many changes this thread has propagated to the append-only file. If the number is
+/// equal before and after a command, the command has changed nothing. Expirations do not count.
 #[inline]
 pub fn changes_told_here() -> u64 {
     CHANGES.get()

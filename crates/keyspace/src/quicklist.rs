@@ -1,4 +1,4 @@
-//! Long lists: a deque of chunks, each a run of elements with room at both of its ends.
+//! Long lists: a deque of chunks. Each chunk is a run of elements with spare room at both ends.
 //!
 //! ```text
 //!  chunks  ┌───────┬───────┬───────┐        chunk  ┌──────┬─────────┬─────────┬───┬──────┐
@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use crate::elements::{Encoded, end_of, nth_span};
 
-/// Up to where elements share a chunk. One that is longer has a chunk of its own.
+/// Limits of a chunk. An element that exceeds them has its own chunk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ListLimits {
     pub(crate) bytes_max: usize,
@@ -20,12 +20,12 @@ pub(crate) struct ListLimits {
 }
 
 impl ListLimits {
-    /// Returns whether a chunk may hold this much. Bytes are those of the elements alone.
+    /// Returns whether a chunk may be this large. `bytes` counts only the elements.
     pub(crate) fn allow(self, bytes: usize, count: usize) -> bool {
         bytes + LISTPACK_OVERHEAD <= self.bytes_max && count <= self.count_max
     }
 
-    /// Half as much of what is limited: elements or bytes.
+    /// Returns half the limit of elements or bytes.
     pub(crate) fn half(self) -> Self {
         if self.count_max < usize::MAX {
             ListLimits {
@@ -41,23 +41,23 @@ impl ListLimits {
     }
 }
 
-/// A list whose elements are added and taken at both ends in constant time.
+/// A list with constant-time pushes and pops at both ends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Quicklist {
     chunks: VecDeque<Chunk>,
     len: usize,
 }
 
-/// Where an element lies; good until the list is next changed.
+/// The position of an element; valid until the list changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Spot {
     pub(crate) chunk: usize,
-    /// In the chunk's run.
+    /// Span in the chunk's run.
     pub(crate) span: Range<usize>,
 }
 
 impl Quicklist {
-    /// A list of `count` elements, one after the other in `run`.
+    /// Creates a list of the `count` elements in `run`.
     pub(crate) fn from_run(run: &[u8], count: usize) -> Self {
         debug_assert_eq!(count == 0, run.is_empty());
         let mut list = Quicklist::default();
@@ -76,24 +76,24 @@ impl Quicklist {
         self.chunks.len()
     }
 
-    /// The elements of a chunk.
+    /// Returns the elements of a chunk.
     pub(crate) fn run(&self, chunk: usize) -> &[u8] {
         self.chunks[chunk].run()
     }
 
-    /// The elements, if all are in one chunk.
+    /// Returns all elements, if they are in one chunk.
     pub(crate) fn only_run(&self) -> Option<&[u8]> {
         (self.chunks.len() == 1).then(|| self.run(0))
     }
 
-    /// Finds an element, from the nearer end.
+    /// Finds an element by index, from the nearer end.
     pub(crate) fn locate(&self, index: usize) -> Option<Spot> {
         let (chunk, position) = self.chunk_of(index)?;
         let span = nth_span(self.run(chunk), self.chunks[chunk].count, position);
         Some(Spot { chunk, span })
     }
 
-    /// Adds elements at an end, one after the other.
+    /// Adds elements at one end, one after another.
     #[inline]
     pub(crate) fn push_all<'t>(
         &mut self,
@@ -132,7 +132,7 @@ impl Quicklist {
         self.len += 1;
     }
 
-    /// Puts an element where the one at a spot begins, or behind it.
+    /// Inserts an element before or after the one at a spot.
     pub(crate) fn insert(
         &mut self,
         spot: &Spot,
@@ -145,7 +145,10 @@ impl Quicklist {
         } else {
             spot.span.start
         };
-        debug_assert!(at <= self.run(spot.chunk).len(), "the spot is of this list");
+        debug_assert!(
+            at <= self.run(spot.chunk).len(),
+            "the spot belongs to this list"
+        );
         let chunk = &mut self.chunks[spot.chunk];
         self.len += 1;
         if chunk.fits(element, limits) {
@@ -174,17 +177,17 @@ impl Quicklist {
             }
         } else {
             self.insert(spot, true, element, limits);
-            // The chunk of the old element is where it was, and so is the element.
+            // The old element's chunk and position have not changed.
             self.remove_span(spot, limits);
         }
     }
 
-    /// Removes `count` elements from a position on, which must be there.
+    /// Removes `count` existing elements from a position on.
     pub(crate) fn remove_range(&mut self, start: usize, count: usize, limits: ListLimits) {
         let Some((first, mut position)) = self.chunk_of(start) else {
             return;
         };
-        debug_assert!(count <= self.len - start, "all of them are there");
+        debug_assert!(count <= self.len - start, "the range is within the list");
         self.len -= count;
         let (mut at, mut left, mut emptied) = (first, count, None::<Range<usize>>);
         while left > 0 {
@@ -205,7 +208,7 @@ impl Quicklist {
         self.tidy(first, limits);
     }
 
-    /// Removes up to `most` elements equal to this one, the last ones if `backwards`; returns how
+    /// Removes up to `most` elements equal to this one, the last ones if `backwards`. Returns how
     /// many.
     pub(crate) fn remove_equal(
         &mut self,
@@ -249,7 +252,7 @@ impl Quicklist {
         self.merge_around(spot.chunk, limits);
     }
 
-    /// The chunk of an element, and the element's position in it.
+    /// Returns the chunk of an element, and the element's position in it.
     fn chunk_of(&self, index: usize) -> Option<(usize, usize)> {
         if index >= self.len {
             return None;
@@ -278,9 +281,9 @@ impl Quicklist {
         None
     }
 
-    /// After a removal: merges a chunk with its neighbours where half a chunk holds them, so that
-    /// an element more does not part them again. Redis merges none of them; the last two are left
-    /// alone, so that OBJECT ENCODING tells of one chunk or more as it would.
+    /// Merges a chunk with its neighbours after a removal, if they fit into half a chunk, so that
+    /// one more element does not split them again. Redis merges no chunks. So the last two chunks
+    /// are never merged, and OBJECT ENCODING is the same as in Redis.
     fn tidy(&mut self, at: usize, limits: ListLimits) {
         if self.chunks.len() > 2 {
             self.merge(at, limits.half());
@@ -290,7 +293,7 @@ impl Quicklist {
         }
     }
 
-    /// Merges a chunk with its neighbours where they fit together.
+    /// Merges a chunk with its neighbours if they fit together.
     fn merge_around(&mut self, at: usize, limits: ListLimits) {
         self.merge(at, limits);
         if at > 0 {
@@ -313,8 +316,8 @@ impl Quicklist {
     }
 }
 
-/// Where elements equal to this one lie in a run, in ascending order: the first `most` of them, or
-/// the last if `backwards`.
+/// Returns the spans of elements equal to this one in a run, in ascending order: the first `most`
+/// of them, or the last ones if `backwards`.
 pub(crate) fn matches(
     run: &[u8],
     element: &Encoded<'_>,
@@ -335,7 +338,7 @@ pub(crate) fn matches(
     found
 }
 
-/// The run without these parts of it, which ascend.
+/// Returns the run without these ascending parts.
 pub(crate) fn without(run: &[u8], parts: &[Range<usize>]) -> Vec<u8> {
     let removed: usize = parts.iter().map(Range::len).sum();
     let mut left = Vec::with_capacity(run.len() - removed);
@@ -349,18 +352,18 @@ pub(crate) fn without(run: &[u8], parts: &[Range<usize>]) -> Vec<u8> {
     left
 }
 
-/// Elements in one allocation.
+/// A number of elements in one allocation.
 #[derive(Clone)]
 struct Chunk {
     bytes: Box<[u8]>,
-    /// Where the run begins and ends; the rest is room.
+    /// Start and end of the run; the remaining bytes are spare room.
     start: usize,
     end: usize,
     count: usize,
 }
 
 impl Chunk {
-    /// A chunk without room.
+    /// Creates a chunk without spare room.
     fn new(parts: &[&[u8]], count: usize) -> Self {
         let bytes = parts.concat().into_boxed_slice();
         debug_assert_eq!(
@@ -376,8 +379,8 @@ impl Chunk {
         }
     }
 
-    /// A chunk of one element at an end of the list, with room for others before or behind it: the
-    /// more, the larger its neighbour is, for it will most likely become like that.
+    /// Creates a chunk of one element at an end of the list, with spare room towards that end. A
+    /// larger neighbour means more room, because the new chunk will probably become as large.
     fn beside(neighbour: Option<&mut Chunk>, element: &Encoded<'_>, before: bool) -> Self {
         let mut chunk = Chunk::new(&element.parts(), 1);
         let capacity = neighbour.map_or(0, |chunk| chunk.bytes.len() / BEGINNING);
@@ -426,7 +429,7 @@ impl Chunk {
         self.splice(first.start..last.end, count, None);
     }
 
-    /// Takes off what lies from a place in the run on, unless one of the sides would be empty.
+    /// Splits the run at a place and returns the second part, unless one part would be empty.
     fn split(&mut self, at: usize) -> Option<Chunk> {
         let run = self.run();
         if at == 0 || at == run.len() {
@@ -443,7 +446,8 @@ impl Chunk {
         Some(split)
     }
 
-    /// Replaces a part of the run that has `count` elements, moving the shorter side if it can.
+    /// Replaces a part of the run that contains `count` elements. Moves the shorter side if
+    /// possible.
     fn splice(&mut self, part: Range<usize>, count: usize, added: Option<&Encoded<'_>>) {
         let length = self.run().len();
         let size = added.map_or(0, Encoded::len);
@@ -476,7 +480,7 @@ impl Chunk {
         }
     }
 
-    /// Makes room for a run of `needed` bytes, and a third more, before or behind it.
+    /// Makes room for a run of `needed` bytes plus a third, before or after it.
     fn grow(&mut self, needed: usize, before: bool) {
         let mut capacity = (needed + needed / 3).max(CHUNK_BYTES_MIN);
         if needed <= CHUNK_BYTES {
@@ -490,7 +494,7 @@ impl Chunk {
     fn resize(&mut self, capacity: usize, start: usize) {
         let run = self.run();
         let end = start + run.len();
-        // Each byte is written once: a chunk becomes full in eight steps or so.
+        // A chunk is full after about eight of these steps, so each byte is copied a few times.
         let mut bytes = Vec::with_capacity(capacity.max(end));
         bytes.resize(start, 0);
         bytes.extend_from_slice(run);
@@ -511,12 +515,12 @@ impl fmt::Debug for Chunk {
     }
 }
 
-/// What Redis's listpack has besides its elements: the limits count it.
+/// Size of a Redis listpack without elements; the limits include it.
 const LISTPACK_OVERHEAD: usize = 7;
-/// A chunk grows to this step by step, so that a full one wastes little.
+/// A chunk grows to this size in steps, so that a full one wastes little.
 const CHUNK_BYTES: usize = 8 << 10;
 const CHUNK_BYTES_MIN: usize = 64;
-/// What a chunk begins with is this part of its neighbour's.
+/// A new chunk starts with this fraction of its neighbour's size.
 const BEGINNING: usize = 8;
 
 #[cfg(test)]
@@ -542,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quicklist_does_what_a_deque_does() {
+    fn a_quicklist_behaves_like_a_deque() {
         for (seed, limits) in [
             (
                 1u64,
@@ -580,7 +584,7 @@ mod tests {
                 };
                 let element = Encoded::new(text.as_bytes());
                 let index = below(model.len().max(1));
-                // It grows for a while, then shrinks.
+                // The list grows for a while, then shrinks.
                 let operation = if step % 1000 < 600 {
                     below(6)
                 } else {
@@ -644,7 +648,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_about_as_long_as_a_chunk_does_not_move_its_elements() {
+    fn a_queue_of_about_one_chunk_rarely_moves_its_elements() {
         let limits = ListLimits {
             bytes_max: 8192,
             count_max: usize::MAX,
@@ -659,14 +663,14 @@ mod tests {
             list.push_back(&element, limits);
             let chunks = list.chunks();
             list.remove_range(0, 1, limits);
-            // The first chunk is used up every 680 elements or so.
+            // The first chunk is used up about every 680 elements.
             merged += usize::from(list.chunks() < chunks);
         }
         assert!(merged < 20, "{merged}");
     }
 
     #[test]
-    fn chunks_are_filled_from_either_end() {
+    fn chunks_are_filled_from_both_ends() {
         let limits = ListLimits {
             bytes_max: 8192,
             count_max: usize::MAX,

@@ -1,5 +1,5 @@
-//! Freeing what takes long to free, away from the lanes: a thread of its own takes large values
-//! and whole tables, begun when there first is one.
+//! Background freeing. A separate thread frees large values and whole tables. It starts when it is
+//! first needed.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -10,15 +10,15 @@ use crate::entry::Entry;
 use crate::shard::Dictionary;
 use crate::value::Object;
 
-/// Frees things in the background.
+/// Frees values in the background.
 pub(crate) struct Reclaimer {
-    /// One bit for each [`Cause`] whose large values are freed in the background.
+    /// One bit per [`Cause`] with background freeing.
     lazy: AtomicU8,
     sender: OnceLock<Sender<Garbage>>,
     counts: Arc<Counts>,
 }
 
-/// Why something is freed; the number is its bit among the settings.
+/// The reason for freeing a value; the number is its bit in the settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Cause {
@@ -26,26 +26,26 @@ pub(crate) enum Cause {
     Eviction = 1,
     /// `lazyfree-lazy-expire`.
     Expiry = 2,
-    /// `lazyfree-lazy-server-del`: another value takes its place.
+    /// `lazyfree-lazy-server-del`: another value replaces it.
     Replacement = 4,
     /// `lazyfree-lazy-user-del`: DEL.
     Deletion = 8,
     /// `lazyfree-lazy-user-flush`: FLUSHALL and FLUSHDB.
     Flush = 16,
-    /// `replica-lazy-flush`: the keys of a master take their place.
+    /// `replica-lazy-flush`: a full sync replaces it.
     FullSync = 32,
     /// UNLINK: always.
     Unlink = 128,
 }
 
-/// Something to free.
+/// A value to free.
 pub(crate) enum Garbage {
     Entry(Entry),
     Object(Box<Object>),
     Dictionary(Dictionary),
-    /// Something that is none of the keyspace's own, and how many keys it counts as.
+    /// An object outside the keyspace, and how many keys it counts as.
     Other(Box<dyn Send>, u64),
-    /// Everything before it has been freed.
+    /// A function to call when everything before it has been freed.
     Mark(Box<dyn FnOnce() + Send>),
 }
 
@@ -73,12 +73,12 @@ impl Reclaimer {
         cause == Cause::Unlink || self.lazy.load(Ordering::Relaxed) & cause as u8 != 0
     }
 
-    /// Keys whose values wait to be freed.
+    /// Returns the number of keys whose values wait to be freed.
     pub(crate) fn pending(&self) -> u64 {
         self.counts.pending.load(Ordering::Relaxed)
     }
 
-    /// Keys whose values were freed here.
+    /// Returns the number of keys whose values were freed here.
     pub(crate) fn freed(&self) -> u64 {
         self.counts.freed.load(Ordering::Relaxed)
     }
@@ -87,7 +87,7 @@ impl Reclaimer {
         self.counts.freed.store(0, Ordering::Relaxed);
     }
 
-    /// Frees something in the background; here, if no thread can be had.
+    /// Frees a value in the background, or right here if the thread cannot be started.
     pub(crate) fn free(&self, garbage: Garbage) {
         let count = garbage.keys();
         self.counts.pending.fetch_add(count, Ordering::Relaxed);
@@ -98,7 +98,7 @@ impl Reclaimer {
     }
 }
 
-/// The thread ends with the sender.
+/// Starts the thread. It ends when the sender is dropped.
 fn start(counts: Arc<Counts>) -> Sender<Garbage> {
     let (sender, receiver) = channel::<Garbage>();
     let run = move || {
@@ -107,13 +107,13 @@ fn start(counts: Arc<Counts>) -> Sender<Garbage> {
         }
     };
     let thread = std::thread::Builder::new().name("tidewire-free".to_owned());
-    // Without the thread the receiver is gone, and each sender frees values itself.
+    // If the thread cannot start, the receiver is dropped, and each sender frees values itself.
     drop(thread.spawn(run));
     sender
 }
 
 impl Garbage {
-    /// How many keys INFO counts it as.
+    /// Returns how many keys it counts as in INFO.
     fn keys(&self) -> u64 {
         match self {
             Garbage::Entry(_) | Garbage::Object(_) => 1,
@@ -134,7 +134,7 @@ impl Garbage {
         }
         counts.freed.fetch_add(count, Ordering::Relaxed);
         let before = counts.pending.fetch_sub(count, Ordering::Relaxed);
-        debug_assert!(before >= count, "what is freed was counted");
+        debug_assert!(before >= count, "freed values were counted");
     }
 }
 
@@ -148,5 +148,5 @@ impl fmt::Debug for Reclaimer {
     }
 }
 
-/// Values of more parts are worth the background.
+/// Values with more elements are freed in the background.
 pub(crate) const PARTS_MIN: usize = 64;

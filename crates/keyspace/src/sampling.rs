@@ -8,11 +8,11 @@ use crate::entry::Entry;
 use crate::error::CommandError;
 use crate::table::Table;
 
-/// What members are drawn from.
+/// The members to draw from.
 pub(crate) enum Pool<'a, T> {
-    /// All of a small collection.
+    /// All members of a small collection.
     Listed(Vec<T>),
-    /// A table, and what is shown of an entry.
+    /// A table, and a function that converts an entry.
     Table(&'a Table, fn(&'a Entry) -> T),
 }
 
@@ -24,7 +24,7 @@ impl<'a, T> Pool<'a, T> {
         }
     }
 
-    /// Shows any member; nothing of an empty collection.
+    /// Passes a random member to `show`, unless the collection is empty.
     pub(crate) fn one(&self, mut random: impl FnMut() -> u64, show: impl FnOnce(&T)) {
         match self {
             Pool::Listed(all) if all.is_empty() => {}
@@ -37,7 +37,7 @@ impl<'a, T> Pool<'a, T> {
         }
     }
 
-    /// Shows up to `wanted` different members.
+    /// Passes up to `wanted` different members to `show`.
     pub(crate) fn distinct(
         self,
         wanted: usize,
@@ -46,7 +46,7 @@ impl<'a, T> Pool<'a, T> {
     ) {
         let is_few = wanted < self.len() / 3;
         let mut all = match self {
-            // Few of many are drawn until they differ: the others need not be listed.
+            // If few of many are wanted, draws until they differ, without listing all members.
             Pool::Table(table, shown) if is_few => {
                 let mut seen = HashSet::with_capacity(wanted);
                 while seen.len() < wanted
@@ -71,7 +71,7 @@ impl<'a, T> Pool<'a, T> {
     }
 }
 
-/// Different positions below `count`: as many as are wanted, or all.
+/// Returns different positions below `count`: as many as wanted, or all.
 pub(super) fn positions(
     count: usize,
     wanted: usize,
@@ -99,8 +99,8 @@ pub(super) fn positions(
     positions
 }
 
-/// Replies `count` members, with repetition, each of `elements` elements. Refuses more than a reply
-/// may hold, and writes nothing then.
+/// Replies `count` random members with repetition, each of `elements` elements. Refuses a reply
+/// above the limits, and then writes nothing.
 pub(super) fn reply_repeated(
     reply: &mut Writer<'_>,
     count: u64,
@@ -129,12 +129,12 @@ pub(super) fn reply_repeated(
     Ok(())
 }
 
-/// More repeated members than this hold a lane for too long: drawing them takes half a second.
+/// Maximum number of repeated members. More would hold a lane for over half a second.
 const REPEATED_MAX: u64 = 1 << 24;
-/// More bytes of repeated members than this are an attack on memory: a member can be 512 MiB.
+/// Maximum bytes of repeated members. More would be an attack on memory: a member may be 512 MiB.
 const REPEATED_BYTES_MAX: usize = 512 << 20;
 
-/// A random number below `count`, which is not 0, made of any random number.
+/// Maps any random number to a random number below `count`, which is not 0.
 pub(crate) fn random_below(random: u64, count: usize) -> usize {
     debug_assert!(count > 0);
     ((u128::from(random) * count as u128) >> 64) as usize
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_many_repeated_members_are_refused_and_never_fewer_sent() {
+    fn too_many_repeated_members_are_refused_not_truncated() {
         let mut out = b"before".to_vec();
         let mut reply = Writer::new(&mut out, Protocol::Resp2);
         let error = reply_repeated(&mut reply, REPEATED_MAX + 1, 1, |_| panic!("none is drawn"));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_differ_whether_few_or_many_are_drawn() {
+    fn drawn_positions_differ_for_few_and_for_many() {
         let mut next = 0;
         let mut random = move |count: usize| {
             next += 7;

@@ -1,4 +1,4 @@
-//! Sets: integers in order, a few members in one run of bytes, or a table.
+//! Sets: sorted integers, a few members in one run of bytes, or a table.
 
 use tidewire_resp::number::parse_integer;
 
@@ -13,18 +13,18 @@ use crate::table::Table;
 use crate::text::Text;
 use crate::value::Object;
 
-/// Up to where a set stays small.
+/// Limits of a small set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SetLimits {
-    /// Members, as long as all are integers.
+    /// Maximum number of members while all are integers.
     pub(crate) integers_max: usize,
-    /// Members of any kind.
+    /// Maximum number of members of any kind.
     pub(crate) packed_max: usize,
-    /// Bytes of a member among [`packed_max`](Self::packed_max).
+    /// Maximum bytes of a member among [`packed_max`](Self::packed_max).
     pub(crate) packed_bytes_max: usize,
 }
 
-/// A set to read.
+/// A read-only view of a set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Members<'a> {
     Integers(Integers<'a>),
@@ -33,7 +33,7 @@ pub(crate) enum Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// The members of an entry that is a set.
+    /// Returns the members of an entry, if it is a set.
     pub(crate) fn of(entry: &'a Entry) -> Option<Self> {
         match entry.kind() {
             Kind::Integers => Some(Members::Integers(Integers::new(entry.bytes()))),
@@ -72,7 +72,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Any member; `None` of an empty set.
+    /// Returns a random member; `None` if the set is empty.
     pub(crate) fn random(self, mut random: impl FnMut() -> u64) -> Option<Text<'a>> {
         match self {
             Members::Table(table) => table.random(random).map(|entry| Text::bytes(entry.key())),
@@ -85,7 +85,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// What members are drawn from.
+    /// Returns the pool from which members are drawn.
     pub(crate) fn pool(self) -> Pool<'a, Text<'a>> {
         match self {
             Members::Table(table) => Pool::Table(table, |entry| Text::bytes(entry.key())),
@@ -98,7 +98,7 @@ impl<'a> Members<'a> {
 pub(crate) enum MembersIter<'a> {
     Integers(Integers<'a>, usize),
     Packed(elements::Elements<'a>),
-    // Boxed: a large set alone pays for naming no type.
+    // Boxed: only large sets pay for the dynamic dispatch.
     Table(Box<dyn Iterator<Item = &'a Entry> + 'a>),
 }
 
@@ -128,12 +128,12 @@ pub(crate) fn empty(first: &[u8], count: usize, limits: SetLimits) -> NewValue<'
     }
 }
 
-/// An empty set that is a table from the beginning.
+/// Returns an empty set that is a table from the start.
 pub(crate) fn empty_table() -> NewValue<'static> {
     NewValue::Object(Box::new(Object::Set(Table::new())))
 }
 
-/// Makes a table of a small set that more members than fit will be added to.
+/// Converts a small set to a table if it will not hold `count` more members.
 pub(crate) fn expect(entry: &mut Entry, count: usize, limits: SetLimits) {
     let most = match entry.kind() {
         Kind::Integers => limits.integers_max,
@@ -145,8 +145,8 @@ pub(crate) fn expect(entry: &mut Entry, count: usize, limits: SetLimits) {
     }
 }
 
-/// Adds a member; false if it is there already. A small set that outgrows its limits becomes a
-/// table and stays one.
+/// Adds a member; returns false if it already exists. A small set that outgrows its limits becomes
+/// a table and stays one.
 pub(crate) fn add(entry: &mut Entry, member: &[u8], limits: SetLimits) -> bool {
     debug_assert!(Members::of(entry).is_some());
     match entry.kind() {
@@ -187,7 +187,7 @@ pub(crate) fn add(entry: &mut Entry, member: &[u8], limits: SetLimits) -> bool {
     }
 }
 
-/// Removes a member; false if it was not there.
+/// Removes a member; returns false if it did not exist.
 pub(crate) fn remove(entry: &mut Entry, member: &[u8]) -> bool {
     debug_assert!(Members::of(entry).is_some());
     match entry.kind() {
@@ -217,12 +217,12 @@ pub(crate) fn remove(entry: &mut Entry, member: &[u8]) -> bool {
     }
 }
 
-/// How many members the set has.
+/// Returns the number of members.
 pub(crate) fn len(entry: &Entry) -> usize {
     Members::of(entry).map_or(0, Members::len)
 }
 
-/// Integers are given up for what holds `member` as well.
+/// Converts a set of integers to an encoding that can hold `member` too.
 fn leave_integers(entry: &mut Entry, member: &[u8], limits: SetLimits) {
     debug_assert_eq!(entry.kind(), Kind::Integers);
     let integers = Integers::new(entry.bytes());
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_takes_the_form_that_redis_gives_it() {
+    fn a_set_has_the_same_encoding_as_in_redis() {
         assert_eq!(kind_of(&numbers(512), &[]), Kind::Integers);
         assert_eq!(kind_of(&numbers(513), &[]), Kind::Object);
         assert_eq!(kind_of(&numbers(512), &["-1"]), Kind::Object);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_adds_removes_and_draws_alike() {
+    fn every_encoding_adds_removes_and_draws_the_same() {
         for limits in [
             LIMITS,
             SetLimits {

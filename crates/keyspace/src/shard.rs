@@ -1,4 +1,4 @@
-//! One shard: a part of the keys of each database, its timers and its live names.
+//! One shard: part of the keys of each database, with their timers and live names.
 
 use crate::entry::{Entry, NewValue};
 use crate::fields;
@@ -10,30 +10,30 @@ use crate::table::{Place, Table};
 use crate::tracked::{TrackedKeys, Trackers, TrackingTotals};
 use crate::wheel::Wheel;
 
-/// What one lock guards. The order matters: the fields that every command reads and writes are in
+/// The data under one lock. The order matters: the fields that every command reads and writes share
 /// the two cache lines of the lock.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Shard {
-    /// Whether any of `interests`, or `tracked`, is there.
+    /// Whether any of `interests` or `tracked` is present.
     pub(crate) is_observed: bool,
-    /// How far a snapshot has come here, while one is made.
+    /// The progress of a running snapshot in this shard.
     pub(crate) mark: Option<Box<Mark>>,
-    /// Commands that have changed something, and keys that were removed for their time.
+    /// Number of commands that changed something, plus removed expired keys.
     pub(crate) changes: u64,
-    /// Reads of keys that were there, and of keys that were not.
+    /// Number of reads of existing keys; below, of missing keys.
     pub(crate) hits: u64,
     pub(crate) misses: u64,
     pub(crate) databases: [Dictionary; DATABASES],
-    /// Names of live topics in database 0, so that snapshots need not walk all keys.
+    /// Names of live topics in database 0, so that listing them does not visit all keys.
     pub(crate) live: LiveNames,
-    /// Keys of each database that clients wait for or watch.
+    /// Keys that clients wait for or watch, by database.
     pub(crate) interests: [Option<Box<Interests>>; DATABASES],
-    /// Keys of any database that clients have in caches of their own.
+    /// Keys of any database that clients have cached.
     pub(crate) tracked: Option<Box<TrackedKeys>>,
-    /// Keys whose time came.
+    /// Number of expired keys.
     pub(crate) expired_keys: u64,
-    /// Makes random numbers, so that counting uses of keys shares nothing between shards.
+    /// State of a random generator, so that counting uses shares nothing between shards.
     pub(crate) uses: u64,
 }
 
@@ -54,7 +54,7 @@ impl Shard {
         }
     }
 
-    /// The keys of a database that clients wait for or watch, to add one.
+    /// Returns the keys of a database that clients wait for or watch, for adding one.
     pub(crate) fn interests(&mut self, database: usize) -> &mut Interests {
         self.is_observed = true;
         self.interests[database].get_or_insert_default()
@@ -77,7 +77,8 @@ impl Shard {
         self.is_observed = interests || self.tracked.is_some();
     }
 
-    /// When the earliest timer of any database wants attention, `i64::MAX` if there is none.
+    /// Returns when the earliest timer of any database needs attention; `i64::MAX` if there is
+    /// none.
     pub(crate) fn next_ms(&self) -> i64 {
         self.databases
             .iter()
@@ -93,7 +94,7 @@ impl Shard {
 pub(crate) struct Dictionary {
     pub(crate) table: Table,
     wheel: Option<Box<Wheel>>,
-    /// One timer for each hash whose fields have deadlines, at the earliest of them.
+    /// One timer per hash with TTLs of fields, for the earliest deadline of its fields.
     field_wheel: Option<Box<Wheel>>,
 }
 
@@ -106,22 +107,22 @@ impl Dictionary {
         }
     }
 
-    /// The timers of keys with a deadline.
+    /// Returns the timers of keys with a TTL.
     pub(crate) fn wheel(&self) -> Option<&Wheel> {
         self.wheel.as_deref()
     }
 
-    /// Keys with a deadline.
+    /// Returns the number of keys with a TTL.
     pub(crate) fn expiring(&self) -> usize {
         self.wheel.as_ref().map_or(0, |wheel| wheel.len())
     }
 
-    /// Whether anything has a deadline.
+    /// Returns whether any key or field has a TTL.
     pub(crate) fn has_deadlines(&self) -> bool {
         self.wheel.is_some() || self.field_wheel.is_some()
     }
 
-    /// Hashes with deadlines of fields.
+    /// Returns the number of hashes with TTLs of fields.
     pub(crate) fn timed_hashes(&self) -> usize {
         self.field_wheel.as_ref().map_or(0, |wheel| wheel.len())
     }
@@ -139,7 +140,7 @@ impl Dictionary {
         self.table.insert(hash, entry)
     }
 
-    /// Takes an entry out, and its timers with it.
+    /// Removes an entry and its timers, and returns it.
     pub(crate) fn remove(&mut self, place: Place) -> Entry {
         let entry = self.table.remove(place);
         cancel(&mut self.wheel, entry.timer());
@@ -164,7 +165,7 @@ impl Dictionary {
                 .get_or_insert_with(|| Box::new(Wheel::new(now_ms.max(0))));
             (deadline_ms, wheel.insert(hash, deadline_ms))
         });
-        // The old timer goes last, so that moving the only one does not drop the wheel.
+        // The old timer is removed last, so that moving the only timer does not free the wheel.
         cancel(&mut self.wheel, timer);
         if deadline.is_some() || timer.is_some() {
             self.table.entry_mut(place).set_deadline(deadline);
@@ -176,7 +177,7 @@ impl Dictionary {
         );
     }
 
-    /// Takes out one entry whose time has come.
+    /// Removes and returns one expired entry.
     pub(crate) fn pop_due(&mut self, now_ms: i64) -> Option<(u64, Entry)> {
         let wheel = self.wheel.as_mut()?;
         let Some((hash, timer)) = wheel.pop_due(now_ms) else {
@@ -195,13 +196,13 @@ impl Dictionary {
             entry
                 .deadline_ms()
                 .is_some_and(|deadline| deadline <= now_ms),
-            "the wheel gives what is due"
+            "the wheel returns only due timers"
         );
         Some((hash, entry))
     }
 
-    /// Sets the timer of a hash whose fields or their deadlines changed; returns the earliest
-    /// deadline.
+    /// Updates the timer of a hash after its fields or their deadlines changed. Returns the
+    /// earliest deadline.
     pub(crate) fn settle_fields(&mut self, place: Place, hash: u64, now_ms: i64) -> Option<i64> {
         let entry = self.table.entry(place);
         let (timer, earliest_ms) = (fields::timer(entry), fields::earliest_ms(entry));
@@ -222,7 +223,7 @@ impl Dictionary {
         earliest_ms
     }
 
-    /// Takes away the timer of a hash whose value is about to be replaced.
+    /// Cancels the timer of a hash before its value is replaced.
     pub(crate) fn forget_fields(&mut self, place: Place) {
         let entry = self.table.entry_mut(place);
         if let Some(timer) = fields::timer(entry) {
@@ -231,8 +232,8 @@ impl Dictionary {
         }
     }
 
-    /// Removes expired fields of one hash, at most `count_max`. The caller gets its place, and
-    /// removes the hash if it is empty, or sets its timer again.
+    /// Removes up to `count_max` expired fields of one hash. The caller receives its place, and
+    /// must remove the hash if it is empty, or update its timer.
     pub(crate) fn pop_due_fields(
         &mut self,
         now_ms: i64,
@@ -277,13 +278,13 @@ fn cancel(wheel: &mut Option<Box<Wheel>>, timer: Option<u32>) {
     }
 }
 impl Shard {
-    /// The tracked keys, to add one.
+    /// Returns the tracked keys, for adding one.
     pub(crate) fn tracked(&mut self) -> &mut TrackedKeys {
         self.is_observed = true;
         self.tracked.get_or_insert_default()
     }
 
-    /// Takes out who tracks a key that has changed.
+    /// Removes and returns the trackers of a changed key.
     pub(crate) fn take_trackers(
         &mut self,
         key: &[u8],

@@ -1,17 +1,16 @@
-//! All keys as they are at one moment, written while commands go on.
+//! A snapshot: all keys as of one moment, written while commands continue.
 //!
-//! A snapshot begins with every shard locked for a moment, in which each is marked. From then on
-//! the shards are walked one after the other, a few hundred entries under each lock. A thread
-//! that changes an entry ahead of the walk writes its old value first, and remembers the key so
-//! that the walk leaves it out. So the file holds the state at the moment it began, and only
-//! changed entries are copied.
+//! At the start, every shard is locked briefly and marked. Then the shards are visited one after
+//! another, a few hundred entries per lock. A thread that changes an entry ahead of the walk first
+//! writes its old value, and remembers the key so that the walk skips it. So the file contains the
+//! state of the starting moment, and only changed entries are copied.
 //!
-//! The walk's order is that of 16 bits of a key's hash that the table stores. It does not depend on
-//! the table's size: the hash alone decides whether an entry is before or after the walk. What
-//! FLUSHDB empties is kept until the walk has been there; SWAPDB only changes which database is
-//! which.
+//! The walk follows the order of the 16 hash bits that the table stores. This order does not depend
+//! on the table's size: the hash alone decides whether an entry is before or after the walk's
+//! position. Contents removed by FLUSHDB are kept until the walk has written them. SWAPDB only
+//! changes the mapping of databases.
 //!
-//! What expires meanwhile is left out: it has expired for the reader of the file, too.
+//! Keys that expire meanwhile are left out: they would be expired for the file's reader too.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -30,36 +29,35 @@ use crate::shard::Dictionary;
 use crate::table::{ORDER_END, Table};
 use crate::value::ValueRef;
 
-/// How a snapshot is written.
+/// Options of a snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct SnapshotOptions {
-    /// The version of the file.
+    /// RDB version of the file.
     pub version: FileVersion,
-    /// Texts are compressed where that makes them shorter.
+    /// Compresses texts if that makes them shorter.
     pub compresses: bool,
-    /// The end has a checksum.
+    /// Adds a checksum at the end.
     pub checks: bool,
-    /// Fields that tell something of the file, by name.
+    /// Aux fields about the file: name and value.
     pub aux: Vec<(String, String)>,
     /// The texts of libraries of functions.
     pub libraries: Vec<Vec<u8>>,
-    /// What the snapshot records of the use of each key.
+    /// What to record about the use of each key.
     pub usage: Usage,
-    /// Now, ms since the UNIX epoch: the use of keys is recorded as of this time.
+    /// The current time, ms since the UNIX epoch, for recording the use of keys.
     pub now_ms: i64,
 }
 
-/// A file of all keys in the making, from [`Keyspace::begin_snapshot`].
+/// A file of all keys being written, from [`Keyspace::begin_snapshot`].
 ///
-/// Dropping it before its end takes the marks away again, for which it locks the shards that are
-/// left.
+/// Dropping it early removes the remaining marks, which locks their shards.
 pub struct Snapshot<'k> {
     keyspace: &'k Keyspace,
     writer: FileWriter,
     shared: Arc<Shared>,
     header: Option<SnapshotOptions>,
     sizes: [Option<Sizes>; DATABASES],
-    /// The shard that the walk has come to; [`SHARDS`] behind the last.
+    /// The shard at the walk's position; [`SHARDS`] after the last one.
     shard: usize,
     written: u64,
     total: u64,
@@ -73,13 +71,13 @@ struct Sizes {
     expiring: usize,
 }
 
-/// What the writers of keys and the walk share.
+/// State shared by the walk and by threads that change keys.
 #[derive(Debug)]
 struct Shared {
     old: Mutex<OldValues>,
 }
 
-/// Records of keys that changed before the walk came to them.
+/// Records of keys that changed ahead of the walk.
 #[derive(Debug)]
 struct OldValues {
     writer: FileWriter,
@@ -87,24 +85,24 @@ struct OldValues {
     count: u64,
 }
 
-/// A shard's mark: how far it has been walked, and what has changed since.
+/// A shard's mark: the walk's position in it, and the changes since the start.
 pub(crate) struct Mark {
     shared: Arc<Shared>,
-    /// The walk has come to this database of those that there were, and to this place in its order.
+    /// The walk's position: a database (as numbered at the start), and a place in its order.
     database: usize,
     order: u32,
-    /// Which of the databases that there were each one is; `None`: it was emptied.
+    /// For each current database, its number at the start; `None` if it was emptied.
     origins: [Option<usize>; DATABASES],
-    /// Keys not reached that are written already, or were not there.
+    /// Keys ahead of the walk that are already written or did not exist at the start.
     done: [HashSet<Box<[u8]>, RandomState>; DATABASES],
-    /// Databases that were emptied before the walk came to them.
+    /// Databases that were emptied ahead of the walk.
     emptied: Vec<(usize, Dictionary)>,
 }
 
 impl Keyspace {
-    /// Begins a snapshot of all keys of all databases; `at_that_moment` runs while every shard is
-    /// locked, so that what is noted there belongs to the same moment. `None` while there is one
-    /// already. Must not be called with a shard locked.
+    /// Begins a snapshot of all keys of all databases. `at_that_moment` runs while every shard is
+    /// locked, so it observes exactly the snapshot's state. Returns `None` while another snapshot
+    /// exists. The caller must not hold a shard.
     pub fn begin_snapshot<R>(
         &self,
         options: SnapshotOptions,
@@ -122,7 +120,7 @@ impl Keyspace {
         let shared = Arc::new(Shared {
             old: Mutex::new(OldValues {
                 writer: FileWriter::new(options.compresses, false)
-                    .telling(usage)
+                    .with_usage(usage)
                     .with_live_prefixes(&self.live_prefixes),
                 bytes: Vec::new(),
                 count: 0,
@@ -133,7 +131,7 @@ impl Keyspace {
         let mut snapshot = Snapshot {
             keyspace: self,
             writer: FileWriter::new(options.compresses, options.checks)
-                .telling(usage)
+                .with_usage(usage)
                 .with_live_prefixes(&self.live_prefixes),
             shared,
             header: Some(options),
@@ -172,15 +170,15 @@ impl Keyspace {
         Some((snapshot, result))
     }
 
-    /// Whether a snapshot is being made.
+    /// Returns whether a snapshot is in progress.
     pub fn is_in_snapshot(&self) -> bool {
         self.is_in_snapshot.load(Ordering::Acquire)
     }
 }
 
 impl Snapshot<'_> {
-    /// Appends what comes next in the file; false at its end. Holds one shard at most, for a few
-    /// hundred entries or about 64 KiB of them; only a value that is longer takes longer.
+    /// Appends the next part of the file; returns false at its end. Holds at most one shard, for a
+    /// few hundred entries or about 64 KiB; longer only for a single longer value.
     pub fn step(&mut self, out: &mut Vec<u8>) -> bool {
         if self.has_ended {
             return false;
@@ -209,30 +207,30 @@ impl Snapshot<'_> {
         !self.has_ended
     }
 
-    /// Why the version that was asked for cannot hold what is there, if so: then it must not be
-    /// written.
+    /// Returns why the requested version cannot store the current keys, if so. The file must not be
+    /// written then.
     pub fn misfit(&self) -> Option<CannotHold> {
         self.misfit
     }
 
-    /// Adds a field that tells something of the file, before the first [`step`](Self::step).
+    /// Adds an aux field about the file, before the first [`step`](Self::step).
     pub fn tell(&mut self, name: &str, value: String) {
         if let Some(header) = &mut self.header {
             header.aux.push((name.to_owned(), value));
         }
     }
 
-    /// Keys that have been written.
+    /// Returns the number of written keys.
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// Keys that there were when it began.
+    /// Returns the number of keys at the start.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Walks on in one shard; leaves it if nothing is left.
+    /// Continues the walk in one shard; moves on when the shard is finished.
     fn walk(&mut self, out: &mut Vec<u8>) {
         debug_assert!(self.shard < SHARDS && self.header.is_none());
         let mut guard = self.keyspace.shards[self.shard].lock();
@@ -272,7 +270,7 @@ impl Snapshot<'_> {
         self.shard += 1;
     }
 
-    /// Writes some entries of a database that is locked.
+    /// Writes some entries of a locked database.
     fn write_part(&mut self, out: &mut Vec<u8>, table: &Table, mark: &mut Mark) {
         let database = mark.database;
         let (mut entries, end) = table.part(mark.order);
@@ -287,7 +285,7 @@ impl Snapshot<'_> {
         let start = out.len();
         let mut order = mark.order;
         for (number, (of_entry, entry)) in entries.iter().enumerate() {
-            // Those of one order go together: the walk knows no place between them.
+            // Entries with equal order stay together: the walk has no position between them.
             if *of_entry != order && (number >= PART_ENTRIES || out.len() - start >= PART_BYTES) {
                 mark.order = *of_entry;
                 return;
@@ -302,7 +300,7 @@ impl Snapshot<'_> {
         mark.order = end;
     }
 
-    /// Writes what is left of a database that was emptied; no shard is locked.
+    /// Writes the rest of an emptied database; no shard is locked.
     fn write_emptied(
         &mut self,
         out: &mut Vec<u8>,
@@ -327,7 +325,7 @@ impl Snapshot<'_> {
         }
     }
 
-    /// Takes over the old values of what has changed.
+    /// Takes over the old values of changed keys.
     fn take_old(&mut self, out: &mut Vec<u8>) {
         let mut old = self.shared.old.lock();
         if !old.bytes.is_empty() {
@@ -345,7 +343,7 @@ impl Drop for Snapshot<'_> {
             return;
         }
         for shard in &self.keyspace.shards[self.shard..] {
-            // What it has kept is freed without the lock.
+            // The mark's contents are freed without the lock.
             let mark = shard.lock().mark.take();
             drop(mark);
         }
@@ -376,7 +374,7 @@ impl Mark {
         }
     }
 
-    /// Goes on to the next database.
+    /// Moves on to the next database.
     fn pass_database(&mut self) -> HashSet<Box<[u8]>, RandomState> {
         debug_assert!(self.database < DATABASES);
         let done = std::mem::take(&mut self.done[self.database]);
@@ -385,13 +383,13 @@ impl Mark {
         done
     }
 
-    /// Whether the walk has passed where a key belongs.
+    /// Returns whether the walk has passed a key's position.
     fn has_passed(&self, origin: usize, hash: u64) -> bool {
         (origin, u32::from(crate::hash::hash_bits(hash))) < (self.database, self.order)
     }
 
-    /// The database that there was, if the walk has not reached this key of it and nothing was
-    /// done about it yet.
+    /// Returns the number at the start of the key's database, if the walk has not reached the key
+    /// and its old value is not written yet.
     fn pending(&self, database: usize, key: Key<'_>) -> Option<usize> {
         let origin = self.origins[database]?;
         let is_pending =
@@ -399,7 +397,7 @@ impl Mark {
         is_pending.then_some(origin)
     }
 
-    /// A key that was not there is about to be.
+    /// Records that a missing key is about to be added.
     pub(crate) fn note_new(&mut self, database: usize, key: Key<'_>) {
         if let Some(origin) = self.pending(database, key) {
             self.done[origin].insert(key.bytes.into());
@@ -417,7 +415,7 @@ impl Mark {
         }
     }
 
-    /// Takes a database that is emptied; gives it back if the walk has passed it.
+    /// Takes over an emptied database; returns it if the walk has passed it.
     pub(crate) fn keep_emptied(
         &mut self,
         database: usize,
@@ -447,7 +445,7 @@ impl fmt::Debug for Mark {
     }
 }
 
-/// Writes an entry; not a hash whose fields have all expired just now.
+/// Writes an entry; returns false for a hash whose fields have all expired.
 fn write_entry(writer: &FileWriter, out: &mut Vec<u8>, entry: &Entry) -> bool {
     let value = ValueRef::at(entry, i64::MIN);
     if value.fields().is_some_and(|fields| fields.is_empty()) {
@@ -461,7 +459,7 @@ fn write_entry(writer: &FileWriter, out: &mut Vec<u8>, entry: &Entry) -> bool {
     true
 }
 
-/// Entries that are written under one lock, unless they are long.
+/// Maximum number of entries to write per lock.
 const PART_ENTRIES: usize = 256;
-/// Bytes that are written under one lock, unless a single value is longer.
+/// Maximum number of bytes to write per lock, unless a single value is longer.
 const PART_BYTES: usize = 64 << 10;

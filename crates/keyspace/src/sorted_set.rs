@@ -1,17 +1,17 @@
-//! Sorted sets: a few members in one run of bytes, or records found by hash and by order.
+//! Sorted sets: a few members in one run of bytes, or records indexed by hash and by order.
 //!
-//! What the rest of the crate uses, for both forms:
+//! The interface to the rest of the crate, for both encodings:
 //!
-//! * to read, [`Scored`]: of an entry by [`Scored::of`], of a key by `View::read_sorted_set`, of
-//!   several keys at once by `View::value(key)?.sorted_set()`. It knows members by
-//!   name ([`score`](Scored::score), [`rank`](Scored::rank)) and by rank
-//!   ([`range`](Scored::range), an iterator of `(Text, f64)` from either end). A range by score
-//!   or by text becomes one of ranks first: [`ranks_by_score`](Scored::ranks_by_score),
-//!   [`ranks_by_text`](Scored::ranks_by_text), both O(log n) in a large set;
-//! * to write, functions on the entry: [`empty`] makes the value to insert under a new key,
-//!   [`insert`] adds or moves a member ([`expect`] says that many follow), [`remove`] and
-//!   [`remove_ranks`] take some out, and [`Builder`] gathers a result that is not in the keyspace
-//!   yet. No empty set stays: the caller removes the key. Scores are never NaN.
+//! * Reading: [`Scored`]. [`Scored::of`] views an entry, `View::read_sorted_set` a key, and
+//!   `View::value(key)?.sorted_set()` one of several keys. It finds members by name
+//!   ([`score`](Scored::score), [`rank`](Scored::rank)) and by rank ([`range`](Scored::range), an
+//!   iterator of `(Text, f64)` from either end). A range by score or by text is first converted to
+//!   ranks: [`ranks_by_score`](Scored::ranks_by_score), [`ranks_by_text`](Scored::ranks_by_text),
+//!   both O(log n) in a large set.
+//! * Writing: functions on the entry. [`empty`] makes the value for a new key, [`insert`] adds or
+//!   moves a member (call [`expect`] before adding many), and [`remove`] and [`remove_ranks`]
+//!   remove members. [`Builder`] collects a result outside of the keyspace. The caller removes the
+//!   key of an empty set. Scores are never NaN.
 
 use std::ops::{Bound, Range};
 
@@ -36,12 +36,12 @@ use records::Records;
 mod tree;
 use tree::{Tree, TreeRange};
 
-/// Up to where a sorted set stays small.
+/// Limits of a small sorted set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SortedSetLimits {
-    /// Members.
+    /// Maximum number of members.
     pub(crate) entries_max: usize,
-    /// Bytes of a member.
+    /// Maximum bytes of a member.
     pub(crate) value_bytes_max: usize,
 }
 
@@ -52,19 +52,19 @@ impl SortedSetLimits {
     }
 }
 
-/// A sorted set to read.
+/// A read-only view of a sorted set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Scored<'a> {
     Packed(PackedScores<'a>),
     Large(&'a SortedSet),
 }
 
-/// Where a range by text begins or ends.
+/// A limit of a range by text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TextLimit<'a> {
     /// Before every member: `-`.
     First,
-    /// Behind every member: `+`.
+    /// After every member: `+`.
     Last,
     /// `[text`.
     Included(&'a [u8]),
@@ -73,7 +73,7 @@ pub(crate) enum TextLimit<'a> {
 }
 
 impl<'a> Scored<'a> {
-    /// The members of an entry that is a sorted set.
+    /// Returns the members of an entry, if it is a sorted set.
     pub(crate) fn of(entry: &'a Entry) -> Option<Self> {
         match entry.kind() {
             Kind::PackedSortedSet => Some(Scored::Packed(PackedScores::new(entry.bytes()))),
@@ -99,7 +99,7 @@ impl<'a> Scored<'a> {
         }
     }
 
-    /// A member's rank, from the lowest score, and its score.
+    /// Returns a member's rank, counted from the lowest score, and its score.
     pub(crate) fn rank(self, member: &[u8]) -> Option<(usize, f64)> {
         match self {
             Scored::Packed(packed) => packed.find(member).map(|(rank, _, score)| (rank, score)),
@@ -110,12 +110,12 @@ impl<'a> Scored<'a> {
         }
     }
 
-    /// Members and scores in ascending order.
+    /// Iterates over members and scores in ascending order.
     pub(crate) fn iter(self) -> ScoredIter<'a> {
         self.range(0..self.len())
     }
 
-    /// Members and scores of these ranks, which are not beyond the length.
+    /// Iterates over the members and scores of these ranks, which must exist.
     pub(crate) fn range(self, ranks: Range<usize>) -> ScoredIter<'a> {
         match self {
             Scored::Packed(packed) => ScoredIter::Packed(packed.range(ranks)),
@@ -125,7 +125,7 @@ impl<'a> Scored<'a> {
         }
     }
 
-    /// The ranks of those whose scores are within these bounds.
+    /// Returns the ranks of the members with scores within these bounds.
     pub(crate) fn ranks_by_score(self, min: Bound<f64>, max: Bound<f64>) -> Range<usize> {
         let start = self.rank_of_bound(
             |score| match min {
@@ -146,7 +146,7 @@ impl<'a> Scored<'a> {
         start..end.max(start)
     }
 
-    /// The ranks of those whose bytes are within these limits; all scores are taken to be equal.
+    /// Returns the ranks of the members within these limits, assuming that all scores are equal.
     pub(crate) fn ranks_by_text(self, min: TextLimit<'_>, max: TextLimit<'_>) -> Range<usize> {
         let start = self.rank_of_bound(
             |_| true,
@@ -169,7 +169,7 @@ impl<'a> Scored<'a> {
         start..end.max(start)
     }
 
-    /// How many members are before a bound: those for which both hold.
+    /// Returns how many members are before a bound. Both predicates return whether a member is.
     #[inline]
     fn rank_of_bound(self, score: impl Fn(f64) -> bool, text: impl Fn(&[u8]) -> bool) -> usize {
         match self {
@@ -185,8 +185,8 @@ impl<'a> Scored<'a> {
         }
     }
 
-    /// Members and scores, about `count` of them from a cursor on; the next cursor, or 0. All of
-    /// a small set at once.
+    /// Passes about `count` members and scores from a cursor on to `show`; a small set all at once.
+    /// Returns the next cursor, or 0 at the end.
     pub(crate) fn scan(self, cursor: u64, count: usize, mut show: impl FnMut(&[u8], f64)) -> u64 {
         match self {
             Scored::Packed(packed) => {
@@ -248,15 +248,15 @@ pub(crate) fn empty(count: usize, bytes: usize, limits: SortedSetLimits) -> NewV
     }
 }
 
-/// Makes a large set of a small one that more members than fit will be added to.
+/// Converts a small set to a large one if it will not hold `count` more members.
 pub(crate) fn expect(entry: &mut Entry, count: usize, limits: SortedSetLimits) {
     if entry.kind() == Kind::PackedSortedSet && count > limits.entries_max {
         unpack(entry);
     }
 }
 
-/// Adds a member, or gives it another score; returns the one it had. A small set that outgrows its
-/// limits becomes a large one and stays one.
+/// Adds a member or changes its score. Returns the old score. A small set that outgrows its limits
+/// becomes a large one and stays one.
 pub(crate) fn insert(
     entry: &mut Entry,
     member: &[u8],
@@ -282,7 +282,7 @@ pub(crate) fn insert(
     large_mut(entry)?.insert(member, score)
 }
 
-/// Removes a member; returns the score it had.
+/// Removes a member; returns its score.
 pub(crate) fn remove(entry: &mut Entry, member: &[u8]) -> Option<f64> {
     if entry.kind() == Kind::PackedSortedSet {
         let (_, span, score) = PackedScores::new(entry.bytes()).find(member)?;
@@ -292,7 +292,7 @@ pub(crate) fn remove(entry: &mut Entry, member: &[u8]) -> Option<f64> {
     large_mut(entry)?.remove(member)
 }
 
-/// Removes the members of these ranks, which are not beyond the length.
+/// Removes the members of these ranks, which must exist.
 pub(crate) fn remove_ranks(entry: &mut Entry, ranks: Range<usize>) {
     debug_assert!(ranks.start <= ranks.end && ranks.end <= len(entry));
     if entry.kind() == Kind::PackedSortedSet {
@@ -302,13 +302,13 @@ pub(crate) fn remove_ranks(entry: &mut Entry, ranks: Range<usize>) {
     }
 }
 
-/// How many members the sorted set has.
+/// Returns the number of members.
 pub(crate) fn len(entry: &Entry) -> usize {
     Scored::of(entry).map_or(0, Scored::len)
 }
 
-/// A sorted set in the making, whose members may come in any order and again. At the end it
-/// takes the form that its size asks for.
+/// A sorted set under construction. Members may come in any order and repeatedly. At the end, it
+/// gets the encoding for its size.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     set: SortedSet,
@@ -327,19 +327,19 @@ impl Builder {
     pub(crate) fn insert(&mut self, member: &[u8], score: f64) {
         self.bytes_max = self.bytes_max.max(member.len());
         if score == 0.0 {
-            // Zeros are equal, but one of them is shown with its sign: the last one counts.
+            // Zero and minus zero compare equal but print differently: the last one counts.
             self.set.remove(member);
         }
         debug_assert!(!score.is_nan());
         self.set.insert(member, score);
     }
 
-    /// What it has so far.
+    /// Returns the members so far.
     pub(crate) fn scored(&self) -> Scored<'_> {
         Scored::Large(&self.set)
     }
 
-    /// The entry to put in the place of a key.
+    /// Returns the entry to store under a key.
     pub(crate) fn finish(self, hash: u64, key: &[u8], limits: SortedSetLimits) -> Entry {
         if !limits.fit(self.len(), self.bytes_max) {
             let object = Box::new(Object::SortedSet(self.set));
@@ -354,10 +354,10 @@ impl Builder {
     }
 }
 
-/// A sorted set that outgrew its limits.
+/// A sorted set that has outgrown its limits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SortedSet {
-    // Boxed: it is one of several kinds of objects, all as big as the biggest.
+    // Boxed: all object variants are as large as the largest.
     parts: Box<Parts>,
 }
 
@@ -369,7 +369,7 @@ struct Parts {
 }
 
 impl SortedSet {
-    /// Bytes of the heap that the set takes.
+    /// Returns the heap memory in bytes.
     #[cfg(test)]
     pub(crate) fn memory_bytes(&self) -> usize {
         let Parts {
@@ -381,17 +381,17 @@ impl SortedSet {
         parts + size_of::<Parts>()
     }
 
-    /// Asks the processor to fetch the part of the index that tells of this hash.
+    /// Prefetches the part of the index for this hash.
     #[inline]
     pub(crate) fn prefetch_index(&self, hash: u64) {
         self.parts.index.prefetch(hash);
     }
 
-    /// Asks the processor to fetch the record that this hash most likely stands for.
+    /// Prefetches the record that this hash most likely refers to.
     #[inline]
     pub(crate) fn prefetch_record(&self, hash: u64) {
         let Parts { records, index, .. } = &*self.parts;
-        // The first of the hash's fragment is taken for the one.
+        // Takes the first record with the hash's fragment.
         if let Some(record) = index.find(hash, |_| true) {
             records.prefetch(record);
         }
@@ -474,9 +474,9 @@ fn unpack(entry: &mut Entry) {
     entry.set_value(NewValue::Object(Box::new(Object::SortedSet(set))));
 }
 
-/// The bytes of a small sorted set without members.
+/// The bytes of an empty small sorted set.
 const EMPTY: &[u8] = &[0, 0];
-/// Most members that a small sorted set's count can tell.
+/// The greatest count that a small sorted set can store.
 pub(crate) const COUNT_MAX: usize = u16::MAX as usize;
 
 #[cfg(test)]
@@ -556,7 +556,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_small_and_a_large_set_are_alike(steps in proptest::collection::vec(step(), 1..120)) {
+        fn small_and_large_sets_are_equal(steps in proptest::collection::vec(step(), 1..120)) {
             let large = SortedSetLimits { entries_max: 0, ..LIMITS };
             let new = |limits| Entry::new(1, b"k", empty(1, 1, limits), false);
             let mut forms = [(new(LIMITS), LIMITS), (new(large), large)];
@@ -594,7 +594,7 @@ mod tests {
         }
 
         #[test]
-        fn ranges_by_text_are_those_of_the_texts(
+        fn ranges_by_text_match_the_sorted_texts(
             texts in proptest::collection::btree_set("[a-c]{0,3}", 0..60),
             min in "[a-c]{0,3}",
             max in "[a-c]{0,3}",
@@ -623,7 +623,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_set_is_small() {
+    fn a_large_set_takes_little_memory() {
         let mut set = SortedSet::default();
         let mut word = 1u64;
         for number in 0..100_000 {

@@ -1,20 +1,21 @@
-//! Streams: packed blocks of entries in the order of their ids, and groups that read them.
+//! Streams: packed blocks of entries in the order of their ids, and consumer groups.
 //!
-//! A [`Stream`] has an [`EntryLog`] and [`ConsumerGroups`], apart so that a group can change while
-//! entries are read. DUMP and RESTORE convert a stream with these:
+//! A [`Stream`] has an [`EntryLog`] and [`ConsumerGroups`]. They are separate, so that a group can
+//! change while entries are read. DUMP and RESTORE use these functions to convert a stream:
 //!
-//! * Entries: [`EntryLog::range`] from [`StreamId::MIN`] to [`StreamId::MAX`] shows each with its
-//!   id and its names and values, in order. [`EntryLog::append`] adds them again in that order.
-//!   Deleted entries are not shown. [`EntryLog::len`] and [`EntryLog::first_id`] follow from the
-//!   entries; [`EntryLog::state`] and [`EntryLog::set_state`] (after the entries) are the rest.
-//! * Groups: the map's keys are their names, in order. [`ConsumerGroup::new`] makes one. Its
-//!   `last_id` and `entries_read` (`None` is Redis's -1) can be read and set.
-//! * Consumers: [`ConsumerGroup::consumers`] shows them in the order of their names, with the slots
-//!   that pending entries refer to. [`ConsumerGroup::add_consumer`] makes one. Its `seen_ms` and
+//! * Entries: [`EntryLog::range`] from [`StreamId::MIN`] to [`StreamId::MAX`] iterates over all
+//!   entries in order, with ids, fields and values, without deleted ones. [`EntryLog::append`] adds
+//!   them again in that order. [`EntryLog::len`] and [`EntryLog::first_id`] follow from the
+//!   entries. [`EntryLog::state`] and [`EntryLog::set_state`] (after the entries) cover the
+//!   remaining state.
+//! * Groups: the map's keys are their names, in order. [`ConsumerGroup::new`] creates one. Its
+//!   `last_id` and `entries_read` (`None` is Redis's -1) are public.
+//! * Consumers: [`ConsumerGroup::consumers`] iterates over them by name, with the slots that
+//!   pending entries refer to. [`ConsumerGroup::add_consumer`] adds one. Its `seen_ms` and
 //!   `active_ms` (`None` is Redis's -1) can be set through [`ConsumerGroup::consumer_mut`].
-//! * Pending entries: [`ConsumerGroup::pending`] shows those of the group, and
-//!   [`ConsumerGroup::pending_of`] those of a consumer, both in the order of their ids.
-//!   [`ConsumerGroup::set_pending`] adds them, in any order.
+//! * Pending entries: [`ConsumerGroup::pending`] iterates over those of the group, and
+//!   [`ConsumerGroup::pending_of`] over those of a consumer, both by id.
+//!   [`ConsumerGroup::set_pending`] adds them in any order.
 
 mod block;
 pub(crate) use block::BlockLimits;
@@ -33,7 +34,7 @@ mod pages;
 use crate::entry;
 use crate::value::Object;
 
-/// A stream and the groups that read it.
+/// A stream and its consumer groups.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stream {
     pub(crate) log: EntryLog,
@@ -41,7 +42,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// The stream of an entry of the keyspace that is one.
+    /// Returns the stream of an entry, if it is one.
     pub(crate) fn of(entry: &entry::Entry) -> Option<&Self> {
         match entry.object()? {
             Object::Stream(stream) => Some(stream),
@@ -56,24 +57,25 @@ impl Stream {
         }
     }
 
-    /// About how many allocations it has: blocks, and what is pending in groups.
+    /// Returns the approximate number of allocations: blocks, and pending entries of groups.
     pub(crate) fn parts(&self) -> usize {
         let pending = self.groups.values().map(|group| group.pending_len());
         self.log.blocks() + pending.sum::<usize>()
     }
 
-    /// Whether a group still wants this entry: one that has not come to it, or has not
+    /// Returns whether a group still needs this entry: it has not received it yet, or has not
+    /// acknowledged it.
     /// acknowledged it.
     pub(crate) fn is_wanted(&self, id: StreamId) -> bool {
         is_wanted(&self.groups, id)
     }
 
-    /// Takes an entry out of what is pending in every group; false if it was in none.
+    /// Removes an entry from the pending entries of all groups; returns false if it was in none.
     pub(crate) fn forget(&mut self, id: StreamId) -> bool {
         forget(&mut self.groups, id)
     }
 
-    /// Removes entries from the head; returns how many.
+    /// Removes entries from the head. Returns how many.
     pub(crate) fn trim(&mut self, trim: Trim, references: References) -> u64 {
         let groups = &mut self.groups;
         match references {
@@ -82,7 +84,7 @@ impl Stream {
                 forget(groups, id);
                 true
             }),
-            References::Heed => self.log.trim_each(trim, |id| !is_wanted(groups, id)),
+            References::Acknowledged => self.log.trim_each(trim, |id| !is_wanted(groups, id)),
         }
     }
 
@@ -96,15 +98,15 @@ impl Stream {
     }
 }
 
-/// What becomes of the references that groups have to entries that are to go.
+/// What happens to the references of groups to deleted entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum References {
     /// They stay.
     Keep,
-    /// They go with the entry.
+    /// They are deleted with the entry.
     Delete,
-    /// An entry that a group still wants stays.
-    Heed,
+    /// An entry that a group still needs is not deleted.
+    Acknowledged,
 }
 
 fn is_wanted(groups: &ConsumerGroups, id: StreamId) -> bool {

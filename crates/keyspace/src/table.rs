@@ -1,4 +1,4 @@
-//! Extendible hashing: a directory of segments, segments of 14-slot groups, a tag a slot.
+//! Extendible hashing: a directory of segments, segments of 14-slot groups, one tag per slot.
 //!
 //! ```text
 //!  hash   63      56 55               40 39      32
@@ -10,14 +10,15 @@
 //!  group = 128 bytes: 14 tags, overflow count, 14 entries of one word
 //! ```
 //!
-//! A lookup is: directory by the hash's prefix, group by its position, tags compared at once, then
-//! the pointer's 16 bits, then the key. A full segment grows by eight groups until it has 64
-//! and then splits in two; only these at most 900 entries move, by bits that lie in the table, so
-//! that no entry's memory is touched. There is no rehashing and no tombstone: a group counts the
-//! entries that passed it because it was full, and a miss ends at the first group that counts none.
+//! A lookup reads the directory by the hash's prefix and finds the group by the hash's position. It
+//! compares all tags at once, then the pointer's 16 bits, then the key. A full segment grows by
+//! eight groups until it has 64, and then splits in two. Only its entries (at most 900) move, based
+//! on bits stored in the table, so that no entry's memory is touched. There is no rehashing and
+//! there are no tombstones: a group counts the entries that passed it because it was full, and a
+//! miss ends at the first group with count 0.
 //!
-//! Entries lie in the order of their position whatever the number of groups, which is what makes
-//! scan cursors survive growing, splitting and shrinking.
+//! Entries are in the order of their position for any number of groups. This makes scan cursors
+//! survive growing, splitting and shrinking.
 
 use std::fmt;
 
@@ -32,7 +33,7 @@ mod walk;
 use groups::{GROUPS_MAX, Group, Groups, SLOTS};
 use segment::{Segment, home, next_group, position};
 
-/// A map from keys to entries. Empty, it owns no memory.
+/// A map from keys to entries. An empty one owns no memory.
 pub(crate) struct Table {
     /// Index of the segment for each prefix of `depth` bits; empty while there is one segment.
     directory: Vec<u32>,
@@ -50,16 +51,16 @@ pub(crate) struct Home<'t> {
 }
 
 impl Home<'_> {
-    /// Asks the processor to fetch the group.
+    /// Prefetches the group.
     #[inline]
     pub(crate) fn prefetch(self) {
         self.group.prefetch();
     }
 
-    /// Asks the processor to fetch the entry that the hash most likely stands for. Waits for the
-    /// group, so [`prefetch`](Self::prefetch) comes some time before it. True if the entry may be
-    /// in the next group, which is fetched then: [`prefetch_passed`](Table::prefetch_passed) goes
-    /// on.
+    /// Prefetches the entry that the hash most likely refers to. Waits for the group, so call
+    /// [`prefetch`](Self::prefetch) some time before. Returns true if the entry may be in the next
+    /// group. That group is then being fetched; continue with
+    /// [`prefetch_passed`](Table::prefetch_passed).
     #[inline]
     pub(crate) fn prefetch_entry(self) -> bool {
         if self.group.prefetch_entry(tag(self.hash)) || self.group.overflow() == 0 {
@@ -70,7 +71,7 @@ impl Home<'_> {
     }
 }
 
-/// Where an entry lies; good until the table is next changed.
+/// The position of an entry; valid until the table changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     segment: u32,
@@ -78,14 +79,14 @@ pub(crate) struct Place {
     slot: u32,
 }
 
-/// How far a scan has come: every entry before it in (prefix, position) order was seen.
+/// The progress of a scan: every entry before it in (prefix, position) order was returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScanPosition {
-    /// The directory bits of the hash.
+    /// Directory bits of the hash.
     pub(crate) prefix: u32,
-    /// How many bits of it told the segment apart when it was last seen.
+    /// Number of these bits that identified the last segment.
     pub(crate) depth: u8,
-    /// 0 to 4,095.
+    /// Position in the segment, 0 to 4,095.
     pub(crate) position: u16,
 }
 
@@ -108,13 +109,13 @@ impl Table {
         self.locate(hash, key).map(|(place, _)| place)
     }
 
-    /// Where the key's entry is, and the entry.
+    /// Returns the key's entry and its place.
     #[inline]
     pub(crate) fn locate(&self, hash: u64, key: &[u8]) -> Option<(Place, &Entry)> {
         self.locate_by(hash, |entry| is_same(entry.key(), key))
     }
 
-    /// Finds the entry with this hash that `accepts` says is the one.
+    /// Finds the entry with this hash that `accepts` returns true for.
     #[inline]
     pub(crate) fn find_by(&self, hash: u64, accepts: impl Fn(&Entry) -> bool) -> Option<Place> {
         self.locate_by(hash, accepts).map(|(place, _)| place)
@@ -155,7 +156,7 @@ impl Table {
         None
     }
 
-    /// Where a lookup of this hash begins, to fetch what it will read.
+    /// Returns the group where a lookup of this hash begins, for prefetching.
     #[inline]
     pub(crate) fn home(&self, hash: u64) -> Option<Home<'_>> {
         (self.len != 0).then(|| Home {
@@ -165,7 +166,7 @@ impl Table {
         })
     }
 
-    /// Asks the processor to fetch the entry of this hash where it is in the next group.
+    /// Prefetches the entry of this hash if it is in the next group.
     #[cold]
     pub(crate) fn prefetch_passed(&self, hash: u64) {
         if self.len != 0 {
@@ -191,7 +192,7 @@ impl Table {
         self.segments[place.segment as usize].groups[place.group as usize].slots
             [place.slot as usize]
             .as_ref()
-            .expect("a place holds an entry until the table changes")
+            .expect("a place has an entry until the table changes")
     }
 
     #[inline]
@@ -199,7 +200,7 @@ impl Table {
         self.segments[place.segment as usize].groups[place.group as usize].slots
             [place.slot as usize]
             .as_mut()
-            .expect("a place holds an entry until the table changes")
+            .expect("a place has an entry until the table changes")
     }
 
     /// Adds an entry whose key is not in the table.
@@ -207,7 +208,7 @@ impl Table {
         debug_assert_eq!(entry.hash_bits(), hash_bits(hash));
         debug_assert!(
             self.find(hash, entry.key()).is_none(),
-            "a key is in a table once"
+            "a key is in the table only once"
         );
         if self.segments.is_empty() {
             self.segments.reserve_exact(1);
@@ -236,7 +237,7 @@ impl Table {
         }
     }
 
-    /// Takes the entry out and gives memory back where much is unused.
+    /// Removes and returns an entry, and frees memory if much is unused.
     pub(crate) fn remove(&mut self, place: Place) -> Entry {
         let index = place.segment as usize;
         let segment = &mut self.segments[index];
@@ -265,13 +266,13 @@ impl Table {
             .flat_map(|group| group.slots.iter_mut().flatten())
     }
 
-    /// Places for entries.
+    /// Returns the number of slots.
     pub(crate) fn slots(&self) -> usize {
         let groups = self.segments.iter().map(|segment| segment.groups.len());
         groups.sum::<usize>() * SLOTS
     }
 
-    /// Bytes of the table's own memory, entries not included.
+    /// Returns the table's own memory in bytes, without entries.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.directory.capacity() * size_of::<u32>()
             + self.segments.capacity() * size_of::<Segment>()
@@ -309,7 +310,7 @@ impl fmt::Debug for Table {
     }
 }
 
-/// Whether two keys are the same; short ones, as most are, without a call.
+/// Returns whether two keys are equal. Short keys, the usual case, are compared without a call.
 #[inline]
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
@@ -324,19 +325,20 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
     }
 }
 
-/// The first bytes and the last ones; they overlap unless there are twice as many.
+/// Returns the first and the last `COUNT` bytes; they overlap if the key is shorter than both.
 #[inline]
 fn ends<const COUNT: usize>(key: &[u8]) -> (Option<&[u8; COUNT]>, Option<&[u8; COUNT]>) {
     (key.first_chunk(), key.last_chunk())
 }
 
-/// Never `EMPTY`.
+/// Returns the tag of a hash; never `EMPTY`.
 #[inline]
 fn tag(hash: u64) -> u8 {
     ((hash >> 32) as u8).max(1)
 }
 
-/// The directory bits of a hash: ten that entries keep in their pointers, then twelve others.
+/// Returns the directory bits of a hash: ten that entries store in their pointers, then twelve
+/// others.
 #[inline]
 fn prefix(hash: u64) -> u32 {
     ((hash >> 46 & 0x3FF) as u32) << 12 | (hash >> 20 & 0xFFF) as u32
@@ -352,13 +354,13 @@ const _: () = assert!(
 );
 
 const POSITIONS: usize = 4096;
-/// Four million segments of 800 entries.
+/// Maximum depth: four million segments of 800 entries.
 const DEPTH_MAX: u32 = 22;
-/// Directory bits in an entry's pointer.
+/// Number of directory bits in an entry's pointer.
 const DEPTH_KEPT: u32 = 10;
-/// The other bits there.
+/// Number of the other bits there.
 const ORDER_FINE_BITS: u32 = 6;
-/// Behind every place in the order of the bits in entries' pointers.
+/// The end of the order given by the bits in entries' pointers.
 pub(crate) const ORDER_END: u32 = 1 << (DEPTH_KEPT + ORDER_FINE_BITS);
 
 #[cfg(test)]

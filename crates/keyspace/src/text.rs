@@ -1,8 +1,8 @@
-//! The text of a value that may be stored as an integer.
+//! The text of a value, which may be stored as an integer.
 
 use std::fmt;
 
-/// The text of a string value or an element; an integer is printed into it.
+/// The text of a string value or an element. An integer is formatted into it.
 #[derive(Clone)]
 pub struct Text<'a>(TextKind<'a>);
 
@@ -28,7 +28,7 @@ impl<'a> Text<'a> {
         })
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {

@@ -1,7 +1,7 @@
-//! Keys that clients have in caches of their own: who must hear when one of them changes.
+//! Keys that clients have cached, and the clients to notify when they change.
 //!
-//! A shard keeps its own part, by name and not by database, as Redis does. A shard without any
-//! pays with the look at the flag that it looks at anyway.
+//! Each shard has its own part, by name regardless of the database, as in Redis. A shard without
+//! tracked keys has no extra cost: the write path checks one flag anyway.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,11 +14,11 @@ pub(crate) struct TrackedKeys {
     keys: HashMap<Box<[u8]>, Trackers, RandomState>,
 }
 
-/// Clients that have read a key, by number, in ascending order.
+/// The clients that have read a key, by number, in ascending order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trackers(Vec<u64>);
 
-/// What all shards track.
+/// Totals over all shards.
 #[derive(Debug, Default)]
 pub(crate) struct TrackingTotals {
     pub(crate) keys: AtomicU64,
@@ -26,12 +26,12 @@ pub(crate) struct TrackingTotals {
 }
 
 impl Trackers {
-    /// One client alone.
+    /// Returns a single client.
     pub(crate) fn one(client: u64) -> Self {
         Trackers(vec![client])
     }
 
-    /// The clients' numbers.
+    /// Returns the clients' numbers.
     pub fn clients(&self) -> &[u64] {
         &self.0
     }
@@ -42,7 +42,7 @@ impl TrackedKeys {
         self.keys.is_empty()
     }
 
-    /// A client has read a key.
+    /// Records that a client has read a key.
     pub(crate) fn add(&mut self, key: &[u8], client: u64, totals: &TrackingTotals) {
         let trackers = match self.keys.get_mut(key) {
             Some(trackers) => trackers,
@@ -60,7 +60,8 @@ impl TrackedKeys {
         }
     }
 
-    /// A key has changed: each client that has read it is notified once until it reads it again.
+    /// Removes and returns the trackers of a changed key: each is notified once until it reads the
+    /// key again.
     pub(crate) fn take(&mut self, key: &[u8], totals: &TrackingTotals) -> Option<Trackers> {
         let trackers = self.keys.remove(key)?;
         debug_assert!(
@@ -71,9 +72,9 @@ impl TrackedKeys {
         Some(trackers)
     }
 
-    /// Any key with its clients.
+    /// Removes and returns any key with its clients.
     pub(crate) fn take_any(&mut self, totals: &TrackingTotals) -> Option<(Box<[u8]>, Trackers)> {
-        // A random one, for the table's hash has a seed of its own.
+        // A random one: the map's hash has its own random seed.
         let name = self.keys.keys().next()?.clone();
         let trackers = self.take(&name, totals)?;
         if self.keys.capacity() > 4 * self.keys.len().max(16) {
@@ -82,14 +83,14 @@ impl TrackedKeys {
         Some((name, trackers))
     }
 
-    /// Forgets everything.
+    /// Removes everything.
     pub(crate) fn clear(&mut self, totals: &TrackingTotals) {
         let items = self.keys.values().map(|trackers| trackers.0.len()).sum();
         totals.forget(self.keys.len(), items);
         self.keys = HashMap::default();
     }
 
-    /// Forgets clients that have left.
+    /// Removes disconnected clients.
     pub(crate) fn retain(&mut self, is_there: &dyn Fn(u64) -> bool, totals: &TrackingTotals) {
         self.keys.retain(|_, trackers| {
             let before = trackers.0.len();
@@ -106,14 +107,14 @@ impl TrackingTotals {
     pub(crate) fn forget(&self, keys: usize, items: usize) {
         let keys_before = self.keys.fetch_sub(keys as u64, Ordering::Relaxed);
         let items_before = self.items.fetch_sub(items as u64, Ordering::Relaxed);
-        debug_assert!(keys_before >= keys as u64, "what goes has been counted");
+        debug_assert!(keys_before >= keys as u64, "removed keys were counted");
         debug_assert!(items_before >= items as u64);
     }
 }
 
-/// A client tracks reads.
+/// A bit: a client tracks reads.
 pub(crate) const READS_TRACKED: u32 = 1;
-/// A client wants to hear of every change.
+/// A bit: a client wants to be notified of every change.
 pub(crate) const CHANGES_TOLD: u32 = 2;
 
 #[cfg(test)]
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn totals_follow_what_is_tracked() {
+    fn totals_match_the_tracked_keys() {
         let totals = TrackingTotals::default();
         let mut tracked = TrackedKeys::default();
         for (key, client) in [(b"a", 3), (b"a", 1), (b"a", 3), (b"b", 2)] {

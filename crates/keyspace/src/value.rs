@@ -1,4 +1,4 @@
-//! What a key holds, as handlers and observers see it.
+//! The value of a key, as handlers and observers see it.
 
 use std::fmt;
 
@@ -17,25 +17,25 @@ use crate::stream::{self, Stream};
 use crate::table::Table;
 use crate::text::Text;
 
-/// A value too big for its entry.
+/// A value that does not fit into its entry.
 #[derive(Debug)]
 pub(crate) enum Object {
-    /// Fields as keys of a table of their own.
+    /// A hash: fields are keys of the table.
     Hash(Table),
-    /// The same, some fields with deadlines. Boxed: other hashes are not to be larger for it.
+    /// A hash with TTLs of fields. Boxed, so that other values do not become larger.
     TimedHash(Box<TimedTable>),
-    /// Members as keys of a table of their own, without values.
+    /// A set: members are keys of the table, without values.
     Set(Table),
     /// Chunks of elements.
     List(Quicklist),
-    /// Members by name and by rank.
+    /// Members indexed by name and by rank.
     SortedSet(SortedSet),
-    /// Packed blocks of entries, and groups that read them.
+    /// Packed blocks of entries, and consumer groups.
     Stream(Stream),
 }
 
 impl Object {
-    /// Asks the processor to fetch what tells where the element of this hash is.
+    /// Prefetches the index slot for the element with this hash.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         match self {
@@ -49,9 +49,9 @@ impl Object {
         }
     }
 
-    /// Asks the processor to fetch the element of this hash; some time after
-    /// [`prefetch`](Self::prefetch), whose memory it reads. True if that may take a further step,
-    /// [`prefetch_passed`](Self::prefetch_passed).
+    /// Prefetches the element with this hash, some time after [`prefetch`](Self::prefetch), whose
+    /// memory it reads. Returns true if another step, [`prefetch_passed`](Self::prefetch_passed),
+    /// may be needed.
     #[inline]
     pub(crate) fn prefetch_entry(&self, hash: u64) -> bool {
         match self {
@@ -66,14 +66,14 @@ impl Object {
         }
     }
 
-    /// The same of an element that is not where its hash belongs.
+    /// Prefetches an element that is not in its home group.
     pub(crate) fn prefetch_passed(&self, hash: u64) {
         if let Object::Hash(table) | Object::Set(table) = self {
             table.prefetch_passed(hash);
         }
     }
 
-    /// About how many allocations it has, as far as it may be many.
+    /// Returns its approximate number of allocations.
     pub(crate) fn parts(&self) -> usize {
         match self {
             Object::Hash(table) | Object::Set(table) => table.len(),
@@ -105,7 +105,7 @@ fn duplicate(table: &Table) -> Table {
     copy
 }
 
-/// The data types, named as TYPE names them.
+/// The data types, as named by TYPE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ValueType {
@@ -113,18 +113,18 @@ pub enum ValueType {
     String,
     /// Fields with values.
     Hash,
-    /// Members, each once, in no order.
+    /// Unique members without order.
     Set,
-    /// Elements in order.
+    /// Elements in a sequence.
     List,
-    /// Members, each once, in the order of their scores.
+    /// Unique members in the order of their scores.
     SortedSet,
     /// Entries in the order of their ids.
     Stream,
 }
 
 impl ValueType {
-    /// The name that TYPE replies.
+    /// Returns the name in the reply of TYPE.
     pub fn name(self) -> &'static str {
         match self {
             ValueType::String => "string",
@@ -137,28 +137,28 @@ impl ValueType {
     }
 }
 
-/// A value to read: a view into the keyspace while its lock is held.
+/// A read-only view of a value while its shard is locked.
 #[derive(Clone, Copy)]
 pub struct ValueRef<'a> {
     entry: &'a Entry,
-    /// Fields with deadlines up to then are not shown.
+    /// Fields with a deadline up to this time are hidden.
     now_ms: i64,
 }
 
 impl<'a> ValueRef<'a> {
-    /// All that the entry holds.
+    /// Views everything in the entry.
     #[inline]
     pub(crate) fn new(entry: &'a Entry) -> Self {
         ValueRef::at(entry, i64::MIN)
     }
 
-    /// What the entry holds at this time.
+    /// Views the entry's contents at this time.
     #[inline]
     pub(crate) fn at(entry: &'a Entry, now_ms: i64) -> Self {
         ValueRef { entry, now_ms }
     }
 
-    /// Its data type.
+    /// Returns its data type.
     pub fn value_type(self) -> ValueType {
         match self.entry.kind() {
             Kind::Integer | Kind::Bytes => ValueType::String,
@@ -176,7 +176,7 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// The encoding's name as OBJECT ENCODING replies it.
+    /// Returns the encoding's name in the reply of OBJECT ENCODING.
     pub(crate) fn encoding(self) -> &'static str {
         match self.entry.kind() {
             Kind::Integer => "int",
@@ -197,7 +197,7 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// The number of a string that is kept as one.
+    /// Returns the number of a string that is stored as an integer.
     pub(crate) fn integer(self) -> Option<i64> {
         self.entry.integer()
     }
@@ -210,7 +210,7 @@ impl<'a> ValueRef<'a> {
         self.entry
     }
 
-    /// The text of a string; `None` of other types.
+    /// Returns the text of a string; `None` for other types.
     #[inline]
     pub fn text(self) -> Option<Text<'a>> {
         match self.entry.kind() {
@@ -220,7 +220,7 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// Writes the text of a string as a reply; false of other types, and nothing is written.
+    /// Writes the text of a string as a reply. Returns false for other types, and writes nothing.
     #[inline]
     pub(crate) fn written_to(self, reply: &mut Writer<'_>) -> bool {
         match self.entry.kind() {
@@ -234,12 +234,12 @@ impl<'a> ValueRef<'a> {
         true
     }
 
-    /// The fields of a hash; `None` of other types.
+    /// Returns the fields of a hash; `None` for other types.
     pub fn fields(self) -> Option<Fields<'a>> {
         Fields::of(self.entry, self.now_ms)
     }
 
-    /// The members of a set or the elements of a list; `None` of other types.
+    /// Returns the members of a set or the elements of a list; `None` for other types.
     pub fn items(self) -> Option<Items<'a>> {
         let members = self.members().map(ItemsKind::Set);
         members
@@ -247,8 +247,8 @@ impl<'a> ValueRef<'a> {
             .map(Items)
     }
 
-    /// Whether a collection has lost its last element and is about to be removed. A stream stays
-    /// without entries.
+    /// Returns whether a collection has lost its last element and is about to be removed. An empty
+    /// stream stays.
     pub(crate) fn is_emptied(self) -> bool {
         match self.value_type() {
             ValueType::String | ValueType::Stream => false,
@@ -259,7 +259,7 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// The newest entry of a stream; `None` of other types, and of a stream without entries.
+    /// Returns the newest entry of a stream; `None` for other types, and for an empty stream.
     pub fn newest_entry(self) -> Option<StreamEntry<'a>> {
         let log = &self.stream()?.log;
         log.get(log.newest_id()?).map(StreamEntry)
@@ -282,7 +282,7 @@ impl<'a> ValueRef<'a> {
         Stream::of(self.entry)
     }
 
-    /// The members of a sorted set with their scores; `None` of other types.
+    /// Returns the members of a sorted set with their scores; `None` for other types.
     pub fn scored(self) -> Option<Scores<'a>> {
         self.sorted_set().map(Scores)
     }
@@ -297,12 +297,12 @@ impl<'a> ValueRef<'a> {
 pub struct StreamEntry<'a>(stream::Entry<'a>);
 
 impl<'a> StreamEntry<'a> {
-    /// Its id, as XRANGE replies it.
+    /// Returns its id, as XRANGE replies it.
     pub fn id(&self) -> String {
         self.0.id().to_string()
     }
 
-    /// Names and values in the order in which they were added; a name may occur again.
+    /// Iterates over fields and values in the order of insertion; a field may occur several times.
     pub fn fields(&self) -> impl Iterator<Item = (Text<'a>, Text<'a>)> {
         let text = |(name, value)| (Text::bytes(name), value);
         self.0.fields().map(text)
@@ -342,7 +342,7 @@ enum ItemsKind<'a> {
 }
 
 impl<'a> Items<'a> {
-    /// How many there are.
+    /// Returns the number of elements.
     pub fn len(self) -> usize {
         match self.0 {
             ItemsKind::Set(members) => members.len(),
@@ -350,12 +350,12 @@ impl<'a> Items<'a> {
         }
     }
 
-    /// Never true of a value in the keyspace.
+    /// Returns whether there are no elements; never true for a value in the keyspace.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// The elements in their order, or the members in no order that means anything.
+    /// Iterates over the elements in order, or over the members in no particular order.
     pub fn iter(self) -> Box<dyn Iterator<Item = Text<'a>> + 'a> {
         match self.0 {
             ItemsKind::Set(members) => Box::new(members.iter()),
@@ -384,17 +384,17 @@ impl fmt::Debug for Items<'_> {
 pub struct Scores<'a>(Scored<'a>);
 
 impl<'a> Scores<'a> {
-    /// How many there are.
+    /// Returns the number of members.
     pub fn len(self) -> usize {
         self.0.len()
     }
 
-    /// Never true of a value in the keyspace.
+    /// Returns whether there are no members; never true for a value in the keyspace.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// Members and scores, from the lowest score on.
+    /// Iterates over members and scores from the lowest score on.
     pub fn iter(self) -> ScoresIter<'a> {
         ScoresIter(self.0.iter())
     }
@@ -427,7 +427,7 @@ impl<'a> Iterator for ScoresIter<'a> {
     }
 }
 
-/// A mounted topic's fields as an entry, so that every command reads it like a hash.
+/// Converts a mounted topic's fields to an entry, so that every command can read it like a hash.
 pub(crate) fn materialise(
     key: &[u8],
     scratch: &mut Vec<u8>,
@@ -445,7 +445,7 @@ pub(crate) fn materialise(
     found.then(|| Entry::new(0, key, NewValue::Compact(Kind::PackedHash, scratch), false))
 }
 
-/// The value that SET stores for these bytes: an integer where it reads back as the same text.
+/// Returns the value that SET stores for these bytes: an integer if it formats to the same text.
 #[inline]
 pub(crate) fn string_value(bytes: &[u8]) -> NewValue<'_> {
     match bytes {
@@ -459,6 +459,6 @@ pub(crate) fn string_value(bytes: &[u8]) -> NewValue<'_> {
     }
 }
 
-/// Longer strings are `raw` to OBJECT ENCODING.
+/// OBJECT ENCODING returns `raw` for longer strings.
 const EMBEDDED_BYTES_MAX: usize = 44;
 const INTEGER_BYTES_MAX: usize = 20;

@@ -1,4 +1,4 @@
-//! What handlers see of the keyspace: one database, at one time, on shards that are locked.
+//! The handlers' view of the keyspace: one database at one time, on locked shards.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -24,50 +24,51 @@ use crate::tracked::CHANGES_TOLD;
 use crate::value::ValueRef;
 
 mod lifetime;
-mod telling;
+mod notify;
 mod topics;
 pub(crate) mod touched;
 mod tracking;
 
-/// What a SET does about the deadline.
+/// What a SET does to the TTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expiry {
     Clear,
     Keep,
-    /// Ms since the UNIX epoch.
+    /// Sets a deadline, ms since the UNIX epoch.
     At(i64),
 }
 
-/// One database at one time. Every lookup, read or write, comes through here: this is where
-/// deadlines are honoured, mounts are read, and observers are notified.
+/// One database at one time. Every lookup, read or write goes through here: this is where TTLs are
+/// honoured, mounts are read, and observers are notified.
 pub(crate) struct View<'c, 'k> {
     pub(crate) keyspace: &'c Keyspace,
     pub(crate) locked: &'c mut Locked<'k>,
-    /// Handlers of two databases (COPY, MOVE) switch it and switch back.
+    /// The current database. Handlers of two databases (COPY, MOVE) switch it temporarily.
     pub(crate) database: usize,
-    /// What has a deadline up to here is gone: the time, or 0 where nothing may go by itself.
+    /// Deadlines up to this time have expired: the current time, or 0 if nothing may expire.
     pub(crate) now_ms: i64,
-    /// The time, ms since the UNIX epoch.
+    /// The current time, ms since the UNIX epoch.
     pub(crate) clock_ms: i64,
     pub(crate) observer: &'c mut dyn Observer,
-    /// Classes of events that observers hear of for ordinary keys.
+    /// Classes of events that observers receive for ordinary keys.
     notifications: EventClasses,
-    /// Who wants to know of reads and changes by name.
+    /// Which observers need reads or changes by key name.
     pub(crate) tracking: u32,
-    /// The command counts among those that have changed something.
+    /// Whether the command was already counted as a change.
     is_counted: bool,
-    /// Something has changed that must be propagated. Expired keys are propagated separately.
+    /// Whether something has changed that must be propagated. Expired keys are propagated
+    /// separately.
     pub(crate) is_dirty: bool,
     /// Whether changes are propagated.
     pub(crate) propagates: bool,
-    /// Reads are counted as hits and misses. On for commands that only read; some that
-    /// write turn it on for what they read first, as Redis does.
+    /// Whether reads are counted as hits and misses. On for commands that only read; some writing
+    /// commands turn it on for what they read first, as in Redis.
     pub(crate) counts_reads: bool,
-    /// A key that is read and missing is an event (`keymiss`).
-    pub(crate) tells_missing: bool,
-    /// The command only reads: while writes are paused it removes nothing that has expired.
+    /// Whether a read of a missing key is an event (`keymiss`).
+    pub(crate) notifies_missing: bool,
+    /// Whether the command only reads: while writes are paused, it removes no expired keys.
     pub(crate) only_reads: bool,
-    /// Whether finding a key is a use of it.
+    /// Whether finding a key counts as a use.
     pub(crate) touches: bool,
     access: Access,
     /// The hash of the key whose use was counted last.
@@ -102,7 +103,7 @@ impl<'c, 'k> View<'c, 'k> {
             is_dirty: false,
             propagates: keyspace.propagation().is_wanted(),
             counts_reads: false,
-            tells_missing: true,
+            notifies_missing: true,
             only_reads: false,
             touches,
             access: keyspace.access(),
@@ -120,7 +121,7 @@ impl<'c, 'k> View<'c, 'k> {
         }
     }
 
-    /// The value to read; a mounted topic reads like a hash.
+    /// Returns a value for reading; a mounted topic reads like a hash.
     #[inline]
     pub(crate) fn read(&mut self, key: Key<'_>) -> Option<ValueRef<'_>> {
         if self.keyspace.mount_of(self.database, key.bytes).is_some() {
@@ -129,7 +130,7 @@ impl<'c, 'k> View<'c, 'k> {
         self.read_own(key)
     }
 
-    /// The value of a key that belongs to no mount.
+    /// Returns the value of a key that belongs to no mount.
     #[inline]
     fn read_own(&mut self, key: Key<'_>) -> Option<ValueRef<'_>> {
         let place = self.find(key);
@@ -143,18 +144,18 @@ impl<'c, 'k> View<'c, 'k> {
         Some(ValueRef::at(entry, now_ms))
     }
 
-    /// Counts a lookup that Redis counts as a read, and tells of a missing key.
+    /// Counts a lookup that Redis counts as a read, and notifies of a missing key.
     #[inline]
     pub(crate) fn count_read(&mut self, key: Key<'_>, hit: bool) {
         let shard = self.locked.shard(shard_of(key.hash));
         shard.hits += u64::from(hit);
         shard.misses += u64::from(!hit);
-        if !hit && self.tells_missing {
+        if !hit && self.notifies_missing {
             self.notify(key, Event::Miss);
         }
     }
 
-    /// The value of a key that is stored; `None` of a mounted topic.
+    /// Returns the value of a stored key; `None` for a mounted topic.
     #[inline]
     pub(crate) fn read_stored(&mut self, key: Key<'_>) -> Option<ValueRef<'_>> {
         match self.keyspace.mount_of(self.database, key.bytes) {
@@ -163,7 +164,7 @@ impl<'c, 'k> View<'c, 'k> {
         }
     }
 
-    /// The value of a string; an error of another type.
+    /// Returns the value of a string; an error for another type.
     #[inline]
     pub(crate) fn read_text(&mut self, key: Key<'_>) -> Result<Option<Text<'_>>> {
         if self.keyspace.mount_of(self.database, key.bytes).is_some() {
@@ -172,22 +173,22 @@ impl<'c, 'k> View<'c, 'k> {
         of_type(self.read_own(key), ValueRef::text)
     }
 
-    /// The fields of a hash; an error of another type.
+    /// Returns the fields of a hash; an error for another type.
     pub(crate) fn read_fields(&mut self, key: Key<'_>) -> Result<Option<Fields<'_>>> {
         of_type(self.read(key), ValueRef::fields)
     }
 
-    /// The members of a set; an error of another type.
+    /// Returns the members of a set; an error for another type.
     pub(crate) fn read_members(&mut self, key: Key<'_>) -> Result<Option<Members<'_>>> {
         of_type(self.read(key), ValueRef::members)
     }
 
-    /// The elements of a list; an error of another type.
+    /// Returns the elements of a list; an error for another type.
     pub(crate) fn read_list(&mut self, key: Key<'_>) -> Result<Option<List<'_>>> {
         of_type(self.read(key), ValueRef::list)
     }
 
-    /// A value next to those of other keys: nothing that has expired is removed.
+    /// Returns a value that can be borrowed beside those of other keys: it removes no expired key.
     pub(crate) fn value(&self, key: Key<'_>) -> Option<ValueRef<'_>> {
         touched::note(key, false);
         let table = &self.locked.shard_ref(shard_of(key.hash)).databases[self.database].table;
@@ -197,22 +198,22 @@ impl<'c, 'k> View<'c, 'k> {
         there.then(|| ValueRef::at(entry, self.now_ms))
     }
 
-    /// The members of a sorted set; an error of another type.
+    /// Returns the members of a sorted set; an error for another type.
     pub(crate) fn read_sorted_set(&mut self, key: Key<'_>) -> Result<Option<Scored<'_>>> {
         of_type(self.read(key), ValueRef::sorted_set)
     }
 
-    /// The stream; an error of another type.
+    /// Returns a stream; an error for another type.
     pub(crate) fn read_stream(&mut self, key: Key<'_>) -> Result<Option<&Stream>> {
         of_type(self.read(key), ValueRef::stream)
     }
 
-    /// The members of a set, next to those of others.
+    /// Returns the members of a set that can be borrowed beside others.
     pub(crate) fn members(&self, key: Key<'_>) -> Option<Members<'_>> {
         self.value(key)?.members()
     }
 
-    /// Whether the key is there. Cheaper than `read` of a mounted topic.
+    /// Returns whether the key exists. Cheaper than `read` for a mounted topic.
     pub(crate) fn exists(&mut self, key: Key<'_>) -> bool {
         match self.keyspace.mount_of(self.database, key.bytes) {
             Some(mount) => mount.contains(key.bytes),
@@ -237,14 +238,14 @@ impl<'c, 'k> View<'c, 'k> {
         }
     }
 
-    /// A copy of a value for another key, and the deadline.
+    /// Returns a copy of a value for another key, and its deadline.
     pub(crate) fn duplicate(&mut self, from: Key<'_>, to: Key<'_>) -> Option<(Entry, Option<i64>)> {
         let deadline_ms = self.deadline_of(from)?;
         let entry = self.read(from)?.duplicate(to.hash, to.bytes);
         Some((entry, deadline_ms))
     }
 
-    /// The deadline of a key that is there; a mounted topic has none.
+    /// Returns the deadline of an existing key; a mounted topic has none.
     pub(crate) fn deadline_of(&mut self, key: Key<'_>) -> Option<Option<i64>> {
         if self.keyspace.mount_of(self.database, key.bytes).is_some() {
             return self.exists(key).then_some(None);
@@ -253,7 +254,7 @@ impl<'c, 'k> View<'c, 'k> {
         Some(self.entry(key, place).deadline_ms())
     }
 
-    /// The value and whether it is live, without removing what has expired.
+    /// Returns the value and whether it is live, without removing an expired key.
     pub(crate) fn peek(&mut self, key: Key<'_>) -> Option<(ValueRef<'_>, bool)> {
         if self.keyspace.mount_of(self.database, key.bytes).is_some() {
             return self.read_topic(key.bytes).map(|value| (value, true));
@@ -265,13 +266,13 @@ impl<'c, 'k> View<'c, 'k> {
         there.then(|| (ValueRef::at(entry, now_ms), entry.is_live()))
     }
 
-    /// The key's own entry, even if it has expired and is not removed yet.
+    /// Returns the key's own entry, even if it has expired and is not removed yet.
     pub(crate) fn peek_stored(&mut self, key: Key<'_>) -> Option<&Entry> {
         let table = &self.dictionary(key).table;
         Some(table.entry(table.find(key.hash, key.bytes)?))
     }
 
-    /// Finds the key's own entry, and removes it if it has expired.
+    /// Finds the key's own entry; removes it if it has expired.
     #[inline]
     pub(crate) fn find(&mut self, key: Key<'_>) -> Option<Place> {
         let now_ms = self.now_ms;
@@ -312,8 +313,8 @@ impl<'c, 'k> View<'c, 'k> {
         entry
     }
 
-    /// To be called before an entry is changed or removed: a snapshot that is being made gets the
-    /// old value.
+    /// Gives the old value to a running snapshot. Must be called before an entry is changed or
+    /// removed.
     #[inline]
     fn keep_old(&mut self, key: Key<'_>, place: Place) {
         let database = self.database;
@@ -323,7 +324,7 @@ impl<'c, 'k> View<'c, 'k> {
         }
     }
 
-    /// To be called when a key was added that was not there.
+    /// Tells a running snapshot about a new key. Must be called when a key was added.
     #[inline]
     fn note_new(&mut self, key: Key<'_>) {
         let database = self.database;
@@ -332,7 +333,7 @@ impl<'c, 'k> View<'c, 'k> {
         }
     }
 
-    /// Stores a value under a key, which may be there already. The live flag stays.
+    /// Stores a value under a new or an existing key. The live flag stays.
     #[inline]
     pub(crate) fn set(&mut self, key: Key<'_>, value: NewValue<'_>, expiry: Expiry) -> Place {
         match self.find(key) {
@@ -370,12 +371,9 @@ impl<'c, 'k> View<'c, 'k> {
         place
     }
 
-    /// Adds a key that is not there.
+    /// Adds a new key.
     pub(crate) fn insert(&mut self, key: Key<'_>, value: NewValue<'_>, expiry: Expiry) -> Place {
-        debug_assert!(
-            !self.is_closed(),
-            "a keyspace that loads takes the loader's keys alone"
-        );
+        debug_assert!(!self.is_closed(), "only the loader adds keys during a load");
         let expires = matches!(expiry, Expiry::At(_));
         let access = self.access.initial(self.clock_ms);
         let place = self
@@ -389,10 +387,10 @@ impl<'c, 'k> View<'c, 'k> {
         place
     }
 
-    /// Adds an entry whose key is not there.
+    /// Adds an entry with a new key.
     pub(crate) fn insert_entry(&mut self, key: Key<'_>, mut entry: Entry) -> Place {
         debug_assert_eq!(entry.key(), key.bytes);
-        debug_assert!(entry.timer().is_none(), "no wheel knows of it yet");
+        debug_assert!(entry.timer().is_none(), "the entry has no timer yet");
         entry.set_access(self.access.initial(self.clock_ms));
         let place = self.dictionary(key).table.insert(key.hash, entry);
         self.note_new(key);
@@ -401,8 +399,8 @@ impl<'c, 'k> View<'c, 'k> {
         place
     }
 
-    /// Puts the value of an entry made for this key in the place of what is there. No deadline
-    /// stays, the live flag does.
+    /// Replaces the value by that of an entry made for this key. Removes the TTL but keeps the live
+    /// flag.
     pub(crate) fn replace(&mut self, key: Key<'_>, entry: Entry) -> Place {
         match self.find(key) {
             Some(place) => {
@@ -422,7 +420,7 @@ impl<'c, 'k> View<'c, 'k> {
         }
     }
 
-    /// Sets or clears the deadline without notifying the observer.
+    /// Sets or clears the TTL without notifying the observer.
     pub(crate) fn set_deadline(&mut self, key: Key<'_>, place: Place, deadline_ms: Option<i64>) {
         debug_assert_eq!(self.entry(key, place).key(), key.bytes);
         self.keep_old(key, place);
@@ -434,8 +432,8 @@ impl<'c, 'k> View<'c, 'k> {
         }
     }
 
-    /// To be called after fields of a hash were removed or their deadlines changed: its timer is
-    /// that of the earliest deadline. Says nothing to the observer.
+    /// Updates the timer of a hash to its earliest deadline, without notifying the observer. Must
+    /// be called after fields were removed or their deadlines changed.
     #[inline]
     pub(crate) fn settle_fields(&mut self, key: Key<'_>, place: Place) {
         if !fields::is_timed(self.entry(key, place)) {
@@ -448,7 +446,7 @@ impl<'c, 'k> View<'c, 'k> {
         }
     }
 
-    /// Takes an entry out and tells the observer.
+    /// Removes an entry and notifies the observer.
     pub(crate) fn remove(&mut self, key: Key<'_>, place: Place, event: Event) -> Entry {
         debug_assert_eq!(self.entry(key, place).key(), key.bytes);
         touched::note(key, event != Event::Expired);
@@ -477,12 +475,12 @@ impl<'c, 'k> View<'c, 'k> {
         entry
     }
 
-    /// Removes a key; false if it was not there.
+    /// Removes a key; returns false if it did not exist.
     pub(crate) fn delete(&mut self, key: Key<'_>, event: Event) -> bool {
         self.delete_for(key, event, Cause::Deletion)
     }
 
-    /// The same; the cause says where its value is freed.
+    /// Does the same; `cause` decides where its value is freed.
     pub(crate) fn delete_for(&mut self, key: Key<'_>, event: Event, cause: Cause) -> bool {
         match self.find(key) {
             Some(place) => {
@@ -505,19 +503,19 @@ impl<'c, 'k> View<'c, 'k> {
         }
     }
 
-    /// Begins to watch a key; returns its version, and whether it is there.
+    /// Starts to watch a key; returns its version and whether it exists.
     pub(crate) fn watch(&mut self, key: Key<'_>) -> (u64, bool) {
         if let Some(mount) = self.keyspace.mount_of(self.database, key.bytes) {
             return (mount.version(key.bytes), mount.contains(key.bytes));
         }
-        // What has expired is gone before, not a change to come.
+        // An expired key is removed now, so that its removal does not count as a later change.
         let there = self.find(key).is_some();
         let database = self.database;
         let shard = self.locked.shard(shard_of(key.hash));
         (shard.interests(database).watch(key.bytes), there)
     }
 
-    /// The version of a key that is watched.
+    /// Returns the version of a watched key.
     pub(crate) fn version(&mut self, key: Key<'_>) -> u64 {
         if let Some(mount) = self.keyspace.mount_of(self.database, key.bytes) {
             return mount.version(key.bytes);
@@ -537,7 +535,7 @@ impl<'c, 'k> View<'c, 'k> {
         shard.tidy_interests(database);
     }
 
-    /// Makes a key of database 0 a live topic; whether it was none.
+    /// Makes a key of database 0 a live topic; returns whether it was not one before.
     pub(crate) fn make_live(&mut self, key: Key<'_>, place: Place) -> bool {
         let is_new = self.database == 0 && !self.entry(key, place).is_live();
         if is_new {
@@ -551,7 +549,7 @@ impl<'c, 'k> View<'c, 'k> {
         is_new
     }
 
-    /// The mount's error, if the key belongs to one.
+    /// Returns the mount's error, if the key belongs to one.
     #[inline]
     pub(crate) fn check_writable(&self, key: &[u8]) -> Result {
         match self.keyspace.mount_of(self.database, key) {
@@ -560,14 +558,14 @@ impl<'c, 'k> View<'c, 'k> {
         }
     }
 
-    /// Visits a shard's part of this database, for commands that walk all keys.
+    /// Visits a shard's part of this database, for commands that visit all keys.
     pub(crate) fn visit<R>(&mut self, shard: usize, visit: impl FnOnce(&mut Dictionary) -> R) -> R {
         let database = self.database;
         self.locked
             .visit(shard, |shard| visit(&mut shard.databases[database]))
     }
 
-    /// Visits a whole shard and the observer with it.
+    /// Visits a whole shard, and passes the observer too.
     pub(crate) fn visit_shard<R>(
         &mut self,
         shard: usize,
@@ -583,7 +581,8 @@ impl<'c, 'k> View<'c, 'k> {
         &mut self.locked.shard(shard_of(key.hash)).databases[self.database]
     }
 
-    /// Starts the timer of a hash that came from elsewhere: the one that it had was another's.
+    /// Starts the timer of a hash that came from elsewhere: its old timer belonged to another
+    /// wheel.
     fn adopt_fields(&mut self, key: Key<'_>, place: Place) {
         if fields::is_timed(self.entry(key, place)) {
             fields::set_timer(self.entry_mut(key, place), None);
@@ -593,7 +592,10 @@ impl<'c, 'k> View<'c, 'k> {
 
     #[inline]
     fn after_insert(&mut self, key: Key<'_>, place: Place) {
-        debug_assert!(self.check_writable(key.bytes).is_ok(), "a mount's name");
+        debug_assert!(
+            self.check_writable(key.bytes).is_ok(),
+            "the name does not belong to a mount"
+        );
         self.notify(key, Event::New);
         if self.database == 0 && self.keyspace.has_live_name(key.bytes) {
             self.make_live(key, place);
@@ -601,7 +603,7 @@ impl<'c, 'k> View<'c, 'k> {
     }
 }
 
-/// A part of a value; an error if the value is there and has another type.
+/// Returns a part of a value; an error if the value exists and has another type.
 #[inline]
 fn of_type<'v, T>(
     value: Option<ValueRef<'v>>,

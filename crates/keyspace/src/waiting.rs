@@ -1,9 +1,9 @@
 //! Clients that wait for a key. They are parked in its shard. The thread that changes the key
-//! serves them under the same lock, in the order in which they came.
+//! serves them under the same lock, in order of arrival.
 //!
-//! A waiting client's command is run again when one of its keys has changed. Until then its
-//! [`Waiter`] is in the shard of each of its keys. It changes only while all of those shards are
-//! locked: so it is served once, or given up once, and never both.
+//! A waiting client's command is run again when one of its keys has changed. Until then, its
+//! [`Waiter`] is in the shard of each of its keys. The waiter changes only while all of those
+//! shards are locked, so it is either served once or given up once.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -21,7 +21,7 @@ use crate::observer::Observer;
 use crate::value::ValueType;
 use crate::view::View;
 
-/// Who waits: the caller's own names.
+/// Identifies a waiting client, with the caller's own numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientTag {
     /// The lane that owns the client's connection.
@@ -32,11 +32,11 @@ pub struct ClientTag {
 
 /// A client that waits for a key.
 pub struct Waiter {
-    /// Who waits.
+    /// The waiting client.
     pub client: ClientTag,
-    /// The command that is run again.
+    /// The command to run again.
     pub command: &'static Command,
-    /// When it gives up, ms since the UNIX epoch; `None` for never.
+    /// When the wait times out, ms since the UNIX epoch; `None` for never.
     pub deadline_ms: Option<i64>,
     /// The database of its keys.
     pub database: usize,
@@ -45,21 +45,21 @@ pub struct Waiter {
     keys: Vec<Box<[u8]>>,
     shards: ShardSet,
     value_type: ValueType,
-    /// It is also served when a key is gone, or holds something else.
+    /// Whether it is also served when a key was removed or has another type.
     pub(crate) wakes_on_loss: bool,
     over: AtomicBool,
-    /// The client has left, and will be given up.
+    /// Whether the client has disconnected and will be given up.
     is_abandoned: AtomicBool,
 }
 
 impl Waiter {
-    /// The client has left: from now on it is not served. [`Keyspace::give_up`] is still to be
-    /// called, when shards may be locked.
+    /// Marks the client as disconnected: from now on it is not served. [`Keyspace::give_up`] must
+    /// still be called, when shards may be locked.
     pub fn abandon(&self) {
         self.is_abandoned.store(true, Ordering::Relaxed);
     }
 
-    /// The request that is run again.
+    /// Returns the request to run again.
     pub fn request(&self) -> Arguments<'_> {
         self.arguments.as_arguments()
     }
@@ -70,23 +70,23 @@ impl Waiter {
 pub(crate) struct Wait {
     /// Positions of the keys among the arguments.
     pub(crate) keys: Vec<usize>,
-    /// When the client gives up, ms since the UNIX epoch; `None` for never.
+    /// When the client times out, ms since the UNIX epoch; `None` for never.
     pub(crate) deadline_ms: Option<i64>,
-    /// What a key must hold for the command to be run again.
+    /// The type that a key must have for the command to be run again.
     pub(crate) value_type: ValueType,
-    /// It is also run again when a key is gone, or holds something else.
+    /// Whether it is also run again when a key was removed or has another type.
     pub(crate) wakes_on_loss: bool,
-    /// The request to run again, if it is not the one that came: its ids are those of now.
+    /// The request to run again, if it differs from the original: it contains the current ids.
     pub(crate) arguments: Option<ArgumentList>,
 }
 
 impl Call<'_, '_, '_> {
-    /// Whether the client can be parked; in a transaction it cannot.
+    /// Returns whether the client can be parked; it cannot in a transaction.
     pub(crate) fn may_wait(&self) -> bool {
         self.waiting
     }
 
-    /// Parks the client, where [`may_wait`](Self::may_wait) holds. Nothing is to be replied.
+    /// Parks the client, if [`may_wait`](Self::may_wait) allows it. The handler replies nothing.
     pub(crate) fn wait(&mut self, wait: Wait) -> Result<(), CommandError> {
         self.wait = Some(wait);
         Ok(())
@@ -112,8 +112,8 @@ impl Ready {
 }
 
 impl Keyspace {
-    /// Runs a data command that may wait, as [`execute`](Self::execute) runs the others. With
-    /// [`Outcome::Waiting`] there is no reply yet: [`Observer::served`] will bring it, unless
+    /// Runs a data command that may wait, otherwise like [`execute`](Self::execute). With
+    /// [`Outcome::Waiting`], there is no reply yet: [`Observer::served`] delivers it, unless
     /// [`give_up`](Self::give_up) comes first.
     pub fn execute_waiting(
         &self,
@@ -155,20 +155,20 @@ impl Keyspace {
     /// the last [`run_locked`](Self::run_locked).
     #[inline]
     pub fn release(&self, mut locked: Locked<'_>, now_ms: i64, observer: &mut dyn Observer) {
-        locked.pending.tell();
+        locked.pending.propagate();
         if locked.has_ready() {
             self.serve_all(locked, now_ms, observer);
         }
     }
 
-    /// Locks shards to go on with what [`Locked::suspend`] has left.
+    /// Locks shards again, to continue after [`Locked::suspend`].
     pub fn resume<'k>(&'k self, shards: ShardSet, suspended: Suspended<'k>) -> Locked<'k> {
         let mut locked = self.lock(shards);
         suspended.resume(&mut locked);
         locked
     }
 
-    /// Takes a waiting client out; false if it has been served, and its reply is on its way.
+    /// Removes a waiting client. Returns false if it has been served and its reply is on its way.
     pub fn give_up(&self, waiter: &Waiter) -> bool {
         let mut locked = self.lock(waiter.shards);
         let waited = !waiter.over.swap(true, Ordering::Relaxed);
@@ -190,7 +190,8 @@ impl Keyspace {
         }
     }
 
-    /// Serves the clients it can. The rest need more shards; each is returned with its shards.
+    /// Serves clients as far as the locked shards allow. Returns the others, each with the shards
+    /// it needs.
     fn serve(
         &self,
         locked: &mut Locked<'_>,
@@ -204,7 +205,7 @@ impl Keyspace {
                 deferred.push((ready, shard));
                 continue;
             }
-            // Clients that park meanwhile are checked at the next change.
+            // Clients that park meanwhile are served at the next change.
             for waiter in locked.waiters(shard_of(ready.hash), ready.database, &ready.key) {
                 if waiter.over.load(Ordering::Relaxed)
                     || waiter.is_abandoned.load(Ordering::Relaxed)
@@ -225,7 +226,7 @@ impl Keyspace {
         deferred
     }
 
-    /// Whether the key holds what the client waits for.
+    /// Returns whether the key holds what the client waits for.
     fn is_awaited(
         &self,
         locked: &mut Locked<'_>,
@@ -251,7 +252,7 @@ impl Keyspace {
         let mut wait = None;
         debug_assert!(
             waiter.keys().all(|(shard, _)| locked.holds(shard)),
-            "the command finds its keys' shards locked"
+            "the shards of the command's keys are locked"
         );
         observer.serving(Some(waiter));
         let outcome = self.run(
@@ -268,11 +269,11 @@ impl Keyspace {
         if wait.is_none() {
             debug_assert!(
                 !waiter.over.load(Ordering::Relaxed),
-                "a client is replied to once"
+                "a client gets one reply"
             );
             waiter.over.store(true, Ordering::Relaxed);
             locked.unpark(waiter);
-            locked.pending.tell();
+            locked.pending.propagate();
             observer.served(waiter, reply, &outcome);
         }
         observer.serving(None);
@@ -303,7 +304,7 @@ impl Waiter {
                 keys.push(key.into());
             }
         }
-        // The command is run again: it needs all its shards, not only those it waits for.
+        // The command will run again: it needs all its shards, not only those it waits for.
         let positions = command.key_positions(arguments.as_arguments());
         positions.for_each(|at| shards.insert(shard_of(hash::of(&arguments.as_arguments()[at]))));
         debug_assert!(!keys.is_empty(), "a client waits for a key");
@@ -328,7 +329,7 @@ impl Waiter {
         })
     }
 
-    /// The keys, each with its shard.
+    /// Iterates over the keys, each with its shard.
     pub(crate) fn keys(&self) -> impl Iterator<Item = (usize, &[u8])> {
         self.keys
             .iter()

@@ -1,4 +1,4 @@
-//! WATCH: whether a key has changed since, told by its version and not by its value.
+//! WATCH: detects changes of a key by its version, not by its value.
 
 use std::hash::{Hash, Hasher};
 
@@ -9,7 +9,7 @@ use crate::locks::{Locked, ShardSet};
 use crate::observer::Observer;
 use crate::view::View;
 
-/// A key that a transaction depends on. Give it back with [`Keyspace::unwatch`].
+/// A watched key of a transaction. Release it with [`Keyspace::unwatch`].
 #[derive(Debug)]
 pub struct WatchedKey {
     database: usize,
@@ -19,7 +19,7 @@ pub struct WatchedKey {
     was_there: bool,
 }
 
-/// One is another if it is the same key of the same database.
+/// Two are equal if they are the same key of the same database.
 impl PartialEq for WatchedKey {
     fn eq(&self, other: &Self) -> bool {
         (self.database, &self.key) == (other.database, &other.key)
@@ -35,7 +35,7 @@ impl Hash for WatchedKey {
 }
 
 impl WatchedKey {
-    /// Bytes that it takes, about.
+    /// Returns the approximate memory in bytes.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.key.len()
     }
@@ -49,7 +49,7 @@ impl ShardSet {
 }
 
 impl Keyspace {
-    /// Begins to watch a key of a database below [`DATABASES`](crate::DATABASES).
+    /// Starts to watch a key of a database below [`DATABASES`](crate::DATABASES).
     pub fn watch(
         &self,
         database: usize,
@@ -71,7 +71,8 @@ impl Keyspace {
         }
     }
 
-    /// Whether a watched key, whose shard is locked, is as it was. One whose time has come is not.
+    /// Returns whether a watched key is unchanged. Its shard must be locked. A key that has expired
+    /// is changed.
     pub fn is_unchanged(
         &self,
         locked: &mut Locked<'_>,
@@ -81,11 +82,11 @@ impl Keyspace {
     ) -> bool {
         let mut view = View::new(self, locked, watched.database, now_ms, observer);
         let key = view.key(&watched.key);
-        // One that was not there and came with its time already over was never seen.
+        // A key that was missing and was created already expired was never visible.
         view.version(key) == watched.version && !(watched.was_there && view.is_stale(key))
     }
 
-    /// Ends the watch on a key.
+    /// Stops watching a key.
     pub fn unwatch(&self, watched: WatchedKey) {
         let mut locked = Locked::one(self, shard_of(watched.hash));
         let mut observer = crate::observer::NullObserver;
@@ -110,7 +111,7 @@ mod tests {
         let observer = &mut NullObserver;
         let arguments = request.as_arguments();
         match keyspace.execute(command, arguments, 0, now_ms, &mut writer, observer) {
-            Outcome::Waiting(_) => panic!("nobody waits here"),
+            Outcome::Waiting(_) => panic!("no command waits here"),
             _ => String::from_utf8(reply).expect("text"),
         }
     }
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_counts_even_if_the_value_is_the_same_again() {
+    fn a_write_counts_as_a_change_even_with_the_same_value() {
         assert!(unchanged_after(&[], 3));
         assert!(unchanged_after(&[&["GET", "k"], &["SET", "other", "2"]], 3));
         assert!(!unchanged_after(&[&["SET", "k", "1"]], 3));
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_on_all_keys_count_for_those_that_are_there() {
+    fn commands_on_all_keys_change_existing_keys() {
         assert!(!unchanged_after(&[&["FLUSHALL"]], 3));
         assert!(!unchanged_after(&[&["FLUSHDB"]], 3));
         assert!(!unchanged_after(&[&["SWAPDB", "0", "1"]], 3));
@@ -154,12 +155,12 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_that_came_counts() {
+    fn an_expired_key_counts_as_changed() {
         assert!(!unchanged_after(&[], 6000));
     }
 
     #[test]
-    fn a_key_that_comes_with_its_time_over_was_never_there() {
+    fn a_key_created_already_expired_does_not_count() {
         let keyspace = Keyspace::new(Options::default());
         run(&keyspace, &["SET", "k", "1", "PXAT", "10"], 0);
         run(&keyspace, &["SWAPDB", "0", "1"], 0);

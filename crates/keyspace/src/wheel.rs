@@ -1,19 +1,19 @@
-//! A hierarchical timer wheel: every deadline is met to the millisecond at O(1) a timer, however
-//! many there are. Nodes are linked through a slab and cancelled in place, so that a TTL that is
-//! changed a million times still is one node.
+//! A hierarchical timer wheel: timers fire with millisecond precision at O(1) cost each, for any
+//! number of timers. Nodes are linked in a slab and cancelled in place, so a TTL that changes a
+//! million times still needs one node.
 
 use std::fmt;
 
-/// Timers of one database of one shard.
+/// Timers of one database in one shard.
 pub(crate) struct Wheel {
-    /// Everything due at or before this time has been handed out, ms since the UNIX epoch.
+    /// Timers up to this time have fired, ms since the UNIX epoch.
     now_ms: i64,
     nodes: Vec<TimerNode>,
     /// Head of the list of unused nodes.
     free: u32,
     len: usize,
     levels: Box<[Level; LEVELS]>,
-    /// Steps taken since the start: a cascade or an expiry is one. For tests and INFO.
+    /// Number of steps so far: each cascade or expiry is one. For tests and INFO.
     steps: u64,
 }
 
@@ -33,7 +33,7 @@ impl Wheel {
         self.len
     }
 
-    /// Adds a timer for the key with this hash; returns its node.
+    /// Adds a timer for the key with this hash. Returns its node.
     pub(crate) fn insert(&mut self, hash: u64, deadline_ms: i64) -> u32 {
         let index = if self.free == NONE {
             self.nodes.push(TimerNode {
@@ -47,7 +47,7 @@ impl Wheel {
             let index = self.free;
             debug_assert_eq!(
                 self.nodes[index as usize].previous, NONE,
-                "it is no timer's"
+                "a free node belongs to no timer"
             );
             let node = &mut self.nodes[index as usize];
             self.free = node.next;
@@ -65,7 +65,8 @@ impl Wheel {
         index
     }
 
-    /// Shows timers, at most `count`, from a place that `random` chooses: hash, node and deadline.
+    /// Passes up to `count` timers, from a place chosen by `random`, to `show`: hash, node and
+    /// deadline.
     pub(crate) fn sample(&self, random: u64, count: usize, mut show: impl FnMut(u64, u32, i64)) {
         let (nodes, mut left) = (self.nodes.len(), count.min(self.len));
         for number in 0..nodes {
@@ -87,20 +88,20 @@ impl Wheel {
         self.release(index);
     }
 
-    /// When a timer is due.
+    /// Returns the deadline of a timer.
     pub(crate) fn deadline_ms(&self, index: u32) -> i64 {
         self.nodes[index as usize].deadline_ms
     }
 
-    /// When the wheel next has something to do; never later than the earliest deadline.
+    /// Returns when the wheel next has work; never later than the earliest deadline.
     pub(crate) fn next_ms(&self) -> Option<i64> {
         let now = self.now_ms as u64;
-        // The least of all levels, not the first one's: a slot whose timers are moving down level
-        // by level is due now, in addition to what already waits below it.
+        // The minimum of all levels, not just of the first one: a slot whose timers move down the
+        // levels may be due now, together with timers that are already below it.
         let starts = self.levels.iter().enumerate().filter_map(|(level, slots)| {
             let slot = slots.first_from(slot_of(now, level))?;
             let shift = SLOT_BITS * level as u32;
-            // Bits above this level are those of now; what lies behind belongs to the next turn.
+            // Bits above this level equal those of now; an earlier slot belongs to the next turn.
             let above = now.checked_shr(shift + SLOT_BITS).unwrap_or(0);
             let base = above.checked_shl(shift + SLOT_BITS).unwrap_or(0);
             let start = base | ((slot as u64) << shift);
@@ -109,7 +110,8 @@ impl Wheel {
         starts.min()
     }
 
-    /// Takes one timer that is due at `now_ms`: its hash and node, which is free again.
+    /// Removes one timer that is due at `now_ms`. Returns its hash and its node, which is free
+    /// again.
     pub(crate) fn pop_due(&mut self, now_ms: i64) -> Option<(u64, u32)> {
         loop {
             let next = self.next_ms().filter(|&next| next <= now_ms);
@@ -119,8 +121,8 @@ impl Wheel {
             };
             debug_assert!(next >= self.now_ms, "the wheel turns forward");
             self.now_ms = next;
-            // At the start of a slot of an upper level its timers move down; a timer in the
-            // lowest level's slot is due.
+            // At the start of an upper level's slot, its timers move down; a timer in a slot of the
+            // lowest level is due.
             let now = next as u64;
             let level = (0..LEVELS)
                 .find(|&level| self.levels[level].heads[slot_of(now, level)] != NONE)
@@ -140,7 +142,7 @@ impl Wheel {
         }
     }
 
-    /// See the field.
+    /// Returns the number of steps so far.
     #[cfg(test)]
     pub(crate) fn steps(&self) -> u64 {
         self.steps
@@ -156,7 +158,7 @@ impl Wheel {
         let head = self.levels[level].heads[slot];
         let node = &mut self.nodes[index as usize];
         node.next = head;
-        // The head of a list says which list it heads.
+        // The head of a list identifies the list.
         node.previous = HEAD | (level * SLOTS + slot) as u32;
         if head != NONE {
             self.nodes[head as usize].previous = index;
@@ -182,7 +184,7 @@ impl Wheel {
         debug_assert!(self.len > 0);
         let node = &mut self.nodes[index as usize];
         node.next = self.free;
-        // No timer's: those have another or a list before them.
+        // Marks a free node: a used one has a node or a list before it.
         node.previous = NONE;
         self.free = index;
         self.len -= 1;
@@ -192,7 +194,8 @@ impl Wheel {
         }
     }
 
-    /// The level is that of the highest bit in which deadline and now differ.
+    /// Returns the slot of a deadline. The level is that of the highest bit in which deadline and
+    /// now differ.
     fn place(&self, deadline_ms: i64) -> (usize, usize) {
         let now = self.now_ms as u64;
         let deadline = deadline_ms.max(self.now_ms) as u64;
@@ -217,13 +220,14 @@ impl fmt::Debug for Wheel {
 struct TimerNode {
     hash: u64,
     deadline_ms: i64,
-    /// Another node, or the list (`HEAD | level * SLOTS + slot`).
+    /// The previous node, or the list (`HEAD
+    /// level * SLOTS + slot`).
     previous: u32,
     next: u32,
 }
 
 struct Level {
-    /// Bit n: slot n has timers.
+    /// Bit n is set if slot n has timers.
     occupied: u64,
     heads: [u32; SLOTS],
 }
@@ -245,7 +249,8 @@ impl Level {
         }
     }
 
-    /// Slots behind the present one are empty: their time has passed.
+    /// Returns the first used slot from `slot` on. Slots behind the current one are empty: their
+    /// time has passed.
     fn first_from(&self, slot: usize) -> Option<usize> {
         debug_assert!(slot < SLOTS);
         let ahead = self.occupied & (u64::MAX << slot);
@@ -259,7 +264,7 @@ fn slot_of(time: u64, level: usize) -> usize {
 
 const SLOT_BITS: u32 = 6;
 const SLOTS: usize = 1 << SLOT_BITS;
-/// Eleven levels of six bits cover all 64 bits of a time: no deadline is too far.
+/// Eleven levels of six bits cover all 64 bits of a time: no deadline is too far away.
 const LEVELS: usize = 11;
 const NONE: u32 = 0x7FFF_FFFF;
 const HEAD: u32 = 0x8000_0000;
@@ -268,10 +273,7 @@ const _: () = assert!(
     SLOT_BITS as usize * LEVELS >= 64,
     "the levels reach to the farthest deadline"
 );
-const _: () = assert!(
-    SLOTS * LEVELS < NONE as usize,
-    "a head says which list it heads"
-);
+const _: () = assert!(SLOTS * LEVELS < NONE as usize, "a head identifies its list");
 
 #[cfg(test)]
 mod tests {
@@ -327,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn changing_one_deadline_again_and_again_leaks_no_node() {
+    fn repeated_changes_of_one_deadline_leak_no_node() {
         let mut wheel = Wheel::new(0);
         let keeper = wheel.insert(0, 1 << 40);
         let mut node = wheel.insert(1, 10);
@@ -342,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_shows_timers_that_are_set_and_no_others() {
+    fn a_sample_contains_only_active_timers() {
         let mut wheel = Wheel::new(0);
         let nodes: Vec<u32> = (0..100).map(|hash| wheel.insert(hash, 1_000)).collect();
         for &node in nodes.iter().filter(|&node| node % 10 != 3) {
@@ -363,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn far_and_past_deadlines_are_held() {
+    fn far_and_past_deadlines_are_stored() {
         let mut wheel = Wheel::new(50);
         wheel.insert(1, i64::MAX - 1);
         wheel.insert(2, -5);

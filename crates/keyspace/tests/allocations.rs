@@ -1,4 +1,4 @@
-//! What commands allocate, and that all of it is given back.
+//! Tests how much memory commands allocate, and that all of it is freed.
 
 mod common;
 
@@ -10,7 +10,7 @@ use tidewire_resp::{ArgumentList, Protocol, Writer};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// Allocations of one command, in an otherwise warm place.
+/// Returns the number of allocations of one command, after a warm-up.
 fn allocations(keyspace: &Keyspace, out: &mut Vec<u8>, words: &[&[u8]]) -> u64 {
     let request = ArgumentList::from_slices(words);
     out.clear();
@@ -76,7 +76,7 @@ fn the_hot_commands_do_not_allocate() {
         assert_eq!(run(&[b"LINDEX", key, b"1"]), 0);
         assert_eq!(run(&[b"LRANGE", key, b"0", b"2"]), 0);
         assert_eq!(run(&[b"LPOS", key, b"element1000"]), 0);
-        // A block is made larger or smaller once in a while.
+        // A block is occasionally resized.
         let mut sum = 0;
         for _ in 0..100 {
             sum += run(&[b"RPUSH", key, b"element10000"]);
@@ -114,13 +114,13 @@ fn a_new_key_is_one_allocation_and_its_share_of_the_table() {
         most = most.max(count);
         sum += count;
     }
-    // A chunk of groups once in a while, or the chunks of two segments.
+    // Occasionally a chunk of groups, or the chunks of two segments.
     assert!(
         most <= 16 && sum < 104_000,
         "at most {most}, {sum} together"
     );
     let bytes = (live_bytes() - before) as f64 / 100_000.0;
-    assert!((40.0..58.0).contains(&bytes), "{bytes} bytes a key");
+    assert!((40.0..58.0).contains(&bytes), "{bytes} bytes per key");
 }
 
 #[test]
@@ -171,8 +171,8 @@ fn elements_take_little_more_than_their_bytes() {
 }
 
 #[test]
-fn everything_is_given_back() {
-    // A debug build keeps a list of the shards that a thread has locked.
+fn all_memory_is_freed() {
+    // A debug build allocates a list of the shards that a thread has locked.
     Server::new().line("FLUSHALL");
     let before = live_bytes();
     {
@@ -237,7 +237,7 @@ fn everything_is_given_back() {
             );
         }
         let left = live_bytes() - before;
-        // The live names' index keeps its buckets.
+        // The index of live names keeps its buckets.
         assert!(
             left <= empty + 2_000_000,
             "{left} bytes after DEL, {empty} at first"

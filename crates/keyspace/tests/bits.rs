@@ -1,11 +1,12 @@
-//! Bits from the outside: what BITOP has since Redis 8.2, and what a failed write leaves.
+//! Bit commands through the public interface: the operations of BITOP since Redis 8.2, and failed
+//! writes.
 
 mod common;
 
 use common::Server;
 
 #[test]
-fn bitop_has_the_operations_of_redis_eight_two() {
+fn bitop_has_the_operations_of_redis_8_2() {
     let server = Server::new();
     for (key, value) in [
         ("x", &[0xF0u8, 0xFF][..]),
@@ -39,7 +40,7 @@ fn bitop_has_the_operations_of_redis_eight_two() {
 }
 
 #[test]
-fn bitop_replaces_what_it_stores_over_and_reads_it_first() {
+fn bitop_reads_its_destination_before_it_replaces_it() {
     let server = Server::new();
     server.line("SET x abc EX 100");
     server.line("SET number 12");
@@ -60,7 +61,7 @@ fn bitop_replaces_what_it_stores_over_and_reads_it_first() {
 }
 
 #[test]
-fn an_integer_is_the_bits_of_its_text() {
+fn bits_of_an_integer_are_those_of_its_text() {
     let server = Server::new();
     server.line("SET number 123");
     assert_eq!(server.line("BITCOUNT number"), ":10\r\n");
@@ -76,7 +77,7 @@ fn an_integer_is_the_bits_of_its_text() {
 }
 
 #[test]
-fn what_is_refused_changes_nothing() {
+fn refused_commands_change_nothing() {
     let server = Server::new();
     for line in [
         "SETBIT k 4294967296 1",
@@ -91,7 +92,7 @@ fn what_is_refused_changes_nothing() {
         assert!(server.line(line).starts_with("-ERR "), "{line}");
         assert_eq!(server.line("EXISTS k"), ":0\r\n", "{line}");
     }
-    // The limit is 512 MiB, the last bit of which may be read.
+    // The limit is 512 MiB; reading the last bit is allowed.
     assert_eq!(server.line("GETBIT k 4294967295"), ":0\r\n");
     assert_eq!(
         server.line("BITFIELD k OVERFLOW FAIL SET u8 0 256 OVERFLOW SAT INCRBY i8 8 1000"),

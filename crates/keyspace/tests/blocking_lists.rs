@@ -1,4 +1,4 @@
-//! Commands on lists that wait.
+//! Blocking list commands.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::{NOW_MS, Server};
 use tidewire_keyspace::{ClientTag, Event, Observer, Outcome, ValueRef, Waiter, resolve};
 use tidewire_resp::{ArgumentList, Protocol, Writer};
 
-/// Clients with the replies that they were waiting for.
+/// Waiting clients with the replies they received.
 #[derive(Default)]
 struct Served(Vec<(u64, String)>);
 
@@ -16,12 +16,12 @@ impl Observer for Served {
     fn changed(&mut self, _: usize, _: &[u8], _: Event, _: Option<ValueRef<'_>>) {}
 
     fn served(&mut self, waiter: &Arc<Waiter>, reply: Vec<u8>, _: &Outcome) {
-        let reply = String::from_utf8(reply).expect("a test's reply is text");
+        let reply = String::from_utf8(reply).expect("the reply is text");
         self.0.push((waiter.client.client, reply));
     }
 }
 
-/// Runs a command that may wait; its reply, or who waits.
+/// Runs a command that may wait. Returns its reply, or the waiter.
 fn begin(server: &Server, client: u64, line: &str) -> Result<String, Arc<Waiter>> {
     let request: ArgumentList = line.split_whitespace().collect();
     let mut reply = Vec::new();
@@ -36,11 +36,11 @@ fn begin(server: &Server, client: u64, line: &str) -> Result<String, Arc<Waiter>
     );
     match outcome {
         Outcome::Waiting(waiter) => Err(waiter),
-        _ => Ok(String::from_utf8(reply).expect("a test's reply is text")),
+        _ => Ok(String::from_utf8(reply).expect("the reply is text")),
     }
 }
 
-/// Runs a command; who is served by it.
+/// Runs a command. Returns the clients that it served.
 fn serve(server: &Server, line: &str) -> Vec<(u64, String)> {
     let mut served = Served::default();
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -57,7 +57,7 @@ fn pair(first: &str, second: &str) -> String {
 }
 
 #[test]
-fn what_is_there_is_taken_at_once() {
+fn existing_elements_are_popped_at_once() {
     let server = Server::new();
     server.line("RPUSH l a b c d e f g");
     assert_eq!(begin(&server, 1, "BLPOP x l 0").unwrap(), pair("l", "a"));
@@ -83,7 +83,7 @@ fn what_is_there_is_taken_at_once() {
 }
 
 #[test]
-fn those_who_wait_are_served_in_the_order_in_which_they_came() {
+fn waiting_clients_are_served_in_order_of_arrival() {
     let server = Server::new();
     for (client, line) in [
         (1, "BLPOP a b 0"),
@@ -93,7 +93,7 @@ fn those_who_wait_are_served_in_the_order_in_which_they_came() {
         let waiter = begin(&server, client, line).unwrap_err();
         assert_eq!(waiter.deadline_ms, None);
     }
-    // Another type is not what they wait for.
+    // A value of another type does not serve them.
     assert_eq!(serve(&server, "SET b text"), []);
     serve(&server, "DEL b");
     let served = serve(&server, "RPUSH b 1 2 3 4");
@@ -114,7 +114,7 @@ fn those_who_wait_are_served_in_the_order_in_which_they_came() {
 }
 
 #[test]
-fn one_who_is_served_may_serve_another() {
+fn serving_a_client_may_serve_another_one() {
     let server = Server::new();
     begin(&server, 1, "BLPOP last 0").unwrap_err();
     begin(&server, 2, "BLMOVE middle last RIGHT LEFT 0").unwrap_err();
@@ -136,7 +136,7 @@ fn one_who_is_served_may_serve_another() {
 }
 
 #[test]
-fn timeouts_are_read_as_redis_reads_them() {
+fn timeouts_are_parsed_as_in_redis() {
     let server = Server::new();
     let waiter = begin(&server, 1, "BLPOP l 0.0015").unwrap_err();
     assert_eq!(waiter.deadline_ms, Some(NOW_MS + 2));
@@ -165,7 +165,7 @@ fn timeouts_are_read_as_redis_reads_them() {
             "{line}"
         );
     }
-    // Where nobody may wait, the reply is that of a timeout.
+    // If the client cannot wait, the reply is that of a timeout.
     assert_eq!(server.line("BLPOP x 0"), "*-1\r\n");
     assert_eq!(server.line("BLMPOP 0 1 x LEFT"), "*-1\r\n");
     assert_eq!(server.line("BLMOVE x y LEFT LEFT 0"), "$-1\r\n");

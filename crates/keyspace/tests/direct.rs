@@ -1,5 +1,5 @@
-//! Commands that run on their entry alone do what they do on the way of all commands: replies,
-//! counts, what others hear and what is left are the same, whoever listens.
+//! Compares the direct path of commands with the ordinary path: replies, counters, notifications
+//! and final state must be the same with any listener.
 
 mod common;
 
@@ -11,11 +11,11 @@ use tidewire_keyspace::{
 };
 use tidewire_resp::{ArgumentList, Writer};
 
-/// All that an observer hears, in words.
+/// All notifications of an observer, as text.
 #[derive(Default)]
-struct Heard(Vec<String>);
+struct Notifications(Vec<String>);
 
-impl Observer for Heard {
+impl Observer for Notifications {
     fn changed(&mut self, database: usize, key: &[u8], event: Event, value: Option<ValueRef<'_>>) {
         let there = value.is_some();
         let text = format!("{database} {} {event:?} {there}", key.escape_ascii());
@@ -63,20 +63,20 @@ impl Mount for One {
     }
 }
 
-/// Who listens.
+/// Who is notified.
 #[derive(Clone, Copy, Debug)]
 enum Listener {
-    Nobody,
+    None,
     Notified,
     Tracking,
-    Told,
+    Propagating,
     Counting,
     Watching,
 }
 
 struct Pair {
     servers: [Server; 2],
-    heard: [Heard; 2],
+    heard: [Notifications; 2],
 }
 
 impl Pair {
@@ -87,17 +87,17 @@ impl Pair {
             server.keyspace.mount(Arc::new(One));
             let keyspace = &server.keyspace;
             match listener {
-                Listener::Nobody => {}
+                Listener::None => {}
                 Listener::Notified => {
                     let classes = EventClasses::parse(b"KEAmn").expect("letters");
                     keyspace.set_notifications(classes);
                 }
                 Listener::Tracking => keyspace.set_tracking(true, true),
-                Listener::Told => keyspace.propagation().open(Audience::Replicas),
+                Listener::Propagating => keyspace.propagation().open(Audience::Replicas),
                 Listener::Counting => keyspace.set_access(true, 10, 1),
                 Listener::Watching => {
                     for key in KEYS {
-                        keyspace.watch(0, key.as_bytes(), NOW_MS, &mut Heard::default());
+                        keyspace.watch(0, key.as_bytes(), NOW_MS, &mut Notifications::default());
                     }
                 }
             }
@@ -123,7 +123,7 @@ impl Pair {
             .for_each(|server| server.now_ms += ms);
     }
 
-    /// What can be seen from outside beside the replies.
+    /// Compares everything observable beside the replies.
     fn check(&mut self) {
         assert_eq!(self.heard[0].0, self.heard[1].0);
         let [direct, other] = self.servers.each_ref().map(|server| {
@@ -137,25 +137,25 @@ impl Pair {
     }
 }
 
-/// What all keys are, in short.
+/// Returns a digest of all keys.
 fn digest(server: &Server) -> Vec<u8> {
     let request = ArgumentList::from_slices(&[b"DEBUG", b"DIGEST"]);
     let command = debug_command("digest", 2).expect("a command");
     let mut reply = Vec::new();
     let mut writer = Writer::new(&mut reply, server.protocol);
-    let (arguments, observer) = (request.as_arguments(), &mut Heard::default());
+    let (arguments, observer) = (request.as_arguments(), &mut Notifications::default());
     let keyspace = &server.keyspace;
     let _ = keyspace.execute(command, arguments, 0, server.now_ms, &mut writer, observer);
     reply
 }
 
 #[test]
-fn both_ways_to_run_a_command_do_the_same_whoever_listens() {
+fn both_paths_do_the_same_with_any_listener() {
     for (seed, listener) in [
-        Listener::Nobody,
+        Listener::None,
         Listener::Notified,
         Listener::Tracking,
-        Listener::Told,
+        Listener::Propagating,
         Listener::Counting,
         Listener::Watching,
     ]
@@ -177,7 +177,7 @@ fn both_ways_to_run_a_command_do_the_same_whoever_listens() {
                 12 => pair.run(&["DEL", key]),
                 13 => pair.run(&["RPUSH", key, value]),
                 14 => pair.run(&["APPEND", key, value]),
-                // Two of the long ones make a long list.
+                // Two of the long elements make a long list.
                 15 => pair.run(&["RPUSH", key, &long]),
                 16 => pair.run(&["LPUSH", key, value, &long, value]),
                 17 => pair.run(&["LPUSH", key, value]),
@@ -194,7 +194,7 @@ fn both_ways_to_run_a_command_do_the_same_whoever_listens() {
 }
 
 #[test]
-fn a_key_of_another_database_or_none_is_no_key_of_this_one() {
+fn keys_of_other_databases_and_missing_keys_are_not_found() {
     let mut server = Server::new();
     server.line("SET k here");
     server.database = 1;
@@ -210,7 +210,7 @@ fn a_key_of_another_database_or_none_is_no_key_of_this_one() {
 }
 
 #[test]
-fn long_lists_grow_directly_and_short_ones_do_not() {
+fn only_long_lists_grow_on_the_direct_path() {
     let server = Server::new();
     let long = "long".repeat(1_200);
     let pushes_directly = |words: &[&str]| {

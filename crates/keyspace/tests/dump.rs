@@ -1,4 +1,4 @@
-//! DUMP and RESTORE: values that move to a real Redis and back, and what RESTORE refuses.
+//! DUMP and RESTORE: values that move to a real Redis and back, and refused payloads.
 
 mod common;
 #[path = "common/redis.rs"]
@@ -8,7 +8,7 @@ use common::{NOW_MS, Server};
 use redis::Redis;
 use tidewire_resp::{Value, decode};
 
-/// Values of every type and encoding, each by commands that make it under the key `k`.
+/// Returns commands for values of every type and encoding, each under the key `k`.
 fn values() -> Vec<Vec<Vec<String>>> {
     let line = |line: &str| -> Vec<String> { line.split(' ').map(str::to_owned).collect() };
     let many = |command: &str, count: usize, each: &dyn Fn(usize) -> Vec<String>| {
@@ -69,7 +69,7 @@ fn values() -> Vec<Vec<Vec<String>>> {
     values
 }
 
-/// A stream with several nodes, other names now and then, a deleted entry, and groups.
+/// Returns commands for a stream with several nodes, varying fields, a deleted entry, and groups.
 fn stream() -> Vec<Vec<String>> {
     let line = |line: &str| -> Vec<String> { line.split(' ').map(str::to_owned).collect() };
     let mut lines: Vec<_> = (1..400)
@@ -93,7 +93,7 @@ fn stream() -> Vec<Vec<String>> {
     lines
 }
 
-/// What a value of a type shows of itself, in no order where it has none.
+/// Returns everything visible of a value of a type, sorted where the order is undefined.
 fn views(type_name: &str, mut run: impl FnMut(&[&str]) -> Vec<u8>) -> Vec<Value> {
     let lines: &[&str] = match type_name {
         "string" => &["TYPE k", "GET k", "STRLEN k"],
@@ -123,7 +123,7 @@ fn views(type_name: &str, mut run: impl FnMut(&[&str]) -> Vec<u8>) -> Vec<Value>
                 pairs.sort_by_key(|pair| format!("{pair:?}"));
                 *parts = pairs.concat();
             }
-            // The Redis at hand prints scores with all their digits.
+            // The installed Redis formats scores with all their digits.
             ["ZRANGE", _] => {
                 for part in parts.iter_mut().skip(1).step_by(2) {
                     if let Value::Bulk(text) = part {
@@ -133,9 +133,9 @@ fn views(type_name: &str, mut run: impl FnMut(&[&str]) -> Vec<u8>) -> Vec<Value>
                     }
                 }
             }
-            // How a radix tree has split.
+            // The shape of Redis's radix tree.
             ["XINFO", "STREAM"] => drop(parts.drain(2..6)),
-            // How long ago something was.
+            // Times that depend on the clock.
             ["XINFO", "CONSUMERS"] => parts.iter_mut().for_each(|part| truncate(part, 4)),
             ["XPENDING", _] => parts.iter_mut().for_each(|part| truncate(part, 2)),
             _ => {}
@@ -214,7 +214,7 @@ fn values_move_to_a_real_redis_and_back() {
 }
 
 #[test]
-fn restore_sets_a_deadline_and_replaces_only_when_told() {
+fn restore_sets_a_ttl_and_replaces_only_on_request() {
     let server = Server::new();
     server.line("SET from value");
     let payload = payload(&server.run(&["DUMP", "from"]));
@@ -240,7 +240,7 @@ fn restore_sets_a_deadline_and_replaces_only_when_told() {
         "+OK\r\n"
     );
     assert_eq!(server.line("PEXPIRETIME to"), format!(":{later}\r\n"));
-    // What would be over at once is not made, and what it replaces goes.
+    // A key that has already expired is not created, and the replaced key is deleted.
     assert_eq!(restore("to", "1", &["ABSTTL", "REPLACE"]), "+OK\r\n");
     assert_eq!(server.line("EXISTS to"), ":0\r\n");
     for (ttl, options, error) in [
@@ -272,7 +272,7 @@ fn restore_sets_a_deadline_and_replaces_only_when_told() {
 }
 
 #[test]
-fn a_payload_that_is_cut_or_damaged_makes_no_key() {
+fn a_truncated_or_damaged_payload_creates_no_key() {
     let server = Server::new();
     server.line("RPUSH from a b c");
     let payload = payload(&server.run(&["DUMP", "from"]));
@@ -295,7 +295,7 @@ fn a_payload_that_is_cut_or_damaged_makes_no_key() {
 }
 
 #[test]
-fn a_payload_whose_checksum_is_trusted_is_still_read_with_care() {
+fn a_payload_with_a_trusted_checksum_is_still_validated() {
     let server = Server::new();
     server.line("RPUSH from a b c");
     let payload = payload(&server.run(&["DUMP", "from"]));

@@ -1,4 +1,4 @@
-//! Keys that give way to others when memory is full, and what is freed in the background.
+//! Eviction when memory is full, and freeing in the background.
 
 use tidewire_keyspace::{
     Event, EventClasses, Evicted, EvictionOrder, EvictionRules, Evictor, Keyspace, LazyFreeing,
@@ -58,7 +58,7 @@ impl Store {
             .count()
     }
 
-    /// How many of `KEY:0` to `KEY:(count - 1)` are there.
+    /// Returns how many of `NAME:0` to `NAME:(count - 1)` exist.
     fn left(&self, name: &str, count: usize) -> usize {
         let there = |number: &usize| self.run(&format!("EXISTS {name}:{number}")) == ":1";
         (0..count).filter(there).count()
@@ -66,7 +66,7 @@ impl Store {
 }
 
 #[test]
-fn what_was_not_used_for_the_longest_time_goes_first() {
+fn the_least_recently_used_keys_are_evicted_first() {
     let mut store = Store::new();
     for number in 0..1_000 {
         store.run(&format!("SET old:{number} x"));
@@ -74,7 +74,7 @@ fn what_was_not_used_for_the_longest_time_goes_first() {
     store.now_ms += 100_000;
     for number in 0..1_000 {
         store.run(&format!("SET new:{number} x"));
-        // Used, whatever its age.
+        // These are used, so their age does not matter.
         if number < 200 {
             store.run(&format!("GET old:{number}"));
         }
@@ -83,14 +83,14 @@ fn what_was_not_used_for_the_longest_time_goes_first() {
         store.evict(EvictionOrder::LeastRecentlyUsed, false, 700),
         700
     );
-    // Keys are sampled: a few of these go as well, ten or so in one run of thirty.
+    // Keys are sampled: a few of these are evicted too, about ten in one of thirty runs.
     assert!(store.left("new", 1_000) > 950);
     assert!(store.left("old", 200) > 150);
     assert_eq!(store.keyspace.evicted_keys(), 700);
 }
 
 #[test]
-fn what_is_used_least_often_goes_first() {
+fn the_least_frequently_used_keys_are_evicted_first() {
     let store = Store::new();
     store.keyspace.set_access(true, 10, 1);
     for number in 0..500 {
@@ -111,7 +111,7 @@ fn what_is_used_least_often_goes_first() {
 }
 
 #[test]
-fn keys_without_a_deadline_stay_if_the_rules_say_so() {
+fn volatile_policies_keep_keys_without_a_ttl() {
     let store = Store::new();
     for number in 0..300 {
         store.run(&format!("SET stays:{number} x"));
@@ -147,7 +147,7 @@ impl Observer for Heard {
 }
 
 #[test]
-fn who_listens_hears_of_a_key_that_gives_way() {
+fn an_eviction_notifies_listeners() {
     let store = Store::new();
     store.run("SET one x");
     store.keyspace.set_notifications(EventClasses::EVICTED);
@@ -167,7 +167,7 @@ fn who_listens_hears_of_a_key_that_gives_way() {
 }
 
 #[test]
-fn uses_are_told_and_restored() {
+fn idle_time_and_frequency_are_reported_and_restored() {
     let mut store = Store::new();
     store.run("SET key x");
     store.now_ms += 7_000;
@@ -183,7 +183,7 @@ fn uses_are_told_and_restored() {
 }
 
 #[test]
-fn large_values_are_freed_behind_and_counted() {
+fn large_values_are_freed_in_the_background_and_counted() {
     let store = Store::new();
     let fill = || {
         for number in 0..1_000 {

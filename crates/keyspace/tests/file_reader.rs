@@ -1,5 +1,5 @@
-//! The reader of files takes bytes as a stream brings them: it asks for no byte that the file does
-//! not have, so that nobody waits for more than comes.
+//! Tests that the file reader accepts bytes as a stream delivers them. It never waits for a byte
+//! beyond the end of the file.
 
 mod common;
 
@@ -10,7 +10,7 @@ use tidewire_keyspace::{
 };
 use tidewire_resp::{ArgumentList, Protocol, Writer};
 
-/// Each type of value, in its small and in its large form, by the commands that make it.
+/// Returns each type of value, small and large, with the commands that create it.
 fn values() -> Vec<(&'static str, Vec<Vec<String>>)> {
     let numbers = |from: usize, count: usize| (from..from + count).map(|number| number.to_string());
     let command = |words: &[&str], more: Vec<String>| {
@@ -84,7 +84,7 @@ fn values() -> Vec<(&'static str, Vec<Vec<String>>)> {
     ]
 }
 
-/// What no compression makes shorter.
+/// Returns text that does not compress.
 fn noise() -> String {
     let mut state = 1u32;
     let letter = |_| {
@@ -111,8 +111,8 @@ fn file_of(server: &Server, version: FileVersion) -> Vec<u8> {
     file
 }
 
-/// Gives a file's bytes in pieces and nothing behind them, as an idle peer does: all that is in it
-/// must come, the key as soon as its own bytes are there.
+/// Passes a file to the reader in pieces, with nothing after it, like an idle peer. All records
+/// must be found, and the key as soon as its own bytes have arrived.
 fn read(file: &[u8], piece: usize) -> Keyspace {
     let keyspace = Keyspace::new(Options::default());
     let options = LoadOptions {
@@ -148,7 +148,7 @@ fn read(file: &[u8], piece: usize) -> Keyspace {
     keyspace
 }
 
-/// What all keys are, in short; nobody expires.
+/// Returns a digest of all keys; nothing expires.
 fn digest(keyspace: &Keyspace) -> Vec<u8> {
     let request = ArgumentList::from_slices(&[b"DEBUG", b"DIGEST"]);
     let command = debug_command("digest", 2).expect("a command");
@@ -159,11 +159,11 @@ fn digest(keyspace: &Keyspace) -> Vec<u8> {
     reply
 }
 
-/// The end's mark and the checksum.
+/// Bytes of the end record and the checksum.
 const END: usize = 9;
 
 #[test]
-fn the_largest_value_at_the_end_of_a_file_asks_for_no_byte_behind_it() {
+fn a_large_last_value_needs_no_byte_beyond_the_file() {
     for (name, commands) in values() {
         let server = Server::new();
         for words in &commands {
@@ -173,7 +173,7 @@ fn the_largest_value_at_the_end_of_a_file_asks_for_no_byte_behind_it() {
         let expected = digest(&server.keyspace);
         for version in [FileVersion::Fitting, FileVersion::Valkey9] {
             let file = file_of(&server, version);
-            // Half of it and a bit, so that what was there twice would be too much.
+            // A bit over half of it, so that any byte needed twice would exceed the file.
             let pieces = [1, 777, file.len() / 2 + 100, file.len() - 1, file.len()];
             for piece in pieces {
                 let other = read(&file, piece);
@@ -184,7 +184,7 @@ fn the_largest_value_at_the_end_of_a_file_asks_for_no_byte_behind_it() {
 }
 
 #[test]
-fn a_version_that_cannot_hold_what_is_there_says_so_and_leaves_no_mark() {
+fn an_unsuitable_version_is_reported_and_leaves_no_mark() {
     let server = Server::new();
     server.run(&["HSET", "h", "f", "v"]);
     for (version, head) in [

@@ -1,4 +1,4 @@
-//! Places from the outside.
+//! Geospatial commands through the public interface.
 
 mod common;
 
@@ -13,7 +13,7 @@ fn sicily() -> Server {
     server
 }
 
-/// The members of a flat reply.
+/// Returns the members of a flat reply.
 fn members(server: &Server, line: &str) -> Vec<String> {
     let reply = server.line(line);
     let lines = reply.split("\r\n");
@@ -22,7 +22,7 @@ fn members(server: &Server, line: &str) -> Vec<String> {
 }
 
 #[test]
-fn places_are_scores_that_redis_knows() {
+fn positions_have_the_same_scores_as_in_redis() {
     let mut server = sicily();
     assert_eq!(
         server.line("ZSCORE s Palermo"),
@@ -58,7 +58,7 @@ fn places_are_scores_that_redis_knows() {
 }
 
 #[test]
-fn adding_counts_what_it_is_told_to_count() {
+fn geoadd_counts_as_its_options_say() {
     let server = sicily();
     assert_eq!(server.line("GEOADD s NX 1 1 Palermo 2 2 new"), ":1\r\n");
     assert_eq!(
@@ -84,7 +84,7 @@ fn adding_counts_what_it_is_told_to_count() {
 }
 
 #[test]
-fn a_search_finds_what_is_in_the_shape_in_order() {
+fn a_search_finds_the_members_inside_the_shape_in_order() {
     let server = sicily();
     let circle = "GEOSEARCH s FROMLONLAT 15 37 BYRADIUS 200 km";
     assert_eq!(
@@ -110,7 +110,7 @@ fn a_search_finds_what_is_in_the_shape_in_order() {
         members(&server, "GEORADIUSBYMEMBER_RO s Catania 1 m"),
         ["Catania"]
     );
-    // Across the date line.
+    // A search across the date line.
     server.line("GEOADD date 179.9 0 east -179.9 0 west");
     assert_eq!(
         members(&server, "GEOSEARCH date FROMMEMBER east BYRADIUS 50 km ASC"),
@@ -119,7 +119,7 @@ fn a_search_finds_what_is_in_the_shape_in_order() {
 }
 
 #[test]
-fn what_is_found_can_be_stored() {
+fn search_results_can_be_stored() {
     let server = sicily();
     let search = "s FROMLONLAT 15 37 BYRADIUS 200 km";
     assert_eq!(
@@ -160,7 +160,7 @@ fn what_is_found_can_be_stored() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_in_redis_words() {
+fn invalid_arguments_get_the_errors_of_redis() {
     let server = sicily();
     for (line, text) in [
         (

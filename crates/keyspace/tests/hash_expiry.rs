@@ -1,15 +1,15 @@
-//! Deadlines of hash fields from the outside.
+//! TTLs of hash fields through the public interface.
 
 mod common;
 
 use common::{NOW_MS, Random, Server};
 use tidewire_keyspace::{Event, EventClasses, NullObserver, Observer, ValueRef};
 
-/// The names of the events that were told.
+/// The names of the notified events.
 #[derive(Default)]
-struct Told(Vec<&'static str>);
+struct Events(Vec<&'static str>);
 
-impl Observer for Told {
+impl Observer for Events {
     fn changed(&mut self, _: usize, _: &[u8], _: Event, _: Option<ValueRef<'_>>) {}
 
     fn notified(&mut self, _: usize, _: &[u8], event: Event) {
@@ -29,15 +29,15 @@ fn server(tables: bool) -> Server {
     server
 }
 
-/// What a command tells of.
+/// Returns the events of a command.
 fn events(server: &Server, line: &str) -> Vec<&'static str> {
     server.keyspace.set_notifications(EventClasses::ALL);
-    let mut told = Told::default();
+    let mut told = Events::default();
     server.run_observed(&words(line), &mut told);
     told.0
 }
 
-/// A reply of integers.
+/// Parses a reply of integers.
 fn integers(server: &Server, line: &str) -> Vec<i64> {
     let reply = server.line(line);
     let mut lines = reply.split("\r\n");
@@ -52,7 +52,7 @@ fn integers(server: &Server, line: &str) -> Vec<i64> {
 }
 
 #[test]
-fn deadlines_are_set_asked_for_and_taken_away() {
+fn ttls_are_set_returned_and_removed() {
     for tables in [false, true] {
         let server = server(tables);
         assert_eq!(integers(&server, "HEXPIRE h 10 FIELDS 2 a b"), [-2, -2]);
@@ -67,7 +67,7 @@ fn deadlines_are_set_asked_for_and_taken_away() {
         assert_eq!(integers(&server, "HEXPIRETIME h FIELDS 1 a"), at[..1]);
         assert_eq!(integers(&server, "HPEXPIRETIME h FIELDS 1 a"), at[1..]);
         assert_eq!(integers(&server, "HPEXPIRE h 1500 NX FIELDS 2 a c"), [0, 1]);
-        // Rounded up.
+        // Rounded up to seconds.
         assert_eq!(integers(&server, "HTTL h FIELDS 1 c"), [2]);
         assert_eq!(
             integers(&server, "HPEXPIRE h 1500 XX FIELDS 2 a x"),
@@ -91,7 +91,7 @@ fn deadlines_are_set_asked_for_and_taken_away() {
 }
 
 #[test]
-fn fields_whose_time_has_come_are_not_seen_and_go_when_they_are_asked_for() {
+fn expired_fields_are_invisible_and_removed_on_access() {
     for tables in [false, true] {
         let mut server = server(tables);
         server.keyspace.set_active_expiry(false);
@@ -129,7 +129,7 @@ fn fields_whose_time_has_come_are_not_seen_and_go_when_they_are_asked_for() {
 }
 
 #[test]
-fn writes_keep_or_clear_deadlines_as_redis_does() {
+fn writes_keep_or_clear_ttls_as_in_redis() {
     for tables in [false, true] {
         let server = server(tables);
         server.line("HSET h a 1 b 2 c 3");
@@ -174,7 +174,7 @@ fn writes_keep_or_clear_deadlines_as_redis_does() {
 }
 
 #[test]
-fn deadlines_go_with_their_hash() {
+fn ttls_of_fields_move_with_their_hash() {
     for tables in [false, true] {
         let mut server = server(tables);
         server.line("HSET h a 1 b 2");
@@ -237,7 +237,7 @@ fn deadlines_go_with_their_hash() {
 }
 
 #[test]
-fn events_are_those_of_redis_in_its_order() {
+fn events_and_their_order_match_redis() {
     for tables in [false, true] {
         let mut server = server(tables);
         server.keyspace.set_active_expiry(false);
@@ -283,7 +283,7 @@ fn events_are_those_of_redis_in_its_order() {
         refill(&mut server);
         server.line("HSET h keep 1");
         server.keyspace.set_active_expiry(true);
-        let mut told = Told::default();
+        let mut told = Events::default();
         server.keyspace.expire_due(server.now_ms, 2, &mut told);
         assert_eq!(told.0, ["hexpired"]);
         let more = server.keyspace.expire_due(server.now_ms, 2, &mut told).more;
@@ -298,7 +298,7 @@ fn events_are_those_of_redis_in_its_order() {
 }
 
 #[test]
-fn wrong_arguments_are_refused_with_the_texts_of_redis() {
+fn invalid_arguments_get_the_errors_of_redis() {
     let server = Server::new();
     server.line("HSET h a 1");
     server.line("SET s text");
@@ -393,7 +393,7 @@ fn wrong_arguments_are_refused_with_the_texts_of_redis() {
 }
 
 #[test]
-fn many_hashes_lose_their_fields_at_the_right_time() {
+fn fields_of_many_hashes_expire_on_time() {
     for tables in [false, true] {
         let mut server = server(tables);
         let mut random = Random(7);
@@ -423,7 +423,7 @@ fn many_hashes_lose_their_fields_at_the_right_time() {
 }
 
 #[test]
-fn a_scan_removes_expired_keys_on_its_way() {
+fn a_scan_removes_the_expired_keys_it_visits() {
     let mut server = Server::new();
     server.keyspace.set_active_expiry(false);
     for key in 0..50 {

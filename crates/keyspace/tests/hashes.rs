@@ -1,4 +1,4 @@
-//! Hashes from the outside: the forms that Redis 8 gives them.
+//! Hashes through the public interface: encodings of Redis 8.
 
 mod common;
 
@@ -10,7 +10,7 @@ fn encoding(server: &Server, key: &str) -> String {
 }
 
 #[test]
-fn encodings_are_those_of_redis_eight() {
+fn encodings_match_redis_8() {
     let server = Server::new();
     server.keyspace.set_hash_limits(4, 8);
     server.line("HSET h a 1 b 2 c 3 d 4");
@@ -19,7 +19,7 @@ fn encodings_are_those_of_redis_eight() {
     assert_eq!(encoding(&server, "h"), "hashtable");
     server.line("HDEL h a b c d");
     assert_eq!(encoding(&server, "h"), "hashtable");
-    // More pairs than fit, though of one field.
+    // More pairs than the limit, though all for one field.
     server.line("HSET same a 1 a 2 a 3 a 4 a 5");
     assert_eq!(encoding(&server, "same"), "hashtable");
     assert_eq!(server.line("HGETALL same"), "*2\r\n$1\r\na\r\n$1\r\n5\r\n");
@@ -34,16 +34,16 @@ fn encodings_are_those_of_redis_eight() {
 }
 
 #[test]
-fn a_hash_keeps_its_room_for_deadlines_and_outgrows_its_form_with_them() {
+fn a_hash_keeps_its_room_for_ttls_when_its_encoding_changes() {
     let server = Server::new();
     server.keyspace.set_hash_limits(4, 64);
     server.line("HSET h a 1 b 2 c 3");
-    // Asked for deadlines that nothing can have, it is ready for them.
+    // A TTL for a missing field still makes room for TTLs.
     server.line("HEXPIRE h 10 FIELDS 1 x");
     assert_eq!(encoding(&server, "h"), "listpackex");
     server.line("HEXPIRE h 10 FIELDS 2 c b");
     server.line("HPERSIST h FIELDS 1 b");
-    // Fields with deadlines come first.
+    // Fields with a TTL come first.
     let fields = "*3\r\n$1\r\nc\r\n$1\r\na\r\n$1\r\nb\r\n";
     assert_eq!(server.line("HKEYS h"), fields);
     server.line("HSET h d 4 e 5");

@@ -1,4 +1,4 @@
-//! HyperLogLogs from the outside: values that move between servers, and broken ones.
+//! HyperLogLogs through the public interface: values that move between servers, and broken ones.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn count(server: &Server, keys: &str) -> i64 {
 }
 
 #[test]
-fn the_bytes_are_those_of_redis() {
+fn the_bytes_match_redis() {
     let server = Server::new();
     server.line("PFADD h a b c");
     assert_eq!(
@@ -35,14 +35,14 @@ fn the_bytes_are_those_of_redis() {
 }
 
 #[test]
-fn an_estimate_is_kept_until_something_changes() {
+fn an_estimate_is_cached_until_a_change() {
     let server = Server::new();
     assert_eq!(server.line("PFADD h"), ":1\r\n");
     assert_eq!(server.line("PFADD h"), ":0\r\n");
     assert_eq!(server.line("PFADD h a b"), ":1\r\n");
     assert_eq!(server.line("PFADD h a b"), ":0\r\n");
     assert_eq!(count(&server, "h"), 2);
-    // The estimate is in the header: whoever writes another there is believed.
+    // The estimate is in the header: a client may overwrite it.
     assert_eq!(
         server.line("GETRANGE h 8 14"),
         "$7\r\n\u{2}\0\0\0\0\0\0\r\n"
@@ -71,7 +71,7 @@ fn merging_counts_each_element_once() {
     assert_eq!(server.line("PFDEBUG ENCODING to"), "+dense\r\n");
     assert_eq!(count(&server, "to"), count(&server, "large"));
     assert!(count(&server, "to").abs_diff(20_000) < 600);
-    // Alike in either encoding.
+    // The result is the same in both encodings.
     add(&server, "a", 0..1_000);
     server.line("COPY a b");
     assert_eq!(server.line("PFDEBUG TODENSE b"), ":1\r\n");
@@ -84,7 +84,7 @@ fn merging_counts_each_element_once() {
 }
 
 #[test]
-fn what_grows_longer_than_the_limit_is_dense() {
+fn a_value_beyond_the_limit_becomes_dense() {
     let server = Server::with(Options {
         hyperloglog_sparse_bytes_max: 100,
         ..Options::default()

@@ -1,12 +1,12 @@
-//! Keys of any type from the outside: what Redis 8 does otherwise than the Redis at hand, and what
-//! is told of a key that takes another one's place.
+//! Commands on keys of any type: behaviour of Redis 8 that the installed Redis lacks, and the
+//! events of a key that replaces another one.
 
 mod common;
 
 use common::{NOW_MS, Server};
 use tidewire_keyspace::{Event, EventClasses, Observer, ValueRef};
 
-/// Events in their order.
+/// The notified events in order.
 #[derive(Default)]
 struct Notes(Vec<String>);
 
@@ -27,7 +27,7 @@ fn events(server: &Server, line: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_key_that_takes_another_one_s_place_is_told_of_alone() {
+fn replacing_a_key_notifies_only_about_the_new_one() {
     let server = Server::new();
     let classes = EventClasses::parse(b"KEAn").expect("letters");
     server.keyspace.set_notifications(classes);
@@ -54,12 +54,12 @@ fn a_key_that_takes_another_one_s_place_is_told_of_alone() {
     assert_eq!(
         events(&server, "EXPIRE b -1"),
         ["del b 0"],
-        "a deadline in the past"
+        "a TTL in the past"
     );
 }
 
 #[test]
-fn values_of_every_type_are_copied_and_moved_with_their_deadlines() {
+fn values_of_every_type_are_copied_and_moved_with_their_ttls() {
     let server = Server::new();
     for (line, view) in [
         ("SET from text", "GET"),
@@ -91,14 +91,14 @@ fn values_of_every_type_are_copied_and_moved_with_their_deadlines() {
             let shown = server.line(&format!("PEXPIRETIME {key}"));
             assert_eq!(shown, format!(":{deadline}\r\n"));
         }
-        // The copy is another value.
+        // The copy is independent.
         server.line("DEL to");
         assert_eq!(show("copy"), before);
     }
 }
 
 #[test]
-fn a_scan_for_no_type_that_is_finds_nothing() {
+fn a_scan_for_an_unknown_type_finds_nothing() {
     let server = Server::new();
     server.line("SET a 1");
     assert_eq!(
@@ -108,7 +108,7 @@ fn a_scan_for_no_type_that_is_finds_nothing() {
 }
 
 #[test]
-fn a_scan_removes_what_it_finds_after_its_time() {
+fn a_scan_removes_the_expired_keys_it_finds() {
     let mut server = Server::new();
     for key in 0..100 {
         server.line(&format!("SET {key} v PX {}", 1 + key % 2 * 1000));
@@ -120,7 +120,7 @@ fn a_scan_removes_what_it_finds_after_its_time() {
 }
 
 #[test]
-fn databases_are_told_apart_before_they_are_looked_for() {
+fn database_numbers_are_parsed_before_their_range_is_checked() {
     let server = Server::new();
     for (line, error) in [
         ("SWAPDB 44 55", "DB index is out of range"),
@@ -145,7 +145,7 @@ fn a_pattern_of_more_than_a_thousand_stars_matches_nothing() {
 }
 
 #[test]
-fn what_is_done_to_keys_may_depend_on_the_arguments() {
+fn key_flags_may_depend_on_the_arguments() {
     let server = Server::new();
     for (line, flags) in [
         ("SET k get", "OW update"),

@@ -1,4 +1,5 @@
-//! Lists from the outside: what Redis 8 has and the Redis at hand has not, and long lists.
+//! Lists through the public interface: behaviour of Redis 8 that the installed Redis lacks, and
+//! long lists.
 
 mod common;
 
@@ -19,10 +20,11 @@ fn push(server: &Server, key: &str, element: &str, count: usize) {
 }
 
 #[test]
-fn encodings_are_those_of_redis_eight() {
+fn encodings_match_redis_8() {
     let server = Server::new();
-    // 97 bytes of text take 100: two before, one behind. With the last one's text alone, and
-    // seven bytes around all, 81 of them are 8,104 bytes and 82 are 8,204.
+    // A text of 97 bytes takes 100: two before it, one after it. The limit counts the last element
+    // without its encoding, plus seven bytes of overhead. So 81 elements are 8,104 bytes, and 82
+    // are 8,204.
     let element = "x".repeat(97);
     push(&server, "l", &element, 81);
     assert_eq!(encoding(&server, "l"), LISTPACK);
@@ -60,7 +62,7 @@ fn encodings_are_those_of_redis_eight() {
 }
 
 #[test]
-fn a_setting_in_elements_counts_them() {
+fn a_limit_in_elements_counts_elements() {
     let server = Server::with(Options {
         list_listpack_size: 4,
         ..Options::default()

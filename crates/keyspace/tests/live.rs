@@ -1,4 +1,4 @@
-//! Mounts, live topics, deadlines and cursors, from the outside.
+//! Mounts, live topics, TTLs and cursors through the public interface.
 
 mod common;
 
@@ -108,7 +108,7 @@ fn a_mounted_topic_reads_like_a_hash() {
     assert_eq!(
         server.line("EXISTS md:TCS"),
         ":0\r\n",
-        "mounts are in database 0 alone"
+        "mounts are only in database 0"
     );
     assert_eq!(server.line("SET md:TCS x"), "+OK\r\n");
     assert_eq!(server.line("MOVE md:TCS 0"), REFUSED);
@@ -232,7 +232,7 @@ fn notes(server: &Server, line: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_change_to_a_live_topic_is_told_with_its_value() {
+fn every_change_of_a_live_topic_is_reported_with_its_value() {
     let mut server = Server::new();
     for (line, told) in [
         ("SET plain 1", &[][..]),
@@ -347,7 +347,7 @@ fn every_change_to_a_live_topic_is_told_with_its_value() {
     assert_eq!(
         notes(&server, "SET live:a 1"),
         [""; 0],
-        "topics are in database 0 alone"
+        "topics are only in database 0"
     );
 }
 
@@ -404,7 +404,7 @@ fn current_values_of_live_topics_are_listed_for_snapshots() {
 }
 
 #[test]
-fn a_million_deadlines_are_met_exactly() {
+fn a_million_keys_expire_exactly_on_time() {
     let server = Server::new();
     let count = 1_000_000i64;
     let mut counts = vec![0i64; 100_001];
@@ -420,7 +420,7 @@ fn a_million_deadlines_are_met_exactly() {
     let (mut expired, mut due, mut looked) = (0, 0, 0);
     while let Some(next_ms) = server.keyspace.next_deadline_ms() {
         assert!(next_ms >= now_ms, "time goes on");
-        // Nothing is due before the time it names.
+        // Nothing expires before the announced time.
         assert_eq!(
             server
                 .keyspace
@@ -447,7 +447,7 @@ fn a_million_deadlines_are_met_exactly() {
 }
 
 #[test]
-fn an_expired_key_is_told_at_its_millisecond() {
+fn an_expired_key_is_reported_in_its_millisecond() {
     let server = Server::new();
     server.line("SET live:x v PX 1500");
     server.line("SET plain v PX 1500");
@@ -460,7 +460,7 @@ fn an_expired_key_is_told_at_its_millisecond() {
 }
 
 #[test]
-fn of_keys_that_are_late_those_go_first_that_have_waited_longest() {
+fn overdue_keys_expire_in_order_of_their_deadlines() {
     for pair in 0..20 {
         let server = Server::new();
         server.line(&format!("SET live:late{pair} v PX 20"));
@@ -474,7 +474,7 @@ fn of_keys_that_are_late_those_go_first_that_have_waited_longest() {
 }
 
 #[test]
-fn a_budget_leaves_the_rest_for_the_next_turn() {
+fn a_budget_leaves_the_remaining_keys_for_the_next_turn() {
     let server = Server::new();
     for index in 0..100 {
         server.line(&format!("SET k{index} v PX 10"));
@@ -490,7 +490,7 @@ fn a_budget_leaves_the_rest_for_the_next_turn() {
 }
 
 #[test]
-fn a_scan_sees_every_key_that_stays_while_others_come_and_go() {
+fn a_scan_sees_every_permanent_key_while_others_come_and_go() {
     let server = Arc::new(Server::new());
     for index in 0..20_000 {
         server.line(&format!("SET stay:{index} v"));

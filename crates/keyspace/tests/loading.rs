@@ -1,4 +1,4 @@
-//! While keys are loaded nothing else writes, and no key gets a live source's name.
+//! Loading: nothing else writes meanwhile, and no key gets the name of a live source.
 
 mod common;
 
@@ -10,8 +10,8 @@ use tidewire_resp::{ArgumentList, Protocol, Writer};
 
 const LOADING: &str = "-LOADING Redis is loading the dataset in memory\r\n";
 
-/// The reply to what a master or a log has told.
-fn told(server: &Server, line: &str) -> String {
+/// Executes a propagated command; returns its reply.
+fn execute_propagated(server: &Server, line: &str) -> String {
     let request: ArgumentList = line.split_whitespace().map(str::as_bytes).collect();
     let command = resolve(request.as_arguments()).expect("a command");
     let mut reply = Vec::new();
@@ -27,7 +27,7 @@ fn told(server: &Server, line: &str) -> String {
 }
 
 #[test]
-fn while_keys_are_loaded_only_the_loader_writes() {
+fn only_the_loader_writes_while_keys_are_loaded() {
     for is_direct in [true, false] {
         let mut server = Server::new();
         server.is_direct = is_direct;
@@ -54,8 +54,8 @@ fn while_keys_are_loaded_only_the_loader_writes() {
             .publish_value(0, b"there", b"2", NOW_MS, &mut NullObserver);
         assert_eq!(pushed, Err(CommandError::Loading));
         assert_eq!(server.line("GET there"), "$1\r\n1\r\n");
-        assert_eq!(told(&server, "SET loaded 1"), "+OK\r\n");
-        // Two loads at once: the last one opens it.
+        assert_eq!(execute_propagated(&server, "SET loaded 1"), "+OK\r\n");
+        // Two loads overlap: the end of the last one reopens the keyspace.
         server.keyspace.set_loading(true);
         server.keyspace.set_loading(false);
         assert_eq!(server.line("SET there 2"), LOADING);
@@ -107,7 +107,7 @@ impl Mount for Market {
 }
 
 #[test]
-fn swapdb_brings_no_mounted_name_into_database_0() {
+fn swapdb_moves_no_mounted_name_into_database_0() {
     let mut server = Server::new();
     server.keyspace.mount(Arc::new(Market));
     server.database = 1;
@@ -125,18 +125,22 @@ fn swapdb_brings_no_mounted_name_into_database_0() {
         "database 0 is not in it"
     );
     assert_eq!(server.keyspace.mounted_left_out(), 0);
-    assert_eq!(told(&server, "SWAPDB 2 0"), "+OK\r\n");
+    assert_eq!(execute_propagated(&server, "SWAPDB 2 0"), "+OK\r\n");
     assert_eq!(server.keyspace.mounted_left_out(), 2);
     server.database = 0;
     assert_eq!(server.line("KEYS *"), "*1\r\n$5\r\nplain\r\n");
-    assert!(told(&server, "SET md:C 1").starts_with("-READONLY"));
+    assert!(execute_propagated(&server, "SET md:C 1").starts_with("-READONLY"));
     assert_eq!(server.keyspace.mounted_left_out(), 3);
     assert!(server.line("SET md:C 1").starts_with("-READONLY"));
-    assert_eq!(server.keyspace.mounted_left_out(), 3, "a client is told");
+    assert_eq!(
+        server.keyspace.mounted_left_out(),
+        3,
+        "a client's refused SET is not counted"
+    );
 }
 
 #[test]
-fn a_topic_is_known_by_its_prefix_or_because_it_was_pushed() {
+fn a_topic_is_recognized_by_its_prefix_or_because_it_was_pushed() {
     let server = Server::new();
     let keyspace = &server.keyspace;
     assert!(keyspace.is_topic(b"live:any", None) && !keyspace.is_topic(b"sensor", None));

@@ -1,4 +1,4 @@
-//! What a replica's clients give a TTL ends on the replica; all else when the master says so.
+//! TTLs set by a replica's clients expire on the replica; all others when the master says so.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{NOW_MS, Server};
 use tidewire_keyspace::{Audience, NullObserver, resolve};
 use tidewire_resp::{ArgumentList, Protocol, Writer};
 
-/// A replica that clients may write to.
+/// Creates a writable replica.
 fn replica() -> Server {
     let server = Server::new();
     server.keyspace.pause_expiry(i64::MAX);
@@ -14,8 +14,8 @@ fn replica() -> Server {
     server
 }
 
-/// A command that the master has told.
-fn told(server: &Server, words: &[&str]) {
+/// Executes a command from the master.
+fn execute_propagated(server: &Server, words: &[&str]) {
     let request: ArgumentList = words.iter().collect();
     let command = resolve(request.as_arguments()).expect("a command");
     let mut reply = Vec::new();
@@ -38,8 +38,8 @@ fn expire(server: &Server, now_ms: i64) -> usize {
 #[test]
 fn only_keys_whose_ttl_a_client_has_set_expire_on_a_replica() {
     let server = replica();
-    told(&server, &["SET", "of the master", "v", "PX", "10"]);
-    told(&server, &["SET", "both", "v", "PX", "10"]);
+    execute_propagated(&server, &["SET", "of the master", "v", "PX", "10"]);
+    execute_propagated(&server, &["SET", "both", "v", "PX", "10"]);
     server.run(&["SET", "own", "v", "PX", "20"]);
     server.run(&["SET", "persists", "v", "PX", "20"]);
     server.run(&["PERSIST", "persists"]);
@@ -52,7 +52,7 @@ fn only_keys_whose_ttl_a_client_has_set_expire_on_a_replica() {
     server.keyspace.propagation().open(Audience::File);
     assert_eq!(server.keyspace.next_deadline_ms(), Some(NOW_MS + 20));
     assert_eq!(expire(&server, NOW_MS + 15), 0);
-    // "persists" and "moves" were noted, and have no deadline or are not there.
+    // "persists" and "moves" were recorded, but have no TTL or do not exist any more.
     assert_eq!(expire(&server, NOW_MS + 25), 3);
     assert_eq!(server.run(&["DBSIZE"]), b":3\r\n");
     let mut told = Vec::new();
@@ -66,7 +66,7 @@ fn only_keys_whose_ttl_a_client_has_set_expire_on_a_replica() {
     }
     assert_eq!(expire(&server, NOW_MS + 45), 1);
     assert_eq!(server.keyspace.own_deadlines(), 0);
-    // A master's keys end by themselves again.
+    // After that, keys from a master expire by themselves again.
     server.keyspace.note_own_deadlines(false);
     server.keyspace.pause_expiry(0);
     assert_eq!(expire(&server, NOW_MS + 45), 1);
@@ -74,7 +74,7 @@ fn only_keys_whose_ttl_a_client_has_set_expire_on_a_replica() {
 }
 
 #[test]
-fn a_key_that_gets_many_ttls_is_noted_once_and_a_full_sync_forgets_all() {
+fn a_key_with_many_ttls_is_recorded_once_and_a_full_sync_drops_all() {
     let server = replica();
     for seconds in 1..1_000 {
         server.run(&["SET", "k", "v", "EX", &seconds.to_string()]);

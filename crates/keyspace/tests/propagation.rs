@@ -1,24 +1,25 @@
-//! What others are told of each command, as Redis 8 tells its replicas.
+//! The propagation of each command, as in Redis 8.
 
 mod common;
 
 use common::{NOW_MS, Server};
 use tidewire_keyspace::{Audience, NullObserver, ShardSet, Unit};
 
-/// A server of which every change is told.
-struct Told {
+/// A server with a log of all its changes.
+struct LoggedServer {
     server: Server,
     read: u64,
 }
 
-impl Told {
+impl LoggedServer {
     fn new() -> Self {
         let server = Server::new();
         server.keyspace.propagation().open(Audience::Replicas);
-        Told { server, read: 0 }
+        LoggedServer { server, read: 0 }
     }
 
-    /// What has been told since the last time, commands separated by `|`, SELECT left out.
+    /// Returns the commands propagated since the last call, separated by `
+    /// `, without SELECT.
     fn news(&mut self) -> String {
         let log = self.server.keyspace.propagation().log(Audience::Replicas);
         let mut bytes = Vec::new();
@@ -40,7 +41,7 @@ impl Told {
         commands.join("|")
     }
 
-    /// What is told of a command.
+    /// Executes a command and returns what it propagates.
     fn of(&mut self, line: &str) -> String {
         self.server.line(line);
         self.news()
@@ -48,8 +49,8 @@ impl Told {
 }
 
 #[test]
-fn a_command_that_changes_something_is_told_as_it_came_and_no_other() {
-    let mut told = Told::new();
+fn commands_that_change_something_are_propagated_unchanged_and_others_not_at_all() {
+    let mut told = LoggedServer::new();
     for line in [
         "set k 1",
         "INCR k",
@@ -85,8 +86,8 @@ fn a_command_that_changes_something_is_told_as_it_came_and_no_other() {
 }
 
 #[test]
-fn times_are_told_as_deadlines() {
-    let mut told = Told::new();
+fn ttls_are_propagated_as_deadlines() {
+    let mut told = LoggedServer::new();
     let (at_100_s, at_5_ms) = (NOW_MS + 100_000, NOW_MS + 5);
     for (line, expected) in [
         ("SET k v EX 100 GET", format!("SET k v PXAT {at_100_s}")),
@@ -138,8 +139,8 @@ fn times_are_told_as_deadlines() {
 }
 
 #[test]
-fn what_chance_or_the_first_key_decides_is_told_as_it_came_out() {
-    let mut told = Told::new();
+fn random_and_first_key_choices_are_propagated_as_results() {
+    let mut told = LoggedServer::new();
     told.of("SADD s a");
     assert_eq!(told.of("SPOP s"), "SREM s a");
     told.of("SADD s a b");
@@ -160,8 +161,8 @@ fn what_chance_or_the_first_key_decides_is_told_as_it_came_out() {
 }
 
 #[test]
-fn streams_are_told_with_their_ids_and_deliveries() {
-    let mut told = Told::new();
+fn stream_ids_and_deliveries_are_propagated() {
+    let mut told = LoggedServer::new();
     assert_eq!(told.of("XADD x * f v"), format!("XADD x {NOW_MS}-0 f v"));
     let second = format!("XADD x MAXLEN = 2 {NOW_MS}-1 f v");
     assert_eq!(told.of("XADD x MAXLEN ~ 1 LIMIT 5 * f v"), second);
@@ -187,8 +188,8 @@ fn streams_are_told_with_their_ids_and_deliveries() {
 }
 
 #[test]
-fn keys_and_fields_whose_time_came_are_told_whoever_finds_them() {
-    let mut told = Told::new();
+fn expired_keys_and_fields_are_propagated_whichever_command_finds_them() {
+    let mut told = LoggedServer::new();
     told.of("SET a 1 PX 5");
     told.of("SET b 1 PX 5");
     told.of("HSET h f v g w");
@@ -210,8 +211,8 @@ fn keys_and_fields_whose_time_came_are_told_whoever_finds_them() {
 }
 
 #[test]
-fn what_runs_under_the_same_locks_is_told_as_a_transaction() {
-    let mut told = Told::new();
+fn commands_under_the_same_locks_are_propagated_as_a_transaction() {
+    let mut told = LoggedServer::new();
     let keyspace = &told.server.keyspace;
     let mut locked = keyspace.lock(ShardSet::all());
     locked.unit().push(0, [&b"SET"[..], b"a", b"1"]);
@@ -225,7 +226,7 @@ fn what_runs_under_the_same_locks_is_told_as_a_transaction() {
 }
 
 #[test]
-fn nothing_is_kept_while_nobody_listens() {
+fn nothing_is_logged_without_a_reader() {
     let server = Server::new();
     server.line("SET a 1");
     let log = server.keyspace.propagation().log(Audience::File);

@@ -1,4 +1,4 @@
-//! Random commands, replied to byte for byte as a real Redis replies to them.
+//! Compares replies to random commands with those of a real Redis, byte for byte.
 
 mod common;
 
@@ -11,7 +11,7 @@ use common::{Random, Server, sorted_sets};
 use tidewire_keyspace::Options;
 use tidewire_resp::{Protocol, Value, decode, write_request};
 
-/// Few names, so that commands meet each other's values.
+/// Few names, so that commands use each other's values.
 const KEYS: &[&str] = &[
     "a",
     "b",
@@ -72,7 +72,7 @@ const NUMBERS: &[&str] = &[
     "x",
     "1.5",
 ];
-/// Deadlines, absolute: a moment ago, far away, and nonsense.
+/// Deadlines, absolute: just past, far in the future, and invalid.
 const TIMES: &[&str] = &[
     "1000",
     "4102444800",
@@ -84,7 +84,7 @@ const TIMES: &[&str] = &[
 ];
 
 #[test]
-fn random_commands_are_replied_to_as_redis_replies() {
+fn random_commands_get_the_replies_of_redis() {
     let Some(mut redis) = Redis::start() else {
         return;
     };
@@ -99,7 +99,7 @@ fn random_commands_are_replied_to_as_redis_replies() {
             hash_listpack_entries_max: 8,
             hash_listpack_value_bytes_max: 18,
             set_intset_entries_max: 5,
-            // The Redis at hand keeps no sets as listpacks.
+            // The installed Redis does not encode sets as listpacks.
             set_listpack_entries_max: 0,
             list_listpack_size: [3, -2, 1][seed as usize % 3],
             ..Options::default()
@@ -115,7 +115,7 @@ fn random_commands_are_replied_to_as_redis_replies() {
                 .expect("after 1970");
             server.now_ms = now.as_millis() as i64;
             if words[0] == "DBSIZE" {
-                // Nobody promises when a deadline that is past no longer counts.
+                // It is undefined when exactly an expired key stops counting.
                 let touch: Vec<&str> = ["TOUCH"].iter().chain(KEYS).copied().collect();
                 redis.call(&touch);
                 server.run(&touch);
@@ -135,8 +135,8 @@ fn random_commands_are_replied_to_as_redis_replies() {
     }
 }
 
-/// Replies whose order is nobody's promise are compared without it; deadlines counted from two
-/// clocks' now may be a moment apart.
+/// Compares two replies. Ignores an undefined order, and small differences between TTLs relative to
+/// two clocks.
 fn same(words: &[String], expected: &[u8], actual: &[u8]) -> bool {
     if words[0].ends_with("EXPIRETIME")
         && let (Ok(Some((Value::Integer(expected), _))), Ok(Some((Value::Integer(actual), _)))) =
@@ -145,7 +145,7 @@ fn same(words: &[String], expected: &[u8], actual: &[u8]) -> bool {
         let apart = if words[0] == "EXPIRETIME" { 1 } else { 500 };
         return expected.abs_diff(actual) <= apart;
     }
-    // The Redis at hand keeps no lists as listpacks.
+    // The installed Redis does not encode lists as listpacks.
     if words[0] == "OBJECT" && expected == b"$9\r\nquicklist\r\n" {
         return actual == expected || actual == b"$8\r\nlistpack\r\n";
     }
@@ -428,7 +428,7 @@ fn command(random: &mut Random) -> Vec<String> {
             ]),
             "N" => random.pick(NUMBERS),
             "T" => random.pick(TIMES),
-            // Of a deadline just passed nobody promises when DBSIZE no longer counts the key.
+            // DBSIZE may still count a key whose TTL has just expired.
             "L" => random.pick(&TIMES[1..]),
             "S" => random.pick(&["0", "1", "2", "3", "12", "-1"]),
             word => word,
@@ -438,7 +438,7 @@ fn command(random: &mut Random) -> Vec<String> {
 }
 
 #[test]
-fn random_commands_on_sorted_sets_are_replied_to_as_redis_replies() {
+fn random_commands_on_sorted_sets_get_the_replies_of_redis() {
     let Some(mut redis) = Redis::start() else {
         return;
     };
@@ -450,7 +450,7 @@ fn random_commands_on_sorted_sets_are_replied_to_as_redis_replies() {
         let mut server = Server::with(Options {
             zset_listpack_entries_max: 8,
             zset_listpack_value_bytes_max: 18,
-            // Redis 7.0 keeps no sets as listpacks.
+            // Redis 7.0 does not encode sets as listpacks.
             set_listpack_entries_max: if modern { 128 } else { 0 },
             ..Options::default()
         });
@@ -479,16 +479,16 @@ fn random_commands_on_sorted_sets_are_replied_to_as_redis_replies() {
     }
 }
 
-/// The lines of a reply whose order means nothing.
+/// Returns the sorted lines of a reply with undefined order.
 fn sorted(reply: &[u8]) -> Vec<Vec<u8>> {
     let mut lines: Vec<_> = lines(reply).collect();
     lines.sort_unstable();
     lines
 }
 
-/// The lines of a reply but for lengths. Of a double with many digits Redis does not always find
-/// the shortest text: there the number counts. Minus zero loses its sign in a listpack, so it
-/// depends on what the set has been through.
+/// Returns the lines of a reply without lengths. Redis does not always find the shortest text of a
+/// double with many digits, so those are compared as numbers. Minus zero loses its sign in a
+/// listpack, so the sign depends on the history of the set.
 fn lines(reply: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let lines = reply.split(|&byte| byte == b'\n');
     lines.filter(|line| !line.starts_with(b"$")).map(|line| {
@@ -504,14 +504,14 @@ fn lines(reply: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     })
 }
 
-/// A Redis of the machine's own, on the loopback, without files.
+/// A real Redis on this machine, on the loopback interface, without files.
 struct Redis {
     process: Child,
     stream: TcpStream,
 }
 
 impl Redis {
-    /// The one that the environment names, or the one on the path.
+    /// Starts the program named by the environment, or the one in the path.
     fn start() -> Option<Redis> {
         let program = std::env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".into());
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
@@ -592,7 +592,7 @@ impl Drop for Redis {
 }
 
 #[test]
-fn commands_are_declared_as_redis_declares_them() {
+fn command_declarations_match_redis() {
     let Some(mut redis) = Redis::start() else {
         return;
     };
@@ -604,7 +604,7 @@ fn commands_are_declared_as_redis_declares_them() {
         let Some(Value::Array(mut parts)) = described.into_iter().next() else {
             return None;
         };
-        // Tips are left out: advice for clients of clusters.
+        // Tips are left out: they are advice for cluster clients.
         parts[7] = Value::Integer(0);
         parts[9] = Value::Integer(0);
         for part in &mut parts {
@@ -620,7 +620,7 @@ fn commands_are_declared_as_redis_declares_them() {
         };
         names
     };
-    // What versions after the one at hand have added or changed.
+    // Differences of versions later than the installed one.
     let information = redis.call(&["INFO", "server"]);
     let is_old = String::from_utf8_lossy(&information).contains("redis_version:7.");
     let later: &[&str] = if is_old {
@@ -677,7 +677,7 @@ fn commands_are_declared_as_redis_declares_them() {
     }
 }
 
-/// Sorts what is a set, and drops the notes that Redis adds to key specifications.
+/// Sorts the elements of sets, and drops the notes in Redis's key specifications.
 fn unorder(value: &mut Value) {
     let Value::Array(parts) = value else { return };
     parts.iter_mut().for_each(unorder);
@@ -692,10 +692,10 @@ fn unorder(value: &mut Value) {
     }
 }
 
-/// Commands that Redis 8.0 does not have.
+/// Commands that Redis 8.0 lacks.
 const LATER_THAN_8_0: &[&str] = &["tidewire.top", "xackdel", "xdelex"];
 
-/// Commands that Redis 7.0 does not have or declares otherwise.
+/// Commands that Redis 7.0 lacks or declares differently.
 const LATER_THAN_7_0: &[&str] = &[
     "cluster|myshardid",
     "cluster|shards",

@@ -1,4 +1,5 @@
-//! Sets from the outside: what Redis 8 has and the Redis at hand has not, and random members.
+//! Sets through the public interface: behaviour of Redis 8 that the installed Redis lacks, and
+//! random members.
 
 mod common;
 
@@ -27,7 +28,7 @@ const LISTPACK: &str = "$8\r\nlistpack\r\n";
 const HASHTABLE: &str = "$9\r\nhashtable\r\n";
 
 #[test]
-fn encodings_are_those_of_redis_eight() {
+fn encodings_match_redis_8() {
     let server = Server::new();
     server.line("SADD s 1 2 3");
     assert_eq!(encoding(&server, "s"), INTSET);
@@ -117,7 +118,7 @@ fn resp3_has_sets() {
 }
 
 #[test]
-fn a_scan_sees_every_member_that_stays() {
+fn a_scan_sees_every_permanent_member() {
     let server = Server::new();
     for number in 0..5_000 {
         server.line(&format!("SADD s stays:{number} goes:{number}"));

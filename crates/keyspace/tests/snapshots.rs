@@ -1,5 +1,5 @@
-//! Files of all keys: they hold what was there at one moment, whatever happens meanwhile, and a
-//! real Redis reads them, as we read its own.
+//! Snapshots: a file contains the state of one moment, regardless of later changes. A real Redis
+//! can read our files, and we can read its files.
 
 mod common;
 #[path = "common/redis.rs"]
@@ -23,7 +23,7 @@ fn options() -> SnapshotOptions {
     }
 }
 
-/// What all keys are, in short; nobody expires.
+/// Returns a digest of all keys; nothing expires.
 fn digest(keyspace: &Keyspace) -> Vec<u8> {
     let request = ArgumentList::from_slices(&[b"DEBUG", b"DIGEST"]);
     let command = debug_command("digest", 2).expect("a command");
@@ -64,7 +64,7 @@ fn load(keyspace: &Keyspace, file: &[u8], chunk: usize) -> usize {
     keys
 }
 
-/// A command that changes something, most often.
+/// Returns a command that usually changes something.
 fn change(random: &mut Random) -> Vec<String> {
     let key = format!("k{}", random.below(3000));
     let other = format!("k{}", random.below(3000));
@@ -102,7 +102,7 @@ fn change(random: &mut Random) -> Vec<String> {
 }
 
 #[test]
-fn a_snapshot_holds_what_was_there_when_it_began() {
+fn a_snapshot_contains_the_state_of_its_start() {
     for seed in 1..40 {
         let mut random = Random(seed * 0x9E37_79B9);
         let mut server = Server::new();
@@ -145,7 +145,7 @@ fn a_snapshot_holds_what_was_there_when_it_began() {
         let copy = Server::new();
         assert_eq!(load(&copy.keyspace, &file, 1 + random.below(5000)), keys);
         assert_eq!(digest(&copy.keyspace), before, "seed {seed}");
-        // The marks are gone: the next one is as good.
+        // The marks are gone, so another snapshot gives the same result.
         let (mut snapshot, ()) = server
             .keyspace
             .begin_snapshot(options(), || ())
@@ -159,7 +159,7 @@ fn a_snapshot_holds_what_was_there_when_it_began() {
 }
 
 #[test]
-fn a_snapshot_that_is_given_up_leaves_nothing_behind() {
+fn a_dropped_snapshot_leaves_no_marks() {
     let server = Server::new();
     for number in 0..5000 {
         server.line(&format!("SET k{number} v"));
@@ -183,7 +183,7 @@ fn snapshot_of(keyspace: &Keyspace) -> Vec<u8> {
     file
 }
 
-/// Keys of every type, small and large.
+/// Creates keys of every type, small and large.
 fn fill(run: &mut dyn FnMut(&[String])) {
     let mut random = Random(7);
     for _ in 0..6000 {
@@ -212,7 +212,7 @@ fn fill(run: &mut dyn FnMut(&[String])) {
 }
 
 #[test]
-fn redis_reads_our_file_and_we_read_its_own() {
+fn redis_reads_our_file_and_we_read_its_file() {
     if !Redis::is_at_hand_since_8() {
         eprintln!("skipped: there is no redis-server 8 on PATH or in REDIS_SERVER");
         return;
@@ -226,7 +226,7 @@ fn redis_reads_our_file_and_we_read_its_own() {
         server.run(words);
     });
     let mut file = snapshot_of(&server.keyspace);
-    // Redis knows no library without a function.
+    // Redis accepts no library without a function.
     let library = b"#!lua name=l\nredis.register_function('f',function() return 1 end)";
     let begun = server.keyspace.begin_snapshot(
         SnapshotOptions {
@@ -252,7 +252,7 @@ fn redis_reads_our_file_and_we_read_its_own() {
 }
 
 #[test]
-fn the_use_of_keys_goes_with_the_file() {
+fn a_file_contains_the_use_of_keys() {
     for (usage, counts, ask, told) in [
         (Usage::IdleSeconds, false, "IDLETIME", ":300\r\n"),
         (Usage::Frequency, true, "FREQ", ":200\r\n"),
@@ -289,7 +289,7 @@ fn the_use_of_keys_goes_with_the_file() {
 }
 
 #[test]
-fn reading_a_key_is_no_change_that_a_snapshot_must_have_first() {
+fn reading_a_key_does_not_write_it_to_the_snapshot_early() {
     let mut server = Server::new();
     for number in 0..100 {
         server.run(&["SET".into(), format!("key:{number}"), "value".into()]);

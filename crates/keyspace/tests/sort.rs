@@ -1,4 +1,4 @@
-//! SORT from the outside: against a real Redis, and where it writes.
+//! SORT through the public interface: compared with a real Redis, and with STORE.
 
 mod common;
 #[path = "common/redis.rs"]
@@ -69,7 +69,7 @@ const OPTIONS: &[&str] = &[
 ];
 
 #[test]
-fn random_sorts_are_replied_to_as_redis_replies() {
+fn random_sorts_get_the_replies_of_redis() {
     let Some(mut redis) = Redis::start() else {
         return;
     };
@@ -84,14 +84,14 @@ fn random_sorts_are_replied_to_as_redis_replies() {
         let mut words = vec![command, random.pick(KEYS)];
         let ordered = words[1] != "set" && words[1] != "names" && random.below(4) == 0;
         if ordered {
-            // A set has no order of its own to be compared.
+            // A set has no order of its own that could be compared.
             words.extend(["BY", "nosort"]);
         }
         for _ in 0..random.below(4) {
             words.extend(random.pick(OPTIONS).split(' '));
         }
         if words.contains(&"ALPHA") && words.contains(&"BY") && !ordered {
-            // Nobody promises an order of elements with equal texts to sort by.
+            // The order of elements with equal sort keys is undefined.
             words.truncate(2);
             words[1] = "pair";
             words.extend(["ALPHA", random.pick(&["ASC", "DESC"]), "BY", "w*"]);
@@ -110,7 +110,7 @@ fn random_sorts_are_replied_to_as_redis_replies() {
 }
 
 #[test]
-fn a_stored_result_takes_the_place_of_whatever_was_there() {
+fn a_stored_result_replaces_any_value() {
     let server = Server::new();
     server.line("RPUSH list 2 1");
     server.line("SET to text EX 100");
@@ -122,13 +122,13 @@ fn a_stored_result_takes_the_place_of_whatever_was_there() {
     assert_eq!(server.line("TTL to"), ":-1\r\n");
     assert_eq!(server.line("SORT missing STORE to"), ":0\r\n");
     assert_eq!(server.line("EXISTS to"), ":0\r\n");
-    // Onto itself.
+    // The destination is also the source.
     assert_eq!(server.line("SORT list GET # GET w* STORE list"), ":4\r\n");
     assert_eq!(server.line("LINDEX list 1"), "$0\r\n\r\n");
 }
 
 #[test]
-fn keys_are_told_where_they_can_be() {
+fn getkeys_finds_the_keys_that_it_can() {
     let server = Server::new();
     for (line, keys) in [
         ("COMMAND GETKEYS SORT abc STORE def", &["abc", "def"][..]),

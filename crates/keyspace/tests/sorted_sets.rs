@@ -1,4 +1,4 @@
-//! Sorted sets from the outside: what a comparison with a real Redis does not show.
+//! Sorted sets through the public interface: cases outside of the comparison with a real Redis.
 
 mod common;
 
@@ -9,14 +9,14 @@ use common::{Random, Server};
 use tidewire_keyspace::{ClientTag, Event, Observer, Outcome, ValueRef, Waiter, resolve};
 use tidewire_resp::{ArgumentList, Protocol, Value, Writer, decode};
 
-/// Events of live keys, and clients with the replies that they were waiting for.
+/// Events of live keys, and waiting clients with the replies they received.
 #[derive(Default)]
-struct Heard {
+struct Notifications {
     events: Vec<(&'static str, String)>,
     served: Vec<(u64, String)>,
 }
 
-impl Observer for Heard {
+impl Observer for Notifications {
     fn changed(&mut self, _: usize, _: &[u8], event: Event, value: Option<ValueRef<'_>>) {
         let scores = value.and_then(|value| value.scored());
         let shown = scores.map_or(String::new(), |scores| format!("{scores:?}"));
@@ -24,13 +24,13 @@ impl Observer for Heard {
     }
 
     fn served(&mut self, waiter: &Arc<Waiter>, reply: Vec<u8>, _: &Outcome) {
-        let reply = String::from_utf8(reply).expect("a test's reply is text");
+        let reply = String::from_utf8(reply).expect("the reply is text");
         self.served.push((waiter.client.client, reply));
     }
 }
 
-fn hear(server: &Server, line: &str) -> Heard {
-    let mut heard = Heard::default();
+fn hear(server: &Server, line: &str) -> Notifications {
+    let mut heard = Notifications::default();
     let words: Vec<&str> = line.split_whitespace().collect();
     server.run_observed(&words, &mut heard);
     heard
@@ -47,7 +47,7 @@ fn wait(server: &Server, client: u64, line: &str) {
         0,
         server.now_ms,
         &mut Writer::new(&mut reply, Protocol::Resp2),
-        &mut Heard::default(),
+        &mut Notifications::default(),
     );
     assert!(matches!(outcome, Outcome::Waiting(_)), "{line}");
 }
@@ -71,7 +71,7 @@ const LISTPACK: &str = "$8\r\nlistpack\r\n";
 const SKIPLIST: &str = "$8\r\nskiplist\r\n";
 
 #[test]
-fn encodings_are_those_of_redis_eight() {
+fn encodings_match_redis_8() {
     let server = Server::new();
     let add = |key: &str, count: usize| {
         for number in 0..count {
@@ -131,14 +131,14 @@ fn resp3_has_doubles_and_pairs() {
 }
 
 #[test]
-fn every_change_is_told_in_the_words_of_redis() {
+fn every_change_has_the_event_of_redis() {
     let server = Server::new();
     let events = |line: &str| -> Vec<&'static str> {
         let heard = hear(&server, line).events;
         heard.into_iter().map(|(event, _)| event).collect()
     };
     let heard = hear(&server, "ZADD live:z 1 a 2 b 3 c 4 d").events;
-    let last = heard.last().expect("a live key is heard of");
+    let last = heard.last().expect("a live key notifies");
     assert_eq!(last.0, "zadd");
     assert_eq!(last.1, "{\"a\": 1.0, \"b\": 2.0, \"c\": 3.0, \"d\": 4.0}");
     for (line, expected) in [
@@ -170,7 +170,7 @@ fn every_change_is_told_in_the_words_of_redis() {
 }
 
 #[test]
-fn those_who_wait_are_served_in_the_order_in_which_they_came() {
+fn waiting_clients_are_served_in_order_of_arrival() {
     let server = Server::new();
     wait(&server, 1, "BZPOPMIN x z 0");
     wait(&server, 2, "BZPOPMAX z 0");
@@ -198,7 +198,7 @@ fn those_who_wait_are_served_in_the_order_in_which_they_came() {
 }
 
 #[test]
-fn a_large_set_answers_as_a_model_does() {
+fn a_large_set_behaves_like_a_simple_model() {
     let server = Server::new();
     let mut random = Random(7);
     let mut model: BTreeMap<String, i64> = BTreeMap::new();
@@ -279,7 +279,7 @@ fn random_members_are_members() {
 }
 
 #[test]
-fn a_scan_sees_every_member_that_stays() {
+fn a_scan_sees_every_permanent_member() {
     let server = Server::new();
     for number in 0..3_000 {
         server.line(&format!("ZADD z {number}.5 stays:{number} 1 goes:{number}"));

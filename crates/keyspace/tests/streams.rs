@@ -1,4 +1,4 @@
-//! Streams from the outside.
+//! Streams through the public interface.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::Server;
 use tidewire_keyspace::{ClientTag, Event, Observer, Outcome, ValueRef, Waiter, resolve};
 use tidewire_resp::{ArgumentList, Protocol, Writer};
 
-/// The reply with its line ends as blanks.
+/// Executes a command; returns its reply with blanks in place of line ends.
 fn run(server: &Server, line: &str) -> String {
     server.line(line).replace("\r\n", " ").trim_end().to_owned()
 }
@@ -221,7 +221,7 @@ fn refused_commands_change_nothing() {
 }
 
 #[test]
-fn groups_deliver_each_entry_once_and_remember_it() {
+fn groups_deliver_each_entry_once_and_record_it_as_pending() {
     let server = Server::new();
     for id in 1..=4 {
         run(&server, &format!("XADD s {id}-0 n {id}"));
@@ -265,7 +265,7 @@ fn groups_deliver_each_entry_once_and_remember_it() {
 }
 
 #[test]
-fn a_deletion_minds_the_groups_if_it_is_told_to() {
+fn a_deletion_respects_groups_on_request() {
     let server = Server::new();
     for id in 1..=4 {
         run(&server, &format!("XADD s {id}-0 n {id}"));
@@ -292,7 +292,7 @@ fn a_deletion_minds_the_groups_if_it_is_told_to() {
 }
 
 #[test]
-fn names_that_are_words_of_the_command_are_names() {
+fn fields_named_like_options_are_fields() {
     let server = Server::new();
     run(&server, "XADD s 1-0 a b");
     run(&server, "XGROUP CREATE s streams 0");
@@ -329,7 +329,7 @@ fn resp3_has_streams_in_a_map() {
 }
 
 #[test]
-fn how_far_a_group_is_behind_is_told_where_it_is_known() {
+fn the_lag_of_a_group_is_reported_if_it_is_known() {
     let server = Server::new();
     let lag = |server: &Server| {
         let info = run(server, "XINFO GROUPS s");
@@ -357,7 +357,7 @@ fn how_far_a_group_is_behind_is_told_where_it_is_known() {
     assert_eq!(lag(&server), ":1 $3 lag $-1");
 }
 
-/// Clients with the replies that they were waiting for.
+/// Waiting clients with the replies they received.
 #[derive(Default)]
 struct Served(Vec<(u64, String)>);
 
@@ -365,13 +365,13 @@ impl Observer for Served {
     fn changed(&mut self, _: usize, _: &[u8], _: Event, _: Option<ValueRef<'_>>) {}
 
     fn served(&mut self, waiter: &Arc<Waiter>, reply: Vec<u8>, _: &Outcome) {
-        let reply = String::from_utf8(reply).expect("a test's reply is text");
+        let reply = String::from_utf8(reply).expect("the reply is text");
         let reply = reply.replace("\r\n", " ").trim_end().to_owned();
         self.0.push((waiter.client.client, reply));
     }
 }
 
-/// Runs a command that has to wait.
+/// Runs a command that must wait.
 fn park(server: &Server, client: u64, line: &str) -> Arc<Waiter> {
     let request: ArgumentList = line.split_whitespace().collect();
     let mut reply = Vec::new();
@@ -390,7 +390,7 @@ fn park(server: &Server, client: u64, line: &str) -> Arc<Waiter> {
     }
 }
 
-/// Runs a command; who is served by it.
+/// Runs a command. Returns the clients that it served.
 fn serve(server: &Server, line: &str) -> Vec<(u64, String)> {
     let mut served = Served::default();
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -399,7 +399,7 @@ fn serve(server: &Server, line: &str) -> Vec<(u64, String)> {
 }
 
 #[test]
-fn readers_wait_for_what_is_new() {
+fn readers_wait_for_new_entries() {
     let server = Server::new();
     run(&server, "XADD s 1-0 a b");
     let waiter = park(&server, 1, "XREAD BLOCK 250 STREAMS s none $ $");
@@ -408,7 +408,7 @@ fn readers_wait_for_what_is_new() {
     assert_eq!(serve(&server, "DEL s"), []);
     assert_eq!(serve(&server, "SET s x"), []);
     run(&server, "DEL s");
-    // A stream that begins again may have ids that were there before.
+    // A recreated stream may reuse ids.
     assert_eq!(serve(&server, "XADD s 1-0 a b"), []);
     let entry = |id: &str| format!("*1 *2 $1 s *1 *2 $3 {id} *2 $1 a $1 b");
     assert_eq!(serve(&server, "XADD s 2-0 a b"), [(1, entry("2-0"))]);
@@ -417,7 +417,7 @@ fn readers_wait_for_what_is_new() {
 }
 
 #[test]
-fn one_of_a_group_gets_an_entry_and_all_hear_that_the_group_is_gone() {
+fn one_consumer_gets_an_entry_and_all_are_woken_when_the_group_is_destroyed() {
     let server = Server::new();
     run(&server, "XGROUP CREATE s streams $ MKSTREAM");
     for (client, consumer) in [(1, "Streams"), (2, "b"), (3, "c")] {

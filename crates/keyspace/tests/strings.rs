@@ -1,4 +1,4 @@
-//! Strings from the outside: options that repeat, the events of SET, and LCS.
+//! Strings through the public interface: repeated options, the events of SET, and LCS.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::Server;
 use tidewire_keyspace::Options;
 
 #[test]
-fn a_deadline_given_twice_in_the_same_form_is_the_last_one() {
+fn the_last_of_several_ttls_in_the_same_form_counts() {
     let server = Server::new();
     assert_eq!(server.line("SET k v EX 10 EX 20"), "+OK\r\n");
     assert_eq!(server.line("TTL k"), ":20\r\n");
@@ -30,7 +30,7 @@ fn a_deadline_given_twice_in_the_same_form_is_the_last_one() {
 }
 
 #[test]
-fn a_common_subsequence_is_told_in_each_way() {
+fn lcs_replies_in_each_form() {
     let server = Server::new();
     server.line("MSET a ohmytext b mynewtext");
     assert_eq!(server.line("LCS a b"), "$6\r\nmytext\r\n");
@@ -43,7 +43,7 @@ fn a_common_subsequence_is_told_in_each_way() {
          $3\r\nlen\r\n:6\r\n"
     );
     server.line("RPUSH list x");
-    // What the keys hold is looked at before the options.
+    // The types of the keys are checked before the options.
     assert_eq!(
         server.line("LCS a list NONSENSE"),
         "-ERR The specified keys must contain string values\r\n"
@@ -52,7 +52,7 @@ fn a_common_subsequence_is_told_in_each_way() {
 }
 
 #[test]
-fn the_longest_string_limits_what_is_made() {
+fn no_command_makes_a_string_beyond_the_limit() {
     let server = Server::with(Options {
         string_bytes_max: 100,
         ..Options::default()

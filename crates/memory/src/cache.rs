@@ -1,11 +1,11 @@
-//! Free blocks per thread: allocating and freeing touch no memory of other threads.
+//! Free blocks per thread, so that allocating and freeing touch no memory of other threads.
 //!
-//! For each class there are two batches: the one blocks come from and go to, and a spare one, which
-//! is whole or not there. Who frees and allocates by turns moves between the two, and goes to the
-//! [spans](crate::spans) only once in a batch. A thread that ends gives back what it has; what it
-//! allocates and frees from then on, while the rest of it ends, it takes and gives block by block.
+//! Each class has two batches: one that blocks are taken from and returned to, and a spare one,
+//! which is either full or absent. A thread that alternately allocates and frees moves between the
+//! two. It accesses the [spans](crate::spans) only once per batch. When a thread ends, it returns
+//! all its blocks. Later allocations during its shutdown bypass the cache.
 
-// A list is read and written by several adjacent operations that one argument makes sound.
+// Reading or changing a list takes several adjacent operations that share one safety argument.
 #![allow(clippy::multiple_unsafe_ops_per_block)]
 
 use std::cell::Cell;
@@ -14,7 +14,7 @@ use std::ptr::null_mut;
 use crate::sizes::CLASSES;
 use crate::spans::{self, Free};
 
-/// A block of this class; null if memory is out.
+/// Allocates a block of this class; returns null if memory is exhausted.
 #[inline]
 pub(crate) fn allocate(class: usize) -> *mut u8 {
     CACHE.with(|cache| {
@@ -23,17 +23,17 @@ pub(crate) fn allocate(class: usize) -> *mut u8 {
         if block.is_null() {
             return cache.refill(class);
         }
-        // SAFETY: the list's blocks are free, and this thread's alone.
+        // SAFETY: the list's blocks are free and belong to this thread.
         unsafe { blocks.first.set((*block).next) };
         blocks.count.set(blocks.count.get() - 1);
         block.cast()
     })
 }
 
-/// Takes a block back, whichever thread allocated it.
+/// Frees a block, which any thread may have allocated.
 ///
 /// # Safety
-/// It is a block of this class from [`allocate`], which nobody uses any more.
+/// The caller passes a block of this class from [`allocate`] that is no longer in use.
 #[inline]
 pub(crate) unsafe fn free(class: usize, block: *mut u8) {
     CACHE.with(|cache| {
@@ -41,17 +41,17 @@ pub(crate) unsafe fn free(class: usize, block: *mut u8) {
         let blocks = &cache.classes[class];
         let count = blocks.count.get();
         if count >= blocks.most.get() {
-            // SAFETY: the caller's word.
+            // SAFETY: the caller guarantees it (see the function's contract).
             return unsafe { cache.overflow(class, block) };
         }
-        // SAFETY: the block is free, large enough for a link, and now this thread's.
+        // SAFETY: the block is free, large enough for a link, and now belongs to this thread.
         unsafe { (*block).next = blocks.first.get() };
         blocks.first.set(block);
         blocks.count.set(count + 1);
     });
 }
 
-/// Gives back all that the calling thread has.
+/// Returns all cached blocks of the calling thread to the spans.
 pub(crate) fn empty() {
     CACHE.with(Cache::empty);
 }
@@ -65,7 +65,7 @@ struct Cache {
 struct Blocks {
     first: Cell<*mut Free>,
     count: Cell<usize>,
-    /// As many blocks as `count` may be: [`BATCH`], or 0 where nothing may be kept.
+    /// The maximum of `count`: [`BATCH`], or 0 if nothing may be cached.
     most: Cell<usize>,
     /// A list of [`BATCH`] blocks, or null.
     spare: Cell<*mut Free>,
@@ -75,10 +75,10 @@ struct Blocks {
 enum State {
     /// The thread has not allocated yet.
     New,
-    /// Blocks may be kept: what the thread has when it ends is given back then.
-    Kept,
-    /// Nothing may be kept: the thread ends, or is about to say what is to happen when it does.
-    Passing,
+    /// Blocks may be cached; they are returned when the thread ends.
+    Cached,
+    /// Nothing may be cached: the thread is ending, or is just registering its exit handler.
+    Uncached,
 }
 
 impl Blocks {
@@ -100,7 +100,7 @@ impl Cache {
         }
     }
 
-    /// A block of a class that has none in its list.
+    /// Allocates a block of a class whose list is empty.
     #[cold]
     fn refill(&self, class: usize) -> *mut u8 {
         if !self.keeps() {
@@ -115,21 +115,21 @@ impl Cache {
             (spare, BATCH)
         };
         if !first.is_null() {
-            // SAFETY: the blocks are free, and this thread's alone.
+            // SAFETY: the blocks are free and belong to this thread.
             blocks.first.set(unsafe { (*first).next });
             blocks.count.set(count - 1);
         }
         first.cast()
     }
 
-    /// Takes a block of a class that has as many as it may have.
+    /// Frees a block of a class whose list is full.
     ///
     /// # Safety
-    /// As of [`free`].
+    /// The contract of [`free`].
     #[cold]
     unsafe fn overflow(&self, class: usize, block: *mut Free) {
         if !self.keeps() {
-            // SAFETY: the caller's word.
+            // SAFETY: the caller guarantees it (see the function's contract).
             return unsafe { spans::give(class, block, 1) };
         }
         let blocks = &self.classes[class];
@@ -137,56 +137,57 @@ impl Cache {
         if blocks.count.get() == BATCH {
             let spare = blocks.spare.replace(next);
             if !spare.is_null() {
-                // SAFETY: a spare list has so many blocks of this class, all free.
+                // SAFETY: a spare list has exactly [`BATCH`] blocks of this class, all free.
                 unsafe { spans::give(class, spare, BATCH) };
             }
             next = null_mut();
             blocks.count.set(0);
         }
-        // SAFETY: the block is free, and this thread's alone.
+        // SAFETY: the block is free and belongs to this thread.
         unsafe { (*block).next = next };
         blocks.first.set(block);
         blocks.count.set(blocks.count.get() + 1);
     }
 
-    /// Whether blocks may be kept; asks for the thread's end to be told when it first allocates.
+    /// Returns whether blocks may be cached. Registers the thread's exit handler at its first
+    /// allocation.
     fn keeps(&self) -> bool {
         if self.state.get() == State::New {
-            // To ask may allocate.
-            self.state.set(State::Passing);
+            // The registration may allocate.
+            self.state.set(State::Uncached);
             if END.try_with(|_| ()).is_ok() {
-                self.state.set(State::Kept);
+                self.state.set(State::Cached);
                 for blocks in &self.classes {
                     blocks.most.set(BATCH);
                 }
             }
         }
-        self.state.get() == State::Kept
+        self.state.get() == State::Cached
     }
 
     fn empty(&self) {
         for (class, blocks) in self.classes.iter().enumerate() {
             let spare = blocks.spare.replace(null_mut());
             if !spare.is_null() {
-                // SAFETY: a spare list has so many blocks of this class, all free.
+                // SAFETY: a spare list has exactly [`BATCH`] blocks of this class, all free.
                 unsafe { spans::give(class, spare, BATCH) };
             }
             let (first, count) = (blocks.first.replace(null_mut()), blocks.count.replace(0));
             if count > 0 {
-                // SAFETY: so many blocks are in the list, all free.
+                // SAFETY: the list has `count` blocks, all free.
                 unsafe { spans::give(class, first, count) };
             }
         }
     }
 }
 
-/// Gives back what the thread has when it ends.
+/// Returns the thread's blocks when it ends.
 struct End;
 
 impl Drop for End {
     fn drop(&mut self) {
         CACHE.with(|cache| {
-            cache.state.set(State::Passing);
+            cache.state.set(State::Uncached);
             for blocks in &cache.classes {
                 blocks.most.set(0);
             }
@@ -196,10 +197,10 @@ impl Drop for End {
 }
 
 thread_local! {
-    /// Needs no drop, so that it is there until the thread's very end.
+    /// It needs no drop, so it exists until the very end of the thread.
     static CACHE: Cache = const { Cache::new() };
     static END: End = const { End };
 }
 
-/// Blocks that move at once.
+/// Number of blocks that move together.
 const BATCH: usize = 32;

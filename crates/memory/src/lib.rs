@@ -1,15 +1,15 @@
-//! The program's allocator: mimalloc, with an exact count of what is held.
+//! The program's allocator: mimalloc with an exact count of allocated bytes.
 //!
-//! Each thread counts in a cache line of its own, with plain loads and stores, so that counting
-//! costs an allocation a nanosecond; reading the sum reads one line per thread. Blocks count as
-//! what the allocator sets aside for them, its rounding included.
+//! Each thread counts in its own cache line with plain loads and stores, so counting costs about
+//! one nanosecond per allocation. Reading the sum reads one line per thread. A block counts with
+//! the allocator's rounding.
 //!
-//! Blocks of 65 to 256 bytes, of which an entry of a short key and value is one, do not come from
-//! mimalloc, which would round them up by 8 bytes on average, but from [`spans`] of its memory,
-//! by way of a [`cache`] of each thread's.
+//! Blocks of 65 to 256 bytes do not come directly from mimalloc, which would round them up by 8
+//! bytes on average. An entry of a short key and value is such a block. They come from [`spans`] of
+//! mimalloc's memory, through a [`cache`] per thread.
 //!
-//! [`counting`] is for tests and benches: it counts a thread's calls and bytes, around the system's
-//! allocator or around this one.
+//! [`counting`] is for tests and benchmarks: it counts a thread's calls and bytes, around the
+//! system's allocator or around this one.
 //!
 //! ```
 //! #[global_allocator]
@@ -44,12 +44,12 @@ mod system;
 use sizes::{ALIGN_LEAST, class_of};
 pub use sizes::{BLOCK_STEP, block_bytes};
 
-/// mimalloc, with a count of bytes.
+/// mimalloc with a byte count.
 #[derive(Debug)]
 pub struct Allocator;
 
-/// Bytes that the process has allocated and not given back, over all threads; 0 if [`Allocator`]
-/// is not the program's. Reads one cache line a thread.
+/// Returns the bytes that the process has allocated and not freed, over all threads; 0 if
+/// [`Allocator`] is not the program's allocator. Reads one cache line per thread.
 #[inline]
 pub fn used_bytes() -> u64 {
     let threads = THREADS.load(Ordering::Relaxed).min(COUNTERS.len());
@@ -60,17 +60,17 @@ pub fn used_bytes() -> u64 {
     sum.max(0) as u64
 }
 
-/// Gives memory that the calling thread holds unused back to the system, as far as it can.
+/// Returns the calling thread's unused memory to the system, as far as possible.
 pub fn purge() {
     cache::empty();
-    // SAFETY: it may be called at any time, from any thread.
+    // SAFETY: `mi_collect` may be called at any time, from any thread.
     unsafe { libmimalloc_sys::mi_collect(true) }
 }
 
-/// The allocator's own report of all it does, for people.
+/// Returns the allocator's own report, for people to read.
 pub fn report() -> String {
     let mut text = String::new();
-    // SAFETY: the function is called during this call alone, with the pointer to `text`.
+    // SAFETY: the function is only called during this call, with the pointer to `text`.
     unsafe {
         libmimalloc_sys::mi_stats_print_out(Some(append), (&raw mut text).cast());
     }
@@ -78,32 +78,32 @@ pub fn report() -> String {
     text
 }
 
-/// Spans that blocks of 65 to 256 bytes are in, over all threads.
+/// Returns the number of spans with blocks of 65 to 256 bytes, over all threads.
 pub fn spans() -> usize {
     spans::count()
 }
 
 /// # Safety
-/// `message` ends with a zero byte, and `to` points to a text that nobody else uses.
+/// `message` ends with a zero byte, and `to` points to a `String` that is not otherwise in use.
 unsafe extern "C" fn append(message: *const c_char, to: *mut c_void) {
-    // SAFETY: the allocator gives a text that ends with a zero byte.
+    // SAFETY: the allocator passes a text that ends with a zero byte.
     let message = unsafe { CStr::from_ptr(message) };
-    // SAFETY: `report` has given a pointer to its own text, which nobody else uses now.
+    // SAFETY: `report` passed a pointer to its own text, which is not otherwise in use now.
     let text = unsafe { &mut *to.cast::<String>() };
     text.push_str(&message.to_string_lossy());
 }
 
-/// On a pair of cache lines of its own.
+/// A counter on its own pair of cache lines.
 #[repr(align(128))]
 struct Counter(AtomicI64);
 
 thread_local! {
-    /// The thread's counter, counted from 1; 0 before its first allocation.
+    /// The number of the thread's counter, from 1; 0 before the thread's first allocation.
     static MINE: Cell<usize> = const { Cell::new(0) };
 }
 
 static COUNTERS: [Counter; COUNTERS_MAX] = [const { Counter(AtomicI64::new(0)) }; COUNTERS_MAX];
-/// Threads that have a counter.
+/// Number of threads with a counter.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 #[inline]
@@ -112,12 +112,13 @@ fn note(bytes: i64) {
     if mine == 0 || mine >= COUNTERS_MAX {
         return note_elsewhere(bytes);
     }
-    // Nobody else writes it.
+    // No other thread writes it.
     let counter = &COUNTERS[mine - 1].0;
     counter.store(counter.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
 }
 
-/// A thread's first; and those of threads beyond the number of counters, which share the last.
+/// Counts a thread's first allocation, and those of threads beyond the number of counters, which
+/// share the last one.
 #[cold]
 fn note_elsewhere(bytes: i64) {
     if MINE.get() == 0 {
@@ -131,19 +132,19 @@ fn counted(size: usize) -> i64 {
     block_bytes(size) as i64
 }
 
-// SAFETY: a block of a class comes from a span and goes back there, and every other call goes to
-// mimalloc unchanged: the layout, which callers must repeat, tells which it is. Counting allocates
-// nothing.
+// SAFETY: a block of a class comes from a span and returns there; every other call is forwarded to
+// mimalloc unchanged. The layout, which callers must repeat, determines which case applies.
+// Counting allocates nothing.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let block = if let Some(class) = class_of(layout) {
             cache::allocate(class)
         } else if layout.align() <= ALIGN_LEAST {
-            // SAFETY: it may be called with any size; every block has this alignment.
+            // SAFETY: `mi_malloc` may be called with any size, and every block has this alignment.
             unsafe { libmimalloc_sys::mi_malloc(layout.size()).cast() }
         } else {
-            // SAFETY: the caller keeps the contract of `alloc`.
+            // SAFETY: the caller upholds the contract of `alloc`.
             unsafe { MiMalloc.alloc(layout) }
         };
         if !block.is_null() {
@@ -155,7 +156,7 @@ unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if class_of(layout).is_some() {
-            // SAFETY: the caller keeps the contract of `alloc_zeroed`.
+            // SAFETY: the caller upholds the contract of `alloc_zeroed`.
             let block = unsafe { self.alloc(layout) };
             if !block.is_null() {
                 // SAFETY: the block has this size.
@@ -163,7 +164,7 @@ unsafe impl GlobalAlloc for Allocator {
             }
             return block;
         }
-        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
+        // SAFETY: the caller upholds the contract of `alloc_zeroed`.
         let block = unsafe { MiMalloc.alloc_zeroed(layout) };
         if !block.is_null() {
             note(counted(layout.size()));
@@ -175,24 +176,24 @@ unsafe impl GlobalAlloc for Allocator {
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         note(-counted(layout.size()));
         if let Some(class) = class_of(layout) {
-            // SAFETY: a block of this layout is one of the class.
+            // SAFETY: a block with this layout belongs to the class.
             return unsafe { cache::free(class, block) };
         }
-        // SAFETY: the caller keeps the contract of `dealloc`.
+        // SAFETY: the caller upholds the contract of `dealloc`.
         unsafe { MiMalloc.dealloc(block, layout) }
     }
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller promises that the size is one of a layout.
+        // SAFETY: the caller guarantees that the size is valid for a layout.
         let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
         match (class_of(layout), class_of(wanted)) {
             (None, None) => {}
             (old, new) if old == new => return block,
-            // SAFETY: the caller keeps the contract of `realloc`.
+            // SAFETY: the caller upholds the contract of `realloc`.
             _ => return unsafe { self.move_to(wanted, block, layout) },
         }
-        // SAFETY: the caller keeps the contract of `realloc`.
+        // SAFETY: the caller upholds the contract of `realloc`.
         let moved = unsafe { MiMalloc.realloc(block, layout, size) };
         if !moved.is_null() {
             note(counted(size) - counted(layout.size()));
@@ -202,25 +203,25 @@ unsafe impl GlobalAlloc for Allocator {
 }
 
 impl Allocator {
-    /// Moves what is in a block to one of another size.
+    /// Moves a block's contents to a new block of another size.
     ///
     /// # Safety
     /// The contract of `realloc`.
     unsafe fn move_to(&self, wanted: Layout, block: *mut u8, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's word: the size is not zero.
+        // SAFETY: the caller guarantees that the size is not zero.
         let moved = unsafe { self.alloc(wanted) };
         if !moved.is_null() {
             let kept = layout.size().min(wanted.size());
-            // SAFETY: both blocks have so many bytes, and the new one is another.
+            // SAFETY: both blocks have at least `kept` bytes and do not overlap.
             unsafe { moved.copy_from_nonoverlapping(block, kept) };
-            // SAFETY: the caller no longer uses the old one.
+            // SAFETY: the caller no longer uses the old block.
             unsafe { self.dealloc(block, layout) };
         }
         moved
     }
 }
 
-/// Threads with a counter of their own, and one counter for all others.
+/// Number of threads with their own counter; the last one is shared by all others.
 const COUNTERS_MAX: usize = 64;
 
 #[cfg(test)]

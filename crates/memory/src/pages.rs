@@ -1,31 +1,31 @@
-//! Small pages while memory grows, huge pages afterwards.
+//! Uses small pages while memory grows, and huge pages afterwards.
 //!
 //! The kernel clears memory when it is first touched. Touching a huge page takes 0.2 ms, and over 4
 //! ms if a virtual machine must first get it from its host. Small pages cost little more in total,
-//! a few µs at a time. So memory grows in small pages, and when the process stops growing they are
-//! gathered into huge ones, which save up to a tenth of a GET's time among many keys.
+//! a few µs at a time. So memory grows in small pages. When the process stops growing, they are
+//! collapsed into huge ones, which reduces a GET's time among many keys by up to a tenth.
 
 use std::fs;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Gathers the process's memory into huge pages, piece by piece. Which pages memory lies in is all
-/// that ever changes.
+/// Collapses the process's memory into huge pages, piece by piece. Only the page size changes,
+/// never the contents.
 #[derive(Debug)]
 pub struct HugePages {
-    /// Page faults of the process until the last look, those that the kernel served from memory.
+    /// Page faults of the process until the last tick that the kernel served without I/O.
     faults: u64,
-    /// Those since the last list of blocks was made.
+    /// Page faults since the last list of blocks was built.
     faults_unseen: u64,
-    /// Looks in a row at which the process did not grow.
+    /// Number of ticks in a row without growth.
     calm: u32,
-    /// What is left to look at: each is so many blocks of [`BLOCK_BYTES`] side by side.
+    /// Remaining ranges to visit; each is a number of adjacent blocks of [`BLOCK_BYTES`].
     left: Vec<Range<usize>>,
 }
 
 impl HugePages {
-    /// From now on what the process touches first is in small pages, until it is gathered. `None`
-    /// where the system cannot gather, or is not to use huge pages: all stays as it was.
+    /// Makes the process use small pages from now on, until they are collapsed. Returns `None`,
+    /// without any change, if the system cannot collapse pages or must not use huge pages.
     pub fn later() -> Option<Self> {
         let modes = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").ok()?;
         if modes.contains("[never]") || !can_gather() || huge_pages_are_off() {
@@ -33,15 +33,15 @@ impl HugePages {
         }
         set_huge_pages(false).then(|| HugePages {
             faults: faults(),
-            faults_unseen: FAULTS_WORTH_A_ROUND,
+            faults_unseen: FAULTS_PER_ROUND_MIN,
             calm: 0,
             left: Vec::new(),
         })
     }
 
-    /// Looks whether the process grows, and if not gathers some of what has grown. To be called
-    /// each [`INTERVAL`](Self::INTERVAL); takes some microseconds, and up to some milliseconds when
-    /// a huge page is made, in which who wants the same 2 MiB waits.
+    /// Checks whether the process is growing, and if not, collapses some memory. Call this every
+    /// [`INTERVAL`](Self::INTERVAL). It takes some microseconds, or some milliseconds if it builds
+    /// a huge page. Other threads that access the same 2 MiB wait meanwhile.
     pub fn tick(&mut self) {
         let faults = faults();
         let grown = faults.saturating_sub(self.faults);
@@ -55,19 +55,19 @@ impl HugePages {
         if self.calm < CALM_MIN {
             return;
         }
-        if self.left.is_empty() && self.faults_unseen >= FAULTS_WORTH_A_ROUND {
+        if self.left.is_empty() && self.faults_unseen >= FAULTS_PER_ROUND_MIN {
             self.faults_unseen = 0;
             self.left = blocks(&fs::read_to_string("/proc/self/maps").unwrap_or_default());
         }
         self.gather_some();
     }
 
-    /// How often [`tick`](Self::tick) is to be called.
+    /// The interval for [`tick`](Self::tick).
     pub const INTERVAL: Duration = Duration::from_millis(50);
 
-    /// Goes on where it was, until one block was gathered or enough were looked at.
+    /// Continues until one block was collapsed or enough blocks were visited.
     fn gather_some(&mut self) {
-        for _ in 0..BLOCKS_A_TICK {
+        for _ in 0..BLOCKS_PER_TICK {
             let Some(range) = self.left.last_mut() else {
                 return;
             };
@@ -80,7 +80,7 @@ impl HugePages {
             if is_resident(block) {
                 gather(block);
             }
-            // One that was in a huge page already takes microseconds.
+            // A block that is already in a huge page takes only microseconds.
             if began.elapsed() > GATHERED_MIN {
                 return;
             }
@@ -88,7 +88,7 @@ impl HugePages {
     }
 }
 
-/// The whole blocks of the process's own memory, by what `/proc/self/maps` says.
+/// Returns the whole blocks of the process's own memory, parsed from `/proc/self/maps`.
 fn blocks(maps: &str) -> Vec<Range<usize>> {
     let range = |line: &str| {
         let mut words = line.split_ascii_whitespace();
@@ -106,69 +106,69 @@ fn blocks(maps: &str) -> Vec<Range<usize>> {
     maps.lines().filter_map(range).collect()
 }
 
-/// Whether the whole block is in memory: what nobody has touched is not to become resident.
+/// Returns whether the whole block is resident: untouched memory must not become resident.
 fn is_resident(block: usize) -> bool {
     let mut pages = [0u8; BLOCK_BYTES / PAGE_BYTES];
-    // SAFETY: the kernel writes a byte a page to `pages`, and only reads its own tables of the
-    // block; if nothing is mapped there it answers with an error.
+    // SAFETY: the kernel writes one byte per page to `pages`, and only reads its own tables about
+    // the block. If nothing is mapped there, it returns an error.
     let outcome =
         unsafe { libc::mincore(block as *mut libc::c_void, BLOCK_BYTES, pages.as_mut_ptr()) };
     outcome == 0 && pages.iter().all(|page| page & 1 != 0)
 }
 
-/// Asks the kernel to move a block into one huge page. It may refuse.
+/// Asks the kernel to collapse a block into one huge page. The kernel may refuse.
 fn gather(block: usize) {
-    // The switch is the process's: what others touch first meanwhile may be a huge page.
+    // The switch applies to the process: other threads may get huge pages for new memory meanwhile.
     if set_huge_pages(true) {
-        // SAFETY: memory keeps what it holds, wherever it lies; if nothing is mapped there, the
-        // kernel answers with an error.
+        // SAFETY: the contents of the memory do not change. If nothing is mapped there, the kernel
+        // returns an error.
         unsafe { libc::madvise(block as *mut libc::c_void, BLOCK_BYTES, libc::MADV_COLLAPSE) };
         set_huge_pages(false);
     }
 }
 
-/// Whether the kernel knows how to gather (Linux 6.1), asked with no memory at all.
+/// Returns whether the kernel can collapse pages (Linux 6.1), by asking for an empty range.
 fn can_gather() -> bool {
-    // SAFETY: it reads a number of the system.
+    // SAFETY: it only reads a system parameter.
     let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    // SAFETY: it is asked to do nothing to no bytes.
+    // SAFETY: the range is empty.
     let outcome =
         unsafe { libc::madvise(BLOCK_BYTES as *mut libc::c_void, 0, libc::MADV_COLLAPSE) };
     page_bytes == PAGE_BYTES as libc::c_long && outcome == 0
 }
 
 fn huge_pages_are_off() -> bool {
-    // SAFETY: it reads a flag of the process.
+    // SAFETY: it only reads a flag of the process.
     unsafe { libc::prctl(libc::PR_GET_THP_DISABLE, 0, 0, 0, 0) != 0 }
 }
 
 fn set_huge_pages(on: bool) -> bool {
     let off = libc::c_ulong::from(!on);
-    // SAFETY: it sets a flag of the process that says which pages it gets.
+    // SAFETY: it only sets a flag of the process that controls its page sizes.
     unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, off, 0, 0, 0) == 0 }
 }
 
-/// Page faults of the process so far that needed no reading.
+/// Returns the number of the process's page faults so far that needed no I/O.
 fn faults() -> u64 {
-    // SAFETY: numbers alone, for which zero is a value.
+    // SAFETY: the struct contains only numbers, for which zero is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes to `usage`, which is as large as it expects.
+    // SAFETY: the kernel writes to `usage`, which has the type it expects.
     unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
     usage.ru_minflt as u64
 }
 
-/// A huge page, and where one begins.
+/// Size and alignment of a huge page.
 const BLOCK_BYTES: usize = 2 << 20;
 const PAGE_BYTES: usize = 4 << 10;
-/// Faults between two looks of a process that does not grow: 1 MiB per second.
+/// Maximum number of faults between two ticks of a process that is not growing: 1 MiB per second.
 const FAULTS_CALM_MAX: u64 = 13;
-/// Looks in a row, until what has grown is thought to stay: a second.
+/// Number of ticks without growth before pages are collapsed: one second.
 const CALM_MIN: u32 = 20;
-/// Faults after which there may be a block to gather.
-const FAULTS_WORTH_A_ROUND: u64 = (BLOCK_BYTES / PAGE_BYTES) as u64;
-/// Most blocks looked at in a tick, some 5 µs each.
-const BLOCKS_A_TICK: usize = 64;
-/// What took longer was more than a look.
+/// Number of faults after which there may be a new block to collapse.
+const FAULTS_PER_ROUND_MIN: u64 = (BLOCK_BYTES / PAGE_BYTES) as u64;
+/// Maximum number of blocks to visit per tick, about 5 µs each.
+const BLOCKS_PER_TICK: usize = 64;
+/// A call that takes longer has actually collapsed a block.
 const GATHERED_MIN: Duration = Duration::from_micros(100);
 
 #[cfg(test)]
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_process_s_own_memory_is_looked_at() {
+    fn only_the_process_s_own_memory_is_visited() {
         let maps = "\
 55d0c0000000-55d0c0800000 rw-p 00000000 00:00 0                          [heap]
 7f0000000000-7f0000600000 r--p 00000000 00:00 0
@@ -197,13 +197,13 @@ mod tests {
     }
 
     #[test]
-    fn gathering_changes_nothing_and_makes_nothing_resident() {
+    fn collapsing_changes_no_contents_and_makes_nothing_resident() {
         let Some(mut pages) = HugePages::later() else {
             return;
         };
         let mut filled = vec![7u8; 4 * BLOCK_BYTES];
         let mut holes = Vec::<u8>::with_capacity(4 * BLOCK_BYTES);
-        // All of it but one page in each block.
+        // All but one page of each block.
         let spare = holes.spare_capacity_mut();
         let first = spare.as_ptr() as usize;
         for (at, byte) in spare.iter_mut().enumerate() {
@@ -215,7 +215,7 @@ mod tests {
         assert!(!is_resident(block));
         filled[5] = 5;
         for _ in 0..500 {
-            // Other tests fault as well.
+            // Other tests cause faults too.
             pages.calm = CALM_MIN;
             pages.tick();
         }

@@ -1,4 +1,4 @@
-//! What a block of so many bytes takes, and which blocks come from spans.
+//! The allocated size of a block, and which blocks come from spans.
 //!
 //! ```text
 //!  bytes asked for    1 … 64      65 … 128     129 … 256     257 … 512 Ki      more
@@ -6,14 +6,14 @@
 //!  from              mimalloc       spans        spans        mimalloc       mimalloc
 //! ```
 //!
-//! mimalloc has four sizes a doubling beyond 64 bytes: 80, 96, 112, 128, 160 and so on.
+//! Beyond 64 bytes, mimalloc has four sizes per doubling: 80, 96, 112, 128, 160 and so on.
 
 use std::alloc::Layout;
 
-/// Sizes of blocks that spans are cut into.
+/// Number of block sizes in spans.
 pub(crate) const CLASSES: usize = FINE_CLASSES + COARSE_CLASSES;
 
-/// What a block of so many bytes, aligned to no more than 8, takes.
+/// Returns the allocated size of a block of `size` bytes with an alignment of at most 8.
 #[inline]
 pub fn block_bytes(size: usize) -> usize {
     let step = match size {
@@ -27,10 +27,10 @@ pub fn block_bytes(size: usize) -> usize {
     size.checked_next_multiple_of(step).unwrap_or(size)
 }
 
-/// Steps of the sizes of small blocks: 8 as the workspace builds the allocator, else 16.
+/// Step between the sizes of small blocks: 8 with the workspace's build flags, otherwise 16.
 pub const BLOCK_STEP: usize = if cfg!(fine_blocks) { 8 } else { 16 };
 
-/// The class of blocks of this layout; `None` if mimalloc serves them.
+/// Returns the class of blocks with this layout; `None` if mimalloc serves them.
 #[inline]
 pub(crate) fn class_of(layout: Layout) -> Option<usize> {
     let beyond = layout.size().wrapping_sub(SPANS_BYTES_MIN);
@@ -44,7 +44,7 @@ pub(crate) fn class_of(layout: Layout) -> Option<usize> {
     })
 }
 
-/// Bytes of each block of a class.
+/// Returns the bytes of each block of a class.
 pub(crate) const fn class_bytes(class: usize) -> usize {
     if class < FINE_CLASSES {
         SPANS_BYTES_MIN - 1 + (class + 1) * FINE_STEP
@@ -53,7 +53,7 @@ pub(crate) const fn class_bytes(class: usize) -> usize {
     }
 }
 
-/// What every block is aligned to, whatever is asked for.
+/// The minimum alignment of every block.
 pub(crate) const ALIGN_LEAST: usize = 8;
 
 const SPANS_BYTES_MIN: usize = 65;
@@ -64,7 +64,7 @@ const COARSE_STEP: usize = 16;
 const SPANS_BYTES_MAX: usize = 256;
 const COARSE_CLASSES: usize = (SPANS_BYTES_MAX - FINE_BYTES_MAX) / COARSE_STEP;
 const PAGE_BYTES: usize = 4096;
-/// Blocks beyond this are rounded to pages.
+/// Larger blocks are rounded up to pages.
 const LARGE_BYTES_MIN: usize = 512 << 10;
 
 #[cfg(test)]
@@ -76,11 +76,11 @@ mod tests {
     }
 
     #[test]
-    fn a_block_counts_as_what_is_set_aside() {
+    fn a_block_counts_with_its_allocated_size() {
         for size in (1..5_000).chain([10_000, 65_537, 100_000, 131_073, usize::MAX]) {
             let real = match class(size.min(1 << 40), 8) {
                 Some(class) => class_bytes(class),
-                // SAFETY: it computes with the number alone.
+                // SAFETY: it only computes with the number.
                 None => unsafe { libmimalloc_sys::mi_good_size(size) },
             };
             assert_eq!(block_bytes(size), real, "of {size} bytes");

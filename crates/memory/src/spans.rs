@@ -1,4 +1,4 @@
-//! Spans: large blocks of mimalloc's, each cut into small blocks of one size.
+//! Spans: large blocks from mimalloc, each divided into small blocks of one size.
 //!
 //! ```text
 //!  64 KiB, aligned to as much
@@ -8,13 +8,13 @@
 //!   40 bytes          └ free ones are linked through their first word
 //! ```
 //!
-//! A block's span is where its address, rounded down to 64 KiB, points. Each class of sizes has a
-//! shelf: the spans with blocks to give, in a doubly linked list, behind a lock. Threads take and
-//! give batches of blocks, so that the lock and the span's header are met once for many of them.
-//! A span of which no block is out goes back to mimalloc at once; who took its blocks, and whether
-//! that thread still runs, makes no difference.
+//! Rounding a block's address down to 64 KiB gives its span. Each size class has a shelf: a locked,
+//! doubly linked list of the spans with free blocks. Threads take and return blocks in batches, so
+//! that they access the lock and the span's header once for many blocks. A span without used blocks
+//! returns to mimalloc at once, regardless of which threads used its blocks or whether they are
+//! still running.
 
-// A list is read and written by several adjacent operations that one argument makes sound.
+// Reading or changing a list takes several adjacent operations that share one safety argument.
 #![allow(clippy::multiple_unsafe_ops_per_block)]
 
 use std::fmt::Write;
@@ -24,20 +24,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::sizes::{ALIGN_LEAST, CLASSES, class_bytes};
 use crate::system;
 
-/// A free block: nothing but the link to the next.
+/// A free block: it contains only the link to the next one.
 pub(crate) struct Free {
     pub(crate) next: *mut Free,
 }
 
-/// Free blocks of one class, linked; null-terminated.
+/// A linked list of free blocks of one class, null-terminated.
 #[derive(Clone, Copy)]
 pub(crate) struct Batch {
     pub(crate) first: *mut Free,
     pub(crate) count: usize,
 }
 
-/// Up to `most` free blocks of this class; none if memory is out. Blocks that were never handed
-/// out come in the order of their addresses.
+/// Takes up to `most` free blocks of this class; none if memory is exhausted. Blocks that were
+/// never used come in address order.
 pub(crate) fn take(class: usize, most: usize) -> Batch {
     let bytes = class_bytes(class) as u32;
     let mut shelf = shelf(class);
@@ -51,8 +51,8 @@ pub(crate) fn take(class: usize, most: usize) -> Batch {
             break;
         }
         let span = shelf.roomy;
-        // SAFETY: spans on a shelf are alive and belong to who holds its lock; `end` is the link
-        // of the batch's last block, or of the batch, both of which are ours.
+        // SAFETY: spans on a shelf are alive and belong to the holder of its lock. `end` is the
+        // link of the batch's last block, or of the batch itself; both belong to this function.
         unsafe {
             let block = shelf.take_of(span, bytes);
             end.write(block);
@@ -68,29 +68,29 @@ pub(crate) fn take(class: usize, most: usize) -> Batch {
     batch
 }
 
-/// Takes back the first `count` of these blocks.
+/// Returns the first `count` of these blocks.
 ///
 /// # Safety
-/// They are blocks of this class from [`take`], which nobody uses any more.
+/// The caller passes blocks of this class from [`take`] that are no longer in use.
 pub(crate) unsafe fn give(class: usize, mut block: *mut Free, count: usize) {
     let bytes = class_bytes(class) as u32;
-    // SAFETY: the caller gives as many blocks.
+    // SAFETY: the caller passes `count` blocks.
     unsafe { prefetch_spans(block, count) };
     let mut unused: *mut Span = null_mut();
     let mut shelf = shelf(class);
     for _ in 0..count {
         let span = span_of(block);
-        // SAFETY: the caller gives blocks of spans of this shelf, whose lock is held.
+        // SAFETY: the caller passes blocks from spans of this shelf, whose lock is held.
         unsafe {
             debug_assert_eq!((*span).class, class);
             debug_assert!(
                 (*span).out > 0 && shelf.out > 0,
-                "a block is given back once"
+                "a block is freed only once"
             );
             debug_assert_eq!(
                 (block.addr() - span.addr() - size_of::<Span>()) % bytes as usize,
                 0,
-                "a block begins where one was cut"
+                "the pointer is the start of a block"
             );
             let next = (*block).next;
             if !(*span).has_room(bytes) {
@@ -121,19 +121,19 @@ pub(crate) unsafe fn give(class: usize, mut block: *mut Free, count: usize) {
     }
 }
 
-/// Asks the processor to fetch the spans' headers, so that the waits for them overlap.
+/// Prefetches the spans' headers, so that their cache misses overlap.
 ///
 /// # Safety
-/// There are so many blocks.
+/// The list has at least `count` blocks.
 unsafe fn prefetch_spans(mut block: *mut Free, count: usize) {
     for _ in 0..count {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: prefetching reads nothing that the program could see.
+        // SAFETY: a prefetch instruction has no visible effect.
         unsafe {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             _mm_prefetch::<_MM_HINT_T0>(span_of(block).cast());
         }
-        // SAFETY: the caller's word.
+        // SAFETY: the caller guarantees it (see the function's contract).
         block = unsafe { (*block).next };
     }
 }
@@ -147,7 +147,7 @@ pub(crate) fn report(text: &mut String) {
         };
         if spans > 0 {
             let bytes = class_bytes(class);
-            // Writing to a text cannot fail.
+            // Writing to a `String` cannot fail.
             let _ = writeln!(
                 text,
                 "blocks of {bytes:>3} bytes: {out} in {spans} spans of {SPAN_BYTES} bytes"
@@ -156,27 +156,27 @@ pub(crate) fn report(text: &mut String) {
     }
 }
 
-/// Spans that there are now, of all classes.
+/// Returns the current number of spans of all classes.
 pub(crate) fn count() -> usize {
     (0..CLASSES).map(|class| shelf(class).spans).sum()
 }
 
 #[repr(C)]
 struct Span {
-    /// Those before and behind it on the shelf, while it is there.
+    /// The previous and next span while this one is on the shelf.
     next: *mut Span,
     previous: *mut Span,
-    /// Blocks that were given back.
+    /// Freed blocks.
     free: *mut Free,
-    /// Where the blocks begin that were never handed out, from the span's start.
+    /// Offset of the first block that was never used.
     fresh: u32,
-    /// Blocks that were taken and not given back.
+    /// Number of blocks in use.
     out: u32,
     class: usize,
 }
 
 impl Span {
-    /// Whether there is a block to give, of so many bytes.
+    /// Returns whether it has another block of this size.
     fn has_room(&self, bytes: u32) -> bool {
         !self.free.is_null() || self.fresh + bytes <= SPAN_BYTES as u32
     }
@@ -184,14 +184,14 @@ impl Span {
 
 /// The spans of a class.
 struct Shelf {
-    /// The first of those that have a block to give.
+    /// The first span with a free block.
     roomy: *mut Span,
     spans: usize,
-    /// Blocks out, over all spans.
+    /// Number of blocks in use, over all spans.
     out: usize,
 }
 
-// SAFETY: a shelf owns its spans, and whoever holds its lock may use them, on any thread.
+// SAFETY: a shelf owns its spans, and the holder of its lock may use them on any thread.
 unsafe impl Send for Shelf {}
 
 impl Shelf {
@@ -203,7 +203,7 @@ impl Shelf {
         }
     }
 
-    /// Makes a span and puts it on the shelf; false if there is no memory.
+    /// Allocates a span and adds it to the shelf; returns false if memory is exhausted.
     fn add_span(&mut self, class: usize) -> bool {
         let span = allocate_span();
         if span.is_null() {
@@ -214,7 +214,7 @@ impl Shelf {
             0,
             "a block's address tells its span"
         );
-        // SAFETY: the span is as large as asked for, and nobody else knows of it.
+        // SAFETY: the span has the requested size, and no other code knows it yet.
         unsafe {
             span.write(Span {
                 next: null_mut(),
@@ -230,13 +230,14 @@ impl Shelf {
         true
     }
 
-    /// Takes a block of a span that has one.
+    /// Takes a block from a span with a free block.
     ///
     /// # Safety
     /// The span is on this shelf.
     unsafe fn take_of(&mut self, span: *mut Span, bytes: u32) -> *mut Free {
         self.out += 1;
-        // SAFETY: the caller's word; what is on a shelf has a free block or a fresh one.
+        // SAFETY: the span is on this shelf (the caller guarantees it), so it has a freed or an
+        // unused block.
         unsafe {
             (*span).out += 1;
             let block = (*span).free;
@@ -246,7 +247,7 @@ impl Shelf {
             }
             debug_assert!(
                 (*span).has_room(bytes),
-                "what is on a shelf has a block to give"
+                "a span on a shelf has a free block"
             );
             let block = span.byte_add((*span).fresh as usize).cast();
             (*span).fresh += bytes;
@@ -254,10 +255,10 @@ impl Shelf {
         }
     }
 
-    /// Puts a span first.
+    /// Adds a span to the front of the shelf.
     ///
     /// # Safety
-    /// It is one of this class, and on no shelf.
+    /// The span has this class and is on no shelf.
     unsafe fn link(&mut self, span: *mut Span) {
         // SAFETY: spans on a shelf are alive.
         unsafe {
@@ -271,16 +272,16 @@ impl Shelf {
         self.roomy = span;
     }
 
-    /// Takes a span from the shelf.
+    /// Removes a span from the shelf.
     ///
     /// # Safety
-    /// It is on this shelf.
+    /// The span is on this shelf.
     unsafe fn unlink(&mut self, span: *mut Span) {
         // SAFETY: spans on a shelf are alive.
         unsafe {
             let (previous, next) = ((*span).previous, (*span).next);
             if previous.is_null() {
-                debug_assert_eq!(self.roomy, span, "the first has none before it");
+                debug_assert_eq!(self.roomy, span, "the first span has no predecessor");
                 self.roomy = next;
             } else {
                 (*previous).next = next;
@@ -302,16 +303,16 @@ fn span_of(block: *mut Free) -> *mut Span {
     block.map_addr(|address| address & !(SPAN_BYTES - 1)).cast()
 }
 
-/// mimalloc's blocks of this size begin at multiples of it. Were an alignment asked for as well,
-/// they would take twice the bytes; so that is done only where one does not keep to it.
+/// Allocates a span. mimalloc aligns blocks of this size to their size anyway. Requesting an
+/// alignment would double the memory, so this happens only if a block is not aligned.
 fn allocate_span() -> *mut Span {
     // SAFETY: it may be called with any size.
     let plain = unsafe { system::allocate(SPAN_BYTES) };
     if plain.addr() & (SPAN_BYTES - 1) == 0 {
         return plain.cast();
     }
-    // SAFETY: the block was just allocated, and nobody knows of it; the alignment is a power
-    // of two.
+    // SAFETY: the block was just allocated and is not used elsewhere; the alignment is a power of
+    // two.
     unsafe {
         system::free(plain);
         system::allocate_aligned(SPAN_BYTES, SPAN_BYTES).cast()
@@ -325,7 +326,7 @@ pub(crate) const SPAN_BYTES: usize = 64 << 10;
 const _: () = assert!(SPAN_BYTES.is_power_of_two() && SPAN_BYTES <= u32::MAX as usize);
 const _: () = assert!(
     size_of::<Span>().is_multiple_of(ALIGN_LEAST) && align_of::<Free>() <= ALIGN_LEAST,
-    "blocks behind the header are aligned, and a free one holds a link"
+    "blocks after the header are aligned, and a free one has room for a link"
 );
 
 #[cfg(test)]
@@ -334,14 +335,14 @@ mod tests {
     use crate::cache;
     use std::thread;
 
-    /// A block of a class, filled with a byte of its own.
+    /// A block of a class, filled with a specific byte.
     struct Block {
         start: *mut u8,
         class: usize,
         fill: u8,
     }
 
-    // SAFETY: a block is its holder's alone.
+    // SAFETY: a block belongs exclusively to its holder.
     unsafe impl Send for Block {}
 
     impl Block {
@@ -359,14 +360,14 @@ mod tests {
             let content =
                 unsafe { std::slice::from_raw_parts(self.start, class_bytes(self.class)) };
             assert!(content == vec![self.fill; content.len()]);
-            // SAFETY: nobody uses the block any more.
+            // SAFETY: the block is no longer in use.
             unsafe { cache::free(self.class, self.start) };
         }
     }
 
-    /// Small enough for Miri, which looks at each access: more is in `tests/blocks.rs`.
+    /// Small enough for Miri, which checks each access; `tests/blocks.rs` has more.
     #[test]
-    fn blocks_pass_between_threads_and_spans_go_back() {
+    fn blocks_move_between_threads_and_spans_are_returned() {
         let (first, last) = (0, CLASSES - 1);
         for class in [first, last] {
             let blocks = SPAN_BYTES / class_bytes(class) + 40;

@@ -1,7 +1,7 @@
-//! Where spans come from: mimalloc.
+//! The source of spans: mimalloc.
 //!
-//! Miri runs no C. It knows the C library's allocator, which is used in its place there, so that
-//! Miri can check what happens inside of spans.
+//! Miri cannot run C code. It knows the C library's allocator, which replaces mimalloc under Miri,
+//! so that Miri can check the accesses inside of spans.
 
 #[cfg(not(miri))]
 pub(crate) use libmimalloc_sys::{mi_free as free, mi_malloc as allocate};
@@ -13,9 +13,9 @@ pub(crate) use libmimalloc_sys::mi_malloc_aligned as allocate_aligned;
 pub(crate) use libc::{free, malloc as allocate};
 
 /// # Safety
-/// The alignment is a power of two, and divides the size.
+/// The alignment is a power of two and divides the size.
 #[cfg(miri)]
 pub(crate) unsafe fn allocate_aligned(bytes: usize, align: usize) -> *mut std::ffi::c_void {
-    // SAFETY: the caller's word.
+    // SAFETY: the caller guarantees it (see the function's contract).
     unsafe { libc::aligned_alloc(align, bytes) }
 }

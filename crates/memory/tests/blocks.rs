@@ -1,5 +1,5 @@
-//! Blocks are what was asked for, on whatever threads they are made, moved and freed, and nothing
-//! is left of them.
+//! Tests that blocks are valid on any thread that allocates, moves and frees them, and that nothing
+//! leaks.
 
 #![allow(unsafe_code, reason = "an allocator has no other form")]
 
@@ -12,14 +12,14 @@ use std::thread;
 use proptest::prelude::*;
 use tidewire_memory::{Allocator, block_bytes, purge, spans, used_bytes};
 
-/// An allocated block, filled with a byte of its own.
+/// An allocated block, filled with a specific byte.
 struct Block {
     start: *mut u8,
     layout: Layout,
     fill: u8,
 }
 
-// SAFETY: a block is its holder's alone.
+// SAFETY: a block belongs exclusively to its holder.
 unsafe impl Send for Block {}
 
 impl Block {
@@ -51,7 +51,7 @@ impl Block {
 
     fn resize(&mut self, size: usize) {
         self.check(self.layout.size());
-        // SAFETY: the block is of this layout.
+        // SAFETY: the block has this layout.
         self.start = unsafe { Allocator.realloc(self.start, self.layout, size) };
         let kept = size.min(self.layout.size());
         self.layout = Layout::from_size_align(size, self.layout.align()).expect("a layout");
@@ -67,7 +67,7 @@ impl Block {
     }
 
     fn check(&self, bytes: usize) {
-        // SAFETY: the block has at least so many bytes, all written.
+        // SAFETY: the block has at least `bytes` bytes, all initialised.
         let content = unsafe { std::slice::from_raw_parts(self.start, bytes) };
         assert!(content.iter().all(|&byte| byte == self.fill));
     }
@@ -80,12 +80,12 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         self.check(self.layout.size());
-        // SAFETY: the block is of this layout, and nobody uses it any more.
+        // SAFETY: the block has this layout and is no longer in use.
         unsafe { Allocator.dealloc(self.start, self.layout) };
     }
 }
 
-/// Tests count for the whole process: one at a time, and nothing is left of any.
+/// Serializes the tests, which count for the whole process, and checks that nothing leaked.
 struct Alone(#[allow(dead_code, reason = "held")] MutexGuard<'static, ()>);
 
 fn alone() -> Alone {
@@ -97,7 +97,7 @@ fn alone() -> Alone {
 
 impl Drop for Alone {
     fn drop(&mut self) {
-        // What has failed already says enough.
+        // A failed test needs no second failure.
         if !thread::panicking() {
             assert_nothing_is_left();
         }
@@ -109,7 +109,7 @@ fn assert_nothing_is_left() {
     assert_eq!((used_bytes(), spans()), (0, 0));
 }
 
-/// Numbers that look random; the same each time.
+/// A generator of pseudo-random numbers, the same each time.
 struct Numbers(u64);
 
 impl Numbers {
@@ -171,13 +171,13 @@ proptest! {
             prop_assert!(start >= end);
             end = start + size;
         }
-        // A block that mimalloc leaves where it is though it shrinks counts as what it would take.
+        // A block that mimalloc shrinks in place counts with the size of a new one.
         prop_assert_eq!(used_bytes(), blocks.iter().map(Block::counted).sum::<u64>());
     }
 }
 
 #[test]
-fn threads_make_move_and_free_each_others_blocks() {
+fn threads_allocate_move_and_free_each_others_blocks() {
     let _alone = alone();
     let shared: Mutex<Vec<Block>> = Mutex::default();
     for round in 0..10 {
@@ -187,7 +187,7 @@ fn threads_make_move_and_free_each_others_blocks() {
                 scope.spawn(move || work(Numbers(seed << 32 | round << 16 | 1), shared))
             });
             for thread in threads.collect::<Vec<_>>() {
-                // Waits for the thread's very end, as the scope does not.
+                // `join` waits for the very end of the thread; the scope does not.
                 thread.join().expect("worked");
             }
         });
@@ -196,7 +196,7 @@ fn threads_make_move_and_free_each_others_blocks() {
     }
 }
 
-/// Makes, resizes and drops blocks of its own, and passes some to other threads.
+/// Allocates, resizes and frees blocks, and passes some to other threads.
 fn work(mut numbers: Numbers, shared: &Mutex<Vec<Block>>) {
     let mut mine: Vec<Block> = Vec::new();
     for step in 0..5_000 {
@@ -232,7 +232,7 @@ fn blocks_outlive_the_thread_that_made_them() {
 }
 
 #[test]
-fn blocks_that_pass_from_thread_to_thread_use_the_same_spans_again() {
+fn blocks_passed_between_threads_reuse_the_same_spans() {
     let _alone = alone();
     let (sender, receiver) = sync_channel(1_000);
     let maker = thread::spawn(move || {
@@ -245,12 +245,12 @@ fn blocks_that_pass_from_thread_to_thread_use_the_same_spans_again() {
     });
     receiver.iter().for_each(drop);
     let most = maker.join().expect("made");
-    // 744 blocks a span: a thousand under way, and two batches of each thread's.
+    // 744 blocks per span: a thousand in flight, and two batches per thread.
     assert!(most <= 3, "{most} spans");
 }
 
 #[test]
-fn a_thread_that_ends_allocates_and_frees_to_the_last() {
+fn an_ending_thread_can_allocate_and_free() {
     struct Last(Option<Block>);
     impl Drop for Last {
         fn drop(&mut self) {
@@ -275,7 +275,7 @@ fn a_thread_that_ends_allocates_and_frees_to_the_last() {
 }
 
 #[test]
-fn a_block_stays_where_it_is_while_its_size_is_the_same() {
+fn a_block_does_not_move_while_its_allocated_size_is_the_same() {
     let _alone = alone();
     let mut block = Block::new(81, 8, 7);
     let start = block.start;
@@ -288,7 +288,7 @@ fn a_block_stays_where_it_is_while_its_size_is_the_same() {
 }
 
 #[test]
-fn zeroed_blocks_are_zero_where_others_were() {
+fn zeroed_blocks_are_zero_in_reused_memory() {
     let _alone = alone();
     drop(
         (0..100)

@@ -1,4 +1,4 @@
-//! The counts of an allocator that counts on demand.
+//! Tests the on-demand counters of an allocator.
 
 use std::alloc::System;
 use std::hint::black_box;
@@ -9,7 +9,7 @@ use tidewire_memory::counting::{OnDemand, Tally, tally_of};
 static ALLOCATOR: OnDemand<System> = OnDemand(System);
 
 #[test]
-fn what_is_taken_and_given_back_is_counted_while_it_is_asked_for() {
+fn allocations_are_counted_only_on_demand() {
     drop(black_box(Box::new([0_u8; 64])));
     assert_eq!(tally_of(|| ()), Tally::default());
     let tally = tally_of(|| {

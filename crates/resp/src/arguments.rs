@@ -1,9 +1,9 @@
-//! The arguments of a request: spans over one buffer, borrowed or owned.
+//! The arguments of a request: spans in one buffer, borrowed or owned.
 
 use std::fmt;
 use std::ops::Index;
 
-/// Arguments of one request, command name first, borrowed from the buffer they arrived in.
+/// The arguments of one request, command name first, borrowed from the receive buffer.
 ///
 /// Copying is cheap: it is a view of the bytes and a view of the spans.
 #[derive(Clone, Copy)]
@@ -13,31 +13,31 @@ pub struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Every span must lie inside `bytes`.
+    /// Creates a view; every span must lie inside `bytes`.
     #[inline]
     pub(crate) fn new(bytes: &'a [u8], spans: &'a [Span]) -> Self {
         Arguments { bytes, spans }
     }
 
-    /// How many arguments there are, the command's name included.
+    /// Returns the number of arguments, including the command's name.
     #[inline]
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// True of an empty request (`*0`, an empty inline line), which wants no reply.
+    /// Returns whether the request is empty (`*0`, or an empty inline line); it gets no reply.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// Argument `index`, or `None` beyond the last.
+    /// Returns argument `index`, or `None` beyond the last.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {
         self.spans.get(index).map(|span| span.of(self.bytes))
     }
 
-    /// The arguments in order.
+    /// Iterates over the arguments in order.
     #[inline]
     pub fn iter(&self) -> ArgumentsIter<'a> {
         ArgumentsIter {
@@ -46,7 +46,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// The arguments from number `from` on; none if there are not so many.
+    /// Returns the arguments from number `from` on; none if there are fewer.
     #[inline]
     pub fn tail(&self, from: usize) -> Arguments<'a> {
         Arguments {
@@ -59,7 +59,8 @@ impl<'a> Arguments<'a> {
 impl Index<usize> for Arguments<'_> {
     type Output = [u8];
 
-    /// Argument `index`. Panics beyond the last: a command's arity is checked before it runs.
+    /// Returns argument `index`. Panics beyond the last: a command's arity is checked before it
+    /// runs.
     #[inline]
     fn index(&self, index: usize) -> &[u8] {
         self.spans[index].of(self.bytes)
@@ -143,8 +144,8 @@ impl fmt::Debug for ArgumentsIter<'_> {
     }
 }
 
-/// An owned list of arguments, packed into one buffer: a command queued by `MULTI`, one called from
-/// a script, one put together in a test.
+/// An owned list of arguments in one buffer: a command queued by `MULTI`, called from a script, or
+/// built in a test.
 ///
 /// ```
 /// use tidewire_resp::ArgumentList;
@@ -159,12 +160,12 @@ pub struct ArgumentList {
 }
 
 impl ArgumentList {
-    /// An empty list, without memory of its own yet.
+    /// Returns an empty list, which owns no memory yet.
     pub fn new() -> Self {
         ArgumentList::default()
     }
 
-    /// A list of copies of `arguments`.
+    /// Returns a list of copies of `arguments`.
     pub fn from_slices(arguments: &[&[u8]]) -> Self {
         arguments.iter().copied().collect()
     }
@@ -179,26 +180,26 @@ impl ArgumentList {
         });
     }
 
-    /// Empties the list and keeps its memory for the next command.
+    /// Empties the list but keeps its memory for the next command.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.spans.clear();
     }
 
-    /// The list as a command takes it.
+    /// Returns the list as a command's arguments.
     #[inline]
     pub fn as_arguments(&self) -> Arguments<'_> {
         Arguments::new(&self.bytes, &self.spans)
     }
 
-    /// Bytes of memory that the list holds, used or not.
+    /// Returns the allocated memory in bytes, used or not.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.capacity() + self.spans.capacity() * size_of::<Span>()
     }
 }
 
 impl From<Arguments<'_>> for ArgumentList {
-    /// Copies with exactly two allocations.
+    /// Copies the arguments with exactly two allocations.
     fn from(arguments: Arguments<'_>) -> Self {
         let mut list = ArgumentList {
             bytes: Vec::with_capacity(arguments.iter().map(<[u8]>::len).sum()),
@@ -239,7 +240,7 @@ impl fmt::Debug for ArgumentList {
     }
 }
 
-/// Where one argument lies: an offset, not an address, so that the buffer may move.
+/// The span of one argument: an offset, not an address, so that the buffer may move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) start: usize,
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cleared_list_is_filled_again() {
+    fn a_cleared_list_can_be_refilled() {
         let mut list = ArgumentList::from_slices(&[b"GET", b"key"]);
         list.clear();
         assert!(list.as_arguments().is_empty());

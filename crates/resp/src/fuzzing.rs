@@ -1,14 +1,14 @@
-//! Entries for fuzzers and corpus tests: each takes any bytes and must not panic. Beside that they
-//! hold the parsers to their promises, by assertions.
+//! Entry points for fuzzers and corpus tests. Each accepts any bytes and must not panic. Assertions
+//! also check the parsers' guarantees.
 
 use crate::{
     ArgumentList, Limits, Progress, ProtocolError, ReplyError, ReplyKind, ReplyParser,
     RequestParser, Value, decode,
 };
 
-/// Reads `data` as a connection's requests, as a whole and in pieces of several sizes, and holds
-/// that all find the same requests and the same error, also where those that begin as one before
-/// them are known by that.
+/// Parses `data` as a connection's requests, at once and in pieces of several sizes. Asserts that
+/// all find the same requests and the same error, also if requests are recognized by the previous
+/// request's head.
 pub fn fuzz_resp_request(data: &[u8]) {
     // Small limits, so that small inputs reach them.
     let limits = Limits {
@@ -25,8 +25,8 @@ pub fn fuzz_resp_request(data: &[u8]) {
     assert_eq!(requests(data, limits, data.len(), true), whole);
 }
 
-/// Reads `data` as a connection's replies, as a whole and in pieces of several sizes, and holds
-/// that all end in the same places and that [`decode`] agrees.
+/// Parses `data` as a connection's replies, at once and in pieces of several sizes. Asserts that
+/// all replies end at the same places and that [`decode`] agrees.
 pub fn fuzz_resp_reply(data: &[u8]) {
     let (ends, error) = replies(data, data.len());
     for piece_bytes in PIECE_BYTES {
@@ -41,7 +41,7 @@ pub fn fuzz_resp_reply(data: &[u8]) {
                 assert_eq!(is_error, kind == ReplyKind::Error);
                 assert_eq!(matches!(value, Value::Push(_)), kind == ReplyKind::Push);
             }
-            Ok(None) => panic!("a whole reply was taken for a part"),
+            Ok(None) => panic!("a complete reply counted as incomplete"),
             Err(error) => assert_eq!(error, ReplyError::InvalidScalar),
         }
         start = end;
@@ -52,7 +52,8 @@ pub fn fuzz_resp_reply(data: &[u8]) {
     }
 }
 
-/// The first cuts everywhere; the others leave whole lines, bulks and requests between two cuts.
+/// The first size cuts everywhere; the others leave whole lines, bulks and requests between two
+/// cuts.
 const PIECE_BYTES: [usize; 4] = [1, 2, 5, 13];
 
 type Requests = (Vec<ArgumentList>, Option<ProtocolError>);

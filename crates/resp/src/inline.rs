@@ -1,15 +1,15 @@
-//! Inline requests: one line, split at blanks and unquoted by the rules of Redis's `sdssplitargs`.
+//! Inline requests: one line, split at blanks and unquoted as in Redis's `sdssplitargs`.
 
 use memchr::memchr2;
 
 use crate::arguments::Span;
 
-/// A quote was left open, or text follows right behind a closing one.
+/// Error: an open quote, or text directly after a closing quote.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unbalanced;
 
-/// Splits `line`, which has no line end. Without quotes the spans lie in `line` itself and
-/// `unquoted` stays empty; with quotes they lie in `unquoted`, which then holds all arguments.
+/// Splits `line`, which has no line end. Without quotes, the spans refer to `line` and `unquoted`
+/// stays empty. With quotes, they refer to `unquoted`, which then contains all arguments.
 pub(crate) fn split(
     line: &[u8],
     spans: &mut Vec<Span>,
@@ -67,7 +67,7 @@ fn split_quoted(
     Ok(())
 }
 
-/// Unescapes from behind an opening `"`; returns the offset behind the closing one.
+/// Unescapes from after an opening `"`; returns the offset after the closing one.
 fn double_quoted(line: &[u8], from: usize, out: &mut Vec<u8>) -> Result<usize, Unbalanced> {
     let mut position = from;
     loop {
@@ -85,7 +85,7 @@ fn double_quoted(line: &[u8], from: usize, out: &mut Vec<u8>) -> Result<usize, U
     }
 }
 
-/// Unescapes from behind an opening `'`; returns the offset behind the closing one.
+/// Unescapes from after an opening `'`; returns the offset after the closing one.
 fn single_quoted(line: &[u8], from: usize, out: &mut Vec<u8>) -> Result<usize, Unbalanced> {
     let mut position = from;
     loop {
@@ -100,7 +100,7 @@ fn single_quoted(line: &[u8], from: usize, out: &mut Vec<u8>) -> Result<usize, U
     }
 }
 
-/// A closing quote ends its token: a blank or the line's end must follow.
+/// Checks that a blank or the line's end follows a closing quote.
 fn close(line: &[u8], position: usize) -> Result<(), Unbalanced> {
     match line.get(position) {
         Some(&byte) if !is_blank(byte) => Err(Unbalanced),
@@ -113,12 +113,13 @@ fn next_token(line: &[u8], from: usize) -> Option<usize> {
     Some(from + skipped)
 }
 
-/// C's `isspace`, which Redis skips between tokens.
+/// Returns whether C's `isspace` accepts the byte: Redis skips these between tokens.
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0B | 0x0C)
 }
 
-/// Narrower than [`is_blank`]: inside a token Redis keeps vertical tabs and form feeds.
+/// Returns whether a byte ends a token. Narrower than [`is_blank`]: inside a token, Redis keeps
+/// vertical tabs and form feeds.
 fn ends_token(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }

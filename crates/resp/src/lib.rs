@@ -1,9 +1,9 @@
 //! RESP2/RESP3 wire format: incremental request parser and reply encoder, without I/O.
 //!
-//! A server owns one [`RequestParser`] a connection, hands it the bytes received so far and runs
-//! each request's [`Arguments`] (slices of that same buffer); its replies go through a [`Writer`].
-//! A client encodes with [`write_request`], finds the end of a reply with [`ReplyParser`], and
-//! [`decode`]s it into a [`Value`] where it wants to look inside.
+//! A server has one [`RequestParser`] per connection. It passes in the received bytes and runs each
+//! request's [`Arguments`] (slices of the same buffer). Replies are written through a [`Writer`]. A
+//! client encodes with [`write_request`], finds the end of a reply with [`ReplyParser`], and
+//! [`decode`]s it into a [`Value`] if it needs the contents.
 //!
 //! ```
 //! use tidewire_resp::{Limits, Progress, Protocol, RequestParser, Writer};
@@ -18,8 +18,8 @@
 //! assert_eq!(reply, b"$2\r\nhi\r\n");
 //! ```
 //!
-//! Nothing here does I/O, reads a clock, starts a thread or contains `unsafe` code. Bytes of a peer
-//! never panic, and no memory is taken by a length that a peer merely claims.
+//! This crate performs no I/O, reads no clock, starts no thread and contains no `unsafe` code. A
+//! peer's bytes never cause a panic, and a claimed length allocates no memory.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
@@ -44,10 +44,10 @@ pub use value::{Value, decode};
 pub mod fuzzing;
 pub mod number;
 
-/// The reply format that a connection has agreed upon with `HELLO`.
+/// The reply format negotiated with `HELLO`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// RESP2: strings, errors, integers and arrays only.
+    /// RESP2: only strings, errors, integers and arrays.
     #[default]
     Resp2,
     /// RESP3: adds maps, sets, doubles, booleans, big numbers, verbatim strings, nulls and pushes.

@@ -1,4 +1,4 @@
-//! Numbers as Redis reads and prints them.
+//! Parsing and formatting of numbers as in Redis.
 
 mod grisu;
 
@@ -6,8 +6,8 @@ use std::fmt;
 
 use grisu::Decimal;
 
-/// Reads a signed decimal integer as strictly as Redis does: an optional `-`, then digits without a
-/// leading zero; no `+`, no blanks, no `-0`, nothing beyond the range of `i64`.
+/// Parses a signed decimal integer as strictly as Redis: an optional `-`, then digits without a
+/// leading zero. It accepts no `+`, no blanks, no `-0`, and nothing outside the range of `i64`.
 ///
 /// ```
 /// use tidewire_resp::number::parse_integer;
@@ -27,7 +27,7 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// The text of one double, kept on the stack.
+/// The text of one double, on the stack.
 #[derive(Clone, Copy)]
 pub struct DoubleText {
     bytes: [u8; DOUBLE_BYTES_MAX],
@@ -35,8 +35,8 @@ pub struct DoubleText {
 }
 
 impl DoubleText {
-    /// Prints `value` as Redis 8 does: few digits that read back to the same double,
-    /// `inf`, `-inf`, `nan`, whole numbers without a point, exponents as in `1e+20` and `1.5e-7`.
+    /// Formats `value` as Redis 8 does: few digits that read back to the same double, `inf`,
+    /// `-inf`, `nan`, integers without a point, exponents as in `1e+20` and `1.5e-7`.
     pub fn new(value: f64) -> Self {
         if value.abs() <= WHOLE_MAX && value.trunc() == value && value != 0.0 {
             let mut text = DoubleText::empty();
@@ -46,8 +46,8 @@ impl DoubleText {
         DoubleText::shortest(value)
     }
 
-    /// Prints `value` by its digits in any case, so that 100000000 is `1e+8`: as Redis does in what
-    /// nobody reads.
+    /// Formats `value` always by its digits, so that 100000000 is `1e+8`. Redis does this for texts
+    /// that are not meant for people.
     pub fn shortest(value: f64) -> Self {
         let mut text = DoubleText::empty();
         if value.is_nan() {
@@ -73,13 +73,13 @@ impl DoubleText {
         }
     }
 
-    /// The text.
+    /// Returns the text.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 
-    /// Lays out the digits by the rules of `fpconv_dtoa`, which Redis prints with.
+    /// Appends the digits by the rules of `fpconv_dtoa`, which Redis uses.
     fn append_shortest(&mut self, value: f64) {
         let decimal = Decimal::of(value);
         let digits = &decimal.digits[..decimal.count];
@@ -132,28 +132,28 @@ impl fmt::Debug for DoubleText {
     }
 }
 
-/// Reads a double as it stands in a RESP3 reply or a Redis command: decimal or exponent form,
-/// `inf`, `+inf`, `-inf`, `infinity`, `nan`, in any case; no blanks, no hexadecimal.
+/// Parses a double as in a RESP3 reply or a Redis command: decimal or exponent form, `inf`, `+inf`,
+/// `-inf`, `infinity`, `nan`, in any case. It accepts no blanks and no hexadecimal digits.
 pub fn parse_double(text: &[u8]) -> Option<f64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Reads a length of up to nine digits whose whole line is there: its value and the offset behind
-/// it. `None` is no verdict, it leaves the line to the careful path.
+/// Parses a length of up to nine digits whose line is complete. Returns its value and the offset
+/// after it. `None` means that the general parser must handle the line.
 #[inline(always)]
 pub(crate) fn short_length<const MARKER: u8>(
     input: &[u8],
     position: usize,
 ) -> Option<(usize, usize)> {
     let line = input.get(position..)?;
-    // One digit: the four bytes differ from "$0\r\n" in the second byte alone, by 0 to 9.
+    // One digit: the four bytes differ from "$0\r\n" only in the second byte, by 0 to 9.
     let expected = u32::from_le_bytes([MARKER, b'0', b'\r', b'\n']);
     let difference = u32::from_le_bytes(*line.first_chunk()?) ^ expected;
     let digit = difference.rotate_right(8);
     if digit < 10 {
         return Some((digit as usize, position + 4));
     }
-    // Two digits: the same with "00\r\n" behind the marker, and no leading zero.
+    // Two digits: the same with "00\r\n" after the marker, and no leading zero.
     let (&marker, digits) = line.split_first()?;
     let difference = u32::from_le_bytes(*digits.first_chunk()?) ^ u32::from_le_bytes(*b"00\r\n");
     let (tens, units) = (difference & 0xFF, difference >> 8);
@@ -166,7 +166,7 @@ pub(crate) fn short_length<const MARKER: u8>(
     medium_length(digits).map(|(length, bytes)| (length, position + 1 + bytes))
 }
 
-/// Three to nine digits and CR LF: the value, and the bytes they take.
+/// Parses three to nine digits and CR LF. Returns the value and the number of bytes.
 fn medium_length(digits: &[u8]) -> Option<(usize, usize)> {
     if digits[0] == b'0' {
         return None;
@@ -204,10 +204,10 @@ fn parse_magnitude(digits: &[u8]) -> Option<u64> {
 /// Nine digits always fit into a `usize` of 32 bits.
 const DIGITS_MEDIUM_MAX: usize = 9;
 
-/// Up to this Redis prints whole doubles as integers (`LLONG_MAX / 2`).
+/// Redis formats integral doubles up to this value as integers (`LLONG_MAX / 2`).
 const WHOLE_MAX: f64 = (i64::MAX / 2) as f64;
 
-/// Sign, 17 digits, point, and either 7 zeros or `e-308`; with room to spare.
+/// Sign, 17 digits, point, and either 7 zeros or `e-308`, with spare room.
 const DOUBLE_BYTES_MAX: usize = 40;
 
 const ZEROS: [u8; 24] = [b'0'; 24];
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_read_as_strictly_as_redis_does() {
+    fn integers_are_parsed_as_strictly_as_in_redis() {
         for (text, value) in [
             ("0", 0),
             ("7", 7),
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn doubles_are_printed_as_redis_8_prints_them() {
+    fn doubles_are_formatted_as_in_redis_8() {
         for (value, text) in [
             (0.0, "0"),
             (-0.0, "-0"),
@@ -270,7 +270,7 @@ mod tests {
             (100.25, "100.25"),
             (1e17, "100000000000000000"),
             (123456789012345678.0, "123456789012345680"),
-            // Whole numbers up to 2^62 are printed as integers, beyond that the digits rule.
+            // Integers up to 2^62 are formatted as integers; beyond that, by their digits.
             (4611686018427387904.0, "4611686018427387904"),
             (-4611686018427387904.0, "-4611686018427387904"),
             (4611686018427389952.0, "4611686018427390000"),
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_on_the_short_path_are_what_the_strict_reader_says() {
+    fn the_fast_path_for_lengths_agrees_with_the_strict_parser() {
         let short = |text: &str| short_length::<b'$'>(format!("x${text}\r\n").as_bytes(), 1);
         for number in (0..2000).chain([99_999, 536_870_912, 999_999_999]) {
             let text = number.to_string();

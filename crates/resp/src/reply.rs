@@ -1,89 +1,91 @@
-//! The incremental reply skipper, for clients and load generators: finds where a reply ends.
+//! An incremental reply skipper, for clients and load generators: it finds the end of a reply.
 
 use memchr::memchr2;
 
 use crate::Progress;
 use crate::number::{parse_integer, short_length};
 
-/// Most bytes of a bulk in a reply: Redis's own limit.
+/// Maximum bytes of a bulk in a reply: Redis's own limit.
 pub const BULK_BYTES_MAX: usize = 512 * 1024 * 1024;
-/// Most bytes of a line in a reply, its type included: a simple text, an error, a number, a length.
+/// Maximum bytes of a line in a reply, including its type: a simple string, an error, a number, a
+/// length.
 pub const LINE_BYTES_MAX: usize = 1024 * 1024;
-/// Most aggregates within one another. Replies of Redis have a handful, scripts may return more.
+/// Maximum nesting depth. Replies of Redis have a small depth; scripts may return deeper ones.
 pub const NESTING_MAX: usize = 128;
 
-/// Why a reply cannot be read: the server's fault, and the connection is beyond rescue.
+/// Why a reply is invalid. It is the server's fault, and the connection is unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplyError {
-    /// A length is no number, negative (but for RESP2's -1) or over the limit.
+    /// A length is not a number, negative (except RESP2's -1) or over the limit.
     #[error("invalid length in a reply")]
     InvalidLength,
-    /// A carriage return or line feed stands alone.
+    /// A carriage return or line feed occurs alone.
     #[error("a line of a reply does not end with CRLF")]
     InvalidLine,
-    /// A number, truth value, null or verbatim string is none. Only [`decode`](crate::decode) looks
-    /// inside them.
+    /// The content of a number, boolean, null or verbatim string is invalid. Only
+    /// [`decode`](crate::decode) checks contents.
     #[error("a reply does not match its type")]
     InvalidScalar,
     /// A line is longer than [`LINE_BYTES_MAX`].
     #[error("a line of a reply is too long")]
     LineTooLong,
-    /// A bulk is not followed by CR LF where its length said that it ends.
+    /// CR LF is missing after a bulk.
     #[error("expected CRLF after a bulk of a reply")]
     MissingTerminator,
-    /// More than [`NESTING_MAX`] aggregates within one another.
+    /// The nesting depth exceeds [`NESTING_MAX`].
     #[error("a reply is nested too deeply")]
     TooDeep,
-    /// No type of RESP2 or RESP3 begins with this byte.
+    /// The first byte is no type of RESP2 or RESP3.
     #[error("unknown reply type: '{}'", std::ascii::escape_default(*.0))]
     UnknownType(u8),
 }
 
-/// What sort of reply a parser has found.
+/// The kind of a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplyKind {
     /// An answer to a request.
     #[default]
     Answer,
-    /// An answer to a request that says what went wrong (`-` or `!`).
+    /// An error reply to a request (`-` or `!`).
     Error,
     /// A message that answers no request (`>`).
     Push,
 }
 
-/// Finds the end of each reply in the bytes of one connection, however they are cut.
+/// Finds the end of each reply in the bytes of one connection, which may be split anywhere.
 ///
-/// It follows the framing alone: what a number or truth value holds is left to
-/// [`decode`](crate::decode). Attributes (`|`) count to the reply that they precede.
+/// It parses only the framing; [`decode`](crate::decode) checks the contents of numbers and
+/// booleans. An attribute (`
+/// `) belongs to the reply that it precedes.
 #[derive(Debug, Default)]
 pub struct ReplyParser {
-    /// Whether a reply is under way.
+    /// Whether a reply has begun.
     begun: bool,
     kind: ReplyKind,
-    /// Offset of the element under way.
+    /// Offset of the current element.
     position: usize,
-    /// Offset up to which the input has been searched for the end of its first line; it may lie
-    /// before the element.
+    /// Offset up to which the input has been searched for the end of the element's first line; it
+    /// may lie before the element.
     searched: usize,
-    /// Offset of the CR LF behind the bulk under way.
+    /// Offset of the CR LF after the current bulk.
     bulk_end: Option<usize>,
-    /// Elements still to come in each open aggregate, the outermost first; none is 0.
+    /// Remaining elements of each open aggregate, the outermost first; none is 0.
     open: Vec<u64>,
-    /// The outermost open aggregate is an attribute: the reply itself comes after it.
+    /// Whether the outermost open aggregate is an attribute: the reply itself follows it.
     attribute: bool,
     failed: Option<ReplyError>,
 }
 
 impl ReplyParser {
-    /// A parser for a new connection.
+    /// Creates a parser for a new connection.
     pub fn new() -> Self {
         ReplyParser::default()
     }
 
-    /// Goes on from where it stopped. `input` begins at the first byte of the current reply and
-    /// holds every byte given before as well as the new ones; they may have moved in memory.
-    /// After an error the parser is of no more use: asked again, it errs again.
+    /// Continues where it stopped. `input` begins at the first byte of the current reply and
+    /// contains all earlier bytes plus the new ones; they may have moved in memory. After an error,
+    /// the parser is unusable and keeps returning errors.
     pub fn skip(&mut self, input: &[u8]) -> Result<Progress, ReplyError> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -95,7 +97,7 @@ impl ReplyParser {
                     .get(start + length..)
                     .and_then(|rest| rest.first_chunk())
             {
-                // Most replies of a load test: one bulk, all there.
+                // Fast path for the usual reply of a load test: one complete bulk.
                 self.kind = ReplyKind::Answer;
                 return Ok(Progress::Complete {
                     consumed: start + length + 2,
@@ -115,7 +117,7 @@ impl ReplyParser {
         result
     }
 
-    /// What sort of reply [`skip`](Self::skip) has just completed.
+    /// Returns the kind of the reply that [`skip`](Self::skip) has just completed.
     pub fn kind(&self) -> ReplyKind {
         self.kind
     }
@@ -144,7 +146,7 @@ impl ReplyParser {
         }
     }
 
-    /// Takes an element's first line; true if it was the whole element.
+    /// Consumes an element's first line; returns true if it was the whole element.
     fn begin(&mut self, header: &Header<'_>) -> Result<bool, ReplyError> {
         if self.open.is_empty() {
             self.kind = match header.kind {
@@ -160,7 +162,7 @@ impl ReplyParser {
                 self.bulk_end = Some(header.next + length);
                 Ok(false)
             }
-            // An attribute is no element of its own, not even an empty one.
+            // An attribute is not an element itself, even if it is empty.
             Body::Elements(0) => Ok(header.kind != b'|'),
             Body::Elements(count) => {
                 if self.open.len() == NESTING_MAX {
@@ -168,7 +170,7 @@ impl ReplyParser {
                 }
                 if header.kind == b'|' {
                     match self.open.last_mut() {
-                        // Its end will count as an element of the aggregate around it.
+                        // Its end will count as an element of the surrounding aggregate.
                         Some(remaining) => *remaining += 1,
                         None => self.attribute = true,
                     }
@@ -179,8 +181,8 @@ impl ReplyParser {
         }
     }
 
-    /// Counts one element as done, with every aggregate that it was the last of; true if that ends
-    /// the reply.
+    /// Counts one element as complete, and every aggregate that it completes. Returns true if the
+    /// reply is complete.
     fn end_element(&mut self) -> bool {
         while let Some(remaining) = self.open.last_mut() {
             *remaining -= 1;
@@ -196,28 +198,28 @@ impl ReplyParser {
 /// An element's first line.
 #[derive(Debug)]
 pub(crate) struct Header<'i> {
-    /// The type's byte.
+    /// The type byte.
     pub(crate) kind: u8,
     pub(crate) body: Body<'i>,
-    /// Offset behind the line.
+    /// Offset after the line.
     pub(crate) next: usize,
 }
 
-/// What an element's first line says.
+/// The content of an element's first line.
 #[derive(Debug)]
 pub(crate) enum Body<'i> {
-    /// All of it.
+    /// The element is complete.
     Line(&'i [u8]),
-    /// So many bytes and CR LF follow.
+    /// This number of bytes and CR LF follow.
     Bulk(usize),
-    /// So many elements follow.
+    /// This number of elements follow.
     Elements(u64),
-    /// Nothing: RESP2's length of -1.
+    /// Null: RESP2's length of -1.
     Null,
 }
 
-/// Reads an element's first line, once it has ended. From `position` to `searched` the input is
-/// known to hold no line end.
+/// Parses an element's first line, once it is complete. The input from `position` to `searched` is
+/// known to have no line end.
 #[inline]
 pub(crate) fn header<'i>(
     input: &'i [u8],
@@ -278,7 +280,7 @@ fn body(kind: u8, line: &[u8]) -> Result<Body<'_>, ReplyError> {
     }
 }
 
-/// The offset behind the CR LF that ends a bulk at `end`, or how many bytes are missing.
+/// Returns the offset after the CR LF of a bulk that ends at `end`, or the number of missing bytes.
 #[inline]
 pub(crate) fn bulk_terminated(
     input: &[u8],
@@ -295,7 +297,7 @@ pub(crate) fn bulk_terminated(
 mod tests {
     use super::*;
 
-    /// One reply of each type, with what it is.
+    /// One reply of each type, with its kind.
     const REPLIES: &[(&[u8], ReplyKind)] = &[
         (b"+OK\r\n", ReplyKind::Answer),
         (b"+\r\n", ReplyKind::Answer),
@@ -330,7 +332,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_type_ends_where_it_ends_however_it_is_cut() {
+    fn the_end_of_every_type_is_found_for_any_split() {
         let mut parser = ReplyParser::new();
         for &(reply, kind) in REPLIES {
             let mut input = reply.to_vec();
@@ -351,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_big_bulk_says_how_much_it_still_needs() {
+    fn a_big_bulk_reports_how_many_bytes_are_missing() {
         let mut parser = ReplyParser::new();
         assert_eq!(
             parser.skip(b"$1000\r\nabc"),
@@ -360,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_replies_are_refused_and_stay_refused() {
+    fn hostile_replies_are_refused_repeatedly() {
         let deep = b"*1\r\n".repeat(NESTING_MAX + 1);
         let long = [b"+".as_slice(), &[b'a'; LINE_BYTES_MAX + 1]].concat();
         for (input, error) in [
@@ -389,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claimed_count_costs_nothing() {
+    fn a_claimed_count_allocates_nothing() {
         let mut parser = ReplyParser::new();
         let input = b"%9223372036854775807\r\n+a\r\n";
         assert_eq!(parser.skip(input), Ok(Progress::Incomplete { needed: 1 }));

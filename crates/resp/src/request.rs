@@ -1,4 +1,4 @@
-//! The incremental request parser: one pass over the receive buffer, spans out.
+//! An incremental request parser: one pass over the receive buffer, spans out.
 
 use std::fmt;
 
@@ -8,28 +8,29 @@ use crate::arguments::{Arguments, Span};
 use crate::inline;
 use crate::number::{parse_integer, short_length};
 
-/// What a request may claim and hold.
+/// Limits of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most arguments of one request.
+    /// Maximum number of arguments of one request.
     pub arguments_max: usize,
-    /// Most bytes of one argument (Redis's `proto-max-bulk-len`).
+    /// Maximum bytes of one argument (Redis's `proto-max-bulk-len`).
     pub bulk_bytes_max: usize,
-    /// Most bytes of an inline request's line, and of a line that holds a length.
+    /// Maximum bytes of an inline request's line, and of a line that contains a length.
     pub inline_bytes_max: usize,
-    /// Whether the client has still to authenticate itself: until then a request has at most
+    /// Whether the client has not authenticated yet. Until then, a request has at most
     /// [`UNAUTHENTICATED_ARGUMENTS_MAX`](Self::UNAUTHENTICATED_ARGUMENTS_MAX) arguments of at most
     /// [`UNAUTHENTICATED_BULK_BYTES_MAX`](Self::UNAUTHENTICATED_BULK_BYTES_MAX) bytes.
     pub unauthenticated: bool,
 }
 
 impl Limits {
-    /// Most arguments of a request before authentication.
+    /// Maximum number of arguments of a request before authentication.
     pub const UNAUTHENTICATED_ARGUMENTS_MAX: usize = 10;
-    /// Most bytes of an argument before authentication.
+    /// Maximum bytes of an argument before authentication.
     pub const UNAUTHENTICATED_BULK_BYTES_MAX: usize = 16 * 1024;
 
-    /// For what another server, or this one, has written: commands may be longer than a client's.
+    /// Returns limits for commands written by a server, such as a master or this one: they may be
+    /// longer than a client's.
     pub fn of_server() -> Self {
         Limits {
             bulk_bytes_max: 1 << 40,
@@ -37,7 +38,7 @@ impl Limits {
         }
     }
 
-    /// The default limits, for a client that has still to authenticate itself.
+    /// Returns the default limits for a client that has not authenticated yet.
     pub fn unauthenticated() -> Self {
         Limits {
             unauthenticated: true,
@@ -65,7 +66,7 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// Redis's limits, for an authenticated client.
+    /// Returns Redis's limits for an authenticated client.
     fn default() -> Self {
         Limits {
             arguments_max: i32::MAX as usize,
@@ -76,48 +77,48 @@ impl Default for Limits {
     }
 }
 
-/// How far a parser has come with the bytes it was given.
+/// The progress of a parser with the bytes received so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The request or reply goes on.
+    /// The request or reply is incomplete.
     Incomplete {
-        /// At least so many more bytes are wanted, 1 or more; a driver may reserve room for them,
-        /// since a bulk's length has been checked against its limit.
+        /// Minimum number of missing bytes, at least 1. A driver may reserve room for them, since a
+        /// bulk's length has been checked against its limit.
         needed: usize,
     },
     /// The first `consumed` bytes of the input were one whole request or reply.
     Complete {
-        /// Bytes to take off the input before the next one.
+        /// Number of bytes to remove from the input before the next call.
         consumed: usize,
     },
 }
 
-/// Why a request cannot be read. All are the peer's fault, and the connection is beyond rescue: its
-/// next request has no known beginning. `Display` gives the text as Redis words it, to be sent as
-/// `-ERR Protocol error: ...` before closing.
+/// Why a request is invalid. All are the peer's fault, and the connection is unusable, because the
+/// start of the next request is unknown. `Display` gives Redis's text, to be sent as `-ERR Protocol
+/// error: ...` before closing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProtocolError {
-    /// A bulk was expected and another byte came.
+    /// A bulk was expected, but another byte came.
     ExpectedBulk(u8),
-    /// A bulk's length is no number, negative or over the limit.
+    /// A bulk's length is not a number, negative or over the limit.
     InvalidBulkLength,
-    /// The number of arguments is no number or over the limit.
+    /// The number of arguments is not a number or over the limit.
     InvalidMultibulkLength,
-    /// A bulk is not followed by CR LF where its length said that it ends. (Redis skips the two
-    /// bytes unseen; reading on would let one side see other requests than the other.)
+    /// CR LF is missing after a bulk. (Redis skips the two bytes without checking. If this parser
+    /// did too, two servers could see different requests in the same bytes.)
     MissingTerminator,
-    /// The line with a bulk's length does not end within the limit.
+    /// The line with a bulk's length exceeds the limit.
     TooBigBulkCount,
-    /// An inline request does not end within the limit.
+    /// An inline request exceeds the limit.
     TooBigInline,
-    /// The line with the number of arguments does not end within the limit.
+    /// The line with the number of arguments exceeds the limit.
     TooBigMultibulkCount,
-    /// Too big a bulk for a client that has not authenticated itself.
+    /// A bulk is too big for a client that has not authenticated.
     UnauthenticatedBulkLength,
-    /// Too many arguments for a client that has not authenticated itself.
+    /// There are too many arguments for a client that has not authenticated.
     UnauthenticatedMultibulkLength,
-    /// An inline request with an open quote, or text right behind a closing one.
+    /// An inline request has an open quote, or text directly after a closing one.
     UnbalancedQuotes,
 }
 
@@ -142,42 +143,42 @@ impl fmt::Display for ProtocolError {
 
 impl std::error::Error for ProtocolError {}
 
-/// How a request begins: its number of arguments and the first of them, in at most sixteen bytes.
-/// In a pipeline most requests begin as the one before them; [`RequestParser::parse_like`] knows
-/// them by one comparison.
+/// The head of a request: its number of arguments and the first of them, at most sixteen bytes. In
+/// a pipeline, most requests have the same head as the previous one; [`RequestParser::parse_like`]
+/// recognizes them with one comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
     bytes: u128,
-    /// Bits that count: those of the first `length` bytes.
+    /// The relevant bits: those of the first `length` bytes.
     mask: u128,
     length: usize,
     arguments: usize,
     name: Span,
 }
 
-/// Finds the requests in one connection's bytes, however they are cut.
+/// Finds the requests in one connection's bytes, which may be split anywhere.
 ///
-/// It holds offsets only, no bytes (but for quoted inline arguments, which are unescaped into a
-/// buffer of its own), so the caller's buffer may move between two calls.
+/// It stores only offsets, no bytes, so the caller's buffer may move between two calls. (Quoted
+/// inline arguments are the exception: they are unescaped into its own buffer.)
 #[derive(Debug)]
 pub struct RequestParser {
     limits: Limits,
     stage: Stage,
-    /// Offset of the line under way: the request's first, or the length line of the next bulk.
+    /// Offset of the current line: the request's first, or the length line of the next bulk.
     position: usize,
     /// Offset up to which the input has been searched for that line's end; it may lie before the
-    /// line, when the lines before it needed no search.
+    /// line, if the lines before it needed no search.
     searched: usize,
-    /// Arguments still to come, the one under way included.
+    /// Number of remaining arguments, including the current one.
     remaining: usize,
     /// The arguments found so far.
     spans: Vec<Span>,
-    /// All arguments of an inline request that has quotes; otherwise empty.
+    /// All arguments of an inline request with quotes; otherwise empty.
     unquoted: Vec<u8>,
 }
 
 impl RequestParser {
-    /// A parser for a new connection.
+    /// Creates a parser for a new connection.
     pub fn new(limits: Limits) -> Self {
         RequestParser {
             limits,
@@ -190,27 +191,27 @@ impl RequestParser {
         }
     }
 
-    /// The limits in force.
+    /// Returns the current limits.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// Sets the limits for every length yet unread: after `AUTH`, say.
+    /// Sets the limits for every length not parsed yet, for example after `AUTH`.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// Whether no request has begun: what is given next is the first byte of one.
+    /// Returns whether no request has begun: the next byte is the first one of a request.
     #[inline]
     pub fn is_idle(&self) -> bool {
         matches!(self.stage, Stage::Start)
     }
 
-    /// Goes on from where it stopped. `input` begins at the first byte of the current request and
-    /// holds every byte given before as well as the new ones; they may have moved in memory.
+    /// Continues where it stopped. `input` begins at the first byte of the current request and
+    /// contains all earlier bytes plus the new ones; they may have moved in memory.
     ///
-    /// An empty request (`*0`, `*-1`, an empty inline line) completes with no arguments and wants
-    /// no reply. After an error the parser is of no more use: asked again, it errs again.
+    /// An empty request (`*0`, `*-1`, an empty inline line) completes with no arguments and gets no
+    /// reply. After an error, the parser is unusable and keeps returning errors.
     #[inline]
     pub fn parse(&mut self, input: &[u8]) -> Result<Progress, ProtocolError> {
         match self.stage {
@@ -219,8 +220,8 @@ impl RequestParser {
         }
     }
 
-    /// How the request began that [`parse`](Self::parse) has just completed at the front of
-    /// `input`; `None` of one whose beginning is longer, and of an inline request.
+    /// Returns the head of the request that [`parse`](Self::parse) has just completed at the front
+    /// of `input`; `None` if the head is too long, and for an inline request.
     pub fn head(&self, input: &[u8]) -> Option<Head> {
         let name = *self.spans.first()?;
         let length = name.start + name.length + 2;
@@ -238,8 +239,8 @@ impl RequestParser {
         })
     }
 
-    /// [`parse`](Self::parse) of a request that begins with this head; `None` if it does not, or
-    /// if one is under way: then nothing has been done.
+    /// Parses a request that begins with this head, as [`parse`](Self::parse) does. Returns `None`,
+    /// without any change, if it does not, or if another request has begun.
     #[inline]
     pub fn parse_like(
         &mut self,
@@ -258,10 +259,10 @@ impl RequestParser {
         Some(self.take_bulks(input, head.length, head.arguments - 1))
     }
 
-    /// Arguments of the request that [`parse`](Self::parse) has just completed, as slices of the
-    /// same `input` (quoted inline arguments: of the parser's unquoted copy).
+    /// Returns the arguments of the request that [`parse`](Self::parse) has just completed, as
+    /// slices of the same `input` (quoted inline arguments: of the parser's unquoted copy).
     ///
-    /// Panics, at an argument's use, if `input` is shorter than that request.
+    /// Accessing an argument panics if `input` is shorter than that request.
     #[inline]
     pub fn arguments<'a>(&'a self, input: &'a [u8]) -> Arguments<'a> {
         let bytes = if self.unquoted.is_empty() {
@@ -272,7 +273,7 @@ impl RequestParser {
         Arguments::new(bytes, &self.spans)
     }
 
-    /// Where the bytes of a long argument begin of which only a part has come; 0 if there is none.
+    /// Returns the start of the bytes of a long argument that is incomplete; 0 if there is none.
     pub fn partial_argument(&self, input: &[u8]) -> usize {
         let line = input.get(self.position..).unwrap_or_default();
         let line = &line[..line.len().min(LENGTH_LINE_BYTES_MAX)];
@@ -287,13 +288,14 @@ impl RequestParser {
         }
     }
 
-    /// Bytes of memory that the parser holds, used or not. What a huge request made it take is
-    /// given back by the small ones after it.
+    /// Returns the parser's allocated memory in bytes, used or not. Small requests after a huge one
+    /// free its memory.
     pub fn memory_bytes(&self) -> usize {
         self.unquoted.capacity() + self.spans.capacity() * size_of::<Span>()
     }
 
-    /// The hot path: the line with the number of arguments is there, and most often all the rest.
+    /// Parses a request whose first line is complete (the hot path); most often the rest is
+    /// complete too.
     #[inline]
     fn start(&mut self, input: &[u8]) -> Result<Progress, ProtocolError> {
         self.begin();
@@ -305,7 +307,7 @@ impl RequestParser {
         }
     }
 
-    /// Forgets the request before.
+    /// Clears the previous request.
     #[inline]
     fn begin(&mut self) {
         if self.spans.capacity() > SPANS_KEPT || self.unquoted.capacity() > UNQUOTED_BYTES_KEPT {
@@ -316,7 +318,7 @@ impl RequestParser {
         self.searched = 0;
     }
 
-    /// Goes on with `count` bulks from `position` on.
+    /// Continues with `count` bulks from `position` on.
     #[inline]
     fn take_bulks(
         &mut self,
@@ -360,7 +362,7 @@ impl RequestParser {
         }
     }
 
-    /// The number of arguments where it is incomplete, negative, too big or wrong.
+    /// Parses a number of arguments that is incomplete, negative, too big or invalid.
     fn count(&mut self, input: &[u8]) -> Result<Progress, ProtocolError> {
         let invalid = ProtocolError::InvalidMultibulkLength;
         let line = self.line(input, invalid, ProtocolError::TooBigMultibulkCount);
@@ -369,7 +371,7 @@ impl RequestParser {
             Ok(None) => return self.wait(Stage::Count, 1),
             Err(error) => return self.fail(error),
         };
-        // `*-1` and the like are empty requests.
+        // `*-1` and other negative counts are empty requests.
         let count = parse_integer(text).and_then(|count| usize::try_from(count.max(0)).ok());
         match count {
             Some(count) if count <= self.limits.arguments_allowed() => {
@@ -384,7 +386,7 @@ impl RequestParser {
         }
     }
 
-    /// Reads bulks, from the length line at `position` on, until the request or the input ends.
+    /// Parses bulks, from the length line at `position` on, until the request or the input ends.
     fn bulks(&mut self, input: &[u8]) -> Result<Progress, ProtocolError> {
         loop {
             self.whole_bulks(input);
@@ -400,11 +402,11 @@ impl RequestParser {
         }
     }
 
-    /// The hot loop: takes bulk after bulk as long as they are right and all there.
+    /// Parses bulk after bulk as long as they are valid and complete (the hot loop).
     #[inline(always)]
     fn whole_bulks(&mut self, input: &[u8]) {
         let length_allowed = self.limits.bulk_bytes_allowed();
-        // Kept in registers through the loop.
+        // Kept in registers during the loop.
         let (mut position, mut remaining) = (self.position, self.remaining);
         while remaining > 0
             && let Some((length, start)) = short_length::<b'$'>(input, position)
@@ -421,7 +423,8 @@ impl RequestParser {
         (self.position, self.remaining) = (position, remaining);
     }
 
-    /// Takes one bulk that the hot loop has left; tells what to report unless it was whole.
+    /// Parses one bulk that the hot loop has left. Returns the progress unless the bulk was
+    /// complete.
     #[cold]
     fn careful_bulk(&mut self, input: &[u8]) -> Result<Option<Progress>, ProtocolError> {
         let (length, start) = match self.bulk_length(input) {
@@ -439,7 +442,7 @@ impl RequestParser {
         self.take_payload(input, Span { start, length })
     }
 
-    /// Goes on with a bulk whose length is known and whose bytes had not all come.
+    /// Continues with a bulk of known length whose bytes were incomplete.
     fn payload(&mut self, input: &[u8], bulk: Span) -> Result<Progress, ProtocolError> {
         match self.take_payload(input, bulk)? {
             Some(progress) => Ok(progress),
@@ -467,7 +470,8 @@ impl RequestParser {
         }
     }
 
-    /// The length of the bulk at `position` and the offset of its bytes, once its line has ended.
+    /// Returns the length of the bulk at `position` and the offset of its bytes, once its line is
+    /// complete.
     fn bulk_length(&mut self, input: &[u8]) -> Result<Option<(usize, usize)>, ProtocolError> {
         match input.get(self.position) {
             Some(b'$') => {}
@@ -501,7 +505,8 @@ impl RequestParser {
         Ok(Progress::Complete { consumed: end + 1 })
     }
 
-    /// The line at `position` without its marker, and the offset behind it, once it has ended.
+    /// Returns the line at `position` without its marker, and the offset after it, once it is
+    /// complete.
     fn line<'i>(
         &mut self,
         input: &'i [u8],
@@ -533,7 +538,7 @@ impl RequestParser {
         Err(error)
     }
 
-    /// Gives back what a huge request took, unless the last one used a fair part of it.
+    /// Frees the memory of a huge request, unless the last one used a good part of it.
     #[cold]
     fn give_back(&mut self) {
         if self.spans.len() < self.spans.capacity() / 4 {
@@ -559,30 +564,30 @@ enum Stage {
     Inline,
     /// In the line with the number of arguments.
     Count,
-    /// In the length line of a bulk, or right before it.
+    /// In the length line of a bulk, or directly before it.
     Bulks,
     /// In the bytes of a bulk or in its CR LF.
     Payload(Span),
     Failed(ProtocolError),
 }
 
-/// Printable ASCII as it is, other bytes escaped: the text goes to logs and clients.
+/// Formats printable ASCII unchanged and escapes other bytes: the text goes to logs and clients.
 fn printable(byte: u8) -> impl fmt::Display {
     std::ascii::escape_default(byte)
 }
 
-/// Room for so many arguments is kept from request to request: 16 KiB.
+/// Number of spans whose memory is kept between requests: 16 KiB.
 const SPANS_KEPT: usize = 1024;
 
-/// Room for so many unquoted bytes is kept from request to request.
+/// Number of unquoted bytes whose memory is kept between requests.
 const UNQUOTED_BYTES_KEPT: usize = 4096;
 
-/// A head is compared in one word.
+/// Maximum bytes of a head: it is compared in one word.
 const HEAD_BYTES_MAX: usize = 16;
 
-/// An argument of so many bytes is a long one.
+/// An argument of this many bytes counts as long.
 const LONG_ARGUMENT_BYTES: i64 = 32 << 10;
-/// `$`, twenty digits and the line's end.
+/// `$`, twenty digits and the line end.
 const LENGTH_LINE_BYTES_MAX: usize = 24;
 
 #[cfg(test)]

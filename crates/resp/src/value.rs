@@ -1,4 +1,4 @@
-//! Owned replies, for tests and for clients that are in no hurry.
+//! Owned replies, for tests and for clients without strict performance needs.
 
 use crate::number::{parse_double, parse_integer};
 use crate::reply::{Body, Header, NESTING_MAX, ReplyError, bulk_terminated, header};
@@ -7,49 +7,51 @@ use crate::reply::{Body, Header, NESTING_MAX, ReplyError, bulk_terminated, heade
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
-    /// `*` Elements in their order.
+    /// `*` Elements in order.
     Array(Vec<Value>),
     /// `(` An integer of any size, in decimal.
     BigNumber(Vec<u8>),
-    /// `#` A truth value.
+    /// `#` A boolean.
     Boolean(bool),
     /// `$` A byte string.
     Bulk(Vec<u8>),
-    /// `!` An error that may hold any bytes, its code word first.
+    /// `!` An error that may contain any bytes; its error code comes first.
     BulkError(Vec<u8>),
     /// `,` A double.
     Double(f64),
-    /// `-` An error, its code word first.
+    /// `-` An error; its error code comes first.
     Error(Vec<u8>),
     /// `:` An integer.
     Integer(i64),
-    /// `%` Keys and values in their order.
+    /// `%` Keys and values in order.
     Map(Vec<(Value, Value)>),
-    /// `_` Nothing, in RESP3.
+    /// `_` Null in RESP3.
     Null,
-    /// `*-1` Nothing, in RESP2, where an array was asked for.
+    /// `*-1` Null array in RESP2.
     NullArray,
-    /// `$-1` Nothing, in RESP2, where a value was asked for.
+    /// `$-1` Null bulk string in RESP2.
     NullBulk,
     /// `>` A message that answers no request.
     Push(Vec<Value>),
     /// `~` Elements without order.
     Set(Vec<Value>),
-    /// `+` A short text.
+    /// `+` A simple string.
     Simple(Vec<u8>),
-    /// `=` A text for people.
+    /// `=` A text for people (verbatim string).
     Verbatim {
-        /// What the text is: `txt` or `mkd`.
+        /// The format of the text: `txt` or `mkd`.
         format: [u8; 3],
         /// The text.
         text: Vec<u8>,
     },
 }
 
-/// Reads the reply at the beginning of `input`: the value and the bytes that it took, or `None` if
-/// it goes on beyond the input. Attributes (`|`) are read and left out.
+/// Parses the reply at the beginning of `input`. Returns the value and its length in bytes, or
+/// `None` if the reply is incomplete. Attributes (`
+/// `) are parsed and dropped.
 ///
-/// It begins anew at each call; [`ReplyParser`](crate::ReplyParser) finds the end without doing so.
+/// Each call starts from the beginning; [`ReplyParser`](crate::ReplyParser) finds the end of a
+/// reply incrementally.
 ///
 /// ```
 /// use tidewire_resp::{Value, decode};
@@ -69,7 +71,7 @@ struct Decoder<'i> {
 }
 
 impl Decoder<'_> {
-    /// Reads an element that lies within `depth` aggregates; `None` if the input ends before it.
+    /// Parses an element inside of `depth` aggregates; returns `None` if it is incomplete.
     fn value(&mut self, depth: usize) -> Result<Option<Value>, ReplyError> {
         loop {
             let Some(Header { kind, body, next }) = header(self.input, self.position, &mut 0)?
@@ -84,7 +86,7 @@ impl Decoder<'_> {
                 Body::Null => Ok(Some(Value::NullArray)),
                 Body::Elements(count) => self.aggregate(kind, count, depth),
             };
-            // What follows an attribute is the element itself.
+            // The actual element follows an attribute.
             if kind != b'|' || !matches!(value, Ok(Some(_))) {
                 return value;
             }
@@ -120,7 +122,7 @@ impl Decoder<'_> {
         if count > 0 && depth == NESTING_MAX {
             return Err(ReplyError::TooDeep);
         }
-        // Grown as elements arrive: the count is only a claim.
+        // Grows as elements arrive: the count is only a claim.
         let mut values = Vec::new();
         for _ in 0..count {
             match self.value(depth + 1)? {
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn scalars_that_are_none_are_refused() {
+    fn invalid_scalars_are_refused() {
         for input in [
             ":\r\n",
             ":+1\r\n",

@@ -1,33 +1,33 @@
-//! The reply encoder: appends to a buffer of the caller's.
+//! The reply encoder: appends to the caller's buffer.
 
 use crate::Protocol;
 use crate::number::DoubleText;
 
-/// Appends replies to a buffer, in the format that the connection has agreed upon.
+/// An encoder that appends replies to a buffer, in the negotiated format.
 ///
-/// An aggregate is announced with its length and then filled by so many further calls. Where the
-/// length is known only afterwards, [`array_later`](Self::array_later) and its kin leave a mark
-/// that [`finish`](Self::finish) turns into the length.
+/// An aggregate starts with its length; that many further calls then write its elements. If the
+/// length is only known afterwards, [`array_later`](Self::array_later) and similar methods return a
+/// mark, and [`finish`](Self::finish) fills in the length.
 #[derive(Debug)]
 pub struct Writer<'a> {
     out: &'a mut Vec<u8>,
     protocol: Protocol,
-    /// A buffer of more bytes takes no further string.
+    /// Maximum size of the buffer for appending another string.
     bytes_max: usize,
 }
 
-/// Where an aggregate's length is to be filled in by [`Writer::finish`].
+/// The position of an aggregate's length, which [`Writer::finish`] fills in.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "without `finish` the aggregate stays empty and its elements follow as replies"]
 pub struct Mark {
     /// Offset of the header `*0\r\n` in the buffer.
     position: usize,
-    /// Elements that one counted thing has: 2 for a pair in a flat array.
+    /// Number of elements per counted item: 2 for a pair in a flat array.
     elements: usize,
 }
 
 impl<'a> Writer<'a> {
-    /// A writer that appends to `out`.
+    /// Creates a writer that appends to `out`.
     #[inline]
     pub fn new(out: &'a mut Vec<u8>, protocol: Protocol) -> Self {
         Writer {
@@ -37,9 +37,9 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Lets strings be written only until the buffer holds more than so many bytes. What follows is
-    /// no reply any more: who sees that the buffer is longer must drop it. Checked only when the
-    /// buffer has to grow.
+    /// Sets a maximum buffer size for strings. Once the buffer is longer, strings are dropped, and
+    /// the contents are no valid reply: the caller must check the length and discard the reply. The
+    /// writer checks only when the buffer must grow.
     #[inline]
     #[must_use]
     pub fn until(mut self, bytes_max: usize) -> Self {
@@ -47,47 +47,47 @@ impl<'a> Writer<'a> {
         self
     }
 
-    /// The format written.
+    /// Returns the current format.
     #[inline]
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
 
-    /// `+OK`.
+    /// Writes `+OK`.
     #[inline]
     pub fn ok(&mut self) {
         self.raw(b"+OK\r\n");
     }
 
-    /// A short text such as `OK` or `QUEUED`; line ends in it become spaces.
+    /// Writes a simple string such as `OK` or `QUEUED`; line ends in it become spaces.
     #[inline]
     pub fn simple(&mut self, text: &str) {
         self.line(b'+', text.as_bytes());
     }
 
-    /// An error, its code word included: `ERR no such key`. Line ends in it become spaces.
+    /// Writes an error, including its error code: `ERR no such key`. Line ends in it become spaces.
     #[inline]
     pub fn error(&mut self, text: &str) {
         self.line(b'-', text.as_bytes());
     }
 
-    /// [`simple`](Self::simple) of what need not be UTF-8.
+    /// Does the same as [`simple`](Self::simple) for bytes that may not be UTF-8.
     pub fn simple_bytes(&mut self, text: &[u8]) {
         self.line(b'+', text);
     }
 
-    /// [`error`](Self::error) of what need not be UTF-8.
+    /// Does the same as [`error`](Self::error) for bytes that may not be UTF-8.
     pub fn error_bytes(&mut self, text: &[u8]) {
         self.line(b'-', text);
     }
 
-    /// An integer.
+    /// Writes an integer.
     #[inline]
     pub fn integer(&mut self, value: i64) {
         self.signed(b':', value);
     }
 
-    /// A byte string.
+    /// Writes a byte string.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
         let needed = bytes.len() + HEADER_BYTES_MAX + 2;
@@ -99,7 +99,7 @@ impl<'a> Writer<'a> {
         self.raw(b"\r\n");
     }
 
-    /// Makes room for a string; false if the buffer holds more than it may already.
+    /// Makes room for a string; returns false if the buffer is already too long.
     #[cold]
     fn grow(&mut self, needed: usize) -> bool {
         let takes_more = self.out.len() <= self.bytes_max;
@@ -109,18 +109,18 @@ impl<'a> Writer<'a> {
         takes_more
     }
 
-    /// An integer as a byte string, as hashes and strings hold it.
+    /// Writes an integer as a byte string, as in hashes and strings.
     #[inline]
     pub fn bulk_integer(&mut self, value: i64) {
         self.bulk(itoa::Buffer::new().format(value).as_bytes());
     }
 
-    /// A double as a byte string in either format.
+    /// Writes a double as a byte string in either format.
     pub fn bulk_double(&mut self, value: f64) {
         self.bulk(DoubleText::new(value).as_bytes());
     }
 
-    /// Nothing, where a value was asked for.
+    /// Writes a null in place of a value.
     #[inline]
     pub fn null(&mut self) {
         match self.protocol {
@@ -129,7 +129,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Nothing, where an array was asked for.
+    /// Writes a null in place of an array.
     #[inline]
     pub fn null_array(&mut self) {
         match self.protocol {
@@ -138,13 +138,13 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// An array of `elements` replies, which follow.
+    /// Starts an array of `elements` replies, which follow.
     #[inline]
     pub fn array(&mut self, elements: usize) {
         self.header(b'*', elements);
     }
 
-    /// A map of `pairs` keys and values, which follow in turn; a flat array of both in RESP2.
+    /// Starts a map of `pairs` alternating keys and values, which follow; a flat array in RESP2.
     #[inline]
     pub fn map(&mut self, pairs: usize) {
         match self.protocol {
@@ -153,7 +153,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A set of `elements` replies, which follow; an array in RESP2.
+    /// Starts a set of `elements` replies, which follow; an array in RESP2.
     #[inline]
     pub fn set(&mut self, elements: usize) {
         match self.protocol {
@@ -162,7 +162,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A message that answers no request, of `elements` replies, which follow; an array in RESP2.
+    /// Starts a push message of `elements` replies, which follow; an array in RESP2.
     #[inline]
     pub fn push(&mut self, elements: usize) {
         match self.protocol {
@@ -171,7 +171,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A double; a bulk in RESP2.
+    /// Writes a double; a bulk in RESP2.
     pub fn double(&mut self, value: f64) {
         match self.protocol {
             Protocol::Resp2 => self.bulk_double(value),
@@ -179,7 +179,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A truth value; 1 or 0 in RESP2.
+    /// Writes a boolean; 1 or 0 in RESP2.
     #[inline]
     pub fn boolean(&mut self, value: bool) {
         self.raw(match (self.protocol, value) {
@@ -190,7 +190,7 @@ impl<'a> Writer<'a> {
         });
     }
 
-    /// An integer of any size, in decimal; a bulk in RESP2.
+    /// Writes an integer of any size, in decimal; a bulk in RESP2.
     pub fn big_number(&mut self, digits: &[u8]) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(digits),
@@ -198,9 +198,9 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A text for people, with its three-letter format (`txt`, `mkd`); a bulk in RESP2.
+    /// Writes a text for people with its three-letter format (`txt`, `mkd`); a bulk in RESP2.
     ///
-    /// A format of another length is cut, or filled up with spaces, to three bytes.
+    /// A format of another length is truncated or padded with spaces to three bytes.
     pub fn verbatim(&mut self, format: &str, bytes: &[u8]) {
         if self.protocol == Protocol::Resp2 {
             return self.bulk(bytes);
@@ -217,30 +217,30 @@ impl<'a> Writer<'a> {
         self.raw(b"\r\n");
     }
 
-    /// Bytes that are a reply already.
+    /// Writes bytes that are already an encoded reply.
     #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
     }
 
-    /// Bytes of the buffer so far, to [`cut_back`](Self::cut_back) to.
+    /// Returns the buffer's current length, for [`cut_back`](Self::cut_back).
     #[inline]
     pub fn position(&self) -> usize {
         self.out.len()
     }
 
-    /// Takes back what was written since the buffer was at this position.
+    /// Removes what was written since the buffer was at this position.
     pub fn cut_back(&mut self, position: usize) {
         self.out.truncate(position);
     }
 
-    /// An array whose length [`finish`](Self::finish) gives, after its elements.
+    /// Starts an array; [`finish`](Self::finish) sets its length after its elements.
     #[inline]
     pub fn array_later(&mut self) -> Mark {
         self.later(b'*', 1)
     }
 
-    /// A map whose number of pairs [`finish`](Self::finish) gives, after its keys and values.
+    /// Starts a map; [`finish`](Self::finish) sets its number of pairs after its keys and values.
     #[inline]
     pub fn map_later(&mut self) -> Mark {
         match self.protocol {
@@ -249,7 +249,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A set whose length [`finish`](Self::finish) gives, after its elements.
+    /// Starts a set; [`finish`](Self::finish) sets its length after its elements.
     #[inline]
     pub fn set_later(&mut self) -> Mark {
         match self.protocol {
@@ -258,15 +258,15 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Fills in the number of elements (of a map: of pairs) written since `mark` was made. Of
-    /// nested aggregates the inner is finished first. Ten or more elements move what follows the
-    /// mark, once, by the further digits.
+    /// Sets the number of elements (or pairs of a map) written since `mark` was made. Nested
+    /// aggregates must be finished from the inside out. With ten or more elements, everything after
+    /// the mark moves once, to make room for more digits.
     pub fn finish(&mut self, mark: Mark, count: usize) {
         let elements = count * mark.elements;
         let digit_at = mark.position + 1;
         debug_assert!(
             self.out[digit_at..].starts_with(b"0\r\n"),
-            "finished out of turn"
+            "aggregates must be finished from the inside out"
         );
         if elements < 10 {
             self.out[digit_at] = b'0' + elements as u8;
@@ -287,7 +287,7 @@ impl<'a> Writer<'a> {
         mark
     }
 
-    /// `kind`, a length and a line end. Nearly all lengths have one or two digits.
+    /// Writes `kind`, a length and a line end. Nearly all lengths have one or two digits.
     #[inline]
     fn header(&mut self, kind: u8, length: usize) {
         if length < 10 {
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reply_has_its_bytes_in_either_format() {
+    fn every_reply_has_the_expected_bytes_in_both_formats() {
         type Write = fn(&mut Writer<'_>);
         let table: &[(Write, &str, &str)] = &[
             (|to| to.ok(), "+OK\r\n", "+OK\r\n"),
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_cannot_be_broken_by_what_it_quotes() {
+    fn quoted_text_cannot_break_a_line() {
         let text = written(Protocol::Resp2, |to| to.error("ERR unknown 'a\r\n+OK\r\n'"));
         assert_eq!(text, "-ERR unknown 'a  +OK  '\r\n");
         assert_eq!(written(Protocol::Resp3, |to| to.simple("a\nb")), "+a b\r\n");
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_known_late_are_filled_in_from_the_inner_to_the_outer() {
+    fn late_lengths_are_filled_in_from_the_inside_out() {
         let nested = |to: &mut Writer<'_>| {
             to.integer(0);
             let outer = to.map_later();

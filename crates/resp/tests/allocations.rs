@@ -1,4 +1,4 @@
-//! Nothing is allocated a request or a reply once the buffers have grown to the traffic.
+//! Tests that requests and replies allocate nothing once the buffers have grown to the traffic.
 
 use tidewire_memory::counting::{CountingAllocator, allocations_of};
 use tidewire_resp::{
@@ -8,14 +8,14 @@ use tidewire_resp::{
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// How often `turn` allocates, a hundred times, once it has run before.
+/// Returns the number of allocations of a hundred calls of `turn`, after a warm-up call.
 fn allocations_of_turns(mut turn: impl FnMut()) -> u64 {
     turn();
     turn();
     allocations_of(|| (0..100).for_each(|_| turn()))
 }
 
-/// Reads all requests of `stream`, given in pieces of `piece_bytes`; counts their arguments.
+/// Parses all requests of `stream` in pieces of `piece_bytes`; returns the number of arguments.
 fn read_requests(parser: &mut RequestParser, stream: &[u8], piece_bytes: usize) -> usize {
     let (mut arguments, mut start) = (0, 0);
     for end in (0..stream.len() + piece_bytes).step_by(piece_bytes) {

@@ -1,4 +1,4 @@
-//! Every file of the fuzz corpora, also cut at every length and with each byte changed.
+//! Runs every file of the fuzz corpora, also truncated at every length and with each byte changed.
 
 use std::fs;
 use std::path::Path;
@@ -38,11 +38,11 @@ fn run(folder: &str, decoder: fn(&[u8])) {
 }
 
 #[test]
-fn the_request_parser_keeps_its_promises_over_its_corpus() {
+fn the_request_parser_keeps_its_guarantees_over_its_corpus() {
     run("resp_request", fuzz_resp_request);
 }
 
 #[test]
-fn the_reply_parsers_keep_their_promises_over_their_corpus() {
+fn the_reply_parsers_keep_their_guarantees_over_their_corpus() {
     run("resp_reply", fuzz_resp_reply);
 }

@@ -1,4 +1,5 @@
-//! Any requests, cut anywhere, are found again; any replies written are read back.
+//! Tests that any requests, split anywhere, are found again, and that any written replies read
+//! back.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -10,7 +11,7 @@ use tidewire_resp::{
 
 type Request = Vec<Vec<u8>>;
 
-/// Arguments of all header widths; half of them look like the protocol itself.
+/// Generates arguments of all header widths; half of them look like the protocol itself.
 fn argument() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         vec(any::<u8>(), 0..12),
@@ -20,8 +21,8 @@ fn argument() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Bytes as they arrive: ever longer, at a new address each time, and cut off in front as requests
-/// complete.
+/// Parses a stream in growing pieces, each at a new address. Complete requests are removed from the
+/// front.
 fn found_in_pieces(stream: &[u8], mut cuts: Vec<usize>) -> Vec<ArgumentList> {
     cuts.push(stream.len());
     cuts.iter_mut().for_each(|cut| *cut %= stream.len() + 1);
@@ -45,7 +46,7 @@ fn found_in_pieces(stream: &[u8], mut cuts: Vec<usize>) -> Vec<ArgumentList> {
     found
 }
 
-/// Any reply of RESP3, as a value.
+/// Generates any RESP3 reply, as a value.
 fn reply() -> impl Strategy<Value = Value> {
     let text = || "[ -~]{0,20}".prop_map(String::into_bytes);
     let leaf = prop_oneof![
@@ -76,7 +77,7 @@ fn reply() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Writes `value`; arrays, sets and maps once by their length and once by a mark.
+/// Writes `value`; arrays, sets and maps once with their length and once with a mark.
 fn write(writer: &mut Writer<'_>, value: &Value, later: bool) {
     match value {
         Value::Integer(value) => writer.integer(*value),
@@ -128,7 +129,7 @@ fn write(writer: &mut Writer<'_>, value: &Value, later: bool) {
     }
 }
 
-/// What RESP2 leaves of `value`.
+/// Returns `value` as it reads back from RESP2.
 fn flattened(value: &Value) -> Value {
     let all = |values: &[Value]| values.iter().map(flattened).collect();
     match value {
@@ -153,7 +154,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn requests_are_found_again_wherever_they_are_cut(
+    fn requests_are_found_again_for_any_split(
         requests in vec(vec(argument(), 0..14), 1..8),
         cuts in vec(any::<usize>(), 0..12),
     ) {
@@ -165,7 +166,7 @@ proptest! {
     }
 
     #[test]
-    fn replies_are_read_back_in_either_format(
+    fn replies_read_back_in_both_formats(
         value in reply(),
         later: bool,
         cuts in vec(any::<usize>(), 0..8),

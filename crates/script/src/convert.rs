@@ -1,4 +1,4 @@
-//! Replies into Lua values and back.
+//! Conversion of replies to Lua values and back.
 
 use mlua::{Lua, LuaString, MultiValue, Result, Table, Value};
 use tidewire_resp::number::{DoubleText, parse_integer};
@@ -6,7 +6,7 @@ use tidewire_resp::{ArgumentList, Protocol, Writer};
 
 use crate::host::{Failure, Host};
 
-/// The names of fields that tell what sort of reply a table is.
+/// The field names that identify the kind of a reply table.
 #[derive(Debug)]
 pub(crate) struct Names {
     pub(crate) err: LuaString,
@@ -37,7 +37,7 @@ impl Names {
         })
     }
 
-    /// The table by which scripts know an error.
+    /// Creates the table that represents an error in scripts.
     pub(crate) fn error_table(&self, lua: &Lua, failure: &Failure) -> Result<Table> {
         let table = lua.create_table_with_capacity(0, 2)?;
         table.raw_set(&self.err, failure.text.as_str())?;
@@ -47,7 +47,7 @@ impl Names {
         Ok(table)
     }
 
-    /// A reply as a Lua value; one that is an error on the whole comes as such.
+    /// Converts a reply to a Lua value. An error reply becomes an `Err`.
     pub(crate) fn to_lua(&self, lua: &Lua, reply: &[u8]) -> Result<Value> {
         if let [b'-', text @ ..] = reply {
             let mut failure = Failure::of_reply(text);
@@ -63,7 +63,7 @@ impl Names {
         reader.value(0)
     }
 
-    /// Writes what a script returns.
+    /// Writes the return value of a script as a reply.
     pub(crate) fn write(
         &self,
         value: &Value,
@@ -172,16 +172,18 @@ impl AsNumber for Value {
     }
 }
 
-/// Whole numbers up to this are printed digit by digit.
+/// Integers up to this are formatted digit by digit.
 const EXACT_MAX: u64 = 1 << 62;
 
-/// The arguments of a command that a script calls; false if one is neither text nor number.
+/// Converts the arguments of a command that a script calls. Returns false if one is neither a
+/// string nor a number.
 pub(crate) fn to_arguments(values: &MultiValue, arguments: &mut ArgumentList) -> bool {
     arguments.clear();
     for value in values {
         match value {
             Value::String(text) => arguments.push(&text.as_bytes()),
-            // Every number of Lua 5.1 is a double: Redis prints large ones by the shortest digits.
+            // Every number of Lua 5.1 is a double: Redis formats large ones with the shortest
+            // digits.
             Value::Integer(number) if number.unsigned_abs() > EXACT_MAX => {
                 arguments.push(DoubleText::new(*number as f64).as_bytes());
             }
@@ -191,7 +193,7 @@ pub(crate) fn to_arguments(values: &MultiValue, arguments: &mut ArgumentList) ->
             Value::Number(number) if number.is_nan() && number.is_sign_negative() => {
                 arguments.push(b"-nan");
             }
-            // Also -0.
+            // Includes -0.
             Value::Number(0.0) => arguments.push(b"0"),
             Value::Number(number) => arguments.push(DoubleText::new(*number).as_bytes()),
             _ => return false,
@@ -200,7 +202,7 @@ pub(crate) fn to_arguments(values: &MultiValue, arguments: &mut ArgumentList) ->
     true
 }
 
-/// Texts as an array.
+/// Converts texts to an array.
 pub(crate) fn to_table<'a>(lua: &Lua, texts: impl Iterator<Item = &'a [u8]>) -> Result<Table> {
     let table = lua.create_table_with_capacity(texts.size_hint().0, 0)?;
     for (index, text) in texts.enumerate() {
@@ -209,7 +211,7 @@ pub(crate) fn to_table<'a>(lua: &Lua, texts: impl Iterator<Item = &'a [u8]>) -> 
     Ok(table)
 }
 
-/// Walks a reply that this server has written.
+/// A reader of a reply that this server has written.
 struct Reader<'a> {
     lua: &'a Lua,
     names: &'a Names,
@@ -259,7 +261,7 @@ impl<'a> Reader<'a> {
             b'(' => self.single(&self.names.big_number, text),
             b'=' => self.verbatim(text),
             b'|' => {
-                // Attributes are not told to scripts; the reply itself follows them.
+                // Scripts do not see attributes; the reply itself follows them.
                 for _ in 0..parse_integer(text).unwrap_or(0).saturating_mul(2) {
                     self.value(depth + 1)?;
                 }
@@ -270,7 +272,7 @@ impl<'a> Reader<'a> {
     }
 
     fn array(&mut self, count: usize, depth: usize) -> Result<Value> {
-        // What the reply holds bounds the room that is made ahead.
+        // The remaining bytes of the reply limit the initial capacity.
         let room = count.min(self.reply.len() - self.at);
         let table = self.lua.create_table_with_capacity(room, 0)?;
         for index in 0..count {
@@ -330,7 +332,7 @@ impl<'a> Reader<'a> {
         self.lua.create_string(bytes)
     }
 
-    /// The line at hand without its end.
+    /// Returns the current line without its end.
     fn line(&mut self) -> &'a [u8] {
         let rest = &self.reply[self.at..];
         let length = rest.iter().position(|&byte| byte == b'\r');
@@ -348,5 +350,5 @@ impl<'a> Reader<'a> {
 }
 
 pub(crate) const TOO_DEEP: &str = "ERR reached lua stack limit";
-/// Tables within one another that a reply may have.
+/// Maximum nesting depth of the tables in a reply.
 const DEPTH_MAX: usize = 500;

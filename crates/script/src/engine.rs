@@ -1,4 +1,4 @@
-//! One Lua state, the scripts it has compiled, and how they are run.
+//! A Lua state with compiled scripts, and their execution.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -19,30 +19,30 @@ use crate::redis::{TO_FILE, TO_REPLICAS, number_of, raise};
 use crate::sandbox::{Sandbox, failure_of};
 use crate::scripts::Script;
 use crate::sha1::Sha1;
-use crate::watch::{self, LOOK_IN, Token};
+use crate::watch::{self, SHOULD_END, Token};
 
-/// A Lua state with its scripts; it belongs to one thread.
+/// A Lua state with its scripts. It belongs to one thread.
 pub struct Engine {
     sandbox: Sandbox,
-    /// The functions of scripts and libraries, by number. A handle to each would take a place on a
-    /// stack of Lua's that holds some thousands only.
+    /// Functions of scripts and libraries, by number. A handle to each would need an entry on a Lua
+    /// stack that has room for only a few thousand.
     functions: Table,
     next_number: i64,
     compiled: HashMap<Sha1, (Arc<Script>, i64), RandomState>,
-    /// The same scripts by their text, which EVAL has.
+    /// The same scripts by their text, for EVAL.
     bodies: HashMap<Body, (), RandomState>,
-    /// Runs since garbage was last collected.
+    /// Number of runs since the last garbage collection.
     runs: u32,
-    /// Scripts compiled above which those that were forgotten are dropped.
+    /// Number of compiled scripts above which forgotten ones are dropped.
     compiled_max: usize,
     /// Numbers of the functions of libraries, by the library's number.
     loaded: HashMap<u64, HashMap<String, i64, RandomState>, RandomState>,
-    /// Kept for their memory.
+    /// Kept to reuse its memory.
     arguments: ArgumentList,
     reply: Vec<u8>,
 }
 
-/// What the scripts of an engine are for.
+/// What an engine's scripts are used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// EVAL and EVALSHA.
@@ -51,12 +51,12 @@ pub enum Purpose {
     Functions,
 }
 
-/// How a run ended, as Lua tells it.
+/// The outcome of a run in Lua: whether it succeeded, and its value or error.
 type Ending = Result<(bool, Value)>;
 
 impl Engine {
-    /// A Lua state without scripts. `has_deprecated` is the setting `lua-enable-deprecated-api`:
-    /// scripts have `setfenv`, `getfenv` and `newproxy`.
+    /// Creates a Lua state without scripts. `has_deprecated` is the setting
+    /// `lua-enable-deprecated-api`: scripts can use `setfenv`, `getfenv` and `newproxy`.
     pub fn new(purpose: Purpose, has_deprecated: bool) -> std::result::Result<Self, Failure> {
         Engine::try_new(purpose, has_deprecated).map_err(|error| failure_of(&error))
     }
@@ -80,30 +80,30 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Bytes that the Lua state holds.
+    /// Returns the memory of the Lua state in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.sandbox.lua.used_memory()
     }
 
-    /// The script with this text, if it is compiled here and has not been forgotten since.
+    /// Returns the script with this text, if it is compiled here and has not been forgotten.
     pub fn find(&self, body: &[u8]) -> Option<&Arc<Script>> {
         let (body, ()) = self.bodies.get_key_value(body)?;
         Some(&body.0).filter(|script| script.is_known())
     }
 
-    /// The script of this digest, likewise.
+    /// Returns the script with this digest, under the same conditions.
     pub fn find_sha1(&self, sha1: &Sha1) -> Option<&Arc<Script>> {
         let (script, _) = self.compiled.get(sha1)?;
         Some(script).filter(|script| script.is_known())
     }
 
-    /// Compiles a script to see whether that can be done.
+    /// Compiles a script to check it.
     pub fn check(&mut self, script: &Script) -> std::result::Result<(), Failure> {
-        self.collect_some(STEPS_A_LOAD);
+        self.collect_some(STEPS_PER_LOAD);
         self.compile(script).map(drop)
     }
 
-    /// Runs a script and writes its reply; a failure has written nothing.
+    /// Runs a script and writes its reply. A failed run writes nothing.
     pub fn eval(
         &mut self,
         script: &Arc<Script>,
@@ -117,7 +117,7 @@ impl Engine {
         self.finish(&script.name, ending, host, reply)
     }
 
-    /// Runs a function of a library, which is loaded here first if it has not been.
+    /// Runs a function of a library. Loads the library first if needed.
     pub fn call(
         &mut self,
         libraries: &LibrarySet,
@@ -147,7 +147,7 @@ impl Engine {
         self.finish(&info.name, ending, host, reply)
     }
 
-    /// Forgets libraries that are gone or were replaced.
+    /// Forgets libraries that were deleted or replaced.
     pub(crate) fn forget_others(&mut self, libraries: &LibrarySet) {
         let known = libraries.libraries().map(|library| library.number);
         let mut known: Vec<u64> = known.collect();
@@ -158,13 +158,13 @@ impl Engine {
             .for_each(|number| self.forget(number));
     }
 
-    /// Forgets the library of this number.
+    /// Forgets the library with this number.
     pub(crate) fn forget(&mut self, number: u64) {
         let functions = self.loaded.remove(&number).unwrap_or_default();
         functions.values().for_each(|number| self.free(*number));
     }
 
-    /// Runs a library's code, which names its functions, and keeps these under its number.
+    /// Runs a library's code, which registers its functions, and stores them under its number.
     pub(crate) fn load(
         &mut self,
         number: u64,
@@ -183,7 +183,7 @@ impl Engine {
             .load_deadline
             .set(time_max.map(|time| Instant::now() + time));
         let ending = self.run_loading(&chunk);
-        self.collect_some(STEPS_A_LOAD);
+        self.collect_some(STEPS_PER_LOAD);
         shared.load_deadline.set(None);
         let registered = shared.registered.take().unwrap_or_default();
         if shared.is_killed.take() {
@@ -255,7 +255,7 @@ impl Engine {
         Ok(function)
     }
 
-    /// Drops the code of scripts that were forgotten.
+    /// Drops the code of forgotten scripts.
     fn forget_unknown(&mut self) {
         let is_gone = |(_, (script, _)): &(&Sha1, &(Arc<Script>, i64))| !script.is_known();
         let gone = self.compiled.iter().filter(is_gone);
@@ -269,7 +269,7 @@ impl Engine {
         self.compiled_max = COMPILED_MAX.max(self.compiled.len() * 2);
     }
 
-    /// Keeps a function, by a number.
+    /// Stores a function under a new number.
     fn keep(&mut self, function: &Function) -> Result<i64> {
         let number = self.next_number;
         self.functions.raw_set(number, function)?;
@@ -278,7 +278,7 @@ impl Engine {
     }
 
     fn free(&self, number: i64) {
-        // Setting what is there to nothing needs no memory, and so cannot fail.
+        // Setting an existing entry to nil needs no memory, so it cannot fail.
         let _ = self.functions.raw_set(number, Value::Nil);
     }
 
@@ -306,7 +306,7 @@ impl Engine {
         self.with_host(host, || run.call(function))
     }
 
-    /// Lets scripts reach the host while `run` runs.
+    /// Gives scripts access to the host while `run` runs.
     fn with_host(&mut self, host: &mut dyn Host, run: impl FnOnce() -> Ending) -> Ending {
         let shared = self.sandbox.shared.clone();
         shared.protocol.set(Protocol::Resp2);
@@ -337,7 +337,7 @@ impl Engine {
         host: &mut dyn Host,
         reply: &mut Writer<'_>,
     ) -> std::result::Result<(), Failure> {
-        self.collect_some(STEPS_A_RUN);
+        self.collect_some(STEPS_PER_RUN);
         let shared = &self.sandbox.shared;
         let written = match ending {
             Ok((true, value)) => {
@@ -357,10 +357,10 @@ impl Engine {
         })
     }
 
-    /// Collects garbage bit by bit, so that no run pays for those before it.
+    /// Collects garbage incrementally, so that no run pays for earlier ones.
     fn collect_some(&mut self, steps: u32) {
         self.runs += 1;
-        if self.runs < RUNS_A_COLLECTION {
+        if self.runs < RUNS_PER_COLLECTION {
             return;
         }
         self.runs = 0;
@@ -381,7 +381,7 @@ impl fmt::Debug for Engine {
     }
 }
 
-/// What `redis.call` works with.
+/// The state of `redis.call`.
 struct Calls<'a> {
     host: &'a mut dyn Host,
     names: &'a Names,
@@ -393,7 +393,7 @@ impl Calls<'_> {
     fn answer(&mut self, lua: &Lua, protocol: Protocol, values: MultiValue) -> Result<Value> {
         let mut values = values;
         if let Some(Value::LightUserData(token)) = values.front() {
-            if *token == LOOK_IN.0 {
+            if *token == SHOULD_END.0 {
                 return Ok(Value::Boolean(self.host.is_killed()));
             } else if *token == MAY_RUN.0 {
                 values.pop_front();
@@ -445,7 +445,7 @@ impl Calls<'_> {
     }
 }
 
-/// The failure that an error table tells of, with the place where it came up.
+/// Returns the failure in an error table, with its location.
 fn located(names: &Names, table: &Table, name: &str) -> Failure {
     let mut message = message_of(table);
     if let (Some(source), Some(line)) = (text_field(table, "source"), text_field(table, "line")) {
@@ -479,7 +479,7 @@ fn error_text(error: &mlua::Error) -> String {
     }
 }
 
-/// A script that is looked for by its text.
+/// A script that is looked up by its text.
 #[derive(Debug)]
 struct Body(Arc<Script>);
 
@@ -503,18 +503,18 @@ impl Hash for Body {
     }
 }
 
-/// What else `redis.call` is asked, by its first argument.
+/// A first argument of `redis.call` that requests something other than a command.
 pub(crate) const MAY_RUN: Token = Token(LightUserData(std::ptr::without_provenance_mut(2)));
 pub(crate) const SET_REPLICATION: Token = Token(LightUserData(std::ptr::without_provenance_mut(3)));
 
-/// Libraries that may be loaded beside those that there are.
+/// Number of loaded libraries beyond the existing ones before others are forgotten.
 const LOADED_SPARE: usize = 16;
-const RUNS_A_COLLECTION: u32 = 50;
-/// Steps of the collector; each looks at some two thousand bytes. Loaded code mostly stays, so a
-/// load needs more steps.
-const STEPS_A_RUN: u32 = 32;
-const STEPS_A_LOAD: u32 = 96;
-/// The least `compiled_max`.
+const RUNS_PER_COLLECTION: u32 = 50;
+/// Steps of the collector per run; each visits about two thousand bytes. Loaded code mostly stays,
+/// so a load needs more steps.
+const STEPS_PER_RUN: u32 = 32;
+const STEPS_PER_LOAD: u32 = 96;
+/// Minimum of `compiled_max`.
 const COMPILED_MAX: usize = 1_000;
-/// A longer buffer of replies is freed after its use.
+/// A longer reply buffer is freed after use.
 const REPLY_BYTES_KEPT: usize = 64 << 10;

@@ -1,35 +1,35 @@
-//! What a script says about itself in its first line.
+//! Flags that a script declares in its first line.
 
-/// What a script promises or asks for; without a first line it promises nothing.
+/// The flags of a script; without a first line, it has only [`UNDECLARED`](Self::UNDECLARED).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScriptFlags(u8);
 
 impl ScriptFlags {
     /// It does not write.
     pub const NO_WRITES: ScriptFlags = ScriptFlags(1);
-    /// It may run while memory is full.
+    /// It may run when memory is full.
     pub const ALLOW_OOM: ScriptFlags = ScriptFlags(2);
     /// It may run on a replica that has lost its master.
     pub const ALLOW_STALE: ScriptFlags = ScriptFlags(4);
     /// It must not run in a cluster.
     pub const NO_CLUSTER: ScriptFlags = ScriptFlags(8);
-    /// Its keys may be of several slots.
+    /// Its keys may belong to several slots.
     pub const ALLOW_CROSS_SLOT: ScriptFlags = ScriptFlags(16);
-    /// It has no first line: what it may do is found out as it runs.
+    /// It has no first line: its needs are determined while it runs.
     pub const UNDECLARED: ScriptFlags = ScriptFlags(32);
 
-    /// Whether it has one of these.
+    /// Returns whether it has any of these flags.
     pub fn has(self, other: ScriptFlags) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Those of both.
+    /// Returns the union of both.
     #[must_use]
     pub fn with(self, other: ScriptFlags) -> ScriptFlags {
         ScriptFlags(self.0 | other.0)
     }
 
-    /// The flag of this name.
+    /// Returns the flag with this name.
     pub fn named(name: &[u8]) -> Option<ScriptFlags> {
         let mut names = NAMES.iter();
         names
@@ -37,7 +37,7 @@ impl ScriptFlags {
             .map(|(_, flag)| *flag)
     }
 
-    /// The names of those that it has.
+    /// Returns the names of its flags.
     pub fn names(self) -> impl Iterator<Item = &'static str> + Clone {
         NAMES
             .iter()
@@ -45,8 +45,8 @@ impl ScriptFlags {
             .map(|(name, _)| *name)
     }
 
-    /// Reads the first line of a script; the flags, and where the rest begins: at the line's end,
-    /// so that lines keep their numbers.
+    /// Parses the first line of a script. Returns the flags and the start of the remaining code:
+    /// the line's end, so that line numbers stay.
     pub fn of_script(body: &[u8]) -> Result<(ScriptFlags, usize), String> {
         if !body.starts_with(b"#!") {
             return Ok((ScriptFlags::UNDECLARED, 0));
@@ -80,7 +80,7 @@ impl ScriptFlags {
     }
 }
 
-/// Words as a command line has them, with quotes; nothing if a quote stays open.
+/// Splits words like a command line, with quotes; returns `None` if a quote stays open.
 pub(crate) fn split_words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut words = Vec::new();
     let mut rest = line;
@@ -95,7 +95,7 @@ pub(crate) fn split_words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     }
 }
 
-/// The word at the start of a text and how long it is there.
+/// Returns the word at the start of a text, and its length there.
 fn word_at(text: &[u8]) -> Option<(Vec<u8>, usize)> {
     let (mut word, mut at) = (Vec::new(), 0);
     let mut quote = None;
@@ -124,7 +124,7 @@ fn word_at(text: &[u8]) -> Option<(Vec<u8>, usize)> {
                 at += 1;
             }
             (Some(open), byte) if open == byte => {
-                // Nothing may follow a closing quote but a blank.
+                // Only a blank may follow a closing quote.
                 if next.is_some_and(|next| !is_blank(next)) {
                     return None;
                 }
@@ -146,7 +146,7 @@ fn is_blank(byte: u8) -> bool {
     byte.is_ascii_whitespace() || byte == 11
 }
 
-/// In the order in which FUNCTION LIST tells them.
+/// In the order of FUNCTION LIST.
 const NAMES: [(&str, ScriptFlags); 5] = [
     ("no-writes", ScriptFlags::NO_WRITES),
     ("allow-oom", ScriptFlags::ALLOW_OOM),
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_tells_flags_and_stays_a_line() {
+    fn the_first_line_declares_flags_and_still_counts_as_a_line() {
         let (flags, at) =
             ScriptFlags::of_script(b"#!lua flags=no-writes,allow-oom\nreturn 1").unwrap();
         assert!(flags.has(ScriptFlags::NO_WRITES) && flags.has(ScriptFlags::ALLOW_OOM));

@@ -1,14 +1,14 @@
-//! The interface that a script requires of its caller.
+//! The interface that a script requires from its caller.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use tidewire_resp::{Arguments, Protocol};
 
-/// Runs a script's commands, and watches over it.
+/// The host of a script: runs its commands and can stop it.
 pub trait Host {
-    /// Executes a command and appends its reply, an error too. A command that is not executed at
-    /// all is refused with a text; the host has counted it.
+    /// Executes a command and appends its reply, even an error. A command that cannot be executed
+    /// is refused with an error text; the host has counted the error.
     fn call(
         &mut self,
         arguments: Arguments<'_>,
@@ -16,25 +16,25 @@ pub trait Host {
         reply: &mut Vec<u8>,
     ) -> Result<(), Cow<'static, str>>;
 
-    /// Whether the user may run a command; nothing if there is no such command.
+    /// Returns whether the user may run a command; `None` if there is no such command.
     fn may_run(&mut self, arguments: Arguments<'_>) -> Option<bool>;
 
-    /// `redis.set_repl`: where the changes of the script's next commands are propagated.
+    /// Sets where the changes of the script's next commands are propagated (`redis.set_repl`).
     fn set_replication(&mut self, to_replicas: bool, to_file: bool);
 
     /// Returns whether the script must end. Called at intervals while it runs.
     fn is_killed(&mut self) -> bool;
 
-    /// An error is part of the script's reply; `is_counted` if a command has replied it before.
+    /// Records an error in the script's reply. `is_counted` means that a command replied it before.
     fn note_error(&mut self, text: &str, is_counted: bool);
 }
 
-/// How a script failed: the text of the error reply, whose code word comes first.
+/// Why a script failed: the text of the error reply, which begins with the error code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Without the leading `-`.
+    /// The text without the leading `-`.
     pub text: String,
-    /// A command has replied it, and it was counted then.
+    /// Whether a command replied it, so that it was counted then.
     pub is_counted: bool,
 }
 
@@ -47,7 +47,7 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 impl Failure {
-    /// An error that begins with its code word, or gets `ERR`.
+    /// Creates a failure; a text without an error code gets `ERR`.
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Failure {
             text: text.into(),
@@ -55,7 +55,8 @@ impl Failure {
         }
     }
 
-    /// The text of an error reply, as scripts see it: a text of one word gets the code `ERR`.
+    /// Converts an error reply to the text that scripts see. A text of one word gets the code
+    /// `ERR`.
     pub(crate) fn of_reply(text: &[u8]) -> Self {
         let text = String::from_utf8_lossy(text);
         let text = text.trim_matches(['\r', '\n']);

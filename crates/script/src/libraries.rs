@@ -1,4 +1,4 @@
-//! Libraries of functions, by name.
+//! Function libraries, by name.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,78 +11,78 @@ use parking_lot::Mutex;
 use crate::engine::Engine;
 use crate::flags::{ScriptFlags, split_words};
 
-/// A library of functions.
+/// A function library.
 #[derive(Debug)]
 pub struct Library {
-    /// What FUNCTION DELETE calls it.
+    /// Name for FUNCTION DELETE.
     pub name: String,
-    /// Its text, the first line included.
+    /// Its text, including the first line.
     pub code: Box<[u8]>,
-    /// Where the Lua code begins.
+    /// Start of the Lua code.
     pub(crate) body_at: usize,
     /// Its functions, by name.
     pub functions: Vec<FunctionInfo>,
-    /// No other has this number, not even a later one of the same name.
+    /// A unique number; a later library with the same name gets another one.
     pub(crate) number: u64,
 }
 
 /// A function of a library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionInfo {
-    /// What FCALL calls it, in any case.
+    /// Name for FCALL, in any case.
     pub name: String,
-    /// What its library says of it.
+    /// Description by its library.
     pub description: Option<String>,
-    /// What it promises.
+    /// Declared flags.
     pub flags: ScriptFlags,
 }
 
-/// All libraries at one time.
+/// All libraries at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct LibrarySet {
     libraries: BTreeMap<String, Arc<Library>>,
-    /// By the function's name in lower case: the library, and the function's place in it.
+    /// The library and the index of each function, by the function's name in lower case.
     functions: HashMap<String, (Arc<Library>, usize), RandomState>,
 }
 
-/// The libraries that there are, shared by all threads.
+/// The current libraries, shared by all threads.
 #[derive(Debug, Default)]
 pub struct Libraries {
     current: Mutex<Arc<LibrarySet>>,
     numbers: AtomicU64,
-    /// Counts the times that all were removed.
+    /// How often all libraries were removed.
     flushes: AtomicU64,
 }
 
-/// What FUNCTION RESTORE does about libraries that are there.
+/// How FUNCTION RESTORE treats existing libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestorePolicy {
-    /// None may have the same name.
+    /// Fails if a library with the same name exists.
     Append,
-    /// Those of the same name are replaced.
+    /// Replaces libraries with the same names.
     Replace,
-    /// All are removed first.
+    /// Removes all libraries first.
     Flush,
 }
 
 impl LibrarySet {
-    /// The libraries, by name.
+    /// Returns the libraries, by name.
     pub fn libraries(&self) -> impl ExactSizeIterator<Item = &Arc<Library>> {
         self.libraries.values()
     }
 
-    /// How many functions there are.
+    /// Returns the number of functions.
     pub fn function_count(&self) -> usize {
         self.functions.len()
     }
 
-    /// The library that has a function, and what it says of it.
+    /// Returns a function's library and its record there.
     pub(crate) fn function(&self, name: &str) -> Option<(&Arc<Library>, &FunctionInfo)> {
         let (library, place) = self.functions.get(&name.to_ascii_lowercase())?;
         Some((library, &library.functions[*place]))
     }
 
-    /// The library of this name.
+    /// Returns the library with this name.
     pub fn library(&self, name: &str) -> Option<&Arc<Library>> {
         self.libraries.get(name)
     }
@@ -95,7 +95,8 @@ impl LibrarySet {
         Some(library)
     }
 
-    /// Refuses a library some of whose functions another has; `replaced` are those that go.
+    /// Refuses a library if another one has a function with the same name; `replaced` accepts the
+    /// names of libraries that will be removed.
     fn check(&self, library: &Library, replaced: impl Fn(&str) -> bool) -> Result<(), String> {
         let mut functions = library.functions.iter();
         let is_taken = |function: &&FunctionInfo| {
@@ -108,7 +109,7 @@ impl LibrarySet {
         }
     }
 
-    /// Adds a library; what has its name goes.
+    /// Adds a library; replaces one with the same name.
     fn put(&mut self, library: Arc<Library>) {
         self.remove(&library.name);
         for (place, function) in library.functions.iter().enumerate() {
@@ -120,24 +121,24 @@ impl LibrarySet {
 }
 
 impl Libraries {
-    /// The libraries as they are now.
+    /// Returns the current libraries.
     pub fn current(&self) -> Arc<LibrarySet> {
         self.current.lock().clone()
     }
 
-    /// Counts the times that all were removed.
+    /// Returns how often all libraries were removed.
     pub fn flushes(&self) -> u64 {
         self.flushes.load(Ordering::Acquire)
     }
 
-    /// What a function promises; nothing if there is none of this name.
+    /// Returns a function's flags; `None` if there is no such function.
     pub fn flags(&self, name: &[u8]) -> Option<ScriptFlags> {
         let name = std::str::from_utf8(name).ok()?;
         let current = self.current.lock();
         current.function(name).map(|(_, function)| function.flags)
     }
 
-    /// Makes a library of its text, and returns its name.
+    /// Loads a library from its text. Returns its name.
     pub fn load(&self, engine: &mut Engine, code: &[u8], replace: bool) -> Result<String, String> {
         let library = self.make(engine, code, |name| {
             match self.current.lock().library(name).is_some() && !replace {
@@ -158,7 +159,7 @@ impl Libraries {
         Ok(name)
     }
 
-    /// Makes libraries of their texts and adds them, all or none.
+    /// Loads libraries from their texts and adds all of them or none.
     pub fn restore(
         &self,
         engine: &mut Engine,
@@ -209,7 +210,7 @@ impl Libraries {
         Ok(())
     }
 
-    /// Removes a library; false if there is none of this name.
+    /// Removes a library; returns false if there is no such library.
     pub fn delete(&self, name: &[u8]) -> bool {
         let mut current = self.current.lock();
         let name = std::str::from_utf8(name).ok();
@@ -217,14 +218,14 @@ impl Libraries {
         found.is_some_and(|name| Arc::make_mut(&mut current).remove(name).is_some())
     }
 
-    /// Removes all libraries; returns what there was.
+    /// Removes all libraries; returns the removed ones.
     pub fn flush(&self) -> Arc<LibrarySet> {
         let all = std::mem::take(&mut *self.current.lock());
         self.flushes.fetch_add(1, Ordering::Release);
         all
     }
 
-    /// Bytes of the libraries' texts and of what leads to them.
+    /// Returns the memory of the libraries' texts and indexes in bytes.
     pub fn memory_bytes(&self) -> usize {
         let set = self.current();
         let bytes = |library: &Arc<Library>| {
@@ -259,8 +260,8 @@ impl Libraries {
     }
 }
 
-/// The name in a library's first line, and where the rest begins: at the line's end, so that lines
-/// keep their numbers.
+/// Parses a library's first line. Returns the name and the start of the remaining code: the line's
+/// end, so that line numbers stay.
 fn read_first_line(code: &[u8]) -> Result<(String, usize), String> {
     if !code.starts_with(b"#!") {
         return Err("ERR Missing library metadata".into());
@@ -302,5 +303,5 @@ pub(crate) fn is_name(name: &str) -> bool {
 
 pub(crate) const BAD_NAME: &str = "ERR Library names can only contain letters, numbers, or \
                                    underscores(_) and must be at least one character long";
-/// A library must have named its functions by then.
+/// Maximum time for a library to register its functions.
 const LOAD_TIME_MAX: Duration = Duration::from_millis(500);

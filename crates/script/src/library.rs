@@ -1,4 +1,4 @@
-//! The libraries that scripts find beside Lua's own, and what their functions have in common.
+//! Redis's Lua libraries beside Lua's own, and their shared functions.
 
 pub(crate) mod bit;
 pub(crate) mod cjson;
@@ -12,7 +12,7 @@ use mlua::{Lua, LuaString, MultiValue, Result, Table, Value};
 use crate::redis::number_of;
 use crate::sandbox::is_script;
 
-/// All libraries by name.
+/// Returns all libraries by name.
 pub(crate) fn libraries(lua: &Lua) -> Result<Table> {
     let table = lua.create_table()?;
     table.raw_set("bit", bit::library(lua)?)?;
@@ -22,8 +22,8 @@ pub(crate) fn libraries(lua: &Lua) -> Result<Table> {
     Ok(table)
 }
 
-/// An error with the place of the call before it, as the library's own errors have it. What stands
-/// between that call and us in our own Lua code is none.
+/// Creates an error with the position of the caller, like the Lua library's own errors. Frames of
+/// our own Lua code are skipped.
 pub(crate) fn fail(lua: &Lua, text: impl AsRef<str>) -> mlua::Error {
     let is_ours = |level| {
         lua.inspect_stack(level, |frame| {
@@ -44,7 +44,7 @@ pub(crate) fn fail(lua: &Lua, text: impl AsRef<str>) -> mlua::Error {
     mlua::Error::runtime(format!("{place}{}", text.as_ref()))
 }
 
-/// An error about an argument.
+/// Creates an error about an argument.
 pub(crate) fn bad_argument(lua: &Lua, name: &str, number: usize, text: &str) -> mlua::Error {
     fail(lua, format!("bad argument #{number} to '{name}' ({text})"))
 }
@@ -60,7 +60,7 @@ fn wrong_type(
     bad_argument(lua, name, number, &format!("{wanted} expected, got {got}"))
 }
 
-/// Argument `number`, from 1, as a text; numbers are texts as well.
+/// Returns argument `number`, from 1, as a string; numbers are accepted too.
 pub(crate) fn text(lua: &Lua, name: &str, values: &MultiValue, number: usize) -> Result<LuaString> {
     let value = values.get(number - 1);
     match value {
@@ -73,14 +73,14 @@ pub(crate) fn text(lua: &Lua, name: &str, values: &MultiValue, number: usize) ->
     }
 }
 
-/// Argument `number`, from 1, as a number; texts may be numbers.
+/// Returns argument `number`, from 1, as a number; numeric strings are accepted too.
 pub(crate) fn number(lua: &Lua, name: &str, values: &MultiValue, number: usize) -> Result<f64> {
     let value = values.get(number - 1);
     let found = value.and_then(number_of);
     found.ok_or_else(|| wrong_type(lua, name, number, "number", value))
 }
 
-/// Argument `number` as an integer, or what stands for it if it is not given.
+/// Returns argument `number` as an integer, or the default if it is missing.
 pub(crate) fn optional_integer(
     lua: &Lua,
     name: &str,
@@ -94,7 +94,7 @@ pub(crate) fn optional_integer(
     }
 }
 
-/// Lua's name of a value's type.
+/// Returns Lua's name of a value's type.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Integer(_) | Value::Number(_) => "number",
@@ -103,7 +103,7 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// Formats a number with `precision` significant digits, as `%.14g` does.
+/// Formats a number with `precision` significant digits, like `%.14g`.
 pub(crate) fn format_number(number: f64, precision: usize) -> String {
     if number.is_nan() {
         return "nan".into();
@@ -122,7 +122,7 @@ pub(crate) fn format_number(number: f64, precision: usize) -> String {
     trimmed(&format!("{number:.decimals$}")).to_owned()
 }
 
-/// A decimal without zeros at its end.
+/// Removes trailing zeros from a decimal.
 fn trimmed(text: &str) -> &str {
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.'),
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_as_printf_does() {
+    fn numbers_are_formatted_as_by_printf() {
         let table = [
             (0.0, "0"),
             (-5e3, "-5000"),

@@ -13,7 +13,7 @@ use crate::sandbox::Shared;
 use crate::sha1::Sha1;
 use crate::watch::spend;
 
-/// Adds the functions to the table that `sandbox.lua` takes.
+/// Adds the functions to the table that `sandbox.lua` receives.
 pub(crate) fn register(
     lua: &Lua,
     native: &Table,
@@ -111,12 +111,12 @@ fn register_replies(lua: &Lua, redis: &Table, shared: &Rc<Shared>) -> Result<()>
     redis.raw_set("sha1hex", sha1hex)
 }
 
-/// An error that a script gets as a table.
+/// Creates an error that a script receives as a table.
 pub(crate) fn raise(text: impl Into<String>) -> mlua::Error {
     mlua::Error::external(Failure::new(text))
 }
 
-/// The text that is the only argument.
+/// Returns the text, if it is the only argument.
 fn only_text(values: &MultiValue) -> Option<&mlua::LuaString> {
     match (values.len(), values.front()) {
         (1, Some(Value::String(text))) => Some(text),
@@ -135,7 +135,7 @@ fn chosen_protocol(values: &MultiValue) -> Result<Protocol> {
     }
 }
 
-/// The flags that `redis.set_repl` is given.
+/// Returns the valid flags of a `redis.set_repl` call.
 fn checked_replication(_: &Lua, values: MultiValue) -> Result<i32> {
     if values.len() != 1 {
         return Err(raise("ERR redis.set_repl() requires one argument."));
@@ -178,7 +178,7 @@ fn log(lua: &Lua, values: MultiValue) -> Result<()> {
     Ok(())
 }
 
-/// `math.random`, whose numbers depend on the seed alone.
+/// Implements `math.random`, which depends only on the seed.
 fn random_number(lua: &Lua, shared: &Shared, values: &MultiValue) -> Result<f64> {
     let next = (shared.random.get().wrapping_mul(0x5_DEEC_E66D) + 0xB) & MASK_48;
     shared.random.set(next);
@@ -198,7 +198,7 @@ fn random_number(lua: &Lua, shared: &Shared, values: &MultiValue) -> Result<f64>
     Ok((fraction * (upper - lower + 1.0)).floor() + lower)
 }
 
-/// What a value is as a number; a text may be one.
+/// Converts a value to a number; numeric strings are accepted.
 pub(crate) fn number_of(value: &Value) -> Option<f64> {
     match value {
         Value::Integer(number) => Some(*number as f64),
@@ -213,7 +213,7 @@ fn seeded(seed: i32) -> u64 {
 }
 
 const MASK_48: u64 = (1 << 48) - 1;
-/// Where the random numbers of a new state begin.
+/// The initial random state of a run.
 pub(crate) const INITIAL_RANDOM: u64 = 0x1234_ABCD_330E;
 const WRONG_ARGUMENT: &str = "ERR wrong number or type of arguments";
 const LOG_LEVELS: [&str; 4] = ["LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"];

@@ -10,7 +10,7 @@ use crate::libraries::{BAD_NAME, FunctionInfo, is_name};
 use crate::redis::{number_of, raise};
 use crate::sandbox::Shared;
 
-/// Functions that the library being loaded has named; nothing while none is loaded.
+/// Functions registered by the library being loaded; `None` while none is being loaded.
 pub(crate) type Registered = RefCell<Option<Vec<(FunctionInfo, Function)>>>;
 
 pub(crate) fn register(lua: &Lua, loading: &Table, shared: &Rc<Shared>) -> Result<()> {
@@ -138,7 +138,7 @@ fn text_argument(name: &str, value: &Value) -> Result<String> {
     })
 }
 
-/// A text, or a number as one.
+/// Returns a value as text, if it is a string or a number.
 fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.to_string_lossy()),

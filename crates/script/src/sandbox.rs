@@ -1,4 +1,4 @@
-//! The tables and functions that `sandbox.lua` puts together.
+//! The tables and functions that `sandbox.lua` assembles.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -14,38 +14,38 @@ use crate::library;
 use crate::redis;
 use crate::register::Registered;
 
-/// What the Rust functions of one Lua state share.
+/// State shared by the Rust functions of one Lua state.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) names: Names,
-    /// How replies look to the script that runs.
+    /// The reply format of the running script.
     pub(crate) protocol: Cell<Protocol>,
-    /// The script that runs is to end.
+    /// Whether the running script must end.
     pub(crate) is_killed: Cell<bool>,
     /// The state of `math.random`, 48 bits.
     pub(crate) random: Cell<u64>,
     pub(crate) registered: Registered,
-    /// When the library that is loaded must have ended.
+    /// When the library being loaded must have finished.
     pub(crate) load_deadline: Cell<Option<Instant>>,
 }
 
-/// A Lua state whose scripts cannot change anything that outlives them.
+/// A Lua state in which scripts can change nothing that outlives them.
 #[derive(Debug)]
 pub(crate) struct Sandbox {
     pub(crate) lua: Lua,
-    /// Names of chunks. The compiler keeps a name in a place that the collector does not look at,
-    /// so this field must hold it.
+    /// Names of chunks. The compiler stores a name where the collector cannot see it, so this field
+    /// must keep it alive.
     _names: [LuaString; 2],
     pub(crate) shared: Rc<Shared>,
-    /// The real table of globals, for KEYS and ARGV.
+    /// The actual table of globals, for KEYS and ARGV.
     pub(crate) globals: Table,
-    /// The real table `redis`, for `call`.
+    /// The actual table `redis`, for `call`.
     pub(crate) redis: Table,
-    /// Runs a script; whether it succeeded, and its value or error.
+    /// Runs a script. Returns whether it succeeded, and its value or error.
     pub(crate) run: Function,
-    /// The same with a function and its two arguments.
+    /// Does the same for a function and its two arguments.
     pub(crate) run_function: Function,
-    /// Shows a library what it may see while it is loaded, or ends that.
+    /// Switches on or off what a library may access while it is loaded.
     pub(crate) set_loading: Function,
 }
 
@@ -71,7 +71,7 @@ impl Sandbox {
         let as_value =
             lua.create_function(move |lua, problem| value_of_error(lua, &of_error, problem))?;
         native.raw_set("as_value", as_value)?;
-        // The handler must know which tables are protected, which is known only later.
+        // The handler must know the protected tables, which are only known later.
         let protected = lua.create_table()?;
         let (of_error, tables) = (shared.clone(), protected.clone());
         let on_error = lua.create_function(move |lua, problem| {
@@ -106,7 +106,7 @@ impl Sandbox {
     }
 }
 
-/// An error as the table that scripts know; what is a table already stays as it is.
+/// Converts an error to the table that scripts know; a table stays unchanged.
 fn table_of_error(lua: &Lua, shared: &Shared, problem: Value) -> Result<Table> {
     let failure = match problem {
         Value::Table(table) => return Ok(table),
@@ -117,7 +117,8 @@ fn table_of_error(lua: &Lua, shared: &Shared, problem: Value) -> Result<Table> {
     shared.names.error_table(lua, &failure)
 }
 
-/// An error as a script catches it: what a library says is a text, all else a table.
+/// Converts an error to the value that a script catches: a string for a library's error, otherwise
+/// a table.
 fn value_of_error(lua: &Lua, shared: &Shared, problem: Value) -> Result<Value> {
     if let Value::Error(error) = &problem
         && let Some(text) = library_text(error)
@@ -135,7 +136,7 @@ fn library_text(error: &mlua::Error) -> Option<&str> {
     }
 }
 
-/// What went wrong in a Rust function.
+/// Converts an error of a Rust function to a failure.
 pub(crate) fn failure_of(error: &mlua::Error) -> Failure {
     match error {
         mlua::Error::CallbackError { cause, .. } => failure_of(cause),
@@ -148,7 +149,7 @@ pub(crate) fn failure_of(error: &mlua::Error) -> Failure {
     }
 }
 
-/// Notes where in the script an error came up: at the innermost line that is the script's own.
+/// Adds the location of an error: the innermost line of the script's own code.
 fn locate(lua: &Lua, table: Table, protected: &Table) -> Result<Table> {
     let table = match protected.raw_get::<Value>(&table)? {
         Value::Nil => table,
@@ -161,7 +162,7 @@ fn locate(lua: &Lua, table: Table, protected: &Table) -> Result<Table> {
     Ok(table)
 }
 
-/// The innermost line on the stack that is a script's own, and the name of its chunk.
+/// Returns the innermost line on the stack that belongs to a script, and the name of its chunk.
 fn own_place(lua: &Lua) -> Option<(String, usize)> {
     let mut level = 1;
     loop {
@@ -178,7 +179,7 @@ fn own_place(lua: &Lua) -> Option<(String, usize)> {
     }
 }
 
-/// A text that names a line of ours names the script's line that led to it.
+/// Replaces a line of our own Lua code in an error text by the script's line that led to it.
 fn at_own_place(lua: &Lua, problem: Value) -> Result<Value> {
     let Value::String(text) = &problem else {
         return Ok(problem);
@@ -196,18 +197,18 @@ fn at_own_place(lua: &Lua, problem: Value) -> Result<Value> {
     };
     let text = match own_place(lua) {
         Some((source, line)) => format!("{}:{line}: {rest}", source.trim_start_matches('@')),
-        // Its last call was ours, and has taken its place.
+        // The script's last call was a tail call to our code, so its frame is gone.
         None => rest.to_owned(),
     };
     lua.create_string(text).map(Value::String)
 }
 
-/// Neither our own Lua code nor the place that a tail call has left.
+/// Returns whether a frame is neither our own Lua code nor the remains of a tail call.
 pub(crate) fn is_script(source: &str) -> bool {
     !source.starts_with("=redis") && !source.starts_with("=(tail")
 }
 
-/// Whether a script may be ended there: in its own code, and in functions that it calls.
+/// Returns whether a script may be ended there: in its own code, and in functions that it calls.
 pub(crate) fn may_end(source: &str) -> bool {
     source == LIBRARY_NAME || is_script(source)
 }

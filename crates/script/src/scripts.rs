@@ -1,4 +1,4 @@
-//! The scripts that EVALSHA can name.
+//! The scripts known to EVALSHA.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,40 +10,40 @@ use parking_lot::Mutex;
 use crate::flags::ScriptFlags;
 use crate::sha1::Sha1;
 
-/// A script that is known.
+/// A known script.
 #[derive(Debug)]
 pub struct Script {
-    /// What EVALSHA calls it.
+    /// Its digest, the name for EVALSHA.
     pub sha1: Sha1,
-    /// The same, as text.
+    /// The digest as text.
     pub name: String,
-    /// Its text, the first line included.
+    /// Its text, including the first line.
     pub body: Box<[u8]>,
-    /// What its first line says.
+    /// The flags in its first line.
     pub flags: ScriptFlags,
-    /// Where the code begins in the body.
+    /// Start of the code in the body.
     pub code_at: usize,
-    /// Whether EVAL brought it, so that it may be forgotten; SCRIPT LOAD means it to stay.
-    is_passing: AtomicBool,
-    /// It has not been forgotten since.
+    /// Whether it came from EVAL, so that it may be evicted; a script of SCRIPT LOAD stays.
+    is_from_eval: AtomicBool,
+    /// Whether it has not been forgotten.
     is_known: AtomicBool,
-    /// When EVAL last used it, counted in uses.
+    /// When EVAL last used it, as a count of uses.
     used: AtomicU64,
 }
 
-/// All scripts that are known, shared by all threads.
+/// All known scripts, shared by all threads.
 #[derive(Debug, Default)]
 pub struct Scripts {
     by_sha1: Mutex<HashMap<Sha1, Arc<Script>, RandomState>>,
     uses: AtomicU64,
-    /// Scripts that EVAL had brought and that were forgotten for others.
+    /// Number of evicted scripts of EVAL.
     evicted: AtomicU64,
-    /// Counts the times that all were forgotten.
+    /// How often all scripts were removed.
     version: AtomicU64,
 }
 
 impl Script {
-    /// A script with this text.
+    /// Creates a script with this text.
     pub fn new(body: &[u8]) -> Result<Script, String> {
         let (flags, code_at) = ScriptFlags::of_script(body)?;
         let sha1 = Sha1::of(body);
@@ -53,7 +53,7 @@ impl Script {
             body: body.into(),
             flags,
             code_at,
-            is_passing: AtomicBool::new(true),
+            is_from_eval: AtomicBool::new(true),
             is_known: AtomicBool::new(true),
             used: AtomicU64::new(0),
         })
@@ -66,19 +66,19 @@ impl Script {
 }
 
 impl Scripts {
-    /// The script of this digest.
+    /// Returns the script with this digest.
     pub fn find(&self, sha1: &Sha1) -> Option<Arc<Script>> {
         self.by_sha1.lock().get(sha1).cloned()
     }
 
-    /// Remembers a script, `to_stay` or only for as long as there is room. If it is known already
-    /// the one that is known is returned, and it is as it was.
+    /// Stores a script, permanently (`to_stay`) or as long as there is room. Returns the known
+    /// script if there is one, which stays unchanged.
     pub fn add(&self, script: Script, to_stay: bool) -> Arc<Script> {
         let mut scripts = self.by_sha1.lock();
         if let Some(known) = scripts.get(&script.sha1) {
             return known.clone();
         }
-        script.is_passing.store(!to_stay, Ordering::Relaxed);
+        script.is_from_eval.store(!to_stay, Ordering::Relaxed);
         if !to_stay {
             self.make_room(&mut scripts);
         }
@@ -88,7 +88,7 @@ impl Scripts {
         script
     }
 
-    /// Notes that a script is used.
+    /// Records a use of a script.
     pub fn touch(&self, script: &Script) {
         let use_number = self.uses.fetch_add(1, Ordering::Relaxed);
         script.used.store(use_number, Ordering::Relaxed);
@@ -103,17 +103,17 @@ impl Scripts {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Counts the times that all scripts were forgotten.
+    /// Returns how often all scripts were removed.
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// How many scripts there are.
+    /// Returns the number of scripts.
     pub fn count(&self) -> usize {
         self.by_sha1.lock().len()
     }
 
-    /// Bytes of the scripts' texts and of what leads to them.
+    /// Returns the memory of the scripts' texts and indexes in bytes.
     pub fn memory_bytes(&self) -> usize {
         let scripts = self.by_sha1.lock();
         let bytes = |script: &Arc<Script>| script.body.len() + size_of::<Script>() + 40;
@@ -121,21 +121,21 @@ impl Scripts {
         scripts.values().map(bytes).sum::<usize>() + entries
     }
 
-    /// Scripts that were forgotten for others.
+    /// Returns the number of evicted scripts.
     pub fn evicted(&self) -> u64 {
         self.evicted.load(Ordering::Relaxed)
     }
 
-    /// Counts them from zero on.
+    /// Resets the number of evicted scripts.
     pub fn reset_evicted(&self) {
         self.evicted.store(0, Ordering::Relaxed);
     }
 
     fn make_room(&self, scripts: &mut HashMap<Sha1, Arc<Script>, RandomState>) {
-        let is_passing = |script: &&Arc<Script>| script.is_passing.load(Ordering::Relaxed);
-        while scripts.len() >= PASSING_MAX {
-            let passing = scripts.values().filter(is_passing);
-            if passing.clone().count() < PASSING_MAX {
+        let is_from_eval = |script: &&Arc<Script>| script.is_from_eval.load(Ordering::Relaxed);
+        while scripts.len() >= EVAL_SCRIPTS_MAX {
+            let passing = scripts.values().filter(is_from_eval);
+            if passing.clone().count() < EVAL_SCRIPTS_MAX {
                 return;
             }
             let oldest = passing.min_by_key(|script| script.used.load(Ordering::Relaxed));
@@ -150,15 +150,15 @@ impl Scripts {
     }
 }
 
-/// Scripts of EVAL that are remembered.
-const PASSING_MAX: usize = 500;
+/// Maximum number of stored scripts of EVAL.
+const EVAL_SCRIPTS_MAX: usize = 500;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn scripts_of_eval_make_room_and_loaded_ones_stay() {
+    fn scripts_of_eval_are_evicted_and_loaded_ones_stay() {
         let scripts = Scripts::default();
         let loaded = scripts.add(Script::new(b"return 'loaded'").unwrap(), true);
         let first = scripts.add(Script::new(b"return 0").unwrap(), false);

@@ -1,18 +1,18 @@
-//! SHA-1, by which scripts are named.
+//! SHA-1, the digest that names scripts.
 
 use sha1::Digest;
 
-/// The digest that names a script.
+/// The digest of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sha1(pub [u8; 20]);
 
 impl Sha1 {
-    /// The digest of some bytes.
+    /// Computes the digest of some bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Sha1(sha1::Sha1::digest(bytes).into())
     }
 
-    /// Reads 40 hexadecimal digits of either case.
+    /// Parses 40 hexadecimal digits of either case.
     pub fn parse(text: &[u8]) -> Option<Self> {
         if text.len() != 40 {
             return None;
@@ -26,7 +26,7 @@ impl Sha1 {
         Some(Sha1(digest))
     }
 
-    /// 40 hexadecimal digits in lower case.
+    /// Returns 40 hexadecimal digits in lower case.
     pub fn hex(&self) -> String {
         let digit = |nibble: u8| char::from(b"0123456789abcdef"[usize::from(nibble & 15)]);
         let pair = |byte: &u8| [digit(byte >> 4), digit(*byte)];
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digests_are_those_of_the_standard() {
+    fn digests_match_the_test_vectors_of_the_standard() {
         let table: &[(&[u8], &str)] = &[
             (b"", "da39a3ee5e6b4b0d3255bfef95601890afd80709"),
             (b"abc", "a9993e364706816aba3e25717850c26c9cd0d89d"),

@@ -1,7 +1,7 @@
-//! Stops scripts on request, and lets their lane be served while they run.
+//! Stops scripts on request, and lets their lane serve other clients while they run.
 //!
-//! Lua calls a hook at intervals of instructions. A single instruction may run for long if it calls
-//! a function of a library, so these functions report their steps ([`spend`]), and check as well.
+//! Lua calls a hook after a number of instructions. A single instruction may run for long if it
+//! calls a library function. So these functions report their steps ([`spend`]), which checks too.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,22 +13,22 @@ use mlua::{HookTriggers, LightUserData, Lua, Result, Table, Value, VmState};
 use crate::redis::raise;
 use crate::sandbox::{Shared, may_end};
 
-/// Looks whether a script is to end.
+/// The state of the checks whether a script must end.
 #[derive(Debug)]
 pub(crate) struct Watch {
     shared: Rc<Shared>,
     redis: Table,
-    /// Steps until the next look.
+    /// Number of steps until the next check.
     left: Cell<usize>,
-    /// When it looked last.
+    /// Time of the last check.
     looked: Cell<Instant>,
-    /// When the hook was called last.
+    /// Time of the last call of the hook.
     hooked: Cell<Instant>,
-    /// Instructions take long, so that there are few between two looks.
+    /// Whether instructions are slow, so that the hook is called more often.
     is_slow: Cell<bool>,
 }
 
-/// Begins to watch over a state.
+/// Starts to watch a Lua state.
 pub(crate) fn begin(lua: &Lua, shared: &Rc<Shared>, redis: &Table) -> Result<()> {
     let watch = Rc::new(Watch {
         shared: shared.clone(),
@@ -42,23 +42,22 @@ pub(crate) fn begin(lua: &Lua, shared: &Rc<Shared>, redis: &Table) -> Result<()>
     watch.install(lua)
 }
 
-/// Watches on after a script was ended.
+/// Resumes watching after a script was ended.
 pub(crate) fn resume(lua: &Lua) -> Result<()> {
     let watch = lua.app_data_ref::<Rc<Watch>>().map(|watch| watch.clone());
     watch.map_or(Ok(()), |watch| watch.install(lua))
 }
 
-/// Reports `steps` steps of a function of a library, about a nanosecond each. An error ends the
-/// script.
+/// Reports `steps` steps of a library function, about a nanosecond each. An error ends the script.
 #[inline]
 pub(crate) fn spend(lua: &Lua, steps: usize) -> Result<()> {
-    if steps < STEPS_TOLD {
+    if steps < STEPS_REPORTED_MIN {
         return Ok(());
     }
     look(lua, steps)
 }
 
-/// Counts elements that a function of a library works on.
+/// A counter of the elements that a library function has processed.
 #[derive(Debug)]
 pub(crate) struct Meter<'a> {
     lua: &'a Lua,
@@ -71,13 +70,13 @@ impl<'a> Meter<'a> {
         Meter { lua, left }
     }
 
-    /// One more element.
+    /// Counts another element.
     #[inline]
     pub(crate) fn tick(&self) -> Result<()> {
         match self.left.get() {
             0 => {
                 self.left.set(ELEMENTS);
-                spend(self.lua, ELEMENTS as usize * STEPS_AN_ELEMENT)
+                spend(self.lua, ELEMENTS as usize * STEPS_PER_ELEMENT)
             }
             left => {
                 self.left.set(left - 1);
@@ -103,7 +102,8 @@ impl Watch {
         }
         self.left.set(STEPS);
         if steps >= STEPS_SLOW {
-            // What made something so large may go on with it without calling anything.
+            // The code that built such a large value may process it further without calling a
+            // function.
             self.be_slow(lua, true)?;
         }
         match self.verdict()? {
@@ -115,7 +115,7 @@ impl Watch {
         }
     }
 
-    /// Why the script is to end, if it is.
+    /// Returns why the script must end, if it must.
     fn verdict(&self) -> Result<Option<&'static str>> {
         self.looked.set(Instant::now());
         let shared = &self.shared;
@@ -130,8 +130,8 @@ impl Watch {
             let Value::Function(call) = call else {
                 return Ok(None);
             };
-            // Outside of a run no script can be ended.
-            if !call.call::<bool>(LOOK_IN).unwrap_or(false) {
+            // Outside of a run, no script can be ended.
+            if !call.call::<bool>(SHOULD_END).unwrap_or(false) {
                 return Ok(None);
             }
             shared.is_killed.set(true);
@@ -147,7 +147,7 @@ impl Watch {
         });
         lua.set_global_hook(triggers, move |lua, place| {
             let now = Instant::now();
-            let is_due = now - watch.looked.get() >= LOOK || watch.shared.is_killed.get();
+            let is_due = now - watch.looked.get() >= CHECK_INTERVAL || watch.shared.is_killed.get();
             if is_due && let Some(text) = watch.verdict()? {
                 end_at_each_line(lua, text)?;
                 return end(place, text);
@@ -171,18 +171,19 @@ impl Watch {
     }
 }
 
-/// From now on a script is ended at each of its lines, so that no `pcall` keeps it alive.
+/// Ends the script at each of its lines from now on, so that no `pcall` keeps it alive.
 fn end_at_each_line(lua: &Lua, text: &'static str) -> Result<()> {
     lua.set_global_hook(HookTriggers::EVERY_LINE, move |lua, place| {
         if place.event() == DebugEvent::Count {
-            // Another coroutine, which still counts its instructions.
+            // Another coroutine, whose hook still counts instructions.
             end_at_each_line(lua, text)?;
         }
         end(place, text)
     })
 }
 
-/// Ends a script where it is, unless that is in what runs it and would tell how it ended.
+/// Ends a script at its current position, unless that is in the code that runs it and would report
+/// the outcome.
 fn end(place: &Debug<'_>, text: &'static str) -> Result<VmState> {
     let source = place.source().source;
     match source.is_some_and(|source| may_end(&source)) {
@@ -191,10 +192,10 @@ fn end(place: &Debug<'_>, text: &'static str) -> Result<VmState> {
     }
 }
 
-/// The first argument of `redis.call` by which it is asked whether the script is to end.
-pub(crate) const LOOK_IN: Token = Token(LightUserData(std::ptr::without_provenance_mut(1)));
+/// The first argument of `redis.call` that asks whether the script must end.
+pub(crate) const SHOULD_END: Token = Token(LightUserData(std::ptr::without_provenance_mut(1)));
 
-/// A first argument that no script has.
+/// A first argument that scripts cannot create.
 #[derive(Clone, Copy)]
 pub(crate) struct Token(pub(crate) LightUserData);
 
@@ -204,23 +205,23 @@ impl mlua::IntoLua for Token {
     }
 }
 
-/// The least time between two looks of the hook.
-const LOOK: Duration = Duration::from_micros(400);
-/// Instructions between two calls of the hook: some dozen microseconds.
+/// Minimum time between two checks of the hook.
+const CHECK_INTERVAL: Duration = Duration::from_micros(400);
+/// Number of instructions between two calls of the hook: a few dozen microseconds.
 const INSTRUCTIONS: u32 = 10_000;
-/// The same where each of them works on something large.
+/// The same while each instruction processes something large.
 const INSTRUCTIONS_SLOW: u32 = 10;
-/// Between two calls of the hook; what takes longer is slow, until it takes less again.
+/// Time between two calls of the hook above which instructions count as slow.
 const SLOW: Duration = Duration::from_millis(10);
 const QUICK: Duration = Duration::from_micros(50);
-/// Steps between two looks, in functions of libraries.
+/// Number of steps between two checks in library functions.
 const STEPS: usize = 400_000;
-/// Fewer steps of one call are those of its instruction.
-const STEPS_TOLD: usize = 2_000;
-/// Elements between two reports, and the steps of each.
+/// Fewer steps of one call are covered by counting its instruction.
+const STEPS_REPORTED_MIN: usize = 2_000;
+/// Number of elements between two reports, and the steps of each element.
 const ELEMENTS: u32 = 1_000;
-const STEPS_AN_ELEMENT: usize = 150;
-/// Steps from which a call works on something large.
+const STEPS_PER_ELEMENT: usize = 150;
+/// Number of steps from which a call counts as processing something large.
 const STEPS_SLOW: usize = 8_000_000;
 const LOAD_TIMEOUT: &str = "ERR FUNCTION LOAD timeout";
 const KILLED: &str = "ERR Script killed by user with SCRIPT KILL...";

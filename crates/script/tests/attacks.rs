@@ -1,7 +1,7 @@
-//! Known attacks on Lua 5.1 and on the libraries beside it, as proofs of concept. None may end the
-//! process, read what is not the script's, or change what other scripts see.
+//! Proofs of concept of known attacks on Lua 5.1 and its libraries. None may end the process, read
+//! memory outside of the script, or affect other scripts.
 //!
-//! Tests run on threads whose stacks are as small as a lane's.
+//! Tests run on threads with stacks as small as a lane's.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl Lua {
         }
     }
 
-    /// The script says `true`, which is the integer 1.
+    /// Asserts that the script returns `true`, which becomes the integer 1.
     fn holds(&mut self, body: &str) {
         assert_eq!(self.run(body), ":1 ", "{body}");
     }
@@ -77,7 +77,7 @@ fn cve_2025_49844_the_name_of_a_chunk_lives_as_long_as_its_parser() {
          end
          return true",
     );
-    // Without any name the text itself is it, which nobody else holds.
+    // Without a name, the text itself is the name, and nothing else keeps it alive.
     lua.holds(
         "for i = 1, 40 do
            local _, problem = loadstring(string.rep('local a = {} ', 100 + i) .. 'x x')
@@ -89,7 +89,7 @@ fn cve_2025_49844_the_name_of_a_chunk_lives_as_long_as_its_parser() {
 }
 
 #[test]
-fn cve_2025_46817_unpack_does_not_count_too_far() {
+fn cve_2025_46817_unpack_does_not_overflow_its_count() {
     let mut lua = Lua::new();
     for range in [
         "0, 2147483647",
@@ -134,7 +134,7 @@ fn cve_2025_46818_metatables_of_basic_types_are_out_of_reach() {
 }
 
 #[test]
-fn cve_2025_46819_a_long_bracket_at_the_end_of_a_text_ends_with_it() {
+fn cve_2025_46819_an_open_long_bracket_does_not_read_past_the_text() {
     let mut lua = Lua::new();
     lua.holds(
         "for length = 0, 40 do
@@ -155,7 +155,7 @@ fn cve_2025_46819_a_long_bracket_at_the_end_of_a_text_ends_with_it() {
 }
 
 #[test]
-fn cve_2024_46981_no_code_of_a_script_runs_in_the_collector() {
+fn cve_2024_46981_the_collector_runs_no_code_of_a_script() {
     for mut lua in [Lua::new(), Lua::with_deprecated()] {
         lua.holds(
             "local ran = false
@@ -173,7 +173,7 @@ fn cve_2024_46981_no_code_of_a_script_runs_in_the_collector() {
 }
 
 #[test]
-fn cve_2022_24834_what_the_encoders_make_is_as_long_as_it_is() {
+fn cve_2022_24834_the_encoders_do_not_overflow_their_buffers() {
     let mut lua = Lua::new();
     lua.holds("return #cjson.encode(string.rep('\\1', 1000000)) == 6000002");
     lua.holds("return #cjson.encode({[string.rep('\"', 300000)] = 1}) == 600006");
@@ -206,7 +206,7 @@ fn a_pattern_of_many_repeated_items_is_refused_and_does_not_end_the_process() {
         }
     }
     lua.holds("return not pcall(string.gfind, 'a', ('a?'):rep(50000))");
-    // Up to the bound it is matched, on a lane's stack.
+    // Up to the limit, it is matched on a lane's stack.
     for item in ["a?", "a-"] {
         let body = format!(
             "local ok = string.find(('a'):rep(4000), '^' .. ('{item}'):rep(4000)) return ok == 1"
@@ -214,7 +214,7 @@ fn a_pattern_of_many_repeated_items_is_refused_and_does_not_end_the_process() {
         lua.holds(&body);
     }
     lua.holds("return string.find('', ('a*'):rep(4000)) == 1");
-    // Long ones without repeated items have no bound.
+    // Long patterns without repeated items have no limit.
     lua.holds("return ('-'):rep(9000):find(('%-'):rep(9000)) == 1");
     lua.holds("return ('x'):rep(9000):find(('x'):rep(9000)) == 1");
     lua.holds("return ('-'):find('[' .. ('a+'):rep(5000) .. '-]') == 1");
@@ -300,7 +300,7 @@ fn recursion_of_any_kind_ends_with_an_error() {
 }
 
 #[test]
-fn a_length_below_zero_is_more_than_there_is() {
+fn a_negative_length_exceeds_the_available_data() {
     let mut lua = Lua::new();
     lua.holds("return struct.unpack('bc0', '\\3abc') == 'abc'");
     lua.holds("return select(2, struct.unpack('bc0', '\\3abcd')) == 5");

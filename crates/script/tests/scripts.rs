@@ -1,4 +1,4 @@
-//! Scripts and functions as their clients see them, over a host that answers a few commands.
+//! Scripts and functions as clients see them, with a host that answers a few commands.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,10 +11,10 @@ use tidewire_script::{Engine, Host, Libraries, Purpose, RestorePolicy, Script};
 struct Store {
     values: HashMap<Vec<u8>, Vec<u8>>,
     calls: usize,
-    /// Looks that the host still allows before it ends the script.
+    /// Remaining checks before the host ends the script.
     looks: Option<usize>,
     errors: Vec<(String, bool)>,
-    /// What `redis.set_repl` has said: to replicas, to the file.
+    /// The calls of `redis.set_repl`: to replicas, to the file.
     replication: Vec<(bool, bool)>,
 }
 
@@ -84,7 +84,7 @@ impl Runner {
         }
     }
 
-    /// The reply, or the error with a leading `-`.
+    /// Returns the reply, or the error with a leading `-`.
     fn eval(&mut self, body: &str, words: &[&str], keys: usize) -> String {
         let script = Arc::new(Script::new(body.as_bytes()).unwrap());
         let words: ArgumentList = words.iter().collect();
@@ -106,7 +106,7 @@ impl Runner {
         self.eval(body, &[], 0)
     }
 
-    /// The reply as it is.
+    /// Returns the raw reply.
     fn run_raw(&mut self, body: &str) -> Vec<u8> {
         let script = Arc::new(Script::new(body.as_bytes()).unwrap());
         let (words, mut out) = (ArgumentList::new(), Vec::new());
@@ -124,7 +124,7 @@ impl Runner {
 }
 
 #[test]
-fn large_numbers_are_passed_to_commands_as_redis_prints_them() {
+fn large_numbers_are_passed_to_commands_as_in_redis() {
     let table = [
         ("5580324750113222373", "5580324750113223000"),
         ("4611686018427387904", "4611686018427387904"),
@@ -142,7 +142,7 @@ fn large_numbers_are_passed_to_commands_as_redis_prints_them() {
 }
 
 #[test]
-fn json_is_a_thousand_tables_deep_at_most() {
+fn json_may_be_at_most_a_thousand_tables_deep() {
     let nested = |depth: usize, more: &str| {
         let body = format!(
             "local t = {{x=1}} for i = 2, {depth} do t = {{x=t}} end {more} return #cjson.encode(t)"
@@ -156,7 +156,7 @@ fn json_is_a_thousand_tables_deep_at_most() {
 }
 
 #[test]
-fn bytes_that_are_no_text_stay_in_status_and_error_replies() {
+fn non_utf8_bytes_survive_in_status_and_error_replies() {
     for (body, reply) in [
         ("return {ok='a\\255b'}", &b"+a\xffb\r\n"[..]),
         ("return {err='ERR a\\255b'}", b"-ERR a\xffb\r\n"),
@@ -243,7 +243,7 @@ fn replies_become_values_of_lua() {
 }
 
 #[test]
-fn errors_tell_where_they_came_up() {
+fn errors_contain_their_location() {
     let table = [
         (
             "error('boo')",
@@ -385,7 +385,7 @@ fn nothing_that_outlives_a_script_can_be_changed() {
     assert_eq!(runner.run("return #KEYS"), ":0 ");
 }
 
-/// Each is ended by the third look, and the next script runs as ever.
+/// Asserts that each script is ended by the third check, and that the next script runs normally.
 fn assert_killed(scripts: &[&str]) {
     let mut runner = Runner::new();
     for body in scripts {
@@ -401,7 +401,7 @@ fn assert_killed(scripts: &[&str]) {
 }
 
 #[test]
-fn a_script_that_is_killed_ends_whatever_it_does() {
+fn a_killed_script_ends_in_any_lua_code() {
     let scripts = [
         "while true do end",
         "local f = function() while 1 do redis.call('get', 'x') end end while 1 do pcall(f) end",
@@ -426,7 +426,7 @@ fn a_script_that_is_killed_ends_whatever_it_does() {
 }
 
 #[test]
-fn a_script_that_is_killed_inside_of_the_library_ends() {
+fn a_killed_script_ends_inside_library_functions() {
     let scripts = [
         "return string.gsub(('a'):rep(200000), 'a*a*a*b', 'x')",
         "return string.find(('a'):rep(200000), '.-.-.-.-b')",
@@ -466,7 +466,7 @@ fn a_script_that_is_killed_inside_of_the_library_ends() {
 }
 
 #[test]
-fn a_text_that_would_be_too_long_is_refused_before_it_is_made() {
+fn a_text_that_would_be_too_long_is_refused_before_it_is_built() {
     let mut runner = Runner::new();
     for body in [
         "return string.rep('a', 1e9)",
@@ -487,7 +487,7 @@ fn a_text_that_would_be_too_long_is_refused_before_it_is_made() {
 }
 
 #[test]
-fn long_calls_of_the_library_return_what_short_ones_do() {
+fn long_library_calls_return_the_same_as_short_ones() {
     let mut runner = Runner::new();
     for body in [
         "local t = {} for i = 1, 50001 do t[i] = i end
@@ -517,7 +517,7 @@ fn long_calls_of_the_library_return_what_short_ones_do() {
 }
 
 #[test]
-fn random_numbers_depend_on_the_seed_alone() {
+fn random_numbers_depend_only_on_the_seed() {
     let body = "math.randomseed(ARGV[1])
         local t = {} for i = 1, 5 do t[i] = math.random(1, 100) end return table.concat(t, ' ')";
     let mut runner = Runner::new();
@@ -531,7 +531,7 @@ fn random_numbers_depend_on_the_seed_alone() {
 }
 
 #[test]
-fn libraries_give_back_what_they_take() {
+fn library_encoders_and_decoders_round_trip() {
     let bodies = [
         "return cjson.encode({1, 2, {a = 'b/\\n'}}) == '[1,2,{\"a\":\"b\\\\/\\\\n\"}]'",
         "return cjson.decode('{\"a\": [1, 2.5, null, \"\\\\u00e9\\\\ud83d\\\\ude00\"]}').a[4] == 'é😀'",
@@ -598,7 +598,7 @@ fn functions_are_loaded_called_replaced_and_restored() {
         .load(&mut engine, code(2).as_bytes(), true)
         .unwrap();
     assert_eq!(call(&mut engine, "first"), "*3 :2 $1 a $1 b ");
-    // Another thread's state loads it when it first needs it.
+    // Another thread's state loads the library when it is first needed.
     let mut other = Engine::new(Purpose::Functions, false).unwrap();
     assert_eq!(call(&mut other, "first"), "*3 :2 $1 a $1 b ");
     let taken = b"#!lua name=other\nredis.register_function('First', function() end)";
@@ -648,7 +648,7 @@ fn functions_are_loaded_called_replaced_and_restored() {
 }
 
 #[test]
-fn a_script_says_who_is_told_of_its_changes() {
+fn set_repl_selects_where_changes_are_propagated() {
     let mut runner = Runner::new();
     let body = "redis.set_repl(redis.REPL_NONE); redis.set_repl(redis.REPL_AOF)
                 redis.set_repl(redis.REPL_ALL)";
@@ -664,7 +664,7 @@ fn a_script_says_who_is_told_of_its_changes() {
 }
 
 #[test]
-fn what_lua_has_deprecated_is_there_if_it_is_asked_for() {
+fn deprecated_lua_functions_are_available_on_request() {
     let mut runner = Runner::new();
     for name in ["setfenv", "getfenv", "newproxy"] {
         let refusal = runner.run(&format!("return {name} == nil"));

@@ -1,8 +1,8 @@
-//! Runs one request of each command where one thing is N, and where it is ten times as much, for
-//! `cargo xtask complexity`: that counts the instructions of [`measured`] alone, run by run.
+//! Runs one request of each command at size N and at size 10 N, for `cargo xtask complexity`. The
+//! chore counts the instructions of [`measured`] for each run.
 //!
-//! Prints a line for each case, in the order of the runs: growth, what N is, the request, and what
-//! COMMAND DOCS says; then the commands of which there is no case.
+//! Prints a line per case, in the order of the runs: growth, the meaning of N, the request, and the
+//! complexity in COMMAND DOCS. Then it prints the commands without a case.
 
 use std::collections::BTreeSet;
 
@@ -57,7 +57,7 @@ fn main() {
     }
 }
 
-/// Whose instructions are counted. The name is known to the chore.
+/// Executes the measured part; the chore counts the instructions of this function, by name.
 #[inline(never)]
 fn measured(
     keyspace: &Keyspace,
@@ -87,7 +87,7 @@ fn prepare(keyspace: &Keyspace, line: &str, size: usize) {
     }
 }
 
-/// Says which case is refused: what it costs would mean nothing.
+/// Reports a case that is refused: its cost would be meaningless.
 fn check(line: &str, reply: &[u8]) {
     if reply.starts_with(b"-") {
         eprintln!("{line}: {}", reply.escape_ascii());
@@ -126,8 +126,8 @@ fn expanded(line: &str, size: usize, number: usize) -> ArgumentList {
 }
 
 const CASES: &str = include_str!("cases.txt");
-/// They need a payload of DUMP or a `maxmemory-policy`, or are for tests of the server.
+/// Commands that require a payload of DUMP or a `maxmemory-policy`, or are for tests of the server.
 const UNMEASURED: [&str; 4] = ["object|freq", "pfdebug", "restore", "restore-asking"];
-/// Large enough that nothing is packed any more, small enough for valgrind.
+/// Large enough that nothing is packed, small enough for valgrind.
 const SIZES: [usize; 2] = [1_000, 10_000];
 const NOW_MS: i64 = 1_750_000_000_000;

@@ -1,12 +1,12 @@
-//! What is to be known of a command before it runs, as bits.
+//! Properties of a command that are needed before it runs, as bits.
 
 use std::fmt;
 use std::ops::BitOr;
 
-/// Flags of a command: those that COMMAND tells, and what the server alone goes by.
+/// Flags of a command: those that COMMAND shows, and some for the server alone.
 ///
-/// The table of commands writes them as words, which are read when it is compiled: a word that is
-/// none of these does not compile.
+/// The command table writes them as words, which are parsed at compile time. An unknown word does
+/// not compile.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Flags(u64);
 
@@ -25,7 +25,7 @@ macro_rules! flags {
     (@number $at:expr;) => {};
 }
 
-// The first ones in Redis's order, up to `ALLOW_BUSY`: COMMAND tells them so.
+// The first ones, up to `ALLOW_BUSY`, in Redis's order: COMMAND shows them in this order.
 flags! {
     /// It changes keys.
     WRITE = "write",
@@ -55,68 +55,68 @@ flags! {
     ASKING = "asking",
     /// It takes constant or logarithmic time.
     FAST = "fast",
-    /// It needs no password.
+    /// It needs no authentication.
     NO_AUTH = "no_auth",
-    /// It does not run while a replica loads beside its keys.
+    /// It does not run while a replica loads a new data set beside the old one.
     NO_ASYNC_LOADING = "no_async_loading",
     /// MULTI does not queue it.
     NO_MULTI = "no_multi",
-    /// It may have no key.
+    /// It may have no keys.
     NO_MANDATORY_KEYS = "no_mandatory_keys",
-    /// Its keys do not stand at fixed places.
+    /// Its keys are not at fixed positions.
     MOVABLEKEYS = "movablekeys",
     /// It runs while a script has run for too long.
     ALLOW_BUSY = "allow_busy",
 
-    /// Replicas may have to hear of it, although it is no write: CLIENT PAUSE goes by this.
+    /// Replicas may receive it although it is no write: CLIENT PAUSE uses this flag.
     MAY_REPLICATE = "may_replicate",
     /// It is EXEC.
     EXECUTES = "executes",
-    /// It runs at once although MULTI has begun.
+    /// It runs at once even after MULTI.
     AT_ONCE = "at_once",
-    /// A subscriber of RESP2 may send it.
+    /// A RESP2 subscriber may send it.
     FOR_SUBSCRIBERS = "for_subscribers",
-    /// It looks into no shard by itself: EXEC runs it while it holds its own.
+    /// It locks no shard itself: EXEC can run it while EXEC holds its own shards.
     LOCKS_NOTHING = "locks_nothing",
-    /// It may change keys by itself, or wait for another thread: EXEC propagates what it did
-    /// before.
+    /// It may change keys itself, or wait for another thread. EXEC propagates the effects of
+    /// earlier commands first.
     TELLS_ITSELF = "tells_itself",
-    /// It empties databases, and leaves what they held to the background.
+    /// It empties databases and frees their contents in the background.
     FLUSHES = "flushes",
     /// It runs a script or a function.
     RUNS_SCRIPT = "runs_script",
-    /// It names its script by a digest.
+    /// It names its script by SHA1 digest.
     BY_SHA1 = "by_sha1",
     /// It names a function.
     CALLS_FUNCTION = "calls_function",
-    /// It tells which script runs.
+    /// It reports which script runs.
     TELLS_SCRIPT = "tells_script",
-    /// It is PUBLISH, whose channel may be a live key's.
+    /// It is PUBLISH: its channel may be a live key's.
     PUBLISHES = "publishes",
     /// Its channels are patterns.
     PATTERNS = "patterns",
-    /// It is DEBUG, which has to be allowed.
+    /// It is DEBUG, which must be enabled.
     DEBUGS = "debugs",
-    /// It is CONFIG SET: what it locks depends on what it sets.
+    /// It is CONFIG SET: its locks depend on the parameters it sets.
     SETS_PARAMETERS = "sets_parameters",
-    /// It tells whether the server may be used, so it is refused as writes are.
+    /// It reports whether the server is usable, so it is refused when writes are.
     TELLS_HEALTH = "tells_health",
-    /// It takes what DUMP made.
+    /// It accepts a payload of DUMP.
     RESTORES = "restores",
     /// It changes users.
     CHANGES_USERS = "changes_users",
-    /// It may find any key expired: it propagates removals key by key.
+    /// It may find that any key has expired: it propagates removals key by key.
     TOUCHES_ANY_KEY = "touches_any_key",
-    /// It changes the keys that it names: mounts refuse it before it runs.
+    /// It changes the keys that it names. For a mounted key, it is refused before it runs.
     WRITES_KEYS = "writes_keys",
 }
 
 impl Flags {
-    /// Reads words with a blank between them.
+    /// Parses flag words separated by a blank.
     ///
     /// # Panics
     ///
-    /// If one of them is no flag.
+    /// Panics if a word is not a flag.
     pub(crate) const fn parse(words: &str) -> Self {
         let mut rest = words.as_bytes();
         let mut flags = 0;
@@ -135,7 +135,7 @@ impl Flags {
         Flags(flags)
     }
 
-    /// Whether it has any of `others`.
+    /// Returns whether it has any of `others`.
     #[inline]
     pub const fn has(self, others: Flags) -> bool {
         self.0 & others.0 != 0
@@ -149,15 +149,15 @@ impl Flags {
         Flags(self.0 & !others.0)
     }
 
-    /// Those that COMMAND tells, in Redis's order.
-    pub(crate) fn told(self) -> impl Iterator<Item = &'static str> {
-        let told = self.0 & (Flags::MAY_REPLICATE.0 - 1);
+    /// Returns the flags that COMMAND shows, in Redis's order.
+    pub(crate) fn shown(self) -> impl Iterator<Item = &'static str> {
+        let shown = self.0 & (Flags::MAY_REPLICATE.0 - 1);
         let names = Flags::NAMES.iter().enumerate();
-        names.filter_map(move |(at, name)| (told >> at & 1 != 0).then_some(*name))
+        names.filter_map(move |(at, name)| (shown >> at & 1 != 0).then_some(*name))
     }
 }
 
-/// The number of the bit that a word stands for.
+/// Returns the bit number of a word.
 const fn number(word: &[u8]) -> usize {
     let mut at = 0;
     while at < Flags::NAMES.len() {
@@ -169,7 +169,7 @@ const fn number(word: &[u8]) -> usize {
     panic!("a word in the table of commands is no flag")
 }
 
-/// Whether two texts are the same, where the standard library cannot say so yet.
+/// Returns whether two texts are equal; `==` is not yet usable in a `const fn`.
 pub(crate) const fn is_same(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
         return false;
@@ -205,11 +205,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_read_and_told_in_order() {
+    fn words_are_parsed_and_listed_in_order() {
         let flags = Flags::parse("fast may_replicate write");
         assert!(flags.has(Flags::WRITE) && flags.has(Flags::FAST | Flags::ADMIN));
         assert!(flags.has(Flags::MAY_REPLICATE) && !flags.has(Flags::ADMIN));
-        assert_eq!(flags.told().collect::<Vec<_>>(), ["write", "fast"]);
+        assert_eq!(flags.shown().collect::<Vec<_>>(), ["write", "fast"]);
         assert_eq!(Flags::parse(""), Flags::default());
     }
 }

@@ -53,7 +53,8 @@ pub(super) fn bitcount(call: &mut Call<'_, '_, '_>) -> Result {
     let bytes = text.as_ref().map_or(&b""[..], |text| text.as_bytes());
     let count = match bounds {
         None => bitmap::count(bytes),
-        // Both before the start, in the wrong order, would otherwise mean the first one.
+        // Without this case, two ends before the start in the wrong order would mean the first
+        // byte.
         Some((start, end, _)) if start < 0 && end < 0 && start > end => 0,
         Some((start, end, unit)) => bit_range(bytes.len(), start, end, unit)
             .map_or(0, |bits| bitmap::count_range(bytes, bits)),
@@ -81,7 +82,7 @@ pub(super) fn bitpos(call: &mut Call<'_, '_, '_>) -> Result {
     };
     let bytes = text.as_bytes();
     let position = bit_range(bytes.len(), start, end, unit).and_then(|bits| {
-        // Without an end the string goes on with zeros.
+        // Without an explicit end, the string continues with zeros.
         let beyond = (count <= 4 && !bit).then_some(bits.end);
         bitmap::position(bytes, bits, bit).or(beyond)
     });
@@ -108,7 +109,7 @@ pub(super) fn bitop(call: &mut Call<'_, '_, '_>) -> Result {
         }
         _ => {}
     }
-    // First each alone, which removes what has expired and checks the types.
+    // Reads each key alone first: this removes expired keys and checks the types.
     call.view.counts_reads = true;
     for at in sources.clone() {
         let key = call.key(at);
@@ -166,7 +167,7 @@ pub(super) fn bitfield_ro(call: &mut Call<'_, '_, '_>) -> Result {
     read_fields(call, &steps)
 }
 
-/// A number of some bits somewhere in a string.
+/// A number with some bits at a position in a string.
 #[derive(Clone, Copy)]
 struct Field {
     offset: u64,
@@ -199,7 +200,7 @@ impl Field {
         })
     }
 
-    /// The number, signed or not; it has 64 bits at most.
+    /// Returns the number, signed or unsigned, of at most 64 bits.
     fn read(self, bytes: &[u8]) -> i128 {
         let value = bitmap::field(bytes, self.offset, self.width);
         self.wrap(i128::from(value))
@@ -216,7 +217,7 @@ impl Field {
         }
     }
 
-    /// What is left of a number when its higher bits are lost.
+    /// Wraps a number to the field's width.
     fn wrap(self, value: i128) -> i128 {
         let unused = 128 - self.width;
         match self.signed {
@@ -233,12 +234,13 @@ enum Action {
 }
 
 impl Action {
-    /// What the field holds then, and what the reply shows; `None` if it must not be done.
+    /// Returns the new value of the field and the reply; `None` if the overflow rule forbids the
+    /// change.
     fn apply(&self, field: Field, old: i128) -> Option<(i128, i128)> {
         match *self {
             Action::Get => Some((old, old)),
             Action::Set(value, overflow) => {
-                // A negative one counts as a very large one where there is no sign.
+                // For an unsigned field, a negative number counts as a very large one.
                 let value = match field.signed {
                     true => i128::from(value),
                     false => i128::from(value as u64),
@@ -346,7 +348,7 @@ fn check_offset(call: &Call<'_, '_, '_>, offset: Option<i64>) -> Result<u64> {
         .ok_or(CommandError::Refused(OFFSET_OUT_OF_RANGE))
 }
 
-/// The string to write to, which this bit lies in, and whether it had to grow.
+/// Finds or makes a string that contains this bit. Returns its place and whether it grew.
 fn make_room(call: &mut Call<'_, '_, '_>, key: Key<'_>, bit: u64) -> Result<(Place, bool)> {
     let old = call.view.read_text(key)?.map(|text| text.as_bytes().len());
     let length = (bit / 8) as usize + 1;
@@ -364,7 +366,7 @@ fn make_room(call: &mut Call<'_, '_, '_>, key: Key<'_>, bit: u64) -> Result<(Pla
     Ok((place, grown))
 }
 
-/// 1 if the argument says BIT, 8 if it says BYTE or is not there.
+/// Returns 1 if the argument is BIT, and 8 if it is BYTE or missing.
 fn unit_bits(call: &Call<'_, '_, '_>, at: usize) -> Result<u64> {
     match call.arguments.get(at) {
         None => Ok(8),

@@ -1,4 +1,4 @@
-//! Commands that take elements out of lists and wait until there are some.
+//! Commands that pop elements from lists and block while there are none.
 
 use super::Call;
 use super::lists::{end, find, move_element, pop_many, pop_name, take_one};

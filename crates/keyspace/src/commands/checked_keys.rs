@@ -1,5 +1,5 @@
-//! The keys that a command touches are the keys that access control looks at: for every command of
-//! the table, with requests made at random from its syntax.
+//! Tests that every command touches exactly the keys that access control checks, with random
+//! requests generated from the command's syntax.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ fn every_command_touches_the_keys_that_are_checked_and_no_others() {
         if command.direct.is_some() {
             assert!(command.keys[0].is_one_key() && command.keys.len() == 1);
         }
-        // Of its own, so that another command in the table changes nothing here.
+        // One generator per command, so that another command in the table changes nothing here.
         let mut random = Random(command.full_name.bytes().fold(0x5EED, |seed, byte| {
             (seed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
         }));
@@ -47,11 +47,12 @@ fn every_command_touches_the_keys_that_are_checked_and_no_others() {
     let never: Vec<_> = equal.iter().filter(|(_, times)| **times == 0).collect();
     assert!(
         never.is_empty(),
-        "of these not all keys were ever touched: {never:?}"
+        "some checked keys of these commands were never touched: {never:?}"
     );
 }
 
-/// The requests that got by: each names a key twice, and the last one counts.
+/// Regression test: each of these requests got past the check. It has an option twice, and the last
+/// one counts.
 #[test]
 fn the_key_of_an_option_that_comes_twice_is_the_one_that_is_checked() {
     let cases = [
@@ -131,11 +132,11 @@ impl<'t> Trial<'t> {
         }
     }
 
-    /// Whether the request was in order, and touched all of the keys that are checked. An error if
-    /// it touched another, or changed one that was checked for reading.
+    /// Returns whether the request was valid and touched all checked keys. Returns an error if it
+    /// touched another key, or changed a key that was checked for reading.
     fn run(&self) -> Result<bool, String> {
         let arguments = self.request.as_arguments();
-        // Without its second word a request may mean another command.
+        // Without its second word, a request may mean another command.
         if !resolve(arguments).is_ok_and(|command| std::ptr::eq(command, self.command)) {
             return Ok(false);
         }
@@ -157,12 +158,13 @@ impl<'t> Trial<'t> {
                 return Err(format!("{words:?} changes '{key}', checked for reading"));
             }
         }
-        // A command may stop early, as LMPOP does at the first key that has something: but not
-        // every time.
+        // A command may stop early, as LMPOP does at the first key with elements, but not every
+        // time.
         Ok(matches!(outcome, Outcome::Done) && touched.keys().eq(checked.keys()))
     }
 
-    /// Whether it may touch any key: it needs a right to all of them, or only tells names.
+    /// Returns whether it may touch any key: it requires the right to all keys, or returns only
+    /// names.
     fn walks(&self) -> bool {
         match self.command.name {
             "sort" | "sort_ro" => sort_patterns(self.request.as_arguments()).names_keys,
@@ -174,7 +176,7 @@ impl<'t> Trial<'t> {
     }
 }
 
-/// The keys that rules are asked about, and whether for writing.
+/// Returns the keys that access control checks, and whether for writing.
 fn checked(command: &'static Command, arguments: Arguments<'_>) -> Touched {
     let mut keys = Touched::new();
     let with_flags = command.keys_with_flags(arguments);
@@ -194,7 +196,7 @@ fn execute(keyspace: &Keyspace, command: &'static Command, arguments: Arguments<
     keyspace.execute(command, arguments, 0, NOW_MS, &mut reply, &mut NullObserver)
 }
 
-/// The types of values with which a command is tried.
+/// Returns the value types with which a command is tried.
 fn kinds_of(command: &Command) -> &'static [ValueKind] {
     match (command.name, command.group) {
         ("sort" | "sort_ro", _) => &[ValueKind::List, ValueKind::Set],
@@ -219,7 +221,7 @@ enum ValueKind {
     HyperLogLog,
 }
 
-/// Half of the keys are there, with a value of this type.
+/// Fills half of the keys with a value of this type.
 fn filled(kind: ValueKind) -> Keyspace {
     let keyspace = Keyspace::new(Options::default());
     for key in KEYS.iter().step_by(2) {
@@ -263,7 +265,7 @@ impl Random {
     }
 }
 
-/// Some are words of commands: `SORT src STORE secret BY store`.
+/// Some are also words of commands: `SORT src STORE secret BY store`.
 const KEYS: &[&str] = &[
     "a",
     "b",
@@ -281,11 +283,11 @@ const KEYS: &[&str] = &[
     "STORE",
 ];
 const ROUNDS: usize = 60;
-/// As many more as it takes until one has touched all its keys.
+/// Maximum number of rounds until one has touched all of the command's keys.
 const ROUNDS_MAX: usize = 2_000;
-/// PFCOUNT keeps the estimate with the key and PFDEBUG gives a key another form: neither changes
-/// what is read.
+/// PFCOUNT stores the estimate in the key, and PFDEBUG converts the encoding: neither changes what
+/// clients read.
 const KEEP_VALUES: [&str; 2] = ["pfcount", "pfdebug"];
-/// They need a payload of DUMP: what they touch before they refuse is compared all the same.
+/// They require a payload of DUMP. The keys touched before they fail are compared anyway.
 const NEVER_DONE: [&str; 2] = ["restore", "restore-asking"];
 const NOW_MS: i64 = 1_750_000_000_000;

@@ -1,4 +1,4 @@
-//! MEMORY USAGE, and what DEBUG asks of keys.
+//! MEMORY USAGE, and the data subcommands of DEBUG.
 
 use super::options::{Words, integer, positive};
 use super::{Call, Command, Locks, table};
@@ -14,7 +14,7 @@ use crate::serial;
 use crate::value::{ValueRef, string_value};
 use crate::view::Expiry;
 
-/// MEMORY USAGE. The parts of a large value are estimated from a few of them.
+/// Executes MEMORY USAGE. The size of a large value is estimated from a few of its parts.
 pub(super) fn memory_usage(call: &mut Call<'_, '_, '_>) -> Result {
     let mut samples = SAMPLES;
     let mut words = Words::new(call.arguments, 3);
@@ -45,7 +45,7 @@ pub(super) fn memory_usage(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-/// The data command that a DEBUG request means, if it is one: `name` is its second argument, in
+/// Returns the data command of a DEBUG request, if there is one. `name` is the second argument in
 /// lower case.
 pub fn debug_command(name: &str, count: usize) -> Option<&'static Command> {
     let (name, count) = (format!("debug|{name}"), count as i16);
@@ -58,7 +58,7 @@ pub fn debug_command(name: &str, count: usize) -> Option<&'static Command> {
     })
 }
 
-/// Not in the table of commands: COMMAND shows DEBUG as one.
+/// Not in the command table: COMMAND shows DEBUG as one command.
 static PARTS: &[Command] = &[
     table::debug_part("debug|digest", 2, Locks::All, digest),
     table::debug_part("debug|digest-value", -2, Locks::All, digest_value),
@@ -70,7 +70,7 @@ static PARTS: &[Command] = &[
     table::debug_part("debug|quicklist", -3, Locks::All, quicklist),
 ];
 
-/// All keys of all databases in short.
+/// Computes a digest of all keys of all databases.
 fn digest(call: &mut Call<'_, '_, '_>) -> Result {
     let mut digest = Digest::default();
     for database in 0..DATABASES {
@@ -187,11 +187,11 @@ fn object(call: &mut Call<'_, '_, '_>) -> Result {
     let just_used = call.view.access().initial(call.view.clock_ms);
     let is_mounted = call.view.check_writable(key.bytes).is_err();
     let (value, used) = if is_mounted {
-        // A topic of a live source is used all the time, and its hash is made for this call.
+        // A topic of a live source counts as used now, and its hash is built for this call.
         let value = call.view.read(key).ok_or(CommandError::NoSuchKey)?;
         (value, just_used)
     } else {
-        // One whose time has come is shown as well while it is there.
+        // An expired key is shown too, until it is removed.
         let entry = call.view.peek_stored(key).ok_or(CommandError::NoSuchKey)?;
         (ValueRef::at(entry, now_ms), entry.access())
     };
@@ -256,7 +256,7 @@ fn value_of<'v>(call: &'v mut Call<'_, '_, '_>) -> Result<ValueRef<'v>> {
     call.view.read(key).ok_or(CommandError::NoSuchKey)
 }
 
-/// What a value takes beyond its entry, about.
+/// Returns the approximate size of a value beyond its entry.
 fn value_bytes(value: ValueRef<'_>, samples: usize) -> usize {
     if let Some(scored) = value.sorted_set() {
         let bytes = scored
@@ -301,16 +301,16 @@ const NOT_A_TABLE: CommandError = CommandError::Refused(
     "ERR The value stored at the specified key is not represented using an hash table",
 );
 
-/// A key's share of its table: a tag and a pointer, and the slots that are free.
+/// A key's share of its table: a tag, a pointer, and a share of the free slots.
 const SLOT_BYTES: usize = 12;
-/// What a large value has beside its parts.
+/// Overhead of a large value beside its parts.
 const OBJECT_BYTES: usize = 64;
-/// What DUMP adds to the value itself.
+/// Bytes that DUMP adds to the value.
 const FOOTER_AND_TYPE_BYTES: usize = 11;
 const SCORE_BYTES: usize = 8;
-/// Parts of a value that are looked at unless SAMPLES says otherwise.
+/// Default for SAMPLES: the number of parts to measure.
 const SAMPLES: usize = 5;
-/// An entry's header, and its place in the table.
+/// An entry's header and its slot in the table.
 const ENTRY_BYTES: usize = 32;
-/// What surrounds a part of a packed value.
+/// Overhead of a part of a packed value.
 const PACKED_BYTES: usize = 3;

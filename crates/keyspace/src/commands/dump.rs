@@ -34,17 +34,18 @@ pub(super) fn restore(call: &mut Call<'_, '_, '_>) -> Result {
     let is_due = deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms);
     if is_due && !call.view.keyspace.is_loading() {
         if call.view.delete(key, Event::Delete) {
-            call.tell_removed(key);
+            call.propagate_removed(key);
         }
     } else {
         super::keys::put(call, key, entry, deadline_ms, Event::Restore);
-        if let Some(deadline_ms) = deadline_ms.filter(|_| call.is_told() && !options.absolute) {
+        if let Some(deadline_ms) = deadline_ms.filter(|_| call.is_propagated() && !options.absolute)
+        {
             let mut digits = itoa::Buffer::new();
             let deadline = digits.format(deadline_ms).as_bytes();
             let mut words: Vec<&[u8]> = call.arguments.iter().collect();
             words[2] = deadline;
             words.push(b"ABSTTL");
-            call.tell(words);
+            call.propagate(words);
         }
         call.view.touches = false;
         options.note_use(call, key);
@@ -53,8 +54,8 @@ pub(super) fn restore(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-/// Returns the error for the client. A payload with a right checksum whose content is damaged was
-/// made on purpose, or by a broken server: the log has it too.
+/// Returns the error for the client. A payload with a valid checksum but damaged content was made
+/// on purpose or by a broken server, so it is logged too.
 fn refusal(error: SerialError, key: Key<'_>, payload: &[u8]) -> CommandError {
     if error == SerialError::Footer {
         return WRONG_FOOTER;
@@ -66,7 +67,7 @@ fn refusal(error: SerialError, key: Key<'_>, payload: &[u8]) -> CommandError {
     BAD_FORMAT
 }
 
-/// Where the key ends, if the second argument is not 0.
+/// Returns the deadline of the key, if the second argument is not 0.
 fn deadline_ms(call: &Call<'_, '_, '_>, absolute: bool) -> Result<Option<i64>> {
     let amount_ms = call.integer(2)?;
     let from_ms = if absolute { 0 } else { call.view.clock_ms };
@@ -112,7 +113,7 @@ impl RestoreOptions {
         Ok(options)
     }
 
-    /// Sets what the payload's sender knew of the key's use, as far as that is noted now.
+    /// Stores the payload's idle time or frequency, if the current policy uses it.
     fn note_use(&self, call: &mut Call<'_, '_, '_>, key: Key<'_>) {
         let (access, now_ms) = (call.view.access(), call.view.clock_ms);
         let used = match access.counts() {

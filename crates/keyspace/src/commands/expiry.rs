@@ -1,4 +1,4 @@
-//! Commands on deadlines.
+//! Commands on TTLs.
 
 use super::Call;
 use super::options::{AT_MILLISECONDS, TimeForm, is};
@@ -33,12 +33,12 @@ pub(super) fn set_deadline(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Resul
     let allowed = conditions.allow(old_ms, deadline_ms);
     if allowed && deadline_ms <= now_ms && !call.view.keyspace.is_loading() {
         call.view.remove(key, place, Event::Delete);
-        call.tell_expired(key);
+        call.propagate_expired(key);
     } else if allowed {
         call.view.set_deadline(key, place, Some(deadline_ms));
         call.view.changed(key, place, Event::Expire);
-        if call.is_told() && form != AT_MILLISECONDS {
-            // The conditions with it: they hold there as they held here.
+        if call.is_propagated() && form != AT_MILLISECONDS {
+            // The conditions stay out: they were checked here.
             let mut digits = itoa::Buffer::new();
             let deadline = digits.format(deadline_ms).as_bytes();
             let words = call.arguments.iter().enumerate();
@@ -47,14 +47,14 @@ pub(super) fn set_deadline(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Resul
                 2 => deadline,
                 _ => word,
             });
-            call.tell(words);
+            call.propagate(words);
         }
     }
     call.reply.integer(i64::from(allowed));
     Ok(())
 }
 
-/// Conditions on the TTL that a key or a field has, under which it gets another one.
+/// Conditions on the current TTL of a key or a field, under which it may get a new TTL.
 #[derive(Default)]
 pub(super) struct Conditions {
     if_none: bool,
@@ -81,7 +81,7 @@ impl Conditions {
         Ok(conditions)
     }
 
-    /// Takes an option; returns whether it is a condition.
+    /// Parses an option; returns whether it is a condition.
     pub(super) fn take(&mut self, option: &[u8]) -> bool {
         match option {
             option if is(option, "nx") => self.if_none = true,
@@ -93,7 +93,7 @@ impl Conditions {
         true
     }
 
-    /// No TTL counts as one that never ends.
+    /// Returns whether the conditions allow the new deadline. A missing TTL counts as infinite.
     pub(super) fn allow(&self, old_ms: Option<i64>, new_ms: i64) -> bool {
         let refused = self.if_none && old_ms.is_some()
             || self.if_any && old_ms.is_none()
@@ -112,7 +112,7 @@ pub(super) fn reply_deadline(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Res
         Some(None) => -1,
         Some(Some(deadline_ms)) => {
             let from_ms = if form.relative { now_ms } else { 0 };
-            // Rounded to the nearest.
+            // Rounded to the nearest unit.
             let rest_ms = (deadline_ms - from_ms).max(0);
             rest_ms / form.unit_ms + i64::from(rest_ms % form.unit_ms * 2 >= form.unit_ms)
         }

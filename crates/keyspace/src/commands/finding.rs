@@ -1,5 +1,5 @@
-//! Keys that options name. The commands take their own keys from here, and so do locks and access
-//! control: where an option comes twice, and the last one counts, all three mean the same key.
+//! Finds the keys that options name. Commands, locks and access control all use these functions. If
+//! an option comes twice, all three take the last one.
 
 use std::ops::Range;
 
@@ -7,25 +7,26 @@ use tidewire_resp::Arguments;
 
 use super::options::is;
 
-/// SORT: the key behind the last STORE that is an option, not a value of another.
+/// Finds SORT's destination: the key after the last STORE that is an option and not the value of
+/// one.
 pub(super) fn sort_store(arguments: Arguments<'_>) -> Range<usize> {
     let store = |&(_, option): &(usize, SortOption)| option == SortOption::Store;
     let last = sort_options(arguments).filter(store).last();
     last.map_or(0..0, |(at, _)| at + 1..at + 2)
 }
 
-/// Whether SORT and SORT_RO read keys that only the elements tell.
+/// Which patterns a SORT or SORT_RO request has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SortPatterns {
-    /// BY has a place for the element.
+    /// BY contains a placeholder for the element.
     pub by: bool,
     /// There is a GET.
     pub get: bool,
-    /// A BY or a GET has a place for the element: it names further keys.
+    /// A BY or a GET contains a placeholder for the element, and so names further keys.
     pub names_keys: bool,
 }
 
-/// Which patterns a request of SORT or SORT_RO has.
+/// Returns the patterns of a SORT or SORT_RO request.
 pub fn sort_patterns(arguments: Arguments<'_>) -> SortPatterns {
     let mut patterns = SortPatterns::default();
     for (at, option) in sort_options(arguments) {
@@ -48,7 +49,7 @@ enum SortOption {
     Word,
 }
 
-/// The options of SORT, each with its position; those with values have them all.
+/// Returns the options of SORT, each with its position. An option without its value is left out.
 fn sort_options(arguments: Arguments<'_>) -> impl Iterator<Item = (usize, SortOption)> {
     let mut next = 2;
     std::iter::from_fn(move || {
@@ -71,7 +72,7 @@ fn sort_options(arguments: Arguments<'_>) -> impl Iterator<Item = (usize, SortOp
     })
 }
 
-/// The key behind the last of both options, if it is this one.
+/// Returns the key after the last STORE or STOREDIST, if that option is `wanted`.
 pub(super) fn geo_store(arguments: Arguments<'_>, first: usize, wanted: &str) -> Range<usize> {
     let (mut at, mut found) = (first, 0..0);
     while at + 1 < arguments.len() {
@@ -87,8 +88,8 @@ pub(super) fn geo_store(arguments: Arguments<'_>, first: usize, wanted: &str) ->
     found
 }
 
-/// XREAD and XREADGROUP: the first half of what follows STREAMS, where that is an option and no
-/// name of a group or a consumer.
+/// Finds the keys of XREAD and XREADGROUP: the first half of the arguments after the option
+/// STREAMS. A group or a consumer may also have that name.
 pub(super) fn streams(arguments: Arguments<'_>) -> Range<usize> {
     let mut at = 1;
     while at + 1 < arguments.len() {
@@ -106,7 +107,7 @@ pub(super) fn streams(arguments: Arguments<'_>) -> Range<usize> {
     0..0
 }
 
-/// MIGRATE: its one key, if no KEYS follow.
+/// Finds MIGRATE's single key, unless KEYS follows.
 pub(super) fn migrated_key(arguments: Arguments<'_>) -> Range<usize> {
     match keys_of_migrate(arguments) {
         None => 3..4,
@@ -114,7 +115,7 @@ pub(super) fn migrated_key(arguments: Arguments<'_>) -> Range<usize> {
     }
 }
 
-/// MIGRATE: the keys behind KEYS, where the one key is empty: the command refuses both at once.
+/// Finds MIGRATE's keys after KEYS, if the single key is empty; the command refuses both at once.
 pub(super) fn migrated_keys(arguments: Arguments<'_>) -> Range<usize> {
     let is_alone = arguments.get(3).is_some_and(<[u8]>::is_empty);
     match keys_of_migrate(arguments) {
@@ -123,7 +124,7 @@ pub(super) fn migrated_keys(arguments: Arguments<'_>) -> Range<usize> {
     }
 }
 
-/// The position behind the option KEYS.
+/// Returns the position after the option KEYS.
 fn keys_of_migrate(arguments: Arguments<'_>) -> Option<usize> {
     let mut at = 6;
     while let Some(word) = arguments.get(at) {

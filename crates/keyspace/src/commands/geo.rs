@@ -1,4 +1,4 @@
-//! Commands on places, which are members of sorted sets: a score tells where a place is.
+//! Geospatial commands. Positions are members of sorted sets; the score encodes the position.
 
 use std::ops::Bound;
 
@@ -72,7 +72,7 @@ pub(super) fn geoadd(call: &mut Call<'_, '_, '_>) -> Result {
     }
     if added + changed > 0 {
         call.view.changed(key, place, Event::SortedSetAdd);
-        tell_added(call, first, &scores);
+        propagate_added(call, first, &scores);
     }
     call.reply.integer(if count_changed {
         added + changed
@@ -82,20 +82,20 @@ pub(super) fn geoadd(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-/// Tells GEOADD as the ZADD that it is, whose places begin at argument `first`.
-fn tell_added(call: &mut Call<'_, '_, '_>, first: usize, scores: &[f64]) {
-    if !call.is_told() {
+/// Propagates GEOADD as the ZADD that it is. The positions begin at argument `first`.
+fn propagate_added(call: &mut Call<'_, '_, '_>, first: usize, scores: &[f64]) {
+    if !call.is_propagated() {
         return;
     }
     let mut words = ArgumentList::new();
     words.push(b"ZADD");
     words.extend(call.arguments.iter().take(first).skip(1));
     for (at, &score) in call.rest(first).step_by(3).zip(scores) {
-        // A whole number of 52 bits.
+        // An integer of 52 bits.
         words.push(itoa::Buffer::new().format(score as i64).as_bytes());
         words.push(call.argument(at + 2));
     }
-    call.tell(words.as_arguments());
+    call.propagate(words.as_arguments());
 }
 
 pub(super) fn geodist(call: &mut Call<'_, '_, '_>) -> Result {
@@ -153,7 +153,7 @@ impl SearchCommand {
         matches!(self, SearchCommand::Search | SearchCommand::SearchStore)
     }
 
-    /// Whether STORE and STOREDIST name a key.
+    /// Returns whether STORE and STOREDIST are allowed.
     fn takes_store(self) -> bool {
         let (SearchCommand::Radius { stores } | SearchCommand::RadiusByMember { stores }) = self
         else {
@@ -163,22 +163,22 @@ impl SearchCommand {
     }
 }
 
-/// What a search is asked for.
+/// The options of a search.
 #[derive(Default)]
 struct GeoQuery {
     from: Origin,
-    /// None of a member whose key does not exist.
+    /// `None` for a member of a missing key.
     center: Option<Position>,
     shape: Option<AreaShape>,
     unit_m: f64,
     with_distance: bool,
     with_hash: bool,
     with_coordinates: bool,
-    /// 0 for all.
+    /// 0 means all.
     count: usize,
     any: bool,
     order: Option<Direction>,
-    /// The argument that names the key to store in.
+    /// The argument with the destination key.
     store_at: Option<usize>,
     stores_distances: bool,
 }
@@ -197,7 +197,7 @@ enum Direction {
     FarthestFirst,
 }
 
-/// One place that was found.
+/// A position in the search result.
 struct FoundPlace<'v> {
     member: Text<'v>,
     score: f64,
@@ -239,7 +239,7 @@ pub(super) fn search(call: &mut Call<'_, '_, '_>, command: SearchCommand) -> Res
         result.insert(found.member.as_bytes(), score);
     }
     let to = call.key(store_at);
-    // Of several names the last one counts, wherever it stands.
+    // If there are several destination keys, the last one counts.
     call.view.check_writable(to.bytes)?;
     let limits = call.view.keyspace.sorted_set_limits();
     let result = result.finish(to.hash, to.bytes, limits);
@@ -298,7 +298,8 @@ impl GeoQuery {
         Ok(query)
     }
 
-    /// Takes an option that every search has; returns how many arguments it was, 0 of another.
+    /// Parses an option that every search has. Returns how many arguments it has; 0 for another
+    /// option.
     fn take_common(&mut self, call: &Call<'_, '_, '_>, at: usize) -> Result<usize> {
         let option = call.argument(at);
         if is(option, "withdist") {
@@ -339,7 +340,7 @@ impl GeoQuery {
         {
             return Err(CommandError::Syntax);
         }
-        // Not this place but where the last of them is: the one that locks and rules look at.
+        // The last STORE counts, not this one: locks and access control use the same.
         let mut keys = call.command.keys[1..].iter();
         self.store_at = keys.find_map(|spec| spec.positions(call.arguments).next());
         self.stores_distances = distances;
@@ -437,7 +438,7 @@ impl GeoQuery {
         Ok(())
     }
 
-    /// The places in an area, as many and in the order that is asked for.
+    /// Returns the positions in an area, limited and sorted as requested.
     fn find<'v>(&self, places: Scored<'v>, area: &Area) -> Vec<FoundPlace<'v>> {
         let enough = if self.any { self.count } else { usize::MAX };
         let mut found = Vec::new();
@@ -494,7 +495,7 @@ impl GeoQuery {
     }
 }
 
-/// The position that two arguments tell.
+/// Parses a position from two arguments.
 fn position(call: &Call<'_, '_, '_>, at: usize) -> Result<Position> {
     let degrees = |at| parse_score(call.argument(at)).ok_or(CommandError::NotFloat);
     let (longitude, latitude) = (degrees(at)?, degrees(at + 1)?);
@@ -504,7 +505,7 @@ fn position(call: &Call<'_, '_, '_>, at: usize) -> Result<Position> {
     })
 }
 
-/// Where a member of a sorted set that is there lies.
+/// Returns the position of a member of an existing sorted set.
 fn member_position(
     call: &mut Call<'_, '_, '_>,
     source_at: usize,
@@ -522,7 +523,7 @@ fn number(call: &Call<'_, '_, '_>, at: usize, otherwise: &'static str) -> Result
     parse_score(call.argument(at)).ok_or(CommandError::Refused(otherwise))
 }
 
-/// Metres in a unit.
+/// Returns the length of a unit in metres.
 fn unit_m(name: &[u8]) -> Result<f64> {
     match name {
         name if is(name, "m") => Ok(1.0),
@@ -533,7 +534,7 @@ fn unit_m(name: &[u8]) -> Result<f64> {
     }
 }
 
-/// Four decimals: a tenth of a millimetre, or of a metre in kilometres.
+/// Formats a distance with four decimals, as Redis does.
 fn distance_text(distance: f64) -> Vec<u8> {
     let scaled = (distance * 10_000.0).round_ties_even() as i64;
     format!("{}.{:04}", scaled / 10_000, scaled % 10_000).into_bytes()

@@ -1,4 +1,4 @@
-//! Commands on deadlines of hash fields.
+//! Commands on the TTLs of hash fields.
 
 use tidewire_resp::number::parse_integer;
 
@@ -57,11 +57,11 @@ pub(super) fn hgetdel(call: &mut Call<'_, '_, '_>) -> Result {
             done.deleted += 1;
         }
     }
-    done.tell(call);
-    if done.deleted > 0 && call.is_told() {
+    done.finish(call);
+    if done.deleted > 0 && call.is_propagated() {
         let mut words = vec![&b"HDEL"[..], key.bytes];
         words.extend(call.arguments.tail(4));
-        call.tell(words);
+        call.propagate(words);
     }
     Ok(())
 }
@@ -94,8 +94,8 @@ pub(super) fn hgetex(call: &mut Call<'_, '_, '_>) -> Result {
             done.apply(call, field, change);
         }
     }
-    done.tell(call);
-    if done.updated > 0 && call.is_told() {
+    done.finish(call);
+    if done.updated > 0 && call.is_propagated() {
         let mut digits = itoa::Buffer::new();
         let mut words = match change {
             DeadlineChange::To(deadline_ms) => {
@@ -105,7 +105,7 @@ pub(super) fn hgetex(call: &mut Call<'_, '_, '_>) -> Result {
             _ => vec![&b"HPERSIST"[..], key.bytes],
         };
         words.extend(call.arguments.tail(from));
-        call.tell(words);
+        call.propagate(words);
     }
     Ok(())
 }
@@ -127,7 +127,7 @@ pub(super) fn hsetex(call: &mut Call<'_, '_, '_>) -> Result {
     if allowed {
         let keeps = options.keeps_deadlines;
         if keeps && options.change == DeadlineChange::None {
-            // A field whose time has come has no deadline to be kept.
+            // An expired field has no TTL to keep.
             done.remove_due(call, options.first);
         }
         let limits = call.view.keyspace.hash_limits();
@@ -137,7 +137,7 @@ pub(super) fn hsetex(call: &mut Call<'_, '_, '_>) -> Result {
         if options.change != DeadlineChange::None {
             fields::make_timed(entry);
         }
-        // One by one, so that fields whose deadline is past are never there all together.
+        // One by one, so that fields with a past deadline never exist all at once.
         for at in pairs.step_by(2) {
             let (field, value) = (call.argument(at), call.argument(at + 1));
             let entry = call.view.entry_mut(key, place);
@@ -147,11 +147,11 @@ pub(super) fn hsetex(call: &mut Call<'_, '_, '_>) -> Result {
     }
     call.reply.integer(i64::from(allowed));
     done.set = allowed;
-    done.tell(call);
+    done.finish(call);
     if let Some((at, deadline_ms)) = options.time_at.zip(options.change.deadline_ms())
         && done.deleted == 0
         && allowed
-        && call.is_told()
+        && call.is_propagated()
     {
         let mut digits = itoa::Buffer::new();
         let deadline = digits.format(deadline_ms).as_bytes();
@@ -161,7 +161,7 @@ pub(super) fn hsetex(call: &mut Call<'_, '_, '_>) -> Result {
             position if position == at => deadline,
             _ => word,
         });
-        call.tell(words);
+        call.propagate(words);
     }
     Ok(())
 }
@@ -193,20 +193,20 @@ pub(super) fn set_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Resu
             Some(_) => done.apply(call, field, DeadlineChange::To(deadline_ms)),
         };
         call.reply.integer(reply);
-        if reply == DONE && call.is_told() {
+        if reply == DONE && call.is_propagated() {
             updated.push(field);
         }
     }
-    done.tell(call);
+    done.finish(call);
     if !updated.is_empty() {
-        // Of the fields only those that have another deadline now.
+        // Only those fields whose deadline has changed.
         let (mut deadline, mut count) = (itoa::Buffer::new(), itoa::Buffer::new());
         let deadline = deadline.format(deadline_ms).as_bytes();
         let mut words = vec![&b"HPEXPIREAT"[..], key.bytes, deadline];
         words.extend(call.arguments.iter().take(from).skip(3));
         words.extend([&b"FIELDS"[..], count.format(updated.len()).as_bytes()]);
         words.extend(&updated);
-        call.tell(words);
+        call.propagate(words);
     }
     Ok(())
 }
@@ -216,7 +216,7 @@ pub(super) fn reply_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Re
     let now_ms = call.view.now_ms;
     let from_ms = if form.relative { now_ms } else { 0 };
     let names = field_names(call, 2, NOT_POSITIVE);
-    // Redis looks at the key before it looks at the rest.
+    // Redis checks the key before the other arguments.
     let fields = call.view.read_fields(key)?;
     let names = names?;
     call.reply.array(names.len());
@@ -234,19 +234,19 @@ pub(super) fn reply_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Re
     Ok(())
 }
 
-/// What a command did to the fields of a hash.
+/// The effects of a command on the fields of a hash.
 struct Done<'a> {
     key: Key<'a>,
     place: Place,
-    /// Their time had come.
+    /// Fields found expired.
     expired: usize,
     /// Values were set.
     set: bool,
-    /// They have another deadline now, or none.
+    /// Fields with a new deadline, or without one now.
     updated: usize,
-    /// Deadlines were taken away, not set.
+    /// Deadlines were removed, not set.
     persisted: bool,
-    /// Removed, by name or by a deadline in the past.
+    /// Fields removed by name or by a past deadline.
     deleted: usize,
 }
 
@@ -263,7 +263,7 @@ impl<'a> Done<'a> {
         }
     }
 
-    /// Changes the deadline of a field that is there; returns what HEXPIRE replies.
+    /// Changes the deadline of a field, if it exists. Returns the reply of HEXPIRE.
     fn apply(&mut self, call: &mut Call<'_, '_, '_>, field: &[u8], change: DeadlineChange) -> i64 {
         let (key, place, now_ms) = (self.key, self.place, call.view.now_ms);
         let entry = call.view.entry_mut(key, place);
@@ -274,7 +274,7 @@ impl<'a> Done<'a> {
                 let removed = usize::from(fields::remove(entry, field));
                 self.deleted += removed;
                 if removed > 0 {
-                    call.tell([&b"HDEL"[..], key.bytes, field]);
+                    call.propagate([&b"HDEL"[..], key.bytes, field]);
                 }
                 call.view.keyspace.note_expired_fields(removed);
                 return PAST;
@@ -295,8 +295,8 @@ impl<'a> Done<'a> {
         DONE
     }
 
-    /// Tells the observer of it, and removes the hash if nothing is left of it.
-    fn tell(&self, call: &mut Call<'_, '_, '_>) {
+    /// Notifies the observer. Deletes the hash if it is empty.
+    fn finish(&self, call: &mut Call<'_, '_, '_>) {
         let (key, place) = (self.key, self.place);
         call.view.keyspace.note_expired_fields(self.expired);
         let changed = match (self.updated, self.deleted) {
@@ -313,13 +313,13 @@ impl<'a> Done<'a> {
         let events = events.into_iter().flatten();
         call.view.changed_at_once(key, place, events);
         if !self.set && self.updated == 0 {
-            // What expired, and what was removed, has been told field by field.
-            call.tell_no_request();
+            // Expirations and removals were propagated field by field.
+            call.propagate_no_request();
         }
         settle(call, key, place);
     }
 
-    /// Removes those fields, of the pairs from argument `from` on, whose time has come.
+    /// Removes the expired fields among the pairs from argument `from` on.
     fn remove_due(&mut self, call: &mut Call<'_, '_, '_>, from: usize) {
         if fields::is_timed(call.view.entry(self.key, self.place)) {
             for at in call.rest(from).step_by(2) {
@@ -328,7 +328,7 @@ impl<'a> Done<'a> {
         }
     }
 
-    /// Whether a field is there; one whose time has come is removed.
+    /// Returns whether a field exists. An expired field is removed.
     fn is_there(&mut self, call: &mut Call<'_, '_, '_>, field: &[u8]) -> bool {
         let now_ms = call.view.now_ms;
         let fields = Fields::of(call.view.entry(self.key, self.place), now_ms);
@@ -344,7 +344,7 @@ impl<'a> Done<'a> {
         }
     }
 
-    /// Replies the value of a field; false if it is not there. One whose time has come is removed.
+    /// Replies the value of a field; returns false if it is missing. An expired field is removed.
     fn reply_value(&mut self, call: &mut Call<'_, '_, '_>, field: &[u8]) -> bool {
         let now_ms = call.view.now_ms;
         let fields = Fields::of(call.view.entry(self.key, self.place), now_ms);
@@ -357,7 +357,7 @@ impl<'a> Done<'a> {
     }
 }
 
-/// What is done to deadlines.
+/// A change of a field's TTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DeadlineChange {
     None,
@@ -375,7 +375,7 @@ impl DeadlineChange {
     }
 }
 
-/// When HSETEX sets anything.
+/// The condition of HSETEX.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FieldCondition {
     None,
@@ -388,9 +388,9 @@ enum FieldCondition {
 struct FieldSetOptions {
     condition: FieldCondition,
     change: DeadlineChange,
-    /// Fields keep their deadlines, or are about to be given others.
+    /// Fields keep their TTLs, or get new ones afterwards.
     keeps_deadlines: bool,
-    /// Position of the deadline, if it was not given as it is propagated.
+    /// Position of the TTL argument, if its form differs from the propagated one.
     time_at: Option<usize>,
     /// Position of the first field.
     first: usize,
@@ -483,7 +483,7 @@ fn deadline_of(
     Fields::of(call.view.entry(key, place), now_ms)?.deadline_of(field)
 }
 
-/// Positions of the fields that stand behind FIELDS, at `at`, and their number.
+/// Returns the positions of the fields after FIELDS, which is at `at`, and their number.
 fn field_names(
     call: &Call<'_, '_, '_>,
     at: usize,
@@ -508,7 +508,7 @@ fn field_count(argument: &[u8], count_max: i64) -> Option<usize> {
         .filter(|_| (1..=count_max).contains(&count))
 }
 
-/// The deadline that an argument tells, ms since the UNIX epoch.
+/// Parses a deadline, ms since the UNIX epoch.
 fn deadline_ms(call: &Call<'_, '_, '_>, at: usize, form: TimeForm) -> Result<i64> {
     let amount = call.integer(at)?;
     if amount < 0 {
@@ -525,7 +525,7 @@ const NO_FIELD: i64 = -2;
 const NO_DEADLINE: i64 = -1;
 const REFUSED: i64 = 0;
 const DONE: i64 = 1;
-/// The field was removed: its deadline would be in the past.
+/// Reply of HEXPIRE: the field was removed, because the deadline is in the past.
 const PAST: i64 = 2;
 
 const DEADLINE_MS_MAX: i64 = (1 << 46) - 1;

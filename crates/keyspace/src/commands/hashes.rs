@@ -27,7 +27,7 @@ pub(super) fn hmset(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-/// Sets the fields that are given, and returns how many are new.
+/// Sets the given fields. Returns how many are new.
 #[inline]
 fn set_pairs(call: &mut Call<'_, '_, '_>) -> Result<i64> {
     if !call.arguments.len().is_multiple_of(2) {
@@ -184,11 +184,11 @@ pub(super) fn hincrbyfloat(call: &mut Call<'_, '_, '_>) -> Result {
     let timed = fields.is_some_and(|fields| fields.is_timed());
     store_field(call, key, field, &text, Event::HashIncrByFloat)?;
     match timed {
-        true => call.tell([
+        true => call.propagate([
             b"HSETEX", key.bytes, b"KEEPTTL", b"FIELDS", b"1", field, &text,
         ]),
         // No field has a TTL to keep, and servers before Redis 8 do not know HSETEX.
-        false => call.tell([b"HSET", key.bytes, field, &text]),
+        false => call.propagate([b"HSET", key.bytes, field, &text]),
     }
     call.reply.bulk(&text);
     Ok(())
@@ -215,7 +215,7 @@ pub(super) fn hrandfield(call: &mut Call<'_, '_, '_>) -> Result {
         4 if is(call.argument(3), "withvalues") => true,
         _ => return Err(CommandError::Syntax),
     };
-    // With values twice as many replies are written: neither count may overflow.
+    // With values, twice as many elements are replied: neither count may overflow.
     if with_values && wanted.unsigned_abs() > i64::MAX as u64 / 2 {
         return Err(CommandError::OutOfRange);
     }
@@ -272,7 +272,7 @@ pub(super) fn reply_list(
     Ok(())
 }
 
-/// Shows the value of a field, if it is there. An expired field is removed.
+/// Passes the value of a field to `show`, if it exists. An expired field is removed.
 fn look_up<R>(
     call: &mut Call<'_, '_, '_>,
     key: Key<'_>,
@@ -296,8 +296,8 @@ fn find_to_expire(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Option<Place> {
     if paused { None } else { call.view.find(key) }
 }
 
-/// Removes those of the fields named from argument `from` on that have expired, without notifying
-/// the observer. Returns how many.
+/// Removes the expired fields among those named from argument `from` on, without notifying the
+/// observer. Returns how many.
 fn remove_due_of(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, from: usize) -> usize {
     let now_ms = call.view.now_ms;
     let mut count = 0;
@@ -318,7 +318,7 @@ fn remove_due_of(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, from: 
 /// Removes all expired fields.
 fn remove_all_due(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result {
     let has_due = call.view.read_fields(key)?.is_some_and(Fields::has_due);
-    // The caller reads again.
+    // The caller reads the hash again.
     call.view.counts_reads = false;
     if !has_due {
         return Ok(());
@@ -337,7 +337,7 @@ fn remove_all_due(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result {
     Ok(())
 }
 
-/// To be called when fields may have been removed: a hash without fields goes.
+/// Deletes a hash without fields. Call this when fields may have been removed.
 pub(super) fn settle(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place) {
     if fields::len(call.view.entry(key, place)) == 0 {
         call.view.remove(key, place, Event::Delete);
@@ -346,7 +346,7 @@ pub(super) fn settle(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place) {
     }
 }
 
-/// Where the hash of this key is, if it is there.
+/// Returns the place of the hash of this key, if it exists.
 pub(super) fn find_hash(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<Place>> {
     match call.view.find(key) {
         None => Ok(None),
@@ -362,7 +362,7 @@ pub(super) fn find_or_insert(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Resul
     }
 }
 
-/// Sets one field, which keeps its deadline.
+/// Sets one field, which keeps its TTL.
 fn store_field(
     call: &mut Call<'_, '_, '_>,
     key: Key<'_>,

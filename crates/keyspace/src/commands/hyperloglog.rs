@@ -1,4 +1,4 @@
-//! Commands that count distinct things.
+//! HyperLogLog commands.
 
 use super::Call;
 use super::options::is;
@@ -24,7 +24,8 @@ pub(super) fn pfadd(call: &mut Call<'_, '_, '_>) -> Result {
     };
     let entry = call.view.entry_mut(key, place);
     if elements.len() > 1 && !changed {
-        // One element either fails or is added; of several none may be added before one fails.
+        // A single element is added or fails. With several, a failure must come before any is
+        // added.
         HyperLogLog::new(entry.bytes())?.check()?;
     }
     for element in elements {
@@ -110,7 +111,7 @@ pub(super) fn pfdebug(call: &mut Call<'_, '_, '_>) -> Result {
         if !is(switch, "on") && !is(switch, "off") {
             return Err(CommandError::Refused(NEITHER_ON_NOR_OFF));
         }
-        // There is one way through the registers, and the compiler found its instructions.
+        // There is only one implementation; the compiler chose its instructions.
         call.reply.simple("disabled");
         return Ok(());
     }
@@ -178,7 +179,7 @@ pub(super) fn pfselftest(call: &mut Call<'_, '_, '_>) -> Result {
         if sparse.estimate()? != estimate {
             return Err(CommandError::Refused(SELF_TEST_DISAGREES));
         }
-        // Six times the standard error, and one in ten: both seldom enough.
+        // Six times the standard error, for one key in ten: both rare enough.
         let error_max = (1.04 / 128.0 * 6.0 * number as f64).ceil() as u64;
         let error = estimate.abs_diff(number);
         if error > error_max {
@@ -200,7 +201,7 @@ impl From<Fault> for CommandError {
     }
 }
 
-/// The HyperLogLog to write to; an error of anything else.
+/// Returns the HyperLogLog to write to; an error for any other value.
 fn find(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<Place>> {
     let Some(place) = call.view.find(key) else {
         return Ok(None);
@@ -214,7 +215,7 @@ fn find(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<Place>> {
     Ok(Some(place))
 }
 
-/// `Z:16384`, or `z:10 v:3,1 …`.
+/// Formats the runs: `Z:16384`, or `z:10 v:3,1 …`.
 fn decoded(body: &[u8]) -> String {
     let runs = hyperloglog::operations(body).map(|run| match (run.rank, run.bytes) {
         (0, 1) => format!("z:{}", run.registers),

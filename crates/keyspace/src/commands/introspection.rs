@@ -1,4 +1,4 @@
-//! COMMAND and its subcommands, generated from the one table, and TIME.
+//! COMMAND and its subcommands, generated from the command table, and TIME.
 
 use tidewire_resp::{Arguments, Writer};
 
@@ -66,7 +66,7 @@ pub(super) fn list(call: &mut Call<'_, '_, '_>) -> Result {
             let argument = call.argument(4);
             let kind = call.argument(3);
             if is(kind, "pattern") {
-                // Names are in lower case here, and in any case where they are typed.
+                // Names in the table are in lower case.
                 let pattern = argument.to_ascii_lowercase();
                 Box::new(move |command| {
                     crate::glob::matches(&pattern, command.full_name.as_bytes())
@@ -141,7 +141,7 @@ pub(super) fn help(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-/// Lines of help, and how to get them again.
+/// Replies help lines, and the line for HELP itself.
 pub(super) fn reply_help(call: &mut Call<'_, '_, '_>, lines: &[&str]) {
     call.reply.array(lines.len() + 2);
     lines.iter().for_each(|line| call.reply.simple(line));
@@ -149,7 +149,7 @@ pub(super) fn reply_help(call: &mut Call<'_, '_, '_>, lines: &[&str]) {
     call.reply.simple("    Print this help.");
 }
 
-/// Where the command that the arguments from the third on mean has its keys.
+/// Returns the keys of the command in the arguments from the third on.
 fn keys_of(call: &Call<'_, '_, '_>) -> Result<Vec<(usize, &'static str)>> {
     let request = call.arguments.tail(2);
     let mut command = lookup(call.argument(2)).ok_or(CommandError::InvalidCommand)?;
@@ -179,7 +179,8 @@ fn keys_of(call: &Call<'_, '_, '_>) -> Result<Vec<(usize, &'static str)>> {
     Ok(positions.collect())
 }
 
-/// What a command does to the keys of a specification: with these arguments, if they matter.
+/// Returns what a command does to the keys of a specification. For some commands, this depends on
+/// the arguments.
 pub(super) fn flags_of(command: &Command, spec: &KeySpec, request: Arguments<'_>) -> &'static str {
     let has = |from: usize, words: &[&str]| {
         let mut options = request.tail(from).iter();
@@ -194,13 +195,13 @@ pub(super) fn flags_of(command: &Command, spec: &KeySpec, request: Arguments<'_>
     }
 }
 
-/// One element of COMMAND's reply.
+/// Writes one element of COMMAND's reply.
 fn describe(reply: &mut Writer<'_>, command: &Command) {
     reply.array(10);
     reply.bulk(command.full_name.as_bytes());
     reply.integer(i64::from(command.arity));
-    reply.set(command.flags.told().count());
-    command.flags.told().for_each(|flag| reply.simple(flag));
+    reply.set(command.flags.shown().count());
+    command.flags.shown().for_each(|flag| reply.simple(flag));
     let (first, last, step) = legacy_range(command);
     reply.integer(first);
     reply.integer(last);
@@ -228,7 +229,7 @@ fn describe_keys(reply: &mut Writer<'_>, spec: &KeySpec) {
     reply.map(3);
     reply.bulk(b"flags");
     reply_words(reply, spec.flags);
-    if spec.untold {
+    if spec.hidden {
         for part in ["begin_search", "find_keys"] {
             reply.bulk(part.as_bytes());
             reply.map(2);
@@ -284,7 +285,7 @@ fn describe_keys(reply: &mut Writer<'_>, spec: &KeySpec) {
     }
 }
 
-/// One pair of COMMAND DOCS.
+/// Writes one pair of COMMAND DOCS.
 fn document(reply: &mut Writer<'_>, command: &Command) {
     reply.bulk(command.full_name.as_bytes());
     let parts = command.subcommands();
@@ -317,7 +318,7 @@ fn reply_words(reply: &mut Writer<'_>, words: &str) {
     words.for_each(|word| reply.simple(word));
 }
 
-/// First, last and step of all keys together, as clients from before key specifications read them.
+/// Returns first, last and step of all keys together, for clients older than key specifications.
 fn legacy_range(command: &Command) -> (i64, i64, i64) {
     let [first, others @ ..] = command.keys else {
         return (0, 0, 0);
@@ -327,12 +328,12 @@ fn legacy_range(command: &Command) -> (i64, i64, i64) {
     }
     let others = others
         .iter()
-        .filter(|spec| spec.keyword.is_empty() && spec.count_at == 0 && !spec.untold);
+        .filter(|spec| spec.keyword.is_empty() && spec.count_at == 0 && !spec.hidden);
     let end = |spec: &KeySpec| match spec.last {
         last if last < 0 => i64::from(last),
         last => i64::from(spec.first) + i64::from(last),
     };
-    // An end counted from the last argument lies behind all others.
+    // An end counted from the last argument comes after all others.
     let later = |one: i64, other: i64| match one.min(other) {
         from_last if from_last < 0 => from_last,
         _ => one.max(other),
@@ -341,7 +342,7 @@ fn legacy_range(command: &Command) -> (i64, i64, i64) {
     (i64::from(first.first), last, i64::from(first.step))
 }
 
-/// ACL categories, in Redis's order; most follow from the flags.
+/// Returns the ACL categories in Redis's order; most follow from the flags.
 pub(super) fn categories(command: &Command) -> impl Iterator<Item = &'static str> {
     let own = command.categories;
     let has = |flag| command.has(flag);
@@ -390,10 +391,10 @@ pub const CATEGORIES: &[&str] = &[
 ];
 
 impl Command {
-    /// Positions of its keys among these arguments, and what it does to each: words such as
-    /// `access` and `update`.
+    /// Returns the positions of the keys among these arguments, and what the command does to each:
+    /// words such as `access` and `update`.
     pub fn keys_with_flags(&'static self, arguments: Arguments<'_>) -> Vec<(usize, &'static str)> {
-        // A number of keys that cannot be is the command's own to refuse.
+        // The command itself refuses an impossible number of keys.
         let makes_sense = |spec: &&KeySpec| {
             let room = arguments.len().saturating_sub(usize::from(spec.first));
             spec.count_at == 0 || spec.key_count(arguments).is_some_and(|count| count <= room)
@@ -408,8 +409,8 @@ impl Command {
             .collect()
     }
 
-    /// The same of a command that always has one key at the same place, with nothing allocated;
-    /// `None` for any other.
+    /// Returns the same for a command that always has one key at the same position, without
+    /// allocation; `None` for other commands.
     #[inline]
     pub fn only_key_with_flags(
         &'static self,
@@ -420,7 +421,7 @@ impl Command {
         is_key.then(|| (at, flags_of(self, spec, arguments)))
     }
 
-    /// Its ACL categories, without `@`, in Redis's order.
+    /// Returns the ACL categories without `@`, in Redis's order.
     pub fn acl_categories(&self) -> impl Iterator<Item = &'static str> {
         categories(self)
     }

@@ -23,7 +23,7 @@ pub(super) fn del(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-/// Counts as a use of the keys even under CLIENT NO-TOUCH.
+/// Executes TOUCH. It counts as a use of the keys even under CLIENT NO-TOUCH.
 pub(super) fn touch(call: &mut Call<'_, '_, '_>) -> Result {
     call.view.touches = true;
     count_present(call)
@@ -69,7 +69,7 @@ pub(super) fn randomkey(call: &mut Call<'_, '_, '_>) -> Result {
     // The client did not ask for the key that is found.
     call.view.counts_reads = false;
     call.view.touches = false;
-    // A key that has just expired is removed and another one drawn.
+    // If the drawn key has just expired, it is removed and another one is drawn.
     while let Some(name) = call.view.random_name() {
         let key = call.view.key(&name);
         let stays = call.view.keyspace.is_expiry_paused(call.view.now_ms);
@@ -222,8 +222,8 @@ pub(super) fn swapdb(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-/// Before another database becomes database 0: it may hold no key whose name belongs to a live
-/// source there. A client is refused; a propagated command runs without such keys.
+/// Checks that another database can become database 0: no key there may have a name that belongs to
+/// a live source. A client's request is refused; a propagated command deletes such keys.
 fn keep_mounts_out(call: &mut Call<'_, '_, '_>, other: usize) -> Result {
     let keyspace = call.view.keyspace;
     if keyspace.mounts().is_empty() {
@@ -256,7 +256,7 @@ fn keep_mounts_out(call: &mut Call<'_, '_, '_>, other: usize) -> Result {
 
 pub(super) fn object_encoding(call: &mut Call<'_, '_, '_>) -> Result {
     call.view.touches = false;
-    call.view.tells_missing = false;
+    call.view.notifies_missing = false;
     let key = call.key(2);
     match call.view.read(key) {
         Some(value) => call.reply.bulk(value.encoding().as_bytes()),
@@ -267,14 +267,14 @@ pub(super) fn object_encoding(call: &mut Call<'_, '_, '_>) -> Result {
 
 pub(super) fn object_refcount(call: &mut Call<'_, '_, '_>) -> Result {
     call.view.touches = false;
-    call.view.tells_missing = false;
+    call.view.notifies_missing = false;
     let key = call.key(2);
     let shared = call.view.keyspace.shares_integers()
         && matches!(
             call.view.read(key).and_then(|value| value.integer()),
             Some(0..10_000)
         );
-    // Redis keeps small integers once for all keys and never counts their references.
+    // Redis shares small integers between all keys and does not count their references.
     reply_number_of_object(call, if shared { i64::from(i32::MAX) } else { 1 })
 }
 
@@ -292,13 +292,13 @@ pub(super) fn object_freq(call: &mut Call<'_, '_, '_>) -> Result {
     })
 }
 
-/// Replies what `read` makes of the bits that tell of a key's use. A topic is used all the time.
+/// Replies what `read` computes from the access bits of a key. A topic counts as used now.
 fn reply_use(
     call: &mut Call<'_, '_, '_>,
     read: impl Fn(u32, Access, i64) -> Result<u32>,
 ) -> Result {
     call.view.touches = false;
-    call.view.tells_missing = false;
+    call.view.notifies_missing = false;
     let key = call.key(2);
     let now_ms = call.view.clock_ms;
     if !call.view.exists(key) {
@@ -346,14 +346,14 @@ fn reply_number_of_object(call: &mut Call<'_, '_, '_>, number: i64) -> Result {
     Ok(())
 }
 
-/// Puts an entry that was taken from elsewhere under a new name, its deadline with it.
+/// Stores a moved entry under a new name, with its TTL.
 fn settle(call: &mut Call<'_, '_, '_>, key: Key<'_>, entry: Entry, event: Event) {
     let deadline_ms = entry.deadline_ms();
     let entry = entry.renamed(key.hash, key.bytes);
     put(call, key, entry, deadline_ms, event);
 }
 
-/// Stores an entry that was made for a key, and drops the old value without an event.
+/// Stores an entry for a key, and drops the old value without an event.
 pub(super) fn put(
     call: &mut Call<'_, '_, '_>,
     key: Key<'_>,
@@ -362,11 +362,11 @@ pub(super) fn put(
     event: Event,
 ) {
     debug_assert!(!entry.is_live(), "a name makes a key live, not its value");
-    debug_assert!(entry.deadline_ms().is_none(), "its TTL is set apart");
+    debug_assert!(entry.deadline_ms().is_none(), "the TTL is set separately");
     let there = call.view.find(key).is_some();
     let place = call.view.replace(key, entry);
     if there {
-        // To Redis it is another key.
+        // To Redis, it is a new key.
         call.view.notify(key, Event::New);
     }
     call.view.set_deadline(key, place, deadline_ms);
@@ -409,7 +409,7 @@ fn check_flush_options(call: &Call<'_, '_, '_>) -> Result {
 }
 
 fn flush(call: &mut Call<'_, '_, '_>, databases: std::ops::Range<usize>) {
-    // Told even if nothing was there.
+    // Propagated even if no key existed.
     call.view.is_dirty = true;
     let is_lazy = match call.arguments.get(1) {
         Some(option) => is(option, "async"),
@@ -437,8 +437,8 @@ fn flush(call: &mut Call<'_, '_, '_>, databases: std::ops::Range<usize>) {
     call.view.forget_reads();
 }
 
-/// Tells those who watch or wait for keys of these databases that are in any of them, and whose
-/// time has not come.
+/// Notifies clients that watch or wait for an existing key of these databases. Expired keys do not
+/// count.
 fn touch_all(call: &mut Call<'_, '_, '_>, shard: usize, databases: &[usize]) {
     let (home, now_ms) = (call.view.database, call.view.now_ms);
     for &database in databases {
@@ -457,7 +457,7 @@ fn touch_all(call: &mut Call<'_, '_, '_>, shard: usize, databases: &[usize]) {
     call.view.database = home;
 }
 
-/// Finds the live keys again after database 0 was exchanged with another one.
+/// Restores the live keys after database 0 was swapped with another one.
 fn relive(
     shard: &mut Shard,
     other: usize,

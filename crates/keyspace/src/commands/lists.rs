@@ -222,7 +222,7 @@ pub(super) fn lmpop(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-/// Pops from the first list that exists; returns whether there is one.
+/// Pops from the first list that exists. Returns whether there was one.
 pub(super) fn pop_many(call: &mut Call<'_, '_, '_>, request: &ManyPop<bool>) -> Result<bool> {
     let (front, count) = (request.end, request.count);
     let take =
@@ -230,7 +230,7 @@ pub(super) fn pop_many(call: &mut Call<'_, '_, '_>, request: &ManyPop<bool>) -> 
     request.run(call, find, take, pop_name(front))
 }
 
-/// The list to write to; an error of another type.
+/// Returns the list to write to; an error for another type.
 pub(super) fn find(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<Place>> {
     call.find_if(key, |entry| List::of(entry).is_some())
 }
@@ -266,7 +266,7 @@ pub(super) fn push_all(call: &mut Call<'_, '_, '_>, front: bool, create: bool) -
     Ok(())
 }
 
-/// The same for a long list.
+/// Does the same for a quicklist.
 #[inline]
 fn push_directly(
     entry: &mut Entry,
@@ -305,7 +305,7 @@ pub(super) fn pop(call: &mut Call<'_, '_, '_>, front: bool) -> Result {
     Ok(())
 }
 
-/// Replies the element at one end of a list, and removes it.
+/// Replies the element at one end of a list and removes it.
 pub(super) fn take_one(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, front: bool) {
     let entry = call.view.entry(key, place);
     let list = List::of(entry).expect("the type was checked");
@@ -316,7 +316,7 @@ pub(super) fn take_one(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, 
     remove_at_end(call, key, place, front, 1);
 }
 
-/// Replies up to `wanted` elements from one end of a list, and removes them; returns how many.
+/// Replies up to `wanted` elements from one end of a list and removes them. Returns how many.
 fn take(
     call: &mut Call<'_, '_, '_>,
     key: Key<'_>,
@@ -336,7 +336,7 @@ fn take(
     count
 }
 
-/// The command that takes elements out of one end.
+/// Returns the name of the command that pops from this end.
 pub(super) fn pop_name(front: bool) -> &'static [u8] {
     match front {
         true => b"LPOP",
@@ -364,7 +364,7 @@ fn after_removal(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, event:
     call.after_removal(key, place, event, list::len);
 }
 
-/// Moves an element as LMOVE does.
+/// Moves an element, as LMOVE does.
 pub(super) fn move_element(
     call: &mut Call<'_, '_, '_>,
     from_front: bool,
@@ -380,7 +380,7 @@ pub(super) fn move_element(
         Some(place) => place,
         None => call.view.insert(to, list::empty(), Expiry::Clear),
     };
-    // Inserting may have moved it.
+    // The insertion may have moved the source's entry.
     let Some(source) = find(call, from)? else {
         return Ok(());
     };
@@ -393,7 +393,7 @@ pub(super) fn move_element(
     call.reply.bulk(&moved);
     let same = from.bytes == to.bytes;
     if same {
-        // The element goes first, so that the list never has it twice.
+        // Removes the element first, so that the list never contains it twice.
         list::remove_range(call.view.entry_mut(from, source), index, 1, limits);
     }
     let entry = call.view.entry_mut(to, target);
@@ -407,19 +407,19 @@ pub(super) fn move_element(
         call.view.changed(to, target, pushed(to_front));
         remove_at_end(call, from, source, from_front, 1);
     }
-    if call.is_told() && call.command.has(Flags::BLOCKING) {
+    if call.is_propagated() && call.command.has(Flags::BLOCKING) {
         let arguments = call.arguments;
         match call.arguments.len() {
-            6 => call.tell([b"LMOVE", from.bytes, to.bytes, &arguments[3], &arguments[4]]),
-            _ => call.tell([&b"RPOPLPUSH"[..], from.bytes, to.bytes]),
+            6 => call.propagate([b"LMOVE", from.bytes, to.bytes, &arguments[3], &arguments[4]]),
+            _ => call.propagate([&b"RPOPLPUSH"[..], from.bytes, to.bytes]),
         }
     }
     Ok(())
 }
 
-/// What LPOS looks for.
+/// The options of LPOS.
 struct Search {
-    /// Which match is the first; negative: counted from the end.
+    /// The rank of the first match; negative: counted from the end.
     rank: i64,
     count: Option<usize>,
     looked_at_max: usize,
@@ -477,7 +477,7 @@ fn pushed(front: bool) -> Event {
     }
 }
 
-/// Whether LEFT is meant, or RIGHT.
+/// Returns true for LEFT, false for RIGHT.
 pub(super) fn end(argument: &[u8]) -> Result<bool> {
     match argument {
         _ if is(argument, "left") => Ok(true),
@@ -486,7 +486,7 @@ pub(super) fn end(argument: &[u8]) -> Result<bool> {
     }
 }
 
-/// The position that an index means, which counts from the end if it is negative.
+/// Returns the position of an index; a negative one counts from the end.
 fn position(index: i64, length: usize) -> Option<usize> {
     let index = if index < 0 {
         index + length as i64

@@ -1,4 +1,4 @@
-//! Commands: their handlers, the one table, and how a request finds its command.
+//! Commands: their handlers, the command table, and the lookup of a request's command.
 
 mod bits;
 mod blocking_lists;
@@ -37,7 +37,8 @@ pub use crate::command::{Call, Command, Finder, Flags, Group, Handler, KeySpec, 
 use crate::command::{check_arity, unknown_subcommand_text};
 use crate::error::unknown_command_text;
 
-/// The command or subcommand of this full name, such as `get` or `object|encoding`, in any case.
+/// Returns the command or subcommand with this full name, such as `get` or `object
+/// encoding`, in any case.
 pub fn lookup_full(name: &[u8]) -> Option<&'static Command> {
     match name.iter().position(|&byte| byte == b'|') {
         None => lookup(name),
@@ -45,8 +46,8 @@ pub fn lookup_full(name: &[u8]) -> Option<&'static Command> {
     }
 }
 
-/// The command or subcommand that a request means, its number of arguments checked; or the text
-/// of the error reply.
+/// Finds the command or subcommand of a request and checks its number of arguments. Returns the
+/// text of the error reply if that fails.
 #[inline]
 pub fn resolve(arguments: Arguments<'_>) -> Result<&'static Command, String> {
     match arguments.get(0).and_then(table::lookup) {
@@ -55,7 +56,7 @@ pub fn resolve(arguments: Arguments<'_>) -> Result<&'static Command, String> {
     }
 }
 
-/// The same of a request that follows one of this command: most often it is the same again.
+/// Does the same for a request that follows one of `previous`: the command is often the same.
 #[inline]
 pub fn resolve_after(
     last: Option<&'static Command>,
@@ -73,7 +74,7 @@ pub fn resolve_after(
     resolve(arguments)
 }
 
-/// The same, where the caller knows the command of the first argument.
+/// Does the same if the caller knows the command of the first argument.
 #[inline]
 pub fn resolve_part(
     mut command: &'static Command,

@@ -1,4 +1,4 @@
-//! Options that several commands share: deadlines, and words in any case.
+//! Options that several commands share: TTLs, and words in any case.
 
 use std::ops::Range;
 
@@ -8,13 +8,13 @@ use tidewire_resp::number::{parse_double, parse_integer};
 use super::Call;
 use crate::error::CommandError;
 
-/// Whether an argument is this word, which is given in lower case.
+/// Returns whether an argument is this word, which must be given in lower case.
 #[inline]
 pub(crate) fn is(argument: &[u8], word: &str) -> bool {
     argument.eq_ignore_ascii_case(word.as_bytes())
 }
 
-/// The words of a request from one position on, to parse its options.
+/// The words of a request from one position on, for parsing its options.
 pub(crate) struct Words<'a> {
     arguments: Arguments<'a>,
     at: usize,
@@ -25,7 +25,7 @@ impl<'a> Words<'a> {
         Words { arguments, at }
     }
 
-    /// Takes and returns the next word, if `option` is this name and a value follows.
+    /// Takes and returns the next word, if `option` is `name` and a value follows.
     pub(crate) fn value_of(&mut self, option: &[u8], name: &str) -> Option<&'a [u8]> {
         if is(option, name) { self.next() } else { None }
     }
@@ -41,20 +41,20 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// Parses an integer of 64 bits.
+/// Parses a 64-bit integer.
 #[inline]
 pub(crate) fn integer(argument: &[u8]) -> Result<i64, CommandError> {
     parse_integer(argument).ok_or(CommandError::NotInteger)
 }
 
-/// A count that may be 0 but not less.
+/// Parses a count of at least 0.
 pub(crate) fn positive(argument: &[u8]) -> Result<u64, CommandError> {
     parse_integer(argument)
         .and_then(|count| u64::try_from(count).ok())
         .ok_or(CommandError::NotPositive)
 }
 
-/// Parses a count that must be greater than 0.
+/// Parses a count of at least 1.
 pub(crate) fn above_zero(argument: &[u8]) -> Option<usize> {
     let count = usize::try_from(parse_integer(argument)?).ok()?;
     (count > 0).then_some(count)
@@ -67,8 +67,8 @@ pub(crate) fn limit(argument: &[u8]) -> Result<i64, CommandError> {
         .ok_or(CommandError::NegativeLimit)
 }
 
-/// Returns the positions from `start` to `end`, both included, of `length` elements. Negative ones
-/// count from the end.
+/// Returns the positions from `start` to `end`, both included, among `length` elements. Negative
+/// ones count from the end.
 pub(crate) fn positions(start: i64, end: i64, length: usize) -> Range<usize> {
     let length = length as i64;
     let absolute = |index: i64| if index < 0 { index + length } else { index };
@@ -79,7 +79,7 @@ pub(crate) fn positions(start: i64, end: i64, length: usize) -> Range<usize> {
     start as usize..end as usize + 1
 }
 
-/// The same for bytes and bits, where an end before the first position counts as the first.
+/// Does the same for bytes and bits: an end before the first position counts as the first.
 pub(crate) fn text_positions(start: i64, end: i64, length: usize) -> Range<usize> {
     let end = match end {
         ..0 => end.saturating_add(length as i64).max(0),
@@ -88,8 +88,8 @@ pub(crate) fn text_positions(start: i64, end: i64, length: usize) -> Range<usize
     positions(start, end, length)
 }
 
-/// When a client that waits gives up, ms since the UNIX epoch: the argument is in seconds, 0 means
-/// never.
+/// Returns when a blocking client times out, ms since the UNIX epoch. The argument is in seconds; 0
+/// means never.
 pub(crate) fn timeout_deadline_ms(
     call: &Call<'_, '_, '_>,
     index: usize,
@@ -106,7 +106,7 @@ pub(crate) fn timeout_deadline_ms(
     deadline_after(call, timeout_ms as i64)
 }
 
-/// A whole number in hexadecimal digits, which C's conversion of floats takes as well.
+/// Parses an integer in hexadecimal digits, which C's float conversion accepts too.
 fn hexadecimal(argument: &[u8]) -> Option<f64> {
     let digits = match argument {
         [b'0', b'x' | b'X', digits @ ..] if !digits.is_empty() => digits,
@@ -118,7 +118,7 @@ fn hexadecimal(argument: &[u8]) -> Option<f64> {
     })
 }
 
-/// The same of an argument in milliseconds.
+/// Does the same for an argument in milliseconds.
 pub(crate) fn timeout_ms_deadline_ms(
     call: &Call<'_, '_, '_>,
     index: usize,
@@ -138,12 +138,12 @@ fn deadline_after(call: &Call<'_, '_, '_>, timeout_ms: i64) -> Result<Option<i64
     }
 }
 
-/// How a deadline is given.
+/// The form of a time argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimeForm {
-    /// Ms in one unit: 1,000 or 1.
+    /// Milliseconds per unit: 1,000 or 1.
     pub(crate) unit_ms: i64,
-    /// Counted from now, not from the UNIX epoch.
+    /// Whether the time counts from now, not from the UNIX epoch.
     pub(crate) relative: bool,
 }
 
@@ -165,7 +165,7 @@ pub(crate) const AT_MILLISECONDS: TimeForm = TimeForm {
 };
 
 impl TimeForm {
-    /// The form that an option of SET and GETEX names.
+    /// Returns the form that an option of SET or GETEX means.
     pub(crate) fn of_option(option: &[u8]) -> Option<TimeForm> {
         match option.len() {
             2 if is(option, "ex") => Some(SECONDS),
@@ -176,7 +176,7 @@ impl TimeForm {
         }
     }
 
-    /// The deadline, ms since the UNIX epoch; an error if it is out of range.
+    /// Returns the deadline, ms since the UNIX epoch, or an error if it is out of range.
     pub(crate) fn deadline_ms(
         self,
         amount: i64,
@@ -190,7 +190,7 @@ impl TimeForm {
             .ok_or(CommandError::InvalidExpire(command))
     }
 
-    /// The same for commands that store a value, where it must be positive.
+    /// Does the same for commands that store a value: the time must be positive.
     pub(crate) fn positive_deadline_ms(
         self,
         amount: i64,

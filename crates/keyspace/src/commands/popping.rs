@@ -1,4 +1,4 @@
-//! What the commands that pop from lists and from sorted sets share.
+//! Parts shared by the commands that pop from lists and from sorted sets.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::table::Place;
 use crate::value::ValueType;
 use crate::waiting::Wait;
 
-/// Finds the collection of a key; an error if the key has another type.
+/// A function that finds the collection of a key, or fails if the key has another type.
 type FindPlace = fn(&mut Call<'_, '_, '_>, Key<'_>) -> Result<Option<Place>>;
 
 /// Arguments of LMPOP, ZMPOP and their blocking forms.
@@ -50,7 +50,7 @@ impl<E> ManyPop<E> {
     }
 
     /// Pops from the first key that exists; returns whether there is one. `take` replies the
-    /// elements and returns how many it took; `name` is the command that pops from this end.
+    /// elements and returns how many it took. `name` is the command that pops from this end.
     pub(super) fn run(
         &self,
         call: &mut Call<'_, '_, '_>,
@@ -64,7 +64,7 @@ impl<E> ManyPop<E> {
                 call.reply.array(2);
                 call.reply.bulk(key.bytes);
                 let count = take(call, key, place);
-                call.tell([
+                call.propagate([
                     name,
                     key.bytes,
                     itoa::Buffer::new().format(count).as_bytes(),
@@ -76,8 +76,8 @@ impl<E> ManyPop<E> {
     }
 }
 
-/// Runs BLPOP and its like: pops from the first key that exists, or waits for one. `take` replies
-/// the key and its element.
+/// Runs BLPOP and similar commands: pops from the first key that exists, or waits for one. `take`
+/// replies the key and its element.
 pub(super) fn pop_or_wait(
     call: &mut Call<'_, '_, '_>,
     value_type: ValueType,
@@ -91,14 +91,14 @@ pub(super) fn pop_or_wait(
         let key = call.key(at);
         if let Some(place) = find(call, key)? {
             take(call, key, place);
-            call.tell([name, key.bytes]);
+            call.propagate([name, key.bytes]);
             return Ok(());
         }
     }
     wait(call, 1..last, deadline_ms, value_type)
 }
 
-/// Waits until one of the keys holds a value of a type, or replies null where it may not wait.
+/// Waits until one of the keys holds a value of a type. Replies null if the client cannot wait.
 pub(super) fn wait(
     call: &mut Call<'_, '_, '_>,
     keys: Range<usize>,

@@ -1,4 +1,4 @@
-//! Commands that walk names, fields or members: KEYS, SCAN, HSCAN, SSCAN, ZSCAN.
+//! Commands that iterate over names, fields or members: KEYS, SCAN, HSCAN, SSCAN, ZSCAN.
 
 use tidewire_resp::number::DoubleText;
 use tidewire_resp::{Arguments, Mark, Writer};
@@ -136,7 +136,7 @@ pub(super) fn zscan(call: &mut Call<'_, '_, '_>) -> Result {
     };
     let options = ScanOptions::parse(call.arguments, 3, Scanned::Members)?;
     let large = matches!(scored, Scored::Large(_));
-    // The cursor comes first in the reply, and is known last.
+    // The cursor comes first in the reply but is known last.
     let mut found = FoundNames::default();
     let next = scored.scan(cursor, options.count, |member, score| {
         if options.accepts_name(member) {
@@ -152,7 +152,8 @@ pub(super) fn zscan(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-/// A score as Redis prints it in a scan of a large sorted set: with 17 digits, like C's `%.17Lg`.
+/// Formats a score as Redis does in a scan of a large sorted set: with 17 digits, like C's
+/// `%.17Lg`.
 fn long_double_text(score: f64) -> String {
     let scientific = format!("{score:.16e}");
     let Some((digits, exponent)) = scientific.split_once('e') else {
@@ -167,7 +168,7 @@ fn long_double_text(score: f64) -> String {
     format!("{}e{sign}{:02}", trimmed(digits), exponent.abs())
 }
 
-/// Without zeros at the end of its decimals.
+/// Removes trailing zeros after the decimal point.
 fn trimmed(decimal: &str) -> &str {
     if decimal.contains('.') {
         decimal.trim_end_matches('0').trim_end_matches('.')
@@ -176,7 +177,7 @@ fn trimmed(decimal: &str) -> &str {
     }
 }
 
-/// Replies the next cursor and what was found.
+/// Replies the next cursor and the names found.
 fn reply_names(reply: &mut Writer<'_>, next: u64, found: &FoundNames) {
     reply.array(2);
     reply.bulk(itoa::Buffer::new().format(next).as_bytes());
@@ -184,15 +185,15 @@ fn reply_names(reply: &mut Writer<'_>, next: u64, found: &FoundNames) {
     found.iter().for_each(|name| reply.bulk(name));
 }
 
-/// Begins the reply of a scan that shows a small collection whole.
+/// Begins the reply of a scan that returns a small collection at once.
 fn begin_whole(reply: &mut Writer<'_>) -> Mark {
     reply.array(2);
     reply.bulk(b"0");
     reply.array_later()
 }
 
-/// Replies the next cursor and what `show` writes for each entry of the walk; `show`
-/// tells how many elements it wrote.
+/// Replies the next cursor and what `show` writes for each entry of the walk. `show` returns how
+/// many elements it wrote.
 fn walk_table(
     reply: &mut Writer<'_>,
     table: &Table,
@@ -201,7 +202,7 @@ fn walk_table(
     mut show: impl FnMut(&mut Writer<'_>, &Entry) -> usize,
 ) {
     reply.array(2);
-    // The cursor comes first in the reply, so the walk is taken twice: once to count.
+    // The cursor and the count come first in the reply, so this walks twice: once to count.
     let mut at = Some(ScanCursor::parse(cursor).position);
     let (mut seen, mut steps) = (0, 0);
     while let Some(position) = at
@@ -230,7 +231,7 @@ struct ScanOptions<'a> {
     no_values: bool,
 }
 
-/// What is walked, which decides what options there are.
+/// What a command scans. This decides which options are allowed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scanned {
     Keys,
@@ -282,8 +283,10 @@ impl<'a> ScanOptions<'a> {
     }
 }
 
-/// A scan's cursor: `shard << 39 | depth << 34 | prefix << 12 | position`. Behind the last shard
-/// come the mounted topics, by number.
+/// A scan's cursor: `shard << 39
+/// depth << 34
+/// prefix << 12
+/// position`. The mounted topics follow the last shard, by number.
 #[derive(Clone, Copy)]
 struct ScanCursor {
     shard: usize,
@@ -310,7 +313,7 @@ impl ScanCursor {
     }
 }
 
-/// Walks on from a cursor until enough names were looked at; returns the next cursor.
+/// Continues from a cursor until enough names were visited. Returns the next cursor.
 fn walk(
     call: &mut Call<'_, '_, '_>,
     cursor: u64,
@@ -338,7 +341,7 @@ fn walk(
                 });
             }
         });
-        // Empty shards count as well, so that a nearly empty database does not hold the lane.
+        // Empty shards count too, so that a nearly empty database does not hold the lane for long.
         steps += 1;
         match position {
             Some(position) => return ScanCursor { position, ..at }.text(),
@@ -379,7 +382,7 @@ fn walk(
     }
 }
 
-/// Names, one after the other.
+/// Names, one after another.
 #[derive(Default)]
 struct FoundNames {
     bytes: Vec<u8>,
@@ -401,7 +404,7 @@ impl FoundNames {
 }
 
 fn parse_cursor(argument: &[u8]) -> Result<u64> {
-    // As strtoull has it, but for the negative numbers that Redis refuses before.
+    // Parses like C's strtoull, except for negative numbers, which Redis refuses earlier.
     let text = argument.trim_ascii_start();
     let (is_negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),

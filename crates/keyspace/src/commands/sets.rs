@@ -124,19 +124,19 @@ pub(super) fn spop(call: &mut Call<'_, '_, '_>) -> Result {
         for member in members.into_iter().flat_map(Members::iter) {
             call.reply.bulk(member.as_bytes());
         }
-        if call.is_told() && wanted.is_none() {
+        if call.is_propagated() && wanted.is_none() {
             let members = call.view.members(key);
             let last = members.and_then(|members| Some(members.iter().next()?.as_bytes().to_vec()));
-            call.tell([b"SREM", key.bytes, &last.unwrap_or_default()]);
+            call.propagate([b"SREM", key.bytes, &last.unwrap_or_default()]);
         }
         call.view.about_to_go(key, place, Event::SetPop);
         call.view.remove(key, place, Event::Delete);
         if wanted.is_some() {
-            call.tell_removed(key);
+            call.propagate_removed(key);
         }
         return Ok(());
     }
-    let mut told = ArgumentList::new();
+    let mut popped_members = ArgumentList::new();
     let mut popped = Vec::new();
     for _ in 0..taken {
         let entry = call.view.entry_mut(key, place);
@@ -149,23 +149,23 @@ pub(super) fn spop(call: &mut Call<'_, '_, '_>) -> Result {
         let is_removed = set::remove(entry, &popped);
         debug_assert!(is_removed, "the member was drawn from the set");
         call.reply.bulk(&popped);
-        if call.is_told() {
-            told.push(&popped);
+        if call.is_propagated() {
+            popped_members.push(&popped);
         }
     }
     call.view.changed(key, place, Event::SetPop);
-    tell_popped(call, key, told.as_arguments());
+    propagate_popped(call, key, popped_members.as_arguments());
     Ok(())
 }
 
-/// Propagates what SPOP drew.
-fn tell_popped(call: &mut Call<'_, '_, '_>, key: Key<'_>, members: Arguments<'_>) {
-    call.tell_no_request();
+/// Propagates the members that SPOP removed.
+fn propagate_popped(call: &mut Call<'_, '_, '_>, key: Key<'_>, members: Arguments<'_>) {
+    call.propagate_no_request();
     let members: Vec<&[u8]> = members.iter().collect();
     for some in members.chunks(MEMBERS_TOLD_AT_ONCE) {
         let mut words = vec![&b"SREM"[..], key.bytes];
         words.extend(some);
-        call.tell(words);
+        call.propagate(words);
     }
 }
 
@@ -323,7 +323,7 @@ pub(super) fn sdiffstore(call: &mut Call<'_, '_, '_>) -> Result {
     })
 }
 
-/// The set to write to; an error of another type.
+/// Returns the set to write to; an error for another type.
 fn find(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<Place>> {
     call.find_if(key, |entry| Members::of(entry).is_some())
 }
@@ -332,7 +332,7 @@ fn find(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<Place>> {
 fn move_member(call: &mut Call<'_, '_, '_>, from: Key<'_>, to: Key<'_>, member: &[u8]) -> Result {
     if let Some(place) = find(call, from)? {
         let is_removed = set::remove(call.view.entry_mut(from, place), member);
-        debug_assert!(is_removed, "the caller has found it there");
+        debug_assert!(is_removed, "the caller found the member there");
         call.after_removal(from, place, Event::SetRemove, set::len);
     }
     let limits = call.view.keyspace.set_limits();
@@ -348,13 +348,13 @@ fn move_member(call: &mut Call<'_, '_, '_>, from: Key<'_>, to: Key<'_>, member: 
     Ok(())
 }
 
-/// The sets of these keys, `None` for those that do not exist; an error if any is another type.
+/// Returns the sets of these keys, `None` for missing keys; an error if any has another type.
 fn sets<'v>(
     view: &'v mut View<'_, '_>,
     arguments: Arguments<'_>,
     keys: Range<usize>,
 ) -> Result<Vec<Option<Members<'v>>>> {
-    // First each alone, which removes what has expired and checks the types.
+    // Reads each key alone first: this removes expired keys and checks the types.
     view.counts_reads = true;
     for at in keys.clone() {
         view.read_members(view.key(&arguments[at]))?;
@@ -365,7 +365,7 @@ fn sets<'v>(
         .collect())
 }
 
-/// Shows what is in all sets, until `show` says that it is enough.
+/// Passes the members of the intersection to `show`, until `show` returns that it is enough.
 fn intersect(sets: Vec<Option<Members<'_>>>, show: &mut dyn FnMut(Text<'_>) -> bool) {
     let Some(mut sets) = sets.into_iter().collect::<Option<Vec<_>>>() else {
         return;
@@ -382,7 +382,7 @@ fn intersect(sets: Vec<Option<Members<'_>>>, show: &mut dyn FnMut(Text<'_>) -> b
     }
 }
 
-/// What is in the first set and in none of the others.
+/// Returns the members of the first set that are in none of the others.
 fn difference<'v>(sets: &[Option<Members<'v>>]) -> impl Iterator<Item = Text<'v>> {
     let (first, others) = sets.split_first().expect("the arity promises a key");
     let mut members = first.iter().flat_map(|first| first.iter());
@@ -394,7 +394,7 @@ fn difference<'v>(sets: &[Option<Members<'v>>]) -> impl Iterator<Item = Text<'v>
     })
 }
 
-/// Stores what `gather` makes of the sets from the third argument on under the first key.
+/// Stores the result of `gather` under the first key. The sets are the arguments from the third on.
 fn store(
     call: &mut Call<'_, '_, '_>,
     event: Event,
@@ -412,5 +412,5 @@ fn store(
     Ok(())
 }
 
-/// Members in one SREM that stands for SPOP.
+/// Maximum number of members in one SREM that replaces a SPOP.
 const MEMBERS_TOLD_AT_ONCE: usize = 1024;

@@ -32,7 +32,7 @@ pub(super) fn sort_ro(call: &mut Call<'_, '_, '_>) -> Result {
     reply_sorted(call, &options)
 }
 
-/// Whether the arguments name keys that only the elements tell.
+/// Returns whether patterns name keys that only the elements determine.
 pub(super) fn needs_all_shards(arguments: Arguments<'_>) -> bool {
     finding::sort_patterns(arguments).names_keys
 }
@@ -63,17 +63,17 @@ fn store_sorted(call: &mut Call<'_, '_, '_>, options: &SortOptions<'_>, to: Key<
 }
 
 struct SortOptions<'a> {
-    /// What to sort by, if it is not the elements themselves.
+    /// The sort key, if it is not the element itself.
     by: Option<Pattern<'a>>,
-    /// BY named no key: the elements stay in their own order.
+    /// BY named no key: the elements keep their own order.
     unsorted: bool,
     descending: bool,
     alphabetic: bool,
     skipped: i64,
-    /// How many are wanted at most; negative: all.
+    /// Maximum number of results; negative: all.
     count: i64,
     get: Vec<Pattern<'a>>,
-    /// The argument that is the key to store to.
+    /// The argument with the destination key.
     store: Option<usize>,
 }
 
@@ -130,12 +130,12 @@ impl<'a> SortOptions<'a> {
     }
 }
 
-/// The name of a key, or of a hash's field, with a place for the element.
+/// The name of a key or of a hash field, with a placeholder for the element.
 #[derive(Clone, Copy)]
 enum Pattern<'a> {
     /// `#`: the element itself.
     Element,
-    /// Without a place for the element nothing is named.
+    /// A pattern without a placeholder: it names nothing.
     Nothing,
     Key {
         before: &'a [u8],
@@ -168,7 +168,7 @@ impl<'a> Pattern<'a> {
         }
     }
 
-    /// Shows what the pattern names for an element, if it is there and a string.
+    /// Passes the string that the pattern names for an element to `show`, if it exists.
     fn look_up<R>(
         self,
         view: &mut View<'_, '_>,
@@ -199,9 +199,9 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// The elements of a key; those to show are sorted.
+/// The elements of a key. The wanted ones are sorted.
 struct Sorted {
-    /// Their texts, one after the other, and the texts that they are sorted by.
+    /// The texts of the elements, one after another, and the texts they are sorted by.
     bytes: Vec<u8>,
     elements: Vec<Element>,
     shown: Range<usize>,
@@ -212,11 +212,11 @@ struct Element {
     weight: Weight,
 }
 
-/// What an element is sorted by. Of one command's all are alike.
+/// The sort key of an element. All elements of one command have the same variant.
 enum Weight {
     Number(f64),
     Own,
-    /// `None` is the least.
+    /// `None` sorts first.
     Text(Option<Range<usize>>),
 }
 
@@ -238,7 +238,7 @@ impl Sorted {
             return Ok(sorted);
         }
         sorted.shown = options.wanted(length);
-        // A set has no order of its own: without another one it takes that of its texts.
+        // A set has no order of its own. Without BY, its members are sorted by text.
         let by = options.by.filter(|_| !options.unsorted);
         let alphabetic = options.alphabetic || options.unsorted;
         sorted.weigh(&mut call.view, by, alphabetic)?;
@@ -246,8 +246,8 @@ impl Sorted {
         Ok(sorted)
     }
 
-    /// Takes the elements. If they have an order of their own and that is wanted, only those that
-    /// are to be shown, in this order.
+    /// Collects the elements. If they have an order of their own and it is wanted, collects only
+    /// the wanted ones, in this order.
     fn gather(&mut self, value: ValueRef<'_>, options: &SortOptions<'_>) -> Result<(bool, usize)> {
         let unsorted = options.unsorted;
         if let Some(list) = value.list() {
@@ -331,7 +331,7 @@ impl Sorted {
         Ok(())
     }
 
-    /// Puts the elements to be shown where they belong.
+    /// Sorts the wanted elements into their positions.
     fn sort(&mut self, descending: bool) {
         let (bytes, shown) = (&self.bytes, self.shown.clone());
         let text = |range: &Range<usize>| &bytes[range.clone()];
@@ -358,7 +358,7 @@ impl Sorted {
         self.elements[..shown.end].sort_by(order);
     }
 
-    /// Shows what is wanted of each element.
+    /// Replies the results of each element.
     fn show(
         &self,
         view: &mut View<'_, '_>,
@@ -377,10 +377,10 @@ impl Sorted {
     }
 }
 
-/// The number that a text is; nothing counts as 0.
+/// Parses a text as a number; an empty text counts as 0.
 fn score(text: &[u8]) -> Option<f64> {
     match text {
-        // C ends a text at its first zero.
+        // A C string ends at its first zero.
         [] | [0, ..] => Some(0.0),
         _ => parse_double(text).filter(|score| !score.is_nan()),
     }

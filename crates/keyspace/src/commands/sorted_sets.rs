@@ -44,12 +44,12 @@ pub(super) fn zrem(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-/// The sorted set to write to; an error of another type.
+/// Returns the sorted set to write to; an error for another type.
 fn find(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<Place>> {
     call.find_if(key, |entry| Scored::of(entry).is_some())
 }
 
-/// How members are replied: alone, or each with its score, flat in RESP2 and in pairs in RESP3.
+/// How members are replied: alone or with scores. Scores are flat in RESP2 and in pairs in RESP3.
 #[derive(Clone, Copy)]
 struct Shown {
     scores: bool,
@@ -64,12 +64,12 @@ impl Shown {
         }
     }
 
-    /// Begins the array of `count` members.
+    /// Begins an array of `count` members.
     fn begin(self, reply: &mut Writer<'_>, count: usize) {
         reply.array(count * self.elements());
     }
 
-    /// How many elements of the array a member is.
+    /// Returns how many array elements a member takes.
     fn elements(self) -> usize {
         if self.scores && !self.pairs { 2 } else { 1 }
     }

@@ -27,7 +27,7 @@ pub(super) use range::{show_range, xlen};
 mod read;
 pub(super) use read::{xread, xreadgroup};
 
-mod telling;
+mod propagation;
 
 use tidewire_resp::Writer;
 
@@ -37,28 +37,28 @@ use crate::key::Key;
 use crate::stream::{Entry, Stream, StreamId};
 use crate::table::Place;
 
-/// Where a stream lies; an error of another type.
+/// Returns the place of a stream; an error for another type.
 fn find(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<Place>> {
     call.find_if(key, |entry| Stream::of(entry).is_some())
 }
 
-/// The stream at a place that [`find`] has found.
+/// Returns the stream at a place that [`find`] returned.
 fn stream_at<'a>(call: &'a mut Call<'_, '_, '_>, key: Key<'_>, place: Place) -> &'a mut Stream {
     let stream = Stream::of_mut(call.view.entry_mut(key, place));
     stream.expect("the type was checked")
 }
 
-/// An id that may leave out its sequence.
+/// Parses an id. If its sequence is missing, `missing_sequence` is used.
 fn parse_id(text: &[u8], missing_sequence: u64) -> Result<StreamId> {
     StreamId::parse(text, missing_sequence).ok_or(INVALID_ID)
 }
 
-/// All arguments from one on as ids.
+/// Parses ids.
 fn parse_ids<'a>(texts: impl Iterator<Item = &'a [u8]>) -> Result<Vec<StreamId>> {
     texts.map(|text| parse_id(text, 0)).collect()
 }
 
-/// The first id of an interval: `-`, an id, or `(` and an id that is not in it.
+/// Parses the first id of an interval: `-`, an id, or `(` and an excluded id.
 fn parse_start(text: &[u8]) -> Result<StreamId> {
     match text {
         [b'(', id @ ..] if !id.is_empty() => parse_id(id, 0)?.next().ok_or(INVALID_START),
@@ -66,7 +66,7 @@ fn parse_start(text: &[u8]) -> Result<StreamId> {
     }
 }
 
-/// The last id of an interval: `+`, an id, or `(` and an id that is not in it.
+/// Parses the last id of an interval: `+`, an id, or `(` and an excluded id.
 fn parse_end(text: &[u8]) -> Result<StreamId> {
     match text {
         [b'(', id @ ..] if !id.is_empty() => parse_id(id, u64::MAX)?.previous().ok_or(INVALID_END),
@@ -78,7 +78,7 @@ fn reply_id(reply: &mut Writer<'_>, id: StreamId) {
     reply.bulk(id.text().as_bytes());
 }
 
-/// An entry: its id and its names and values.
+/// Replies an entry: its id, then its fields and values.
 fn reply_entry(reply: &mut Writer<'_>, entry: &Entry<'_>) {
     reply.array(2);
     reply_id(reply, entry.id());
@@ -90,21 +90,21 @@ fn reply_entry(reply: &mut Writer<'_>, entry: &Entry<'_>) {
     }
 }
 
-/// There is no such group of the stream.
+/// Returns the error for a group that the stream does not have.
 fn no_group(group: &[u8], key: &[u8]) -> CommandError {
     let (group, key) = (shown(group), shown(key));
     let text = format!("NOGROUP No such consumer group '{group}' for key name '{key}'");
     CommandError::RefusedWith(text.into())
 }
 
-/// There is no such stream or no such group of it.
+/// Returns the error for a missing stream or group.
 fn no_key_or_group(key: &[u8], group: &[u8]) -> CommandError {
     let (group, key) = (shown(group), shown(key));
     let text = format!("NOGROUP No such key '{key}' or consumer group '{group}'");
     CommandError::RefusedWith(text.into())
 }
 
-/// A subcommand's arguments make no sense.
+/// Returns the error for a subcommand with wrong arguments.
 fn wrong_subcommand(call: &Call<'_, '_, '_>) -> CommandError {
     let container = call.argument(0).to_ascii_uppercase();
     let text = format!(

@@ -46,7 +46,7 @@ pub(super) fn set(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
     if options.get {
         call.view.counts_reads = true;
-        // Of another type the old value is an error, and nothing is stored.
+        // An old value of another type is an error, and nothing is stored.
         call.view.read_text(key)?;
         call.view.counts_reads = false;
     }
@@ -64,8 +64,8 @@ pub(super) fn set(call: &mut Call<'_, '_, '_>) -> Result {
     }
     if store_it {
         store(call, key, call.argument(2), options.expiry);
-        if call.is_told() {
-            tell_set(call, key, &options);
+        if call.is_propagated() {
+            propagate_set(call, key, &options);
         }
     }
     Ok(())
@@ -100,7 +100,7 @@ pub(super) fn getset(call: &mut Call<'_, '_, '_>) -> Result {
     call.view.counts_reads = true;
     reply_text(call, key)?;
     store(call, key, call.argument(2), Expiry::Clear);
-    call.tell_with(0, b"SET");
+    call.propagate_with(0, b"SET");
     Ok(())
 }
 
@@ -109,7 +109,7 @@ pub(super) fn getdel(call: &mut Call<'_, '_, '_>) -> Result {
     call.view.counts_reads = true;
     reply_text(call, key)?;
     if call.view.delete(key, Event::Delete) {
-        call.tell([&b"DEL"[..], key.bytes]);
+        call.propagate([&b"DEL"[..], key.bytes]);
     }
     Ok(())
 }
@@ -153,17 +153,17 @@ pub(super) fn getex(call: &mut Call<'_, '_, '_>) -> Result {
             if deadline_ms <= call.view.now_ms && !call.view.keyspace.is_loading() =>
         {
             call.view.remove(key, place, Event::Delete);
-            call.tell_expired(key);
+            call.propagate_expired(key);
         }
         Some(new_ms) => {
             call.view.set_deadline(key, place, deadline_ms);
             call.view.changed(key, place, Event::Expire);
-            call.tell_deadline(key, new_ms);
+            call.propagate_deadline(key, new_ms);
         }
         None if persist && call.view.entry(key, place).deadline_ms().is_some() => {
             call.view.set_deadline(key, place, None);
             call.view.changed(key, place, Event::Persist);
-            call.tell([&b"PERSIST"[..], key.bytes]);
+            call.propagate([&b"PERSIST"[..], key.bytes]);
         }
         None => {}
     }
@@ -336,10 +336,10 @@ pub(super) fn incrbyfloat(call: &mut Call<'_, '_, '_>) -> Result {
         .add(amount)
         .and_then(Decimal::text)
         .ok_or(CommandError::NotFinite)?;
-    // A sum is text, even a whole one: only SET looks for integers.
+    // Stored as text even if the sum is an integer: only SET detects integers.
     let place = call.view.set(key, NewValue::Bytes(&text), Expiry::Keep);
     call.view.changed(key, place, Event::IncrByFloat);
-    call.tell([&b"SET"[..], key.bytes, &text, b"KEEPTTL"]);
+    call.propagate([&b"SET"[..], key.bytes, &text, b"KEEPTTL"]);
     call.reply.bulk(&text);
     Ok(())
 }
@@ -357,7 +357,8 @@ pub(super) fn lcs(call: &mut Call<'_, '_, '_>) -> Result {
     if options.length && options.index {
         return Err(CommandError::LcsLengthAndIndex);
     }
-    // Redis takes 4 bytes for each pair of prefixes, and this limit with it; ours are a bit each.
+    // Redis allocates 4 bytes per pair of prefixes and limits that. Ours needs one bit per pair,
+    // but has the same limit.
     let pairs = (first.len() + 1).saturating_mul(second.len() + 1);
     if pairs.saturating_mul(4) > call.view.keyspace.string_bytes_max {
         return Err(CommandError::Refused(LCS_TOO_LONG));
@@ -389,7 +390,7 @@ struct SetOptions {
     condition: Condition,
     get: bool,
     expiry: Expiry,
-    /// The deadline was given as it is propagated: PXAT.
+    /// The TTL was given as PXAT, the form that is propagated.
     is_absolute: bool,
 }
 
@@ -437,14 +438,14 @@ impl SetOptions {
     }
 }
 
-/// Whether a deadline was given already, in another form; in the same one the last one counts.
+/// Returns whether a TTL was already given in another form. In the same form, the last one counts.
 fn is_other(time: Option<(TimeForm, usize)>, form: TimeForm) -> bool {
     time.is_some_and(|(before, _)| before != form)
 }
 
 fn reply_text(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result {
     if let Some(value) = call.view.read_stored(key) {
-        // Written from where it lies.
+        // Written directly from the entry.
         return match value.written_to(call.reply) {
             true => Ok(()),
             false => Err(CommandError::WrongType),
@@ -461,7 +462,7 @@ fn store(call: &mut Call<'_, '_, '_>, key: Key<'_>, value: &[u8], expiry: Expiry
     let place = call.view.set(key, string_value(value), expiry);
     call.view.changed(key, place, Event::Set);
     if let Expiry::At(_) = expiry {
-        // The same change once more, for those who hear of deadlines alone.
+        // Notifies again, for clients that only listen to TTL events.
         call.view.notify(key, Event::Expire);
     }
 }
@@ -471,30 +472,30 @@ pub(super) fn set_with_time(call: &mut Call<'_, '_, '_>, form: options::TimeForm
     let deadline_ms = form.positive_deadline_ms(amount, call.view.clock_ms, call.command.name)?;
     let key = call.key(1);
     store(call, key, call.argument(3), Expiry::At(deadline_ms));
-    tell_set_until(call, key, call.argument(3), deadline_ms);
+    propagate_set_until(call, key, call.argument(3), deadline_ms);
     call.reply.ok();
     Ok(())
 }
 
-/// Tells a SET with options: a deadline in place of a time, and no GET.
-fn tell_set(call: &mut Call<'_, '_, '_>, key: Key<'_>, options: &SetOptions) {
+/// Propagates a SET with options: with PXAT in place of a relative time, and without GET.
+fn propagate_set(call: &mut Call<'_, '_, '_>, key: Key<'_>, options: &SetOptions) {
     if let Expiry::At(deadline_ms) = options.expiry {
         if !options.is_absolute {
-            tell_set_until(call, key, call.argument(2), deadline_ms);
+            propagate_set_until(call, key, call.argument(2), deadline_ms);
         }
     } else if options.get {
         let words = call.arguments.iter().enumerate();
         let words: Vec<&[u8]> = words
             .filter_map(|(at, word)| (at < 3 || !is(word, "get")).then_some(word))
             .collect();
-        call.tell(words);
+        call.propagate(words);
     }
 }
 
-fn tell_set_until(call: &mut Call<'_, '_, '_>, key: Key<'_>, value: &[u8], deadline_ms: i64) {
+fn propagate_set_until(call: &mut Call<'_, '_, '_>, key: Key<'_>, value: &[u8], deadline_ms: i64) {
     let mut digits = itoa::Buffer::new();
     let deadline = digits.format(deadline_ms).as_bytes();
-    call.tell([&b"SET"[..], key.bytes, value, b"PXAT", deadline]);
+    call.propagate([&b"SET"[..], key.bytes, value, b"PXAT", deadline]);
 }
 
 fn check_pairs(call: &Call<'_, '_, '_>) -> Result {
@@ -522,7 +523,7 @@ fn check_length(call: &Call<'_, '_, '_>, length: usize) -> Result {
     Ok(())
 }
 
-/// An integer becomes its text, so that it can be changed in place.
+/// Converts an integer to its text, so that it can be changed in place.
 pub(super) fn make_bytes(entry: &mut crate::entry::Entry) {
     if let Some(integer) = entry.integer() {
         entry.set_value(NewValue::Bytes(Text::integer(integer).as_bytes()));
@@ -564,7 +565,7 @@ fn add(call: &mut Call<'_, '_, '_>, amount: i64) -> Result {
     Ok(())
 }
 
-/// The same where an integer stands and the sum is one.
+/// Does the same for an integer entry whose sum is an integer.
 #[inline]
 fn add_directly(entry: &mut Entry, amount: i64, reply: &mut Writer<'_>) -> bool {
     let Some(sum) = entry.integer().and_then(|old| old.checked_add(amount)) else {
@@ -575,7 +576,7 @@ fn add_directly(entry: &mut Entry, amount: i64, reply: &mut Writer<'_>) -> bool 
     true
 }
 
-/// Bytes `start` to `end`, both included, negative ones counted from the end.
+/// Returns bytes `start` to `end`, both included. Negative ones count from the end.
 fn slice(text: &[u8], start: i64, end: i64) -> &[u8] {
     if start < 0 && end < 0 && start > end {
         return b"";
@@ -617,7 +618,7 @@ fn reply_lcs_ranges(
     options: &LcsOptions,
     common: &CommonSubsequence<'_>,
 ) {
-    // Runs of bytes that are common and adjacent in both, last first: start in a, start in b,
+    // Runs of common bytes that are adjacent in both texts, last run first: start in a, start in b,
     // length.
     let mut runs: Vec<(usize, usize, usize)> = Vec::new();
     common.walk(|i, j| match runs.last_mut() {

@@ -1,9 +1,8 @@
-//! The one table of commands. A record says all that there is to say of a command: its name,
-//! number of arguments, flags, group, age and handler, then its keys, categories, tips, what it
-//! takes, and what it does.
+//! The command table. A record contains everything about a command: name, number of arguments,
+//! flags, group, version and handler, then keys, categories, tips, syntax, and summary.
 //!
-//! The records of a group stand in a file of their own; those of a container's subcommands follow
-//! it. Put together, they are numbered.
+//! Each group has its own file. The records of subcommands follow their container. All files are
+//! joined and numbered here.
 
 use super::{Command, Finder, Flags, Group, Handler, KeySpec, Locks, Run};
 use crate::command::is_same;
@@ -69,21 +68,21 @@ use strings::STRINGS;
 mod transactions;
 use transactions::TRANSACTIONS;
 
-/// All commands, group by group, without their subcommands.
+/// Returns all commands, group by group, without their subcommands.
 pub fn all() -> impl Iterator<Item = &'static Command> {
     TABLE.iter().filter(|command| !command.is_part())
 }
 
-/// All commands and subcommands, by their numbers.
+/// Returns all commands and subcommands, by number.
 pub const fn with_parts() -> &'static [Command] {
     &TABLE
 }
 
-/// The number of a command or subcommand, by its full name: for tables that are made when they are
-/// compiled.
+/// Returns the number of a command or subcommand by its full name, for tables built at compile
+/// time.
 ///
 /// # Panics
-/// If there is none of this name.
+/// Panics if there is no such command.
 pub const fn number_of(full_name: &str) -> usize {
     let mut number = 0;
     while number < TABLE.len() {
@@ -95,7 +94,7 @@ pub const fn number_of(full_name: &str) -> usize {
     panic!("there is no command of this name")
 }
 
-/// The command of this name, in any case. A container's subcommands are in it.
+/// Returns the command with this name, in any case. A container includes its subcommands.
 #[inline]
 pub fn lookup(name: &[u8]) -> Option<&'static Command> {
     let mut at = slot(name);
@@ -132,7 +131,7 @@ const fn assemble() -> [Command; COUNT] {
     table
 }
 
-/// How many commands and subcommands there are.
+/// Number of commands and subcommands.
 pub const COUNT: usize = {
     let (mut count, mut group) = (0, 0);
     while group < GROUP_LIST.len() {
@@ -165,7 +164,7 @@ const GROUP_LIST: [&[Command]; 20] = [
     SERVER,
 ];
 
-/// A command with what every one has; the rest is added below.
+/// Creates a command with the properties that all commands have. The methods below add the rest.
 const fn command(
     full_name: &'static str,
     arity: i16,
@@ -196,7 +195,7 @@ const fn command(
     }
 }
 
-/// A part of DEBUG that is run as a data command.
+/// Creates a subcommand of DEBUG that runs as a data command.
 pub(super) const fn debug_part(
     full_name: &'static str,
     arity: i16,
@@ -215,13 +214,14 @@ const fn key_spec(first: u16, last: i16, step: u16, flags: &'static str) -> KeyS
         count_at: 0,
         keyword: "",
         half: false,
-        untold: false,
+        hidden: false,
         found_by: None,
         flags,
     }
 }
 
-/// Keys that an option names: COMMAND tells of a keyword, looked for from argument `from` on.
+/// Describes keys that an option names. COMMAND shows them as a keyword, searched from argument
+/// `from`.
 const fn keyword_keys(
     keyword: &'static str,
     from: u16,
@@ -235,24 +235,24 @@ const fn keyword_keys(
     }
 }
 
-/// Keys that an option names and that COMMAND does not show.
-const fn untold_keys(flags: &'static str, find: Finder) -> KeySpec {
+/// Describes keys that an option names and that COMMAND does not show.
+const fn hidden_keys(flags: &'static str, find: Finder) -> KeySpec {
     KeySpec {
-        untold: true,
+        hidden: true,
         found_by: Some(find),
         ..key_spec(0, 0, 1, flags)
     }
 }
 
-/// Keys that only the values of other keys tell.
+/// Describes keys that only the values of other keys name.
 const fn unknown_keys(flags: &'static str) -> KeySpec {
     KeySpec {
-        untold: true,
+        hidden: true,
         ..key_spec(0, 0, 1, flags)
     }
 }
 
-/// Keys from `first` on, as many as the argument at `count_at` says.
+/// Describes keys from `first` on, as many as the argument at `count_at` says.
 const fn counted_keys(count_at: u16, first: u16, flags: &'static str) -> KeySpec {
     KeySpec {
         count_at,
@@ -270,13 +270,13 @@ impl Command {
         self
     }
 
-    /// It only reads the keys that it names, or looks at mounts itself.
-    const fn minds_mounts(mut self) -> Self {
+    /// Marks a command that only reads the keys it names, or checks for mounts itself.
+    const fn checks_mounts(mut self) -> Self {
         self.flags = self.flags.without(Flags::WRITES_KEYS);
         self
     }
 
-    /// Flags that COMMAND does not tell.
+    /// Adds flags that COMMAND does not show.
     const fn marks(mut self, flags: &'static str) -> Self {
         self.flags = self.flags.with(Flags::parse(flags));
         self
@@ -318,13 +318,13 @@ impl Command {
         self
     }
 
-    /// The argument that names the first element that it looks up in its first key.
+    /// Sets the argument with the first element that it looks up in its first key.
     const fn element(mut self, element: u8) -> Self {
         self.element = element;
         self
     }
 
-    /// Its subcommands, if it is a container.
+    /// Returns its subcommands, if it is a container.
     pub fn subcommands(&self) -> &'static [Command] {
         let from = usize::from(self.number) + 1;
         match self.parts {
@@ -333,14 +333,15 @@ impl Command {
         }
     }
 
-    /// Its subcommand of this name, in any case.
+    /// Returns its subcommand with this name, in any case.
     pub fn subcommand(&self, name: &[u8]) -> Option<&'static Command> {
         let mut parts = self.subcommands().iter();
         parts.find(|part| part.name.as_bytes().eq_ignore_ascii_case(name))
     }
 }
 
-/// `encoding` of `object|encoding`.
+/// Returns `encoding` for `object
+/// encoding`.
 const fn own_part(full_name: &'static str) -> &'static str {
     let mut at = 0;
     while at < full_name.len() {
@@ -352,7 +353,8 @@ const fn own_part(full_name: &'static str) -> &'static str {
     full_name
 }
 
-/// Open addressing, laid out when this is compiled: the number of each command plus 1, or 0.
+/// A hash table with open addressing, built at compile time. A slot is a command's number plus 1,
+/// or 0.
 static SLOTS: [u16; 2048] = lay_out();
 
 const fn lay_out() -> [u16; 2048] {
@@ -372,7 +374,7 @@ const fn lay_out() -> [u16; 2048] {
     slots
 }
 
-/// Whether this is the command's name, in any case.
+/// Returns whether this is the command's name, in any case.
 #[inline]
 pub(super) fn is_named(command: &Command, name: &[u8]) -> bool {
     let own = command.name.as_bytes();
@@ -383,8 +385,8 @@ pub(super) fn is_named(command: &Command, name: &[u8]) -> bool {
     }
 }
 
-/// Up to eight bytes in one word; of two names of the same length it is the same word only if they
-/// are the same.
+/// Packs up to eight bytes into one word. Names of the same length have the same word only if they
+/// are equal.
 #[inline]
 fn packed(name: &[u8]) -> u64 {
     if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
@@ -400,19 +402,20 @@ fn packed(name: &[u8]) -> u64 {
     }
 }
 
-/// Eight bytes, the ASCII letters among them in lower case.
+/// Converts eight bytes, so that the ASCII letters among them are in lower case.
 #[inline]
 fn lower(word: u64) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;
     let low = word & (EACH * 0x7F);
-    // No sum reaches the next byte.
+    // No sum carries into the next byte.
     let from_a = low + EACH * (0x80 - b'A' as u64);
     let behind_z = low + EACH * (0x7F - b'Z' as u64);
     let is_upper = (from_a ^ behind_z) & !word & (EACH * 0x80);
     word | is_upper >> 2
 }
 
-/// Four bytes, in lower case, and the length tell nearly all names apart.
+/// Computes a slot from four bytes in lower case and the length, which distinguish nearly all
+/// names.
 #[inline]
 const fn slot(name: &[u8]) -> usize {
     let length = name.len();
@@ -458,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_s_letters_become_lower_case_and_nothing_else_does() {
+    fn only_letters_become_lower_case() {
         for byte in 0..=u8::MAX {
             let bytes = [byte, b'Z', byte, b'[', b'@', byte, 0xDA, byte];
             let expected = bytes.map(|byte| byte.to_ascii_lowercase());
@@ -468,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn declarations_are_complete_and_agree_with_themselves() {
+    fn declarations_are_complete_and_consistent() {
         for (number, command) in TABLE.iter().enumerate() {
             assert_eq!(usize::from(command.number), number);
             let parts = command.subcommands();
@@ -485,9 +488,9 @@ mod tests {
             for spec in command.keys {
                 let is_found = spec.keyword.is_empty() || spec.found_by.is_some();
                 assert!(is_found, "{}", command.full_name);
-                assert!(spec.step > 0 && spec.first > 0 || spec.untold);
+                assert!(spec.step > 0 && spec.first > 0 || spec.hidden);
                 let promised = i32::from(spec.first) < i32::from(command.arity.abs());
-                // Of further keys, or of those that follow a word, none may be there.
+                // Optional keys, and keys after a keyword, may be missing.
                 let open = !spec.keyword.is_empty() || spec.last < 0;
                 let named = promised || open || spec.flags == "not_key";
                 assert!(

@@ -1,10 +1,10 @@
-//! The first word of an entry's block, and what follows from it.
+//! The first word of an entry's block, and the layout that it determines.
 
 use std::alloc::Layout;
 
 use crate::encoding::Kind;
 
-/// The first word of a block, from the lowest bit: key length 8, kind 4, flags 7, value length 21,
+/// The first word of a block. From the lowest bit: key length 8, kind 4, flags 7, value length 21,
 /// access 24.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
@@ -14,8 +14,11 @@ impl Header {
     #[inline]
     fn new(kind: Kind, flags: u8, key_length: usize, value_length: usize) -> Self {
         debug_assert!(key_length <= KEY_LENGTH_LONG, "the key's length has 8 bits");
-        debug_assert!(value_length < VALUE_LENGTH_LONG, "the value's has 21");
-        debug_assert!(flags <= 0x7F, "there is room for 7 flags");
+        debug_assert!(
+            value_length < VALUE_LENGTH_LONG,
+            "the value's length has 21 bits"
+        );
+        debug_assert!(flags <= 0x7F, "flags have 7 bits");
         Header(
             key_length as u64
                 | (kind as u64) << KIND_SHIFT
@@ -32,11 +35,8 @@ impl Header {
     #[inline]
     pub(super) fn kind(self) -> Kind {
         let number = (self.0 >> KIND_SHIFT & 0xF) as u8;
-        debug_assert!(
-            number <= Kind::LAST as u8,
-            "the block begins with no header"
-        );
-        // SAFETY: these bits were written from a kind, by `new` or `with_kind`, and `Kind` is a u8.
+        debug_assert!(number <= Kind::LAST as u8, "the block has no valid header");
+        // SAFETY: `new` or `with_kind` wrote these bits from a `Kind`, which is a u8.
         unsafe { std::mem::transmute::<u8, Kind>(number) }
     }
 
@@ -79,14 +79,14 @@ impl Header {
         HEADER + long + deadline
     }
 
-    /// Bytes between key and value.
+    /// Returns the number of bytes between key and value.
     #[inline]
     pub(super) fn value_gap(self) -> usize {
         if self.flags() & LONG_VALUE != 0 { 4 } else { 0 }
     }
 }
 
-/// The header with the lengths, wherever they stand.
+/// The header with both lengths, wherever they are stored.
 #[derive(Clone, Copy)]
 pub(super) struct EntryShape {
     pub(super) header: Header,
@@ -113,7 +113,7 @@ impl EntryShape {
         .with_value(kind, flags, value_length)
     }
 
-    /// The same key with another value.
+    /// Returns the shape of the same key with another value.
     #[inline]
     pub(super) fn with_value(self, kind: Kind, flags: u8, value_length: usize) -> Self {
         assert!(
@@ -123,7 +123,7 @@ impl EntryShape {
         debug_assert_eq!(
             flags & LONG_KEY,
             self.header.flags() & LONG_KEY,
-            "another value leaves the key where it stands"
+            "changing the value does not move the key"
         );
         let (flags, short) = if value_length < VALUE_LENGTH_LONG {
             (flags & !LONG_VALUE, value_length)
@@ -143,7 +143,7 @@ impl EntryShape {
         self.header.key_offset() + self.key_length + self.header.value_gap()
     }
 
-    /// The block's layout follows from the header alone, so no capacity is stored.
+    /// Returns the block's layout. It follows from the header alone, so no capacity is stored.
     #[inline]
     pub(super) fn layout(self) -> Layout {
         let used = self.value_offset() + self.value_length;
@@ -157,20 +157,20 @@ impl EntryShape {
     }
 }
 
-/// Rounds up by at most a quarter, so that growing byte by byte moves the block seldom; to sizes
-/// that the allocator has, so that it rounds no further.
+/// Rounds a length up by at most a quarter, so that growing byte by byte rarely moves the block.
+/// Rounds to the allocator's sizes, so that it rounds no further.
 #[inline]
 fn with_room(length: usize) -> usize {
     length.next_multiple_of((length.next_power_of_two() / 8).max(BLOCK_ALIGN))
 }
 
 pub(super) const HEADER: usize = size_of::<Header>();
-/// Deadline (8) and timer (4).
+/// Bytes of deadline (8) and timer (4).
 pub(super) const DEADLINE: usize = 12;
 pub(super) const BLOCK_ALIGN: usize = 8;
-/// From here on the length stands behind the header.
+/// From this length on, the key's length is stored after the header.
 const KEY_LENGTH_LONG: usize = u8::MAX as usize;
-/// From here on the length stands before the value.
+/// From this length on, the value's length is stored before the value.
 pub(super) const VALUE_LENGTH_LONG: usize = 1 << 21;
 
 const KIND_SHIFT: u32 = 8;
@@ -181,7 +181,7 @@ const ACCESS_SHIFT: u32 = 40;
 
 const _: () = assert!(
     VALUE_SHIFT + VALUE_MASK.count_ones() == ACCESS_SHIFT,
-    "the parts of a header fill its 64 bits and share none"
+    "the fields of a header fill its 64 bits without overlap"
 );
 const _: () = assert!(Kind::LAST as u8 <= 0xF, "a kind has four bits");
 const _: () = assert!(BLOCK_ALIGN >= align_of::<Header>());

@@ -1,11 +1,11 @@
-//! Registers of 6 bits, lowest bits first.
+//! Dense registers: 6 bits each, lowest bits first.
 //!
-//! Where all are visited, eight at a time: six bytes are 48 bits, which are spread over the four
-//! 16-bit lanes of a word, a pair of registers in each, and from there over its eight bytes.
+//! Loops over all registers take eight at a time: six bytes are 48 bits. These are spread over the
+//! four 16-bit lanes of a word, a pair of registers in each, and then over its eight bytes.
 
 use super::REGISTERS;
 
-/// Raises a register to a rank; false if it is that high already.
+/// Raises a register to a rank; returns false if it is already that high.
 pub(super) fn raise(registers: &mut [u8], index: usize, rank: u8) -> bool {
     debug_assert!(index < REGISTERS && rank < 1 << 6);
     let (groups, _) = registers.as_chunks_mut::<3>();
@@ -20,13 +20,13 @@ pub(super) fn raise(registers: &mut [u8], index: usize, rank: u8) -> bool {
     true
 }
 
-/// All registers, two in each 16-bit lane.
+/// Iterates over all registers, two in each 16-bit lane.
 pub(super) fn pairs(registers: &[u8]) -> impl Iterator<Item = u64> {
     let (groups, _) = registers.as_chunks::<6>();
     groups.iter().map(|group| pairs_of_group(*group))
 }
 
-/// The same of registers that have a byte each.
+/// Does the same for registers with a byte each.
 pub(super) fn pairs_of_bytes(registers: &[u8; REGISTERS]) -> impl Iterator<Item = u64> {
     let (words, _) = registers.as_chunks::<8>();
     words
@@ -34,7 +34,7 @@ pub(super) fn pairs_of_bytes(registers: &[u8; REGISTERS]) -> impl Iterator<Item 
         .map(|word| pairs_of_word(u64::from_le_bytes(*word)))
 }
 
-/// Leaves the higher rank in each of the registers that have a byte each.
+/// Keeps the higher rank of each register in `into`, which has a byte per register.
 pub(super) fn merge(registers: &[u8], into: &mut [u8; REGISTERS]) {
     let (groups, _) = registers.as_chunks::<12>();
     let (into, _) = into.as_chunks_mut::<16>();
@@ -42,7 +42,7 @@ pub(super) fn merge(registers: &[u8], into: &mut [u8; REGISTERS]) {
         let (Some(low), Some(high)) = (group.first_chunk(), group.last_chunk()) else {
             continue;
         };
-        // Whole words, the second of which begins with bits of the first half.
+        // Two whole words; the second begins with the last bits of the first half.
         let halves = [u64::from_le_bytes(*low), u64::from_le_bytes(*high) >> 16];
         let (words, _) = into.as_chunks_mut::<8>();
         for (word, packed) in words.iter_mut().zip(halves) {
@@ -52,7 +52,7 @@ pub(super) fn merge(registers: &[u8], into: &mut [u8; REGISTERS]) {
     }
 }
 
-/// Gives registers that have a byte each 6 bits each.
+/// Packs registers of a byte each into 6 bits each.
 pub(super) fn pack(registers: &[u8; REGISTERS], into: &mut [u8]) {
     let (groups, _) = into.as_chunks_mut::<6>();
     for (group, pairs) in groups.iter_mut().zip(pairs_of_bytes(registers)) {
@@ -62,11 +62,11 @@ pub(super) fn pack(registers: &[u8; REGISTERS], into: &mut [u8]) {
     }
 }
 
-/// The higher of every two bytes, which are less than 128.
+/// Returns the higher of every two bytes, which are less than 128.
 #[inline]
 fn higher(a: u64, b: u64) -> u64 {
     const TOP: u64 = 0x8080_8080_8080_8080;
-    // The top bit stays where nothing had to be borrowed from it.
+    // The top bit stays set where the subtraction did not borrow from it.
     let not_less = ((a | TOP) - b) & TOP;
     let kept = not_less - (not_less >> 7);
     b ^ (a ^ b) & kept
@@ -78,7 +78,7 @@ fn pairs_of_group(group: [u8; 6]) -> u64 {
     pairs_of_packed(u64::from_le_bytes([a, b, c, d, e, f, 0, 0]))
 }
 
-/// The pairs of the lowest 48 bits.
+/// Spreads the lowest 48 bits into pairs.
 #[inline]
 fn pairs_of_packed(packed: u64) -> u64 {
     let halves = packed & 0x0000_0000_00FF_FFFF | (packed & 0x0000_FFFF_FF00_0000) << 8;

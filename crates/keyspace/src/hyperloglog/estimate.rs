@@ -1,9 +1,9 @@
-//! From ranks to a number: Otmar Ertl's estimator, arXiv:1702.01284, step for step as Redis has
-//! it, so that both round alike.
+//! The cardinality estimate: Otmar Ertl's estimator, arXiv:1702.01284, with the same steps as
+//! Redis, so that both round alike.
 
 use super::{RANK_MAX, REGISTERS};
 
-/// How many registers have each rank.
+/// The number of registers with each rank.
 #[derive(Debug)]
 pub(crate) struct Histogram([u32; RANKS]);
 
@@ -16,8 +16,8 @@ impl Histogram {
         self.0[usize::from(rank)] += registers as u32;
     }
 
-    /// Counts registers two at a time, from words with a pair in each 16-bit lane: half as many
-    /// steps, and the steps, over two tables in turn, wait for each other seldom.
+    /// Counts registers two at a time, from words with a pair in each 16-bit lane. This halves the
+    /// steps. Two alternating tables reduce waits between steps.
     pub(super) fn count_pairs(&mut self, words: impl Iterator<Item = u64>) {
         let mut tables = [[0u16; PAIRS]; 2];
         let [even, odd] = &mut tables;
@@ -52,7 +52,7 @@ impl Histogram {
         }
         sum += registers * sigma(of_rank(0) / registers);
         let estimate = HALF_BY_LN_2 * registers * registers / sum;
-        // Ranks that no hash has, from a client, may sum up to nothing.
+        // Ranks that no hash has, set by a client, may have an infinite estimate.
         if estimate.is_finite() {
             estimate.round() as u64
         } else {
@@ -93,7 +93,7 @@ fn tau(mut x: f64) -> f64 {
     }
 }
 
-/// What 6 bits can hold; ranks above the highest one come from clients alone, and count nothing.
+/// Number of values of 6 bits. Only clients write ranks above the highest one; these are ignored.
 const RANKS: usize = 64;
 const PAIRS: usize = RANKS * RANKS;
 const HALF_BY_LN_2: f64 = 0.721_347_520_444_481_7;

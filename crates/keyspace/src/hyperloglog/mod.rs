@@ -1,8 +1,9 @@
-//! HyperLogLog: how many distinct elements were added, within 0.81 %, in 12 KiB at most.
+//! HyperLogLog: an estimate of the number of distinct elements, with a standard error of 0.81 %, in
+//! at most 12 KiB.
 //!
-//! An element's hash chooses one of 16,384 registers, which keeps the highest rank seen: the place
-//! of the lowest set bit in the rest of the hash. The value is a string that clients may read and
-//! write, in the format that Redis has:
+//! An element's hash chooses one of 16,384 registers. It stores the highest rank seen, which is the
+//! position of the lowest set bit in the remaining hash bits. The value is a string that clients
+//! may read and write, in Redis's format:
 //!
 //! ```text
 //!  0        4          5          8                     16
@@ -12,7 +13,8 @@
 //!  └────────┴──────────┴──────────┴─────────────────────┴───────────────────────────────────────┘
 //! ```
 //!
-//! Bytes from a client may look like one but have broken runs. A walk over the runs detects that.
+//! Bytes written by a client may look like a HyperLogLog but have broken runs. A walk over the runs
+//! detects that.
 
 mod dense;
 mod estimate;
@@ -23,12 +25,12 @@ pub(crate) use sparse::operations;
 
 use crate::entry::{Entry, NewValue};
 
-/// What is wrong with a string that is no HyperLogLog.
+/// Why a string is not a HyperLogLog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The header, or the length that it asks for.
+    /// The header is wrong, or the length does not match it.
     Header,
-    /// Runs that make up all registers.
+    /// The runs do not add up to all registers.
     Runs,
 }
 
@@ -61,25 +63,25 @@ impl<'a> HyperLogLog<'a> {
         self.encoding
     }
 
-    /// The header.
+    /// Returns the header.
     pub(crate) fn header(self) -> [u8; HEADER_BYTES] {
         let header = self.bytes.first_chunk();
         header.copied().unwrap_or_default()
     }
 
-    /// What follows the header.
+    /// Returns the bytes after the header.
     pub(crate) fn body(self) -> &'a [u8] {
         &self.bytes[HEADER_BYTES..]
     }
 
-    /// The estimate in the header, if nothing has changed since.
+    /// Returns the estimate in the header, if nothing has changed since.
     pub(crate) fn cached_estimate(self) -> Option<u64> {
         let (estimate, _) = self.bytes[ESTIMATE_AT..].split_first_chunk()?;
         let estimate = u64::from_le_bytes(*estimate);
         (estimate & OUTDATED == 0).then_some(estimate)
     }
 
-    /// The number of distinct elements, from the registers.
+    /// Estimates the number of distinct elements from the registers.
     pub(crate) fn estimate(self) -> Result<u64, Fault> {
         let mut histogram = Histogram::new();
         match self.encoding {
@@ -91,7 +93,7 @@ impl<'a> HyperLogLog<'a> {
         Ok(histogram.estimate())
     }
 
-    /// Fails if the runs are broken.
+    /// Returns an error if the runs are broken.
     pub(crate) fn check(self) -> Result<(), Fault> {
         match self.encoding {
             Encoding::Dense => Ok(()),
@@ -118,7 +120,7 @@ impl Registers {
         &self.0
     }
 
-    /// Leaves the higher rank in each.
+    /// Keeps the higher rank of each register.
     pub(crate) fn merge(&mut self, other: HyperLogLog<'_>) -> Result<(), Fault> {
         match other.encoding {
             Encoding::Dense => {
@@ -140,7 +142,7 @@ impl Registers {
         histogram.estimate()
     }
 
-    /// A string with these registers, as runs if that is allowed and they are not too long.
+    /// Encodes the registers, as runs if `encoding` allows it and they are not too long.
     pub(crate) fn to_bytes(&self, encoding: Encoding, sparse_bytes_max: usize) -> Vec<u8> {
         let mut bytes = vec![0; HEADER_BYTES];
         if encoding == Encoding::Sparse && sparse::encode(&self.0, &mut bytes, sparse_bytes_max) {
@@ -152,17 +154,17 @@ impl Registers {
         }
         debug_assert!(
             HyperLogLog::new(&bytes).is_ok(),
-            "what is written can be read"
+            "the encoded registers decode"
         );
         bytes
     }
 }
 
-/// One without elements.
+/// A HyperLogLog without elements.
 pub(crate) const EMPTY: &[u8] = b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\0\x7F\xFF";
 
-/// Adds an element to the HyperLogLog that an entry holds; whether a register changed. One that
-/// fails has changed nothing.
+/// Adds an element to the HyperLogLog of an entry. Returns whether a register changed. If it fails,
+/// nothing has changed.
 pub(crate) fn add(
     entry: &mut Entry,
     element: &[u8],
@@ -186,7 +188,7 @@ pub(crate) fn outdate(bytes: &mut [u8]) {
     }
 }
 
-/// Keeps what a header held beside its encoding: of the estimate, that it is outdated by now.
+/// Restores an old header except its encoding, and marks the estimate as outdated.
 pub(crate) fn keep_header(bytes: &mut [u8], header: [u8; HEADER_BYTES]) {
     if let Some(own) = bytes.get_mut(ENCODING_AT + 1..HEADER_BYTES) {
         own.copy_from_slice(&header[ENCODING_AT + 1..]);
@@ -194,14 +196,15 @@ pub(crate) fn keep_header(bytes: &mut [u8], header: [u8; HEADER_BYTES]) {
     }
 }
 
-/// Keeps the estimate in the header.
+/// Stores the estimate in the header.
 pub(crate) fn cache_estimate(bytes: &mut [u8], estimate: u64) {
     if let Some(cached) = bytes.get_mut(ESTIMATE_AT..HEADER_BYTES) {
         cached.copy_from_slice(&estimate.to_le_bytes());
     }
 }
 
-/// Gives each register its 6 bits; whether they had been runs. One that fails has changed nothing.
+/// Converts the registers to 6 bits each. Returns whether they were runs. If it fails, nothing has
+/// changed.
 pub(crate) fn make_dense(entry: &mut Entry) -> Result<bool, Fault> {
     let old = HyperLogLog::new(entry.bytes())?;
     if old.encoding == Encoding::Dense {
@@ -221,7 +224,7 @@ fn raise_sparse(
     rank: u8,
     sparse_bytes_max: usize,
 ) -> Result<bool, Fault> {
-    // Redis counts the header as well.
+    // Redis counts the header too.
     let bytes_max = sparse_bytes_max.saturating_sub(HEADER_BYTES);
     match sparse::raise(&entry.bytes()[HEADER_BYTES..], index, rank, bytes_max)? {
         sparse::RunChange::None => Ok(false),
@@ -247,17 +250,17 @@ fn write_header(bytes: &mut [u8], encoding: u8) {
     outdate(bytes);
 }
 
-/// An element's register and its rank there, 1 to [`RANK_MAX`].
+/// Returns an element's register and its rank there, 1 to [`RANK_MAX`].
 fn place(element: &[u8]) -> (usize, u8) {
     let hash = murmur(element);
     let index = hash as usize % REGISTERS;
-    // The bit above the rest of the hash ends the search.
+    // A bit above the remaining hash bits ends the search.
     let rest = hash >> INDEX_BITS | 1 << (64 - INDEX_BITS);
     debug_assert!(rest.trailing_zeros() < u32::from(RANK_MAX));
     (index, rest.trailing_zeros() as u8 + 1)
 }
 
-/// MurmurHash64A, as Redis has it.
+/// Computes MurmurHash64A, as Redis does.
 fn murmur(bytes: &[u8]) -> u64 {
     const FACTOR: u64 = 0xC6A4_A793_5BD1_E995;
     const SEED: u64 = 0xADC8_3B19;
@@ -281,7 +284,7 @@ fn murmur(bytes: &[u8]) -> u64 {
 
 const INDEX_BITS: u32 = 14;
 pub(crate) const REGISTERS: usize = 1 << INDEX_BITS;
-/// The rank of a hash whose other bits are all zero.
+/// The rank of a hash whose remaining bits are all zero.
 const RANK_MAX: u8 = 64 - INDEX_BITS as u8 + 1;
 
 const ENCODING_AT: usize = 4;
@@ -313,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_are_those_of_the_reference() {
+    fn hashes_match_the_reference() {
         for (text, hash) in [
             ("", 0xD8DF_EA65_85BC_9732),
             ("a", 0x53D2_470A_9B43_B1A7),
@@ -325,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn estimates_are_close_and_alike_in_both_encodings() {
+    fn estimates_are_close_and_equal_in_both_encodings() {
         let mut sparse = entry(EMPTY);
         let mut dense = entry(EMPTY);
         assert_eq!(make_dense(&mut dense), Ok(true));
@@ -350,7 +353,7 @@ mod tests {
     proptest! {
         #[test]
         fn registers_rise_as_in_a_plain_array(
-            // Few registers of all, near each other, so that runs split and merge.
+            // Few registers close to each other, so that runs split and merge.
             rises in prop::collection::vec((0..REGISTERS, 1..=RANK_MAX), 1..300),
             spread in prop::sample::select(vec![8usize, 100, 5_000, REGISTERS]),
             bytes_max in prop::sample::select(vec![20usize, 60, 3_000]),
@@ -359,7 +362,7 @@ mod tests {
             let mut model = vec![0; REGISTERS];
             for (index, rank) in rises {
                 let index = index % spread;
-                // Few different ranks, so that neighbours are often equal; at times a high one.
+                // Few different ranks, so that neighbours are often equal; sometimes a high one.
                 let rank = if rank % 16 == 0 { rank } else { rank % 3 + 1 };
                 let raised = match HyperLogLog::new(entry.bytes()).unwrap().encoding {
                     Encoding::Dense => dense::raise(

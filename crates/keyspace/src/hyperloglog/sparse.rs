@@ -1,4 +1,4 @@
-//! Registers as runs of equal ones:
+//! Sparse registers: runs of equal ones.
 //!
 //! ```text
 //!  00nnnnnn             n + 1 registers of zero
@@ -10,13 +10,13 @@ use std::ops::Range;
 
 use super::{Fault, REGISTERS};
 
-/// One run as it is written down.
+/// One encoded run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Operation {
-    /// 0, or the rank of its registers.
+    /// The rank of its registers, or 0.
     pub(crate) rank: u8,
     pub(crate) registers: usize,
-    /// Bytes that it takes, 1 or 2; the second may be missing at the end.
+    /// Encoded bytes, 1 or 2; the second may be missing at the end.
     pub(crate) bytes: usize,
 }
 
@@ -27,7 +27,7 @@ impl Operation {
         let low = usize::from(byte & 0x3F);
         let (rank, registers, bytes) = match byte >> 6 {
             0 => (0, low + 1, 1),
-            // Redis reads a zero where the string ends.
+            // Redis reads a zero at the end of the string.
             1 => {
                 let next = bytes.get(at + 1).copied().unwrap_or(0);
                 (0, (low << 8 | usize::from(next)) + 1, 2)
@@ -42,7 +42,7 @@ impl Operation {
     }
 }
 
-/// The runs, whether they make sense or not.
+/// Iterates over the runs, valid or not.
 pub(crate) fn operations(bytes: &[u8]) -> impl Iterator<Item = Operation> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -52,7 +52,8 @@ pub(crate) fn operations(bytes: &[u8]) -> impl Iterator<Item = Operation> {
     })
 }
 
-/// Shows each run's rank and registers; fails at the end, or where there are too many.
+/// Passes each run's rank and registers to `show`. Returns an error at a premature end or for too
+/// many registers.
 pub(super) fn walk(bytes: &[u8], mut show: impl FnMut(u8, Range<usize>)) -> Result<(), Fault> {
     let mut first = 0;
     for Operation {
@@ -73,17 +74,17 @@ pub(super) fn walk(bytes: &[u8], mut show: impl FnMut(u8, Range<usize>)) -> Resu
     }
 }
 
-/// What raising a register comes to.
+/// The effect of raising a register.
 #[derive(Debug)]
 pub(super) enum RunChange {
-    /// It is that high already.
+    /// It is already that high.
     None,
     Splice(Splice),
-    /// It cannot be told in runs, or not in so few bytes.
+    /// The result cannot be encoded as runs, or not within the size limit.
     Dense,
 }
 
-/// New bytes in place of old ones.
+/// New bytes that replace old ones.
 #[derive(Debug)]
 pub(super) struct Splice {
     pub(super) at: usize,
@@ -97,8 +98,8 @@ impl Splice {
     }
 }
 
-/// Raises a register to a rank, in `bytes_max` bytes unless they are longer already. The same
-/// bytes come out as in Redis.
+/// Raises a register to a rank. The result has at most `bytes_max` bytes, unless they are already
+/// more. It has the same bytes as in Redis.
 pub(super) fn raise(
     bytes: &[u8],
     index: usize,
@@ -122,7 +123,7 @@ pub(super) fn raise(
     if new.length > old.bytes && grown > bytes_max {
         return Ok(RunChange::Dense);
     }
-    // The run before and some behind, with which the new ones may merge.
+    // The previous run and some following ones, which may merge with the new runs.
     let at = found.previous.unwrap_or(found.at);
     let end = found.at + old.bytes;
     let behind = &bytes[end..bytes.len().min(end + MERGED_BYTES_MAX)];
@@ -138,8 +139,8 @@ pub(super) fn raise(
     }))
 }
 
-/// Writes registers of a byte each as runs. Returns false and writes nothing if `out` would exceed
-/// `bytes_max` bytes, or a rank is too high.
+/// Encodes registers of a byte each as runs. Returns false and writes nothing if `out` would exceed
+/// `bytes_max` bytes, or if a rank is too high.
 pub(super) fn encode(registers: &[u8; REGISTERS], out: &mut Vec<u8>, bytes_max: usize) -> bool {
     let start = out.len();
     for run in registers.chunk_by(|a, b| a == b) {
@@ -159,13 +160,13 @@ pub(super) fn encode(registers: &[u8; REGISTERS], out: &mut Vec<u8>, bytes_max: 
     true
 }
 
-/// The run that a register lies in.
+/// The run that contains a register.
 struct FoundRun {
     operation: Operation,
     at: usize,
     /// Its first register.
     first: usize,
-    /// Where the run before it starts.
+    /// Start of the previous run.
     previous: Option<usize>,
 }
 
@@ -180,11 +181,11 @@ fn find(bytes: &[u8], index: usize) -> Result<FoundRun, Fault> {
             at += 8;
             previous = Some(at - 1);
         }
-        // One of the next few.
+        // One of the next few runs.
         for _ in 0..8 {
             let operation = Operation::at(bytes, at).ok_or(Fault::Runs)?;
             if first + operation.registers > index {
-                // A run whose second byte is missing cannot be replaced.
+                // A run without its second byte cannot be replaced.
                 let whole = at + operation.bytes <= bytes.len();
                 return whole
                     .then_some(FoundRun {
@@ -202,8 +203,8 @@ fn find(bytes: &[u8], index: usize) -> Result<FoundRun, Fault> {
     }
 }
 
-/// How many registers the next eight bytes hold, if each is a run: that is what most are where
-/// there are many, and where the way to a register is long.
+/// Returns how many registers the next eight bytes contain, if each is a run. Where there are many
+/// runs, and so a search takes long, most have one byte.
 #[inline]
 fn eight_runs(bytes: &[u8], at: usize) -> Option<usize> {
     const EACH: u64 = 0x0101_0101_0101_0101;
@@ -212,7 +213,7 @@ fn eight_runs(bytes: &[u8], at: usize) -> Option<usize> {
     if word >> 6 & !ranked & EACH != 0 {
         return None;
     }
-    // Two bits tell the length of a run with a rank, six that of a run of zeros.
+    // Two bits contain the length of a run with a rank, six that of a run of zeros.
     let lengths = word & (0x3F * EACH) & !(ranked * 0x3C);
     let sums = (lengths & 0x00FF_00FF_00FF_00FF) + (lengths >> 8 & 0x00FF_00FF_00FF_00FF);
     Some((sums.wrapping_mul(0x0001_0001_0001_0001) >> 48) as usize + 8)
@@ -236,7 +237,7 @@ impl Bytes {
         self.length += bytes.len();
     }
 
-    /// A run of zeros of any length, or one of a rank of four registers at most.
+    /// Appends a run of zeros of any length, or of at most four registers of a rank.
     fn push_run(&mut self, rank: u8, registers: usize) {
         let Some(more) = registers.checked_sub(1) else {
             return;
@@ -249,7 +250,7 @@ impl Bytes {
         }
     }
 
-    /// Merges neighbours of the same rank, in the five steps that Redis looks for them.
+    /// Merges neighbours of equal rank, in the five steps in which Redis looks for them.
     fn merge_runs(&mut self) {
         let mut at = 0;
         for _ in 0..5 {
@@ -273,7 +274,7 @@ impl Bytes {
 }
 
 const RANK_MAX: u8 = 32;
-/// A run of zeros, one register, a run of zeros.
+/// Bytes of a run of zeros, one register, and a run of zeros.
 const RAISED_BYTES_MAX: usize = 5;
-/// Five steps reach over four runs of two bytes behind the new ones, and see one more byte.
+/// Five steps cover up to four two-byte runs after the new ones, and one more byte.
 const MERGED_BYTES_MAX: usize = 9;

@@ -1,4 +1,4 @@
-//! What is in all shards, counted without waiting for any.
+//! Counters of all shards, read without waiting for long.
 
 use crate::key::DATABASES;
 use std::time::Duration;
@@ -7,24 +7,24 @@ use parking_lot::Mutex;
 
 use super::{Keyspace, Totals};
 
-/// What is in all shards, and what they have counted.
+/// The number of keys, and the counters of all shards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Census {
-    /// Keys by database, those of mounts not included.
+    /// Number of keys by database, without those of mounts.
     pub keys: [usize; DATABASES],
-    /// Keys with a TTL by database.
+    /// Number of keys with a TTL by database.
     pub expiring: [usize; DATABASES],
-    /// What has been counted.
+    /// Counters of all shards.
     pub totals: Totals,
 }
 
-/// The last census that could be taken.
+/// The last completed census.
 pub(super) type Last = Mutex<Census>;
 
 impl Keyspace {
-    /// Counts shard by shard. It waits for no shard for long: while a script holds them, this
-    /// returns what was counted last. It may sleep for up to 20 ms per shard: it is for threads
-    /// beside the lanes, such as the admin port's.
+    /// Counts shard by shard. If a shard stays locked, for example by a script, this returns the
+    /// last completed census. May sleep for up to 20 ms per shard: it is for threads other than the
+    /// lanes, such as the admin port's.
     pub fn census(&self) -> Census {
         let Some(census) = self.try_census() else {
             return self.last_census.lock().clone();
@@ -35,7 +35,10 @@ impl Keyspace {
 
     fn try_census(&self) -> Option<Census> {
         #[cfg(not(loom))]
-        debug_assert!(!crate::lock::never_sleeps(), "a lane asks for `totals`");
+        debug_assert!(
+            !crate::lock::never_sleeps(),
+            "a lane calls `totals` instead"
+        );
         let mut census = Census::default();
         for shard in &self.shards {
             let try_lock = |_| {
@@ -56,7 +59,7 @@ impl Keyspace {
     }
 }
 
-/// How often a shard is tried, with a nap between: a command that has it lets it go before.
+/// How often to try a shard, with a sleep in between. A command unlocks it before that.
 const ATTEMPTS: u32 = 20;
 const NAP: Duration = Duration::from_millis(1);
 
@@ -66,7 +69,7 @@ mod tests {
     use crate::{Keyspace, NullObserver, Options};
 
     #[test]
-    fn a_census_does_not_wait_for_shards_that_are_held() {
+    fn a_census_does_not_wait_for_locked_shards() {
         let keyspace = Keyspace::new(Options::default());
         let put = |key: &[u8]| {
             let stored = keyspace.publish_value(1, key, b"value", 0, &mut NullObserver);
@@ -76,7 +79,7 @@ mod tests {
         assert_eq!(keyspace.census().keys[..3], [0, 1, 0]);
         put(b"two");
         let held = keyspace.lock(ShardSet::all());
-        assert_eq!(keyspace.census().keys[1], 1, "the last that could be taken");
+        assert_eq!(keyspace.census().keys[1], 1, "the last completed census");
         drop(held);
         assert_eq!(keyspace.census().keys[1], 2);
     }

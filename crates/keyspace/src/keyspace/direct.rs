@@ -1,9 +1,9 @@
 //! The direct path: a command that reads or changes one entry runs on it without a view of the
-//! keyspace, as long as no client and no log has to hear of it. Most requests of most programs are
+//! keyspace, as long as no client and no log must be notified. Most requests of most programs are
 //! of this kind.
 //!
 //! Every special case (an expired key, a mount, a live topic, a running snapshot, a client that
-//! watches or tracks, a log) takes the ordinary path, which defines what commands do. A test
+//! watches or tracks, a log) uses the ordinary path, which defines what commands do. A test
 //! compares both paths.
 
 use std::sync::atomic::Ordering;
@@ -17,14 +17,14 @@ use crate::hash;
 use crate::key::shard_of;
 use crate::value::ValueRef;
 
-/// How a command runs on its key's entry alone. False if it does not, for this entry or these
-/// arguments: then it has neither changed nor written anything.
+/// How a command runs on its key's entry alone. The function returns false if it cannot handle this
+/// entry or these arguments; it has then changed and written nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Direct {
-    /// It only reads; `None` is a key that is not there.
+    /// A command that only reads. `None` stands for a missing key.
     Read(DirectRead),
-    /// It changes the value, within the keyspace's limits, which counts as a change. The key has no
-    /// deadline.
+    /// A command that changes the value, within the keyspace's limits. This counts as a change. The
+    /// key has no TTL.
     Write(DirectWrite),
 }
 
@@ -32,7 +32,7 @@ pub(crate) type DirectRead = fn(Option<ValueRef<'_>>, &mut Writer<'_>) -> bool;
 pub(crate) type DirectWrite = fn(&Keyspace, &mut Entry, Arguments<'_>, &mut Writer<'_>) -> bool;
 
 impl Command {
-    /// Whether [`Keyspace::execute_directly`] may run it.
+    /// Returns whether [`Keyspace::execute_directly`] may run it.
     #[inline]
     pub fn is_direct(&self) -> bool {
         self.direct.is_some()
@@ -40,10 +40,11 @@ impl Command {
 }
 
 impl Keyspace {
-    /// Runs a command where its key's entry is all that it needs, and writes the reply; it does
-    /// what [`execute`](Self::execute) does. False if that must run it: then nothing has been done.
+    /// Runs a command that needs only its key's entry and writes the reply, with the same effect as
+    /// [`execute`](Self::execute). Returns false if `execute` must run it; nothing has been done
+    /// then.
     ///
-    /// `hash` is that of the key, argument 1, where it is known from [`prefetch`](Self::prefetch).
+    /// `hash` is the hash of the key, argument 1, if it is known from [`prefetch`](Self::prefetch).
     #[inline]
     pub fn execute_directly(
         &self,
@@ -58,11 +59,11 @@ impl Keyspace {
             return false;
         };
         let hash = hash.map_or_else(|| hash::of(key), |hash| hash.0);
-        debug_assert_eq!(hash, hash::of(key), "the hash of another key");
+        debug_assert_eq!(hash, hash::of(key), "the hash belongs to another key");
         let mut shard = self.shards[shard_of(hash)].lock();
         let shard = &mut *shard;
         let access = self.access();
-        // Looked at under the lock: who begins to listen says so first, and then takes it.
+        // Checked under the lock: a new listener first sets its flag and then takes the lock.
         let is_read = matches!(direct, Direct::Read(_));
         if self.is_heard(is_read) || access.counts() || self.mount_of(database, key).is_some() {
             return false;
@@ -106,7 +107,7 @@ impl Keyspace {
                 }
                 debug_assert!(
                     !ValueRef::at(entry, now_ms).is_emptied(),
-                    "a value that loses its last element goes the ordinary way"
+                    "the last element is removed on the ordinary path"
                 );
                 entry.set_access(used);
                 shard.changes += 1;
@@ -116,7 +117,7 @@ impl Keyspace {
         }
     }
 
-    /// Whether reads and misses, or for a write its changes, are reported to a client or a log.
+    /// Returns whether reads and misses, or a write's changes, are reported to a client or a log.
     #[inline]
     fn is_heard(&self, is_read: bool) -> bool {
         self.tracking.load(Ordering::Relaxed) != 0

@@ -1,8 +1,8 @@
-//! Eviction: which keys are removed when memory is full.
+//! Eviction: removing keys when memory is full.
 //!
 //! As in Redis, the best key to evict is chosen from a few samples, and the best of the others are
-//! remembered for the next time. A shard that another thread holds is skipped: no lane waits for
-//! another one's eviction.
+//! remembered for the next eviction. Locked shards are skipped, so that a lane never waits for
+//! another lane's eviction.
 
 use std::sync::atomic::Ordering;
 
@@ -16,55 +16,54 @@ use crate::observer::{Event, Observer};
 use crate::shard::Dictionary;
 use crate::view::View;
 
-/// Which keys are evicted, and in which order: the settings `maxmemory-policy` and
-/// `maxmemory-samples`.
+/// The keys to evict and their order: the settings `maxmemory-policy` and `maxmemory-samples`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EvictionRules {
     /// The order.
     pub order: EvictionOrder,
-    /// Only keys with a deadline.
+    /// Whether only keys with a TTL are evicted.
     pub expiring_only: bool,
-    /// How many keys are looked at for each that goes.
+    /// Number of keys to sample per evicted key.
     pub samples: usize,
 }
 
-/// Which of the keys that are looked at goes first.
+/// Which of the sampled keys is evicted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvictionOrder {
-    /// The one that was not used for the longest time.
+    /// The key that was not used for the longest time.
     LeastRecentlyUsed,
-    /// The one that is used least often.
+    /// The key that is used least often.
     LeastFrequentlyUsed,
-    /// Any.
+    /// A random key.
     Random,
-    /// The one whose time comes first.
+    /// The key with the earliest deadline.
     SoonestToExpire,
 }
 
-/// What one caller of [`Keyspace::evict`] remembers from call to call.
+/// The state of one caller of [`Keyspace::evict`] between calls.
 #[derive(Debug, Default)]
 pub struct Evictor {
-    /// The worst first.
+    /// Best candidate for eviction first.
     candidates: Vec<Candidate>,
     random: u64,
     name: Vec<u8>,
 }
 
-/// What [`Keyspace::evict`] did.
+/// The result of [`Keyspace::evict`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evicted {
     /// A key was removed.
     Key,
-    /// There is no key that may go.
+    /// No key may be evicted.
     Nothing,
-    /// No key was found in the shards that no other thread holds.
+    /// No key was found in the unlocked shards.
     Busy,
 }
 
-/// A key that was seen.
+/// A sampled key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Candidate {
-    /// The higher, the sooner it goes.
+    /// The higher the score, the sooner the key is evicted.
     score: u64,
     hash: u64,
     database: usize,
@@ -76,7 +75,7 @@ impl Evictor {
         hash::mixed(self.random)
     }
 
-    /// Remembers a key, if it is among the best.
+    /// Remembers a key, if it is among the best candidates.
     fn add(&mut self, candidate: Candidate) {
         let full = self.candidates.len() >= CANDIDATES_MAX;
         if full && candidate.score <= self.candidates[0].score
@@ -100,7 +99,7 @@ impl Evictor {
 }
 
 impl Keyspace {
-    /// Removes one key, the best to go of a few. The caller holds no shard.
+    /// Evicts one key, the best of a few candidates. The caller holds no shard.
     pub fn evict(
         &self,
         evictor: &mut Evictor,
@@ -134,13 +133,13 @@ impl Keyspace {
         Evicted::Busy
     }
 
-    /// Keys that gave way to others since the last [`reset_totals`](Self::reset_totals).
+    /// Returns the number of evicted keys since the last [`reset_totals`](Self::reset_totals).
     pub fn evicted_keys(&self) -> u64 {
         self.evicted_keys.load(Ordering::Relaxed)
     }
 
-    /// Samples keys in shards that no other thread holds, and counts them. Returns whether a shard
-    /// was skipped.
+    /// Samples keys in unlocked shards and counts the keys there. Returns whether a shard was
+    /// skipped.
     fn look_for_candidates(
         &self,
         evictor: &mut Evictor,
@@ -209,7 +208,7 @@ impl Keyspace {
     }
 }
 
-/// How much a key is one to go.
+/// Computes the scores of candidates.
 #[derive(Clone, Copy)]
 struct CandidateScores {
     rules: EvictionRules,
@@ -218,7 +217,8 @@ struct CandidateScores {
 }
 
 impl CandidateScores {
-    /// Adds keys of a dictionary to the candidates, at most `count`; returns how many were seen.
+    /// Adds up to `count` keys of a dictionary to the candidates. Returns the number of sampled
+    /// keys.
     fn sample(
         self,
         dictionary: &Dictionary,
@@ -267,22 +267,22 @@ impl CandidateScores {
         }
     }
 
-    /// Whether an entry still is what it was when it was seen: not used since, and its time no
-    /// later.
+    /// Returns whether a candidate's entry is unchanged: it was not used since, and its deadline is
+    /// not later.
     fn holds(self, entry: &Entry, candidate: Candidate) -> bool {
         let may_go = !self.rules.expiring_only || entry.deadline_ms().is_some();
         may_go && self.of(entry) >= candidate.score
     }
 }
 
-/// The sooner, the higher.
+/// Returns a score that is higher for an earlier deadline.
 fn score_of_deadline(deadline_ms: i64) -> u64 {
     u64::MAX - deadline_ms.max(0) as u64
 }
 
-/// Keys that are remembered.
+/// Maximum number of remembered candidates.
 const CANDIDATES_MAX: usize = 16;
-/// How often candidates are looked for, when all that were found are gone or held.
+/// How often to sample again if all candidates are gone or locked.
 const TRIES: usize = 8;
-/// A longer name's buffer is not kept.
+/// The buffer of a longer name is freed.
 const NAME_BYTES_KEPT: usize = 4096;

@@ -1,4 +1,4 @@
-//! How what has a deadline comes to an end.
+//! Removal of expired keys and fields.
 
 use std::sync::atomic::Ordering;
 
@@ -10,18 +10,18 @@ use crate::observer::Observer;
 
 use crate::view::View;
 
-/// What [`Keyspace::expire_due`] did.
+/// The result of [`Keyspace::expire_due`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpiredKeys {
-    /// Keys removed.
+    /// Number of removed keys.
     pub count: usize,
-    /// The budget ended before the due keys did.
+    /// Whether the budget was used up and more keys have expired.
     pub more: bool,
 }
 
 impl Keyspace {
-    /// When [`expire_due`](Self::expire_due) next has something to do, ms since the UNIX epoch;
-    /// never later than the earliest deadline. `None` without deadlines. One atomic load.
+    /// Returns when [`expire_due`](Self::expire_due) next has work, ms since the UNIX epoch; never
+    /// later than the earliest deadline. Returns `None` if there are no deadlines. One atomic load.
     #[inline]
     pub fn next_deadline_ms(&self) -> Option<i64> {
         let earliest = self.earliest_ms.load(Ordering::Acquire);
@@ -34,8 +34,7 @@ impl Keyspace {
         })
     }
 
-    /// Removes expired keys and fields of hashes, at most `budget` of them. One atomic load if
-    /// there are none.
+    /// Removes up to `budget` expired keys and hash fields. One atomic load if there are none.
     #[inline]
     pub fn expire_due(
         &self,
@@ -57,14 +56,14 @@ impl Keyspace {
         self.expire_shards(now_ms, budget, observer)
     }
 
-    /// Whether [`expire_due`](Self::expire_due) removes anything: the setting of
-    /// `DEBUG SET-ACTIVE-EXPIRE`, for tests. Without it what is due goes when it is asked for.
+    /// Sets whether [`expire_due`](Self::expire_due) removes anything: the setting of `DEBUG
+    /// SET-ACTIVE-EXPIRE`, for tests. If not, an expired key is removed when it is accessed.
     pub fn set_active_expiry(&self, active: bool) {
         self.expires_actively.store(active, Ordering::Relaxed);
     }
 
-    /// Whether RESTORE takes a payload's checksum as right: the setting of
-    /// `DEBUG SET-SKIP-CHECKSUM-VALIDATION`, for tests of what a damaged payload does.
+    /// Sets whether RESTORE skips the check of a payload's checksum: the setting of `DEBUG
+    /// SET-SKIP-CHECKSUM-VALIDATION`, for tests with damaged payloads.
     pub fn set_payload_trust(&self, trusts: bool) {
         self.trusts_payloads.store(trusts, Ordering::Relaxed);
     }
@@ -73,25 +72,25 @@ impl Keyspace {
         self.trusts_payloads.load(Ordering::Relaxed)
     }
 
-    /// Lets nothing expire until a time, ms since the UNIX epoch. Until then, expired keys stay,
-    /// but commands that only read do not see them.
+    /// Stops expiry until a time, ms since the UNIX epoch. Until then, expired keys stay, but
+    /// commands that only read do not see them.
     pub fn pause_expiry(&self, until_ms: i64) {
         self.expiry_paused_until_ms
             .store(until_ms, Ordering::Relaxed);
     }
 
-    /// Whether [`pause_expiry`](Self::pause_expiry) holds now.
+    /// Returns whether [`pause_expiry`](Self::pause_expiry) is in effect.
     pub(crate) fn is_expiry_paused(&self, now_ms: i64) -> bool {
         now_ms < self.expiry_paused_until_ms.load(Ordering::Relaxed) || self.is_loading()
     }
 
-    /// Fields of hashes that were removed because of their deadlines, since the last
+    /// Returns the number of hash fields that have expired since the last
     /// [`reset_totals`](Self::reset_totals).
     pub fn expired_fields(&self) -> u64 {
         self.expired_fields.load(Ordering::Relaxed)
     }
 
-    /// Hashes in one database whose fields have deadlines; walks the shards.
+    /// Returns the number of hashes in one database that have fields with a TTL. Visits all shards.
     pub fn timed_hashes(&self, database: usize) -> usize {
         self.shards
             .iter()
@@ -99,7 +98,7 @@ impl Keyspace {
             .sum()
     }
 
-    /// Keys with a deadline in one database; walks the shards.
+    /// Returns the number of keys with a TTL in one database. Visits all shards.
     pub fn expiring_keys(&self, database: usize) -> usize {
         self.shards
             .iter()
@@ -107,8 +106,8 @@ impl Keyspace {
             .sum()
     }
 
-    /// How long the keys of one database that have a deadline will still live, ms, on average over
-    /// some of them; walks the shards.
+    /// Returns the mean remaining TTL in ms of some of the keys with a TTL in one database. Visits
+    /// all shards.
     pub fn mean_lifetime_ms(&self, database: usize, now_ms: i64) -> i64 {
         let (mut count, mut sum_ms) = (0, 0i128);
         for shard in &self.shards {
@@ -125,7 +124,7 @@ impl Keyspace {
         (sum_ms / count.max(1)) as i64
     }
 
-    /// Says that a shard has a deadline; its lock is held.
+    /// Records that a shard has a deadline. The caller holds the shard's lock.
     pub(crate) fn note_deadline(&self, shard: usize, deadline_ms: i64) {
         if deadline_ms < self.next_ms[shard].load(Ordering::Relaxed) {
             self.next_ms[shard].store(deadline_ms, Ordering::Relaxed);
@@ -150,8 +149,9 @@ impl Keyspace {
             return expired;
         }
         let mut left = budget;
-        // A thread that adds a deadline stores the shard's time first and lowers this one second:
-        // the walk below sees it, or this is lowered again after the walk began.
+        // A thread that adds a deadline first stores the shard's time and then lowers this one.
+        // Either the loop below sees the shard's time, or this value is lowered again after the
+        // loop began.
         self.earliest_ms.swap(i64::MAX, Ordering::AcqRel);
         let (mut due, mut count) = ([(0, 0); SHARDS], 0);
         for (index, next) in self.next_ms.iter().enumerate() {
@@ -161,7 +161,7 @@ impl Keyspace {
                 count += 1;
             }
         }
-        // The shard that has waited longest goes first.
+        // The shard with the earliest time goes first.
         due[..count].sort_unstable();
         for &(_, index) in &due[..count] {
             if left == 0 {
@@ -179,7 +179,7 @@ impl Keyspace {
         expired
     }
 
-    /// Removes what is due in one shard, at most what is `left` of the budget.
+    /// Removes expired keys and fields of one shard, up to the remaining budget.
     fn expire_shard(
         &self,
         index: usize,
@@ -210,5 +210,5 @@ impl Keyspace {
     }
 }
 
-/// Keys of a shard that are looked at for the mean lifetime.
+/// Maximum number of keys per shard to sample for the mean TTL.
 const LIFETIMES_SAMPLED: usize = 64;

@@ -1,4 +1,4 @@
-//! Live topics among the keys: what other protocols store in them, and what is seen of them.
+//! Live topics among the keys: how other protocols store and read them.
 
 use super::Keyspace;
 use crate::error::CommandError;
@@ -10,13 +10,13 @@ use crate::observer::{Event, Observer};
 use crate::value::{ValueRef, string_value};
 use crate::view::{Expiry, View};
 
-/// What is published under this name to replicas and the append-only file is a key that a ZeroMQ
-/// peer has made a live topic. To a Redis that follows it is a message without subscribers.
+/// The channel name that marks keys as live topics for replicas and the append-only file. A ZeroMQ
+/// peer made these keys live. For a Redis replica, it is a message without subscribers.
 pub const LIVE_CHANNEL: &[u8] = b"__tidewire__:live";
 
 impl Keyspace {
-    /// Stores a payload that came by another protocol: SET of a key that is live from then on, if
-    /// `database` is 0. A value of another type is replaced, a deadline removed.
+    /// Stores a payload from another protocol. Works like SET; in database 0, the key becomes live.
+    /// It replaces a value of another type and removes a TTL.
     pub fn publish_value(
         &self,
         database: usize,
@@ -50,8 +50,8 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Makes a key of database 0 a live topic, as a master or a log of commands says that it is.
-    /// The observer hears of its value.
+    /// Makes a key of database 0 a live topic, as a master or a log says. The observer receives its
+    /// value.
     pub fn mark_live(&self, key: &[u8], now_ms: i64, observer: &mut dyn Observer) {
         let hash = hash::of(key);
         let mut locked = Locked::one(self, shard_of(hash));
@@ -62,14 +62,14 @@ impl Keyspace {
             && view.make_live(key, place)
             && !self.has_live_name(key.bytes)
         {
-            view.tell_live(key, place);
+            view.notify_live(key, place);
             view.propagate_live(key.bytes);
         }
         self.release(locked, now_ms, observer);
     }
 
-    /// Shows what a live topic of database 0 has now, a mounted one included: its value, or `None`
-    /// if no live topic has this name. `show` runs under the shard's lock.
+    /// Passes the current value of a live topic of database 0, mounted or not, to `show`; `None` if
+    /// there is no such topic. `show` runs under the shard's lock.
     pub fn live_state<R>(
         &self,
         key: &[u8],
@@ -84,8 +84,8 @@ impl Keyspace {
         show(live.map(|(value, _)| value))
     }
 
-    /// Shows the value of a key of database 0, of any type; false if there is none. It is no
-    /// access, and changes nothing. `show` runs under the shard's lock.
+    /// Passes the value of a key of database 0, of any type, to `show`. Returns false if the key is
+    /// missing. This is not an access and changes nothing. `show` runs under the shard's lock.
     pub fn value(&self, key: &[u8], now_ms: i64, show: &mut dyn FnMut(ValueRef<'_>)) -> bool {
         let mut locked = Locked::one(self, shard_of(hash::of(key)));
         let mut observer = crate::observer::NullObserver;
@@ -98,8 +98,8 @@ impl Keyspace {
         value.is_some()
     }
 
-    /// Shows the value of every live topic of database 0 whose name `wanted` accepts, mounted
-    /// ones last. `show` runs under one shard's lock at a time.
+    /// Passes the value of every live topic of database 0 whose name `wanted` accepts to `show`,
+    /// mounted ones last. `show` runs under one shard's lock at a time.
     pub fn for_each_live(
         &self,
         now_ms: i64,

@@ -1,4 +1,4 @@
-//! Keys that come from a file, and the end of all that were there before.
+//! Loading keys from a file, and removing all previous keys.
 
 use std::sync::atomic::Ordering;
 
@@ -14,45 +14,45 @@ use crate::serial::{self, KeyRecord, SerialError};
 use crate::shard::Dictionary;
 use crate::view::View;
 
-/// How keys are taken from a file.
+/// Options for loading keys from a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadOptions {
-    /// Keys whose time has come are left out. Not from a file that a log of commands follows: they
-    /// may be about such a key.
+    /// Drops expired keys. Must be off if a log of commands follows the file: the log may contain
+    /// commands on such a key.
     pub drops_expired: bool,
-    /// A key takes the place of one that is there already.
+    /// Replaces existing keys.
     pub replaces: bool,
-    /// Now, ms since the UNIX epoch.
+    /// The current time, ms since the UNIX epoch.
     pub now_ms: i64,
 }
 
-/// What became of a key from a file.
+/// The outcome for a key from a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loaded {
-    /// It is there.
+    /// The key was stored.
     Kept,
-    /// Its time has come, so that it was left out.
+    /// The key has expired and was left out.
     Expired,
-    /// It held nothing, as keys of old versions may by mistake, and was left out.
+    /// The key had an empty value, which old versions could write by mistake, and was left out.
     Empty,
-    /// A live source has keys of this name, so that it was left out.
+    /// The key's name belongs to a live source, so it was left out.
     Mounted,
 }
 
-/// Why a key from a file cannot be taken.
+/// Why a key from a file cannot be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// Its value contradicts itself.
+    /// Its value is inconsistent.
     #[error("its value is corrupt")]
     Corrupt,
-    /// It is there already.
+    /// The key already exists.
     #[error("it is there twice")]
     Duplicate,
 }
 
 impl Keyspace {
-    /// Up to where values stay small.
+    /// Returns the limits of small values.
     pub(crate) fn value_limits(&self) -> serial::ValueLimits {
         serial::ValueLimits {
             hash: self.hash_limits(),
@@ -63,19 +63,19 @@ impl Keyspace {
         }
     }
 
-    /// Closes the keyspace while keys and commands are loaded, and opens it again.
+    /// Closes the keyspace while keys and commands are loaded, and reopens it.
     ///
-    /// While it is closed, only propagated commands ([`Locked::keep_due`]) write keys, and nothing
-    /// expires, even if its TTL has passed: what is loaded next may be about it. It changes under
-    /// the locks of all shards, so that a write, a transaction or a script runs wholly before it,
-    /// or sees it from its first command on. Each load that begins must end.
+    /// While it is closed, only propagated commands ([`Locked::keep_due`]) write keys. Nothing
+    /// expires, even if its TTL has passed, because the next loaded command may need it. The state
+    /// changes under the locks of all shards. So a write, a transaction or a script runs entirely
+    /// before the change, or sees it from its first command on. Each load that begins must end.
     pub fn set_loading(&self, on: bool) {
         let _all = self.lock(ShardSet::all());
         let loads = match on {
             true => self.loads.fetch_add(1, Ordering::AcqRel) + 1,
             false => {
                 let before = self.loads.fetch_sub(1, Ordering::AcqRel);
-                debug_assert!(before > 0, "a load that ends has begun");
+                debug_assert!(before > 0, "a load ends only after it began");
                 before - 1
             }
         };
@@ -85,21 +85,24 @@ impl Keyspace {
         };
     }
 
-    /// Whether the keyspace is closed because keys are loaded.
+    /// Returns whether the keyspace is closed because keys are loaded.
     #[inline]
     pub fn is_loading(&self) -> bool {
         self.notifications.load(Ordering::Relaxed) & LOADING != 0
     }
 
-    /// How often FLUSHALL has removed all keys.
+    /// Returns how often FLUSHALL has removed all keys.
     pub fn flushes(&self) -> u64 {
         self.flushes.load(Ordering::Acquire)
     }
 
-    /// Adds a key of a file. Observers do not hear of it. The keyspace must be closed
-    /// ([`set_loading`](Self::set_loading)): nothing else may write a key meanwhile.
+    /// Adds a key from a file without notifying observers. The keyspace must be closed
+    /// ([`set_loading`](Self::set_loading)), so that nothing else writes a key meanwhile.
     pub fn load(&self, record: &KeyRecord<'_>, options: LoadOptions) -> Result<Loaded, LoadError> {
-        debug_assert!(self.is_loading(), "keys are loaded into an open keyspace");
+        debug_assert!(
+            self.is_loading(),
+            "keys are loaded only into a closed keyspace"
+        );
         let (bytes, database) = (&*record.key, record.database);
         if self.mount_of(database, bytes).is_some() {
             self.note_left_out(1);
@@ -121,7 +124,7 @@ impl Keyspace {
             Err(_) => return Err(LoadError::Corrupt),
         };
         let mut locked = Locked::one(self, shard_of(hash));
-        // The server that wrote the file says when the key's TTL ends.
+        // The server that wrote the file propagates when the key expires.
         locked.keep_due();
         let mut observer = NullObserver;
         let mut view = View::new(self, &mut locked, database, now_ms, &mut observer);
@@ -151,9 +154,9 @@ impl Keyspace {
         Ok(Loaded::Kept)
     }
 
-    /// Removes all keys of all databases, before others are loaded. The observer hears which live
-    /// topics that concerns; a client that waits for a key is not told, one that watches a key
-    /// finds it changed.
+    /// Removes all keys of all databases before others are loaded. Tells the observer which live
+    /// topics are affected. Clients that wait for a key are not woken; clients that watch a key
+    /// find it changed.
     pub fn clear(&self, observer: &mut dyn Observer) {
         self.forget_own_deadlines();
         let mut emptied = Vec::new();
@@ -188,5 +191,5 @@ impl Keyspace {
     }
 }
 
-/// Of the word of notifications: keys are being loaded.
+/// A bit of the notifications word: keys are being loaded.
 pub(crate) const LOADING: u32 = 1 << 31;

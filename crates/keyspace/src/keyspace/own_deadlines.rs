@@ -1,5 +1,5 @@
-//! Keys that clients of a replica have given a TTL: its master does not know of them, so that
-//! only the replica itself can end them.
+//! TTLs that clients of a replica have set. The master does not know them, so the replica must
+//! expire these keys itself.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -13,12 +13,12 @@ use crate::locks::Locked;
 use crate::observer::Observer;
 use crate::view::View;
 
-/// The TTLs that a replica has set by itself.
+/// The TTLs that clients of this replica have set.
 #[derive(Debug)]
 pub(crate) struct OwnDeadlines {
-    /// Whether they are noted: this server is a replica.
+    /// Whether they are recorded: this server is a replica.
     is_on: AtomicBool,
-    /// The earliest, ms since the UNIX epoch; the greatest number if there is none.
+    /// The earliest deadline, ms since the UNIX epoch; `i64::MAX` if there is none.
     earliest_ms: AtomicI64,
     keys: Mutex<Keys>,
 }
@@ -29,7 +29,7 @@ struct Keys {
     order: BTreeSet<(i64, Name)>,
 }
 
-/// A database, and a key of it.
+/// A database and a key in it.
 type Name = (usize, Box<[u8]>);
 
 impl Default for OwnDeadlines {
@@ -43,19 +43,19 @@ impl Default for OwnDeadlines {
 }
 
 impl OwnDeadlines {
-    /// The earliest deadline: one relaxed load.
+    /// Returns the earliest deadline. One relaxed load.
     #[inline]
     pub(super) fn earliest_ms(&self) -> i64 {
         self.earliest_ms.load(Ordering::Relaxed)
     }
 
-    /// Whether they are noted: one relaxed load.
+    /// Returns whether deadlines are recorded. One relaxed load.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
     }
 
-    /// Notes a key's deadline in the place of the one it had.
+    /// Records a key's deadline, replacing the previous one.
     #[cold]
     pub(crate) fn note(&self, database: usize, key: &[u8], deadline_ms: i64) {
         let mut keys = self.keys.lock();
@@ -87,7 +87,7 @@ impl OwnDeadlines {
         }
         let (_, name) = keys.order.pop_first()?;
         let noted_ms = keys.deadlines.remove(&name);
-        debug_assert!(noted_ms.is_some(), "what is in the order is noted");
+        debug_assert!(noted_ms.is_some(), "each deadline in the order is recorded");
         self.publish(&keys);
         Some(name)
     }
@@ -100,26 +100,26 @@ impl OwnDeadlines {
 }
 
 impl Keyspace {
-    /// Whether TTLs that clients set are noted, because this server is a replica: it ends those
-    /// keys itself, even while [`pause_expiry`](Self::pause_expiry) keeps all others. What was
-    /// noted before is forgotten.
+    /// Sets whether TTLs from clients are recorded, because this server is a replica. It expires
+    /// those keys itself, even while [`pause_expiry`](Self::pause_expiry) keeps all others. Earlier
+    /// records are dropped.
     pub fn note_own_deadlines(&self, on: bool) {
         self.own_deadlines.is_on.store(on, Ordering::Relaxed);
         self.own_deadlines.forget_all();
     }
 
-    /// Keys with a TTL that clients of this replica have set.
+    /// Returns the number of keys whose TTL was set by clients of this replica.
     pub fn own_deadlines(&self) -> usize {
         self.own_deadlines.keys.lock().deadlines.len()
     }
 
-    /// All keys go: so do the deadlines.
+    /// Drops all records, because all keys are removed.
     pub(super) fn forget_own_deadlines(&self) {
         self.own_deadlines.forget_all();
     }
 
-    /// Removes keys whose own TTL is over, at most `budget`; returns how many. A key that has
-    /// another deadline meanwhile, or none, stays.
+    /// Removes up to `budget` keys whose own TTL has expired. Returns how many. A key that has
+    /// another deadline by now, or none, stays.
     #[cold]
     pub(super) fn expire_own(
         &self,
@@ -137,7 +137,7 @@ impl Keyspace {
             let mut locked = Locked::one(self, shard_of(hash));
             let mut view = View::new(self, &mut locked, database, now_ms, observer);
             if view.is_stale(key) {
-                // Finding it takes it away.
+                // `find` removes an expired key.
                 view.find(key);
                 count += 1;
             }

@@ -1,7 +1,7 @@
-//! What a pipeline's commands will read, fetched for all of them before the first is executed, so
-//! that their cache misses overlap: for each key [`prefetch`](Keyspace::prefetch), then
-//! [`prefetch_all`](Keyspace::prefetch_all), which goes step by step: where the keys' entries are
-//! told, then the entries; where a command is about an element of a large collection, then two more
+//! Prefetches what the commands of a pipeline will read before the first one runs, so that their
+//! cache misses overlap. For each key, [`prefetch`](Keyspace::prefetch) comes first. Then
+//! [`prefetch_all`](Keyspace::prefetch_all) fetches step by step: the table slots of all keys, then
+//! the entries. For commands on an element of a large collection, two more steps fetch the element.
 //! such steps for the element.
 
 use super::Keyspace;
@@ -13,24 +13,24 @@ use crate::shard::Shard;
 use crate::table::{Place, Table};
 use crate::value::Object;
 
-/// The hash of a key, from the first step.
+/// The hash of a key, computed in the first step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyHash(pub(super) u64);
 
 /// A key that a command of a pipeline will read.
 #[derive(Clone, Copy, Debug)]
 pub struct WantedKey {
-    /// From [`prefetch`](Keyspace::prefetch).
+    /// The hash from [`prefetch`](Keyspace::prefetch).
     pub hash: KeyHash,
-    /// Where the command is about an element of it, the caller's number of the command.
+    /// The caller's number of the command, if it accesses an element of the key's collection.
     pub element: Option<u8>,
 }
 
-/// Tells the key and the element that a command of a pipeline is about, by its number.
+/// Returns the key and the element that a command of a pipeline accesses, by the command's number.
 pub type ElementOf<'a, 'b> = &'a dyn Fn(u8) -> Option<(&'b [u8], &'b [u8])>;
 
 impl Keyspace {
-    /// The first step: the key's shard, whose lock would be waited for.
+    /// Prefetches the key's shard and its lock (the first step).
     #[inline]
     pub fn prefetch(&self, key: &[u8]) -> KeyHash {
         let hash = hash::of(key);
@@ -40,8 +40,8 @@ impl Keyspace {
         KeyHash(hash)
     }
 
-    /// The other steps. Each shard is held from the first of them to the last, for at most
-    /// [`BATCH`] keys at a time, and none is waited for.
+    /// Executes the other steps. Holds up to [`BATCH`] shards through all steps of their keys, and
+    /// waits for none.
     pub fn prefetch_all(&self, database: usize, keys: &[WantedKey], element_of: ElementOf<'_, '_>) {
         for keys in keys.chunks(BATCH) {
             self.prefetch_batch(database, keys, element_of);
@@ -62,7 +62,7 @@ impl Keyspace {
                 home.prefetch();
             }
         }
-        // By now the tables' parts are here, and tell where the entries are.
+        // The table slots have arrived by now and give the entries' addresses.
         let mut passed = 0u32;
         let mut has_elements = false;
         for (at, (home, key)) in homes.iter().zip(keys).enumerate() {
@@ -84,7 +84,7 @@ impl Keyspace {
     }
 }
 
-/// Shards that are held while what is in them is fetched.
+/// Shards that stay locked while their contents are fetched.
 struct Held<'k> {
     guards: [Option<LockGuard<'k, Shard>>; BATCH],
     shards: [usize; BATCH],
@@ -101,7 +101,8 @@ impl<'k> Held<'k> {
         }
     }
 
-    /// Holds a shard; `None` if another thread holds it: then it is in a cache already.
+    /// Locks a shard and returns its index here. Returns `None` if another thread holds it: it is
+    /// probably in a cache already.
     #[inline]
     fn hold(&mut self, keyspace: &'k Keyspace, shard: usize) -> Option<u8> {
         let count = self.count;
@@ -131,7 +132,7 @@ impl<'k> Held<'k> {
         self.table(holder, database)?.entry(place).object()
     }
 
-    /// The steps for elements of collections: first their index, then the elements.
+    /// Executes the steps for elements of collections: first the index, then the elements.
     #[inline(never)]
     fn prefetch_elements(
         &self,
@@ -172,7 +173,7 @@ impl<'k> Held<'k> {
     }
 }
 
-/// Keys whose steps are taken together: enough for their misses to overlap.
+/// Number of keys whose steps run together: enough for their misses to overlap.
 const BATCH: usize = 16;
 
 #[cfg(test)]
@@ -183,7 +184,7 @@ mod tests {
     use crate::{NullObserver, Options, resolve};
 
     #[test]
-    fn whatever_a_pipeline_asks_for_is_fetched_and_let_go() {
+    fn a_pipeline_s_keys_are_fetched_and_unlocked() {
         let keyspace = Keyspace::new(Options::default());
         let run = |words: &[&str]| {
             let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
@@ -204,7 +205,7 @@ mod tests {
         }
         run(&["HSET", "small", "element:1", "x"]);
         run(&["SET", "string", "x"]);
-        // One key many times, keys in a row, an element that is there and one that is not.
+        // One key several times, keys in sequence, an existing element and a missing one.
         let keys = [
             "set", "hash", "ranking", "list", "small", "string", "missing",
         ];
@@ -227,13 +228,13 @@ mod tests {
             };
             keyspace.prefetch_all(0, &wanted, &element_of);
         }
-        // Nothing is held any more.
+        // No shard is locked any more.
         assert_eq!(run(&["SISMEMBER", "set", "element:7"]), ":1\r\n");
         assert_eq!(run(&["ZSCORE", "ranking", "element:7"]), "$1\r\n1\r\n");
     }
 
     #[test]
-    fn a_shard_that_somebody_works_on_is_left_to_them() {
+    fn a_locked_shard_is_skipped() {
         let keyspace = Keyspace::new(Options::default());
         let hash = keyspace.prefetch(b"key");
         let locked = keyspace.lock(crate::ShardSet::all());

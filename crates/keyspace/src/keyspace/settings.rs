@@ -1,4 +1,4 @@
-//! What may be changed while the keyspace is in use.
+//! Settings that can change while the keyspace is in use.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -8,10 +8,10 @@ use crate::observer::EventClasses;
 use crate::reclaim::{Cause, Garbage};
 
 impl Keyspace {
-    /// Changes from how many fields, and how long ones, hashes are kept as tables: the settings
-    /// `hash-max-listpack-entries` and `hash-max-listpack-value`.
+    /// Sets the limits of packed hashes: the settings `hash-max-listpack-entries` and
+    /// `hash-max-listpack-value`.
     pub fn set_hash_limits(&self, entries_max: usize, value_bytes_max: usize) {
-        // A packed hash stays far below the 4 GiB that its entry's length can tell.
+        // A packed hash stays far below the 4 GiB that an entry can store.
         let entries_max = entries_max.min(crate::packed::FIELDS_MAX);
         let value_bytes_max = value_bytes_max.min(PACKED_VALUE_BYTES_MAX);
         self.hash_entries_max.store(entries_max, Ordering::Relaxed);
@@ -19,8 +19,8 @@ impl Keyspace {
             .store(value_bytes_max, Ordering::Relaxed);
     }
 
-    /// Changes up to how many members, and how long ones, sets are kept small: the settings
-    /// `set-max-intset-entries`, `set-max-listpack-entries` and `set-max-listpack-value`.
+    /// Sets the limits of small sets: the settings `set-max-intset-entries`,
+    /// `set-max-listpack-entries` and `set-max-listpack-value`.
     pub fn set_set_limits(&self, integers_max: usize, entries_max: usize, value_bytes_max: usize) {
         let integers_max = integers_max.min(crate::integers::COUNT_MAX);
         let entries_max = entries_max.min(crate::elements::COUNT_MAX);
@@ -31,28 +31,28 @@ impl Keyspace {
             .store(value_bytes_max, Ordering::Relaxed);
     }
 
-    /// Changes which classes of events [`Observer::notified`] hears of.
+    /// Sets the classes of events that [`Observer::notified`] receives.
     pub fn set_notifications(&self, classes: EventClasses) {
         let keep = |bits| Some(bits & LOADING | classes.bits());
         let set = |word: &AtomicU32| word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, keep);
         let _ = set(&self.notifications);
     }
 
-    /// Changes what is noted of the use of keys: how often, under the policies allkeys-lfu and
-    /// volatile-lfu, with `lfu-log-factor` and `lfu-decay-time`; otherwise when. What was noted
-    /// before is taken for the new.
+    /// Sets what is recorded about the use of keys: frequency for the policies allkeys-lfu and
+    /// volatile-lfu, with `lfu-log-factor` and `lfu-decay-time`; otherwise the time of the last
+    /// use. Earlier records are reinterpreted.
     pub fn set_access(&self, counts: bool, log_factor: u32, decay_minutes: u32) {
         let access = Access::new(counts, log_factor, decay_minutes);
         self.access.store(access.0, Ordering::Relaxed);
     }
 
-    /// Whether small integers count as shared in OBJECT REFCOUNT: as Redis has them, unless a limit
-    /// on memory makes it note the use of each.
+    /// Sets whether OBJECT REFCOUNT treats small integers as shared. Redis shares them, unless a
+    /// memory limit makes it record the use of each key.
     pub fn set_shares_integers(&self, shares: bool) {
         self.shares_integers.store(shares, Ordering::Relaxed);
     }
 
-    /// Changes which large values are freed in the background.
+    /// Sets which large values are freed in the background.
     pub fn set_lazy_freeing(&self, lazy: LazyFreeing) {
         let causes = [
             (lazy.eviction, Cause::Eviction),
@@ -66,23 +66,23 @@ impl Keyspace {
         self.reclaimer.set_lazy(causes.into_iter().map(bit).sum());
     }
 
-    /// Keys whose values wait to be freed in the background, and how many have been since the last
-    /// [`reset_totals`](Self::reset_totals).
+    /// Returns how many keys' values wait to be freed in the background, and how many were freed
+    /// since the last [`reset_totals`](Self::reset_totals).
     pub fn lazily_freed(&self) -> (u64, u64) {
         (self.reclaimer.pending(), self.reclaimer.freed())
     }
 
-    /// Frees something else on the thread that frees values; it counts as `count` values.
+    /// Frees another object on the background thread; it counts as `count` values.
     pub fn free_in_background(&self, other: Box<dyn Send>, count: u64) {
         self.reclaimer.free(Garbage::Other(other, count));
     }
 
-    /// Calls `done` on the thread that frees, when all that waits to be freed now is freed.
+    /// Calls `done` on the background thread when everything queued so far has been freed.
     pub fn when_freed(&self, done: Box<dyn FnOnce() + Send>) {
         self.reclaimer.free(Garbage::Mark(done));
     }
 
-    /// See [`set_shares_integers`](Self::set_shares_integers).
+    /// Returns the setting of [`set_shares_integers`](Self::set_shares_integers).
     pub(crate) fn shares_integers(&self) -> bool {
         self.shares_integers.load(Ordering::Relaxed)
     }
@@ -92,20 +92,20 @@ impl Keyspace {
         Access(self.access.load(Ordering::Relaxed))
     }
 
-    /// The classes of events that [`Observer::notified`] hears of.
+    /// Returns the classes of events that [`Observer::notified`] receives.
     #[inline]
     pub fn notifications(&self) -> EventClasses {
         EventClasses::from_bits(self.notifications.load(Ordering::Relaxed) & !LOADING)
     }
 
-    /// The same word with the bit that says that keys are loaded.
+    /// Returns the same word with the [`LOADING`] bit.
     #[inline]
     pub(crate) fn notifications_and_loading(&self) -> EventClasses {
         EventClasses::from_bits(self.notifications.load(Ordering::Relaxed))
     }
 
-    /// Changes up to how many members, and how long ones, sorted sets are kept small: the settings
-    /// `zset-max-listpack-entries` and `zset-max-listpack-value`.
+    /// Sets the limits of small sorted sets: the settings `zset-max-listpack-entries` and
+    /// `zset-max-listpack-value`.
     pub fn set_sorted_set_limits(&self, entries_max: usize, value_bytes_max: usize) {
         let entries_max = entries_max.min(crate::sorted_set::COUNT_MAX);
         let value_bytes_max = value_bytes_max.min(PACKED_VALUE_BYTES_MAX);
@@ -115,8 +115,8 @@ impl Keyspace {
             .store(value_bytes_max, Ordering::Relaxed);
     }
 
-    /// Changes how much a list's chunk holds: the setting `list-max-listpack-size`, elements or,
-    /// if it is negative, a size class.
+    /// Sets the limit of a list's chunk: the setting `list-max-listpack-size`, in elements, or a
+    /// size class if it is negative.
     pub fn set_list_limit(&self, listpack_size: i32) {
         let (bytes_max, count_max) = match usize::try_from(listpack_size) {
             Ok(count) => (LIST_BYTES_MAX, count.max(1)),
@@ -129,8 +129,8 @@ impl Keyspace {
         self.list_count_max.store(count_max, Ordering::Relaxed);
     }
 
-    /// Whether DEBUG OBJECT says of lists that they are compressed, as the setting
-    /// `list-compress-depth` would have it. They are not: their chunks are small.
+    /// Sets whether DEBUG OBJECT reports lists as compressed, as `list-compress-depth` requests.
+    /// They are never compressed: their chunks are small.
     pub fn set_claims_compression(&self, claims: bool) {
         self.claims_compression.store(claims, Ordering::Relaxed);
     }
@@ -139,8 +139,7 @@ impl Keyspace {
         self.claims_compression.load(Ordering::Relaxed)
     }
 
-    /// Changes up to how many bytes a HyperLogLog is kept as runs: the setting
-    /// `hll-sparse-max-bytes`.
+    /// Sets the maximum size of a sparse HyperLogLog: the setting `hll-sparse-max-bytes`.
     pub fn set_hyperloglog_limit(&self, sparse_bytes_max: usize) {
         self.hyperloglog_sparse_bytes_max
             .store(sparse_bytes_max, Ordering::Relaxed);
@@ -150,8 +149,8 @@ impl Keyspace {
         self.hyperloglog_sparse_bytes_max.load(Ordering::Relaxed)
     }
 
-    /// Changes up to where a stream's entries share a block: the settings `stream-node-max-bytes`
-    /// and `stream-node-max-entries`.
+    /// Sets the limits of a stream's block: the settings `stream-node-max-bytes` and
+    /// `stream-node-max-entries`.
     pub fn set_stream_limits(&self, bytes_max: usize, entries_max: usize) {
         self.stream_node_bytes_max
             .store(bytes_max, Ordering::Relaxed);
@@ -160,7 +159,7 @@ impl Keyspace {
     }
 }
 
-/// Longest field or value that is packed, under any setting.
+/// Maximum length of a packed field or value, under any setting.
 const PACKED_VALUE_BYTES_MAX: usize = 16 << 10;
-/// Bytes of a list's chunk where the setting counts elements.
+/// Maximum bytes of a list's chunk if the setting counts elements.
 const LIST_BYTES_MAX: usize = 8 << 10;

@@ -1,11 +1,11 @@
-//! How large things are, for those who ask.
+//! Sizes of tables and values, for INFO.
 
 use super::Keyspace;
 use crate::entry::Entry;
 use crate::value::{ValueRef, ValueType};
 
 impl Keyspace {
-    /// Bytes of the tables of one database, without the entries in them; walks the shards.
+    /// Returns the bytes of one database's tables, without their entries. Visits all shards.
     pub fn table_bytes(&self, database: usize) -> usize {
         let bytes = |shard: &super::Padded<crate::lock::Lock<crate::shard::Shard>>| {
             shard.lock().databases[database].table.memory_bytes()
@@ -13,8 +13,9 @@ impl Keyspace {
         self.shards.iter().map(bytes).sum()
     }
 
-    /// How many values of one database have a size of 0, of 1, of 2 or 3, of 4 to 7 and so on: a
-    /// string's in bytes, a collection's in parts. Walks all keys, a shard at a time.
+    /// Returns histograms of the value sizes in one database: how many values have size 0, 1, 2 to
+    /// 3, 4 to 7 and so on. The size of a string is in bytes, of a collection in elements. Visits
+    /// all keys, a shard at a time.
     pub fn value_sizes(&self, database: usize) -> [(&'static str, [u64; SIZES]); TYPES.len()] {
         let mut sizes = TYPES.map(|(_, name)| (name, [0; SIZES]));
         for shard in &self.shards {
@@ -29,7 +30,7 @@ impl Keyspace {
     }
 }
 
-/// The number of the type among those that are counted, and the value's size.
+/// Returns the index of the counted type and the value's size.
 fn size_of(entry: &Entry) -> Option<(usize, usize)> {
     let value = ValueRef::new(entry);
     let value_type = value.value_type();
@@ -45,9 +46,9 @@ fn size_of(entry: &Entry) -> Option<(usize, usize)> {
     Some((kind, size))
 }
 
-/// By the bits of a size.
+/// Number of classes: by the bits of a size.
 const SIZES: usize = usize::BITS as usize + 1;
-/// The types that are counted, as INFO names them.
+/// The counted types, with their names in INFO.
 const TYPES: [(ValueType, &str); 5] = [
     (ValueType::String, "strings_sizes"),
     (ValueType::List, "lists_items"),

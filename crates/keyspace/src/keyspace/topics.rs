@@ -1,4 +1,4 @@
-//! Names that are topics, and names that no key may have.
+//! Names of live topics, and names that belong to mounts.
 
 use std::sync::atomic::Ordering;
 
@@ -11,7 +11,7 @@ use crate::keyspace::Outcome;
 use crate::locks::{Locked, ShardSet};
 
 impl Keyspace {
-    /// Whether a new key of database 0 is a live topic by its name.
+    /// Returns whether the name makes a new key of database 0 a live topic.
     #[inline]
     pub fn has_live_name(&self, key: &[u8]) -> bool {
         key.first()
@@ -23,9 +23,9 @@ impl Keyspace {
             && !is_reserved(key)
     }
 
-    /// Whether a name is a live topic: by its prefix, or because the key was made one. Locks the
-    /// key's shard unless the prefix tells; `locked` is what the caller holds already, and a shard
-    /// that it must hold ([`shard_of_name`](Self::shard_of_name)).
+    /// Returns whether a name is a live topic: by its prefix, or because the key was made one.
+    /// Locks the key's shard unless the prefix is enough. `locked` is what the caller already
+    /// holds; it must include the shard of the name ([`shard_of_name`](Self::shard_of_name)).
     pub fn is_topic(&self, name: &[u8], locked: Option<&Locked<'_>>) -> bool {
         if self.has_live_name(name) {
             return true;
@@ -40,20 +40,20 @@ impl Keyspace {
         }
     }
 
-    /// A key is made a topic.
+    /// Records that a key was made a topic.
     pub(crate) fn note_topic(&self, name: &[u8]) {
         if !self.has_named_topics.load(Ordering::Relaxed) && !self.has_live_name(name) {
             self.has_named_topics.store(true, Ordering::Release);
         }
     }
 
-    /// The shard that a key of this name lies in.
+    /// Returns the shard of a key name.
     pub fn shard_of_name(&self, name: &[u8]) -> ShardSet {
         ShardSet::only(shard_of(hash::of(name)))
     }
 
-    /// Keys that were left out of database 0 because a mount has their names: of files, of a full
-    /// sync, and of what a master or a log has told.
+    /// Returns the number of keys that were left out of database 0 because a mount has their names.
+    /// They came from a file, a full sync, a master or a log.
     pub fn mounted_left_out(&self) -> u64 {
         self.mounted_left_out.load(Ordering::Relaxed)
     }
@@ -62,8 +62,8 @@ impl Keyspace {
         self.mounted_left_out.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Names of a database that belong to mounts of database 0, as far as `locked` holds it: all
-    /// of them, or only whether there is one.
+    /// Returns up to `count_max` names of a database that belong to mounts of database 0. All
+    /// shards are locked.
     pub(crate) fn mounted_names(
         &self,
         locked: &Locked<'_>,
@@ -89,7 +89,8 @@ impl Keyspace {
         names
     }
 
-    /// Replies an error. A propagated command has no reader for it, so it is counted.
+    /// Replies an error. Counts a propagated command on a mounted key, because nothing reads its
+    /// reply.
     #[cold]
     pub(super) fn refuse(&self, call: &mut Call<'_, '_, '_>, error: CommandError) -> Outcome {
         if call.view.locked.keeps_due && matches!(error, CommandError::Mounted(_)) {
@@ -99,8 +100,8 @@ impl Keyspace {
     }
 }
 
-/// Whether the server itself publishes under this name: keyspace notifications and invalidations.
-/// Such a name is never a topic, even under a live prefix.
+/// Returns whether the server itself publishes under this name: keyspace notifications and
+/// invalidations. Such a name is never a topic, even with a live prefix.
 pub fn is_reserved(name: &[u8]) -> bool {
     RESERVED.iter().any(|prefix| name.starts_with(prefix))
 }

@@ -1,4 +1,4 @@
-//! One ordered stream of commands, in bytes, that readers follow by offset.
+//! An ordered stream of commands in bytes, which readers follow by offset.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,97 +11,99 @@ use super::unit::{write_command, write_select};
 use super::{Audience, Unit};
 use crate::key::DATABASES;
 
-/// A stream of RESP commands. Lanes append to it while they hold the shards of what they changed;
-/// readers, on other threads or in other turns, follow it by offset, in bytes since it first began.
+/// A stream of RESP commands. Lanes append to it while they hold the shards they changed. Readers,
+/// on other threads or in other turns, follow it by offset, in bytes since the stream's first
+/// start.
 ///
-/// It keeps everything from [`start`](Self::start) on until it is [trimmed](Self::trim), or until
-/// it holds more than its [limit](Self::set_limit): then the oldest part goes, and a reader that
-/// still needed it gets an error.
+/// It keeps everything since [`start`](Self::start) until it is [trimmed](Self::trim) or exceeds
+/// its [limit](Self::set_limit). At the limit, the oldest part is dropped; a reader that still
+/// needs it gets an error.
 #[derive(Default)]
 pub struct Log {
     tail: Mutex<Tail>,
     is_open: AtomicBool,
-    /// Where the last change ends.
+    /// Offset after the last change.
     changed: AtomicU64,
-    /// Copy of the end, to see without the lock whether there is news.
+    /// Copy of the end offset, for checking without the lock whether there is new data.
     end: AtomicU64,
     waker: OnceLock<Waker>,
-    /// Bytes of chunks that are kept no more and not freed yet.
+    /// Bytes of dropped chunks that are not freed yet.
     dropped_bytes: AtomicU64,
 }
 
 type Waker = Box<dyn Fn() + Send + Sync>;
 
-/// The greatest offset at which a stream may continue. Offsets are sent as signed numbers of 64
-/// bits: an offset from another server or a file must leave room for the stream behind it.
+/// The greatest offset at which a stream may continue. Offsets are sent as signed 64-bit numbers,
+/// so an offset from another server or a file must leave room for the rest of the stream.
 pub const OFFSET_MAX: u64 = i64::MAX as u64 - (1 << 48);
 
-/// What was asked for is not kept any more.
+/// The requested bytes were dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooOld {
-    /// The oldest offset that is kept.
+    /// The oldest available offset.
     pub oldest: u64,
 }
 
-/// What is kept: chunks that follow each other.
+/// The available part of the stream: consecutive chunks.
 struct Tail {
     is_open: bool,
-    /// The bytes are another server's: only [`Log::relay`] appends.
+    /// Whether the bytes come from another server: only [`Log::relay`] appends.
     relays: bool,
     chunks: VecDeque<Vec<u8>>,
-    /// Offset of the first chunk's first byte.
+    /// Offset of the first byte of the first chunk.
     start: u64,
-    /// Bytes before it may still be in memory, but no reader gets them.
+    /// Oldest readable offset. Earlier bytes may still be in memory.
     kept: u64,
-    /// Offset behind the last byte.
+    /// Offset after the last byte.
     end: u64,
     bytes_max: u64,
-    /// The database that the stream has selected; `None` if the next command must say it.
+    /// The database that the stream has selected; `None` if the next command must select one.
     database: Option<usize>,
 }
 
 impl Log {
-    /// Sets the function to call when there is news. It is called with only shards locked, and must
-    /// return at once. Only the first one set counts.
+    /// Sets the function to call when there is new data. It is called while shards are locked, and
+    /// must return at once. Only the first call has an effect.
     pub fn set_waker(&self, waker: impl Fn() + Send + Sync + 'static) {
         let _ = self.waker.set(Box::new(waker));
     }
 
-    /// Offset behind the last byte. One atomic load.
+    /// Returns the offset after the last byte. One atomic load.
     #[inline]
     pub fn end(&self) -> u64 {
         self.end.load(Ordering::Acquire)
     }
 
-    /// Whether changes are written here.
+    /// Returns whether changes are written here.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Acquire)
     }
 
-    /// Offset behind the last change; what was [appended aside](Self::append_aside) is none.
+    /// Returns the offset after the last change; [`append_aside`](Self::append_aside) makes no
+    /// change.
     pub fn changed(&self) -> u64 {
         self.changed.load(Ordering::Acquire)
     }
 
-    /// Offset of the oldest byte that is kept.
+    /// Returns the oldest available offset.
     pub fn oldest(&self) -> u64 {
         self.tail.lock().kept
     }
 
-    /// Bytes of memory that what is kept takes.
+    /// Returns the memory of the available part in bytes.
     pub fn memory_bytes(&self) -> u64 {
         let kept = self.tail.lock().chunks.len() * CHUNK_BYTES;
         kept as u64 + self.dropped_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes that are kept at most; the oldest go first, in whole chunks.
+    /// Sets the maximum number of bytes to keep. The oldest are dropped in whole chunks.
     pub fn set_limit(&self, bytes_max: u64) {
         self.tail.lock().bytes_max = bytes_max;
     }
 
-    /// Lets the next command say its database: for a reader that begins at the end. Returns where
-    /// that is. What is relayed stays as it is: such a reader is told the
+    /// Makes the next command select its database, for a reader that starts at the end. Returns the
+    /// end offset. A relayed stream stays unchanged: its reader must be told the
     /// [`database`](Self::database).
     pub fn begin(&self) -> u64 {
         let mut tail = self.tail.lock();
@@ -111,8 +113,8 @@ impl Log {
         tail.end
     }
 
-    /// Adds what is kept from an offset on, at most about `bytes_max` bytes, to `out`; returns the
-    /// offset behind it. An offset beyond the end reads nothing.
+    /// Appends up to about `bytes_max` bytes from an offset on to `out`. Returns the offset after
+    /// them. An offset beyond the end reads nothing.
     pub fn read(&self, from: u64, bytes_max: usize, out: &mut Vec<u8>) -> Result<u64, TooOld> {
         let tail = self.tail.lock();
         if from < tail.kept {
@@ -136,7 +138,8 @@ impl Log {
         Ok(at)
     }
 
-    /// Drops what lies before an offset: no reader needs it. Memory is freed in whole chunks.
+    /// Drops everything before an offset that no reader needs any more. Memory is freed in whole
+    /// chunks.
     pub fn trim(&self, before: u64) {
         let mut dropped = Vec::new();
         let mut tail = self.tail.lock();
@@ -155,7 +158,7 @@ impl Log {
         self.dropped_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Appends a command that belongs to no database and changes nothing: PING, REPLCONF GETACK.
+    /// Appends a command without a database that changes nothing: PING, REPLCONF GETACK.
     pub fn append_aside(&self, words: &[&[u8]]) {
         let mut tail = self.tail.lock();
         if tail.relays {
@@ -169,7 +172,7 @@ impl Log {
         self.wake();
     }
 
-    /// Goes on from an offset that another server's stream has reached, [`OFFSET_MAX`] at most.
+    /// Continues from an offset of another server's stream, at most [`OFFSET_MAX`].
     pub fn continue_at(&self, offset: u64) {
         let mut tail = self.tail.lock();
         tail.chunks.clear();
@@ -179,8 +182,8 @@ impl Log {
         self.publish(offset);
     }
 
-    /// Appends what another server's stream brings, byte for byte, and the database that it has
-    /// selected then. The caller makes its changes at the same moment.
+    /// Appends bytes of another server's stream unchanged, and stores the database that they leave
+    /// selected. The caller applies the changes at the same moment.
     pub fn relay(&self, bytes: &[u8], database: usize) {
         debug_assert!(database < DATABASES);
         let mut tail = self.tail.lock();
@@ -195,17 +198,17 @@ impl Log {
         self.wake();
     }
 
-    /// The database that the stream has selected at its end, if any.
+    /// Returns the database that is selected at the stream's end, if any.
     pub fn database(&self) -> Option<usize> {
         self.tail.lock().database
     }
 
-    /// Opens it: for changes here, or for the stream of another server.
+    /// Opens it for local changes or for the stream of another server.
     pub(super) fn open(&self, relays: bool) {
         let mut tail = self.tail.lock();
         tail.is_open = true;
         if tail.relays && !relays {
-            // The first change of our own says where it belongs.
+            // The first local change must select its database.
             tail.database = None;
         }
         tail.relays = relays;
@@ -249,7 +252,7 @@ impl Log {
         self.wake();
     }
 
-    /// Stores under the lock, so that it never goes back.
+    /// Stores under the lock, so that the offset never decreases.
     fn publish(&self, end: u64) {
         self.end.store(end, Ordering::Release);
     }
@@ -303,7 +306,7 @@ impl Tail {
         let chunk = self.chunks.pop_front()?;
         self.start += chunk.len() as u64;
         self.kept = self.kept.max(self.start);
-        debug_assert!(self.start <= self.end, "what is dropped was written");
+        debug_assert!(self.start <= self.end, "only written bytes are dropped");
         Some(chunk)
     }
 }
@@ -368,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn only_changes_of_this_thread_count_as_told_here_and_no_expiry() {
+    fn only_changes_of_this_thread_are_counted_and_no_expirations() {
         let propagation = Propagation::default();
         propagation.open(Audience::File);
         let before = changes_told_here();
@@ -409,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_not_told_what_only_replicas_need() {
+    fn commands_for_replicas_only_are_not_in_the_file() {
         let propagation = Propagation::default();
         propagation.open(Audience::File);
         propagation.open(Audience::Replicas);
@@ -430,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_what_is_withheld_from_him() {
+    fn withheld_commands_reach_no_excluded_audience() {
         let propagation = Propagation::default();
         propagation.open(Audience::File);
         propagation.open(Audience::Replicas);
@@ -455,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_goes_when_more_is_kept_than_allowed_and_readers_are_told() {
+    fn beyond_the_limit_the_oldest_bytes_are_dropped_and_readers_get_an_error() {
         let propagation = Propagation::default();
         propagation.open(Audience::Replicas);
         let log = propagation.log(Audience::Replicas);
@@ -475,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relayed_stream_is_passed_on_byte_for_byte_and_gone_on_with_by_our_own() {
+    fn a_relayed_stream_is_kept_byte_for_byte_and_continued_locally() {
         let propagation = Propagation::default();
         let log = propagation.log(Audience::Replicas);
         log.continue_at(1_000);
@@ -496,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_log_keeps_nothing_but_its_offset() {
+    fn a_closed_log_keeps_only_its_offset() {
         let propagation = Propagation::default();
         assert!(!propagation.is_wanted());
         propagation.open(Audience::File);

@@ -12,16 +12,16 @@ use crate::keyspace::Keyspace;
 pub struct Unit {
     bytes: Vec<u8>,
     commands: usize,
-    /// The databases of the first command and of the last one; SELECTs between them are in `bytes`.
+    /// The databases of the first and the last command; `bytes` contains the SELECTs between them.
     databases: Option<(usize, usize)>,
-    /// Parts of `bytes` that an audience is not told, for each [`Audience`].
+    /// Parts of `bytes` that an audience does not receive, by [`Audience`].
     withheld: [Vec<Range<usize>>; 2],
     withheld_commands: [usize; 2],
     /// Audiences that do not receive what is pushed now.
     withholds: [bool; 2],
-    /// The commands do not belong together: keys that a walk found expired.
+    /// Whether the commands are independent: keys that a walk found expired.
     is_loose: bool,
-    /// Commands that only say that a key's or a field's time has come.
+    /// Number of commands that only remove expired keys or fields.
     expiries: usize,
 }
 
@@ -48,7 +48,7 @@ impl Unit {
         }
     }
 
-    /// Adds a command that says that a key's or a field's time has come.
+    /// Adds a command that removes an expired key or field.
     pub(crate) fn push_expiry<'a>(
         &mut self,
         database: usize,
@@ -59,13 +59,13 @@ impl Unit {
         self.expiries += self.commands - before;
     }
 
-    /// Whether it has more for the append-only file than what time has done.
+    /// Returns whether it has more than expirations for the append-only file.
     pub(super) fn has_change_for_file(&self) -> bool {
         debug_assert!(self.expiries <= self.commands);
         self.commands > self.expiries && !self.is_silent(Audience::File)
     }
 
-    /// From now on some are not told what is pushed: what a script wants with `redis.set_repl`.
+    /// Excludes audiences from the following commands, as a script requests with `redis.set_repl`.
     pub fn withhold(&mut self, from_replicas: bool, from_file: bool) {
         self.withholds[Audience::Replicas as usize] = from_replicas;
         self.withholds[Audience::File as usize] = from_file;
@@ -88,7 +88,7 @@ impl Unit {
         self.is_loose = true;
     }
 
-    /// Whether there is nothing to tell.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.commands == 0
     }
@@ -98,7 +98,7 @@ impl Unit {
         self.databases
     }
 
-    /// Whether MULTI and EXEC go around it.
+    /// Returns whether it is wrapped in MULTI and EXEC.
     pub(super) fn is_transaction(&self) -> bool {
         self.commands > 1 && !self.is_loose
     }
@@ -118,7 +118,7 @@ impl Unit {
             let next = left_out.next();
             at = next.map(|range| range.end);
             let end = next.map_or(self.bytes.len(), |range| range.start);
-            debug_assert!(start <= end, "what is withheld ascends");
+            debug_assert!(start <= end, "withheld ranges ascend");
             Some(&self.bytes[start..end])
         })
     }
@@ -162,27 +162,27 @@ impl<'k> PendingUnit<'k> {
         }
     }
 
-    /// The unit, to add to it.
+    /// Returns the unit, for adding to it.
     pub(crate) fn unit(&mut self) -> &mut Unit {
         self.unit
             .get_or_insert_with(|| SPARE.take().unwrap_or_default())
     }
 
-    /// The same, if there is one.
+    /// Returns the unit, if there is one.
     pub(crate) fn present(&mut self) -> Option<&mut Unit> {
         self.unit.as_deref_mut()
     }
 
-    /// Tells what there is.
+    /// Propagates the unit.
     #[inline]
-    pub(crate) fn tell(&mut self) {
+    pub(crate) fn propagate(&mut self) {
         if let Some(unit) = self.unit.take() {
-            self.tell_unit(unit);
+            self.propagate_unit(unit);
         }
     }
 
     #[cold]
-    fn tell_unit(&self, mut unit: Box<Unit>) {
+    fn propagate_unit(&self, mut unit: Box<Unit>) {
         self.keyspace.propagation().append(&unit);
         unit.clear();
         if unit.bytes.capacity() <= SPARE_BYTES_MAX {
@@ -194,16 +194,16 @@ impl<'k> PendingUnit<'k> {
 impl Drop for PendingUnit<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.tell();
+        self.propagate();
     }
 }
 
 thread_local! {
-    /// The last unit, for its memory.
+    /// The last unit, kept to reuse its memory.
     static SPARE: Cell<Option<Box<Unit>>> = const { Cell::new(None) };
 }
 
-/// A unit with more memory is freed after its use.
+/// A unit with more memory is freed after use.
 const SPARE_BYTES_MAX: usize = 64 << 10;
 
 pub(super) fn write_select(out: &mut Vec<u8>, database: usize) {

@@ -1,11 +1,11 @@
-//! The CRC-64 that ends a payload: the polynomial of Jones, reflected, beginning with 0.
+//! The CRC-64 of payloads: Jones's polynomial, reflected, with initial value 0.
 
-/// The checksum of these bytes.
+/// Returns the checksum of these bytes.
 pub(super) fn of(bytes: &[u8]) -> u64 {
     extended(0, bytes)
 }
 
-/// The checksum of what has the checksum `crc` with these bytes behind it.
+/// Returns the checksum of data with checksum `crc` followed by these bytes.
 pub(super) fn extended(mut crc: u64, bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     for word in words {
@@ -19,8 +19,8 @@ pub(super) fn extended(mut crc: u64, bytes: &[u8]) -> u64 {
     })
 }
 
-/// `TABLES[n][b]` is the checksum of byte `b` and `n` zero bytes behind it, so that eight bytes
-/// are taken at once.
+/// `TABLES[n][b]` is the checksum of byte `b` followed by `n` zero bytes. This allows processing
+/// eight bytes at once.
 static TABLES: [[u64; 256]; 8] = tables();
 
 const fn tables() -> [[u64; 256]; 8] {
@@ -53,7 +53,7 @@ const fn tables() -> [[u64; 256]; 8] {
     tables
 }
 
-/// 0xAD93D23594C935A9 with its bits reversed.
+/// The polynomial 0xAD93D23594C935A9, bit-reversed.
 const POLYNOMIAL: u64 = 0x95AC_9329_AC4B_C9B5;
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checksum_is_redis_s() {
+    fn the_checksum_matches_redis() {
         assert_eq!(of(b""), 0);
         assert_eq!(of(b"123456789"), 0xE9C6_D914_C4B8_D9CA);
         let text: Vec<u8> = (0..=255).cycle().take(1000).collect();

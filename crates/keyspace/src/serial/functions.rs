@@ -1,10 +1,10 @@
-//! Libraries of functions as FUNCTION DUMP gives them: each is its text behind a byte of its own.
+//! Libraries of functions in FUNCTION DUMP: each is its text after a marker byte.
 
 use super::reader::Reader;
 use super::writer::Output;
 use super::{body, crc64, save, writer};
 
-/// Libraries with a footer.
+/// Serializes libraries with a footer.
 pub fn dump_libraries<'a>(codes: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut payload = Vec::new();
     for code in codes {
@@ -17,7 +17,7 @@ pub fn dump_libraries<'a>(codes: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     payload
 }
 
-/// The texts of the libraries in a payload; or the text of the refusal.
+/// Returns the texts of the libraries in a payload, or the error text.
 pub fn read_libraries(payload: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
     let (body, _) =
         body(payload, false).map_err(|_| "ERR DUMP payload version or checksum are wrong")?;
@@ -40,7 +40,7 @@ pub fn read_libraries(payload: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
 }
 
 pub(super) const LIBRARY: u8 = 245;
-/// What release candidates of Redis 7.0 wrote.
+/// Marker byte of release candidates of Redis 7.0.
 pub(super) const LIBRARY_BEFORE_RELEASE: u8 = 246;
 
 #[cfg(test)]
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_come_back_and_what_is_broken_is_refused() {
+    fn libraries_read_back_and_damaged_payloads_are_refused() {
         let long = b"#!lua name=b\n".repeat(100);
         let codes: [&[u8]; 2] = [b"#!lua name=a\n", &long];
         let payload = dump_libraries(codes.into_iter());

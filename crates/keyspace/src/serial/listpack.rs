@@ -1,4 +1,4 @@
-//! Listpacks: elements as ours are, between a header and an end.
+//! Listpacks: elements with the same encoding as ours, between a header and an end byte.
 //!
 //! ```text
 //!  ┌─────────────────┬───────────┬─────────┬─────────┬───┬──────┐
@@ -10,8 +10,8 @@ use super::{Result, SerialError};
 use crate::elements::{self, Elements, Encoded};
 use crate::text::Text;
 
-/// The elements of a listpack, and how many there are. All of it has been checked, but text that
-/// is an integer's may stand as text.
+/// Returns the elements of a listpack and their number. Everything has been checked, but an integer
+/// may be encoded as text.
 pub(super) fn read(listpack: &[u8]) -> Result<(Elements<'_>, usize)> {
     let run = check_frame(listpack).ok_or(SerialError::Format)?;
     let (mut at, mut count) = (0, 0usize);
@@ -19,14 +19,14 @@ pub(super) fn read(listpack: &[u8]) -> Result<(Elements<'_>, usize)> {
         at = checked_end_of(run, at).ok_or(SerialError::Format)?;
         count += 1;
     }
-    let told = u16::from_le_bytes([listpack[4], listpack[5]]);
-    if told != COUNT_UNKNOWN && usize::from(told) != count {
+    let count_stored = u16::from_le_bytes([listpack[4], listpack[5]]);
+    if count_stored != COUNT_UNKNOWN && usize::from(count_stored) != count {
         return Err(SerialError::Format);
     }
     Ok((Elements::new(run), count))
 }
 
-/// A listpack of `count` elements that stand in a run.
+/// Builds a listpack from a run of `count` elements.
 pub(super) fn of_run(run: &[u8], count: usize) -> Vec<u8> {
     debug_assert_eq!(count == 0, run.is_empty());
     let mut listpack = begin(run.len());
@@ -34,14 +34,14 @@ pub(super) fn of_run(run: &[u8], count: usize) -> Vec<u8> {
     finish(listpack, count)
 }
 
-/// A listpack of texts.
+/// Builds a listpack from texts.
 pub(super) fn of_texts<T: AsRef<[u8]>>(texts: impl Iterator<Item = T>) -> Vec<u8> {
     let mut listpack = ListpackWriter::new();
     texts.for_each(|text| listpack.push(text.as_ref()));
     listpack.finish()
 }
 
-/// A listpack in the making.
+/// A listpack under construction.
 pub(super) struct ListpackWriter {
     bytes: Vec<u8>,
     count: usize,
@@ -94,7 +94,8 @@ fn check_frame(listpack: &[u8]) -> Option<&[u8]> {
     listpack.get(HEADER..end).filter(|_| sound)
 }
 
-/// Where the element at `at` ends; `None` if it is none, or does not end within the run.
+/// Returns the end of the element at `at`; `None` if there is none, or if it does not end within
+/// the run.
 fn checked_end_of(run: &[u8], at: usize) -> Option<usize> {
     let head = match run[at] {
         0..0xC0 => 1,
@@ -110,12 +111,12 @@ fn checked_end_of(run: &[u8], at: usize) -> Option<usize> {
         return None;
     }
     let end = elements::end_of(run, at);
-    // The length behind it must lead back.
+    // The trailing length must lead back to the start.
     let leads_back = end <= run.len() && checked_start_of(run, end, at) == Some(at);
     leads_back.then_some(end)
 }
 
-/// Where the element begins that ends at `end`, if it does not begin before `from`.
+/// Returns the start of the element that ends at `end`, unless it would be before `from`.
 fn checked_start_of(run: &[u8], end: usize, from: usize) -> Option<usize> {
     let (mut length, mut at) = (0, end);
     for byte in 0..LENGTH_BYTES_MAX {
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listpack_reads_back_whole_and_is_refused_cut_or_damaged() {
+    fn a_listpack_reads_back_and_truncated_or_damaged_ones_are_refused() {
         let long = "x".repeat(5000);
         let texts = ["", "1", "-70000", "9223372036854775807", "text", &long];
         let listpack = of_texts(texts.iter());
@@ -169,8 +170,8 @@ mod tests {
     }
 
     #[test]
-    fn an_element_may_claim_no_more_than_there_is() {
-        // Text of 4 GiB.
+    fn an_element_longer_than_the_listpack_is_refused() {
+        // A text of 4 GiB.
         let mut listpack = vec![0, 0, 0, 0, 1, 0, 0xF0, 0xFF, 0xFF, 0xFF, 0xFF, b'x', END];
         listpack[0] = listpack.len() as u8;
         assert!(read(&listpack).is_err());

@@ -1,4 +1,4 @@
-//! Values, read.
+//! Decoding of serialized values.
 
 use tidewire_resp::number::{parse_double, parse_integer};
 
@@ -14,7 +14,7 @@ use crate::value::{Object, string_value};
 
 use crate::{fields, list, set};
 
-/// Reads a value of a form.
+/// Decodes a value of a form.
 pub(super) fn read(
     form: u8,
     from: &mut Reader<'_>,
@@ -130,7 +130,8 @@ fn read_hash(form: u8, from: &mut Reader<'_>, mut hash: HashMaker) -> Result<Ent
         form::HASH_ZIPMAP => hash.set_all(ziplist::read_zipmap(&from.text()?)?)?,
         form::HASH_ZIPLIST => hash.set_all(ziplist::read(&from.text()?)?)?,
         form::HASH_TIMED | form::HASH_TIMED_EARLY => {
-            // A deadline counts from the earliest one, which is 1; in early forms from 0.
+            // Deadlines are relative to the earliest one, which is encoded as 1; in early forms
+            // they are absolute.
             let earliest_ms = match form {
                 form::HASH_TIMED => from.time_ms()?,
                 _ => 1,
@@ -191,7 +192,7 @@ fn read_sorted_set(form: u8, from: &mut Reader<'_>) -> Result<Builder> {
     }
 }
 
-/// Takes members and scores, one after the other.
+/// Adds members and scores from alternating texts.
 fn add_scores<'t>(scores: &mut Builder, texts: impl IntoIterator<Item = Text<'t>>) -> Result<()> {
     let mut texts = texts.into_iter();
     while let Some(member) = texts.next() {
@@ -209,7 +210,7 @@ fn add_score(scores: &mut Builder, member: &[u8], score: f64) -> Result<()> {
     Ok(())
 }
 
-/// No key holds nothing.
+/// Refuses an empty value: no key may hold one.
 fn not_empty(entry: Entry, len: impl Fn(&Entry) -> usize) -> Result<Entry> {
     if len(&entry) > 0 {
         Ok(entry)
@@ -251,7 +252,7 @@ impl<'k> SetMaker<'k> {
         }
     }
 
-    /// Adds a member; the payload says how many there are.
+    /// Adds a member; `count` is the number of members in the payload.
     fn add(&mut self, member: &[u8], count: usize) -> Result<()> {
         let (key, limits) = (self.key, self.limits);
         let entry = self.entry.get_or_insert_with(|| {
@@ -279,7 +280,7 @@ impl HashMaker {
         }
     }
 
-    /// Takes fields and values, one after the other.
+    /// Adds fields and values from alternating texts.
     fn set_all<'t>(&mut self, texts: impl IntoIterator<Item = Text<'t>>) -> Result<()> {
         let mut texts = texts.into_iter();
         while let Some(field) = texts.next() {
@@ -289,7 +290,7 @@ impl HashMaker {
         Ok(())
     }
 
-    /// Takes fields, values and deadlines, one after the other: the earliest first, those without
+    /// Adds fields, values and deadlines from texts: earliest deadline first, fields without one
     /// last.
     fn set_all_timed<'t>(&mut self, texts: impl IntoIterator<Item = Text<'t>>) -> Result<()> {
         let mut texts = texts.into_iter();
@@ -307,7 +308,7 @@ impl HashMaker {
         Ok(())
     }
 
-    /// Takes a field with its deadline, which is 0 if it has none.
+    /// Adds a field with its deadline; 0 means none.
     fn set_timed(&mut self, field: &[u8], value: &[u8], deadline_ms: i64) -> Result<()> {
         if !(0..=fields::DEADLINE_MS_MAX).contains(&deadline_ms) {
             return Err(SerialError::Format);

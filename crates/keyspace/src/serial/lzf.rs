@@ -1,4 +1,4 @@
-//! LZF: literal runs, and repetitions of what was within the last 8 KiB.
+//! LZF compression: literal runs, and references to the last 8 KiB.
 //!
 //! ```text
 //!  000lllll                       l + 1 literal bytes follow
@@ -6,10 +6,10 @@
 //!  111ooooo llllllll oooooooo     l + 9 bytes, as they stand o + 1 bytes before
 //! ```
 
-/// The bytes compressed; `None` if they would be more than `most`.
+/// Compresses bytes; returns `None` if the result would be longer than `most`.
 pub(super) fn compress(input: &[u8], most: usize) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(most);
-    // Where three bytes with this hash were last seen, counted from 1.
+    // The last position of three bytes with each hash, counted from 1.
     let mut seen = vec![0u32; input.len().next_power_of_two().clamp(64, SEEN_MAX)];
     let shift = 32 - seen.len().trailing_zeros();
     let (mut at, mut literal) = (0, 0);
@@ -43,9 +43,9 @@ pub(super) fn compress(input: &[u8], most: usize) -> Option<Vec<u8>> {
     (out.len() <= most).then_some(out)
 }
 
-/// What was compressed, which must be exactly `length` bytes.
+/// Decompresses to exactly `length` bytes.
 pub(super) fn decompress(input: &[u8], length: usize) -> Option<Vec<u8>> {
-    // No input of this size expands to more.
+    // An input of this size cannot expand further.
     if length > input.len().saturating_mul(GROWTH_MAX) {
         return None;
     }
@@ -74,9 +74,9 @@ pub(super) fn decompress(input: &[u8], length: usize) -> Option<Vec<u8>> {
     (out.len() == length).then_some(out)
 }
 
-/// Appends `count` bytes that begin at `from`; what is appended may be among them.
+/// Appends `count` bytes that begin at `from`; they may include the appended bytes.
 fn repeat(out: &mut Vec<u8>, from: usize, mut count: usize) {
-    debug_assert!(from < out.len(), "what is repeated is there");
+    debug_assert!(from < out.len(), "the repeated bytes exist");
     while count > 0 {
         let taken = count.min(out.len() - from);
         out.extend_from_within(from..from + taken);
@@ -107,7 +107,7 @@ const LITERALS_MAX: usize = 32;
 const OFFSET_MAX: usize = 1 << 13;
 const REPEATED_MIN: usize = 3;
 const REPEATED_MAX: usize = 264;
-/// Three bytes give 264 at most.
+/// Three bytes expand to at most 264.
 const GROWTH_MAX: usize = REPEATED_MAX / 3;
 const SEEN_MAX: usize = 1 << 14;
 
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_compressed_comes_back() {
+    fn compressed_bytes_decompress_to_the_input() {
         let mut word = 1u64;
         let mut random = move || {
             word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -142,8 +142,8 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_compressed_is_refused() {
-        // One byte and a repetition of it, of 3 bytes.
+    fn invalid_input_is_refused() {
+        // One byte and a reference to it, of 3 bytes.
         let packed = [0, b'a', 1 << 5, 0];
         assert_eq!(decompress(&packed, 4), Some(b"aaaa".to_vec()));
         for cut in 0..packed.len() {

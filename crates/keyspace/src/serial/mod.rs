@@ -1,4 +1,4 @@
-//! Values as Redis serialises them: what DUMP replies and RESTORE takes, and what snapshots hold.
+//! Values in Redis's serialization format, as in DUMP, RESTORE and RDB files.
 //!
 //! ```text
 //!  ┌─────────┬───────┬─────────────┬────────────┐
@@ -6,13 +6,13 @@
 //!  └─────────┴───────┴─────────────┴────────────┘
 //! ```
 //!
-//! Each data type has several forms; all that Redis has ever written are read. What is written is
-//! the form that the oldest version reads which knows all of the value, with that version's
-//! number: so values move to Redis 7 as well as to Redis 8.
+//! Each data type has several forms. All forms that Redis has ever written can be read. A value is
+//! written in the form that the oldest Redis version can read without loss, with that version's
+//! number, so that values move to Redis 7 as well as to Redis 8.
 //!
-//! What is read comes from clients. Every length is checked against what is left, nothing is
-//! allocated by a length that is only claimed, and what makes no value of ours (members that are
-//! there twice, counts that do not hold, bytes left over) is refused whole.
+//! The input comes from clients. Every length is checked against the remaining bytes, and nothing
+//! is allocated for a length that is only claimed. An inconsistent value (duplicate members, wrong
+//! counts, trailing bytes) is refused as a whole.
 
 mod crc64;
 mod file;
@@ -48,17 +48,17 @@ use writer::Output;
 /// What is wrong with a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SerialError {
-    /// The version is from the future, or the checksum is wrong.
+    /// The version is newer than supported, or the checksum is wrong.
     Footer,
-    /// The value is in no form that is known, or contradicts itself.
+    /// The value has an unknown form, or is inconsistent.
     Format,
-    /// The value holds nothing, which only old versions with an error wrote.
+    /// The value is empty, which only old versions wrote, by mistake.
     Empty,
 }
 
 type Result<T> = std::result::Result<T, SerialError>;
 
-/// Up to where values stay small.
+/// Limits of small values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ValueLimits {
     pub(crate) hash: fields::HashLimits,
@@ -68,7 +68,7 @@ pub(crate) struct ValueLimits {
     pub(crate) block: BlockLimits,
 }
 
-/// A value with its footer.
+/// Serializes a value with its footer.
 pub(crate) fn dump(value: ValueRef<'_>) -> Vec<u8> {
     let mut payload = Vec::new();
     let version = save::write(&mut Output::of_value(&mut payload), value);
@@ -78,7 +78,7 @@ pub(crate) fn dump(value: ValueRef<'_>) -> Vec<u8> {
     payload
 }
 
-/// Whose numbers stand in a file or a payload: Redis and Valkey have gone apart after version 11.
+/// Whose form numbers a file or a payload has: Redis and Valkey diverged after version 11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     Redis,
@@ -86,7 +86,7 @@ pub(crate) enum Dialect {
 }
 
 impl Dialect {
-    /// The versions of it that can be read.
+    /// Returns the readable versions of this dialect.
     fn versions(self) -> RangeInclusive<u32> {
         match self {
             Dialect::Redis => 1..=VERSION_MAX,
@@ -95,8 +95,8 @@ impl Dialect {
     }
 }
 
-/// The value in a payload whose footer is right, and whose numbers it has. With `trusts` its
-/// checksum may be wrong.
+/// Returns the value in a payload with a valid footer, and its dialect. With `trusts`, the checksum
+/// may be wrong.
 pub(crate) fn body(payload: &[u8], trusts: bool) -> Result<(&[u8], Dialect)> {
     let (checked, checksum) = payload.split_last_chunk().ok_or(SerialError::Footer)?;
     let (body, version) = checked.split_last_chunk().ok_or(SerialError::Footer)?;
@@ -112,7 +112,7 @@ pub(crate) fn body(payload: &[u8], trusts: bool) -> Result<(&[u8], Dialect)> {
     }
 }
 
-/// What Redis's log calls the value in a payload.
+/// Returns the name of a payload's value in Redis's log.
 pub(crate) fn form_name(payload: &[u8]) -> &'static str {
     match payload.first().copied().unwrap_or(u8::MAX) {
         form::STRING => "String",
@@ -137,18 +137,18 @@ pub(crate) fn form_name(payload: &[u8]) -> &'static str {
     }
 }
 
-/// The entry that a value without footer makes under a key.
+/// Decodes a value without its footer into an entry for a key.
 pub(crate) fn restore(
     (body, dialect): (&[u8], Dialect),
     key: Key<'_>,
     limits: ValueLimits,
 ) -> Result<Entry> {
     let (kind, body) = body.split_first().ok_or(SerialError::Format)?;
-    let form = form::told(*kind, dialect).ok_or(SerialError::Format)?;
+    let form = form::of_number(*kind, dialect).ok_or(SerialError::Format)?;
     restore_form(form, body, key, limits)
 }
 
-/// The entry that a value whose form is known makes under a key.
+/// Decodes a value of a known form into an entry for a key.
 pub(crate) fn restore_form(
     form: u8,
     body: &[u8],
@@ -169,19 +169,19 @@ pub(crate) fn restore_form(
     }
 }
 
-/// Redis 8.6's.
+/// The RDB version of Redis 8.6.
 const VERSION_MAX: u32 = 13;
-/// Valkey 9's.
+/// The RDB version of Valkey 9.
 const VERSION_VALKEY: u32 = 80;
 
-/// The forms' numbers.
+/// Numbers of the forms.
 mod form {
     use super::Dialect;
 
     pub(super) const STRING: u8 = 0;
     pub(super) const LIST: u8 = 1;
     pub(super) const SET: u8 = 2;
-    /// Scores as text.
+    /// With scores as text.
     pub(super) const SORTED_SET_TEXT: u8 = 3;
     pub(super) const HASH: u8 = 4;
     pub(super) const SORTED_SET: u8 = 5;
@@ -190,35 +190,36 @@ mod form {
     pub(super) const SET_INTEGERS: u8 = 11;
     pub(super) const SORTED_SET_ZIPLIST: u8 = 12;
     pub(super) const HASH_ZIPLIST: u8 = 13;
-    /// Chunks that are ziplists.
+    /// With ziplists as chunks.
     pub(super) const LIST_ZIPLISTS: u8 = 14;
     pub(super) const STREAM: u8 = 15;
     pub(super) const HASH_LISTPACK: u8 = 16;
     pub(super) const SORTED_SET_LISTPACK: u8 = 17;
-    /// Chunks that are listpacks, or one element alone.
+    /// With listpacks as chunks; a long element is a chunk of its own.
     pub(super) const LIST_CHUNKS: u8 = 18;
     /// With the counters that Redis 7.0 added.
     pub(super) const STREAM_2: u8 = 19;
     pub(super) const SET_LISTPACK: u8 = 20;
-    /// With two times for each consumer.
+    /// With two times per consumer.
     pub(super) const STREAM_3: u8 = 21;
-    /// As the first releases of Redis 7.4 wrote the two below: without the earliest deadline.
+    /// The two forms below as the first releases of Redis 7.4 wrote them: without the earliest
+    /// deadline.
     pub(super) const HASH_TIMED_EARLY: u8 = 22;
     pub(super) const HASH_LISTPACK_TIMED_EARLY: u8 = 23;
-    /// Fields with deadlines, which are counted from the earliest.
+    /// Fields with deadlines, relative to the earliest one.
     pub(super) const HASH_TIMED: u8 = 24;
     /// The earliest deadline, then fields, values and deadlines.
     pub(super) const HASH_LISTPACK_TIMED: u8 = 25;
-    /// With what producers have added, of Redis 8.6.
+    /// With the entries that producers have added, since Redis 8.6.
     pub(super) const STREAM_4: u8 = 26;
 
-    /// Fields, values and deadlines (-1: none), as Valkey 9 has them. It calls this 22, which
-    /// is another form of Redis's: in here it has a number that neither uses.
+    /// Fields, values and deadlines (-1: none) of Valkey 9. Valkey's number is 22, which means
+    /// another form in Redis. Here it has a number that neither uses.
     pub(super) const HASH_TIMED_VALKEY: u8 = 150;
     pub(super) const HASH_TIMED_IN_VALKEY: u8 = 22;
 
-    /// The form that a number stands for.
-    pub(super) fn told(number: u8, dialect: Dialect) -> Option<u8> {
+    /// Returns the form of a number.
+    pub(super) fn of_number(number: u8, dialect: Dialect) -> Option<u8> {
         match (dialect, number) {
             (_, STRING..=SORTED_SET | HASH_ZIPMAP..=STREAM_3) => Some(number),
             (Dialect::Redis, HASH_TIMED_EARLY..=STREAM_4) => Some(number),
@@ -228,7 +229,7 @@ mod form {
     }
 }
 
-/// What the chunks of a list are.
+/// Encodings of a list's chunk.
 mod chunk {
     pub(super) const ONE_ELEMENT: u64 = 1;
     pub(super) const LISTPACK: u64 = 2;

@@ -1,10 +1,10 @@
-//! The parts that serialised values are made of, read.
+//! Reads the parts of serialized values.
 
 use std::borrow::Cow;
 
 use super::{Result, SerialError, lzf};
 
-/// Untrusted bytes: every length is checked against what is left.
+/// Untrusted bytes: every length is checked against the remaining bytes.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
@@ -38,7 +38,7 @@ impl<'a> Reader<'a> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// A number in as many bytes as it needs.
+    /// Reads a number with a variable length.
     pub(super) fn number(&mut self) -> Result<u64> {
         match self.head()? {
             Head::Number(number) => Ok(number),
@@ -46,7 +46,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// How many things of `bytes_min` bytes or more follow: never more than can be left.
+    /// Reads a count of items of at least `bytes_min` bytes; never more than fit into the remaining
+    /// bytes.
     pub(super) fn count(&mut self, bytes_min: usize) -> Result<usize> {
         let count = usize::try_from(self.number()?).map_err(|_| SerialError::Format)?;
         if count > self.rest.len() / bytes_min {
@@ -55,7 +56,7 @@ impl<'a> Reader<'a> {
         Ok(count)
     }
 
-    /// A string: as it is, the text of an integer, or compressed.
+    /// Reads a string: plain, an integer's text, or compressed.
     pub(super) fn text(&mut self) -> Result<Cow<'a, [u8]>> {
         let integer = |integer: i32| {
             let mut buffer = itoa::Buffer::new();
@@ -82,12 +83,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A double in 8 bytes.
+    /// Reads a double of 8 bytes.
     pub(super) fn double(&mut self) -> Result<f64> {
         self.array().map(f64::from_le_bytes)
     }
 
-    /// A double as text, as it was written before Redis 4.
+    /// Reads a double as text, as written before Redis 4.
     pub(super) fn double_text(&mut self) -> Result<f64> {
         match self.byte()? {
             255 => Ok(f64::NEG_INFINITY),
@@ -100,7 +101,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Ms since the UNIX epoch.
+    /// Reads a time, ms since the UNIX epoch.
     pub(super) fn time_ms(&mut self) -> Result<i64> {
         self.array().map(i64::from_le_bytes)
     }
@@ -128,11 +129,11 @@ fn text_length(length: u64) -> Result<usize> {
 
 enum Head {
     Number(u64),
-    /// What follows is a string in one of the forms below.
+    /// A string in one of the special forms below follows.
     Special(u8),
 }
 
-/// Longer strings are never made: an entry tells lengths in 32 bits.
+/// Maximum length of a string: an entry stores lengths in 32 bits.
 pub(super) const TEXT_BYTES_MAX: usize = 2 << 30;
 
 pub(super) const BYTE: u8 = 0;

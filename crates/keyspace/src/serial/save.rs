@@ -1,4 +1,4 @@
-//! Values, written.
+//! Encoding of values.
 
 use tidewire_resp::number::DoubleText;
 
@@ -14,7 +14,7 @@ use crate::sorted_set::Scored;
 use crate::text::Text;
 use crate::value::ValueRef;
 
-/// Writes a value behind the number of its form; returns the version that has it.
+/// Writes a value after the number of its form. Returns the RDB version of the form.
 pub(super) fn write(out: &mut Output<'_>, value: ValueRef<'_>) -> u16 {
     if let Some(text) = value.text() {
         out.form(form::STRING);
@@ -62,7 +62,7 @@ fn write_chunk(out: &mut Output<'_>, run: &[u8]) {
     match first {
         Some(only) if others == 0 && only.as_bytes().len() > ALONE_BYTES_MIN => {
             writer::number(out, chunk::ONE_ELEMENT);
-            // No integer is so long, so it is written as it is, or compressed.
+            // Too long for an integer, so this writes it plain or compressed.
             writer::text(out, only.as_bytes());
         }
         _ => {
@@ -79,7 +79,7 @@ fn write_set(out: &mut Output<'_>, members: Members<'_>) {
         writer::text(out, &integer_set(integers));
         return;
     }
-    // Redis before 7.2 knows of no sets in listpacks; later ones pack a small set again.
+    // Redis before 7.2 does not know sets in listpacks; later versions pack a small set again.
     out.form(form::SET);
     writer::number(out, members.len() as u64);
     for member in members.iter() {
@@ -116,7 +116,7 @@ fn write_hash(out: &mut Output<'_>, fields: Fields<'_>) {
 fn write_timed_hash(out: &mut Output<'_>, fields: Fields<'_>, earliest_ms: i64) {
     debug_assert!(
         !matches!(out.version(), FileVersion::Redis7 | FileVersion::Redis72),
-        "a file of a version that cannot hold it is not begun"
+        "a version that cannot hold the value was refused earlier"
     );
     if out.version() == FileVersion::Valkey9 {
         return write_timed_for_valkey(out, fields);
@@ -142,7 +142,7 @@ fn write_timed_hash(out: &mut Output<'_>, fields: Fields<'_>, earliest_ms: i64) 
     }
 }
 
-/// All fields stand by themselves, with a deadline each: -1 is none.
+/// Writes each field separately with its deadline; -1 means none.
 fn write_timed_for_valkey(out: &mut Output<'_>, fields: Fields<'_>) {
     out.form(form::HASH_TIMED_IN_VALKEY);
     writer::number(out, fields.len() as u64);
@@ -166,17 +166,17 @@ fn write_sorted_set(out: &mut Output<'_>, scored: Scored<'_>) {
     }
     out.form(form::SORTED_SET);
     writer::number(out, scored.len() as u64);
-    // From the greatest on, which Redis inserts fastest.
+    // From the greatest score on: Redis inserts fastest in this order.
     for (member, score) in scored.iter().rev() {
         writer::text(out, member.as_bytes());
         out.extend_from_slice(&score.to_le_bytes());
     }
 }
 
-/// From this version on there are libraries, too.
+/// Libraries exist since this version.
 pub(super) const VERSION_REDIS_7_0: u16 = 10;
 const VERSION_REDIS_7_2: u16 = 11;
 const VERSION_REDIS_7_4: u16 = 12;
-/// A list's element that is longer is a chunk without a listpack around it.
+/// A longer list element is a chunk of its own, without a listpack.
 const ALONE_BYTES_MIN: usize = 8 << 10;
 const NO_DEADLINE: i64 = -1;

@@ -6,8 +6,8 @@
 //!           │ flags │ time │ sequence │ names │ name │ value │ … │ elements before this one
 //! ```
 //!
-//! An entry's id is told by its distance from that of the listpack, which is the first entry's.
-//! One whose flags say so has the names that stand at the beginning.
+//! An entry's id is relative to the listpack's id, which is the first entry's. If its flags say so,
+//! an entry has the names at the beginning of the listpack.
 
 use std::collections::BTreeMap;
 
@@ -23,9 +23,9 @@ use crate::stream::{
 };
 use crate::text::Text;
 
-/// Writes a stream behind the number of its form; tells whether Redis 7.0 knows that.
+/// Writes a stream after the number of its form. Returns whether Redis 7.0 can read that form.
 pub(super) fn write(out: &mut Output<'_>, stream: &Stream) -> bool {
-    // Before Redis 7.2 a consumer had one time, which stands for both.
+    // Before Redis 7.2, a consumer had one time, which is used for both.
     let mut consumers = stream.groups.values().flat_map(ConsumerGroup::consumers);
     let is_old = out.version() == FileVersion::Redis7
         || consumers.all(|(_, consumer)| consumer.active_ms == Some(consumer.seen_ms));
@@ -43,7 +43,7 @@ pub(super) fn write(out: &mut Output<'_>, stream: &Stream) -> bool {
     is_old
 }
 
-/// Reads a stream of a form.
+/// Decodes a stream of a form.
 pub(super) fn read(form: u8, from: &mut Reader<'_>, limits: ValueLimits) -> Result<Stream> {
     let mut stream = Stream::default();
     for _ in 0..from.count(LISTPACK_BYTES_MIN)? {
@@ -59,7 +59,7 @@ pub(super) fn read(form: u8, from: &mut Reader<'_>, limits: ValueLimits) -> Resu
         added: length,
     };
     if form != form::STREAM {
-        // The first id follows from the entries.
+        // Skips the first id, which follows from the entries.
         read_id(from)?;
         state.max_deleted_id = read_id(from)?;
         state.added = from.number()?;
@@ -82,9 +82,10 @@ pub(super) fn read(form: u8, from: &mut Reader<'_>, limits: ValueLimits) -> Resu
     Ok(stream)
 }
 
-/// What producers have added, so that nothing is added twice, is not kept here: it is passed.
+/// Skips the entries that producers have added. They serve deduplication, which this server does
+/// not have.
 fn pass_producers(from: &mut Reader<'_>) -> Result<()> {
-    // For how long it is kept, and how much of it.
+    // How long they are kept, and how many.
     read_id(from)?;
     for _ in 0..from.count(2)? {
         from.text()?;
@@ -93,7 +94,7 @@ fn pass_producers(from: &mut Reader<'_>) -> Result<()> {
             read_id(from)?;
         }
     }
-    // How many there were, and how many twice.
+    // How many there were, and how many duplicates.
     read_id(from).map(drop)
 }
 
@@ -186,7 +187,7 @@ fn write_group(out: &mut Output<'_>, group: &ConsumerGroup, is_old: bool) {
     }
 }
 
-/// Reads the entries of a listpack, without those that are marked as deleted.
+/// Decodes the entries of a listpack, without deleted ones.
 fn read_entries(
     log: &mut EntryLog,
     first_id: StreamId,
@@ -248,7 +249,7 @@ fn read_entries(
 
 type FieldTexts<'a> = Vec<(Text<'a>, Text<'a>)>;
 
-/// Takes texts, at least one; a number that is too big is found out before long.
+/// Takes `count` texts, at least one. A count that is too great ends with the elements.
 fn take_texts<'a>(elements: &mut Elements<'a>, count: i64) -> Result<Vec<Text<'a>>> {
     let mut texts = Vec::new();
     for _ in 0..count {
@@ -286,7 +287,7 @@ fn read_group(form: u8, from: &mut Reader<'_>, log: &EntryLog) -> Result<Consume
         _ => Some(from.number()?).filter(|&count| count != UNKNOWN),
     };
     let mut group = ConsumerGroup::new(last_id, entries_read);
-    // The consumer of each pending entry comes later: each must be claimed once.
+    // Pending entries still without a consumer, which follows later: each must be claimed once.
     let mut unclaimed = BTreeMap::new();
     for _ in 0..from.count(PENDING_BYTES_MIN)? {
         let id = id_of_bytes(from.array()?);
@@ -349,16 +350,16 @@ fn id_of_bytes(bytes: [u8; ID_BYTES]) -> StreamId {
 }
 
 const ID_BYTES: usize = 16;
-/// Redis's -1.
+/// -1 in Redis.
 const UNKNOWN: u64 = u64::MAX;
 const NEVER: i64 = -1;
 
 const DELETED: i64 = 1;
 const SAME_NAMES: i64 = 2;
-/// Flags, time and sequence.
+/// Number of elements for flags, time and sequence.
 const ENTRY_HEAD: i64 = 3;
 
-/// As many entries as Redis keeps together.
+/// Maximum number of entries per listpack, as in Redis.
 const TOGETHER_MAX: usize = 100;
 const TOGETHER_BYTES_MAX: usize = 4096;
 

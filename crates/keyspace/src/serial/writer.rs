@@ -1,22 +1,22 @@
-//! The parts that serialised values are made of, written.
+//! Writes the parts of serialized values.
 
 use tidewire_resp::number::parse_integer;
 
 use super::reader::{BYTE, COMPRESSED, LONG, WORD};
 use super::{FileVersion, lzf};
 
-/// Where values are written to.
+/// The destination of serialized values.
 #[derive(Debug)]
 pub(crate) struct Output<'a> {
     bytes: &'a mut Vec<u8>,
-    /// Behind the number of a value's form stands this key: so it is in files.
+    /// The key to write after the number of a value's form: the order in files.
     key: Option<&'a [u8]>,
     compresses: bool,
     version: FileVersion,
 }
 
 impl<'a> Output<'a> {
-    /// For values alone.
+    /// Creates an output for a value alone.
     pub(super) fn of_value(bytes: &'a mut Vec<u8>) -> Self {
         Output {
             bytes,
@@ -26,7 +26,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// For values with their keys.
+    /// Creates an output for values with their keys.
     pub(super) fn of_key(
         bytes: &'a mut Vec<u8>,
         key: &'a [u8],
@@ -41,7 +41,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// For what is neither.
+    /// Creates an output for other parts of a file.
     pub(super) fn of_file(bytes: &'a mut Vec<u8>, compresses: bool) -> Self {
         Output {
             bytes,
@@ -51,12 +51,12 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// The version of the file; [`FileVersion::Fitting`] for a value that goes elsewhere.
+    /// Returns the version of the file; [`FileVersion::Fitting`] outside of files.
     pub(super) fn version(&self) -> FileVersion {
         self.version
     }
 
-    /// The number of the form of the value that follows.
+    /// Writes the number of the next value's form, and the key if there is one.
     pub(super) fn form(&mut self, form: u8) {
         self.push(form);
         if let Some(key) = self.key {
@@ -64,7 +64,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// A part that goes into the same file later.
+    /// Creates an output for a part that is added to the same file later.
     pub(super) fn apart<'b>(&self, bytes: &'b mut Vec<u8>) -> Output<'b> {
         Output {
             bytes,
@@ -83,7 +83,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// A number in as many bytes as it needs.
+/// Writes a number with a variable length.
 pub(super) fn number(out: &mut Output<'_>, number: u64) {
     if number < 1 << 6 {
         out.push(number as u8);
@@ -98,7 +98,7 @@ pub(super) fn number(out: &mut Output<'_>, number: u64) {
     }
 }
 
-/// A string: as an integer if it is one, compressed if that saves something, else as it is.
+/// Writes a string: as an integer if possible, compressed if that is shorter, else plain.
 pub(super) fn text(out: &mut Output<'_>, text: &[u8]) {
     if text.len() <= INTEGER_BYTES_MAX
         && let Some(value) = parse_integer(text)
@@ -121,12 +121,12 @@ pub(super) fn text(out: &mut Output<'_>, text: &[u8]) {
     out.extend_from_slice(text);
 }
 
-/// Ms since the UNIX epoch.
+/// Writes a time, ms since the UNIX epoch.
 pub(super) fn time_ms(out: &mut Output<'_>, time_ms: i64) {
     out.extend_from_slice(&time_ms.to_le_bytes());
 }
 
-/// Writes a string that is an integer's; false if it needs more than 32 bits.
+/// Writes an integer as a string; returns false if it needs more than 32 bits.
 fn integer(out: &mut Output<'_>, value: i64) -> bool {
     let bytes = value.to_le_bytes();
     let (form, length) = match value {
@@ -142,7 +142,7 @@ fn integer(out: &mut Output<'_>, value: i64) -> bool {
 
 const SPECIAL: u8 = 0xC0;
 const INTEGER_BYTES_MAX: usize = 11;
-/// Shorter strings do not become shorter.
+/// Compression does not shorten shorter strings.
 const COMPRESSED_BYTES_MIN: usize = 20;
 const COMPRESSION_SAVES_MIN: usize = 4;
 
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn written_parts_read_back() {
         for value in [
             0,
             63,

@@ -1,5 +1,5 @@
-//! What listpacks replaced: ziplists, zipmaps and the integers of small sets. They are read, and
-//! never written but for the integers.
+//! The predecessors of listpacks: ziplists, zipmaps and integer sets. Only integer sets are still
+//! written.
 //!
 //! ```text
 //!  ziplist  │ total bytes u32 │ offset of the last entry u32 │ count u16 │ entry │ … │ 0xFF │
@@ -11,27 +11,27 @@
 use super::{Result, SerialError};
 use crate::text::Text;
 
-/// The elements of a ziplist.
+/// Decodes the elements of a ziplist.
 pub(super) fn read(ziplist: &[u8]) -> Result<Vec<Text<'_>>> {
     read_ziplist(ziplist).ok_or(SerialError::Format)
 }
 
-/// Fields and values of a zipmap, one after the other.
+/// Decodes fields and values of a zipmap, alternating.
 pub(super) fn read_zipmap(zipmap: &[u8]) -> Result<Vec<Text<'_>>> {
-    let (&told, mut rest) = zipmap.split_first().ok_or(SerialError::Format)?;
+    let (&count_stored, mut rest) = zipmap.split_first().ok_or(SerialError::Format)?;
     let mut texts = Vec::new();
     while rest != [END] {
         let pair = read_pair(rest).ok_or(SerialError::Format)?;
         texts.extend([Text::bytes(pair.0), Text::bytes(pair.1)]);
         rest = pair.2;
     }
-    if told < ZIPMAP_BIG && usize::from(told) != texts.len() / 2 {
+    if count_stored < ZIPMAP_BIG && usize::from(count_stored) != texts.len() / 2 {
         return Err(SerialError::Format);
     }
     Ok(texts)
 }
 
-/// The integers of a small set, which must ascend.
+/// Decodes the integers of a small set, which must ascend.
 pub(super) fn read_integers(bytes: &[u8]) -> Result<Vec<i64>> {
     let integers = read_any_integers(bytes).ok_or(SerialError::Format)?;
     if integers.is_sorted_by(|one, next| one < next) {
@@ -43,7 +43,7 @@ pub(super) fn read_integers(bytes: &[u8]) -> Result<Vec<i64>> {
 
 fn read_ziplist(ziplist: &[u8]) -> Option<Vec<Text<'_>>> {
     let number = |at: usize| Some(u32::from_le_bytes(*ziplist.get(at..)?.first_chunk()?) as usize);
-    let told = u16::from_le_bytes(*ziplist.get(8..)?.first_chunk()?);
+    let count_stored = u16::from_le_bytes(*ziplist.get(8..)?.first_chunk()?);
     let end = ziplist.len().checked_sub(1)?;
     if number(0)? != ziplist.len() || ziplist[end] != END || end < HEADER {
         return None;
@@ -59,12 +59,12 @@ fn read_ziplist(ziplist: &[u8]) -> Option<Vec<Text<'_>>> {
         at = end - entry.len();
     }
     let last_told = number(4)?;
-    let sound = (told == u16::MAX || usize::from(told) == texts.len())
+    let sound = (count_stored == u16::MAX || usize::from(count_stored) == texts.len())
         && (last_told == last || texts.is_empty() && last_told <= end);
     sound.then_some(texts)
 }
 
-/// An entry's text, behind the length of the entry before.
+/// Decodes an entry's text, after the length of the previous entry.
 fn take_text<'a>(entry: &mut &'a [u8]) -> Option<Text<'a>> {
     let first = *entry.split_off_first()?;
     let length = match first {
@@ -101,7 +101,7 @@ fn read_pair(rest: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((field, value, rest))
 }
 
-/// A length of one byte, or the mark of a big one and four bytes.
+/// Decodes a length of one byte, or a marker and four bytes.
 fn take_length(rest: &mut &[u8], big: u8) -> Option<usize> {
     let first = *rest.split_off_first()?;
     if first < big {
@@ -121,7 +121,7 @@ fn read_any_integers(bytes: &[u8]) -> Option<Vec<i64>> {
     sound.then(|| rest.chunks(width).map(signed).collect())
 }
 
-/// An integer of up to 8 bytes.
+/// Decodes an integer of up to 8 bytes.
 fn signed(bytes: &[u8]) -> i64 {
     debug_assert!(bytes.len() <= size_of::<i64>());
     let mut word = [0; 8];
@@ -143,7 +143,7 @@ mod tests {
         texts.iter().map(text).collect()
     }
 
-    /// As Redis 6 wrote them: entries with the length of the one before.
+    /// Builds a ziplist as in Redis 6: each entry has the length of the previous one.
     fn ziplist(entries: &[&[u8]]) -> Vec<u8> {
         let mut bytes = vec![0; HEADER];
         let (mut last, mut before) = (HEADER, 0);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ziplist_is_read_and_refused_when_cut_or_damaged() {
+    fn a_ziplist_is_read_and_truncated_or_damaged_ones_are_refused() {
         let bytes = ziplist(&[
             b"\x03abc",
             b"\xF1",

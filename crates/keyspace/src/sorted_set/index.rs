@@ -1,4 +1,4 @@
-//! Records by the hash of their members: extendible hashing over numbers alone.
+//! An index of records by the hashes of their members: extendible hashing of numbers.
 //!
 //! ```text
 //!  hash   63                                            16 15             0
@@ -7,33 +7,33 @@
 //!        └──────────────┴────────────────────────────────┴────────────────┘
 //! ```
 //!
-//! The directory leads to a segment of 127 slots; a slot holds a record's number and a fragment of
-//! its hash, whose value tells where in the segment a search begins. A full segment splits in two,
-//! and two that have emptied become one, so nothing ever waits for the whole index. A removal
-//! closes the gap it leaves: there are no tombstones.
+//! The directory points to segments of 127 slots. A slot contains a record's number and a fragment
+//! of its hash. The fragment determines where in the segment a search begins. A full segment splits
+//! in two, and two nearly empty ones merge, so no operation waits for the whole index. A removal
+//! closes its gap: there are no tombstones.
 
 use crate::cache_line;
 
-/// The records of one sorted set, by hash.
+/// An index of the records of one sorted set, by hash.
 #[derive(Clone, Debug)]
 pub(super) struct Index {
-    /// A segment for each prefix of `depth` bits.
+    /// The segment for each prefix of `depth` bits.
     directory: Vec<u32>,
     segments: Vec<Option<Box<IndexSegment>>>,
-    /// Unused places in `segments`.
+    /// Unused positions in `segments`.
     free: Vec<u32>,
     depth: u32,
-    /// How many segments there are of each depth.
+    /// Number of segments of each depth.
     depths: [u32; DEPTH_MAX + 1],
 }
 
 #[derive(Clone, Debug)]
 struct IndexSegment {
-    /// Of the hashes; 0 where the slot is free.
+    /// Fragments of the hashes; 0 for a free slot.
     fragments: [u16; SLOTS],
     records: [u32; SLOTS],
     count: u8,
-    /// How many bits of the hash all of its records share.
+    /// Number of hash bits shared by all of its records.
     depth: u8,
 }
 
@@ -52,14 +52,14 @@ impl Default for Index {
 }
 
 impl Index {
-    /// The record of this hash that `is` accepts.
+    /// Returns the record with this hash that `is` accepts.
     #[inline]
     pub(super) fn find(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
         let segment = self.segment(self.directory[prefix(hash, self.depth)]);
         segment.find(hash, is).map(|slot| segment.records[slot])
     }
 
-    /// Asks the processor to fetch what [`find`](Self::find) reads first.
+    /// Prefetches what [`find`](Self::find) reads first.
     #[inline]
     pub(super) fn prefetch(&self, hash: u64) {
         let segment = self.segment(self.directory[prefix(hash, self.depth)]);
@@ -68,7 +68,7 @@ impl Index {
         cache_line::prefetch(&segment.records[slot]);
     }
 
-    /// Adds a record; `hash_of` tells the hashes of those that are there.
+    /// Adds a record; `hash_of` returns the hashes of existing records.
     pub(super) fn insert(&mut self, hash: u64, record: u32, hash_of: impl Fn(u32) -> u64) {
         loop {
             let at = self.directory[prefix(hash, self.depth)];
@@ -80,7 +80,7 @@ impl Index {
         }
     }
 
-    /// Takes a record out, if it is there.
+    /// Removes a record, if it exists.
     pub(super) fn remove(&mut self, hash: u64, record: u32) {
         let at = self.directory[prefix(hash, self.depth)];
         let segment = self.segment_mut(at);
@@ -93,8 +93,8 @@ impl Index {
         }
     }
 
-    /// Shows records in the order of their hashes from a cursor on, at least `count` if as many
-    /// are left; returns the next cursor, 0 at the end. The first cursor is 0 as well.
+    /// Passes at least `count` records from a cursor on to `show`, in the order of their hashes, or
+    /// all that are left. Returns the next cursor, 0 at the end. The first cursor is 0 too.
     pub(super) fn scan(
         &self,
         mut cursor: u64,
@@ -113,7 +113,7 @@ impl Index {
             found.retain(|&(order, _)| order >= cursor);
             found.sort_unstable();
             for (at, &(order, record)) in found.iter().enumerate() {
-                // Those of one order are shown together: the cursor cannot tell them apart.
+                // Records of equal order are shown together: the cursor cannot distinguish them.
                 if shown >= count && at > 0 && found[at - 1].0 < order {
                     return order;
                 }
@@ -129,7 +129,7 @@ impl Index {
         0
     }
 
-    /// Bytes of the heap that the index takes.
+    /// Returns the heap memory in bytes.
     #[cfg(test)]
     pub(super) fn memory_bytes(&self) -> usize {
         let segments = self.segments.iter().flatten().count() * size_of::<IndexSegment>();
@@ -140,21 +140,21 @@ impl Index {
     fn segment(&self, at: u32) -> &IndexSegment {
         self.segments[at as usize]
             .as_deref()
-            .expect("the directory leads to a segment")
+            .expect("the directory points to a segment")
     }
 
     #[inline]
     fn segment_mut(&mut self, at: u32) -> &mut IndexSegment {
         self.segments[at as usize]
             .as_deref_mut()
-            .expect("the directory leads to a segment")
+            .expect("the directory points to a segment")
     }
 
     #[cold]
     fn split(&mut self, hash: u64, at: u32, hash_of: &impl Fn(u32) -> u64) {
         let old = self.segments[at as usize]
             .take()
-            .expect("the directory leads to a segment");
+            .expect("the directory points to a segment");
         let depth = u32::from(old.depth);
         debug_assert!(depth < DEPTH_MAX as u32);
         if depth == self.depth {
@@ -185,7 +185,7 @@ impl Index {
         self.point(upper, depth + 1, other);
     }
 
-    /// Makes one of a segment and of the other half of what it was split from, if they are small.
+    /// Merges a segment with the other half of the segment it was split from, if both are small.
     #[cold]
     fn merge(&mut self, hash: u64, at: u32) {
         let depth = u32::from(self.segment(at).depth);
@@ -199,7 +199,7 @@ impl Index {
         debug_assert_ne!(at, other, "a segment's neighbour is another");
         let gone = self.segments[other as usize]
             .take()
-            .expect("the directory leads to a segment");
+            .expect("the directory points to a segment");
         self.free.push(other);
         let segment = self.segment_mut(at);
         segment.depth -= 1;
@@ -215,7 +215,7 @@ impl Index {
         }
     }
 
-    /// Leads all hashes that begin with this prefix of `depth` bits to a segment.
+    /// Points all hashes with this prefix of `depth` bits to a segment.
     fn point(&mut self, prefix: usize, depth: u32, at: u32) {
         let shift = self.depth - depth;
         debug_assert!((prefix + 1) << shift <= self.directory.len());
@@ -254,8 +254,8 @@ impl IndexSegment {
     }
 
     fn insert(&mut self, hash: u64, record: u32) {
-        // A free slot must stay, for searches to end at. The hash's seed is drawn by the process,
-        // so that no client can fill a segment of the greatest depth.
+        // One slot must stay free to end searches. The process draws the hash's seed, so no client
+        // can fill a segment of the greatest depth.
         assert!(usize::from(self.count) < SLOTS - 1);
         let fragment = fragment(hash);
         let mut slot = home(fragment);
@@ -267,7 +267,7 @@ impl IndexSegment {
         self.count += 1;
     }
 
-    /// Frees a slot, and moves up what a search would no longer find behind it.
+    /// Frees a slot, and moves later records back that a search would no longer find.
     fn remove(&mut self, mut gap: usize) {
         debug_assert!(self.fragments[gap] != 0 && self.count > 0);
         self.count -= 1;
@@ -291,7 +291,7 @@ impl IndexSegment {
     }
 }
 
-/// The first `depth` bits.
+/// Returns the first `depth` bits.
 #[inline]
 fn prefix(hash: u64, depth: u32) -> usize {
     hash.checked_shr(64 - depth).unwrap_or(0) as usize
@@ -312,23 +312,23 @@ fn next(slot: usize) -> usize {
     if slot + 1 == SLOTS { 0 } else { slot + 1 }
 }
 
-/// A segment is 768 bytes with them.
+/// Number of slots; a segment with them has 768 bytes.
 const SLOTS: usize = 127;
-/// Records at which a segment splits.
+/// Number of records at which a segment splits.
 const SLOTS_FULL: usize = 112;
-/// Records below which a segment may merge with its other half,
+/// Number of records below which a segment may merge with its other half,
 const SLOTS_FEW: usize = 28;
-/// if the two together have at most this many.
+/// if both together have at most this many.
 const SLOTS_MERGED: usize = 72;
 const DEPTH_MAX: usize = 32;
 const FRAGMENT_BITS: u32 = 16;
-/// Cursors are hashes without their fragments.
+/// A cursor is a hash without its fragment.
 const CURSOR_BITS: u32 = 64 - FRAGMENT_BITS;
 const CURSOR_END: u64 = 1 << CURSOR_BITS;
 
 const _: () = assert!(
     SLOTS_FEW <= SLOTS_MERGED && SLOTS_MERGED < SLOTS_FULL && SLOTS_FULL < SLOTS,
-    "what was merged is not split at once"
+    "a merged segment does not split at once"
 );
 
 #[cfg(test)]
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_shows_all_that_stay_and_no_more_than_it_is_asked_for() {
+    fn a_scan_returns_all_permanent_records_and_respects_its_count() {
         let mut index = Index::default();
         (0..5_000).for_each(|record| insert(&mut index, record));
         let (mut cursor, mut seen, mut next) = (0, BTreeSet::new(), 5_000);
@@ -395,7 +395,7 @@ mod tests {
             if cursor == 0 {
                 break;
             }
-            // It grows under the scan, and then shrinks.
+            // The index grows during the scan, and then shrinks.
             for _ in 0..20 {
                 if next < 9_000 {
                     insert(&mut index, next);

@@ -1,13 +1,13 @@
-//! Nodes of the tree: columns of one length.
+//! Nodes of the tree, stored as columns.
 
-/// A member's place in the order: its score, then the bytes that its record has.
+/// A member's position in the order: its score, then the member's bytes in its record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Item {
     pub(super) score: f64,
     pub(super) record: u32,
 }
 
-/// Items in order, and the leaves beside this one.
+/// A leaf: items in order, and the neighbouring leaves.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
     scores: [f64; LEAF_ITEMS_MAX],
@@ -17,7 +17,7 @@ pub(super) struct Leaf {
     count: u16,
 }
 
-/// Children in order: where each is, its first item, and how many items it has in all.
+/// An inner node: children in order, with their first items and their total numbers of items.
 #[derive(Clone, Debug)]
 pub(super) struct Inner {
     scores: [f64; CHILDREN_MAX],
@@ -35,7 +35,7 @@ pub(super) struct Child {
     pub(super) size: u32,
 }
 
-/// What both kinds of nodes do.
+/// Operations of both kinds of nodes.
 pub(super) trait Node: Sized {
     type Part: Copy;
 
@@ -43,15 +43,15 @@ pub(super) trait Node: Sized {
 
     fn new() -> Box<Self>;
     fn len(&self) -> usize;
-    /// The first item in or below it, which has one.
+    /// Returns the first item in or below it; it is not empty.
     fn first(&self) -> Item;
-    /// How many items are in or below it.
+    /// Returns the number of items in or below it.
     fn size(&self) -> u32;
     fn insert(&mut self, at: usize, part: Self::Part);
     fn remove(&mut self, at: usize);
-    /// Moves the first parts of `next`, its neighbour, behind its own.
+    /// Moves the first parts of `next`, its right neighbour, to its own end.
     fn take_first(&mut self, next: &mut Self, count: usize);
-    /// Moves its last parts before those of `next`, its neighbour.
+    /// Moves its last parts to the start of `next`, its right neighbour.
     fn give_last(&mut self, next: &mut Self, count: usize);
 }
 
@@ -149,7 +149,7 @@ impl Leaf {
         self.records[at] = item.record;
     }
 
-    /// How many of its items are before a bound.
+    /// Returns how many of its items are before a bound.
     #[inline]
     pub(super) fn search(&self, before: impl Fn(Item) -> bool) -> usize {
         search(0, self.len(), |at| before(self.item(at)))
@@ -202,19 +202,19 @@ impl Inner {
         self.records[at] = item.record;
     }
 
-    /// How many items are below the children before this one.
+    /// Returns the number of items below the children before this one.
     #[inline]
     pub(super) fn size_before(&self, at: usize) -> u32 {
         self.sizes[..at].iter().sum()
     }
 
-    /// The child whose range has the bound.
+    /// Returns the child whose range contains the bound.
     #[inline]
     pub(super) fn search(&self, before: impl Fn(Item) -> bool) -> usize {
         search(1, self.len(), |at| before(self.first_of(at))) - 1
     }
 
-    /// The first item below a child.
+    /// Returns the first item below a child.
     #[inline]
     pub(super) fn first_of(&self, at: usize) -> Item {
         Item {
@@ -224,7 +224,7 @@ impl Inner {
     }
 }
 
-/// The first of the positions that is not before the bound, or their end.
+/// Returns the first position that is not before the bound, or `to`.
 #[inline]
 fn search(from: usize, to: usize, before: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (from, to);
@@ -242,9 +242,9 @@ fn search(from: usize, to: usize, before: impl Fn(usize) -> bool) -> usize {
 /// No node.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A leaf is 768 bytes with them.
+/// Maximum number of items; a leaf with them has 768 bytes.
 const LEAF_ITEMS_MAX: usize = 63;
-/// An inner node is 1,024 bytes with them.
+/// Maximum number of children; an inner node with them has 1,024 bytes.
 const CHILDREN_MAX: usize = 51;
 
 #[cfg(test)]
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_fill_the_blocks_that_allocators_hand_out() {
+    fn nodes_fill_the_size_classes_of_allocators() {
         assert_eq!((size_of::<Leaf>(), size_of::<Inner>()), (768, 1024));
     }
 }

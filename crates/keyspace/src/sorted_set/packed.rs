@@ -1,4 +1,4 @@
-//! Small sorted sets: member and score after member and score, in their order, in one run of bytes.
+//! Small sorted sets: pairs of member and score, in order, in one run of bytes.
 //!
 //! ```text
 //!  ┌───────────┬────────┬───────┬────────┬───────┬───     a member is an element, see `elements`,
@@ -10,8 +10,8 @@
 //!  … 1111 110v v v v v v v whole, below 2^49
 //! ```
 //!
-//! A pair cannot be found from its end: the sets are short, and a reader backwards first goes
-//! through it forwards.
+//! A pair cannot be found from its end. The sets are short, so a backwards iterator first scans
+//! forwards.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ use crate::elements::{self, Encoded};
 use crate::encoding::CompactBytes;
 use crate::text::Text;
 
-/// A small sorted set to read.
+/// A read-only view of a small sorted set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PackedScores<'a> {
     bytes: &'a [u8],
@@ -39,7 +39,7 @@ impl<'a> PackedScores<'a> {
         PackedPairs::new(run, 0..run.len())
     }
 
-    /// The pairs of these ranks.
+    /// Iterates over the pairs of these ranks.
     pub(super) fn range(self, ranks: Range<usize>) -> PackedPairs<'a> {
         let run = self.run();
         if ranks.is_empty() {
@@ -53,13 +53,13 @@ impl<'a> PackedScores<'a> {
         PackedPairs::new(run, start..end)
     }
 
-    /// The rank of a member, where its pair lies, and its score.
+    /// Returns the rank of a member, the span of its pair, and its score.
     pub(super) fn find(self, member: &[u8]) -> Option<(usize, Range<usize>, f64)> {
         let run = self.run();
         let wanted = Encoded::new(member);
         let (mut rank, mut at) = (0, 0);
         while at < run.len() {
-            // The head tells the length: what begins like it is it.
+            // The head contains the length, so an equal beginning means an equal member.
             if wanted.begins(&run[at..]) {
                 let middle = at + elements::front_length(run, at);
                 let (score, end) = read_score(run, middle);
@@ -76,7 +76,7 @@ impl<'a> PackedScores<'a> {
     }
 }
 
-/// Adds a member that is not there.
+/// Adds a new member.
 pub(super) fn insert(entry: &mut impl CompactBytes, member: &[u8], score: f64) {
     debug_assert_eq!(entry.kind(), crate::encoding::Kind::PackedSortedSet);
     let run = PackedScores::new(entry.bytes()).run();
@@ -95,7 +95,7 @@ pub(super) fn insert(entry: &mut impl CompactBytes, member: &[u8], score: f64) {
     add_to_count(entry, 1);
 }
 
-/// Removes `count` pairs that lie together.
+/// Removes `count` adjacent pairs.
 pub(super) fn remove(entry: &mut impl CompactBytes, span: Range<usize>, count: usize) {
     entry.splice(COUNT + span.start, span.len(), &[]);
     add_to_count(entry, -(count as i32));
@@ -109,19 +109,18 @@ pub(super) fn remove_ranks(entry: &mut impl CompactBytes, ranks: Range<usize>) {
 
 fn add_to_count(entry: &mut impl CompactBytes, change: i32) {
     let count = PackedScores::new(entry.bytes()).len() as i32 + change;
-    let count = u16::try_from(count).expect("the caller minds COUNT_MAX");
+    let count = u16::try_from(count).expect("the caller checks COUNT_MAX");
     debug_assert_eq!(count == 0, entry.bytes().len() == COUNT);
     entry.bytes_mut()[..COUNT].copy_from_slice(&count.to_le_bytes());
 }
 
-/// Members and scores of a part of a run, from either end.
+/// Iterator over members and scores of a part of a run, from either end.
 #[derive(Clone, Debug)]
 pub(crate) struct PackedPairs<'a> {
     run: &'a [u8],
     start: usize,
     end: usize,
-    /// Where those begin that are not shown yet; known from the first one on that is read from
-    /// behind.
+    /// Starts of the pairs that are left; computed when the first one is read from the end.
     starts: Vec<u32>,
 }
 
@@ -145,7 +144,7 @@ impl<'a> Iterator for PackedPairs<'a> {
             let at = self.start;
             let (score, end) = read_score(self.run, at + elements::front_length(self.run, at));
             self.start = end;
-            debug_assert!(self.start <= self.end, "a part ends with a pair");
+            debug_assert!(self.start <= self.end, "a part ends at the end of a pair");
             (elements::read(self.run, at), score)
         })
     }
@@ -175,7 +174,7 @@ fn pair_end(run: &[u8], at: usize) -> usize {
     score_end(run, at + elements::front_length(run, at))
 }
 
-/// A score as a run stores it.
+/// A score in encoded form.
 struct Score {
     bytes: [u8; 9],
     length: usize,
@@ -204,8 +203,8 @@ impl Score {
     }
 }
 
-/// As many ones before the first zero of the first byte as bytes follow it; the upper bits stand in
-/// the first byte. Returns how many bytes there are, at most seven.
+/// Encodes an amount: the first byte has one leading 1 bit per following byte, then a 0 bit, then
+/// the upper bits of the amount. Returns the number of bytes, at most seven.
 fn write_amount(bytes: &mut [u8], amount: u64) -> usize {
     debug_assert!(amount < 1 << 49, "larger ones are written as doubles");
     let more = (0..6).find(|more| amount >> (7 + 7 * more) == 0);
@@ -216,11 +215,11 @@ fn write_amount(bytes: &mut [u8], amount: u64) -> usize {
     more + 1
 }
 
-/// The amount that begins at `at`, and where it ends.
+/// Decodes the amount that begins at `at`; returns it and its end.
 fn read_amount(run: &[u8], at: usize) -> (u64, usize) {
     let first = run[at];
     let more = first.leading_ones() as usize;
-    debug_assert!(more <= 6, "the marks of other forms are greater");
+    debug_assert!(more <= 6, "the first bytes of other forms are greater");
     let mut bytes = [0; 8];
     bytes[..more].copy_from_slice(&run[at + 1..=at + more]);
     let upper = u64::from(first & (0x7F >> more));
@@ -230,7 +229,7 @@ fn read_amount(run: &[u8], at: usize) -> (u64, usize) {
     )
 }
 
-/// The score that begins at `at`, and where it ends.
+/// Decodes the score that begins at `at`; returns it and its end.
 #[inline]
 fn read_score(run: &[u8], at: usize) -> (f64, usize) {
     match run[at] {
@@ -254,7 +253,7 @@ fn read_score(run: &[u8], at: usize) -> (f64, usize) {
     }
 }
 
-/// Where the score that begins at `at` ends.
+/// Returns the end of the score that begins at `at`.
 #[inline]
 fn score_end(run: &[u8], at: usize) -> usize {
     match run[at] {
@@ -264,18 +263,18 @@ fn score_end(run: &[u8], at: usize) -> usize {
     }
 }
 
-/// A whole score, minus zero included, that the short form tells exactly.
+/// Returns an integral score (including minus zero) if the short form represents it exactly.
 fn as_integer(score: f64) -> Option<i64> {
     let whole = score as i64;
     (score.abs() < WHOLE_END && whole as f64 == score).then_some(whole)
 }
 
 const COUNT: usize = 2;
-/// Whole scores from here on are kept as doubles.
+/// Integral scores from here on are stored as doubles.
 const WHOLE_END: f64 = (1u64 << 49) as f64;
-/// The first byte of a whole score below zero.
+/// The first byte of a negative integral score.
 const BELOW_ZERO: u8 = 0xFE;
-/// The first byte of any other.
+/// The first byte of any other score.
 const DOUBLE: u8 = 0xFF;
 
 #[cfg(test)]
@@ -285,7 +284,7 @@ mod tests {
     use crate::entry::{Entry, NewValue};
 
     #[test]
-    fn every_score_is_read_as_it_was_written() {
+    fn every_score_reads_back() {
         let mut scores = vec![
             0.5,
             f64::INFINITY,
@@ -312,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_members_take_two_bytes_a_short_score_and_one_a_length() {
+    fn a_short_score_takes_two_bytes_and_a_length_one() {
         let empty = NewValue::Compact(Kind::PackedSortedSet, &[0, 0]);
         let mut entry = Entry::new(1, b"zset:00000000001", empty, false);
         for member in 0..100 {
@@ -324,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_read_from_both_ends_at_once() {
+    fn a_part_can_be_read_from_both_ends_at_once() {
         let empty = NewValue::Compact(Kind::PackedSortedSet, &[0, 0]);
         let mut entry = Entry::new(1, b"k", empty, false);
         for member in 0..10 {

@@ -1,4 +1,4 @@
-//! Members and their scores, each in a slot of a page whose slots are of one size.
+//! Members and their scores. Each is in a slot of a page; all slots of a page have the same size.
 //!
 //! ```text
 //!  slot                                                       number of a record
@@ -8,8 +8,8 @@
 //!  └───────────┴───────────────────────────┴────────┘
 //! ```
 //!
-//! A record keeps its number for life, so that others can hold it. A page that empties gives its
-//! memory back; a long member has a page of its own.
+//! A record keeps its number for its lifetime, so that other structures can store it. An empty page
+//! frees its memory; a long member has its own page.
 
 use crate::cache_line;
 
@@ -17,7 +17,7 @@ use crate::cache_line;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Records {
     pages: Vec<Page>,
-    /// The first page with room for each size of slots, in grains; at 0 an empty page for one
+    /// The first page with a free slot, by slot size in grains. Index 0 is an empty page for one
     /// long member.
     open: Vec<u32>,
 }
@@ -25,17 +25,17 @@ pub(crate) struct Records {
 #[derive(Clone, Debug)]
 struct Page {
     bytes: Vec<u8>,
-    /// 0 in a page for one long member.
+    /// Size of a slot; 0 in a page for one long member.
     slot_bytes: u32,
     live: u16,
-    /// The first free slot, which names the next one in its first two bytes.
+    /// The first free slot; its first two bytes contain the next one.
     free: u16,
-    /// The next page of the list of those with room.
+    /// The next page in the list of pages with free slots.
     next_open: u32,
 }
 
 impl Records {
-    /// A new record's number.
+    /// Adds a record; returns its number.
     pub(super) fn add(&mut self, member: &[u8], score: f64) -> u32 {
         let size = HEAD + length_bytes(member.len()) + member.len();
         let grains = match size.div_ceil(GRAIN) {
@@ -49,7 +49,7 @@ impl Records {
             self.open[grains] = self.pages[page].next_open;
         }
         let record = (page as u32) << SLOT_BITS | u32::from(slot);
-        debug_assert_ne!(record, NONE, "the last page is never made");
+        debug_assert_ne!(record, NONE, "the last page is never created");
         let bytes = self.bytes_mut(record);
         bytes[..HEAD].copy_from_slice(&score.to_le_bytes());
         let mut at = HEAD + 1;
@@ -98,20 +98,20 @@ impl Records {
         }
     }
 
-    /// Asks the processor to fetch a record's beginning.
+    /// Prefetches a record's first bytes.
     #[inline]
     pub(super) fn prefetch(&self, record: u32) {
         cache_line::prefetch(self.bytes(record).as_ptr());
     }
 
-    /// Bytes of the heap that the records take.
+    /// Returns the heap memory in bytes.
     #[cfg(test)]
     pub(super) fn memory_bytes(&self) -> usize {
         let pages: usize = self.pages.iter().map(|page| page.bytes.capacity()).sum();
         pages + self.pages.capacity() * size_of::<Page>() + self.open.capacity() * 4
     }
 
-    /// From the record's slot to the end of its page.
+    /// Returns the bytes from the record's slot to the end of its page.
     #[inline]
     fn bytes(&self, record: u32) -> &[u8] {
         let page = &self.pages[(record >> SLOT_BITS) as usize];
@@ -129,7 +129,7 @@ impl Records {
             self.open.resize(grains + 1, NONE);
         }
         if self.open[grains] == NONE {
-            // 16 million pages are at least 8 GiB of long members, or 64 GiB of others.
+            // 16 million pages have at least 8 GiB of long members, or 64 GiB of others.
             assert!(self.pages.len() < PAGES_MAX, "too many pages");
             self.open[grains] = self.pages.len() as u32;
             self.pages.push(Page {
@@ -179,7 +179,7 @@ impl Page {
         }
         let length = self.bytes.len();
         if length == self.bytes.capacity() {
-            // Most pages are full but the last of its size: it grows in steps.
+            // Of each size, only the last page is not full: it grows in steps.
             let more = (length / 2).max(SLOTS_FIRST * slot_bytes);
             let more = more.next_multiple_of(slot_bytes);
             self.bytes
@@ -192,7 +192,7 @@ impl Page {
 
     fn give_slot(&mut self, slot: u8) {
         debug_assert!(self.live > 0);
-        debug_assert_ne!(u16::from(slot), self.free, "a slot is given back once");
+        debug_assert_ne!(u16::from(slot), self.free, "a slot is freed once");
         self.live -= 1;
         if self.live == 0 {
             self.bytes = Vec::new();
@@ -205,7 +205,7 @@ impl Page {
     }
 }
 
-/// Bytes of a page of slots of this size, when it is full.
+/// Returns the bytes of a full page with slots of this size.
 fn bytes_max(slot_bytes: usize) -> usize {
     (PAGE_BYTES_MAX / slot_bytes).min(SLOTS_MAX) * slot_bytes
 }
@@ -214,21 +214,21 @@ fn length_bytes(length: usize) -> usize {
     if length < LONG { 1 } else { 5 }
 }
 
-/// The score.
+/// Bytes of the score.
 const HEAD: usize = 8;
 const LONG: usize = 255;
 const GRAIN: usize = 4;
-/// A longer record has a page of its own.
+/// A longer record has its own page.
 const SHARED_BYTES_MAX: usize = 512;
 const PAGE_BYTES_MAX: usize = 8 << 10;
 const SLOT_BITS: u32 = 8;
 const SLOTS_MAX: usize = 1 << SLOT_BITS;
 const SLOTS_FIRST: usize = 8;
-/// One fewer, so that no record has the number that means none.
+/// One less, so that no record has the number that means none.
 const PAGES_MAX: usize = (1 << (32 - SLOT_BITS)) - 1;
 const _: () = assert!(
     SLOTS_MAX < NO_SLOT as usize && SHARED_BYTES_MAX.is_multiple_of(GRAIN),
-    "a slot's number is no mark, and slots grow by grains"
+    "slot numbers never equal a marker, and slot sizes are multiples of a grain"
 );
 const NO_SLOT: u16 = u16::MAX;
 const NONE: u32 = u32::MAX;
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_keep_their_numbers_and_pages_give_their_memory_back() {
+    fn records_keep_their_numbers_and_empty_pages_free_their_memory() {
         let mut records = Records::default();
         let name = |number: usize| {
             let lengths = [number % 40, number % 300, 600 * (number % 7)];

@@ -1,5 +1,5 @@
-//! A counted B+ tree: items in the order of their scores and, where these are equal, of their
-//! members' bytes. Any place in it is found by score, by member and by rank in O(log n).
+//! A counted B+ tree: items ordered by score and then by member bytes. It finds a position by
+//! score, by member or by rank in O(log n).
 
 use std::cmp::Ordering;
 use std::ops::{Index, IndexMut, Range};
@@ -12,9 +12,9 @@ use super::records::Records;
 pub(super) struct Tree {
     leaves: Nodes<Leaf>,
     inners: Nodes<Inner>,
-    /// A leaf if `height` is 0, else an inner node.
+    /// A leaf if `height` is 0, otherwise an inner node.
     root: u32,
-    /// How many levels of inner nodes there are.
+    /// Number of levels of inner nodes.
     height: usize,
     len: usize,
 }
@@ -33,9 +33,9 @@ impl Default for Tree {
     }
 }
 
-/// Where an item is, or would be, and how one gets there.
+/// The position of an item, or where it would be, and the way there.
 struct Path {
-    /// Inner nodes and the numbers of the children taken, from the root on.
+    /// Inner nodes and the indexes of the chosen children, from the root on.
     steps: [(u32, usize); HEIGHT_MAX],
     leaf: u32,
     at: usize,
@@ -46,7 +46,7 @@ impl Tree {
         self.len
     }
 
-    /// Adds an item that is not there.
+    /// Adds a new item.
     pub(super) fn insert(&mut self, records: &Records, item: Item) {
         let member = records.member(item.record);
         let path = self.path(|other| {
@@ -56,17 +56,17 @@ impl Tree {
         self.insert_at(&path, item);
     }
 
-    /// Takes an item out; its member must still be in its record.
+    /// Removes an item; its record must still contain its member.
     pub(super) fn remove(&mut self, records: &Records, item: Item) {
         let path = self.path_to(records, item);
         self.remove_at(&path);
     }
 
-    /// Gives an item another score.
+    /// Changes the score of an item.
     pub(super) fn change(&mut self, records: &Records, item: Item, score: f64) {
         let path = self.path_to(records, item);
         let leaf = &mut self.leaves[path.leaf];
-        // Most changes are small, and nothing but the score moves.
+        // Most changes are small, so only the score changes in place.
         let inside = path.at > 0 && path.at + 1 < leaf.len();
         let changed = Item { score, ..item };
         if inside && leaf.item(path.at - 1).score < score && score < leaf.item(path.at + 1).score {
@@ -77,7 +77,7 @@ impl Tree {
         self.insert(records, changed);
     }
 
-    /// Takes the item of this rank out.
+    /// Removes and returns the item of this rank.
     pub(super) fn remove_rank(&mut self, rank: usize) -> Item {
         let path = self.path_of_rank(rank);
         let item = self.leaves[path.leaf].item(path.at);
@@ -85,7 +85,7 @@ impl Tree {
         item
     }
 
-    /// How many items are before a bound: `before` tells of an item whether it is.
+    /// Returns how many items are before a bound; `before` decides for each item.
     #[inline]
     pub(super) fn rank(&self, before: impl Fn(Item) -> bool) -> usize {
         let (mut node, mut rank) = (self.root, 0);
@@ -98,20 +98,20 @@ impl Tree {
         rank + self.leaves[node].search(before)
     }
 
-    /// The rank of an item that is there.
+    /// Returns the rank of an existing item.
     pub(super) fn rank_of(&self, records: &Records, item: Item) -> usize {
         let member = records.member(item.record);
         self.rank(|other| compare(records, other, item.score, member) == Ordering::Less)
     }
 
-    /// The item of a rank below the length.
+    /// Returns the item of a rank below the length.
     #[cfg(test)]
     pub(super) fn get(&self, rank: usize) -> Item {
         let (leaf, at) = self.place_of_rank(rank);
         self.leaves[leaf].item(at)
     }
 
-    /// The items of these ranks, which are not beyond the length.
+    /// Iterates over the items of these ranks, which must exist.
     pub(super) fn range(&self, ranks: Range<usize>) -> TreeRange<'_> {
         TreeRange {
             tree: self,
@@ -121,7 +121,7 @@ impl Tree {
         }
     }
 
-    /// Bytes of the heap that the tree takes.
+    /// Returns the heap memory in bytes.
     #[cfg(test)]
     pub(super) fn memory_bytes(&self) -> usize {
         self.leaves.memory_bytes() + self.inners.memory_bytes()
@@ -133,7 +133,7 @@ impl Tree {
             other.record == item.record
                 || compare(records, other, item.score, member) == Ordering::Less
         });
-        // The search ends behind the item, which is never the first that a search passes.
+        // The search ends after the item, so the position is never 0.
         debug_assert!(path.at > 0);
         path.at -= 1;
         debug_assert_eq!(self.leaves[path.leaf].item(path.at).record, item.record);
@@ -182,7 +182,7 @@ impl Tree {
         }
         debug_assert!(
             (left as usize) < self.leaves[node].len(),
-            "the sizes on the way add up"
+            "the sizes along the path add up"
         );
         (node, left as usize)
     }
@@ -216,12 +216,12 @@ impl Tree {
         }
     }
 
-    /// Splits a full leaf for one more item; returns the new leaf behind it.
+    /// Splits a full leaf for one more item. Returns the new right leaf.
     fn split_leaf(&mut self, path: &Path, item: Item) -> Child {
         let leaf = &mut self.leaves[path.leaf];
         debug_assert_eq!(leaf.len(), Leaf::PARTS_MAX, "a full one is split");
         let mut new = Leaf::new();
-        // At either end of the tree the full leaf stays full: items often come in order.
+        // At either end of the tree, the full leaf stays full: items often arrive in order.
         let keep = match path.at {
             Leaf::PARTS_MAX if leaf.next == NONE => Leaf::PARTS_MAX,
             0 if leaf.previous == NONE => 0,
@@ -245,7 +245,7 @@ impl Tree {
         Child { first, node, size }
     }
 
-    /// Splits a full inner node for one more child; returns the new node behind it.
+    /// Splits a full inner node for one more child. Returns the new right node.
     fn split_inner(&mut self, node: u32, at: usize, child: Child) -> Child {
         let inner = &mut self.inners[node];
         debug_assert_eq!(inner.len(), Inner::PARTS_MAX, "a full one is split");
@@ -266,7 +266,7 @@ impl Tree {
         Child { first, node, size }
     }
 
-    /// Puts a new root above the old one and its new neighbour.
+    /// Adds a new root above the old one and its new neighbour.
     fn grow(&mut self, first: Item, child: Child) {
         assert!(self.height < HEIGHT_MAX, "2^32 members take fewer levels");
         debug_assert!((child.size as usize) < self.len);
@@ -291,8 +291,8 @@ impl Tree {
             debug_assert!(parent.sizes[at] > 0, "it counts the item that goes");
             parent.sizes[at] -= 1;
             if above > 0 {
-                mend(&mut parent, &mut self.inners, at);
-            } else if let Some(gone) = mend(&mut parent, &mut self.leaves, at) {
+                rebalance(&mut parent, &mut self.inners, at);
+            } else if let Some(gone) = rebalance(&mut parent, &mut self.leaves, at) {
                 if gone.previous != NONE {
                     self.leaves[gone.previous].next = gone.next;
                 }
@@ -316,9 +316,9 @@ impl Tree {
     }
 }
 
-/// Corrects what a parent knows of a child that has lost something. A child with too little gets
-/// more from its neighbour, or is united with it: then the node that is gone is returned.
-fn mend<N: Node>(parent: &mut Inner, nodes: &mut Nodes<N>, at: usize) -> Option<Box<N>> {
+/// Updates a parent after a removal in a child. A child that became too small gets parts from its
+/// neighbour, or is merged with it. Returns the removed node after a merge.
+fn rebalance<N: Node>(parent: &mut Inner, nodes: &mut Nodes<N>, at: usize) -> Option<Box<N>> {
     let child = &nodes[parent.nodes[at]];
     if child.len() > 0 {
         parent.set_first(at, child.first());
@@ -327,8 +327,8 @@ fn mend<N: Node>(parent: &mut Inner, nodes: &mut Nodes<N>, at: usize) -> Option<
         return None;
     }
     if parent.len() == 1 {
-        // Only at the end of the tree, behind a split that kept the old node full.
-        return (child.len() == 0).then(|| unite(parent, nodes, at));
+        // Only at the end of the tree, after a split that kept the old node full.
+        return (child.len() == 0).then(|| merge(parent, nodes, at));
     }
     let left = at.saturating_sub(1);
     let right = left + 1;
@@ -341,7 +341,7 @@ fn mend<N: Node>(parent: &mut Inner, nodes: &mut Nodes<N>, at: usize) -> Option<
         parent.sizes[left] += parent.sizes[right];
         debug_assert_eq!(parent.sizes[left], this.size());
         nodes.put(parent.nodes[right], next);
-        return Some(unite(parent, nodes, right));
+        return Some(merge(parent, nodes, right));
     }
     if own < others {
         this.take_first(&mut next, (others - own) / 2);
@@ -356,8 +356,8 @@ fn mend<N: Node>(parent: &mut Inner, nodes: &mut Nodes<N>, at: usize) -> Option<
     None
 }
 
-/// Takes out a child that has nothing left.
-fn unite<N: Node>(parent: &mut Inner, nodes: &mut Nodes<N>, at: usize) -> Box<N> {
+/// Merges a child with its neighbour and returns the removed node.
+fn merge<N: Node>(parent: &mut Inner, nodes: &mut Nodes<N>, at: usize) -> Box<N> {
     let node = parent.nodes[at];
     parent.remove(at);
     nodes.free.push(node);
@@ -380,7 +380,7 @@ fn compare(records: &Records, other: Item, score: f64, member: &[u8]) -> Orderin
 pub(crate) struct TreeRange<'a> {
     tree: &'a Tree,
     ranks: Range<usize>,
-    /// The leaf and position of the next item; found when it is first asked for.
+    /// The leaf and position of the next item; determined at the first access.
     front: Option<(u32, usize)>,
     back: Option<(u32, usize)>,
 }
@@ -423,7 +423,7 @@ impl DoubleEndedIterator for TreeRange<'_> {
     }
 }
 
-/// Nodes by number; places of nodes that are gone are used again.
+/// Nodes by number; numbers of removed nodes are reused.
 #[derive(Clone, Debug)]
 struct Nodes<N> {
     nodes: Vec<Option<Box<N>>>,
@@ -451,7 +451,7 @@ impl<N> Nodes<N> {
     }
 
     fn take(&mut self, node: u32) -> Box<N> {
-        self.nodes[node as usize].take().expect(PROMISE)
+        self.nodes[node as usize].take().expect(NODE_EXISTS)
     }
 
     fn put(&mut self, at: u32, node: Box<N>) {
@@ -471,19 +471,20 @@ impl<N> Index<u32> for Nodes<N> {
 
     #[inline]
     fn index(&self, node: u32) -> &N {
-        self.nodes[node as usize].as_deref().expect(PROMISE)
+        self.nodes[node as usize].as_deref().expect(NODE_EXISTS)
     }
 }
 
 impl<N> IndexMut<u32> for Nodes<N> {
     #[inline]
     fn index_mut(&mut self, node: u32) -> &mut N {
-        self.nodes[node as usize].as_deref_mut().expect(PROMISE)
+        self.nodes[node as usize].as_deref_mut().expect(NODE_EXISTS)
     }
 }
 
-const PROMISE: &str = "a node that is told of is there";
-/// Nodes but those at the end have at least 12 children, and there are fewer than 2^32 records.
+const NODE_EXISTS: &str = "a referenced node exists";
+/// All nodes except those at the end have at least 12 children, and there are fewer than 2^32
+/// records.
 const HEIGHT_MAX: usize = 12;
 
 #[cfg(test)]
@@ -501,7 +502,7 @@ mod tests {
         check_node(tree, tree.root, tree.height);
     }
 
-    /// What its parent must know of a node.
+    /// Checks a node; returns what its parent must store about it.
     fn check_node(tree: &Tree, node: u32, height: usize) -> (u32, u32) {
         if height == 0 {
             let leaf = &tree.leaves[node];
@@ -522,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn items_stay_in_order_whatever_comes_and_goes() {
+    fn items_stay_in_order_through_random_changes() {
         let mut word = 11u64;
         let mut random = move |bound: usize| {
             word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -532,7 +533,7 @@ mod tests {
             let (mut tree, mut records) = (Tree::default(), Records::default());
             let mut model: Vec<(f64, Vec<u8>, u32)> = Vec::new();
             for step in 0..24_000 {
-                // Growing, then shrinking; in between changes.
+                // The tree grows, then shrinks; scores change in between.
                 let grows = if step < 9_000 { 85 } else { 15 };
                 let score = random(scores) as f64 - 3.0;
                 if random(100) < grows || model.is_empty() {
@@ -576,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn items_that_come_in_order_fill_their_leaves() {
+    fn items_inserted_in_order_fill_their_leaves() {
         for descending in [false, true] {
             let (mut tree, mut records) = (Tree::default(), Records::default());
             for number in 0..50_000 {
@@ -594,7 +595,7 @@ mod tests {
                 "{}",
                 tree.leaves.nodes.len()
             );
-            // A queue: taken at one end and filled at the other.
+            // A queue: items leave at one end and arrive at the other.
             for number in 50_000..100_000 {
                 let score = if descending {
                     -f64::from(number)

@@ -1,4 +1,4 @@
-//! Blocks: some entries that follow one another, in one run of bytes.
+//! Blocks: some consecutive entries in one run of bytes.
 //!
 //! ```text
 //!  block  ┌───────┬──────┬───┬───────┬───────┬───    name   ┌────────┬──────┐
@@ -10,7 +10,7 @@
 //!         └──────────────────────────┴─────────┤ count │ name │ value │ … │  its own
 //!                                              └───────┴──────┴───────┴───┘
 //!
-//!  form of an id     0  one behind the entry before          2  time − time before
+//!  form of an id     0  one after the previous entry         2  time − time before
 //!                    1  sequence − sequence before           3  both: time − time before, sequence
 //!  value  0vvvvvvv   integer 0 to 127                        1111 0001 … 0101    integer of 2, 3,
 //!         110vvvvv v integer of 13 bits                                          4, 6, 8 bytes
@@ -18,11 +18,12 @@
 //!         1110llll l text below 4 KiB
 //! ```
 //!
-//! Lengths, counts and differences are in base 128, least digit first. The block's names are those
-//! of the entry that it began with. Ids are told by their distance from the one before: of most
-//! entries in one byte or none. An entry's length comes first, so that to find one among a hundred
-//! is to read a hundred lengths. There is none at its end: a walk backwards notes where entries
-//! begin. A deleted entry is marked, and its bytes go when most of the block's are deleted.
+//! Lengths, counts and differences are numbers in base 128, least significant digit first. The
+//! block's names are those of its first entry. An id is stored as the difference from the previous
+//! one, usually in one byte or none. An entry's length comes first, so finding one among a hundred
+//! means reading a hundred lengths. There is no length at its end: a backwards iterator first
+//! collects the starts of the entries. A deleted entry is marked, and its bytes are dropped when
+//! most of the block's entries are deleted.
 
 use tidewire_resp::number::parse_integer;
 
@@ -30,7 +31,7 @@ use super::id::StreamId;
 use super::pages::Identified;
 use crate::text::Text;
 
-/// Up to where entries share a block.
+/// Limits of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockLimits {
     pub(crate) bytes_max: usize,
@@ -38,7 +39,7 @@ pub(crate) struct BlockLimits {
 }
 
 impl BlockLimits {
-    /// The limits that are set; 0 means none.
+    /// Creates the limits from the settings; 0 means none.
     pub(crate) fn new(bytes_max: usize, entries_max: usize) -> Self {
         let is_limit = |limit: &usize| *limit > 0;
         BlockLimits {
@@ -50,12 +51,12 @@ impl BlockLimits {
     }
 }
 
-/// Entries that follow one another.
+/// Some consecutive entries.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
-    /// The id that the block is found by, and the first entry's as long as that is there.
+    /// The id under which the block is found; the first entry's as long as that exists.
     first: StreamId,
-    /// Of the last entry, deleted or not.
+    /// The id of the last entry, deleted or not.
     last: StreamId,
     bytes: Vec<u8>,
     live: u32,
@@ -69,7 +70,7 @@ impl Identified for Block {
 }
 
 impl Block {
-    /// A block of one entry.
+    /// Creates a block of one entry.
     pub(crate) fn new<'a>(
         id: StreamId,
         fields: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
@@ -94,24 +95,23 @@ impl Block {
         self.last
     }
 
-    /// Entries that are not deleted.
+    /// Returns the number of entries that are not deleted.
     pub(crate) fn live(&self) -> usize {
         self.live as usize
     }
 
-    /// Bytes of memory.
+    /// Returns the memory in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Block>() + self.bytes.capacity()
     }
 
-    /// Returns whether an entry may be added whose names and values have `text_bytes`
-    /// bytes.
+    /// Returns whether an entry with fields and values of `text_bytes` bytes may be added.
     pub(crate) fn fits(&self, text_bytes: usize, limits: BlockLimits) -> bool {
         let count = self.live() + self.deleted as usize;
         count < limits.entries_max && self.bytes.len().saturating_add(text_bytes) < limits.bytes_max
     }
 
-    /// Adds an entry, whose id is greater than all.
+    /// Adds an entry, whose id must be greater than all others.
     pub(crate) fn append<'a>(
         &mut self,
         id: StreamId,
@@ -119,7 +119,7 @@ impl Block {
     ) {
         debug_assert!(id > self.last || self.live == 0, "ids ascend");
         let start = self.bytes.len();
-        // Most heads have two bytes; others move what is behind them.
+        // Most heads have two bytes; a longer one moves the bytes after it.
         self.bytes.extend_from_slice(&[0; HEAD_LENGTH_USUAL]);
         let mut head = write_difference(&mut self.bytes, self.last, id);
         if self.has_names_of(fields.clone()) {
@@ -147,13 +147,13 @@ impl Block {
         self.live += 1;
     }
 
-    /// Nothing more will be added: gives back the room for it. By a copy, since allocators shrink
-    /// in place and keep what is less than half.
+    /// Frees the room for further entries, because none will be added. Copies the bytes: allocators
+    /// shrink in place and keep the rest if it is less than half.
     pub(crate) fn close(&mut self) {
         self.bytes = self.bytes.as_slice().to_vec();
     }
 
-    /// Marks an entry as deleted; false if it is not there.
+    /// Marks an entry as deleted; returns false if it does not exist.
     pub(crate) fn delete(&mut self, id: StreamId) -> bool {
         let found = self.iter().find(|entry| entry.id >= id);
         match found.filter(|entry| entry.id == id) {
@@ -166,8 +166,8 @@ impl Block {
         }
     }
 
-    /// Marks the entries that `wanted` accepts as deleted, until it says that there are no more.
-    /// Returns how many.
+    /// Marks the entries that `wanted` accepts as deleted, until `wanted` ends the search. Returns
+    /// how many.
     pub(crate) fn delete_while(
         &mut self,
         mut wanted: impl FnMut(StreamId) -> Option<bool>,
@@ -186,7 +186,7 @@ impl Block {
         found.len()
     }
 
-    /// Drops the bytes of deleted entries if most are.
+    /// Drops the bytes of deleted entries if they are the majority.
     pub(crate) fn tidy(&mut self) {
         if self.deleted <= TIDY_DELETED_MIN || self.deleted < self.live {
             return;
@@ -205,11 +205,11 @@ impl Block {
         }
         debug_assert_eq!(tidy.live, self.live);
         debug_assert!(tidy.last <= self.last);
-        // What is appended next is still told by its distance from the last entry.
+        // The next id is still encoded relative to the last entry, even a deleted one.
         *self = tidy;
     }
 
-    /// The entries that are not deleted.
+    /// Iterates over the entries that are not deleted.
     pub(crate) fn iter(&self) -> BlockIter<'_> {
         let mut at = 0;
         let count = read_number(&self.bytes, &mut at);
@@ -259,12 +259,12 @@ pub(crate) struct BlockIter<'a> {
     bytes: &'a [u8],
     names: Names<'a>,
     at: usize,
-    /// Of the entry before.
+    /// Id of the previous entry.
     id: StreamId,
 }
 
 impl<'a> BlockIter<'a> {
-    /// An entry that this iterator has shown, by its place and id.
+    /// Returns an entry that this iterator has returned before, by its position and id.
     pub(crate) fn entry(&self, at: usize, id: StreamId) -> PackedEntry<'a> {
         let mut before = BlockIter { at, ..self.clone() };
         let mut entry = before.read();
@@ -272,7 +272,7 @@ impl<'a> BlockIter<'a> {
         entry
     }
 
-    /// Reads the entry at hand. Its id is good if this iterator's is that of the one before.
+    /// Decodes the current entry. Its id is valid if this iterator's id is the previous entry's.
     #[inline]
     fn read(&mut self) -> PackedEntry<'a> {
         let start = self.at;
@@ -307,20 +307,20 @@ impl<'a> Iterator for BlockIter<'a> {
     }
 }
 
-/// An entry to read.
+/// A read-only view of an entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PackedEntry<'a> {
     pub(crate) id: StreamId,
-    /// Where in the block it begins.
+    /// Its position in the block.
     pub(crate) at: usize,
     deleted: bool,
-    /// The block's, if the entry has the same.
+    /// The block's names, if the entry has the same.
     names: Option<Names<'a>>,
     body: &'a [u8],
 }
 
 impl<'a> PackedEntry<'a> {
-    /// Its names and values in order.
+    /// Iterates over its fields and values in order.
     pub(crate) fn fields(&self) -> EntryFields<'a> {
         let mut at = 0;
         let (names, left) = match self.names {
@@ -335,7 +335,7 @@ impl<'a> PackedEntry<'a> {
     }
 }
 
-/// Iterator over the names and values of an entry.
+/// Iterator over the fields and values of an entry.
 #[derive(Clone, Debug)]
 pub(crate) struct EntryFields<'a> {
     names: Option<&'a [u8]>,
@@ -360,7 +360,7 @@ impl<'a> Iterator for EntryFields<'a> {
 
 impl ExactSizeIterator for EntryFields<'_> {}
 
-/// The names of the entry that a block began with.
+/// The names of a block's first entry.
 #[derive(Clone, Copy, Debug)]
 struct Names<'a> {
     bytes: &'a [u8],
@@ -438,7 +438,7 @@ fn split_name<'a>(bytes: &mut &'a [u8]) -> &'a [u8] {
     name
 }
 
-/// Writes how far an id is from the one before, and returns the form.
+/// Writes the difference of an id from the previous one; returns its form.
 #[inline]
 fn write_difference(bytes: &mut Vec<u8>, before: StreamId, id: StreamId) -> u64 {
     debug_assert!(id >= before);
@@ -463,7 +463,7 @@ fn write_difference(bytes: &mut Vec<u8>, before: StreamId, id: StreamId) -> u64 
 #[inline]
 fn read_difference(bytes: &[u8], at: &mut usize, before: StreamId, head: u64) -> StreamId {
     let StreamId { time_ms, sequence } = before;
-    // The sums were ids when they were taken apart.
+    // The sums cannot overflow: they were ids when the differences were computed.
     match head & FORM_BITS {
         FORM_NEXT => StreamId::new(time_ms, sequence.wrapping_add(1)),
         FORM_SEQUENCE => StreamId::new(time_ms, sequence.wrapping_add(read_number(bytes, at))),
@@ -550,9 +550,9 @@ fn split_integer(bytes: &mut &[u8], count: usize) -> Text<'static> {
     Text::integer((i64::from_le_bytes(value) << shift) >> shift)
 }
 
-/// Largest block under any setting: a block is moved as it grows, and offsets have 32 bits.
+/// Maximum size of a block under any setting: it moves when it grows, and offsets have 32 bits.
 const BYTES_MAX: usize = 1 << 30;
-/// Bits of an entry's head below its length.
+/// Number of bits in an entry's head below its length.
 const HEAD_FLAG_BITS: u32 = 4;
 const DELETED: u64 = 1;
 const SAME_NAMES: u64 = 2;
@@ -561,9 +561,9 @@ const FORM_NEXT: u64 = 0;
 const FORM_SEQUENCE: u64 = 0b0100;
 const FORM_TIME: u64 = 0b1000;
 const FORM_BOTH: u64 = 0b1100;
-/// Bytes of the head of an entry whose rest has 8 to 1,023.
+/// Bytes of the head of an entry with a remaining length of 8 to 1,023.
 const HEAD_LENGTH_USUAL: usize = 2;
-/// Fewer deleted entries are not worth a copy of the others.
+/// Minimum number of deleted entries that is worth copying the others.
 const TIDY_DELETED_MIN: u32 = 10;
 
 const _: () = assert!(

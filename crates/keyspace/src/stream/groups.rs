@@ -1,4 +1,4 @@
-//! Groups that read a stream: who has which entries, and since when.
+//! Consumer groups of a stream: which consumer has which entries, and since when.
 
 use std::collections::BTreeMap;
 
@@ -9,43 +9,43 @@ use super::pages::{Identified, Pages, PagesIter};
 /// Groups by name.
 pub(crate) type ConsumerGroups = BTreeMap<Box<[u8]>, ConsumerGroup>;
 
-/// A group of consumers that share the entries.
+/// A group of consumers that share a stream's entries.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConsumerGroup {
-    /// The last entry that was delivered to any of the consumers.
+    /// The last entry that was delivered to any consumer.
     pub(crate) last_id: StreamId,
-    /// How many entries of the stream were delivered or passed over, if that is known.
+    /// Number of the stream's entries that were delivered or skipped, if it is known.
     pub(crate) entries_read: Option<u64>,
     pending: Pages<PendingEntry>,
-    /// By slot; a slot that is free is used again.
+    /// Consumers by slot; a free slot is reused.
     consumers: Vec<Option<Consumer>>,
-    /// The slots that are taken, in the order of their consumers' names.
+    /// The used slots, ordered by consumer name.
     by_name: Vec<u32>,
 }
 
-/// An entry that was delivered and has not been acknowledged. There is one of it; its consumer
-/// knows its id alone.
+/// An entry that was delivered and not acknowledged. It exists once, in the group; its consumer
+/// stores only its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PendingEntry {
     pub(crate) id: StreamId,
-    /// When it was delivered last, ms since the UNIX epoch.
+    /// When it was last delivered, ms since the UNIX epoch.
     pub(crate) delivered_ms: i64,
     /// How often it was delivered.
     pub(crate) deliveries: u64,
     pub(crate) consumer: ConsumerSlot,
 }
 
-/// Names a consumer within its group, for as long as it is there.
+/// The slot of a consumer in its group, valid as long as the consumer exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ConsumerSlot(u32);
 
-/// One of a group.
+/// A consumer of a group.
 #[derive(Clone, Debug)]
 pub(crate) struct Consumer {
     name: Box<[u8]>,
-    /// When it last asked for entries, ms since the UNIX epoch.
+    /// When it last requested entries, ms since the UNIX epoch.
     pub(crate) seen_ms: i64,
-    /// When it last got one, ms since the UNIX epoch.
+    /// When it last received one, ms since the UNIX epoch.
     pub(crate) active_ms: Option<i64>,
     pending: Pages<StreamId>,
 }
@@ -61,7 +61,7 @@ impl Consumer {
         &self.name
     }
 
-    /// How many entries it has to acknowledge.
+    /// Returns how many entries it has not acknowledged.
     pub(crate) fn pending_len(&self) -> usize {
         self.pending.len()
     }
@@ -76,7 +76,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// Consumers in the order of their names.
+    /// Iterates over consumers by name.
     pub(crate) fn consumers(&self) -> impl ExactSizeIterator<Item = (ConsumerSlot, &Consumer)> {
         let taken = self.by_name.iter();
         taken.map(|&slot| (ConsumerSlot(slot), self.consumer(ConsumerSlot(slot))))
@@ -87,18 +87,18 @@ impl ConsumerGroup {
         Some(ConsumerSlot(self.by_name[at]))
     }
 
-    /// The consumer of a slot that is taken.
+    /// Returns the consumer of a used slot.
     pub(crate) fn consumer(&self, slot: ConsumerSlot) -> &Consumer {
         let consumer = self.consumers[slot.0 as usize].as_ref();
-        consumer.expect("whoever has a slot has found a consumer in it")
+        consumer.expect("a slot refers to an existing consumer")
     }
 
     pub(crate) fn consumer_mut(&mut self, slot: ConsumerSlot) -> &mut Consumer {
         let consumer = self.consumers[slot.0 as usize].as_mut();
-        consumer.expect("whoever has a slot has found a consumer in it")
+        consumer.expect("a slot refers to an existing consumer")
     }
 
-    /// The consumer of this name, and whether it is new.
+    /// Returns the consumer with this name, and whether it is new.
     pub(crate) fn add_consumer(&mut self, name: &[u8], now_ms: i64) -> (ConsumerSlot, bool) {
         let at = match self.search(name) {
             Ok(at) => return (ConsumerSlot(self.by_name[at]), false),
@@ -112,7 +112,7 @@ impl ConsumerGroup {
         });
         let has_free_slot = self.by_name.len() < self.consumers.len();
         let free = has_free_slot.then(|| self.consumers.iter().position(Option::is_none));
-        debug_assert_ne!(free, Some(None), "a slot that no name has is empty");
+        debug_assert_ne!(free, Some(None), "a slot without a name is empty");
         let slot = match free.flatten() {
             Some(slot) => {
                 self.consumers[slot] = consumer;
@@ -128,35 +128,35 @@ impl ConsumerGroup {
         (ConsumerSlot(slot as u32), true)
     }
 
-    /// Removes a consumer and what it had to acknowledge; returns how much, or `None` if there is
-    /// no such consumer.
+    /// Removes a consumer and its pending entries. Returns how many there were, or `None` if there
+    /// is no such consumer.
     pub(crate) fn remove_consumer(&mut self, name: &[u8]) -> Option<usize> {
         let at = self.search(name).ok()?;
         let slot = self.by_name.remove(at) as usize;
         let consumer = self.consumers[slot].take()?;
         for &id in consumer.pending.iter() {
             let gone = self.pending.remove(id);
-            debug_assert!(gone.is_some(), "what is a consumer's is the group's");
+            debug_assert!(gone.is_some(), "each pending entry belongs to the group");
         }
         Some(consumer.pending.len())
     }
 
-    /// How many entries all consumers have to acknowledge.
+    /// Returns how many entries are not acknowledged by any consumer.
     pub(crate) fn pending_len(&self) -> usize {
         self.pending.len()
     }
 
-    /// The first and the last entry that is pending.
+    /// Returns the ids of the first and the last pending entry.
     pub(crate) fn pending_bounds(&self) -> Option<(StreamId, StreamId)> {
         Some((self.pending.first()?.id, self.pending.last()?.id))
     }
 
-    /// What is pending between two ids, both included.
+    /// Iterates over the pending entries between two ids, both included.
     pub(crate) fn pending(&self, from: StreamId, to: StreamId) -> PagesIter<'_, PendingEntry> {
         self.pending.range(from, to)
     }
 
-    /// The same of one consumer.
+    /// Does the same for one consumer.
     pub(crate) fn pending_of(
         &self,
         slot: ConsumerSlot,
@@ -171,7 +171,7 @@ impl ConsumerGroup {
         self.pending.get(id)
     }
 
-    /// Makes an entry pending, or its consumer another one.
+    /// Makes an entry pending, or assigns it to another consumer.
     pub(crate) fn set_pending(&mut self, pending: PendingEntry) {
         let slot = pending.consumer;
         match self.pending.get_mut(pending.id) {
@@ -182,17 +182,17 @@ impl ConsumerGroup {
                     return;
                 }
                 let moved = self.consumer_mut(before).pending.remove(pending.id);
-                debug_assert!(moved.is_some(), "one consumer has each pending entry");
+                debug_assert!(moved.is_some(), "each pending entry has one consumer");
             }
             None => {
                 self.pending.insert(pending);
             }
         }
         let is_new = self.consumer_mut(slot).pending.insert(pending.id);
-        debug_assert!(is_new, "one consumer has each pending entry");
+        debug_assert!(is_new, "each pending entry has one consumer");
     }
 
-    /// Counts an entry that is pending as delivered once more.
+    /// Counts another delivery of a pending entry.
     pub(crate) fn deliver_again(&mut self, id: StreamId, now_ms: i64) {
         if let Some(pending) = self.pending.get_mut(id) {
             pending.delivered_ms = now_ms;
@@ -200,19 +200,19 @@ impl ConsumerGroup {
         }
     }
 
-    /// Acknowledges an entry; false if it was not pending.
+    /// Acknowledges an entry; returns false if it was not pending.
     pub(crate) fn acknowledge(&mut self, id: StreamId) -> bool {
         match self.pending.remove(id) {
             Some(pending) => {
                 let gone = self.consumer_mut(pending.consumer).pending.remove(id);
-                debug_assert!(gone.is_some(), "what is the group's is a consumer's");
+                debug_assert!(gone.is_some(), "each pending entry belongs to a consumer");
                 true
             }
             None => false,
         }
     }
 
-    /// Counts an entry, which is behind the last one delivered, as delivered.
+    /// Counts an entry after the last delivered one as delivered.
     pub(crate) fn advance(&mut self, id: StreamId, log: &EntryLog) {
         debug_assert!(id > self.last_id, "an entry is new to a group once");
         self.entries_read = match self.entries_read {
@@ -225,8 +225,8 @@ impl ConsumerGroup {
         self.last_id = id;
     }
 
-    /// How many entries are still to be delivered, if that can be told. A counter that was set too
-    /// high makes it negative.
+    /// Returns how many entries are still to be delivered, if that is known. It is negative if the
+    /// counter was set too high.
     pub(crate) fn lag(&self, log: &EntryLog) -> Option<i64> {
         let state = log.state();
         if state.added == 0 || log.len() == 0 {
@@ -243,7 +243,7 @@ impl ConsumerGroup {
         Some(state.added.wrapping_sub(read) as i64)
     }
 
-    /// Bytes of memory, about.
+    /// Returns the approximate memory in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let consumers = self.consumers.iter().flatten();
         let of_consumers: usize = consumers

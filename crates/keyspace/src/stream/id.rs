@@ -1,17 +1,17 @@
-//! The ids of entries.
+//! Ids of entries.
 
 use std::fmt;
 
-/// An entry's id: a time and a number within it. Ids only grow along a stream.
+/// An entry's id: a time and a sequence number. Ids only increase in a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StreamId {
-    /// Ms since the UNIX epoch, or any number that the writer chose.
+    /// Milliseconds since the UNIX epoch, or any number that the writer chose.
     pub(crate) time_ms: u64,
     pub(crate) sequence: u64,
 }
 
 impl StreamId {
-    /// 0-0, which no entry has.
+    /// The id 0-0, which no entry has.
     pub(crate) const MIN: StreamId = StreamId::new(0, 0);
     pub(crate) const MAX: StreamId = StreamId::new(u64::MAX, u64::MAX);
 
@@ -23,7 +23,7 @@ impl StreamId {
         self == StreamId::MIN
     }
 
-    /// The id behind this one, if there is one.
+    /// Returns the next id, if there is one.
     pub(crate) fn next(self) -> Option<Self> {
         match self.sequence.checked_add(1) {
             Some(sequence) => Some(StreamId::new(self.time_ms, sequence)),
@@ -31,7 +31,7 @@ impl StreamId {
         }
     }
 
-    /// The id before this one, if there is one.
+    /// Returns the previous id, if there is one.
     pub(crate) fn previous(self) -> Option<Self> {
         match self.sequence.checked_sub(1) {
             Some(sequence) => Some(StreamId::new(self.time_ms, sequence)),
@@ -39,7 +39,7 @@ impl StreamId {
         }
     }
 
-    /// The id that `*` means now, behind the last one.
+    /// Returns the id for `*` at this time, greater than the last one.
     pub(crate) fn generate(last: StreamId, now_ms: i64) -> Option<Self> {
         let next = match u64::try_from(now_ms) {
             Ok(now_ms) if now_ms > last.time_ms => Some(StreamId::new(now_ms, 0)),
@@ -49,7 +49,7 @@ impl StreamId {
         next
     }
 
-    /// Reads `time-sequence` or `time` alone, which then has this sequence.
+    /// Parses `time-sequence`, or `time` alone with `missing_sequence`.
     pub(crate) fn parse(text: &[u8], missing_sequence: u64) -> Option<Self> {
         let text = as_c_string(text)?;
         let Some(dash) = text.iter().position(|&byte| byte == b'-') else {
@@ -59,7 +59,7 @@ impl StreamId {
         Some(StreamId::new(parse_number(&text[..dash])?, sequence))
     }
 
-    /// Reads what [`parse`](Self::parse) reads, and `-` and `+`, the least and the greatest id.
+    /// Parses the same, and `-` and `+` as the least and the greatest id.
     pub(crate) fn parse_bound(text: &[u8], missing_sequence: u64) -> Option<Self> {
         match as_c_string(text)? {
             b"-" => Some(StreamId::MIN),
@@ -68,12 +68,12 @@ impl StreamId {
         }
     }
 
-    /// The time of `time-*`.
+    /// Parses `time-*` and returns the time.
     pub(crate) fn parse_open(text: &[u8]) -> Option<u64> {
         parse_number(as_c_string(text)?.strip_suffix(b"-*")?)
     }
 
-    /// As replies show it.
+    /// Returns the text in replies.
     pub(crate) fn text(self) -> IdText {
         let mut text = IdText {
             bytes: [0; IdText::BYTES_MAX],
@@ -92,7 +92,7 @@ impl fmt::Display for StreamId {
     }
 }
 
-/// The text of an id, kept on the stack.
+/// The text of an id, on the stack.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IdText {
     bytes: [u8; IdText::BYTES_MAX],
@@ -100,7 +100,7 @@ pub(crate) struct IdText {
 }
 
 impl IdText {
-    /// Two numbers of 20 digits and what is between them.
+    /// Two numbers of up to 20 digits, and the dash.
     const BYTES_MAX: usize = 41;
 
     pub(crate) fn as_bytes(&self) -> &[u8] {
@@ -115,14 +115,14 @@ impl IdText {
     }
 }
 
-/// Redis reads ids as C does: up to a zero byte; long ones are no ids.
+/// Cuts the text like C: Redis reads ids up to a zero byte and refuses long ones.
 fn as_c_string(text: &[u8]) -> Option<&[u8]> {
     (text.len() <= TEXT_BYTES_MAX)
         .then(|| text.split(|&byte| byte == 0).next())
         .flatten()
 }
 
-/// Reads an unsigned number as `strtoull` does, except that one below zero is none.
+/// Parses an unsigned number like `strtoull`, but refuses negative numbers.
 #[inline]
 fn parse_number(text: &[u8]) -> Option<u64> {
     let digits = match text {
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_read_as_redis_reads_them() {
+    fn ids_are_parsed_as_in_redis() {
         for (text, id) in [
             ("5-3", Some((5, 3))),
             ("5", Some((5, 9))),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_end_at_both_ends() {
+    fn next_and_previous_end_at_the_limits() {
         assert_eq!(StreamId::MAX.next(), None);
         assert_eq!(StreamId::MIN.previous(), None);
         let id = StreamId::new(4, u64::MAX);

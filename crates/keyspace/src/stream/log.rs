@@ -1,39 +1,39 @@
-//! The entries of a stream and what is remembered of those that are gone.
+//! The entries of a stream, and the state that outlives them.
 
 use super::block::{Block, BlockIter, BlockLimits, EntryFields, PackedEntry};
 use super::id::StreamId;
 use super::pages::{Identified, PagePlace, Pages, PagesIter};
 
-/// Entries in the order of their ids.
+/// The entries of a stream in the order of their ids.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EntryLog {
     blocks: Pages<Block>,
     len: usize,
     first_id: StreamId,
-    /// Of the last entry that is there.
+    /// Id of the last existing entry.
     newest_id: StreamId,
     last_id: StreamId,
     max_deleted_id: StreamId,
     added: u64,
 }
 
-/// What a log remembers apart from its entries.
+/// The state of a log beside its entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogState {
-    /// The greatest id that was ever given or set; new ones are greater.
+    /// The greatest id ever used or set; new ids are greater.
     pub(crate) last_id: StreamId,
-    /// The greatest id that was deleted one by one, not trimmed.
+    /// The greatest id that was deleted individually, not by a trim.
     pub(crate) max_deleted_id: StreamId,
-    /// How many entries were ever added, as was last set and counted on from there.
+    /// Number of entries ever added, counted on from the last XSETID.
     pub(crate) added: u64,
 }
 
-/// Where a trim ends.
+/// The end of a trim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TrimTo {
-    /// Entries that stay.
+    /// Maximum number of entries to keep.
     Length(u64),
-    /// Entries from this id on stay.
+    /// Keeps entries from this id on.
     Id(StreamId),
 }
 
@@ -41,9 +41,9 @@ pub(crate) enum TrimTo {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trim {
     pub(crate) to: TrimTo,
-    /// Only whole blocks go.
+    /// Whether only whole blocks are removed.
     pub(crate) approximate: bool,
-    /// Most entries that an approximate trim removes; 0: no limit.
+    /// Maximum number of entries that an approximate trim removes; 0: no limit.
     pub(crate) limit: u64,
 }
 
@@ -52,12 +52,12 @@ impl EntryLog {
         self.len
     }
 
-    /// The first entry's id; 0-0 if there is none.
+    /// Returns the first entry's id; 0-0 if there is none.
     pub(crate) fn first_id(&self) -> StreamId {
         self.first_id
     }
 
-    /// The last entry's id, if there is one. [`LogState::last_id`] may be greater.
+    /// Returns the last entry's id, if there is one. [`LogState::last_id`] may be greater.
     pub(crate) fn newest_id(&self) -> Option<StreamId> {
         (self.len > 0).then_some(self.newest_id)
     }
@@ -70,14 +70,14 @@ impl EntryLog {
         }
     }
 
-    /// Sets what is remembered; the last id must not be below an entry's.
+    /// Sets the state; the last id must not be below that of an entry.
     pub(crate) fn set_state(&mut self, state: LogState) {
         self.last_id = state.last_id;
         self.max_deleted_id = state.max_deleted_id;
         self.added = state.added;
     }
 
-    /// Blocks that the entries lie in.
+    /// Returns the number of blocks.
     pub(crate) fn blocks(&self) -> usize {
         self.blocks.len()
     }
@@ -94,7 +94,7 @@ impl EntryLog {
         (sampled as f64 / samples as f64 * self.blocks.len() as f64) as usize
     }
 
-    /// Adds an entry; false if its id is not greater than the last id.
+    /// Adds an entry; returns false if its id is not greater than the last id.
     pub(crate) fn append<'a>(
         &mut self,
         id: StreamId,
@@ -115,7 +115,7 @@ impl EntryLog {
                     block.close();
                 }
                 let is_new = self.blocks.insert(Block::new(id, fields));
-                debug_assert!(is_new, "it goes behind the last one");
+                debug_assert!(is_new, "the new entry is the last one");
             }
         }
         if self.len == 0 {
@@ -129,12 +129,12 @@ impl EntryLog {
         true
     }
 
-    /// The entry with this id.
+    /// Returns the entry with this id.
     pub(crate) fn get(&self, id: StreamId) -> Option<Entry<'_>> {
         self.range(id, id).next()
     }
 
-    /// The entries between two ids, both included.
+    /// Iterates over the entries between two ids, both included.
     pub(crate) fn range(&self, from: StreamId, to: StreamId) -> Entries<'_> {
         let mut blocks = self.blocks_between(from, to);
         Entries {
@@ -145,7 +145,7 @@ impl EntryLog {
         }
     }
 
-    /// The same from the last to the first.
+    /// Does the same from the last to the first.
     pub(crate) fn range_reversed(&self, from: StreamId, to: StreamId) -> EntriesReversed<'_> {
         EntriesReversed {
             blocks: self.blocks_between(from, to),
@@ -156,7 +156,7 @@ impl EntryLog {
         }
     }
 
-    /// Deletes an entry; false if it is not there.
+    /// Deletes an entry; returns false if it does not exist.
     pub(crate) fn delete(&mut self, id: StreamId) -> bool {
         let place = self.place_of(id);
         let Some(place) = place else {
@@ -185,7 +185,7 @@ impl EntryLog {
         true
     }
 
-    /// Removes entries from the head; returns how many.
+    /// Removes entries from the head. Returns how many.
     pub(crate) fn trim(&mut self, trim: Trim) -> u64 {
         let mut removed = 0;
         while let Some(block) = self.blocks.first() {
@@ -212,7 +212,8 @@ impl EntryLog {
         removed
     }
 
-    /// Removes entries that `may_go` from the head, whole blocks or not; returns how many.
+    /// Removes entries that `may_go` accepts from the head, in whole blocks or not. Returns how
+    /// many.
     pub(crate) fn trim_each(
         &mut self,
         trim: Trim,
@@ -236,13 +237,13 @@ impl EntryLog {
         }
         if removed > 0 {
             self.find_first();
-            // Of those who stay the last one may be far from the end.
+            // The last remaining entry may be far from the end.
             self.find_newest();
         }
         removed
     }
 
-    /// How many entries were added up to this id, itself included, if that can be told.
+    /// Returns how many entries were added up to this id, included, if that is known.
     pub(crate) fn added_until(&self, id: StreamId) -> Option<u64> {
         if self.added == 0 {
             return Some(0);
@@ -268,8 +269,8 @@ impl EntryLog {
         None
     }
 
-    /// Whether an entry from this id on may have been deleted, so that counting up to the end
-    /// would count it.
+    /// Returns whether an entry from this id on may have been deleted. Counting entries up to the
+    /// end would then be wrong.
     pub(crate) fn has_deleted_from(&self, from: StreamId) -> bool {
         self.len > 0 && !self.max_deleted_id.is_zero() && from <= self.max_deleted_id
     }
@@ -280,8 +281,8 @@ impl EntryLog {
         self.blocks.iter_between(start, to)
     }
 
-    /// The block that has the entry with this id, if that is there: the last one that begins with
-    /// it or before.
+    /// Returns the block that contains this id, if the entry exists: the last block that begins
+    /// with it or before.
     fn place_of(&self, id: StreamId) -> Option<PagePlace> {
         let place = self.blocks.lower_bound(id);
         match self.blocks.at(place) {
@@ -301,7 +302,7 @@ impl EntryLog {
         }
     }
 
-    /// Removes the entries of one block that are to go; returns how many.
+    /// Removes the entries of one block that must go. Returns how many.
     fn trim_within(
         &mut self,
         first: StreamId,
@@ -347,7 +348,7 @@ impl EntryLog {
     }
 }
 
-/// An entry to read.
+/// A read-only view of an entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'a>(PackedEntry<'a>);
 
@@ -356,7 +357,7 @@ impl<'a> Entry<'a> {
         self.0.id
     }
 
-    /// Its names and values in order.
+    /// Iterates over its fields and values in order.
     pub(crate) fn fields(&self) -> EntryFields<'a> {
         self.0.fields()
     }
@@ -396,7 +397,7 @@ impl<'a> Iterator for Entries<'a> {
 pub(crate) struct EntriesReversed<'a> {
     blocks: PagesIter<'a, Block>,
     block: Option<BlockIter<'a>>,
-    /// The block's entries that are still to be shown.
+    /// The remaining entries of the current block.
     found: Vec<(StreamId, usize)>,
     from: StreamId,
     to: StreamId,

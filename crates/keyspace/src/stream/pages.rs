@@ -1,21 +1,21 @@
-//! Things in the order of their ids, in dense pages.
+//! A sorted collection of items with ids, in dense pages.
 //!
 //! ```text
 //!  pages  ┌──────┬──────┬──────┐        page  ┌───────┬───────┬───┬───────┐
-//!         │ page │ page │ page │              │ thing │ thing │ … │ thing │  up to 64, in order
+//!         │ page │ page │ page │              │ item │ item │ … │ item │  up to 64, in order
 //!         └──────┴──────┴──────┘              └───────┴───────┴───┴───────┘
 //! ```
 //!
-//! Streams grow at their end and are trimmed at their beginning, and so are lists of what is
-//! pending. A radix tree has a node or two for every id and a B-tree that is filled in order is
-//! left half empty; here what is appended fills its page, the end is two steps away, and anything
-//! else is found by two binary searches. A page bounds what an insertion or a removal moves.
+//! Streams grow at the end and are trimmed at the start; so are lists of pending entries. A radix
+//! tree has one or two nodes per id, and a B-tree filled in order is half empty. Here, appended
+//! items fill their page, the end is two steps away, and two binary searches find any other item.
+//! The page size limits how many bytes an insertion or a removal moves.
 
 use std::collections::VecDeque;
 
 use super::id::StreamId;
 
-/// What has an id of its own.
+/// An item with an id.
 pub(crate) trait Identified {
     fn id(&self) -> StreamId;
 }
@@ -26,15 +26,15 @@ impl Identified for StreamId {
     }
 }
 
-/// A sorted collection; every id at most once.
+/// A sorted collection with unique ids.
 #[derive(Clone, Debug)]
 pub(crate) struct Pages<T> {
-    /// None is empty.
+    /// The pages; no page is empty.
     pages: VecDeque<Vec<T>>,
     len: usize,
 }
 
-/// Where a thing lies; good until the collection next changes.
+/// The position of an item; valid until the collection changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PagePlace {
     page: usize,
@@ -67,25 +67,24 @@ impl<T: Identified> Pages<T> {
         self.pages.back_mut()?.last_mut()
     }
 
-    /// The first thing whose id is this one or greater.
+    /// Returns the place of the first item with this id or a greater one.
     pub(crate) fn lower_bound(&self, id: StreamId) -> PagePlace {
         let page = self.page_of(id);
         let at = match self.pages.get(page) {
-            Some(things) => things.partition_point(|thing| thing.id() < id),
+            Some(items) => items.partition_point(|item| item.id() < id),
             None => 0,
         };
         PagePlace { page, at }
     }
 
-    /// Where the thing with this id lies.
+    /// Returns the place of the item with this id.
     pub(crate) fn find(&self, id: StreamId) -> Option<PagePlace> {
         let place = self.lower_bound(id);
         (self.at(place)?.id() == id).then_some(place)
     }
 
     pub(crate) fn get(&self, id: StreamId) -> Option<&T> {
-        self.at(self.lower_bound(id))
-            .filter(|thing| thing.id() == id)
+        self.at(self.lower_bound(id)).filter(|item| item.id() == id)
     }
 
     pub(crate) fn get_mut(&mut self, id: StreamId) -> Option<&mut T> {
@@ -93,7 +92,7 @@ impl<T: Identified> Pages<T> {
         self.at_mut(place)
     }
 
-    /// The thing at a place, if the place is not the end.
+    /// Returns the item at a place, unless the place is the end.
     pub(crate) fn at(&self, place: PagePlace) -> Option<&T> {
         self.pages.get(place.page)?.get(place.at)
     }
@@ -102,7 +101,7 @@ impl<T: Identified> Pages<T> {
         self.pages.get_mut(place.page)?.get_mut(place.at)
     }
 
-    /// The place before this one.
+    /// Returns the place before this one.
     pub(crate) fn before(&self, place: PagePlace) -> Option<PagePlace> {
         if let Some(at) = place.at.checked_sub(1) {
             return Some(PagePlace { at, ..place });
@@ -113,11 +112,11 @@ impl<T: Identified> Pages<T> {
         Some(PagePlace { page, at })
     }
 
-    /// Adds a thing; false if its id is there already.
-    pub(crate) fn insert(&mut self, thing: T) -> bool {
-        let id = thing.id();
+    /// Adds an item; returns false if its id already exists.
+    pub(crate) fn insert(&mut self, item: T) -> bool {
+        let id = item.id();
         if self.last().is_none_or(|last| last.id() < id) {
-            self.push(thing);
+            self.push(item);
             return true;
         }
         let place = self.lower_bound(id);
@@ -127,7 +126,7 @@ impl<T: Identified> Pages<T> {
         }
         debug_assert!(page.len() <= PAGE_MAX);
         debug_assert!(place.at == 0 || page[place.at - 1].id() < id, "ids ascend");
-        page.insert(place.at, thing);
+        page.insert(place.at, item);
         if page.len() > PAGE_MAX {
             let half = page.split_off(PAGE_MAX / 2);
             self.pages.insert(place.page + 1, half);
@@ -136,25 +135,25 @@ impl<T: Identified> Pages<T> {
         true
     }
 
-    /// Takes out the thing with this id.
+    /// Removes and returns the item with this id.
     pub(crate) fn remove(&mut self, id: StreamId) -> Option<T> {
         let place = self.find(id)?;
         Some(self.remove_at(place))
     }
 
-    /// Takes out the thing at a place, which is not the end. What followed it is at
+    /// Removes the item at a place, which is not the end. The following item is then at
     /// [`lower_bound`](Self::lower_bound) of its id.
     pub(crate) fn remove_at(&mut self, place: PagePlace) -> T {
         debug_assert!(self.len > 0);
         let page = &mut self.pages[place.page];
-        let thing = page.remove(place.at);
+        let item = page.remove(place.at);
         self.len -= 1;
         if page.is_empty() {
             self.pages.remove(place.page);
         } else if page.len() < page.capacity() / 4 {
             page.shrink_to(page.len() * 2);
         }
-        thing
+        item
     }
 
     pub(crate) fn iter(&self) -> PagesIter<'_, T> {
@@ -166,7 +165,7 @@ impl<T: Identified> Pages<T> {
         }
     }
 
-    /// The things from a place on, up to this id and included.
+    /// Iterates over the items from a place up to this id, included.
     pub(crate) fn iter_between(&self, start: PagePlace, to: StreamId) -> PagesIter<'_, T> {
         let end = match to.next() {
             Some(behind) => self.lower_bound(behind),
@@ -179,7 +178,7 @@ impl<T: Identified> Pages<T> {
         }
     }
 
-    /// The things whose ids are between these, both included.
+    /// Iterates over the items between two ids, both included.
     pub(crate) fn range(&self, from: StreamId, to: StreamId) -> PagesIter<'_, T> {
         self.iter_between(self.lower_bound(from), to)
     }
@@ -189,10 +188,10 @@ impl<T: Identified> Pages<T> {
         PagePlace { page, at: 0 }
     }
 
-    /// The page that has or would have this id; the number of pages if it is behind all.
+    /// Returns the page for this id; the number of pages if the id is after all.
     fn page_of(&self, id: StreamId) -> usize {
         let ends_before = |page: &Vec<T>| page.last().is_some_and(|last| last.id() < id);
-        // Most ids that are asked for are near the end.
+        // Most lookups are near the end.
         match self.pages.back() {
             Some(page) if page.first().is_some_and(|first| first.id() <= id) => {
                 self.pages.len() - usize::from(!ends_before(page))
@@ -201,23 +200,24 @@ impl<T: Identified> Pages<T> {
         }
     }
 
-    fn push(&mut self, thing: T) {
-        debug_assert!(self.last().is_none_or(|last| last.id() < thing.id()));
+    fn push(&mut self, item: T) {
+        debug_assert!(self.last().is_none_or(|last| last.id() < item.id()));
         match self.pages.back_mut() {
-            Some(page) if page.len() < PAGE_MAX => page.push(thing),
-            // Of many pages the next one will be full as well; a first one may stay small.
+            Some(page) if page.len() < PAGE_MAX => page.push(item),
+            // With several pages, the next one will probably be full too; a single page may stay
+            // small.
             Some(_) => {
                 let mut page = Vec::with_capacity(PAGE_MAX);
-                page.push(thing);
+                page.push(item);
                 self.pages.push_back(page);
             }
-            None => self.pages.push_back(vec![thing]),
+            None => self.pages.push_back(vec![item]),
         }
         self.len += 1;
     }
 }
 
-/// Iterator over things in order, from either end.
+/// Iterator over items in order, from either end.
 #[derive(Clone, Debug)]
 pub(crate) struct PagesIter<'a, T> {
     pages: &'a Pages<T>,
@@ -233,7 +233,7 @@ impl<'a, T> Iterator for PagesIter<'a, T> {
             return None;
         }
         let page = &self.pages.pages[self.start.page];
-        let thing = page.get(self.start.at)?;
+        let item = page.get(self.start.at)?;
         self.start.at += 1;
         if self.start.at == page.len() {
             self.start = PagePlace {
@@ -241,7 +241,7 @@ impl<'a, T> Iterator for PagesIter<'a, T> {
                 at: 0,
             };
         }
-        Some(thing)
+        Some(item)
     }
 }
 
@@ -259,7 +259,7 @@ impl<'a, T> DoubleEndedIterator for PagesIter<'a, T> {
     }
 }
 
-/// Most things in a page: what an insertion moves is a few KiB.
+/// Maximum number of items in a page: an insertion moves a few KiB at most.
 const PAGE_MAX: usize = 64;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Streams against a map from ids to fields.
+//! Compares streams with a map from ids to fields.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// An id that may be there, picked by a number.
+/// Returns an id that may exist, selected by a number.
 fn pick(model: &BTreeMap<StreamId, Fields>, at: usize) -> StreamId {
     let id = model.keys().nth(at % model.len().max(1));
     let id = id.copied().unwrap_or_default();
@@ -132,7 +132,7 @@ fn take(log: &mut EntryLog, model: &mut BTreeMap<StreamId, Fields>, step: Step) 
                 surplus -= usize::from(goes);
                 !goes
             });
-            // A block that must be left as a whole ends it.
+            // The trim ends at a block that must stay whole.
             assert!(removed as usize <= before - model.len());
             *model = log.range(StreamId::MIN, StreamId::MAX).map(shown).collect();
         }
@@ -149,7 +149,7 @@ fn take(log: &mut EntryLog, model: &mut BTreeMap<StreamId, Fields>, step: Step) 
 
 proptest! {
     #[test]
-    fn a_log_is_a_map_in_order(
+    fn a_log_behaves_like_a_sorted_map(
         steps in prop::collection::vec(step(), 0..400),
         bounds in prop::collection::vec((any::<usize>(), any::<usize>()), 8),
     ) {
@@ -182,7 +182,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_pending_is_known_to_the_group_and_to_its_consumer(
+    fn group_and_consumer_agree_about_pending_entries(
         steps in prop::collection::vec((0u8..10, 0u8..6, 0u64..200), 0..600),
     ) {
         let mut group = ConsumerGroup::new(StreamId::MIN, None);
@@ -233,7 +233,7 @@ proptest! {
 }
 
 #[test]
-fn an_entry_of_the_usual_kind_takes_few_bytes() {
+fn a_typical_entry_takes_few_bytes() {
     let mut log = EntryLog::default();
     let limits = BlockLimits {
         bytes_max: 4096,

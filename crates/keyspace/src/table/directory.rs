@@ -1,4 +1,4 @@
-//! The directory: how segments split, merge, and are found.
+//! The directory: splitting, merging and finding segments.
 
 use super::groups::{GROUPS_MAX, Groups, SLOTS};
 use super::segment::{Segment, groups_for};
@@ -66,7 +66,7 @@ impl Table {
         }
     }
 
-    /// Merges a sparse segment with its neighbour, or makes it smaller.
+    /// Merges a sparse segment with its neighbour, or shrinks it.
     pub(super) fn shrink(&mut self, index: usize) {
         let segment = &self.segments[index];
         if segment.depth > 0 {
@@ -82,13 +82,13 @@ impl Table {
         segment.resize(groups_for(segment.len));
     }
 
-    /// The segment whose prefix differs in the last bit only, or one of its parts.
+    /// Returns the segment whose prefix differs only in the last bit, or a part of it.
     fn neighbour_of(&self, index: usize) -> usize {
         let segment = &self.segments[index];
         let prefix = (segment.prefix ^ 1) << (self.depth - segment.depth);
         debug_assert!(
             !self.directory.is_empty(),
-            "a segment with a prefix is not alone"
+            "a segment with a prefix has a neighbour"
         );
         self.directory[prefix as usize] as usize
     }
@@ -100,7 +100,7 @@ impl Table {
             self.point_directory_at(drop);
         }
         let kept = &self.segments[keep];
-        debug_assert_eq!(kept.depth, taken.depth, "neighbours are as deep");
+        debug_assert_eq!(kept.depth, taken.depth, "neighbours have the same depth");
         debug_assert_eq!(kept.prefix ^ 1, taken.prefix, "they differ in the last bit");
         let count = kept.len + taken.len;
         let mut merged = Segment::new(
@@ -119,7 +119,7 @@ impl Table {
         self.halve_directory();
     }
 
-    /// Looks only once the directory is mostly redundant, so that this costs nothing a merge.
+    /// Halves the directory once it is mostly redundant, so that the cost per merge is negligible.
     fn halve_directory(&mut self) {
         while self.depth > 0
             && self.segments.len() * 2 <= self.directory.len().max(2)
@@ -139,8 +139,8 @@ impl Table {
     }
 }
 
-/// At least the first `depth` directory bits of an entry's hash. Only a table with more than a
-/// thousand segments has to read keys.
+/// Returns at least the first `depth` directory bits of an entry's hash. Only tables with over a
+/// thousand segments need to read keys.
 fn prefix_of(entry: &Entry, depth: u32) -> u32 {
     if depth <= DEPTH_KEPT {
         u32::from(entry.hash_bits() >> 6) << 12

@@ -1,6 +1,6 @@
 //! The groups of a segment: fourteen slots each, in chunks of eight groups.
 
-// A chunk is made and freed by several adjacent operations that one argument makes sound.
+// Allocating or freeing a chunk takes several adjacent operations that share one safety argument.
 #![allow(clippy::multiple_unsafe_ops_per_block)]
 
 use std::ops::{Index, IndexMut};
@@ -10,22 +10,22 @@ use std::slice;
 use crate::cache_line;
 use crate::entry::Entry;
 
-/// Up to [`GROUPS_MAX`] groups. Chunks are of one size but in the smallest segments, so that
-/// growing and shrinking leaves no holes of odd sizes in the allocator. How many groups a chunk
-/// has follows from `len`: a segment has no more bytes of its own than two cache lines.
+/// A list of up to [`GROUPS_MAX`] groups. All chunks have the same size, except in the smallest
+/// segments, so that growing and shrinking leaves no odd-sized holes in the allocator. The number
+/// of groups per chunk follows from `len`, so that a segment's own data fits two cache lines.
 pub(super) struct Groups {
     len: usize,
-    /// Boxed slices; those behind the last group are null.
+    /// Boxed slices; null after the last group.
     chunks: [*mut Group; CHUNKS_MAX],
 }
 
-// SAFETY: the chunks are owned as boxes are, and groups may be sent.
+// SAFETY: the chunks are owned like boxes, and `Group` is `Send`.
 unsafe impl Send for Groups {}
-// SAFETY: through a shared reference groups are only read, and may be shared.
+// SAFETY: a shared reference only allows reading groups, and `Group` is `Sync`.
 unsafe impl Sync for Groups {}
 
 impl Groups {
-    /// `len` is one of those that [`more`](Self::more) goes through.
+    /// Creates empty groups; `len` is one of the sizes of [`more`](Self::more).
     pub(super) fn new(len: usize) -> Self {
         let mut groups = Groups {
             chunks: [null_mut(); CHUNKS_MAX],
@@ -35,10 +35,10 @@ impl Groups {
         groups
     }
 
-    /// Changes the number of groups, which must hold no entries. Whole chunks are kept.
+    /// Changes the number of groups, which must be empty. Full chunks are kept.
     pub(super) fn set_len(&mut self, len: usize) {
         assert!(len <= GROUPS_MAX);
-        // Whatever happens until the chunks are as `len` says, none is used.
+        // Until the chunks match `len`, none counts as used, even after a panic.
         let old_len = std::mem::take(&mut self.len);
         for (at, chunk) in self.chunks.iter_mut().enumerate() {
             let (old, new) = (chunk_len(old_len, at), chunk_len(len, at));
@@ -48,7 +48,7 @@ impl Groups {
             if old > 0 {
                 let groups = ptr::slice_from_raw_parts_mut(*chunk, old);
                 *chunk = null_mut();
-                // SAFETY: the chunk was made below from a box of `CHUNK_GROUPS` groups.
+                // SAFETY: the chunk was created below from a box of `CHUNK_GROUPS` groups.
                 drop(unsafe { Box::from_raw(groups) });
             }
             if new > 0 {
@@ -59,7 +59,7 @@ impl Groups {
         self.len = len;
     }
 
-    /// Takes every entry out, with its tag.
+    /// Removes every entry and passes it, with its tag, to `taker`.
     pub(super) fn take_entries(&mut self, mut taker: impl FnMut(Entry, u8)) {
         for group in self.iter_mut() {
             for (slot, entry) in group.slots.iter_mut().enumerate() {
@@ -71,7 +71,7 @@ impl Groups {
         }
     }
 
-    /// The next size up: 1, 2, 3, 4, 6, 8, 16, 24 … 64.
+    /// Returns the next larger size: 1, 2, 3, 4, 6, 8, 16, 24 … 64.
     pub(super) fn more(len: usize) -> usize {
         match len {
             0..4 => len + 1,
@@ -88,7 +88,7 @@ impl Groups {
     pub(super) fn iter(&self) -> impl Iterator<Item = &Group> {
         let chunks = self.chunks.iter().enumerate();
         chunks.take(self.chunks_used()).flat_map(|(at, &chunk)| {
-            // SAFETY: a used chunk has `CHUNK_GROUPS` groups, which live as long as these do.
+            // SAFETY: a used chunk has `CHUNK_GROUPS` groups, which live as long as `self`.
             unsafe { slice::from_raw_parts(chunk, chunk_len(self.len, at)) }
         })
     }
@@ -98,7 +98,7 @@ impl Groups {
         let used = self.chunks_used();
         let chunks = self.chunks.iter_mut().enumerate();
         chunks.take(used).flat_map(move |(at, chunk)| {
-            // SAFETY: as in `iter`, and the groups are borrowed exclusively, each chunk once.
+            // SAFETY: as in `iter`; the groups are borrowed exclusively, each chunk once.
             unsafe { slice::from_raw_parts_mut(*chunk, chunk_len(len, at)) }
         })
     }
@@ -108,7 +108,7 @@ impl Groups {
     }
 }
 
-/// Groups of the chunk at this place where there are `len` in all.
+/// Returns the number of groups in chunk `at` if there are `len` in total.
 fn chunk_len(len: usize, at: usize) -> usize {
     len.saturating_sub(at * CHUNK_GROUPS).min(CHUNK_GROUPS)
 }
@@ -125,7 +125,7 @@ impl Index<usize> for Groups {
     #[inline]
     fn index(&self, at: usize) -> &Group {
         assert!(at < self.len);
-        // SAFETY: there is such a group, so its chunk is there and long enough.
+        // SAFETY: the group exists, so its chunk exists and is long enough.
         unsafe { &*self.chunks[at / CHUNK_GROUPS].add(at % CHUNK_GROUPS) }
     }
 }
@@ -134,15 +134,15 @@ impl IndexMut<usize> for Groups {
     #[inline]
     fn index_mut(&mut self, at: usize) -> &mut Group {
         assert!(at < self.len);
-        // SAFETY: as in `index`, and the groups are borrowed exclusively.
+        // SAFETY: as in `index`; the groups are borrowed exclusively.
         unsafe { &mut *self.chunks[at / CHUNK_GROUPS].add(at % CHUNK_GROUPS) }
     }
 }
 
-/// Two cache lines: tags and the first six entries, then the other eight.
+/// A group: two cache lines. The first has the tags and six entries, the second eight entries.
 #[repr(C, align(64))]
 pub(super) struct Group {
-    /// Fourteen tags, the overflow count, one byte unused.
+    /// Fourteen tags, the overflow count, and one unused byte.
     pub(super) head: [u8; 16],
     pub(super) slots: [Option<Entry>; SLOTS],
 }
@@ -155,26 +155,26 @@ impl Group {
         }
     }
 
-    /// Notes that an entry passed this group because it is full. A count that reaches its end stays
-    /// there until the segment is next laid out anew.
+    /// Counts an entry that passed this group because it is full. A count at its maximum stays
+    /// there until the segment is next rebuilt.
     pub(super) fn pass(&mut self) {
         self.head[OVERFLOW] = self.head[OVERFLOW].saturating_add(1);
     }
 
-    /// Notes that an entry that passed this group was removed.
+    /// Counts the removal of an entry that had passed this group.
     pub(super) fn unpass(&mut self) {
         let overflow = &mut self.head[OVERFLOW];
-        debug_assert!(*overflow > 0, "only an entry that passed is taken back");
+        debug_assert!(*overflow > 0, "only passed entries are uncounted");
         *overflow -= u8::from(*overflow != u8::MAX);
     }
 
-    /// How many entries passed this group.
+    /// Returns how many entries passed this group.
     #[inline]
     pub(super) fn overflow(&self) -> u8 {
         self.head[OVERFLOW]
     }
 
-    /// Asks the processor to fetch both of the group's cache lines.
+    /// Prefetches both of the group's cache lines.
     #[inline]
     pub(super) fn prefetch(&self) {
         let line = std::ptr::from_ref(self).cast::<u8>();
@@ -182,7 +182,7 @@ impl Group {
         cache_line::prefetch(line.wrapping_add(cache_line::BYTES));
     }
 
-    /// Asks the processor to fetch the first entry of this tag; false if there is none.
+    /// Prefetches the first entry with this tag; returns false if there is none.
     #[inline]
     pub(super) fn prefetch_entry(&self, tag: u8) -> bool {
         let candidates = self.matches(tag);
@@ -194,7 +194,7 @@ impl Group {
         candidates != 0
     }
 
-    /// Bit n: slot n has this tag.
+    /// Returns a bit per slot: bit n is set if slot n has this tag.
     #[inline]
     pub(super) fn matches(&self, tag: u8) -> u32 {
         matches16(&self.head, tag) & ((1 << SLOTS) - 1)
@@ -209,8 +209,8 @@ impl Group {
 #[inline]
 fn matches16(head: &[u8; 16], tag: u8) -> u32 {
     use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8};
-    // SAFETY: the load reads the sixteen bytes that the reference is to, whatever their alignment;
-    // all of these need SSE2, which every x86-64 processor has.
+    // SAFETY: the load reads the sixteen bytes behind the reference, with any alignment. All of
+    // these intrinsics need SSE2, which every x86-64 processor has.
     unsafe {
         let tags = _mm_loadu_si128(head.as_ptr().cast());
         _mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8(tag as i8))) as u32
@@ -223,7 +223,7 @@ fn matches16(head: &[u8; 16], tag: u8) -> u32 {
     matches16_portable(head, tag)
 }
 
-/// Eight tags a word: a byte is zero where the tag is the one.
+/// Compares eight tags per word: a byte of the difference is zero if the tag matches.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 fn matches16_portable(head: &[u8; 16], tag: u8) -> u32 {
     let word = u128::from_le_bytes(*head);
@@ -237,16 +237,16 @@ fn matches16_portable(head: &[u8; 16], tag: u8) -> u32 {
     half(word as u64) | half((word >> 64) as u64) << 8
 }
 
-/// The tag of an empty slot.
 const _: () = assert!(
     size_of::<Group>() == 128,
     "a group is two cache lines, and `Table::memory_bytes` counts on it"
 );
 
+/// The tag of an empty slot.
 pub(super) const EMPTY: u8 = 0;
-/// Slots of a group.
+/// Number of slots in a group.
 pub(super) const SLOTS: usize = 14;
-/// Most groups of a segment.
+/// Maximum number of groups in a segment.
 pub(super) const GROUPS_MAX: usize = CHUNKS_MAX * CHUNK_GROUPS;
 
 const CHUNKS_MAX: usize = 8;
@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_ways_to_compare_tags_agree() {
+    fn both_tag_comparisons_agree() {
         let mut head = [0u8; 16];
         let step = if cfg!(miri) { 61 } else { 1 };
         for seed in (0..4096u32).step_by(step) {

@@ -1,16 +1,16 @@
-//! A segment: groups in which entries lie in the order of their position.
+//! A segment: groups whose entries are in the order of their position.
 
 use super::groups::{EMPTY, Groups, SLOTS};
 use super::{DEPTH_MAX, POSITIONS};
 use crate::entry::Entry;
 
-/// The entries whose hashes begin alike.
+/// The entries whose hashes share a prefix.
 pub(super) struct Segment {
     pub(super) groups: Groups,
     pub(super) len: usize,
-    /// How many bits the prefix has.
+    /// Number of bits in the prefix.
     pub(super) depth: u32,
-    /// The upper bits of every entry's hash behind the shard's.
+    /// The bits of every entry's hash after the shard's bits.
     pub(super) prefix: u32,
 }
 
@@ -30,7 +30,7 @@ impl Segment {
         self.len >= capacity(self.groups.len())
     }
 
-    /// Under a quarter full, by more than rounding.
+    /// Returns whether it is clearly under a quarter full.
     pub(super) fn is_sparse(&self) -> bool {
         self.groups.len() > 1 && self.len * 4 < capacity(self.groups.len())
             || self.depth > 0 && self.len == 0
@@ -44,7 +44,7 @@ impl Segment {
         (self.prefix + 1) << (DEPTH_MAX - self.depth)
     }
 
-    /// There must be an empty slot.
+    /// Adds an entry. There must be an empty slot.
     pub(super) fn insert(&mut self, entry: Entry, tag: u8) -> (usize, usize) {
         debug_assert_ne!(tag, EMPTY);
         debug_assert!(
@@ -83,7 +83,7 @@ impl Segment {
     }
 
     pub(super) fn resize(&mut self, groups: usize) {
-        debug_assert!(self.len <= groups * SLOTS, "all entries have a slot again");
+        debug_assert!(self.len <= groups * SLOTS, "every entry has a slot again");
         let mut entries = Vec::with_capacity(self.len);
         self.groups
             .take_entries(|entry, tag| entries.push((entry, tag)));
@@ -94,7 +94,7 @@ impl Segment {
         }
     }
 
-    /// Shows the entries with a position in the range, which lies in one group's.
+    /// Passes the entries with a position in the range to `show`. The range belongs to one group.
     pub(super) fn each_of<'t>(
         &'t self,
         range: std::ops::Range<usize>,
@@ -118,7 +118,7 @@ impl Segment {
     }
 }
 
-/// Where in its segment an entry belongs, 0 to 4,095: six bits of the pointer, six of the tag.
+/// Returns an entry's position in its segment, 0 to 4,095: six bits of the pointer, six of the tag.
 #[inline]
 pub(super) fn position(hash_bits: u16, tag: u8) -> usize {
     usize::from(hash_bits & 63) << 6 | usize::from(tag & 63)
@@ -136,7 +136,8 @@ pub(super) fn next_group(at: usize, groups: usize) -> usize {
     if at + 1 == groups { 0 } else { at + 1 }
 }
 
-/// A lone group may be full: nothing passes it. More are full at 30/32.
+/// Returns the number of entries at which a segment is full. A single group may be completely full,
+/// because nothing passes it; more groups are full at 30/32.
 #[inline]
 pub(super) fn capacity(groups: usize) -> usize {
     if groups == 1 {
@@ -146,7 +147,7 @@ pub(super) fn capacity(groups: usize) -> usize {
     }
 }
 
-/// The least size with room for this many entries and a tenth more.
+/// Returns the smallest size with room for this many entries plus a tenth.
 pub(super) fn groups_for(len: usize) -> usize {
     let mut groups = 1;
     while capacity(groups) < len * 11 / 10 {

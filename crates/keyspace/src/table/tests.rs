@@ -22,12 +22,12 @@ fn take(table: &mut Table, index: u64) {
     assert_eq!(table.remove(place).key(), key);
 }
 
-/// Miri runs a hundredth as fast or less, and looks at each access: fewer of them suffice.
+/// Miri is at least a hundred times slower but checks each access, so fewer rounds suffice.
 const FEWER: u64 = if cfg!(miri) { 100 } else { 1 };
 
 #[test]
-#[cfg_attr(miri, ignore = "so many entries take hours")]
-fn grows_past_the_kept_bits_and_gives_memory_back() {
+#[cfg_attr(miri, ignore = "this many entries take hours")]
+fn a_table_grows_past_the_stored_bits_and_frees_memory() {
     let mut table = Table::new();
     let count = 1_200_000;
     for index in 0..count {
@@ -55,7 +55,7 @@ fn grows_past_the_kept_bits_and_gives_memory_back() {
 }
 
 #[test]
-fn a_scan_sees_all_that_stays_while_the_table_grows_and_shrinks() {
+fn a_scan_sees_all_permanent_entries_while_the_table_grows_and_shrinks() {
     for seed in 0..40u64.div_ceil(FEWER) {
         let mut table = Table::new();
         let stays = 700 / FEWER.min(10) + seed * 50;
@@ -77,8 +77,8 @@ fn a_scan_sees_all_that_stays_while_the_table_grows_and_shrinks() {
             at = position;
             step += 1;
             assert!(step < 200_000, "seed {seed}: the scan does not end");
-            // Waves: grow for a while, then take everything away again. They end some time, as
-            // a scan needs it: waves shorter than a segment's walk can hold it up for ever.
+            // Waves: grows for a while, then removes everything. They must end, because waves
+            // shorter than a segment's walk can delay a scan indefinitely.
             if step > 4_000 / FEWER {
                 continue;
             }
@@ -104,7 +104,7 @@ fn a_scan_sees_all_that_stays_while_the_table_grows_and_shrinks() {
 }
 
 #[test]
-fn a_scan_of_a_table_at_rest_shows_each_entry_once() {
+fn a_scan_of_an_unchanged_table_shows_each_entry_once() {
     let mut table = Table::new();
     let count = 50_000 / FEWER;
     for index in 0..count {
@@ -148,7 +148,7 @@ fn parts_show_each_entry_once_while_the_table_changes() {
 }
 
 #[test]
-fn churn_at_one_size_needs_no_more_memory() {
+fn churn_at_constant_size_needs_no_more_memory() {
     let mut table = Table::new();
     let count = 10_000 / FEWER;
     for index in 0..count {

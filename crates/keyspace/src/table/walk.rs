@@ -1,4 +1,4 @@
-//! Ways through a table: step by step beside changes, in parts, and at random.
+//! Iteration over a table: step by step between changes, in parts, and at random.
 
 use super::groups::SLOTS;
 use super::segment::home;
@@ -6,11 +6,11 @@ use super::{DEPTH_KEPT, DEPTH_MAX, ORDER_END, ORDER_FINE_BITS, POSITIONS, ScanPo
 use crate::entry::Entry;
 
 impl Table {
-    /// Shows the entries of one group's worth of positions; returns where to go on.
+    /// Shows the entries of one group's worth of positions. Returns where to continue.
     ///
-    /// A walk from the default position to the end shows every entry that was there all the time
-    /// at least once, even if the table changes between the steps. It ends unless the table keeps
-    /// splitting and merging a segment in less time than the segment is walked.
+    /// A walk from the default position to the end shows every permanent entry at least once, even
+    /// if the table changes between the steps. It ends unless the table repeatedly splits and
+    /// merges a segment faster than the segment is walked.
     pub(crate) fn scan_step<'t>(
         &'t self,
         at: ScanPosition,
@@ -20,10 +20,11 @@ impl Table {
             return None;
         }
         let segment = &self.segments[self.segment_of_prefix(at.prefix)];
-        // Segments became one. If the one last seen was the last of them, those before it have been
-        // seen whole, and its position holds for all. Else nothing is known of those behind it.
+        // Segments were merged. If the last visited one was the last of them, the earlier ones were
+        // visited completely, and the position is valid for the merged segment. Otherwise, the walk
+        // restarts in the merged segment.
         let merged = segment.depth < u32::from(at.depth);
-        // A client may send any cursor: no depth and no prefix is taken for granted.
+        // A client may send any cursor: depth and prefix can have any value.
         let last_of_them = || {
             let width = DEPTH_MAX
                 .checked_sub(u32::from(at.depth))
@@ -56,9 +57,9 @@ impl Table {
         })
     }
 
-    /// Entries from `from` on in the order of the hash bits that stand in the table, each with its
-    /// place in that order, and where the next ones begin: [`ORDER_END`] behind the last. All that
-    /// have a place before that are shown, in no order; about a segment of them.
+    /// Returns entries from `from` on, each with its place in the order of the hash bits stored in
+    /// the table, and the start of the next part: [`ORDER_END`] after the last. A part contains all
+    /// entries up to that start, unordered; about one segment.
     pub(crate) fn part(&self, from: u32) -> (Vec<(u32, &Entry)>, u32) {
         let mut entries = Vec::new();
         if self.len == 0 {
@@ -66,7 +67,7 @@ impl Table {
         }
         let first = from >> ORDER_FINE_BITS << (DEPTH_MAX - DEPTH_KEPT);
         let mut prefix = first;
-        // Segments that are told apart by bits that the order does not have go together.
+        // Segments that differ only in bits outside the order are returned together.
         loop {
             let segment = &self.segments[self.segment_of_prefix(prefix)];
             let slots = segment.groups.iter().flat_map(|group| &group.slots);
@@ -85,7 +86,8 @@ impl Table {
         (entries, end)
     }
 
-    /// An entry chosen by `random`, or `None` of an empty table. Fair enough for RANDOMKEY.
+    /// Returns an entry chosen by `random`; `None` if the table is empty. Fair enough for
+    /// RANDOMKEY.
     pub(crate) fn random(&self, mut random: impl FnMut() -> u64) -> Option<&Entry> {
         if self.len == 0 {
             return None;
@@ -107,8 +109,8 @@ impl Table {
         }
     }
 
-    /// Shows entries, at most `count`: neighbours, from a place that `random` chooses. Of a table
-    /// that is not empty it shows one at least.
+    /// Passes up to `count` neighbouring entries, from a place chosen by `random`, to `show`. A
+    /// table that is not empty yields at least one.
     pub(crate) fn sample<'t>(&'t self, random: u64, count: usize, mut show: impl FnMut(&'t Entry)) {
         debug_assert!(count > 0);
         let mut left = count;
@@ -117,7 +119,7 @@ impl Table {
             let segment = &self.segments[(first as usize + number) % self.segments.len()];
             for group in 0..segment.groups.len() {
                 let group = &segment.groups[(usize::from(start) + group) % segment.groups.len()];
-                // Entries lie anywhere: their cache misses overlap.
+                // Prefetches all entries of the group, so that their cache misses overlap.
                 group.slots.iter().flatten().for_each(Entry::prefetch);
                 for slot in 0..SLOTS {
                     if let Some(entry) = &group.slots[(usize::from(turn) + slot) % SLOTS] {

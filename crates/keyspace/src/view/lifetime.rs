@@ -1,4 +1,4 @@
-//! What a key lives through: it is used, its time comes, and what it held is freed.
+//! The lifetime of a key: its use, its expiry, and the freeing of its value.
 
 use super::View;
 use crate::access::Access;
@@ -17,14 +17,15 @@ use crate::value::Object;
 use crate::waiting::Ready;
 
 impl View<'_, '_> {
-    /// Whether keys are being loaded, so that only propagated commands may write: they are part of
-    /// what is loaded.
+    /// Returns whether keys are being loaded, so that only propagated commands may write: they are
+    /// part of the load.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         self.notifications.bits() & LOADING != 0 && !self.locked.keeps_due
     }
 
-    /// A key has got a deadline; on a replica one of its own, unless the master has told it.
+    /// Records a key's new deadline. On a replica, it is one of its own unless the master
+    /// propagated it.
     #[inline]
     pub(super) fn note_deadline(&mut self, key: Key<'_>, deadline_ms: i64) {
         let keyspace = self.keyspace;
@@ -46,18 +47,17 @@ impl View<'_, '_> {
         deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms)
     }
 
-    /// Removes keys of this database whose time has come from a shard, at most `budget`; returns
-    /// how many.
+    /// Removes up to `budget` expired keys of this database from a shard. Returns how many.
     pub(crate) fn expire_keys(&mut self, shard: usize, budget: usize) -> usize {
         let (database, now_ms) = (self.database, self.now_ms);
         if self.keyspace.is_expiry_paused(now_ms) {
             return 0;
         }
         let notified = self.notifications.intersects(Event::Expired.class());
-        let told = self.keyspace.propagation().is_wanted();
+        let propagates = self.keyspace.propagation().is_wanted();
         let (mut ready, mut gone) = (Vec::new(), Vec::<Box<[u8]>>::new());
         let totals = &self.keyspace.tracking_totals;
-        let tells_changes = self.tracking & CHANGES_TOLD != 0;
+        let tracks_changes = self.tracking & CHANGES_TOLD != 0;
         let mut large = Vec::new();
         let count = self.visit_shard(shard, |shard, observer| {
             let mut count = 0;
@@ -74,13 +74,13 @@ impl View<'_, '_> {
                 if notified {
                     observer.notified(database, entry.key(), Event::Expired);
                 }
-                if told {
+                if propagates {
                     gone.push(Box::from(entry.key()));
                 }
                 if let Some(trackers) = shard.take_trackers(entry.key(), totals) {
                     observer.invalidated(entry.key(), &trackers, Changer::Server);
                 }
-                if tells_changes {
+                if tracks_changes {
                     observer.modified(entry.key(), Changer::Server);
                 }
                 if let Some(interests) = &mut shard.interests[database]
@@ -104,8 +104,8 @@ impl View<'_, '_> {
         count
     }
 
-    /// Removes a field whose time has come, and with the last one the hash; not where nothing may
-    /// expire now.
+    /// Removes an expired field, and the hash if it was the last one. Does nothing while expiry is
+    /// not allowed.
     pub(crate) fn expire_field(&mut self, key: Key<'_>, field: &[u8]) {
         if self.keyspace.is_expiry_paused(self.now_ms) {
             return;
@@ -124,17 +124,16 @@ impl View<'_, '_> {
         }
     }
 
-    /// Removes fields whose time has come in a shard that is held, at most `budget`; returns how
-    /// many.
+    /// Removes up to `budget` expired fields in a locked shard. Returns how many.
     pub(crate) fn expire_fields(&mut self, shard: usize, budget: usize) -> usize {
         let mut count = 0;
-        let told = self.keyspace.propagation().is_wanted();
+        let propagates = self.keyspace.propagation().is_wanted();
         while count < budget {
             let (database, now_ms) = (self.database, self.now_ms);
             let dictionary = &mut self.locked.shard(shard).databases[database];
             let mut gone = Vec::<Box<[u8]>>::new();
             let mut note = |field: &[u8]| {
-                if told {
+                if propagates {
                     gone.push(Box::from(field));
                 }
             };
@@ -158,8 +157,7 @@ impl View<'_, '_> {
         count
     }
 
-    /// Frees what a shard's part of a database was, in the background or once the locks are
-    /// released.
+    /// Frees a shard's part of a database, in the background or once the locks are released.
     pub(crate) fn dispose_dictionary(&mut self, dictionary: Dictionary, is_lazy: bool) {
         let garbage = Garbage::Dictionary(dictionary);
         if is_lazy || self.locked.frees_behind {
@@ -169,7 +167,7 @@ impl View<'_, '_> {
         }
     }
 
-    /// Frees what was the value of a key that has another one now.
+    /// Frees the replaced value of a key.
     #[cold]
     pub(super) fn dispose_object(&mut self, object: Box<Object>) {
         if object.parts() > PARTS_MIN {
@@ -181,8 +179,8 @@ impl View<'_, '_> {
         }
     }
 
-    /// Frees an entry that was taken out: a large one in the background, if the settings say so
-    /// for this cause, or else once the locks are released.
+    /// Frees a removed entry: a large one in the background, if the settings say so for this cause,
+    /// or else once the locks are released.
     pub(crate) fn dispose(&mut self, entry: Entry, cause: Cause) {
         if entry
             .object()
@@ -196,7 +194,7 @@ impl View<'_, '_> {
         }
     }
 
-    /// Notes in the entry that its key is used. Its header is in the cache: it was just compared.
+    /// Records a use of the key in its entry. The header is in the cache: it was just compared.
     #[inline]
     pub(super) fn note_use(&mut self, key: Key<'_>, place: Place, before: u32) {
         if self.access.counts() {
@@ -204,12 +202,12 @@ impl View<'_, '_> {
         }
         let used = self.access.initial(self.clock_ms);
         if before != used {
-            // The value stays as it is: a snapshot that is being made need not have it first.
+            // The value does not change, so a running snapshot does not need it first.
             self.dictionary(key).table.entry_mut(place).set_access(used);
         }
     }
 
-    /// A command counts once however often it looks.
+    /// Counts a use of the key. A command counts once, however often it accesses the key.
     #[cold]
     fn count_use(&mut self, key: Key<'_>, place: Place) {
         if self.counted.replace(key.hash) == Some(key.hash) {
@@ -223,13 +221,13 @@ impl View<'_, '_> {
         entry.set_access(access.counted(entry.access(), now_ms, random));
     }
 
-    /// The bits in which a key's use is noted.
+    /// Returns the access bits of a key.
     pub(crate) fn access_of(&mut self, key: Key<'_>) -> Option<u32> {
         let place = self.find(key)?;
         Some(self.entry(key, place).access())
     }
 
-    /// How the use of keys is noted.
+    /// Returns the settings of the access bits.
     pub(crate) fn access(&self) -> Access {
         self.access
     }

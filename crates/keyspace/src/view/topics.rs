@@ -1,4 +1,4 @@
-//! Mounted topics as commands see them, and names taken at random.
+//! Mounted topics as commands see them, and random key names.
 
 use tidewire_resp::Writer;
 
@@ -14,7 +14,7 @@ use crate::text::Text;
 use crate::value::{ValueRef, materialise};
 
 impl View<'_, '_> {
-    /// Number of mounted topics in this database.
+    /// Returns the number of mounted topics in this database.
     pub(crate) fn topics(&self) -> usize {
         match self.database {
             0 => self.keyspace.mounts().iter().map(|mount| mount.len()).sum(),
@@ -22,7 +22,7 @@ impl View<'_, '_> {
         }
     }
 
-    /// The name of a mounted topic by its position among those of all mounts.
+    /// Appends the name of a mounted topic, by its position among those of all mounts.
     pub(crate) fn topic_name(&self, mut position: usize, out: &mut Vec<u8>) -> bool {
         out.clear();
         for mount in self.keyspace.mounts() {
@@ -35,7 +35,7 @@ impl View<'_, '_> {
         false
     }
 
-    /// The name of any key or topic, all shards being locked.
+    /// Returns the name of a random key or topic. All shards must be locked.
     pub(crate) fn random_name(&mut self) -> Option<Vec<u8>> {
         let mut counts = [0usize; SHARDS];
         for (shard, count) in counts.iter_mut().enumerate() {
@@ -86,7 +86,7 @@ impl View<'_, '_> {
         }
     }
 
-    /// Replies with the elements of a mounted topic whose value is an array; false if it is none.
+    /// Replies the elements of a mounted topic with an array value; returns false for other topics.
     #[cold]
     pub(crate) fn reply_elements(&self, key: Key<'_>, reply: &mut Writer<'_>) -> bool {
         let mount = self.keyspace.mount_of(self.database, key.bytes);
@@ -94,7 +94,7 @@ impl View<'_, '_> {
     }
 }
 
-/// A random number below `count`; `None` if there is none.
+/// Returns a random number below `count`; `None` if `count` is 0.
 fn random_from(keyspace: &Keyspace, count: usize) -> Option<usize> {
     (count > 0).then(|| random_below(keyspace.random(), count))
 }

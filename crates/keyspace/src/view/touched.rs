@@ -1,9 +1,9 @@
-//! Which keys a command has touched: tests compare them with those that were checked. Outside of
-//! tests nothing is noted, and nothing is paid.
+//! The keys that a command has touched, which tests compare with the checked ones. Outside of
+//! tests, this records nothing and costs nothing.
 
 use crate::key::Key;
 
-/// Notes that a command looks at a key, or that it has changed it.
+/// Records that a command accesses a key, or that it has changed it.
 #[inline(always)]
 pub(super) fn note(key: Key<'_>, changes: bool) {
     #[cfg(test)]
@@ -20,7 +20,7 @@ mod noted {
     use std::cell::RefCell;
     use std::collections::BTreeMap;
 
-    /// Keys, and whether each was changed.
+    /// Keys, with whether each was changed.
     pub(crate) type Touched = BTreeMap<Vec<u8>, bool>;
 
     thread_local! {
@@ -31,7 +31,7 @@ mod noted {
         TOUCHED.with_borrow_mut(|touched| *touched.entry(key.to_vec()).or_default() |= changes);
     }
 
-    /// What this thread has touched since the last call.
+    /// Returns the keys that this thread has touched since the last call.
     pub(crate) fn take() -> Touched {
         TOUCHED.take()
     }

@@ -1,4 +1,4 @@
-//! Who has read a key, remembered by its shard; see [`tracked`](crate::tracked).
+//! Records, by shard, which clients have read a key; see [`tracked`](crate::tracked).
 
 use std::sync::atomic::Ordering;
 
@@ -12,29 +12,29 @@ use crate::observer::{Changer, Observer};
 use crate::tracked::{CHANGES_TOLD, READS_TRACKED, Trackers};
 
 impl Keyspace {
-    /// Lets [`Observer::modified`] hear of every change of a key, and asks [`Observer::reader`]
-    /// who reads, or neither.
+    /// Sets whether [`Observer::reader`] is asked for the reading client, and whether
+    /// [`Observer::modified`] receives every change of a key.
     pub fn set_tracking(&self, reads: bool, changes: bool) {
         let bits = (u32::from(reads) * READS_TRACKED) | (u32::from(changes) * CHANGES_TOLD);
         self.tracking.store(bits, Ordering::Release);
     }
 
-    /// Keys that clients track now.
+    /// Returns the number of tracked keys.
     #[inline]
     pub fn tracked_keys(&self) -> u64 {
         self.tracking_totals.keys.load(Ordering::Relaxed)
     }
 
-    /// Pairs of a tracked key and a client that tracks it.
+    /// Returns the number of pairs of a tracked key and a client.
     pub fn tracked_items(&self) -> u64 {
         self.tracking_totals.items.load(Ordering::Relaxed)
     }
 
-    /// Forgets tracked keys until there are at most `keys_max`, and invalidates them at their
+    /// Stops tracking keys until there are at most `keys_max`, and invalidates them at their
     /// clients.
     pub fn limit_tracking(&self, keys_max: u64, observer: &mut dyn Observer) {
         let first = self.random() as usize % self.shards.len();
-        // From each shard in turn, so that it is not always the same that lose theirs.
+        // Takes turns between shards, so that it does not always affect the same keys.
         while self.tracked_keys() > keys_max {
             let before = self.tracked_keys();
             for number in 0..self.shards.len() {
@@ -57,7 +57,7 @@ impl Keyspace {
         }
     }
 
-    /// Forgets clients that have left in one shard, which is any number.
+    /// Removes disconnected clients in one shard; `shard` may be any number.
     pub fn sweep_tracking(&self, shard: usize, is_there: &dyn Fn(u64) -> bool) {
         let mut shard = self.shards[shard % self.shards.len()].lock();
         if let Some(tracked) = &mut shard.tracked {
@@ -68,13 +68,13 @@ impl Keyspace {
 }
 
 impl View<'_, '_> {
-    /// Whether a client tracks reads.
+    /// Returns whether a client tracks reads.
     #[inline]
-    pub(crate) fn tells_reads(&self) -> bool {
+    pub(crate) fn tracks_reads(&self) -> bool {
         self.tracking & READS_TRACKED != 0
     }
 
-    /// Remembers who has read the keys of a command that only reads.
+    /// Records the client that has read the keys of a read-only command.
     #[cold]
     pub(crate) fn remember_reads(&mut self, command: &'static Command, arguments: Arguments<'_>) {
         if !command.has(Flags::READONLY) || command.has(Flags::PUBSUB) {
@@ -86,7 +86,7 @@ impl View<'_, '_> {
         for at in command.key_positions(arguments) {
             let key = self.key(&arguments[at]);
             if self.keyspace.mount_of(self.database, key.bytes).is_some() {
-                // It changes all the time: who has read it must not keep it.
+                // It changes all the time, so a client must not cache it.
                 let trackers = Trackers::one(reader);
                 self.observer
                     .invalidated(key.bytes, &trackers, Changer::Server);
@@ -98,7 +98,7 @@ impl View<'_, '_> {
         }
     }
 
-    /// Invalidates what clients have read of all keys.
+    /// Invalidates all keys cached by clients.
     pub(crate) fn forget_reads(&mut self) {
         let totals = &self.keyspace.tracking_totals;
         if self.keyspace.tracked_keys() > 0 {

@@ -1,4 +1,4 @@
-//! A keyspace that is spoken to in whole commands.
+//! A test server: a keyspace that executes whole commands.
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
@@ -15,7 +15,7 @@ pub(crate) struct Server {
     pub(crate) protocol: Protocol,
     pub(crate) database: usize,
     pub(crate) now_ms: i64,
-    /// Whether commands run on their entry alone where they can, as the hub has it.
+    /// Whether commands use the direct path if possible, as in the hub.
     pub(crate) is_direct: bool,
 }
 
@@ -34,7 +34,7 @@ impl Server {
         }
     }
 
-    /// The reply to a command.
+    /// Executes a command; returns its reply.
     pub(crate) fn run<A: AsRef<[u8]>>(&self, words: &[A]) -> Vec<u8> {
         self.run_observed(words, &mut NullObserver)
     }
@@ -64,10 +64,10 @@ impl Server {
         reply
     }
 
-    /// The reply to a command line without quotes, as text.
+    /// Executes a command line without quotes; returns its reply as text.
     pub(crate) fn line(&self, line: &str) -> String {
         let words: Vec<&str> = line.split_whitespace().collect();
-        String::from_utf8(self.run(&words)).expect("a test's reply is text")
+        String::from_utf8(self.run(&words)).expect("the reply is text")
     }
 }
 

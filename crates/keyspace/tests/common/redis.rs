@@ -1,4 +1,4 @@
-//! A Redis of the machine's own, on the loopback, without files.
+//! A real Redis on this machine, on the loopback interface, without files.
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
@@ -15,12 +15,12 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    /// Starts what REDIS_SERVER names, or `redis-server`; `None` if there is none.
+    /// Starts the program in REDIS_SERVER, or `redis-server`. Returns `None` if there is none.
     pub(crate) fn start() -> Option<Redis> {
         Redis::start_with(&[])
     }
 
-    /// The same with more arguments.
+    /// Does the same with additional arguments.
     pub(crate) fn start_with(arguments: &[&str]) -> Option<Redis> {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let port = free.expect("a free loopback port").port();
@@ -46,8 +46,8 @@ impl Redis {
         panic!("redis-server does not listen");
     }
 
-    /// Whether the `redis-server` at hand is of version 8 or later: older ones do not read files
-    /// as Redis 8 writes them.
+    /// Returns whether the installed `redis-server` is version 8 or later: older ones cannot read
+    /// files of Redis 8.
     #[allow(dead_code, reason = "not every test program asks")]
     pub(crate) fn is_at_hand_since_8() -> bool {
         let program = std::env::var("REDIS_SERVER").unwrap_or("redis-server".to_owned());
@@ -61,7 +61,7 @@ impl Redis {
         major.is_some_and(|major: u32| major >= 8)
     }
 
-    /// The reply to a command.
+    /// Executes a command; returns its reply.
     pub(crate) fn run<A: AsRef<[u8]>>(&mut self, words: &[A]) -> Vec<u8> {
         let mut request = Vec::new();
         write_request(&mut request, words);

@@ -1,8 +1,8 @@
-//! Random commands on sorted sets, for the comparison with a real Redis.
+//! Generates random commands on sorted sets, for the comparison with a real Redis.
 
 use super::Random;
 
-/// Keys whose members all have the score 0, so that ranges by text mean something.
+/// Keys whose members all have score 0, so that ranges by text are meaningful.
 const LEX_KEYS: &[&str] = &["lex1", "lex2"];
 const KEYS: &[&str] = &["z1", "z2", "z3", "z3", "s1", "text", "none"];
 const MEMBERS: &[&str] = &[
@@ -23,7 +23,7 @@ const MEMBERS: &[&str] = &[
     "m3",
     "a-member-of-25-characters",
 ];
-/// Scores that every version of Redis prints alike.
+/// Scores that every version of Redis formats the same way.
 const SCORES: &[&str] = &[
     "0",
     "1",
@@ -69,7 +69,7 @@ const TEXT_BOUNDS: &[&str] = &[
 const COUNTS: &[&str] = &["0", "1", "2", "3", "-1", "-2", "5", "100"];
 const WRONG_COUNTS: &[&str] = &["x", "1.5", "-9223372036854775808", "9223372036854775807"];
 
-/// A random command; `modern` is what Redis 7.0 does not know, or prints otherwise.
+/// Generates a random command. `modern` allows what Redis 7.0 lacks or formats differently.
 pub(crate) fn command(random: &mut Random, modern: bool) -> Vec<String> {
     let form = if modern && random.below(12) == 0 {
         random.pick(MODERN)
@@ -95,7 +95,7 @@ pub(crate) fn command(random: &mut Random, modern: bool) -> Vec<String> {
         .collect()
 }
 
-/// Commands whose replies come in an order that nobody promises.
+/// Commands with replies in no defined order.
 pub(crate) const UNORDERED: &[&str] = &["ZSCAN", "ZRANDMEMBER", "SMEMBERS"];
 
 const MODERN: &[&str] = &[

@@ -1,26 +1,27 @@
-//! Counts in a program that has an allocator of its own, while somebody asks for them.
+//! Counts allocations on demand in a program with another allocator.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Another allocator, whose calls are counted during [`tally_of`]. At all other times a call costs
-/// one relaxed load more than it would without.
+/// A wrapper of another allocator that counts calls during [`tally_of`]. Otherwise, a call costs
+/// only one additional relaxed load.
 #[derive(Debug)]
 pub struct OnDemand<A>(pub A);
 
-/// What a thread did with memory.
+/// Memory operations of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Blocks taken; a block whose size changes counts as taken again.
+    /// Number of allocated blocks; resizing a block counts as an allocation.
     pub allocations: u64,
-    /// Blocks given back; a block whose size changes counts as given back.
+    /// Number of freed blocks; resizing a block counts as freeing it.
     pub deallocations: u64,
-    /// Bytes of the blocks taken.
+    /// Bytes of the allocated blocks.
     pub bytes: u64,
 }
 
-/// What this thread does with memory during `work`, if the program's allocator is an [`OnDemand`].
+/// Returns this thread's memory operations during `work`, if the program's allocator is an
+/// [`OnDemand`].
 pub fn tally_of(work: impl FnOnce()) -> Tally {
     let before = TALLY.get();
     COUNTING.store(true, Ordering::Relaxed);
@@ -55,7 +56,7 @@ fn note(allocations: u64, deallocations: u64, bytes: usize) {
 
 #[cold]
 fn count(allocations: u64, deallocations: u64, bytes: usize) {
-    // A thread that ends may allocate after its counts are gone.
+    // A thread that ends may allocate after its counters are gone.
     let _ = TALLY.try_with(|tally| {
         let old = tally.get();
         tally.set(Tally {
@@ -66,33 +67,33 @@ fn count(allocations: u64, deallocations: u64, bytes: usize) {
     });
 }
 
-// SAFETY: every call goes to the other allocator unchanged; counting allocates nothing.
+// SAFETY: every call is forwarded to the other allocator unchanged; counting allocates nothing.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for OnDemand<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(1, 0, layout.size());
-        // SAFETY: the caller keeps the contract of `alloc`.
+        // SAFETY: the caller upholds the contract of `alloc`.
         unsafe { self.0.alloc(layout) }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         note(1, 0, layout.size());
-        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
+        // SAFETY: the caller upholds the contract of `alloc_zeroed`.
         unsafe { self.0.alloc_zeroed(layout) }
     }
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         note(0, 1, 0);
-        // SAFETY: the caller keeps the contract of `dealloc`.
+        // SAFETY: the caller upholds the contract of `dealloc`.
         unsafe { self.0.dealloc(block, layout) }
     }
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         note(1, 1, size);
-        // SAFETY: the caller keeps the contract of `realloc`.
+        // SAFETY: the caller upholds the contract of `realloc`.
         unsafe { self.0.realloc(block, layout, size) }
     }
 }

@@ -1,26 +1,27 @@
-//! The digits of a double as Redis prints them: Grisu2, by Florian Loitsch ("Printing
+//! The digits of a double as Redis formats them: Grisu2, by Florian Loitsch ("Printing
 //! Floating-Point Numbers Quickly and Accurately with Integers", 2010).
 //!
-//! They always read back to the same double. Of 1,000 random doubles some three get a digit more
-//! than the shortest text has, or another last digit: where Redis prints those, so do we.
+//! They always read back to the same double. About three of 1,000 random doubles get one digit more
+//! than the shortest text, or another last digit. The result is the same as in Redis in these cases
+//! too.
 
-/// `fraction` times two to the `exponent`.
+/// A number `fraction` × 2^`exponent`.
 #[derive(Clone, Copy)]
 struct Float {
     fraction: u64,
     exponent: i32,
 }
 
-/// Digits, times ten to the `scale`.
+/// A number `digits` × 10^`scale`.
 pub(super) struct Decimal {
     pub(super) digits: [u8; DIGITS_MAX],
-    /// 1 to 18.
+    /// Number of digits, 1 to 18.
     pub(super) count: usize,
     pub(super) scale: i32,
 }
 
 impl Decimal {
-    /// The digits of `value`, which is finite and not zero; without sign.
+    /// Computes the digits of `value`, which is finite and not zero; ignores the sign.
     pub(super) fn of(value: f64) -> Self {
         debug_assert!(value.is_finite() && value != 0.0);
         let exact = Float::of(value);
@@ -28,7 +29,7 @@ impl Decimal {
         let (power, scale) = power_for(upper.exponent);
         let exact = exact.normalized().times(power);
         let (mut lower, mut upper) = (lower.times(power), upper.times(power));
-        // The products are off by less than one: what lies between these is safe.
+        // The products are off by less than one: everything between these is safe.
         lower.fraction += 1;
         upper.fraction -= 1;
         let mut decimal = Decimal {
@@ -40,11 +41,14 @@ impl Decimal {
         decimal
     }
 
-    /// Digits of `upper` until what is left of it does not lead below `lower`; the last one is
-    /// brought as near to `exact` as it goes.
+    /// Generates digits of `upper` until the remainder no longer leads below `lower`. Then moves
+    /// the last digit as close to `exact` as possible.
     fn generate(&mut self, exact: Float, lower: Float, upper: Float) {
         let shift = -upper.exponent;
-        debug_assert!((32..=60).contains(&shift), "the power was chosen for it");
+        debug_assert!(
+            (32..=60).contains(&shift),
+            "the power of ten was chosen for this range"
+        );
         let one = 1u64 << shift;
         let to_exact = upper.fraction - exact.fraction;
         let mut width = upper.fraction - lower.fraction;
@@ -75,7 +79,7 @@ impl Decimal {
         }
     }
 
-    /// A leading zero is none.
+    /// Appends a digit, except a leading zero.
     fn push(&mut self, digit: u64) {
         if digit != 0 || self.count > 0 {
             self.digits[self.count] = b'0' + digit as u8;
@@ -83,7 +87,8 @@ impl Decimal {
         }
     }
 
-    /// Lowers the last digit, which is worth `step`, as long as that leads nearer.
+    /// Decrements the last digit, which is worth `step`, while that moves closer to the exact
+    /// value.
     fn approach(&mut self, to_exact: u64, width: u64, mut rest: u64, step: u64) {
         let is_nearer = |rest: u64| {
             let next = rest.wrapping_add(step);
@@ -112,7 +117,7 @@ impl Float {
         }
     }
 
-    /// With the highest bit set.
+    /// Returns the same number with the highest bit set.
     fn normalized(self) -> Self {
         let shift = self.fraction.leading_zeros();
         Float {
@@ -121,14 +126,15 @@ impl Float {
         }
     }
 
-    /// Half way to the doubles below and above, the upper normalized, the lower with its exponent.
+    /// Returns the midpoints to the next lower and higher doubles: the upper one normalized, the
+    /// lower one with the same exponent.
     fn neighbourhood(self) -> (Self, Self) {
         let upper = Float {
             fraction: (self.fraction << 1) + 1,
             exponent: self.exponent - 1,
         };
         let upper = upper.normalized();
-        // Below a power of two they lie twice as close.
+        // Below a power of two, doubles are twice as dense.
         let shift = if self.fraction == HIDDEN_BIT { 2 } else { 1 };
         let (fraction, exponent) = ((self.fraction << shift) - 1, self.exponent - shift);
         let lower = Float {
@@ -138,7 +144,7 @@ impl Float {
         (lower, upper)
     }
 
-    /// The upper half of the product, rounded.
+    /// Returns the upper half of the product, rounded.
     fn times(self, other: Self) -> Self {
         let product = u128::from(self.fraction) * u128::from(other.fraction);
         Float {
@@ -148,14 +154,14 @@ impl Float {
     }
 }
 
-/// The power of ten that brings a number of this exponent to one of -60 to -32, and its own
-/// exponent. Where two do, it is the one that Redis takes.
+/// Returns the power of ten that brings a number of this exponent to one of -60 to -32, and the
+/// power's exponent. If two powers qualify, it returns Redis's choice.
 fn power_for(exponent: i32) -> (Float, i32) {
     let about = (f64::from(-(exponent + POWERS.len() as i32)) * LOG_2) as i32;
     let mut index = ((about - POWERS_FIRST) / POWERS_STEP) as usize;
     loop {
         let ten_to = POWERS_FIRST + POWERS_STEP * index as i32;
-        // The logarithm to the base of two of a power of ten, rounded down.
+        // The logarithm to base two of a power of ten, rounded down.
         let power = Float {
             fraction: POWERS[index],
             exponent: ((ten_to * 1_741_647) >> 19) - 63,
@@ -212,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_that_are_not_the_shortest_are_those_of_redis() {
+    fn digits_that_are_not_the_shortest_match_redis() {
         for (value, digits) in [
             (924_719.893_757_799, "9247198937577989e-10"),
             (1.0, "1e0"),
@@ -226,7 +232,7 @@ mod tests {
         }
     }
 
-    /// How many digits the shortest text of `value` has.
+    /// Returns the number of digits of the shortest text of `value`.
     fn shortest_count(value: f64) -> usize {
         let mut buffer = ryu::Buffer::new();
         let digits = buffer.format_finite(value).split('e').next();
@@ -236,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn any_double_reads_back_and_few_are_longer_than_they_must_be() {
+    fn every_double_reads_back_and_few_are_longer_than_necessary() {
         let mut word = 1u64;
         let mut longer = 0;
         const COUNT: usize = 200_000;

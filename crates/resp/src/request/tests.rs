@@ -1,9 +1,9 @@
-//! Requests by example: whole, cut at every place, inline, hostile.
+//! Requests by example: whole, split at every position, inline, hostile.
 
 use super::*;
 use crate::{ArgumentList, write_request};
 
-/// The arguments of the one request that `input` holds, found whole and byte by byte.
+/// Parses the only request in `input`, at once and byte by byte; returns its arguments.
 fn parsed(input: &[u8]) -> Result<Vec<Vec<u8>>, ProtocolError> {
     let mut whole = RequestParser::default();
     let mut pieces = RequestParser::default();
@@ -81,7 +81,7 @@ fn bulks_of_every_header_width_hold_any_bytes() {
 }
 
 #[test]
-fn requests_of_many_arguments_are_read() {
+fn requests_with_many_arguments_are_parsed() {
     for count in [9, 10, 11, 99, 100, 1234] {
         let arguments: Vec<String> = (0..count).map(|number| number.to_string()).collect();
         let mut input = Vec::new();
@@ -112,7 +112,7 @@ fn empty_requests_complete_without_arguments() {
 }
 
 #[test]
-fn a_pipeline_is_read_request_by_request() {
+fn a_pipeline_is_parsed_request_by_request() {
     let mut input =
         b"*1\r\n$4\r\nPING\r\nPING again\r\n*0\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\n".as_slice();
     let mut parser = RequestParser::default();
@@ -134,13 +134,13 @@ fn a_pipeline_is_read_request_by_request() {
 }
 
 #[test]
-fn a_request_that_begins_as_one_before_it_is_known_by_that() {
+fn a_request_with_the_head_of_the_previous_one_is_recognized() {
     let mut parser = RequestParser::default();
     let first = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
     parser.parse(first).unwrap();
-    let head = parser.head(first).expect("a short beginning");
+    let head = parser.head(first).expect("a short head");
     let second = b"*2\r\n$3\r\nGET\r\n$5\r\nother\r\n";
-    let progress = parser.parse_like(&head, second).expect("it begins so");
+    let progress = parser.parse_like(&head, second).expect("it has this head");
     let consumed = second.len();
     assert_eq!(progress, Ok(Progress::Complete { consumed }));
     let expected = r#"["GET", "other"]"#;
@@ -153,9 +153,9 @@ fn a_request_that_begins_as_one_before_it_is_known_by_that() {
     ] {
         assert!(parser.parse_like(&head, other).is_none());
     }
-    // Cut inside its second argument it goes on as any other, and nothing is taken for its like.
+    // A request split inside its second argument continues as usual, and no head applies then.
     let (part, whole) = (&second[..20], second);
-    let progress = parser.parse_like(&head, part).expect("it begins so");
+    let progress = parser.parse_like(&head, part).expect("it has this head");
     assert!(matches!(progress, Ok(Progress::Incomplete { .. })));
     assert!(parser.parse_like(&head, whole).is_none());
     assert_eq!(parser.parse(whole), Ok(Progress::Complete { consumed }));
@@ -167,7 +167,7 @@ fn a_request_that_begins_as_one_before_it_is_known_by_that() {
 }
 
 #[test]
-fn a_bulk_under_way_says_how_much_it_still_needs() {
+fn an_incomplete_bulk_reports_how_many_bytes_are_missing() {
     let mut parser = RequestParser::default();
     let mut input = b"*2\r\n$3\r\nSET\r\n$100000\r\nabc".to_vec();
     assert_eq!(
@@ -200,7 +200,7 @@ fn the_input_may_move_between_two_calls() {
 }
 
 #[test]
-fn protocol_errors_are_worded_as_redis_words_them() {
+fn protocol_errors_have_the_texts_of_redis() {
     let long = "7".repeat(65_537);
     for (input, text) in [
         ("*x\r\n", "invalid multibulk length"),
@@ -247,7 +247,7 @@ fn protocol_errors_are_worded_as_redis_words_them() {
         let error = parser.parse(input.as_bytes()).unwrap_err();
         let shown: String = input.chars().take(60).collect();
         assert_eq!(error.to_string(), text, "{shown:?}");
-        assert_eq!(parser.parse(input.as_bytes()), Err(error), "it errs again");
+        assert_eq!(parser.parse(input.as_bytes()), Err(error), "it fails again");
         if input.len() < 100 {
             assert_eq!(parsed(input.as_bytes()), Err(error), "{shown:?}");
         }
@@ -255,7 +255,7 @@ fn protocol_errors_are_worded_as_redis_words_them() {
 }
 
 #[test]
-fn lines_are_refused_right_behind_their_limit() {
+fn lines_are_refused_just_beyond_their_limit() {
     let limits = Limits {
         inline_bytes_max: 8,
         ..Limits::default()
@@ -277,7 +277,7 @@ fn lines_are_refused_right_behind_their_limit() {
 }
 
 #[test]
-fn a_client_without_password_gets_small_limits_until_it_has_given_it() {
+fn a_client_has_small_limits_until_it_authenticates() {
     let mut parser = RequestParser::new(Limits::unauthenticated());
     let login = b"*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n";
     assert!(matches!(parser.parse(login), Ok(Progress::Complete { .. })));
@@ -303,7 +303,7 @@ fn a_client_without_password_gets_small_limits_until_it_has_given_it() {
 }
 
 #[test]
-fn inline_requests_are_split_and_unquoted_as_redis_does() {
+fn inline_requests_are_split_and_unquoted_as_in_redis() {
     for (line, arguments) in [
         ("PING", &["PING"][..]),
         ("  set\tkey   value ", &["set", "key", "value"]),
@@ -346,7 +346,7 @@ fn inline_requests_are_split_and_unquoted_as_redis_does() {
 }
 
 #[test]
-fn a_length_cut_in_two_does_not_disturb_the_one_after_the_next() {
+fn a_split_length_line_does_not_affect_later_ones() {
     let input = b"*3\r\n$5\r\nabcde\r\n$1\r\na\r\n$2\r\nbc\r\n";
     let third_length_at = 22;
     let mut parser = RequestParser::default();
@@ -376,7 +376,7 @@ fn no_line_is_searched_twice() {
 }
 
 #[test]
-fn a_claimed_count_takes_no_memory_and_a_huge_request_gives_its_own_back() {
+fn a_claimed_count_allocates_nothing_and_a_huge_request_s_memory_is_freed() {
     let mut parser = RequestParser::default();
     assert_eq!(
         parser.parse(b"*1048576\r\n$1\r\na\r\n"),

@@ -1,4 +1,4 @@
-//! `bit`: operations on numbers as 32 bits.
+//! `bit`: operations on 32-bit numbers.
 
 use mlua::{Lua, MultiValue, Result, Table};
 
@@ -64,9 +64,9 @@ fn tohex(lua: &Lua, values: MultiValue) -> Result<String> {
     Ok(text[8 - count..].to_owned())
 }
 
-/// A number's low 32 bits, rounded to an integer: halves to the even neighbour.
+/// Returns a number's low 32 bits, rounded to an integer, halves to even.
 fn bits(lua: &Lua, name: &str, values: &MultiValue, position: usize) -> Result<u32> {
     let rounded = number(lua, name, values, position)?.round_ties_even();
-    // Beyond 2^51 the bits are not the number's any more; they wrap all the same.
+    // Beyond 2^51, the bits are no longer exact, but they still wrap.
     Ok((rounded.rem_euclid(4_294_967_296.0)) as u32)
 }

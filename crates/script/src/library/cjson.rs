@@ -1,4 +1,4 @@
-//! `cjson`: values as JSON.
+//! `cjson`: JSON encoding and decoding.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use mlua::{Lua, MultiValue, Result, Table, Value};
 use super::{bad_argument, fail, format_number, number, text, type_name};
 use crate::watch::Meter;
 
-/// What scripts can set; it lasts as long as the Lua state.
+/// Settings that scripts can change; they last as long as the Lua state.
 #[derive(Clone, Copy, Debug)]
 struct Settings {
     converts_sparse: bool,
@@ -22,7 +22,7 @@ struct Settings {
     decodes_invalid: bool,
 }
 
-/// What is done about numbers that JSON does not have.
+/// How numbers that JSON cannot represent are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Invalid {
     Refused,
@@ -237,8 +237,8 @@ impl Encoder<'_> {
             let text = format!("Cannot serialise, excessive nesting ({depth})");
             return Err(fail(self.lua, text));
         }
-        // Once to see what it is, then once more: handles to all values at a time would be too
-        // many.
+        // Two passes: the first one determines the kind of table. Handles to all values at once
+        // would be too many.
         let (mut items, mut max, mut is_array) = (0i64, 0, true);
         let meter = &mut self.meter;
         for_each(table, depth, |key, _| {
@@ -342,8 +342,8 @@ impl Encoder<'_> {
     }
 }
 
-/// Gives each pair of a table. The quick way is one call of Lua's for all pairs; what it gives runs
-/// within that call, and Lua refuses some 200 of them within each other.
+/// Passes each pair of a table to a function. The fast path is a single Lua call for all pairs. The
+/// function runs within that call, and Lua refuses more than about 200 nested calls.
 fn for_each(
     table: &Table,
     depth: i64,
@@ -385,7 +385,7 @@ fn decode(lua: &Lua, values: &MultiValue, settings: Settings) -> Result<Value> {
     }
 }
 
-/// A part of a JSON text.
+/// A token of a JSON text.
 #[derive(Debug)]
 enum Token {
     ObjectBegin,
@@ -562,7 +562,7 @@ impl Decoder<'_> {
         Token::Broken("invalid token")
     }
 
-    /// Whether a number is none of JSON's, though it may be one to others.
+    /// Returns whether a number is not valid JSON, even if other parsers accept it.
     fn is_invalid(&self) -> bool {
         let rest = &self.input[self.at..];
         if rest[0] == b'+' {
@@ -629,7 +629,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// The character of a `\u` escape, or of two of them, and how long that is.
+    /// Parses the character of a `\u` escape, or of a pair of them. Returns it and its length.
     fn escape(&self) -> Option<(char, usize)> {
         let unit = |from: usize| {
             let digits = self.input.get(self.at + from..self.at + from + 6)?;
@@ -651,7 +651,7 @@ impl Decoder<'_> {
     }
 }
 
-/// Parses the number at the start of a text, in any form that C knows. Returns it and its length;
+/// Parses the number at the start of a text, in any form that C accepts. Returns it and its length;
 /// 0 if there is none.
 fn read_number(text: &[u8]) -> (f64, usize) {
     let sign = usize::from(matches!(text.first(), Some(b'-' | b'+')));
@@ -707,7 +707,7 @@ fn read_number(text: &[u8]) -> (f64, usize) {
 }
 
 const INT_MAX: i64 = i32::MAX as i64;
-/// Deepest nesting of tables under any setting: each level takes some of the thread's stack.
+/// Maximum nesting depth of tables under any setting: each level uses some of the thread's stack.
 const DEPTH_MAX: i64 = 1_000;
-/// Tables within each other that are walked the quick way.
+/// Maximum nesting depth for the fast path.
 const QUICK_DEPTH_MAX: i64 = 50;

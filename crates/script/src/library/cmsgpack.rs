@@ -1,4 +1,4 @@
-//! `cmsgpack`: values as MessagePack.
+//! `cmsgpack`: MessagePack encoding and decoding.
 
 use mlua::{Lua, MultiValue, Result, Table, Value};
 
@@ -44,7 +44,8 @@ fn put(out: &mut Vec<u8>, value: &Value, level: usize, meter: &Meter<'_>) -> Res
 }
 
 fn put_table(out: &mut Vec<u8>, table: &Table, level: usize, meter: &Meter<'_>) -> Result<()> {
-    // Once to see what it is, then once more: handles to all values at a time would be too many.
+    // Two passes: the first one determines the kind of table. Handles to all values at once would
+    // be too many.
     let (mut count, mut max, mut is_array) = (0, 0, true);
     table.for_each(|key: Value, _: Value| {
         match key {
@@ -196,7 +197,7 @@ impl<'a> Reader<'a> {
             0xCC => Value::Integer(self.unsigned(1)? as i64),
             0xCD => Value::Integer(self.unsigned(2)? as i64),
             0xCE => Value::Integer(self.unsigned(4)? as i64),
-            // Lua's library takes the bits for a signed number.
+            // Redis's library interprets the bits as a signed number.
             0xCF => Value::Number(self.unsigned(8)? as i64 as f64),
             0xD0 => Value::Integer(i64::from(self.unsigned(1)? as i8)),
             0xD1 => Value::Integer(i64::from(self.unsigned(2)? as i16)),
@@ -219,7 +220,7 @@ impl<'a> Reader<'a> {
     }
 
     fn array(&mut self, length: usize, depth: usize) -> Result<Value> {
-        // Each element takes a byte at least.
+        // Each element has at least one byte.
         let room = length.min(self.input.len() - self.at);
         let table = self.lua.create_table_with_capacity(room, 0)?;
         for index in 1..=length {
@@ -269,10 +270,10 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Tables within one another that are packed; deeper ones become nil, so that a table may contain
+/// Maximum nesting depth when packing. Deeper tables become nil, so that a table may contain
 /// itself.
 const NESTING_MAX: usize = 16;
-/// Tables within one another that are unpacked.
+/// Maximum nesting depth when unpacking.
 const DEPTH_MAX: usize = 1_000;
-/// What fits on Lua's stack.
+/// Maximum number of results that fit on Lua's stack.
 const RESULTS_MAX: usize = 7_000;

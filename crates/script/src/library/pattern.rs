@@ -1,37 +1,37 @@
-//! Lua 5.1's patterns, matched so that a long match can be ended.
+//! Lua 5.1's patterns, with a matcher that can be interrupted.
 //!
-//! The library's own matcher calls itself for what follows each repeated item, and looks at nothing
-//! else until it is done. This one keeps what it may go back to on a stack of its own, takes the
-//! same steps in the same order, and asks at intervals whether to go on.
+//! The Lua library's own matcher recurses after each repeated item and cannot be interrupted. This
+//! one keeps its backtracking points on its own stack, takes the same steps in the same order, and
+//! calls back at intervals.
 
-/// Why a match ended without an answer.
+/// Why a match ended without a result.
 #[derive(Debug)]
 pub(crate) enum Stop<E> {
-    /// The pattern is wrong; the library's words for it.
+    /// The pattern is invalid; contains the library's error text.
     Pattern(&'static str),
-    /// It was told to end.
+    /// The callback ended it.
     Ended(E),
 }
 
-/// What a match has captured.
+/// A capture of a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Capture {
-    /// From a position up to another, counted from 0.
+    /// A text from one position to another, counted from 0.
     Text(usize, usize),
     /// `()`: a position, counted from 0.
     Position(usize),
 }
 
-/// A subject, and a pattern that is looked for in it.
+/// A matcher of a pattern in a subject.
 pub(crate) struct Matcher<'a, F> {
     subject: &'a [u8],
     pattern: &'a [u8],
     is_anchored: bool,
     captures: [Open; CAPTURES_MAX],
     level: usize,
-    /// Where to go on if what was tried does not match.
+    /// Backtracking points.
     back: Vec<Back>,
-    /// Steps until `spend` is called.
+    /// Number of steps until `spend` is called.
     left: usize,
     spend: F,
 }
@@ -49,30 +49,30 @@ enum Length {
     Bytes(usize),
 }
 
-/// A place to go back to.
+/// A backtracking point.
 #[derive(Clone, Copy, Debug)]
 enum Back {
-    /// An item took `count` bytes from `start` on, and may take fewer; `next` is behind it.
+    /// A greedy item has matched `count` bytes from `start` and may match fewer; `next` follows it.
     Fewer {
         start: usize,
         count: usize,
         next: usize,
     },
-    /// An item of the pattern from `item` to `end` took as few as possible, and may take one more.
+    /// A lazy item of the pattern, from `item` to `end`, may match one more byte.
     More { at: usize, item: usize, end: usize },
-    /// An optional item is left out.
+    /// An optional item may be skipped.
     Without { at: usize, next: usize },
-    /// A capture was begun.
+    /// A capture was opened.
     Begun,
-    /// A capture was ended.
+    /// A capture was closed.
     Ended(usize),
 }
 
 type Result<T, E> = std::result::Result<T, Stop<E>>;
 
 impl<'a, E, F: FnMut(usize) -> std::result::Result<(), E>> Matcher<'a, F> {
-    /// A pattern ends at its first zero, as in the library. `spend` gets the number of steps
-    /// since its last call, and ends the match by an error.
+    /// Creates a matcher. A pattern ends at its first zero, as in the Lua library. `spend` receives
+    /// the number of steps since its last call, and can end the match with an error.
     pub(crate) fn new(subject: &'a [u8], pattern: &'a [u8], may_anchor: bool, spend: F) -> Self {
         let end = pattern.iter().position(|&byte| byte == 0);
         let pattern = &pattern[..end.unwrap_or(pattern.len())];
@@ -93,12 +93,12 @@ impl<'a, E, F: FnMut(usize) -> std::result::Result<(), E>> Matcher<'a, F> {
         }
     }
 
-    /// Whether it matches at one place only.
+    /// Returns whether it can match at only one position.
     pub(crate) fn is_anchored(&self) -> bool {
         self.is_anchored
     }
 
-    /// The first match that begins at `from` or behind it: its start and its end.
+    /// Finds the first match at or after `from`. Returns its start and end.
     pub(crate) fn find(&mut self, from: usize) -> Result<Option<(usize, usize)>, E> {
         let mut at = from;
         while at <= self.subject.len() {
@@ -112,12 +112,13 @@ impl<'a, E, F: FnMut(usize) -> std::result::Result<(), E>> Matcher<'a, F> {
         Ok(None)
     }
 
-    /// How many captures the last match has.
+    /// Returns the number of captures of the last match.
     pub(crate) fn captured(&self) -> usize {
         self.level
     }
 
-    /// Capture `index` of the last match, from 0; without any captures the first is the match.
+    /// Returns capture `index` of the last match, from 0. Without captures, the first one is the
+    /// whole match.
     pub(crate) fn capture(&self, index: usize, whole: (usize, usize)) -> Result<Capture, E> {
         if index >= self.level {
             return match index {
@@ -133,7 +134,7 @@ impl<'a, E, F: FnMut(usize) -> std::result::Result<(), E>> Matcher<'a, F> {
         }
     }
 
-    /// The end of the match that begins at `start`.
+    /// Matches at `start`; returns the end of the match.
     pub(crate) fn at(&mut self, start: usize) -> Result<Option<usize>, E> {
         self.level = 0;
         self.back.clear();
@@ -165,7 +166,7 @@ impl<'a, E, F: FnMut(usize) -> std::result::Result<(), E>> Matcher<'a, F> {
         }
     }
 
-    /// A byte of the pattern; zero behind its end.
+    /// Returns a byte of the pattern; zero after its end.
     #[inline]
     fn byte(&self, at: usize) -> u8 {
         self.pattern.get(at).copied().unwrap_or(0)
@@ -187,7 +188,7 @@ impl<'a, E, F: FnMut(usize) -> std::result::Result<(), E>> Matcher<'a, F> {
         (self.spend)(spent).map_err(Stop::Ended)
     }
 
-    /// Goes on where something else can be tried; nothing if there is no such place.
+    /// Returns to the last backtracking point with an alternative; `None` if there is none.
     fn go_back(&mut self) -> Result<Option<(usize, usize)>, E> {
         while let Some(back) = self.back.pop() {
             match back {
@@ -212,7 +213,7 @@ impl<'a, E, F: FnMut(usize) -> std::result::Result<(), E>> Matcher<'a, F> {
         Ok(None)
     }
 
-    /// A set, a class or a byte, and how often it may come.
+    /// Matches a set, a class or a byte, with its repetition.
     #[inline]
     fn item(&mut self, s: usize, p: usize) -> Result<Option<(usize, usize)>, E> {
         let end = self.item_end(p)?;
@@ -238,12 +239,12 @@ impl<'a, E, F: FnMut(usize) -> std::result::Result<(), E>> Matcher<'a, F> {
         }
     }
 
-    /// As many of an item as there are.
+    /// Matches as many repetitions of an item as possible.
     fn most(&mut self, start: usize, item: usize, end: usize) -> Result<(usize, usize), E> {
         let mut count = 0;
         if self.byte(item) == b'.' {
             count = self.subject.len() - start;
-            self.step(count / BYTES_A_STEP)?;
+            self.step(count / BYTES_PER_STEP)?;
         } else {
             while self.single(start + count, item, end)? {
                 self.step(1)?;
@@ -277,14 +278,14 @@ impl<'a, E, F: FnMut(usize) -> std::result::Result<(), E>> Matcher<'a, F> {
                         break;
                     }
                 }
-                self.step((p - item) / BYTES_A_STEP)?;
+                self.step((p - item) / BYTES_PER_STEP)?;
                 Ok(p + 1)
             }
             _ => Ok(p),
         }
     }
 
-    /// Whether the byte at `at` is one of an item.
+    /// Returns whether the byte at `at` matches an item.
     #[inline]
     fn single(&mut self, at: usize, item: usize, end: usize) -> Result<bool, E> {
         let Some(&byte) = self.subject.get(at) else {
@@ -294,14 +295,14 @@ impl<'a, E, F: FnMut(usize) -> std::result::Result<(), E>> Matcher<'a, F> {
             b'.' => Ok(true),
             b'%' => Ok(is_of_class(byte, self.byte(item + 1))),
             b'[' => {
-                self.step((end - item) / BYTES_A_STEP)?;
+                self.step((end - item) / BYTES_PER_STEP)?;
                 Ok(self.is_in_set(byte, item, end - 1))
             }
             own => Ok(own == byte),
         }
     }
 
-    /// Whether a byte is in the set whose brackets are at `p` and `last`.
+    /// Returns whether a byte is in the set with brackets at `p` and `last`.
     fn is_in_set(&self, byte: u8, mut p: usize, last: usize) -> bool {
         let is_in = self.byte(p + 1) != b'^';
         p += usize::from(!is_in);
@@ -356,7 +357,7 @@ impl<'a, E, F: FnMut(usize) -> std::result::Result<(), E>> Matcher<'a, F> {
         Ok((s, p + 1))
     }
 
-    /// `%1` and so on: what was captured, once more.
+    /// Matches a back reference (`%1` and so on).
     fn captured_again(&mut self, s: usize, digit: u8) -> Result<Option<usize>, E> {
         let index = usize::from(digit).wrapping_sub(usize::from(b'1'));
         let open = match self.captures[..self.level].get(index) {
@@ -366,12 +367,12 @@ impl<'a, E, F: FnMut(usize) -> std::result::Result<(), E>> Matcher<'a, F> {
         let Length::Bytes(count) = open.length else {
             return Ok(None);
         };
-        self.step(count / BYTES_A_STEP)?;
+        self.step(count / BYTES_PER_STEP)?;
         let captured = &self.subject[open.start..open.start + count];
         Ok(self.subject[s..].starts_with(captured).then_some(s + count))
     }
 
-    /// `%bxy`.
+    /// Matches `%bxy`.
     fn balanced(&mut self, s: usize, p: usize) -> Result<Option<usize>, E> {
         let (open, close) = (self.byte(p), self.byte(p + 1));
         if open == 0 || close == 0 {
@@ -395,7 +396,7 @@ impl<'a, E, F: FnMut(usize) -> std::result::Result<(), E>> Matcher<'a, F> {
         Ok(None)
     }
 
-    /// `%f[set]`: where to go on in the pattern.
+    /// Matches `%f[set]`; returns the next position in the pattern.
     fn frontier(&mut self, s: usize, p: usize) -> Result<Option<usize>, E> {
         if self.byte(p) != b'[' {
             return Err(Stop::Pattern("missing '[' after '%f' in pattern"));
@@ -425,12 +426,12 @@ fn is_of_class(byte: u8, class: u8) -> bool {
     is_one == class.is_ascii_lowercase()
 }
 
-/// Bytes that a subject may have so that the library's own matcher is surely done in about a
-/// millisecond, and without an error; nothing if that cannot be told.
+/// Returns the maximum length of a subject for which the library's own matcher surely finishes in
+/// about a millisecond, without an error. Returns `None` if that is unknown.
 pub(crate) fn quick_length(pattern: &[u8]) -> Option<usize> {
     let byte = |at: usize| pattern.get(at).copied().unwrap_or(0);
     let (mut p, mut captures, mut open) = (usize::from(byte(0) == b'^'), 0, 0);
-    // Every repeated item may be tried at each place for each place of the one before it.
+    // Every repeated item may be tried at each position, for each position of the previous one.
     let (mut repeated, mut ways, mut weight) = (0, 1_usize, 1);
     while p < pattern.len() {
         let item = p;
@@ -479,13 +480,13 @@ pub(crate) fn quick_length(pattern: &[u8]) -> Option<usize> {
     }
     let tries = QUICK_STEPS / weight.checked_mul(ways)?;
     let length = (tries as f64).powf(1.0 / f64::from(repeated + 1)) as usize;
-    // A place is compared with the whole of a pattern at most.
+    // At most, the whole pattern is compared at each position.
     let most = QUICK_STEPS / pattern.len().max(1);
     Some(length.saturating_sub(2).min(most))
 }
 
-/// Whether a pattern has more repeated items than are accepted. What is escaped, and what is in a
-/// set, repeats nothing.
+/// Returns whether a pattern has more repeated items than accepted. Escaped characters and
+/// characters in a set do not count.
 pub(crate) fn is_too_complex(pattern: &[u8]) -> bool {
     if pattern.len() <= REPEATED_MAX {
         return false;
@@ -507,15 +508,14 @@ pub(crate) fn is_too_complex(pattern: &[u8]) -> bool {
     repeated > REPEATED_MAX
 }
 
-/// As in the library.
+/// As in the Lua library.
 const CAPTURES_MAX: usize = 32;
-/// More repeated items than any real pattern has; what comes back on each of them may be tried in
-/// more ways than there is time for.
+/// More repeated items than any real pattern has. Beyond it, backtracking could take too long.
 const REPEATED_MAX: usize = 4_000;
-/// Steps between two looks: some hundred microseconds.
+/// Number of steps between two callbacks: a few hundred microseconds.
 const STEPS: usize = 100_000;
-/// Bytes that are compared in the time of a step.
-const BYTES_A_STEP: usize = 8;
-/// Steps of the library's own matcher that take about a millisecond.
+/// Number of bytes compared in the time of one step.
+const BYTES_PER_STEP: usize = 8;
+/// Number of steps of the library's own matcher in about a millisecond.
 const QUICK_STEPS: usize = 300_000;
 const BAD_INDEX: &str = "invalid capture index";

@@ -1,4 +1,4 @@
-//! The functions of `string` whose time depends on more than the size of what they are given.
+//! The functions of `string` that may take much longer than the size of their arguments suggests.
 
 use mlua::{IntoLuaMulti, Lua, LuaString, MultiValue, Result, Table, Value};
 
@@ -6,7 +6,7 @@ use super::pattern::{Capture, Matcher, Stop, is_too_complex, quick_length};
 use super::{fail, number, text};
 use crate::watch::spend;
 
-/// What `sandbox.lua` builds the functions from.
+/// Returns the functions that `sandbox.lua` builds on.
 pub(crate) fn library(lua: &Lua) -> Result<Table> {
     let table = lua.create_table()?;
     let find = lua.create_function(|lua, values| search(lua, &values, "find"))?;
@@ -30,7 +30,7 @@ pub(crate) fn library(lua: &Lua) -> Result<Table> {
 
 type Match<'a> = Matcher<'a, &'a dyn Fn(usize) -> Result<()>>;
 
-/// `string.find` and `string.match`.
+/// Implements `string.find` and `string.match`.
 fn search(lua: &Lua, values: &MultiValue, name: &'static str) -> Result<MultiValue> {
     let subject = text(lua, name, values, 1)?;
     let pattern = checked_pattern(lua, name, values)?;
@@ -65,7 +65,7 @@ fn search(lua: &Lua, values: &MultiValue, name: &'static str) -> Result<MultiVal
     Ok(out)
 }
 
-/// `string.gsub` with a text to put in.
+/// Implements `string.gsub` with a replacement text.
 fn replace(lua: &Lua, values: MultiValue) -> Result<MultiValue> {
     let subject = text(lua, "gsub", &values, 1)?;
     let pattern = checked_pattern(lua, "gsub", &values)?;
@@ -92,8 +92,8 @@ fn replace(lua: &Lua, values: MultiValue) -> Result<MultiValue> {
         count += 1;
         out.extend_from_slice(&subject[from..start]);
         fill_in(lua, &matcher, subject, (start, end), replacement, &mut out)?;
-        steps += PER_MATCH + replacement.len();
-        if steps > STEPS_A_LOOK {
+        steps += STEPS_PER_MATCH + replacement.len();
+        if steps > STEPS_PER_CHECK {
             spend(std::mem::take(&mut steps))?;
         }
         if out.len() > LENGTH_MAX {
@@ -115,7 +115,7 @@ fn replace(lua: &Lua, values: MultiValue) -> Result<MultiValue> {
     (lua.create_string(out)?, count).into_lua_multi(lua)
 }
 
-/// The subject and the pattern as texts, and how often `gsub` replaces at most.
+/// Returns the subject and the pattern as strings, and the replacement limit of `gsub`.
 fn patterns(lua: &Lua, values: MultiValue) -> Result<MultiValue> {
     let mut values = values;
     let is_gsub = matches!(values.pop_front(), Some(Value::Boolean(true)));
@@ -130,8 +130,8 @@ fn patterns(lua: &Lua, values: MultiValue) -> Result<MultiValue> {
     (subject, pattern, limit, is_anchored).into_lua_multi(lua)
 }
 
-/// The next match from a position on: its start, its end, and what it captures, or the whole of it.
-/// The first capture only, if that is what is asked for.
+/// Returns the next match from a position on: its start, its end, and its captures, or the whole
+/// match. Optionally, only the first capture.
 fn scan(
     lua: &Lua,
     (subject, pattern, from, may_anchor, is_first): (LuaString, LuaString, f64, bool, bool),
@@ -154,7 +154,7 @@ fn scan(
     Ok(out)
 }
 
-/// `string.rep`.
+/// Implements `string.rep`.
 fn repeated(lua: &Lua, values: MultiValue) -> Result<LuaString> {
     let part = text(lua, "rep", &values, 1)?;
     let part = part.as_bytes();
@@ -171,7 +171,7 @@ fn repeated(lua: &Lua, values: MultiValue) -> Result<LuaString> {
     }
 }
 
-/// An error with the script's line before its text.
+/// Raises an error with the script's line before its text.
 fn raise(lua: &Lua, text: String) -> Result<()> {
     Err(fail(lua, text))
 }
@@ -184,13 +184,13 @@ fn checked_pattern(lua: &Lua, name: &str, values: &MultiValue) -> Result<LuaStri
     }
 }
 
-/// How often `gsub` replaces at most: an `int` in the library.
+/// Returns the replacement limit of `gsub`: an `int` in the Lua library.
 fn limit(lua: &Lua, values: &MultiValue, subject: &[u8]) -> Result<i32> {
     let limit = integer(lua, "gsub", values, 4)?;
     Ok(limit.unwrap_or(subject.len() as i64 + 1) as i32)
 }
 
-/// Puts a text in for a match.
+/// Appends the replacement text of a match.
 fn fill_in(
     lua: &Lua,
     matcher: &Match<'_>,
@@ -202,7 +202,7 @@ fn fill_in(
     let mut rest = replacement;
     while let Some(at) = rest.iter().position(|&byte| byte == b'%') {
         out.extend_from_slice(&rest[..at]);
-        // The library's texts end with a zero, which it sees here.
+        // The Lua library sees the terminating zero of the text here.
         let byte = rest.get(at + 1).copied().unwrap_or(0);
         rest = rest.get(at + 2..).unwrap_or(&[]);
         match byte {
@@ -248,7 +248,7 @@ fn error_of(lua: &Lua, stop: Stop<mlua::Error>) -> mlua::Error {
     }
 }
 
-/// Where a text begins in another, without patterns.
+/// Finds a text in another one, without patterns.
 fn position(lua: &Lua, text: &[u8], wanted: &[u8]) -> Result<Option<usize>> {
     let Some((first, rest)) = wanted.split_first() else {
         return Ok(Some(0));
@@ -265,7 +265,7 @@ fn position(lua: &Lua, text: &[u8], wanted: &[u8]) -> Result<Option<usize>> {
         }
         from = at + 1;
         steps += 1 + rest.len() / 16;
-        if steps > STEPS_A_LOOK {
+        if steps > STEPS_PER_CHECK {
             spend(lua, std::mem::take(&mut steps))?;
         }
     }
@@ -273,13 +273,14 @@ fn position(lua: &Lua, text: &[u8], wanted: &[u8]) -> Result<Option<usize>> {
     Ok(None)
 }
 
-/// Whether a pattern is one: the library looks up to the first zero.
+/// Returns whether a text contains pattern characters; like the Lua library, looks up to the first
+/// zero.
 fn has_specials(pattern: &[u8]) -> bool {
     let mut bytes = pattern.iter().take_while(|byte| **byte != 0);
     bytes.any(|byte| b"^$*+?.([%-".contains(byte))
 }
 
-/// Argument `position` as an integer, if it is given.
+/// Returns argument `position` as an integer, if it is given.
 fn integer(lua: &Lua, name: &str, values: &MultiValue, position: usize) -> Result<Option<i64>> {
     match values.get(position - 1) {
         None | Some(Value::Nil) => Ok(None),
@@ -289,18 +290,19 @@ fn integer(lua: &Lua, name: &str, values: &MultiValue, position: usize) -> Resul
     }
 }
 
-/// A number as the library makes an integer of it: what is too large is the least one.
+/// Converts a number to an integer like the Lua library: a number out of range becomes the smallest
+/// integer.
 fn as_integer(number: f64) -> i64 {
     let is_in_range = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number);
     if is_in_range { number as i64 } else { i64::MIN }
 }
 
-/// The longest text, as `proto-max-bulk-len` is by default.
+/// Maximum length of a text: the default of `proto-max-bulk-len`.
 const LENGTH_MAX: usize = 512 << 20;
 const TOO_LARGE: &str = "resulting string too large";
-/// Steps of a match that is replaced.
-const PER_MATCH: usize = 20;
-const STEPS_A_LOOK: usize = 100_000;
+/// Number of steps that a replaced match counts as.
+const STEPS_PER_MATCH: usize = 20;
+const STEPS_PER_CHECK: usize = 100_000;
 
 #[cfg(test)]
 mod tests;

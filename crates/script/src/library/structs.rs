@@ -1,4 +1,4 @@
-//! `struct`: numbers and texts in binary form, laid out by a format.
+//! `struct`: numbers and strings in binary form, described by a format.
 
 use mlua::{Lua, MultiValue, Result, Table, Value};
 
@@ -14,7 +14,7 @@ pub(crate) fn library(lua: &Lua) -> Result<Table> {
     Ok(table)
 }
 
-/// Walks a format.
+/// A parser of a format.
 struct Format<'a> {
     lua: &'a Lua,
     name: &'static str,
@@ -38,7 +38,7 @@ impl<'a> Format<'a> {
         }
     }
 
-    /// The next option and the size that it tells.
+    /// Returns the next option and its size.
     fn next(&mut self) -> Result<Option<(u8, usize)>> {
         self.meter.tick()?;
         let Some((&option, rest)) = self.rest.split_first() else {
@@ -78,13 +78,13 @@ impl<'a> Format<'a> {
         Ok(number as usize)
     }
 
-    /// Bytes that are left out so that the next element lies where it should.
+    /// Returns the number of bytes to skip so that the next element is aligned.
     fn padding(&self, position: usize, option: u8, size: usize) -> usize {
         if size == 0 || option == b'c' {
             return 0;
         }
         let size = size.min(self.align);
-        // As with a power of two, also where an integer's size is none.
+        // The same formula as for a power of two, even if an integer's size is none.
         size.wrapping_sub(position & (size - 1)) & (size - 1)
     }
 
@@ -109,7 +109,7 @@ impl<'a> Format<'a> {
         Ok(())
     }
 
-    /// Bytes of the native order in the chosen one.
+    /// Converts bytes from the native order to the selected one.
     fn ordered<const N: usize>(&self, mut bytes: [u8; N]) -> [u8; N] {
         if self.is_big {
             bytes.reverse();
@@ -214,7 +214,7 @@ fn unpack(lua: &Lua, values: MultiValue) -> Result<MultiValue> {
                     let told = found.pop().as_ref().and_then(number_of);
                     let text = "format 'c0' needs a previous size";
                     let told = told.ok_or_else(|| fail(lua, text))?;
-                    // One below zero is no length: in C it is one of nearly 2^64.
+                    // A negative number is not a length: in C it becomes nearly 2^64.
                     size = match told {
                         0.0..=LENGTH_MAX => told as usize,
                         -1.0..0.0 if told > -1.0 => 0,
@@ -300,10 +300,10 @@ fn trim_zeros(digits: &[u8]) -> &[u8] {
     &digits[zeros.min(digits.len() - 1)..]
 }
 
-/// As in the library that scripts know; more bytes than a number has are zero.
+/// As in Redis's library; bytes beyond a number's own are zero.
 const INTEGER_BYTES_MAX: usize = 32;
 const ALIGN_MAX: usize = 8;
 /// No data is longer.
 const LENGTH_MAX: f64 = (1u64 << 52) as f64;
-/// What fits on Lua's stack.
+/// Maximum number of results that fit on Lua's stack.
 const RESULTS_MAX: usize = 7_000;

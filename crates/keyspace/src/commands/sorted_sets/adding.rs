@@ -22,24 +22,24 @@ pub(in crate::commands) fn zincrby(call: &mut Call<'_, '_, '_>) -> Result {
 
 #[derive(Clone, Copy, Default)]
 struct AddOptions {
-    /// Only members that are not there.
+    /// NX: adds only new members.
     new_only: bool,
-    /// Only members that are there.
+    /// XX: updates only existing members.
     old_only: bool,
     greater_only: bool,
     less_only: bool,
     increment: bool,
-    /// Members with another score are counted as well.
+    /// CH: counts changed scores too.
     count_changed: bool,
 }
 
 impl AddOptions {
-    /// Takes the options before the first score; returns that one's position.
+    /// Parses the options before the first score. Returns the first score's position.
     fn parse(&mut self, call: &Call<'_, '_, '_>) -> Result<usize> {
         let mut at = 2;
         while at < call.arguments.len() {
             let option = call.argument(at);
-            // No score begins with one of these letters but `i`, so most leave here.
+            // Of all scores, only `inf` begins with one of these letters, so most return here.
             match option.first() {
                 Some(b'n' | b'N') if is(option, "nx") => self.new_only = true,
                 Some(b'x' | b'X') if is(option, "xx") => self.old_only = true,
@@ -68,13 +68,13 @@ impl AddOptions {
         Ok(at)
     }
 
-    /// Whether a member's old score has a say in its new one.
+    /// Returns whether a member's new score depends on its old one.
     fn look(&self) -> bool {
         let conditions = self.new_only || self.old_only || self.greater_only || self.less_only;
         conditions || self.increment
     }
 
-    /// The score that a member gets; `None` if nothing is to be done about it.
+    /// Returns the new score of a member; `None` if the member must not change.
     fn new_score(&self, old: Option<f64>, score: f64) -> Result<Option<f64>> {
         let Some(old) = old else {
             return Ok((!self.old_only).then_some(score));
@@ -96,7 +96,8 @@ fn add(call: &mut Call<'_, '_, '_>, mut options: AddOptions) -> Result {
     let pairs = call.rest(first).step_by(2);
     let score_at = |at: usize| parse_score(call.argument(at)).ok_or(CommandError::NotFloat);
     let first_score = score_at(first)?;
-    // The others are read again later, so that one member, the usual case, needs no memory.
+    // The other pairs are parsed again later, so that one member, the usual case, allocates
+    // nothing.
     pairs
         .clone()
         .skip(1)

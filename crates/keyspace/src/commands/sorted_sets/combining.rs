@@ -1,4 +1,4 @@
-//! Unions, intersections and differences of sorted sets, and of sets, whose scores are 1.
+//! Unions, intersections and differences of sorted sets and of sets. A set's members have score 1.
 
 use std::ops::Range;
 
@@ -48,16 +48,16 @@ impl Combination {
     }
 }
 
-/// Which options a command has.
+/// The options of a command.
 #[derive(Clone, Copy)]
 enum CombineOptions {
-    /// LIMIT alone.
+    /// Only LIMIT.
     Limit,
-    /// WEIGHTS and AGGREGATE, or not; WITHSCORES, or not.
+    /// Optionally WEIGHTS and AGGREGATE; optionally WITHSCORES.
     Scores { weights: bool, with_scores: bool },
 }
 
-/// What becomes of the scores that a member has in several sources.
+/// How the scores of a member in several sources are combined.
 #[derive(Clone, Copy)]
 enum Aggregate {
     Sum,
@@ -79,16 +79,16 @@ impl Aggregate {
 struct CombineRequest {
     /// Positions of the keys.
     keys: Range<usize>,
-    /// One for each key, or none.
+    /// One weight per key, or none.
     weights: Vec<f64>,
     aggregate: Aggregate,
     with_scores: bool,
-    /// 0 for none.
+    /// 0 means no limit.
     limit: i64,
 }
 
 impl CombineRequest {
-    /// Reads the arguments from the number of keys on, and checks the types of the keys.
+    /// Parses the arguments from the number of keys on, and checks the types of the keys.
     fn parse(
         call: &mut Call<'_, '_, '_>,
         count_at: usize,
@@ -115,7 +115,7 @@ impl CombineRequest {
         call.view.counts_reads = true;
         for at in request.keys.clone() {
             let key = call.key(at);
-            // Each alone at first, which removes what has expired as well.
+            // Reads each key alone first, which also removes expired keys.
             if let Some(value) = call.view.read(key)
                 && value.sorted_set().is_none()
                 && value.members().is_none()
@@ -190,7 +190,7 @@ impl CombineRequest {
     }
 }
 
-/// A sorted set, or a set, or nothing.
+/// A sorted set, a set, or a missing key.
 struct Source<'v> {
     members: SourceMembers<'v>,
     weight: f64,
@@ -223,7 +223,7 @@ impl<'v> Source<'v> {
         }
     }
 
-    /// A member's score, without the weight.
+    /// Returns a member's score without the weight.
     fn score(&self, member: &[u8]) -> Option<f64> {
         match self.members {
             SourceMembers::Scored(scored) => scored.score(member),
@@ -232,7 +232,7 @@ impl<'v> Source<'v> {
         }
     }
 
-    /// Members with their scores, without the weight.
+    /// Returns the members with their scores, without the weight.
     fn iter(&self) -> Box<dyn Iterator<Item = (Text<'v>, f64)> + 'v> {
         match self.members {
             SourceMembers::Scored(scored) => Box::new(scored.iter()),
@@ -243,7 +243,7 @@ impl<'v> Source<'v> {
 }
 
 fn unite(mut sources: Vec<Source<'_>>, aggregate: Aggregate, result: &mut Builder) {
-    // Sums depend on the order of their parts; Redis goes from the smallest source to the largest.
+    // The order changes a sum's rounding. Redis goes from the smallest source to the largest.
     sources.sort_by_key(Source::len);
     for source in &sources {
         for (member, score) in source.iter() {
@@ -258,7 +258,7 @@ fn unite(mut sources: Vec<Source<'_>>, aggregate: Aggregate, result: &mut Builde
     }
 }
 
-/// Shows what is in all sources, until `show` says that it is enough.
+/// Passes the members of the intersection to `show`, until `show` returns that it is enough.
 fn intersect(
     mut sources: Vec<Source<'_>>,
     aggregate: Aggregate,
@@ -320,7 +320,7 @@ pub(in crate::commands) fn store_combined(
     Ok(())
 }
 
-/// What infinities of both signs add up to, and an infinity times zero, is zero.
+/// Replaces NaN by 0: the sum of opposite infinities, or infinity times zero.
 fn no_nan(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }

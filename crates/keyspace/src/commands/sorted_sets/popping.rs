@@ -1,4 +1,4 @@
-//! Commands that take the lowest or the highest members out, and those that wait for them.
+//! Commands that pop the lowest or highest members, and their blocking forms.
 
 use tidewire_resp::Protocol;
 
@@ -30,7 +30,7 @@ pub(in crate::commands) fn bzmpop(call: &mut Call<'_, '_, '_>) -> Result {
     popping::wait(call, request.keys, deadline_ms, ValueType::SortedSet)
 }
 
-/// Pops from the first sorted set that exists; returns whether there is one.
+/// Pops from the first sorted set that exists. Returns whether there was one.
 fn pop_many(call: &mut Call<'_, '_, '_>, request: &ManyPop<End>) -> Result<bool> {
     let end = request.end;
     let take_some = |call: &mut Call<'_, '_, '_>, key: Key<'_>, place| {
@@ -58,7 +58,7 @@ impl End {
         }
     }
 
-    /// The command that takes members out of this end.
+    /// Returns the name of the command that pops from this end.
     fn pop_name(self) -> &'static [u8] {
         match self {
             End::Lowest => b"ZPOPMIN",
@@ -95,7 +95,7 @@ pub(in crate::commands) fn pop_or_wait(call: &mut Call<'_, '_, '_>, end: End) ->
     popping::pop_or_wait(call, ValueType::SortedSet, find, take, end.pop_name())
 }
 
-/// Takes members out and replies them; `count` is not beyond the length.
+/// Removes `count` members and replies them; `count` is at most the length.
 fn take(
     call: &mut Call<'_, '_, '_>,
     key: Key<'_>,

@@ -1,4 +1,4 @@
-//! Ranges by rank, by score and by text: to read, to count, to store and to remove.
+//! Ranges by rank, score or text: reading, counting, storing and removing.
 
 use std::ops::{Bound, Range};
 
@@ -56,7 +56,7 @@ impl<'a> RangeLimits<'a> {
         })
     }
 
-    /// The ranks within the limits; ranks given are counted from the last member if `reverse`.
+    /// Returns the ranks within the limits. With `reverse`, given ranks count from the last member.
     fn ranks(self, scored: Scored<'_>, reverse: bool) -> Range<usize> {
         match self {
             RangeLimits::Scores(min, max) => scored.ranks_by_score(min, max),
@@ -71,19 +71,19 @@ impl<'a> RangeLimits<'a> {
     }
 }
 
-/// What a command asks of a range.
+/// The arguments of a range command.
 struct RangeQuery<'a> {
     limits: RangeLimits<'a>,
     reverse: bool,
     with_scores: bool,
     offset: i64,
-    /// All, if it is negative.
+    /// Negative: all.
     count: i64,
 }
 
 impl<'a> RangeQuery<'a> {
-    /// Reads the arguments behind the key at `key_at`. What the command's name does not tell,
-    /// options may.
+    /// Parses the arguments after the key at `key_at`. Options supply what the command's name
+    /// leaves open.
     fn parse(
         call: &Call<'a, '_, '_>,
         key_at: usize,
@@ -134,14 +134,14 @@ impl<'a> RangeQuery<'a> {
         })
     }
 
-    /// The ranks of what it asks for.
+    /// Returns the requested ranks.
     fn ranks(&self, scored: Scored<'_>) -> Range<usize> {
         let all = self.limits.ranks(scored, self.reverse);
         let skipped = match (usize::try_from(self.offset), scored) {
             _ if matches!(self.limits, RangeLimits::Ranks(..)) => return all,
             (Ok(offset), _) => offset,
             (Err(_), Scored::Packed(_)) => return 0..0,
-            // In a large set Redis counts a negative offset from the range's other end.
+            // In a large set, Redis counts a negative offset from the other end of the range.
             (Err(_), Scored::Large(_)) => match (all.len() as i64).checked_add(self.offset) {
                 Some(offset) if offset >= 0 => offset as usize,
                 _ => return 0..0,

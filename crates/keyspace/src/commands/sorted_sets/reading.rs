@@ -1,4 +1,4 @@
-//! Members by name, and random ones.
+//! Reading members by name, and random members.
 
 use tidewire_resp::Writer;
 
@@ -34,7 +34,7 @@ pub(in crate::commands) fn zmscore(call: &mut Call<'_, '_, '_>) -> Result {
     })
 }
 
-/// Replies what `show` writes for the score of each member that the request names.
+/// Replies what `show` writes for the score of each requested member.
 pub(in crate::commands) fn reply_scores(
     call: &mut Call<'_, '_, '_>,
     show: impl Fn(&mut Writer<'_>, Option<f64>),
@@ -106,7 +106,7 @@ pub(in crate::commands) fn zrandmember(call: &mut Call<'_, '_, '_>) -> Result {
         4 if is(call.argument(3), "withscores") => true,
         _ => return Err(CommandError::Syntax),
     };
-    // With scores twice as many replies are written: neither count may overflow.
+    // With scores, twice as many elements are replied: neither count may overflow.
     if with_scores && wanted.unsigned_abs() > i64::MAX as u64 / 2 {
         return Err(CommandError::OutOfRange);
     }

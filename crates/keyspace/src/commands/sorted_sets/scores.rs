@@ -1,4 +1,4 @@
-//! Scores in requests: what Redis takes for a number, and the limits of ranges.
+//! Scores in requests: the number formats that Redis accepts, and the limits of ranges.
 
 use std::ops::Bound;
 
@@ -6,10 +6,10 @@ use tidewire_resp::number::parse_double;
 
 use crate::sorted_set::TextLimit;
 
-/// Reads a score or a weight: decimal, hexadecimal or infinite, never NaN, and within the range
-/// of a double.
+/// Parses a score or a weight: decimal, hexadecimal or infinite, never NaN, and within the range of
+/// a double.
 pub(in crate::commands) fn parse_score(text: &[u8]) -> Option<f64> {
-    // Nearly all scores are short integers.
+    // Fast path: nearly all scores are short integers.
     if let [b'0'..=b'9', ..] = text
         && text.len() <= SHORT_DIGITS
         && text.iter().all(u8::is_ascii_digit)
@@ -25,9 +25,9 @@ pub(in crate::commands) fn parse_score(text: &[u8]) -> Option<f64> {
     (!score.is_nan() && !too_big && !too_small).then_some(score)
 }
 
-/// Reads a limit of a range of scores: a number, `(` before it if it is not in the range itself.
+/// Parses a limit of a score range: a number, with `(` before it if it is excluded.
 pub(super) fn parse_bound(text: &[u8]) -> Option<Bound<f64>> {
-    // Redis reads a C string; an empty one is zero.
+    // Redis reads a C string; an empty one counts as zero.
     let text = text.split(|&byte| byte == 0).next()?;
     let number = |text: &[u8]| match text {
         [] => Some(0.0),
@@ -39,7 +39,7 @@ pub(super) fn parse_bound(text: &[u8]) -> Option<Bound<f64>> {
     }
 }
 
-/// Reads a limit of a range of texts.
+/// Parses a limit of a text range.
 pub(super) fn parse_text_limit(text: &[u8]) -> Option<TextLimit<'_>> {
     match text {
         [b'-'] => Some(TextLimit::First),
@@ -50,7 +50,7 @@ pub(super) fn parse_text_limit(text: &[u8]) -> Option<TextLimit<'_>> {
     }
 }
 
-/// Reads `0x`, hexadecimal digits with or without a point, and a binary exponent, as C does.
+/// Parses `0x`, hexadecimal digits with an optional point, and a binary exponent, as C does.
 fn parse_hexadecimal(text: &[u8]) -> Option<f64> {
     let (negative, rest) = match text {
         [b'-', rest @ ..] => (true, rest),
@@ -77,13 +77,13 @@ fn parse_hexadecimal(text: &[u8]) -> Option<f64> {
         if mantissa >> 60 == 0 {
             mantissa = mantissa << 4 | u64::from(digit);
         } else {
-            // What is below the last bit matters to rounding alone.
+            // Bits below the last one only affect rounding.
             mantissa |= u64::from(digit != 0);
             scale = scale.saturating_add(4);
         }
     }
     let power = scale.saturating_add(exponent).clamp(-2_200, 2_200);
-    // In two steps, so that neither factor leaves the range.
+    // Multiplies in two steps, so that neither factor overflows.
     let half = power / 2;
     let value = mantissa as f64 * 2f64.powi(half) * 2f64.powi(power - half);
     let valid = seen && value.is_finite() && (value != 0.0 || mantissa == 0);
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scores_are_what_redis_takes_for_numbers() {
+    fn scores_are_the_numbers_that_redis_accepts() {
         for (text, value) in [
             ("5", 5.0),
             ("00012", 12.0),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_may_be_left_out_of_their_range() {
+    fn limits_can_be_excluded_from_their_range() {
         assert_eq!(parse_bound(b"(5"), Some(Bound::Excluded(5.0)));
         assert_eq!(parse_bound(b"1e400"), Some(Bound::Included(f64::INFINITY)));
         assert_eq!(parse_bound(b""), Some(Bound::Included(0.0)));

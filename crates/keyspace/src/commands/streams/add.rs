@@ -1,4 +1,4 @@
-//! Adding to a stream and trimming it: XADD, XTRIM, XSETID.
+//! Adding to streams and trimming them: XADD, XTRIM, XSETID.
 
 use tidewire_resp::Arguments;
 
@@ -57,8 +57,8 @@ pub(in crate::commands) fn xadd(call: &mut Call<'_, '_, '_>) -> Result {
             call.view.changed(key, place, Event::StreamTrim);
         }
     }
-    if call.is_told() {
-        options.tell(call, place, Some(id));
+    if call.is_propagated() {
+        options.propagate(call, place, Some(id));
     }
     Ok(())
 }
@@ -71,8 +71,8 @@ pub(in crate::commands) fn xtrim(call: &mut Call<'_, '_, '_>) -> Result {
         removed = stream_at(call, key, place).trim(trim, options.references);
         if removed > 0 {
             call.view.changed(key, place, Event::StreamTrim);
-            if call.is_told() {
-                options.tell(call, place, None);
+            if call.is_propagated() {
+                options.propagate(call, place, None);
             }
         }
     }
@@ -133,7 +133,7 @@ fn set_last_id(
     Ok(())
 }
 
-/// The names and values of an entry to be added.
+/// The fields and values of a new entry.
 #[derive(Clone, Copy)]
 struct FieldPairs<'a>(Arguments<'a>);
 
@@ -148,7 +148,7 @@ impl<'a> Iterator for FieldPairs<'a> {
     }
 }
 
-/// The id that XADD is given.
+/// The id argument of XADD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NewId {
     Given(StreamId),
@@ -159,7 +159,7 @@ enum NewId {
 }
 
 impl NewId {
-    /// The id that the entry gets; an error if it is not greater than the last one.
+    /// Returns the id of the new entry; an error if it is not greater than the last one.
     fn resolve(self, last_id: StreamId, now_ms: i64) -> Result<StreamId> {
         if last_id == StreamId::MAX {
             return Err(EXHAUSTED);
@@ -182,7 +182,7 @@ struct AddOptions {
     trim: Option<Trim>,
     /// Position of the number or id to trim to.
     trim_at: usize,
-    /// Position of the word LIMIT, which a number follows.
+    /// Position of the word LIMIT; a number follows it.
     limit_at: Option<usize>,
     references: References,
     /// NOMKSTREAM.
@@ -239,7 +239,7 @@ impl AddOptions {
         Ok(options)
     }
 
-    /// Reads MAXLEN or MINID and what it is to be; returns the position of its last word.
+    /// Parses MAXLEN or MINID and its value. Returns the position of the last word.
     fn parse_trim(&mut self, call: &Call<'_, '_, '_>, at: usize) -> Result<usize> {
         let mut value_at = at + 1;
         let mut approximate = false;
@@ -262,9 +262,9 @@ impl AddOptions {
         Ok(value_at)
     }
 
-    /// Tells the id that an entry got, and what an approximate trim left: elsewhere entries may
-    /// share other blocks.
-    fn tell(&self, call: &mut Call<'_, '_, '_>, place: Place, id: Option<StreamId>) {
+    /// Propagates the id of the new entry, and the exact result of an approximate trim: entries may
+    /// be grouped into other blocks elsewhere.
+    fn propagate(&self, call: &mut Call<'_, '_, '_>, place: Place, id: Option<StreamId>) {
         let approximate = self.trim.filter(|trim| trim.approximate);
         let given = id.is_none() || matches!(self.id, NewId::Given(_));
         if approximate.is_none() && given {
@@ -296,7 +296,7 @@ impl AddOptions {
                 _ => words.push(word),
             }
         }
-        call.tell(words);
+        call.propagate(words);
     }
 
     fn set_limit(&mut self, call: &Call<'_, '_, '_>, limit: Option<u64>, adds: bool) -> Result {
@@ -309,7 +309,7 @@ impl AddOptions {
             };
         };
         match limit {
-            // Redis sends `= N LIMIT M` for `~ N LIMIT M`: N is where its own limit led.
+            // Redis propagates `~ N LIMIT M` as `= N LIMIT M`; N is the result of its own limit.
             _ if call.view.locked.keeps_due => trim.limit = 0,
             Some(_) if !trim.approximate => return Err(LIMIT_OF_EXACT),
             Some(limit) => trim.limit = limit,
@@ -320,12 +320,12 @@ impl AddOptions {
     }
 }
 
-/// KEEPREF, DELREF or ACKED.
+/// Parses KEEPREF, DELREF or ACKED.
 pub(super) fn parse_references(option: &[u8]) -> Option<References> {
     match option {
         _ if is(option, "keepref") => Some(References::Keep),
         _ if is(option, "delref") => Some(References::Delete),
-        _ if is(option, "acked") => Some(References::Heed),
+        _ if is(option, "acked") => Some(References::Acknowledged),
         _ => None,
     }
 }
@@ -337,7 +337,7 @@ fn parse_new_id(text: &[u8]) -> Result<NewId> {
     }
 }
 
-/// Most bytes of an entry's names and values together.
+/// Maximum bytes of an entry's fields and values together.
 const TEXT_BYTES_MAX: usize = 1 << 30;
 
 const ID_ZERO: CommandError =

@@ -1,9 +1,9 @@
-//! Taking over what another consumer has not done: XCLAIM, XAUTOCLAIM.
+//! Taking over another consumer's pending entries: XCLAIM, XAUTOCLAIM.
 
 use tidewire_resp::Writer;
 use tidewire_resp::number::parse_integer;
 
-use super::telling::Told;
+use super::propagation::GroupChanges;
 use super::{
     Result, find, no_key_or_group, parse_id, parse_start, reply_entry, reply_id, shown, stream_at,
 };
@@ -35,7 +35,7 @@ pub(in crate::commands) fn xclaim(call: &mut Call<'_, '_, '_>) -> Result {
             };
             let deliveries = match pending {
                 Some(pending) if claim.is_idle(&pending, options.idle_ms_min) => pending.deliveries,
-                // It counts as delivered by having been made.
+                // FORCE created the pending entry, which counts as one delivery.
                 None if options.force => 1,
                 _ => continue,
             };
@@ -48,8 +48,8 @@ pub(in crate::commands) fn xclaim(call: &mut Call<'_, '_, '_>) -> Result {
             count += 1;
         }
         reply.finish(mark, count);
-        if reads_on && claim.told.is_empty() {
-            claim.told.last_id(claim.group);
+        if reads_on && claim.propagated.is_empty() {
+            claim.propagated.last_id(claim.group);
         }
     });
     Ok(())
@@ -95,14 +95,14 @@ pub(in crate::commands) fn xautoclaim(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-/// Entries on their way to another consumer of their group.
+/// Pending entries that move to another consumer of their group.
 struct Claim<'a, 'b> {
     log: &'a EntryLog,
     group: &'a mut ConsumerGroup,
     slot: ConsumerSlot,
     now_ms: i64,
     changes: u64,
-    told: Told<'b>,
+    propagated: GroupChanges<'b>,
 }
 
 impl Claim<'_, '_> {
@@ -118,15 +118,15 @@ impl Claim<'_, '_> {
             consumer: self.slot,
         };
         self.group.set_pending(pending);
-        self.told.pending(self.group, &pending);
+        self.propagated.pending(self.group, &pending);
         self.group.consumer_mut(self.slot).active_ms = Some(self.now_ms);
         self.changes += 1;
     }
 
-    /// Forgets a pending entry that the stream no longer has.
+    /// Removes a pending entry that the stream no longer contains.
     fn forget(&mut self, id: StreamId) {
         if let Some(pending) = self.group.find_pending(id).copied() {
-            self.told.pending(self.group, &pending);
+            self.propagated.pending(self.group, &pending);
         }
         self.changes += u64::from(self.group.acknowledge(id));
     }
@@ -136,7 +136,7 @@ impl Claim<'_, '_> {
     }
 }
 
-/// Where the stream lies, which has the group that the second argument names.
+/// Returns the place of the stream, if it has the group in the second argument.
 fn find_group(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Place> {
     let name = call.argument(2);
     let place = find(call, key)?;
@@ -146,7 +146,7 @@ fn find_group(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Place> {
         .ok_or_else(|| no_key_or_group(key.bytes, name))
 }
 
-/// Claims for the consumer that the third argument names.
+/// Starts a claim for the consumer in the third argument.
 fn claim<'c>(
     call: &mut Call<'c, '_, '_>,
     key: Key<'_>,
@@ -155,7 +155,7 @@ fn claim<'c>(
 ) {
     let (name, consumer) = (call.argument(2), call.argument(3));
     let now_ms = call.view.clock_ms;
-    let told = Told::new(call, key.bytes, name);
+    let propagated = GroupChanges::new(call, key.bytes, name);
     let Call { view, reply, .. } = &mut *call;
     let Some(Stream { log, groups }) = Stream::of_mut(view.entry_mut(key, place)) else {
         return;
@@ -171,17 +171,17 @@ fn claim<'c>(
         slot,
         now_ms,
         changes: 0,
-        told,
+        propagated,
     };
     act(&mut claim, reply);
-    let (changed, told) = (claim.changes > 0, claim.told);
+    let (changed, propagated) = (claim.changes > 0, claim.propagated);
     if is_new {
         view.changed_aside(key, Some(Event::GroupCreateConsumer));
     }
     if changed {
         view.changed_aside(key, None);
     }
-    told.tell(call);
+    propagated.propagate(call);
 }
 
 fn reply_claimed(reply: &mut Writer<'_>, entry: &Entry<'_>, id_only: bool) {
@@ -215,7 +215,7 @@ impl ClaimOptions {
             ids_only: false,
             last_id: StreamId::MIN,
         };
-        // Options begin where an argument is no id.
+        // The options begin at the first argument that is not an id.
         let ids = call.arguments.tail(5).iter();
         options
             .ids
@@ -239,7 +239,7 @@ impl ClaimOptions {
                 return Err(CommandError::RefusedWith(text.into()));
             }
         }
-        // A client's clock may be ahead; that is no reason to fail.
+        // A client's clock may be ahead; that must not fail.
         if !(0..=now_ms).contains(&options.delivered_ms) {
             options.delivered_ms = now_ms;
         }
@@ -279,9 +279,9 @@ impl AutoOptions {
     }
 }
 
-/// Pending entries to look at per entry wanted.
+/// Pending entries to visit per requested entry.
 const ATTEMPTS_FACTOR: usize = 10;
-/// Most ids that Redis allocates room for.
+/// Maximum number of ids for which Redis allocates memory.
 const COUNT_MAX: i64 = i64::MAX / 16;
 
 const IDLE_OF_CLAIM: CommandError =

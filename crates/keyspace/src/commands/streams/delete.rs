@@ -26,7 +26,7 @@ pub(in crate::commands) fn xdel(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-/// Runs XDELEX, or XACKDEL where the entries are acknowledged to a group first.
+/// Runs XDELEX, or XACKDEL, which also acknowledges the entries to a group.
 pub(in crate::commands) fn delete_with_options(
     call: &mut Call<'_, '_, '_>,
     acknowledges: bool,
@@ -63,7 +63,7 @@ pub(in crate::commands) fn delete_with_options(
         any_deleted |= deleted;
         call.reply.integer(match goes {
             false => STILL_WANTED,
-            // One that was acknowledged and is gone already counts as deleted.
+            // An acknowledged entry that no longer exists counts as deleted.
             true if deleted || acknowledges => DELETED,
             true => NOT_THERE,
         });
@@ -75,13 +75,13 @@ pub(in crate::commands) fn delete_with_options(
     Ok(())
 }
 
-/// Whether an entry may go, for all that groups have to say. What they have of it goes now, if it
-/// is to.
+/// Returns whether the groups allow an entry to be deleted. Their references to it are removed
+/// first, if requested.
 fn may_go(stream: &mut Stream, id: StreamId, references: References, changed: &mut bool) -> bool {
     match references {
         References::Keep => {}
         References::Delete => *changed |= stream.forget(id),
-        References::Heed => return !stream.is_wanted(id),
+        References::Acknowledged => return !stream.is_wanted(id),
     }
     true
 }
@@ -108,7 +108,7 @@ struct DeleteOptions {
     references: References,
     /// Position of the first id.
     ids_at: usize,
-    /// Ids, as many as there are arguments for.
+    /// Number of ids, as many as there are arguments.
     count: usize,
 }
 

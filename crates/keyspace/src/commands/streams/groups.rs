@@ -68,7 +68,7 @@ pub(in crate::commands) fn xgroup_destroy(call: &mut Call<'_, '_, '_>) -> Result
     let place = find(call, key)?.ok_or(NO_STREAM)?;
     let there = stream_at(call, key, place).groups.remove(name).is_some();
     if there {
-        // Wakes the clients that wait for entries of the group.
+        // Wakes clients that wait for entries of the group.
         call.view.changed(key, place, Event::GroupDestroy);
     }
     call.reply.integer(i64::from(there));
@@ -125,7 +125,7 @@ pub(in crate::commands) fn xgroup_help(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-/// Where the stream lies, which has the group that the third argument names.
+/// Returns the place of the stream, if it has the group in the third argument.
 fn find_group<'c>(call: &mut Call<'c, '_, '_>) -> Result<(Key<'c>, Place)> {
     let (key, name) = (call.key(2), call.argument(3));
     let place = find(call, key)?.ok_or(NO_STREAM)?;
@@ -144,7 +144,7 @@ fn group_at<'a>(
     stream_at(call, key, place).groups.get_mut(name)
 }
 
-/// Options of CREATE and SETID, which follow the id.
+/// Options of CREATE and SETID, after the id.
 #[derive(Default)]
 struct GroupOptions {
     makes_stream: bool,
@@ -167,7 +167,7 @@ impl GroupOptions {
                 return Err(wrong_subcommand(call));
             }
         }
-        // Options may be given twice, up to a number of arguments.
+        // Options may be repeated, up to a number of arguments.
         let most = if creates { 8 } else { 7 };
         match call.arguments.len() <= most {
             true => Ok(options),

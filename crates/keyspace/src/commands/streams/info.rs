@@ -1,4 +1,4 @@
-//! What there is to know of a stream: XINFO.
+//! XINFO.
 
 use tidewire_resp::Writer;
 
@@ -11,7 +11,7 @@ use crate::stream::{Consumer, ConsumerGroup, ConsumerSlot, Entry, EntryLog, Stre
 
 pub(in crate::commands) fn xinfo_stream(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(2);
-    // The key is looked up before the options are read.
+    // Redis looks up the key before it parses the options.
     call.view.read_stream(key)?.ok_or(CommandError::NoSuchKey)?;
     call.view.counts_reads = false;
     let most = parse_full(call)?;
@@ -101,7 +101,8 @@ pub(in crate::commands) fn xinfo_help(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-/// FULL and how many of everything it shows at most; `None` if it is not given.
+/// Parses FULL and its COUNT: the maximum number of entries, groups and consumers to show. Returns
+/// `None` if FULL is not given.
 fn parse_full(call: &Call<'_, '_, '_>) -> Result<Option<usize>> {
     let options = call.arguments.tail(3);
     let is_full = options.get(0).is_none_or(|option| is(option, "full"));
@@ -118,14 +119,14 @@ fn parse_full(call: &Call<'_, '_, '_>) -> Result<Option<usize>> {
     }
 }
 
-/// The seven pairs that all forms of XINFO STREAM begin with.
+/// Replies the seven pairs that all forms of XINFO STREAM begin with.
 fn reply_log(reply: &mut Writer<'_>, log: &EntryLog) {
     let state = log.state();
     reply.bulk(b"length");
     reply.integer(log.len() as i64);
     reply.bulk(b"radix-tree-keys");
     reply.integer(log.blocks() as i64);
-    // There is no tree; Redis's has a root, and a node for each key at least.
+    // There is no radix tree here. Redis's has a root, and at least one node per key.
     reply.bulk(b"radix-tree-nodes");
     reply.integer(log.blocks() as i64 + 1);
     reply.bulk(b"last-generated-id");
@@ -138,7 +139,7 @@ fn reply_log(reply: &mut Writer<'_>, log: &EntryLog) {
     reply_id(reply, log.first_id());
 }
 
-/// The three pairs that tell how far a group is.
+/// Replies the three pairs about a group's progress.
 fn reply_progress(reply: &mut Writer<'_>, log: &EntryLog, group: &ConsumerGroup) {
     reply.bulk(b"last-delivered-id");
     reply_id(reply, group.last_id);
@@ -218,7 +219,7 @@ fn reply_optional_entry(reply: &mut Writer<'_>, entry: Option<Entry<'_>>) {
     }
 }
 
-/// What FULL shows of everything if it is not told.
+/// The default COUNT of FULL.
 const FULL_COUNT: usize = 10;
-/// The time of what has not been.
+/// Reply for the time of an event that never happened.
 const NEVER: i64 = -1;

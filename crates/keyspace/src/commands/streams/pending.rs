@@ -1,4 +1,4 @@
-//! What was delivered and is not done: XACK, XPENDING.
+//! Delivered entries that are not acknowledged: XACK, XPENDING.
 
 use super::{
     Result, find, no_key_or_group, parse_end, parse_ids, parse_start, reply_id, stream_at,
@@ -75,7 +75,8 @@ pub(in crate::commands) fn xpending(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
-/// How much is pending, from where to where, and who has how much of it.
+/// Replies the summary: how many entries are pending, their first and last id, and the number per
+/// consumer.
 fn reply_summary(reply: &mut tidewire_resp::Writer<'_>, group: &ConsumerGroup) {
     reply.array(4);
     reply.integer(group.pending_len() as i64);
@@ -100,7 +101,7 @@ fn reply_summary(reply: &mut tidewire_resp::Writer<'_>, group: &ConsumerGroup) {
     reply.finish(mark, count);
 }
 
-/// Which entries XPENDING lists.
+/// The entries that XPENDING lists.
 struct Filter<'a> {
     idle_ms: i64,
     start: StreamId,
@@ -110,7 +111,7 @@ struct Filter<'a> {
 }
 
 impl<'a> Filter<'a> {
-    /// `None` if only the summary is wanted.
+    /// Parses the arguments; `None` if only the summary is wanted.
     fn parse(call: &Call<'a, '_, '_>) -> Result<Option<Self>> {
         let arguments = call.arguments.len();
         match arguments {
@@ -120,7 +121,7 @@ impl<'a> Filter<'a> {
         }
         let (mut at, mut idle_ms) = (3, i64::MIN);
         if is(call.argument(3), "idle") {
-            // 0 is no filter: an entry may be delivered in the future.
+            // 0 is no filter: a delivery time may be in the future.
             idle_ms = match call.integer(4)? {
                 0 => i64::MIN,
                 idle_ms => idle_ms,

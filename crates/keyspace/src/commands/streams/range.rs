@@ -1,4 +1,4 @@
-//! Reading a stream by ids: XLEN, XRANGE, XREVRANGE.
+//! Reading entries by id: XLEN, XRANGE, XREVRANGE.
 
 use super::{Result, parse_end, parse_start, reply_entry};
 use crate::commands::Call;
@@ -46,7 +46,7 @@ pub(in crate::commands) fn show_range(call: &mut Call<'_, '_, '_>, reversed: boo
     Ok(())
 }
 
-/// COUNT, if it is given; of several the last.
+/// Parses COUNT; if it is given several times, the last one counts.
 fn parse_count(call: &Call<'_, '_, '_>) -> Result<Option<usize>> {
     let mut wanted = None;
     let mut words = Words::new(call.arguments, 4);

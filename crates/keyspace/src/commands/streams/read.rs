@@ -1,10 +1,10 @@
-//! Reading on from where one was, and waiting for more: XREAD, XREADGROUP.
+//! Reading new entries, and waiting for them: XREAD, XREADGROUP.
 
 use std::ops::Range;
 
 use tidewire_resp::{ArgumentList, Arguments, Mark, Protocol, Writer};
 
-use super::telling::Told;
+use super::propagation::GroupChanges;
 use super::{Result, find, parse_id, reply_entry, reply_id, shown};
 use crate::commands::Call;
 use crate::commands::finding;
@@ -63,13 +63,13 @@ pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
     }
     let now_ms = call.view.clock_ms;
     let mut reply = StreamsReply::default();
-    call.tell_no_request();
+    call.propagate_no_request();
     for (at, read) in request.keys.clone().zip(reads) {
         let key = call.key(at);
         let Some(place) = find(call, key)? else {
             continue;
         };
-        let mut told = Told::new(call, key.bytes, group_name);
+        let mut propagated = GroupChanges::new(call, key.bytes, group_name);
         let Call {
             view, reply: to, ..
         } = &mut *call;
@@ -82,14 +82,14 @@ pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
         let (slot, is_new) = group.add_consumer(consumer_name, now_ms);
         group.consumer_mut(slot).seen_ms = now_ms;
         if is_new && request.acknowledges {
-            told.consumer(consumer_name);
+            propagated.consumer(consumer_name);
         }
         let mut delivery = Delivery {
             log,
             group,
             slot,
             now_ms,
-            told: &mut told,
+            propagated: &mut propagated,
         };
         let mut delivered = 0;
         match read {
@@ -109,7 +109,7 @@ pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
         if delivered > 0 {
             view.changed_aside(key, None);
         }
-        told.tell(call);
+        propagated.propagate(call);
     }
     if reply.finish(call.reply) {
         return Ok(());
@@ -119,15 +119,15 @@ pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
 
 /// The arguments of both commands.
 struct ReadRequest<'a> {
-    /// Positions of the keys; as many ids follow.
+    /// Positions of the keys; the ids follow, one per key.
     keys: Range<usize>,
-    /// Most entries of a stream.
+    /// Maximum number of entries per stream.
     count: usize,
-    /// Whether it waits, and until when, ms since the UNIX epoch.
+    /// `Some` if it waits: the end of the wait, ms since the UNIX epoch, or `None` for no end.
     block: Option<Option<i64>>,
     /// Group and consumer.
     group: Option<(&'a [u8], &'a [u8])>,
-    /// Whether what is delivered is acknowledged by that: NOACK.
+    /// NOACK: delivered entries count as acknowledged.
     acknowledges: bool,
 }
 
@@ -158,7 +158,11 @@ impl<'a> ReadRequest<'a> {
                     return Err(unbalanced(call.command.full_name, of_group));
                 }
                 request.keys = finding::streams(call.arguments);
-                debug_assert_eq!(request.keys.start, at + 1, "both walk alike");
+                debug_assert_eq!(
+                    request.keys.start,
+                    at + 1,
+                    "both parsers find the same position"
+                );
             } else if values > 1 && is(option, "group") {
                 if !of_group {
                     return Err(GROUP_OF_XREAD);
@@ -178,8 +182,9 @@ impl<'a> ReadRequest<'a> {
         Ok(request)
     }
 
-    /// Waits for entries, if that is wanted and can be; else there are none. `arguments` is what
-    /// is run then, if not the request as it came.
+    /// Waits for entries, if the request asks for it and the client can wait. Otherwise replies
+    /// that there are none. `arguments` is what runs after the wait, if it differs from the
+    /// request.
     fn wait(self, call: &mut Call<'_, '_, '_>, arguments: Option<ArgumentList>) -> Result {
         let Some(deadline_ms) = self.block.filter(|_| call.may_wait()) else {
             call.reply.null_array();
@@ -195,7 +200,7 @@ impl<'a> ReadRequest<'a> {
     }
 }
 
-/// The request with the ids that `$` means now, if it has any.
+/// Returns the request with the current ids in place of `$`, if it has any.
 fn with_ids_of_now(
     arguments: Arguments<'_>,
     ids_at: usize,
@@ -219,7 +224,7 @@ fn with_ids_of_now(
     Some(list)
 }
 
-/// The id that XREAD goes on from.
+/// Returns the id after which XREAD continues.
 fn resolve_id(call: &mut Call<'_, '_, '_>, key_at: usize, id_at: usize) -> Result<StreamId> {
     let key = call.key(key_at);
     let log = call.view.read_stream(key)?.map(|stream| &stream.log);
@@ -234,12 +239,12 @@ fn resolve_id(call: &mut Call<'_, '_, '_>, key_at: usize, id_at: usize) -> Resul
     }
 }
 
-/// What XREADGROUP wants of a stream.
+/// The entries that XREADGROUP wants from a stream.
 #[derive(Clone, Copy, Debug)]
 enum GroupRead {
-    /// Entries that the group has not had.
+    /// Entries that the group has not received yet.
     New,
-    /// Entries behind an id that the consumer has had and not acknowledged.
+    /// Pending entries of the consumer after an id.
     After(StreamId),
 }
 
@@ -250,7 +255,7 @@ impl GroupRead {
             b"+" => Err(NEWEST_OF_GROUP),
             b">" => Ok(GroupRead::New),
             _ => match parse_id(id, 0)? {
-                // Redis marks `>` by it.
+                // Redis represents `>` by this id.
                 StreamId::MAX => Ok(GroupRead::New),
                 id => Ok(GroupRead::After(id)),
             },
@@ -258,13 +263,13 @@ impl GroupRead {
     }
 }
 
-/// Entries on their way to a consumer.
+/// A delivery of entries to a consumer.
 struct Delivery<'a, 'b> {
     log: &'a EntryLog,
     group: &'a mut ConsumerGroup,
     slot: ConsumerSlot,
     now_ms: i64,
-    told: &'a mut Told<'b>,
+    propagated: &'a mut GroupChanges<'b>,
 }
 
 impl Delivery<'_, '_> {
@@ -273,7 +278,7 @@ impl Delivery<'_, '_> {
         newest_id.is_some_and(|newest| newest > self.group.last_id)
     }
 
-    /// Replies entries that the group has not had; returns how many.
+    /// Replies entries that the group has not received yet. Returns how many.
     fn deliver(&mut self, reply: &mut Writer<'_>, most: usize, acknowledged: bool) -> usize {
         let mark = reply.array_later();
         let mut count = 0;
@@ -289,7 +294,7 @@ impl Delivery<'_, '_> {
                     consumer: self.slot,
                 };
                 self.group.set_pending(pending);
-                self.told.pending(self.group, &pending);
+                self.propagated.pending(self.group, &pending);
             }
             count += 1;
         }
@@ -297,13 +302,13 @@ impl Delivery<'_, '_> {
             self.group.consumer_mut(self.slot).active_ms = Some(self.now_ms);
         }
         if count > 0 {
-            self.told.last_id(self.group);
+            self.propagated.last_id(self.group);
         }
         reply.finish(mark, count);
         count
     }
 
-    /// Replies what the consumer has had before; entries that are gone have no fields.
+    /// Replies the consumer's pending entries. Deleted ones have no fields.
     fn deliver_again(&mut self, reply: &mut Writer<'_>, last_id: StreamId, most: usize) {
         let mut ids = Vec::new();
         if let Some(start) = last_id.next() {
@@ -327,7 +332,7 @@ impl Delivery<'_, '_> {
     }
 }
 
-/// Streams and their entries: pairs, or a map.
+/// A reply with streams and their entries: pairs in RESP2, a map in RESP3.
 #[derive(Default)]
 struct StreamsReply {
     mark: Option<Mark>,
@@ -350,7 +355,7 @@ impl StreamsReply {
         reply.bulk(key);
     }
 
-    /// Whether there was anything.
+    /// Ends the reply; returns whether it has any entries.
     fn finish(self, reply: &mut Writer<'_>) -> bool {
         let Some(mark) = self.mark else {
             return false;

@@ -1,10 +1,10 @@
-//! Requests made at random from what COMMAND DOCS tells of a command: options in any order, also
-//! more than once, and names that are words of the command themselves.
+//! Generates random requests from a command's syntax in COMMAND DOCS. Options come in any order and
+//! may repeat. Names may be words of the command itself.
 
 use super::{Argument, ArgumentKind, arguments_of};
 use crate::command::Command;
 
-/// A request of a command. `random` returns a number below the one it gets.
+/// Generates a request of a command. `random` returns a number below its argument.
 pub(in crate::commands) fn request(
     command: &Command,
     keys: &[&str],
@@ -47,7 +47,7 @@ impl Generator<'_> {
             let options = arguments[at..].iter().take_while(|next| is_option(next));
             let options = options.count();
             if options > 0 {
-                // In any order, some of them twice or more.
+                // In any order; some come twice or more.
                 for _ in 0..(self.random)(2 * options.min(3) + 1) {
                     let option = (self.random)(options);
                     self.argument(&arguments[at + option]);
@@ -58,12 +58,12 @@ impl Generator<'_> {
             match arguments.get(at + 1) {
                 Some(counted) if is_count(argument) && counted.is_multiple => {
                     let count = 1 + (self.random)(3);
-                    let told = if self.one_in(12) {
+                    let number = if self.one_in(12) {
                         (self.random)(5)
                     } else {
                         count
                     };
-                    self.push(told.to_string());
+                    self.push(number.to_string());
                     (0..count).for_each(|_| self.once(counted));
                     at += 2;
                 }
@@ -77,7 +77,7 @@ impl Generator<'_> {
         }
     }
 
-    /// An argument with its word, as often as it may come.
+    /// Adds an argument with its word, repeated if it may repeat.
     fn argument(&mut self, argument: &Argument<'_>) {
         let times = if argument.is_multiple {
             1 + (self.random)(3)
@@ -145,7 +145,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Now and then a word is another, is missing, or comes again.
+    /// Sometimes replaces, removes or repeats a word.
     fn disturb(&mut self) {
         if self.words.len() < 2 || !self.one_in(3) {
             return;
@@ -165,7 +165,7 @@ impl Generator<'_> {
     }
 }
 
-/// Whether an argument may be left out and is known by a word: such come in any order.
+/// Returns whether an argument is optional and has a word. Such arguments may come in any order.
 fn is_option(argument: &Argument<'_>) -> bool {
     let begins_with_word = |part: &Argument<'_>| part.token.is_some();
     argument.is_optional

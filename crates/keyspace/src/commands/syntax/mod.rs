@@ -1,20 +1,50 @@
-//! What commands take, as COMMAND DOCS tells it: redis-cli shows hints from it, and clients know
-//! keys and options by it. The table of commands says it in a notation of its own, which is read
-//! on request.
+//! The arguments of commands, as COMMAND DOCS shows them. redis-cli makes hints from them, and
+//! clients find keys and options. The command table writes them in its own notation, which is
+//! parsed on request.
 //!
 //! | notation | meaning |
 //! |---|---|
-//! | `name` | an argument of that name: text |
-//! | `name:i` | an integer; `:d` a double, `:t` a UNIX time, `:p` a pattern, `:k` a key |
-//! | `name:k1` | a key of the command's second key specification; `:k` is one of the first |
-//! | `name<text>:i` | users are shown the text in place of the name |
-//! | `WORD` | a word as it stands, which is called the same in small letters |
-//! | `WORD!name` | a word as it stands, of another name; `'x'!name` where it is not in capitals |
-//! | `WORD=name:i` | an argument behind a word |
-//! | `name(a b)` | several arguments together |
+//!
+//! `name`
+//! a text argument with that name
+//!
+//!
+//! `name:i`
+//! an integer; `:d` a double, `:t` a UNIX time, `:p` a pattern, `:k` a key
+//!
+//!
+//! `name:k1`
+//! a key of the command's second key specification; `:k` is one of the first
+//!
+//!
+//! `name<text>:i`
+//! users see the text in place of the name
+//!
+//!
+//! `WORD`
+//! a literal word; its name is the same in lower case
+//!
+//!
+//! `WORD!name`
+//! a literal word with another name; `'x'!name` if it is not upper case
+//!
+//!
+//! `WORD=name:i`
+//! an argument after a word
+//!
+//!
+//! `name(a b)`
+//! a group of arguments
+//!
 //! | `name(a \| b)` | one of several |
-//! | `[a]` | it may be left out |
-//! | `a+` | once or more often; `a++` with its word each time |
+//!
+//! `[a]`
+//! an optional argument
+//!
+//!
+//! `a+`
+//! repeated one or more times; `a++` with its word each time
+//!
 
 #[cfg(test)]
 pub(super) mod generator;
@@ -26,7 +56,7 @@ use tidewire_resp::Writer;
 
 use super::{Command, table};
 
-/// The arguments of a command; `None` if it takes none.
+/// Returns the arguments of a command; `None` if there are none.
 pub(super) fn arguments_of(command: &Command) -> Option<Vec<Argument<'static>>> {
     match command.syntax {
         "" => None,
@@ -34,24 +64,24 @@ pub(super) fn arguments_of(command: &Command) -> Option<Vec<Argument<'static>>> 
     }
 }
 
-/// Tells them.
+/// Replies the arguments.
 pub(super) fn reply_arguments(reply: &mut Writer<'_>, arguments: &[Argument<'_>]) {
     reply.array(arguments.len());
     for argument in arguments {
-        argument.tell(reply);
+        argument.write(reply);
     }
 }
 
-/// One argument, or several that belong together.
+/// One argument, or a group of arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Argument<'a> {
     name: &'a str,
     kind: ArgumentKind,
-    /// What users are shown, if it is not the name.
+    /// The text shown to users, if it is not the name.
     shown: Option<&'a str>,
-    /// Which of the command's key specifications finds it.
+    /// Index of the key specification that finds it.
     key_spec: Option<i64>,
-    /// The word that stands before it, or that it is.
+    /// The word before it, or the word that it is.
     token: Option<&'a str>,
     is_optional: bool,
     is_multiple: bool,
@@ -101,7 +131,7 @@ impl ArgumentKind {
 }
 
 impl Argument<'_> {
-    fn tell(&self, reply: &mut Writer<'_>) {
+    fn write(&self, reply: &mut Writer<'_>) {
         let has_parts = matches!(self.kind, ArgumentKind::OneOf | ArgumentKind::Block);
         let flags = [
             (self.is_optional, "optional"),
@@ -147,7 +177,7 @@ impl Argument<'_> {
     }
 }
 
-/// Reads the arguments of one command; `None` if they are not in the notation.
+/// Parses the arguments of one command; `None` if they do not follow the notation.
 fn parse(text: &'static str) -> Option<Vec<Argument<'static>>> {
     let mut parser = Parser { rest: text };
     let (parts, is_choice) = parser.list()?;
@@ -159,7 +189,7 @@ struct Parser {
 }
 
 impl Parser {
-    /// Arguments up to a closing mark, and whether they are a choice.
+    /// Parses arguments up to a closing mark. Returns them and whether they are alternatives.
     fn list(&mut self) -> Option<(Vec<Argument<'static>>, bool)> {
         let mut parts = Vec::new();
         let mut is_choice = false;
@@ -207,7 +237,7 @@ impl Parser {
         Some(argument)
     }
 
-    /// An argument that begins with its name.
+    /// Parses an argument that begins with its name.
     fn named(&mut self) -> Option<Argument<'static>> {
         let mut argument = Argument {
             name: self.name()?,
@@ -239,7 +269,7 @@ impl Parser {
         Some(argument)
     }
 
-    /// A word as users type it, in capitals or in quotes, if there is one; `None` if it has no end.
+    /// Parses a word in upper case or in quotes, if there is one; `None` if a quote is not closed.
     fn token(&mut self) -> Option<Option<&'static str>> {
         if self.takes('\'') {
             let (token, rest) = self.rest.split_once('\'')?;
@@ -280,7 +310,7 @@ impl Parser {
     }
 }
 
-/// A word in small letters. Each is made once and kept.
+/// Returns a word in lower case. Each one is allocated once and kept.
 fn small(token: &'static str) -> Option<&'static str> {
     static SMALL: OnceLock<HashMap<&str, String>> = OnceLock::new();
     let words = SMALL.get_or_init(|| {
@@ -299,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_each_command_takes_is_in_the_notation() {
+    fn the_syntax_of_every_command_parses() {
         let mut count = 0;
         for command in table::with_parts() {
             let arguments = arguments_of(command);
@@ -311,8 +341,8 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_arguments_says_which() {
-        // What DEBUG takes is nobody's business but a test's.
+    fn commands_with_arguments_declare_a_syntax() {
+        // DEBUG's arguments are undocumented: only tests use them.
         let all = table::with_parts().iter();
         for command in all.filter(|command| !command.is_container() && command.name != "debug") {
             let words = 1 + command.full_name.matches('|').count() as i16;
@@ -322,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn the_notation_is_read_as_it_is_explained() {
+    fn the_notation_means_what_its_table_says() {
         let parts = parse("key:k1 [WORD=at<when>:t] a(NX | 'x'!y | b(one:i COUNT))++").unwrap();
         let [key, at, choice] = parts.as_slice() else {
             panic!("{parts:?}");

@@ -1,4 +1,4 @@
-//! The commands on lists that wait.
+//! Blocking list commands.
 
 use super::super::{Command, Group, Run, blocking_lists};
 use super::{command, counted_keys, key_spec};

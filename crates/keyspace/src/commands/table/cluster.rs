@@ -1,4 +1,4 @@
-//! Commands about a cluster. This server is in none and refuses all of them.
+//! Cluster commands. This server is in no cluster and refuses all of them.
 
 use super::{Command, Group, Run, command};
 

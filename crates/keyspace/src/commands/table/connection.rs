@@ -1,4 +1,4 @@
-//! Commands about the connection itself.
+//! Connection commands.
 
 use super::{Command, Group, Run, command};
 

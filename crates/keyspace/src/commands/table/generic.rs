@@ -1,4 +1,4 @@
-//! The commands on keys of any type.
+//! Commands on keys of any type.
 
 use super::super::options::{AT_MILLISECONDS, AT_SECONDS, MILLISECONDS, SECONDS};
 use super::super::{Command, Group, KeySpec, Locks, Run, expiry, finding, keys, scan};
@@ -52,7 +52,7 @@ pub(super) const GENERIC: &[Command] = &[
         .docs("Counts the keys that exist and marks them as used.", "O(N) in the number of keys."),
     command("copy", -3, "write denyoom", Group::Generic, "6.2.0", Run::Data(keys::copy))
         .keys(&[key_spec(1, 0, 1, "RO access"), key_spec(2, 0, 1, "OW update")])
-        .minds_mounts().categories("keyspace").syntax("source:k destination:k1 [DB=destination-db:i] [REPLACE]")
+        .checks_mounts().categories("keyspace").syntax("source:k destination:k1 [DB=destination-db:i] [REPLACE]")
         .docs("Copies a value to another key.", "O(N) in the size of the value."),
     command("migrate", -6, "write movablekeys", Group::Generic, "2.6.0", Run::Session)
         .marks("tells_itself")

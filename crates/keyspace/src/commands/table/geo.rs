@@ -1,4 +1,4 @@
-//! Commands on places.
+//! Geospatial commands.
 
 use super::super::finding::geo_store;
 use super::super::geo::{self, SearchCommand};

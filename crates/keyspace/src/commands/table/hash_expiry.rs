@@ -1,4 +1,4 @@
-//! Commands on deadlines of hash fields.
+//! Commands on the TTLs of hash fields.
 
 use super::super::options::{AT_MILLISECONDS, AT_SECONDS, MILLISECONDS, SECONDS};
 use super::super::{Command, Group, Run, hash_expiry};

@@ -1,4 +1,4 @@
-//! The commands on hashes.
+//! Commands on hashes.
 
 use super::super::{Command, Group, Run, hashes, scan};
 use super::{command, key_spec};

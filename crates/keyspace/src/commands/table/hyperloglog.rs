@@ -1,4 +1,4 @@
-//! Commands that count distinct things.
+//! HyperLogLog commands.
 
 use super::super::{Command, Group, Run, hyperloglog};
 use super::{command, key_spec};

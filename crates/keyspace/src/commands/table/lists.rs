@@ -1,4 +1,4 @@
-//! The commands on lists.
+//! Commands on lists.
 
 use super::super::{Command, Group, Run, lists};
 use super::{command, counted_keys, key_spec};

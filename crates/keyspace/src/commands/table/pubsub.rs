@@ -1,4 +1,4 @@
-//! Publishing and subscribing.
+//! Pub/Sub commands.
 
 use super::{Command, Group, Run, command, key_spec};
 

@@ -1,4 +1,4 @@
-//! Scripts and functions.
+//! Commands for scripts and functions.
 
 use super::{Command, Group, Run, command, counted_keys};
 

@@ -1,11 +1,12 @@
-//! Commands about the server.
+//! Server commands.
 
 use super::{Command, Group, Locks, Run, command, key_spec};
 use crate::commands::{debug, introspection, keys};
 
 #[rustfmt::skip]
 pub(super) const SERVER: &[Command] = &[
-    // Counted shard by shard, a key that is renamed meanwhile would count twice, or not at all.
+    // Locks all shards: counting shard by shard, a key renamed meanwhile would count twice or
+    // never.
     command("dbsize", 1, "readonly fast", Group::Server, "1.0.0", Run::Data(keys::dbsize))
         .locks(Locks::All).categories("keyspace")
         .tips("request_policy:all_shards response_policy:agg_sum")

@@ -1,4 +1,4 @@
-//! The commands on sets.
+//! Commands on sets.
 
 use super::super::{Command, Group, Run, scan, sets};
 use super::{command, counted_keys, key_spec};

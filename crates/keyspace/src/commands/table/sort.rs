@@ -1,14 +1,14 @@
 //! SORT.
 
 use super::super::{Command, Group, Locks, Run, finding, sort};
-use super::{command, key_spec, unknown_keys, untold_keys};
+use super::{command, hidden_keys, key_spec, unknown_keys};
 
 #[rustfmt::skip]
 pub(super) const SORT: &[Command] = &[
     command("sort", -2, "write denyoom movablekeys", Group::Generic, "1.0.0",
         Run::Data(sort::sort))
         .keys(&[key_spec(1, 0, 1, "RO access"), unknown_keys("RO access"),
-            untold_keys("OW update", finding::sort_store)])
+            hidden_keys("OW update", finding::sort_store)])
         .locks(Locks::AllIf(sort::needs_all_shards)).categories("set sortedset list dangerous")
         .syntax("key:k [BY=by-pattern<pattern>:p1] [LIMIT=limit(offset:i count:i)] \
             [GET=get-pattern<pattern>:p1++] [order(ASC | DESC)] [ALPHA!sorting] \

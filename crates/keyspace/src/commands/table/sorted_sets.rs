@@ -1,4 +1,4 @@
-//! The commands on sorted sets.
+//! Commands on sorted sets.
 
 use super::super::sorted_sets::{self, By, Combination, End};
 use super::super::{Command, Group, Run, scan};

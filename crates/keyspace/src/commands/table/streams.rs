@@ -135,7 +135,7 @@ pub(super) const STREAMS: &[Command] = &[
         .docs("Returns information on a stream.", "O(1), and O(N) in what FULL shows."),
 ];
 
-/// The keys behind STREAMS, half of what is left.
+/// Describes the keys after STREAMS: the first half of the remaining arguments.
 const fn stream_keys(from: u16) -> KeySpec {
     KeySpec {
         last: -1,

@@ -1,4 +1,4 @@
-//! The commands on strings.
+//! Commands on strings.
 
 use super::super::options::{MILLISECONDS, SECONDS};
 use super::super::{Command, Group, Run, strings};

@@ -1,4 +1,4 @@
-//! How far a value reaches, found without making it.
+//! Finds the end of a value without decoding it.
 
 use std::borrow::Cow;
 
@@ -6,22 +6,22 @@ use super::super::form;
 use super::super::reader::{BYTE, COMPRESSED, LONG, Reader, TEXT_BYTES_MAX, WORD};
 use super::kind;
 
-/// Why a record cannot be taken yet, or never.
+/// Why a record cannot be read, or not yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// Bytes that must be there at least, counted from the record's first one.
+    /// Minimum number of bytes needed, counted from the record's first one.
     More(usize),
-    /// A length that cannot be.
+    /// An impossible length.
     Length,
-    /// A kind that is not known.
+    /// An unknown kind.
     Kind(u8),
-    /// A module's.
+    /// A module's data.
     Module,
 }
 
 type ExtentStep<T = ()> = Result<T, Stop>;
 
-/// Walks over what is there of a record.
+/// A cursor over the available bytes of a record.
 #[derive(Debug)]
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -65,7 +65,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A text, unpacked.
+    /// Reads a text and decompresses it.
     pub(super) fn text(&mut self) -> ExtentStep<Cow<'a, [u8]>> {
         let start = self.at;
         self.pass_text()?;
@@ -106,7 +106,7 @@ impl<'a> Cursor<'a> {
         (0..count).try_for_each(|_| self.number().map(|_| ()))
     }
 
-    /// Passes one part; of a counted one, only the count.
+    /// Skips one part; of a counted part, only the count.
     fn pass(&mut self, part: &Part) -> ExtentStep<u64> {
         match part {
             Part::Text => self.pass_text()?,
@@ -122,27 +122,27 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// A walk over a value whose bytes still come. It goes on where it stopped: each byte is looked
-/// at once, and what it asks for is never more than the value has.
+/// A walk over a value that is still being received. It resumes where it stopped, so each byte is
+/// visited once. It never asks for more bytes than the value has.
 #[derive(Debug)]
 pub(super) struct Walk {
-    /// Where the next part begins, counted from the record's first byte.
+    /// Start of the next part, counted from the record's first byte.
     at: usize,
-    /// What is left: the innermost last.
+    /// Remaining parts; the innermost frame is last.
     frames: Vec<Frame>,
 }
 
-/// Parts that follow each other, some times over.
+/// A sequence of parts, repeated a number of times.
 #[derive(Debug)]
 struct Frame {
     parts: &'static [Part],
     next: usize,
-    /// Rounds that are left, with the one that is gone through.
+    /// Remaining rounds, including the current one.
     rounds: u64,
 }
 
 impl Walk {
-    /// A walk over a value of a form that begins at a byte of its record.
+    /// Starts a walk over a value of a form that begins at byte `at` of its record.
     pub(super) fn new(form: u8, at: usize) -> ExtentStep<Self> {
         let parts = parts_of(form).ok_or(match kind::MODULE_VALUES.contains(&form) {
             true => Stop::Module,
@@ -158,8 +158,8 @@ impl Walk {
         })
     }
 
-    /// Goes on in the record's bytes, of which there may be more now; returns where the value
-    /// ends.
+    /// Continues in the record's bytes, of which there may be more now. Returns the end of the
+    /// value.
     pub(super) fn go_on(&mut self, bytes: &[u8]) -> ExtentStep<usize> {
         let mut cursor = Cursor { bytes, at: self.at };
         while let Some(frame) = self.frames.last_mut() {
@@ -172,10 +172,9 @@ impl Walk {
                 }
                 continue;
             };
-            // Each round has a byte at least, so that a count that is too great ends with the
-            // bytes.
+            // Each round has at least one byte, so a count that is too great ends with the bytes.
             let rounds = cursor.pass(part)?;
-            debug_assert!(cursor.at >= self.at, "no byte is passed twice");
+            debug_assert!(cursor.at >= self.at, "no byte is skipped twice");
             frame.next += 1;
             self.at = cursor.at;
             if let Part::Each(parts) = part
@@ -192,28 +191,28 @@ impl Walk {
     }
 }
 
-/// What values consist of.
+/// A part of a value.
 #[derive(Debug)]
 enum Part {
     Text,
     Bytes(usize),
     Number,
-    /// A double as text behind its length, or one of three special ones.
+    /// A double as text with a length, or one of three special values.
     Double,
-    /// A number, and as many times as it says: these.
+    /// A count, and that many repetitions of these parts.
     Each(&'static [Part]),
 }
 
-/// What a value of a form consists of.
+/// Returns the parts of a value of a form.
 fn parts_of(form: u8) -> Option<&'static [Part]> {
     use Part::{Bytes, Double, Each, Number, Text};
     const LISTPACKS: Part = Each(&[Text, Text]);
     const PENDING: Part = Each(&[Bytes(ID + TIME), Number]);
     const OWNED: Part = Each(&[Bytes(ID)]);
     const CONSUMERS: Part = Each(&[Text, Bytes(TIME), OWNED]);
-    // A producer's name, and what it has added, with the ids that this got.
+    // A producer's name, and the entries it has added, with their ids.
     const PRODUCERS: Part = Each(&[Text, Each(&[Text, Number, Number])]);
-    // Name, last id, how many were read, what is pending, and the consumers with two times.
+    // Name, last id, entries read, pending entries, and the consumers with two times.
     const GROUPS: Part = Each(&[
         Text,
         Number,
@@ -242,8 +241,8 @@ fn parts_of(form: u8) -> Option<&'static [Part]> {
         form::HASH_TIMED => &[Bytes(TIME), Each(&[Number, Text, Text])],
         form::SORTED_SET => &[Each(&[Text, Bytes(8)])],
         form::SORTED_SET_TEXT => &[Each(&[Text, Double])],
-        // Length and last id; from the second form on first id, greatest deleted id, and how many
-        // were added.
+        // Length and last id. From the second form on, also first id, greatest deleted id, and
+        // entries added.
         form::STREAM => &[
             LISTPACKS,
             Number,

@@ -1,4 +1,4 @@
-//! Files of all keys, as Redis keeps them (RDB): a header, records, an end with a checksum.
+//! Files of all keys in Redis's RDB format: a header, records, and an end with a checksum.
 //!
 //! ```text
 //!  REDIS0011 │ aux fields │ libraries │ select │ sizes │ key │ key │ … │ select │ … │ end │ CRC-64
@@ -13,12 +13,12 @@
 //!  end       │ 255
 //! ```
 //!
-//! Valkey from 9.0 on begins its files with `VALKEY080`, and has a form of its own for hashes whose
-//! fields have a TTL. [`FileVersion`] says which of these is written.
+//! Valkey begins its files with `VALKEY080` since 9.0, and has its own form for hashes with TTLs of
+//! fields. [`FileVersion`] selects which of these is written.
 //!
-//! Nothing here reads or writes a file: [`FileWriter`] appends to a buffer, and [`FileReader`] is
-//! given bytes as they come. It never holds more than the longest value and what it was last given,
-//! and it never waits for a byte that the file does not have.
+//! This module performs no I/O. [`FileWriter`] appends to a buffer, and [`FileReader`] receives
+//! bytes as they arrive. The reader holds at most the longest value plus the last bytes it
+//! received, and never waits for a byte beyond the file's end.
 
 mod extent;
 mod reader;
@@ -32,66 +32,66 @@ pub use reader::{FileReader, FileRecord, KeyRecord};
 pub use writer::Usage;
 pub(crate) use writer::{FileWriter, UsageNotes};
 
-/// Why a file of keys cannot be read on.
+/// Why reading a file of keys fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// It does not begin as one.
+    /// It does not begin with a signature.
     #[error("it does not begin with REDIS and a version: it is no RDB file")]
     Signature,
-    /// Its version is none, or one from the future.
+    /// The version is invalid or newer than supported.
     #[error("its RDB version is {0}; Redis's 1 to 13 and Valkey's 80 can be read")]
     Version(u32),
-    /// It ends too early.
+    /// It ends before its end record.
     #[error("it ends in the middle of a record")]
     Truncated,
-    /// A length or a number is in no form that is known, or too great.
+    /// A length or a number has an unknown encoding or is too great.
     #[error("byte {0}: a length that cannot be")]
     Length(u64),
-    /// A record or value of a kind that is not known.
+    /// A record or value has an unknown kind.
     #[error("byte {at}: a record of the unknown kind {kind}")]
     Kind {
-        /// Where it begins.
+        /// Position of the record.
         at: u64,
-        /// The number of its kind.
+        /// Number of the kind.
         kind: u8,
     },
-    /// It holds what belongs to a module of Redis.
+    /// It contains data of a Redis module.
     #[error("byte {0}: data of a Redis module, which no server without it can read")]
     Module(u64),
-    /// Libraries as release candidates of Redis 7.0 wrote them.
+    /// A library in the format of release candidates of Redis 7.0.
     #[error("byte {0}: a library of functions in the format of a release candidate")]
     EarlyLibrary(u64),
-    /// A database that is not there.
+    /// A database number that does not exist.
     #[error("byte {at}: database {database}, and there are {}", crate::DATABASES)]
     Database {
-        /// Where it stands.
+        /// Position of the number.
         at: u64,
-        /// Its number.
+        /// The number.
         database: u64,
     },
-    /// What was read is not what was written.
+    /// The checksum does not match.
     #[error("RDB CRC error: it says {stored:016x}, and what was read has {computed:016x}")]
     Checksum {
-        /// In the file.
+        /// The checksum in the file.
         stored: u64,
-        /// Of the bytes before it.
+        /// The checksum of the bytes before it.
         computed: u64,
     },
 }
 
-/// From this version on there is a checksum.
+/// Files have a checksum since this version.
 const VERSION_CHECKSUM: u32 = 5;
 
-/// How a file begins, before the digits of its version: all in nine bytes.
+/// The start of a file, before the digits of its version; nine bytes in total.
 const SIGNATURES: [(&[u8], Dialect); 2] =
     [(b"REDIS", Dialect::Redis), (b"VALKEY", Dialect::Valkey)];
 
-/// An aux field before a key that is a live topic because a ZeroMQ peer has pushed it. Redis and
-/// Valkey pass over aux fields that they do not know.
+/// The name of an aux field before a key that a ZeroMQ peer made a live topic. Redis and Valkey
+/// skip unknown aux fields.
 const LIVE_MARK: &[u8] = b"tidewire-live";
 
-/// Kinds of records that are no keys.
+/// Kinds of records that are not keys.
 mod kind {
     pub(super) const SLOT_SIZES: u8 = 244;
     pub(super) const LIBRARY: u8 = super::super::functions::LIBRARY;
@@ -105,7 +105,7 @@ mod kind {
     pub(super) const DEADLINE_SECONDS: u8 = 253;
     pub(super) const SELECT: u8 = 254;
     pub(super) const END: u8 = 255;
-    /// Values of modules, in two forms.
+    /// The two forms of module values.
     pub(super) const MODULE_VALUES: [u8; 2] = [6, 7];
 }
 

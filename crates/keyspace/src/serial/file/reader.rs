@@ -1,4 +1,4 @@
-//! A file of keys, read record by record as its bytes come.
+//! Reads a file of keys record by record as its bytes arrive.
 
 use crate::key::DATABASES;
 use std::borrow::Cow;
@@ -12,7 +12,7 @@ use super::{FileError, LIVE_MARK, SIGNATURES, VERSION_CHECKSUM, kind};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileRecord<'a> {
-    /// A field that tells something of the file, such as `redis-ver` or `repl-id`.
+    /// A field about the file, such as `redis-ver` or `repl-id`.
     Aux {
         /// Its name.
         name: Cow<'a, [u8]>,
@@ -23,46 +23,46 @@ pub enum FileRecord<'a> {
     Library(Cow<'a, [u8]>),
     /// A key.
     Key(KeyRecord<'a>),
-    /// Nothing follows that belongs to the file.
+    /// The end of the file.
     End,
 }
 
-/// A key with its value, which [`Keyspace::load`](crate::Keyspace::load) makes.
+/// A key with its value, which [`Keyspace::load`](crate::Keyspace::load) decodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRecord<'a> {
-    /// Below [`DATABASES`](crate::DATABASES).
+    /// Database number, below [`DATABASES`](crate::DATABASES).
     pub database: usize,
     /// Its name.
     pub key: Cow<'a, [u8]>,
-    /// When it ends, ms since the UNIX epoch.
+    /// When it expires, ms since the UNIX epoch.
     pub deadline_ms: Option<i64>,
-    /// For how long it had not been used, if that was told.
+    /// Seconds since its last use, if the file contains them.
     pub idle_seconds: Option<u64>,
-    /// How often it was used, as a logarithm, if that was told.
+    /// Its logarithmic frequency of use, if the file contains it.
     pub frequency: Option<u8>,
-    /// Whether it is a live topic under any name.
+    /// Whether it is a live topic regardless of its name.
     pub is_live: bool,
     pub(crate) form: u8,
     pub(crate) value: &'a [u8],
 }
 
-/// Takes bytes as they come and finds the records in them.
+/// A parser that receives bytes and returns records.
 #[derive(Debug)]
 pub struct FileReader {
     buffer: Vec<u8>,
-    /// Bytes of the buffer that are done with.
+    /// Bytes of the buffer that were already read.
     taken: usize,
-    /// Bytes before those of the buffer.
+    /// Number of bytes before those of the buffer.
     before: u64,
-    /// Unread bytes that the record has at least: with fewer nothing is found. Never more than the
-    /// file has, which may be all that comes.
+    /// Minimum number of unread bytes of the record: with fewer bytes, no search is made. Never
+    /// more than the file has, because nothing may follow it.
     wanted: usize,
-    /// A key whose value has not come whole.
+    /// A key whose value is incomplete.
     begun: Option<Begun>,
     is_last: bool,
     checks: bool,
     checksum: u64,
-    /// 0 until the header was read.
+    /// 0 until the header is read.
     version: u32,
     dialect: Dialect,
     database: usize,
@@ -70,7 +70,7 @@ pub struct FileReader {
     next: Attributes,
 }
 
-/// What was told of the next key.
+/// Attributes of the next key.
 #[derive(Clone, Copy, Debug, Default)]
 struct Attributes {
     deadline_ms: Option<i64>,
@@ -80,7 +80,7 @@ struct Attributes {
 }
 
 impl FileReader {
-    /// A reader that compares the checksum at the end, or does not.
+    /// Creates a reader; `checks` enables the comparison of the checksum.
     pub fn new(checks: bool) -> Self {
         FileReader {
             buffer: Vec::new(),
@@ -99,32 +99,32 @@ impl FileReader {
         }
     }
 
-    /// Adds what comes next in the file.
+    /// Adds the next bytes of the file.
     pub fn push(&mut self, bytes: &[u8]) {
-        debug_assert!(!self.is_last, "nothing comes behind the end");
+        debug_assert!(!self.is_last, "no bytes follow the end");
         self.before += self.taken as u64;
         self.buffer.drain(..self.taken);
         self.taken = 0;
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Nothing more will come.
+    /// Reports that no more bytes will come.
     pub fn finish(&mut self) {
         self.is_last = true;
         self.wanted = 0;
     }
 
-    /// How many bytes have been read as records.
+    /// Returns how many bytes have been read as records.
     pub fn position(&self) -> u64 {
         self.before + self.taken as u64
     }
 
-    /// What has come and was not read: behind the end, what belongs to something else.
+    /// Returns the unread bytes. After the end record, they do not belong to the file.
     pub fn rest(&self) -> &[u8] {
         &self.buffer[self.taken..]
     }
 
-    /// The next record; `None` if more bytes are needed first.
+    /// Returns the next record; `None` if more bytes are needed first.
     pub fn next_record(&mut self) -> Result<Option<FileRecord<'_>>, FileError> {
         loop {
             if self.has_ended {
@@ -166,7 +166,7 @@ impl FileReader {
         }
     }
 
-    /// Finds out what comes next, and how long it is.
+    /// Determines the next record and its length.
     fn look(&mut self) -> Result<(NextRecord, usize), Stop> {
         let mut cursor = Cursor::new(&self.buffer[self.taken..]);
         if self.version == 0 {
@@ -223,7 +223,7 @@ impl FileReader {
             kind::END if self.version < VERSION_CHECKSUM => NextRecord::End(None),
             kind::END => NextRecord::End(Some(u64::from_le_bytes(cursor.array()?))),
             kind => {
-                let form = form::told(kind, self.dialect);
+                let form = form::of_number(kind, self.dialect);
                 let form = form.ok_or(match kind::MODULE_VALUES.contains(&kind) {
                     true => Stop::Module,
                     false => Stop::Kind(kind),
@@ -241,7 +241,7 @@ impl FileReader {
         Ok((found, cursor.position()))
     }
 
-    /// Passes what was found; the checksum is that of all before it.
+    /// Consumes the found record. The checksum then covers everything before it.
     fn take(&mut self, found: NextRecord, length: usize) {
         debug_assert!(length > 0 && length <= self.rest().len());
         let checked = match found {
@@ -259,10 +259,10 @@ impl FileReader {
 
     fn read_version(&mut self, length: usize) -> Result<(), FileError> {
         let header = &self.buffer[self.taken - length..self.taken];
-        let told = SIGNATURES
+        let found = SIGNATURES
             .iter()
             .find_map(|&(signature, dialect)| Some((header.strip_prefix(signature)?, dialect)));
-        let (digits, dialect) = told.ok_or(FileError::Signature)?;
+        let (digits, dialect) = found.ok_or(FileError::Signature)?;
         let version = std::str::from_utf8(digits).ok();
         let version = version.and_then(|digits| digits.parse().ok());
         let version = version.ok_or(FileError::Signature)?;
@@ -276,7 +276,7 @@ impl FileReader {
     fn check_end(&mut self, stored: Option<u64>) -> Result<(), FileError> {
         let computed = self.checksum;
         match stored {
-            // 0: the writer computed none.
+            // 0 means that the writer computed none.
             Some(stored) if self.checks && stored != 0 && stored != computed => {
                 return Err(FileError::Checksum { stored, computed });
             }
@@ -285,7 +285,7 @@ impl FileReader {
         Ok(())
     }
 
-    /// What was found and is taken.
+    /// Decodes the found record, which was consumed.
     fn record(
         &self,
         found: NextRecord,
@@ -316,18 +316,18 @@ impl FileReader {
     }
 }
 
-/// A key with its value, and how far that has come.
+/// A key with its value, and how much of the value has arrived.
 #[derive(Debug)]
 struct Begun {
     found: NextRecord,
     walk: Walk,
 }
 
-/// What comes next.
+/// The kind of the next record.
 #[derive(Clone, Copy, Debug)]
 enum NextRecord {
     Header,
-    /// What the next key depends on, or a hint.
+    /// An attribute of the next key, or a hint.
     Attribute,
     Database(u64),
     Aux,
@@ -335,10 +335,10 @@ enum NextRecord {
     EarlyLibrary,
     Key {
         form: u8,
-        /// Where the value begins.
+        /// Start of the value.
         value_at: usize,
     },
-    /// With the checksum that stands there.
+    /// The end, with its checksum.
     End(Option<u64>),
 }
 

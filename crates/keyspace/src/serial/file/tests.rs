@@ -1,6 +1,6 @@
 use super::*;
 
-/// A file of a version with these records behind its header.
+/// Returns a file of a version with these records after its header.
 fn file(version: &str, records: &[u8]) -> Vec<u8> {
     let mut bytes = b"REDIS".to_vec();
     bytes.extend_from_slice(version.as_bytes());
@@ -8,7 +8,7 @@ fn file(version: &str, records: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Keys as `database:key`, when all bytes are given at once, and when they come one by one.
+/// Reads keys as `database:key`, with all bytes at once and byte by byte.
 fn keys(bytes: &[u8]) -> Result<Vec<String>, FileError> {
     let read = |chunk: usize| {
         let mut reader = FileReader::new(true);
@@ -35,7 +35,7 @@ fn keys(bytes: &[u8]) -> Result<Vec<String>, FileError> {
 }
 
 #[test]
-fn what_stands_before_a_key_belongs_to_it_alone() {
+fn attributes_apply_only_to_the_next_key() {
     let mut records = b"\xFA\x03abc\x01d\xFE\x02\xFB\x02\x01".to_vec();
     records.extend_from_slice(b"\xFC\x01\0\0\0\0\0\0\0\xF8\x05\xF9\x07\0\x01k\x01v");
     records.extend_from_slice(b"\xFD\x02\0\0\0\0\x01l\x01v\0\x01m\xC0\x05\xFF\0\0\0\0\0\0\0\0");
@@ -44,7 +44,7 @@ fn what_stands_before_a_key_belongs_to_it_alone() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_apart() {
+fn each_read_error_is_distinct() {
     let end = b"\xFF\0\0\0\0\0\0\0\0";
     assert_eq!(keys(b""), Err(FileError::Truncated));
     assert_eq!(keys(b"NOREDIS12345"), Err(FileError::Signature));
@@ -66,7 +66,7 @@ fn what_cannot_be_read_is_told_apart() {
     ));
 }
 
-/// A file begins with Redis's name and Valkey's number, or the other way round.
+/// A file must not combine Redis's signature with Valkey's version, or vice versa.
 #[test]
 fn versions_belong_to_their_dialect() {
     let end = b"\xFF\0\0\0\0\0\0\0\0";
@@ -75,7 +75,7 @@ fn versions_belong_to_their_dialect() {
     assert_eq!(keys(&valkey("012", end)), Err(FileError::Version(12)));
     assert_eq!(keys(&valkey("081", end)), Err(FileError::Version(81)));
     assert_eq!(keys(&file("0080", end)), Err(FileError::Version(80)));
-    // Hashes with field deadlines have other numbers, and other forms.
+    // In Redis files, hashes with TTLs of fields have other form numbers.
     let unknown = keys(&valkey("080", b"\x18\x01k"));
     assert_eq!(unknown, Err(FileError::Kind { at: 9, kind: 24 }));
     let hash = b"\x16\x01h\x01\x01f\x01v\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF";
@@ -86,7 +86,7 @@ fn versions_belong_to_their_dialect() {
 }
 
 #[test]
-fn a_length_that_is_only_claimed_takes_no_memory() {
+fn a_claimed_length_allocates_no_memory() {
     // A string of 2 GiB, and a list of 2^64 elements.
     let text = file("0012", b"\0\x01k\x80\x7F\xFF\xFF\xFFabc");
     let list = file(

@@ -1,26 +1,26 @@
-//! Which version of the format a file has.
+//! The RDB version of a file.
 
 use std::fmt;
 
-/// The version in which a file of keys is written.
+/// The RDB version that is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileVersion {
-    /// 11; or 12, if a hash has a field with a TTL, which no version before holds.
+    /// 11; or 12 if a hash has a field with a TTL, because older versions cannot store it.
     #[default]
     Fitting,
     /// 10; or 12, if a hash has a field with a TTL.
     Fitting7,
-    /// Redis 7.0 and all later versions read it, Valkey as well.
+    /// Redis since 7.0 can read it, and Valkey.
     Redis7,
-    /// Redis 7.2 and all later versions read it, Valkey as well.
+    /// Redis since 7.2 can read it, and Valkey.
     Redis72,
-    /// Redis 7.4 and all later versions read it.
+    /// Redis since 7.4 can read it.
     Redis74,
-    /// Valkey 9 reads it.
+    /// Valkey 9 can read it.
     Valkey9,
 }
 
-/// A version that cannot hold what is there.
+/// A version that cannot store the current keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{hashes} hashes have fields with a TTL, which RDB version {version} cannot hold: choose \
@@ -29,19 +29,18 @@ pub enum FileVersion {
 pub struct CannotHold {
     /// The version.
     pub version: u32,
-    /// How many hashes there are whose fields have a TTL.
+    /// Number of hashes with fields with a TTL.
     pub hashes: usize,
 }
 
 impl FileVersion {
-    /// The version that a setting names: `auto`, or a number.
+    /// Parses a setting: `auto`, or a number.
     pub fn parse(text: &str) -> Option<Self> {
         let mut all = ALL.iter();
         all.find_map(|&(name, version)| (name == text).then_some(version))
     }
 
-    /// Returns the version for a file that must hold everything: this one, or, where it cannot hold
-    /// what is there, the oldest that can.
+    /// Returns the version for a file that must store everything: this one, or the oldest that can.
     pub fn fitting(self) -> Self {
         match self {
             FileVersion::Redis7 => FileVersion::Fitting7,
@@ -50,7 +49,7 @@ impl FileVersion {
         }
     }
 
-    /// Returns the version for a file with this many hashes with TTLs of fields.
+    /// Returns the version for a file with this number of hashes with TTLs of fields.
     pub(crate) fn settled(self, timed_hashes: usize) -> Result<Self, CannotHold> {
         let hashes = timed_hashes;
         match self {
@@ -65,7 +64,7 @@ impl FileVersion {
         }
     }
 
-    /// The file's first nine bytes.
+    /// Returns the file's first nine bytes.
     pub(super) fn header(self) -> String {
         match self {
             FileVersion::Valkey9 => format!("VALKEY{:03}", self.number()),

@@ -1,4 +1,4 @@
-//! A file of keys, written record by record.
+//! Writes a file of keys record by record.
 
 use super::super::writer::{self, Output};
 use super::super::{crc64, save};
@@ -7,32 +7,32 @@ use crate::access::{self, Access};
 use crate::key::DATABASES;
 use crate::value::ValueRef;
 
-/// Writes records into buffers; keeps only what the next record depends on.
+/// A writer of records into buffers. It stores only the state that the next record depends on.
 #[derive(Debug)]
 pub(crate) struct FileWriter {
     version: FileVersion,
     compresses: bool,
-    /// The checksum of all that [`FileWriter::seal`] was given; `None` if there is to be none.
+    /// The checksum of everything passed to [`FileWriter::seal`]; `None` if there is none.
     checksum: Option<u64>,
-    /// The database that the last record left selected.
+    /// The currently selected database.
     database: Option<usize>,
     notes: UsageNotes,
     live_prefixes: Vec<Vec<u8>>,
 }
 
-/// What a file records of the use of keys, so that its reader evicts the right ones.
+/// What a file records about the use of keys, so that its reader evicts the right ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Usage {
-    /// Nothing: none is evicted by its use.
+    /// Nothing.
     #[default]
     Untold,
-    /// For how many seconds each was not used.
+    /// Seconds since the last use of each key.
     IdleSeconds,
-    /// How often each is used, in the logarithmic count of the LFU policies.
+    /// The frequency of use of each key, in the logarithmic counter of the LFU policies.
     Frequency,
 }
 
-/// What is recorded of the use of keys, and how to read it.
+/// What is recorded about the use of keys, and how to read the access bits.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct UsageNotes {
     pub(crate) usage: Usage,
@@ -41,7 +41,7 @@ pub(crate) struct UsageNotes {
 }
 
 impl FileWriter {
-    /// A file whose texts are compressed, and whose end has a checksum, or not.
+    /// Creates a writer; `compresses` enables compressed texts, `checked` a checksum.
     pub(crate) fn new(compresses: bool, checked: bool) -> Self {
         FileWriter {
             version: FileVersion::Fitting,
@@ -53,20 +53,19 @@ impl FileWriter {
         }
     }
 
-    /// The same, and it tells which keys are live topics although they do not begin with one of
-    /// these.
+    /// Makes it mark live topics whose names do not begin with one of these prefixes.
     pub(crate) fn with_live_prefixes(mut self, prefixes: &[Vec<u8>]) -> Self {
         self.live_prefixes = prefixes.to_vec();
         self
     }
 
-    /// The same, and it tells of the use of keys.
-    pub(crate) fn telling(mut self, notes: UsageNotes) -> Self {
+    /// Makes it record the use of keys.
+    pub(crate) fn with_usage(mut self, notes: UsageNotes) -> Self {
         self.notes = notes;
         self
     }
 
-    /// Another version than the fitting one.
+    /// Sets a version other than the default.
     pub(crate) fn set_version(&mut self, version: FileVersion) {
         self.version = version;
     }
@@ -87,7 +86,7 @@ impl FileWriter {
         writer::text(&mut Output::of_file(out, self.compresses), code);
     }
 
-    /// How many keys the selected database has, and how many of them have a deadline: a hint.
+    /// Writes how many keys the selected database has, and how many with a TTL: a hint.
     pub(crate) fn sizes(&self, out: &mut Vec<u8>, keys: usize, expiring: usize) {
         debug_assert!(expiring <= keys);
         out.push(kind::SIZES);
@@ -96,7 +95,7 @@ impl FileWriter {
         writer::number(&mut out, expiring as u64);
     }
 
-    /// Selects a database, unless it is; tells whether it was not.
+    /// Selects a database, if another one is selected. Returns whether it wrote a record.
     pub(crate) fn select(&mut self, out: &mut Vec<u8>, database: usize) -> bool {
         debug_assert!(database < DATABASES);
         if self.database == Some(database) {
@@ -108,13 +107,13 @@ impl FileWriter {
         true
     }
 
-    /// Records came from elsewhere: the next one selects its database itself.
+    /// Forgets the selected database, because records from elsewhere follow.
     pub(crate) fn forget_database(&mut self) {
         self.database = None;
     }
 
-    /// Writes what comes before a key: its deadline, and, if it is recorded, its use, from the bits
-    /// of the entry.
+    /// Writes the attributes before a key: its deadline, and its use if that is recorded, from the
+    /// entry's access bits.
     pub(crate) fn attributes(&self, out: &mut Vec<u8>, deadline_ms: Option<i64>, access: u32) {
         if let Some(deadline_ms) = deadline_ms {
             out.push(kind::DEADLINE_MS);
@@ -135,7 +134,7 @@ impl FileWriter {
         }
     }
 
-    /// What stands before a live topic whose name does not tell that it is one.
+    /// Writes the mark before a live topic whose name has no live prefix.
     pub(crate) fn live_mark(&self, out: &mut Vec<u8>, key: &[u8]) {
         if !self
             .live_prefixes
@@ -146,20 +145,20 @@ impl FileWriter {
         }
     }
 
-    /// A key of the selected database.
+    /// Writes a key of the selected database.
     pub(crate) fn key(&self, out: &mut Vec<u8>, key: &[u8], value: ValueRef<'_>) {
         let out = &mut Output::of_key(out, key, self.compresses, self.version);
         save::write(out, value);
     }
 
-    /// Takes what goes into the file next into the checksum.
+    /// Adds the next bytes of the file to the checksum.
     pub(crate) fn seal(&mut self, bytes: &[u8]) {
         if let Some(checksum) = &mut self.checksum {
             *checksum = crc64::extended(*checksum, bytes);
         }
     }
 
-    /// The end, which seals itself.
+    /// Writes the end record and seals it.
     pub(crate) fn end(&mut self, out: &mut Vec<u8>) {
         self.seal(&[kind::END]);
         out.push(kind::END);

@@ -2,7 +2,7 @@ use mlua::{Function, Lua, LuaOptions, StdLib, Table};
 
 use super::library;
 
-/// Both of what the library says and of what ours says, for random patterns and subjects.
+/// Compares the Lua library with this implementation for random patterns and subjects.
 struct Both {
     lua: Lua,
     judge: Function,
@@ -28,7 +28,7 @@ impl Both {
 }
 
 #[test]
-fn patterns_match_as_in_the_library() {
+fn patterns_match_as_in_the_lua_library() {
     let both = Both::new();
     let mut random = Random(0x5EED_0001);
     for round in 0..150_000_u64 {
@@ -97,7 +97,7 @@ impl Random {
         match self.below(8) {
             0 => self.of(LITERALS, 4),
             1..6 => self.of(ITEMS, 6),
-            // Mostly wrong.
+            // Mostly invalid patterns.
             _ => {
                 let bytes = b"ab()[]^$%-*+?.bf1]\0";
                 let length = self.below(8);
@@ -173,7 +173,7 @@ const REPLACEMENTS: &[&[u8]] = &[
     b"x", b"%0", b"%1", b"%2", b"%%", b"%", b"%a", b"<%1>", b"\0", b"yy", b"",
 ];
 
-/// Calls each function of the library and ours, and tells the first difference.
+/// Calls each function in both implementations and reports the first difference.
 const JUDGE: &str = r#"
 local wrapped = own.string
 local function pack(...) return { n = select('#', ...), ... } end

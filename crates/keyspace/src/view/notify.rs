@@ -1,4 +1,5 @@
-//! How others hear of changes: live topics, notifications, waiting and watching clients, logs.
+//! Notifications of changes: to live topics, keyspace events, waiting and watching clients, and
+//! logs.
 
 use super::{View, touched};
 use crate::hash;
@@ -13,15 +14,15 @@ use crate::value::ValueRef;
 use crate::waiting::Ready;
 
 impl View<'_, '_> {
-    /// To be called after every change to an entry's value or deadline. An ordinary key costs a
-    /// look at its flag.
+    /// Notifies of a change. Must be called after every change to an entry's value or TTL. For an
+    /// ordinary key, it only checks a flag.
     #[inline]
     pub(crate) fn changed(&mut self, key: Key<'_>, place: Place, event: Event) {
         self.changed_by(key, place, event, true);
     }
 
-    /// To be called once in place of several [`changed`](Self::changed) where one command causes
-    /// several events: a live topic has one new value, which is published once.
+    /// Notifies once of several events of one command, in place of several
+    /// [`changed`](Self::changed): a live topic has one new value, which is published once.
     pub(crate) fn changed_at_once(
         &mut self,
         key: Key<'_>,
@@ -36,8 +37,8 @@ impl View<'_, '_> {
         }
     }
 
-    /// To be called in place of [`changed`](Self::changed) where the key is removed next, although
-    /// its value still has elements.
+    /// Notifies like [`changed`](Self::changed), if the key is removed next although its value
+    /// still has elements.
     pub(crate) fn about_to_go(&mut self, key: Key<'_>, place: Place, event: Event) {
         self.changed_by(key, place, event, false);
     }
@@ -53,8 +54,8 @@ impl View<'_, '_> {
         let entry = shard.databases[database].table.entry(place);
         if entry.is_live() && publishes && !event.keeps_value() {
             let value = ValueRef::at(entry, self.now_ms);
-            // What has lost its last element is removed next, and told as gone then. Of a stream
-            // the newest entry is shown, which is trimmed last.
+            // A collection without elements is removed next, and its removal is reported then. A
+            // stream shows its newest entry, which is trimmed last.
             let is_same = event == Event::StreamTrim && value.has_newest_entry();
             if !value.is_emptied() && !is_same {
                 self.observer
@@ -67,8 +68,8 @@ impl View<'_, '_> {
         }
     }
 
-    /// Tells the observer the value of a key that is a live topic from now on.
-    pub(crate) fn tell_live(&mut self, key: Key<'_>, place: Place) {
+    /// Notifies the observer of the value of a key that has become a live topic.
+    pub(crate) fn notify_live(&mut self, key: Key<'_>, place: Place) {
         let (database, now_ms) = (self.database, self.now_ms);
         let shard = self.locked.shard(shard_of(key.hash));
         let entry = shard.databases[database].table.entry(place);
@@ -77,8 +78,8 @@ impl View<'_, '_> {
             .changed(database, key.bytes, Event::Set, value);
     }
 
-    /// Tells that a key is a live topic under any name. Not between MULTI and EXEC: a replica
-    /// marks the key when its shard is free.
+    /// Propagates that a key is a live topic regardless of its name. Not between MULTI and EXEC: a
+    /// replica marks the key when its shard is free.
     pub(crate) fn propagate_live(&mut self, key: &[u8]) {
         if self.propagates {
             let unit = self.locked.pending.unit();
@@ -95,8 +96,8 @@ impl View<'_, '_> {
         }
     }
 
-    /// Call it instead of [`changed`](Self::changed) where clients that watch the key or wait for
-    /// it see no difference: a group of a stream has read on.
+    /// Notifies instead of [`changed`](Self::changed) if clients that watch the key or wait for it
+    /// see no difference: a group of a stream has read on.
     pub(crate) fn changed_aside(&mut self, key: Key<'_>, event: Option<Event>) {
         let is_new = !std::mem::replace(&mut self.is_counted, true);
         self.is_dirty = true;
@@ -124,7 +125,7 @@ impl View<'_, '_> {
         }
     }
 
-    /// Propagates that a key is gone, with a command of this name.
+    /// Propagates the removal of a key, with a command of this name.
     pub(super) fn propagate_gone(&mut self, key: &[u8], name: &'static [u8]) {
         // Not the flag of this view: a walk may have begun before a log was opened.
         if self.keyspace.propagation().is_wanted() {
@@ -133,7 +134,7 @@ impl View<'_, '_> {
         }
     }
 
-    /// Lets those know who watch the key, wait for it, or have it in a cache.
+    /// Notifies clients that watch the key, wait for it, or have it cached.
     #[cold]
     pub(super) fn touch(&mut self, key: Key<'_>, by: Changer) {
         let database = self.database;
@@ -152,8 +153,8 @@ impl View<'_, '_> {
         }
     }
 
-    /// Lets those know who look at keys of this database in a shard whose keys change all at once:
-    /// the ones that `there` accepts.
+    /// Notifies clients about keys of this database in a shard whose keys change all at once, for
+    /// those keys that `there` accepts.
     pub(crate) fn touch_all(&mut self, shard: usize, there: impl Fn(&Shard, Key<'_>) -> bool) {
         let database = self.database;
         let names = self.locked.visit(shard, |shard| {

@@ -1,30 +1,31 @@
-//! How deliveries are propagated: not as the command that read or claimed, but as its result.
+//! How deliveries are propagated: as their result, not as the command that read or claimed.
 
 use tidewire_resp::ArgumentList;
 
 use crate::commands::Call;
 use crate::stream::{ConsumerGroup, PendingEntry};
 
-/// Commands that bring a group elsewhere to the state that it has here.
+/// Commands that bring a replica's group to the same state as here.
 #[derive(Debug)]
-pub(super) struct Told<'a> {
+pub(super) struct GroupChanges<'a> {
     is_wanted: bool,
     key: &'a [u8],
     group: &'a [u8],
     commands: Vec<ArgumentList>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> GroupChanges<'a> {
     pub(super) fn new(call: &Call<'_, '_, '_>, key: &'a [u8], group: &'a [u8]) -> Self {
-        Told {
-            is_wanted: call.is_told(),
+        GroupChanges {
+            is_wanted: call.is_propagated(),
             key,
             group,
             commands: Vec::new(),
         }
     }
 
-    /// An entry is pending, or was until it was found to be gone: claiming it forgets it then.
+    /// Adds a pending entry. If the entry was found deleted, this claim removes it from the pending
+    /// entries.
     pub(super) fn pending(&mut self, group: &ConsumerGroup, pending: &PendingEntry) {
         if !self.is_wanted {
             return;
@@ -42,7 +43,7 @@ impl<'a> Told<'a> {
         self.commands.push(command);
     }
 
-    /// How far the group has read.
+    /// Adds the group's last delivered id.
     pub(super) fn last_id(&mut self, group: &ConsumerGroup) {
         if !self.is_wanted {
             return;
@@ -55,7 +56,7 @@ impl<'a> Told<'a> {
         self.commands.push(command);
     }
 
-    /// There is a new consumer, and nothing that is pending would say so.
+    /// Adds a new consumer that has no pending entries.
     pub(super) fn consumer(&mut self, name: &[u8]) {
         if !self.is_wanted {
             return;
@@ -75,11 +76,11 @@ impl<'a> Told<'a> {
         self.commands.is_empty()
     }
 
-    /// Tells all of it in place of the request.
-    pub(super) fn tell(self, call: &mut Call<'_, '_, '_>) {
-        call.tell_no_request();
+    /// Propagates all commands in place of the request.
+    pub(super) fn propagate(self, call: &mut Call<'_, '_, '_>) {
+        call.propagate_no_request();
         for command in &self.commands {
-            call.tell(command.as_arguments());
+            call.propagate(command.as_arguments());
         }
     }
 }
