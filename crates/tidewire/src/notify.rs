@@ -11,14 +11,14 @@ use tidewire_hub::HubConfig;
 use tidewire_redis::ids::SUPERVISED;
 use tracing::{info, warn};
 
-/// Who supervises the process, if anybody does.
+/// The service manager that supervises the process, if any.
 #[derive(Debug, Default)]
 pub(crate) struct Supervisor {
     socket: Option<UnixDatagram>,
 }
 
 impl Supervisor {
-    /// As the parameter `supervised` and the environment say.
+    /// Returns the supervisor that the parameter `supervised` and the environment name.
     pub(crate) fn of(config: &HubConfig) -> Self {
         let mode = config.redis.value(SUPERVISED).to_lowercase();
         if mode == "no" {
@@ -45,7 +45,7 @@ impl Supervisor {
         }
     }
 
-    /// Commands are executed from now on.
+    /// Notifies that commands are executed from now on.
     pub(crate) fn ready(&self, is_replica: bool) {
         let status = match is_replica {
             true => {
@@ -56,19 +56,19 @@ impl Supervisor {
         self.tell(&format!("READY=1\nSTATUS={status}\n"));
     }
 
-    /// Files are opened anew.
+    /// Notifies that files are being reopened.
     pub(crate) fn reloading(&self) {
         let now = clock_gettime(ClockId::Monotonic);
         let us = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
         self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={us}\n"));
     }
 
-    /// That is done.
+    /// Notifies that files have been reopened.
     pub(crate) fn reloaded(&self) {
         self.tell("READY=1\n");
     }
 
-    /// The process ends.
+    /// Notifies that the process is stopping.
     pub(crate) fn stopping(&self) {
         self.tell("STOPPING=1\nSTATUS=Saving and closing connections\n");
     }
@@ -82,7 +82,7 @@ impl Supervisor {
     }
 }
 
-/// A socket whose messages go to `path`; one that begins with `@` is an abstract name.
+/// Returns a socket that sends to `path`; a path with `@` in front is an abstract name.
 fn connect(path: &OsString) -> io::Result<UnixDatagram> {
     let socket = UnixDatagram::unbound()?;
     let address = match path.as_bytes().strip_prefix(b"@") {

@@ -1,4 +1,4 @@
-//! What a lane does for the plant whose tags are mounted.
+//! The lane's part of the connection to the mounted plant.
 
 use tidewire_lane::{ConnectionId, Context};
 use tidewire_plant::{PlantLink, PlantMail};

@@ -1,4 +1,4 @@
-//! Market data: feeds, the window for retransmission, the recording, and Databento's clients.
+//! Counters of market data: feeds, the retransmission window, the recording, and Databento clients.
 
 use std::sync::atomic::Ordering;
 

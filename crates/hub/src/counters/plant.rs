@@ -1,4 +1,4 @@
-//! The plant's link.
+//! Counters of the connection to the plant.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! Messages to subscribers, and what ZeroMQ peers push and ask.
+//! Counters of messages to subscribers, and of messages and requests from ZeroMQ peers.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! The live table.
+//! The live table of `demo`.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::keys::{self, Heard};
 use crate::server::Server;
 use crate::table::{CHANGE_COLUMN, COLUMNS, Row, View, Watcher};
 
-/// Shows the table until it is `over`, or `q`, Escape or Ctrl-C is pressed.
+/// Shows the table until `over` returns true, or `q`, Escape or Ctrl-C is pressed.
 pub(super) fn show(
     server: &Server,
     watcher: &mut Watcher,
@@ -24,7 +24,7 @@ pub(super) fn show(
 ) -> Result<(), Failure> {
     let mut terminal = ratatui::init();
     let shown = draw_until(&mut terminal, server, watcher, introduction, over);
-    // A terminal that is gone needs no restoring.
+    // A closed terminal needs no restoring.
     let _ = ratatui::try_restore();
     shown
 }
@@ -62,7 +62,7 @@ fn is_quit(event: &Event) -> bool {
 
 fn draw(frame: &mut Frame<'_>, view: &View, introduction: &[String]) {
     let area = frame.area();
-    // A low screen keeps the table before all else.
+    // On a small screen the table has priority.
     let above = match area.height {
         ..INTRODUCTION_FROM_ROWS => 0,
         _ => introduction.len() as u16,
@@ -105,7 +105,7 @@ fn figures(row: &Row) -> Vec<Figure> {
     figures.into()
 }
 
-/// Rows of a screen that has room for the introduction.
+/// Minimum number of rows for a screen that shows the introduction.
 const INTRODUCTION_FROM_ROWS: u16 = 20;
 const REFRESH_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    /// The words of a screen of this size.
+    /// Returns the words of a screen of this size.
     fn words(view: &View, width: u16, height: u16) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal

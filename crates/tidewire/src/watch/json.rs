@@ -1,11 +1,11 @@
-//! A look as JSON, for scripts. The form is described in docs/OPERATIONS.md.
+//! The figures as JSON, for scripts. docs/OPERATIONS.md describes the document.
 
 use serde_json::{Value, json};
 
 use super::sight::{Row, Sight, defined};
 use super::spread::Percentiles;
 
-/// The document: over many lines if `pretty`, otherwise in one.
+/// Returns the document, over several lines if `pretty`, otherwise in one.
 pub(super) fn document(sight: &Sight, rows: &[&Row], pretty: bool) -> String {
     let document = value(sight, rows);
     let text = match pretty {
@@ -96,7 +96,7 @@ fn hub(sight: &Sight) -> Value {
     document
 }
 
-/// A number; nothing for no price.
+/// Returns a number, or null for no price.
 fn price(price: i64) -> Value {
     defined(price).map_or(Value::Null, |price| json!(price as f64 / 1e9))
 }

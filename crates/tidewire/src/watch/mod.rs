@@ -28,7 +28,7 @@ use link::Link;
 use sight::Sight;
 use view::{Column, View};
 
-/// Watches a hub until told to stop, or once.
+/// Watches a hub until told to stop, or prints once.
 pub(crate) fn run(options: &WatchOptions) -> Result<(), Failure> {
     let patterns = patterns(&options.pattern)?;
     let view = View::new(options.sort, options.ascending);
@@ -45,7 +45,7 @@ pub(crate) fn run(options: &WatchOptions) -> Result<(), Failure> {
     let watch = Watch::start(options, &patterns, stop)?;
     watch.wait_until_complete(options.patience)?;
     loop {
-        // Figures a second need a second's worth of messages.
+        // Rates per second need a full period of messages.
         watch.wait(options.duration);
         let sight = watch.look(options.duration);
         let rows = view.rows(&sight.rows, options.rows);
@@ -54,7 +54,7 @@ pub(crate) fn run(options: &WatchOptions) -> Result<(), Failure> {
             false => screen::as_text(&sight, &rows),
         };
         let mut out = std::io::stdout().lock();
-        // Whoever reads a part and leaves is content with it.
+        // A reader that closes early, such as `head`, is not a failure.
         let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         if options.once && sight.rows.is_empty() && !options.pattern.is_empty() {
             let (patterns, from) = (&watch.patterns, watch.link.endpoint());
@@ -68,7 +68,7 @@ pub(crate) fn run(options: &WatchOptions) -> Result<(), Failure> {
     }
 }
 
-/// What watches, on threads of its own.
+/// The threads that watch a hub.
 struct Watch {
     link: Link,
     info: Arc<InfoReader>,
@@ -86,7 +86,7 @@ impl Watch {
         })
     }
 
-    /// Everything that is known now; figures a second are of the time since the last look.
+    /// Takes a sample of all figures; rates cover the time since the last sample.
     fn look(&self, interval: Duration) -> Sight {
         let mut model = self.link.model();
         Sight::take(&mut model, &self.info, &self.patterns, interval)
@@ -105,7 +105,7 @@ impl Watch {
             if self.stop.is_asked() || Instant::now() >= end {
                 let from = self.link.endpoint();
                 return Err(Failure::usage(format!(
-                    "--from: no hub at {from}: {reason}"
+                    "--from: no hub at {from}: {reason}; the port of 'serve --feed' is expected"
                 )));
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -126,7 +126,7 @@ impl Watch {
     }
 }
 
-/// The symbols' own names: `md:` in front of one is what Redis clients call it.
+/// Returns the patterns without `md:`, the prefix under which Redis clients see a symbol.
 fn patterns(given: &[String]) -> Result<Vec<String>, Failure> {
     let bare = given
         .iter()
@@ -144,5 +144,5 @@ fn patterns(given: &[String]) -> Result<Vec<String>, Failure> {
     Ok(patterns)
 }
 
-/// What the table can be sorted by, as the command line names it.
+/// The columns by which the table can be sorted, as the command line names them.
 pub(crate) type SortColumn = Column;

@@ -1,4 +1,4 @@
-//! A look in the terminal, drawn twice a second.
+//! The terminal view, drawn twice a second.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::keys::{self, Heard};
 use crate::units::{counted, grouped, latency, price};
 
-/// Shows what is watched until `q` is pressed or a signal comes.
+/// Shows the table until `q` is pressed or a signal arrives.
 pub(super) fn show(watch: &Watch, mut view: View) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::running(format!("terminal: {error}"));
     let mut screen = Screen::take(&watch.stop)?;
@@ -35,7 +35,7 @@ pub(super) fn show(watch: &Watch, mut view: View) -> Result<(), Failure> {
             let is_gone = matches!(keys::hear(Duration::ZERO), Ok(Heard::Gone) | Err(_));
             return if is_gone { Ok(()) } else { Err(failed(error)) };
         }
-        // Keys are answered at once, with what was seen last.
+        // Keys are obeyed immediately, with the figures of the last sample.
         while !watch.stop.is_asked() && Instant::now() < next {
             let left = next.saturating_duration_since(Instant::now());
             let event = match keys::hear(left.min(SIGNAL_INTERVAL)).map_err(failed)? {
@@ -60,7 +60,7 @@ pub(super) fn show(watch: &Watch, mut view: View) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A look as plain text.
+/// Returns the figures as plain text.
 pub(super) fn as_text(sight: &Sight, rows: &[&Row]) -> String {
     let mut text = String::new();
     for line in [connection(sight), stream(sight), spread(sight), hub(sight)] {
@@ -95,7 +95,7 @@ fn padded(column: Column, text: &str, width: usize) -> String {
 
 fn draw(frame: &mut Frame<'_>, sight: &Sight, view: &mut View) {
     let area = frame.area();
-    // A low screen keeps the table before all else.
+    // On a small screen the table has priority.
     let panel = if area.height >= PANEL_FROM_ROWS { 5 } else { 0 };
     let [top, middle, lower, bottom] = Layout::vertical([
         Constraint::Length(2),
@@ -150,7 +150,7 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, sight: &Sight, view: &mut View)
         Heading {
             title,
             width_min,
-            // What the rows are sorted by stays in sight.
+            // The sort column stays visible.
             dropped: if chosen { 0 } else { dropped },
         }
     };
@@ -192,7 +192,7 @@ fn draw_latency(frame: &mut Frame<'_>, area: Rect, sight: &Sight) {
     frame.render_widget(sparkline, right);
 }
 
-/// Least width of a column, and how soon it gives way where there is little room.
+/// Returns a column's minimum width, and the order in which it is dropped if there is little room.
 fn room_of(column: Column) -> (usize, u8) {
     match column {
         Column::Symbol => (12, 0),
@@ -232,7 +232,7 @@ fn figures(row: &Row) -> Vec<Figure> {
     ]
 }
 
-/// The texts of a row, whole.
+/// Returns the texts of a row, not shortened.
 fn texts(row: &Row) -> [String; 8] {
     let mut figures = figures(row).into_iter();
     std::array::from_fn(|_| figures.next().map_or(String::new(), |figure| figure.text))
@@ -243,7 +243,7 @@ fn connection(sight: &Sight) -> String {
     let state = connection.state.name();
     let mut text = format!("{state} {}", clock(sight.connected_for.as_secs()));
     if connection.state == State::Lost {
-        text.push_str(&format!(" ({}), trying again", connection.reason));
+        text.push_str(&format!(" ({}), retrying", connection.reason));
     }
     text.push_str(&format!(
         " · {} · session {} · {} reconnects",
@@ -286,16 +286,16 @@ fn percentiles(spread: &Percentiles) -> String {
     )
 }
 
-/// How far the latencies can be believed.
+/// Returns how reliable the latencies are.
 fn clocks(sight: &Sight) -> String {
     if sight.ahead > 0 {
         let ahead = grouped(sight.ahead);
-        return format!("{ahead} stamped after they came: the clocks differ");
+        return format!("{ahead} timestamps are in the future: the clocks differ");
     }
     if sight.old > 0 {
         return format!("{} older than 60 s left out", grouped(sight.old));
     }
-    "by the source's clock and this one's".to_owned()
+    "from the source's clock to this machine's".to_owned()
 }
 
 fn hub(sight: &Sight) -> String {
@@ -323,11 +323,11 @@ fn clock(seconds: u64) -> String {
     format!("{}:{:02}:{seconds:02}", minutes / 60, minutes % 60)
 }
 
-const KEYS: &str = "q quits · r begins the figures anew · / filters · ←→ sorts by · space turns the order \
+const KEYS: &str = "q quits · r resets the figures · / filters · ←→ change the sort column · space reverses the order \
      · ↑↓ PgUp PgDn";
 const WIDTHS: [u16; 8] = [16, 12, 12, 12, 15, 9, 13, 9];
 const REFRESH_INTERVAL: Duration = Duration::from_millis(500);
-/// How soon a signal is noticed.
+/// Maximum delay until a signal is noticed.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
-/// Rows of a screen that has room for the latency panel.
+/// Minimum number of rows for a screen that shows the latency panel.
 const PANEL_FROM_ROWS: u16 = 16;

@@ -1,11 +1,11 @@
-//! What of the rows is shown, and in which order; and what keys change of it.
+//! Which rows are shown and in which order, and how keys change that.
 
 use clap::ValueEnum;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::sight::{Row, defined};
 
-/// Columns, in their order on the screen.
+/// The columns, in their order on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Column {
     /// Name.
@@ -22,12 +22,12 @@ pub(crate) enum Column {
     Change,
     /// Updates of the session.
     Updates,
-    /// Updates a second.
+    /// Updates per second.
     Rate,
 }
 
 impl Column {
-    /// All of them.
+    /// All columns.
     pub(super) const ALL: [Column; 8] = [
         Column::Symbol,
         Column::Bid,
@@ -53,29 +53,29 @@ impl Column {
     }
 }
 
-/// What a key asks for beyond the view.
+/// What a key asks for that the table itself cannot do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// Nothing: draw again.
+    /// Nothing: redraw.
     None,
     /// Leave.
     Quit,
-    /// Begin the figures anew.
+    /// Reset the figures.
     Reset,
 }
 
-/// Order, filter and position in the table.
+/// Sort order, filter and position of the table.
 #[derive(Clone, Debug)]
 pub(super) struct View {
     pub(super) column: Column,
     pub(super) ascending: bool,
-    /// Only symbols that hold this, in whatever case.
+    /// Only symbols that contain this text are shown, in any case.
     pub(super) filter: String,
     /// The filter is being typed.
     pub(super) is_typing: bool,
     /// The first row shown.
     pub(super) first: usize,
-    /// Rows that pass the filter, and that fit the screen, when it was last drawn.
+    /// Number of rows that passed the filter, and that fit the screen, when it was last drawn.
     passing: usize,
     page: usize,
 }
@@ -93,14 +93,14 @@ impl View {
         }
     }
 
-    /// The rows that pass the filter, in order, `most` at most.
+    /// Returns the rows that pass the filter, in order, at most `most`.
     pub(super) fn rows<'a>(&self, rows: &'a [Row], most: usize) -> Vec<&'a Row> {
         let mut passing = self.sorted(rows);
         passing.truncate(most);
         passing
     }
 
-    /// The rows of a screen with room for `page` of them; keeps the position within them.
+    /// Returns the rows of a screen with room for `page`, and keeps the position in range.
     pub(super) fn page<'a>(&mut self, rows: &'a [Row], page: usize) -> Vec<&'a Row> {
         let passing = self.sorted(rows);
         (self.passing, self.page) = (passing.len(), page.max(1));
@@ -109,12 +109,12 @@ impl View {
         shown.collect()
     }
 
-    /// How many rows passed the filter when last drawn.
+    /// Returns how many rows passed the filter when the screen was last drawn.
     pub(super) fn passing(&self) -> usize {
         self.passing
     }
 
-    /// Takes what the terminal tells.
+    /// Handles an event of the terminal.
     pub(super) fn take(&mut self, event: &Event) -> Wish {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.key(key),
@@ -171,7 +171,7 @@ impl View {
         let count = Column::ALL.len() as isize;
         let next = (place.unwrap_or(0) as isize + step).rem_euclid(count);
         self.column = Column::ALL[next as usize];
-        // Names from A on, figures from the greatest on.
+        // Names are sorted ascending, figures descending.
         self.ascending = self.column == Column::Symbol;
     }
 
