@@ -48,7 +48,7 @@ impl Source for HubSource {
     }
 }
 
-type Row = Counter<HubSource>;
+type HubCounter = Counter<HubSource>;
 
 /// Appends the INFO sections that are shown.
 pub(crate) fn write_info(hub: &Hub, is_shown: &dyn Fn(&str, Shown) -> bool, out: &mut String) {

@@ -19,10 +19,10 @@ pub(crate) unsafe extern "C" fn zmq_threadstart(
     argument: *mut c_void,
 ) -> *mut c_void {
     guard(std::ptr::null_mut(), || {
-        let work = Work { function, argument };
+        let call = ThreadCall { function, argument };
         let thread = Builder::new()
             .name("ZMQapp".into())
-            .spawn(move || work.run());
+            .spawn(move || call.run());
         let thread = thread.map_err(|error| Errno(error.raw_os_error().unwrap_or(EAGAIN)))?;
         Ok(Box::into_raw(Box::new(thread)).cast())
     })
@@ -83,15 +83,15 @@ pub(crate) unsafe extern "C" fn zmq_stopwatch_stop(watch: *mut c_void) -> c_ulon
     elapsed_us
 }
 
-struct Work {
+struct ThreadCall {
     function: ThreadFunction,
     argument: *mut c_void,
 }
 
 // SAFETY: `zmq_threadstart` asks that another thread may call the function with it.
-unsafe impl Send for Work {}
+unsafe impl Send for ThreadCall {}
 
-impl Work {
+impl ThreadCall {
     fn run(self) {
         // SAFETY: as above: `zmq_threadstart` requires that another thread may call it.
         unsafe { (self.function)(self.argument) }

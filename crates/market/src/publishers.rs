@@ -12,7 +12,7 @@ use crate::symbols::SymbolMap;
 /// All publishers' sessions, by session id.
 #[derive(Debug, Default)]
 pub(crate) struct Publishers {
-    state: Mutex<State>,
+    state: Mutex<Sessions>,
 }
 
 /// A publisher's session between two connections: what it has delivered, and its symbols.
@@ -32,7 +32,7 @@ pub(crate) enum Busy {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Sessions {
     connected: HashMap<u32, (usize, ConnectionId), RandomState>,
     /// Oldest first.
     parked: VecDeque<(u32, ParkedPublisher)>,

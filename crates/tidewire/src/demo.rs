@@ -19,7 +19,7 @@ use crate::replay;
 use crate::server::{Addresses, Listeners, POLL_INTERVAL, Server};
 use crate::simulate::{Simulation, exchange_hub};
 use crate::stop::Stop;
-use crate::table::{View, Watcher};
+use crate::table::{HubFigures, Watcher};
 use crate::units::{grouped, latency};
 
 /// Runs the demo.
@@ -70,11 +70,11 @@ pub(crate) fn run(options: &DemoOptions) -> Result<(), Failure> {
 enum Feed {
     Simulated(Simulation),
     File(PathBuf),
-    Played(Player),
+    Played(Playback),
 }
 
 /// A file that a separate thread plays into the hub.
-struct Player {
+struct Playback {
     thread: JoinHandle<Result<String, Failure>>,
     stop: Stop,
     failed: Arc<AtomicBool>,
@@ -126,7 +126,7 @@ impl Feed {
             fails.store(played.is_err(), Ordering::Release);
             played
         });
-        Ok(Feed::Played(Player {
+        Ok(Feed::Played(Playback {
             thread,
             stop,
             failed,
@@ -151,7 +151,7 @@ impl Feed {
                 }
                 Ok((Some(published), Some(simulation)))
             }
-            Feed::Played(Player { thread, stop, .. }) => {
+            Feed::Played(Playback { thread, stop, .. }) => {
                 stop.ask();
                 let failed = |_| Failure::running("the replay failed");
                 let result = thread.join().map_err(failed)?;
@@ -218,7 +218,7 @@ fn show_lines(
     Ok(())
 }
 
-fn summary(view: &View, published: Option<u64>) -> String {
+fn summary(view: &HubFigures, published: Option<u64>) -> String {
     let [p50, p99, p999] = view.latency.map(latency);
     let published = match published {
         Some(published) => {

@@ -52,7 +52,7 @@ pub(crate) fn play(
     }
     // Before connecting: an unreadable file is the likeliest mistake.
     check(file)?;
-    let mut player = Player {
+    let mut player = DbnPlayer {
         link: Link::connect(to)?,
         speed,
         stop,
@@ -80,14 +80,14 @@ pub(crate) fn check(file: &Path) -> Result<(), Failure> {
 }
 
 /// A DBN file that is being played into a hub.
-struct Player<'a> {
+struct DbnPlayer<'a> {
     link: Link,
     speed: Speed,
     stop: &'a Stop,
     ticks: Vec<Tick>,
 }
 
-impl Player<'_> {
+impl DbnPlayer<'_> {
     fn play_once(&mut self, file: &Path) -> Result<Books, Failure> {
         let mut reader = open(file)?;
         let mut books = Books::new(BooksConfig::default());

@@ -11,8 +11,8 @@ use crate::units::{counted, grouped, latency, price};
 
 /// The figures of a hub at one moment.
 #[derive(Debug)]
-pub(crate) struct View {
-    pub(crate) rows: Vec<Row>,
+pub(crate) struct HubFigures {
+    pub(crate) rows: Vec<TopicRow>,
     pub(crate) topics: usize,
     /// Messages applied per second since the previous sample.
     pub(crate) rate: u64,
@@ -28,7 +28,7 @@ pub(crate) struct View {
 
 /// One topic.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct TopicRow {
     pub(crate) symbol: String,
     pub(crate) value: MarketValue,
 }
@@ -52,14 +52,14 @@ impl Watcher {
     }
 
     /// Samples the hub, with its `rows` busiest topics.
-    pub(crate) fn look(&mut self, hub: &Hub, rows: usize) -> View {
+    pub(crate) fn look(&mut self, hub: &Hub, rows: usize) -> HubFigures {
         let topics = hub.market.board.topics();
-        let mut busiest: Vec<Row> = topics
+        let mut busiest: Vec<TopicRow> = topics
             .iter()
             .filter_map(|topic| {
                 let value = hub.market.board.value(topic.number)?;
                 let symbol = String::from_utf8_lossy(topic.symbol()).into_owned();
-                Some(Row { symbol, value })
+                Some(TopicRow { symbol, value })
             })
             .collect();
         busiest.sort_by(|one, other| {
@@ -78,7 +78,7 @@ impl Watcher {
         };
         (self.last, self.last_applied) = (now, applied);
         let statistics = hub.market.latency.statistics();
-        View {
+        HubFigures {
             rows: busiest,
             topics: topics.len(),
             rate,
@@ -94,7 +94,7 @@ impl Watcher {
     }
 }
 
-impl View {
+impl HubFigures {
     /// Returns the line of figures.
     pub(crate) fn figures(&self) -> String {
         let [p50, p99, p999] = self.latency.map(latency);
@@ -135,7 +135,7 @@ pub(crate) const COLUMNS: [(&str, usize, u8); 7] = [
 /// The column with the price change, which is coloured.
 pub(crate) const CHANGE_COLUMN: usize = 5;
 
-impl Row {
+impl TopicRow {
     /// Returns the cells of the row.
     pub(crate) fn figures(&self) -> [Figure; 7] {
         let value = &self.value;

@@ -43,7 +43,7 @@ impl Sockets {
 pub(super) fn run(mut thread: Thread, input: &MoldInput, sockets: Sockets) {
     thread.pin();
     thread.set_day(input.midnight_unix_ns);
-    let mut work = Work {
+    let mut mold = MoldReceiver {
         receiver: Receiver::new(ReceiverConfig {
             requests: sockets.request.is_some(),
             ..ReceiverConfig::default()
@@ -54,25 +54,25 @@ pub(super) fn run(mut thread: Thread, input: &MoldInput, sockets: Sockets) {
     };
     info!(input = thread.number, a = %input.a, b = ?input.b, "listening");
     while !thread.is_stopped() {
-        work.wait();
+        mold.wait();
         let begin = Instant::now();
         let mut more = true;
         while more && !thread.is_stopped() {
-            more = work.turn(&mut thread);
+            more = mold.turn(&mut thread);
         }
         thread.busy_ns += begin.elapsed().as_nanos() as u64;
-        work.show(&mut thread);
+        mold.show(&mut thread);
     }
 }
 
-struct Work {
+struct MoldReceiver {
     receiver: Receiver,
     sockets: Sockets,
     datagrams: Datagrams,
     started: Instant,
 }
 
-impl Work {
+impl MoldReceiver {
     /// Waits for a datagram or a timeout.
     fn wait(&self) {
         let all = self.sockets.lines.iter().chain(&self.sockets.request);

@@ -19,7 +19,7 @@ use tidewire_lane::{BACK_OFF, unix_ns};
 pub(super) fn run(mut thread: Thread, input: &SoupInput) {
     thread.pin();
     thread.set_day(input.midnight_unix_ns);
-    let mut work = Work {
+    let mut receiver = SoupReceiver {
         client: Client::new(ClientConfig {
             user: input.user.clone(),
             password: input.password.clone(),
@@ -33,11 +33,11 @@ pub(super) fn run(mut thread: Thread, input: &SoupInput) {
     };
     let mut failures = 0;
     while !thread.is_stopped() {
-        let before = work.client.counters().messages;
+        let before = receiver.client.counters().messages;
         match TcpStream::connect_timeout(&input.address, CONNECT_MAX) {
             Ok(stream) => {
-                let reason = work.serve(&mut thread, &stream);
-                if !thread.is_stopped() && !work.client.is_ended() {
+                let reason = receiver.serve(&mut thread, &stream);
+                if !thread.is_stopped() && !receiver.client.is_ended() {
                     warn!(input = thread.number, %reason, "disconnected");
                 }
             }
@@ -47,8 +47,8 @@ pub(super) fn run(mut thread: Thread, input: &SoupInput) {
             Err(_) => {}
         }
         thread.lose();
-        work.show(&mut thread, false);
-        if work.client.counters().messages > before {
+        receiver.show(&mut thread, false);
+        if receiver.client.counters().messages > before {
             failures = 0;
         }
         pause(&thread, failures);
@@ -56,7 +56,7 @@ pub(super) fn run(mut thread: Thread, input: &SoupInput) {
     }
 }
 
-struct Work {
+struct SoupReceiver {
     client: Client,
     started: Instant,
     /// Bytes of an incomplete packet.
@@ -66,7 +66,7 @@ struct Work {
     connections: u64,
 }
 
-impl Work {
+impl SoupReceiver {
     /// Serves a connection until it ends. Returns the reason.
     fn serve(&mut self, thread: &mut Thread, stream: &TcpStream) -> String {
         if let Err(error) = stream.set_nonblocking(true) {

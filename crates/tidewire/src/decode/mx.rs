@@ -95,7 +95,7 @@ fn short_hex(bytes: &[u8]) -> String {
 
 fn json(messages: &[Vec<u8>], options: &DecodeOptions) -> Result<String, Failure> {
     #[derive(Serialize)]
-    struct Row {
+    struct FieldRow {
         offset: usize,
         bytes: String,
         name: String,
@@ -103,11 +103,11 @@ fn json(messages: &[Vec<u8>], options: &DecodeOptions) -> Result<String, Failure
         mark: &'static str,
         basis: &'static str,
     }
-    let rows: Vec<Vec<Row>> = messages
+    let rows: Vec<Vec<FieldRow>> = messages
         .iter()
         .map(|bytes| {
             let (_, fields) = fields(bytes, options);
-            let rows = fields.into_iter().map(|field| Row {
+            let rows = fields.into_iter().map(|field| FieldRow {
                 offset: field.offset,
                 bytes: hex(field.bytes),
                 name: field.name.into_owned(),

@@ -13,7 +13,7 @@ use crate::columns::{self, Figure, Heading, whole_words};
 use crate::failure::Failure;
 use crate::keys::{self, Heard};
 use crate::server::Server;
-use crate::table::{CHANGE_COLUMN, COLUMNS, Row, View, Watcher};
+use crate::table::{CHANGE_COLUMN, COLUMNS, HubFigures, TopicRow, Watcher};
 
 /// Shows the table until `over` returns true, or `q`, Escape or Ctrl-C is pressed.
 pub(super) fn show(
@@ -60,7 +60,7 @@ fn is_quit(event: &Event) -> bool {
     quit && key.kind == KeyEventKind::Press
 }
 
-fn draw(frame: &mut Frame<'_>, view: &View, introduction: &[String]) {
+fn draw(frame: &mut Frame<'_>, view: &HubFigures, introduction: &[String]) {
     let area = frame.area();
     // On a small screen the table has priority.
     let above = match area.height {
@@ -95,7 +95,7 @@ fn draw(frame: &mut Frame<'_>, view: &View, introduction: &[String]) {
     frame.render_widget(Paragraph::new(figures), bottom);
 }
 
-fn figures(row: &Row) -> Vec<Figure> {
+fn figures(row: &TopicRow) -> Vec<Figure> {
     let mut figures = row.figures();
     figures[CHANGE_COLUMN].style = Style::new().fg(match row.value.change_ppm().unwrap_or(0) {
         1.. => Color::Green,
@@ -118,8 +118,8 @@ mod tests {
     use super::*;
     use crate::units::{compact, grouped};
 
-    fn view() -> View {
-        let row = |(symbol, price, volume): (&str, i64, u64)| Row {
+    fn view() -> HubFigures {
+        let row = |(symbol, price, volume): (&str, i64, u64)| TopicRow {
             symbol: symbol.to_owned(),
             value: MarketValue {
                 bid: price - 50_000_000,
@@ -136,7 +136,7 @@ mod tests {
             ("BRK.A", 612_345_678_900_000, 1_234_567_890_123),
             ("A", 1_000_000_000, 7),
         ];
-        View {
+        HubFigures {
             rows: (0..30).map(|at| row(rows[at % 3])).collect(),
             topics: 100,
             rate: 1_234_567,
@@ -152,7 +152,7 @@ mod tests {
     }
 
     /// Returns the words of a screen of this size.
-    fn words(view: &View, width: u16, height: u16) -> Vec<String> {
+    fn words(view: &HubFigures, width: u16, height: u16) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal
             .draw(|frame| draw(frame, view, &["a hub".to_owned()]))

@@ -35,7 +35,7 @@ pub(super) fn play(
     stop: &Stop,
 ) -> Result<String, Failure> {
     let mut reader = Reader::open(file)?;
-    let mut player = Player {
+    let mut player = ExchangePlayer {
         output: Output {
             link: Link::connect(to)?,
             failure: None,
@@ -62,7 +62,7 @@ pub(super) fn play(
 /// A function that reads one counter of the books.
 type Count = fn(&Books) -> u64;
 
-struct Player<'a> {
+struct ExchangePlayer<'a> {
     output: Output,
     file: &'a Path,
     speed: Speed,
@@ -80,7 +80,7 @@ struct Output {
     failure: Option<Failure>,
 }
 
-impl Player<'_> {
+impl ExchangePlayer<'_> {
     fn begin_again(&mut self) {
         self.books.clear();
         self.times_ns = None;

@@ -34,7 +34,7 @@ pub(super) fn play(
     repeat: bool,
     stop: &Stop,
 ) -> Result<String, Failure> {
-    let mut player = Player {
+    let mut player = RecordingPlayer {
         link: Link::connect(to)?,
         speed,
         stop,
@@ -62,7 +62,7 @@ pub(super) fn play(
 }
 
 /// A recording that is being played into a hub.
-struct Player<'a> {
+struct RecordingPlayer<'a> {
     link: Link,
     speed: Speed,
     stop: &'a Stop,
@@ -72,7 +72,7 @@ struct Player<'a> {
     account: Account,
 }
 
-impl Player<'_> {
+impl RecordingPlayer<'_> {
     /// Plays the file once. Returns what is wrong with the file after the part that was played.
     fn play_once(&mut self, path: &Path) -> Result<Option<String>, Failure> {
         let place = path.display();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  native feed ─▶ link (thread) ─▶ model ─┐
-//!  INFO        ─▶ info (thread) ─▶ figures├─▶ sight: one look ─▶ screen, or json
+//!  INFO        ─▶ info (thread) ─▶ figures├─▶ sample ─▶ screen, or json
 //!  keys        ─▶ view (sort, filter) ────┘
 //! ```
 
@@ -10,8 +10,8 @@ mod info;
 mod json;
 mod link;
 mod model;
+mod sample;
 mod screen;
-mod sight;
 mod spread;
 mod terminal;
 mod view;
@@ -25,13 +25,13 @@ use crate::options::WatchOptions;
 use crate::stop::Stop;
 use info::InfoReader;
 use link::Link;
-use sight::Sight;
-use view::{Column, View};
+use sample::Sample;
+use view::{Column, TableView};
 
 /// Watches a hub until told to stop, or prints once.
 pub(crate) fn run(options: &WatchOptions) -> Result<(), Failure> {
     let patterns = patterns(&options.pattern)?;
-    let view = View::new(options.sort, options.ascending);
+    let view = TableView::new(options.sort, options.ascending);
     if !options.once && !options.json {
         if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
             return Err(Failure::usage(
@@ -47,16 +47,16 @@ pub(crate) fn run(options: &WatchOptions) -> Result<(), Failure> {
     loop {
         // Rates per second need a full period of messages.
         watch.wait(options.duration);
-        let sight = watch.look(options.duration);
-        let rows = view.rows(&sight.rows, options.rows);
+        let sample = watch.look(options.duration);
+        let rows = view.rows(&sample.rows, options.rows);
         let text = match options.json {
-            true => json::document(&sight, &rows, options.once),
-            false => screen::as_text(&sight, &rows),
+            true => json::document(&sample, &rows, options.once),
+            false => screen::as_text(&sample, &rows),
         };
         let mut out = std::io::stdout().lock();
         // A reader that closes early, such as `head`, is not a failure.
         let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-        if options.once && sight.rows.is_empty() && !options.pattern.is_empty() {
+        if options.once && sample.rows.is_empty() && !options.pattern.is_empty() {
             let (patterns, from) = (&watch.patterns, watch.link.endpoint());
             return Err(Failure::running(format!(
                 "no symbol at {from} matches '{patterns}'; watch --once without a pattern shows all"
@@ -87,9 +87,9 @@ impl Watch {
     }
 
     /// Takes a sample of all figures; rates cover the time since the last sample.
-    fn look(&self, interval: Duration) -> Sight {
+    fn look(&self, interval: Duration) -> Sample {
         let mut model = self.link.model();
-        Sight::take(&mut model, &self.info, &self.patterns, interval)
+        Sample::take(&mut model, &self.info, &self.patterns, interval)
     }
 
     /// Waits for the hub's current values.

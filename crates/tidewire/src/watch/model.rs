@@ -16,7 +16,7 @@ use super::spread::Spread;
 #[derive(Debug)]
 pub(super) struct Model {
     /// By the hub's symbol number.
-    rows: HashMap<u32, Row>,
+    rows: HashMap<u32, SymbolState>,
     /// Symbols that did not fit.
     pub(super) left_out: u64,
     pub(super) connection: Connection,
@@ -39,7 +39,7 @@ pub(super) struct Model {
 
 /// One symbol.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct SymbolState {
     /// Empty until the definition arrives.
     pub(super) name: String,
     pub(super) value: LastValue,
@@ -64,7 +64,7 @@ pub(super) struct Loss {
 /// The state of the connection.
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
-    pub(super) state: State,
+    pub(super) state: ConnectionState,
     pub(super) since: Instant,
     /// Connections after the first.
     pub(super) reconnects: u64,
@@ -75,7 +75,7 @@ pub(super) struct Connection {
 
 /// The states of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum ConnectionState {
     Connecting,
     /// The hub has accepted the login.
     Connected,
@@ -85,13 +85,13 @@ pub(super) enum State {
     Ended,
 }
 
-impl State {
+impl ConnectionState {
     pub(super) fn name(self) -> &'static str {
         match self {
-            State::Connecting => "connecting",
-            State::Connected => "connected",
-            State::Lost => "lost",
-            State::Ended => "ended",
+            ConnectionState::Connecting => "connecting",
+            ConnectionState::Connected => "connected",
+            ConnectionState::Lost => "lost",
+            ConnectionState::Ended => "ended",
         }
     }
 }
@@ -104,7 +104,7 @@ impl Connection {
         }
     }
 
-    fn enter(&mut self, state: State) {
+    fn enter(&mut self, state: ConnectionState) {
         if self.state != state {
             self.state = state;
             self.since = Instant::now();
@@ -119,7 +119,7 @@ impl Model {
             rows: HashMap::new(),
             left_out: 0,
             connection: Connection {
-                state: State::Connecting,
+                state: ConnectionState::Connecting,
                 since: now,
                 reconnects: 0,
                 reason: String::new(),
@@ -151,7 +151,7 @@ impl Model {
     }
 
     /// Returns the symbols that have a name.
-    pub(super) fn rows(&mut self) -> impl Iterator<Item = &mut Row> {
+    pub(super) fn rows(&mut self) -> impl Iterator<Item = &mut SymbolState> {
         let rows = self.rows.values_mut();
         rows.filter(|row| !row.name.is_empty())
     }
@@ -159,13 +159,13 @@ impl Model {
     /// Notes that the connection has ended or failed.
     pub(super) fn lost(&mut self, reason: String) {
         self.connection.reason = reason;
-        self.connection.enter(State::Lost);
+        self.connection.enter(ConnectionState::Lost);
     }
 
     /// Notes that a connection attempt has begun.
     pub(super) fn connecting(&mut self) {
-        if self.connection.state != State::Lost {
-            self.connection.enter(State::Connecting);
+        if self.connection.state != ConnectionState::Lost {
+            self.connection.enter(ConnectionState::Connecting);
         }
     }
 
@@ -174,13 +174,13 @@ impl Model {
         self.loss.gaps += after.gaps - before.gaps;
     }
 
-    fn row(&mut self, symbol: u32) -> Option<&mut Row> {
+    fn row(&mut self, symbol: u32) -> Option<&mut SymbolState> {
         if !self.rows.contains_key(&symbol) {
             if self.rows.len() == SYMBOLS_MAX {
                 self.left_out += 1;
                 return None;
             }
-            let row = Row {
+            let row = SymbolState {
                 name: String::new(),
                 value: LastValue::new(symbol),
                 messages: 0,
@@ -267,7 +267,7 @@ impl Sink for Model {
         self.connection.reconnects += u64::from(self.connection.logins > 0);
         self.connection.logins += 1;
         self.connection.reason.clear();
-        self.connection.enter(State::Connected);
+        self.connection.enter(ConnectionState::Connected);
         self.session = accepted.session;
     }
 
@@ -284,7 +284,7 @@ impl Sink for Model {
     }
 
     fn end_of_session(&mut self, _: &EndOfSessionAcknowledgement) {
-        self.connection.enter(State::Ended);
+        self.connection.enter(ConnectionState::Ended);
     }
 }
 

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use super::sight::{Row, defined};
+use super::sample::{SymbolRow, defined};
 
 /// The columns, in their order on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -66,7 +66,7 @@ pub(super) enum Wish {
 
 /// Sort order, filter and position of the table.
 #[derive(Clone, Debug)]
-pub(super) struct View {
+pub(super) struct TableView {
     pub(super) column: Column,
     pub(super) ascending: bool,
     /// Only symbols that contain this text are shown, in any case.
@@ -80,7 +80,7 @@ pub(super) struct View {
     page: usize,
 }
 
-impl View {
+impl TableView {
     pub(super) fn new(column: Column, ascending: bool) -> Self {
         Self {
             column,
@@ -94,14 +94,14 @@ impl View {
     }
 
     /// Returns the rows that pass the filter, in order, at most `most`.
-    pub(super) fn rows<'a>(&self, rows: &'a [Row], most: usize) -> Vec<&'a Row> {
+    pub(super) fn rows<'a>(&self, rows: &'a [SymbolRow], most: usize) -> Vec<&'a SymbolRow> {
         let mut passing = self.sorted(rows);
         passing.truncate(most);
         passing
     }
 
     /// Returns the rows of a screen with room for `page`, and keeps the position in range.
-    pub(super) fn page<'a>(&mut self, rows: &'a [Row], page: usize) -> Vec<&'a Row> {
+    pub(super) fn page<'a>(&mut self, rows: &'a [SymbolRow], page: usize) -> Vec<&'a SymbolRow> {
         let passing = self.sorted(rows);
         (self.passing, self.page) = (passing.len(), page.max(1));
         self.first = self.first.min(self.first_max());
@@ -179,10 +179,10 @@ impl View {
         self.passing.saturating_sub(self.page)
     }
 
-    fn sorted<'a>(&self, rows: &'a [Row]) -> Vec<&'a Row> {
+    fn sorted<'a>(&self, rows: &'a [SymbolRow]) -> Vec<&'a SymbolRow> {
         let wanted = self.filter.to_lowercase();
-        let passes = |row: &&Row| row.symbol.to_lowercase().contains(&wanted);
-        let mut passing: Vec<&Row> = match wanted.is_empty() {
+        let passes = |row: &&SymbolRow| row.symbol.to_lowercase().contains(&wanted);
+        let mut passing: Vec<&SymbolRow> = match wanted.is_empty() {
             true => rows.iter().collect(),
             false => rows.iter().filter(passes).collect(),
         };
@@ -215,8 +215,8 @@ mod tests {
     use super::*;
     use tidewire_feed::wire::LastValue;
 
-    fn rows() -> Vec<Row> {
-        let row = |(symbol, last, updates): (&str, i64, u64)| Row {
+    fn rows() -> Vec<SymbolRow> {
+        let row = |(symbol, last, updates): (&str, i64, u64)| SymbolRow {
             symbol: symbol.to_owned(),
             value: LastValue {
                 last,
@@ -228,11 +228,11 @@ mod tests {
         [("B", 1, 5), ("a", 3, 5), ("C", 2, 9)].map(row).into()
     }
 
-    fn press(view: &mut View, code: KeyCode) -> Wish {
+    fn press(view: &mut TableView, code: KeyCode) -> Wish {
         view.take(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)))
     }
 
-    fn shown(view: &mut View, page: usize) -> String {
+    fn shown(view: &mut TableView, page: usize) -> String {
         let rows = rows();
         let shown = view.page(&rows, page);
         shown.iter().map(|row| row.symbol.as_str()).collect()
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn arrows_choose_the_column_and_space_turns_the_order() {
-        let mut view = View::new(Column::Updates, false);
+        let mut view = TableView::new(Column::Updates, false);
         assert_eq!(shown(&mut view, 9), "CBa", "equal ones by name");
         (0..3).for_each(|_| assert_eq!(press(&mut view, KeyCode::Left), Wish::None));
         assert_eq!(
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn while_a_filter_is_typed_letters_are_no_orders() {
-        let mut view = View::new(Column::Symbol, true);
+        let mut view = TableView::new(Column::Symbol, true);
         press(&mut view, KeyCode::Char('/'));
         assert_eq!(press(&mut view, KeyCode::Char('q')), Wish::None);
         press(&mut view, KeyCode::Backspace);
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn the_position_stays_within_what_there_is() {
-        let mut view = View::new(Column::Symbol, true);
+        let mut view = TableView::new(Column::Symbol, true);
         assert_eq!(shown(&mut view, 2), "BC");
         (0..5).for_each(|_| assert_eq!(press(&mut view, KeyCode::Down), Wish::None));
         assert_eq!(shown(&mut view, 2), "Ca");

@@ -10,8 +10,8 @@ use super::spread::Percentiles;
 
 /// The figures that are shown.
 #[derive(Clone, Debug)]
-pub(super) struct Sight {
-    pub(super) rows: Vec<Row>,
+pub(super) struct Sample {
+    pub(super) rows: Vec<SymbolRow>,
     pub(super) left_out: u64,
     pub(super) patterns: String,
     pub(super) connection: Connection,
@@ -36,7 +36,7 @@ pub(super) struct Sight {
 
 /// One symbol.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
+pub(super) struct SymbolRow {
     pub(super) symbol: String,
     pub(super) value: LastValue,
     /// Updates of the session, by the hub's count where that is known.
@@ -45,7 +45,7 @@ pub(super) struct Row {
     pub(super) rate: f64,
 }
 
-impl Sight {
+impl Sample {
     /// Takes a sample and begins the next interval.
     pub(super) fn take(
         model: &mut Model,
@@ -60,7 +60,7 @@ impl Sight {
         let rows = model.rows().map(|row| {
             let gained = row.messages - row.looked;
             row.looked = row.messages;
-            Row {
+            SymbolRow {
                 symbol: row.name.clone(),
                 value: row.value,
                 updates: row.value.updates,
@@ -93,7 +93,7 @@ impl Sight {
     }
 }
 
-impl Row {
+impl SymbolRow {
     /// Returns the change of the last price since the session's open, in parts per million.
     pub(super) fn change_ppm(&self) -> Option<i64> {
         let (last, open) = (self.value.last, self.value.open);
@@ -119,8 +119,8 @@ pub(super) fn defined(price: i64) -> Option<i64> {
 mod tests {
     use super::*;
 
-    fn row(last: i64, open: i64) -> Row {
-        Row {
+    fn row(last: i64, open: i64) -> SymbolRow {
+        SymbolRow {
             symbol: String::new(),
             value: LastValue {
                 last,
