@@ -91,7 +91,7 @@ impl HubLane {
     /// Makes this lane send the hub's own stream in datagrams.
     #[must_use]
     pub fn with_lines(mut self, lines: LinesOut) -> Self {
-        debug_assert!(self.lines_out.is_none(), "datagrams leave once");
+        debug_assert!(self.lines_out.is_none(), "one lane sends datagrams");
         self.lines_out = Some(lines);
         self.hub.market.set_feed_lane(self.lane, true);
         self
@@ -128,7 +128,7 @@ impl HubLane {
         if publication.is_empty() {
             return;
         }
-        debug_assert_ne!(lanes, 0, "news have a lane to go to");
+        debug_assert_ne!(lanes, 0, "a publication has a lane to go to");
         let own = 1 << self.lane;
         if lanes & !own != 0 {
             let publication = Arc::new(publication);

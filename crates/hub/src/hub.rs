@@ -155,7 +155,7 @@ impl Hub {
             hub.plant
                 .as_ref()
                 .is_none_or(|plant| plant.lane() < hub.mailboxes.len()),
-            "the link is on a lane that there is"
+            "the plant's lane exists"
         );
         let house: Weak<Self> = Arc::downgrade(&hub);
         hub.server.join(house);

@@ -52,7 +52,7 @@ impl Pushes {
                 peer,
                 topic = %topic[..topic.len().min(TOPIC_BYTES_LOGGED)].escape_ascii(),
                 left_out,
-                "a pushed ZeroMQ message is left out: {}",
+                "a pushed ZeroMQ message was discarded: {}",
                 refusal.text()
             );
         }

@@ -255,7 +255,7 @@ mod tests {
         assert_eq!((blocks.len(), pool.blocks()), (100, 100));
         assert!(other.take().is_none());
         blocks.drain(..).for_each(|block| one.give(block));
-        assert!(other.take().is_some(), "what the first has too many");
+        assert!(other.take().is_some(), "the surplus of the first");
         drop(one);
         let rest = std::iter::from_fn(|| other.take()).count();
         assert_eq!((rest, pool.blocks()), (99, 100), "and the rest, at its end");
@@ -272,7 +272,7 @@ mod tests {
                     for round in 0..20_000_u64 {
                         if round % 7 < 4 {
                             held.extend(cache.take().map(|mut block| {
-                                assert_eq!(*block, 0, "somebody else has it");
+                                assert_eq!(*block, 0, "another thread has it");
                                 *block = thread;
                                 block
                             }));

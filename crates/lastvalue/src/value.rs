@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(
             value.change_ppm(),
             None,
-            "beyond i64 is no answer, and no overflow"
+            "a result beyond i64 gives None and no overflow"
         );
     }
 }

@@ -189,7 +189,7 @@ fn two_threads_exchange_blocks_through_the_pool_and_none_is_in_two_hands() {
         let thread = thread::spawn(move || {
             let mut cache = other.cache();
             if let Some(mut block) = cache.take() {
-                assert_eq!(*block, 0, "somebody else has it");
+                assert_eq!(*block, 0, "another thread has it");
                 *block = 1;
                 thread::yield_now();
                 assert_eq!(std::mem::take(&mut *block), 1);
@@ -198,7 +198,7 @@ fn two_threads_exchange_blocks_through_the_pool_and_none_is_in_two_hands() {
         });
         let mut cache = pool.cache();
         if let Some(mut block) = cache.take() {
-            assert_eq!(*block, 0, "somebody else has it");
+            assert_eq!(*block, 0, "another thread has it");
             *block = 2;
             thread::yield_now();
             assert_eq!(std::mem::take(&mut *block), 2);

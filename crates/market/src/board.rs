@@ -52,7 +52,7 @@ impl Board {
     /// Creates an empty board of at most `topics_max` topics, for the lanes of `lanes` (one bit
     /// each).
     pub fn new(topics_max: usize, lanes: u64) -> Self {
-        debug_assert_ne!(lanes, 0, "there is a lane that may have a subscriber");
+        debug_assert_ne!(lanes, 0, "there is at least one lane");
         Self {
             lanes,
             slots: Arc::new(SlotTable::new(topics_max)),

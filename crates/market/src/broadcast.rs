@@ -112,7 +112,7 @@ impl LinesOut {
         self.packets.clear();
         debug_assert!(
             refused <= sent * self.lines.len() as u64,
-            "each is sent once a line"
+            "each is sent once per line"
         );
         market.broadcast.packets.fetch_add(sent, Ordering::Relaxed);
         market

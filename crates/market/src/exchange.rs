@@ -134,7 +134,7 @@ impl Exchange {
             };
             batch.message(number + 1, &message);
         }
-        debug_assert!(count <= left, "no more messages than were asked for");
+        debug_assert!(count <= left, "at most the requested number of messages");
         schedule.sent(count);
         let news = batch.finish();
         let next_ns = schedule.next_ns();

@@ -9,7 +9,7 @@ use crate::market::Market;
 impl Market {
     /// Notes that `lane` has, or no longer has, feed clients to serve from the journal.
     pub fn set_feed_lane(&self, lane: usize, serves: bool) {
-        debug_assert!(lane < self.feed_told.len(), "a lane that there is");
+        debug_assert!(lane < self.feed_told.len(), "the lane exists");
         if serves {
             self.feed_lanes.fetch_or(1 << lane, Ordering::AcqRel);
         } else {
@@ -19,7 +19,7 @@ impl Market {
 
     /// Notifies the other lanes with feed clients that the journal has grown.
     pub fn tell_feed_lanes(&self, own_lane: usize) {
-        debug_assert!(own_lane < self.feed_told.len(), "a lane that there is");
+        debug_assert!(own_lane < self.feed_told.len(), "the lane exists");
         self.tell_feed_lanes_but(1 << own_lane);
     }
 
@@ -33,7 +33,7 @@ impl Market {
         debug_assert_eq!(
             lanes & !lane_bits(self.feed_told.len()),
             0,
-            "only lanes that there are serve feed clients"
+            "only existing lanes serve feed clients"
         );
         for lane in bits(lanes) {
             if !self.feed_told[lane].swap(true, Ordering::AcqRel) {

@@ -100,7 +100,7 @@ impl FeedSession {
         self.produce(market, context);
         match result {
             Ok(consumed) => {
-                debug_assert!(consumed <= input.len(), "a session takes from what came");
+                debug_assert!(consumed <= input.len(), "a session uses part of the input");
                 (consumed, news)
             }
             Err(error) => {
@@ -266,7 +266,10 @@ impl Faults {
     /// Moves the output that is due to `out`. Returns whether the connection must be closed
     /// afterwards.
     fn release(&mut self, out: &mut Vec<u8>, now_ns: u64) -> bool {
-        debug_assert!(self.released <= self.staged.len(), "what left was staged");
+        debug_assert!(
+            self.released <= self.staged.len(),
+            "output is staged before it is sent"
+        );
         if !self.is_holding() {
             self.staged.clear();
             self.pauses.clear();

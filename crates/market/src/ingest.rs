@@ -178,7 +178,7 @@ impl Batch<'_> {
         debug_assert_eq!(
             self.publication.is_empty(),
             self.lanes == 0,
-            "news have a lane to go to"
+            "a publication has a lane to go to"
         );
         (self.publication, self.lanes)
     }
@@ -264,7 +264,7 @@ impl Batch<'_> {
                 .board
                 .topic(number)
                 .is_some_and(|own| Arc::ptr_eq(&own, topic)),
-            "a symbol stands for a topic of the board"
+            "a symbol maps to a topic of the board"
         );
         let mut stamp = Stamp {
             source_time_ns: 0,
@@ -600,7 +600,7 @@ mod tests {
         let mut batch = ingest.begin(2);
         batch.message(2, &trade);
         batch.message(3, &trade);
-        assert!(names(&batch.finish()).is_empty(), "nobody listens");
+        assert!(names(&batch.finish()).is_empty(), "there is no subscriber");
         let mut batch = ingest.begin(3);
         batch.message(4, &trade);
         batch.message(5, &trade);
@@ -614,7 +614,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_begins_anew_leaves_its_topics_stale_until_it_defines_them() {
+    fn a_new_session_leaves_its_topics_stale_until_it_defines_them() {
         let market = Market::of_one_lane(MarketConfig::default());
         let mut ingest = Ingest::new(market.clone(), 1);
         let mut batch = ingest.begin(1);
@@ -724,7 +724,7 @@ mod model {
         assert_eq!(
             newest > 0,
             lanes == 1,
-            "news go to the lane that wants them"
+            "publications go to the lane with subscribers"
         );
         newest
     }
@@ -747,7 +747,7 @@ mod model {
             let newest = before + 1;
             assert!(
                 found == newest || told == newest,
-                "found {found}, told {told}"
+                "found {found}, published {told}"
             );
         });
     }

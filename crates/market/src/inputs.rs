@@ -187,7 +187,7 @@ impl Thread {
 
     fn publish(&self, (publication, lanes): (Publication, u64)) {
         if !publication.is_empty() {
-            debug_assert_ne!(lanes, 0, "news have a lane to go to");
+            debug_assert_ne!(lanes, 0, "a publication has a lane to go to");
             self.market.post.send(lanes, &Arc::new(publication));
         }
         self.market.tell_all_feed_lanes();

@@ -114,7 +114,7 @@ impl Market {
         );
         assert!(
             mail.lanes() <= u64::BITS as usize,
-            "a word has a bit for each lane"
+            "a word has one bit per lane"
         );
         let journal = Journal::new(session_id(unix_ns()), config.journal_messages);
         let board = Board::new(config.topics_max, lane_bits(mail.lanes()));

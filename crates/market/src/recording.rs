@@ -261,7 +261,7 @@ impl Writing {
                         .recording
                         .bytes
                         .fetch_add(bytes, Ordering::Relaxed);
-                    debug_assert!(bytes > 0, "nothing is no block");
+                    debug_assert!(bytes > 0, "a block is not empty");
                     self.is_dirty = true;
                     self.block.clear();
                     self.block.shrink_to(2 * BLOCK_BYTES);

@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(
             fit.shown,
             [(0, 10, false), (2, 9, false)],
-            "the name gives way"
+            "the name is shortened"
         );
     }
 

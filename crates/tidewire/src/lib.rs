@@ -54,7 +54,7 @@ pub fn main() {
 }
 
 fn run(options: Options) -> Result<(), Failure> {
-    // When nobody reads their output any more, these commands still have to shut down in order.
+    // These commands still have to shut down in order after their output is closed.
     if let Command::Serve(_) | Command::Simulate(_) | Command::Demo(_) = options.command {
         output::end_in_order();
     }

@@ -27,18 +27,18 @@ impl Supervisor {
         match std::env::var_os("NOTIFY_SOCKET") {
             Some(path) => match connect(&path) {
                 Ok(socket) => {
-                    info!("supervised by systemd: it is told when the keys are loaded");
+                    info!("supervised by systemd: READY=1 is sent when the keys are loaded");
                     Self {
                         socket: Some(socket),
                     }
                 }
                 Err(error) => {
-                    warn!(socket = ?path, %error, "systemd cannot be told: NOTIFY_SOCKET is wrong");
+                    warn!(socket = ?path, %error, "cannot notify systemd: NOTIFY_SOCKET is not a valid socket");
                     Self::default()
                 }
             },
             None if mode == "systemd" => {
-                warn!("supervised systemd: NOTIFY_SOCKET is not set, so systemd is not told");
+                warn!("supervised systemd: NOTIFY_SOCKET is not set, so systemd is not notified");
                 Self::default()
             }
             None => Self::default(),
@@ -77,7 +77,7 @@ impl Supervisor {
         if let Some(socket) = &self.socket
             && let Err(error) = socket.send(text.as_bytes())
         {
-            warn!(%error, "systemd cannot be told");
+            warn!(%error, "cannot notify systemd");
         }
     }
 }

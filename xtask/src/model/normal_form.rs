@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_that_nobody_promises_does_not_count() {
+    fn an_undefined_order_does_not_count() {
         let (one, other) = (
             "*2\r\n$1\r\na\r\n$1\r\nb\r\n",
             "*2\r\n$1\r\nb\r\n$1\r\na\r\n",

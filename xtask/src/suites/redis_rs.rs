@@ -14,7 +14,7 @@ pub(super) const SUITE: Suite = Suite {
     prepare,
     run,
     not_run: "tests of clusters, of Sentinel, of TLS, of Entra ID and of the modules JSON and Bloom: the client is built \
-        without these features. RESP2 alone; the suite runs again with RESP3 if it is told to.",
+        without these features. RESP2 alone; the suite runs again with RESP3 on request.",
 };
 
 fn source(setting: &Setting) -> Result<PathBuf, Failure> {

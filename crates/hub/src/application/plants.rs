@@ -36,7 +36,7 @@ impl HubLane {
             (PlantMail::Asked | PlantMail::Write(_), None) => {
                 debug_assert!(
                     false,
-                    "mail for the plant has come to a lane without its link"
+                    "message for the plant on a lane without its connection"
                 );
             }
         }

@@ -21,7 +21,7 @@ pub(super) const FEED: &[HubCounter] = &[
     }),
     HubCounter::atomic("feed_refused_messages", |look| &look.market.ingest.refused)
         .counter(1260, "feed_refused_total")
-        .help("Messages that made no sense."),
+        .help("Messages refused as invalid."),
     HubCounter::atomic("feed_gaps", |look| &look.market.ingest.gaps)
         .counter(1230, "feed_gaps_total")
         .help("Gaps in sequences.")
@@ -62,7 +62,7 @@ pub(super) const FEED: &[HubCounter] = &[
     HubCounter::count("feed_oldest_sequence", |look| look.window().oldest_sequence),
     HubCounter::count("feed_window_messages", |look| look.window().capacity)
         .gauge(1300, "feed_window_messages_max")
-        .help("Messages that can be sent again, at most."),
+        .help("Maximum number of messages kept for retransmission."),
     HubCounter::flag("recording", |look| {
         look.market.recording.enabled.load(Ordering::Relaxed)
     })
@@ -78,10 +78,10 @@ pub(super) const FEED: &[HubCounter] = &[
         &look.market.recording.lost
     })
     .counter(1430, "recording_lost_total")
-    .help("Messages that the disk was too slow for."),
+    .help("Messages lost because the disk was too slow."),
     HubCounter::atomic("recording_errors", |look| &look.market.recording.errors)
         .counter(1440, "recording_errors_total")
-        .help("Writes that failed; each is tried again."),
+        .help("Failed writes; each is retried."),
     HubCounter::atomic("databento_clients", |look| &look.market.databento.clients)
         .gauge(1500, "databento_clients")
         .help("Databento clients connected now."),
@@ -92,15 +92,15 @@ pub(super) const FEED: &[HubCounter] = &[
         &look.market.databento.skipped
     })
     .counter(1520, "databento_skipped_total")
-    .help("Messages that Databento clients were too slow for."),
+    .help("Messages skipped because Databento clients were too slow."),
     HubCounter::atomic("databento_refused_clients", |look| {
         &look.market.databento.refused
     })
     .counter(1530, "databento_refused_total")
-    .help("Databento clients with a wrong key, or one too many."),
+    .help("Databento clients with a wrong key, or above the limit."),
     HubCounter::count("feed_window_messages_kept", |look| look.window().messages)
         .gauge(1310, "feed_window_messages")
-        .help("Messages that can be sent again."),
+        .help("Messages kept for retransmission."),
     HubCounter::count("feed_window_bytes", |look| look.window().bytes)
         .gauge(1320, "feed_window_bytes")
         .help("Bytes of those messages."),

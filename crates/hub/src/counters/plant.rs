@@ -17,31 +17,31 @@ pub(super) const PLANT: &[PlantCounter] = &[
     .help("Whether the plant has accepted the hub."),
     PlantCounter::atomic("plant_links", |plant| &plant.counters.links)
         .counter(1640, "plant_links_total")
-        .help("Links to the plant that were made."),
+        .help("Connections made to the plant."),
     PlantCounter::size("plant_tags", |plant| plant.board.len())
         .gauge(1610, "plant_tags")
         .help("Tags of the plant."),
     PlantCounter::atomic("plant_live_tags", |plant| &plant.counters.live_tags)
         .gauge(1620, "plant_live_tags")
-        .help("Those whose values are arriving."),
+        .help("Tags whose values are arriving."),
     PlantCounter::atomic("plant_updates", |plant| &plant.counters.updates)
         .counter(1650, "plant_updates_total")
-        .help("Changes that the plant has told."),
+        .help("Value changes received from the plant."),
     PlantCounter::atomic("plant_stale_marks", |plant| &plant.counters.stale_marks)
         .counter(1660, "plant_stale_marks_total")
-        .help("Tags found silent or without a link."),
+        .help("Tags marked stale."),
     PlantCounter::atomic("plant_refreshes", |plant| &plant.counters.refreshes),
     PlantCounter::atomic("plant_refused_names", |plant| &plant.counters.refused_names)
         .counter(1670, "plant_refused_names_total")
         .help("Names that the plant does not have."),
     PlantCounter::atomic("plant_unreadable", |plant| &plant.counters.unreadable)
         .counter(1680, "plant_unreadable_total")
-        .help("What the plant sent and nobody can read."),
+        .help("Messages from the plant that cannot be decoded."),
     PlantCounter::count("plant_sequence", |plant| plant.board.sequence()),
     PlantCounter::atomic("plant_writes_ok", |plant| &plant.counters.writes_ok)
         .counter(1690, "plant_writes_total")
         .label("outcome", "ok")
-        .help("Writes to the plant by how they ended."),
+        .help("Writes to the plant by outcome."),
     PlantCounter::atomic("plant_writes_refused", |plant| {
         &plant.counters.writes_refused
     })
@@ -61,5 +61,5 @@ pub(super) const PLANT: &[PlantCounter] = &[
         &plant.counters.writes_waiting
     })
     .gauge(1630, "plant_writes_waiting")
-    .help("Writes under way to the plant."),
+    .help("Writes to the plant in progress."),
 ];

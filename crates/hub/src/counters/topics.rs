@@ -65,7 +65,7 @@ pub(super) const TOPICS: &[HubCounter] = &[
         }
     })
     .counter(1120, "zeromq_rejected_total")
-    .help("Messages of ZeroMQ pushers that were left out, by reason."),
+    .help("Discarded messages of ZeroMQ pushers, by reason."),
     HubCounter::count("zmq_parked_peers", |look| look.pushes.parked())
         .gauge(1130, "zeromq_parked_peers")
         .help("ZeroMQ pushers that wait until keys may be written."),

@@ -51,7 +51,7 @@ impl Intervals {
         }
         debug_assert!(
             self.telling_ns.is_none(),
-            "a second is told before the next one ends"
+            "a second is sent before the next one ends"
         );
         debug_assert!(
             ended_ns <= now_ns && ended_ns.is_multiple_of(SECOND_NS),

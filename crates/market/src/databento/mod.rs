@@ -123,7 +123,7 @@ impl DatabentoSession {
                 Ok(None) => break,
                 Ok(Some(line)) => {
                     used += line.length;
-                    debug_assert!(used <= input.len(), "a line lies in what came");
+                    debug_assert!(used <= input.len(), "a line is part of the input");
                     Request::parse(line.text).and_then(|request| match request {
                         Request::Authenticate(auth) => {
                             Ok(self.authenticate(market, context, &auth))
@@ -301,7 +301,7 @@ impl DatabentoSession {
         }
         let is_late = self.phase == Phase::Started && wanted.start_ns.is_some();
         let names = match Names::parse(wanted) {
-            _ if is_late => Err("start must be asked for before the session starts".to_owned()),
+            _ if is_late => Err("start must be requested before the session starts".to_owned()),
             Ok(names) => Ok(names),
             Err(error) => Err(error.to_string()),
         };

@@ -84,7 +84,7 @@ impl Past {
             .name("past".to_owned())
             .spawn(move || {
                 if reader.run(file).is_none() {
-                    debug!("nobody waits for a replay any more");
+                    debug!("no client waits for the replay any more");
                 }
             })?;
         Ok(Self {
@@ -305,7 +305,7 @@ impl Reader {
         if self.batch.is_empty() {
             return Some(());
         }
-        debug_assert!(self.has_started, "messages are told from the start on");
+        debug_assert!(self.has_started, "messages are sent only after the start");
         let batch = std::mem::take(&mut self.batch);
         self.send(Part::Messages(batch))
     }

@@ -136,7 +136,7 @@ impl Stream {
         self.cursor = journal.oldest_sequence();
         debug_assert!(
             self.cursor <= self.live_from,
-            "a replay leads up to what is live"
+            "a replay ends where live data begins"
         );
         let kept = journal.len();
         let oldest_ns = journal.source_times_ns().map_or(u64::MAX, |times| times.0);
@@ -420,7 +420,7 @@ impl Stream {
         }
         debug_assert!(
             self.cursor <= journal.next_sequence(),
-            "nothing is told before it is there"
+            "only existing messages are sent"
         );
         let more = self.cursor < journal.next_sequence();
         drop(journal);

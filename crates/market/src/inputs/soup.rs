@@ -127,7 +127,10 @@ impl SoupReceiver {
         while !self.out.is_empty() {
             match stream.write(&self.out) {
                 Ok(count) => {
-                    debug_assert!(count <= self.out.len(), "the kernel takes what it is given");
+                    debug_assert!(
+                        count <= self.out.len(),
+                        "the kernel takes at most what it is given"
+                    );
                     drop(self.out.drain(..count));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
@@ -157,7 +160,7 @@ impl SoupReceiver {
         });
         match result {
             Ok(used) => {
-                debug_assert!(used <= input.len(), "a client takes from what came");
+                debug_assert!(used <= input.len(), "a client uses part of the input");
                 input.drain(..used);
                 if client.is_ended() {
                     thread.lose();

@@ -331,7 +331,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn silent_watchers_delay_nobody() {
+    fn silent_watchers_do_not_delay_others() {
         let admin = Admin::bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
         let address = admin.address();
         let mut desk = Desk {

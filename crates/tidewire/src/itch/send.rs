@@ -189,7 +189,7 @@ impl Exchange {
                 grouped(lines.answers_sent)
             );
             println!(
-                "faults     {} packets left out (each line, answers)",
+                "faults     {} packets dropped by faults (each line, replies)",
                 lost.join(", ")
             );
         }

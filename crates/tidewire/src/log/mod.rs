@@ -116,7 +116,7 @@ pub(crate) fn set_level(level: &str) {
     let level_from = level_of_redis(level).parse().unwrap_or(LevelFilter::INFO);
     let filter = Targets::new().with_default(level_from);
     if let Err(error) = handle.reload(filter) {
-        warn!(level, %error, "cannot change what is logged");
+        warn!(level, %error, "cannot change the log level");
     }
 }
 

@@ -194,7 +194,10 @@ impl ZmqSession {
             };
             let step_consumed = step.consumed;
             consumed += step_consumed;
-            debug_assert!(consumed <= input.len(), "a connection takes from what came");
+            debug_assert!(
+                consumed <= input.len(),
+                "a connection uses part of the input"
+            );
             match step.event {
                 Some(Event::Authenticate(credentials)) => {
                     let user = admission::admit(&self.identity, hub, credentials);
