@@ -1,6 +1,8 @@
 //! Configuration of the hub. Command-line options override the environment, and the environment
 //! overrides the file.
 
+mod file_place;
+
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -14,6 +16,7 @@ use tidewire_market::{FeedSource, Input, InputError, MarketConfig};
 use tidewire_redis::ids::{BIND, DIR, PORT, PROTECTED_MODE, SAVE, SUPERVISED};
 use tidewire_redis::{BindAddress, Parameters, RedisConf, RedisConfig};
 
+pub(crate) use self::file_place::FilePlace;
 use crate::failure::{Failure, plain};
 use crate::options::{FeedSlow, IoUring, ServeOptions, YesNo, ZmqMechanism};
 use crate::plant::{self, PlantTable};
@@ -325,45 +328,6 @@ const RESERVED: [(&[&str], &str); 4] = [
     (&["__keyspace@", "__keyevent@"], "notifications about keys"),
     (&["__redis__:"], "invalidation messages"),
 ];
-
-/// Name and text of the configuration file, for error messages.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct FilePlace {
-    path: String,
-    text: String,
-}
-
-impl FilePlace {
-    /// Returns the place of `key` (`table.key` inside a table): file, line and key.
-    pub(crate) fn of(&self, key: &str) -> String {
-        match self.line_of(key) {
-            Some(line) => format!("{}, line {line}: {key}", self.path),
-            None => format!("{}: {key}", self.path),
-        }
-    }
-
-    fn line_of(&self, key: &str) -> Option<usize> {
-        let mut table = String::new();
-        self.text
-            .lines()
-            .position(|line| {
-                let line = line.trim();
-                if let Some(name) = line.strip_prefix('[') {
-                    table = name.split(']').next().unwrap_or_default().trim().to_owned() + ".";
-                }
-                let name = line.split('=').next().unwrap_or_default();
-                format!("{table}{}", name.trim().trim_matches(['"', '\''])) == key
-            })
-            .map(|index| index + 1)
-    }
-
-    /// Returns the key whose value is on this line, counted from 1.
-    fn key_on(&self, line: usize) -> Option<&str> {
-        let line = self.text.lines().nth(line - 1)?;
-        let (key, _) = line.split_once('=')?;
-        Some(key.trim())
-    }
-}
 
 /// Returns the exchange feeds of the options or, without any, those of the file.
 fn inputs(options: &ServeOptions, file: &File, place: &FilePlace) -> Result<Vec<Input>, Failure> {
