@@ -1,4 +1,4 @@
-//! Programs that are linked to libzmq ask the loader for this name.
+//! Sets the name under which programs linked to libzmq load the library.
 
 fn main() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libzmq.so.5");

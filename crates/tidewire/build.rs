@@ -1,4 +1,4 @@
-//! Tells the program the commit that it is built from.
+//! Passes the commit of the sources to the program as `TIDEWIRE_COMMIT`.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 fn main() {
     println!("cargo:rerun-if-env-changed=TIDEWIRE_COMMIT");
     println!("cargo:rerun-if-changed=build.rs");
-    // A development build would be made anew after every commit.
+    // Only in release builds: a development build would be rebuilt after every commit.
     let is_release = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
     let given = std::env::var("TIDEWIRE_COMMIT").ok();
     let found = || is_release.then(commit).flatten();
@@ -14,7 +14,7 @@ fn main() {
     println!("cargo:rustc-env=TIDEWIRE_COMMIT={commit}");
 }
 
-/// The commit of the sources, where they are a git tree and git is there.
+/// Returns the commit of the sources, if they are in a git tree and git is installed.
 fn commit() -> Option<String> {
     // The log of HEAD grows with every commit, merge and checkout.
     let log = git(&["rev-parse", "--git-path", "logs/HEAD"])?;

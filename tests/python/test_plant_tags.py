@@ -496,7 +496,7 @@ def test_wrong_options_are_named(tmp_path):
 
     names = tmp_path / "names"
     names.write_text("Tank1.Level # first\n\nTank1\n")
-    assert f"{names}, line 3: 'Tank1' is no tag" in error("--mx-tags", str(names))
+    assert f"{names}, line 3: 'Tank1' is not a tag" in error("--mx-tags", str(names))
     assert "uncertain first" in error("--mx-uncertain-after", "9s", "--mx-bad-after", "1s")
 
 

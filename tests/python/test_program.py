@@ -72,6 +72,28 @@ def test_no_file_that_is_there_is_overwritten(start, tmp_path, arguments):
 def test_simulate_names_a_port_in_use(start, taken):
     address = f"127.0.0.1:{taken}"
     fails(start, 2, "--feed", address, "in use", arguments=["simulate", "--feed", address])
+    arguments = ["simulate", "mx", "--listen", address]
+    fails(start, 2, f"--listen: cannot listen on {address}: address already in use",
+          arguments=arguments)
+
+
+def test_a_port_of_another_protocol_is_named(start, start_hub):
+    hub = start_hub()
+    address = f"127.0.0.1:{hub.resp_port}"
+    wrong = [f"no hub at {address}", "no reply in the feed's protocol", "'serve --feed'"]
+    fails(start, 2, "--from:", *wrong, arguments=["watch", "--once", "--from", address])
+    address = f"127.0.0.1:{hub.pub_port}"
+    wrong = [f"no hub at {address}", "the server speaks another protocol", "'serve --feed'"]
+    fails(start, 2, "--from:", *wrong, arguments=["watch", "--once", "--from", address])
+
+
+def test_an_unknown_variable_is_named_with_the_likely_one(start_hub):
+    hub = start_hub(env={"TIDEWIRE_LANE": "1"})
+    eventually(
+        lambda: "TIDEWIRE_LANE is unknown and has no effect; did you mean TIDEWIRE_LANES?"
+        in hub.stderr,
+        "the warning",
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,6 +129,12 @@ def test_simulate_names_a_port_in_use(start, taken):
         (["serve", "--mx-tag", "A.B"], ["--mx-tag needs --mx"]),
         (["serve", "--mx-tags", "/dev/null"], ["--mx-tags needs --mx"]),
         (["serve", "--live-prefix", ""], ["--live-prefix ''", "every key"]),
+        (["serve", "--live-prefix", "md:"], ["--live-prefix 'md:'", "reserved for market data"]),
+        (["serve", "--port", "6380"], ["'--port'", "--resp 127.0.0.1:6380", "-- --port 6380"]),
+        (["serve", "--resp", "127.0.0.1:7001", "--feed", "127.0.0.1:7001"],
+         ["--resp and --feed name the same address", "127.0.0.1:7001"]),
+        (["simulate", "mx", "--first-change", "8s-3s"], ["8s is longer than 3s", "3s-8s"]),
+        (["demo", "--no-tui", "--symbols", "0"], ["--symbols 0"]),
         (["serve", "--mold", "abc"], ["--mold", "invalid address 'abc': no port"]),
         (["serve", "--", "--port", "abc"], ["--port abc", "a whole number"]),
         (["replay", "/etc"], ["/etc is a directory"]),
@@ -129,10 +157,11 @@ def test_a_bad_value_is_named(start, arguments, words):
 @pytest.mark.parametrize(
     "text, words",
     [
-        ("lanes = 2\nport = 1\n", ["line 2", "port"]),
-        ("lanes = 'two'\n", ["line 1", "two"]),
-        ("lanes = 0\n", ["lanes", "0"]),
-        ("\nresp = 'nowhere'\n", ["resp", "nowhere"]),
+        ("lanes = 2\nport = 1\n", ["line 2", "port", "`resp`"]),
+        ("lanes = 'two'\n", ["line 1: lanes: ", "two", "a whole number"]),
+        ("lanes = 0\n", ["line 1: lanes = 0", "from 1 to 64"]),
+        ("\nresp = 'nowhere'\n", ["line 2: resp = 'nowhere'", "HOST:PORT"]),
+        ("\n[mx]\naddress = '127.0.0.1:1'\nbad-after = 'x'\n", ["line 4: mx.bad-after = 'x'"]),
         ("[limits]\nspeed-max = 1\n", ["line 2", "speed-max"]),
         ("resp = \n", ["line 1"]),
         ("\x00", ["line 1"]),

@@ -294,7 +294,7 @@ def test_what_cannot_be_reached_is_told(start_hub):
     source, plant = free_ports(2)
     hub = start_hub("--source", f"127.0.0.1:{source}", "--mx", f"127.0.0.1:{plant}")
     for place in (f"source=127.0.0.1:{source}", f"peer=127.0.0.1:{plant}"):
-        line = re.compile(f"cannot connect .*{place} .*times=1 ")
+        line = re.compile(f"cannot connect; .*{place} .*refused attempts=1 ")
         eventually(lambda: line.search(hub.stderr), place)
     (master,) = free_ports(1)
     hub.redis().execute_command("REPLICAOF", "127.0.0.1", master)

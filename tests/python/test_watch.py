@@ -253,7 +253,7 @@ def test_it_outlives_the_hub(tmp_path, start_simulator, start_hub, terminal):
     shown = terminal(hub)
     shown.shows("3 of 3")
     hub.stop()
-    shown.shows("trying again")
+    shown.shows("retrying")
     ports = [hub.resp_port, hub.pub_port, hub.pull_port, hub.feed_port]
     options = ["--resp", "--zmq-pub", "--zmq-pull", "--feed"]
     places = [f"{name}=127.0.0.1:{port}" for name, port in zip(options, ports)]

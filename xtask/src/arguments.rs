@@ -1,9 +1,9 @@
-//! The options of a chore, taken out of its command line one after another.
+//! The options of a chore. Each call removes what it reads from the command line.
 
 use crate::shell::Failure;
 use std::str::FromStr;
 
-/// What is left of a command line.
+/// The rest of a command line.
 #[derive(Debug)]
 pub(crate) struct Arguments(Vec<String>);
 
@@ -17,14 +17,14 @@ impl Arguments {
         )
     }
 
-    /// Whether `--name` is there.
+    /// Returns whether `--name` is given.
     pub(crate) fn flag(&mut self, name: &str) -> bool {
         let before = self.0.len();
         self.0.retain(|argument| argument != name);
         self.0.len() < before
     }
 
-    /// The value behind `--name`, if it is there.
+    /// Returns the value after `--name`, if it is given.
     pub(crate) fn value(&mut self, name: &str) -> Result<Option<String>, Failure> {
         let mut values = self.values(name)?;
         if values.len() > 1 {
@@ -33,7 +33,7 @@ impl Arguments {
         Ok(values.pop())
     }
 
-    /// The values behind every `--name`.
+    /// Returns the values after every `--name`.
     pub(crate) fn values(&mut self, name: &str) -> Result<Vec<String>, Failure> {
         let mut values = Vec::new();
         while let Some(at) = self.0.iter().position(|argument| argument == name) {
@@ -46,7 +46,7 @@ impl Arguments {
         Ok(values)
     }
 
-    /// The number behind `--name`, or `default`.
+    /// Returns the number after `--name`, or `default`.
     pub(crate) fn number<T: FromStr>(&mut self, name: &str, default: T) -> Result<T, Failure> {
         let Some(value) = self.value(name)? else {
             return Ok(default);
@@ -57,17 +57,19 @@ impl Arguments {
             .map_err(|_| Failure::new(format!("{name} {value}: not a number that fits")))
     }
 
-    /// What is left and no option: names, in their order.
+    /// Returns the remaining arguments that are not options, in order.
     pub(crate) fn names(&mut self) -> Vec<String> {
         let is_name = |argument: &mut String| !argument.starts_with("--");
         self.0.extract_if(.., is_name).collect()
     }
 
-    /// Nothing may be left.
+    /// Returns an error if an argument is left.
     pub(crate) fn end(self) -> Result<(), Failure> {
         match self.0.first() {
             None => Ok(()),
-            Some(argument) => Err(Failure::new(format!("'{argument}' is not known here"))),
+            Some(argument) => Err(Failure::new(format!(
+                "'{argument}' is not an argument of this chore"
+            ))),
         }
     }
 }

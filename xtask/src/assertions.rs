@@ -1,8 +1,9 @@
-//! `cargo xtask assertions`: how many invariants the code asserts, per 1,000 lines of each crate.
+//! `cargo xtask assertions`: counts the invariants that the code asserts, per 1,000 lines of each
+//! crate.
 //!
-//! A line of code, a comment and an empty line count alike. Tests do not count, neither as lines
-//! nor as assertions: items under `#[cfg(test)]`, files that only such a `mod` names, `tests.rs`
-//! and `fuzzing.rs`. Tables of declarations do not count either.
+//! Lines of code, comments and empty lines count alike. Tests do not count, neither as lines nor as
+//! assertions: items under `#[cfg(test)]`, files that only such a `mod` names, `tests.rs` and
+//! `fuzzing.rs`. Tables of declarations do not count either.
 
 use crate::shell::{Failure, Shell};
 use crate::tidy::source::Source;
@@ -23,13 +24,13 @@ const MACROS: [&str; 6] = [
     "debug_assert_ne!",
 ];
 
-/// Folders that declare and have no invariants: records of commands.
+/// Folders of declarations without invariants: records of commands.
 const TABLES: [&str; 2] = [
     "crates/keyspace/src/commands/table/",
     "crates/keyspace/src/commands/syntax/",
 ];
 
-/// Prints the counts: of each crate, or of each file of one crate.
+/// Prints the counts of each crate, or of each file of one crate.
 pub(crate) fn run(root: &Path, only: Option<&str>) -> Result<(), Failure> {
     let crates = only.map_or_else(|| CRATES.to_vec(), |name| vec![name]);
     print_row("", "lines", "assertions", "per 1,000");
@@ -70,7 +71,7 @@ impl Count {
         }
     }
 
-    /// Assertions per 10,000 lines, rounded: tenths of what is printed.
+    /// Returns assertions per 10,000 lines, rounded: tenths of the printed number.
     fn tenths(self) -> usize {
         (self.assertions * 10_000 + self.lines / 2)
             .checked_div(self.lines)
@@ -93,7 +94,7 @@ fn print_row(name: &str, lines: &str, assertions: &str, rate: &str) {
     println!("{name:<40} {lines:>8} {assertions:>11} {rate:>10}");
 }
 
-/// Path and content of each Rust file below `folder`.
+/// Returns path and content of each Rust file below `folder`.
 fn files(root: &Path, folder: &str) -> Result<BTreeMap<String, String>, Failure> {
     let arguments = [
         "ls-files",
@@ -135,7 +136,7 @@ fn count(files: &BTreeMap<String, String>) -> BTreeMap<String, Count> {
         .collect()
 }
 
-/// Whether the path has a file or folder of this name.
+/// Returns whether the path contains a file or folder with this name.
 fn is_part(path: &str, name: &str) -> bool {
     path.split('/').any(|part| {
         part.strip_prefix(name)
@@ -143,7 +144,7 @@ fn is_part(path: &str, name: &str) -> bool {
     })
 }
 
-/// Paths, without their ending, of modules that are declared as `mod name;` under `#[cfg(test)]`.
+/// Returns the paths, without ending, of modules declared as `mod name;` under `#[cfg(test)]`.
 fn test_modules(path: &str, source: &Source) -> Vec<String> {
     let stem = path.trim_end_matches(".rs");
     let folder = match stem.rsplit_once('/') {
@@ -167,7 +168,7 @@ fn of_source(source: &Source) -> Count {
         all.filter(|(number, _)| !source.is_test(*number))
     };
     Count {
-        // What follows the last line's end is no line.
+        // There is no line after the last line end.
         lines: lines().count().saturating_sub(1),
         assertions: lines().map(|(_, line)| of_line(line)).sum(),
     }

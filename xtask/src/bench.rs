@@ -1,9 +1,9 @@
-//! `cargo xtask bench`: builds the program and the benches as they are released, and measures.
+//! `cargo xtask bench`: builds the program and the benches in release mode, and measures.
 
 use crate::shell::{Failure, Shell};
 use std::path::Path;
 
-/// Measures what stands behind it on the command line.
+/// Runs the benchmark that the command line names.
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
     let shell = Shell::new(root);
     build(&shell)?;
@@ -15,7 +15,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
     bench.run()
 }
 
-/// Builds both: the benches start the program that stands beside them.
+/// Builds both: the benches start the program in the same folder.
 pub(crate) fn build(shell: &Shell) -> Result<(), Failure> {
     shell
         .cargo([

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: the steps, in the order in which they are cheapest to fail.
+//! `cargo xtask test`: runs the steps, those that fail fastest first.
 
 use crate::counts::Counts;
 use crate::shell::{Failure, Shell};
@@ -6,7 +6,7 @@ use crate::{clients, dependencies, linearizable, live, model, python, simulate, 
 use std::path::Path;
 use std::time::Instant;
 
-/// Runs every step until one fails; `counts` has the tests run until then.
+/// Runs every step until one fails; `counts` then has the tests run so far.
 pub(crate) fn run(root: &Path, counts: &mut Counts) -> Result<(), Failure> {
     let shell = Shell::new(root);
     step("tools", || tools::install_missing(&shell))?;
@@ -37,8 +37,8 @@ pub(crate) fn run(root: &Path, counts: &mut Counts) -> Result<(), Failure> {
     step("model", || model::short(&shell))
 }
 
-/// What threads do together, in every order of events: `docs/checks-of-threads.md` lists the
-/// models. A target folder of its own, because the flag changes every crate's build.
+/// Checks every order of events between threads; `docs/checks-of-threads.md` lists the models. They
+/// have their own target folder, because the flag changes the build of every crate.
 fn loom(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
     let models = [
         ["tidewire-lastvalue", "--test", "loom"],
@@ -51,8 +51,7 @@ fn loom(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
         ["tidewire-redis", "--lib", "model::"],
     ];
     for [package, kind, name] in models {
-        // Without assertions of debug builds: they keep state of a thread, which loom's threads
-        // share.
+        // Without debug assertions: these keep thread-local state, which loom's threads share.
         let command = shell
             .cargo(["test", "--release", "-p", package, kind, name])
             .env("RUSTFLAGS", "--cfg loom")

@@ -1,5 +1,5 @@
-//! Other people's clients in their own languages, and the job queues that are built on them,
-//! against one running server: `tests/clients`.
+//! Runs third-party clients in their own languages, and job queues built on them, against one
+//! running server: `tests/clients`.
 
 mod zeromq;
 
@@ -9,13 +9,13 @@ use crate::shell::{Failure, Output, Program, Shell};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Runs the tests of every language whose tools are there.
+/// Runs the tests of every language whose tools are installed.
 pub(crate) fn run(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
     let binary = build(shell)?;
     let work = shell.target().join("clients");
     fs::create_dir_all(&work).map_err(Failure::at(&work))?;
     let server = Server::start(&Kind::tidewire(&binary, LANES), &work)?;
-    let run = Run {
+    let run = ClientTests {
         shell: Shell::new(shell.root()),
         tests: shell.root().join("tests/clients"),
         work,
@@ -26,16 +26,20 @@ pub(crate) fn run(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
         (
             "node",
             &[["node", "--version"], ["npm", "--version"]],
-            Run::node,
+            ClientTests::node,
         ),
-        ("go", &[["go", "version"]], Run::go),
+        ("go", &[["go", "version"]], ClientTests::go),
         (
             "java",
             &[["javac", "-version"], ["mvn", "--version"]],
-            Run::java,
+            ClientTests::java,
         ),
-        ("jobs", &[["python3", "--version"]], Run::jobs),
-        ("databento", &[["python3", "--version"]], Run::databento),
+        ("jobs", &[["python3", "--version"]], ClientTests::jobs),
+        (
+            "databento",
+            &[["python3", "--version"]],
+            ClientTests::databento,
+        ),
     ];
     for (name, tools, language) in languages {
         if has_tools(shell, name, tools) {
@@ -47,7 +51,7 @@ pub(crate) fn run(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
     zeromq::run(&run, counts)
 }
 
-/// Whether all that a language's tests need is there; says what is not.
+/// Returns whether all tools for a language's tests are installed, and prints those that are not.
 fn has_tools(shell: &Shell, name: &str, tools: &[[&str; 2]]) -> bool {
     let missing = tools
         .iter()
@@ -58,24 +62,24 @@ fn has_tools(shell: &Shell, name: &str, tools: &[[&str; 2]]) -> bool {
     missing.is_none()
 }
 
-type Language = fn(&Run, &mut Counts) -> Result<(), Failure>;
+type Language = fn(&ClientTests, &mut Counts) -> Result<(), Failure>;
 
-/// What all languages need.
+/// The common parameters of all languages.
 #[derive(Debug)]
-struct Run {
+struct ClientTests {
     shell: Shell,
     /// The sources.
     tests: PathBuf,
-    /// Where clients are installed and tests are built.
+    /// The folder where clients are installed and tests are built.
     work: PathBuf,
-    /// The program, for tests that start it themselves.
+    /// The program, for tests that start their own server.
     binary: PathBuf,
-    /// The server's.
+    /// The server's port.
     port: String,
 }
 
-impl Run {
-    /// node-redis, ioredis and BullMQ, as the lock file has them.
+impl ClientTests {
+    /// Runs node-redis, ioredis and BullMQ, in the versions of the lock file.
     fn node(&self, counts: &mut Counts) -> Result<(), Failure> {
         let folder = self.copy("node")?;
         self.installed(&folder, "package-lock.json", || {
@@ -91,7 +95,7 @@ impl Run {
         counts.add(parse_tap(&output.text), &output, "node --test")
     }
 
-    /// go-redis and asynq, as `go.sum` has them.
+    /// Runs go-redis and asynq, in the versions of `go.sum`.
     fn go(&self, counts: &mut Counts) -> Result<(), Failure> {
         let program = self
             .shell
@@ -103,7 +107,7 @@ impl Run {
         counts.add(parse_go(&output.text), &output, "go test")
     }
 
-    /// Jedis, Lettuce and Redisson, as `pom.xml` has them.
+    /// Runs Jedis, Lettuce and Redisson, in the versions of `pom.xml`.
     fn java(&self, counts: &mut Counts) -> Result<(), Failure> {
         let folder = self.copy("java")?;
         self.fetch_jars(&folder)?;
@@ -117,7 +121,7 @@ impl Run {
         Ok(())
     }
 
-    /// Fetches what `pom.xml` names into `jars`.
+    /// Downloads the dependencies of `pom.xml` into `jars`.
     fn fetch_jars(&self, folder: &Path) -> Result<(), Failure> {
         self.installed(folder, "pom.xml", || {
             let goal = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
@@ -126,7 +130,7 @@ impl Run {
         })
     }
 
-    /// Compiles a class of tests; the program that runs it.
+    /// Compiles a class of tests. Returns the program that runs it.
     fn compile(&self, folder: &Path, test: &str) -> Result<Program, Failure> {
         let arguments = [
             "-d",
@@ -145,12 +149,12 @@ impl Run {
         Ok(program.folder(folder))
     }
 
-    /// RQ and Celery, as `requirements.txt` has them, in an environment of their own.
+    /// Runs RQ and Celery, in the versions of `requirements.txt`, in their own environment.
     fn jobs(&self, counts: &mut Counts) -> Result<(), Failure> {
         self.python("jobs", counts)
     }
 
-    /// Databento's live clients: Python's likewise, and the one in Rust that its tests start.
+    /// Runs Databento's live clients in Python and in Rust. The Python tests start the Rust one.
     fn databento(&self, counts: &mut Counts) -> Result<(), Failure> {
         let manifest = self.tests.join("databento/rust/Cargo.toml");
         let target = self.work.join("databento/rust");
@@ -165,7 +169,7 @@ impl Run {
         self.python_with(language, &[], counts)
     }
 
-    /// The same, with more in the tests' environment.
+    /// Runs Python tests with additional environment variables.
     fn python_with(
         &self,
         language: &str,
@@ -197,7 +201,7 @@ impl Run {
         counts.pytest(&program.capture()?)
     }
 
-    /// Copies a language's sources to where they are built.
+    /// Copies a language's sources to the folder where they are built.
     fn copy(&self, language: &str) -> Result<PathBuf, Failure> {
         let (from, to) = (self.tests.join(language), self.work.join(language));
         fs::create_dir_all(&to).map_err(Failure::at(&to))?;
@@ -209,7 +213,7 @@ impl Run {
         Ok(to)
     }
 
-    /// Installs what `list` names, unless that has been done.
+    /// Installs the packages of `list`, unless they are installed already.
     fn installed(
         &self,
         folder: &Path,
@@ -228,7 +232,7 @@ impl Run {
     }
 }
 
-/// Reads node's `# pass 34` and `# fail 0`.
+/// Parses node's `# pass 34` and `# fail 0`.
 fn parse_tap(text: &str) -> Counts {
     let of = |word: &str| {
         let line = text.lines().rev().find_map(|line| line.strip_prefix(word));
@@ -241,7 +245,7 @@ fn parse_tap(text: &str) -> Counts {
     }
 }
 
-/// Counts go's tests of one protocol each, which stand indented under their function.
+/// Counts go's subtests for each protocol, which are indented under their function.
 fn parse_go(text: &str) -> Counts {
     let of = |word: &str| text.lines().filter(|line| line.starts_with(word)).count() as u64;
     Counts {
@@ -250,7 +254,7 @@ fn parse_go(text: &str) -> Counts {
     }
 }
 
-/// Reads the last line, `20 passed, 0 failed`.
+/// Parses the last line, `20 passed, 0 failed`.
 fn parse_java(text: &str) -> Counts {
     let line = text.lines().next_back().unwrap_or_default();
     Counts {
@@ -259,9 +263,9 @@ fn parse_java(text: &str) -> Counts {
     }
 }
 
-/// Clients of one test are on different lanes.
+/// Two lanes, so that the clients of one test are on different lanes.
 const LANES: u16 = 2;
-/// A test that takes longer hangs.
+/// A test that takes longer counts as hung.
 const JOBS_TIMEOUT_S: u32 = 120;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! `cargo xtask complexity`: what commands cost where one thing is N and where it is ten times as
-//! much, in instructions that valgrind counts, beside what COMMAND DOCS promises.
+//! `cargo xtask complexity`: counts the instructions of commands at sizes N and 10 N with valgrind,
+//! and compares their growth with COMMAND DOCS.
 
 use crate::arguments::Arguments;
 use crate::shell::{Failure, Shell};
@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Counts, and writes the page; fails if a command grows faster than it may.
+/// Counts, and writes the page. Fails if a command grows faster than documented.
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
     let mut arguments = Arguments::new(arguments);
     let only = arguments.value("--command")?;
@@ -49,7 +49,7 @@ struct Case {
     instructions: [u64; 2],
 }
 
-/// How instructions may grow with N.
+/// How the number of instructions may grow with N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Growth {
     Constant,
@@ -78,8 +78,8 @@ impl Growth {
         }
     }
 
-    /// The most that ten times N may cost, for what N costs: by the rule itself, and a part more,
-    /// since tables are filled differently and memory is taken in steps.
+    /// Returns the most that 10 N may cost, given the cost of N: the rule, plus a margin, because
+    /// tables are filled differently and memory grows in steps.
     fn limit(self) -> f64 {
         match self {
             Growth::Constant => 1.5,
@@ -110,7 +110,7 @@ fn measure(shell: &Shell, profile: &str, only: Option<&str>) -> Result<Vec<Case>
         "complexity",
         "--profile",
     ];
-    // Names of functions are all that is needed, and what the counting begins and ends with.
+    // Function names are enough; they also mark the begin and end of the count.
     let build = shell.cargo(build).argument(profile);
     build.env("CARGO_PROFILE_RELEASE_STRIP", "false").run()?;
     let folder = if profile == "dev" { "debug" } else { profile };
@@ -165,7 +165,8 @@ fn measure(shell: &Shell, profile: &str, only: Option<&str>) -> Result<Vec<Case>
     Ok(cases)
 }
 
-/// Where the counts of a call are: what was counted is dumped before the next one, and at the end.
+/// Returns the file with the counts of a call. Counts are dumped before the next call, and at the
+/// end.
 fn dump_of(scratch: &Path, call: usize) -> PathBuf {
     let next = scratch.join(format!("out.{}", call + 1));
     if next.is_file() {
@@ -175,7 +176,7 @@ fn dump_of(scratch: &Path, call: usize) -> PathBuf {
     }
 }
 
-/// The instructions of a dump.
+/// Returns the instructions of a dump.
 fn counted(path: &Path) -> Result<u64, Failure> {
     let failed =
         |reason: &dyn std::fmt::Display| Failure::new(format!("{}: {reason}", path.display()));
@@ -237,10 +238,10 @@ fn grouped(count: u64) -> String {
 }
 
 const PAGE: &str = "docs/complexity.md";
-/// The function of `crates/keyspace/examples/complexity` that is counted. Valgrind heeds only the
-/// last of two options with the same pattern: one has a star in front.
+/// The counted function of `crates/keyspace/examples/complexity`. Valgrind uses only the last of
+/// two options with the same pattern, so one of them begins with a star.
 const MEASURED: &str = "complexity::measured*";
-/// Instructions that do not matter, such as a table's part that is split just then.
+/// Number of instructions that do not matter, such as those of a table that is just being split.
 const SLACK: f64 = 30_000.0;
 
 #[cfg(test)]

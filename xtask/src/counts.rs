@@ -1,9 +1,9 @@
-//! How many tests passed and failed, as cargo and pytest say in their summaries.
+//! Numbers of passed and failed tests, from the summaries of cargo and pytest.
 
 use crate::shell::{Failure, Output};
 use std::fmt;
 
-/// Tests of all kinds together.
+/// Total numbers of all kinds of tests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) passed: u64,
@@ -11,12 +11,12 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Adds what `cargo test` printed.
+    /// Adds the numbers that `cargo test` printed.
     pub(crate) fn cargo(&mut self, output: &Output) -> Result<(), Failure> {
         self.add(parse_cargo(&output.text), output, "cargo test")
     }
 
-    /// Adds what pytest printed. Its code 5 means that there was no test to run.
+    /// Adds the numbers that pytest printed. Exit code 5 means that there was no test.
     pub(crate) fn pytest(&mut self, output: &Output) -> Result<(), Failure> {
         if output.code == Some(5) {
             println!("pytest found no test");
@@ -25,7 +25,7 @@ impl Counts {
         self.add(parse_pytest(&output.text), output, "pytest")
     }
 
-    /// Adds one run, which must have gone well.
+    /// Adds one run, which must have succeeded.
     pub(crate) fn add(&mut self, run: Self, output: &Output, program: &str) -> Result<(), Failure> {
         self.passed += run.passed;
         self.failed += run.failed;
@@ -33,7 +33,7 @@ impl Counts {
             return Ok(());
         }
         if run.failed == 0 {
-            // It did not compile, or a test took the process down with it.
+            // It did not compile, or a test ended the whole process.
             self.failed += 1;
         }
         let code = output
@@ -52,7 +52,7 @@ impl fmt::Display for Counts {
     }
 }
 
-/// Sums `test result: ok. 31 passed; 0 failed; …`, a line a test binary.
+/// Sums the lines `test result: ok. 31 passed; 0 failed; …`, one per test binary.
 fn parse_cargo(text: &str) -> Counts {
     let mut counts = Counts::default();
     for line in text
@@ -65,7 +65,7 @@ fn parse_cargo(text: &str) -> Counts {
     counts
 }
 
-/// Reads pytest's last line, `1 failed, 40 passed, 2 skipped, 1 error in 3.21s`.
+/// Parses pytest's last line, `1 failed, 40 passed, 2 skipped, 1 error in 3.21s`.
 fn parse_pytest(text: &str) -> Counts {
     let is_summary = |line: &&str| {
         let words = [" passed", " failed", " error"];
@@ -81,7 +81,7 @@ fn parse_pytest(text: &str) -> Counts {
     }
 }
 
-/// The number that stands before the first `word` in `line`.
+/// Returns the number before the first `word` in `line`.
 pub(crate) fn number_before(line: &str, word: &str) -> Option<u64> {
     let before = &line[..line.find(word)?];
     let digits = before.len() - before.trim_end_matches(|c: char| c.is_ascii_digit()).len();

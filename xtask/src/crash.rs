@@ -1,5 +1,5 @@
-//! `crash`: a server with an append-only file is killed under load, again and again, and must find
-//! every write that it has acknowledged.
+//! `cargo xtask crash`: repeatedly kills a server with an append-only file under load. It must then
+//! find every write that it acknowledged.
 
 use crate::arguments::Arguments;
 use crate::server::{Kind, Server};
@@ -57,7 +57,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
     }
 }
 
-/// What was found over all rounds.
+/// The result of all rounds.
 #[derive(Debug, Default)]
 struct Tally {
     acknowledged: u64,
@@ -76,7 +76,7 @@ fn crash(
     fs::create_dir_all(folder).map_err(Failure::at(folder))?;
     let mut random = seed;
     let mut tally = Tally::default();
-    // By writer: elements of its list, and its counter, as last acknowledged.
+    // For each writer, the acknowledged number of list elements and counter value.
     let mut acknowledged = [0_u64; WRITERS];
     for round in 0..=rounds {
         let server = Server::start(kind, folder)?;
@@ -87,7 +87,7 @@ fn crash(
             let counter = client.number(&["INCRBY", &format!("counter:{writer}"), "0"])?;
             lost += known.saturating_sub(found) + known.saturating_sub(counter);
             if found > 0 {
-                // Element N holds N: nothing is missing in the middle, and nothing is there twice.
+                // Element N contains N, so no element is missing in the middle or duplicated.
                 let last = client.text(&["LINDEX", &format!("list:{writer}"), "-1"])?;
                 if last != found.to_string() {
                     let text = format!("round {round}: element {found} of a list is {last}");
@@ -96,7 +96,7 @@ fn crash(
             }
             *known = found;
             if found > ELEMENTS_MAX {
-                // So that the last start takes no longer than the first.
+                // The lists are deleted, so that the last start takes no longer than the first.
                 let names = [format!("list:{writer}"), format!("counter:{writer}")];
                 client.number(&["DEL", &names[0], &names[1]])?;
                 *known = 0;
@@ -118,7 +118,7 @@ fn crash(
     Ok(tally)
 }
 
-/// Writers write until the server is killed. Returns what was acknowledged to each.
+/// Lets writers write until the server is killed. Returns what was acknowledged to each.
 fn load(
     server: Server,
     starting: [u64; WRITERS],
@@ -132,7 +132,7 @@ fn load(
         for (writer, own) in acknowledged.iter().enumerate() {
             let is_over = &is_over;
             scope.spawn(move || {
-                // An error is the end of the server.
+                // An error means that the server has ended.
                 let _ = write(port, writer, own, depth);
                 is_over.store(true, Ordering::Release);
             });
@@ -153,7 +153,7 @@ fn load(
             std::thread::sleep(Duration::from_millis(1));
         }
         let ended_by_itself = is_over.load(Ordering::Acquire);
-        // SIGKILL.
+        // Dropping the server sends SIGKILL.
         drop(server);
         match ended_by_itself {
             true => Err(Failure::new(
@@ -187,7 +187,7 @@ fn write(port: u16, writer: usize, acknowledged: &AtomicU64, depth: usize) -> Re
     }
 }
 
-/// A connection.
+/// A connection to the server.
 struct Client {
     socket: TcpStream,
     reader: BufReader<TcpStream>,
@@ -199,7 +199,7 @@ impl Client {
         let socket = TcpStream::connect(("127.0.0.1", port)).map_err(failed)?;
         let reader = BufReader::new(socket.try_clone().map_err(failed)?);
         let mut client = Self { socket, reader };
-        // Until it has loaded what it has.
+        // Retries until the server has loaded its data.
         let begin = Instant::now();
         while let Err(error) = client.number(&["DBSIZE"]) {
             if begin.elapsed() > LOAD_TIME_MAX {
@@ -255,7 +255,7 @@ fn push(request: &mut Vec<u8>, words: &[&str]) {
     }
 }
 
-/// The next number of a series (SplitMix64).
+/// Returns the next number of a series (SplitMix64).
 fn next(random: &mut u64) -> u64 {
     *random = random.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut mixed = *random;

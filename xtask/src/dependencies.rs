@@ -1,5 +1,5 @@
-//! Rules on other people's crates: licences, sources, versions. Asks cargo alone, not a network
-//! service.
+//! Rules for third-party crates: licences, sources and versions. They need only cargo and no
+//! network service.
 
 use crate::shell::{Failure, Shell};
 use crate::spdx;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Licences that the program may carry: permissive, and compatible with Apache-2.0.
+/// Licences that the program may include: permissive, and compatible with Apache-2.0.
 const LICENCES: &[&str] = &[
     "0BSD",
     "Apache-2.0",
@@ -25,10 +25,10 @@ const LICENCES: &[&str] = &[
     "Zlib",
 ];
 
-/// Licences of crates that only tests use: their code is not distributed with ours.
+/// Licences of crates that only tests use. Their code is not distributed with the program.
 const LICENCES_TESTS: &[&str] = &["MPL-2.0"];
 
-/// Prints what breaks a rule, and what is there in two versions.
+/// Prints violations, and crates that occur in several versions.
 pub(crate) fn run(root: &Path) -> Result<(), Failure> {
     let shell = Shell::new(root);
     let tree = |edges| -> Result<String, Failure> {
@@ -47,7 +47,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Failure> {
     let (with_tests, shipped) = (tree("normal,build,dev")?, tree("normal,build")?);
     let (with_tests, shipped) = (Crates::parse(&with_tests), Crates::parse(&shipped));
     for (name, versions) in with_tests.duplicates() {
-        println!("note: {name} is there in versions {}", versions.join(", "));
+        println!("note: {name} occurs in versions {}", versions.join(", "));
     }
     let mut violations = with_tests.violations(&shipped);
     let arguments = ["metadata", "--format-version=1", "--no-deps", "--locked"];
@@ -76,12 +76,12 @@ struct Crates<'a>(BTreeMap<(&'a str, &'a str), Origin<'a>>);
 #[derive(Debug)]
 struct Origin<'a> {
     licence: &'a str,
-    /// Empty for the registry, else an address or a folder.
+    /// Empty for the registry, otherwise an address or a folder.
     source: &'a str,
 }
 
 impl<'a> Crates<'a> {
-    /// Reads `name v1.0.0 (source)|licence`, a line a crate.
+    /// Parses `name v1.0.0 (source)|licence`, one crate per line.
     fn parse(tree: &'a str) -> Self {
         let lines = tree.lines().filter_map(|line| {
             let (package, licence) = line.trim_end_matches(" (*)").split_once('|')?;
@@ -96,7 +96,7 @@ impl<'a> Crates<'a> {
     fn violations(&self, shipped: &Self) -> Vec<String> {
         let mut violations = Vec::new();
         for (&(name, version), origin) in &self.0 {
-            // Ours have a folder as their source.
+            // The project's own crates have a folder as their source.
             if origin.source.starts_with("(/") {
                 continue;
             }
@@ -120,7 +120,7 @@ impl<'a> Crates<'a> {
         violations
     }
 
-    /// Crates that are there in more than one version: each costs build time and size.
+    /// Returns crates that occur in more than one version; each costs build time and size.
     fn duplicates(&self) -> Vec<(&'a str, Vec<&'a str>)> {
         let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for &(name, version) in self.0.keys() {
@@ -133,7 +133,7 @@ impl<'a> Crates<'a> {
     }
 }
 
-/// Dependencies of our crates that take any version, from `cargo metadata --no-deps`.
+/// Returns the project's dependencies that accept any version, from `cargo metadata --no-deps`.
 fn wildcards(metadata: &str) -> Result<Vec<String>, Failure> {
     let metadata: Value = serde_json::from_str(metadata)
         .map_err(|error| Failure::new(format!("cargo metadata: {error}")))?;

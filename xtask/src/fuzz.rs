@@ -1,6 +1,6 @@
-//! `cargo xtask fuzz`: the fuzz targets with the compiler at hand. What they need of it, counters
-//! at every branch, stable Rust has; only the sanitizers of memory want more, and there is little
-//! in these crates for them to see.
+//! `cargo xtask fuzz`: runs the fuzz targets with the installed compiler. Coverage counters work
+//! with stable Rust; only memory sanitizers need more, and these crates have little that they could
+//! find.
 
 use crate::arguments::Arguments;
 use crate::shell::{Failure, Program, Shell};
@@ -8,13 +8,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Fuzzes with what stands behind it on the command line.
+/// Fuzzes the targets of the command line.
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
     let mut arguments = Arguments::new(arguments);
     let seconds = arguments.number("--seconds", SECONDS)?;
     if seconds == 0 {
-        // The fuzzer would take it for "for ever".
-        return Err(Failure::new("--seconds 0: nothing would be looked for"));
+        // The fuzzer would take 0 as no limit.
+        return Err(Failure::new("--seconds 0: give at least one second"));
     }
     let bytes_max = arguments.number("--max-length", BYTES_MAX)?;
     let named = arguments.names();
@@ -46,7 +46,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
     }
 }
 
-/// The names of all targets, in order.
+/// Returns the names of all targets, in order.
 fn targets(root: &Path) -> Result<Vec<String>, Failure> {
     let folder = root.join("fuzz/fuzz_targets");
     let mut names = Vec::new();
@@ -59,7 +59,7 @@ fn targets(root: &Path) -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
-/// Targets that are built, and how they are to be run.
+/// Built targets, and how to run them.
 struct Session<'s> {
     shell: &'s Shell,
     programs: PathBuf,
@@ -75,7 +75,7 @@ impl<'s> Session<'s> {
         seconds: u64,
         bytes_max: u64,
     ) -> Result<Self, Failure> {
-        // The versions of the product are those that are fuzzed.
+        // The same versions as in the product are fuzzed.
         let (ours, theirs) = (
             shell.root().join("Cargo.lock"),
             shell.root().join("fuzz/Cargo.lock"),
@@ -88,7 +88,7 @@ impl<'s> Session<'s> {
             .cargo(arguments)
             .argument("--target-dir")
             .argument(&work)
-            // Named, so that the flags are not for what runs while it is built.
+            // Named, so that the flags do not apply to build scripts.
             .argument("--target")
             .argument(&host)
             .env("RUSTFLAGS", FLAGS.join(" "));
@@ -106,7 +106,7 @@ impl<'s> Session<'s> {
         })
     }
 
-    /// Runs one target; whether it found nothing.
+    /// Runs one target. Returns whether it found nothing.
     fn fuzz(&self, target: &str) -> Result<bool, Failure> {
         let corpus = self.work.join("corpus").join(target);
         let found = self.work.join("found").join(target);
@@ -139,20 +139,20 @@ impl<'s> Session<'s> {
             .argument(format!("-timeout={PATIENCE_SECONDS}"))
             .argument(format!("-rss_limit_mb={MEMORY_MB_MAX}"))
             .argument(format!("-artifact_prefix={}/", found.display()))
-            // What is new goes into the first folder.
+            // New inputs go into the first folder.
             .argument(corpus)
             .argument(seeds)
     }
 }
 
-/// The machine that the compiler makes programs for, from what it tells of itself.
+/// Returns the host platform from the output of `rustc -vV`.
 fn host(told: &str) -> Result<String, Failure> {
     let host = told.lines().find_map(|line| line.strip_prefix("host: "));
     host.map(str::to_owned)
         .ok_or_else(|| Failure::new("rustc -vV names no host"))
 }
 
-/// A row of the table, from what libFuzzer tells at its end.
+/// Returns a row of the table, from libFuzzer's final output.
 fn row(target: &str, elapsed: Duration, told: &str) -> String {
     let statistic = |name: &str| {
         let lines = told.lines().rev();
@@ -171,7 +171,7 @@ fn row(target: &str, elapsed: Duration, told: &str) -> String {
     )
 }
 
-/// A number with commas between its thousands.
+/// Formats a number with thousands separators.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -184,8 +184,8 @@ fn grouped(number: u64) -> String {
     text
 }
 
-/// What libFuzzer wants to be told by the program: each branch taken and each comparison. Debug
-/// assertions stand in the package's own profile.
+/// Compiler flags that libFuzzer needs: counters for branches and comparisons. Debug assertions are
+/// set in the package's own profile.
 const FLAGS: [&str; 7] = [
     "--cfg=fuzzing",
     "-Cpasses=sancov-module",
@@ -197,10 +197,10 @@ const FLAGS: [&str; 7] = [
 ];
 const SECONDS: u64 = 60;
 const BYTES_MAX: u64 = 4096;
-/// An input that takes longer is a finding.
+/// An input that takes longer counts as a finding.
 const PATIENCE_SECONDS: u64 = 10;
 const MEMORY_MB_MAX: u64 = 2048;
-/// Of what a target tells when it has found something.
+/// Lines of a target's output that are shown after a finding.
 const LINES_SHOWN: usize = 40;
 
 #[cfg(test)]

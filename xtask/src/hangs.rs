@@ -1,5 +1,5 @@
-//! `cargo xtask hangs`: random commands, transactions, scripts and disconnects against a server,
-//! while other clients ask every lane for PING. A lane that is silent for ten seconds has failed.
+//! `cargo xtask hangs`: sends random commands, transactions, scripts and disconnects to a server,
+//! while other clients send PING to every lane. A lane without a reply for ten seconds has failed.
 
 mod words;
 
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Runs `hangs` with the options behind it on the command line.
+/// Runs `hangs` with the options of the command line.
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
     let mut arguments = Arguments::new(arguments);
     let seconds = match arguments.number("--seconds", 0)? {
@@ -41,17 +41,17 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
     fuzzed
 }
 
-/// What all threads share.
+/// The state that all threads share.
 #[derive(Debug)]
 struct Session {
     port: u16,
     lanes: u16,
     ends: Instant,
-    /// Commands that the server knows.
+    /// Commands of the server.
     commands: Vec<String>,
     sent: AtomicU64,
     connections: AtomicU64,
-    /// Connections that were left in the middle of something.
+    /// Connections that were closed in the middle of something.
     left: AtomicU64,
     killed: AtomicU64,
     pings: AtomicU64,
@@ -89,7 +89,7 @@ fn fuzz(
             let session = &session;
             scope.spawn(move || session.disturb(seed.wrapping_mul(1_000).wrapping_add(number)));
         }
-        // Connections are dealt out in turn, so that some of these are on each lane.
+        // Connections are distributed in turn, so that some of these are on each lane.
         for _ in 0..2 * lanes {
             scope.spawn(|| session.watch());
         }
@@ -110,7 +110,7 @@ fn fuzz(
     }
 }
 
-/// SIGTERM while an endless script runs: the server ends.
+/// Sends SIGTERM while an endless script runs. The server must end.
 fn end(server: &mut Server, port: u16) -> Result<(), String> {
     let mut script = Connection::open(port)?;
     script.send(&[words(&["EVAL", "while true do end", "0"])])?;
@@ -139,7 +139,7 @@ impl Session {
         }
     }
 
-    /// Sends random things, and leaves at random moments.
+    /// Sends random commands, and disconnects at random moments.
     fn disturb(&self, seed: u64) {
         let mut random = Random::new(seed);
         let mut generator = Generator::new(seed, &Wanted::newest());
@@ -162,7 +162,8 @@ impl Session {
                 let patience = Duration::from_millis(1 + random.below(60) as u64);
                 let is_sent = connection.send(&commands).is_ok();
                 if !is_sent || !connection.drain(commands.len(), patience) {
-                    // It is closed, or waits: then it is left, or goes on waiting for a while.
+                    // The connection is closed or waits; it is then dropped, or waits a while
+                    // longer.
                     if !is_sent || random.is_one_in(2) {
                         self.left.fetch_add(1, Ordering::Relaxed);
                         break;
@@ -185,7 +186,7 @@ impl Session {
         }
     }
 
-    /// A connection; none if the server does not answer.
+    /// Opens a connection. Returns `None` if the server does not accept one.
     fn open(&self) -> Option<Connection> {
         let begin = Instant::now();
         loop {
@@ -203,7 +204,7 @@ impl Session {
         }
     }
 
-    /// Asks for PING again and again. Any answer will do, but there must be one.
+    /// Sends PING repeatedly. Any reply is accepted, but there must be one.
     fn watch(&self) {
         let mut connection: Option<Connection> = None;
         while self.goes_on() {
@@ -220,7 +221,7 @@ impl Session {
             self.pings.fetch_add(1, Ordering::Relaxed);
             match answer {
                 Ok(Some(_)) => connection = Some(own),
-                // Killed, as others are.
+                // The connection was killed, as others are.
                 Ok(None) if took < SILENCE_MAX => {}
                 Err(_) => {}
                 Ok(None) => return self.fail("a lane does not answer PING"),
@@ -229,7 +230,7 @@ impl Session {
         }
     }
 
-    /// Ends scripts that run for too long.
+    /// Kills scripts that run too long.
     fn kill_scripts(&self) {
         while self.goes_on() {
             let Some(mut connection) = self.open() else {
@@ -278,7 +279,7 @@ impl Session {
     }
 }
 
-/// A client that does not look at what it is told.
+/// A client that ignores replies.
 #[derive(Debug)]
 struct Connection {
     stream: TcpStream,
@@ -307,15 +308,16 @@ impl Connection {
             .map_err(|error| error.to_string())
     }
 
-    /// Sends a part of it only.
+    /// Sends only a part of the commands.
     fn send_part(&mut self, commands: &[Words], random: &mut Random) {
         let bytes = encoded(commands);
         let part = random.below(bytes.len() + 1);
-        // It leaves anyway.
+        // The client disconnects anyway.
         let _ = self.stream.write_all(&bytes[..part]);
     }
 
-    /// Reads until about so many replies have come; false if they do not within `patience`.
+    /// Reads until about this many replies have arrived. Returns false if they do not arrive within
+    /// `patience`.
     fn drain(&mut self, replies: usize, patience: Duration) -> bool {
         let mut lines = 0;
         let mut chunk = [0; 65_536];
@@ -331,7 +333,7 @@ impl Connection {
         true
     }
 
-    /// The next line; none if the connection has ended, or nothing came for so long.
+    /// Returns the next line, or `None` if the connection has ended or nothing arrived in time.
     fn line(&mut self, patience: Duration) -> Option<String> {
         let mut chunk = [0; 4_096];
         self.stream.set_read_timeout(Some(patience)).ok()?;
@@ -373,7 +375,7 @@ fn known_commands(port: u16) -> Result<Vec<String>, Failure> {
 
 const MINUTES: u64 = 10;
 const CLIENTS: u64 = 12;
-/// A lane that says nothing for so long hangs.
+/// A lane without a reply for longer than this hangs.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 const WATCH_INTERVAL: Duration = Duration::from_millis(10);
 /// How long a client tries to send to a server that does not read.

@@ -1,4 +1,5 @@
-//! `cargo xtask libzmq`: the drop-in `libzmq.so.5`, where programs and compilers look for it.
+//! `cargo xtask libzmq`: installs the drop-in `libzmq.so.5` where programs and compilers look for
+//! it.
 
 use crate::arguments::Arguments;
 use crate::shell::{Failure, Shell};
@@ -7,7 +8,7 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// Installs with what stands behind it on the command line.
+/// Installs with the options of the command line.
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
     let mut arguments = Arguments::new(arguments);
     let prefix = arguments.value("--prefix")?;
@@ -22,13 +23,13 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The profile it is built with.
+/// Returns the profile to build with.
 pub(crate) fn profile(arguments: &mut Arguments) -> Result<String, Failure> {
     let profile = arguments.value("--profile")?;
     Ok(profile.unwrap_or_else(|| "release".into()))
 }
 
-/// Builds the library and installs it under `prefix`, which is absolute.
+/// Builds the library and installs it under `prefix`, an absolute path.
 pub(crate) fn install(shell: &Shell, prefix: &Path, profile: &str) -> Result<(), Failure> {
     shell
         .cargo(["build", "-p", "tidewire-libzmq", "--profile"])
@@ -40,13 +41,13 @@ pub(crate) fn install(shell: &Shell, prefix: &Path, profile: &str) -> Result<(),
     place(&built, &header, prefix).map_err(Failure::at(prefix))
 }
 
-/// Puts everything where it belongs.
+/// Copies every file to its place.
 fn place(built: &Path, header: &Path, prefix: &Path) -> io::Result<()> {
     let (library, include) = (prefix.join("lib"), prefix.join("include"));
     let description = library.join("pkgconfig");
     fs::create_dir_all(&description)?;
     fs::create_dir_all(&include)?;
-    // A program may run with the old one: it keeps its file.
+    // A running program may use the old library; it keeps that file.
     let new = library.join("libzmq.so.5.new");
     fs::copy(built, &new)?;
     fs::rename(&new, library.join("libzmq.so.5"))?;
@@ -59,7 +60,7 @@ fn place(built: &Path, header: &Path, prefix: &Path) -> io::Result<()> {
     fs::write(description.join("libzmq.pc"), package(prefix))
 }
 
-/// What `pkg-config` reads.
+/// Returns the file for `pkg-config`.
 fn package(prefix: &Path) -> String {
     format!(
         "prefix={}\n\
@@ -74,7 +75,7 @@ fn package(prefix: &Path) -> String {
     )
 }
 
-/// The path from the root of the machine.
+/// Returns the absolute path.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(Failure::at(path))
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask linearizable`: many clients at once, and a checker from elsewhere (porcupine) that
-//! decides whether one order explains all that they were told: `tests/linearizable`.
+//! `cargo xtask linearizable`: runs many clients concurrently. An external checker (porcupine)
+//! decides whether one order of operations explains all their replies: `tests/linearizable`.
 
 use crate::arguments::Arguments;
 use crate::counts::number_before;
@@ -8,7 +8,7 @@ use crate::shell::{Failure, Shell};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Runs it with the options of the command line.
+/// Runs with the options of the command line.
 pub(crate) fn run(root: &Path, mut arguments: Arguments) -> Result<(), Failure> {
     let shell = Shell::new(root);
     let lanes = arguments.values("--lanes")?;
@@ -52,7 +52,7 @@ pub(crate) fn run(root: &Path, mut arguments: Arguments) -> Result<(), Failure> 
     Ok(())
 }
 
-/// One minute over all lanes and policies.
+/// Runs for one minute over all lanes and policies.
 pub(crate) fn short(shell: &Shell) -> Result<(), Failure> {
     if !has_go(shell) {
         println!("go is absent: nothing checks the order of what concurrent clients see");
@@ -71,7 +71,7 @@ fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, Failure> {
     plain.parse().map_err(wrong)
 }
 
-/// How long to run.
+/// The length of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Length {
     Operations(u64),
@@ -79,7 +79,7 @@ enum Length {
 }
 
 impl Length {
-    /// What one of so many runs gets.
+    /// Returns the part of one of `runs` runs.
     fn part(self, runs: usize) -> [String; 2] {
         let runs = u32::try_from(runs.max(1)).unwrap_or(u32::MAX);
         let (operations, seconds) = match self {
@@ -93,7 +93,7 @@ impl Length {
     }
 }
 
-/// The program that calls and decides.
+/// The program that calls the server and checks the replies.
 #[derive(Debug)]
 struct Checker {
     program: PathBuf,
@@ -101,7 +101,7 @@ struct Checker {
 }
 
 impl Checker {
-    /// Builds it, and shows it a few histories of which the answer is known.
+    /// Builds the program, and checks it with a few histories whose result is known.
     fn build(shell: &Shell) -> Result<Self, Failure> {
         let source = shell.root().join("tests/linearizable");
         let work = shell.target().join("linearizable");
@@ -116,7 +116,7 @@ impl Checker {
         Ok(Self { program, work })
     }
 
-    /// Runs it against a server of its own; how many operations were in order.
+    /// Runs it against its own server. Returns how many operations were in order.
     fn check(
         &self,
         shell: &Shell,
@@ -156,7 +156,7 @@ impl Checker {
 
 const OPERATIONS: u64 = 1_000_000;
 const LANES: [u16; 2] = [2, 4];
-/// None, and what `appendfsync` says of the file.
+/// No append-only file, and two values of `appendfsync`.
 const POLICIES: [&str; 3] = ["no", "everysec", "always"];
 
 #[cfg(test)]

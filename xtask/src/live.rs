@@ -1,13 +1,13 @@
-//! `cargo xtask live`: the oracle of live topics. Random operations by all protocols, with
-//! restarts, full syncs, slow and late subscribers: the last message of each subscriber must be
-//! the topic's state.
+//! `cargo xtask live`: checks live topics with an oracle. It runs random operations over all
+//! protocols, with restarts, full syncs, and slow and late subscribers. The last message of each
+//! subscriber must be the topic's state.
 
 use crate::arguments::Arguments;
 use crate::python;
 use crate::shell::{Failure, Program, Shell};
 use std::path::{Path, PathBuf};
 
-/// Runs `live` with the options behind it on the command line.
+/// Runs `live` with the options of the command line.
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
     let mut arguments = Arguments::new(arguments);
     let mut words = Vec::new();
@@ -24,7 +24,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
     judge(&Shell::new(root), binary, &words)
 }
 
-/// The minute of `cargo xtask test`.
+/// Runs for the one minute of `cargo xtask test`.
 pub(crate) fn short(shell: &Shell) -> Result<(), Failure> {
     let words = ["--seconds", "20", "--operations", "1000000"].map(str::to_owned);
     judge(shell, None, &words)

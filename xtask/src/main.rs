@@ -166,7 +166,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The last line is always the count alone.
+/// Prints the counts as the last line.
 fn counted(run: impl FnOnce(&mut Counts) -> Result<(), Failure>) -> ExitCode {
     let mut counts = Counts::default();
     let result = run(&mut counts);
@@ -193,7 +193,7 @@ fn outcome(result: Result<(), Failure>) -> ExitCode {
     }
 }
 
-/// The project's root: the folder above this package.
+/// Returns the project's root: the folder above this package.
 fn root() -> PathBuf {
     let package =
         std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| "xtask".into(), PathBuf::from);

@@ -1,10 +1,10 @@
-//! `cargo xtask memory-check`: tests of what is `unsafe` under Miri, which interprets them and
-//! looks at each access: `docs/checks-of-memory.md`.
+//! `cargo xtask memory-check`: runs tests of `unsafe` code under Miri, which interprets them and
+//! checks each memory access: `docs/checks-of-memory.md`.
 
 use crate::shell::{Failure, Shell};
 use std::path::Path;
 
-/// Package, and the names of its unit tests that are run.
+/// Packages, and the names of the unit tests to run.
 const TESTS: [(&str, &[&str]); 2] = [
     (
         "tidewire-keyspace",
@@ -18,7 +18,7 @@ const TESTS: [(&str, &[&str]); 2] = [
     ("tidewire-memory", &["spans::tests"]),
 ];
 
-/// Runs them, one package after the other; fails at the first that Miri objects to.
+/// Runs them, one package after the other, until Miri finds an error.
 pub(crate) fn run(root: &Path) -> Result<(), Failure> {
     let shell = Shell::new(root);
     let nightly = || shell.program("rustup", ["run", "nightly", "cargo", "miri"]);
@@ -29,7 +29,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Failure> {
     }
     for (package, names) in TESTS {
         let arguments = ["test", "--lib", "--package", package, "--"];
-        // `commands::table` has tests too, of what is no pointer.
+        // `commands::table` also has tests that use no pointers.
         let arguments = arguments
             .iter()
             .chain(names)

@@ -1,4 +1,4 @@
-//! Black-box tests: other people's clients, in Python, against the program as released.
+//! Black-box tests: third-party clients in Python against the release build.
 
 use crate::counts::Counts;
 use crate::shell::{Failure, Shell};
@@ -32,8 +32,8 @@ pub(crate) fn run(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
     counts.pytest(&pytest.capture()?)
 }
 
-/// Makes the virtual environment, unless it stands with these requirements installed already.
-/// Returns its interpreter.
+/// Creates the virtual environment, unless it exists with the same requirements. Returns its
+/// interpreter.
 pub(crate) fn environment(shell: &Shell, requirements: &Path) -> Result<PathBuf, Failure> {
     let folder = shell.target().join("venv");
     let python = folder.join("bin/python");
@@ -64,7 +64,7 @@ pub(crate) fn environment(shell: &Shell, requirements: &Path) -> Result<PathBuf,
     Ok(python)
 }
 
-/// Whether there is a file in the folder that pytest would collect.
+/// Returns whether the folder has a file that pytest would collect.
 fn has_test(folder: &Path) -> bool {
     let Ok(entries) = fs::read_dir(folder) else {
         return false;
@@ -77,5 +77,5 @@ fn has_test(folder: &Path) -> bool {
     })
 }
 
-/// A test that takes longer hangs. A test that needs more says so with a marker of its own.
+/// A test that takes longer counts as hung. A test that needs more has its own marker.
 const TEST_TIMEOUT_S: u32 = 120;

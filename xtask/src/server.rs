@@ -1,4 +1,4 @@
-//! Servers that speak Redis's protocol, started on a free port and ended with the chore.
+//! Servers for Redis's protocol, started on a free port and ended with the chore.
 
 use crate::shell::{Failure, Shell};
 use rustix::process::Pid;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Builds Tidewire as it is released.
+/// Builds Tidewire in release mode.
 pub(crate) fn build(shell: &Shell) -> Result<PathBuf, Failure> {
     shell
         .cargo(["build", "--release", "-p", "tidewire"])
@@ -17,16 +17,16 @@ pub(crate) fn build(shell: &Shell) -> Result<PathBuf, Failure> {
     Ok(shell.target().join("release/tidewire"))
 }
 
-/// What to start.
+/// The kind of server to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A program of ours with so many lanes.
+    /// A Tidewire program with this many lanes.
     Tidewire { binary: PathBuf, lanes: u16 },
-    /// One of ours with ZeroMQ ports that are known: PUB, PULL and ROUTER.
+    /// Tidewire with known ZeroMQ ports: PUB, PULL and ROUTER.
     Hub { binary: PathBuf, zmq: [u16; 3] },
     /// A `redis-server`.
     Redis { binary: PathBuf },
-    /// Either with an append-only file in the folder that it is started in.
+    /// Either of them, with an append-only file in its working directory.
     Durable {
         binary: PathBuf,
         lanes: u16,
@@ -35,7 +35,7 @@ pub(crate) enum Kind {
     },
 }
 
-/// A running server. It is killed when it is dropped.
+/// A running server, which is killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
@@ -57,7 +57,7 @@ impl Kind {
         }
     }
 
-    /// What it is started with: everything allowed that tests need, and nothing kept on disk.
+    /// Returns its options: everything that tests need is allowed, and nothing is kept on disk.
     pub(crate) fn options(&self, port: &str) -> Vec<String> {
         let (fixed, of_port): (&[&str], _) = match self {
             Self::Tidewire { lanes, .. } => {
@@ -117,7 +117,7 @@ impl Kind {
             .collect()
     }
 
-    /// What it is started with where a redis.conf tells the rest.
+    /// Returns its options when a redis.conf has the rest.
     pub(crate) fn options_beside_conf(&self) -> Vec<String> {
         let mut options = self.options("0").into_iter();
         let mut kept = Vec::new();
@@ -159,7 +159,7 @@ impl Server {
         Err(Failure::new("no free port"))
     }
 
-    /// Starts it on this port, with more arguments behind its own, and waits until it answers.
+    /// Starts it on this port, with more arguments after its own, and waits until it answers.
     pub(crate) fn start_at(
         kind: &Kind,
         port: u16,
@@ -216,18 +216,18 @@ impl Server {
         self.port
     }
 
-    /// How it ended, if it has.
+    /// Returns its exit status, if it has ended.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Sends it SIGTERM.
+    /// Sends SIGTERM.
     pub(crate) fn terminate(&self) -> Result<(), Failure> {
         rustix::process::kill_process(pid(&self.child)?, rustix::process::Signal::TERM)
             .map_err(|error| Failure::new(error.to_string()))
     }
 
-    /// The end of what it logged.
+    /// Returns the end of its log.
     pub(crate) fn last_words(&self) -> String {
         let text = fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
@@ -238,13 +238,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Already ended, or ending: both are what is wanted.
+        // It may have ended already, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The process as the system calls it.
+/// Returns the PID of the process.
 pub(crate) fn pid(child: &Child) -> Result<Pid, Failure> {
     i32::try_from(child.id())
         .ok()
@@ -271,7 +271,7 @@ fn answers(port: u16) -> bool {
         && &reply == b"+PONG\r\n"
 }
 
-/// Other faces take any port.
+/// The other ports are chosen by the system.
 const TIDEWIRE_OPTIONS: [&str; 15] = [
     "serve",
     "--set",

@@ -1,4 +1,4 @@
-//! Running other programs from the project's root.
+//! Runs other programs from the project's root.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where programs run, and where cargo puts what it builds.
+/// The folder where programs run, and cargo's target folder.
 #[derive(Debug)]
 pub(crate) struct Shell {
     root: PathBuf,
@@ -28,7 +28,7 @@ impl Shell {
         &self.root
     }
 
-    /// Cargo's target folder.
+    /// Returns cargo's target folder.
     pub(crate) fn target(&self) -> &Path {
         &self.target
     }
@@ -37,7 +37,7 @@ impl Shell {
         self.program(&self.cargo, arguments)
     }
 
-    /// A program that reads nothing and runs at the root.
+    /// Returns a program that runs at the root and reads no input.
     pub(crate) fn program<const N: usize>(
         &self,
         name: impl AsRef<OsStr>,
@@ -52,15 +52,15 @@ impl Shell {
     }
 }
 
-/// A program about to run.
+/// A program to run.
 #[derive(Debug)]
 pub(crate) struct Program(Command);
 
-/// What a program printed on its standard output, and whether it was content.
+/// A program's standard output, and whether it succeeded.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) text: String,
-    /// `None` where a signal ended it.
+    /// `None` if a signal ended it.
     pub(crate) code: Option<i32>,
 }
 
@@ -70,7 +70,7 @@ impl Program {
         self
     }
 
-    /// Runs it in this folder, not at the root.
+    /// Runs it in this folder instead of the root.
     pub(crate) fn folder(mut self, folder: &Path) -> Self {
         self.0.current_dir(folder);
         self
@@ -81,7 +81,7 @@ impl Program {
         self
     }
 
-    /// Runs it with its output shown as it comes.
+    /// Runs it and shows its output as it comes.
     pub(crate) fn run(mut self) -> Result<(), Failure> {
         let status = self.0.status().map_err(|error| self.failure(&error))?;
         if status.success() {
@@ -91,7 +91,7 @@ impl Program {
         }
     }
 
-    /// Runs it, shows its output as it comes and keeps the standard output.
+    /// Runs it, shows its output as it comes and keeps standard output.
     pub(crate) fn capture(mut self) -> Result<Output, Failure> {
         let mut child = self
             .0
@@ -107,7 +107,7 @@ impl Program {
                 text.push('\n');
             }
         }
-        // The other side may have closed our output; the count at the end matters more.
+        // The reader may have closed our output; the count at the end matters more.
         let _ = std::io::stdout().flush();
         let status = child.wait().map_err(|error| self.failure(&error))?;
         Ok(Output {
@@ -116,7 +116,7 @@ impl Program {
         })
     }
 
-    /// Runs it unseen and returns its standard output if it was content.
+    /// Runs it without showing output. Returns its standard output if it succeeds.
     pub(crate) fn read(mut self) -> Result<String, Failure> {
         let output = self.0.output().map_err(|error| self.failure(&error))?;
         if !output.status.success() {
@@ -126,7 +126,7 @@ impl Program {
         String::from_utf8(output.stdout).map_err(|error| self.failure(&error))
     }
 
-    /// Runs it with all that it tells in a file; whether it was content.
+    /// Runs it with all output in a file. Returns whether it succeeded.
     pub(crate) fn log(mut self, path: &Path) -> Result<bool, Failure> {
         let mut run = || -> std::io::Result<bool> {
             let file = std::fs::File::create(path)?;
@@ -137,7 +137,7 @@ impl Program {
         result.map_err(|error| self.failure(&error))
     }
 
-    /// Whether it can be run and is content. Unseen.
+    /// Returns whether it can be run and succeeds. Shows no output.
     pub(crate) fn succeeds(mut self) -> bool {
         self.0.output().is_ok_and(|output| output.status.success())
     }
@@ -152,7 +152,7 @@ impl Program {
     }
 }
 
-/// Why a chore failed, for people.
+/// The reason why a chore failed, as a message.
 #[derive(Debug)]
 pub(crate) struct Failure(String);
 
@@ -161,7 +161,7 @@ impl Failure {
         Self(message.into())
     }
 
-    /// Turns an error into a failure that names a file or folder.
+    /// Returns a function that turns an error into a failure about a file or folder.
     pub(crate) fn at<E: fmt::Display>(path: &Path) -> impl Fn(E) -> Self + Copy {
         move |error| Self::new(format!("{}: {error}", path.display()))
     }

@@ -1,10 +1,10 @@
-//! `cargo xtask simulate`: a whole hub on one thread, seed by seed.
+//! `cargo xtask simulate`: simulates a whole hub on one thread, seed by seed.
 
 use crate::arguments::Arguments;
 use crate::shell::{Failure, Shell};
 use std::path::Path;
 
-/// Simulates with what stands behind it on the command line.
+/// Simulates with the options of the command line.
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
     let mut arguments = Arguments::new(arguments);
     let seed = arguments.number("--seed", 1)?;
@@ -16,7 +16,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
     simulate(&Shell::new(root), &options)
 }
 
-/// A minute of it.
+/// Simulates for one minute.
 pub(crate) fn short(shell: &Shell) -> Result<(), Failure> {
     simulate(shell, &["--seed=1".to_owned(), "--minutes=1".to_owned()])
 }

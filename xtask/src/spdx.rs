@@ -1,8 +1,8 @@
-//! Licence expressions as crates write them: `MIT OR Apache-2.0`, `(MIT AND Zlib)`, and of old
-//! `MIT/Apache-2.0`.
+//! Licence expressions as crates write them: `MIT OR Apache-2.0`, `(MIT AND Zlib)`, and the old
+//! form `MIT/Apache-2.0`.
 
-/// Whether what `expression` asks for can be met with licences for which `allowed` is true. An
-/// expression that cannot be read cannot be met.
+/// Returns whether `expression` can be satisfied with licences for which `allowed` is true. An
+/// invalid expression cannot be satisfied.
 pub(crate) fn is_met(expression: &str, allowed: impl Fn(&str) -> bool) -> bool {
     let spaced = expression
         .replace('/', " OR ")
@@ -22,7 +22,7 @@ struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// `a OR b`, which binds weaker than AND. `None` is a syntax error.
+    /// Parses `a OR b`, which binds weaker than AND. `None` is a syntax error.
     fn alternatives(&mut self, allowed: &impl Fn(&str) -> bool) -> Option<bool> {
         let mut met = self.conjunction(allowed)?;
         while self.take("OR") {
@@ -39,7 +39,7 @@ impl<'a> Words<'a> {
         Some(met)
     }
 
-    /// A licence, perhaps with an exception, or an expression in brackets.
+    /// Parses a licence, possibly with an exception, or an expression in brackets.
     fn single(&mut self, allowed: &impl Fn(&str) -> bool) -> Option<bool> {
         if self.take("(") {
             let met = self.alternatives(allowed)?;

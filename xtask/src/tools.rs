@@ -1,8 +1,8 @@
-//! What the checks need from the machine: installed where it can be, else named.
+//! Tools that the checks need: installed if possible, otherwise named.
 
 use crate::shell::{Failure, Shell};
 
-/// Installs what is missing.
+/// Installs missing tools.
 pub(crate) fn install_missing(shell: &Shell) -> Result<(), Failure> {
     rust_components(shell)?;
     python(shell)?;

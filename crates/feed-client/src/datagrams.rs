@@ -1,21 +1,21 @@
-//! Datagram sockets, many datagrams a look.
+//! Datagram sockets that are read in batches.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-/// Datagrams taken at once: what one look at the sockets brings is one batch.
+/// Maximum number of datagrams in a batch.
 pub const DATAGRAMS_MAX: usize = 64;
-/// Room for a datagram: jumbo frames.
+/// Maximum size of a datagram: a jumbo frame.
 const DATAGRAM_BYTES_MAX: usize = 9_216;
-/// What the kernel is asked to keep of a line; it gives what it allows.
+/// Requested size of the kernel's receive buffer per line; the kernel may grant less.
 const RECEIVE_BUFFER_BYTES: usize = 16 << 20;
 
-/// Listens on an address; joins it if it is a multicast group.
+/// Binds a socket to an address, and joins the group if it is a multicast address.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors of the system.
 pub fn listen(address: SocketAddr, interface: Ipv4Addr) -> io::Result<UdpSocket> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
@@ -24,12 +24,13 @@ pub fn listen(address: SocketAddr, interface: Ipv4Addr) -> io::Result<UdpSocket>
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(family, SocketType::DGRAM, flags, None)?;
     if address.ip().is_multicast() {
-        // Several programs of a machine may listen to a group.
+        // Several programs on one machine may listen to a group.
         sockopt::set_socket_reuseaddr(&socket, true)?;
     }
-    // Bound to the group itself: other groups of the same port are not ours.
+    // Bound to the group itself, so that datagrams of other groups on the same port are not
+    // received.
     rustix::net::bind(&socket, &address)?;
-    // It gives less than asked for where the system's limit is lower.
+    // The buffer is smaller than requested if the system's limit is lower.
     let _ = sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_BYTES);
     let socket = UdpSocket::from(socket);
     match address.ip() {
@@ -42,10 +43,10 @@ pub fn listen(address: SocketAddr, interface: Ipv4Addr) -> io::Result<UdpSocket>
     Ok(socket)
 }
 
-/// A socket to ask a server with, of the same family as its address.
+/// Returns a socket for requests to a server, of the same address family.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors of the system.
 pub fn connect(server: SocketAddr) -> io::Result<UdpSocket> {
     let any = match server {
         SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -57,14 +58,14 @@ pub fn connect(server: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// A socket that sends to a line, from the interface of that address where it is a multicast group.
-/// The machine itself hears what is sent.
+/// Returns a socket that sends to a line; for a multicast group it sends from the interface with
+/// that address. The machine itself also receives what is sent.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors of the system.
 pub fn sender(line: SocketAddr, interface: Ipv4Addr) -> io::Result<UdpSocket> {
     let any: SocketAddr = match line.ip() {
-        // Multicast leaves by the interface whose address the socket has.
+        // Multicast leaves through the interface whose address the socket is bound to.
         IpAddr::V4(group) if group.is_multicast() => (interface, 0).into(),
         IpAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         IpAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
@@ -77,7 +78,7 @@ pub fn sender(line: SocketAddr, interface: Ipv4Addr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Datagrams as they were received, with the number of their socket.
+/// Received datagrams, with the number of their socket.
 #[derive(Debug)]
 pub struct Datagrams {
     bytes: Box<[u8]>,
@@ -91,7 +92,7 @@ impl Default for Datagrams {
 }
 
 impl Datagrams {
-    /// Room for [`DATAGRAMS_MAX`] of them.
+    /// Creates a buffer for [`DATAGRAMS_MAX`] datagrams.
     pub fn new() -> Self {
         Self {
             bytes: vec![0; DATAGRAMS_MAX * DATAGRAM_BYTES_MAX].into(),
@@ -99,12 +100,12 @@ impl Datagrams {
         }
     }
 
-    /// Forgets what was taken.
+    /// Removes all datagrams.
     pub fn clear(&mut self) {
         self.taken.clear();
     }
 
-    /// Takes what a socket has, up to `limit` datagrams; whether there may be more.
+    /// Receives up to `limit` datagrams from a socket. Returns whether there may be more.
     pub fn take(&mut self, number: usize, socket: &UdpSocket, limit: usize) -> bool {
         for _ in 0..limit {
             let start = self.taken.len() * DATAGRAM_BYTES_MAX;
@@ -113,7 +114,7 @@ impl Datagrams {
             };
             match socket.recv(room) {
                 Ok(length) => self.taken.push((number, length)),
-                // Refused: nobody listens where a request went. It is asked again.
+                // A request was refused because no server listens there. It is repeated later.
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
                 Err(_) => return false,
             }
@@ -121,12 +122,12 @@ impl Datagrams {
         true
     }
 
-    /// Whether nothing was taken.
+    /// Returns whether there are no datagrams.
     pub fn is_empty(&self) -> bool {
         self.taken.is_empty()
     }
 
-    /// What was taken.
+    /// Returns the datagrams.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &[u8])> {
         let starts = (0..).step_by(DATAGRAM_BYTES_MAX);
         let taken = self.taken.iter().zip(starts);

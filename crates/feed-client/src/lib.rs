@@ -37,9 +37,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Two addresses are two inputs of one stream: what one of them loses the other brings. With
-//! datagram lines the stream comes over UDP (unicast or multicast), and the connections bring
-//! snapshots and what both lines have lost.
+//! Two addresses are two inputs of one stream: each fills the gaps of the other. With datagram
+//! lines the stream comes over UDP (unicast or multicast), and the connections bring snapshots and
+//! messages that both lines have lost.
 
 mod datagrams;
 mod link;
@@ -58,25 +58,25 @@ use tidewire_feed::client::{BackOff, Client, ClientConfig, Side, Sink, Subscribe
 
 use link::Link;
 
-/// What a client is set up with.
+/// The configuration of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct FeedClientConfig {
     /// The server, or input A of two.
     pub a: SocketAddr,
     /// Input B: another server of the same session.
     pub b: Option<SocketAddr>,
-    /// Where the stream comes in datagrams, if it does: lines A and B.
+    /// Addresses of the datagram lines A and B, if the stream comes in datagrams.
     pub lines: [Option<SocketAddr>; 2],
-    /// The local address whose network multicast comes from.
+    /// Address of the local interface for multicast.
     pub interface: Ipv4Addr,
-    /// The machine's own settings.
+    /// Settings of the protocol's state machine.
     pub client: ClientConfig,
-    /// When to connect again.
+    /// Delays between connection attempts.
     pub back_off: BackOff,
 }
 
 impl FeedClientConfig {
-    /// Of one server, over TCP.
+    /// Returns the configuration for one server over TCP.
     pub fn of(address: SocketAddr) -> FeedClientConfig {
         FeedClientConfig {
             a: address,
@@ -89,39 +89,39 @@ impl FeedClientConfig {
     }
 }
 
-/// What became of a connection.
+/// A change of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A connection is being made.
+    /// A connection attempt has begun.
     Connecting(Side),
-    /// It stands, and the login is on its way.
+    /// The connection is established, and the login has been sent.
     Connected(Side),
-    /// It is over, or was not made; it will be tried again.
+    /// It has ended, or could not be made; the client will retry.
     Ended(Side, Ending),
 }
 
-/// Why a connection is over.
+/// The reason why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Ending {
-    /// The system says why.
+    /// The system reported this error.
     #[error("{}", io::Error::from(*.0))]
     System(io::ErrorKind),
-    /// It took too long.
-    #[error("no answer")]
+    /// The connection attempt timed out.
+    #[error("timed out")]
     NoAnswer,
-    /// The server has closed it.
+    /// The server closed the connection.
     #[error("the server closed the connection")]
     Closed,
-    /// Nothing came for three heartbeat intervals.
-    #[error("the server is silent")]
+    /// Nothing was received for three heartbeat intervals.
+    #[error("no reply in the feed's protocol")]
     Silent,
-    /// What came was not the protocol.
+    /// The received bytes are not the feed's protocol.
     #[error(transparent)]
     Protocol(#[from] tidewire_feed::client::ReceiveError),
 }
 
-/// A subscriber of a stream, over all its connections.
+/// A subscriber of a stream over all its connections.
 #[derive(Debug)]
 pub struct FeedClient {
     client: Client,
@@ -133,10 +133,10 @@ pub struct FeedClient {
 }
 
 impl FeedClient {
-    /// A client that connects with its first turn.
+    /// Creates a client that connects in its first turn.
     ///
     /// # Errors
-    /// A line that cannot be listened on.
+    /// A line cannot be listened on.
     pub fn new(config: FeedClientConfig) -> io::Result<FeedClient> {
         let lines = config.lines.into_iter().flatten();
         let lines: Vec<UdpSocket> = lines
@@ -164,28 +164,29 @@ impl FeedClient {
     /// Adds a subscription, now and at every later login.
     ///
     /// # Errors
-    /// A pattern that cannot be asked for.
+    /// The pattern is invalid.
     pub fn subscribe(&mut self, pattern: &str) -> Result<(), SubscribeError> {
         self.client.subscribe(pattern)
     }
 
-    /// Takes a subscription back; says whether it was there.
+    /// Removes a subscription. Returns whether it existed.
     pub fn unsubscribe(&mut self, pattern: &str) -> bool {
         self.client.unsubscribe(pattern)
     }
 
-    /// The machine: sequences and counters.
+    /// Returns the state machine, with sequences and counters.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Whether a connection of this side stands.
+    /// Returns whether this side is connected.
     pub fn is_connected(&self, side: Side) -> bool {
         let mut links = self.links.iter();
         links.any(|link| link.side() == side && link.is_standing())
     }
 
-    /// Cuts this side's connection, as a bad link would: it is made again, and the stream resumes.
+    /// Closes this side's connection, as a bad network would. It reconnects, and the stream
+    /// resumes.
     pub fn cut(&mut self, side: Side) {
         let now_ns = self.now_ns();
         for link in self.links.iter_mut().filter(|link| link.side() == side) {
@@ -193,17 +194,17 @@ impl FeedClient {
         }
     }
 
-    /// Connections made so far.
+    /// Returns the number of connections made so far.
     pub fn connections(&self) -> u64 {
         self.links.iter().map(Link::connections).sum()
     }
 
-    /// What became of connections since it was last asked.
+    /// Returns the next change of a connection.
     pub fn next_change(&mut self) -> Option<Change> {
         self.changes.pop_front()
     }
 
-    /// Waits until there is something to do, so long at most.
+    /// Waits until there is something to do, up to `at_most`.
     pub fn wait(&self, at_most: Duration) {
         let mut descriptors = Vec::with_capacity(self.links.len() + self.lines.len());
         for line in &self.lines {
@@ -217,11 +218,12 @@ impl FeedClient {
             tv_sec: wait.as_secs() as i64,
             tv_nsec: wait.subsec_nanos().into(),
         };
-        // A signal ends the wait early, and that is all.
+        // A signal ends the wait early, which does no harm.
         let _ = poll(&mut descriptors, Some(&timeout));
     }
 
-    /// Connects, sends and receives what is due, without waiting; whether there may be more.
+    /// Connects, sends and receives what is due, without waiting. Returns whether there may be
+    /// more.
     pub fn turn<S: Sink>(&mut self, sink: &mut S) -> bool {
         let now_ns = self.now_ns();
         let mut more = self.take_datagrams(now_ns, sink);
@@ -254,7 +256,7 @@ impl FeedClient {
             more |= datagrams.take(number, line, limit);
         }
         for (number, datagram) in datagrams.iter() {
-            // What is no packet is no word of the server: anybody can send a datagram.
+            // A malformed datagram is ignored: any host can send one.
             let _ = self
                 .client
                 .receive_datagram(Side::ALL[number.min(1)], datagram, now_ns, sink);

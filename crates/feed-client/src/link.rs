@@ -12,12 +12,12 @@ use tidewire_feed::client::{BackOff, Client, Connector, Side, Sink, Step};
 
 use crate::{Change, Ending};
 
-/// A side's connection, made again whenever it ends.
+/// The connection of one side, which reconnects whenever it ends.
 #[derive(Debug)]
 pub(crate) struct Link {
     address: SocketAddr,
     connector: Connector,
-    /// It stands, or is being made.
+    /// The connection, established or in progress.
     stream: Option<TcpStream>,
     input: Vec<u8>,
     out: Vec<u8>,
@@ -52,7 +52,7 @@ impl Link {
         self.connector.deadline_ns(client)
     }
 
-    /// What to wait for.
+    /// Returns the descriptor and events to poll.
     pub(crate) fn watched(&self) -> Option<PollFd<'_>> {
         let stream = self.stream.as_ref()?;
         let flags = match (self.is_standing(), self.out.is_empty()) {
@@ -63,7 +63,7 @@ impl Link {
         Some(PollFd::from_borrowed_fd(stream.as_fd(), flags))
     }
 
-    /// Does what is due; whether there may be more to receive.
+    /// Does what is due. Returns whether there may be more to receive.
     pub(crate) fn turn<S: Sink>(
         &mut self,
         client: &mut Client,
@@ -80,7 +80,7 @@ impl Link {
         }
     }
 
-    /// Closes the connection; it will be made again.
+    /// Closes the connection; it reconnects later.
     pub(crate) fn end(
         &mut self,
         client: &mut Client,
@@ -132,7 +132,7 @@ impl Link {
         Ok(more)
     }
 
-    /// Takes what has come, a bounded number of times.
+    /// Receives a limited number of times.
     fn receive<S: Sink>(
         &mut self,
         client: &mut Client,
@@ -178,7 +178,7 @@ impl Link {
     }
 }
 
-/// Begins a connection, and does not wait for it.
+/// Starts a connection attempt without waiting for it.
 fn begin(address: SocketAddr) -> io::Result<TcpStream> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,

@@ -1,4 +1,4 @@
-//! The client against an exchange on real sockets.
+//! Tests of the client against an exchange on real sockets.
 
 mod server;
 
@@ -56,7 +56,7 @@ fn turn_until(client: &mut FeedClient, seen: &mut Seen, mut done: impl FnMut(&Se
 #[test]
 fn twenty_disconnects_lose_nothing_and_repeat_nothing() {
     let server = Server::start(journal(1 << 16));
-    // An odd number: the end comes in the middle of a packet.
+    // An odd number, so that the cut comes in the middle of a packet.
     server.cut_after_bytes.store(60_001, Ordering::Relaxed);
     let mut client = FeedClient::new(FeedClientConfig::of(server.address)).unwrap();
     client.subscribe("*").unwrap();
@@ -98,7 +98,7 @@ fn who_was_away_longer_than_the_window_gets_a_snapshot_and_is_told_what_was_lost
     append(1, 31);
     turn_until(&mut client, &mut seen, |seen| seen.next == 31);
     server.cut_after_bytes.store(0, Ordering::Relaxed);
-    // More than the window while it cannot see it: the connection is cut meanwhile.
+    // More messages than the window, while the client is disconnected.
     append(31, 501);
     seen.next = 501;
     turn_until(&mut client, &mut seen, |seen| seen.snapshots >= 2);
@@ -134,7 +134,7 @@ fn free_line() -> SocketAddr {
     socket.local_addr().unwrap()
 }
 
-/// The stream in datagrams on these lines, each of which loses a twentieth by itself.
+/// Returns a stream in datagrams on these lines, each of which loses a twentieth.
 fn over_lines(lines: [Option<SocketAddr>; 2]) {
     const MESSAGES: u64 = 50_000;
     let server = Server::start(journal(1 << 17));

@@ -25,36 +25,36 @@ pub struct HubLane {
     hub: Arc<Hub>,
     lane: usize,
     redis: RedisLane,
-    /// Sessions of the other protocols, by the connection's index.
+    /// Sessions of all protocols except Redis's, by the index of the connection.
     sessions: Vec<Option<Session>>,
-    /// Pushers that wait at the gate.
+    /// Pushers that wait for the write gate.
     parked: Parked,
     /// Feeds that this lane reads.
     sources: Vec<Source>,
-    /// The link to the plant, on the lane that has it.
+    /// The connection to the plant, on the lane that has it.
     plant: Option<PlantLink>,
-    /// Feed clients of this lane, to be served when the journal grows.
+    /// This lane's feed clients, which are served when the journal grows.
     feed_clients: Vec<ConnectionId>,
     /// The journal's next sequence when the feed clients were last served.
     feed_served: u64,
-    /// Parts of recordings that had been given to replays by then.
+    /// Number of recording parts given to replays at that time.
     parts_served: u64,
-    /// Which of them is served next, and how many wait to be served with what there was then.
+    /// The feed client that is served next, and how many have not been served since then.
     feed_turn: usize,
     feed_left: usize,
-    /// When sessions' own deadlines are next looked at, monotonic ns.
+    /// When the timeouts of sessions are checked next, monotonic ns.
     sweep_ns: u64,
-    /// Sessions that have deadlines of their own.
+    /// Number of sessions with timeouts.
     timed_sessions: usize,
     exchange: Option<Exchange>,
     /// The hub's own stream in datagrams, if this lane sends it.
     lines_out: Option<LinesOut>,
-    /// The journal's next sequence when other lanes were last told of it.
+    /// The journal's next sequence when other lanes were last notified.
     feed_announced: u64,
 }
 
 impl HubLane {
-    /// The part of lane `lane`.
+    /// Creates the part of lane `lane`.
     pub fn new(hub: Arc<Hub>, lane: usize, resp: Option<&Endpoint>) -> Self {
         assert!(lane < hub.config.redis.lanes, "a lane of the configuration");
         let mine = hub.config.market.sources.iter().enumerate();
@@ -88,16 +88,16 @@ impl HubLane {
         }
     }
 
-    /// Lets this lane send the hub's own stream in datagrams.
+    /// Makes this lane send the hub's own stream in datagrams.
     #[must_use]
     pub fn with_lines(mut self, lines: LinesOut) -> Self {
-        debug_assert!(self.lines_out.is_none(), "datagrams leave once");
+        debug_assert!(self.lines_out.is_none(), "one lane sends datagrams");
         self.lines_out = Some(lines);
         self.hub.market.set_feed_lane(self.lane, true);
         self
     }
 
-    /// Lets a simulated exchange trade on this lane.
+    /// Makes this lane run a simulated exchange.
     #[must_use]
     pub fn with_exchange(mut self, exchange: Exchange) -> Self {
         debug_assert!(self.exchange.is_none(), "a lane has one simulated exchange");
@@ -122,12 +122,13 @@ impl HubLane {
         self.sessions.get_mut(id.index())?.as_mut()
     }
 
-    /// Delivers the news of a batch here, and sends them to the lanes they also concern.
+    /// Delivers a batch's publication to this lane's subscribers, and sends it to the other lanes
+    /// that have some.
     fn distribute(&mut self, context: &mut Context, (publication, lanes): Dispatch) {
         if publication.is_empty() {
             return;
         }
-        debug_assert_ne!(lanes, 0, "news have a lane to go to");
+        debug_assert_ne!(lanes, 0, "a publication has a lane to go to");
         let own = 1 << self.lane;
         if lanes & !own != 0 {
             let publication = Arc::new(publication);
@@ -140,8 +141,8 @@ impl HubLane {
         }
     }
 
-    /// Looks at the deadlines of sessions; they are of 100 ms and more, so that a coarse look
-    /// costs less than exact timers.
+    /// Checks the timeouts of sessions. They are 100 ms or longer, so a coarse check is cheaper
+    /// than exact timers.
     #[inline]
     fn sweep(&mut self, context: &mut Context) {
         if context.now_ns() >= self.sweep_ns {
@@ -172,7 +173,7 @@ impl HubLane {
             .for_each(|news| self.distribute(context, news));
     }
 
-    /// Lets pushers go on when the gate is open for writes. Returns when to look again.
+    /// Continues parked pushers if the gate is open for writes. Returns when to check again.
     fn turn_parked(&mut self, context: &mut Context) -> Option<u64> {
         if self.parked.is_empty() {
             return None;
@@ -218,7 +219,7 @@ impl HubLane {
         Session::Zmq(Box::new(session))
     }
 
-    /// A client that follows the journal has connected.
+    /// Adds a client that follows the journal.
     fn accept_follower(&mut self, id: ConnectionId, session: Session) -> Session {
         debug_assert!(
             !self.feed_clients.contains(&id),
@@ -277,7 +278,7 @@ impl HubLane {
         }
     }
 
-    /// Takes what a peer of another protocol than Redis's has sent.
+    /// Handles input from a peer of any protocol except Redis's.
     fn take_input(&mut self, context: &mut Context, id: ConnectionId, input: &[u8]) -> usize {
         let (hub, parked, redis) = (&self.hub, &mut self.parked, &mut self.redis);
         let Some(Some(session)) = self.sessions.get_mut(id.index()) else {
@@ -303,7 +304,7 @@ impl HubLane {
         consumed
     }
 
-    /// What users may do has changed.
+    /// Handles a change of users or their permissions.
     fn users_changed(&mut self, context: &mut Context) {
         let hub = &self.hub;
         let generation = hub.server.access.generation();
@@ -454,5 +455,5 @@ impl Application for HubLane {
     }
 }
 
-/// How often sessions' deadlines are looked at.
+/// Interval at which timeouts of sessions are checked.
 const SWEEP_INTERVAL_NS: u64 = 100_000_000;

@@ -1,5 +1,5 @@
-//! The counters beside the Redis server's: topics, feeds, a plant. From one table INFO and the page
-//! of metrics are made; see [`tidewire_redis::registry`].
+//! The counters that do not belong to the Redis server: topics, feeds and the plant. INFO and the
+//! metrics page are made from one table; see [`tidewire_redis::registry`].
 
 mod feed;
 mod look;
@@ -16,7 +16,7 @@ use tidewire_redis::registry::{write_heading, write_page};
 use crate::hub::Hub;
 use look::{HubLook, PlantSource};
 
-/// The table, in the order of INFO. A plant has one of its own: it may be absent.
+/// The table, in the order of INFO. The plant has its own table, because it may be absent.
 const TABLE: &[Section<HubSource>] = &[
     Section {
         name: "Topics",
@@ -48,9 +48,9 @@ impl Source for HubSource {
     }
 }
 
-type Row = Counter<HubSource>;
+type HubCounter = Counter<HubSource>;
 
-/// Appends the sections of INFO that are shown.
+/// Appends the INFO sections that are shown.
 pub(crate) fn write_info(hub: &Hub, is_shown: &dyn Fn(&str, Shown) -> bool, out: &mut String) {
     let look = HubLook::new(hub);
     for section in TABLE {
@@ -69,8 +69,8 @@ pub(crate) fn write_info(hub: &Hub, is_shown: &dyn Fn(&str, Shown) -> bool, out:
     }
 }
 
-/// All metrics of a hub in the Prometheus text format, version 0.0.4. It is called by a thread that
-/// is no lane: it takes locks only that the lanes hold for moments.
+/// Returns all metrics of a hub in the Prometheus text format, version 0.0.4. The caller is not a
+/// lane; the locks it takes are held by lanes only briefly.
 pub fn metrics(hub: &Hub) -> String {
     let mut page = Page::default();
     write_metrics(&hub.server, &mut page);
@@ -81,7 +81,7 @@ pub fn metrics(hub: &Hub) -> String {
     page.into_text()
 }
 
-/// The counters that `tidewire watch` shows.
+/// Returns the counters that `tidewire watch` shows.
 pub fn watched_counters() -> impl Iterator<Item = Watched> {
     let redis = REDIS.iter().flat_map(Section::watched);
     redis.chain(TABLE.iter().flat_map(Section::watched))

@@ -1,4 +1,4 @@
-//! What the Redis server asks of the hub around it.
+//! The interface through which the Redis server calls the hub.
 
 use tidewire_lane::{ConnectionId, Context, Peer};
 use tidewire_redis::House;

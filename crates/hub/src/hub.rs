@@ -14,24 +14,24 @@ use crate::protection::Protection;
 use crate::pushes::Pushes;
 use crate::zmq_security::ZmqSecurity;
 
-/// Limits and switches of a hub. Every queue has its bound here.
+/// Limits and switches of a hub. Every queue has its limit here.
 #[derive(Clone, Debug)]
 pub struct HubConfig {
-    /// The Redis server, and how many lanes there are.
+    /// The Redis server, including the number of lanes.
     pub redis: RedisConfig,
     /// Market data.
     pub market: MarketConfig,
-    /// The plant whose tags are mounted, if there is one.
+    /// The plant with the mounted tags, if there is one.
     pub plant: Option<PlantOptions>,
     /// Limits of fan-out.
     pub fanout: FanoutConfig,
-    /// Longest frame that a ZeroMQ peer may send.
+    /// Maximum length of a frame from a ZeroMQ peer.
     pub zmq_frame_bytes_max: u64,
-    /// Longest name of a topic that a ZeroMQ peer may publish.
+    /// Maximum length of a topic name that a ZeroMQ peer may publish.
     pub topic_bytes_max: usize,
-    /// What ZeroMQ peers must prove.
+    /// Authentication of ZeroMQ peers.
     pub zmq_security: ZmqSecurity,
-    /// A turn's sends may leave in one call, by io_uring, where that is found to be cheaper.
+    /// Whether the sends of a turn may leave in one io_uring call, if that is measured as cheaper.
     pub io_uring: bool,
 }
 
@@ -61,31 +61,31 @@ pub struct Hub {
     pub market: Arc<Market>,
     /// Plant tags, if a plant is mounted.
     pub plant: Option<Arc<Plant>>,
-    /// News on their way to subscribers.
+    /// Publications on their way to subscribers.
     pub post: Arc<Post>,
     /// Market topics and plant tags.
     pub(crate) topics: Arc<Topics>,
-    /// What ZeroMQ peers have pushed.
+    /// Counters of messages from ZeroMQ pushers.
     pub(crate) pushes: Pushes,
-    /// Who was refused under protected mode.
+    /// Counters of connections refused in protected mode.
     pub(crate) protection: Protection,
-    /// ZeroMQ peers of our PUB, of our PULL and of our ROUTER socket.
+    /// Number of ZeroMQ peers of the PUB, PULL and ROUTER sockets.
     pub(crate) zmq_peers: [AtomicU64; 3],
-    /// Requests that the ROUTER socket has answered, and those of them that it has refused.
+    /// Requests that the ROUTER socket has answered, and those that it has refused.
     pub(crate) zmq_requests: [AtomicU64; 2],
     mailboxes: Mailboxes<Mail>,
 }
 
-/// What lanes tell each other.
+/// Messages between lanes.
 #[derive(Debug)]
 pub enum Mail {
     /// Messages for subscribers of that lane.
     News(Arc<Publication>),
-    /// Of market data.
+    /// About market data.
     Market(MarketMail),
-    /// Of plant tags.
+    /// About plant tags.
     Plant(PlantMail),
-    /// Of Redis clients.
+    /// About Redis clients.
     Redis(RedisMail),
 }
 
@@ -114,7 +114,7 @@ impl From<RedisMail> for Mail {
 }
 
 impl Hub {
-    /// Makes a hub whose lanes have these mailboxes.
+    /// Creates a hub whose lanes have these mailboxes.
     pub fn new(config: HubConfig, mailboxes: Mailboxes<Mail>) -> Arc<Self> {
         assert_eq!(config.redis.lanes, mailboxes.len(), "one mailbox a lane");
         let post = Post::new(MailSender::new(mailboxes.clone()), config.fanout);
@@ -155,20 +155,20 @@ impl Hub {
             hub.plant
                 .as_ref()
                 .is_none_or(|plant| plant.lane() < hub.mailboxes.len()),
-            "the link is on a lane that there is"
+            "the plant's lane exists"
         );
         let house: Weak<Self> = Arc::downgrade(&hub);
         hub.server.join(house);
         hub
     }
 
-    /// Mailboxes of the lanes.
+    /// Returns the mailboxes of the lanes.
     pub fn mailboxes(&self) -> &Mailboxes<Mail> {
         &self.mailboxes
     }
 
-    /// What stands in the way of being ready, one line each: keys that are being loaded, and what
-    /// this hub is to read from and is not connected to. Nothing: it is ready.
+    /// Returns what keeps the hub from being ready, one line each: the load of keys, and every
+    /// configured source that is not connected. An empty list means that it is ready.
     pub fn missing(&self) -> Vec<String> {
         let mut missing = self.server.missing();
         missing.extend(self.market.missing());

@@ -7,7 +7,7 @@
 //!  ZeroMQ PUSH, ROUTER ┘
 //! ```
 //!
-//! [`Hub`] is what all lanes share; [`HubLane`] runs on each lane.
+//! All lanes share [`Hub`]; a [`HubLane`] runs on each lane.
 
 #![forbid(unsafe_code)]
 

@@ -12,11 +12,11 @@ pub const ZMQ_PULL: u16 = 3;
 pub const FEED: u16 = 4;
 /// Outgoing connections to native feeds.
 pub(crate) const SOURCE: u16 = 5;
-/// ZeroMQ peers that ask for values.
+/// ZeroMQ peers that request values.
 pub const ZMQ_ROUTER: u16 = 6;
 /// Clients of the Databento gateway.
 pub const DATABENTO: u16 = 7;
 /// The outgoing connection to a plant.
 pub(crate) const PLANT: u16 = 8;
-/// HTTP clients of the admin port, which is served beside the lanes.
+/// HTTP clients of the admin port, which is not served by the lanes.
 pub const ADMIN: u16 = 9;

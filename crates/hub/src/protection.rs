@@ -1,7 +1,7 @@
-//! Protected mode: a port without credentials serves this machine only.
+//! Protected mode: a port without credentials serves only this machine.
 //!
-//! A connection from outside the loopback interface and Unix sockets is refused in the port's own
-//! protocol, counted and logged, unless `protected-mode` is off or the port requires a login.
+//! Other connections than loopback and Unix sockets are refused in the port's own protocol, counted
+//! and logged, unless `protected-mode` is off or the port requires a login.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use crate::hub::Hub;
 use crate::port;
 use crate::zmq_security::ZmqSecurity;
 
-/// Connections that were refused, by the port's tag.
+/// Number of refused connections, by the port's tag.
 #[derive(Debug)]
 pub(crate) struct Protection {
     logged: [Seldom; PORTS],
@@ -32,7 +32,7 @@ impl Default for Protection {
 }
 
 impl Hub {
-    /// Whether protected mode refuses a peer at a port; counted and logged then.
+    /// Returns whether protected mode refuses a peer at a port. A refusal is counted and logged.
     pub fn refuses_stranger(&self, port: u16, peer: Option<SocketAddr>) -> bool {
         let Some(address) = peer.filter(|address| !is_loopback(address.ip())) else {
             return false;
@@ -58,12 +58,12 @@ impl Hub {
         true
     }
 
-    /// Whether only this machine may use a port.
+    /// Returns whether protected mode applies to a port.
     fn is_protected(&self, port: u16) -> bool {
         self.server.is_protected() && !self.has_credentials(port)
     }
 
-    /// Whether peers of a port must prove who they are.
+    /// Returns whether peers of a port must authenticate.
     fn has_credentials(&self, port: u16) -> bool {
         match port {
             port::RESP => !self.server.access.default_needs_no_password(),
@@ -74,7 +74,7 @@ impl Hub {
                 }
             }
             port::DATABENTO => self.config.market.databento_key.is_some(),
-            // The feed and the metrics know no credentials.
+            // The feed and the metrics have no credentials.
             _ => false,
         }
     }
@@ -86,7 +86,7 @@ impl Hub {
         }
     }
 
-    /// The same for one port.
+    /// Warns of one such listener.
     pub fn warn_of_open_port(&self, port: u16, endpoint: &Endpoint) {
         let is_elsewhere = endpoint.tcp().is_some_and(|tcp| !is_loopback(tcp.ip()));
         if !is_elsewhere || self.has_credentials(port) {
@@ -109,8 +109,8 @@ impl Hub {
         }
     }
 
-    /// Says in the port's own protocol that a peer is refused, and ends the connection. False of
-    /// ZeroMQ peers: theirs is said in the handshake.
+    /// Sends a refusal in the port's own protocol and ends the connection. Returns false for ZeroMQ
+    /// peers, which are refused in the handshake.
     pub(crate) fn turn_away(
         &self,
         context: &mut Context,
@@ -175,13 +175,13 @@ const DENIED: &[u8] = b"-DENIED Tidewire is running in protected mode because pr
     protected-mode no from the loopback interface, or --protected-mode no at the start.\r\n";
 const DATABENTO_DENIED: &[u8] = b"success=0|error=protected mode refuses other machines\n";
 const FEED_DENIED: &str = "protected mode refuses other machines: --protected-mode no";
-/// What an HTTP client is told.
+/// The refusal for HTTP clients.
 pub const HTTP_DENIED: &str = "protected mode refuses other machines: serve with --protected-mode \
                                no, or ask from this machine\n";
 
-/// A refusal at a port is logged once in so many seconds.
+/// Interval between two log lines about refusals at a port, in seconds.
 const LOG_INTERVAL_S: u64 = 10;
-/// Tags of ports are below this.
+/// All port tags are below this.
 const PORTS: usize = 10;
 
 #[cfg(test)]

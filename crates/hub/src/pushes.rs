@@ -1,4 +1,5 @@
-//! Messages of ZeroMQ PUSH peers: counters of their outcome, and peers that wait at the gate.
+//! Messages from ZeroMQ PUSH peers: counters of their outcome, and peers that wait for the write
+//! gate.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,17 +9,17 @@ use tidewire_retry::Seldom;
 use crate::hub::Hub;
 use tidewire_redis::Refusal;
 
-/// What has become of messages that ZeroMQ peers pushed; counters only grow.
+/// Counters of messages from ZeroMQ pushers; they only grow.
 #[derive(Debug)]
 pub(crate) struct Pushes {
-    /// Messages taken.
+    /// Messages stored.
     pub(crate) taken: AtomicU64,
-    /// Messages left out.
+    /// Messages discarded.
     pub(crate) left_out: AtomicU64,
-    /// Why they were.
+    /// The reasons for that.
     counts: [AtomicU64; Refusal::ALL.len()],
     logged: [Seldom; Refusal::ALL.len()],
-    /// Connections whose input waits at the gate.
+    /// Connections whose input waits for the gate.
     parked: AtomicU64,
 }
 
@@ -35,7 +36,7 @@ impl Default for Pushes {
 }
 
 impl Pushes {
-    /// Counts a message that was left out, and logs the first and then some of each reason.
+    /// Counts a discarded message, and logs the first ones for each reason.
     #[cold]
     pub(crate) fn note_refused(&self, refusal: Refusal, peer: &str, topic: &[u8]) {
         self.left_out.fetch_add(1, Ordering::Relaxed);
@@ -51,25 +52,25 @@ impl Pushes {
                 peer,
                 topic = %topic[..topic.len().min(TOPIC_BYTES_LOGGED)].escape_ascii(),
                 left_out,
-                "a pushed ZeroMQ message is left out: {}",
+                "a pushed ZeroMQ message was discarded: {}",
                 refusal.text()
             );
         }
     }
 
-    /// How many messages were left out for a reason.
+    /// Returns how many messages were discarded for a reason.
     pub(crate) fn refused(&self, refusal: Refusal) -> u64 {
         self.counts[refusal as usize].load(Ordering::Relaxed)
     }
 
-    /// Connections whose input waits at the gate.
+    /// Returns the number of connections whose input waits for the gate.
     pub(crate) fn parked(&self) -> u64 {
         self.parked.load(Ordering::Relaxed)
     }
 }
 
-/// Connections of one lane whose input waits at the gate. The lane looks at the gate again every
-/// few milliseconds while there are any, so that no end of a condition can be missed.
+/// One lane's connections whose input waits for the gate. While there are any, the lane checks the
+/// gate every few milliseconds, so that no change is missed.
 #[derive(Debug, Default)]
 pub(crate) struct Parked {
     connections: Vec<ConnectionId>,
@@ -82,7 +83,7 @@ impl Parked {
         hub.pushes.parked.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A connection has ended.
+    /// Removes a connection that has ended.
     pub(crate) fn forget(&mut self, hub: &Hub, id: ConnectionId) {
         let before = self.connections.len();
         self.connections.retain(|other| *other != id);
@@ -92,7 +93,7 @@ impl Parked {
         debug_assert!(parked >= gone, "each parked connection was counted");
     }
 
-    /// Takes all of them if the gate is open for writes.
+    /// Takes all connections if the gate is open for writes.
     pub(crate) fn take_if_open(&mut self, hub: &Hub, now_ms: i64) -> Vec<ConnectionId> {
         if self.connections.is_empty() || hub.server.write_wait(now_ms).is_some() {
             return Vec::new();
@@ -108,7 +109,7 @@ impl Parked {
         self.connections.is_empty()
     }
 
-    /// How soon to look at the gate again: most scripts end in microseconds.
+    /// Returns the time until the gate must be checked again. Most scripts end within microseconds.
     pub(crate) fn look_again_ns(hub: &Hub) -> u64 {
         match hub.server.is_in_short_script() {
             true => LOOK_SOON_NS,

@@ -1,6 +1,6 @@
 //! Error replies, per port, for connections above the limit.
 //!
-//! A refused connection never just closes: it gets an error in its protocol first.
+//! A refused connection never just closes: it first gets an error in its protocol.
 
 use std::sync::atomic::Ordering;
 
@@ -9,10 +9,10 @@ use tidewire_feed::wire::{Control, PacketWriter, RefusalReason, RefusalText, Ref
 use crate::hub::Hub;
 use crate::port;
 
-/// As Redis words it.
+/// Redis's text.
 pub(crate) const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\r\n";
 
-/// Counts a connection that is refused, and returns what its peer is told.
+/// Counts a refused connection, and returns the reply to its peer.
 pub(crate) fn refuse(hub: &Hub, port: u16) -> Vec<u8> {
     match port {
         port::DATABENTO => &hub.market.databento.refused,
@@ -36,7 +36,7 @@ pub(crate) fn refuse(hub: &Hub, port: u16) -> Vec<u8> {
     }
 }
 
-/// The greeting of a ZMTP 3.1 server, then an ERROR command.
+/// Returns the greeting of a ZMTP 3.1 server, followed by an ERROR command.
 fn zmtp() -> Vec<u8> {
     let mut bytes = Vec::from([0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0x7f, 3, 1]);
     bytes.extend_from_slice(b"NULL");

@@ -8,36 +8,37 @@ use tidewire_zmtp::z85;
 /// The security mechanism of the hub's ZeroMQ ports.
 #[derive(Clone, Debug, Default)]
 pub enum ZmqSecurity {
-    /// None: every peer is the user `default`, and is sent away if that one needs a password.
+    /// No authentication: every peer is the user `default`, and is refused if that user needs a
+    /// password.
     #[default]
     Null,
-    /// Name and password of a user, in clear text.
+    /// Name and password of a user, in plain text.
     Plain,
-    /// Keys; all traffic is encrypted.
+    /// Public keys; all traffic is encrypted.
     Curve(CurvePorts),
 }
 
-/// The keys of ports that speak CURVE.
+/// The keys of ports that use CURVE.
 #[derive(Clone, Debug)]
 pub struct CurvePorts {
-    /// The key whose public half clients are given.
+    /// The secret key of the ports. Clients get its public half.
     pub secret_key: SecretKey,
-    /// Who may come in, by public key, and as which user. `None`: whoever knows the public key of
-    /// the ports, as the user `default`.
+    /// The allowed clients: public key and user. `None` allows every client that knows the public
+    /// key of the ports, as the user `default`.
     pub clients: Option<HashMap<PublicKey, Vec<u8>>>,
 }
 
 impl ZmqSecurity {
-    /// CURVE, from the texts of two files: the secret key in Z85 on the first line; and, if there
-    /// is one, the list of clients: on each line a public key in Z85 and the user's name, which
-    /// is `default` where it is left out. Lines that begin with `# ` are comments.
+    /// Parses CURVE keys from the text of two files. The first has the secret key in Z85 on its
+    /// first line. The second, if given, lists clients: each line has a public key in Z85 and a
+    /// user, by default `default`. Lines that begin with `# ` are comments.
     ///
     /// # Errors
-    /// A text of one line, with the number of the line where it is one of the list.
+    /// A one-line text, with the line number for an error in the list.
     pub fn curve(secret_key: &str, clients: Option<&str>) -> Result<Self, String> {
         let line = secret_key.lines().next().unwrap_or_default().trim();
         let secret_key = z85::decode_key(line)
-            .map_err(|_| "the first line is no secret key of 40 characters in Z85".to_owned())?;
+            .map_err(|_| "the first line is not a secret key of 40 characters in Z85".to_owned())?;
         let clients = clients.map(parse_clients).transpose()?;
         Ok(ZmqSecurity::Curve(CurvePorts {
             secret_key: SecretKey::new(secret_key),
@@ -54,13 +55,13 @@ fn parse_clients(text: &str) -> Result<HashMap<PublicKey, Vec<u8>>, String> {
             continue;
         };
         let key = z85::decode_key(word)
-            .map_err(|_| format!("line {number}: '{word}' is no public key in Z85"))?;
+            .map_err(|_| format!("line {number}: '{word}' is not a public key in Z85"))?;
         let user = words.next().unwrap_or("default");
         if words.next().is_some() {
             return Err(format!("line {number}: a key and a user are expected"));
         }
         if clients.insert(key, user.into()).is_some() {
-            return Err(format!("line {number}: the key stands there twice"));
+            return Err(format!("line {number}: the key appears twice"));
         }
     }
     Ok(clients)

@@ -1,4 +1,4 @@
-//! The fuzzers' corpus, whole, cut and damaged: nothing in it panics.
+//! Runs the fuzzers' corpus, whole, cut and damaged: nothing may panic.
 
 #[path = "../../../fuzz/run_corpus.rs"]
 mod run_corpus;

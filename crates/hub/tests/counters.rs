@@ -1,5 +1,5 @@
-//! The names, the order and the form of everything in INFO and on the page of metrics. Only values
-//! may differ from the files in `counters/`. A counter that is added is added to them too: set
+//! Checks names, order and form of everything in INFO and on the metrics page. Only values may
+//! differ from the files in `counters/`. To add a counter to these files, set
 //! `TIDEWIRE_ACCEPT_COUNTERS` and run the test once.
 
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use tidewire_hub::{Hub, HubConfig, HubLane, metrics, port};
 use tidewire_lane::{LaneConfig, Lanes, Listener};
 use tidewire_plant::PlantOptions;
 
-/// What a hub with a plant answers to `requests`, and its page of metrics.
+/// Returns the replies of a hub with a plant to `requests`, and its metrics page.
 fn answers(requests: &str) -> (String, String) {
     let config = HubConfig {
         plant: Some(PlantOptions::new("127.0.0.1:9".parse().unwrap())),
@@ -36,7 +36,8 @@ fn answers(requests: &str) -> (String, String) {
     (text, metrics(&hub))
 }
 
-/// INFO without values: of `a=1,b=2` the names are kept. Threads are the test's.
+/// Returns INFO without values; of `a=1,b=2` the names are kept. The number of threads is the
+/// test's own.
 fn info_form(text: &str) -> String {
     let mut form = String::new();
     for line in text.lines().filter(|line| !line.starts_with("thread")) {
@@ -51,7 +52,7 @@ fn info_form(text: &str) -> String {
     form
 }
 
-/// The page without values. Threads are the test's.
+/// Returns the metrics page without values. The number of threads is the test's own.
 fn page_form(page: &str) -> String {
     let is_thread = |line: &&str| line.starts_with("tidewire_thread");
     let lines = page.lines().filter(|line| !is_thread(line));

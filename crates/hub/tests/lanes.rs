@@ -1,4 +1,4 @@
-//! A hub on its lanes, in this process, seen through its ports.
+//! Tests a hub on its lanes, in this process, through its ports.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -53,7 +53,7 @@ impl Client {
         line.trim_end().to_owned()
     }
 
-    /// The body of the next message.
+    /// Returns the body of the next message.
     fn message(&mut self) -> String {
         let parts: Vec<_> = (0..7).map(|_| self.line()).collect();
         assert_eq!(
@@ -73,7 +73,7 @@ impl Client {
 #[test]
 fn a_lane_that_missed_its_mail_gives_the_newest_value_of_live_keys() {
     for lanes in [1, 2] {
-        // Room for one message: what comes while it waits is left out.
+        // There is room for one message, so further ones are discarded while it waits.
         let running = start(HubConfig {
             redis: RedisConfig {
                 lanes,
@@ -115,7 +115,7 @@ fn a_port_that_is_no_feed_is_not_asked_without_a_pause() {
         while one.read(&mut login).is_ok_and(|count| count > 0) {}
         delays.push(std::time::Instant::now());
     }
-    // Doubling from 2 ms, half of it jitter: the eighth pause is 128 ms at least.
+    // The pause doubles from 2 ms, and half of it is jitter: the eighth is at least 128 ms.
     assert!(delays[8] - delays[7] > Duration::from_millis(60));
     running.lanes.stop();
 }
@@ -177,7 +177,7 @@ fn hundreds_of_thousands_of_patterns_come_and_go_in_time_by_their_number() {
         received += many.0.read(&mut chunk).unwrap();
     }
     drop(many);
-    // The other is answered again once the first is gone.
+    // The other client gets replies again once the first is gone.
     other.send("PUBSUB NUMPAT\r\n");
     while other.line() != ":0" {
         other.send("PUBSUB NUMPAT\r\n");

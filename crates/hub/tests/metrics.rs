@@ -1,4 +1,4 @@
-//! The page of metrics of a hub that has executed commands.
+//! Tests the metrics page of a hub that has executed commands.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -57,7 +57,7 @@ fn every_line_is_one_of_a_metric_that_was_begun() {
 fn dashboard_and_alerts_name_only_metrics_that_there_are() {
     let dashboard = include_str!("../../../ops/grafana/tidewire.json");
     let alerts = include_str!("../../../ops/alerts.yml");
-    // Of a hub that has all there is to tell of.
+    // A hub with every optional part.
     let page = page_of(HubConfig {
         plant: Some(PlantOptions::new("127.0.0.1:9".parse().unwrap())),
         ..HubConfig::default()

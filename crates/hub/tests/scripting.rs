@@ -1,4 +1,5 @@
-//! Scripts on a hub of one lane and of two: atomic, and killed when they run too long.
+//! Tests scripts on hubs of one and of two lanes: they are atomic, and are killed when they run too
+//! long.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -36,7 +37,7 @@ impl Client {
         self.line()
     }
 
-    /// Asks until a script that has just begun has run for too long.
+    /// Sends requests until a script that has just begun has run for too long.
     fn wait_until_busy(&mut self) -> String {
         loop {
             let reply = self.ask(&["PING"]);
@@ -91,7 +92,7 @@ fn a_script_that_runs_too_long_leaves_the_others_answered_and_is_killed() {
                         .starts_with("-BUSY")
                 );
             }
-            // Who comes only now is heard as well.
+            // A client that connects only now is served as well.
             let mut newcomer = Client::connect(address);
             assert_eq!(newcomer.ask(&["SCRIPT", "KILL"]), "+OK");
             let killed = clients[runner].line();
@@ -99,7 +100,7 @@ fn a_script_that_runs_too_long_leaves_the_others_answered_and_is_killed() {
             assert_eq!(clients[runner].ask(&["PING"]), "+PONG");
         }
         assert!(clients[2].ask(&["SCRIPT", "KILL"]).starts_with("-NOTBUSY"));
-        // What was queued before the scripts is given up with them.
+        // Commands queued before the script are discarded with it.
         clients[0].send(&["EVAL", "while true do end", "0"]);
         clients[1].wait_until_busy();
         assert!(
@@ -181,7 +182,8 @@ fn scripts_in_a_transaction_share_its_locks_and_its_fate() {
         "+OK", "+QUEUED", "+QUEUED", "+QUEUED", "*3", ":1", ":1", "$1", "1",
     ];
     assert_eq!(lines, expected);
-    // SELECT is the script's own; what it publishes and asks runs as the client would.
+    // SELECT applies to the script only; what it publishes and reads runs as the client's commands
+    // do.
     client.send(&[
         "EVAL",
         "redis.call('select', 3) redis.call('set', 'x', 1)",

@@ -57,10 +57,23 @@ pub enum CloseReason {
     PeerClosed,
     /// The peer reset the connection, or the network failed.
     Broken,
-    /// An outgoing connection could not be made.
-    ConnectFailed,
+    /// An outgoing connection could not be made, and the system's reason.
+    ConnectFailed(std::io::ErrorKind),
     /// The application asked for it.
     Requested,
     /// The lane stops.
     Stopping,
+}
+
+impl CloseReason {
+    /// Returns the reason in plain words, for the log.
+    pub fn text(self) -> String {
+        match self {
+            CloseReason::PeerClosed => "the peer closed the connection".to_owned(),
+            CloseReason::Broken => "connection lost".to_owned(),
+            CloseReason::ConnectFailed(kind) => kind.to_string(),
+            CloseReason::Requested => "closed on request".to_owned(),
+            CloseReason::Stopping => "the server is stopping".to_owned(),
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! An outgoing connection that a lane makes, and remakes whenever it ends.
 
+use std::io::ErrorKind;
 use std::time::Instant;
 
 use tidewire_retry::{BackOff, Repeated};
@@ -57,7 +58,9 @@ impl Dialing {
         let is_due = context.now_ns() >= self.due_ns;
         match self.connection {
             Some(id) if self.is_standing => return Some(id),
-            Some(id) if is_due => context.close(id, CloseReason::ConnectFailed),
+            Some(id) if is_due => {
+                context.close(id, CloseReason::ConnectFailed(ErrorKind::TimedOut));
+            }
             None if is_due => self.connect(context),
             _ => {}
         }
@@ -92,8 +95,11 @@ impl Dialing {
         } else if reason != CloseReason::Stopping
             && let Some((times, lasts)) = self.unreachable.failed(Instant::now())
         {
-            let seconds = lasts.as_secs();
-            warn!(peer = %self.endpoint, times, seconds, "cannot connect");
+            let (error, seconds) = (reason.text(), lasts.as_secs());
+            warn!(
+                peer = %self.endpoint, %error, attempts = times, seconds,
+                "cannot connect; retrying"
+            );
         }
         self.connection = None;
         self.due_ns = now_ns + BACK_OFF.delay_ns(self.failures, now_ns);

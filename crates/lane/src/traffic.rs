@@ -172,14 +172,15 @@ impl<A: Application> Traffic<'_, A> {
             return;
         };
         let port = connection.port;
-        match sockopt::socket_error(&connection.socket) {
+        let error = match sockopt::socket_error(&connection.socket) {
             Ok(Ok(())) => {
                 connection.connecting = false;
                 self.context.update_watch(id);
-                self.application.connected(self.context, id, port);
+                return self.application.connected(self.context, id, port);
             }
-            _ => self.context.close(id, CloseReason::ConnectFailed),
-        }
+            Ok(Err(error)) | Err(error) => error.kind(),
+        };
+        self.context.close(id, CloseReason::ConnectFailed(error));
     }
 
     /// One receive call, then the application; what it leaves is kept.

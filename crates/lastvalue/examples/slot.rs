@@ -1,6 +1,6 @@
-//! What an update, a read and a latency sample cost: `cargo run --release --example slot`.
+//! Measures an update, a read and a latency sample: `cargo run --release --example slot`.
 //!
-//! Each figure is the median of several rounds, in nanoseconds an operation.
+//! Each figure is the median of several rounds, in nanoseconds per operation.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ fn main() {
     let table = Arc::new(SlotTable::new(1_000));
     table.extend_to(SYMBOLS as usize).expect("within the limit");
     let mut writer = table.writer(1);
-    (0..SYMBOLS as u32).for_each(|index| writer.claim(index).expect("nobody else writes"));
+    (0..SYMBOLS as u32).for_each(|index| writer.claim(index).expect("there is no other writer"));
 
     println!("uncontended, {SYMBOLS} symbols in turn");
     updates(&mut writer);
@@ -83,7 +83,7 @@ fn reads(table: &SlotTable) {
 fn latency() {
     let tracker = LatencyTracker::new();
     let mut recorder = tracker.recorder();
-    // 1 µs to 1 ms, as an echo over the loopback has.
+    // 1 µs to 1 ms, as in an echo over loopback.
     report("record", |n| {
         recorder.record(1_000 + n.wrapping_mul(2_654_435_761) % 1_000_000)
     });

@@ -1,20 +1,20 @@
-//! A counter that does not slow its neighbours.
+//! A counter that does not slow down its neighbours.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A counter alone on its cache lines, so that lanes counting side by side do not take the line
-/// from each other. Two lines of 64 bytes: processors fetch them in pairs.
+/// A counter on its own cache lines, so that lanes that count in parallel do not contend for a
+/// line. It takes two lines of 64 bytes, because processors fetch lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct PaddedCounter(AtomicU64);
 
 impl PaddedCounter {
-    /// A counter at zero.
+    /// Creates a counter at zero.
     pub const fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
-    /// Adds `count`; any thread may.
+    /// Adds `count`. Any thread may call this.
     #[inline]
     pub fn add(&self, count: u64) {
         self.0.fetch_add(count, Ordering::Relaxed);
@@ -26,13 +26,13 @@ impl PaddedCounter {
         self.add(1);
     }
 
-    /// The count by now. Orders nothing else.
+    /// Returns the current count. It does not order other memory accesses.
     #[inline]
     pub fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// The count by now, which starts again at zero: for rates over an interval.
+    /// Returns the current count and resets it to zero, for rates over an interval.
     pub fn take(&self) -> u64 {
         self.0.swap(0, Ordering::Relaxed)
     }

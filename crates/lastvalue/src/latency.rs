@@ -1,27 +1,27 @@
-//! Latency, recorded per lane and merged on request.
+//! Latencies, recorded per lane and merged on request.
 
 use hdrhistogram::Histogram;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The greatest latency told apart: 60 s. Anything above counts as this.
+/// Largest latency that is distinguished: 60 s. Anything above counts as this.
 pub const LATENCY_MAX_NS: u64 = 60_000_000_000;
 
-/// The merged latencies of all lanes. Clones are handles of the same tracker.
+/// The merged latencies of all lanes. Clones share the same tracker.
 #[derive(Debug, Clone)]
 pub struct LatencyTracker {
     merged: Arc<Mutex<Merged>>,
 }
 
 impl LatencyTracker {
-    /// A tracker without samples.
+    /// Creates a tracker without samples.
     pub fn new() -> Self {
         Self {
             merged: Arc::new(Mutex::new(Merged::new())),
         }
     }
 
-    /// A recorder for one thread.
+    /// Returns a recorder for one thread.
     pub fn recorder(&self) -> LatencyRecorder {
         LatencyRecorder {
             histogram: new_histogram(),
@@ -31,19 +31,19 @@ impl LatencyTracker {
         }
     }
 
-    /// The figures of all samples published by now. Computed once for each publication, so that
-    /// asking again costs nothing.
+    /// Returns the figures of all samples published so far. They are computed once per publication,
+    /// so repeated calls are cheap.
     pub fn statistics(&self) -> LatencyStatistics {
         self.lock().statistics()
     }
 
-    /// Writes the distribution as CSV: `value_ns,count,percentile`, a row for each value that
-    /// occurred, `percentile` being the share of samples up to and with it (0–100).
+    /// Writes the distribution as CSV: `value_ns,count,percentile`, one row for each value that
+    /// occurred. `percentile` is the share of samples up to and including that value (0–100).
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Errors of `out`.
     pub fn write_csv(&self, out: &mut impl Write) -> io::Result<()> {
-        // A copy, so that a slow disk holds nobody's publication up.
+        // A copy, so that a slow disk does not delay publication.
         let histogram = self.lock().histogram.clone();
         writeln!(out, "value_ns,count,percentile")?;
         for step in histogram.iter_recorded() {
@@ -53,7 +53,7 @@ impl LatencyTracker {
         Ok(())
     }
 
-    /// Forgets all samples, those not yet published included.
+    /// Removes all samples, including those not yet published.
     pub fn reset(&self) {
         let mut merged = self.lock();
         let generation = merged.generation + 1;
@@ -74,21 +74,22 @@ impl Default for LatencyTracker {
     }
 }
 
-/// One thread's side of a [`LatencyTracker`]: no lock and no shared cache line to record a sample.
+/// One thread's side of a [`LatencyTracker`]. Recording a sample takes no lock and touches no
+/// shared cache line.
 ///
-/// Samples are seen by the tracker after [`publish`](Self::publish), which belongs at a coarse
-/// cadence (a few times a second), or when the recorder is dropped.
+/// The tracker sees samples after [`publish`](Self::publish), which is meant to be called a few
+/// times per second, or when the recorder is dropped.
 #[derive(Debug)]
 pub struct LatencyRecorder {
     histogram: Histogram<u64>,
     sum_ns: u64,
     merged: Arc<Mutex<Merged>>,
-    /// The tracker's when this recorder last published; a reset in between voids the samples.
+    /// The tracker's generation at the last publication; a later reset discards the samples.
     generation: u64,
 }
 
 impl LatencyRecorder {
-    /// Records one latency in nanoseconds; above [`LATENCY_MAX_NS`] it counts as that.
+    /// Records one latency in nanoseconds. Values above [`LATENCY_MAX_NS`] count as that.
     #[inline]
     pub fn record(&mut self, latency_ns: u64) {
         let latency_ns = latency_ns.min(LATENCY_MAX_NS);
@@ -96,13 +97,13 @@ impl LatencyRecorder {
         self.sum_ns = self.sum_ns.saturating_add(latency_ns);
     }
 
-    /// Samples recorded and not yet published.
+    /// Returns the number of samples recorded and not yet published.
     pub fn pending(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// Hands the samples to the tracker unless somebody reads it just now: a lane never waits.
-    /// False means that they stay here until the next time.
+    /// Moves the samples to the tracker, unless another thread holds its lock: a lane never waits.
+    /// Returns false if the samples stay here until the next call.
     pub fn publish(&mut self) -> bool {
         if self.histogram.is_empty() {
             return true;
@@ -134,8 +135,8 @@ impl Drop for LatencyRecorder {
     }
 }
 
-/// Figures of a set of latencies, all in nanoseconds; all zero without samples. Percentiles are
-/// exact to three significant digits.
+/// Figures of a set of latencies, in nanoseconds; all zero without samples. Percentiles are exact
+/// to three significant digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LatencyStatistics {
     /// Number of samples.
@@ -150,7 +151,7 @@ pub struct LatencyStatistics {
     pub p99_ns: u64,
     /// 99.9 % of the samples are at most this.
     pub p999_ns: u64,
-    /// Greatest sample.
+    /// Largest sample.
     pub max_ns: u64,
 }
 
@@ -158,7 +159,7 @@ pub struct LatencyStatistics {
 struct Merged {
     histogram: Histogram<u64>,
     sum_ns: u64,
-    /// The figures of `histogram` as it is, once somebody has asked for them.
+    /// The figures of the current `histogram`, once they have been requested.
     statistics: Option<LatencyStatistics>,
     /// Counts resets.
     generation: u64,
@@ -214,14 +215,14 @@ fn lock(merged: &Mutex<Merged>) -> MutexGuard<'_, Merged> {
     merged.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Three digits tell 1.001 ms from 1.002 ms and cost 200 KiB a recorder.
+/// Three digits distinguish 1.001 ms from 1.002 ms and cost 200 KiB per recorder.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A tracker with 1..=1,000 µs, recorded by two recorders.
+    /// Returns a tracker with 1..=1,000 µs, recorded by two recorders.
     fn thousand() -> LatencyTracker {
         let tracker = LatencyTracker::new();
         let mut recorders = [tracker.recorder(), tracker.recorder()];

@@ -1,70 +1,72 @@
-//! Blocks of memory that are used again: a stock a thread, and a list between them that takes no
-//! lock.
+//! Reusable blocks of memory: a cache per thread, and lock-free lists between the threads.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
-/// Blocks of one kind for all threads, at most so many.
+/// Blocks of one type, shared by all threads, up to a limit.
 ///
-/// Each thread takes and gives blocks through a [`PoolCache`] of its own, which touches nothing
-/// that is shared until its stock is empty or overfull; then it exchanges a whole batch with the
-/// pool: the lists change hands, the blocks in them are not looked at.
+/// Each thread takes and gives blocks through its own [`PoolCache`], which touches nothing shared
+/// until it is empty or too full. It then exchanges a whole batch with the pool. The lists are
+/// swapped; the blocks in them are not touched.
 ///
-/// The pool's lists are stacks of numbered nodes (R. K. Treiber, 1986): a word holds the number of
-/// the first node and a tag that changes with each exchange, so that a node that was taken out and
-/// put back meanwhile is noticed. What a node carries stands behind a lock that nobody ever waits
-/// for: only the thread that has taken the node out of its list opens it.
+/// The pool's lists are stacks of numbered nodes (R. K. Treiber, 1986). A word holds the number of
+/// the first node and a tag that changes with each exchange. The tag reveals a node that was
+/// removed and put back meanwhile. A node's batch is behind a lock that never blocks: only the
+/// thread that has removed the node from its list takes it.
 pub struct BlockPool<T> {
     make: fn() -> T,
     nodes: Box<[Node<T>]>,
-    /// Nodes with a batch.
+    /// Nodes that hold a batch.
     filled: Line,
-    /// Nodes without.
+    /// Nodes that hold none.
     empty: Line,
-    /// Blocks that there are, in whatever hands.
+    /// Number of blocks created so far.
     made: Line,
     blocks_max: u64,
-    /// Blocks that a cache and the pool exchange at a time.
+    /// Number of blocks that a cache and the pool exchange at a time.
     batch_blocks: usize,
 }
 
-/// A word on cache lines of its own: who works on one list does not hold up who works on another.
-/// Two, since processors fetch lines in pairs.
+/// A word on its own cache lines, so that threads working on different lists do not contend. It
+/// takes two lines, because processors fetch lines in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Line(AtomicU64);
 
-/// On lines of its own: neighbours are in the hands of different threads.
+/// On its own cache lines: different threads use neighbouring nodes.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Node<T> {
-    /// The next node of its list, from 1; 0 for none.
+    /// The next node of the list, from 1; 0 for none.
     next: AtomicU64,
     batch: Mutex<Vec<Box<T>>>,
 }
 
-/// One thread's stock of a [`BlockPool`]. What is left in it goes back to the pool with it.
+/// One thread's cache of a [`BlockPool`]. Dropping it returns its blocks to the pool.
 #[derive(Debug)]
 pub struct PoolCache<T> {
     pool: Arc<BlockPool<T>>,
-    /// The blocks given last: a batch at most, with room for it.
+    /// The blocks given most recently: at most a batch, with room for it.
     warm: Vec<Box<T>>,
-    /// Nothing, or a batch: a thread that takes and gives at its edge leaves the pool alone.
+    /// Empty, or a full batch: a thread that alternates between taking and giving does not touch
+    /// the pool.
     spare: Vec<Box<T>>,
 }
 
-/// Blocks that a cache and its pool exchange at a time, at most: so that an exchange, which may
-/// have to fetch a handful of lines from another core, costs each block a nanosecond or two. Fewer
-/// in a small pool, of which one thread's two batches are a fourth.
+/// Maximum number of blocks that a cache and its pool exchange at a time. An exchange may fetch a
+/// few lines from another core; spread over a batch, it costs each block 1 or 2 ns. A small pool
+/// uses smaller batches: two of them are a quarter of the pool.
 pub const POOL_BATCH_BLOCKS_MAX: usize = if cfg!(loom) { 1 } else { 128 };
 
 impl<T> BlockPool<T> {
-    /// A pool of at most `blocks_max` blocks; `make` makes one when it is first needed.
+    /// Creates a pool of at most `blocks_max` blocks. `make` creates a block when it is first
+    /// needed.
     pub fn new(blocks_max: usize, make: fn() -> T) -> Arc<Self> {
         let batch_blocks = (blocks_max / 8).clamp(1, POOL_BATCH_BLOCKS_MAX);
-        // Whole batches of all blocks, and room for what threads leave behind at their end.
+        // Enough for whole batches of all blocks, and for the partial batches of threads that have
+        // ended.
         let count = blocks_max.div_ceil(batch_blocks) + NODES_SPARE;
         let nodes: Box<[Node<T>]> = (0..count as u64)
             .map(|number| Node {
@@ -74,7 +76,7 @@ impl<T> BlockPool<T> {
             .collect();
         Arc::new(Self {
             make,
-            // Each leads to the one before it; the last is the first of the list.
+            // Each points to the one before it; the last is the first of the list.
             empty: Line(AtomicU64::new(nodes.len() as u64)),
             nodes,
             filled: Line(AtomicU64::new(0)),
@@ -84,7 +86,7 @@ impl<T> BlockPool<T> {
         })
     }
 
-    /// A stock for the calling thread.
+    /// Returns a cache for the calling thread.
     pub fn cache(self: &Arc<Self>) -> PoolCache<T> {
         PoolCache {
             pool: Arc::clone(self),
@@ -93,12 +95,12 @@ impl<T> BlockPool<T> {
         }
     }
 
-    /// Blocks that there are: in the pool, in stocks, and in use.
+    /// Returns the number of blocks that exist: in the pool, in caches, and in use.
     pub fn blocks(&self) -> usize {
         self.made.0.load(Ordering::Relaxed) as usize
     }
 
-    /// Puts a batch that somebody gave back in place of `list`, which is empty.
+    /// Fills the empty `list` with a batch from the pool, if there is one.
     fn take_batch(&self, list: &mut Vec<Box<T>>) {
         let Some(number) = self.pop(&self.filled.0) else {
             return;
@@ -107,8 +109,8 @@ impl<T> BlockPool<T> {
         self.push(&self.empty.0, number);
     }
 
-    /// Keeps the batch of `list` and leaves an empty one there. If there is no room for it, its
-    /// blocks are no more.
+    /// Moves the batch of `list` into the pool and leaves `list` empty. If there is no room for it,
+    /// its blocks are freed.
     fn give_batch(&self, list: &mut Vec<Box<T>>) {
         let Some(number) = self.pop(&self.empty.0) else {
             let count = list.len() as u64;
@@ -120,7 +122,7 @@ impl<T> BlockPool<T> {
         self.push(&self.filled.0, number);
     }
 
-    /// A new block, unless there are as many as there may be.
+    /// Creates a block, unless the limit is reached.
     fn make_block(&self) -> Option<Box<T>> {
         let room = |made: u64| (made < self.blocks_max).then_some(made + 1);
         let made = self
@@ -135,13 +137,14 @@ impl<T> BlockPool<T> {
         node.batch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the first node out of a list.
+    /// Removes the first node of a list.
     fn pop(&self, list: &AtomicU64) -> Option<u64> {
         let mut head = list.load(Ordering::Acquire);
         loop {
             let number = head & NUMBER;
             let node = self.nodes.get(number.checked_sub(1)? as usize)?;
-            // If somebody else takes it meanwhile this is stale, and the tag has changed.
+            // If another thread takes the node meanwhile, this value is stale and the tag has
+            // changed.
             let next = node.next.load(Ordering::Relaxed);
             match exchange(list, head, next) {
                 Ok(()) => return Some(number),
@@ -150,7 +153,7 @@ impl<T> BlockPool<T> {
         }
     }
 
-    /// Puts a node, which nobody else has, in front of a list.
+    /// Adds a node at the front of a list. The caller owns the node.
     fn push(&self, list: &AtomicU64, number: u64) {
         let node = &self.nodes[number as usize - 1];
         let mut head = list.load(Ordering::Relaxed);
@@ -164,7 +167,7 @@ impl<T> BlockPool<T> {
     }
 }
 
-/// Makes `number` the first of a list whose word was `head`, under the next tag.
+/// Makes `number` the first node of a list whose word was `head`, with the next tag.
 fn exchange(list: &AtomicU64, head: u64, number: u64) -> Result<(), u64> {
     let new = (head & !NUMBER).wrapping_add(TAG) | number;
     list.compare_exchange(head, new, Ordering::AcqRel, Ordering::Acquire)
@@ -172,8 +175,8 @@ fn exchange(list: &AtomicU64, head: u64, number: u64) -> Result<(), u64> {
 }
 
 impl<T> PoolCache<T> {
-    /// A block, as whoever had it last left it, or a new one; `None` if all that there may be are
-    /// in use.
+    /// Returns a block in the state in which it was last given back, or a new one. Returns `None`
+    /// if the limit of blocks is in use.
     #[inline]
     pub fn take(&mut self) -> Option<Box<T>> {
         match self.warm.pop() {
@@ -182,7 +185,7 @@ impl<T> PoolCache<T> {
         }
     }
 
-    /// Gives a block back; it need not be from this stock, nor from this thread.
+    /// Gives a block back. It may come from another cache or thread.
     #[inline]
     pub fn give(&mut self, block: Box<T>) {
         if self.warm.len() >= self.pool.batch_blocks {
@@ -201,7 +204,7 @@ impl<T> PoolCache<T> {
         self.warm.pop().or_else(|| self.pool.make_block())
     }
 
-    /// The older batch goes to the pool: the younger is warm.
+    /// Moves the older batch to the pool; the younger one is still in the processor's cache.
     #[cold]
     fn unstock(&mut self) {
         if !self.spare.is_empty() {
@@ -231,11 +234,11 @@ impl<T> fmt::Debug for BlockPool<T> {
     }
 }
 
-/// The half of a list's word that is the number of its first node.
+/// The half of a list's word with the number of its first node.
 const NUMBER: u64 = u32::MAX as u64;
-/// One more in the other half.
+/// Adds one to the other half.
 const TAG: u64 = 1 << 32;
-/// Batches that are not whole: of threads that have ended.
+/// Room for partial batches of threads that have ended.
 const NODES_SPARE: usize = if cfg!(loom) { 1 } else { 64 };
 
 #[cfg(test)]
@@ -252,7 +255,7 @@ mod tests {
         assert_eq!((blocks.len(), pool.blocks()), (100, 100));
         assert!(other.take().is_none());
         blocks.drain(..).for_each(|block| one.give(block));
-        assert!(other.take().is_some(), "what the first has too many");
+        assert!(other.take().is_some(), "the surplus of the first");
         drop(one);
         let rest = std::iter::from_fn(|| other.take()).count();
         assert_eq!((rest, pool.blocks()), (99, 100), "and the rest, at its end");
@@ -269,7 +272,7 @@ mod tests {
                     for round in 0..20_000_u64 {
                         if round % 7 < 4 {
                             held.extend(cache.take().map(|mut block| {
-                                assert_eq!(*block, 0, "somebody else has it");
+                                assert_eq!(*block, 0, "another thread has it");
                                 *block = thread;
                                 block
                             }));

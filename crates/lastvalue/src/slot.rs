@@ -1,10 +1,11 @@
-//! One symbol's newest state: a seqlock of two cache lines.
+//! The newest state of one symbol: a seqlock of two cache lines.
 
 use crate::sync::{AtomicI64, AtomicU64, Ordering, fence, pause};
 use crate::value::{MarketValue, PRICE_UNDEFINED, Quote, Stamp, TopOfBook, Trade};
 use crate::writer::{ClaimError, SlotWriter};
 
-/// The newest state of one symbol: one writer, many readers, nobody waits for a reader.
+/// The newest state of one symbol: one writer, many readers, and the writer never waits for a
+/// reader.
 ///
 /// ```text
 ///        0         8        16        24         32        40          48           56
@@ -14,15 +15,16 @@ use crate::writer::{ClaimError, SlotWriter};
 ///        │         │        │ time   │           │         │           │            │          │
 /// ```
 ///
-/// A quote touches line 1 and one word of line 2. A reader of the top of book copies line 1 alone.
+/// A quote changes line 1 and one word of line 2. A reader of the top of the book copies line 1
+/// only.
 ///
-/// The protocol is that of H.-J. Boehm, *Can seqlocks get along with programming language memory
-/// models?* (2012): the writer makes `version` odd, fences, stores, and makes it even with a
-/// release; the reader takes it with an acquire, copies, fences, and looks at it again.
+/// The protocol is from H.-J. Boehm, *Can seqlocks get along with programming language memory
+/// models?* (2012). The writer makes `version` odd, fences, stores, and makes it even with a
+/// release store. The reader loads it with acquire, copies, fences, and loads it again.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct MarketSlot {
-    /// Odd while an update is under way; half of it is the number of updates.
+    /// Odd during an update; half of it is the number of updates.
     version: AtomicU64,
     bid: AtomicI64,
     ask: AtomicI64,
@@ -41,19 +43,20 @@ pub struct MarketSlot {
     low: AtomicI64,
     trades: AtomicU64,
     status: AtomicU64,
-    /// Who may write: 0 is nobody. Not part of the value: it changes outside of `version`.
+    /// The owner, who may write; 0 for none. It is not part of the value and changes independently
+    /// of `version`.
     owner: AtomicU64,
 }
 
 impl MarketSlot {
-    /// Reads both lines, so that they are in the cache when the slot is written. Says nothing.
+    /// Reads both lines, so that they are in the cache when the slot is written.
     #[inline]
     pub fn touch(&self) {
         std::hint::black_box(self.version.load(Ordering::Relaxed));
         std::hint::black_box(self.owner.load(Ordering::Relaxed));
     }
 
-    /// A slot that was never written and has no writer.
+    /// Creates a slot that was never written and has no writer.
     pub fn new() -> Self {
         Self {
             version: AtomicU64::new(0),
@@ -75,8 +78,8 @@ impl MarketSlot {
         }
     }
 
-    /// Becomes the slot's one writer until the returned value is dropped. `owner` names the source
-    /// for whoever is refused.
+    /// Claims the slot for one writer until the returned value is dropped. `owner` names the source
+    /// in the error of other claims.
     ///
     /// # Errors
     /// [`ClaimError::Owned`] while another writer holds the slot.
@@ -85,13 +88,13 @@ impl MarketSlot {
         Ok(SlotWriter::releasing(self))
     }
 
-    /// A consistent copy of both lines. Tries again while an update is under way.
+    /// Returns a consistent copy of both lines. Retries during an update.
     #[inline]
     pub fn snapshot(&self) -> MarketValue {
         retry(|| self.try_snapshot())
     }
 
-    /// A consistent copy of both lines, or `None` if an update came between.
+    /// Returns a consistent copy of both lines, or `None` if an update interfered.
     #[inline]
     pub fn try_snapshot(&self) -> Option<MarketValue> {
         let version = self.begin_read()?;
@@ -118,13 +121,14 @@ impl MarketSlot {
         self.unchanged_since(version).then_some(value)
     }
 
-    /// A consistent copy of the quote and the last trade: one cache line.
+    /// Returns a consistent copy of the quote and the last trade: one cache line.
     #[inline]
     pub fn quote(&self) -> TopOfBook {
         retry(|| self.try_quote())
     }
 
-    /// A consistent copy of the quote and the last trade, or `None` if an update came between.
+    /// Returns a consistent copy of the quote and the last trade, or `None` if an update
+    /// interfered.
     #[inline]
     pub fn try_quote(&self) -> Option<TopOfBook> {
         let version = self.begin_read()?;
@@ -132,50 +136,50 @@ impl MarketSlot {
         self.unchanged_since(version).then_some(top)
     }
 
-    /// The best bid alone, 1 unit = 1e-9, or [`PRICE_UNDEFINED`].
+    /// Returns the best bid, 1 unit = 1e-9, or [`PRICE_UNDEFINED`].
     #[inline]
     pub fn bid(&self) -> i64 {
         self.bid.load(Ordering::Relaxed)
     }
 
-    /// The best offer alone, 1 unit = 1e-9, or [`PRICE_UNDEFINED`].
+    /// Returns the best offer, 1 unit = 1e-9, or [`PRICE_UNDEFINED`].
     #[inline]
     pub fn ask(&self) -> i64 {
         self.ask.load(Ordering::Relaxed)
     }
 
-    /// The last trade's price alone, 1 unit = 1e-9, or [`PRICE_UNDEFINED`].
+    /// Returns the last trade's price, 1 unit = 1e-9, or [`PRICE_UNDEFINED`].
     #[inline]
     pub fn last(&self) -> i64 {
         self.last.load(Ordering::Relaxed)
     }
 
-    /// The sequence of the newest update alone.
+    /// Returns the sequence of the newest update.
     #[inline]
     pub fn sequence(&self) -> u64 {
         self.sequence.load(Ordering::Relaxed)
     }
 
-    /// The number of completed updates: a cheap way to see whether anything changed.
+    /// Returns the number of completed updates: a cheap way to detect a change.
     #[inline]
     pub fn updates(&self) -> u64 {
         self.version.load(Ordering::Acquire) / 2
     }
 
-    /// The name that the present writer claimed the slot under; `None` without a writer.
+    /// Returns the name under which the current writer claimed the slot; `None` without a writer.
     pub fn owner(&self) -> Option<u32> {
         owner_name(self.owner.load(Ordering::Relaxed))
     }
 
-    /// The version to read under, or `None` while an update is under way.
+    /// Returns the version to read under, or `None` during an update.
     #[inline]
     fn begin_read(&self) -> Option<u64> {
         let version = self.version.load(Ordering::Acquire);
         version.is_multiple_of(2).then_some(version)
     }
 
-    /// Whether everything copied since `version` was taken belongs together. The fence keeps the
-    /// copies before the second look.
+    /// Returns whether everything copied since `version` was loaded is consistent. The fence orders
+    /// the copies before the second load.
     #[inline]
     fn unchanged_since(&self, version: u64) -> bool {
         fence(Ordering::Acquire);
@@ -201,7 +205,7 @@ impl MarketSlot {
     }
 }
 
-/// Writing. Only a [`SlotWriter`] calls these, and there is one at a time.
+/// Write operations. Only a [`SlotWriter`] calls these, and there is one at a time.
 impl MarketSlot {
     /// Runs `stores` as one update: no reader accepts a part of it.
     #[inline]
@@ -244,7 +248,7 @@ impl MarketSlot {
         if trade.price > high || high == PRICE_UNDEFINED {
             self.high.store(trade.price, Ordering::Relaxed);
         }
-        // The undefined price is the greatest number: any trade is below it.
+        // The undefined price is the largest number, so every trade is below it.
         if trade.price < self.low.load(Ordering::Relaxed) {
             self.low.store(trade.price, Ordering::Relaxed);
         }
@@ -269,7 +273,7 @@ impl MarketSlot {
             .store(pack(last_size, flags & !clear | set), Ordering::Relaxed);
     }
 
-    /// Stores what belongs to a session: everything but quote, last trade, flags and stamp.
+    /// Stores the fields of a session: all except quote, last trade, flags and stamp.
     pub(crate) fn store_session(&self, value: &MarketValue) {
         self.volume.store(value.volume, Ordering::Relaxed);
         self.session_open
@@ -289,8 +293,8 @@ impl MarketSlot {
 
 /// Ownership.
 impl MarketSlot {
-    /// Takes the free slot for `owner` (not 0). The acquire makes a former writer's last version
-    /// visible, so that counting goes on from it.
+    /// Claims the free slot for `owner` (not 0). The acquire makes the previous writer's last
+    /// version visible, so that the count continues from it.
     pub(crate) fn acquire(&self, owner: u64) -> Result<(), ClaimError> {
         self.owner
             .compare_exchange(0, owner, Ordering::Acquire, Ordering::Relaxed)
@@ -300,7 +304,7 @@ impl MarketSlot {
             })
     }
 
-    /// Gives the slot up. Only its owner calls this.
+    /// Releases the slot. Only its owner calls this.
     pub(crate) fn release(&self) {
         self.owner.store(0, Ordering::Release);
     }
@@ -339,13 +343,13 @@ fn unpack(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }
 
-/// The name in the low half of an owner word, unless the word says that there is no owner.
+/// Returns the name in the low half of an owner word, or `None` if there is no owner.
 fn owner_name(word: u64) -> Option<u32> {
     (word != 0).then_some(word as u32)
 }
 
-/// High half of the owner word for a slot claimed by itself. [`crate::Writer`]s have their serial
-/// number there, which is never this, so one is not taken for the other.
+/// High half of the owner word for a slot that was claimed directly. [`crate::Writer`]s have their
+/// serial number there, which never has this value.
 const OWNER_DIRECT: u64 = 1 << 63;
 
 #[cfg(test)]

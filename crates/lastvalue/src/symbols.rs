@@ -1,4 +1,4 @@
-//! From a symbol's name to its slot.
+//! A map from a symbol's name to its slot.
 
 use std::fmt;
 use std::hash::BuildHasher;
@@ -10,33 +10,32 @@ use foldhash::fast::RandomState;
 use crate::slot::MarketSlot;
 use crate::table::{SlotTable, TableFull};
 
-/// Symbols by name: built at the start from those that are known, and extended at any time while
-/// others read. A symbol keeps its slot; none is ever taken out.
+/// Symbols by name. The table is built with the known symbols and can be extended while others
+/// read. A symbol keeps its slot, and no symbol is ever removed.
 ///
-/// Looking up takes no lock. The names stand in tables of open addressing, each twice as large as
-/// the one before; when one is half full, the next is made, filled, and shown to the readers as a
-/// whole.
+/// A lookup takes no lock. The names are in open-addressing tables, each twice as large as the one
+/// before. When one is half full, the next is built, filled, and published to readers as a whole.
 pub struct SymbolTable {
     slots: Arc<SlotTable>,
     hasher: RandomState,
-    /// Numbers of slots, from 1; 0 is free. Level `n` has `FIRST << n` places.
+    /// Numbers of slots, from 1; 0 for an empty place. Level `n` has `FIRST << n` places.
     levels: [OnceLock<Box<[AtomicU32]>>; LEVELS],
-    /// The level that is looked at.
+    /// The level that readers use.
     level: AtomicUsize,
-    /// By the number of the slot.
+    /// Names by the number of the slot.
     names: [OnceLock<Names>; LEVELS],
     growth: Mutex<u32>,
 }
 
-/// Names of one level; each is there before its number is shown.
+/// Names of one level. Each is stored before its number is published.
 type Names = Box<[OnceLock<Box<str>>]>;
 
 impl SymbolTable {
-    /// A table of these symbols, in this order, over the slots of `slots`, which nobody else
-    /// extends; the first that are there already are taken.
+    /// Creates a table of these symbols, in this order, over `slots`, which no other table may
+    /// extend. The first slots of `slots` are used if it already has some.
     ///
     /// # Errors
-    /// More names than `slots` may hold.
+    /// There are more names than `slots` can hold.
     pub fn new<'n>(
         slots: Arc<SlotTable>,
         names: impl IntoIterator<Item = &'n str>,
@@ -56,25 +55,25 @@ impl SymbolTable {
         Ok(table)
     }
 
-    /// The slots.
+    /// Returns the slots.
     pub fn slots(&self) -> &Arc<SlotTable> {
         &self.slots
     }
 
-    /// The number of a symbol's slot.
+    /// Returns the number of a symbol's slot.
     #[inline]
     pub fn find(&self, name: &str) -> Option<u32> {
         let places = self.levels[self.level.load(Ordering::Acquire)].get()?;
         self.find_in(places, name).ok()
     }
 
-    /// A symbol's slot.
+    /// Returns a symbol's slot.
     #[inline]
     pub fn slot(&self, name: &str) -> Option<&MarketSlot> {
         self.slots.slot(self.find(name)?)
     }
 
-    /// The name of the symbol whose slot has this number.
+    /// Returns the name of the symbol whose slot has this number.
     pub fn name(&self, number: u32) -> Option<&str> {
         let (level, index) = name_place(number);
         self.names
@@ -85,20 +84,20 @@ impl SymbolTable {
             .map(|name| &**name)
     }
 
-    /// How many symbols there are.
+    /// Returns the number of symbols.
     pub fn len(&self) -> usize {
         *self.lock() as usize
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no symbols.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The number of a symbol's slot; a new symbol gets the next.
+    /// Returns the number of a symbol's slot. A new symbol gets the next slot.
     ///
     /// # Errors
-    /// There are as many slots as there may be.
+    /// The limit of slots is reached.
     pub fn define(&self, name: &str) -> Result<u32, TableFull> {
         if let Some(number) = self.find(name) {
             return Ok(number);
@@ -126,14 +125,14 @@ impl SymbolTable {
             }
             place = self.find_in(places, name).err().unwrap_or(place);
         }
-        // Whoever sees the number, or the level, sees the name and the slot too.
+        // A thread that sees the number, or the level, also sees the name and the slot.
         places[place].store(number + 1, Ordering::Release);
         self.level.store(level, Ordering::Release);
         *count = number + 1;
         Ok(number)
     }
 
-    /// The symbol's number, or the place where it would stand.
+    /// Returns the symbol's number, or the place where it would be.
     #[inline]
     fn find_in(&self, places: &[AtomicU32], name: &str) -> Result<u32, usize> {
         let mask = places.len() - 1;
@@ -171,8 +170,8 @@ impl fmt::Debug for SymbolTable {
     }
 }
 
-/// Where a name stands: level 0 has the first [`FIRST`], level `n` as many as all before it, and
-/// [`FIRST`] more.
+/// Returns where a name is stored: level 0 has the first [`FIRST`] names; level `n` has as many as
+/// all levels before it, plus [`FIRST`].
 #[inline]
 fn name_place(number: u32) -> (usize, usize) {
     let shifted = number as usize + FIRST;
@@ -180,9 +179,9 @@ fn name_place(number: u32) -> (usize, usize) {
     (level, shifted - (FIRST << level))
 }
 
-/// Symbols for which there is room from the start.
+/// Number of symbols that fit without growing.
 const FIRST: usize = 1_024;
-/// Enough for more symbols than a [`SlotTable`] has slots.
+/// Enough levels for more symbols than a [`SlotTable`] can have slots.
 const LEVELS: usize = 16;
 
 #[cfg(test)]

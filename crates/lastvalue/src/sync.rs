@@ -9,12 +9,12 @@ pub(crate) use std::sync::Mutex;
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
 
-/// How often a reader looks again before it lets another thread run. An update takes a few
-/// nanoseconds, so more than this means that the writer lost its core in the middle of one.
+/// Number of attempts after which a reader yields to another thread. An update takes a few
+/// nanoseconds, so more attempts mean that the writer lost its core during one.
 #[cfg(not(loom))]
 const SPINS_BEFORE_YIELD: u32 = 64;
 
-/// Waits a moment before attempt number `attempt` (from 1) at a read.
+/// Waits briefly before attempt number `attempt` (from 1) to read.
 #[cold]
 pub(crate) fn pause(attempt: u32) {
     #[cfg(loom)]

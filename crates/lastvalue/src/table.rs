@@ -5,25 +5,26 @@ use crate::writer::{ClaimError, SlotWriter, Writer};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// How many slots a table may hold unless told otherwise: one for each of 2^20 symbols (128 MiB).
+/// Default limit of slots: one for each of 2^20 symbols (128 MiB).
 pub const SLOT_LIMIT_DEFAULT: usize = 1 << 20;
-/// The greatest limit a table takes: 2^24 slots are 2 GiB, beyond any one venue's symbols.
+/// Largest possible limit: 2^24 slots are 2 GiB, more than any one venue's symbols.
 pub const SLOT_LIMIT_MAX: usize = 1 << 24;
 
-/// The table holds as many slots as its limit allows.
+/// Error: the table already has as many slots as its limit allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the table is full: its limit is {limit} slots")]
 pub struct TableFull {
-    /// The limit that the table was made with.
+    /// The limit of the table.
     pub limit: usize,
 }
 
-/// Slots by index, from 0. It grows chunk by chunk, slots never move, and reading takes no lock.
+/// Slots by index, from 0. The table grows chunk by chunk, slots never move, and reading takes no
+/// lock.
 #[derive(Debug)]
 pub struct SlotTable {
-    /// The directory is as long as the limit needs from the start: 24 bytes for 1,024 slots.
+    /// The directory has its full length from the start: 24 bytes per 1,024 slots.
     chunks: Box<[OnceLock<Box<[MarketSlot]>>]>,
-    /// Slots in use; all chunks below it are there.
+    /// Slots in use. All chunks below it exist.
     len: AtomicUsize,
     limit: usize,
     growth: Mutex<()>,
@@ -32,7 +33,8 @@ pub struct SlotTable {
 }
 
 impl SlotTable {
-    /// An empty table that grows to at most `limit` slots (never beyond [`SLOT_LIMIT_MAX`]).
+    /// Creates an empty table that grows to at most `limit` slots (never beyond
+    /// [`SLOT_LIMIT_MAX`]).
     pub fn new(limit: usize) -> Self {
         let limit = limit.min(SLOT_LIMIT_MAX);
         Self {
@@ -46,7 +48,7 @@ impl SlotTable {
         }
     }
 
-    /// The slot of this index, or `None` beyond the table's end.
+    /// Returns the slot with this index, or `None` beyond the table's end.
     #[inline]
     pub fn slot(&self, index: u32) -> Option<&MarketSlot> {
         let index = index as usize;
@@ -67,10 +69,10 @@ impl SlotTable {
         Ok(index as u32)
     }
 
-    /// Grows to at least `count` slots; a table that has as many already stays as it is.
+    /// Grows to at least `count` slots. A table that is large enough stays unchanged.
     ///
     /// # Errors
-    /// [`TableFull`] beyond the limit; nothing is added then.
+    /// [`TableFull`] beyond the limit; then no slot is added.
     pub fn extend_to(&self, count: usize) -> Result<(), TableFull> {
         let _growing = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
         if count <= self.len() {
@@ -80,23 +82,23 @@ impl SlotTable {
         }
     }
 
-    /// The number of slots.
+    /// Returns the number of slots.
     #[inline]
     pub fn len(&self) -> usize {
         self.len.load(Ordering::Acquire)
     }
 
-    /// Whether there is no slot yet.
+    /// Returns whether there is no slot yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many slots the table may grow to.
+    /// Returns the limit of slots.
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Becomes the one writer of slot `index` until the returned value is dropped.
+    /// Claims slot `index` for one writer until the returned value is dropped.
     ///
     /// # Errors
     /// [`ClaimError::NoSlot`], or [`ClaimError::Owned`] while another writer holds it.
@@ -106,16 +108,17 @@ impl SlotTable {
             .claim(owner)
     }
 
-    /// A writer for many slots, with none claimed yet. `owner` names the source for whoever is
-    /// refused one of them.
+    /// Returns a writer for many slots, with none claimed yet. `owner` names the source in the
+    /// error of other claims.
     pub fn writer(self: &Arc<Self>, owner: u32) -> Writer {
-        // 31 bits: the top one marks slots that were claimed singly. A table would have to see
-        // 2^31 writers while the first is still there for a serial to come twice.
+        // 31 bits: the top bit marks slots that were claimed directly. A serial would repeat only
+        // after 2^31 writers, while the first still exists.
         let serial = self.writers.fetch_add(1, Ordering::Relaxed) % (u32::MAX >> 1) + 1;
         Writer::new(Arc::clone(self), serial, owner)
     }
 
-    /// Makes the chunks below `count` and then shows them to readers. Under the growth lock.
+    /// Creates the chunks below `count` and then publishes them to readers. The caller holds the
+    /// growth lock.
     fn grow(&self, count: usize) -> Result<(), TableFull> {
         if count > self.limit {
             return Err(TableFull { limit: self.limit });
@@ -134,7 +137,7 @@ impl Default for SlotTable {
     }
 }
 
-/// Slots of a chunk: 128 KiB, a growth step that costs microseconds.
+/// Number of slots in a chunk: 128 KiB, which takes microseconds to create.
 const CHUNK_LEN: usize = if cfg!(loom) { 1 } else { 1024 };
 
 #[cfg(test)]

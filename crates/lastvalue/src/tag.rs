@@ -1,10 +1,10 @@
-//! One plant tag's newest state: a seqlock, with what is too long for it beside it.
+//! The newest state of one plant tag: a seqlock, with long values outside of it.
 
 use std::sync::{Arc, PoisonError};
 
 use crate::sync::{AtomicU64, Mutex, Ordering, fence, pause};
 
-/// The newest state of one plant tag: writers exclude each other, and no reader makes them wait.
+/// The newest state of one plant tag. Writers exclude each other, and never wait for a reader.
 ///
 /// ```text
 ///        0         8        16       24        32        40        48 … 80
@@ -12,12 +12,12 @@ use crate::sync::{AtomicU64, Mutex, Ordering, fence, pause};
 ///        │         │        │        │ time    │ time    │          │                       │
 /// ```
 ///
-/// A value of at most [`TAG_INLINE_BYTES`] lies in the slot. A longer one is shared, behind a lock
-/// that is held for as long as a pointer takes to be copied.
+/// A value of at most [`TAG_INLINE_BYTES`] is in the slot. A longer one is shared, behind a lock
+/// that is held only while a pointer is copied.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct TagSlot {
-    /// Odd while an update is under way; half of it is the number of updates.
+    /// Odd during an update; half of it is the number of updates.
     version: AtomicU64,
     /// See [`Head`].
     head: AtomicU64,
@@ -32,23 +32,23 @@ pub struct TagSlot {
 /// A copy of a tag's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TagValue {
-    /// Updates of the slot so far; 0 if there was none.
+    /// Number of updates of the slot; 0 if there was none.
     pub updates: u64,
-    /// What `bytes` are, in the words of the protocol that they came by.
+    /// The type of `bytes`, as the source's protocol encodes it.
     pub kind: u8,
-    /// 1 for a value that stands no longer for the present.
+    /// Whether the value is no longer current.
     pub stale: bool,
-    /// The quality word of OPC; 192 is good.
+    /// The OPC quality word; 192 is good.
     pub quality: u16,
-    /// What the source says of the tag, as one word of its protocol.
+    /// The source's status of the tag, as one word of its protocol.
     pub status: u32,
-    /// When it was measured: FILETIME, 100 ns since 1601, as it came.
+    /// Time of measurement: FILETIME, 100 ns since 1601, as received.
     pub source_time: i64,
-    /// When it came, ns since the UNIX epoch.
+    /// Time of receipt, ns since the UNIX epoch.
     pub receive_time_ns: u64,
-    /// The update's own number.
+    /// The sequence of the update.
     pub sequence: u64,
-    /// The value as its protocol has it.
+    /// The value as its protocol encodes it.
     pub bytes: TagBytes,
 }
 
@@ -57,16 +57,16 @@ pub struct TagValue {
 pub enum TagBytes {
     /// A short value.
     Inline {
-        /// How many of `bytes` it has.
+        /// Number of valid bytes in `bytes`.
         length: u8,
-        /// The value, and zeros.
+        /// The value, padded with zeros.
         bytes: [u8; TAG_INLINE_BYTES],
     },
-    /// A long one.
+    /// A long value.
     Shared(Arc<[u8]>),
 }
 
-/// What comes with a value, or in its place.
+/// The metadata of a value; it can also be stored without one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TagStamp {
     /// See [`TagValue::stale`].
@@ -83,11 +83,11 @@ pub struct TagStamp {
     pub sequence: u64,
 }
 
-/// Bytes of a value that lies in the slot.
+/// Maximum number of bytes of a value in the slot.
 pub const TAG_INLINE_BYTES: usize = 8 * INLINE_WORDS;
 
 impl TagSlot {
-    /// A slot that was never written.
+    /// Creates a slot that was never written.
     pub fn new() -> Self {
         Self {
             version: AtomicU64::new(0),
@@ -101,14 +101,14 @@ impl TagSlot {
         }
     }
 
-    /// Stores a value with what belongs to it; returns the number of updates so far.
+    /// Stores a value and its stamp. Returns the number of updates so far.
     #[inline]
     pub fn store(&self, kind: u8, bytes: &[u8], stamp: TagStamp) -> u64 {
         let length = match u8::try_from(bytes.len()) {
             Ok(length) if bytes.len() <= TAG_INLINE_BYTES => length,
             _ => LONG,
         };
-        // Made before the update: readers need not wait for it.
+        // Allocated before the update, so that readers do not wait for it.
         let shared = (length == LONG).then(|| Arc::<[u8]>::from(bytes));
         self.update(|slot| {
             match shared {
@@ -119,7 +119,7 @@ impl TagSlot {
         })
     }
 
-    /// Stores everything but the value, which stays; returns the number of updates so far.
+    /// Stores the stamp and keeps the value. Returns the number of updates so far.
     #[inline]
     pub fn store_stamp_only(&self, stamp: TagStamp) -> u64 {
         self.update(|slot| {
@@ -128,7 +128,7 @@ impl TagSlot {
         })
     }
 
-    /// A consistent copy. Tries again while an update is under way.
+    /// Returns a consistent copy. Retries during an update.
     #[inline]
     pub fn snapshot(&self) -> TagValue {
         let mut attempts = 0_u32;
@@ -141,7 +141,7 @@ impl TagSlot {
         }
     }
 
-    /// A consistent copy, or `None` if an update came between.
+    /// Returns a consistent copy, or `None` if an update interfered.
     #[inline]
     pub fn try_snapshot(&self) -> Option<TagValue> {
         let version = self.version.load(Ordering::Acquire);
@@ -169,13 +169,13 @@ impl TagSlot {
         (self.version.load(Ordering::Relaxed) == version).then_some(value)
     }
 
-    /// The number of completed updates: a cheap way to see whether anything changed.
+    /// Returns the number of completed updates: a cheap way to detect a change.
     #[inline]
     pub fn updates(&self) -> u64 {
         self.version.load(Ordering::Acquire) / 2
     }
 
-    /// Runs `stores` as one update, when no other is under way.
+    /// Runs `stores` as one update, after any other update is complete.
     #[inline]
     fn update(&self, stores: impl FnOnce(&Self)) -> u64 {
         let version = self.begin_update();
@@ -185,7 +185,7 @@ impl TagSlot {
         version / 2 + 1
     }
 
-    /// Makes the version odd; it was even before. The acquire shows what the last writer stored.
+    /// Makes the version odd, once it is even. The acquire shows what the last writer stored.
     #[inline]
     fn begin_update(&self) -> u64 {
         let mut attempts = 0_u32;
@@ -256,7 +256,7 @@ impl Default for TagSlot {
 }
 
 impl TagBytes {
-    /// The value.
+    /// Returns the value.
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
         match self {
@@ -274,11 +274,11 @@ impl PartialEq for TagBytes {
 
 impl Eq for TagBytes {}
 
-/// The word that says what the value is.
+/// The word that describes the value.
 #[derive(Clone, Copy)]
 struct Head {
     kind: u8,
-    /// [`LONG`] for one that is not in the slot.
+    /// [`LONG`] for a value that is not in the slot.
     length: u8,
     stale: bool,
     quality: u16,

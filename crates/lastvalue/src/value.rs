@@ -1,6 +1,6 @@
-//! What goes into a slot and what comes out of it: plain values, no atomics.
+//! Plain values that are stored in a slot and read from it, without atomics.
 
-/// The price that says "there is none": no bid, no trade yet.
+/// The price for "none": no bid, or no trade yet.
 pub const PRICE_UNDEFINED: i64 = i64::MAX;
 
 /// Flag of [`MarketValue::flags`]: the source is disconnected or silent; the value may be old.
@@ -24,28 +24,28 @@ pub struct Quote {
 /// One trade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trade {
-    /// Price, 1 unit = 1e-9. A trade reported without a price ([`PRICE_UNDEFINED`]) counts into
-    /// volume and trades, and leaves last, open, high and low as they are.
+    /// Price, 1 unit = 1e-9. A trade without a price ([`PRICE_UNDEFINED`]) counts toward volume and
+    /// number of trades, and does not change last, open, high and low.
     pub price: i64,
     /// Quantity traded.
     pub size: u32,
 }
 
-/// When and where in its stream an update happened.
+/// The time and the sequence of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stamp {
-    /// When the source says it happened: nanoseconds since the UNIX epoch.
+    /// Time of the event by the source's clock: nanoseconds since the UNIX epoch.
     pub source_time_ns: u64,
-    /// When it was received here: nanoseconds since the UNIX epoch.
+    /// Time of receipt: nanoseconds since the UNIX epoch.
     pub receive_time_ns: u64,
-    /// Its sequence in the source's stream, from 1; 0 where the source has none.
+    /// Sequence in the source's stream, from 1; 0 if the source has none.
     pub sequence: u64,
 }
 
 /// A consistent copy of a slot's first cache line: quote and last trade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopOfBook {
-    /// How many updates the slot has had: 0 means that it was never written.
+    /// Number of updates of the slot; 0 if it was never written.
     pub updates: u64,
     /// Best bid, 1 unit = 1e-9, or [`PRICE_UNDEFINED`].
     pub bid: i64,
@@ -70,7 +70,7 @@ pub struct TopOfBook {
 /// A consistent copy of a whole slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MarketValue {
-    /// How many updates the slot has had: 0 means that it was never written.
+    /// Number of updates of the slot; 0 if it was never written.
     pub updates: u64,
     /// Best bid, 1 unit = 1e-9, or [`PRICE_UNDEFINED`].
     pub bid: i64,
@@ -92,7 +92,7 @@ pub struct MarketValue {
     pub sequence: u64,
     /// Quantity traded this session.
     pub volume: u64,
-    /// Price that the session's change is measured from (its first trade, or what the source
+    /// Price from which the session's change is measured (its first trade, or what the source
     /// declares), 1 unit = 1e-9, or [`PRICE_UNDEFINED`].
     pub session_open: i64,
     /// Receive time of the newest update: nanoseconds since the UNIX epoch.
@@ -103,12 +103,12 @@ pub struct MarketValue {
     pub low: i64,
     /// Number of trades this session.
     pub trades: u64,
-    /// Trading status as the source's stream encodes it; 0 where it sent none.
+    /// Trading status as the source's stream encodes it; 0 if it sent none.
     pub status: u64,
 }
 
 impl MarketValue {
-    /// What a slot holds before its first update.
+    /// The content of a slot before its first update.
     pub const EMPTY: Self = Self {
         updates: 0,
         bid: PRICE_UNDEFINED,
@@ -129,15 +129,15 @@ impl MarketValue {
         status: 0,
     };
 
-    /// Change of the last trade since the session's open in parts per million (10,000 = 1 %),
-    /// rounded toward zero; `None` without a trade or with an open of zero.
+    /// Returns the change of the last trade since the session's open in parts per million (10,000 =
+    /// 1 %), rounded toward zero; `None` without a trade or if the open is zero.
     pub fn change_ppm(&self) -> Option<i64> {
         let defined = self.last != PRICE_UNDEFINED && self.session_open != PRICE_UNDEFINED;
         if !defined || self.session_open == 0 {
             return None;
         }
         let difference = i128::from(self.last) - i128::from(self.session_open);
-        // Against the open's magnitude, so that a rise is positive for negative prices as well.
+        // Relative to the open's magnitude, so that a rise is positive for negative prices too.
         let ppm = difference * 1_000_000 / i128::from(self.session_open).abs();
         i64::try_from(ppm).ok()
     }
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(
             value.change_ppm(),
             None,
-            "beyond i64 is no answer, and no overflow"
+            "a result beyond i64 gives None and no overflow"
         );
     }
 }

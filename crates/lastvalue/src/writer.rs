@@ -1,32 +1,32 @@
-//! The right to write: for one slot, or for a set of them.
+//! Exclusive write access to one slot or to a set of slots.
 
 use crate::slot::MarketSlot;
 use crate::table::SlotTable;
 use crate::value::{MarketValue, Quote, Stamp, Trade};
 use std::sync::Arc;
 
-/// Why a slot could not be claimed.
+/// The reason why a slot could not be claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClaimError {
-    /// The table has no slot of this index.
+    /// The table has no slot with this index.
     #[error("no slot {index}")]
     NoSlot {
-        /// The index asked for.
+        /// The requested index.
         index: u32,
     },
     /// Another writer holds the slot.
     #[error("slot is written by owner {owner}")]
     Owned {
-        /// The name that it claimed the slot under.
+        /// The name under which that writer claimed the slot.
         owner: u32,
     },
 }
 
-/// The one writer of a slot. Each method is one update: readers see all of it or nothing.
+/// The only writer of a slot. Each method is one update: readers see all of it or nothing.
 ///
-/// From [`MarketSlot::claim`] it gives the slot up when dropped; from [`Writer::slot`] the claim
-/// stays with the [`Writer`].
+/// If it comes from [`MarketSlot::claim`], dropping it releases the slot. If it comes from
+/// [`Writer::slot`], the claim stays with the [`Writer`].
 #[derive(Debug)]
 pub struct SlotWriter<'a> {
     slot: &'a MarketSlot,
@@ -49,7 +49,7 @@ impl<'a> SlotWriter<'a> {
         }
     }
 
-    /// A new best bid and offer.
+    /// Stores a new best bid and offer.
     #[inline]
     pub fn update_quote(&mut self, quote: Quote, stamp: Stamp) {
         self.slot.update(|slot| {
@@ -58,7 +58,7 @@ impl<'a> SlotWriter<'a> {
         });
     }
 
-    /// A trade: last, volume, number of trades, high, low, and the open if it is the first.
+    /// Stores a trade: last, volume, number of trades, high, low, and the open if it is the first.
     #[inline]
     pub fn update_trade(&mut self, trade: Trade, stamp: Stamp) {
         self.slot.update(|slot| {
@@ -67,7 +67,7 @@ impl<'a> SlotWriter<'a> {
         });
     }
 
-    /// A trade and the quote after it, as one update.
+    /// Stores a trade and the quote after it, as one update.
     #[inline]
     pub fn update_both(&mut self, quote: Quote, trade: Trade, stamp: Stamp) {
         self.slot.update(|slot| {
@@ -77,7 +77,7 @@ impl<'a> SlotWriter<'a> {
         });
     }
 
-    /// A new trading status, as the source encodes it.
+    /// Stores a new trading status, as the source encodes it.
     pub fn update_status(&mut self, status: u64, stamp: Stamp) {
         self.slot.update(|slot| {
             slot.store_status(status);
@@ -85,13 +85,13 @@ impl<'a> SlotWriter<'a> {
         });
     }
 
-    /// Sets and clears flags ([`crate::FLAG_STALE`], …); the stamp stays that of the last data.
+    /// Sets and clears flags ([`crate::FLAG_STALE`], …). The stamp of the last data stays.
     pub fn update_flags(&mut self, set: u32, clear: u32) {
         self.slot.update(|slot| slot.store_flags(set, clear));
     }
 
-    /// Begins a session: volume, trades, high, low and status are cleared. `session_open` is what
-    /// the change is measured from; [`crate::PRICE_UNDEFINED`] leaves it to the first trade.
+    /// Begins a session: clears volume, trades, high, low and status. The change is measured from
+    /// `session_open`; with [`crate::PRICE_UNDEFINED`], from the first trade.
     pub fn start_session(&mut self, session_open: i64, stamp: Stamp) {
         self.slot.update(|slot| {
             slot.store_session(&MarketValue {
@@ -102,8 +102,8 @@ impl<'a> SlotWriter<'a> {
         });
     }
 
-    /// Replaces the whole value, as a snapshot from upstream does. The number of updates is the
-    /// slot's own and grows by one, whatever `value.updates` says.
+    /// Replaces the whole value, as a snapshot from upstream does. The slot's own number of updates
+    /// grows by one; `value.updates` is ignored.
     pub fn replace(&mut self, value: &MarketValue) {
         let quote = Quote {
             bid: value.bid,
@@ -124,7 +124,7 @@ impl<'a> SlotWriter<'a> {
         });
     }
 
-    /// Gives the writer's hold of the slot up; the same as dropping it.
+    /// Releases the slot; the same as dropping the writer.
     pub fn release(self) {}
 }
 
@@ -137,14 +137,14 @@ impl Drop for SlotWriter<'_> {
     }
 }
 
-/// The one writer of a set of slots of one table: what a feed's event loop holds.
+/// The only writer of a set of slots of one table, as the event loop of a feed holds it.
 ///
-/// Slots are claimed once, then written by index: a look at the slot's owner word is all that an
-/// update pays for the proof that there is one writer. All claims end when it is dropped.
+/// Slots are claimed once and then written by index. An update checks the slot's owner word, which
+/// is the only cost of ensuring a single writer. Dropping the writer ends all claims.
 #[derive(Debug)]
 pub struct Writer {
     table: Arc<SlotTable>,
-    /// Never the owner word of another writer: the high half is a serial number.
+    /// Differs from the owner word of every other writer: the high half is a serial number.
     owner: u64,
     claimed: Vec<u32>,
 }
@@ -158,7 +158,7 @@ impl Writer {
         }
     }
 
-    /// Claims slot `index`. Claiming one that this writer has already changes nothing.
+    /// Claims slot `index`. Claiming it again has no effect.
     ///
     /// # Errors
     /// [`ClaimError::NoSlot`], or [`ClaimError::Owned`] while another writer holds it.
@@ -172,7 +172,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The claimed slot `index`, to be updated; `None` if this writer has not claimed it.
+    /// Returns the claimed slot `index` for an update; `None` if this writer has not claimed it.
     #[inline]
     pub fn slot(&mut self, index: u32) -> Option<SlotWriter<'_>> {
         let slot = self.table.slot(index)?;
@@ -180,7 +180,7 @@ impl Writer {
             .then(|| SlotWriter::borrowing(slot))
     }
 
-    /// Gives slot `index` up; false if this writer has not claimed it.
+    /// Releases slot `index`. Returns false if this writer has not claimed it.
     pub fn release(&mut self, index: u32) -> bool {
         let Some(position) = self.claimed.iter().position(|claimed| *claimed == index) else {
             return false;
@@ -192,12 +192,12 @@ impl Writer {
         true
     }
 
-    /// The indexes claimed, in no particular order.
+    /// Returns the claimed indexes, in no particular order.
     pub fn claimed(&self) -> &[u32] {
         &self.claimed
     }
 
-    /// The table that the slots belong to.
+    /// Returns the table of the slots.
     pub fn table(&self) -> &Arc<SlotTable> {
         &self.table
     }

@@ -1,9 +1,9 @@
-//! The slot's protocol under loom, which runs every order of events that the memory model allows:
-//! `RUSTFLAGS="--cfg loom" cargo test -p tidewire-lastvalue --release --test loom`.
+//! Models of the slot's protocol under loom, which runs every order of events that the memory model
+//! allows: `RUSTFLAGS="--cfg loom" cargo test -p tidewire-lastvalue --release --test loom`.
 //!
-//! A test fails when either fence, or the release of the claim, is taken out. Loom does not tell
-//! the orderings of `version` itself from weaker ones where a fence stands beside them: those rest
-//! on the paper that `MarketSlot` names.
+//! A test fails if either fence, or the release of the claim, is removed. Where a fence is next to
+//! it, loom does not distinguish the orderings of `version` from weaker ones; those rely on the
+//! paper that `MarketSlot` names.
 #![cfg(loom)]
 
 use loom::sync::Arc;
@@ -12,7 +12,7 @@ use tidewire_lastvalue::{
     BlockPool, ClaimError, MarketSlot, PRICE_UNDEFINED, Quote, Stamp, TagSlot, TagStamp, Trade,
 };
 
-/// A quote whose words all say `n`, so that a copy of two updates mixed shows.
+/// Returns a quote in which every word is `n`, so that a mix of two updates is visible.
 fn quote(n: u32) -> Quote {
     Quote {
         bid: i64::from(n),
@@ -119,15 +119,15 @@ fn the_claim_lets_one_writer_in() {
             .into_iter()
             .map(|c| c.join().expect("no panic"))
             .sum();
-        // Two may have been in one after the other: then the second went on from the first's
-        // count. Two at a time would have lost one.
+        // Two writers may have run one after the other; then the second continued the first's
+        // count. Two at the same time would have lost one update.
         assert!(wins >= 1);
         assert_eq!(slot.updates(), wins);
         assert_eq!(slot.owner(), None);
     });
 }
 
-/// A tag whose words all say `n`; of a long value where `n` is even.
+/// Stores a tag in which every word is `n`; even `n` make a long value.
 fn store_tag(slot: &TagSlot, n: u8) {
     let stamp = TagStamp {
         stale: false,
@@ -182,13 +182,14 @@ fn two_writers_of_a_tag_exclude_each_other() {
 #[test]
 fn two_threads_exchange_blocks_through_the_pool_and_none_is_in_two_hands() {
     model(|| {
-        // With batches of one block, each take and give of a full or empty stock is an exchange.
+        // With batches of one block, every take from an empty cache and every give to a full one is
+        // an exchange.
         let pool = BlockPool::new(2, || 0_u64);
         let other = std::sync::Arc::clone(&pool);
         let thread = thread::spawn(move || {
             let mut cache = other.cache();
             if let Some(mut block) = cache.take() {
-                assert_eq!(*block, 0, "somebody else has it");
+                assert_eq!(*block, 0, "another thread has it");
                 *block = 1;
                 thread::yield_now();
                 assert_eq!(std::mem::take(&mut *block), 1);
@@ -197,7 +198,7 @@ fn two_threads_exchange_blocks_through_the_pool_and_none_is_in_two_hands() {
         });
         let mut cache = pool.cache();
         if let Some(mut block) = cache.take() {
-            assert_eq!(*block, 0, "somebody else has it");
+            assert_eq!(*block, 0, "another thread has it");
             *block = 2;
             thread::yield_now();
             assert_eq!(std::mem::take(&mut *block), 2);

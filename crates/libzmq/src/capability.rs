@@ -1,4 +1,4 @@
-//! What is built in.
+//! Capabilities of the library.
 
 use crate::errno::guard;
 use crate::text;
@@ -8,11 +8,11 @@ use std::ffi::{c_char, c_int};
 ///
 /// # Safety
 ///
-/// `capability` is null or a C string.
+/// `capability` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_has(capability: *const c_char) -> c_int {
     guard(0, || {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let capability = unsafe { text::text(capability) }?;
         Ok(c_int::from(CAPABILITIES.contains(&capability)))
     })

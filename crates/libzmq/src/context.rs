@@ -9,13 +9,13 @@ use tidewire_zmq::Context;
 /// All contexts of the process.
 static CONTEXTS: Pool<Context> = Pool::new(0xabad_cafe);
 
-/// The context behind a handle.
+/// Returns the context of a handle.
 ///
 /// # Safety
 ///
 /// `context` is null or a handle.
 pub(crate) unsafe fn context(context: *mut c_void) -> Result<&'static Context, Errno> {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     unsafe { CONTEXTS.get(context) }.ok_or(Errno(EFAULT))
 }
 
@@ -48,13 +48,13 @@ pub(crate) extern "C" fn zmq_ctx_new() -> *mut c_void {
 ///
 /// # Safety
 ///
-/// `handle` is null or has come from [`zmq_ctx_new`].
+/// `handle` is null or was returned by [`zmq_ctx_new`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_ctx_term(handle: *mut c_void) -> c_int {
     status(|| {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         unsafe { context(handle) }?.terminate()?;
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         unsafe { CONTEXTS.close(handle) };
         Ok(())
     })
@@ -68,7 +68,7 @@ pub(crate) unsafe extern "C" fn zmq_ctx_term(handle: *mut c_void) -> c_int {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_ctx_shutdown(handle: *mut c_void) -> c_int {
     status(|| {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         unsafe { context(handle) }?.shutdown();
         Ok(())
     })
@@ -85,7 +85,7 @@ pub(crate) unsafe extern "C" fn zmq_ctx_set(
     option: c_int,
     value: c_int,
 ) -> c_int {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     status(|| Ok(unsafe { context(handle) }?.set(option, value)?))
 }
 
@@ -96,15 +96,15 @@ pub(crate) unsafe extern "C" fn zmq_ctx_set(
 /// As for [`zmq_ctx_term`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_ctx_get(handle: *mut c_void, option: c_int) -> c_int {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     guard(-1, || Ok(unsafe { context(handle) }?.get(option)?))
 }
 
-/// `zmq_ctx_set_ext`: values of the size of a number are as with [`zmq_ctx_set`].
+/// `zmq_ctx_set_ext`: values with the size of an int work as with [`zmq_ctx_set`].
 ///
 /// # Safety
 ///
-/// As for [`zmq_ctx_term`], and `size` bytes are at `value`.
+/// As for [`zmq_ctx_term`]; `value` points to `size` bytes.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_ctx_set_ext(
     handle: *mut c_void,
@@ -126,7 +126,7 @@ pub(crate) unsafe extern "C" fn zmq_ctx_set_ext(
 ///
 /// # Safety
 ///
-/// As for [`zmq_ctx_term`]; at `value` is room for `*size` bytes.
+/// As for [`zmq_ctx_term`]; `value` has room for `*size` bytes.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_ctx_get_ext(
     handle: *mut c_void,
@@ -148,7 +148,7 @@ pub(crate) unsafe extern "C" fn zmq_ctx_get_ext(
     })
 }
 
-/// `zmq_init`: a context with `io_threads` background threads.
+/// `zmq_init`: creates a context with `io_threads` background threads.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn zmq_init(io_threads: c_int) -> *mut c_void {
     guard(std::ptr::null_mut(), || {
@@ -168,7 +168,7 @@ pub(crate) extern "C" fn zmq_init(io_threads: c_int) -> *mut c_void {
 /// As for [`zmq_ctx_term`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_term(handle: *mut c_void) -> c_int {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     unsafe { zmq_ctx_term(handle) }
 }
 
@@ -179,7 +179,7 @@ pub(crate) unsafe extern "C" fn zmq_term(handle: *mut c_void) -> c_int {
 /// As for [`zmq_ctx_term`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_ctx_destroy(handle: *mut c_void) -> c_int {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     unsafe { zmq_ctx_term(handle) }
 }
 

@@ -1,9 +1,9 @@
-//! Counters that threads share.
+//! Atomic counters that threads share.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// `zmq_atomic_counter_new`: begins with 0.
+/// `zmq_atomic_counter_new`: creates a counter at 0.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn zmq_atomic_counter_new() -> *mut c_void {
     Box::into_raw(Box::new(AtomicI32::new(0))).cast()
@@ -13,34 +13,34 @@ pub(crate) extern "C" fn zmq_atomic_counter_new() -> *mut c_void {
 ///
 /// # Safety
 ///
-/// `counter` is null or has come from [`zmq_atomic_counter_new`].
+/// `counter` is null or was returned by [`zmq_atomic_counter_new`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_atomic_counter_set(counter: *mut c_void, value: c_int) {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     if let Some(counter) = unsafe { get(counter) } {
         counter.store(value, Ordering::SeqCst);
     }
 }
 
-/// `zmq_atomic_counter_inc`: returns the value before.
+/// `zmq_atomic_counter_inc`: returns the value before the increment.
 ///
 /// # Safety
 ///
 /// As for [`zmq_atomic_counter_set`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_atomic_counter_inc(counter: *mut c_void) -> c_int {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     unsafe { get(counter) }.map_or(0, |counter| counter.fetch_add(1, Ordering::SeqCst))
 }
 
-/// `zmq_atomic_counter_dec`: returns 0 when the counter has come to 0.
+/// `zmq_atomic_counter_dec`: returns 0 when the counter reaches 0.
 ///
 /// # Safety
 ///
 /// As for [`zmq_atomic_counter_set`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_atomic_counter_dec(counter: *mut c_void) -> c_int {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     let before =
         unsafe { get(counter) }.map_or(1, |counter| counter.fetch_sub(1, Ordering::SeqCst));
     c_int::from(before != 1)
@@ -53,7 +53,7 @@ pub(crate) unsafe extern "C" fn zmq_atomic_counter_dec(counter: *mut c_void) -> 
 /// As for [`zmq_atomic_counter_set`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_atomic_counter_value(counter: *mut c_void) -> c_int {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     unsafe { get(counter) }.map_or(0, |counter| counter.load(Ordering::SeqCst))
 }
 
@@ -79,7 +79,7 @@ pub(crate) unsafe extern "C" fn zmq_atomic_counter_destroy(counter: *mut *mut c_
 ///
 /// `counter` is null or a counter.
 unsafe fn get<'a>(counter: *mut c_void) -> Option<&'a AtomicI32> {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     unsafe { counter.cast::<AtomicI32>().as_ref() }
 }
 

@@ -1,4 +1,4 @@
-//! Error numbers: the calling thread's `errno`, the texts, and what becomes of a panic.
+//! Error numbers: the calling thread's `errno`, the texts, and the handling of panics.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,7 @@ pub(crate) const ENOSYS: c_int = 38;
 pub(crate) const ENOTSOCK: c_int = 88;
 const ENOTRECOVERABLE: c_int = 131;
 
-/// An error as its number.
+/// An error number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Errno(pub(crate) c_int);
 
@@ -25,10 +25,10 @@ impl From<Error> for Errno {
     }
 }
 
-/// Runs what stands behind a C function: an error sets `errno` and gives `failed`.
+/// Runs the body of a C function. An error sets `errno` and returns `failed`.
 #[inline]
 pub(crate) fn guard<R: Copy>(failed: R, work: impl FnOnce() -> Result<R, Errno>) -> R {
-    // What a panic leaves half done is behind the library's own locks, which know of panics.
+    // State that a panic leaves incomplete is behind the library's own locks, which handle panics.
     let result = catch_unwind(AssertUnwindSafe(work));
     match result {
         Ok(Ok(value)) => value,
@@ -43,7 +43,7 @@ pub(crate) fn guard<R: Copy>(failed: R, work: impl FnOnce() -> Result<R, Errno>)
     }
 }
 
-/// [`guard`] for functions that return 0 or -1.
+/// Works like [`guard`], for functions that return 0 or -1.
 #[inline]
 pub(crate) fn status(work: impl FnOnce() -> Result<(), Errno>) -> c_int {
     guard(-1, || work().map(|()| 0))
@@ -52,14 +52,14 @@ pub(crate) fn status(work: impl FnOnce() -> Result<(), Errno>) -> c_int {
 pub(crate) fn set(number: c_int) {
     // SAFETY: the C library's location of the thread's own `errno` is valid as long as the thread.
     let place = unsafe { __errno_location() };
-    // SAFETY: the same.
+    // SAFETY: see above: the location is valid.
     unsafe { place.write(number) }
 }
 
 pub(crate) fn get() -> c_int {
     // SAFETY: as in `set`.
     let place = unsafe { __errno_location() };
-    // SAFETY: the same.
+    // SAFETY: see above: the location is valid.
     unsafe { place.read() }
 }
 
@@ -75,12 +75,12 @@ pub(crate) extern "C" fn zmq_strerror(number: c_int) -> *const c_char {
     let own = OWN_TEXTS.iter().find(|(known, _)| *known == number);
     match own {
         Some((_, text)) => text.as_ptr(),
-        // SAFETY: it takes any number. As libzmq's its text lives until the next call.
+        // SAFETY: it accepts any number. As in libzmq, its text is valid until the next call.
         None => unsafe { strerror(number) },
     }
 }
 
-/// What the C library has no text for, and one that libzmq names otherwise.
+/// Texts that the C library lacks, and one that libzmq words differently.
 const OWN_TEXTS: [(c_int, &CStr); 5] = [
     (
         Error::FIRST_OWN + 51,

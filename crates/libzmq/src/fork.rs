@@ -1,4 +1,4 @@
-//! A program that forks while it has sockets open: its child gets errors, and it goes on.
+//! A program that forks while it has sockets open: the child gets errors, and the parent continues.
 #![allow(
     clippy::multiple_unsafe_ops_per_block,
     reason = "one reason for all calls of a test"
@@ -12,7 +12,7 @@ use std::ffi::{c_int, c_void};
 
 #[test]
 fn a_child_gets_errors_and_its_parent_goes_on() {
-    // SAFETY: handles of this library, texts that end with a zero, and places of the sizes said.
+    // SAFETY: handles of this library, NUL-terminated strings, and places of the sizes said.
     unsafe {
         let context = zmq_ctx_new();
         let pull = zmq_socket(context, PULL);
@@ -32,7 +32,7 @@ fn a_child_gets_errors_and_its_parent_goes_on() {
         if child == 0 {
             libc::_exit(in_child(context, [push, pull], place.as_ptr().cast()));
         }
-        // What its child sends comes over a connection of the child's own.
+        // The child's messages come over a connection of its own.
         let mut got = [0_u8; 16];
         let room = got.as_mut_ptr().cast();
         assert_eq!(zmq_recv(pull, room, got.len(), 0), 5);
@@ -63,11 +63,11 @@ unsafe fn carry(push: *mut c_void, pull: *mut c_void, bytes: &[u8]) {
     assert_eq!(&got[..bytes.len()], bytes);
 }
 
-/// What the child does; 0: all of it went as it should.
+/// Runs the child's part. Returns 0 on success.
 ///
 /// # Safety
 ///
-/// A context and its sockets, and a text that ends with a zero.
+/// The arguments are a context, its sockets, and a NUL-terminated string.
 unsafe fn in_child(
     context: *mut c_void,
     sockets: [*mut c_void; 2],
@@ -86,7 +86,7 @@ unsafe fn in_child(
         if !zmq_socket(context, PUSH).is_null() || zmq_errno() != ETERM {
             return 3;
         }
-        // With sockets still open: those that are the parent's are not waited for.
+        // Sockets of the parent are still open; the child does not wait for them.
         if zmq_close(push) != 0 || zmq_ctx_term(context) != 0 {
             return 4;
         }

@@ -1,9 +1,9 @@
-//! What a `void *` to a context or a socket points to.
+//! The target of a `void *` that C has for a context or a socket.
 //!
-//! A handle that was closed may still be used by mistake. So its memory is never given back to
-//! the allocator: it waits in a [`Pool`] behind many others until it serves again, and until then
-//! its tag says that it is closed. A handle's value is dropped when the memory serves again, not
-//! when it is closed, so that a thread that is still inside of a call on it does no harm either.
+//! A closed handle may still be used by mistake, so its memory is never returned to the allocator.
+//! It waits in a [`Pool`] behind many others before it is reused, and until then its tag says that
+//! it is closed. A handle's value is dropped when the memory is reused and not when it is closed,
+//! so that a thread that is still inside a call on it does no harm either.
 
 use parking_lot::Mutex;
 use std::cell::UnsafeCell;
@@ -15,16 +15,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// A tagged value that C refers to by pointer.
 #[repr(C)]
 pub(crate) struct Handle<T> {
-    // First, so that it is found in handles of every kind.
+    // First, so that it is at the same place in handles of every kind.
     tag: AtomicU32,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is changed only by `Pool::open`, while the tag says that it is closed and the
-// handle belongs to the pool alone; apart from that it is shared.
+// SAFETY: only `Pool::open` changes the value, while the tag says that it is closed and only the
+// pool refers to the handle. Otherwise it is shared.
 unsafe impl<T: Send + Sync> Sync for Handle<T> {}
 
-/// The handles of one kind that are closed.
+/// The closed handles of one kind.
 pub(crate) struct Pool<T: 'static> {
     tag: u32,
     closed: Mutex<VecDeque<&'static Handle<T>>>,
@@ -38,7 +38,7 @@ impl<T: Send + Sync> Pool<T> {
         }
     }
 
-    /// A handle for `value`, to be given to C.
+    /// Returns a handle for `value`, to be given to C.
     pub(crate) fn open(&self, value: T) -> *mut c_void {
         let oldest = {
             let mut closed = self.closed.lock();
@@ -51,7 +51,8 @@ impl<T: Send + Sync> Pool<T> {
         let handle: &'static Handle<T> = match oldest {
             Some(handle) => {
                 // SAFETY: it is closed, and so many others were closed after it that no call is
-                // inside any more; from the pool it has come into our hands alone.
+                // inside any more. No other thread has it, since the pool has released it to this
+                // one.
                 unsafe { *handle.value.get() = value };
                 handle
             }
@@ -64,27 +65,27 @@ impl<T: Send + Sync> Pool<T> {
         std::ptr::from_ref(handle).cast_mut().cast()
     }
 
-    /// The value behind `handle`, if that is an open one of this kind.
+    /// Returns the value of `handle`, if it is an open handle of this kind.
     ///
     /// # Safety
     ///
-    /// `handle` is null, or it has come from the `open` of some pool.
+    /// `handle` is null, or was returned by the `open` of some pool.
     #[inline]
     pub(crate) unsafe fn get(&self, handle: *mut c_void) -> Option<&'static T> {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let handle = unsafe { self.handle(handle) }?;
         // SAFETY: it is open, so no thread changes the value. If it is closed during the call, its
         // memory is used again only after `CLOSED_MIN` others.
         Some(unsafe { &*handle.value.get() })
     }
 
-    /// Closes `handle`; false if it is not open.
+    /// Closes `handle`. Returns false if it is not open.
     ///
     /// # Safety
     ///
     /// As for [`get`](Self::get).
     pub(crate) unsafe fn close(&self, handle: *mut c_void) -> bool {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let Some(handle) = (unsafe { self.handle(handle) }) else {
             return false;
         };
@@ -106,7 +107,7 @@ impl<T: Send + Sync> Pool<T> {
         if handle.is_null() {
             return None;
         }
-        // SAFETY: memory of handles is never given back, and all begin with a tag.
+        // SAFETY: memory of handles is never freed, and all begin with a tag.
         let tag = unsafe { &*handle.cast::<AtomicU32>() };
         if tag.load(Ordering::Acquire) != self.tag {
             return None;
@@ -123,7 +124,7 @@ impl<T> fmt::Debug for Pool<T> {
 }
 
 const CLOSED: u32 = 0xdead_0000;
-/// Handles closed later before the memory of a closed one is used again.
+/// Number of handles that must be closed later before the memory of a closed one is reused.
 const CLOSED_MIN: usize = 64;
 
 #[cfg(test)]

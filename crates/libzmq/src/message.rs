@@ -1,7 +1,7 @@
-//! Messages: a `zmq_msg_t` is 64 bytes of the caller's memory with a [`Message`] in them.
+//! Messages: a `zmq_msg_t` is 64 bytes of the caller's memory that hold a [`Message`].
 //!
-//! Behind the message stands a tag, which says whether there is one: any call on a
-//! `zmq_msg_t` that was closed, or on bytes that never were one, gives `EFAULT`.
+//! A tag after the message says whether there is one. Any call on a closed `zmq_msg_t`, or on bytes
+//! that never were one, gives `EFAULT`.
 
 use crate::errno::{self, EFAULT, EINVAL, ENOMEM, Errno, guard, status};
 use crate::text;
@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use tidewire_zmq::Message;
 
-/// What C knows as `zmq_msg_t`.
+/// C's `zmq_msg_t`.
 #[repr(C)]
 pub(crate) struct RawMessage {
     message: MaybeUninit<Message>,
@@ -27,7 +27,7 @@ impl std::fmt::Debug for RawMessage {
 }
 
 impl RawMessage {
-    /// Puts a message where there is none.
+    /// Stores a message where there is none.
     ///
     /// # Safety
     ///
@@ -44,14 +44,14 @@ impl RawMessage {
         Ok(())
     }
 
-    /// The message in it.
+    /// Returns the message.
     ///
     /// # Safety
     ///
     /// `place` is null or points to a `zmq_msg_t`, which no other code uses while the result lives.
     #[inline]
     pub(crate) unsafe fn get<'a>(place: *mut Self) -> Result<&'a mut Message, Errno> {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         unsafe { Self::open(place) }?;
         // SAFETY: the caller passes a `zmq_msg_t`.
         let raw = unsafe { &mut *place };
@@ -59,7 +59,7 @@ impl RawMessage {
         Ok(unsafe { raw.message.assume_init_mut() })
     }
 
-    /// The message in it, to look at.
+    /// Returns the message for reading.
     ///
     /// # Safety
     ///
@@ -67,7 +67,7 @@ impl RawMessage {
     /// result lives.
     #[inline]
     pub(crate) unsafe fn view<'a>(place: *const Self) -> Result<&'a Message, Errno> {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         unsafe { Self::open(place) }?;
         // SAFETY: the caller passes a `zmq_msg_t`.
         let raw = unsafe { &*place };
@@ -82,7 +82,7 @@ impl RawMessage {
     /// As for [`get`](Self::get).
     #[inline]
     unsafe fn close(place: *mut Self) -> Result<(), Errno> {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         unsafe { Self::open(place) }?;
         // SAFETY: it points to a `zmq_msg_t`.
         let raw = unsafe { &mut *place };
@@ -92,7 +92,7 @@ impl RawMessage {
         Ok(())
     }
 
-    /// Whether there is a message.
+    /// Checks that there is a message.
     ///
     /// # Safety
     ///
@@ -104,8 +104,8 @@ impl RawMessage {
         }
         // SAFETY: the caller passes memory of a `zmq_msg_t`.
         let raw = unsafe { &*place };
-        // SAFETY: where nothing was put there yet the caller has broken the rules; then whatever is
-        // read decides, and is hardly the tag.
+        // SAFETY: any bytes are a valid tag. If the caller never initialized the memory, which
+        // breaks the contract, its value is unlikely to be the tag.
         let tag = unsafe { raw.tag.assume_init() };
         if tag == OPEN {
             Ok(())
@@ -122,7 +122,7 @@ impl RawMessage {
 /// `message` is null or has room for a `zmq_msg_t`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_msg_init(message: *mut RawMessage) -> c_int {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     status(|| unsafe { RawMessage::init(message, Message::new()) })
 }
 
@@ -137,7 +137,7 @@ pub(crate) unsafe extern "C" fn zmq_msg_init_size(message: *mut RawMessage, size
         if size > SIZE_MAX {
             return Err(Errno(ENOMEM));
         }
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         unsafe { RawMessage::init(message, Message::with_size(size)) }
     })
 }
@@ -161,12 +161,12 @@ pub(crate) unsafe extern "C" fn zmq_msg_init_buffer(
     })
 }
 
-/// `zmq_msg_init_data`: takes the bytes without a copy, and gives them back with `free`.
+/// `zmq_msg_init_data`: uses the bytes without a copy, and returns them with `free`.
 ///
 /// # Safety
 ///
-/// As for [`zmq_msg_init`]; `size` bytes are at `data` and stay until `free` is called, or for
-/// ever where it is null. `free` may be called by any thread.
+/// As for [`zmq_msg_init`]; `data` points to `size` bytes that stay valid until `free` is called,
+/// or indefinitely if `free` is null. Any thread may call `free`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_msg_init_data(
     message: *mut RawMessage,
@@ -201,33 +201,33 @@ pub(crate) unsafe extern "C" fn zmq_msg_init_data(
 /// `message` is null or points to a `zmq_msg_t`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_msg_close(message: *mut RawMessage) -> c_int {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     status(|| unsafe { RawMessage::close(message) })
 }
 
-/// `zmq_msg_move`: afterwards `from` is empty.
+/// `zmq_msg_move`: leaves `from` empty.
 ///
 /// # Safety
 ///
 /// Each is null or points to a `zmq_msg_t`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_msg_move(to: *mut RawMessage, from: *mut RawMessage) -> c_int {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     unsafe { transfer(to, from, std::mem::take) }
 }
 
-/// `zmq_msg_copy`: a large body is shared afterwards.
+/// `zmq_msg_copy`: the copy shares a large body.
 ///
 /// # Safety
 ///
 /// Each is null or points to a `zmq_msg_t`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_msg_copy(to: *mut RawMessage, from: *mut RawMessage) -> c_int {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     unsafe { transfer(to, from, Message::share) }
 }
 
-/// Puts what `take` gives of `from` into `to`.
+/// Stores in `to` what `take` returns for `from`.
 ///
 /// # Safety
 ///
@@ -238,9 +238,9 @@ unsafe fn transfer(
     take: impl FnOnce(&mut Message) -> Message,
 ) -> c_int {
     status(|| {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         unsafe { RawMessage::open(to) }?;
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let source = unsafe { RawMessage::get(from) }?;
         if std::ptr::eq(to, from) {
             return Ok(());
@@ -260,9 +260,10 @@ unsafe fn transfer(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_msg_data(message: *mut RawMessage) -> *mut c_void {
     guard(std::ptr::null_mut(), || {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let message = unsafe { RawMessage::get(message) }?;
-        // Asking for a shared body to write to would copy it; C only promises not to.
+        // Mutable access to a shared body would copy it, so C gets a pointer that it must not write
+        // through.
         Ok(if message.is_shared() {
             message.as_slice().as_ptr().cast_mut().cast()
         } else {
@@ -278,7 +279,7 @@ pub(crate) unsafe extern "C" fn zmq_msg_data(message: *mut RawMessage) -> *mut c
 /// `message` is null or points to a `zmq_msg_t`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_msg_size(message: *const RawMessage) -> usize {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     guard(0, || Ok(unsafe { RawMessage::view(message) }?.len()))
 }
 
@@ -290,7 +291,7 @@ pub(crate) unsafe extern "C" fn zmq_msg_size(message: *const RawMessage) -> usiz
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_msg_more(message: *const RawMessage) -> c_int {
     guard(0, || {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         Ok(c_int::from(unsafe { RawMessage::view(message) }?.more()))
     })
 }
@@ -303,7 +304,7 @@ pub(crate) unsafe extern "C" fn zmq_msg_more(message: *const RawMessage) -> c_in
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_msg_get(message: *const RawMessage, property: c_int) -> c_int {
     guard(-1, || {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let message = unsafe { RawMessage::view(message) }?;
         match property {
             PROPERTY_MORE => Ok(c_int::from(message.more())),
@@ -314,7 +315,7 @@ pub(crate) unsafe extern "C" fn zmq_msg_get(message: *const RawMessage, property
     })
 }
 
-/// `zmq_msg_set`: there is no property that can be set.
+/// `zmq_msg_set`: no property can be set.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn zmq_msg_set(_: *mut RawMessage, _: c_int, _: c_int) -> c_int {
     errno::set(EINVAL);
@@ -325,17 +326,17 @@ pub(crate) extern "C" fn zmq_msg_set(_: *mut RawMessage, _: c_int, _: c_int) -> 
 ///
 /// # Safety
 ///
-/// `message` is null or points to a `zmq_msg_t`; `name` is null or a C string. The result is valid
-/// as long as the message.
+/// `message` is null or points to a `zmq_msg_t`; `name` is null or a NUL-terminated string. The
+/// result is valid as long as the message.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_msg_gets(
     message: *const RawMessage,
     name: *const c_char,
 ) -> *const c_char {
     guard(std::ptr::null(), || {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let message = unsafe { RawMessage::view(message) }?;
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let name = unsafe { text::text(name) }?;
         let value = message.property_text(name).ok_or(Errno(EINVAL))?;
         Ok(value.as_ptr())
@@ -356,7 +357,7 @@ pub(crate) unsafe extern "C" fn zmq_msg_set_routing_id(
         if routing_id == 0 {
             return Err(Errno(EINVAL));
         }
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         unsafe { RawMessage::get(message) }?.set_routing_id(routing_id);
         Ok(())
     })
@@ -369,30 +370,30 @@ pub(crate) unsafe extern "C" fn zmq_msg_set_routing_id(
 /// `message` is null or points to a `zmq_msg_t`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_msg_routing_id(message: *mut RawMessage) -> u32 {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     guard(0, || Ok(unsafe { RawMessage::view(message) }?.routing_id()))
 }
 
-/// `zmq_msg_set_group`: as with libzmq, what is longer than 255 bytes is cut.
+/// `zmq_msg_set_group`: cuts a name longer than 255 bytes, as libzmq does.
 ///
 /// # Safety
 ///
-/// `message` is null or points to a `zmq_msg_t`; `group` is null or a C string.
+/// `message` is null or points to a `zmq_msg_t`; `group` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_msg_set_group(
     message: *mut RawMessage,
     group: *const c_char,
 ) -> c_int {
     status(|| {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let message = unsafe { RawMessage::get(message) }?;
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let group = unsafe { text::octets(group) }?;
         Ok(message.set_group(&group[..group.len().min(Message::GROUP_BYTES_MAX)])?)
     })
 }
 
-/// `zmq_msg_group`: lives as long as the message.
+/// `zmq_msg_group`: returns a string that is valid as long as the message.
 ///
 /// # Safety
 ///
@@ -400,7 +401,7 @@ pub(crate) unsafe extern "C" fn zmq_msg_set_group(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_msg_group(message: *mut RawMessage) -> *const c_char {
     guard(std::ptr::null(), || {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         Ok(unsafe { RawMessage::view(message) }?.group_text().as_ptr())
     })
 }
@@ -408,7 +409,7 @@ pub(crate) unsafe extern "C" fn zmq_msg_group(message: *mut RawMessage) -> *cons
 /// `zmq_free_fn`.
 type FreeFunction = unsafe extern "C" fn(data: *mut c_void, hint: *mut c_void);
 
-/// Bytes that a caller has lent until `free` is called.
+/// A caller's bytes, borrowed until `free` is called.
 struct Lent {
     data: *mut c_void,
     size: usize,
@@ -436,7 +437,7 @@ impl Drop for Lent {
 
 const OPEN: u32 = 0x7469_6465;
 const CLOSED: u32 = 0;
-/// The greatest body.
+/// Maximum size of a body.
 const SIZE_MAX: usize = isize::MAX as usize;
 const PROPERTY_MORE: c_int = 1;
 const PROPERTY_DESCRIPTOR: c_int = 2;
@@ -451,7 +452,7 @@ mod tests {
     use super::*;
     use std::ptr::null_mut;
 
-    /// Room for a `zmq_msg_t`, as C has it.
+    /// Returns memory for a `zmq_msg_t`, as C allocates it.
     fn room() -> RawMessage {
         RawMessage {
             message: MaybeUninit::uninit(),

@@ -10,7 +10,7 @@ use tidewire_zmq::SocketType;
 ///
 /// # Safety
 ///
-/// `handle` is null or a socket's; `endpoint` is null or a C string.
+/// `handle` is null or a socket's; `endpoint` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_socket_monitor(
     handle: *mut c_void,
@@ -18,9 +18,9 @@ pub(crate) unsafe extern "C" fn zmq_socket_monitor(
     events: c_int,
 ) -> c_int {
     let kind = SocketType::Pair.number();
-    // As libzmq's, a negative set of events has all the high ones.
+    // As in libzmq, a negative set of events has all high bits set.
     let events = i64::from(events).cast_unsigned();
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     unsafe { zmq_socket_monitor_versioned(handle, endpoint, events, 1, kind) }
 }
 
@@ -38,7 +38,7 @@ pub(crate) unsafe extern "C" fn zmq_socket_monitor_versioned(
     kind: c_int,
 ) -> c_int {
     status(|| {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let socket = unsafe { socket(handle) }?;
         let endpoint = if endpoint.is_null() {
             None

@@ -1,4 +1,4 @@
-//! Waiting for several sockets and descriptors at once.
+//! Waits for several sockets and descriptors at once.
 
 use crate::errno::{EBADF, EFAULT, EINTR, EINVAL, Errno, guard};
 use crate::socket::socket;
@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 use tidewire_zmq::{Events, PollItem, PollTarget, Socket};
 
-/// What C knows as `zmq_pollitem_t`.
+/// C's `zmq_pollitem_t`.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RawItem {
@@ -21,7 +21,7 @@ pub(crate) struct RawItem {
 ///
 /// # Safety
 ///
-/// `count` items are at `items`, their sockets null or handles.
+/// `items` points to `count` items, whose sockets are null or handles.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_poll(
     items: *mut RawItem,
@@ -29,7 +29,7 @@ pub(crate) unsafe extern "C" fn zmq_poll(
     timeout_ms: c_long,
 ) -> c_int {
     guard(-1, || {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let items = unsafe { items_of(items, count) }?;
         let mut polled = Vec::with_capacity(items.len());
         for item in items.iter() {
@@ -44,7 +44,7 @@ pub(crate) unsafe extern "C" fn zmq_poll(
     })
 }
 
-/// `zmq_ppoll`: as [`zmq_poll`], with other signals blocked while it waits.
+/// `zmq_ppoll`: works like [`zmq_poll`], with another signal mask while it waits.
 ///
 /// # Safety
 ///
@@ -57,7 +57,7 @@ pub(crate) unsafe extern "C" fn zmq_ppoll(
     signals: *const c_void,
 ) -> c_int {
     guard(-1, || {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let items = unsafe { items_of(items, count) }?;
         let mut waiters = Vec::with_capacity(items.len());
         let mut descriptors = Vec::with_capacity(items.len());
@@ -81,7 +81,7 @@ pub(crate) unsafe extern "C" fn zmq_ppoll(
                 Some(deadline) => Some(deadline.saturating_duration_since(Instant::now())),
                 None => None,
             };
-            // SAFETY: the same.
+            // SAFETY: the caller keeps this function's contract.
             unsafe { Descriptor::wait(&mut descriptors, left, signals) }?;
             let ready = look(items, &waiters, &descriptors)?;
             let is_over = left == Some(Duration::ZERO) && (!first || timeout_ms == 0);
@@ -93,11 +93,11 @@ pub(crate) unsafe extern "C" fn zmq_ppoll(
     })
 }
 
-/// The items, of which there may be none.
+/// Returns the items, of which there may be none.
 ///
 /// # Safety
 ///
-/// `count` items are at `items`, which no other code uses while the result lives.
+/// `items` points to `count` items, which no other code uses while the result lives.
 unsafe fn items_of<'a>(items: *mut RawItem, count: c_int) -> Result<&'a mut [RawItem], Errno> {
     let count = usize::try_from(count).map_err(|_| Errno(EINVAL))?;
     if count == 0 {
@@ -110,7 +110,7 @@ unsafe fn items_of<'a>(items: *mut RawItem, count: c_int) -> Result<&'a mut [Raw
     Ok(unsafe { std::slice::from_raw_parts_mut(items, count) })
 }
 
-/// Notes what is ready, and counts it.
+/// Stores what is ready, and counts it.
 fn look(
     items: &mut [RawItem],
     waiters: &[Option<&Socket>],
@@ -127,7 +127,7 @@ fn look(
     Ok(ready)
 }
 
-/// What C knows as `struct pollfd`.
+/// C's `struct pollfd`.
 #[derive(Debug)]
 #[repr(C)]
 struct Descriptor {
@@ -139,7 +139,7 @@ struct Descriptor {
 impl Descriptor {
     fn of(socket: Option<&Socket>, item: &RawItem) -> Result<Self, Errno> {
         let (descriptor, events) = match socket {
-            // It reports that there may be something, for every kind of event.
+            // The descriptor is readable for every kind of event.
             Some(socket) if item.events != 0 => (socket.descriptor()?.as_raw_fd(), SYSTEM_IN),
             Some(_) => (-1, 0),
             None => (item.descriptor, translate(item.events, &TO_SYSTEM)),
@@ -184,7 +184,7 @@ impl Descriptor {
     }
 }
 
-/// What C knows as `struct timespec`.
+/// C's `struct timespec`.
 #[derive(Debug)]
 #[repr(C)]
 struct Time {
@@ -192,7 +192,7 @@ struct Time {
     nanoseconds: c_long,
 }
 
-/// What is to be waited for: a socket, or a descriptor where `handle` is null.
+/// Returns what to wait for: a socket, or a descriptor if `handle` is null.
 ///
 /// # Safety
 ///
@@ -223,7 +223,7 @@ pub(crate) unsafe fn poll_item<'a>(
     })
 }
 
-/// What an item is ready for.
+/// Returns the events that an item is ready for.
 pub(crate) fn ready_bits(item: &PollItem<'_>) -> c_short {
     let of_events = bits(Events {
         readable: item.ready.readable && item.events.readable,

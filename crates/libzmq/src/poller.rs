@@ -1,4 +1,4 @@
-//! Pollers: what is waited for is kept between waits.
+//! Pollers keep the list of sockets and descriptors between waits.
 
 use crate::errno::{EAGAIN, EBADF, EFAULT, EINVAL, ENOTSOCK, Errno, guard, status};
 use crate::handle::Pool;
@@ -10,7 +10,7 @@ use std::ffi::{c_int, c_long, c_short, c_void};
 /// All pollers of the process.
 static POLLERS: Pool<Mutex<Poller>> = Pool::new(0xcafe_babe);
 
-/// What one poller waits for.
+/// The items that one poller waits for.
 #[derive(Debug, Default)]
 struct Poller {
     items: Vec<Item>,
@@ -32,7 +32,7 @@ enum Target {
     Descriptor(c_int),
 }
 
-/// What C knows as `zmq_poller_event_t`.
+/// C's `zmq_poller_event_t`.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RawEvent {
@@ -88,10 +88,10 @@ impl Poller {
         position.ok_or(Errno(EINVAL))
     }
 
-    /// Waits, and fills in what is ready. Returns how much that is, and `EAGAIN` if nothing.
+    /// Waits, and stores the events. Returns their number, or `EAGAIN` for none.
     fn wait(items: &[Item], found: &mut [RawEvent], timeout_ms: c_long) -> Result<usize, Errno> {
         if timeout_ms < 0 && items.iter().all(|item| item.events == 0) {
-            // It would wait indefinitely.
+            // Without items the wait would never end.
             return Err(Errno(EFAULT));
         }
         let mut polled = Vec::with_capacity(items.len());
@@ -148,9 +148,9 @@ pub(crate) unsafe extern "C" fn zmq_poller_destroy(handle: *mut *mut c_void) -> 
         }
         // SAFETY: the caller passes a pointer to a handle.
         let handle = unsafe { &mut *handle };
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         unsafe { poller(*handle) }?.lock().items.clear();
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         if !unsafe { POLLERS.close(*handle) } {
             return Err(Errno(EFAULT));
         }
@@ -167,7 +167,7 @@ pub(crate) unsafe extern "C" fn zmq_poller_destroy(handle: *mut *mut c_void) -> 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_poller_size(handle: *mut c_void) -> c_int {
     guard(-1, || {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let size = unsafe { poller(handle) }?.lock().items.len();
         Ok(c_int::try_from(size).unwrap_or(c_int::MAX))
     })
@@ -278,9 +278,9 @@ unsafe fn change_socket(
     work: impl FnOnce(&mut Poller, Target) -> Result<(), Errno>,
 ) -> c_int {
     status(|| {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let poller = unsafe { poller(handle) }?;
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let target = unsafe { socket_target(socket) }?;
         work(&mut poller.lock(), target)
     })
@@ -297,7 +297,7 @@ unsafe fn change_descriptor(
     work: impl FnOnce(&mut Poller, Target) -> Result<(), Errno>,
 ) -> c_int {
     status(|| {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let poller = unsafe { poller(handle) }?;
         work(&mut poller.lock(), descriptor_target(descriptor)?)
     })
@@ -314,7 +314,7 @@ pub(crate) unsafe extern "C" fn zmq_poller_wait(
     event: *mut RawEvent,
     timeout_ms: c_long,
 ) -> c_int {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     let found = unsafe { zmq_poller_wait_all(handle, event, 1, timeout_ms) };
     if found >= 0 {
         return 0;
@@ -330,7 +330,7 @@ pub(crate) unsafe extern "C" fn zmq_poller_wait(
 ///
 /// # Safety
 ///
-/// `handle` is null or a poller's; at `found` is room for `count` events.
+/// `handle` is null or a poller's; `found` has room for `count` events.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_poller_wait_all(
     handle: *mut c_void,
@@ -339,7 +339,7 @@ pub(crate) unsafe extern "C" fn zmq_poller_wait_all(
     timeout_ms: c_long,
 ) -> c_int {
     guard(-1, || {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let poller = unsafe { poller(handle) }?;
         if found.is_null() {
             return Err(Errno(EFAULT));
@@ -347,14 +347,14 @@ pub(crate) unsafe extern "C" fn zmq_poller_wait_all(
         let count = usize::try_from(count).map_err(|_| Errno(EINVAL))?;
         // SAFETY: the caller guarantees the room; an event may hold any bytes.
         let found = unsafe { std::slice::from_raw_parts_mut(found, count) };
-        // Others may add and remove while this one waits.
+        // Other threads may add and remove items during the wait.
         let items = poller.lock().items.clone();
         let ready = Poller::wait(&items, found, timeout_ms)?;
         Ok(c_int::try_from(ready).unwrap_or(c_int::MAX))
     })
 }
 
-/// `zmq_poller_fd`: only thread-safe sockets would give it one.
+/// `zmq_poller_fd`: fails, since only thread-safe sockets would have one.
 ///
 /// # Safety
 ///
@@ -362,7 +362,7 @@ pub(crate) unsafe extern "C" fn zmq_poller_wait_all(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_poller_fd(handle: *mut c_void, _: *mut c_int) -> c_int {
     status(|| {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         unsafe { poller(handle) }?;
         Err(Errno(EINVAL))
     })
@@ -372,7 +372,7 @@ pub(crate) unsafe extern "C" fn zmq_poller_fd(handle: *mut c_void, _: *mut c_int
 ///
 /// `handle` is null or a poller's.
 unsafe fn poller(handle: *mut c_void) -> Result<&'static Mutex<Poller>, Errno> {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     unsafe { POLLERS.get(handle) }.ok_or(Errno(EFAULT))
 }
 
@@ -380,7 +380,7 @@ unsafe fn poller(handle: *mut c_void) -> Result<&'static Mutex<Poller>, Errno> {
 ///
 /// `handle` is null or a socket's.
 unsafe fn socket_target(handle: *mut c_void) -> Result<Target, Errno> {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     unsafe { socket(handle) }.map_err(|_| Errno(ENOTSOCK))?;
     Ok(Target::Socket(handle))
 }
@@ -392,7 +392,7 @@ fn descriptor_target(descriptor: c_int) -> Result<Target, Errno> {
     Ok(Target::Descriptor(descriptor))
 }
 
-/// Only these may be waited for.
+/// Checks that only known events are requested.
 fn check(events: c_short) -> Result<(), Errno> {
     if events & !(IN | OUT | ERROR | PRIORITY) == 0 {
         Ok(())

@@ -15,7 +15,7 @@ pub(crate) unsafe extern "C" fn zmq_proxy(
     backend: *mut c_void,
     capture: *mut c_void,
 ) -> c_int {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     unsafe { zmq_proxy_steerable(frontend, backend, capture, std::ptr::null_mut()) }
 }
 
@@ -49,7 +49,7 @@ pub(crate) unsafe extern "C" fn zmq_proxy_steerable(
     })
 }
 
-/// `zmq_device`: an older name of [`zmq_proxy`]; the kind says nothing.
+/// `zmq_device`: an older name of [`zmq_proxy`]; the kind is ignored.
 ///
 /// # Safety
 ///
@@ -60,6 +60,6 @@ pub(crate) unsafe extern "C" fn zmq_device(
     frontend: *mut c_void,
     backend: *mut c_void,
 ) -> c_int {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     unsafe { zmq_proxy(frontend, backend, std::ptr::null_mut()) }
 }

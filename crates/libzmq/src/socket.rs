@@ -1,4 +1,4 @@
-//! Sockets: everything but sending and receiving.
+//! Sockets: all functions except those that send and receive.
 
 use crate::context::context;
 use crate::errno::{EBADF, EINVAL, ENOTSOCK, Errno, guard, status};
@@ -11,14 +11,14 @@ use tidewire_zmq::{Error, Socket, SocketType};
 /// All sockets of the process.
 static SOCKETS: Pool<Socket> = Pool::new(0xbadd_ecaf);
 
-/// The socket behind a handle.
+/// Returns the socket of a handle.
 ///
 /// # Safety
 ///
 /// `socket` is null or a handle.
 #[inline]
 pub(crate) unsafe fn socket(socket: *mut c_void) -> Result<&'static Socket, Errno> {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     unsafe { SOCKETS.get(socket) }.ok_or(Errno(ENOTSOCK))
 }
 
@@ -30,7 +30,7 @@ pub(crate) unsafe fn socket(socket: *mut c_void) -> Result<&'static Socket, Errn
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_socket(handle: *mut c_void, kind: c_int) -> *mut c_void {
     guard(std::ptr::null_mut(), || {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let context = unsafe { context(handle) }?;
         let kind = SocketType::from_number(kind).ok_or(Errno(EINVAL))?;
         Ok(SOCKETS.open(context.socket(kind)?))
@@ -41,13 +41,13 @@ pub(crate) unsafe extern "C" fn zmq_socket(handle: *mut c_void, kind: c_int) -> 
 ///
 /// # Safety
 ///
-/// `handle` is null or has come from [`zmq_socket`].
+/// `handle` is null or was returned by [`zmq_socket`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_close(handle: *mut c_void) -> c_int {
     status(|| {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let socket = unsafe { socket(handle) }?;
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         if !unsafe { SOCKETS.close(handle) } {
             return Err(Errno(ENOTSOCK));
         }
@@ -59,7 +59,7 @@ pub(crate) unsafe extern "C" fn zmq_close(handle: *mut c_void) -> c_int {
 ///
 /// # Safety
 ///
-/// `handle` is null or a socket's; `size` bytes are at `value`.
+/// `handle` is null or a socket's; `value` points to `size` bytes.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_setsockopt(
     handle: *mut c_void,
@@ -68,7 +68,7 @@ pub(crate) unsafe extern "C" fn zmq_setsockopt(
     size: usize,
 ) -> c_int {
     status(|| {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let socket = unsafe { socket(handle) }?;
         if size == 0 && !value.is_null() && UNSET_BY_NULL.contains(&option) {
             return Err(Errno(EINVAL));
@@ -83,7 +83,7 @@ pub(crate) unsafe extern "C" fn zmq_setsockopt(
 ///
 /// # Safety
 ///
-/// `handle` is null or a socket's; at `value` is room for `*size` bytes.
+/// `handle` is null or a socket's; `value` has room for `*size` bytes.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_getsockopt(
     handle: *mut c_void,
@@ -92,15 +92,15 @@ pub(crate) unsafe extern "C" fn zmq_getsockopt(
     size: *mut usize,
 ) -> c_int {
     status(|| {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let socket = unsafe { socket(handle) }?;
         let write = |room: &mut [u8]| {
             let written = socket.option(option, room)?;
-            // As with libzmq, a number fills a longer place.
+            // As in libzmq, a number is padded with zeros in a larger buffer.
             room[written..].fill(0);
             Ok(written)
         };
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         unsafe { text::fill(value, size, write) }
     })
 }
@@ -109,15 +109,15 @@ pub(crate) unsafe extern "C" fn zmq_getsockopt(
 ///
 /// # Safety
 ///
-/// `handle` is null or a socket's; `endpoint` is null or a C string.
+/// `handle` is null or a socket's; `endpoint` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_bind(handle: *mut c_void, endpoint: *const c_char) -> c_int {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     unsafe { at_endpoint(handle, endpoint, bind) }
 }
 
-/// Binds, with the descriptor of the option `ZMQ_USE_FD` if there is one; then it belongs to the
-/// socket, as with libzmq.
+/// Binds, with the descriptor of the option `ZMQ_USE_FD` if it is set. The socket then owns the
+/// descriptor, as in libzmq.
 fn bind(socket: &Socket, endpoint: &str) -> Result<(), Error> {
     let mut number = [0; 4];
     socket.option(USE_DESCRIPTOR, &mut number)?;
@@ -144,11 +144,11 @@ fn bind(socket: &Socket, endpoint: &str) -> Result<(), Error> {
 /// As for [`zmq_bind`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_connect(handle: *mut c_void, endpoint: *const c_char) -> c_int {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     unsafe { at_endpoint(handle, endpoint, Socket::connect) }
 }
 
-/// `zmq_connect_peer`: the peer's number; 0 on an error.
+/// `zmq_connect_peer`: returns the peer's number, or 0 on an error.
 ///
 /// # Safety
 ///
@@ -159,9 +159,9 @@ pub(crate) unsafe extern "C" fn zmq_connect_peer(
     endpoint: *const c_char,
 ) -> u32 {
     guard(0, || {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let socket = unsafe { socket(handle) }?;
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let endpoint = unsafe { text::text(endpoint) }?;
         Ok(socket.connect_peer(endpoint)?)
     })
@@ -175,7 +175,7 @@ pub(crate) unsafe extern "C" fn zmq_connect_peer(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_disconnect_peer(handle: *mut c_void, number: u32) -> c_int {
     status(|| {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let socket = unsafe { socket(handle) }?;
         Ok(socket.disconnect_peer(number)?)
     })
@@ -185,10 +185,10 @@ pub(crate) unsafe extern "C" fn zmq_disconnect_peer(handle: *mut c_void, number:
 ///
 /// # Safety
 ///
-/// `handle` is null or a socket's; `group` is null or a C string.
+/// `handle` is null or a socket's; `group` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_join(handle: *mut c_void, group: *const c_char) -> c_int {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     unsafe { at_group(handle, group, |socket, group| socket.join(group)) }
 }
 
@@ -196,10 +196,10 @@ pub(crate) unsafe extern "C" fn zmq_join(handle: *mut c_void, group: *const c_ch
 ///
 /// # Safety
 ///
-/// `handle` is null or a socket's; `group` is null or a C string.
+/// `handle` is null or a socket's; `group` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_leave(handle: *mut c_void, group: *const c_char) -> c_int {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     unsafe { at_group(handle, group, |socket, group| socket.leave(group)) }
 }
 
@@ -210,7 +210,7 @@ pub(crate) unsafe extern "C" fn zmq_leave(handle: *mut c_void, group: *const c_c
 /// As for [`zmq_bind`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_unbind(handle: *mut c_void, endpoint: *const c_char) -> c_int {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     unsafe { at_endpoint(handle, endpoint, Socket::unbind) }
 }
 
@@ -224,11 +224,11 @@ pub(crate) unsafe extern "C" fn zmq_disconnect(
     handle: *mut c_void,
     endpoint: *const c_char,
 ) -> c_int {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     unsafe { at_endpoint(handle, endpoint, Socket::disconnect) }
 }
 
-/// Does `work` with a socket and an endpoint.
+/// Calls `work` with a socket and an endpoint.
 ///
 /// # Safety
 ///
@@ -239,15 +239,15 @@ unsafe fn at_endpoint(
     work: impl FnOnce(&Socket, &str) -> Result<(), Error>,
 ) -> c_int {
     status(|| {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let socket = unsafe { socket(handle) }?;
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let endpoint = unsafe { text::text(endpoint) }?;
         Ok(work(socket, endpoint)?)
     })
 }
 
-/// Does `work` with a socket and a group.
+/// Calls `work` with a socket and a group.
 ///
 /// # Safety
 ///
@@ -258,15 +258,15 @@ unsafe fn at_group(
     work: impl FnOnce(&Socket, &[u8]) -> Result<(), Error>,
 ) -> c_int {
     status(|| {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let socket = unsafe { socket(handle) }?;
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let group = unsafe { text::octets(group) }?;
         Ok(work(socket, group)?)
     })
 }
 
 const USE_DESCRIPTOR: c_int = 89;
-/// Options that null unsets, while a text without a character is a mistake: the accept filter,
-/// name and password of PLAIN, the proxy, the device.
+/// Options that null unsets, while an empty string is an error: the accept filter, PLAIN's name and
+/// password, the proxy and the device.
 const UNSET_BY_NULL: [c_int; 5] = [38, 45, 46, 68, 92];

@@ -1,20 +1,20 @@
-//! Texts and buffers of the caller.
+//! Strings and buffers of the caller.
 
 use crate::errno::{EFAULT, EINVAL, Errno};
 use std::ffi::{CStr, c_char, c_void};
 
-/// The text at `text`; null and bytes that are no UTF-8 give `EINVAL`.
+/// Returns the string at `text`. Null and invalid UTF-8 give `EINVAL`.
 ///
 /// # Safety
 ///
-/// `text` is null, or a C string that stays as it is while the result lives.
+/// `text` is null, or a NUL-terminated string that does not change while the result lives.
 pub(crate) unsafe fn text<'a>(text: *const c_char) -> Result<&'a str, Errno> {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     let octets = unsafe { octets(text) }?;
     std::str::from_utf8(octets).map_err(|_| Errno(EINVAL))
 }
 
-/// The bytes of the text at `text`, in any encoding; null gives `EINVAL`.
+/// Returns the bytes of the string at `text`, in any encoding. Null gives `EINVAL`.
 ///
 /// # Safety
 ///
@@ -28,11 +28,11 @@ pub(crate) unsafe fn octets<'a>(text: *const c_char) -> Result<&'a [u8], Errno> 
     Ok(text.to_bytes())
 }
 
-/// The bytes at `data`. Null is allowed where there are none.
+/// Returns the bytes at `data`. Null is allowed for size 0.
 ///
 /// # Safety
 ///
-/// If `size` is not 0, `size` bytes are at `data`, and stay as they are while the result lives.
+/// If `size` is not 0, `data` points to `size` bytes that do not change while the result lives.
 #[inline]
 pub(crate) unsafe fn bytes<'a>(data: *const c_void, size: usize) -> Result<&'a [u8], Errno> {
     if size == 0 {
@@ -45,12 +45,12 @@ pub(crate) unsafe fn bytes<'a>(data: *const c_void, size: usize) -> Result<&'a [
     Ok(unsafe { std::slice::from_raw_parts(data.cast(), size) })
 }
 
-/// The room at `data`. Null is allowed where there is none.
+/// Returns the buffer at `data`. Null is allowed for size 0.
 ///
 /// # Safety
 ///
-/// If `size` is not 0, there is room for `size` bytes at `data`, and no other code uses it while
-/// the result lives.
+/// If `size` is not 0, `data` has room for `size` bytes that no other code uses while the result
+/// lives.
 #[inline]
 pub(crate) unsafe fn room<'a>(data: *mut c_void, size: usize) -> Result<&'a mut [u8], Errno> {
     if size == 0 {
@@ -64,12 +64,12 @@ pub(crate) unsafe fn room<'a>(data: *mut c_void, size: usize) -> Result<&'a mut 
     Ok(unsafe { std::slice::from_raw_parts_mut(data.cast(), size.min(SIZE_MAX)) })
 }
 
-/// Has `write` fill the room at `value`, and stores the number of bytes that it gives at `size`. A
-/// null `size` gives `EFAULT`.
+/// Lets `write` fill the buffer at `value`, and stores the number of bytes that it returns at
+/// `size`. A null `size` gives `EFAULT`.
 ///
 /// # Safety
 ///
-/// `size` is null or points to a size; at `value` is room for `*size` bytes.
+/// `size` is null or points to a size; `value` has room for `*size` bytes.
 pub(crate) unsafe fn fill(
     value: *mut c_void,
     size: *mut usize,
@@ -86,5 +86,5 @@ pub(crate) unsafe fn fill(
     Ok(())
 }
 
-/// The greatest slice there may be.
+/// Maximum size of a slice.
 const SIZE_MAX: usize = isize::MAX as usize;

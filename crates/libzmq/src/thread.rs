@@ -8,35 +8,35 @@ use std::time::{Duration, Instant};
 /// `zmq_thread_fn`.
 type ThreadFunction = unsafe extern "C" fn(*mut c_void);
 
-/// `zmq_threadstart`: null if there can be no more threads.
+/// `zmq_threadstart`: returns null if no thread can be started.
 ///
 /// # Safety
 ///
-/// `function` may be called with `argument` by another thread.
+/// Another thread may call `function` with `argument`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_threadstart(
     function: ThreadFunction,
     argument: *mut c_void,
 ) -> *mut c_void {
     guard(std::ptr::null_mut(), || {
-        let work = Work { function, argument };
+        let call = ThreadCall { function, argument };
         let thread = Builder::new()
             .name("ZMQapp".into())
-            .spawn(move || work.run());
+            .spawn(move || call.run());
         let thread = thread.map_err(|error| Errno(error.raw_os_error().unwrap_or(EAGAIN)))?;
         Ok(Box::into_raw(Box::new(thread)).cast())
     })
 }
 
-/// `zmq_threadclose`: waits until it ends.
+/// `zmq_threadclose`: waits for the thread to end.
 ///
 /// # Safety
 ///
-/// `thread` is null or has come from [`zmq_threadstart`]; it is not used any more.
+/// `thread` is null or was returned by [`zmq_threadstart`]; it is not used any more.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_threadclose(thread: *mut c_void) {
     if !thread.is_null() {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let thread = unsafe { Box::from_raw(thread.cast::<JoinHandle<()>>()) };
         // It cannot panic: it runs a C function.
         let _ = thread.join();
@@ -55,45 +55,45 @@ pub(crate) extern "C" fn zmq_stopwatch_start() -> *mut c_void {
     Box::into_raw(Box::new(Instant::now())).cast()
 }
 
-/// `zmq_stopwatch_intermediate`: microseconds since the start.
+/// `zmq_stopwatch_intermediate`: returns the microseconds since the start.
 ///
 /// # Safety
 ///
-/// `watch` is null or has come from [`zmq_stopwatch_start`].
+/// `watch` is null or was returned by [`zmq_stopwatch_start`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_stopwatch_intermediate(watch: *mut c_void) -> c_ulong {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     let start = unsafe { watch.cast::<Instant>().as_ref() };
     start.map_or(0, |start| start.elapsed().as_micros() as c_ulong)
 }
 
-/// `zmq_stopwatch_stop`: microseconds since the start.
+/// `zmq_stopwatch_stop`: returns the microseconds since the start and frees the stopwatch.
 ///
 /// # Safety
 ///
 /// As for [`zmq_stopwatch_intermediate`]; it is not used any more.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_stopwatch_stop(watch: *mut c_void) -> c_ulong {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     let elapsed_us = unsafe { zmq_stopwatch_intermediate(watch) };
     if !watch.is_null() {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         drop(unsafe { Box::from_raw(watch.cast::<Instant>()) });
     }
     elapsed_us
 }
 
-struct Work {
+struct ThreadCall {
     function: ThreadFunction,
     argument: *mut c_void,
 }
 
 // SAFETY: `zmq_threadstart` asks that another thread may call the function with it.
-unsafe impl Send for Work {}
+unsafe impl Send for ThreadCall {}
 
-impl Work {
+impl ThreadCall {
     fn run(self) {
-        // SAFETY: the same.
+        // SAFETY: as above: `zmq_threadstart` requires that another thread may call it.
         unsafe { (self.function)(self.argument) }
     }
 }

@@ -70,13 +70,13 @@ impl Timers {
         Ok(())
     }
 
-    /// How long until the next is due.
+    /// Returns the time until the next timer is due.
     fn timeout(&self, now: Instant) -> Option<Duration> {
         let due = self.timers.iter().map(|timer| timer.due).min()?;
         Some(due.saturating_duration_since(now))
     }
 
-    /// Those that are due, first those that have been for longest, and restarts them.
+    /// Returns the timers that are due, the longest overdue first, and restarts them.
     fn due(&mut self, now: Instant) -> Vec<Timer> {
         let is_due = |timer: &&mut Timer| timer.due <= now;
         let mut due = Vec::new();
@@ -112,9 +112,9 @@ pub(crate) unsafe extern "C" fn zmq_timers_destroy(handle: *mut *mut c_void) -> 
         }
         // SAFETY: the caller passes a pointer to a handle.
         let handle = unsafe { &mut *handle };
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         unsafe { timers(*handle) }?.lock().timers.clear();
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         if !unsafe { TIMERS.close(*handle) } {
             return Err(Errno(EFAULT));
         }
@@ -127,8 +127,8 @@ pub(crate) unsafe extern "C" fn zmq_timers_destroy(handle: *mut *mut c_void) -> 
 ///
 /// # Safety
 ///
-/// `handle` is null or one of timers; the function may be called with the argument as long as the
-/// timer is there.
+/// `handle` is null or one of timers. The function may be called with the argument while the timer
+/// exists.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_timers_add(
     handle: *mut c_void,
@@ -137,7 +137,7 @@ pub(crate) unsafe extern "C" fn zmq_timers_add(
     argument: *mut c_void,
 ) -> c_int {
     guard(-1, || {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let timers = unsafe { timers(handle) }?;
         let function = function.ok_or(Errno(EFAULT))?;
         timers
@@ -153,11 +153,11 @@ pub(crate) unsafe extern "C" fn zmq_timers_add(
 /// `handle` is null or one of timers.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_timers_cancel(handle: *mut c_void, id: c_int) -> c_int {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     status(|| unsafe { timers(handle) }?.lock().cancel(id))
 }
 
-/// `zmq_timers_set_interval`: it begins now.
+/// `zmq_timers_set_interval`: the new interval begins now.
 ///
 /// # Safety
 ///
@@ -169,7 +169,7 @@ pub(crate) unsafe extern "C" fn zmq_timers_set_interval(
     interval_ms: usize,
 ) -> c_int {
     status(|| {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let timers = unsafe { timers(handle) }?;
         timers
             .lock()
@@ -177,7 +177,7 @@ pub(crate) unsafe extern "C" fn zmq_timers_set_interval(
     })
 }
 
-/// `zmq_timers_reset`: its interval begins anew.
+/// `zmq_timers_reset`: restarts the interval.
 ///
 /// # Safety
 ///
@@ -185,13 +185,13 @@ pub(crate) unsafe extern "C" fn zmq_timers_set_interval(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_timers_reset(handle: *mut c_void, id: c_int) -> c_int {
     status(|| {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let timers = unsafe { timers(handle) }?;
         timers.lock().restart(id, Instant::now(), None)
     })
 }
 
-/// `zmq_timers_timeout`: milliseconds until the next, -1 if there is none.
+/// `zmq_timers_timeout`: returns the milliseconds until the next timer, or -1 if there is none.
 ///
 /// # Safety
 ///
@@ -199,15 +199,15 @@ pub(crate) unsafe extern "C" fn zmq_timers_reset(handle: *mut c_void, id: c_int)
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_timers_timeout(handle: *mut c_void) -> c_long {
     guard(-1, || {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let timeout = unsafe { timers(handle) }?.lock().timeout(Instant::now());
-        // A wait of this length must not end too early.
+        // Rounded up, so that a wait of this length does not end too early.
         let timeout_ms = timeout.map(|time| time.as_nanos().div_ceil(1_000_000));
         Ok(timeout_ms.map_or(-1, |ms| c_long::try_from(ms).unwrap_or(c_long::MAX)))
     })
 }
 
-/// `zmq_timers_execute`: calls the functions of those that are due.
+/// `zmq_timers_execute`: calls the functions of the timers that are due.
 ///
 /// # Safety
 ///
@@ -215,11 +215,11 @@ pub(crate) unsafe extern "C" fn zmq_timers_timeout(handle: *mut c_void) -> c_lon
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_timers_execute(handle: *mut c_void) -> c_int {
     status(|| {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let timers = unsafe { timers(handle) }?;
         let due = timers.lock().due(Instant::now());
         for timer in due {
-            // One of the functions before may have cancelled it.
+            // An earlier function may have cancelled it.
             let is_there = timers.lock().contains(timer.id);
             if is_there {
                 // SAFETY: `zmq_timers_add` asks for a function that may be called with it.
@@ -234,7 +234,7 @@ pub(crate) unsafe extern "C" fn zmq_timers_execute(handle: *mut c_void) -> c_int
 ///
 /// `handle` is null or one of timers.
 unsafe fn timers(handle: *mut c_void) -> Result<&'static Mutex<Timers>, Errno> {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     unsafe { TIMERS.get(handle) }.ok_or(Errno(EFAULT))
 }
 
@@ -246,7 +246,7 @@ fn later(now: Instant, interval: Duration) -> Instant {
     now + interval.min(INTERVAL_MAX)
 }
 
-/// A century: later than anybody waits, and no time that cannot be told.
+/// A century: longer than any program waits, and short enough for every clock calculation.
 const INTERVAL_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 #[cfg(test)]

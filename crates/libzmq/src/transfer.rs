@@ -1,4 +1,4 @@
-//! Sending and receiving.
+//! Functions that send and receive.
 
 use crate::errno::{EINVAL, ENOMEM, Errno, guard};
 use crate::message::RawMessage;
@@ -12,7 +12,7 @@ use tidewire_zmq::{Message, SendFlags};
 ///
 /// # Safety
 ///
-/// `handle` is null or a socket's; `size` bytes are at `data`.
+/// `handle` is null or a socket's; `data` points to `size` bytes.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_send(
     handle: *mut c_void,
@@ -21,16 +21,16 @@ pub(crate) unsafe extern "C" fn zmq_send(
     flags: c_int,
 ) -> c_int {
     guard(-1, || {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let socket = unsafe { socket(handle) }?;
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let bytes = unsafe { text::bytes(data, size) }?;
         socket.send_bytes(bytes, send_flags(flags))?;
         Ok(told(size))
     })
 }
 
-/// `zmq_send_const`: the bytes stay valid, so they are not copied.
+/// `zmq_send_const`: sends bytes that stay valid, without a copy.
 ///
 /// # Safety
 ///
@@ -43,16 +43,16 @@ pub(crate) unsafe extern "C" fn zmq_send_const(
     flags: c_int,
 ) -> c_int {
     guard(-1, || {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let socket = unsafe { socket(handle) }?;
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let bytes: &'static [u8] = unsafe { text::bytes(data, size) }?;
         socket.send(&mut Message::from_static(bytes), send_flags(flags))?;
         Ok(told(size))
     })
 }
 
-/// `zmq_msg_send`: afterwards the message is empty; on an error it is as before.
+/// `zmq_msg_send`: leaves the message empty; on an error it is unchanged.
 ///
 /// # Safety
 ///
@@ -64,9 +64,9 @@ pub(crate) unsafe extern "C" fn zmq_msg_send(
     flags: c_int,
 ) -> c_int {
     guard(-1, || {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let socket = unsafe { socket(handle) }?;
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let message = unsafe { RawMessage::get(message) }?;
         let size = message.len();
         socket.send(message, send_flags(flags))?;
@@ -85,15 +85,15 @@ pub(crate) unsafe extern "C" fn zmq_sendmsg(
     message: *mut RawMessage,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     unsafe { zmq_msg_send(message, handle, flags) }
 }
 
-/// `zmq_recv`: what there is no room for is cut off; the number returned is that of all bytes.
+/// `zmq_recv`: cuts off what does not fit, and returns the full length.
 ///
 /// # Safety
 ///
-/// `handle` is null or a socket's; at `data` is room for `size` bytes.
+/// `handle` is null or a socket's; `data` has room for `size` bytes.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_recv(
     handle: *mut c_void,
@@ -102,16 +102,16 @@ pub(crate) unsafe extern "C" fn zmq_recv(
     flags: c_int,
 ) -> c_int {
     guard(-1, || {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let socket = unsafe { socket(handle) }?;
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let room = unsafe { text::room(data, size) }?;
         let received = socket.receive_into(room, flags & DONT_WAIT != 0)?;
         Ok(told(received))
     })
 }
 
-/// `zmq_msg_recv`: what the message held before is dropped.
+/// `zmq_msg_recv`: drops what the message held before.
 ///
 /// # Safety
 ///
@@ -123,9 +123,9 @@ pub(crate) unsafe extern "C" fn zmq_msg_recv(
     flags: c_int,
 ) -> c_int {
     guard(-1, || {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let socket = unsafe { socket(handle) }?;
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let message = unsafe { RawMessage::get(message) }?;
         *message = socket.receive(flags & DONT_WAIT != 0)?;
         Ok(told(message.len()))
@@ -143,15 +143,15 @@ pub(crate) unsafe extern "C" fn zmq_recvmsg(
     message: *mut RawMessage,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: the same.
+    // SAFETY: the caller keeps this function's contract.
     unsafe { zmq_msg_recv(message, handle, flags) }
 }
 
-/// `zmq_sendiov`: a message of one frame each, or with `ZMQ_SNDMORE` one message of all.
+/// `zmq_sendiov`: sends one message per part, or with `ZMQ_SNDMORE` one message of all parts.
 ///
 /// # Safety
 ///
-/// `handle` is null or a socket's; `count` parts are at `parts`, each with its bytes.
+/// `handle` is null or a socket's; `parts` points to `count` valid parts.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_sendiov(
     handle: *mut c_void,
@@ -160,7 +160,7 @@ pub(crate) unsafe extern "C" fn zmq_sendiov(
     flags: c_int,
 ) -> c_int {
     guard(-1, || {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let socket = unsafe { socket(handle) }?;
         if count == 0 || parts.is_null() {
             return Err(Errno(EINVAL));
@@ -180,11 +180,11 @@ pub(crate) unsafe extern "C" fn zmq_sendiov(
     })
 }
 
-/// `zmq_recviov`: up to `*count` frames of one message. The caller frees their bytes.
+/// `zmq_recviov`: receives up to `*count` frames of one message. The caller frees their bytes.
 ///
 /// # Safety
 ///
-/// `handle` is null or a socket's; at `parts` is room for `*count` parts.
+/// `handle` is null or a socket's; `parts` has room for `*count` parts.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_recviov(
     handle: *mut c_void,
@@ -193,7 +193,7 @@ pub(crate) unsafe extern "C" fn zmq_recviov(
     flags: c_int,
 ) -> c_int {
     guard(-1, || {
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         let socket = unsafe { socket(handle) }?;
         if count.is_null() || parts.is_null() {
             return Err(Errno(EINVAL));
@@ -218,7 +218,7 @@ pub(crate) unsafe extern "C" fn zmq_recviov(
     })
 }
 
-/// What C knows as `struct iovec`.
+/// C's `struct iovec`.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Part {
@@ -227,7 +227,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// The bytes in memory that C's `free` gives back.
+    /// Copies the bytes to memory that C's `free` releases.
     fn copy(bytes: &[u8]) -> Result<Self, Errno> {
         let size = bytes.len();
         // SAFETY: any size may be asked for; none at all still gives something to free.
@@ -252,7 +252,7 @@ fn send_flags(flags: c_int) -> SendFlags {
     }
 }
 
-/// A size as a C function returns it: greater ones are cut.
+/// Converts a size to the return value of a C function; larger sizes are cut.
 #[inline]
 fn told(size: usize) -> c_int {
     c_int::try_from(size).unwrap_or(c_int::MAX)

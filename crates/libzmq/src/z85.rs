@@ -1,4 +1,4 @@
-//! Z85, and the keys of CURVE, which are written in it.
+//! Z85, and CURVE keys, which are written in it.
 
 use crate::errno::{EFAULT, EINVAL, ENOSYS, Errno, guard, status};
 use crate::text;
@@ -6,11 +6,11 @@ use std::ffi::{c_char, c_int, c_void};
 use tidewire_zmtp::curve::{Keypair, SecretKey, public_from_secret};
 use tidewire_zmtp::z85;
 
-/// `zmq_z85_encode`: null if the size is not a multiple of 4.
+/// `zmq_z85_encode`: returns null if the size is not a multiple of 4.
 ///
 /// # Safety
 ///
-/// `size` bytes are at `data`; `to` has room for five characters for each four of them, and one.
+/// `data` points to `size` bytes; `to` has room for five characters per four bytes, and a NUL.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_z85_encode(
     to: *mut c_char,
@@ -30,15 +30,16 @@ pub(crate) unsafe extern "C" fn zmq_z85_encode(
     })
 }
 
-/// `zmq_z85_decode`: null if it is no Z85.
+/// `zmq_z85_decode`: returns null for invalid Z85.
 ///
 /// # Safety
 ///
-/// `from` is null or a C string; `to` has room for four bytes for each five characters of it.
+/// `from` is null or a NUL-terminated string; `to` has room for four bytes for each five characters
+/// of it.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_z85_decode(to: *mut u8, from: *const c_char) -> *mut u8 {
     guard(std::ptr::null_mut(), || {
-        // SAFETY: it is null or a C string.
+        // SAFETY: it is null or a NUL-terminated string.
         let text = unsafe { text::text(from) }?;
         if text.is_empty() {
             return Err(Errno(EINVAL));
@@ -64,7 +65,7 @@ pub(crate) unsafe extern "C" fn zmq_curve_keypair(
         let pair = Keypair::generate().map_err(|_| Errno(ENOSYS))?;
         // SAFETY: the caller guarantees the room.
         unsafe { write_key(public_key, &pair.public) }?;
-        // SAFETY: the same.
+        // SAFETY: the caller keeps this function's contract.
         unsafe { write_key(secret_key, pair.secret.as_bytes()) }
     })
 }
@@ -73,14 +74,14 @@ pub(crate) unsafe extern "C" fn zmq_curve_keypair(
 ///
 /// # Safety
 ///
-/// `secret_key` is null or a C string; `public_key` has room for 41 characters.
+/// `secret_key` is null or a NUL-terminated string; `public_key` has room for 41 characters.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_curve_public(
     public_key: *mut c_char,
     secret_key: *const c_char,
 ) -> c_int {
     status(|| {
-        // SAFETY: it is null or a C string.
+        // SAFETY: it is null or a NUL-terminated string.
         let secret = unsafe { text::text(secret_key) }?;
         let secret = z85::decode_key(secret).map_err(|_| Errno(EINVAL))?;
         let public = public_from_secret(&SecretKey::new(secret));
@@ -98,11 +99,11 @@ unsafe fn write_key(to: *mut c_char, key: &[u8; 32]) -> Result<(), Errno> {
     unsafe { write(to, &text) }
 }
 
-/// Writes a text and a terminating 0.
+/// Writes a string and a NUL.
 ///
 /// # Safety
 ///
-/// `to` is null or has room for it.
+/// `to` is null or has room for both.
 unsafe fn write(to: *mut c_char, text: &str) -> Result<(), Errno> {
     if to.is_null() {
         return Err(Errno(EFAULT));
@@ -126,7 +127,7 @@ mod tests {
     #[test]
     fn a_public_key_comes_of_its_secret() {
         let (mut public, mut secret, mut again) = ([1; 41], [1; 41], [1; 41]);
-        // SAFETY: room for keys; what was written is a C string.
+        // SAFETY: room for keys; what was written is NUL-terminated.
         unsafe {
             assert_eq!(
                 zmq_curve_keypair(public.as_mut_ptr(), secret.as_mut_ptr()),

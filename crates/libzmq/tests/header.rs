@@ -1,11 +1,11 @@
-//! `zmq.h` says what the library has, in the C and the C++ that programs are written in.
+//! Checks that `zmq.h` declares what the library has, in C and in C++.
 
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A program that uses a little of everything, and the drafts.
+/// A program that uses a part of each interface, including the drafts.
 const PROGRAM: &str = r#"
 #include <zmq.h>
 #ifndef ZMQ_HAVE_POLLER
@@ -70,7 +70,7 @@ fn compile(compiler: &str, language: &str, standard: &str) {
     );
 }
 
-/// The names that stand before a parenthesis and begin as all of the library's do.
+/// Returns the names before a parenthesis that begin like the library's functions.
 fn functions(text: &str) -> BTreeSet<String> {
     let is_part = |letter: char| matches!(letter, 'a'..='z' | '0'..='9' | '_');
     let before = text.match_indices('(').map(|(end, _)| &text[..end]);
@@ -85,7 +85,7 @@ fn functions(text: &str) -> BTreeSet<String> {
 fn the_header_declares_what_the_library_has() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let header = std::fs::read_to_string(package.join("include/zmq.h")).unwrap();
-    // Comments speak of functions too.
+    // Comments mention functions too.
     let declarations: String = header
         .split("/*")
         .map(|part| part.split_once("*/").map_or(part, |(_, code)| code))

@@ -1,4 +1,4 @@
-//! The market board: every `md:` topic, its slot and its definition.
+//! The market board: every `md:` topic, with its slot and definition.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,42 +16,43 @@ use tidewire_lastvalue::{FLAG_STALE, MarketValue, PRICE_UNDEFINED, SlotTable};
 use crate::decimal::{write_per_cent, write_price, write_unsigned};
 use tidewire_fanout::write_json_text;
 
-/// Prefix of market topics among the keys.
+/// Prefix of the keys of market topics.
 pub const MARKET_PREFIX: &[u8] = b"md:";
 
-/// All market topics. Topics are only ever added; their numbers are dense from 0.
+/// All market topics. Topics are never removed; their numbers are consecutive from 0.
 #[derive(Debug)]
 pub struct Board {
     slots: Arc<SlotTable>,
     numbers: RwLock<HashMap<Box<str>, u32, RandomState>>,
     topics: RwLock<Vec<Arc<Topic>>>,
-    /// One bit for each lane there is.
+    /// One bit for each existing lane.
     lanes: u64,
 }
 
 /// One market topic.
 #[derive(Debug)]
 pub struct Topic {
-    /// Its number: index of its slot, and its symbol in the hub's own feed.
+    /// The topic's number: the index of its slot, and its symbol number in the hub's own feed.
     pub number: u32,
-    /// The name that clients subscribe to: `md:RELIANCE`.
+    /// The name to subscribe to, such as `md:RELIANCE`.
     pub channel: Box<[u8]>,
-    /// One bit per lane: that lane has (or may have) somebody to tell of an update. A lane changes
-    /// its own bit only, so that setting and clearing need no order between lanes.
+    /// One bit per lane: whether that lane has, or may have, subscribers. A lane changes only its
+    /// own bit, so lanes need no ordering for it.
     interest: Interest,
     definition: RwLock<Definition>,
-    /// Sequence of its newest definition in the hub's own feed; 0 before the first.
+    /// Sequence of the newest definition in the hub's own feed; 0 before the first.
     defined_sequence: AtomicU64,
 }
 
-/// The board holds as many topics as its limit allows.
+/// Error: the board already has as many topics as its limit allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoardFull;
 
 impl Board {
-    /// An empty board of at most `topics_max` topics, for the lanes of `lanes` (one bit each).
+    /// Creates an empty board of at most `topics_max` topics, for the lanes of `lanes` (one bit
+    /// each).
     pub fn new(topics_max: usize, lanes: u64) -> Self {
-        debug_assert_ne!(lanes, 0, "there is a lane that may have a subscriber");
+        debug_assert_ne!(lanes, 0, "there is at least one lane");
         Self {
             lanes,
             slots: Arc::new(SlotTable::new(topics_max)),
@@ -60,42 +61,42 @@ impl Board {
         }
     }
 
-    /// The slots, by topic number.
+    /// Returns the slots, by topic number.
     pub fn slots(&self) -> &Arc<SlotTable> {
         &self.slots
     }
 
-    /// The topic with this number.
+    /// Returns the topic with this number.
     pub fn topic(&self, number: u32) -> Option<Arc<Topic>> {
         self.topics.read().get(number as usize).cloned()
     }
 
-    /// The topic of a symbol by its bare name (`RELIANCE`).
+    /// Returns the topic of a symbol by its bare name (`RELIANCE`).
     pub fn find(&self, symbol: &[u8]) -> Option<Arc<Topic>> {
         let symbol = std::str::from_utf8(symbol).ok()?;
         let number = *self.numbers.read().get(symbol)?;
         self.topic(number)
     }
 
-    /// The topic of a channel name (`md:RELIANCE`).
+    /// Returns the topic of a channel name (`md:RELIANCE`).
     pub fn find_channel(&self, channel: &[u8]) -> Option<Arc<Topic>> {
         self.find(channel.strip_prefix(MARKET_PREFIX)?)
     }
 
-    /// A copy of the list of topics, in order of their numbers.
+    /// Returns a copy of the list of topics, in order of their numbers.
     pub fn topics(&self) -> Vec<Arc<Topic>> {
         self.topics.read().clone()
     }
 
-    /// The newest value of a topic.
+    /// Returns the newest value of a topic.
     pub fn value(&self, number: u32) -> Option<MarketValue> {
         Some(self.slots.slot(number)?.snapshot())
     }
 
-    /// The topic that `definition` names, added with it if it is new. A known topic keeps the
-    /// definition it has: whoever may write the topic replaces it ([`Topic::redefine`]).
+    /// Returns the topic that `definition` names, and adds it if it is new. A known topic keeps its
+    /// definition; the source that owns the topic replaces it with [`Topic::redefine`].
     ///
-    /// The number in the definition is the source's own and is not looked at.
+    /// The number in the definition is the source's own and is ignored.
     pub fn define(&self, definition: &Definition) -> Result<Arc<Topic>, BoardFull> {
         if let Some(topic) = self.find(definition.name.as_bytes()) {
             return Ok(topic);
@@ -108,7 +109,8 @@ impl Board {
         let topic = Arc::new(Topic {
             number,
             channel: [MARKET_PREFIX, definition.name.as_bytes()].concat().into(),
-            // Nobody knows yet who waits for this name: every lane looks when news come.
+            // It is not known yet which lanes wait for this name, so every lane checks on an
+            // update.
             interest: Interest::of(self.lanes),
             definition: RwLock::new(Definition {
                 symbol: number,
@@ -117,7 +119,7 @@ impl Board {
             defined_sequence: AtomicU64::new(0),
         });
         let mut topics = self.topics.write();
-        // The slot was made first, and the lock on the names orders who defines.
+        // The slot was created first, and the lock on the names orders definitions.
         debug_assert_eq!(
             topics.len(),
             number as usize,
@@ -131,7 +133,7 @@ impl Board {
 }
 
 impl Topic {
-    /// The bare name of the symbol.
+    /// Returns the bare name of the symbol.
     pub fn symbol(&self) -> &[u8] {
         debug_assert!(
             self.channel.starts_with(MARKET_PREFIX),
@@ -140,24 +142,24 @@ impl Topic {
         &self.channel[MARKET_PREFIX.len()..]
     }
 
-    /// Lanes that may have subscribers, one bit each.
+    /// Returns the lanes that may have subscribers, one bit each.
     #[inline]
     pub fn interest(&self) -> u64 {
         self.interest.lanes()
     }
 
-    /// What its source says of the symbol.
+    /// Returns the source's definition of the symbol.
     pub fn definition(&self) -> Definition {
         *self.definition.read()
     }
 
-    /// Its definition has this sequence in the hub's own feed.
+    /// Notes the sequence of the topic's definition in the hub's own feed.
     pub fn defined_at(&self, sequence: u64) {
         debug_assert!(sequence > 0, "sequences of the journal begin at 1");
         self.defined_sequence.store(sequence, Ordering::Relaxed);
     }
 
-    /// The topic's source says something new of the symbol.
+    /// Replaces the definition with a newer one from the topic's source.
     pub fn redefine(&self, definition: &Definition) {
         *self.definition.write() = Definition {
             symbol: self.number,
@@ -295,7 +297,7 @@ impl server::Board for Board {
     }
 }
 
-/// The fields of a market topic as a Redis client sees them. An undefined price is empty.
+/// Writes the fields of a market topic as a Redis client sees them. An undefined price is empty.
 fn write_fields(value: &MarketValue, fields: &mut dyn FnMut(&[u8], &[u8])) {
     let mut text = Vec::with_capacity(24);
     let mut price = |name: &str, price: i64, fields: &mut dyn FnMut(&[u8], &[u8])| {
@@ -327,7 +329,7 @@ fn write_fields(value: &MarketValue, fields: &mut dyn FnMut(&[u8], &[u8])) {
     unsigned("stale", u64::from(value.flags & FLAG_STALE != 0), fields);
 }
 
-/// Appends the JSON text of a market topic. `snapshot` marks a current value that stands for the
+/// Appends the JSON text of a market topic. `snapshot` marks a current value that replaces the
 /// updates before it: the first of a subscription, or one after conflation.
 pub(crate) fn write_json(out: &mut Vec<u8>, symbol: &[u8], value: &MarketValue, snapshot: bool) {
     out.extend_from_slice(b"{\"symbol\":");

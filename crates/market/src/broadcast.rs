@@ -1,4 +1,4 @@
-//! The hub's own stream in datagrams, on lines A and B.
+//! Sends the hub's own stream in datagrams, on lines A and B.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -11,22 +11,22 @@ use tidewire_feed_client::sender;
 use crate::inputs::FeedLines;
 use crate::market::{Market, MarketConfig};
 
-/// What was sent in datagrams; every field only grows.
+/// Counters of sent datagrams; every field only grows.
 #[derive(Debug, Default)]
 pub struct BroadcastCounters {
-    /// Packets, each on all lines.
+    /// Packets; each is sent on all lines.
     pub packets: AtomicU64,
-    /// Datagrams that the system did not take: receivers ask for what was in them.
+    /// Datagrams that the system refused. Receivers request their content.
     pub refused: AtomicU64,
 }
 
-/// The lines, of the one lane that sends.
+/// The lines, owned by the one lane that sends.
 #[derive(Debug)]
 pub struct LinesOut {
     broadcast: Broadcast,
     lines: Vec<Line>,
     packets: Vec<u8>,
-    /// The journal's next sequence when it was last sent from.
+    /// The journal's next sequence at the last send.
     served: u64,
 }
 
@@ -38,10 +38,11 @@ struct Line {
 }
 
 impl LinesOut {
-    /// Those of [`MarketConfig::feed_lines`], if there are any: what comes from now on.
+    /// Opens the lines of [`MarketConfig::feed_lines`], if there are any. They carry the stream
+    /// from now on.
     ///
     /// # Errors
-    /// A line that cannot be sent to.
+    /// A line cannot be sent to.
     pub fn of(market: &Market) -> Result<Option<Self>, String> {
         let next = market.journal_next.load(Ordering::Acquire);
         let lines = market.config.feed_lines.as_ref();
@@ -74,7 +75,8 @@ impl LinesOut {
         })
     }
 
-    /// Sends what the journal has gained, or a heartbeat if it is time. When to look again.
+    /// Sends the new messages of the journal, or a heartbeat if it is due. Returns when to call it
+    /// again.
     pub fn turn(&mut self, market: &Market, lane: usize, now_ns: u64) -> u64 {
         market.feed_seen(lane);
         let next = market.journal_next.load(Ordering::Acquire);
@@ -110,7 +112,7 @@ impl LinesOut {
         self.packets.clear();
         debug_assert!(
             refused <= sent * self.lines.len() as u64,
-            "each is sent once a line"
+            "each is sent once per line"
         );
         market.broadcast.packets.fetch_add(sent, Ordering::Relaxed);
         market
@@ -125,7 +127,7 @@ impl LinesOut {
     }
 }
 
-/// A socket to send to a line with, which does not wait.
+/// Returns a non-blocking socket that sends to a line.
 fn socket(to: SocketAddr, interface: Ipv4Addr) -> io::Result<UdpSocket> {
     let socket = sender(to, interface)?;
     socket.set_nonblocking(true)?;

@@ -1,11 +1,11 @@
-//! Fixed-point numbers as decimal text, exact: no float is involved.
+//! Formats fixed-point numbers as exact decimal text, without floating point.
 
 /// Appends `price` (1 unit = 1e-9) as a decimal number without trailing zeros.
 pub(crate) fn write_price(out: &mut Vec<u8>, price: i64) {
     write_fixed::<9>(out, price);
 }
 
-/// Appends parts per million as per cent, up to four decimals.
+/// Appends parts per million as a percentage with up to four decimals.
 pub(crate) fn write_per_cent(out: &mut Vec<u8>, parts_per_million: i64) {
     write_fixed::<4>(out, parts_per_million);
 }

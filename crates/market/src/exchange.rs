@@ -1,4 +1,5 @@
-//! A simulated exchange on a lane: a seeded market, paced by schedule, published like any source.
+//! A simulated exchange on a lane: a seeded market that follows a schedule and publishes like any
+//! source.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -12,39 +13,39 @@ use crate::ingest::Ingest;
 use crate::market::Market;
 use tidewire_fanout::Publication;
 
-/// How an exchange trades.
+/// The configuration of an exchange.
 #[derive(Debug)]
 pub struct ExchangeConfig {
-    /// Its market.
+    /// The simulated market.
     pub simulation: SimulationConfig,
-    /// Messages a second.
+    /// Messages per second.
     pub rate: NonZeroU64,
-    /// Messages in all; `None` without end.
+    /// Total number of messages; `None` for no limit.
     pub messages_max: Option<u64>,
     /// Whether trading waits for [`ExchangeCounters::start`].
     pub paused: bool,
-    /// Shortest time between two turns: several messages are sent together when they come closer.
+    /// Shortest time between two turns. Messages that are closer together are sent together.
     pub quantum_ns: u64,
 }
 
-/// What an exchange has done.
+/// The counters of an exchange.
 #[derive(Debug, Default)]
 pub struct ExchangeCounters {
     /// Messages published.
     pub published: AtomicU64,
-    /// How late the newest message was against its schedule, ns.
+    /// Delay of the newest message against its schedule, ns.
     pub behind_ns: AtomicU64,
     started: AtomicBool,
     stopped: AtomicBool,
 }
 
 impl ExchangeCounters {
-    /// Begins trading at an exchange that was set up paused.
+    /// Starts trading on an exchange that was created paused.
     pub fn start(&self) {
         self.started.store(true, Ordering::Release);
     }
 
-    /// Ends trading; what has been published is still served.
+    /// Stops trading. Published messages are still served.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
     }
@@ -58,9 +59,9 @@ pub struct Exchange {
     rate: NonZeroU64,
     messages_max: u64,
     quantum_ns: u64,
-    /// The symbols are defined.
+    /// Whether the symbols are defined.
     is_open: bool,
-    /// From the first message on.
+    /// Set with the first message.
     running: Option<Running>,
     counters: Arc<ExchangeCounters>,
 }
@@ -68,13 +69,13 @@ pub struct Exchange {
 #[derive(Debug)]
 struct Running {
     schedule: Schedule,
-    /// Wall clock minus monotonic clock at the start: source times follow the schedule, not the
-    /// moment of sending, so that a late message shows as late.
+    /// Wall clock minus monotonic clock at the start. Source times follow the schedule and not the
+    /// time of sending, so that a late message shows as late.
     unix_offset_ns: u64,
 }
 
 impl Exchange {
-    /// An exchange that publishes into `hub`.
+    /// Creates an exchange that publishes into `market`.
     pub fn new(
         market: Arc<Market>,
         config: ExchangeConfig,
@@ -96,7 +97,7 @@ impl Exchange {
         }
     }
 
-    /// Publishes what is due; returns the news, and when the next turn is wanted (monotonic ns).
+    /// Publishes what is due. Returns the publication and when the next turn is due (monotonic ns).
     pub fn turn(&mut self, now_ns: u64, unix_ns: u64) -> ((Publication, u64), Option<u64>) {
         let nothing = (Publication::default(), 0);
         if !self.is_open {
@@ -133,7 +134,7 @@ impl Exchange {
             };
             batch.message(number + 1, &message);
         }
-        debug_assert!(count <= left, "no more messages than were asked for");
+        debug_assert!(count <= left, "at most the requested number of messages");
         schedule.sent(count);
         let news = batch.finish();
         let next_ns = schedule.next_ns();
@@ -176,7 +177,8 @@ impl Exchange {
     }
 }
 
-/// How often a paused exchange looks whether it may begin.
+/// Interval at which a paused exchange checks whether it may begin.
 const START_CHECK_NS: u64 = 1_000_000;
-/// Messages published in one turn, so that a lane that was held up still serves its clients.
+/// Maximum number of messages published in one turn, so that a delayed lane still serves its
+/// clients.
 const TURN_MESSAGES_MAX: u64 = 8_192;

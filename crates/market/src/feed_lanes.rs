@@ -1,4 +1,4 @@
-//! Lanes that serve feed clients, and their wake-up when the journal grows.
+//! The lanes that serve feed clients, and how they are woken up when the journal grows.
 
 use std::sync::atomic::Ordering;
 
@@ -7,9 +7,9 @@ use tidewire_fanout::{bits, lane_bits};
 use crate::market::Market;
 
 impl Market {
-    /// `lane` has (or no longer has) feed clients to tell of news in the journal.
+    /// Notes that `lane` has, or no longer has, feed clients to serve from the journal.
     pub fn set_feed_lane(&self, lane: usize, serves: bool) {
-        debug_assert!(lane < self.feed_told.len(), "a lane that there is");
+        debug_assert!(lane < self.feed_told.len(), "the lane exists");
         if serves {
             self.feed_lanes.fetch_or(1 << lane, Ordering::AcqRel);
         } else {
@@ -17,13 +17,13 @@ impl Market {
         }
     }
 
-    /// Tells the other lanes that serve feed clients that the journal has grown.
+    /// Notifies the other lanes with feed clients that the journal has grown.
     pub fn tell_feed_lanes(&self, own_lane: usize) {
-        debug_assert!(own_lane < self.feed_told.len(), "a lane that there is");
+        debug_assert!(own_lane < self.feed_told.len(), "the lane exists");
         self.tell_feed_lanes_but(1 << own_lane);
     }
 
-    /// Tells every lane that serves feed clients that the journal has grown.
+    /// Notifies every lane with feed clients that the journal has grown.
     pub fn tell_all_feed_lanes(&self) {
         self.tell_feed_lanes_but(0);
     }
@@ -33,7 +33,7 @@ impl Market {
         debug_assert_eq!(
             lanes & !lane_bits(self.feed_told.len()),
             0,
-            "only lanes that there are serve feed clients"
+            "only existing lanes serve feed clients"
         );
         for lane in bits(lanes) {
             if !self.feed_told[lane].swap(true, Ordering::AcqRel) {
@@ -42,10 +42,10 @@ impl Market {
         }
     }
 
-    /// `lane` is about to look at the journal.
+    /// Notes that `lane` is about to read the journal.
     ///
-    /// Exchanged rather than stored: whoever still finds the old mark and sends no mail has his
-    /// growth of the journal seen by the look that follows.
+    /// This is an exchange and not a store. A sender that still finds the old mark sends no mail,
+    /// and the exchange ensures that the following read sees its messages.
     pub fn feed_seen(&self, lane: usize) {
         let told = &self.feed_told[lane];
         if told.load(Ordering::Relaxed) {

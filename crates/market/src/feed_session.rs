@@ -14,14 +14,14 @@ use crate::market::{Market, MarketMail};
 use crate::publishers::{Busy, ParkedPublisher};
 use tidewire_fanout::{Dispatch, Publication};
 
-/// What has become of feed clients that were too slow; every field only grows.
+/// Counters of slow feed clients; every field only grows.
 #[derive(Debug, Default)]
 pub struct SlowFeeds {
-    /// Messages that snapshots stood for.
+    /// Messages that were replaced by snapshots.
     pub conflated: AtomicU64,
-    /// Messages left out, the gap marked.
+    /// Messages that were dropped, with the gap marked.
     pub dropped: AtomicU64,
-    /// Clients that were cut off.
+    /// Clients that were disconnected.
     pub cut_off: AtomicU64,
 }
 
@@ -30,16 +30,16 @@ pub struct SlowFeeds {
 pub struct FeedSession {
     id: ConnectionId,
     session: ServerSession,
-    /// Where a publisher's messages go.
+    /// Applies a publisher's messages.
     ingest: Ingest,
-    /// The publisher's session that is received here.
+    /// The publisher's session that this connection receives.
     publishes: Option<u32>,
-    /// Messages conflated and dropped, and ends, that the hub's counters have heard of.
+    /// Conflated messages, dropped messages and disconnects that are already in the hub's counters.
     counted: [u64; 3],
     faults: Option<Box<Faults>>,
 }
 
-/// Faults on the way to one client, and what waits because of them.
+/// Faults in the output to one client, and the output that they delay.
 #[derive(Debug)]
 struct Faults {
     injector: FaultInjector,
@@ -51,7 +51,7 @@ struct Faults {
 }
 
 impl FeedSession {
-    /// Of a connection that has just been accepted.
+    /// Creates the session of a connection that has just been accepted.
     pub fn new(id: ConnectionId, market: Arc<Market>, now_ns: u64) -> Self {
         let faults = market.config.faults.map(|plan| {
             let seed = market
@@ -82,7 +82,8 @@ impl FeedSession {
         }
     }
 
-    /// Takes what came. Returns the bytes used, and the news that a publisher brought.
+    /// Handles received bytes. Returns how many were used, and the publication of a publisher's
+    /// messages.
     pub fn received(
         &mut self,
         market: &Market,
@@ -99,7 +100,7 @@ impl FeedSession {
         self.produce(market, context);
         match result {
             Ok(consumed) => {
-                debug_assert!(consumed <= input.len(), "a session takes from what came");
+                debug_assert!(consumed <= input.len(), "a session uses part of the input");
                 (consumed, news)
             }
             Err(error) => {
@@ -110,8 +111,9 @@ impl FeedSession {
         }
     }
 
-    /// Whether nobody else receives the publisher's session. A publisher that comes again before
-    /// the hub has noticed the end of its last connection ends that one, and comes once more.
+    /// Returns whether no other connection receives the publisher's session. If a publisher
+    /// reconnects before the hub has noticed the end of its last connection, the old connection is
+    /// closed and the publisher must reconnect once more.
     fn is_sole_receiver(&mut self, market: &Market, context: &Context) -> bool {
         let Some(receiver) = self.session.receiver() else {
             return true;
@@ -135,7 +137,7 @@ impl FeedSession {
         false
     }
 
-    /// Writes what the client is to be told, as far as its outbox takes it.
+    /// Writes the client's output, as far as its outbox has room.
     pub fn produce(&mut self, market: &Market, context: &mut Context) {
         loop {
             if context.out_bytes(self.id) > market.post.config.conflate_bytes {
@@ -144,7 +146,7 @@ impl FeedSession {
             }
             let now_ns = context.now_ns();
             let Some(out) = context.out(self.id) else {
-                // The connection is ending: what faults held back of it will not leave any more.
+                // The connection is ending, so delayed output will not be sent any more.
                 self.faults = None;
                 return;
             };
@@ -189,7 +191,7 @@ impl FeedSession {
         }
     }
 
-    /// Ends a client that is too slow and has chosen so, although its output is full.
+    /// Disconnects a slow client that has chosen this policy, although its output is full.
     fn cut_off_slow(&mut self, market: &Market, context: &mut Context) -> bool {
         if self.session.slow_policy() != SlowPolicy::Disconnect || self.session.is_closing() {
             return false;
@@ -200,7 +202,7 @@ impl FeedSession {
         }
         let now_ns = context.now_ns();
         if let Some(out) = context.out(self.id) {
-            // Its output holds whole packets: the word goes behind them.
+            // The output ends with a whole packet, so the notice can follow it.
             let (session, board) = (&mut self.session, &*market.board);
             session.produce(&journal, board, now_ns, out.buffer(), 0);
         }
@@ -211,7 +213,7 @@ impl FeedSession {
         true
     }
 
-    /// Heartbeats, and the end of a client that has fallen silent, or far behind.
+    /// Sends heartbeats, and ends a client that is silent or too far behind.
     pub fn timeout(&mut self, market: &Market, context: &mut Context) -> Dispatch {
         self.ingest.publish_latency();
         let now_ns = context.now_ns();
@@ -233,18 +235,19 @@ impl FeedSession {
         news
     }
 
-    /// When bytes held back by a fault go on; `None` if nothing is, or if they wait for the peer.
+    /// Returns when output delayed by a fault continues; `None` if there is none or if it waits for
+    /// the peer.
     pub fn resume_ns(&self, market: &Market, context: &Context) -> Option<u64> {
         let faults = self.faults.as_ref()?;
         let waits = context.out_bytes(self.id) > market.post.config.conflate_bytes;
         (faults.is_holding() && !waits).then_some(faults.resume_ns)
     }
 
-    /// The connection has ended: a publisher's topics are stale from now on.
+    /// Handles the end of the connection: a publisher's topics are stale from now on.
     pub fn closed(mut self, market: &Market, unix_ns: u64) -> Dispatch {
         let news = self.ingest.lose(unix_ns);
         let symbols = self.ingest.take_symbols();
-        // Its topics are free before the next connection can claim them.
+        // The topics must be free before the next connection can claim them.
         drop(self.ingest);
         if let Some(session) = self.publishes {
             let receiver = self.session.into_receiver().filter(|r| !r.is_ended());
@@ -260,9 +263,13 @@ impl Faults {
         self.released < self.staged.len()
     }
 
-    /// Moves what may leave now behind `out`; true if the connection is to be closed after it.
+    /// Moves the output that is due to `out`. Returns whether the connection must be closed
+    /// afterwards.
     fn release(&mut self, out: &mut Vec<u8>, now_ns: u64) -> bool {
-        debug_assert!(self.released <= self.staged.len(), "what left was staged");
+        debug_assert!(
+            self.released <= self.staged.len(),
+            "output is staged before it is sent"
+        );
         if !self.is_holding() {
             self.staged.clear();
             self.pauses.clear();
@@ -299,5 +306,5 @@ impl Faults {
     }
 }
 
-/// Bytes produced at a time, between two looks at the outbox.
+/// Maximum number of bytes produced between two checks of the outbox.
 const PRODUCE_BYTES: usize = 256 * 1024;

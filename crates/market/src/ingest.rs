@@ -1,4 +1,4 @@
-//! Applies a feed's messages in one pass: last values, the hub's own feed, publications.
+//! Applies a feed's messages in one pass: last values, the hub's own feed, and publications.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::symbols::SymbolMap;
 use tidewire_fanout::TopicId;
 use tidewire_fanout::{Origin, Publication};
 
-/// One source's way into the hub. Its topics are its own until it ends.
+/// The ingest of one source, which owns its topics until it ends.
 #[derive(Debug)]
 pub(crate) struct Ingest {
     market: Arc<Market>,
@@ -30,36 +30,36 @@ pub(crate) struct Ingest {
     symbols: SymbolMap,
     /// Topics updated in this batch that seemed to have no subscriber.
     unheard: Vec<u32>,
-    /// Messages were lost: topics are stale until their own records come, or word that they are
-    /// right.
+    /// Whether messages were lost. Topics are then stale until their own records arrive, or until
+    /// the source confirms that they are right.
     doubtful: bool,
     generation: u64,
-    /// Made with the first message: a feed client that only listens needs none.
+    /// Created with the first message: a feed client that only reads needs none.
     latency: Option<LatencyRecorder>,
 }
 
-/// What ingest has done since the start, over all sources.
+/// Counters of ingest since the start, over all sources.
 #[derive(Debug, Default)]
 pub struct IngestCounters {
-    /// Messages of feeds applied to last values.
+    /// Feed messages applied to last values.
     pub applied: AtomicU64,
-    /// Records of snapshots applied.
+    /// Snapshot records applied.
     pub snapshot_records: AtomicU64,
-    /// Messages whose symbol was not defined, or belongs to another source.
+    /// Messages whose symbol was not defined or belongs to another source.
     pub refused: AtomicU64,
-    /// Sequences that were missing for a while.
+    /// Gaps in the sequences.
     pub gaps: AtomicU64,
-    /// Messages that were missing for a while and then came.
+    /// Missing messages that arrived later.
     pub recovered: AtomicU64,
-    /// Messages that will never come.
+    /// Messages lost for good.
     pub lost: AtomicU64,
-    /// Feeds connected now, as source or publisher.
+    /// Connected feeds, as source or publisher.
     pub sources: AtomicU64,
-    /// Numbers of the configured sources that answer now.
+    /// Numbers of the configured sources that currently answer.
     pub(crate) standing: Mutex<BTreeSet<usize>>,
 }
 
-/// Ingest of what one receive call brought: holds the journal for that long.
+/// Ingest of the messages of one receive call. It holds the journal's lock for that time.
 pub(crate) struct Batch<'a> {
     market: &'a Market,
     source: u32,
@@ -67,8 +67,8 @@ pub(crate) struct Batch<'a> {
     symbols: &'a mut SymbolMap,
     unheard: &'a mut Vec<u32>,
     doubtful: &'a mut bool,
-    /// Topics marked stale in this batch because of a loss, of which nobody was told: their
-    /// values may be right again by its end.
+    /// Topics marked stale in this batch because of a loss, and not yet published: their values may
+    /// be right again at its end.
     marked: Vec<u32>,
     generation: &'a mut u64,
     latency: &'a mut Option<LatencyRecorder>,
@@ -124,7 +124,7 @@ impl Ingest {
         }
     }
 
-    /// Shows the latencies recorded so far to the readers of the tracker.
+    /// Publishes the latencies recorded so far to the readers of the tracker.
     pub(crate) fn publish_latency(&mut self) {
         if let Some(latency) = self
             .latency
@@ -135,12 +135,12 @@ impl Ingest {
         }
     }
 
-    /// The source's symbols, taken out to be kept for its next connection.
+    /// Takes the source's symbols, to keep them for its next connection.
     pub(crate) fn take_symbols(&mut self) -> SymbolMap {
         std::mem::take(&mut self.symbols)
     }
 
-    /// The source has ended or is lost: marks its topics. Returns the news of it.
+    /// Marks the topics of a source that has ended or was lost. Returns the publication.
     pub(crate) fn lose(&mut self, receive_time_ns: u64) -> (Publication, u64) {
         let mut batch = self.begin(receive_time_ns);
         batch.mark_stale(true);
@@ -157,7 +157,7 @@ impl Drop for Ingest {
 }
 
 impl Batch<'_> {
-    /// Ends the batch: the news, and the lanes they are for (one bit each).
+    /// Ends the batch. Returns the publication and the lanes it is for (one bit each).
     pub(crate) fn finish(mut self) -> (Publication, u64) {
         for number in std::mem::take(&mut self.marked) {
             if self.is_stale(number) {
@@ -178,13 +178,13 @@ impl Batch<'_> {
         debug_assert_eq!(
             self.publication.is_empty(),
             self.lanes == 0,
-            "news have a lane to go to"
+            "a publication has a lane to go to"
         );
         (self.publication, self.lanes)
     }
 
-    /// Somebody may have subscribed between the store of a value and the look at its topic's
-    /// interest: then the value is published now. [`tidewire_fanout::Generation`] has the proof.
+    /// Publishes values whose topic got a subscriber between the store of the value and the check
+    /// of its interest. [`tidewire_fanout::Generation`] has the proof.
     fn hear_late_subscribers(&mut self) {
         let generation = self.market.post.subscriptions.generation();
         if !generation.has_changed(self.generation) {
@@ -198,7 +198,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Marks all topics of the source as stale, or as alive again.
+    /// Marks all topics of the source as stale, or as current again.
     pub(crate) fn mark_stale(&mut self, stale: bool) {
         let (set, clear) = if stale {
             (FLAG_STALE, 0)
@@ -214,7 +214,7 @@ impl Batch<'_> {
         }
     }
 
-    /// The source speaks again: its topics are alive, unless it has left something out.
+    /// Marks the topics of the source as current again, unless messages are missing.
     pub(crate) fn revive(&mut self) {
         if !*self.doubtful {
             self.mark_stale(false);
@@ -264,7 +264,7 @@ impl Batch<'_> {
                 .board
                 .topic(number)
                 .is_some_and(|own| Arc::ptr_eq(&own, topic)),
-            "a symbol stands for a topic of the board"
+            "a symbol maps to a topic of the board"
         );
         let mut stamp = Stamp {
             source_time_ns: 0,
@@ -329,7 +329,7 @@ impl Batch<'_> {
         }
         self.applied += 1;
         let latency_ns = self.receive_time_ns.saturating_sub(stamp.source_time_ns);
-        // What is older than a minute is history played again, not latency.
+        // A message older than a minute is replayed history and not latency.
         let latency = recorder(self.market, self.latency);
         if latency_ns < LATENCY_MAX_NS {
             latency.record(latency_ns);
@@ -371,7 +371,7 @@ impl Sink for Batch<'_> {
 
     fn definition(&mut self, _sequence: u64, definition: &Definition) {
         let symbol = definition.symbol;
-        // What it stood for before ends in any case.
+        // The symbol's earlier meaning ends in any case.
         if self.symbols.set(symbol, None).is_err() || definition.name.is_empty() {
             self.market.ingest.refused.fetch_add(1, Ordering::Relaxed);
             return;
@@ -423,8 +423,8 @@ impl Sink for Batch<'_> {
         let _ = self.symbols.set(symbol, Some(topic));
     }
 
-    /// Symbol numbers are the session's own: what they stood for is over, and a topic is stale
-    /// until the new session defines it.
+    /// Symbol numbers belong to one session. The old ones are void, and a topic is stale until the
+    /// new session defines it.
     fn session_changed(&mut self, old: u32, new: u32) {
         debug!(
             source = self.source,
@@ -469,7 +469,7 @@ impl Sink for Batch<'_> {
             receiver,
             mut symbols,
         } = self.market.publishers.unpark(login.session)?;
-        // Another source may have taken a topic meanwhile.
+        // Another source may have claimed a topic meanwhile.
         symbols.retain(|topic| self.writer.claim(topic.number).is_ok());
         *self.symbols = symbols;
         self.mark_stale(false);
@@ -483,7 +483,7 @@ impl Sink for Batch<'_> {
             .fetch_add(1, Ordering::Relaxed);
         let applied = self.applied;
         self.update(&Message::LastValue(*record));
-        // Counted on its own: a snapshot repeats what earlier messages said.
+        // Counted separately: a snapshot repeats earlier messages.
         self.applied = applied;
     }
 
@@ -516,7 +516,7 @@ impl Sink for Batch<'_> {
     }
 }
 
-/// The source's latency recorder; with its first message the source counts as one.
+/// Returns the source's latency recorder. With its first message the source counts as connected.
 #[inline]
 fn recorder<'a>(
     market: &Market,
@@ -528,7 +528,7 @@ fn recorder<'a>(
     })
 }
 
-/// A copy of a message under the hub's own symbol number.
+/// Returns a copy of a message with the hub's own symbol number.
 #[inline]
 fn renumbered<T>(mut message: T, set: impl FnOnce(&mut T)) -> T {
     set(&mut message);
@@ -600,7 +600,7 @@ mod tests {
         let mut batch = ingest.begin(2);
         batch.message(2, &trade);
         batch.message(3, &trade);
-        assert!(names(&batch.finish()).is_empty(), "nobody listens");
+        assert!(names(&batch.finish()).is_empty(), "there is no subscriber");
         let mut batch = ingest.begin(3);
         batch.message(4, &trade);
         batch.message(5, &trade);
@@ -608,13 +608,13 @@ mod tests {
         market.post.subscriptions.add(0, Kind::Channel, b"md:A");
         let news = batch.finish();
         assert_eq!((names(&news), news.1), (vec![b"md:A".to_vec()], 1));
-        // A topic that was not touched by the batch has nothing to say.
+        // A topic that the batch did not change has nothing to publish.
         market.post.subscriptions.add(0, Kind::Channel, b"other");
         assert!(names(&ingest.begin(4).finish()).is_empty());
     }
 
     #[test]
-    fn a_session_that_begins_anew_leaves_its_topics_stale_until_it_defines_them() {
+    fn a_new_session_leaves_its_topics_stale_until_it_defines_them() {
         let market = Market::of_one_lane(MarketConfig::default());
         let mut ingest = Ingest::new(market.clone(), 1);
         let mut batch = ingest.begin(1);
@@ -671,7 +671,8 @@ mod tests {
     }
 }
 
-/// Every order in which a source's batch and a new subscriber can meet: `cargo xtask test` runs it.
+/// Models every order in which a source's batch and a new subscriber can meet. `cargo xtask test`
+/// runs it.
 #[cfg(all(loom, test))]
 mod model {
     use tidewire_fanout::{Kind, Topic as _};
@@ -688,7 +689,7 @@ mod model {
         })
     }
 
-    /// A source whose symbol 0 is the topic `md:A`.
+    /// Returns a source whose symbol 0 is the topic `md:A`.
     fn source(market: &Arc<Market>) -> Ingest {
         let mut ingest = Ingest::new(market.clone(), 1);
         let mut batch = ingest.begin(1);
@@ -707,7 +708,7 @@ mod model {
         ingest
     }
 
-    /// A batch of one trade; the newest state that it has told.
+    /// Publishes a batch of one trade. Returns the newest state that it has published.
     fn publish(ingest: &mut Ingest) -> u64 {
         let mut batch = ingest.begin(2);
         let trade = TradeMessage {
@@ -723,7 +724,7 @@ mod model {
         assert_eq!(
             newest > 0,
             lanes == 1,
-            "news go to the lane that wants them"
+            "publications go to the lane with subscribers"
         );
         newest
     }
@@ -746,7 +747,7 @@ mod model {
             let newest = before + 1;
             assert!(
                 found == newest || told == newest,
-                "found {found}, told {told}"
+                "found {found}, published {told}"
             );
         });
     }

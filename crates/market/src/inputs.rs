@@ -1,5 +1,5 @@
-//! Feeds with a thread of their own: ITCH over MoldUDP64 and SoupBinTCP, and native feeds in
-//! datagrams ([`native`]).
+//! Feeds with their own threads: ITCH over MoldUDP64 and SoupBinTCP, and native feeds in datagrams
+//! ([`native`]).
 //!
 //! ```text
 //!  lines A, B ─▶ mold::Receiver ─┐
@@ -7,8 +7,8 @@
 //!  TCP ───────▶ soup::Client ────┘
 //! ```
 //!
-//! Each input has a thread of its own: it waits for its sockets alone, no Redis client waits for
-//! it, and what it spends is its own (`docs/decisions/0021-a-thread-an-input.md`).
+//! Each input has its own thread, which waits only for the input's sockets. No Redis client waits
+//! for it, and its CPU time is its own (`docs/decisions/0021-a-thread-an-input.md`).
 
 mod config;
 mod mold;
@@ -36,7 +36,7 @@ use crate::market::Market;
 use tidewire_fanout::Publication;
 use tidewire_lane::unix_ns;
 
-/// Threads of the hub's inputs; they end when this is dropped.
+/// The threads of the hub's inputs. Dropping this ends them.
 #[derive(Debug)]
 pub struct Inputs {
     market: Arc<Market>,
@@ -44,11 +44,11 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Starts what [`MarketConfig::inputs`](crate::MarketConfig::inputs) lists, each on a core of
-    /// `cores` if there is one for it.
+    /// Starts the inputs of [`MarketConfig::inputs`](crate::MarketConfig::inputs), each on a core
+    /// of `cores` if there are enough.
     ///
     /// # Errors
-    /// What is wrong with which input: an address that cannot be listened on.
+    /// An address cannot be listened on. The text names the input.
     pub fn start(market: &Arc<Market>, cores: &[usize]) -> Result<Self, String> {
         let mut inputs = Self {
             market: market.clone(),
@@ -99,16 +99,16 @@ impl Drop for Inputs {
     }
 }
 
-/// What all kinds of inputs have.
+/// The state that all kinds of inputs have.
 struct Thread {
     market: Arc<Market>,
     number: usize,
     core: Option<usize>,
     ingest: Ingest,
     books: Books,
-    /// A session was seen.
+    /// Whether a session has been seen.
     has_session: bool,
-    /// Its topics are marked stale.
+    /// Whether its topics are marked stale.
     is_stale: bool,
     busy_ns: u64,
 }
@@ -128,7 +128,7 @@ impl Thread {
         }
     }
 
-    /// Begins the day that `midnight_unix_ns` says, or today.
+    /// Begins the day of `midnight`, or today.
     fn set_day(&mut self, midnight: Option<u64>) {
         self.books = Books::new(BooksConfig {
             midnight_unix_ns: midnight.unwrap_or_else(|| midnight_of_unix_ns(unix_ns())),
@@ -151,8 +151,8 @@ impl Thread {
         self.market.inputs_stopped.load(Ordering::Acquire)
     }
 
-    /// Lets `take` give what has come to the books, and publishes what they make of it. A feed
-    /// that `is_alive` is not stale any more.
+    /// Calls `take` to apply received messages to the books, and publishes the result. A feed that
+    /// `is_alive` is no longer stale.
     fn batch(&mut self, is_alive: bool, take: impl FnOnce(&mut Follower<'_, '_>)) {
         let mut batch = self.ingest.begin(unix_ns());
         if is_alive && std::mem::take(&mut self.is_stale) {
@@ -168,7 +168,7 @@ impl Thread {
         self.publish(news);
     }
 
-    /// The same without books: `take` is given the batch, and whether its topics are stale.
+    /// Works without books: `take` gets the batch, and whether its topics are stale.
     fn batch_with(&mut self, take: impl FnOnce(&mut Batch<'_>, &mut bool) -> bool) -> bool {
         let mut batch = self.ingest.begin(unix_ns());
         let more = take(&mut batch, &mut self.is_stale);
@@ -177,7 +177,7 @@ impl Thread {
         more
     }
 
-    /// The feed is over or silent: its topics are stale until it is back.
+    /// Marks the topics as stale because the feed has ended or is silent.
     fn lose(&mut self) {
         if !std::mem::replace(&mut self.is_stale, true) {
             let news = self.ingest.lose(unix_ns());
@@ -187,13 +187,13 @@ impl Thread {
 
     fn publish(&self, (publication, lanes): (Publication, u64)) {
         if !publication.is_empty() {
-            debug_assert_ne!(lanes, 0, "news have a lane to go to");
+            debug_assert_ne!(lanes, 0, "a publication has a lane to go to");
             self.market.post.send(lanes, &Arc::new(publication));
         }
         self.market.tell_all_feed_lanes();
     }
 
-    /// Shows what was done so far.
+    /// Publishes the counters.
     fn show(&mut self, fill: impl FnOnce(&mut Figures)) {
         debug_assert!(
             self.number < self.market.inputs.len(),
@@ -211,7 +211,7 @@ impl Thread {
     }
 }
 
-/// Takes a stream's messages: books, then the hub.
+/// Applies a stream's messages to the books and then to the hub.
 struct Follower<'a, 'b> {
     batch: &'a mut Batch<'b>,
     books: &'a mut Books,

@@ -5,8 +5,8 @@
 //!                                └──▶ journal ──▶ feed clients, datagrams, recording, Databento
 //! ```
 //!
-//! [`Market`] is what all lanes share. [`Source`], [`FeedSession`] and [`DatabentoSession`] are the
-//! machines of its connections, which a lane drives; [`Inputs`] have threads of their own.
+//! All lanes share [`Market`]. [`Source`], [`FeedSession`] and [`DatabentoSession`] are the state
+//! machines of its connections, driven by a lane; [`Inputs`] have their own threads.
 
 #![forbid(unsafe_code)]
 

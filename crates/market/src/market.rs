@@ -20,26 +20,26 @@ use crate::inputs::{FeedLines, FeedSource, Input, Status};
 use crate::publishers::Publishers;
 use crate::recording::RecordingCounters;
 
-/// Limits and switches of market data. Every queue has its bound here.
+/// Limits and switches of market data. Every queue has its limit here.
 #[derive(Clone, Debug)]
 pub struct MarketConfig {
-    /// Topics at most.
+    /// Maximum number of topics.
     pub topics_max: usize,
     /// Messages of the hub's own feed kept for retransmission; a power of two.
     pub journal_messages: usize,
     /// Native feeds that the hub reads from.
     pub sources: Vec<FeedSource>,
-    /// Where the hub's own feed is sent in datagrams, if it is.
+    /// Addresses to which the hub's own feed is sent in datagrams, if any.
     pub feed_lines: Option<FeedLines>,
-    /// Feeds of exchanges that the hub reads from ([`crate::Inputs`]).
+    /// Feeds of exchanges that the hub reads ([`crate::Inputs`]).
     pub inputs: Vec<Input>,
-    /// Faults in what feed clients are sent, for testing them.
+    /// Faults in the output to feed clients, for tests.
     pub faults: Option<FaultPlan>,
     /// Seed of the faults.
     pub fault_seed: u64,
-    /// What is done for a feed client that is too slow and chooses nothing itself.
+    /// Policy for a slow feed client that does not choose one.
     pub feed_slow: SlowPolicy,
-    /// The API key of Databento clients; without one, all of them are refused.
+    /// The API key of Databento clients. Without one, all of them are refused.
     pub databento_key: Option<String>,
 }
 
@@ -59,54 +59,54 @@ impl Default for MarketConfig {
     }
 }
 
-/// What lanes tell each other of market data.
+/// Messages about market data between lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MarketMail {
-    /// End a connection of that lane: its publisher has come again.
+    /// Close a connection of that lane, because its publisher has reconnected.
     End(ConnectionId),
 }
 
-/// What all lanes share of market data: last values, the hub's own feed, and what feeds have done.
+/// The shared state of market data: last values, the hub's own feed, and counters.
 #[derive(Debug)]
 pub struct Market {
     /// Limits and switches.
     pub config: MarketConfig,
-    /// Topics.
+    /// All topics.
     pub board: Arc<Board>,
-    /// The hub's own feed: what it has applied, renumbered, for its feed clients.
+    /// The hub's own feed: all applied messages, renumbered.
     pub journal: Mutex<Journal>,
-    /// Copy of the journal's next sequence, to see without the lock whether there is more.
+    /// Copy of the journal's next sequence, to detect new messages without the lock.
     pub journal_next: AtomicU64,
-    /// What ingest has done.
+    /// Counters of ingest.
     pub ingest: IngestCounters,
-    /// What recording has done.
+    /// Counters of recording.
     pub recording: RecordingCounters,
-    /// What each of the inputs has done.
+    /// Counters of each input.
     pub inputs: Vec<Status>,
-    /// Source time to last-value cache.
+    /// Latency from source time to the last-value cache.
     pub latency: LatencyTracker,
-    /// What the Databento gateway has done.
+    /// Counters of the Databento gateway.
     pub databento: DatabentoCounters,
-    /// What was sent in datagrams.
+    /// Counters of sent datagrams.
     pub broadcast: BroadcastCounters,
-    /// Feed clients that were too slow.
+    /// Counters of slow feed clients.
     pub slow_feeds: SlowFeeds,
     pub(crate) post: Arc<Post>,
     pub(crate) mail: MailSender<MarketMail>,
-    /// Threads of inputs are to end.
+    /// Whether the threads of the inputs must end.
     pub(crate) inputs_stopped: AtomicBool,
     /// Sessions of publishers into the hub.
     pub(crate) publishers: Publishers,
-    /// Numbers for sources, so that each has its own name as a writer.
+    /// The next number of a source, which is its name as a writer.
     source_numbers: AtomicU64,
     /// Lanes that serve feed clients, one bit each.
     pub(crate) feed_lanes: AtomicU64,
-    /// Lanes that have been told of news in the journal and have not looked yet.
+    /// Lanes that have been notified of new messages in the journal and have not read them yet.
     pub(crate) feed_told: Vec<AtomicBool>,
 }
 
 impl Market {
-    /// Market data whose news go through `post`.
+    /// Creates the market data of a hub that publishes through `post`.
     pub fn new(config: MarketConfig, post: Arc<Post>, mail: MailSender<MarketMail>) -> Self {
         assert!(
             config.journal_messages.is_power_of_two(),
@@ -114,7 +114,7 @@ impl Market {
         );
         assert!(
             mail.lanes() <= u64::BITS as usize,
-            "a word has a bit for each lane"
+            "a word has one bit per lane"
         );
         let journal = Journal::new(session_id(unix_ns()), config.journal_messages);
         let board = Board::new(config.topics_max, lane_bits(mail.lanes()));
@@ -140,12 +140,12 @@ impl Market {
         }
     }
 
-    /// A number that no other source has.
+    /// Returns a number that no other source has.
     pub(crate) fn next_source_number(&self) -> u64 {
         self.source_numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// What this hub is to read from and is not connected to, one line each.
+    /// Returns one line for each configured source that is not connected.
     pub fn missing(&self) -> Vec<String> {
         let mut missing = Vec::new();
         debug_assert_eq!(
@@ -182,12 +182,12 @@ impl Market {
     }
 }
 
-/// An id for a session that begins now; not 0.
+/// Returns an id for a new session; not 0.
 ///
-/// It must not be that of a session that a client may remember: the one before of this hub, also
-/// if it began in the same millisecond or the clock was set back, or that of another hub.
+/// It must differ from any session that a client may remember: this hub's previous one, even if it
+/// began in the same millisecond or the clock was set back, and that of another hub.
 fn session_id(unix_ns: u64) -> u32 {
-    // The step of SplitMix64: every bit of the time changes half of the id's.
+    // The step of SplitMix64: every bit of the time changes half of the id's bits.
     let mut mixed = unix_ns.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);

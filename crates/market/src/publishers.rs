@@ -1,4 +1,4 @@
-//! Publishers' sessions: which are connected, and the state kept for disconnected ones.
+//! Sessions of publishers: which are connected, and the state of disconnected ones.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -12,7 +12,7 @@ use crate::symbols::SymbolMap;
 /// All publishers' sessions, by session id.
 #[derive(Debug, Default)]
 pub(crate) struct Publishers {
-    state: Mutex<State>,
+    state: Mutex<Sessions>,
 }
 
 /// A publisher's session between two connections: what it has delivered, and its symbols.
@@ -22,32 +22,32 @@ pub(crate) struct ParkedPublisher {
     pub(crate) symbols: SymbolMap,
 }
 
-/// A session cannot be received on this connection now.
+/// The reason why a connection cannot receive a session now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Busy {
-    /// Another connection, of this lane, has it.
+    /// Another connection, on this lane, receives it.
     Connected(usize, ConnectionId),
-    /// Another connection has just left it.
+    /// Another connection has just stopped receiving it.
     Parked,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Sessions {
     connected: HashMap<u32, (usize, ConnectionId), RandomState>,
-    /// Newest last.
+    /// Oldest first.
     parked: VecDeque<(u32, ParkedPublisher)>,
 }
 
 impl Publishers {
-    /// What was kept of a session.
+    /// Returns the stored state of a session and removes it.
     pub(crate) fn unpark(&self, session: u32) -> Option<ParkedPublisher> {
         let parked = &mut self.state.lock().parked;
         let position = parked.iter().position(|(other, _)| *other == session)?;
         parked.remove(position).map(|(_, publisher)| publisher)
     }
 
-    /// A connection receives the session from now on. A session is received once at a time: of two
-    /// receivers neither would know what the other has applied.
+    /// Notes that a connection receives the session from now on. Only one connection may receive a
+    /// session at a time, because two would not know what the other has applied.
     pub(crate) fn connect(
         &self,
         session: u32,
@@ -66,8 +66,8 @@ impl Publishers {
         Ok(())
     }
 
-    /// The connection that received the session has ended; what it has come to is kept for the
-    /// next one unless the session is over.
+    /// Notes that the session's connection has ended. Its state is kept for the next connection,
+    /// unless the session is over.
     pub(crate) fn disconnect(&self, session: u32, publisher: Option<ParkedPublisher>) {
         let mut state = self.state.lock();
         let connected = state.connected.remove(&session);
@@ -89,5 +89,5 @@ impl Publishers {
     }
 }
 
-/// Publishers without a connection that are remembered.
+/// Maximum number of disconnected publishers that are remembered.
 const PARKED_MAX: usize = 16;

@@ -1,7 +1,7 @@
-//! `--record`: a thread that follows the journal writes the hub's own stream to a file.
+//! `--record`: a thread that follows the journal and writes the hub's own stream to a file.
 //!
-//! The journal is the buffer between lanes and disk: a lane never waits for the recorder, and has
-//! no cost for it. Messages that leave the journal's window before they are written are counted; in
+//! The journal is the buffer between lanes and disk. A lane never waits for the recorder and has no
+//! cost for it. Messages that leave the journal's window before they are written are counted; in
 //! the file they are a gap, followed by a snapshot.
 
 use std::io::{self, Read};
@@ -24,20 +24,20 @@ use tracing::{info, warn};
 use crate::market::Market;
 use tidewire_lane::unix_ns;
 
-/// What recording has done since the start.
+/// Counters of recording since the start.
 #[derive(Debug, Default)]
 pub struct RecordingCounters {
-    /// The file, once a recorder is at work.
+    /// The file, once a recorder is running.
     pub(crate) path: OnceLock<PathBuf>,
-    /// A recorder is at work.
+    /// Whether a recorder is running.
     pub enabled: AtomicBool,
     /// Messages written.
     pub messages: AtomicU64,
     /// Bytes written.
     pub bytes: AtomicU64,
-    /// Messages that the disk was too slow for.
+    /// Messages lost because the disk was too slow.
     pub lost: AtomicU64,
-    /// Writes that failed; each is tried again.
+    /// Failed writes; each is retried.
     pub errors: AtomicU64,
 }
 
@@ -49,12 +49,12 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Begins to record into `path`: behind what is in it, if it is a recording already. A torn
-    /// block at its end, which a crash leaves, is cut off.
+    /// Starts to record into `path`. If it is a recording already, the new stream is appended; an
+    /// incomplete block at its end, as a crash leaves it, is removed.
     ///
     /// # Errors
     ///
-    /// If the file cannot be written, or is something else than a recording.
+    /// The file cannot be written, or is not a recording.
     pub fn start(market: &Arc<Market>, path: &Path) -> io::Result<Self> {
         let lock = FileLock::take(path)?;
         let file = open(path)?;
@@ -81,11 +81,11 @@ impl Recorder {
         Ok(Self { thread, ended })
     }
 
-    /// Writes what is left and ends the file. Call it when the lanes have stopped.
+    /// Writes the rest and ends the file. Call it after the lanes have stopped.
     ///
     /// # Errors
     ///
-    /// If the rest cannot be written.
+    /// The rest cannot be written.
     pub fn finish(self) -> io::Result<()> {
         self.ended.store(true, Ordering::Release);
         let failed = |_| io::Error::other("the recorder has failed");
@@ -93,14 +93,14 @@ impl Recorder {
     }
 }
 
-/// The thread's own.
+/// The state of the recorder's thread.
 struct Writing {
     market: Arc<Market>,
     path: PathBuf,
-    /// Whole blocks, however a write has failed.
+    /// Contains only whole blocks, even after a failed write.
     file: AppendFile,
     cursor: Cursor,
-    /// Blocks on their way to the file.
+    /// Blocks to be written to the file.
     block: Vec<u8>,
     synced: Instant,
     is_dirty: bool,
@@ -115,7 +115,8 @@ impl Writing {
         let session = self.begin()?;
         self.write()?;
         loop {
-            // Before the look at the journal: what came before the end is still written.
+            // Checked before the journal is read, so that everything before the end is still
+            // written.
             let is_last = self.ended.load(Ordering::Acquire);
             let grown = self.take(session)?;
             self.write()?;
@@ -142,7 +143,7 @@ impl Writing {
         }
     }
 
-    /// What stands before the stream: where it begins, and the values until then.
+    /// Writes the beginning of a stream: its start, and the values at that time.
     fn begin(&mut self) -> io::Result<u32> {
         let journal = self.market.journal.lock();
         let session = journal.session();
@@ -156,7 +157,7 @@ impl Writing {
         Ok(session)
     }
 
-    /// Takes the next messages out of the journal; whether there were any.
+    /// Takes the next messages from the journal. Returns whether there were any.
     fn take(&mut self, session: u32) -> io::Result<bool> {
         let start = begin_block(&mut self.block);
         let journal = self.market.journal.lock();
@@ -193,7 +194,7 @@ impl Writing {
         Ok(true)
     }
 
-    /// The journal keeps nothing before `oldest` any more.
+    /// Handles a gap: the journal has no messages before `oldest` any more.
     #[cold]
     fn miss(&mut self, session: u32, oldest: u64) -> io::Result<()> {
         debug_assert!(oldest > self.cursor.sent, "a gap has a length");
@@ -214,9 +215,9 @@ impl Writing {
         self.snapshot(session)
     }
 
-    /// Definitions and last values as they are now: each is stamped with the sequence of its last
-    /// change, which may lie behind the sequence that the stream goes on with. Written block by
-    /// block: a million symbols are not held at once.
+    /// Writes the current definitions and last values. Each has the sequence of its last change,
+    /// which may be later than the sequence at which the stream continues. They are written block
+    /// by block, so that a million symbols are not in memory at once.
     fn snapshot(&mut self, session: u32) -> io::Result<()> {
         let board = self.market.board.clone();
         let mut index = 0;
@@ -249,8 +250,8 @@ impl Writing {
         Ok(())
     }
 
-    /// Writes what is ready. A disk that is full, or fails, is tried again until the end of the
-    /// program: what the journal forgets meanwhile becomes a gap.
+    /// Writes what is ready. If the disk is full or fails, it is retried until the program ends;
+    /// messages that leave the journal meanwhile become a gap.
     fn write(&mut self) -> io::Result<()> {
         while !self.block.is_empty() {
             match self.file.append(&self.block) {
@@ -260,7 +261,7 @@ impl Writing {
                         .recording
                         .bytes
                         .fetch_add(bytes, Ordering::Relaxed);
-                    debug_assert!(bytes > 0, "nothing is no block");
+                    debug_assert!(bytes > 0, "a block is not empty");
                     self.is_dirty = true;
                     self.block.clear();
                     self.block.shrink_to(2 * BLOCK_BYTES);
@@ -295,14 +296,15 @@ impl Writing {
     }
 }
 
-/// Opens a new file, or one that is a recording, at the end of its last whole block.
+/// Opens a new file, or an existing recording at the end of its last whole block.
 fn open(path: &Path) -> io::Result<AppendFile> {
     let disk = Disk::default();
     let mut file = disk.append(path)?;
     let (valid, length) = (valid_length(disk.read(path)?)?, file.length());
     assert!(valid <= length, "whole blocks are a part of the file");
     if length - valid > TORN_BYTES_MAX {
-        let text = format!("damaged at byte {valid}, and much more follows: move it away");
+        let text =
+            format!("damaged at byte {valid}, with much more data after it; move the file away");
         return Err(io::Error::other(text));
     }
     if length > valid {
@@ -314,7 +316,7 @@ fn open(path: &Path) -> io::Result<AppendFile> {
     Ok(file)
 }
 
-/// Bytes of whole blocks from the beginning on; 0 for an empty file.
+/// Returns the length of the whole blocks from the beginning; 0 for an empty file.
 fn valid_length(mut file: impl Read) -> io::Result<u64> {
     let mut decoder = Decoder::new();
     let (mut input, mut is_over) = (Vec::new(), false);
@@ -328,8 +330,8 @@ fn valid_length(mut file: impl Read) -> io::Result<u64> {
             }
         };
         match failure {
-            // What a crash leaves at the end need not be a beginning of a block: a disk may have
-            // kept the length of a file and not its bytes.
+            // The end of a file after a crash need not be the beginning of a block: a disk may have
+            // stored the file's length and not its bytes.
             Some(RecordingError::BadHeader { at } | RecordingError::BadChecksum { at })
                 if at >= FILE_HEADER_LENGTH as u64 =>
             {
@@ -340,7 +342,7 @@ fn valid_length(mut file: impl Read) -> io::Result<u64> {
                 let torn = decoder.position() == 0 && rest.len() >= MAGIC.len();
                 return match decoder.position() {
                     0 if torn || rest.is_empty() => Ok(0),
-                    0 => Err(io::Error::other("it is no recording")),
+                    0 => Err(io::Error::other("not a recording")),
                     position => Ok(position),
                 };
             }
@@ -359,12 +361,14 @@ fn valid_length(mut file: impl Read) -> io::Result<u64> {
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Bytes taken from the journal at a time: its lock is held for a fraction of a millisecond.
+/// Maximum number of bytes taken from the journal at a time. Its lock is held for a fraction of a
+/// millisecond.
 const BLOCK_BYTES: usize = 1 << 20;
-/// Entries of the board in one block: 208 bytes each at most.
+/// Maximum number of board entries in one block; each has at most 208 bytes.
 const SNAPSHOT_ENTRIES: usize = 8_192;
 const READ_BYTES: u64 = 4 << 20;
-/// What a crash can leave behind the last whole block. Damage further from the end is for people.
+/// Maximum number of bytes that a crash can leave after the last whole block. Damage further from
+/// the end needs a person's decision.
 const TORN_BYTES_MAX: u64 = 64 << 20;
 
 #[cfg(test)]
@@ -392,7 +396,7 @@ mod tests {
         batch.finish();
     }
 
-    /// Kinds of the blocks, and the sequences of the stream's messages.
+    /// Returns the kinds of the blocks, and the sequences of the stream's messages.
     fn read(path: &Path) -> (Vec<BlockKind>, Vec<u64>) {
         let file = std::fs::read(path).unwrap();
         let (mut rest, mut decoder) = (&file[..], Decoder::new());

@@ -1,5 +1,6 @@
-//! Native feeds that the hub reads over one connection or two.
+//! Native feeds that the hub reads over one or two connections.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -18,14 +19,14 @@ use tidewire_retry::Repeated;
 #[derive(Debug)]
 pub struct Source {
     number: usize,
-    /// What its connections are to the application.
+    /// The tag of its connections in the application.
     port: u16,
     source: FeedSource,
     client: Client,
     ingest: Ingest,
-    /// One a side.
+    /// One per side.
     inputs: Vec<SourceInput>,
-    /// The server answers on one side at least.
+    /// Whether the server has answered on at least one side.
     is_standing: bool,
     market: Arc<Market>,
 }
@@ -33,13 +34,13 @@ pub struct Source {
 #[derive(Debug)]
 struct SourceInput {
     connector: Connector,
-    /// It cannot be connected to.
+    /// Limits how often a failed connection attempt is logged.
     unreachable: Repeated,
     connection: Option<ConnectionId>,
 }
 
 impl Source {
-    /// The source with this number; its connections carry the tag `port` to the application.
+    /// Creates the source with this number. Its connections have the tag `port` in the application.
     pub fn new(market: Arc<Market>, number: usize, source: FeedSource, port: u16) -> Self {
         let name = ClientName::truncated("tidewire");
         let mut client = Client::new(ClientConfig {
@@ -68,22 +69,22 @@ impl Source {
         }
     }
 
-    /// Its number among the sources of the configuration.
+    /// Returns its number among the configured sources.
     pub fn number(&self) -> usize {
         self.number
     }
 
-    /// Whether one of its connections has this name.
+    /// Returns whether the connection belongs to this source.
     pub fn has(&self, id: ConnectionId) -> bool {
         self.inputs.iter().any(|input| input.connection == Some(id))
     }
 
-    /// Shows the latencies recorded so far.
+    /// Publishes the latencies recorded so far.
     pub fn publish_latency(&mut self) {
         self.ingest.publish_latency();
     }
 
-    /// One of its connections is made.
+    /// Handles a new connection.
     pub fn connected(&mut self, context: &mut Context, id: ConnectionId) {
         let now_ns = context.now_ns();
         if let Some(index) = self.index(id) {
@@ -95,7 +96,7 @@ impl Source {
         }
     }
 
-    /// Takes what came on one of them. Returns the bytes used, and the news.
+    /// Handles received bytes. Returns how many were used, and the publication.
     pub fn received(
         &mut self,
         context: &mut Context,
@@ -126,7 +127,7 @@ impl Source {
         }
     }
 
-    /// One of them has ended. Returns the news of it.
+    /// Handles the end of a connection. Returns the publication.
     pub fn closed(&mut self, context: &Context, id: ConnectionId, reason: CloseReason) -> Dispatch {
         let nothing = (Publication::default(), 0);
         let Some(index) = self.index(id) else {
@@ -142,9 +143,12 @@ impl Source {
             && let Some((times, lasts)) = input.unreachable.failed(Instant::now())
         {
             let (side, seconds) = (input.connector.side(), lasts.as_secs());
-            warn!(source = %self.source, ?side, times, seconds, "cannot connect");
+            warn!(
+                source = %self.source, ?side, error = %reason.text(), attempts = times, seconds,
+                "cannot connect; retrying"
+            );
         }
-        // While the other input stands, nothing is missing.
+        // While the other input is connected, no message is missing.
         if !stood || self.inputs.iter().any(|i| i.connector.is_standing()) {
             return nothing;
         }
@@ -152,7 +156,7 @@ impl Source {
         self.ingest.lose(context.unix_ns())
     }
 
-    /// Notes whether the server answers, for those who ask whether the hub is ready.
+    /// Notes whether the server answers, for readiness checks.
     fn set_standing(&mut self, on: bool) {
         debug_assert!(!self.inputs.is_empty(), "a source has a side at least");
         self.is_standing = on;
@@ -163,7 +167,7 @@ impl Source {
         };
     }
 
-    /// Connects if it is time, and does what the protocol's deadlines ask for.
+    /// Connects if it is time, and handles the protocol's timeouts.
     pub fn turn(&mut self, context: &mut Context) -> Dispatch {
         let now_ns = context.now_ns();
         for index in 0..self.inputs.len() {
@@ -174,8 +178,10 @@ impl Source {
             } = &self.inputs[index];
             match (connector.step(&self.client, now_ns), *connection) {
                 (Step::Connect, None) => self.connect(context, index),
-                (Step::GiveUp, Some(id)) => context.close(id, CloseReason::ConnectFailed),
-                // An overloaded lane may not have read yet what has come.
+                (Step::GiveUp, Some(id)) => {
+                    context.close(id, CloseReason::ConnectFailed(ErrorKind::TimedOut));
+                }
+                // On an overloaded lane, received bytes may still be unread.
                 (Step::Silent, Some(id)) if !context.has_unread(id) => {
                     warn!(source = %self.source, "no data: reconnecting");
                     context.close(id, CloseReason::Requested);
@@ -193,7 +199,7 @@ impl Source {
         news
     }
 
-    /// When [`Source::turn`] has something to do, monotonic ns.
+    /// Returns when [`Source::turn`] has something to do, monotonic ns.
     pub fn deadline_ns(&self) -> u64 {
         let deadlines = self.inputs.iter();
         let deadlines = deadlines.map(|input| input.connector.deadline_ns(&self.client));

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::board::Topic;
 
-/// Topics by a source's symbol number, in pages: a source may number its symbols as it likes, and
-/// one that uses a high number pays with a page, not with everything below it.
+/// Topics by a source's symbol number, in pages. A source may number its symbols as it likes; a
+/// high number costs one page, not everything below it.
 #[derive(Debug, Default)]
 pub(crate) struct SymbolMap {
     pages: Vec<Option<Box<Page>>>,
@@ -13,12 +13,12 @@ pub(crate) struct SymbolMap {
 
 type Page = [Option<Arc<Topic>>; PAGE_SYMBOLS];
 
-/// The number is [`SYMBOL_NUMBERS_MAX`] or more.
+/// Error: the number is [`SYMBOL_NUMBERS_MAX`] or more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NumberTooHigh;
 
 impl SymbolMap {
-    /// The topic of a symbol; `None` where the source defined none, or may not write it.
+    /// Returns the topic of a symbol; `None` if the source did not define one or may not write it.
     #[inline]
     pub(crate) fn get(&self, symbol: u32) -> Option<&Arc<Topic>> {
         let page = self.pages.get(symbol as usize / PAGE_SYMBOLS)?.as_ref()?;
@@ -48,7 +48,7 @@ impl SymbolMap {
         Ok(())
     }
 
-    /// The topics that symbols are bound to.
+    /// Returns the topics that symbols are bound to.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Topic>> {
         let pages = self.pages.iter().flatten();
         pages.flat_map(|page| page.iter().flatten())
@@ -68,7 +68,7 @@ impl SymbolMap {
 }
 
 const PAGE_SYMBOLS: usize = 256;
-/// Symbol numbers from 0 that a source may use: bounds the list of pages to 512 KiB.
+/// Number of symbol numbers that a source may use, from 0. It limits the list of pages to 512 KiB.
 pub(crate) const SYMBOL_NUMBERS_MAX: u32 = 1 << 24;
 
 #[cfg(test)]

@@ -256,6 +256,12 @@ impl Parameters {
             let value = value.map_err(|reason| failed(&reason))?;
             match parameter.access {
                 Mutability::Unavailable(reason) if value != values[number] => {
+                    let cause = parameter.refusal(&value).unwrap_or(reason);
+                    tracing::warn!(
+                        parameter = parameter.name,
+                        reason = cause,
+                        "CONFIG SET refused"
+                    );
                     return Err(failed(reason));
                 }
                 _ => values[number] = value,

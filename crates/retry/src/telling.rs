@@ -1,20 +1,20 @@
-//! What is logged seldom, however often it happens.
+//! Rate limits for log messages.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Lets a few through per period, and counts the rest.
+/// Allows a few events per period and counts the rest.
 #[derive(Debug)]
 pub struct Seldom {
     period_s: u64,
     most: u64,
-    /// The period that is counted, and how often it happened in it.
+    /// The current period, and the number of events in it.
     period: AtomicU64,
     count: AtomicU64,
 }
 
 impl Seldom {
-    /// Up to `most` times per `period_s` seconds.
+    /// Allows up to `most` events per `period_s` seconds.
     pub const fn new(most: u64, period_s: u64) -> Self {
         Self {
             period_s,
@@ -24,7 +24,8 @@ impl Seldom {
         }
     }
 
-    /// It has happened; whether to log it, and how often it was not logged before.
+    /// Notes an event. Returns `None` if it must not be logged, and otherwise how many were left
+    /// out before.
     pub fn note(&self, unix_s: u64) -> Option<u64> {
         let period = unix_s / self.period_s + 1;
         if self.period.swap(period, Ordering::AcqRel) != period {
@@ -35,14 +36,14 @@ impl Seldom {
         (count <= self.most).then_some(0)
     }
 
-    /// As [`Seldom::note`], by the clock of the machine.
+    /// Works like [`Seldom::note`], with the machine's clock.
     pub fn note_now(&self) -> Option<u64> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         self.note(since.map_or(0, |since| since.as_secs()))
     }
 }
 
-/// Logs that a peer has not proved who it is; never what it sent as a proof.
+/// Logs that a peer failed to authenticate. Credentials are never logged.
 #[cold]
 pub fn note_failed_login(protocol: &str, address: &str, user: &[u8]) {
     if let Some(left_out) = FAILED_LOGINS.note_now() {
@@ -57,20 +58,19 @@ pub fn note_failed_login(protocol: &str, address: &str, user: &[u8]) {
     }
 }
 
-/// Somebody who tries many passwords does not fill the log.
+/// Limits the log lines that a client causes by guessing passwords.
 static FAILED_LOGINS: Seldom = Seldom::new(20, 1);
 const USER_BYTES_SHOWN: usize = 64;
 
-/// Something that fails again and again: it is told at once, then at growing intervals.
+/// A failure that repeats: it is reported immediately, then at growing intervals.
 #[derive(Debug, Default)]
 pub struct Repeated {
-    /// When it failed first, how often it failed since, and when it is told again.
+    /// Time of the first failure, number of failures since, and time until the next report.
     failing: Option<(Instant, u64, Duration)>,
 }
 
 impl Repeated {
-    /// It has failed. What to tell: how often it has, and for how long; nothing before it is time
-    /// again.
+    /// Notes a failure. Returns the number of failures and their duration if a report is due.
     pub fn failed(&mut self, now: Instant) -> Option<(u64, Duration)> {
         let (since, count, next) = self.failing.get_or_insert((now, 0, Duration::ZERO));
         *count += 1;
@@ -82,13 +82,13 @@ impl Repeated {
         Some((*count, lasts))
     }
 
-    /// It works again.
+    /// Notes a success.
     pub fn works(&mut self) {
         self.failing = None;
     }
 }
 
-/// The second time that something is told of, and the longest time between two.
+/// The first interval between two reports, and the longest.
 const INTERVAL_MIN: Duration = Duration::from_secs(10);
 const INTERVAL_MAX: Duration = Duration::from_secs(3_600);
 

@@ -1,5 +1,5 @@
-//! Tables of numbers for terminals of any width: a number is shown in full, in a shorter form, or
-//! not at all; never cut.
+//! Tables of numbers for terminals of any width. A number is shown in full, in a shorter form, or
+//! not at all; it is never cut.
 
 use ratatui::layout::{Constraint, Rect};
 use ratatui::style::{Modifier, Style};
@@ -8,17 +8,17 @@ use ratatui::widgets::{Cell, Row, Table};
 
 use crate::units::compact;
 
-/// One cell: its text, and how it looks.
+/// One cell: its text and its style.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
     pub(crate) text: String,
-    /// A count that may be shown as `768.8M`.
+    /// A count, which may be shortened to `768.8M`.
     pub(crate) count: Option<u64>,
     pub(crate) style: Style,
 }
 
 impl Figure {
-    /// A text that is shown whole or not at all.
+    /// Returns a cell whose text is shown completely or not at all.
     pub(crate) fn text(text: String) -> Self {
         Self {
             text,
@@ -27,7 +27,7 @@ impl Figure {
         }
     }
 
-    /// A count, with commas where there is room.
+    /// Returns a cell with a count, with thousands separators if there is room.
     pub(crate) fn count(count: u64) -> Self {
         Self {
             count: Some(count),
@@ -36,24 +36,25 @@ impl Figure {
     }
 }
 
-/// A column.
+/// The heading of a column.
 #[derive(Clone, Debug)]
 pub(crate) struct Heading {
     pub(crate) title: String,
-    /// Its width does not fall below this, so that it does not jump with every figure.
+    /// Minimum width, so that the width does not change with every figure.
     pub(crate) width_min: usize,
-    /// The greater, the sooner it is dropped; 0 is never dropped.
+    /// Columns with a greater number are dropped first; 0 is never dropped.
     pub(crate) dropped: u8,
 }
 
-/// The columns that fit `room`, each with its width; some show counts in the short form.
+/// The columns that fit the room, each with its width and whether its counts are short.
 #[derive(Debug, PartialEq, Eq)]
 struct Fit {
     /// Column, width, and whether its counts are short.
     shown: Vec<(usize, usize, bool)>,
 }
 
-/// The first column is names, to the left; the others are figures, to the right.
+/// Lays out a table. The first column has names and is aligned left; the others have figures and
+/// are aligned right.
 pub(crate) fn table<'a>(area: Rect, headings: &[Heading], rows: Vec<Vec<Figure>>) -> Table<'a> {
     let room = usize::from(area.width).saturating_sub(BORDERS);
     let fit = Fit::of(headings, &rows, room);
@@ -91,7 +92,7 @@ impl Figure {
         };
         match text.chars().count() <= width {
             true => text,
-            // A name may end in dots; a number that does not fit is no number.
+            // A name may be cut and end in dots; a cut number would be wrong.
             false if column == 0 => cut(&text, width),
             false => "#".repeat(width.min(1)),
         }
@@ -118,7 +119,7 @@ impl Fit {
             let widths: usize = shown.iter().map(|(_, width, _)| width).sum();
             widths + GAP * shown.len().saturating_sub(1)
         };
-        // First the short form, then fewer columns, last of all a shorter name.
+        // First shorten counts, then drop columns, and only then shorten the name.
         if taken(&shown) > room {
             for (column, wide, is_short) in &mut shown {
                 if has_counts(*column) {
@@ -144,7 +145,7 @@ impl Fit {
     }
 }
 
-/// Gives the columns what room is left, evenly.
+/// Distributes spare width evenly over the columns.
 fn spread(shown: &mut [(usize, usize, bool)], spare: usize) {
     if shown.is_empty() {
         return;
@@ -155,13 +156,13 @@ fn spread(shown: &mut [(usize, usize, bool)], spare: usize) {
     }
 }
 
-/// As much of a text as fits, up to a blank: no number is cut in two.
+/// Returns as many whole words of a text as fit. No number is cut.
 pub(crate) fn whole_words(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }
     let room: String = text.chars().take(width).collect();
-    // A word that ends just where the room does is whole.
+    // A word that ends exactly at the limit is whole.
     let next = text.chars().nth(width);
     let end = match next {
         Some(' ') => room.len(),
@@ -174,13 +175,14 @@ pub(crate) fn whole_words(text: &str, width: usize) -> String {
     }
 }
 
-/// As many parts of a text as fit, up to a `·` or a comma: no label is cut off its number.
+/// Returns as many parts of a text as fit, up to a `·` or a comma. No label is separated from its
+/// number.
 pub(crate) fn whole_parts(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }
     let ends = text.match_indices([',', '·']).filter(|(at, mark)| {
-        // The commas of 1,234 have no blank behind them.
+        // The commas of 1,234 have no space after them.
         text[at + mark.len()..].starts_with(' ')
     });
     let mut kept = ends.map(|(at, _)| text[..at].trim_end());
@@ -190,7 +192,7 @@ pub(crate) fn whole_parts(text: &str, width: usize) -> String {
     }
 }
 
-/// The beginning of a name, and dots.
+/// Returns the beginning of a name, followed by dots.
 fn cut(text: &str, width: usize) -> String {
     let kept: String = text.chars().take(width.saturating_sub(1)).collect();
     match width {
@@ -208,7 +210,7 @@ fn aligned<'a>(column: usize, text: String) -> Cell<'a> {
 }
 
 const GAP: usize = 1;
-/// A table stands in a box.
+/// Width of the table's frame.
 const BORDERS: usize = 2;
 
 #[cfg(test)]
@@ -274,7 +276,7 @@ mod tests {
         assert_eq!(
             fit.shown,
             [(0, 10, false), (2, 9, false)],
-            "the name gives way"
+            "the name is shortened"
         );
     }
 

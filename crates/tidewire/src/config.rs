@@ -1,4 +1,7 @@
-//! Configuration of the hub: file, then environment, then command line; the later one wins.
+//! Configuration of the hub. Command-line options override the environment, and the environment
+//! overrides the file.
+
+mod file_place;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -13,17 +16,18 @@ use tidewire_market::{FeedSource, Input, InputError, MarketConfig};
 use tidewire_redis::ids::{BIND, DIR, PORT, PROTECTED_MODE, SAVE, SUPERVISED};
 use tidewire_redis::{BindAddress, Parameters, RedisConf, RedisConfig};
 
+pub(crate) use self::file_place::FilePlace;
 use crate::failure::{Failure, plain};
 use crate::options::{FeedSlow, IoUring, ServeOptions, YesNo, ZmqMechanism};
 use crate::plant::{self, PlantTable};
 
-/// What the hub runs with.
+/// The configuration of a hub.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) resp: Endpoint,
-    /// Where a redis.conf lets Redis clients connect.
+    /// Addresses of Redis clients from a redis.conf.
     pub(crate) resp_places: Vec<RespPlace>,
-    /// There, and not at `resp`.
+    /// Whether the hub listens for Redis clients only there, and not at `resp`.
     pub(crate) has_resp_places_alone: bool,
     /// `dir` of a redis.conf.
     pub(crate) directory: Option<PathBuf>,
@@ -31,25 +35,25 @@ pub(crate) struct Config {
     pub(crate) zmq_pull: Endpoint,
     pub(crate) zmq_router: Endpoint,
     pub(crate) feed: Endpoint,
-    /// Databento's live clients, if they are served.
+    /// Address for Databento's live clients, if they are served.
     pub(crate) databento: Option<Endpoint>,
-    /// Where metrics are told, if anywhere.
+    /// Address of the HTTP endpoint with metrics, if there is one.
     pub(crate) admin: Option<Endpoint>,
     pub(crate) pin: bool,
-    /// Where the stream of market data is recorded, if anywhere.
+    /// The file that records the stream of market data, if any.
     pub(crate) record: Option<PathBuf>,
     /// Limits and the number of lanes.
     pub(crate) hub: HubConfig,
 }
 
-/// A place that a redis.conf names.
+/// An address from a redis.conf.
 #[derive(Clone, Debug)]
 pub(crate) enum RespPlace {
     Bind(BindAddress),
     Socket(Endpoint),
 }
 
-/// The file. Names are those of the options; limits stand only here.
+/// The TOML file. The names are those of the options; limits can be set only here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct File {
@@ -99,13 +103,12 @@ struct Limits {
 }
 
 impl Config {
-    /// Reads the file that the options name, if they do, and puts the options over it.
+    /// Reads the configuration file, if one is given, and applies the options over it.
     pub(crate) fn new(options: &ServeOptions) -> Result<Self, Failure> {
-        let path = options.config.as_deref();
-        let file = path.map(read_file).transpose()?.unwrap_or_default();
-        let place = path
-            .map(|path| path.display().to_string())
-            .unwrap_or_default();
+        let (file, place) = match options.config.as_deref() {
+            Some(path) => read_file(path)?,
+            None => Default::default(),
+        };
         let endpoint =
             |given: &Option<Endpoint>, name: &str, text: Option<&String>, default: &str| {
                 if let Some(endpoint) = given {
@@ -140,7 +143,7 @@ impl Config {
                 .map(|text| parse::<FeedSource>(text, &place, "source"))
                 .collect::<Result<_, _>>()?;
         }
-        // Datagrams are read by a thread of their own.
+        // A separate thread reads datagrams.
         let (native, source) = source.into_iter().partition(FeedSource::has_lines);
         let native: Vec<FeedSource> = native;
         let mut inputs = inputs(options, &file, &place)?;
@@ -154,9 +157,9 @@ impl Config {
         };
         let lanes = options.lanes.or(file.lanes).map_or_else(cores, usize::from);
         if !(1..=64).contains(&lanes) {
-            return Err(Failure::usage(format!(
-                "{place}: lanes = {lanes}: must be 1 to 64"
-            )));
+            let place = place.of("lanes");
+            let text = format!("{place} = {lanes}: a whole number from 1 to 64 is expected");
+            return Err(Failure::usage(text));
         }
         let pin = options.pin || file.pin.unwrap_or(false);
         let conf = options.redis_conf.as_deref();
@@ -164,7 +167,7 @@ impl Config {
         let mut resp_places = resp_places(&conf)?;
         let says_place = conf.path.is_some() || !resp_places.is_empty();
         if options.resp.is_some() {
-            // It wins over `port` and `bind`; the Unix socket is a place of its own.
+            // The option overrides `port` and `bind`, but not the Unix socket.
             resp_places.retain(|place| matches!(place, RespPlace::Socket(_)));
         }
         let mut hub = HubConfig {
@@ -201,27 +204,21 @@ impl Config {
         } else if let Some(prefixes) = &file.live_prefix {
             hub.redis.live_prefixes = prefixes.iter().map(|p| p.clone().into()).collect();
         }
-        if hub
-            .redis
-            .live_prefixes
-            .iter()
-            .any(|prefix| prefix.is_empty())
-        {
-            return Err(Failure::usage(
-                "--live-prefix '': every key would be a topic; give a prefix, or omit the option \
-                 for live:",
-            ));
-        }
+        let option = match options.live_prefix.is_empty() {
+            true => place.of("live-prefix"),
+            false => "--live-prefix".to_owned(),
+        };
+        check_live_prefixes(&hub.redis.live_prefixes, &option)?;
         file.limits.apply(&mut hub);
         hub.redis.parameters = conf.parameters;
-        // `dir` among the directives of the command line asks for files as `--dir` does.
+        // `dir` among the command line's directives turns saving on, as `--dir` does.
         let directory = conf
             .directory
             .clone()
             .filter(|_| hub.redis.redis_conf.is_none());
         let asks_for_files = hub.redis.redis_conf.is_some() || directory.is_some();
         if asks_for_files && hub.redis.given(SAVE).is_none() {
-            // As often as Redis saves.
+            // With Redis's default save points.
             let save = (SAVE.name().to_owned(), SAVE_POINTS.to_owned());
             hub.redis.parameters.push(save);
         }
@@ -234,7 +231,7 @@ impl Config {
             .parameters
             .extend(parameters(&file, options, &place)?);
         let resp = endpoint(&options.resp, "resp", file.resp.as_ref(), "127.0.0.1:6379")?;
-        Ok(Self {
+        let config = Self {
             resp,
             resp_places,
             has_resp_places_alone: says_place && options.resp.is_none(),
@@ -263,14 +260,79 @@ impl Config {
             pin,
             record: options.record.clone().or(file.record),
             hub,
-        })
+        };
+        config.check_addresses()?;
+        Ok(config)
+    }
+
+    /// Refuses one address under two options, before anything is bound.
+    fn check_addresses(&self) -> Result<(), Failure> {
+        let mut places = vec![
+            ("--zmq-pub", &self.zmq_pub),
+            ("--zmq-pull", &self.zmq_pull),
+            ("--zmq-router", &self.zmq_router),
+            ("--feed", &self.feed),
+        ];
+        places.extend(self.databento.as_ref().map(|one| ("--databento", one)));
+        places.extend(self.admin.as_ref().map(|one| ("--admin", one)));
+        if !self.has_resp_places_alone {
+            places.insert(0, ("--resp", &self.resp));
+        }
+        for (index, (name, place)) in places.iter().enumerate() {
+            // The system chooses a free port for 0.
+            let is_chosen = place.tcp().is_some_and(|address| address.port() == 0);
+            let other = places[..index].iter().find(|(_, other)| other == place);
+            if let Some((other, _)) = other.filter(|_| !is_chosen) {
+                return Err(Failure::usage(format!(
+                    "{other} and {name} name the same address, {place}; choose another for one of \
+                     them"
+                )));
+            }
+        }
+        Ok(())
     }
 }
 
-/// Feeds of exchanges: those of the options, or else those of the file.
-fn inputs(options: &ServeOptions, file: &File, place: &str) -> Result<Vec<Input>, Failure> {
+/// Refuses prefixes under which no key can be a topic.
+fn check_live_prefixes(prefixes: &[Vec<u8>], option: &str) -> Result<(), Failure> {
+    let reserved = RESERVED.iter().flat_map(|(names, use_of_them)| {
+        let names = names.iter();
+        names.map(move |name| (*name, *use_of_them))
+    });
+    for prefix in prefixes {
+        let text = prefix.escape_ascii();
+        if prefix.is_empty() {
+            return Err(Failure::usage(format!(
+                "{option} '': every key would be a topic; give a prefix, or omit the option for \
+                 live:"
+            )));
+        }
+        let mut reserved = reserved.clone();
+        let taken = reserved.find(|(name, _)| {
+            prefix.starts_with(name.as_bytes()) || name.as_bytes().starts_with(prefix)
+        });
+        if let Some((name, use_of_them)) = taken {
+            return Err(Failure::usage(format!(
+                "{option} '{text}': names that begin with {name} are reserved for {use_of_them}; \
+                 choose another prefix, such as live:"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Names that the hub serves itself.
+const RESERVED: [(&[&str], &str); 4] = [
+    (&["md:"], "market data"),
+    (&["mx:"], "the tags of a plant"),
+    (&["__keyspace@", "__keyevent@"], "notifications about keys"),
+    (&["__redis__:"], "invalidation messages"),
+];
+
+/// Returns the exchange feeds of the options or, without any, those of the file.
+fn inputs(options: &ServeOptions, file: &File, place: &FilePlace) -> Result<Vec<Input>, Failure> {
     let wrong = |name: &str, text: &str, error: InputError| {
-        Failure::usage(format!("{place}: {name} = \"{text}\": {error}"))
+        Failure::usage(format!("{} = '{text}': {error}", place.of(name)))
     };
     let mut mold = options.mold.clone();
     if mold.is_empty() {
@@ -281,7 +343,7 @@ fn inputs(options: &ServeOptions, file: &File, place: &str) -> Result<Vec<Input>
     let mut soup = options.soup.clone();
     if soup.is_empty() {
         for text in &file.soup {
-            // Not the text itself: a password may stand in it.
+            // The text may contain a password and is not shown.
             soup.push(text.parse().map_err(|error| wrong("soup", "...", error))?);
         }
     }
@@ -313,10 +375,10 @@ impl Limits {
     }
 }
 
-/// Where a redis.conf lets clients connect, if it says so.
+/// Returns the addresses of Redis clients in a redis.conf.
 fn resp_places(conf: &RedisConf) -> Result<Vec<RespPlace>, Failure> {
     let mut places = Vec::new();
-    // With port 0 there is the socket alone.
+    // With port 0, the Unix socket is the only address.
     let is_socket_alone = conf.port == Some(0) && conf.unix_socket.is_some();
     if (conf.port.is_some() || conf.bind.is_some()) && !is_socket_alone {
         let bind = conf.bind.as_deref().unwrap_or("127.0.0.1");
@@ -332,11 +394,11 @@ fn resp_places(conf: &RedisConf) -> Result<Vec<RespPlace>, Failure> {
     Ok(places)
 }
 
-/// The parameters of the file, then those of the command line, each checked.
+/// Returns the parameters of the file, followed by those of the command line. Each is checked.
 fn parameters(
     file: &File,
     options: &ServeOptions,
-    place: &str,
+    file_place: &FilePlace,
 ) -> Result<Vec<(String, String)>, Failure> {
     let mut pairs = Vec::new();
     let dir = options.dir.as_ref().map(|path| path.display().to_string());
@@ -350,9 +412,12 @@ fn parameters(
         let value = switch.text().to_owned();
         (place, PROTECTED_MODE.name().to_owned(), value)
     };
-    pairs.extend(file.protected_mode.map(|mode| protected_mode(place, mode)));
+    pairs.extend(
+        file.protected_mode
+            .map(|mode| protected_mode(FROM_FILE, mode)),
+    );
     for (name, value) in &file.parameters {
-        pairs.push((place, name.clone(), value.clone()));
+        pairs.push((FROM_FILE, name.clone(), value.clone()));
     }
     if let Some(mode) = options.supervised.clone().or(file.supervised.clone()) {
         pairs.push(("--supervised", SUPERVISED.name().to_owned(), mode));
@@ -366,18 +431,25 @@ fn parameters(
         pairs.push(("--set", name.to_owned(), value.to_owned()));
     }
     let check = |(place, name, value): (&str, String, String)| {
+        let place = match place {
+            FROM_FILE => file_place.of(&format!("parameters.{name}")),
+            option => format!("{option}: {name}"),
+        };
         if [BIND.name(), PORT.name()].contains(&name.as_str()) {
-            let text = format!("{place}: {name}: --resp says where Redis clients connect");
+            let text = format!("{place}: give the address of Redis clients with --resp");
             return Err(Failure::usage(text));
         }
         Parameters::check(&name, &value)
-            .map_err(|error| Failure::usage(format!("{place}: {name} = '{value}': {error}")))?;
+            .map_err(|error| Failure::usage(format!("{place} = '{value}': {error}")))?;
         Ok((name, value))
     };
     pairs.into_iter().map(check).collect()
 }
 
-/// What ZeroMQ peers must prove.
+/// Marks a parameter of the file, in place of the option's name.
+const FROM_FILE: &str = "";
+
+/// Returns how ZeroMQ peers must authenticate.
 fn zmq_security(file: &File, options: &ServeOptions) -> Result<ZmqSecurity, Failure> {
     let key = options
         .zmq_curve_key
@@ -415,24 +487,39 @@ fn read_text(path: &Path, option: &str) -> Result<String, Failure> {
         .map_err(|error| Failure::usage(format!("{option}: cannot read {place}: {error}")))
 }
 
-fn read_file(path: &Path) -> Result<File, Failure> {
-    let place = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::usage(format!("cannot read {place}: {error}")))?;
-    toml::from_str(&text).map_err(|error| {
-        let newlines = |end: usize| text[..end].bytes().filter(|&byte| byte == b'\n').count();
+fn read_file(path: &Path) -> Result<(File, FilePlace), Failure> {
+    let path = path.display().to_string();
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| Failure::usage(format!("cannot read {path}: {error}")))?;
+    let place = FilePlace { path, text };
+    let file = toml::from_str(&place.text).map_err(|error| {
+        let newlines = |end: usize| {
+            place.text[..end]
+                .bytes()
+                .filter(|&byte| byte == b'\n')
+                .count()
+        };
         let line = 1 + error.span().map_or(0, |span| newlines(span.start));
         let message = plain(&error.message().lines().collect::<Vec<_>>().join(" "));
-        Failure::usage(format!("{place}, line {line}: {message}"))
-    })
+        let key = place
+            .key_on(line)
+            .filter(|_| !message.starts_with("unknown key"));
+        let key = key.map(|key| format!("{key}: ")).unwrap_or_default();
+        Failure::usage(format!("{}, line {line}: {key}{message}", place.path))
+    })?;
+    Ok((file, place))
 }
 
-fn parse<T: FromStr<Err: Display>>(text: &str, place: &str, name: &str) -> Result<T, Failure> {
+fn parse<T: FromStr<Err: Display>>(
+    text: &str,
+    place: &FilePlace,
+    name: &str,
+) -> Result<T, Failure> {
     text.parse()
-        .map_err(|error| Failure::usage(format!("{place}: {name} = '{text}': {error}")))
+        .map_err(|error| Failure::usage(format!("{} = '{text}': {error}", place.of(name))))
 }
 
-/// How often is saved where a folder is given, and nothing else: as Redis has it.
+/// Redis's default save points, used if only a directory is given.
 const SAVE_POINTS: &str = "3600 1 300 100 60 10000";
 
 fn cores() -> usize {
@@ -472,6 +559,32 @@ mod tests {
     }
 
     #[test]
+    fn a_live_prefix_that_the_hub_serves_itself_is_refused() {
+        for prefix in ["md:", "m", "mx:Tank", "__keyspace@0"] {
+            let options = ServeOptions {
+                live_prefix: vec![prefix.to_owned()],
+                ..ServeOptions::default()
+            };
+            let error = Config::new(&options).unwrap_err().to_string();
+            let wanted = format!("--live-prefix '{prefix}': names that begin with ");
+            assert!(error.starts_with(&wanted), "{error}");
+        }
+        let text = "lanes = 1\nlive-prefix = ['md:']\n";
+        let error = with_file(text, ServeOptions::default()).unwrap_err();
+        assert!(error.contains("line 2: live-prefix 'md:'"), "{error}");
+    }
+
+    #[test]
+    fn one_address_under_two_options_is_refused() {
+        let text = "resp = '127.0.0.1:7000'\nfeed = '127.0.0.1:7000'\n";
+        let error = with_file(text, ServeOptions::default()).unwrap_err();
+        let wanted = "--resp and --feed name the same address, 127.0.0.1:7000";
+        assert!(error.contains(wanted), "{error}");
+        let text = "resp = '127.0.0.1:0'\nfeed = '127.0.0.1:0'\n";
+        with_file(text, ServeOptions::default()).unwrap();
+    }
+
+    #[test]
     fn parameters_of_the_file_and_of_the_command_line_are_checked() {
         let text = "[parameters]\nmaxmemory = '1gb'\n";
         let options = |parameter: &str| ServeOptions {
@@ -491,9 +604,11 @@ mod tests {
     #[test]
     fn a_mistake_in_the_file_is_named_with_its_line() {
         let error = with_file("lanes = 2\nport = 1\n", ServeOptions::default()).unwrap_err();
-        assert!(error.contains("line 2: unknown field `port`"), "{error}");
+        assert!(error.contains("line 2: unknown key `port`"), "{error}");
         let error = with_file("feed = 'nowhere'\n", ServeOptions::default()).unwrap_err();
         assert!(error.contains("feed = 'nowhere': no port"), "{error}");
+        let error = with_file("lanes = 'two'\n", ServeOptions::default()).unwrap_err();
+        assert!(error.contains("line 1: lanes: found"), "{error}");
         let error = with_file("lanes = 0\n", ServeOptions::default()).unwrap_err();
         assert!(error.contains("lanes = 0"), "{error}");
     }

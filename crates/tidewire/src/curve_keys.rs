@@ -5,7 +5,7 @@ use tidewire_zmtp::z85;
 
 use crate::failure::Failure;
 
-/// Prints a new pair: the public key to be given away, the secret one to be kept in a file.
+/// Prints a new pair: the public key to distribute and the secret key to keep in a file.
 pub(crate) fn run() -> Result<(), Failure> {
     let keys = Keypair::generate().map_err(|error| Failure::running(error.to_string()))?;
     let text = |key: &[u8]| z85::encode(key).map_err(|error| Failure::running(error.to_string()));

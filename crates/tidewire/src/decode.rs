@@ -6,7 +6,7 @@ mod mx;
 use crate::failure::Failure;
 use crate::options::{DecodeOptions, DecodeSubject};
 
-/// Shows what was asked for.
+/// Runs `decode` with the given options.
 pub(crate) fn run(options: &DecodeOptions) -> Result<(), Failure> {
     match options.subject {
         DecodeSubject::Mx => mx::run(options),

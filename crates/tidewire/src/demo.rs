@@ -1,4 +1,4 @@
-//! `demo`: hub and exchange in one process, with a live table.
+//! `demo`: a hub and an exchange in one process, with a live table.
 
 mod screen;
 
@@ -19,10 +19,10 @@ use crate::replay;
 use crate::server::{Addresses, Listeners, POLL_INTERVAL, Server};
 use crate::simulate::{Simulation, exchange_hub};
 use crate::stop::Stop;
-use crate::table::{View, Watcher};
+use crate::table::{HubFigures, Watcher};
 use crate::units::{grouped, latency};
 
-/// Runs the demonstration.
+/// Runs the demo.
 pub(crate) fn run(options: &DemoOptions) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let mut config = Config::new(&options.serve)?;
@@ -37,11 +37,12 @@ pub(crate) fn run(options: &DemoOptions) -> Result<(), Failure> {
     ];
     let lines = introduction(&addresses, wanted);
     let tui = !options.no_tui && std::io::stdout().is_terminal();
+    let feed = Feed::prepare(options, &mut config, &addresses)?;
+    let server = Server::start(&config, listeners)?;
+    // Printed only now, when every error in the arguments has been reported.
     if !tui {
         lines.iter().for_each(|line| println!("{line}"));
     }
-    let feed = Feed::prepare(options, &mut config, &addresses)?;
-    let server = Server::start(&config, listeners)?;
     let feed = feed.start(options, &server, &stop)?;
     let end = options.duration.map(|duration| Instant::now() + duration);
     let over = || {
@@ -57,7 +58,7 @@ pub(crate) fn run(options: &DemoOptions) -> Result<(), Failure> {
     let (published, exchange) = feed.finish(&server)?;
     let view = watcher.look(&server.hub, 0);
     println!("{}", summary(&view, published));
-    // The hub first: it would report an exchange that goes away before it.
+    // The hub stops first; otherwise it would report the loss of the exchange.
     server.stop();
     if let Some(exchange) = exchange {
         exchange.stop();
@@ -65,22 +66,22 @@ pub(crate) fn run(options: &DemoOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where the messages come from.
+/// The source of the messages.
 enum Feed {
     Simulated(Simulation),
     File(PathBuf),
-    Played(Player),
+    Played(Playback),
 }
 
-/// A file on its way into the hub, on a thread of its own.
-struct Player {
+/// A file that a separate thread plays into the hub.
+struct Playback {
     thread: JoinHandle<Result<String, Failure>>,
     stop: Stop,
     failed: Arc<AtomicBool>,
 }
 
 impl Feed {
-    /// What has to stand before the hub starts: the exchange that it is to read.
+    /// Prepares what must exist before the hub starts: the exchange that it reads.
     fn prepare(
         options: &DemoOptions,
         config: &mut Config,
@@ -99,8 +100,8 @@ impl Feed {
         Ok(Feed::Simulated(simulation))
     }
 
-    /// What has to begin after the hub has: trading, once the hub knows the symbols (so that the
-    /// numbers at both ends can be compared), or the file that is played into it.
+    /// Starts what must begin after the hub: trading, once the hub knows the symbols (so that the
+    /// counts at both ends can be compared), or the replay of the file.
     fn start(self, options: &DemoOptions, server: &Server, stop: &Stop) -> Result<Self, Failure> {
         let file = match self {
             Feed::File(file) => file,
@@ -125,20 +126,20 @@ impl Feed {
             fails.store(played.is_err(), Ordering::Release);
             played
         });
-        Ok(Feed::Played(Player {
+        Ok(Feed::Played(Playback {
             thread,
             stop,
             failed,
         }))
     }
 
-    /// Whether nothing more will come because of an error.
+    /// Returns whether no more messages will come because of an error.
     fn has_failed(&self) -> bool {
         matches!(self, Feed::Played(player) if player.failed.load(Ordering::Acquire))
     }
 
-    /// Ends the feed and waits until the hub has all of it. Returns the number of messages that a
-    /// simulated exchange published, and the exchange; prints what a file gave.
+    /// Ends the feed and waits until the hub has received everything. Returns the number of
+    /// messages that a simulated exchange published, and the exchange; prints the report on a file.
     fn finish(self, server: &Server) -> Result<(Option<u64>, Option<Simulation>), Failure> {
         match self {
             Feed::Simulated(simulation) => {
@@ -150,7 +151,7 @@ impl Feed {
                 }
                 Ok((Some(published), Some(simulation)))
             }
-            Feed::Played(Player { thread, stop, .. }) => {
+            Feed::Played(Playback { thread, stop, .. }) => {
                 stop.ask();
                 let failed = |_| Failure::running("the replay failed");
                 let result = thread.join().map_err(failed)?;
@@ -162,7 +163,7 @@ impl Feed {
     }
 }
 
-/// The addresses, and what to type in another terminal.
+/// Returns the addresses, and the commands to type in another terminal.
 fn introduction(addresses: &Addresses, wanted: [&Endpoint; 5]) -> Vec<String> {
     let stands = [
         &addresses.resp,
@@ -217,7 +218,7 @@ fn show_lines(
     Ok(())
 }
 
-fn summary(view: &View, published: Option<u64>) -> String {
+fn summary(view: &HubFigures, published: Option<u64>) -> String {
     let [p50, p99, p999] = view.latency.map(latency);
     let published = match published {
         Some(published) => {
@@ -245,6 +246,6 @@ fn summary(view: &View, published: Option<u64>) -> String {
     )
 }
 
-/// How long the last messages may take from the exchange to the hub.
+/// Maximum time that the last messages may take from the exchange to the hub.
 const ARRIVAL_TIME_MAX: Duration = Duration::from_secs(20);
 const LINE_INTERVAL: Duration = Duration::from_secs(1);

@@ -7,22 +7,22 @@ use tracing::warn;
 use crate::config::Config;
 use crate::failure::Failure;
 
-/// What became of the limit on open files.
+/// The limit on open files and what follows for `maxclients`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptors {
-    /// Open files at most, once the soft limit was raised.
+    /// Maximum number of open files, after the soft limit was raised.
     pub(crate) limit: u64,
-    /// What `maxclients` asked for.
+    /// The requested `maxclients`.
     pub(crate) asked: u64,
-    /// What it can be.
+    /// The highest possible `maxclients`.
     pub(crate) clients: u64,
 }
 
 impl Descriptors {
-    /// Raises the soft limit on open files to the hard one, and fits `maxclients` into it.
+    /// Raises the soft limit on open files to the hard limit, and fits `maxclients` into it.
     ///
     /// # Errors
-    /// The limit is too low for a single client.
+    /// The limit is too low for even one client.
     pub(crate) fn fit(config: &Config) -> Result<Self, Failure> {
         let limit = raise();
         let redis = &config.hub.redis;
@@ -43,7 +43,7 @@ impl Descriptors {
         })
     }
 
-    /// Says that `maxclients` was lowered, if it was.
+    /// Logs that `maxclients` was lowered, if it was.
     pub(crate) fn tell(&self) {
         if self.clients < self.asked {
             warn!(
@@ -56,12 +56,12 @@ impl Descriptors {
     }
 }
 
-/// Descriptors from this number on are not given to connections: files that are saved need some.
+/// Returns the first descriptor number that connections may not use; saving files needs some.
 pub(crate) fn for_connections() -> u64 {
     raise().saturating_sub(FILES)
 }
 
-/// The soft limit on open files, raised as far as the system lets.
+/// Raises the soft limit on open files as far as the system allows, and returns it.
 fn raise() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let (Some(soft), hard) = (current, maximum) else {
@@ -83,14 +83,14 @@ fn raise() -> u64 {
     }
 }
 
-/// Descriptors that the process needs for itself: listeners, each lane's epoll, mailbox and ring,
-/// files that are saved, links to sources, and watchers.
+/// Returns the number of descriptors that the process itself needs: listeners, each lane's epoll,
+/// mailbox and ring, files being saved, connections to sources, and admin connections.
 fn reserved(config: &Config) -> u64 {
     let links = config.hub.market.sources.len() * 2 + config.hub.market.inputs.len() * 4;
     (OWN + PER_LANE * config.hub.redis.lanes + links) as u64
 }
 
 const OWN: usize = 64;
-/// Files that are open for moments: snapshots, logs that are rewritten, what INFO reads.
+/// Files that are open briefly: snapshots, log rewrites, files that INFO reads.
 const FILES: u64 = 24;
 const PER_LANE: usize = 8;

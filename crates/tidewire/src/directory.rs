@@ -1,4 +1,4 @@
-//! Checks at the start whether the data directory is writable.
+//! Checks at the start that the data directory is writable.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -10,8 +10,8 @@ use tracing::warn;
 
 use crate::failure::Failure;
 
-/// Refuses a `dir` in which the files that the parameters ask for cannot be made. Where nothing is
-/// to be saved, nothing is looked at.
+/// Returns an error if the files that the parameters ask for cannot be created in `dir`. If nothing
+/// is to be saved, nothing is checked.
 pub(crate) fn check(config: &HubConfig) -> Result<(), Failure> {
     let redis = &config.redis;
     let saves = !redis.value(SAVE).is_empty();
@@ -28,7 +28,7 @@ pub(crate) fn check(config: &HubConfig) -> Result<(), Failure> {
     }
 }
 
-/// Makes a file there and removes it.
+/// Creates a file in the directory and removes it.
 fn probe(directory: &Path) -> Result<(), Failure> {
     let path = directory.join(format!("temp-probe-{}", std::process::id()));
     let made = OpenOptions::new().write(true).create_new(true).open(&path);
@@ -37,9 +37,9 @@ fn probe(directory: &Path) -> Result<(), Failure> {
             let _ = fs::remove_file(&path);
             Ok(())
         }
-        // Room may come back, and until then what is there can be read.
+        // Space may become free later, and existing data can be read until then.
         Err(error) if is_full(&error) => {
-            warn!(directory = %directory.display(), %error, "nothing can be saved for now");
+            warn!(directory = %directory.display(), %error, "disk full: data cannot be saved");
             Ok(())
         }
         Err(error) => Err(Failure::usage(format!(
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_directory_in_which_nothing_can_be_made_is_refused_where_something_is_saved() {
-        // Nobody, root included, makes files in /proc.
+        // No user, not even root, can create files in /proc.
         for saving in [("save", "60 1"), ("appendonly", "yes")] {
             let failure = check(&config(&[("dir", "/proc"), saving])).unwrap_err();
             assert!(

@@ -1,20 +1,21 @@
-//! How the program exits on an error.
+//! Errors that end the program.
 
 use std::fmt;
+use std::io;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// One clear line, and an exit code: 2 for what the user can set right, 1 for the rest.
+/// A one-line message and an exit code: 2 for what the user can fix, 1 for everything else.
 #[derive(Debug)]
 pub struct Failure {
     text: String,
     code: i32,
-    /// `--help` and `--version` are no failures: their text goes to the standard output.
+    /// `--help` and `--version` are not failures: their text goes to standard output.
     asked_for: bool,
 }
 
 impl Failure {
-    /// A wrong option, file or address.
+    /// Returns a failure caused by a wrong option, file or address.
     pub fn usage(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -23,7 +24,7 @@ impl Failure {
         }
     }
 
-    /// Something that failed while running.
+    /// Returns a failure that happened while the program was running.
     pub fn running(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -32,7 +33,7 @@ impl Failure {
         }
     }
 
-    /// Says it, and ends the program.
+    /// Prints the message and ends the program.
     pub fn exit(self) -> ! {
         if self.asked_for {
             print!("{}", self.text);
@@ -63,7 +64,7 @@ impl From<clap::Error> for Failure {
                 code: 2,
                 asked_for: true,
             },
-            // The first paragraph says what is wrong; usage and tips are for --help.
+            // The first paragraph names the mistake; usage and tips belong to --help.
             _ => {
                 let paragraph: Vec<&str> = text
                     .lines()
@@ -71,7 +72,7 @@ impl From<clap::Error> for Failure {
                     .map(str::trim)
                     .collect();
                 let mut line = paragraph.join(" ");
-                // Of the tips only those that correct a word: the others are for --help.
+                // Only tips that correct a typo are kept; the others belong to --help.
                 let tips = text
                     .lines()
                     .filter_map(|line| line.trim().strip_prefix("tip: "));
@@ -79,16 +80,64 @@ impl From<clap::Error> for Failure {
                     line.push_str("; ");
                     line.push_str(tip);
                 }
+                if let Some(hint) = hint(&error) {
+                    line.push_str("; ");
+                    line.push_str(hint);
+                }
                 Self::usage(line.strip_prefix("error: ").unwrap_or(&line))
             }
         }
     }
 }
 
-/// A message of the reader of files, in the words of a user in place of Rust's.
+/// Returns what to write in place of an option of redis-server.
+fn hint(error: &clap::Error) -> Option<&'static str> {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    match argument.as_str() {
+        "--port" | "-p" | "--bind" => Some(
+            "give the address of Redis clients with --resp 127.0.0.1:6380, or redis-server's own \
+             options after --, as in 'tidewire serve -- --port 6380'",
+        ),
+        "--requirepass" | "--save" | "--appendonly" | "--maxmemory" | "--daemonize"
+        | "--loglevel" | "--logfile" | "--maxclients" | "--replicaof" | "--databases" => Some(
+            "redis-server's own options go after --, as in 'tidewire serve -- --appendonly yes'",
+        ),
+        path if path.ends_with(".conf") => Some("give a redis.conf with --redis-conf FILE"),
+        path if path.ends_with(".toml") => Some("give a TOML file with --config FILE"),
+        _ => None,
+    }
+}
+
+/// Returns a failure that names an option, its address, and why it cannot be listened on.
+pub fn cannot_listen(option: &str, address: impl fmt::Display, error: &io::Error) -> Failure {
+    Failure::usage(format!("{option}: {}", listen_text(address, error)))
+}
+
+/// Returns why `address` cannot be listened on.
+pub fn listen_text(address: impl fmt::Display, error: &io::Error) -> String {
+    let reason = match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "address already in use; stop the other server or choose another address".to_owned()
+        }
+        io::ErrorKind::AddrNotAvailable => "no such address on this machine".to_owned(),
+        io::ErrorKind::Other | io::ErrorKind::InvalidInput => error.to_string(),
+        kind => kind.to_string(),
+    };
+    format!("cannot listen on {address}: {reason}")
+}
+
+/// Replaces Rust's terms in a message of the TOML reader by plain words.
 pub fn plain(message: &str) -> String {
-    const WORDS: [(&str, &str); 8] = [
-        ("expected u16", "expected a whole number"),
+    const WORDS: [(&str, &str); 12] = [
+        ("unknown field ", "unknown key "),
+        ("unknown variant ", "unknown value "),
+        ("invalid value: ", "out of range: "),
+        ("expected u16", "expected a whole number from 0 to 65535"),
         ("expected u32", "expected a whole number"),
         ("expected u64", "expected a whole number"),
         ("expected usize", "expected a whole number"),
@@ -98,6 +147,10 @@ pub fn plain(message: &str) -> String {
             "expected a list such as [\"a\", \"b\"]",
         ),
         ("expected a string", "expected a text in quotes"),
+        (
+            "string values must be quoted, expected literal string",
+            "no value; texts stand in quotes, numbers and true or false without them",
+        ),
         ("invalid type: ", "found "),
     ];
     let replaced = |text: String, (from, to): &(&str, &str)| text.replace(from, to);
@@ -126,6 +179,27 @@ mod tests {
             assert!(text.contains("similar") && text.contains(wanted), "{text}");
             assert!(!text.contains('\n'));
         }
+    }
+
+    #[test]
+    fn an_argument_of_redis_server_is_answered_with_what_to_write() {
+        for (words, wanted) in [
+            (&["serve", "--port", "6380"][..], "--resp 127.0.0.1:6380"),
+            (&["serve", "--appendonly", "yes"], "after --"),
+            (&["serve", "redis.conf"], "--redis-conf"),
+            (&["serve", "hub.toml"], "--config"),
+        ] {
+            let text = complaint(words);
+            assert!(text.contains(words[1]) && text.contains(wanted), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_taken_address_is_named_with_what_to_do() {
+        let error = io::Error::from(io::ErrorKind::AddrInUse);
+        let text = cannot_listen("--listen", "127.0.0.1:1", &error).text;
+        let wanted = "--listen: cannot listen on 127.0.0.1:1: address already in use; stop the";
+        assert!(text.starts_with(wanted), "{text}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crossterm::event::{self, Event};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
-/// What came within a wait.
+/// The result of a wait.
 #[derive(Debug)]
 pub(crate) enum Heard {
     /// Nothing.
@@ -18,19 +18,19 @@ pub(crate) enum Heard {
     Gone,
 }
 
-/// Waits for what the terminal tells, up to `timeout`.
+/// Waits for an event of the terminal, up to `timeout`.
 ///
-/// The terminal is looked at before it is read: reading one that is gone never ends.
+/// The terminal is checked before it is read: reading a closed terminal never returns.
 pub(crate) fn hear(timeout: Duration) -> std::io::Result<Heard> {
     if is_gone(Duration::ZERO)? {
         return Ok(Heard::Gone);
     }
-    // Several keys may have come at once, and are there already.
+    // Several keys may have arrived together and may be buffered already.
     if event::poll(Duration::ZERO)? {
         return event::read().map(Heard::Event);
     }
     if !std::io::stdin().is_terminal() {
-        // Keys come from the terminal itself, which only the library has opened.
+        // The library reads keys from the terminal itself, which only it has opened.
         return match event::poll(timeout)? {
             true => event::read().map(Heard::Event),
             false => Ok(Heard::Nothing),
@@ -45,7 +45,7 @@ pub(crate) fn hear(timeout: Duration) -> std::io::Result<Heard> {
     }
 }
 
-/// Waits until there is something to read, and returns whether the terminal is gone.
+/// Waits until there is input. Returns whether the terminal is closed.
 fn is_gone(timeout: Duration) -> std::io::Result<bool> {
     let (input, output) = (std::io::stdin(), std::io::stdout());
     let mut watched = match input.is_terminal() {

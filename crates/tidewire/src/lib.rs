@@ -15,6 +15,7 @@ mod decode;
 mod demo;
 mod descriptors;
 mod directory;
+mod environment;
 #[doc(hidden)]
 pub mod failure;
 #[doc(hidden)]
@@ -44,7 +45,7 @@ use crate::failure::Failure;
 use crate::log::{LogOptions, LogPlan};
 use crate::options::{Command, Options};
 
-/// The program, from its command line to its end.
+/// Runs the program with the arguments of this process.
 pub fn main() {
     let options = Options::from_command_line().map_err(Failure::from);
     if let Err(failure) = options.and_then(run) {
@@ -53,7 +54,7 @@ pub fn main() {
 }
 
 fn run(options: Options) -> Result<(), Failure> {
-    // These have something to end in order when nobody reads their output any more.
+    // These commands still have to shut down in order after their output is closed.
     if let Command::Serve(_) | Command::Simulate(_) | Command::Demo(_) = options.command {
         output::end_in_order();
     }
@@ -61,7 +62,7 @@ fn run(options: Options) -> Result<(), Failure> {
         filter: options.log,
         format: options.log_format,
     };
-    // What a hub logs, and where, stands in its configuration too.
+    // The configuration of a hub also says what to log and where, so `serve` starts the log itself.
     if !matches!(options.command, Command::Serve(_)) {
         log::start(LogPlan::new(&logging, "warn"))?;
     }
@@ -73,6 +74,9 @@ fn run(options: Options) -> Result<(), Failure> {
         Command::Replay(options) => replay::run(&options),
         Command::Watch(options) => watch::run(&options),
         Command::Itch(options) => itch::run(&options),
-        Command::Demo(options) => demo::run(&options),
+        Command::Demo(options) => {
+            environment::warn_of_unknown_variables();
+            demo::run(&options)
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The `tidewire` program.
 
-/// Small replies and entries are made and dropped all the time; mimalloc serves them without a
-/// lock and gives memory back; what is held is counted.
+/// mimalloc under a counter of allocated bytes. Small replies and entries are allocated and freed
+/// all the time; mimalloc serves them without a lock and returns memory to the system.
 #[global_allocator]
 static ALLOCATOR: tidewire_memory::Allocator = tidewire_memory::Allocator;
 

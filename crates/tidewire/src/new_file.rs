@@ -4,8 +4,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Error, ErrorKind, Result};
 use std::path::Path;
 
-/// Creates a file, or opens a device or pipe. A regular file that is there already is an error: a
-/// wrong name would destroy what it has.
+/// Creates a file, or opens a device or pipe. An existing regular file is an error, so that a wrong
+/// name does not destroy its content.
 pub(crate) fn new_file(path: &Path) -> Result<File> {
     let is_taken = fs::metadata(path).is_ok_and(|known| known.is_file());
     if is_taken {

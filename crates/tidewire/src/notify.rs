@@ -11,14 +11,14 @@ use tidewire_hub::HubConfig;
 use tidewire_redis::ids::SUPERVISED;
 use tracing::{info, warn};
 
-/// Who supervises the process, if anybody does.
+/// The service manager that supervises the process, if any.
 #[derive(Debug, Default)]
 pub(crate) struct Supervisor {
     socket: Option<UnixDatagram>,
 }
 
 impl Supervisor {
-    /// As the parameter `supervised` and the environment say.
+    /// Returns the supervisor that the parameter `supervised` and the environment name.
     pub(crate) fn of(config: &HubConfig) -> Self {
         let mode = config.redis.value(SUPERVISED).to_lowercase();
         if mode == "no" {
@@ -27,25 +27,25 @@ impl Supervisor {
         match std::env::var_os("NOTIFY_SOCKET") {
             Some(path) => match connect(&path) {
                 Ok(socket) => {
-                    info!("supervised by systemd: it is told when the keys are loaded");
+                    info!("supervised by systemd: READY=1 is sent when the keys are loaded");
                     Self {
                         socket: Some(socket),
                     }
                 }
                 Err(error) => {
-                    warn!(socket = ?path, %error, "systemd cannot be told: NOTIFY_SOCKET is wrong");
+                    warn!(socket = ?path, %error, "cannot notify systemd: NOTIFY_SOCKET is not a valid socket");
                     Self::default()
                 }
             },
             None if mode == "systemd" => {
-                warn!("supervised systemd: NOTIFY_SOCKET is not set, so systemd is not told");
+                warn!("supervised systemd: NOTIFY_SOCKET is not set, so systemd is not notified");
                 Self::default()
             }
             None => Self::default(),
         }
     }
 
-    /// Commands are executed from now on.
+    /// Notifies that commands are executed from now on.
     pub(crate) fn ready(&self, is_replica: bool) {
         let status = match is_replica {
             true => {
@@ -56,19 +56,19 @@ impl Supervisor {
         self.tell(&format!("READY=1\nSTATUS={status}\n"));
     }
 
-    /// Files are opened anew.
+    /// Notifies that files are being reopened.
     pub(crate) fn reloading(&self) {
         let now = clock_gettime(ClockId::Monotonic);
         let us = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
         self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={us}\n"));
     }
 
-    /// That is done.
+    /// Notifies that files have been reopened.
     pub(crate) fn reloaded(&self) {
         self.tell("READY=1\n");
     }
 
-    /// The process ends.
+    /// Notifies that the process is stopping.
     pub(crate) fn stopping(&self) {
         self.tell("STOPPING=1\nSTATUS=Saving and closing connections\n");
     }
@@ -77,12 +77,12 @@ impl Supervisor {
         if let Some(socket) = &self.socket
             && let Err(error) = socket.send(text.as_bytes())
         {
-            warn!(%error, "systemd cannot be told");
+            warn!(%error, "cannot notify systemd");
         }
     }
 }
 
-/// A socket whose messages go to `path`; one that begins with `@` is an abstract name.
+/// Returns a socket that sends to `path`; a path with `@` in front is an abstract name.
 fn connect(path: &OsString) -> io::Result<UnixDatagram> {
     let socket = UnixDatagram::unbound()?;
     let address = match path.as_bytes().strip_prefix(b"@") {

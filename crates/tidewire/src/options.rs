@@ -374,10 +374,16 @@ fn parse_tags(text: &str) -> Result<u64, String> {
 fn parse_span(text: &str) -> Result<(Duration, Duration), String> {
     let (from, to) = text.split_once('-').unwrap_or((text, text));
     let span = (parse_duration(from)?, parse_duration(to)?);
-    if span.0 <= span.1 && span.1 <= Duration::from_secs(86_400) {
-        Ok(span)
-    } else {
-        Err("expected a span of at most one day, such as 3s-8s".to_owned())
+    if span.0 > span.1 {
+        return Err(format!(
+            "{from} is longer than {to}; the shorter time comes first: {to}-{from}"
+        ));
+    }
+    match span.1 <= Duration::from_secs(86_400) {
+        true => Ok(span),
+        false => Err(format!(
+            "{to} is longer than one day; at most 24h is allowed"
+        )),
     }
 }
 

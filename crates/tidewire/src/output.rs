@@ -8,19 +8,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
-/// Prints to the standard output. Shadows the one of the standard library, which panics where the
-/// reader is gone.
+/// Prints to standard output. Replaces the standard library's macro, which panics if the reader has
+/// closed it.
 macro_rules! print {
     ($($text:tt)*) => { $crate::output::print(format_args!($($text)*)) };
 }
 
-/// The same with a line end.
+/// Prints a line to standard output.
 macro_rules! println {
     () => { $crate::output::print(format_args!("\n")) };
     ($($text:tt)*) => { $crate::output::print(format_args!("{}\n", format_args!($($text)*))) };
 }
 
-/// A line on the standard error.
+/// Prints a line to standard error.
 macro_rules! eprintln {
     ($($text:tt)*) => { $crate::output::complain(format_args!($($text)*)) };
 }
@@ -32,8 +32,8 @@ pub fn print(text: Arguments<'_>) {
     }
 }
 
-/// The standard output takes no more. A command with something to end in order looks at
-/// [`is_gone`]; any other ends here.
+/// Handles a failed write to standard output. A command that shuts down in order checks
+/// [`is_gone`]; any other command ends here.
 pub fn failed(error: &std::io::Error) {
     if GONE.swap(true, Ordering::AcqRel) {
         return;
@@ -41,7 +41,7 @@ pub fn failed(error: &std::io::Error) {
     let is_quiet = error.kind() == ErrorKind::BrokenPipe;
     if !is_quiet {
         complain(format_args!(
-            "tidewire: cannot write to the standard output: {error}"
+            "tidewire: cannot write to standard output: {error}"
         ));
     }
     if !ENDS_IN_ORDER.load(Ordering::Acquire) {
@@ -49,7 +49,7 @@ pub fn failed(error: &std::io::Error) {
     }
 }
 
-/// Whether the standard output takes no more: a write has failed, or the other end is closed.
+/// Returns whether standard output is closed: a write has failed, or the reader has closed it.
 pub fn is_gone() -> bool {
     if GONE.load(Ordering::Acquire) {
         return true;
@@ -64,13 +64,13 @@ pub fn is_gone() -> bool {
     poll(&mut watched, Some(&now)).is_ok() && watched[0].revents().intersects(is_over)
 }
 
-/// From now on the command itself ends when the output is gone.
+/// From now on the command itself ends when standard output is closed.
 pub fn end_in_order() {
     ENDS_IN_ORDER.store(true, Ordering::Release);
 }
 
 pub fn complain(text: Arguments<'_>) {
-    // There is nowhere to say that this failed.
+    // There is no other place to report that this failed.
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 

@@ -1,4 +1,4 @@
-//! Configuration of the plant: options, environment, file.
+//! Configuration of the plant: options, environment and file.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,6 +8,7 @@ use serde::Deserialize;
 use tidewire_lane::Endpoint;
 use tidewire_plant::{NAME_BYTES_MAX, PlantOptions};
 
+use crate::config::FilePlace;
 use crate::failure::Failure;
 use crate::units::parse_duration;
 
@@ -43,7 +44,7 @@ pub(crate) struct PlantArguments {
     pub(crate) mx_write_timeout: Option<Duration>,
 }
 
-/// The same in the file.
+/// The same options in the configuration file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(crate) struct PlantTable {
@@ -56,17 +57,17 @@ pub(crate) struct PlantTable {
     write_timeout: Option<String>,
 }
 
-/// The plant that the options and the file name, if they do.
+/// Returns the plant that the options or the file configure, if any.
 pub(crate) fn options(
     given: &PlantArguments,
     file: &PlantTable,
-    place: &str,
+    place: &FilePlace,
 ) -> Result<Option<PlantOptions>, Failure> {
     let endpoint = match (&given.mx, &file.address) {
         (Some(endpoint), _) => endpoint.clone(),
-        (None, Some(text)) => text
-            .parse()
-            .map_err(|error| Failure::usage(format!("{place}: mx.address = '{text}': {error}")))?,
+        (None, Some(text)) => text.parse().map_err(|error| {
+            Failure::usage(format!("{} = '{text}': {error}", place.of("mx.address")))
+        })?,
         (None, None) => return needs_plant(given, file, place).map(|()| None),
     };
     if endpoint.tcp().is_none() {
@@ -76,25 +77,28 @@ pub(crate) fn options(
     let mut options = PlantOptions::new(endpoint);
     let durations = [
         (
+            "mx.uncertain-after",
             &mut options.uncertain_after_ns,
             given.mx_uncertain_after,
             &file.uncertain_after,
         ),
         (
+            "mx.bad-after",
             &mut options.bad_after_ns,
             given.mx_bad_after,
             &file.bad_after,
         ),
         (
+            "mx.write-timeout",
             &mut options.write_timeout_ns,
             given.mx_write_timeout,
             &file.write_timeout,
         ),
     ];
-    for (target, given, text) in durations {
+    for (name, target, given, text) in durations {
         let read = |text: &String| {
             parse_duration(text)
-                .map_err(|error| Failure::usage(format!("{place}: mx: '{text}': {error}")))
+                .map_err(|error| Failure::usage(format!("{} = '{text}': {error}", place.of(name))))
         };
         if let Some(duration) =
             given.map_or_else(|| text.as_ref().map(read).transpose(), |d| Ok(Some(d)))?
@@ -107,8 +111,11 @@ pub(crate) fn options(
     }
     let both = [options.uncertain_after_ns, options.bad_after_ns];
     if both[1] != 0 && both[0] > both[1] {
-        let text = "--mx-uncertain-after is longer than --mx-bad-after: a tag is uncertain first";
-        return Err(Failure::usage(text));
+        let [uncertain, bad] = both.map(Duration::from_nanos);
+        return Err(Failure::usage(format!(
+            "--mx-uncertain-after {uncertain:?} is longer than --mx-bad-after {bad:?}; a tag \
+             becomes uncertain first, so give the shorter time to --mx-uncertain-after"
+        )));
     }
     if let Some(tags_max) = file.tags_max {
         options.tags_max = tags_max;
@@ -117,8 +124,12 @@ pub(crate) fn options(
     Ok(Some(options))
 }
 
-/// Refuses options of a plant where there is none.
-fn needs_plant(given: &PlantArguments, file: &PlantTable, place: &str) -> Result<(), Failure> {
+/// Returns an error for options that need a plant.
+fn needs_plant(
+    given: &PlantArguments,
+    file: &PlantTable,
+    place: &FilePlace,
+) -> Result<(), Failure> {
     let options = [
         ("--mx-tag", !given.mx_tag.is_empty()),
         ("--mx-tags", given.mx_tags.is_some()),
@@ -131,13 +142,18 @@ fn needs_plant(given: &PlantArguments, file: &PlantTable, place: &str) -> Result
     }
     match !file.tag.is_empty() || file.tags.is_some() {
         true => Err(Failure::usage(format!(
-            "{place}: mx.tag and mx.tags need mx.address"
+            "{} and mx.tags need mx.address",
+            place.of("mx.tag")
         ))),
         false => Ok(()),
     }
 }
 
-fn names(given: &PlantArguments, file: &PlantTable, place: &str) -> Result<Vec<String>, Failure> {
+fn names(
+    given: &PlantArguments,
+    file: &PlantTable,
+    place: &FilePlace,
+) -> Result<Vec<String>, Failure> {
     let mut names = Vec::new();
     let mut add = |name: &str, place: &str| {
         let name = name.strip_prefix("mx:").unwrap_or(name);
@@ -145,26 +161,18 @@ fn names(given: &PlantArguments, file: &PlantTable, place: &str) -> Result<Vec<S
         let is_name =
             parts.is_some_and(|(object, attribute)| !object.is_empty() && !attribute.is_empty());
         if !is_name || name.len() > NAME_BYTES_MAX {
-            let text = format!("{place}: '{name}' is no tag: OBJECT.ATTRIBUTE is expected");
+            let text = format!("{place}: '{name}' is not a tag: OBJECT.ATTRIBUTE is expected");
             return Err(Failure::usage(text));
         }
         names.push(name.to_owned());
         Ok(())
     };
-    let listed = if given.mx_tag.is_empty() {
-        &file.tag
-    } else {
-        &given.mx_tag
+    let (listed, option) = match given.mx_tag.is_empty() {
+        true => (&file.tag, place.of("mx.tag")),
+        false => (&given.mx_tag, "--mx-tag".to_owned()),
     };
     for name in listed {
-        add(
-            name,
-            if given.mx_tag.is_empty() {
-                place
-            } else {
-                "--mx-tag"
-            },
-        )?;
+        add(name, &option)?;
     }
     if let Some(path) = given.mx_tags.as_ref().or(file.tags.as_ref()) {
         for (number, line) in read_lines(path)?.lines().enumerate() {
@@ -194,16 +202,20 @@ mod tests {
     }
 
     fn error(given: &PlantArguments, file: &PlantTable) -> String {
-        let failure = options(given, file, "file").unwrap_err();
+        let failure = options(given, file, &FilePlace::default()).unwrap_err();
         format!("{failure:?}")
     }
 
     #[test]
     fn a_plant_is_what_the_options_say_or_else_the_file() {
         assert!(
-            options(&PlantArguments::default(), &PlantTable::default(), "")
-                .unwrap()
-                .is_none()
+            options(
+                &PlantArguments::default(),
+                &PlantTable::default(),
+                &FilePlace::default()
+            )
+            .unwrap()
+            .is_none()
         );
         let file = PlantTable {
             address: Some("127.0.0.1:1".to_owned()),
@@ -212,7 +224,7 @@ mod tests {
             tags_max: Some(7),
             ..PlantTable::default()
         };
-        let plant = options(&PlantArguments::default(), &file, "")
+        let plant = options(&PlantArguments::default(), &file, &FilePlace::default())
             .unwrap()
             .unwrap();
         assert_eq!(plant.tags, ["A.B"]);
@@ -222,7 +234,9 @@ mod tests {
             mx_bad_after: Some(Duration::from_secs(70)),
             ..arguments("127.0.0.1:2")
         };
-        let plant = options(&given, &file, "").unwrap().unwrap();
+        let plant = options(&given, &file, &FilePlace::default())
+            .unwrap()
+            .unwrap();
         assert_eq!(plant.endpoint.to_string(), "127.0.0.1:2");
         assert_eq!(
             (plant.tags, plant.bad_after_ns),
@@ -248,12 +262,12 @@ mod tests {
             mx_uncertain_after: Some(Duration::from_secs(200)),
             ..arguments("127.0.0.1:2")
         };
-        assert!(error(&given, &file).contains("uncertain first"));
+        assert!(error(&given, &file).contains("is longer than --mx-bad-after"));
         let given = PlantArguments {
             mx_tag: vec!["Tank1".to_owned()],
             ..arguments("127.0.0.1:2")
         };
-        assert!(error(&given, &file).contains("'Tank1' is no tag"));
+        assert!(error(&given, &file).contains("'Tank1' is not a tag"));
         let given = PlantArguments {
             mx_tags: Some("/nowhere/tags".into()),
             ..arguments("127.0.0.1:2")

@@ -9,12 +9,12 @@ use tracing::warn;
 
 use crate::failure::Failure;
 
-/// `daemonize yes`: begins the program once more in the background, as the leader of a session of
-/// its own. Returns whether this process has nothing more to do.
+/// `daemonize yes`: starts the program again in the background, as the leader of its own session.
+/// Returns whether this process has nothing more to do.
 ///
-/// A process with threads cannot be forked, so the program is started anew with the same
-/// arguments; a mark in its environment says that it is the one in the background. `check` is
-/// called before: nobody reads why the one in the background ends.
+/// A process with threads cannot be forked, so the program is started again with the same
+/// arguments. A variable in its environment marks the background process. `check` runs first,
+/// because nobody would see an error of the background process.
 pub(crate) fn daemonize(
     config: &HubConfig,
     check: impl FnOnce() -> Result<(), Failure>,
@@ -23,7 +23,7 @@ pub(crate) fn daemonize(
         return Ok(false);
     }
     if std::env::var_os(MARK).is_some() {
-        // Refused to the leader of a group, which this process has been made: then it has one.
+        // `setsid` fails if this process already leads a group; then it needs no new session.
         let _ = rustix::process::setsid();
         return Ok(false);
     }
@@ -41,13 +41,13 @@ pub(crate) fn daemonize(
     Ok(true)
 }
 
-/// A file with the process's number; it is removed at the end.
+/// A file with the process's PID, which is removed at the end.
 #[derive(Debug)]
 pub(crate) struct PidFile(Option<PathBuf>);
 
 impl PidFile {
-    /// Writes the file of the parameter `pidfile`. Where that is not possible the hub runs without
-    /// one, as Redis does.
+    /// Writes the file that the parameter `pidfile` names. If that fails, the hub runs without one,
+    /// as Redis does.
     pub(crate) fn write(config: &HubConfig) -> Self {
         let path = config.redis.value(PIDFILE);
         if path.is_empty() {
@@ -72,5 +72,5 @@ impl Drop for PidFile {
     }
 }
 
-/// Marks the process in the background.
-const MARK: &str = "TIDEWIRE_IN_BACKGROUND";
+/// Environment variable that marks the background process.
+pub(crate) const MARK: &str = "TIDEWIRE_IN_BACKGROUND";

@@ -22,7 +22,7 @@ use crate::units::grouped;
 use link::{Acknowledgement, Link};
 use report::Report;
 
-/// Plays a file and says what became of it.
+/// Plays a file and prints a report.
 pub(crate) fn run(options: &ReplayOptions) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let report = play(
@@ -50,9 +50,9 @@ pub(crate) fn play(
     if exchange::is_exchange_file(file) {
         return exchange::play(file, to, speed, repeat, stop);
     }
-    // Before the hub is bothered: a file that cannot be read is the likelier mistake.
+    // Before connecting: an unreadable file is the likeliest mistake.
     check(file)?;
-    let mut player = Player {
+    let mut player = DbnPlayer {
         link: Link::connect(to)?,
         speed,
         stop,
@@ -68,7 +68,7 @@ pub(crate) fn play(
     Ok(describe(file, &books, &player.link, rounds, end))
 }
 
-/// Whether `file` can be played at all.
+/// Checks that `file` can be played.
 pub(crate) fn check(file: &Path) -> Result<(), Failure> {
     if recording::is_recording(file) {
         return Ok(());
@@ -79,15 +79,15 @@ pub(crate) fn check(file: &Path) -> Result<(), Failure> {
     open(file).map(|_| ())
 }
 
-/// A file on its way into a hub.
-struct Player<'a> {
+/// A DBN file that is being played into a hub.
+struct DbnPlayer<'a> {
     link: Link,
     speed: Speed,
     stop: &'a Stop,
     ticks: Vec<Tick>,
 }
 
-impl Player<'_> {
+impl DbnPlayer<'_> {
     fn play_once(&mut self, file: &Path) -> Result<Books, Failure> {
         let mut reader = open(file)?;
         let mut books = Books::new(BooksConfig::default());
@@ -126,7 +126,8 @@ impl Player<'_> {
         Ok(books)
     }
 
-    /// Publishes the definitions of symbols that have appeared since the first `defined`.
+    /// Publishes the definitions of all symbols after the first `defined`. Returns how many symbols
+    /// are defined.
     fn define_new(&mut self, books: &Books, defined: u32) -> Result<u32, Failure> {
         let count = books.symbol_count() as u32;
         for symbol in defined..count {
@@ -142,7 +143,7 @@ impl Player<'_> {
     }
 }
 
-/// When a record is to be played.
+/// The times at which records are due.
 struct Pace {
     speed: Speed,
     /// Time of the first record, ns since the UNIX epoch.
@@ -157,7 +158,7 @@ impl Pace {
         };
         let time_ns = record.decode().source_time_ns();
         let first_ns = *self.first_ns.get_or_insert(time_ns);
-        // Records of a snapshot are older than the first one after it: they are due at once.
+        // Records of a snapshot have earlier times and are due immediately.
         let elapsed_ns = time_ns.saturating_sub(first_ns) as f64 / times;
         Some(self.start + Duration::from_nanos(elapsed_ns as u64))
     }
@@ -188,7 +189,7 @@ fn describe(file: &Path, books: &Books, link: &Link, rounds: u64, end: Acknowled
         "records",
         format!("{} read, {} used", grouped(read), grouped(used)),
     );
-    // Records of unknown kind are listed by their type, below.
+    // Records of unknown kinds are listed by their type below.
     let known = |(_, reason, _): &(_, Unused, _)| *reason != Unused::UnknownKind;
     for (kind, reason, count) in accounting.unused().filter(known) {
         report.line(

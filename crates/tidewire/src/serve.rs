@@ -11,6 +11,7 @@ use tracing::{error, info, warn};
 use crate::config::Config;
 use crate::descriptors::Descriptors;
 use crate::directory;
+use crate::environment;
 use crate::failure::Failure;
 use crate::log::{self, LogFormat, LogOptions, LogPlan, Syslog};
 use crate::notify::Supervisor;
@@ -34,13 +35,14 @@ pub(crate) fn run(options: &ServeOptions, logging: &LogOptions) -> Result<(), Fa
     if process::daemonize(&config.hub, check)? {
         return Ok(());
     }
-    // Relative to where the program was started, not to `dir`.
+    // Relative to the directory in which the program was started, not to `dir`.
     config.record = config.record.map(absolute);
     if let Some(directory) = &config.directory {
         std::env::set_current_dir(directory)
             .map_err(|error| Failure::usage(format!("dir '{}': {error}", directory.display())))?;
     }
     start_log(&mut config, logging)?;
+    environment::warn_of_unknown_variables();
     let result = serve(&mut config, logging.format, began, &stop, &reload);
     if let Err(failure) = &result
         && log::is_in_file()
@@ -70,7 +72,7 @@ fn serve(
     let mut ending = Ending::default();
     while !server.hub.server.stop_asked.load(Ordering::Acquire) {
         let is_loading = server.hub.server.durability.is_loading();
-        // While keys are loaded nobody waits for a page to be cleared.
+        // Page clearing starts after the load, when clients wait for replies.
         if !is_loading && let Some(pages) = pages.get_or_insert_with(HugePages::later) {
             pages.tick();
         }
@@ -99,8 +101,8 @@ fn serve(
     Ok(())
 }
 
-/// Answers SIGINT or SIGTERM. While the first one is being answered, a second ends the process in
-/// its handler.
+/// Handles SIGINT or SIGTERM. A second signal that arrives meanwhile ends the process in its signal
+/// handler.
 fn answer(stop: &Stop, ending: &mut Ending, server: &Server) {
     let now = Instant::now();
     if ending.answer(now) == Answer::End {
@@ -116,7 +118,7 @@ fn answer(stop: &Stop, ending: &mut Ending, server: &Server) {
     }
 }
 
-/// Logs where and what the command line and the parameters say.
+/// Starts the log as the command line and the parameters say.
 fn start_log(config: &mut Config, logging: &LogOptions) -> Result<(), Failure> {
     let hub = &mut config.hub;
     let level = hub.redis.value(LOGLEVEL).to_lowercase();
@@ -130,7 +132,7 @@ fn start_log(config: &mut Config, logging: &LogOptions) -> Result<(), Failure> {
         plan.syslog = Some(syslog.map_err(failed)?);
     }
     if let Some(filter) = &plan.filter {
-        // What is asked for on the command line is what CONFIG GET shows.
+        // CONFIG GET shows the level of the command line.
         let level = log::level_for_redis(filter).to_owned();
         hub.redis
             .parameters
@@ -139,7 +141,7 @@ fn start_log(config: &mut Config, logging: &LogOptions) -> Result<(), Failure> {
     log::start(plan)
 }
 
-/// A path that means the same from every folder.
+/// Returns the absolute path, which is valid from every directory.
 fn absolute(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
 }

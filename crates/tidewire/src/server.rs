@@ -1,4 +1,4 @@
-//! A hub: its listeners and its lanes.
+//! A running hub: its listeners and its lanes.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +20,7 @@ use crate::config::{Config, RespPlace};
 use crate::descriptors;
 use crate::failure::Failure;
 
-/// Sockets that listen.
+/// The listening sockets of a hub.
 #[derive(Debug)]
 pub struct Listeners {
     /// At least one.
@@ -33,7 +33,7 @@ pub struct Listeners {
     admin: Option<Admin>,
 }
 
-/// Where a hub can be reached.
+/// The addresses of a hub.
 #[derive(Clone, Debug)]
 pub struct Addresses {
     pub resp: Endpoint,
@@ -44,12 +44,12 @@ pub struct Addresses {
 }
 
 impl Listeners {
-    /// Listens where the configuration says; the first address that fails is named.
+    /// Listens on every configured address. The error names the first address that fails.
     pub(crate) fn bind(config: &Config) -> Result<Self, Failure> {
         Self::bind_with(config, Listener::bind)
     }
 
-    /// As [`Listeners::bind`], but takes a free port where one is taken.
+    /// Works like [`Listeners::bind`], but chooses a free port if one is in use.
     pub(crate) fn bind_nearby(config: &Config) -> Result<Self, Failure> {
         Self::bind_with(config, |endpoint, port| {
             match Listener::bind(endpoint, port) {
@@ -101,7 +101,7 @@ impl Listeners {
         })
     }
 
-    /// Every place, by the option that names it.
+    /// Returns every address, with the option that names it.
     fn places(&self) -> Vec<(&'static str, String)> {
         let one = |name, listener: &Listener| (name, listener.endpoint().to_string());
         let mut places: Vec<_> = self.resp.iter().map(|each| one("resp", each)).collect();
@@ -127,7 +127,7 @@ impl Listeners {
     }
 }
 
-/// Gives a Unix socket the permissions of `unixsocketperm`, if there are any.
+/// Sets the permissions of a Unix socket to `unixsocketperm`, if that is set.
 fn restrict(endpoint: &Endpoint, config: &HubConfig) -> Result<(), Failure> {
     let mode = u32::from_str_radix(config.redis.value(UNIXSOCKETPERM), 8).ok();
     let (Some(mode @ 1..), Endpoint::Ipc(path)) = (mode, endpoint) else {
@@ -142,7 +142,7 @@ fn restrict(endpoint: &Endpoint, config: &HubConfig) -> Result<(), Failure> {
 pub struct Server {
     pub hub: Arc<Hub>,
     pub addresses: Addresses,
-    /// Every place that it listens at, by the option that names it.
+    /// Every address that it listens on, with the option that names it.
     pub places: Vec<(&'static str, String)>,
     lanes: Lanes<Mail>,
     recorder: Option<Recorder>,
@@ -150,7 +150,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens what is beside the listeners, then starts the lanes.
+    /// Opens everything besides the listeners, then starts the lanes.
     pub(crate) fn start(config: &Config, listeners: Listeners) -> Result<Self, Failure> {
         let addresses = listeners.addresses();
         let places = listeners.places();
@@ -171,8 +171,8 @@ impl Server {
         };
         let listeners: Vec<_> = a.into_iter().chain([b, c, d, e]).chain(databento).collect();
         let hub = make_hub(config.hub.clone(), &listeners)?;
-        // Before the lanes: whoever can connect finds every promised port open, and nothing that
-        // comes is missing in the recording.
+        // Before the lanes: when a client can connect, every port is open, and the recording misses
+        // no message.
         let recorder = config
             .record
             .as_ref()
@@ -197,7 +197,7 @@ impl Server {
         })
     }
 
-    /// Whether all lanes still run.
+    /// Checks that all lanes are still running.
     pub fn check(&self) -> Result<(), Failure> {
         if self.lanes.has_ended() {
             return Err(Failure::running("an event loop failed; see the log"));
@@ -210,17 +210,18 @@ impl Server {
         }
     }
 
-    /// Messages of feeds applied so far.
+    /// Returns the number of feed messages applied so far.
     pub fn applied(&self) -> u64 {
         self.hub.market.ingest.applied.load(Ordering::Relaxed)
     }
 
-    /// Ends the lanes, closes every connection, and saves what is to be saved. The process ends
-    /// with it: what the hub holds is left to the system.
+    /// Stops the lanes, closes every connection, and saves the data. The process ends afterwards,
+    /// so the hub's memory is not freed.
     pub fn finish(self) -> Result<(), Failure> {
         let hub = self.hub.clone();
         std::mem::forget(self.hub);
-        // First the door, then the clients: who comes back at once is not to find it open.
+        // The listeners close before the clients, so that a client that reconnects immediately is
+        // refused.
         hub.server.stop_listening();
         self.lanes.stop_for_good();
         if let Some(recorder) = self.recorder {
@@ -234,19 +235,19 @@ impl Server {
             .map_err(Failure::running)
     }
 
-    /// Ends the lanes and closes every connection.
+    /// Stops the lanes and closes every connection.
     pub fn stop(self) {
-        // First those who bring news, then those who tell it.
+        // Inputs stop before the lanes that deliver their messages.
         drop(self.inputs);
         self.lanes.stop();
-        // What can still be recorded is.
+        // The recorder still writes what it has received.
         if let Some(Err(error)) = self.recorder.map(Recorder::finish) {
             tracing::warn!(%error, "the recording has no end mark");
         }
     }
 }
 
-/// Cores that the inputs are pinned to: those that no lane is pinned to.
+/// Returns the cores to pin inputs to: those without a pinned lane.
 fn input_cores(config: &Config) -> Vec<usize> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     match config.pin {
@@ -255,7 +256,7 @@ fn input_cores(config: &Config) -> Vec<usize> {
     }
 }
 
-/// Starts a hub on its lanes; `exchange` may give the first lane an exchange.
+/// Starts a hub and its lanes. `exchange` may create an exchange for the first lane.
 pub fn start_hub(
     config: HubConfig,
     name: &'static str,
@@ -268,12 +269,12 @@ pub fn start_hub(
     Ok((hub, lanes))
 }
 
-/// A hub that knows its users and begins to load its keys; its lanes do not run yet.
+/// Creates a hub that knows its users and begins to load its keys. Its lanes do not run yet.
 fn make_hub(config: HubConfig, listeners: &[Listener]) -> Result<Arc<Hub>, Failure> {
     let mailboxes = Lanes::mailboxes(config.redis.lanes).map_err(cannot_start)?;
     let hub = Hub::new(config, mailboxes);
     if hub.server.parameters.read(DISABLE_THP) {
-        // Only a wish: where the system cannot do it, it goes on as it is.
+        // Optional: if the system cannot do it, the hub runs without it.
         let _ = rustix::thread::disable_transparent_huge_pages(true);
     }
     hub.server.load_users().map_err(Failure::usage)?;
@@ -281,7 +282,7 @@ fn make_hub(config: HubConfig, listeners: &[Listener]) -> Result<Arc<Hub>, Failu
     hub.warn_of_open_ports(listeners);
     hub.server.take_configured_part().map_err(Failure::usage)?;
     Durability::load_in_background(&hub.server).map_err(|error| match error.kind() {
-        // Another server has the directory: that can be set right.
+        // Another server uses the directory, which the user can fix.
         std::io::ErrorKind::ResourceBusy => Failure::usage(error.to_string()),
         _ => cannot_start(error),
     })?;
@@ -290,7 +291,7 @@ fn make_hub(config: HubConfig, listeners: &[Listener]) -> Result<Arc<Hub>, Failu
     Ok(hub)
 }
 
-/// Starts the lanes of `hub`, from when on it serves.
+/// Starts the lanes of `hub`, which serves from then on.
 fn start_lanes(
     hub: &Arc<Hub>,
     cores: Vec<usize>,
@@ -325,5 +326,5 @@ fn cannot_start(error: std::io::Error) -> Failure {
     Failure::running(format!("cannot start: {error}"))
 }
 
-/// How often the main thread looks for signals.
+/// Interval at which the main thread checks for signals.
 pub const POLL_INTERVAL: Duration = HugePages::INTERVAL;

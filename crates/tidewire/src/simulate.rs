@@ -1,4 +1,4 @@
-//! `simulate`: an exchange as a native feed server; and `simulate mx`, a plant.
+//! `simulate` runs an exchange as a native feed server; `simulate mx` runs a plant.
 
 pub mod mx;
 
@@ -26,7 +26,7 @@ use crate::server::{POLL_INTERVAL, start_hub};
 use crate::stop::Stop;
 use crate::units::grouped;
 
-/// Runs an exchange until it is told to stop, or its time is over.
+/// Runs an exchange until it is told to stop or its time is over.
 pub(crate) fn run(options: &SimulateOptions) -> Result<(), Failure> {
     if let Some(SimulateCommand::Mx(options)) = &options.other {
         return mx::run(options);
@@ -88,8 +88,8 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Starts an exchange; a `paused` one trades after [`Simulation::begin`]. It ends by itself
-    /// after `messages_max`.
+    /// Starts an exchange. A `paused` one trades only after [`Simulation::begin`]. It ends after
+    /// `messages_max` messages.
     pub(crate) fn start(
         market: &MarketOptions,
         messages_max: Option<u64>,
@@ -130,8 +130,8 @@ impl Simulation {
         })
     }
 
-    /// Starts an exchange for a measurement in this process, at a port of the system's choice:
-    /// 100 symbols, at this rate. `configure` changes what its hub is set up with.
+    /// Starts an exchange in this process for a measurement: 100 symbols, at this rate, on a free
+    /// port. `configure` changes the configuration of its hub.
     pub fn start_locally(
         rate: u64,
         paused: bool,
@@ -151,7 +151,7 @@ impl Simulation {
         Self::start(&market, None, config, listener, paused)
     }
 
-    /// Where a hub reads it.
+    /// Returns the address at which a hub reads it.
     pub fn source(&self) -> Option<FeedSource> {
         self.endpoint.tcp().map(FeedSource::of)
     }
@@ -161,7 +161,7 @@ impl Simulation {
         self.counters.start();
     }
 
-    /// Messages published so far.
+    /// Returns the number of messages published so far.
     pub fn published(&self) -> u64 {
         self.counters.published.load(Ordering::Relaxed)
     }
@@ -173,12 +173,12 @@ impl Simulation {
         Ok(())
     }
 
-    /// Ends trading; clients are still served. Returns when the last message is published.
+    /// Ends trading; clients are still served. Returns after the last message is published.
     pub fn finish(&self) {
         self.counters.stop();
         let published = || self.published();
         let mut last = published();
-        // The lane sees the order at its next turn, a fraction of a millisecond away.
+        // The lane notices the request in its next turn, a fraction of a millisecond later.
         loop {
             std::thread::sleep(Duration::from_millis(20));
             if published() == last {
@@ -193,9 +193,9 @@ impl Simulation {
     }
 }
 
-/// A hub that serves only an exchange's feed.
+/// Returns the configuration of a hub that serves only an exchange's feed.
 pub(crate) fn exchange_hub(market: &MarketOptions) -> Result<HubConfig, Failure> {
-    // The window covers some seconds at any rate, so that a client that reconnects resumes.
+    // The window covers a few seconds at any rate, so that a client can resume after a reconnect.
     let window = (market.rate.saturating_mul(4))
         .clamp(1 << 16, 1 << 24)
         .next_power_of_two();
@@ -223,7 +223,7 @@ fn read_symbols(text: &str) -> Result<Symbols, Failure> {
     Symbols::parse(&csv).map_err(|error| Failure::usage(format!("--symbols: {text}: {error}")))
 }
 
-/// Writes the stream to a file, on a thread of its own: a slow disk must not hold the lane up.
+/// Writes the stream to a file on a separate thread, so that a slow disk does not delay the lane.
 #[derive(Debug)]
 struct Recorder {
     thread: JoinHandle<std::io::Result<(u64, u64)>>,
@@ -246,8 +246,8 @@ impl Recorder {
         })
     }
 
-    /// Writes what is left. Returns the messages recorded, and those that the disk was too slow
-    /// for.
+    /// Writes the rest. Returns the number of messages recorded, and of those lost because the disk
+    /// was too slow.
     fn finish(self) -> Result<(u64, u64), Failure> {
         self.ended.store(true, Ordering::Release);
         let failed = |error: &dyn std::fmt::Display| {
@@ -294,8 +294,8 @@ fn record(hub: &Hub, mut file: File, ended: &AtomicBool) -> std::io::Result<(u64
     }
 }
 
-/// Messages closer together than this are sent together: at 100,000 a second five at a time.
+/// Messages closer together than this are sent together: five at a time at 100,000 per second.
 const QUANTUM_NS: u64 = 50_000;
-/// Bytes taken from the journal at a time.
+/// Maximum number of bytes taken from the journal at a time.
 const RECORD_BYTES: usize = 1 << 20;
 const RECORD_INTERVAL: Duration = Duration::from_millis(5);

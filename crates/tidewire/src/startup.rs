@@ -1,4 +1,4 @@
-//! The block that a hub prints when it is ready, in the log and on the console.
+//! The block that a hub prints when it is ready, to the log and to the console.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::log::{self, LogFormat};
 use crate::server::Server;
 
-/// The start of a hub, until its keys are loaded.
+/// A hub that is starting, until its keys are loaded.
 #[derive(Debug)]
 pub(crate) struct Startup {
     began: Instant,
@@ -19,7 +19,7 @@ pub(crate) struct Startup {
     is_pinned: bool,
     wants_io_uring: bool,
     format: LogFormat,
-    /// It has told that keys are being loaded.
+    /// The log already says that keys are being loaded.
     told_of_load: bool,
     is_over: bool,
 }
@@ -37,8 +37,8 @@ impl Startup {
         }
     }
 
-    /// To be called again and again. Tells of the start once all keys are loaded, and returns
-    /// whether that was now.
+    /// Logs the start once all keys are loaded. Returns whether that happened in this call. The
+    /// main loop calls it repeatedly.
     pub(crate) fn follow(&mut self, server: &Server, is_loading: bool) -> bool {
         if self.is_over {
             return false;
@@ -82,7 +82,7 @@ impl Startup {
                 );
             }
         }
-        // The console gets it in any case, unless its lines are to be read by a program.
+        // The console always gets the block, unless a program reads its lines as JSON.
         if log::is_in_file() || !is_logged && self.format == LogFormat::Text {
             let _ = writeln!(std::io::stderr(), "{block}");
         }
@@ -105,7 +105,7 @@ impl Startup {
         block
     }
 
-    /// What the kernel offers of what is used.
+    /// Returns which of the kernel features that the program uses are available.
     fn features(&self) -> String {
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let release = release.trim();
@@ -145,5 +145,5 @@ fn text_of(time: Duration) -> String {
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const COMMIT: &str = env!("TIDEWIRE_COMMIT");
-/// A load that takes longer is told of before its end.
+/// A load that takes longer than this is logged while it runs.
 const LONG_LOAD: Duration = Duration::from_secs(1);

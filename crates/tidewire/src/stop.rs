@@ -1,4 +1,4 @@
-//! SIGINT, SIGTERM and SIGHUP.
+//! Handling of SIGINT, SIGTERM and SIGHUP.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,20 +8,20 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::failure::Failure;
 
-/// Whether the program has been asked to end.
+/// A flag that asks the program to end.
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
     signal: Arc<AtomicBool>,
-    /// The signal was SIGINT.
+    /// Whether the signal was SIGINT.
     interrupt: Arc<AtomicBool>,
     own: Arc<AtomicBool>,
 }
 
 impl Stop {
-    /// Listens for the signals from now on. A second one ends the program at once.
+    /// Listens for the signals from now on. A second signal ends the program immediately.
     pub fn on_signals() -> Result<Self, Failure> {
         let stop = Self::default();
-        // Before the flag that says that there was one.
+        // Registered before the flag that reports a signal.
         signal_hook::flag::register(SIGINT, stop.interrupt.clone()).map_err(cannot_handle)?;
         for signal in [SIGINT, SIGTERM] {
             // Order matters: the conditional exit looks at the flag before the next line sets it.
@@ -36,23 +36,24 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Whether to end.
+    /// Returns whether the program has been asked to end.
     pub fn is_asked(&self) -> bool {
         self.signal.load(Ordering::Relaxed) || self.own.load(Ordering::Relaxed)
     }
 
-    /// Whether SIGINT has asked.
+    /// Returns whether SIGINT asked for it.
     pub fn is_interrupt(&self) -> bool {
         self.interrupt.load(Ordering::Relaxed)
     }
 
-    /// The signal has been answered and the program goes on: another one does not end it at once.
+    /// Resets the flag after a signal that did not end the program, so that the next signal does
+    /// not end it immediately.
     pub fn forget(&self) {
         self.interrupt.store(false, Ordering::Relaxed);
         self.signal.store(false, Ordering::Relaxed);
     }
 
-    /// One that follows this one's signals, and can be asked on its own.
+    /// Returns a flag that follows the same signals and can also be set on its own.
     pub fn child(&self) -> Self {
         Self {
             signal: self.signal.clone(),
@@ -61,58 +62,58 @@ impl Stop {
         }
     }
 
-    /// Asks, without a signal.
+    /// Sets the flag without a signal.
     pub fn ask(&self) {
         self.own.store(true, Ordering::Relaxed);
     }
 }
 
-/// SIGHUP: whether files are to be opened anew.
+/// A flag that SIGHUP sets, to have files reopened.
 #[derive(Clone, Debug, Default)]
 pub struct Reload(Arc<AtomicBool>);
 
 impl Reload {
-    /// Listens for the signal from now on; it does not end the program any more.
+    /// Listens for the signal from now on. It no longer ends the program.
     pub fn on_signal() -> Result<Self, Failure> {
         let reload = Self::default();
         signal_hook::flag::register(SIGHUP, reload.0.clone()).map_err(cannot_handle)?;
         Ok(reload)
     }
 
-    /// Whether the signal has come since the last call.
+    /// Returns whether the signal has arrived since the last call.
     pub fn take(&self) -> bool {
         self.0.swap(false, Ordering::AcqRel)
     }
 }
 
-/// What becomes of signals that ask for the end: the first is answered by saving and waiting, and
-/// may be refused; the second ends the program in any case.
+/// The progress of a shutdown. The first signal makes the hub save and wait, and may be refused;
+/// the second ends the program in any case.
 #[derive(Debug, Default)]
 pub struct Ending {
     is_under_way: bool,
-    /// Until when the next signal is the second.
+    /// Until when the next signal counts as the second.
     armed_until: Option<Armed>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Armed {
-    /// What had to be saved could not be.
+    /// Saving failed.
     Always,
-    /// Nothing came of a wait for replicas, or it was taken back.
+    /// The wait for replicas ended without result, or the shutdown was aborted.
     Until(Instant),
 }
 
-/// What to do about a signal.
+/// The reaction to a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Ask the hub to end, as its parameters say.
+    /// Ask the hub to shut down as its parameters say.
     Ask,
-    /// End, saved or not.
+    /// Shut down even if nothing was saved.
     End,
 }
 
 impl Ending {
-    /// A signal has come, or is being answered.
+    /// Returns how to react to a signal now.
     pub fn answer(&self, now: Instant) -> Answer {
         match self.armed_until {
             Some(Armed::Always) => Answer::End,
@@ -121,7 +122,7 @@ impl Ending {
         }
     }
 
-    /// The hub was asked; whether it is ending.
+    /// Notes that the hub was asked, and whether it is shutting down.
     pub fn asked(&mut self, is_ending: bool, now: Instant) {
         let was_under_way = std::mem::replace(&mut self.is_under_way, is_ending);
         if !is_ending {
@@ -133,7 +134,7 @@ impl Ending {
     }
 }
 
-/// How long another signal counts as the second one, after an end that was taken back or that
+/// How long the next signal counts as the second one after a shutdown that was aborted or that
 /// waited for replicas without result.
 const ARMED_FOR: Duration = Duration::from_secs(60);
 

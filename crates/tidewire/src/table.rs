@@ -9,12 +9,12 @@ use tidewire_lastvalue::{FLAG_STALE, MarketValue};
 use crate::columns::Figure;
 use crate::units::{counted, grouped, latency, price};
 
-/// One look at a hub.
+/// The figures of a hub at one moment.
 #[derive(Debug)]
-pub(crate) struct View {
-    pub(crate) rows: Vec<Row>,
+pub(crate) struct HubFigures {
+    pub(crate) rows: Vec<TopicRow>,
     pub(crate) topics: usize,
-    /// Messages applied a second since the look before.
+    /// Messages applied per second since the previous sample.
     pub(crate) rate: u64,
     pub(crate) applied: u64,
     pub(crate) lost: u64,
@@ -28,12 +28,12 @@ pub(crate) struct View {
 
 /// One topic.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct TopicRow {
     pub(crate) symbol: String,
     pub(crate) value: MarketValue,
 }
 
-/// Looks at a hub again and again.
+/// Samples a hub repeatedly.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     started: Instant,
@@ -51,15 +51,15 @@ impl Watcher {
         }
     }
 
-    /// The hub now, with its `rows` busiest topics.
-    pub(crate) fn look(&mut self, hub: &Hub, rows: usize) -> View {
+    /// Samples the hub, with its `rows` busiest topics.
+    pub(crate) fn look(&mut self, hub: &Hub, rows: usize) -> HubFigures {
         let topics = hub.market.board.topics();
-        let mut busiest: Vec<Row> = topics
+        let mut busiest: Vec<TopicRow> = topics
             .iter()
             .filter_map(|topic| {
                 let value = hub.market.board.value(topic.number)?;
                 let symbol = String::from_utf8_lossy(topic.symbol()).into_owned();
-                Some(Row { symbol, value })
+                Some(TopicRow { symbol, value })
             })
             .collect();
         busiest.sort_by(|one, other| {
@@ -78,7 +78,7 @@ impl Watcher {
         };
         (self.last, self.last_applied) = (now, applied);
         let statistics = hub.market.latency.statistics();
-        View {
+        HubFigures {
             rows: busiest,
             topics: topics.len(),
             rate,
@@ -94,8 +94,8 @@ impl Watcher {
     }
 }
 
-impl View {
-    /// The line of figures.
+impl HubFigures {
+    /// Returns the line of figures.
     pub(crate) fn figures(&self) -> String {
         let [p50, p99, p999] = self.latency.map(latency);
         format!(
@@ -107,7 +107,7 @@ impl View {
         )
     }
 
-    /// The line about those who listen.
+    /// Returns the line about subscribers.
     pub(crate) fn listeners(&self) -> String {
         format!(
             "{} · {} · {} delivered, {} conflated · {}",
@@ -120,7 +120,8 @@ impl View {
     }
 }
 
-/// The columns: title, least width, and how soon each gives way where there is little room.
+/// The columns: title, minimum width, and the order in which they are dropped if there is little
+/// room.
 pub(crate) const COLUMNS: [(&str, usize, u8); 7] = [
     ("symbol", 12, 0),
     ("bid", 11, 2),
@@ -131,11 +132,11 @@ pub(crate) const COLUMNS: [(&str, usize, u8); 7] = [
     ("updates", 9, 4),
 ];
 
-/// The column of the change, which has a colour.
+/// The column with the price change, which is coloured.
 pub(crate) const CHANGE_COLUMN: usize = 5;
 
-impl Row {
-    /// The columns' figures.
+impl TopicRow {
+    /// Returns the cells of the row.
     pub(crate) fn figures(&self) -> [Figure; 7] {
         let value = &self.value;
         let change = value.change_ppm().map_or_else(
@@ -158,7 +159,7 @@ impl Row {
         ]
     }
 
-    /// The columns' texts, whole.
+    /// Returns the texts of the row, not shortened.
     pub(crate) fn texts(&self) -> [String; 7] {
         self.figures().map(|figure| figure.text)
     }

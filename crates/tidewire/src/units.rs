@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidewire_mx::time::civil_date;
 
-/// Reads `500ms`, `10s`, `5m`, `1h`, or bare seconds.
+/// Parses `500ms`, `10s`, `5m`, `1h`, or seconds without a unit.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -24,7 +24,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         .map_err(|_| "a duration of less than 500 billion years is expected".to_owned())
 }
 
-/// Reads `100000`, `100k`, `2.5M`.
+/// Parses `100000`, `100k`, `2.5M`.
 pub fn parse_count(text: &str) -> Result<u64, String> {
     let (number, factor) = match text.as_bytes().last() {
         Some(b'k' | b'K') => (&text[..text.len() - 1], 1e3),
@@ -41,7 +41,7 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
     Ok(count as u64)
 }
 
-/// Reads a whole number within bounds.
+/// Returns a parser for whole numbers from `least` to `most`.
 pub fn whole<N>(
     least: u64,
     most: u64,
@@ -61,7 +61,7 @@ where
     }
 }
 
-/// `1,234,567`.
+/// Formats a count as `1,234,567`.
 pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
@@ -74,13 +74,13 @@ pub fn grouped(count: u64) -> String {
     text
 }
 
-/// `1 source`, `2,000 sources`.
+/// Formats a count with its noun: `1 source`, `2,000 sources`.
 pub fn counted(count: u64, one: &str) -> String {
     let ending = if count == 1 { "" } else { "s" };
     format!("{} {one}{ending}", grouped(count))
 }
 
-/// `999`, `12.3k`, `768.8M`, `1.2G`: a count in up to six letters.
+/// Formats a count in at most six characters: `999`, `12.3k`, `768.8M`, `1.2G`.
 pub fn compact(count: u64) -> String {
     let (scale, letter) = match count {
         0..1_000 => return count.to_string(),
@@ -93,7 +93,7 @@ pub fn compact(count: u64) -> String {
     format!("{:.1}{letter}", count as f64 / scale)
 }
 
-/// `850 ns`, `12.3 µs`, `4.56 ms`, `1.20 s`.
+/// Formats a latency: `850 ns`, `12.3 µs`, `4.56 ms`, `1.20 s`.
 pub fn latency(ns: u64) -> String {
     match ns {
         0..1_000 => format!("{ns} ns"),
@@ -103,7 +103,7 @@ pub fn latency(ns: u64) -> String {
     }
 }
 
-/// A price of 1e-9 units with two to four decimals; `-` where there is none.
+/// Formats a price in units of 1e-9 with two to four decimals; `-` for no price.
 pub fn price(price: i64) -> String {
     if price == tidewire_lastvalue::PRICE_UNDEFINED {
         return "-".to_owned();
@@ -112,7 +112,7 @@ pub fn price(price: i64) -> String {
     format!("{:.decimals$}", price as f64 / 1e9)
 }
 
-/// UTC time of day and date of nanoseconds since the UNIX epoch: `2023-12-24 23:00:00.000000000`.
+/// Formats nanoseconds since the UNIX epoch as UTC: `2023-12-24 23:00:00.000000000 UTC`.
 pub fn timestamp(unix_ns: u64) -> String {
     let (seconds, ns) = (unix_ns / 1_000_000_000, unix_ns % 1_000_000_000);
     let (days, second) = (seconds / 86_400, seconds % 86_400);

@@ -1,11 +1,11 @@
-//! Entries for fuzzers, called by the tests over the corpus as well. None may panic.
+//! Entry points for fuzzers, also called by the tests over the corpus. None may panic.
 
 use crate::http::{HEAD_BYTES_MAX, Parsed, gather_head, is_whole, parse_request, split_head};
 use crate::websocket::{
     FrameHead, accept_of, is_response, may_become_request, may_become_response, response_to,
 };
 
-/// The bytes are a request or a response that upgrades, whole and in pieces.
+/// Parses the bytes as an upgrade request and as an upgrade response, whole and in pieces.
 pub fn fuzz_web_upgrade(data: &[u8]) {
     let (mut whole, mut dripped) = (Vec::new(), Vec::new());
     let taken = gather_head(&mut whole, data);
@@ -35,10 +35,10 @@ pub fn fuzz_web_upgrade(data: &[u8]) {
     }
 }
 
-/// The bytes are a request: what a part of it says, the whole says too.
+/// Parses the bytes as a request. A prefix must give the same result as the whole.
 pub fn fuzz_web_request(data: &[u8]) {
     let whole = parse_request(data);
-    // A longer head is refused as soon as that shows, even if its end comes later.
+    // A longer head is refused as soon as its length shows, even if its end comes later.
     if data.len() > HEAD_BYTES_MAX {
         return;
     }
@@ -48,8 +48,8 @@ pub fn fuzz_web_request(data: &[u8]) {
     }
 }
 
-/// The bytes are frames, of a client and of a server: what is read is written as it was read, but
-/// for a length that was longer than it must be.
+/// Parses the bytes as frames of a client and of a server. A frame that is read must be written
+/// back unchanged, except for a length in a longer form than necessary.
 pub fn fuzz_web_frames(data: &[u8]) {
     for is_masked in [false, true] {
         let mut rest = data;

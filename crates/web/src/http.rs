@@ -1,4 +1,4 @@
-//! HTTP/1.1, as much of it as our ports need.
+//! HTTP/1.1, limited to what the hub's ports need.
 
 mod head;
 pub use head::{BAD_REQUEST, HEAD_BYTES_MAX, Headers, gather_head, is_whole, split_head};

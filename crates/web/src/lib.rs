@@ -1,7 +1,7 @@
 //! HTTP/1.1 requests and WebSocket framing (RFC 6455) without I/O: no socket, no clock, no thread.
 //!
-//! [`http`] reads a request and writes a response; [`websocket`] has the upgrade of a connection
-//! and the headers of its frames. What a frame carries is the business of the caller.
+//! [`http`] reads a request and writes a response; [`websocket`] upgrades a connection and handles
+//! the headers of its frames. The caller handles the payload of frames.
 //!
 //! ```
 //! use tidewire_web::websocket::{FrameHead, Opcode, mask};

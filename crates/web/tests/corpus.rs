@@ -1,4 +1,4 @@
-//! Every file of the fuzz corpora, also cut at every length and with each byte changed.
+//! Runs every file of the fuzz corpora, also cut at every length and with each byte changed.
 
 #[path = "../../../fuzz/run_corpus.rs"]
 mod run_corpus;

@@ -1,7 +1,8 @@
-//! Other people's ZeroMQ: libzmq (by pyzmq and zeromq.js), JeroMQ and go-zeromq, against our
-//! sockets in a process of their own, and against the ports of a hub: `tests/clients/zeromq`.
+//! Runs other ZeroMQ implementations (libzmq through pyzmq and zeromq.js, JeroMQ and go-zeromq)
+//! against our sockets in a separate process, and against the ports of a hub:
+//! `tests/clients/zeromq`.
 
-use super::{Run, has_tools, parse_go, parse_java, parse_tap};
+use super::{ClientTests, has_tools, parse_go, parse_java, parse_tap};
 use crate::counts::Counts;
 use crate::python;
 use crate::server::{Kind, Server, free_port};
@@ -9,8 +10,8 @@ use crate::shell::{Failure, Program};
 use std::fs;
 use std::path::PathBuf;
 
-/// Runs the tests of every language whose tools are there.
-pub(super) fn run(run: &Run, counts: &mut Counts) -> Result<(), Failure> {
+/// Runs the tests of every language whose tools are installed.
+pub(super) fn run(run: &ClientTests, counts: &mut Counts) -> Result<(), Failure> {
     let example = [
         "build",
         "--release",
@@ -58,13 +59,13 @@ pub(super) fn run(run: &Run, counts: &mut Counts) -> Result<(), Failure> {
 
 type Language<'a> = fn(&Tests<'a>, &mut Counts) -> Result<(), Failure>;
 
-/// What all languages need.
+/// The common parameters of all languages.
 #[derive(Debug)]
 struct Tests<'a> {
-    run: &'a Run,
-    /// The program that has our sockets.
+    run: &'a ClientTests,
+    /// The program with our sockets.
     peer: PathBuf,
-    /// The hub's: PUB, PULL and ROUTER.
+    /// The hub's ports: PUB, PULL and ROUTER.
     ports: [u16; 3],
 }
 
@@ -113,7 +114,7 @@ impl Tests<'_> {
         counts.add(parse_java(&output.text), &output, "JeromqTest")
     }
 
-    /// Tells a program where all is.
+    /// Sets the environment variables with all addresses.
     fn told(&self, program: Program) -> Program {
         let names = [
             "TIDEWIRE_ZMQ_PUB",
@@ -130,5 +131,5 @@ impl Tests<'_> {
     }
 }
 
-/// A test that takes longer hangs.
+/// A test that takes longer counts as hung.
 const TIMEOUT_S: u32 = 60;

@@ -1,4 +1,4 @@
-//! One file of the suite: what passes with the server that it belongs to, beside what passes here.
+//! One file of the suite: compares what passes with its own server and what passes with Tidewire.
 
 use super::output::Outcome;
 use super::records::Exceptions;
@@ -11,22 +11,23 @@ pub(crate) struct Comparison {
     pub(crate) unit: String,
     pub(crate) theirs: Counted,
     pub(crate) ours: Counted,
-    /// Tests that pass there and did not run here: the file ended before, or the test was left out.
+    /// Tests that pass there and did not run here, because the file ended early or the test was
+    /// skipped.
     pub(crate) not_reached: usize,
-    /// Tests that pass there and not here, each with a reason that is kept.
+    /// Tests that pass there and not here, each with a recorded reason.
     pub(crate) named: usize,
-    /// Tests that pass there and not here, and have no reason yet.
+    /// Tests that pass there and not here, without a reason.
     pub(crate) unnamed: Vec<Difference>,
     /// Exceptions that pass.
     pub(crate) unneeded: Vec<String>,
 }
 
-/// Tests of one run.
+/// The test counts of one run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) passed: usize,
     pub(crate) failed: usize,
-    /// Tests, and groups of tests, that the suite itself leaves out.
+    /// Tests, and groups of tests, that the suite itself skips.
     pub(crate) ignored: usize,
 }
 
@@ -114,7 +115,7 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// Why a test did not run, as far as the harness tells.
+/// Returns why a test did not run, if the harness says so.
 fn not_reached(ours: &Outcome) -> String {
     let hung = ours.hung.as_ref().map(|name| format!("hung: {name}"));
     let early = ours.ended_early.clone();
@@ -123,7 +124,7 @@ fn not_reached(ours: &Outcome) -> String {
     format!("not reached: {why}")
 }
 
-/// How many tests have a name, and one way in which it is written.
+/// Counts the tests of each name, and keeps one of its spellings.
 fn counts(names: &[String]) -> BTreeMap<String, (&str, usize)> {
     let mut counts = BTreeMap::new();
     for name in names {
@@ -132,7 +133,7 @@ fn counts(names: &[String]) -> BTreeMap<String, (&str, usize)> {
     counts
 }
 
-/// A name without its numbers, which are drawn by chance or count in some names.
+/// Returns a name without its numbers, which are random or counters in some names.
 pub(crate) fn plain(name: &str) -> String {
     let mut plain = String::new();
     for letter in name.chars() {

@@ -1,4 +1,4 @@
-//! `cargo xtask conformance`: other people's suites judge Tidewire, first of all Redis's own;
+//! `cargo xtask conformance`: runs other projects' test suites on Tidewire, mainly Redis's own;
 //! [`zmq`] has those for ZeroMQ.
 
 mod comparison;
@@ -16,7 +16,7 @@ use crate::arguments::Arguments;
 use crate::shell::Failure;
 use std::path::Path;
 
-/// Runs `conformance` with what stands behind it on the command line.
+/// Runs `conformance` with the options of the command line.
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
     match arguments {
         ["redis", rest @ ..] => redis::run(root, Arguments::new(rest)),

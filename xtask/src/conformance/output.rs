@@ -1,4 +1,4 @@
-//! What Redis's test harness prints, read back into outcomes of tests.
+//! Parses the output of Redis's test harness into outcomes of tests.
 
 /// The outcome of one file of the suite.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -6,19 +6,19 @@ pub(crate) struct Outcome {
     /// Names of tests that passed. Some names occur several times.
     pub(crate) passed: Vec<String>,
     pub(crate) failed: Vec<TestFailure>,
-    /// Tests that were not run because they were to be skipped.
+    /// Tests that were not run because they are listed as skipped.
     pub(crate) skipped: Vec<String>,
     /// Tests, and groups of tests, that their tags exclude (external servers, large memory).
     pub(crate) ignored: usize,
-    /// Errors outside of tests: what followed them in their group was not run.
+    /// Errors outside of tests; the rest of their group was not run.
     pub(crate) broken_groups: Vec<String>,
-    /// Why the file did not reach its end.
+    /// Why the file did not finish.
     pub(crate) ended_early: Option<String>,
-    /// The test that ran when the harness lost its patience.
+    /// The test that was running when the harness timed out.
     pub(crate) hung: Option<String>,
 }
 
-/// A test that failed, and what the harness says about it.
+/// A failed test, and the harness's text about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TestFailure {
     pub(crate) name: String,
@@ -26,7 +26,7 @@ pub(crate) struct TestFailure {
 }
 
 impl Outcome {
-    /// Reads the whole output of a run of one file.
+    /// Parses the whole output of a run of one file.
     pub(crate) fn parse(output: &str) -> Self {
         let mut outcome = Self::default();
         let mut is_done = false;
@@ -67,7 +67,7 @@ impl Outcome {
     }
 }
 
-/// Cuts the output into `[word]: text`, where a text goes on until the next one begins.
+/// Splits the output into entries `[word]: text`; a text continues until the next entry.
 fn entries(output: &str) -> Vec<(&str, String)> {
     let mut entries: Vec<(&str, String)> = Vec::new();
     for line in output.lines().take_while(|line| line.trim() != "The End") {
@@ -86,7 +86,7 @@ fn begin(line: &str) -> Option<(&str, &str)> {
     (WORDS.contains(&word) || word.ends_with(" done")).then_some((word, text))
 }
 
-/// `name (12 ms)`, followed by the test's own output.
+/// Parses `name (12 ms)`, followed by the test's own output.
 fn without_duration(text: &str) -> String {
     let mut name = String::new();
     for line in text.lines() {
@@ -106,7 +106,7 @@ fn without_duration(text: &str) -> String {
     text.trim_end().to_owned()
 }
 
-/// What was running, in the harness's report on a timeout.
+/// Returns the running test in the harness's report on a timeout.
 fn in_progress(text: &str) -> Option<String> {
     let (_, name) = text.split_once("(IN PROGRESS) ")?;
     let name = name.lines().next().unwrap_or_default();

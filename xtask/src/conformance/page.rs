@@ -1,4 +1,4 @@
-//! `docs/conformance-*.md`: the counts file by file, what is not run, and what does not pass.
+//! `docs/conformance-*.md`: the counts of each file, what is not run, and what does not pass.
 
 use super::comparison::{Comparison, Difference};
 use super::records::Exceptions;
@@ -7,11 +7,11 @@ use crate::shell::Failure;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Where the page of a suite is.
+/// Returns the path of a suite's page.
 pub(super) fn place(suite: &Suite) -> PathBuf {
     let name = suite.flavour().page;
     match suite.version().split_once('.') {
-        // The version that Tidewire says it is has the plain name.
+        // The version that Tidewire reports has the plain name.
         Some((major, rest)) if !suite.is_home() => {
             let minor = rest.split('.').next().unwrap_or_default();
             format!("docs/{name}-{major}.{minor}.md").into()
@@ -20,7 +20,7 @@ pub(super) fn place(suite: &Suite) -> PathBuf {
     }
 }
 
-/// The page.
+/// Returns the page.
 pub(super) fn page(
     suite: &Suite,
     lanes: u16,
@@ -111,7 +111,7 @@ fn table(text: &mut String, suite: &Suite, comparisons: &[Comparison], sum: &Com
     row("**all**", sum);
 }
 
-/// Files that are not run, with the tests that their sources have.
+/// Lists files that are not run, with the number of tests in their sources.
 fn not_run(
     text: &mut String,
     suite: &Suite,
@@ -132,7 +132,7 @@ fn not_run(
     Ok(())
 }
 
-/// Tests that pass there and not here, and have no reason yet.
+/// Lists tests that pass there and not here, without a reason.
 fn open(text: &mut String, comparisons: &[Comparison]) {
     text.push_str("\n## Open\n\n");
     if comparisons.iter().all(|one| one.unnamed.is_empty()) {
@@ -141,7 +141,7 @@ fn open(text: &mut String, comparisons: &[Comparison]) {
     }
     text.push_str("| file | tests | what the harness says |\n|---|---|---|\n");
     for one in comparisons {
-        // Those of which it says the same share a row.
+        // Tests with the same reason share a row.
         let mut rows: Vec<(String, Vec<String>)> = Vec::new();
         for Difference { test, reason } in &one.unnamed {
             let (line, test) = (first_line(reason), cell(test));
@@ -157,7 +157,7 @@ fn open(text: &mut String, comparisons: &[Comparison]) {
     }
 }
 
-/// The first line of what the harness says, without the folders of the machine.
+/// Returns the first line of the harness's text, without the machine's folders.
 fn first_line(reason: &str) -> String {
     let mut lines = reason.lines().filter(|line| !line.trim().is_empty());
     let words = lines.next().unwrap_or_default().split(' ');

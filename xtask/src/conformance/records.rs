@@ -1,4 +1,4 @@
-//! What is kept about a suite: files that are not run, and tests that do not pass.
+//! The records about a suite: files that are not run, and tests that do not pass.
 
 use super::comparison::plain;
 use crate::shell::Failure;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 use std::fs;
 use std::path::Path;
 
-/// What is left out, each with its reason.
+/// All exceptions, each with its reason.
 #[derive(Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Exceptions {
@@ -28,19 +28,19 @@ pub(crate) struct NotRun {
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Exception {
-    /// The file, or the suite.
+    /// The file or the suite.
     #[serde(alias = "suite")]
     pub(crate) unit: String,
-    /// Their full names.
+    /// The full names of the tests.
     #[serde(alias = "test", deserialize_with = "one_or_more")]
     pub(crate) tests: Vec<String>,
     pub(crate) reason: String,
-    /// They are not run, because they would end the file.
+    /// Whether they are skipped, because they would end the file.
     #[serde(default)]
     pub(crate) skip: bool,
 }
 
-/// Reads a text, or a list of texts.
+/// Reads one string or a list of strings.
 fn one_or_more<'a, D: Deserializer<'a>>(input: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -55,7 +55,7 @@ fn one_or_more<'a, D: Deserializer<'a>>(input: D) -> Result<Vec<String>, D::Erro
 }
 
 impl Exceptions {
-    /// Reads them; a file that names a test twice, or without a reason, is refused.
+    /// Reads the records. A test that is named twice or without a reason is an error.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let text = fs::read_to_string(path).map_err(Failure::at(path))?;
         Self::parse(&text).map_err(Failure::at(path))
@@ -87,19 +87,19 @@ impl Exceptions {
         Ok(exceptions)
     }
 
-    /// The exceptions of a suite, or of one file.
+    /// Returns the exceptions of a suite, or of one file.
     pub(crate) fn of_unit(&self, unit: &str) -> impl Iterator<Item = &Exception> {
         self.exception.iter().filter(move |one| one.unit == unit)
     }
 
-    /// Why a test may fail, by its exact name.
+    /// Returns why a test may fail, by its exact name.
     pub(crate) fn reason(&self, unit: &str, test: &str) -> Option<&str> {
         let mut of_unit = self.of_unit(unit);
         let found = of_unit.find(|one| one.tests.iter().any(|name| name == test))?;
         Some(&found.reason)
     }
 
-    /// Why a file is not run, if it is not.
+    /// Returns why a file is not run, if it is not.
     pub(crate) fn not_run(&self, unit: &str) -> Option<&str> {
         let is_in = |one: &&NotRun| {
             let rest = unit.strip_prefix(one.files.as_str());
@@ -109,14 +109,14 @@ impl Exceptions {
         found.map(|one| one.reason.as_str())
     }
 
-    /// Whether a test is named; numbers in its name do not matter.
+    /// Returns whether a test is listed; numbers in its name are ignored.
     pub(crate) fn of(&self, unit: &str, test: &str) -> bool {
         let key = plain(test);
         self.of_unit(unit)
             .any(|one| one.tests.iter().any(|name| plain(name) == key))
     }
 
-    /// The names of one file's tests that are not run.
+    /// Returns the names of a file's tests that are skipped.
     pub(crate) fn skips(&self, unit: &str) -> Vec<&str> {
         let skipped = self.of_unit(unit).filter(|one| one.skip);
         skipped

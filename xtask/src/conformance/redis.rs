@@ -1,5 +1,5 @@
-//! `cargo xtask conformance redis`: every file of the test suite of Redis or Valkey, with the
-//! server that it belongs to and with Tidewire, each spawned by the suite's own harness.
+//! `cargo xtask conformance redis`: runs every file of the test suite of Redis or Valkey, with its
+//! own server and with Tidewire. The suite's own harness starts each.
 
 use super::comparison::{Comparison, Difference};
 use super::output::Outcome;
@@ -12,14 +12,14 @@ use crate::shell::{Failure, Shell};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Runs it with the options of the command line.
+/// Runs with the options of the command line.
 pub(super) fn run(root: &Path, arguments: Arguments) -> Result<(), Failure> {
-    Run::new(root, arguments)?.run()
+    SuiteRun::new(root, arguments)?.run()
 }
 
-/// What was asked for.
+/// The options of a run.
 #[derive(Debug)]
-struct Run {
+struct SuiteRun {
     shell: Shell,
     suite: Suite,
     source: PathBuf,
@@ -28,17 +28,17 @@ struct Run {
     binary: Option<PathBuf>,
     lanes: u16,
     patience_s: u64,
-    /// Where the harness's output of each file is kept.
+    /// Where the harness's output for each file is stored.
     results: PathBuf,
-    /// Files whose output is kept already are not run again.
+    /// Whether files with stored output are skipped.
     goes_on: bool,
-    /// Nothing is run at all: the page is made of what is kept.
+    /// Whether nothing is run, and the page is made from stored output.
     is_kept: bool,
-    /// Only one of the two servers is run, and its output kept for a later `--kept`.
+    /// The only server to run; its output is stored for a later `--kept`.
     only: Option<String>,
 }
 
-impl Run {
+impl SuiteRun {
     fn new(root: &Path, mut arguments: Arguments) -> Result<Self, Failure> {
         let source = arguments.value("--suite")?.map(PathBuf::from);
         let source = source.ok_or_else(|| {
@@ -139,7 +139,7 @@ impl Run {
         }
     }
 
-    /// A file's outcome: what is kept of an earlier run, or a new run.
+    /// Returns a file's outcome: the stored one of an earlier run, or that of a new run.
     fn outcome(
         &self,
         name: &str,
@@ -155,21 +155,21 @@ impl Run {
         }
         fs::create_dir_all(self.results.join(name)).map_err(failed)?;
         let text = self.suite.run(unit, kind, skips, self.patience_s)?;
-        // Whole or not at all: an interrupted run goes on behind it.
+        // Written completely or not at all, so that an interrupted run can continue after it.
         let part = path.with_extension("part");
         fs::write(&part, &text).map_err(failed)?;
         fs::rename(&part, &path).map_err(failed)?;
         Ok(Outcome::parse(&text))
     }
 
-    /// Where the harness's output of a file is kept.
+    /// Returns where the harness's output for a file is stored.
     fn place(&self, name: &str, unit: &str) -> PathBuf {
         let file = format!("{}.output", unit.replace('/', "-"));
         self.results.join(name).join(file)
     }
 }
 
-/// The files of these names, or all that the tree has.
+/// Returns the files with these names, or all files of the tree.
 fn units(suite: &Suite, names: &[String]) -> Result<Vec<String>, Failure> {
     let all = suite.units()?;
     if names.is_empty() {
@@ -183,7 +183,7 @@ fn units(suite: &Suite, names: &[String]) -> Result<Vec<String>, Failure> {
     names.iter().map(of).collect()
 }
 
-/// A file's numbers, and each test that no reason is kept for, with what the harness says.
+/// Prints a file's numbers, and each failure without a recorded reason, with the harness's text.
 fn describe(comparison: &Comparison) {
     println!("{comparison}");
     for Difference { test, reason } in &comparison.unnamed {
@@ -199,10 +199,10 @@ fn describe(comparison: &Comparison) {
     }
 }
 
-/// The folders of what is kept, one a server.
+/// The folders of stored output, one per server.
 const REFERENCE: &str = "reference";
 const TIDEWIRE: &str = "tidewire";
-/// From here on the page is written by hand.
+/// The page is written by hand from this heading on.
 const OTHERS: &str = "\n## Other judges\n";
 /// No test of these files takes half as long on a small machine.
 const PATIENCE_S: u64 = 240;

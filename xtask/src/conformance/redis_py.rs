@@ -1,5 +1,5 @@
-//! `cargo xtask conformance redis-py`: the test suite of the Python client, against a real Redis
-//! and against Tidewire; what differs is told.
+//! `cargo xtask conformance redis-py`: runs the test suite of the Python client against a real
+//! Redis and against Tidewire, and prints the differences.
 
 use crate::arguments::Arguments;
 use crate::server::{self, Kind, Server};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Runs it with what stands behind it on the command line.
+/// Runs with the options of the command line.
 pub(super) fn run(root: &Path, mut arguments: Arguments) -> Result<(), Failure> {
     let shell = Shell::new(root);
     let path = |value: Option<String>| value.map(PathBuf::from);
@@ -43,7 +43,7 @@ pub(super) fn run(root: &Path, mut arguments: Arguments) -> Result<(), Failure> 
     )))
 }
 
-/// A copy of redis-py's sources, and an interpreter with what its tests need.
+/// A copy of redis-py's sources, and an interpreter with the dependencies of its tests.
 #[derive(Debug)]
 struct Suite {
     folder: PathBuf,
@@ -77,7 +77,7 @@ impl Suite {
         Ok(Self { folder, python })
     }
 
-    /// Runs the suite against a server of its own.
+    /// Runs the suite against its own server.
     fn run(&self, shell: &Shell, name: &str, kind: &Kind) -> Result<Report, Failure> {
         println!("--- redis-py's tests against {name}");
         let server = Server::start(kind, &self.folder)?;
@@ -103,16 +103,16 @@ impl Suite {
     }
 }
 
-/// How each test ended.
+/// The outcome of each test.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Report {
     summary: String,
-    /// By the test's name: the word, and the reason if there is one.
+    /// By the test's name: the outcome, and the reason if there is one.
     outcomes: BTreeMap<String, (String, String)>,
 }
 
 impl Report {
-    /// Reads pytest's short summary, `PASSED tests/test_a.py::test_b` a line.
+    /// Parses pytest's short summary: one `PASSED tests/test_a.py::test_b` per line.
     fn parse(text: &str) -> Self {
         let mut report = Self::default();
         for line in text.lines() {
@@ -131,7 +131,7 @@ impl Report {
         report
     }
 
-    /// What ends otherwise than in `theirs`.
+    /// Returns the tests whose outcome differs from `theirs`.
     fn differences(&self, theirs: &Self) -> Vec<String> {
         let mut differences = Vec::new();
         for (name, (word, reason)) in &self.outcomes {
@@ -152,7 +152,7 @@ impl Report {
 
 const REQUIREMENTS: &str = "tests/conformance/redis-py-requirements.txt";
 const WORDS: &[&str] = &["PASSED", "FAILED", "ERROR", "XFAIL", "XPASS"];
-/// Neither clusters nor modules nor encryption.
+/// Without clusters, modules and encryption.
 const MARKERS: &str = "not onlycluster and not fixed_client and not multidb_integration and \
     not redismod and not ssl and not cp_integration";
 const FILES: &[&str] = &[

@@ -10,23 +10,23 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Whose suite it is.
+/// The project that a suite belongs to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Flavour {
     pub(crate) name: &'static str,
-    /// What the harness starts.
+    /// The program that the harness starts.
     pub(crate) server: &'static str,
     client: &'static str,
-    /// How `src/version.h` names the version.
+    /// The name of the version in `src/version.h`.
     version: &'static str,
     pub(crate) records: &'static str,
     /// The page's name without `.md`.
     pub(crate) page: &'static str,
-    /// The version that Tidewire says it is.
+    /// The version that Tidewire reports.
     home: &'static str,
 }
 
-// Valkey's version.h has Redis's name too: it comes first.
+// Valkey's version.h also has Redis's name, so Valkey comes first.
 static FLAVOURS: [Flavour; 2] = [
     Flavour {
         name: "Valkey",
@@ -48,26 +48,26 @@ static FLAVOURS: [Flavour; 2] = [
     },
 ];
 
-/// A copy of the suite's tree, in which it may write.
+/// A copy of the suite's tree, which it may write to.
 #[derive(Debug)]
 pub(crate) struct Suite {
     folder: PathBuf,
     flavour: &'static Flavour,
     version: String,
-    /// Where the harness looks for free ports.
+    /// The port from which the harness looks for free ports.
     base_port: u16,
-    /// What is changed in the copy.
+    /// The changes in the copy.
     changes: Vec<&'static Change>,
 }
 
-/// The suite's name and version, such as `redis-8.0.6`.
+/// Returns the suite's name and version, such as `redis-8.0.6`.
 pub(crate) fn name(source: &Path) -> Result<String, Failure> {
     let (flavour, version) = version(source)?;
     Ok(format!("{}-{version}", flavour.name.to_lowercase()))
 }
 
 impl Suite {
-    /// Copies what the harness needs from the built tree at `source` to `folder`.
+    /// Copies the files that the harness needs from the built tree at `source` to `folder`.
     pub(crate) fn copy(source: &Path, folder: &Path, base_port: u16) -> Result<Self, Failure> {
         let (flavour, version) = version(source)?;
         let failed = |error: std::io::Error| {
@@ -121,12 +121,12 @@ impl Suite {
         &self.version
     }
 
-    /// Whether it is of the version that Tidewire says it is.
+    /// Returns whether it has the version that Tidewire reports.
     pub(crate) fn is_home(&self) -> bool {
         self.version.starts_with(self.flavour.home)
     }
 
-    /// Every file of tests, in the folders that the harness takes them from.
+    /// Returns every file of tests, in the folders that the harness uses.
     pub(crate) fn units(&self) -> Result<Vec<String>, Failure> {
         let mut units = Vec::new();
         for folder in FOLDERS {
@@ -140,7 +140,7 @@ impl Suite {
         Ok(units)
     }
 
-    /// How many tests the sources of a file, or of a folder of files, have.
+    /// Returns how many tests the sources of a file, or of a folder of files, have.
     pub(crate) fn tests_in(&self, files: &str) -> Result<usize, Failure> {
         let one = self.folder.join("tests").join(format!("{files}.tcl"));
         let paths = if one.is_file() {
@@ -174,13 +174,13 @@ impl Suite {
         Ok(paths)
     }
 
-    /// What is changed in the copy, for people.
+    /// Returns descriptions of the changes in the copy.
     pub(crate) fn changes(&self) -> Vec<String> {
         let tell = |change: &&Change| format!("`{}`: {}", change.file, change.why);
         self.changes.iter().map(tell).collect()
     }
 
-    /// Makes a change; false if the text that it is made to is not there.
+    /// Makes a change. Returns false if the text to change is not there.
     fn change(&self, change: &Change) -> Result<bool, Failure> {
         let file = self.folder.join(change.file);
         let failed = Failure::at(&file);
@@ -195,7 +195,7 @@ impl Suite {
         Ok(true)
     }
 
-    /// Runs one file but for the tests to skip; the harness's output.
+    /// Runs one file without the tests to skip. Returns the harness's output.
     pub(crate) fn run(
         &self,
         unit: &str,
@@ -220,7 +220,7 @@ impl Suite {
         self.harness(&arguments)
     }
 
-    /// Runs the harness and returns what it printed. Whatever it started ends with it.
+    /// Runs the harness and returns its output. All processes that it started end with it.
     fn harness(&self, arguments: &[String]) -> Result<String, Failure> {
         let failed = |error: std::io::Error| Failure::new(format!("runtest: {error}"));
         let path = self.folder.join("output");
@@ -236,7 +236,7 @@ impl Suite {
             .spawn()
             .map_err(failed)?;
         let is_in_time = wait(&mut child)?;
-        // Nobody is left where it ended well.
+        // After a normal end no process is left.
         let _ = kill_process_group(pid(&child)?, Signal::KILL);
         child.wait().map_err(failed)?;
         let text = fs::read(&path).map_err(failed)?;
@@ -269,8 +269,8 @@ impl Suite {
     }
 }
 
-/// A script with the manners of `redis-server`: it takes a redis.conf and options as that does,
-/// and says in the words that the harness waits for that the server runs.
+/// Returns a script that behaves like `redis-server`: it accepts a redis.conf and options, and
+/// prints the line that the harness waits for.
 fn wrapper(kind: &Kind, client: &str) -> String {
     let options = kind.options_beside_conf().join(" ");
     format!(
@@ -306,7 +306,7 @@ exec "$here/tidewire" {options} "${{settings[@]}}" -- "$@" 2>&1
     )
 }
 
-/// Waits for the end; whether it came in time.
+/// Waits for the end. Returns false on a timeout.
 fn wait(child: &mut Child) -> Result<bool, Failure> {
     let begin = Instant::now();
     loop {
@@ -331,7 +331,7 @@ fn version(source: &Path) -> Result<(&'static Flavour, String), Failure> {
     found.ok_or_else(|| Failure::new(format!("{}: no version", place.display())))
 }
 
-/// What is changed in a file of the copy.
+/// A change in a file of the copy.
 #[derive(Debug)]
 struct Change {
     file: &'static str,
@@ -365,9 +365,9 @@ pub(crate) fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Where the harness takes files from if none is named, the largest first.
+/// Folders from which the harness takes files if none is named, the largest first.
 const FOLDERS: [&str; 3] = ["unit", "unit/type", "integration"];
-/// Where the harness looks for free ports, if nothing else is said.
+/// The default port from which the harness looks for free ports.
 pub(crate) const BASE_PORT: u16 = 27_111;
 const PORTS: u64 = 400;
 /// The slowest file takes ten minutes on a small machine.

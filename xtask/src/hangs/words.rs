@@ -1,9 +1,9 @@
 //! Commands that may make a server wait: scripts, blocking commands, pauses, and commands that
-//! look at what others do.
+//! inspect other clients.
 
 use crate::model::generator::{Random, Words};
 
-/// Commands that would end the test, or make it one of something else.
+/// Commands that would end the test or change what it tests.
 pub(super) const LEFT_OUT: &[&str] = &[
     "shutdown",
     "debug",
@@ -13,7 +13,7 @@ pub(super) const LEFT_OUT: &[&str] = &[
     "migrate",
 ];
 
-/// A known command with a few words that may or may not be what it takes.
+/// Returns a known command with a few words that may or may not be valid arguments.
 pub(super) fn any(random: &mut Random, commands: &[String]) -> Words {
     let name = commands[random.below(commands.len())].clone();
     let mut words = vec![name.into_bytes()];
@@ -24,7 +24,7 @@ pub(super) fn any(random: &mut Random, commands: &[String]) -> Words {
     words
 }
 
-/// What may wait, or end a wait: a command, or a few that belong together.
+/// Returns commands that may wait, or end a wait.
 pub(super) fn special(random: &mut Random) -> Vec<Words> {
     if random.is_one_in(3) {
         return transaction(random);
@@ -57,7 +57,7 @@ fn filled(random: &mut Random, word: &str) -> Vec<u8> {
     let text = match word {
         "K" => format!("key:{}", random.below(12)),
         "N" => random.below(100).to_string(),
-        // Seconds for which a client waits; some wait until they are served or leave.
+        // Seconds for which a client waits; some wait until they are served or disconnect.
         "T" => random.pick(&["0", "0.01", "0.05", "1"]).to_string(),
         "L" => random.pick(SCRIPTS).to_string(),
         _ => return word.as_bytes().to_vec(),
@@ -65,8 +65,8 @@ fn filled(random: &mut Random, word: &str) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Scripts: short ones, some that run for longer than the threshold, and endless ones, which only
-/// read, so that they can be killed.
+/// Scripts: short ones, some that run longer than the threshold, and endless ones, which only read,
+/// so that they can be killed.
 const SCRIPTS: &[&str] = &[
     "return 1",
     "return redis.call('DBSIZE')",
@@ -91,7 +91,7 @@ const SCRIPTS: &[&str] = &[
     "error('no')",
 ];
 
-/// Letters stand for words: K is a key, N a number, T a time to wait, L a script.
+/// Letters stand for words: K for a key, N for a number, T for a timeout, L for a script.
 const SPECIAL: &[&str] = &[
     "EVAL L 0",
     "EVAL L 0",

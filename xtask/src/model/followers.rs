@@ -1,5 +1,5 @@
-//! Real Redis servers that follow Tidewire as its replicas: after each chapter they must hold the
-//! same data.
+//! Real Redis servers that replicate from Tidewire. After each chapter they must have the same
+//! data.
 
 use super::peer::Peer;
 use super::reply::Reply;
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-/// A Redis that follows one of the peers.
+/// A Redis that replicates from one of the peers.
 #[derive(Debug)]
 pub(crate) struct Follower {
     /// The number of the peer.
@@ -18,7 +18,7 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// Starts a Redis that follows peer number `of`.
+    /// Starts a Redis that replicates from peer number `of`.
     pub(crate) fn start(
         peers: &[Peer],
         of: usize,
@@ -40,12 +40,12 @@ impl Follower {
         Err(Failure::new(format!("{name}: it does not follow")))
     }
 
-    /// Waits until it has what its master has.
+    /// Waits until it has the same data as its master.
     pub(crate) fn check(&mut self, peers: &mut [Peer]) -> Result<(), Failure> {
         let master = &mut peers[self.of];
         forget_estimates(master)?;
         let mut digests = [String::new(), String::new()];
-        // What expires in between is gone from both a moment later.
+        // A key that expires in between is removed from both a moment later.
         for _ in 0..ATTEMPTS {
             master.ask(&["WAIT", "1", "10000"])?;
             digests = [
@@ -66,7 +66,7 @@ impl Follower {
         Err(Failure::new(text))
     }
 
-    /// The keys of a database that are not the same on both.
+    /// Returns the keys of a database that differ.
     fn differing(&mut self, master: &mut Peer, database: &str) -> Result<String, Failure> {
         let mut names = BTreeSet::new();
         for peer in [&mut *master, &mut self.server] {
@@ -94,7 +94,7 @@ impl Follower {
     }
 }
 
-/// Removes HyperLogLogs: they may be kept in other forms, which count the same.
+/// Removes HyperLogLogs, which may be stored in different forms with the same count.
 fn forget_estimates(master: &mut Peer) -> Result<(), Failure> {
     for database in DATABASES {
         master.ask(&["SELECT", database])?;
@@ -107,7 +107,7 @@ fn forget_estimates(master: &mut Peer) -> Result<(), Failure> {
     master.ask(&["SELECT", "0"]).map(drop)
 }
 
-/// Those that the generator uses.
+/// The databases that the generator uses.
 const DATABASES: [&str; 3] = ["1", "2", "0"];
 const ATTEMPTS: usize = 100;
 const PAUSE: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! The commands that are tried, as forms: capital letters are places for random words.
+//! The tested commands as forms, in which capital letters stand for random words.
 //!
 //! | letter | word |
 //! |---|---|
@@ -12,9 +12,9 @@
 //! | `W` | a score |
 //! | `R` | a bound of scores |
 //! | `X` | a bound of members |
-//! | `T` | a deadline in seconds, far away |
-//! | `P` | a deadline in milliseconds, far away |
-//! | `E` | time that is left, long or none |
+//! | `T` | an absolute expiry time in seconds, far away |
+//! | `P` | an absolute expiry time in milliseconds, far away |
+//! | `E` | a TTL, long or none |
 //! | `D` | the id of a stream's entry |
 //! | `Q` | a consumer group |
 //! | `C` | a consumer |
@@ -35,17 +35,17 @@ use table::{
     STRINGS,
 };
 
-/// Commands of one type.
+/// The commands of one type.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Table {
-    /// The beginning of its keys' names.
+    /// The prefix of its keys' names.
     pub(crate) name: &'static str,
-    /// Whether these commands stay with these keys, and others away from them.
+    /// Whether these commands are used only with these keys, and no others are.
     pub(crate) alone: bool,
     pub(crate) forms: &'static [&'static str],
 }
 
-/// By type; one is as likely as another.
+/// By type; all are equally likely.
 pub(crate) const TABLES: &[Table] = &[
     Table {
         name: "string",
@@ -90,7 +90,7 @@ pub(crate) const TABLES: &[Table] = &[
     },
     Table {
         name: "name",
-        // Ranges of names are promised where all scores are the same.
+        // Ranges of names are defined only if all scores are equal.
         alone: true,
         forms: NAMES,
     },
@@ -107,7 +107,8 @@ pub(crate) const TABLES: &[Table] = &[
     },
     Table {
         name: "sort",
-        // Redis's SORT turns a small sorted set into a great one, which shows afterwards.
+        // Redis's SORT converts a small sorted set to the large encoding, which is visible
+        // afterwards.
         alone: true,
         forms: SORTS,
     },
@@ -118,7 +119,7 @@ pub(crate) const TABLES: &[Table] = &[
     },
 ];
 
-/// Commands on all keys.
+/// Commands for all keys.
 pub(crate) const EVERYWHERE: &[&str] = &[
     "DBSIZE",
     "KEYS *",
@@ -145,7 +146,7 @@ pub(crate) const EVERYWHERE: &[&str] = &[
     "PING V V",
 ];
 
-/// Commands that wait: inside of a transaction they never do.
+/// Commands that wait; inside a transaction they never do.
 pub(crate) const WAITING: &[(&str, &[&str])] = &[
     (
         "list",

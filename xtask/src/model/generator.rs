@@ -1,13 +1,13 @@
-//! Random commands from a seed: the same seed gives the same commands.
+//! Generates random commands; the same seed gives the same commands.
 
 use super::forms::{EVERYWHERE, TABLES, WAITING};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// A command: its words.
+/// The words of a command.
 pub(crate) type Words = Vec<Vec<u8>>;
 
-/// Commands as a client sends them.
+/// Encodes commands as a client sends them.
 pub(crate) fn encoded(commands: &[Words]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for words in commands {
@@ -21,27 +21,27 @@ pub(crate) fn encoded(commands: &[Words]) -> Vec<u8> {
     bytes
 }
 
-/// What one connection sends without anything in between: a command, or a whole transaction.
+/// A command, or a whole transaction, that one connection sends without interruption.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// Which connection sends it.
+    /// The connection that sends it.
     pub(crate) connection: usize,
-    /// Whose keys it uses; `None` is everybody's.
+    /// The group of keys that it uses; `None` for keys of all groups.
     pub(crate) group: Option<usize>,
     pub(crate) commands: Vec<Words>,
 }
 
-/// Which forms are wanted.
+/// The forms to generate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// Those that need Redis 8 as well.
+    /// Whether forms that need Redis 8 are included.
     pub(crate) newest: bool,
-    /// Commands that are there, in small letters; all if empty.
+    /// Known commands in lower case; all if empty.
     pub(crate) commands: Rc<BTreeSet<String>>,
 }
 
 impl Wanted {
-    /// All forms.
+    /// Returns a filter that accepts all forms.
     pub(crate) fn newest() -> Self {
         Self {
             newest: true,
@@ -49,7 +49,7 @@ impl Wanted {
         }
     }
 
-    /// The form without its mark, if it is wanted.
+    /// Returns the form without its mark, if it is accepted.
     fn of<'a>(&self, form: &'a str) -> Option<&'a str> {
         let form = match form.strip_prefix("8 ") {
             Some(_) if !self.newest => return None,
@@ -61,12 +61,12 @@ impl Wanted {
     }
 }
 
-/// Makes steps.
+/// A generator of steps.
 #[derive(Debug)]
 pub(crate) struct Generator {
     random: Random,
     wanted: Wanted,
-    /// Whose turn it is.
+    /// The connection whose turn it is.
     connection: usize,
 }
 
@@ -228,14 +228,14 @@ fn value(random: &mut Random) -> String {
     match random.below(8) {
         0 => integer(random, false),
         1 => score(random),
-        // Around the lengths at which small encodings end.
+        // Lengths around the limits of small encodings.
         2 => "v".repeat([1, 11, 12, 43, 44, 45, 63, 64, 65, 200][random.below(10)]),
         _ => random.pick(VALUES).to_string(),
     }
 }
 
-/// Few names, so that commands meet each other's members; with `many`, enough of them that large
-/// encodings begin.
+/// Returns one of few names, so that commands meet each other's members. With `many` there are
+/// enough names for large encodings.
 fn member(random: &mut Random, many: bool) -> String {
     if many || random.is_one_in(8) {
         return format!("m{}", random.below(400));
@@ -276,7 +276,7 @@ fn bound(random: &mut Random) -> String {
     format!("{prefix}{score}")
 }
 
-/// SplitMix64.
+/// The SplitMix64 generator.
 #[derive(Debug)]
 pub(crate) struct Random(u64);
 
@@ -293,7 +293,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// From 0 to `end` - 1.
+    /// Returns a number from 0 to `end` - 1.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
@@ -307,11 +307,12 @@ impl Random {
     }
 }
 
-/// How many connections take turns.
+/// Number of connections that take turns.
 pub(crate) const CONNECTIONS: usize = 4;
-/// How long a connection's turn is, on average: a pipeline.
+/// Average number of steps in a connection's turn: a pipeline.
 const TURN_STEPS: usize = 24;
-/// Keys are in groups that few commands cross, so that a history can be cut down by key.
+/// Number of groups of keys. Few commands use keys of two groups, so a history can be shortened by
+/// key.
 const GROUPS: usize = 12;
 /// Keys of each type in a group.
 const KEYS_EACH: usize = 3;

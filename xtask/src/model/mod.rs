@@ -1,5 +1,5 @@
-//! `cargo xtask model`: the same random commands to a real Redis and to Tidewire. Every reply must
-//! be the same.
+//! `cargo xtask model`: sends the same random commands to a real Redis and to Tidewire. Every reply
+//! must be equal.
 
 mod followers;
 mod forms;
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Instant;
 
-/// Runs `model` with the options behind it on the command line.
+/// Runs `model` with the options of the command line.
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
     let mut arguments = Arguments::new(arguments);
     let shell = Shell::new(root);
@@ -49,7 +49,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
     compare(&shell, &options)
 }
 
-/// The short run of `cargo xtask test`, against the Redis that is installed.
+/// Runs the short version of `cargo xtask test` against the installed Redis.
 pub(crate) fn short(shell: &Shell) -> Result<(), Failure> {
     if !shell.program("redis-server", ["--version"]).succeeds() {
         println!("redis-server is absent: nothing to compare with");
@@ -77,15 +77,15 @@ struct Options {
     seed: u64,
     /// The Redis to compare with.
     redis: Option<PathBuf>,
-    /// A program that is built already.
+    /// A program that is already built.
     binary: Option<PathBuf>,
-    /// Another Redis in Tidewire's place.
+    /// Another Redis in place of Tidewire.
     other: Option<PathBuf>,
-    /// How many differences are looked for.
+    /// Maximum number of differences to search for.
     differences_max: usize,
-    /// Commands that Tidewire lacks are no differences.
+    /// Whether commands that Tidewire lacks are ignored.
     known_only: bool,
-    /// A Redis 8 follows each Tidewire, and must end with the same data.
+    /// Whether a Redis 8 replicates from each Tidewire and must end with the same data.
     replicas: bool,
     lanes: Vec<u16>,
 }
@@ -141,7 +141,7 @@ fn compare(shell: &Shell, options: &Options) -> Result<(), Failure> {
     comparison.run(options)
 }
 
-/// The servers, the real Redis first.
+/// The servers, with the real Redis first.
 #[derive(Debug)]
 pub(crate) struct Comparison {
     peers: Vec<Peer>,
@@ -149,21 +149,21 @@ pub(crate) struct Comparison {
     wanted: Wanted,
 }
 
-/// A reply that is not Redis's.
+/// A reply that differs from Redis's.
 #[derive(Debug)]
 pub(crate) struct Difference {
-    /// Which step of the history.
+    /// The index of the step in the history.
     at: usize,
-    /// The command, as people write it.
+    /// The command in readable form.
     command: String,
     expected: String,
-    /// Whose reply it is.
+    /// The server that sent the reply.
     name: String,
     actual: String,
 }
 
 impl Difference {
-    /// Differences of one kind are told once.
+    /// Returns the kind of the difference; each kind is reported once.
     fn kind(&self) -> [String; 3] {
         let begin = |text: &str| {
             text.chars()
@@ -176,7 +176,7 @@ impl Difference {
 }
 
 impl Comparison {
-    /// Chapters begin with empty servers, so that no history is long.
+    /// Runs chapters, which begin with empty servers, so that no history is long.
     fn run(&mut self, options: &Options) -> Result<(), Failure> {
         let begin = Instant::now();
         let mut seeds = Random::new(options.seed);
@@ -228,7 +228,7 @@ impl Comparison {
         }
         let mut begin = 0;
         while begin < history.len() {
-            // What one connection sends in a row is a pipeline.
+            // Consecutive commands of one connection form a pipeline.
             let connection = history[begin].connection;
             let len = history[begin..]
                 .iter()
@@ -241,7 +241,7 @@ impl Comparison {
                 .flat_map(|step| step.commands.clone())
                 .collect();
             for peer in &mut self.peers {
-                // What could not be sent is not answered either.
+                // A command that cannot be sent gets no reply either.
                 let _ = peer.send(connection, &commands);
             }
             for (number, step) in pipeline.iter().enumerate() {
@@ -282,8 +282,7 @@ impl Comparison {
         None
     }
 
-    /// Reads what is still owed, so that the next history finds connections without anything in
-    /// them.
+    /// Reads all outstanding replies, so that the next history starts with empty connections.
     fn drain(&mut self, rest: &[Step]) {
         for peer in &mut self.peers {
             for step in rest {
@@ -303,7 +302,7 @@ fn show(reply: Option<&Result<Reply, peer::Silence>>) -> String {
     }
 }
 
-/// A command as `redis-cli` would take it.
+/// Returns a command in the form that `redis-cli` accepts.
 pub(crate) fn print(words: &[Vec<u8>]) -> String {
     let word = |word: &Vec<u8>| {
         let is_plain = |byte: &u8| byte.is_ascii_graphic() && !b"\"'\\".contains(byte);

@@ -1,5 +1,5 @@
 //! The normal form of a reply: equal replies have the same bytes. It ignores an order that Redis
-//! does not promise, and time that passes between two servers.
+//! does not define, and time that passes between two servers.
 
 use super::reply::Reply;
 
@@ -48,8 +48,8 @@ pub(crate) fn normal(words: &[Vec<u8>], mut reply: Reply) -> Reply {
     reply
 }
 
-/// Redis's shortest form of a number is not always the shortest: one with more digits than are
-/// always exact counts by its value.
+/// Normalizes numbers. Redis's shortest form is not always the shortest, so a number with more
+/// digits than are always exact is compared by value.
 fn round_numbers(reply: &mut Reply) {
     if let Reply::Parts(_, parts) = reply {
         return parts.iter_mut().for_each(round_numbers);
@@ -69,7 +69,7 @@ fn round_numbers(reply: &mut Reply) {
     }
 }
 
-/// What is remembered of an estimate and marked as out of date is nothing.
+/// Removes a cached estimate that is marked as out of date.
 fn forget_old_estimate(reply: &mut Reply) {
     let Reply::Leaf(bytes) = reply else { return };
     if let Some(at) = bytes.windows(4).position(|magic| magic == b"HYLL")
@@ -87,7 +87,7 @@ fn sort(reply: &mut Reply) {
     }
 }
 
-/// Sorts names with the value behind each.
+/// Sorts names with the value after each.
 fn sort_pairs(reply: &mut Reply) {
     let Some(parts) = reply.parts_mut() else {
         return;
@@ -100,7 +100,7 @@ fn sort_pairs(reply: &mut Reply) {
     *parts = pairs.concat();
 }
 
-/// With values or scores, RESP2 has them behind each name, RESP3 in pairs of their own.
+/// Sorts names with values or scores: RESP2 puts each after its name, RESP3 makes pairs.
 fn sort_with_partners(words: &[Vec<u8>], reply: &mut Reply) {
     let with = |word: &Vec<u8>| word.to_ascii_uppercase().starts_with(b"WITH");
     let is_flat = reply
@@ -119,8 +119,8 @@ fn each_part(reply: &mut Reply, mut change: impl FnMut(&mut Reply)) {
     }
 }
 
-/// Two servers are asked one after the other, so time that is left is rounded, and so is a
-/// deadline that was given as such. Deadlines that were given as deadlines are far beyond those.
+/// Rounds remaining times, because the two servers are asked one after the other. Expiry times that
+/// were set as absolute times are far beyond those.
 fn round(reply: &mut Reply, name: &str) {
     match reply {
         Reply::Leaf(bytes) => {
@@ -146,7 +146,7 @@ fn is_of_milliseconds(name: &str) -> bool {
     name.trim_start_matches('H').starts_with('P')
 }
 
-/// Replaces the parts at these places.
+/// Replaces the parts at these positions.
 fn hide(reply: &mut Reply, places: &[usize]) {
     let Some(parts) = reply.parts_mut() else {
         return;
@@ -158,7 +158,7 @@ fn hide(reply: &mut Reply, places: &[usize]) {
     }
 }
 
-/// Hides the values of fields that count time or tell of an encoding's inside.
+/// Hides the values of fields with times or details of an encoding.
 fn hide_times(reply: &mut Reply) {
     let Some(parts) = reply.parts_mut() else {
         return;
@@ -172,7 +172,8 @@ fn hide_times(reply: &mut Reply) {
         if is_time {
             *next = Reply::Leaf(Vec::new());
         } else if is_pending {
-            // Entries of a group are [id, consumer, time, count], of a consumer [id, time, count].
+            // Entries of a group are [id, consumer, time, count], and of a consumer [id, time,
+            // count].
             each_part(next, |entry| {
                 let places: &[usize] = match entry.parts_mut().map(|parts| parts.len()) {
                     Some(4) => &[2],
@@ -185,7 +186,7 @@ fn hide_times(reply: &mut Reply) {
     parts.iter_mut().for_each(hide_times);
 }
 
-/// Seconds since the UNIX epoch. What is 100,000,000 seconds from now is before it.
+/// Seconds since the UNIX epoch; 100,000,000 seconds from now is earlier than this.
 const FAR_DEADLINE_S: i64 = 4_000_000_000;
 const ROUNDED_S: i64 = 60_000;
 const EXACT_DIGITS: usize = 15;
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_that_nobody_promises_does_not_count() {
+    fn an_undefined_order_does_not_count() {
         let (one, other) = (
             "*2\r\n$1\r\na\r\n$1\r\nb\r\n",
             "*2\r\n$1\r\nb\r\n$1\r\na\r\n",

@@ -28,7 +28,7 @@ struct Connection {
     received: Vec<u8>,
 }
 
-/// Why there are no replies.
+/// The reason why there are no replies.
 #[derive(Debug)]
 pub(crate) struct Silence(pub(crate) String);
 
@@ -48,8 +48,8 @@ impl Peer {
         Ok(peer)
     }
 
-    /// An empty server, and connections of which nothing is known. A server that has ended, or
-    /// replies no more, is started anew.
+    /// Empties the server and opens fresh connections. A server that has ended, or does not reply
+    /// any more, is restarted.
     pub(crate) fn reset(&mut self) -> Result<(), Failure> {
         let flush = vec![vec![b"FLUSHALL".to_vec()]];
         if self.server.ended().is_none() && !self.connections.is_empty() {
@@ -63,7 +63,7 @@ impl Peer {
         self.connect()
     }
 
-    /// Half of the connections speak RESP3, one is in another database.
+    /// Connects. Half of the connections use RESP3, and one uses another database.
     fn connect(&mut self) -> Result<(), Failure> {
         let failed = |what: &str| Failure::new(format!("{}: {what}", self.name));
         let mut connections = Vec::new();
@@ -108,7 +108,7 @@ impl Peer {
         })
     }
 
-    /// The replies to a step, in the form in which they are compared.
+    /// Returns the replies to a step, in normal form.
     pub(crate) fn replies(&mut self, step: &Step) -> Vec<Result<Reply, Silence>> {
         let mut replies = Vec::new();
         let mut queued: Vec<&Words> = Vec::new();
@@ -135,7 +135,7 @@ impl Peer {
         replies
     }
 
-    /// The names of its commands, in small letters.
+    /// Returns the names of its commands, in lower case.
     pub(crate) fn commands(&mut self) -> Result<BTreeSet<String>, Failure> {
         let mut reply = self.ask(&["COMMAND", "LIST"])?;
         let names = reply.parts_mut().map(std::mem::take).unwrap_or_default();
@@ -146,7 +146,7 @@ impl Peer {
         Ok(names.iter().map(name).collect())
     }
 
-    /// The port that it listens on.
+    /// Returns the port that it listens on.
     pub(crate) fn port(&self) -> u16 {
         self.server.port()
     }
@@ -157,7 +157,7 @@ impl Peer {
         reply.map_err(|Silence(reason)| Failure::new(reason))
     }
 
-    /// Redis's version, as INFO has it.
+    /// Returns its version from INFO.
     pub(crate) fn version(&mut self) -> Result<String, Failure> {
         let reply = self.ask(&["INFO", "server"])?;
         let text = String::from_utf8_lossy(reply.text().unwrap_or_default()).into_owned();
@@ -198,5 +198,5 @@ impl Connection {
     }
 }
 
-/// A reply that takes longer does not come.
+/// Timeout for a reply.
 const PATIENCE: Duration = Duration::from_secs(10);

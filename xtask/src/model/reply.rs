@@ -1,22 +1,23 @@
-//! Replies as trees, each with the bytes that it came in.
+//! Replies as trees, with the bytes as received.
 
-/// One reply, of RESP2 or RESP3.
+/// One reply in RESP2 or RESP3.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reply {
-    /// Everything without parts, as its bytes: `+OK`, `:1`, `$1\r\na`, `_` …
+    /// A reply without parts, as its bytes: `+OK`, `:1`, `$1\r
+    /// a`, `_` …
     Leaf(Vec<u8>),
     /// Arrays, sets, maps and pushes: the letter, and the parts in order.
     Parts(u8, Vec<Reply>),
 }
 
 impl Reply {
-    /// Reads one reply from the beginning of `bytes`, and how long it is. `None`: there is not
-    /// all of it yet. `Err`: it is no reply.
+    /// Parses one reply at the beginning of `bytes`, and returns it with its length. `None` means
+    /// that it is incomplete, and `Err` that it is not a reply.
     pub(crate) fn read(bytes: &[u8]) -> Result<Option<(Self, usize)>, NotAReply> {
         read(bytes, 0)
     }
 
-    /// What is between the type's letter and the line's end, of a bulk string its body.
+    /// Returns the text between the type's letter and the line end; of a bulk string, its body.
     pub(crate) fn text(&self) -> Option<&[u8]> {
         let Self::Leaf(bytes) = self else {
             return None;
@@ -28,7 +29,7 @@ impl Reply {
         body.strip_suffix(b"\r\n")
     }
 
-    /// The letter that it begins with.
+    /// Returns its first letter.
     pub(crate) fn kind(&self) -> u8 {
         match self {
             Self::Leaf(bytes) => bytes.first().copied().unwrap_or(b'_'),
@@ -36,7 +37,7 @@ impl Reply {
         }
     }
 
-    /// The parts of an array, a set or a map.
+    /// Returns the parts of an array, a set or a map.
     pub(crate) fn parts_mut(&mut self) -> Option<&mut Vec<Reply>> {
         match self {
             Self::Parts(_, parts) => Some(parts),
@@ -44,12 +45,12 @@ impl Reply {
         }
     }
 
-    /// Whether this is an error.
+    /// Returns whether this is an error.
     pub(crate) fn is_error(&self) -> bool {
         matches!(self, Self::Leaf(bytes) if bytes.first() == Some(&b'-'))
     }
 
-    /// For people, with everything that is no text escaped.
+    /// Returns a readable form, in which all other bytes are escaped.
     pub(crate) fn print(&self) -> String {
         match self {
             Self::Leaf(bytes) => bytes.trim_ascii_end().escape_ascii().to_string(),
@@ -61,7 +62,7 @@ impl Reply {
     }
 }
 
-/// The server does not speak RESP.
+/// Error: the bytes are not RESP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NotAReply;
 
@@ -111,7 +112,7 @@ fn number(line: &[u8]) -> Result<i64, NotAReply> {
         .ok_or(NotAReply)
 }
 
-/// No command nests deeper.
+/// Maximum nesting depth of a reply.
 const DEPTH_MAX: usize = 32;
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! From a long history with a difference to a short one.
+//! Shortens a long history with a difference.
 
 use super::generator::Step;
 use super::{Comparison, Difference, print};
 use crate::shell::Failure;
 
-/// Cuts the history down as far as it goes, and prints it with both replies.
+/// Shortens the history as far as possible, and prints it with both replies.
 pub(crate) fn report(
     comparison: &mut Comparison,
     history: Vec<Step>,
@@ -30,7 +30,7 @@ pub(crate) fn report(
     Ok(())
 }
 
-/// First without the keys of other groups, then without ever smaller parts.
+/// Removes the keys of other groups first, and then ever smaller parts.
 fn shorten(
     history: Vec<Step>,
     difference: Difference,
@@ -72,7 +72,7 @@ fn shorten(
     Ok(best)
 }
 
-/// Two texts from a little before the place where they part.
+/// Returns both texts from shortly before the place where they differ.
 fn around(one: &str, other: &str) -> (String, String) {
     let same = one
         .chars()
@@ -94,7 +94,7 @@ fn clip(text: &str) -> String {
     clipped
 }
 
-/// A history of a server that hangs is long to play.
+/// Limit for a server that hangs, where each attempt takes long.
 const ATTEMPTS_MAX: usize = 600;
 const COLUMNS_MAX: usize = 2_000;
 const BEFORE_COLUMNS: usize = 80;

@@ -1,4 +1,4 @@
-//! What a suite finds: its tests with the rival beside the same tests with Tidewire.
+//! The result of a suite: its tests with the rival and with Tidewire.
 
 use super::report::{End, Report};
 use super::setting::read;
@@ -9,26 +9,26 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Two runs of one suite. It is kept beside the runs' logs, so that the page can be made of suites
-/// that have been run one by one.
+/// Two runs of one suite. It is stored next to the logs of the runs, so that the page can be made
+/// from suites that were run separately.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct SuiteComparison {
     pub(super) suite: String,
     pub(super) version: String,
-    /// With its version.
+    /// Including its version.
     pub(super) rival: String,
     /// Passed, failed and skipped.
     pub(super) theirs: [usize; 3],
     pub(super) ours: [usize; 3],
-    /// Tests that passed here in a second run alone.
+    /// Tests that passed here when they were repeated alone.
     pub(super) repeated: usize,
-    /// Tests that pass with the rival alone, each with its reason.
+    /// Tests that pass only with the rival, each with its reason.
     pub(super) named: Vec<(String, String)>,
-    /// The same without a reason, each with what it said.
+    /// The same without a reason, each with its message.
     pub(super) unnamed: Vec<(String, String)>,
     /// Tests that have a reason and pass here.
     pub(super) unneeded: Vec<String>,
-    /// Tests that fail with the rival, each with what it said.
+    /// Tests that fail with the rival, each with its message.
     pub(super) failed_there: Vec<(String, String)>,
 }
 
@@ -63,7 +63,7 @@ impl SuiteComparison {
         comparison
     }
 
-    /// What makes the command fail.
+    /// Returns the faults that make the command fail.
     pub(super) fn faults(&self) -> impl Iterator<Item = String> {
         let unnamed = self.unnamed.iter();
         let unnamed = unnamed.map(|(test, said)| format!("{}: {test}: {said}", self.suite));
@@ -78,7 +78,7 @@ impl SuiteComparison {
         fs::write(&place, text).map_err(Failure::at(&place))
     }
 
-    /// That of an earlier run.
+    /// Returns the comparison of an earlier run.
     pub(super) fn kept(folder: &Path, suite: &str) -> Result<Option<Self>, Failure> {
         let place = place(folder, suite);
         if !place.exists() {

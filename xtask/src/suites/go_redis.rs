@@ -1,5 +1,5 @@
 //! go-redis, with ginkgo. Its tests expect a server on each of seven ports, a Sentinel on each of
-//! three, and a Redis Cluster of six, which tests of clusters alone use.
+//! three, and a Redis Cluster of six nodes, which only the cluster tests use.
 
 use super::Suite;
 use super::report::{End, Report, go_test};
@@ -62,7 +62,7 @@ fn run(setting: &Setting, side: Side) -> Result<Report, Failure> {
         .env("RUN_MONITOR_TEST", "true");
     let said = setting.logged("go-redis", side, program)?;
     let mut report = Report::default();
-    // Those of Go itself; ginkgo's are all one of them.
+    // Go's own tests; all of ginkgo's are one of them.
     for (test, end) in go_test(&said)
         .ends()
         .filter(|(test, _)| *test != "TestGinkgoSuite")
@@ -73,7 +73,7 @@ fn run(setting: &Setting, side: Side) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// A Redis that belongs to the tests, not to what is tested.
+/// A Redis that the tests need, and that is not under test.
 struct Companion(Child);
 
 impl Companion {
@@ -120,7 +120,7 @@ impl Drop for Companion {
     }
 }
 
-/// ginkgo's report.
+/// The report of ginkgo.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Ginkgo {
@@ -162,7 +162,7 @@ fn parse(text: &str, report: &mut Report) -> Result<(), Failure> {
 }
 
 const MODULE: &str = "github.com/redis/go-redis/v9@v9.9.0";
-/// One alone, three of a ring, and a master with two replicas.
+/// A single server, three of a ring, and a master with two replicas.
 const SERVERS: [u16; 7] = [6379, 6390, 6391, 6392, 9121, 9122, 9123];
 const SENTINELS: [u16; 3] = [26379, 26380, 26381];
 const NODES: [u16; 6] = [16600, 16601, 16602, 16603, 16604, 16605];

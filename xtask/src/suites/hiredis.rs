@@ -26,7 +26,7 @@ fn prepare(setting: &Setting) -> Result<(), Failure> {
     make.folder(&folder).run()
 }
 
-/// The run that got furthest: the program ends itself where a reply takes longer than 10 ms.
+/// Returns the run that got furthest: the program ends itself if a reply takes longer than 10 ms.
 fn run(setting: &Setting, side: Side) -> Result<Report, Failure> {
     let mut best = Report::default();
     for _ in 0..ATTEMPTS {
@@ -55,7 +55,7 @@ fn attempt(setting: &Setting, side: Side) -> Result<(Report, bool), Failure> {
     let test = folder.join("hiredis-test");
     let program = setting
         .shell
-        // Line by line, so that nothing is lost where it ends early.
+        // Line by line, so that nothing is lost if it ends early.
         .program("timeout", [TIME_MAX_S, "stdbuf", "-oL"])
         .argument(test)
         .argument("-h")
@@ -70,8 +70,8 @@ fn attempt(setting: &Setting, side: Side) -> Result<(Report, bool), Failure> {
     Ok((parse(&said), is_whole))
 }
 
-/// Reads `#07 Format command: PASSED`, in colours. A test that is the same over TCP and over a
-/// Unix socket has the same name, and gets a number.
+/// Parses `#07 Format command: PASSED`, with colours. A test that runs over TCP and over a Unix
+/// socket has the same name in both, and gets a number.
 fn parse(text: &str) -> Report {
     let mut report = Report::default();
     for line in text.lines() {

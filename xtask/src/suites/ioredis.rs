@@ -64,7 +64,7 @@ fn run(setting: &Setting, side: Side) -> Result<Report, Failure> {
     parse(&text)
 }
 
-/// mocha's `--reporter=json`.
+/// The output of mocha's `--reporter=json`.
 #[derive(Deserialize)]
 struct Mocha {
     passes: Vec<Test>,
@@ -101,7 +101,7 @@ fn parse(text: &str) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// The suite's own is 8,000, too short for its largest tests on a busy machine.
+/// The suite's own limit of 8,000 is too short for its largest tests on a busy machine.
 const TEST_TIME_MAX_MS: u32 = 60_000;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! `cargo xtask clients --suites`: the test suites of Redis and ZeroMQ clients, unchanged, first
-//! with the server (or library) that they are written for, then with Tidewire.
+//! `cargo xtask clients --suites`: runs the test suites of Redis and ZeroMQ clients, unchanged,
+//! first with the server (or library) they are written for, then with Tidewire.
 
 mod comparison;
 mod go_redis;
@@ -50,15 +50,15 @@ pub(crate) fn run(root: &Path, mut arguments: Arguments) -> Result<(), Failure> 
     )))
 }
 
-/// One client's tests.
+/// The test suite of one client.
 struct Suite {
     name: &'static str,
     version: &'static str,
-    /// Fetches and builds. Nothing is running yet.
+    /// Downloads and builds the suite, before any server runs.
     prepare: fn(&Setting) -> Result<(), Failure>,
     /// Runs all tests with one side.
     run: fn(&Setting, Side) -> Result<Report, Failure>,
-    /// Tests that are not run with either side, and why.
+    /// Tests that are run with neither side, and why.
     not_run: &'static str,
 }
 

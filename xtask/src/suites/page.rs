@@ -4,7 +4,7 @@ use super::Suite;
 use super::comparison::SuiteComparison;
 use std::fmt::Write;
 
-/// The page of all suites.
+/// Returns the page of all suites.
 pub(super) fn page(kept: &[(&Suite, SuiteComparison)], missing: &[&str], lanes: u16) -> String {
     let mut text = format!(
         "# Conformance with clients\n\n\
@@ -91,7 +91,7 @@ fn table<'a>(
     }
 }
 
-/// Why a test failed with the rival: of a command that it does not know, the command's family.
+/// Returns why a test failed with the rival; for an unknown command, the command's family.
 fn reason(said: &str) -> String {
     if let Some((_, rest)) = said.split_once("unknown command '") {
         let command = rest.split('\'').next().unwrap_or_default();
@@ -101,7 +101,7 @@ fn reason(said: &str) -> String {
     cell(said)
 }
 
-/// One line that fits a cell.
+/// Returns one line that fits a cell.
 fn cell(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let short: String = line.chars().take(CELL_LETTERS_MAX).collect();

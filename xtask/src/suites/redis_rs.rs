@@ -1,4 +1,4 @@
-//! redis-rs, each test in a process and with a server of its own, as its own project runs them.
+//! redis-rs: each test runs in its own process with its own server, as in its own project.
 
 use super::Suite;
 use super::report::{End, Report};
@@ -14,7 +14,7 @@ pub(super) const SUITE: Suite = Suite {
     prepare,
     run,
     not_run: "tests of clusters, of Sentinel, of TLS, of Entra ID and of the modules JSON and Bloom: the client is built \
-        without these features. RESP2 alone; the suite runs again with RESP3 if it is told to.",
+        without these features. RESP2 alone; the suite runs again with RESP3 on request.",
 };
 
 fn source(setting: &Setting) -> Result<PathBuf, Failure> {
@@ -26,7 +26,7 @@ fn prepare(setting: &Setting) -> Result<(), Failure> {
     tests(setting).map(drop)
 }
 
-/// Builds the tests. The programs that have them.
+/// Builds the tests. Returns the programs that contain them.
 fn tests(setting: &Setting) -> Result<Vec<(String, PathBuf)>, Failure> {
     let folder = source(setting)?;
     let arguments = [
@@ -100,7 +100,7 @@ fn end(is_well: bool, said: &str) -> End {
     }
 }
 
-/// A program that is started as a `redis-server` is.
+/// Creates a program that is started like a `redis-server`.
 fn wrapper(setting: &Setting) -> Result<PathBuf, Failure> {
     let place = setting.folder("redis-rs-server")?.join("redis-server");
     let text = format!(
@@ -121,9 +121,9 @@ fn write(place: &Path, text: &str) -> std::io::Result<()> {
 
 const FEATURES: &str = "tokio-comp,smol-comp,connection-manager,cache-aio,r2d2,bb8,vector-sets,\
     bigdecimal,rust_decimal,uuid,ahash,hashbrown";
-/// What the suite itself leaves out over TCP.
+/// Tests that the suite itself skips over TCP.
 const LEFT_OUT: [&str; 2] = ["tls", "test_module"];
-/// What Tidewire says it is.
+/// The version that Tidewire reports.
 const REDIS_VERSION: &str = "8.0.6";
 const TEST_TIME_MAX_S: &str = "30";
 

@@ -1,22 +1,22 @@
-//! How the tests of one run ended, by name.
+//! The outcomes of the tests of one run, by name.
 
 use std::collections::BTreeMap;
 
-/// The end of one test.
+/// The outcome of one test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum End {
     Passed,
     Failed(String),
-    /// The suite itself left it out.
+    /// The suite itself skipped it.
     Skipped,
 }
 
-/// The tests of one run.
+/// The outcomes of one run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Report(BTreeMap<String, End>);
 
 impl Report {
-    /// Adds a test. A name that was there before gets a number.
+    /// Adds a test. A repeated name gets a number.
     pub(super) fn add(&mut self, name: &str, end: End) {
         let mut key = name.to_owned();
         let mut count = 1;
@@ -44,7 +44,7 @@ impl Report {
         self.0.iter().map(|(name, end)| (name.as_str(), end))
     }
 
-    /// What failed, with what it said.
+    /// Returns failed tests with their messages.
     pub(super) fn failures(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().filter_map(|(name, end)| match end {
             End::Failed(said) => Some((name.as_str(), said.as_str())),
@@ -52,12 +52,12 @@ impl Report {
         })
     }
 
-    /// Whether a test ran, or should have, without success.
+    /// Returns whether a test ran, or should have run, without success.
     pub(super) fn failed(&self, name: &str) -> bool {
         !matches!(self.end(name), Some(End::Passed | End::Skipped))
     }
 
-    /// How many passed, failed and were skipped.
+    /// Returns how many tests passed, failed and were skipped.
     pub(super) fn counts(&self) -> [usize; 3] {
         let mut counts = [0; 3];
         for end in self.0.values() {
@@ -70,7 +70,7 @@ impl Report {
         counts
     }
 
-    /// Takes over what passed in a second run; how many tests that were.
+    /// Takes over the tests that passed in a second run. Returns how many these were.
     pub(super) fn improve(&mut self, second: Self) -> usize {
         let mut improved = 0;
         for (name, end) in second.0 {
@@ -85,7 +85,7 @@ impl Report {
 
 type ToEnd = fn(String) -> End;
 
-/// Reads the lines of `go test -v`: `--- PASS: TestName (0.01s)`.
+/// Parses the lines of `go test -v`: `--- PASS: TestName (0.01s)`.
 pub(super) fn go_test(text: &str) -> Report {
     let mut report = Report::default();
     let mut said = String::new();

@@ -1,4 +1,5 @@
-//! What all suites need: programs, sources and servers on the ports that their tests expect.
+//! The environment of all suites: programs, sources, and servers on the ports that their tests
+//! expect.
 
 use crate::arguments::Arguments;
 use crate::conformance::copy_folder;
@@ -9,18 +10,18 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
-/// With whom a suite runs.
+/// The server or library that a suite runs with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Rival,
     Tidewire,
 }
 
-/// What the command line says, with everything else at hand.
+/// The options of the command line and everything derived from them.
 #[derive(Debug)]
 pub(super) struct Setting {
     pub(super) shell: Shell,
-    /// Where suites are built and results are kept.
+    /// The folder where suites are built and results are stored.
     pub(super) work: PathBuf,
     pub(super) lanes: u16,
     pub(super) redis: PathBuf,
@@ -62,7 +63,7 @@ impl Setting {
         })
     }
 
-    /// `Redis 8.0.6`, as `redis-server --version` says.
+    /// Returns `Redis 8.0.6`, from `redis-server --version`.
     pub(super) fn redis_version(&self) -> Result<String, Failure> {
         let text = self.shell.program(&self.redis, ["--version"]).read()?;
         let version = text
@@ -71,7 +72,7 @@ impl Setting {
         Ok(format!("Redis {}", version.unwrap_or("of unknown version")))
     }
 
-    /// `libzmq 4.3.4`, as `pkg-config` says.
+    /// Returns `libzmq 4.3.4`, from `pkg-config`.
     pub(super) fn libzmq_version(&self) -> Result<String, Failure> {
         let mut program = self.shell.program("pkg-config", ["--modversion", "libzmq"]);
         if let Some(folder) = &self.stock {
@@ -81,7 +82,7 @@ impl Setting {
         Ok(format!("libzmq {}", version.trim()))
     }
 
-    /// The sources `NAME-VERSION`, ready to be built in: copied from `--sources`, or cloned.
+    /// Returns the sources `NAME-VERSION`, copied from `--sources` or cloned.
     pub(super) fn source(&self, name: &str, tag: &str, url: &str) -> Result<PathBuf, Failure> {
         let place = self.work.join(name);
         if place.is_dir() {
@@ -102,7 +103,7 @@ impl Setting {
         Ok(place)
     }
 
-    /// The folder of a Go module's sources, read only.
+    /// Returns the read-only folder of a Go module's sources.
     pub(super) fn go_module(&self, module: &str) -> Result<PathBuf, Failure> {
         let download = ["mod", "download", "-json", module];
         let text = self
@@ -122,7 +123,7 @@ impl Setting {
         self.server_with(side, port, &[])
     }
 
-    /// The same, with more parameters of a redis.conf.
+    /// Works like `server`, with additional redis.conf parameters.
     pub(super) fn server_with(
         &self,
         side: Side,
@@ -140,7 +141,7 @@ impl Setting {
         Server::start_at(&kind, port, &self.folder(&format!("server-{port}"))?, &more)
     }
 
-    /// What Tidewire is started with where the tests say the rest.
+    /// Returns Tidewire's options when the tests set the rest.
     pub(super) fn options_beside_conf(&self) -> Vec<String> {
         self.tidewire().options_beside_conf()
     }
@@ -149,7 +150,7 @@ impl Setting {
         Kind::tidewire(&self.tidewire, self.lanes)
     }
 
-    /// An empty folder of this name under the work's.
+    /// Returns an empty folder with this name in the work folder.
     pub(super) fn folder(&self, name: &str) -> Result<PathBuf, Failure> {
         let folder = self.work.join(name);
         if folder.is_dir() {
@@ -159,18 +160,18 @@ impl Setting {
         Ok(folder)
     }
 
-    /// Runs a suite with what it prints in a file beside its results, and returns that.
+    /// Runs a suite with its output in a file next to its results. Returns the output.
     pub(super) fn logged(&self, name: &str, side: Side, run: Program) -> Result<String, Failure> {
         let place = self
             .work
             .join(format!("{name}-{side:?}.log").to_lowercase());
-        // Its exit code says no more than the tests do, one by one.
+        // The exit code says nothing beyond the outcomes of the tests.
         run.log(&place)?;
         read(&place)
     }
 }
 
-/// Says how to go on where a port is taken.
+/// Returns an error with instructions if a port is in use.
 pub(super) fn is_free(port: u16) -> Result<(), Failure> {
     if TcpListener::bind(("127.0.0.1", port)).is_ok() {
         return Ok(());

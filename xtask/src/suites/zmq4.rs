@@ -1,4 +1,4 @@
-//! pebbe/zmq4, Go's binding to libzmq, with libzmq and with our library of that name.
+//! pebbe/zmq4, Go's binding to libzmq, with libzmq and with our library.
 
 use super::Suite;
 use super::report::{Report, go_test};
@@ -21,11 +21,11 @@ fn prepare(setting: &Setting) -> Result<(), Failure> {
     compile(setting, Side::Tidewire)
 }
 
-/// Builds the tests: the binding refuses a library of another version than its header.
+/// Builds the tests. The binding refuses a library whose version differs from its header.
 fn compile(setting: &Setting, side: Side) -> Result<(), Failure> {
     let mut program = setting.shell.program("go", ["test", "-c", "-o"]);
     if let Some(library) = library(setting, side) {
-        // Go keeps what it has built by its flags, not by what pkg-config says.
+        // Go caches builds by its flags and not by the output of pkg-config.
         let headers = library.with_file_name("include");
         program = program
             .env("PKG_CONFIG_PATH", library.join("pkgconfig"))
@@ -44,7 +44,7 @@ fn built(setting: &Setting, side: Side) -> PathBuf {
     setting.work.join(name)
 }
 
-/// Where the library is, if it is not the system's.
+/// Returns the library's folder, if it is not the system's.
 fn library(setting: &Setting, side: Side) -> Option<PathBuf> {
     match side {
         Side::Rival => setting.stock.clone(),

@@ -1,5 +1,5 @@
-//! Every fuzz entry of a crate has a corpus, which ordinary tests run, and a target for the search
-//! beyond it.
+//! Checks that every fuzz entry of a crate has a corpus, which ordinary tests run, and a fuzz
+//! target.
 
 use super::Violation;
 
@@ -24,7 +24,7 @@ pub(super) fn check(path: &str, content: &str, paths: &[String]) -> Vec<Violatio
     violations
 }
 
-/// The decoder's name in `pub fn fuzz_<decoder>(…`.
+/// Returns the decoder's name in `pub fn fuzz_<decoder>(…`.
 fn entry(line: &str) -> Option<&str> {
     Some(line.strip_prefix("pub fn fuzz_")?.split_once('(')?.0)
 }

@@ -1,4 +1,4 @@
-//! Links between the pages of the documentation lead somewhere.
+//! Checks that links between documentation pages have a target.
 
 use super::Violation;
 use std::path::{Component, Path, PathBuf};
@@ -27,7 +27,7 @@ pub(super) fn check(path: &str, content: &str, exists: impl Fn(&Path) -> bool) -
     violations
 }
 
-/// The targets of `[text](target)`.
+/// Returns the targets of `[text](target)`.
 fn targets(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| {
         let target = rest.split_once(')')?.0;
@@ -40,7 +40,7 @@ fn is_file(target: &str) -> bool {
     !target.starts_with('#') && !target.contains("://") && !target.starts_with("mailto:")
 }
 
-/// The path without `.` and `..`, or `None` if it leaves the project.
+/// Returns the path without `.` and `..`, or `None` if it leaves the project.
 fn normal(path: &Path) -> Option<PathBuf> {
     let mut normal = PathBuf::new();
     for component in path.components() {

@@ -1,4 +1,4 @@
-//! Style as a test: the rules of CONTRIBUTING.md that rustfmt and clippy do not know.
+//! `cargo xtask tidy`: the rules of CONTRIBUTING.md that rustfmt and clippy do not check.
 
 mod fuzz;
 mod links;
@@ -11,12 +11,12 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-/// Checks every file of the project and prints each place that breaks a rule.
+/// Checks every file of the project and prints each violation.
 pub(crate) fn run(root: &Path) -> Result<(), Failure> {
     let paths = files(root)?;
     let mut violations = Vec::new();
     for path in &paths {
-        // A file deleted and not yet committed is still listed.
+        // A file that is deleted and not yet committed is still listed.
         let Ok(bytes) = fs::read(root.join(path)) else {
             continue;
         };
@@ -57,7 +57,7 @@ fn of_file(root: &Path, path: &str, bytes: &[u8], paths: &[String]) -> Vec<Viola
     violations
 }
 
-/// All files that are committed or would be.
+/// Returns all files that are committed or would be.
 fn files(root: &Path) -> Result<Vec<String>, Failure> {
     let arguments = [
         "ls-files",
@@ -70,11 +70,11 @@ fn files(root: &Path) -> Result<Vec<String>, Failure> {
     Ok(list.split_terminator('\0').map(str::to_owned).collect())
 }
 
-/// A place that breaks a rule.
+/// A violation of a rule.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Violation {
     path: String,
-    /// From 1; 0 is the whole file.
+    /// From 1; 0 stands for the whole file.
     line: usize,
     rule: String,
 }

@@ -7,37 +7,37 @@ const LINES_MAX: usize = 800;
 const COLUMNS_MAX: usize = 100;
 const HASH_TABLE: &str = "crates/keyspace/src/table";
 
-/// Where `unsafe` may stand, as beginnings of paths. Each of them says in its head why it is
-/// needed; a new one needs a line here.
+/// Beginnings of paths where `unsafe` is allowed. Each of these files explains in its head why it
+/// is needed; a new one needs a line here.
 const UNSAFE_FILES: &[&str] = &[
-    // The allocator: mimalloc, counted; and one for tests that counts what a thread allocates.
+    // The allocator: mimalloc with a counter; and one for tests that counts a thread's allocations.
     "crates/memory/",
-    // Waiting as kernels before 5.11 can, which no safe interface has beside the newer way.
+    // Waiting on kernels before 5.11, for which there is no safe interface.
     "crates/readiness/src/",
-    // One allocation an entry: tag, key and value behind one pointer.
+    // One allocation per entry: tag, key and value behind one pointer.
     "crates/keyspace/src/entry",
     "crates/keyspace/src/table",
     // The kernel's ring of sends takes pointers.
     "crates/lane/src/ring.rs",
-    // A lock that is let go by a plain store, behind lock_api's safe mutex.
+    // A lock that a plain store releases, behind lock_api's safe mutex.
     "crates/keyspace/src/lock.rs",
     // Prefetching is an intrinsic function.
     "crates/keyspace/src/cache_line.rs",
-    // C's pointers: what programs linked to libzmq call.
+    // C's pointers: the functions that programs linked to libzmq call.
     "crates/libzmq/src/",
-    // The same pointers from the other side: libraries loaded to be measured.
+    // The same pointers from the other side: libraries loaded for measurements.
     "crates/zmq-bench/src/abi.rs",
-    // Calls what is compiled for processors with AVX.
+    // Calls functions compiled for processors with AVX.
     "crates/zmtp/src/curve/salsa",
 ];
 
-/// Left where work was left. In two parts, for this file is checked too.
+/// Marks of unfinished work, written in two parts because this file is checked too.
 const UNFINISHED_WORDS: &[&str] = &[concat!("FIX", "ME"), concat!("XX", "X")];
 
-/// Words that say nothing about what a type is.
+/// Words that say nothing about a type.
 const EMPTY_WORDS: &[&str] = &["Manager", "Helper", "Util", "Utils"];
 
-/// How far above an `unsafe` its reason may begin.
+/// How many lines above an `unsafe` its reason may begin.
 const SAFETY_LINES: usize = 12;
 
 pub(super) fn check(path: &str, content: &str) -> Vec<Violation> {
@@ -65,7 +65,7 @@ fn length(path: &str, content: &str, violations: &mut Vec<Violation>) {
     }
 }
 
-/// A long literal or address cannot be broken; the code around it can.
+/// Checks the length of a line. A long literal or address cannot be broken; the code around it can.
 fn columns(source: &Source, line: usize, text: &str, broken: &mut impl FnMut(String)) {
     let columns = text.chars().count();
     if columns - source.literal_lens[line] > COLUMNS_MAX && !text.contains("://") {
@@ -116,8 +116,8 @@ fn unsafe_code(path: &str, source: &Source, line: usize, broken: &mut impl FnMut
     }
 }
 
-/// `unsafe extern "C" fn(…)` as a type of a pointer does nothing unsafe itself, and a name for C's
-/// linker is one that C's header says.
+/// Returns whether the code is a function pointer type or a linker name. `unsafe extern "C" fn(…)`
+/// as a type does nothing unsafe itself, and C's header defines a linker name.
 fn is_pointer_type(code: &str) -> bool {
     code.contains(": unsafe ")
         || code.contains("<unsafe ")
@@ -129,7 +129,7 @@ fn is_test_file(path: &str) -> bool {
     path.starts_with("tests/") || path.contains("/tests/") || path.ends_with("tests.rs")
 }
 
-/// Whether the CamelCase `name` has `word` as one of its words.
+/// Returns whether the CamelCase `name` has `word` as one of its words.
 fn has_part(name: &str, word: &str) -> bool {
     name.match_indices(word)
         .any(|(at, _)| !name[at + word.len()..].starts_with(|c: char| c.is_lowercase()))

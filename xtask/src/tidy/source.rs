@@ -1,8 +1,8 @@
-//! Rust source told apart into code, comments and literals: enough of a lexer for the rules.
+//! Splits Rust source into code, comments and literals: enough of a lexer for the rules.
 
 use std::ops::Range;
 
-/// What a character of a source file belongs to.
+/// The kind of a character in a source file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Code,
@@ -10,15 +10,15 @@ enum Kind {
     Literal,
 }
 
-/// A source file in three layers of the same length: each has its own characters and spaces for
-/// the others, so that a position means the same in all of them.
+/// A source file in three layers of equal length. Each has its own characters and spaces for the
+/// others, so that a position means the same in all of them.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// Without comments, and without what stands inside of literals.
+    /// Without comments and without the content of literals.
     pub(crate) code: Vec<String>,
-    /// Comments alone.
+    /// Only comments.
     pub(super) comments: Vec<String>,
-    /// Number of characters of each line that are the inside of literals.
+    /// Number of characters of each line inside literals.
     pub(super) literal_lens: Vec<usize>,
     /// Lines (from 0) of `#[cfg(test)]` items.
     tests: Vec<Range<usize>>,
@@ -63,13 +63,13 @@ impl Source {
         }
     }
 
-    /// Whether line `line` (from 0) is part of a test.
+    /// Returns whether line `line` (from 0) is part of a test.
     pub(crate) fn is_test(&self, line: usize) -> bool {
         self.tests.iter().any(|lines| lines.contains(&line))
     }
 }
 
-/// Whether `word` stands in `line` as a word of its own.
+/// Returns whether `line` contains `word` as a whole word.
 pub(crate) fn has_word(line: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {
@@ -100,7 +100,7 @@ fn kinds(characters: &[char]) -> Vec<Kind> {
         let end = (at + len).min(characters.len());
         kinds[at..end].fill(kind);
         if kind == Kind::Literal {
-            // The quotes are code: what is between them is not.
+            // The quotes are code; the text between them is not.
             kinds[at] = Kind::Code;
             kinds[end - 1] = Kind::Code;
         }
@@ -109,7 +109,7 @@ fn kinds(characters: &[char]) -> Vec<Kind> {
     kinds
 }
 
-/// Whether the `r` at this place ends a name (`br"…"` and `cr"…"` are no names).
+/// Returns whether the `r` at this place ends a name (`br"…"` and `cr"…"` are not names).
 fn follows_name(characters: &[char], at: usize) -> bool {
     let is_part = |c: &char| c.is_alphanumeric() || *c == '_';
     let before = characters[..at]
@@ -139,7 +139,7 @@ fn block_comment_len(rest: &[char]) -> usize {
     rest.len()
 }
 
-/// The length of `"…"` with its quotes.
+/// Returns the length of `"…"` including its quotes.
 fn string_len(rest: &[char]) -> usize {
     let mut at = 1;
     while at < rest.len() {
@@ -152,7 +152,7 @@ fn string_len(rest: &[char]) -> usize {
     rest.len()
 }
 
-/// The length of `r"…"` or `r#"…"#`, or `None` if it is something else (`r#name`).
+/// Returns the length of `r"…"` or `r#"…"#`, or `None` if it is something else (`r#name`).
 fn raw_string_len(rest: &[char]) -> Option<usize> {
     let hashes = rest[1..].iter().take_while(|c| **c == '#').count();
     if rest.get(1 + hashes) != Some(&'"') {
@@ -170,7 +170,7 @@ fn raw_string_len(rest: &[char]) -> Option<usize> {
     )
 }
 
-/// The length of `'…'` with its quotes, or `None` if the quote begins a lifetime.
+/// Returns the length of `'…'` including its quotes, or `None` if the quote begins a lifetime.
 fn character_len(rest: &[char]) -> Option<usize> {
     if rest.get(1) == Some(&'\\') {
         let end = rest.iter().skip(3).position(|c| *c == '\'')?;
@@ -179,7 +179,7 @@ fn character_len(rest: &[char]) -> Option<usize> {
     (rest.get(2) == Some(&'\'')).then_some(3)
 }
 
-/// The lines of items under `#[cfg(test)]`: from the attribute to the bracket that closes the item.
+/// Returns the lines of items under `#[cfg(test)]`, from the attribute to the closing bracket.
 fn test_items(code: &[String]) -> Vec<Range<usize>> {
     let is_attribute = |line: &str| line.contains("#[cfg(") && has_word(line, "test");
     let begins = (0..code.len()).filter(|line| is_attribute(&code[*line]));

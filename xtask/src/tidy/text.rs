@@ -2,16 +2,17 @@
 
 use super::Violation;
 
-/// Beyond this a file belongs into a release or is made when needed, not into the history.
+/// A larger file belongs into a release or is generated, and is not committed.
 const FILE_SIZE_MAX: usize = 1 << 20;
 
-/// Endings of files that people write here. Others are data (corpora, golden bytes) as they came.
+/// Endings of files that people write here. Other files are data (corpora, golden bytes).
 const ENDINGS: &[&str] = &[
     "rs", "md", "toml", "py", "sh", "c", "h", "go", "java", "js", "mjs", "ts", "html", "css",
     "yml", "yaml",
 ];
 
-/// Folders that exist on one person's machine. Spelled in two parts, for this file is checked too.
+/// Folders that exist on one person's machine, written in two parts because this file is checked
+/// too.
 const MACHINE_FOLDERS: &[&str] = &[concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 
 pub(super) fn size(path: &str, size: usize) -> Vec<Violation> {
@@ -50,7 +51,7 @@ pub(super) fn check(path: &str, content: &str) -> Vec<Violation> {
     violations
 }
 
-/// Whether `folder` stands in the line as the beginning of a path, not inside of a longer one.
+/// Returns whether `folder` is at the beginning of a path in the line.
 fn names_folder(line: &str, folder: &str) -> bool {
     line.match_indices(folder).any(|(at, _)| {
         let before = line[..at].chars().next_back();

@@ -15,7 +15,7 @@ use tidewire_feed::wire::{Message, Trade};
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) journal: Arc<Mutex<Journal>>,
-    /// Connections are cut after so many bytes; 0 for never.
+    /// Connections are cut after this many bytes; 0 for never.
     pub(crate) cut_after_bytes: Arc<AtomicU64>,
     pub(crate) connections: Arc<AtomicU64>,
     stopped: Arc<AtomicBool>,
@@ -57,7 +57,7 @@ impl Drop for Server {
     }
 }
 
-/// One connection, until it is cut: wherever in a packet that is.
+/// Serves one connection until it is cut, possibly in the middle of a packet.
 fn serve(mut stream: TcpStream, journal: &Mutex<Journal>, stopped: &AtomicBool, cut: u64) {
     let started = Instant::now();
     let mut session = Session::new(SessionConfig::default(), 0);
@@ -91,7 +91,7 @@ fn serve(mut stream: TcpStream, journal: &Mutex<Journal>, stopped: &AtomicBool, 
     }
 }
 
-/// The message that has this sequence.
+/// Returns the message with this sequence.
 pub(crate) fn message(sequence: u64) -> Message {
     Message::Trade(Trade {
         symbol: (sequence % 10) as u32,

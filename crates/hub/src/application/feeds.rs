@@ -1,4 +1,4 @@
-//! Feeds in and out: the native feeds that a lane reads, and the clients that follow the journal.
+//! Feeds of a lane: the native feeds that it reads, and the clients that follow the journal.
 
 use std::sync::atomic::Ordering;
 
@@ -10,8 +10,8 @@ use super::HubLane;
 use crate::session::Session;
 
 impl HubLane {
-    /// Sends the feed clients what the journal has gained. Returns when one of them wants to be
-    /// looked at again.
+    /// Sends new messages of the journal to the feed clients. Returns when one of them must be
+    /// served again.
     pub(super) fn serve_feed_clients(&mut self, context: &mut Context) -> Option<u64> {
         self.hub.market.feed_seen(self.lane);
         let next = self.hub.market.journal_next.load(Ordering::Acquire);
@@ -47,13 +47,13 @@ impl HubLane {
             bytes += context.out_bytes(id).saturating_sub(before);
         }
         if self.feed_left > 0 {
-            // The others' turn comes once what was written has left and what came was read.
+            // The other clients are served after the output has been sent and input has been read.
             deadline_ns = Some(context.now_ns());
         }
         deadline_ns
     }
 
-    /// Lets go of what faults have held back of feed clients, where the time has come.
+    /// Sends output that faults have delayed, where it is due.
     fn resume_feed_clients(&mut self, context: &mut Context) -> Option<u64> {
         let mut deadline_ns = None;
         for &id in &self.feed_clients {
@@ -69,7 +69,8 @@ impl HubLane {
         deadline_ns
     }
 
-    /// A client of the journal has left; whether this lane still is to be told of news in it.
+    /// Removes a client of the journal, and updates whether this lane must be notified of its
+    /// growth.
     pub(super) fn leave_feed(&mut self, id: ConnectionId) {
         self.feed_clients.retain(|&other| other != id);
         let serves = !self.feed_clients.is_empty() || self.lines_out.is_some();
@@ -87,6 +88,6 @@ impl HubLane {
     }
 }
 
-/// Bytes written to feed clients before the lane looks at everybody else again: many that are
-/// behind at once hold up neither its own heartbeats nor its Redis clients.
+/// Maximum number of bytes written to feed clients before the lane serves all others, so that many
+/// slow clients delay neither heartbeats nor Redis clients.
 const FEED_BYTES_A_TURN: usize = 16 << 20;

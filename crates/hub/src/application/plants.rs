@@ -1,4 +1,4 @@
-//! What a lane does for the plant whose tags are mounted.
+//! The lane's part of the connection to the mounted plant.
 
 use tidewire_lane::{ConnectionId, Context};
 use tidewire_plant::{PlantLink, PlantMail};
@@ -36,7 +36,7 @@ impl HubLane {
             (PlantMail::Asked | PlantMail::Write(_), None) => {
                 debug_assert!(
                     false,
-                    "mail for the plant has come to a lane without its link"
+                    "message for the plant on a lane without its connection"
                 );
             }
         }

@@ -1,139 +1,139 @@
-//! Market data: feeds, the window for retransmission, the recording, and Databento's clients.
+//! Counters of market data: feeds, the retransmission window, the recording, and Databento clients.
 
 use std::sync::atomic::Ordering;
 
 use tidewire_redis::registry::{Page, Unit, line};
 
-use super::Row;
+use super::HubCounter;
 use super::look::HubLook;
 
-pub(super) const FEED: &[Row] = &[
-    Row::atomic("feed_sources", |look| &look.market.ingest.sources)
+pub(super) const FEED: &[HubCounter] = &[
+    HubCounter::atomic("feed_sources", |look| &look.market.ingest.sources)
         .gauge(1210, "feed_sources")
         .help("Native feeds being read.")
         .watched("sources"),
-    Row::atomic("feed_applied_messages", |look| &look.market.ingest.applied)
+    HubCounter::atomic("feed_applied_messages", |look| &look.market.ingest.applied)
         .counter(1220, "feed_applied_total")
         .help("Market messages applied.")
         .watched("applied"),
-    Row::atomic("feed_snapshot_records", |look| {
+    HubCounter::atomic("feed_snapshot_records", |look| {
         &look.market.ingest.snapshot_records
     }),
-    Row::atomic("feed_refused_messages", |look| &look.market.ingest.refused)
+    HubCounter::atomic("feed_refused_messages", |look| &look.market.ingest.refused)
         .counter(1260, "feed_refused_total")
-        .help("Messages that made no sense."),
-    Row::atomic("feed_gaps", |look| &look.market.ingest.gaps)
+        .help("Messages refused as invalid."),
+    HubCounter::atomic("feed_gaps", |look| &look.market.ingest.gaps)
         .counter(1230, "feed_gaps_total")
         .help("Gaps in sequences.")
         .watched("gaps"),
-    Row::atomic("feed_recovered_messages", |look| {
+    HubCounter::atomic("feed_recovered_messages", |look| {
         &look.market.ingest.recovered
     })
     .counter(1240, "feed_recovered_total")
     .help("Messages recovered after a gap.")
     .watched("recovered"),
-    Row::atomic("feed_lost_messages", |look| &look.market.ingest.lost)
+    HubCounter::atomic("feed_lost_messages", |look| &look.market.ingest.lost)
         .counter(1250, "feed_lost_total")
         .help("Messages lost for good.")
         .watched("lost"),
-    Row::atomic("feed_datagram_packets", |look| {
+    HubCounter::atomic("feed_datagram_packets", |look| {
         &look.market.broadcast.packets
     })
     .when(has_lines),
-    Row::atomic("feed_datagrams_refused", |look| {
+    HubCounter::atomic("feed_datagrams_refused", |look| {
         &look.market.broadcast.refused
     })
     .when(has_lines),
-    Row::atomic("feed_conflated_messages", |look| {
+    HubCounter::atomic("feed_conflated_messages", |look| {
         &look.market.slow_feeds.conflated
     }),
-    Row::atomic("feed_dropped_messages", |look| {
+    HubCounter::atomic("feed_dropped_messages", |look| {
         &look.market.slow_feeds.dropped
     })
     .counter(1021, "messages_dropped_total")
     .label("class", "feed"),
-    Row::atomic("feed_cut_off_clients", |look| {
+    HubCounter::atomic("feed_cut_off_clients", |look| {
         &look.market.slow_feeds.cut_off
     })
     .counter(1031, "subscribers_cut_off_total")
     .label("class", "feed"),
-    Row::count("feed_session", |look| look.window().session.into()),
-    Row::count("feed_next_sequence", |look| look.window().next_sequence),
-    Row::count("feed_oldest_sequence", |look| look.window().oldest_sequence),
-    Row::count("feed_window_messages", |look| look.window().capacity)
+    HubCounter::count("feed_session", |look| look.window().session.into()),
+    HubCounter::count("feed_next_sequence", |look| look.window().next_sequence),
+    HubCounter::count("feed_oldest_sequence", |look| look.window().oldest_sequence),
+    HubCounter::count("feed_window_messages", |look| look.window().capacity)
         .gauge(1300, "feed_window_messages_max")
-        .help("Messages that can be sent again, at most."),
-    Row::flag("recording", |look| {
+        .help("Maximum number of messages kept for retransmission."),
+    HubCounter::flag("recording", |look| {
         look.market.recording.enabled.load(Ordering::Relaxed)
     })
     .gauge(1400, "recording_enabled")
     .help("Whether market data is recorded."),
-    Row::atomic("recording_messages", |look| &look.market.recording.messages)
+    HubCounter::atomic("recording_messages", |look| &look.market.recording.messages)
         .counter(1410, "recording_messages_total")
         .help("Messages written to the recording."),
-    Row::atomic("recording_bytes", |look| &look.market.recording.bytes)
+    HubCounter::atomic("recording_bytes", |look| &look.market.recording.bytes)
         .counter(1420, "recording_bytes_total")
         .help("Bytes written to the recording."),
-    Row::atomic("recording_lost_messages", |look| {
+    HubCounter::atomic("recording_lost_messages", |look| {
         &look.market.recording.lost
     })
     .counter(1430, "recording_lost_total")
-    .help("Messages that the disk was too slow for."),
-    Row::atomic("recording_errors", |look| &look.market.recording.errors)
+    .help("Messages lost because the disk was too slow."),
+    HubCounter::atomic("recording_errors", |look| &look.market.recording.errors)
         .counter(1440, "recording_errors_total")
-        .help("Writes that failed; each is tried again."),
-    Row::atomic("databento_clients", |look| &look.market.databento.clients)
+        .help("Failed writes; each is retried."),
+    HubCounter::atomic("databento_clients", |look| &look.market.databento.clients)
         .gauge(1500, "databento_clients")
         .help("Databento clients connected now."),
-    Row::atomic("databento_records", |look| &look.market.databento.records)
+    HubCounter::atomic("databento_records", |look| &look.market.databento.records)
         .counter(1510, "databento_records_total")
         .help("Records sent to Databento clients."),
-    Row::atomic("databento_skipped_messages", |look| {
+    HubCounter::atomic("databento_skipped_messages", |look| {
         &look.market.databento.skipped
     })
     .counter(1520, "databento_skipped_total")
-    .help("Messages that Databento clients were too slow for."),
-    Row::atomic("databento_refused_clients", |look| {
+    .help("Messages skipped because Databento clients were too slow."),
+    HubCounter::atomic("databento_refused_clients", |look| {
         &look.market.databento.refused
     })
     .counter(1530, "databento_refused_total")
-    .help("Databento clients with a wrong key, or one too many."),
-    Row::count("feed_window_messages_kept", |look| look.window().messages)
+    .help("Databento clients with a wrong key, or above the limit."),
+    HubCounter::count("feed_window_messages_kept", |look| look.window().messages)
         .gauge(1310, "feed_window_messages")
-        .help("Messages that can be sent again."),
-    Row::count("feed_window_bytes", |look| look.window().bytes)
+        .help("Messages kept for retransmission."),
+    HubCounter::count("feed_window_bytes", |look| look.window().bytes)
         .gauge(1320, "feed_window_bytes")
         .help("Bytes of those messages."),
-    Row::time("feed_window_source_ms", Unit::Milliseconds, |look| {
+    HubCounter::time("feed_window_source_ms", Unit::Milliseconds, |look| {
         look.window().span_ns
     })
     .gauge(1330, "feed_window_seconds")
     .help("Source time that those messages span."),
-    Row::lines(|look, out| {
+    HubCounter::lines(|look, out| {
         for (number, status) in look.market.inputs.iter().enumerate() {
             line(out, &format!("feed_input{number}"), &*status.lock());
         }
     }),
-    Row::time("feed_latency_p50_ns", Unit::Nanoseconds, |look| {
+    HubCounter::time("feed_latency_p50_ns", Unit::Nanoseconds, |look| {
         look.latency().p50_ns
     })
     .metric(1270, "summary", "feed_latency_seconds")
     .label("quantile", "0.5")
     .help("Source time to last value, lately, by quantile.")
     .watched("latency_ns.p50"),
-    Row::time("feed_latency_p99_ns", Unit::Nanoseconds, |look| {
+    HubCounter::time("feed_latency_p99_ns", Unit::Nanoseconds, |look| {
         look.latency().p99_ns
     })
     .metric(1271, "summary", "feed_latency_seconds")
     .label("quantile", "0.99")
     .watched("latency_ns.p99"),
-    Row::time("feed_latency_p999_ns", Unit::Nanoseconds, |look| {
+    HubCounter::time("feed_latency_p999_ns", Unit::Nanoseconds, |look| {
         look.latency().p999_ns
     })
     .metric(1272, "summary", "feed_latency_seconds")
     .label("quantile", "0.999")
     .watched("latency_ns.p999"),
-    Row::series(latency_sum).metric(1273, "summary", "feed_latency_seconds"),
+    HubCounter::series(latency_sum).metric(1273, "summary", "feed_latency_seconds"),
 ];
 
 fn has_lines(look: &HubLook<'_>) -> bool {

@@ -1,4 +1,4 @@
-//! What one look at the hub has found: what several counters need is computed once.
+//! A sample of the hub's state. Values that several counters need are computed once.
 
 use std::cell::OnceCell;
 use std::ops::Deref;
@@ -11,14 +11,14 @@ use tidewire_redis::registry::Source;
 
 use crate::hub::Hub;
 
-/// One look at a hub.
+/// A sample of a hub.
 pub(crate) struct HubLook<'a> {
     hub: &'a Hub,
     latency: OnceCell<LatencyStatistics>,
     window: OnceCell<Window>,
 }
 
-/// The window for retransmission.
+/// The retransmission window.
 pub(super) struct Window {
     pub(super) session: u32,
     pub(super) next_sequence: u64,
@@ -55,7 +55,7 @@ impl<'a> HubLook<'a> {
     pub(super) fn window(&self) -> &Window {
         self.window.get_or_init(|| {
             let journal = self.market.journal.lock();
-            // Of a symbol's definition the time may be unknown, which is 0.
+            // The time of a symbol's definition may be unknown, which is 0.
             let times_ns = journal.source_times_ns();
             debug_assert!(
                 journal.oldest_sequence() <= journal.next_sequence()

@@ -1,4 +1,4 @@
-//! Sessions of the protocols beside Redis's.
+//! Sessions of all protocols except Redis's.
 
 pub(crate) mod zmq;
 
@@ -7,7 +7,7 @@ use tidewire_market::{DatabentoSession, FeedSession};
 /// A connection's protocol state.
 #[derive(Debug)]
 pub(crate) enum Session {
-    /// A ZeroMQ peer: a subscriber of the publisher port, or a pusher of the ingest port.
+    /// A ZeroMQ peer: a subscriber, a pusher, or a peer that requests values.
     Zmq(Box<zmq::ZmqSession>),
     /// A client of the hub's native feed, or a publisher into it.
     Feed(Box<FeedSession>),
@@ -20,7 +20,7 @@ pub(crate) enum Session {
 }
 
 impl Session {
-    /// Whether the session has deadlines of its own: of a handshake, of heartbeats.
+    /// Returns whether the session has its own timeouts, such as for a handshake or heartbeats.
     pub(crate) fn is_timed(&self) -> bool {
         matches!(
             self,

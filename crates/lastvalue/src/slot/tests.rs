@@ -186,7 +186,7 @@ fn a_second_writer_is_refused_until_the_first_lets_go() {
     assert_eq!(slot.claim(0).map(drop), Ok(()), "0 is a name like another");
 }
 
-/// While one thread writes updates whose words all say the same, others read all the time.
+/// While one thread writes updates with equal words, other threads read continuously.
 #[test]
 fn readers_beside_a_writer_see_whole_updates() {
     const UPDATES: u32 = 200_000;

@@ -1,25 +1,25 @@
-//! What `bbo-1s` is made of: the topics that have changed in a second, and their last trades.
+//! The content of `bbo-1s`: topics that changed within a second, and their last trades.
 
 use std::collections::HashMap;
 
 use tidewire_dbn::databento::Event;
 
-/// The seconds of one client.
+/// The one-second intervals of one client.
 #[derive(Debug, Default)]
 pub(super) struct Intervals {
     /// End of the current second, ns since the UNIX epoch; 0 before the first.
     end_ns: u64,
-    /// Topics that have changed in it.
+    /// Topics that have changed in the current second.
     changed: Vec<u32>,
-    /// By topic number: it stands in `changed`.
+    /// By topic number: whether it is in `changed`.
     marked: Vec<bool>,
-    /// The second that is being told, if one is.
+    /// The second that is being sent, if any.
     telling_ns: Option<u64>,
     trades: HashMap<u32, Event>,
 }
 
 impl Intervals {
-    /// A topic has changed.
+    /// Notes that a topic has changed.
     pub(super) fn note(&mut self, number: u32) {
         let index = number as usize;
         if index >= self.marked.len() {
@@ -30,17 +30,17 @@ impl Intervals {
         }
     }
 
-    /// A topic's last trade.
+    /// Notes a topic's last trade.
     pub(super) fn trade(&mut self, number: u32, event: Event) {
         self.trades.insert(number, event);
     }
 
-    /// The end of the second that is being told, ns since the UNIX epoch.
+    /// Returns the end of the second that is being sent, ns since the UNIX epoch.
     pub(super) fn telling_ns(&self) -> Option<u64> {
         self.telling_ns
     }
 
-    /// Whether a second has ended by `now_ns` in which something has changed: it is told next.
+    /// Returns whether a second with changes has ended by `now_ns`. It is sent next.
     pub(super) fn turn(&mut self, now_ns: u64) -> bool {
         if now_ns < self.end_ns {
             return false;
@@ -51,7 +51,7 @@ impl Intervals {
         }
         debug_assert!(
             self.telling_ns.is_none(),
-            "a second is told before the next one ends"
+            "a second is sent before the next one ends"
         );
         debug_assert!(
             ended_ns <= now_ns && ended_ns.is_multiple_of(SECOND_NS),
@@ -61,8 +61,8 @@ impl Intervals {
         true
     }
 
-    /// The next topic of the second that is being told, with its last trade; with none, the
-    /// second has been told.
+    /// Returns the next topic of the second that is being sent, with its last trade; `None` at the
+    /// end of the second.
     pub(super) fn take_next(&mut self) -> Option<(u32, Option<Event>)> {
         let Some(number) = self.changed.pop() else {
             self.telling_ns = None;

@@ -1,6 +1,6 @@
-//! A client of the Databento Live gateway: challenge, subscriptions, then records.
+//! A session of the Databento Live gateway: challenge, subscriptions, then records.
 //!
-//! See `docs/databento.md` for what each schema is made of.
+//! `docs/databento.md` describes the source of each schema.
 
 mod intervals;
 mod past;
@@ -23,18 +23,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use stream::Stream;
 use tidewire_retry::note_failed_login;
 
-/// What the gateway has done since the start.
+/// Counters of the gateway since the start.
 #[derive(Debug, Default)]
 pub struct DatabentoCounters {
     /// Clients connected now.
     pub clients: AtomicU64,
     /// Records sent.
     pub records: AtomicU64,
-    /// Messages that clients were too slow for.
+    /// Messages skipped because clients were too slow.
     pub skipped: AtomicU64,
-    /// Clients whose key was wrong, or that were one too many.
+    /// Clients with a wrong key, or above the limit of clients.
     pub refused: AtomicU64,
-    /// Parts of recordings that replays have been given.
+    /// Parts of recordings sent in replays.
     pub parts: AtomicU64,
 }
 
@@ -45,19 +45,19 @@ pub struct DatabentoSession {
     address: String,
     phase: Phase,
     challenge: String,
-    /// When a client that has not proved its key is sent away, monotonic ns.
+    /// When a client that has not proved its key is disconnected, monotonic ns.
     patience_until_ns: u64,
     dataset: String,
-    /// Silence after which a heartbeat is sent.
+    /// Idle time after which a heartbeat is sent.
     heartbeat_ns: u64,
-    /// When something was last sent, monotonic ns.
+    /// Time of the last output, monotonic ns.
     said_ns: u64,
     stream: Stream,
-    /// With `compression=zstd`: what is said after the start goes through it.
+    /// With `compression=zstd`, compresses all output after the start.
     packer: Option<Packer>,
 }
 
-/// Records on their way through the compressor.
+/// Records that are being compressed.
 #[derive(Debug)]
 struct Packer {
     compressor: Compressor,
@@ -68,14 +68,15 @@ struct Packer {
 enum Phase {
     /// The challenge has not been answered yet.
     Challenged,
-    /// Subscriptions are taken, records do not come yet.
+    /// Subscriptions are accepted; records have not started.
     Accepted,
-    /// Records come; subscriptions are taken still.
+    /// Records are being sent; subscriptions are still accepted.
     Started,
 }
 
 impl DatabentoSession {
-    /// Greets a client. Nothing, if it is one too many: then it has been told so.
+    /// Greets a client. Returns `None` if the limit of clients is reached; the client has been
+    /// notified.
     pub fn new(
         market: &Market,
         context: &mut Context,
@@ -84,7 +85,7 @@ impl DatabentoSession {
     ) -> Option<Self> {
         let clients = market.databento.clients.fetch_add(1, Ordering::Relaxed) + 1;
         let mut random = [0; 16];
-        // Without random numbers there is no challenge, and without one nobody gets in.
+        // Without random numbers there is no challenge, and no client can log in.
         let is_open = getrandom::fill(&mut random).is_ok() && clients <= CLIENTS_MAX;
         if !is_open {
             market.databento.clients.fetch_sub(1, Ordering::Relaxed);
@@ -114,7 +115,7 @@ impl DatabentoSession {
         })
     }
 
-    /// Takes what the client says; returns the bytes used.
+    /// Handles the client's input. Returns the number of bytes used.
     pub fn received(&mut self, market: &Arc<Market>, context: &mut Context, input: &[u8]) -> usize {
         let mut used = 0;
         loop {
@@ -122,7 +123,7 @@ impl DatabentoSession {
                 Ok(None) => break,
                 Ok(Some(line)) => {
                     used += line.length;
-                    debug_assert!(used <= input.len(), "a line lies in what came");
+                    debug_assert!(used <= input.len(), "a line is part of the input");
                     Request::parse(line.text).and_then(|request| match request {
                         Request::Authenticate(auth) => {
                             Ok(self.authenticate(market, context, &auth))
@@ -155,7 +156,7 @@ impl DatabentoSession {
         used
     }
 
-    /// Sends what is due, as far as the outbox takes it.
+    /// Sends what is due, as far as the outbox has room.
     pub fn produce(&mut self, market: &Market, context: &mut Context) {
         if self.phase != Phase::Started {
             return;
@@ -183,13 +184,14 @@ impl DatabentoSession {
         }
     }
 
-    /// The outbox has room again.
+    /// Continues after the outbox has room again.
     pub fn drained(&mut self, market: &Market, context: &mut Context) {
         self.stream.catch_up(market);
         self.produce(market, context);
     }
 
-    /// Heartbeats, intervals, and the end of a client that does not prove its key.
+    /// Sends heartbeats and intervals, and disconnects a client that does not prove its key in
+    /// time.
     pub fn timeout(&mut self, market: &Market, context: &mut Context) {
         let now_ns = context.now_ns();
         if self.phase == Phase::Challenged && now_ns >= self.patience_until_ns {
@@ -210,7 +212,7 @@ impl DatabentoSession {
         }
     }
 
-    /// Lets `say` write to the client, through the compressor if it wants that; nothing if the
+    /// Lets `say` write to the client, through the compressor if it is on. Does nothing if the
     /// connection is ending.
     fn write<R>(
         &mut self,
@@ -237,13 +239,13 @@ impl DatabentoSession {
         Some(result)
     }
 
-    /// The connection has ended.
+    /// Handles the end of the connection.
     pub fn closed(self, market: &Market) {
         let before = market.databento.clients.fetch_sub(1, Ordering::Relaxed);
         debug_assert!(before > 0, "a client that ends was counted");
     }
 
-    /// Whether the client may go on.
+    /// Returns whether the client may continue.
     fn authenticate(
         &mut self,
         market: &Market,
@@ -299,7 +301,7 @@ impl DatabentoSession {
         }
         let is_late = self.phase == Phase::Started && wanted.start_ns.is_some();
         let names = match Names::parse(wanted) {
-            _ if is_late => Err("start must be asked for before the session starts".to_owned()),
+            _ if is_late => Err("start must be requested before the session starts".to_owned()),
             Ok(names) => Ok(names),
             Err(error) => Err(error.to_string()),
         };
@@ -344,9 +346,9 @@ impl DatabentoSession {
         }
     }
 
-    /// A line that cannot be taken: fatal before the key is proved, an error record behind that.
+    /// Handles an invalid line: fatal before the key is proved, and an error record afterwards.
     fn refuse(&mut self, error: &RequestError) -> bool {
-        debug!(%error, "a Databento client asks for what cannot be");
+        debug!(%error, "invalid request of a Databento client");
         let is_fatal = matches!(error, RequestError::TooLong | RequestError::NotText);
         if self.phase == Phase::Challenged || is_fatal {
             return false;
@@ -357,7 +359,7 @@ impl DatabentoSession {
     }
 }
 
-/// Whether the client knows the key.
+/// Returns whether the client knows the key.
 fn answers(challenge: &str, key: &str, authentication: &Authentication<'_>) -> bool {
     let mut digest = Sha256::new();
     digest.update(challenge.as_bytes());
@@ -369,7 +371,7 @@ fn answers(challenge: &str, key: &str, authentication: &Authentication<'_>) -> b
         .split_once('-')
         .unwrap_or((authentication.response, ""));
     debug_assert_eq!(expected.len(), 64, "SHA-256 as hexadecimal digits");
-    // Every byte is looked at, so that the time tells nothing of where they differ.
+    // Every byte is compared, so that the time does not reveal where they differ.
     let differences = given.bytes().zip(expected.bytes());
     let differ = differences.fold(0, |sum, (one, other)| sum | (one ^ other));
     !key.is_empty() && given.len() == expected.len() && differ == 0
@@ -389,11 +391,11 @@ fn say(context: &mut Context, id: ConnectionId, text: &str) {
     }
 }
 
-/// Clients of the gateway at once.
+/// Maximum number of connected clients.
 const CLIENTS_MAX: u64 = 1_024;
-/// How long a client may take to answer the challenge.
+/// Time limit for the answer to the challenge.
 const PATIENCE_NS: u64 = 10_000_000_000;
-/// Databento's own.
+/// Databento's default.
 const HEARTBEAT_S: u64 = 30;
 const HEARTBEAT_S_MAX: u64 = 1_800;
 
@@ -403,7 +405,7 @@ mod tests {
 
     #[test]
     fn only_who_knows_the_key_answers_the_challenge() {
-        // What `databento.common.cram.get_challenge_response("abc", "db-key")` gives.
+        // The result of `databento.common.cram.get_challenge_response("abc", "db-key")`.
         let digest = hexadecimal(&Sha256::digest(b"abc|db-key"));
         let line = format!("auth={digest}-b-key|dataset=X");
         let Ok(Request::Authenticate(given)) = Request::parse(&line) else {

@@ -1,5 +1,5 @@
-//! The part of a replay that is older than the journal: a thread reads it from the recording,
-//! because a lane does not wait for a disk.
+//! The part of a replay that is older than the journal. A thread reads it from the recording,
+//! because a lane must not wait for a disk.
 //!
 //! ```text
 //!  file ─▶ Reader (thread) ─▶ four parts at most ─▶ Past::next (lane) ─▶ records
@@ -25,28 +25,28 @@ use crate::market::Market;
 /// A message of the past.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Told {
-    /// Of the hub that recorded it.
+    /// Sequence in the hub that recorded it.
     pub(super) sequence: u64,
-    /// That hub is this one, and the sequence is the journal's.
+    /// Whether this hub recorded it in the current run; then the sequence is the journal's.
     pub(super) is_of_this_run: bool,
-    /// Its symbol is the topic's number in this hub.
+    /// With the number of this hub's topic as its symbol.
     pub(super) message: Message,
 }
 
-/// What comes next.
+/// The next item of a replay.
 #[derive(Debug)]
 pub(super) enum Next {
     /// A message.
     Message(Told),
-    /// Not in the recording: a range of sequences.
+    /// A range of sequences that is missing in the recording.
     Gap(u64, u64),
-    /// The recording has no more that the journal has not: it goes on there.
+    /// The recording ends; the replay continues in the journal at this sequence.
     Journal(u64),
-    /// Nothing yet: the reader will wake the lane.
+    /// Nothing yet; the reader will wake up the lane.
     Nothing,
 }
 
-/// The recording's end of a replay.
+/// The lane's side of a replay from the recording.
 #[derive(Debug)]
 pub(super) struct Past {
     parts: Receiver<Part>,
@@ -61,10 +61,10 @@ enum Part {
 }
 
 impl Past {
-    /// Begins to read, from the source time `start_ns` on. The reader ends with this.
+    /// Starts to read at the source time `start_ns`. Dropping this ends the reader.
     ///
     /// # Errors
-    /// If there is no such file, or no thread.
+    /// The file or a thread cannot be opened.
     pub(super) fn open(market: &Arc<Market>, path: PathBuf, start_ns: u64) -> io::Result<Self> {
         let file = File::open(&path)?;
         let (sender, parts) = sync_channel(PARTS_MAX);
@@ -84,7 +84,7 @@ impl Past {
             .name("past".to_owned())
             .spawn(move || {
                 if reader.run(file).is_none() {
-                    debug!("nobody waits for a replay any more");
+                    debug!("no client waits for the replay any more");
                 }
             })?;
         Ok(Self {
@@ -93,13 +93,13 @@ impl Past {
         })
     }
 
-    /// When the next message was made, if it is there already.
+    /// Returns the source time of the next message, if it has been read already.
     pub(super) fn next_time_ns(&self) -> Option<u64> {
         let next = self.messages.as_slice().first()?;
         Some(time_ns(&next.message))
     }
 
-    /// Takes what comes next.
+    /// Takes the next item.
     pub(super) fn next(&mut self, market: &Market) -> Next {
         loop {
             if let Some(told) = self.messages.next() {
@@ -118,27 +118,27 @@ impl Past {
     }
 }
 
-/// The thread's own.
+/// The state of the reader's thread.
 struct Reader {
     market: Arc<Market>,
-    /// Of this run of the hub.
+    /// Session of this run of the hub.
     session: u32,
     start_ns: u64,
-    /// The sequence of this run that comes next.
+    /// The next sequence of this run.
     next: u64,
     parts: SyncSender<Part>,
     batch: Vec<Told>,
-    /// The newest quote of each topic before the replay's time: what its trades go with.
+    /// The newest quote of each topic before the start of the replay, for its trades.
     quotes: HashMap<u32, Quote>,
     has_started: bool,
-    /// The run that the blocks are of.
+    /// The run of the hub that the current blocks belong to.
     run: u32,
-    /// By symbol number of an earlier run: the topic of this one, if there is one by its name.
+    /// By symbol number of an earlier run: the topic of this run with the same name, if any.
     numbers: HashMap<u32, Option<u32>>,
 }
 
 impl Reader {
-    /// Until the journal has the next message; nothing if no client waits.
+    /// Reads until the journal has the next message. Returns `None` if no client waits.
     fn run(mut self, mut file: File) -> Option<()> {
         let (mut decoder, mut input) = (Decoder::new(), Vec::new());
         let mut grown = Instant::now();
@@ -164,7 +164,7 @@ impl Reader {
                 grown = Instant::now();
                 continue;
             }
-            // The recorder may be a little behind the journal.
+            // The recorder may be slightly behind the journal.
             let is_over = !whole || read.is_err() || grown.elapsed() > PATIENCE;
             if self.ends(is_over)? {
                 return Some(());
@@ -173,7 +173,7 @@ impl Reader {
         }
     }
 
-    /// Whether the journal goes on where the recording has come to.
+    /// Returns whether the journal continues where the recording ends.
     fn ends(&mut self, is_over: bool) -> Option<bool> {
         let oldest = self.market.journal.lock().oldest_sequence();
         if self.next < oldest && !is_over {
@@ -212,7 +212,7 @@ impl Reader {
             BlockKind::Stream | BlockKind::Snapshot => {
                 let is_stream = block.kind == BlockKind::Stream;
                 for told in block.messages() {
-                    // A checksum was right: what is no message is the recorder's fault.
+                    // The checksum was right, so an invalid message is the recorder's fault.
                     let Ok((sequence, message)) = told else { break };
                     if is_of_this_run && is_stream {
                         self.next = self.next.max(sequence.saturating_add(1));
@@ -245,7 +245,7 @@ impl Reader {
             self.quotes.insert(quote.symbol, quote);
             return Some(());
         }
-        // What a snapshot says was said before, or is lost: it is not told as if it were news.
+        // The content of a snapshot was sent before or is lost; it is not sent as new.
         if !is_stream {
             return Some(());
         }
@@ -261,7 +261,7 @@ impl Reader {
         }
     }
 
-    /// Before the first message that is told: the prices until then.
+    /// Sends the prices up to the start before the first message.
     fn begin_if_due(&mut self, time_ns: u64) {
         if self.has_started || time_ns < self.start_ns {
             return;
@@ -279,7 +279,7 @@ impl Reader {
         self.batch.extend(quotes);
     }
 
-    /// The message under the topic's number of this hub; none if the hub does not have the topic.
+    /// Returns the message with this hub's topic number; `None` if the hub does not have the topic.
     fn of_this_hub(&mut self, mut message: Message, is_of_this_run: bool) -> Option<Message> {
         if is_of_this_run {
             return Some(message);
@@ -305,12 +305,12 @@ impl Reader {
         if self.batch.is_empty() {
             return Some(());
         }
-        debug_assert!(self.has_started, "messages are told from the start on");
+        debug_assert!(self.has_started, "messages are sent only after the start");
         let batch = std::mem::take(&mut self.batch);
         self.send(Part::Messages(batch))
     }
 
-    /// Waits while the lane has enough; nothing if the replay is over.
+    /// Waits while the lane has enough. Returns `None` if the replay is over.
     fn send(&self, part: Part) -> Option<()> {
         self.parts.send(part).ok()?;
         self.market.databento.parts.fetch_add(1, Ordering::Release);
@@ -319,13 +319,13 @@ impl Reader {
     }
 }
 
-/// Parts that wait for the lane, at most.
+/// Maximum number of parts that wait for the lane.
 const PARTS_MAX: usize = 4;
-/// Messages of a part: some tens of kilobytes.
+/// Messages in a part, which is some tens of kilobytes.
 const BATCH_MESSAGES: usize = 512;
 /// Bytes read from the file at a time.
 const READ_BYTES: u64 = 256 * 1024;
-/// How often the end of the file is looked at.
+/// Interval at which the end of the file is checked.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
-/// How long a recorder that writes nothing is waited for.
+/// How long to wait for a recorder that writes nothing.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,28 +1,28 @@
-//! Which symbols and schemas one client has asked for.
+//! The symbols and schemas that one client has subscribed to.
 
 use tidewire_dbn::databento::{Names, Schema, Subscription};
 
 use crate::board::{Board, Topic};
 
-/// All subscriptions of a client, worked out for each topic of the board.
+/// All subscriptions of a client, resolved for each topic of the board.
 #[derive(Debug, Default)]
 pub(super) struct Selection {
     subscriptions: Vec<Wanted>,
     /// By topic number.
     topics: Vec<Chosen>,
-    /// By schema: the earliest time that a replay of it was asked from, ns since the UNIX epoch.
+    /// By schema: the earliest start time of its replays, ns since the UNIX epoch.
     starts_ns: [Option<u64>; 6],
-    /// All schemas that are wanted of any topic.
+    /// All schemas with a subscription to any topic.
     schemas: u8,
 }
 
-/// What is wanted of one topic: a bit for each schema.
+/// The subscriptions to one topic: a bit for each schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Chosen {
     pub(super) schemas: u8,
-    /// Those of them that were asked for from an earlier time on.
+    /// Those with a start time in the past.
     pub(super) replayed: u8,
-    /// Those of them that begin with the current value.
+    /// Those that begin with the current value.
     pub(super) snapshots: u8,
 }
 
@@ -65,7 +65,7 @@ impl Selection {
         self.subscriptions.push(wanted);
     }
 
-    /// Takes back what was subscribed in this schema and symbology.
+    /// Removes the subscriptions of this schema and symbology.
     pub(super) fn remove(&mut self, board: &Board, ended: &Subscription<'_>, names: &Names) {
         let (bit, symbol_type) = (ended.schema.bit(), ended.symbol_type.number());
         for wanted in &mut self.subscriptions {
@@ -80,25 +80,25 @@ impl Selection {
         self.look(board);
     }
 
-    /// Subscriptions so far.
+    /// Returns the number of subscriptions.
     pub(super) fn len(&self) -> usize {
         self.subscriptions.len()
     }
 
-    /// Symbols named by all subscriptions of a schema.
+    /// Returns the number of symbols in all subscriptions of a schema.
     pub(super) fn names(&self, schema: Schema) -> usize {
         let all = self.subscriptions.iter();
         let own = all.filter(|wanted| wanted.chosen.schemas == schema.bit());
         own.map(|wanted| wanted.names.len()).sum()
     }
 
-    /// Looks at the topics that have come since the last time; returns how many are known.
+    /// Resolves topics added since the last call. Returns how many are known.
     pub(super) fn look(&mut self, board: &Board) -> usize {
         if self.topics.len() == board.slots().len() {
             return self.topics.len();
         }
         for number in self.topics.len()..board.slots().len() {
-            // A slot may stand a moment before its topic does.
+            // A slot exists slightly earlier than its topic.
             let Some(topic) = board.topic(number as u32) else {
                 break;
             };
@@ -118,7 +118,7 @@ impl Selection {
         self.topics.len()
     }
 
-    /// What is wanted of a topic.
+    /// Returns the subscriptions to a topic.
     #[inline]
     pub(super) fn of(&self, number: u32) -> Chosen {
         self.topics
@@ -127,24 +127,24 @@ impl Selection {
             .unwrap_or_default()
     }
 
-    /// Whether any of these schemas is wanted of any topic.
+    /// Returns whether any of these schemas has a subscription to any topic.
     #[inline]
     pub(super) fn wants(&self, schemas: u8) -> bool {
         self.schemas & schemas != 0
     }
 
-    /// The symbology and the words by which a topic was asked for.
+    /// Returns the symbology and the name by which a topic was subscribed to.
     pub(super) fn asked<'a>(&'a self, topic: &'a Topic) -> Option<(u8, &'a str)> {
         let mut wanted = self.subscriptions.iter();
         wanted.find_map(|wanted| Some((wanted.symbol_type, find(wanted, topic)?)))
     }
 
-    /// The earliest time of all replays that were asked for.
+    /// Returns the earliest start time of all replays.
     pub(super) fn start_ns(&self) -> Option<u64> {
         self.starts_ns.iter().flatten().min().copied()
     }
 
-    /// Of these replayed schemas, those that reach back to `time_ns`.
+    /// Returns those of these replayed schemas that reach back to `time_ns`.
     pub(super) fn reaching(&self, schemas: u8, time_ns: u64) -> u8 {
         SCHEMAS.iter().fold(0, |reaching, &schema| {
             let reaches = self.starts_ns[schema as usize].is_some_and(|start| start <= time_ns);
@@ -166,7 +166,7 @@ fn find<'a>(wanted: &'a Wanted, topic: &'a Topic) -> Option<&'a str> {
     wanted.names.find(name, instrument_id(topic.number))
 }
 
-/// A topic's number for clients: 0 means "no instrument" in DBN.
+/// Returns a topic's number for clients: 0 means "no instrument" in DBN.
 pub(super) fn instrument_id(number: u32) -> u32 {
     number + 1
 }

@@ -1,4 +1,4 @@
-//! The records of one client: what it is told first, then the journal from where it stands.
+//! The records of one client: the initial values, then the journal from the client's position.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,36 +18,36 @@ use super::past::{Next, Past};
 use super::selection::{Chosen, Selection, instrument_id};
 use crate::market::Market;
 
-/// What one client is sent.
+/// The output of one client.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     selection: Selection,
     ts_out: bool,
-    /// When the client falls behind, records are skipped and not only warned of.
+    /// Whether records are skipped when the client falls behind, in addition to the warning.
     skips: bool,
-    /// The journal's sequence that comes next.
+    /// The next sequence of the journal.
     cursor: u64,
-    /// From this sequence on, records are live; before it, they were asked for with `start`.
+    /// Records from this sequence on are live; earlier ones were requested with `start`.
     live_from: u64,
-    /// What comes before the journal, out of the recording.
+    /// The part before the journal, from the recording.
     past: Option<Past>,
-    /// Words that come before anything else.
+    /// Messages of the gateway that are sent before anything else.
     words: VecDeque<Word>,
-    /// The next topic that is told of before the stream: its mapping, definition and value.
+    /// The next topic in the initial values: its mapping, definition and value.
     opening: Option<u32>,
-    /// In which schemas.
+    /// The schemas of the initial values.
     opening_schemas: u8,
-    /// It is told for the values' sake, after some were skipped.
+    /// Whether the values are being resent because messages were skipped.
     is_refresh: bool,
     /// By topic number, as of `cursor`; empty while no schema needs them.
     prices: Vec<BidAsk>,
     intervals: Intervals,
-    /// The client has left more unread than it may.
+    /// Whether the client has left more unread than is allowed.
     is_behind: bool,
-    /// It has been told so, and has not reached the newest since.
+    /// Whether the client was warned and has not caught up since.
     is_warned: bool,
     has_begun: bool,
-    /// The replay's end has been said.
+    /// Whether the end of the replay has been announced.
     is_complete: bool,
 }
 
@@ -62,12 +62,12 @@ impl Stream {
         (self.ts_out, self.skips) = (ts_out, skips);
     }
 
-    /// A writer with this session's settings.
+    /// Returns a writer with this session's settings.
     pub(super) fn writer<'a>(&self, out: &'a mut Vec<u8>, unix_ns: u64) -> RecordWriter<'a> {
         RecordWriter::new(out, self.ts_out.then_some(unix_ns))
     }
 
-    /// The client is told of an error before the next record.
+    /// Sends the client an error before the next record.
     pub(super) fn note_error(&mut self, code: u8, text: String) {
         if self.words.len() < WORDS_MAX {
             self.words.push_back(Word::Error(code, text));
@@ -106,7 +106,7 @@ impl Stream {
         );
         self.selection.add(&market.board, wanted, names);
         if self.has_begun {
-            // What was not followed until now is taken as it is.
+            // Prices that were not followed so far start with their current values.
             self.take_prices(market, &market.journal.lock());
             let still = self.opening.map_or(0, |_| self.opening_schemas);
             self.opening_schemas = still | wanted.schema.bit();
@@ -121,7 +121,7 @@ impl Stream {
         self.note(system_code::UNSUBSCRIBE_ACK, text);
     }
 
-    /// The session starts. Returns from when on there will be records.
+    /// Starts the session. Returns the time from which there will be records.
     pub(super) fn begin(&mut self, market: &Arc<Market>, unix_ns: u64) -> u64 {
         debug_assert!(!self.has_begun, "a session starts once");
         let journal = market.journal.lock();
@@ -136,13 +136,13 @@ impl Stream {
         self.cursor = journal.oldest_sequence();
         debug_assert!(
             self.cursor <= self.live_from,
-            "a replay leads up to what is live"
+            "a replay ends where live data begins"
         );
         let kept = journal.len();
         let oldest_ns = journal.source_times_ns().map_or(u64::MAX, |times| times.0);
         drop(journal);
         self.past = self.open_past(market, start_ns, oldest_ns);
-        // A replay makes its prices itself.
+        // A replay computes its own prices.
         for (number, prices) in self.prices.iter_mut().enumerate() {
             if self.selection.of(number as u32).replayed != 0 {
                 *prices = BidAsk::EMPTY;
@@ -163,7 +163,7 @@ impl Stream {
         start_ns
     }
 
-    /// The recording, if there is one and the journal does not go back as far as is asked.
+    /// Opens the recording, if there is one and the journal does not go back far enough.
     fn open_past(&mut self, market: &Arc<Market>, start_ns: u64, oldest_ns: u64) -> Option<Past> {
         let path = market
             .recording
@@ -180,7 +180,7 @@ impl Stream {
         }
     }
 
-    /// The client leaves its records unread.
+    /// Notes that the client leaves its records unread.
     pub(super) fn fall_behind(&mut self) {
         self.is_behind = true;
         if !self.skips && !std::mem::replace(&mut self.is_warned, true) {
@@ -191,7 +191,8 @@ impl Stream {
         }
     }
 
-    /// The client has read what it had left: one that skips goes on with the newest.
+    /// Notes that the client has read its backlog. A client that skips continues with the newest
+    /// message.
     pub(super) fn catch_up(&mut self, market: &Market) {
         if std::mem::take(&mut self.is_behind) && self.skips {
             let journal = market.journal.lock();
@@ -201,7 +202,7 @@ impl Stream {
         }
     }
 
-    /// Appends what comes next, some tens of kilobytes; whether there is more.
+    /// Appends the next records, some tens of kilobytes. Returns whether there is more.
     pub(super) fn produce(&mut self, market: &Market, unix_ns: u64, out: &mut Vec<u8>) -> bool {
         let end = out.len() + PRODUCE_BYTES;
         self.say(unix_ns, out);
@@ -224,7 +225,7 @@ impl Stream {
         self.follow(market, unix_ns, out, end)
     }
 
-    /// Tells what the recording has, as far as the room goes; then the journal goes on.
+    /// Sends records from the recording while there is room. Then the journal continues.
     fn follow_past(
         &mut self,
         market: &Market,
@@ -284,8 +285,7 @@ impl Stream {
         }
     }
 
-    /// Tells of the topics from `first` on: what each stands for, and its value where that is
-    /// wanted.
+    /// Sends topics from `first` on: each mapping, and its value if that is wanted.
     fn open(
         &mut self,
         market: &Market,
@@ -344,7 +344,7 @@ impl Stream {
         }
     }
 
-    /// The current value, marked as a snapshot, in each schema of `schemas`.
+    /// Sends the current value, marked as a snapshot, in each schema of `schemas`.
     fn snapshot(
         &self,
         market: &Market,
@@ -394,7 +394,7 @@ impl Stream {
             .fetch_add(records, Ordering::Relaxed);
     }
 
-    /// Tells what the journal has gained, as far as the room goes.
+    /// Sends new messages of the journal while there is room.
     fn follow(&mut self, market: &Market, unix_ns: u64, out: &mut Vec<u8>, end: usize) -> bool {
         let journal = market.journal.lock();
         if self.cursor < journal.oldest_sequence() {
@@ -420,7 +420,7 @@ impl Stream {
         }
         debug_assert!(
             self.cursor <= journal.next_sequence(),
-            "nothing is told before it is there"
+            "only existing messages are sent"
         );
         let more = self.cursor < journal.next_sequence();
         drop(journal);
@@ -438,13 +438,13 @@ impl Stream {
         more || self.intervals.telling_ns().is_some()
     }
 
-    /// A replay has come to this sequence.
+    /// Notes that a replay has reached this sequence.
     fn advance(&mut self, next: u64, unix_ns: u64, out: &mut Vec<u8>) {
         self.cursor = next;
         self.complete(unix_ns, out);
     }
 
-    /// Says where the replay has ended, once it has.
+    /// Announces the end of the replay, once it is reached.
     fn complete(&mut self, unix_ns: u64, out: &mut Vec<u8>) {
         if self.cursor >= self.live_from && !std::mem::replace(&mut self.is_complete, true) {
             let text = format!("Replay completed at sequence {}", self.live_from - 1);
@@ -453,7 +453,7 @@ impl Stream {
         }
     }
 
-    /// Tells one message to whom it concerns; returns how many records it gave.
+    /// Sends one message to the subscriptions that match. Returns the number of records.
     fn tell(
         &mut self,
         market: &Market,
@@ -608,7 +608,7 @@ impl Stream {
         records
     }
 
-    /// The prices of a topic, if a subscription needs them.
+    /// Returns the prices of a topic, if a subscription needs them.
     fn prices_of(&mut self, number: u32) -> Option<&mut BidAsk> {
         if !self.selection.wants(PRICED) {
             return None;
@@ -620,7 +620,7 @@ impl Stream {
         self.prices.get_mut(index)
     }
 
-    /// Takes the prices as they are while the journal stands still.
+    /// Takes the current prices while the journal is locked.
     fn take_prices(&mut self, market: &Market, _: &Journal) {
         if !self.selection.wants(PRICED) {
             return;
@@ -645,7 +645,7 @@ impl Stream {
         }
     }
 
-    /// Leaves out what lies before the newest message: says how much, and begins anew with the
+    /// Skips everything before the newest message: announces how much, and starts again with the
     /// current values.
     #[cold]
     fn skip(&mut self, market: &Market, journal: &Journal) {
@@ -667,7 +667,7 @@ impl Stream {
         self.past = None;
         self.live_from = self.live_from.min(next);
         self.take_prices(market, journal);
-        // A trade that was skipped stays skipped: values only.
+        // A skipped trade is not sent later; only values are.
         self.opening_schemas = PRICED | Schema::Status.bit();
         (self.opening, self.is_refresh) = (Some(0), true);
     }
@@ -678,8 +678,8 @@ impl Stream {
         }
     }
 
-    /// Whether a second has ended by `now_ns` that something has happened in: then it is told
-    /// before anything else.
+    /// Returns whether a second with changes has ended by `now_ns`. It is then sent before anything
+    /// else.
     fn begins_interval(&mut self, now_ns: u64) -> bool {
         self.selection.wants(Schema::Bbo1s.bit()) && self.intervals.turn(now_ns)
     }
@@ -713,12 +713,12 @@ impl Stream {
     }
 }
 
-/// Where a message stands.
+/// The position and times of a message.
 #[derive(Clone, Copy, Debug)]
 struct Stamp {
     number: u32,
     sequence: u64,
-    /// None for a message of a replay: when it came is not kept.
+    /// `None` for a message of a replay, whose time of receipt is not stored.
     ts_recv: Option<u64>,
 }
 
@@ -761,7 +761,7 @@ pub(super) fn quote_of(value: &LastValue) -> Quote {
     }
 }
 
-/// The source's time of a message, 0 for one that has none.
+/// Returns the source's time of a message, or 0 if it has none.
 pub(super) fn time_ns(message: &Message) -> u64 {
     match message {
         Message::Trade(trade) => trade.source_time_ns,
@@ -783,13 +783,13 @@ fn price(price: i64) -> i64 {
 /// Schemas that need the best prices.
 const PRICED: u8 =
     (1 << Schema::Mbp1 as u8) | (1 << Schema::Tbbo as u8) | (1 << Schema::Bbo1s as u8);
-/// Bytes written at a time, between two looks at what waits.
+/// Maximum number of bytes written between two checks for waiting input.
 const PRODUCE_BYTES: usize = 64 * 1024;
-/// Messages looked at under one lock of the journal.
+/// Maximum number of messages read under one lock of the journal.
 const SCAN_MESSAGES_MAX: u64 = 4_096;
-/// Subscriptions of one client.
+/// Maximum number of subscriptions of one client.
 const SUBSCRIPTIONS_MAX: usize = 1_000;
-/// Errors and acknowledgements that wait for the session to start.
+/// Maximum number of errors and acknowledgements that wait for the session to start.
 const WORDS_MAX: usize = 4_096;
 
 #[cfg(test)]

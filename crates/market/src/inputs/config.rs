@@ -1,4 +1,4 @@
-//! What an input is, as users write it.
+//! The configuration of an input, as users write it.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,7 +10,7 @@ use tidewire_lane::Endpoint;
 
 use super::source::FeedSource;
 
-/// An exchange's feed.
+/// A feed of an exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// ITCH 5.0 over MoldUDP64.
@@ -22,7 +22,7 @@ pub enum Input {
 }
 
 impl Input {
-    /// Its protocol, as INFO calls it.
+    /// Returns its protocol, as INFO names it.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Mold(_) => "mold",
@@ -32,58 +32,57 @@ impl Input {
     }
 }
 
-/// `A=GROUP:PORT,B=GROUP:PORT,request=HOST:PORT,interface=ADDRESS,date=YYYY-MM-DD`: all but A may
-/// be left out, and a bare address is A.
+/// `A=GROUP:PORT,B=GROUP:PORT,request=HOST:PORT,interface=ADDRESS,date=YYYY-MM-DD`. Only A is
+/// required, and a bare address is A.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MoldInput {
-    /// Where line A comes to: a multicast group, or an address of this machine.
+    /// Address of line A: a multicast group, or an address of this machine.
     pub a: SocketAddr,
-    /// The same for line B, if there is one.
+    /// Address of line B, if there is one.
     pub b: Option<SocketAddr>,
-    /// Who is asked for what is missing.
+    /// Server for retransmission requests.
     pub request: Option<SocketAddr>,
-    /// The local address whose network multicast comes from.
+    /// Address of the local interface for multicast.
     pub interface: Ipv4Addr,
-    /// When the day began, ns since the UNIX epoch; `None` for today.
+    /// Midnight of the day, ns since the UNIX epoch; `None` for today.
     pub midnight_unix_ns: Option<u64>,
 }
 
-/// `HOST:PORT,user=NAME,password=WORD,session=NAME,date=YYYY-MM-DD`: all but the address may be
-/// left out.
+/// `HOST:PORT,user=NAME,password=WORD,session=NAME,date=YYYY-MM-DD`. Only the address is required.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SoupInput {
     /// The server.
     pub address: SocketAddr,
-    /// At most six characters.
+    /// User name, at most six characters.
     pub user: String,
-    /// At most ten.
+    /// Password, at most ten characters.
     pub password: String,
-    /// At most ten; empty for the current one.
+    /// Session, at most ten characters; empty for the current one.
     pub session: String,
-    /// When the day began, ns since the UNIX epoch; `None` for today.
+    /// Midnight of the day, ns since the UNIX epoch; `None` for today.
     pub midnight_unix_ns: Option<u64>,
 }
 
-/// Why a text is no input: the user's fault.
+/// The reason why a text does not describe an input.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InputError {
-    /// No address to begin with.
+    /// The address is missing.
     #[error("no address")]
     NoAddress,
-    /// An address that is none.
+    /// An invalid address.
     #[error("invalid address '{0}': {1}")]
     BadAddress(String, String),
-    /// A name that is not known.
+    /// An unknown name.
     #[error("unknown name '{0}'; use {1}")]
     UnknownName(String, &'static str),
-    /// More characters than the protocol has room for.
+    /// A value longer than the protocol allows.
     #[error("'{0}' is longer than {1} characters")]
     TooLong(String, usize),
     /// More addresses than there are sides.
     #[error("more than two servers, or two lines")]
     TooMany,
-    /// No day.
+    /// An invalid date.
     #[error("invalid date '{0}'; use YYYY-MM-DD")]
     BadDate(String),
 }
@@ -153,7 +152,7 @@ impl FromStr for SoupInput {
     }
 }
 
-/// Without the password.
+/// Omits the password.
 impl fmt::Debug for SoupInput {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter

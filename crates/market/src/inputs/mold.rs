@@ -1,4 +1,4 @@
-//! ITCH over MoldUDP64, on a thread.
+//! ITCH over MoldUDP64, received by a thread.
 
 use std::io;
 use std::net::UdpSocket;
@@ -15,7 +15,7 @@ use super::Thread;
 use super::config::MoldInput;
 use tidewire_feed_client::{DATAGRAMS_MAX, Datagrams, connect, listen};
 
-/// Lines A and B, and the socket of requests.
+/// The sockets of lines A and B, and of retransmission requests.
 pub(super) struct Sockets {
     lines: Vec<UdpSocket>,
     request: Option<UdpSocket>,
@@ -29,9 +29,9 @@ impl Sockets {
             let socket = listen(address, input.interface);
             lines.push(socket.map_err(|error| failed(address, error))?);
         }
-        let request = input
-            .request
-            .map(|server| connect(server).map_err(|error| format!("cannot ask {server}: {error}")));
+        let request = input.request.map(|server| {
+            connect(server).map_err(|error| format!("cannot send requests to {server}: {error}"))
+        });
         Ok(Self {
             lines,
             request: request.transpose()?,
@@ -39,11 +39,11 @@ impl Sockets {
     }
 }
 
-/// Reads until the hub stops.
+/// Receives until the hub stops.
 pub(super) fn run(mut thread: Thread, input: &MoldInput, sockets: Sockets) {
     thread.pin();
     thread.set_day(input.midnight_unix_ns);
-    let mut work = Work {
+    let mut mold = MoldReceiver {
         receiver: Receiver::new(ReceiverConfig {
             requests: sockets.request.is_some(),
             ..ReceiverConfig::default()
@@ -54,26 +54,26 @@ pub(super) fn run(mut thread: Thread, input: &MoldInput, sockets: Sockets) {
     };
     info!(input = thread.number, a = %input.a, b = ?input.b, "listening");
     while !thread.is_stopped() {
-        work.wait();
+        mold.wait();
         let begin = Instant::now();
         let mut more = true;
         while more && !thread.is_stopped() {
-            more = work.turn(&mut thread);
+            more = mold.turn(&mut thread);
         }
         thread.busy_ns += begin.elapsed().as_nanos() as u64;
-        work.show(&mut thread);
+        mold.show(&mut thread);
     }
 }
 
-struct Work {
+struct MoldReceiver {
     receiver: Receiver,
     sockets: Sockets,
     datagrams: Datagrams,
     started: Instant,
 }
 
-impl Work {
-    /// Waits for a datagram or a deadline.
+impl MoldReceiver {
+    /// Waits for a datagram or a timeout.
     fn wait(&self) {
         let all = self.sockets.lines.iter().chain(&self.sockets.request);
         let mut descriptors: Vec<PollFd<'_>> = all
@@ -85,15 +85,15 @@ impl Work {
             tv_sec: 0,
             tv_nsec: wait.subsec_nanos().into(),
         };
-        // A signal ends the wait early, and that is all.
+        // A signal ends the wait early, which does no harm.
         let _ = poll(&mut descriptors, Some(&timeout));
     }
 
-    /// Takes what is there; whether there may be more.
+    /// Receives what is there. Returns whether there may be more.
     fn turn(&mut self, thread: &mut Thread) -> bool {
         self.datagrams.clear();
         let mut more = false;
-        // The lines in turn, so that neither runs ahead of the other by more than a share.
+        // The lines alternate, so that neither gets far ahead of the other.
         let all = self.sockets.lines.iter().chain(&self.sockets.request);
         let limit = DATAGRAMS_MAX / (self.sockets.lines.len() + 1);
         let request_number = self.sockets.lines.len();
@@ -122,7 +122,7 @@ impl Work {
                     _ => receiver.receive(Side::B, datagram, now_ns, follower),
                 };
                 if let Err(error) = result {
-                    debug!(%error, "a datagram that is no packet");
+                    debug!(%error, "invalid datagram");
                 }
             }
             if is_due {
@@ -140,7 +140,7 @@ impl Work {
     fn ask(&mut self) {
         while let Some(request) = self.receiver.take_request() {
             if let Some(socket) = &self.sockets.request {
-                // What does not leave is asked for again.
+                // A request that is not sent is repeated.
                 let _ = socket.send(&request);
             }
         }
@@ -176,10 +176,10 @@ impl Work {
     }
 
     fn now_ns(&self) -> u64 {
-        // Not 0, which stands for never.
+        // Not 0, which means never.
         self.started.elapsed().as_nanos() as u64 + 1
     }
 }
 
-/// How long the order to stop may wait.
+/// Maximum delay until a request to stop is noticed.
 const WAIT_MAX: Duration = Duration::from_millis(100);

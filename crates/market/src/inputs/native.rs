@@ -1,4 +1,4 @@
-//! A native feed in datagrams, recovered over TCP, on a thread.
+//! A native feed in datagrams, with recovery over TCP, received by a thread.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use tracing::{info, warn};
 use super::Thread;
 use super::source::FeedSource;
 
-/// A client that listens on the source's lines.
+/// Returns a client that listens on the source's lines.
 pub(super) fn open(source: &FeedSource) -> io::Result<FeedClient> {
     let mut client = FeedClient::new(FeedClientConfig {
         b: source.b,
@@ -28,7 +28,7 @@ pub(super) fn open(source: &FeedSource) -> io::Result<FeedClient> {
     Ok(client)
 }
 
-/// Reads until the hub stops.
+/// Receives until the hub stops.
 pub(super) fn run(mut thread: Thread, source: &FeedSource, mut client: FeedClient) {
     thread.pin();
     info!(input = thread.number, %source, "listening");
@@ -42,7 +42,7 @@ pub(super) fn run(mut thread: Thread, source: &FeedSource, mut client: FeedClien
                 let more = client.turn(batch);
                 let seen = Side::ALL.map(|side| client.client().side_counters(side).packets);
                 let seen = seen[0] + seen[1];
-                // Whoever speaks is there, whichever way the word comes.
+                // A packet on any line or connection shows that the source is alive.
                 if seen > packets && std::mem::take(is_stale) {
                     batch.revive();
                 }
@@ -65,7 +65,7 @@ fn note(thread: &mut Thread, source: &FeedSource, client: &FeedClient, change: &
             let is_alone = !client.is_connected(side.other());
             if !thread.is_stale && is_alone && client.client().session() != 0 {
                 warn!(%source, ?side, %ending, "cannot reach the server for recovery");
-                // What is lost now cannot be made good: nobody may take the values for current.
+                // Losses cannot be recovered now, so the values must not be shown as current.
                 thread.lose();
             }
         }
@@ -95,5 +95,5 @@ fn show(thread: &mut Thread, client: &FeedClient) {
     });
 }
 
-/// How long the order to stop may wait.
+/// Maximum delay until a request to stop is noticed.
 const WAIT_MAX: Duration = Duration::from_millis(100);

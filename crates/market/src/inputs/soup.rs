@@ -1,4 +1,4 @@
-//! ITCH over SoupBinTCP, on a thread.
+//! ITCH over SoupBinTCP, received by a thread.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -15,11 +15,11 @@ use super::Thread;
 use super::config::SoupInput;
 use tidewire_lane::{BACK_OFF, unix_ns};
 
-/// Reads until the hub stops; connects again whenever that ends.
+/// Receives until the hub stops, and reconnects whenever the connection ends.
 pub(super) fn run(mut thread: Thread, input: &SoupInput) {
     thread.pin();
     thread.set_day(input.midnight_unix_ns);
-    let mut work = Work {
+    let mut receiver = SoupReceiver {
         client: Client::new(ClientConfig {
             user: input.user.clone(),
             password: input.password.clone(),
@@ -33,11 +33,11 @@ pub(super) fn run(mut thread: Thread, input: &SoupInput) {
     };
     let mut failures = 0;
     while !thread.is_stopped() {
-        let before = work.client.counters().messages;
+        let before = receiver.client.counters().messages;
         match TcpStream::connect_timeout(&input.address, CONNECT_MAX) {
             Ok(stream) => {
-                let reason = work.serve(&mut thread, &stream);
-                if !thread.is_stopped() && !work.client.is_ended() {
+                let reason = receiver.serve(&mut thread, &stream);
+                if !thread.is_stopped() && !receiver.client.is_ended() {
                     warn!(input = thread.number, %reason, "disconnected");
                 }
             }
@@ -47,8 +47,8 @@ pub(super) fn run(mut thread: Thread, input: &SoupInput) {
             Err(_) => {}
         }
         thread.lose();
-        work.show(&mut thread, false);
-        if work.client.counters().messages > before {
+        receiver.show(&mut thread, false);
+        if receiver.client.counters().messages > before {
             failures = 0;
         }
         pause(&thread, failures);
@@ -56,23 +56,23 @@ pub(super) fn run(mut thread: Thread, input: &SoupInput) {
     }
 }
 
-struct Work {
+struct SoupReceiver {
     client: Client,
     started: Instant,
-    /// Bytes that are no whole packet yet.
+    /// Bytes of an incomplete packet.
     input: Vec<u8>,
     out: Vec<u8>,
     chunk: Vec<u8>,
     connections: u64,
 }
 
-impl Work {
-    /// Serves a connection until it ends; why it did.
+impl SoupReceiver {
+    /// Serves a connection until it ends. Returns the reason.
     fn serve(&mut self, thread: &mut Thread, stream: &TcpStream) -> String {
         if let Err(error) = stream.set_nonblocking(true) {
             return error.to_string();
         }
-        // Heartbeats are small and must not wait.
+        // Heartbeats are small and must not be delayed.
         let _ = stream.set_nodelay(true);
         debug_assert_eq!(
             self.chunk.len(),
@@ -119,7 +119,7 @@ impl Work {
             tv_nsec: wait.subsec_nanos().into(),
         };
         let mut descriptors = [PollFd::from_borrowed_fd(stream.as_fd(), flags)];
-        // A signal ends the wait early, and that is all.
+        // A signal ends the wait early, which does no harm.
         let _ = poll(&mut descriptors, Some(&timeout));
     }
 
@@ -127,7 +127,10 @@ impl Work {
         while !self.out.is_empty() {
             match stream.write(&self.out) {
                 Ok(count) => {
-                    debug_assert!(count <= self.out.len(), "the kernel takes what it is given");
+                    debug_assert!(
+                        count <= self.out.len(),
+                        "the kernel takes at most what it is given"
+                    );
                     drop(self.out.drain(..count));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
@@ -138,7 +141,7 @@ impl Work {
         Ok(())
     }
 
-    /// Takes one look's worth of bytes.
+    /// Reads once and handles the bytes.
     fn read(&mut self, thread: &mut Thread, mut stream: &TcpStream) -> Result<(), String> {
         let count = match stream.read(&mut self.chunk) {
             Ok(0) => return Err("the server has closed the connection".to_owned()),
@@ -157,7 +160,7 @@ impl Work {
         });
         match result {
             Ok(used) => {
-                debug_assert!(used <= input.len(), "a client takes from what came");
+                debug_assert!(used <= input.len(), "a client uses part of the input");
                 input.drain(..used);
                 if client.is_ended() {
                     thread.lose();
@@ -187,7 +190,7 @@ impl Work {
     }
 }
 
-/// Waits before the next connection.
+/// Waits before the next connection attempt.
 fn pause(thread: &Thread, failures: u32) {
     let wait_ns = BACK_OFF.delay_ns(failures, unix_ns());
     let end = Instant::now() + Duration::from_nanos(wait_ns);
@@ -200,7 +203,7 @@ fn pause(thread: &Thread, failures: u32) {
     }
 }
 
-/// How long the order to stop may wait.
+/// Maximum delay until a request to stop is noticed.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 const CONNECT_MAX: Duration = Duration::from_nanos(BACK_OFF.connect_ns_max);
 const CHUNK_BYTES: usize = 256 * 1024;

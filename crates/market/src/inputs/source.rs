@@ -1,4 +1,4 @@
-//! Where a native feed comes from, as users write it.
+//! The addresses of a native feed, as users write them.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -6,23 +6,23 @@ use std::str::FromStr;
 
 use super::config::{InputError, address};
 
-/// `HOST:PORT`; a second one behind a `+` is input B, another server of the same session; then
-/// one or two `udp://GROUP:PORT` where the stream comes in datagrams, and at last
-/// `@INTERFACE`, the local address whose network multicast comes from.
+/// `HOST:PORT`; then optionally `+HOST:PORT` for input B, another server of the same session; then
+/// `+udp://GROUP:PORT` once or twice if the stream comes in datagrams; and at the end `@INTERFACE`,
+/// the address of the local interface for multicast.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeedSource {
     /// The server, or input A of two.
     pub a: SocketAddr,
     /// Input B.
     pub b: Option<SocketAddr>,
-    /// Lines A and B of datagrams; with them the connections serve recovery.
+    /// Datagram lines A and B; if they are given, the connections are for recovery.
     pub lines: [Option<SocketAddr>; 2],
-    /// The local address whose network multicast comes from.
+    /// Address of the local interface for multicast.
     pub interface: Ipv4Addr,
 }
 
 impl FeedSource {
-    /// One server, over TCP.
+    /// Returns the source for one server over TCP.
     pub fn of(address: SocketAddr) -> Self {
         Self {
             a: address,
@@ -32,7 +32,7 @@ impl FeedSource {
         }
     }
 
-    /// Whether the stream comes in datagrams.
+    /// Returns whether the stream comes in datagrams.
     pub fn has_lines(&self) -> bool {
         debug_assert!(
             self.lines[0].is_some() || self.lines[1].is_none(),
@@ -85,13 +85,13 @@ impl fmt::Display for FeedSource {
     }
 }
 
-/// Where a stream is sent in datagrams: `GROUP:PORT`, a second one behind a `+`, and
-/// `@INTERFACE`, the local address that multicast leaves by.
+/// The destinations of a stream in datagrams: `GROUP:PORT`, optionally `+GROUP:PORT` for line B,
+/// and `@INTERFACE`, the address of the local interface for multicast.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeedLines {
     /// Line A, and line B if there is one.
     pub lines: Vec<SocketAddr>,
-    /// The local address that multicast leaves by.
+    /// Address of the local interface for multicast.
     pub interface: Ipv4Addr,
 }
 

@@ -1,44 +1,44 @@
-//! What an input has done, for INFO.
+//! Counters of an input, for INFO.
 
 use std::fmt;
 
 use parking_lot::Mutex;
 
-/// Of one input, renewed after each batch.
+/// The counters of one input, updated after each batch.
 pub type Status = Mutex<Figures>;
 
-/// What an input has done.
+/// The counters of an input.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
     /// `mold`, `soup` or `native`.
     pub kind: &'static str,
-    /// The session's name, as the exchange has it.
+    /// Name of the session, as the exchange sends it.
     pub session: String,
-    /// A session is being received.
+    /// Whether a session is being received.
     pub is_connected: bool,
-    /// The sequence that comes next.
+    /// The next expected sequence.
     pub next_sequence: u64,
     /// Messages applied.
     pub messages: u64,
-    /// Messages that break the format.
+    /// Messages with an invalid format.
     pub malformed: u64,
     /// Messages about unknown orders.
     pub unknown_orders: u64,
-    /// Orders that the book did not take.
+    /// Orders that the book refused.
     pub refused_orders: u64,
-    /// Sequences that were missing for a while.
+    /// Gaps in the sequences.
     pub gaps: u64,
-    /// Messages that were missing for a while and then came.
+    /// Missing messages that arrived later.
     pub recovered: u64,
-    /// Messages that will never come.
+    /// Messages lost for good.
     pub lost: u64,
-    /// Requests for messages that were missing.
+    /// Requests for missing messages.
     pub requests: u64,
-    /// Packets, and sequences passed over, of line A and line B.
+    /// Packets and skipped sequences of line A and line B.
     pub lines: [(u64, u64); 2],
     /// Connections made.
     pub connections: u64,
-    /// Time spent on what came, ns.
+    /// Time spent on received data, ns.
     pub busy_ns: u64,
 }
 

@@ -392,26 +392,26 @@ parameters! {
     TIMEOUT = number("timeout", 0, INT_MAX, "0"),
         "Seconds after which an idle client is disconnected; 0 is never.";
     _ = choice("tls-auth-clients", &["no", "yes", "optional"], "yes")
-        .only_default(REFUSED_TLS), TLS;
-    _ = text("tls-ca-cert-dir", "").only_default(REFUSED_TLS), TLS;
-    _ = text("tls-ca-cert-file", "").only_default(REFUSED_TLS), TLS;
-    _ = text("tls-cert-file", "").only_default(REFUSED_TLS), TLS;
-    _ = text("tls-ciphers", "").only_default(REFUSED_TLS), TLS;
-    _ = text("tls-ciphersuites", "").only_default(REFUSED_TLS), TLS;
-    _ = text("tls-client-cert-file", "").only_default(REFUSED_TLS), TLS;
-    _ = text("tls-client-key-file", "").only_default(REFUSED_TLS), TLS;
-    _ = text("tls-client-key-file-pass", "").only_default(REFUSED_TLS).secret(), TLS;
-    _ = switch("tls-cluster", "no").only_default(REFUSED_TLS), TLS;
-    _ = text("tls-dh-params-file", "").only_default(REFUSED_TLS), TLS;
-    _ = text("tls-key-file", "").only_default(REFUSED_TLS), TLS;
-    _ = text("tls-key-file-pass", "").only_default(REFUSED_TLS).secret(), TLS;
-    _ = number("tls-port", 0, 65535, "0").only_default(REFUSED_TLS_PORT), TLS;
-    _ = switch("tls-prefer-server-ciphers", "no").only_default(REFUSED_TLS), TLS;
-    _ = text("tls-protocols", "").only_default(REFUSED_TLS), TLS;
-    _ = switch("tls-replication", "no").only_default(REFUSED_TLS), TLS;
-    _ = number("tls-session-cache-size", 0, INT_MAX, "20480").only_default(REFUSED_TLS), TLS;
-    _ = number("tls-session-cache-timeout", 0, INT_MAX, "300").only_default(REFUSED_TLS), TLS;
-    _ = switch("tls-session-caching", "yes").only_default(REFUSED_TLS), TLS;
+        .only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
+    _ = text("tls-ca-cert-dir", "").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
+    _ = text("tls-ca-cert-file", "").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
+    _ = text("tls-cert-file", "").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
+    _ = text("tls-ciphers", "").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
+    _ = text("tls-ciphersuites", "").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
+    _ = text("tls-client-cert-file", "").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
+    _ = text("tls-client-key-file", "").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
+    _ = text("tls-client-key-file-pass", "").only_default(REFUSED_TLS).only_starts(NO_TLS).secret(), TLS;
+    _ = switch("tls-cluster", "no").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
+    _ = text("tls-dh-params-file", "").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
+    _ = text("tls-key-file", "").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
+    _ = text("tls-key-file-pass", "").only_default(REFUSED_TLS).only_starts(NO_TLS).secret(), TLS;
+    _ = number("tls-port", 0, 65535, "0").only_default(REFUSED_TLS_PORT).only_starts(NO_TLS), TLS;
+    _ = switch("tls-prefer-server-ciphers", "no").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
+    _ = text("tls-protocols", "").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
+    _ = switch("tls-replication", "no").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
+    _ = number("tls-session-cache-size", 0, INT_MAX, "20480").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
+    _ = number("tls-session-cache-timeout", 0, INT_MAX, "300").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
+    _ = switch("tls-session-caching", "yes").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
     TRACKING_TABLE_MAX_KEYS = number("tracking-table-max-keys", 0, LONG_MAX, "1000000"),
         "Keys that are remembered for CLIENT TRACKING; 0 is no limit.";
     _ = text("unixsocket", "").fixed(),
@@ -435,7 +435,10 @@ const LONG_MAX: i128 = i64::MAX as i128;
 const ULONG_MAX: i128 = u64::MAX as i128;
 
 const REFUSED_TLS_PORT: &str = "Unable to listen on this port. Check server logs.";
-const REFUSED_LIVE_PREFIXES: &str = "live prefixes are given when the server starts";
+const REFUSED_LIVE_PREFIXES: &str = "give live prefixes at the start, with --live-prefix";
+/// What the start and the log say; clients get Redis's own text.
+const NO_TLS: &str =
+    "there is no TLS for Redis clients yet; put a TLS proxy in front of the server";
 const REFUSED_TLS: &str = "Unable to update TLS configuration. Check server logs.";
 const REFUSED_DEFRAGMENTATION: &str = "Active defragmentation cannot be enabled: it requires a \
                                        Redis server compiled with a modified Jemalloc like the \

@@ -14,33 +14,33 @@ use tidewire_lane::Endpoint;
 use tidewire_web::http::{self, Parsed, Status};
 use tracing::{debug, warn};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, cannot_listen};
 
-/// A socket that listens for those who watch over the program.
+/// The listening socket of the HTTP endpoint.
 #[derive(Debug)]
 pub(crate) struct Admin {
     listener: TcpListener,
 }
 
 impl Admin {
-    /// Listens at a TCP address.
+    /// Listens on a TCP address.
     pub(crate) fn bind(endpoint: &Endpoint) -> Result<Self, Failure> {
         let address = endpoint
             .tcp()
             .ok_or_else(|| Failure::usage(format!("--admin: {endpoint} is not a TCP address")))?;
-        let failed = |error| Failure::usage(format!("--admin: {endpoint}: {error}"));
+        let failed = |error| cannot_listen("--admin", endpoint, &error);
         let listener = TcpListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         Ok(Admin { listener })
     }
 
-    /// Where it listens.
+    /// Returns the address it listens on.
     pub(crate) fn address(&self) -> String {
         let address = self.listener.local_addr();
         address.map_or_else(|error| error.to_string(), |address| address.to_string())
     }
 
-    /// Answers on a thread of its own until the program ends.
+    /// Serves requests on a separate thread until the program ends.
     pub(crate) fn start(self, hub: Arc<Hub>) -> Result<(), Failure> {
         if let Ok(address) = self.listener.local_addr() {
             hub.warn_of_open_port(port::ADMIN, &Endpoint::Tcp(address));
@@ -65,7 +65,7 @@ impl Admin {
     }
 }
 
-/// What is answered to a GET of a path.
+/// Returns the reply to a GET of a path.
 fn page(hub: &Hub, path: &str) -> (Status, String) {
     match path {
         "/metrics" => (Status::Ok, metrics(hub)),
@@ -82,31 +82,31 @@ fn page(hub: &Hub, path: &str) -> (Status, String) {
     }
 }
 
-/// What the body says where a request is refused.
+/// Returns the body of the reply to a refused request.
 fn refusal(status: Status) -> &'static str {
     match status {
         Status::Ok => "ok\n",
-        Status::BadRequest => "this is no request of HTTP/1\n",
-        Status::Forbidden => "protected mode refuses other machines\n",
-        Status::NotFound => "there are /metrics, /health and /ready\n",
-        Status::MethodNotAllowed => "only GET and HEAD are answered\n",
+        Status::BadRequest => "not an HTTP/1 request\n",
+        Status::Forbidden => "protected mode refuses connections from other machines\n",
+        Status::NotFound => "not found; the pages are /metrics, /health and /ready\n",
+        Status::MethodNotAllowed => "only GET and HEAD are allowed\n",
         Status::LineTooLong => "the first line is longer than 2048 bytes\n",
         Status::HeadTooLong => "the request is longer than 8192 bytes\n",
         Status::Unavailable => "not ready\n",
     }
 }
 
-/// All watchers and the socket that they come from.
+/// All open connections, and the socket that accepts them.
 #[derive(Debug)]
 struct Desk {
     listener: TcpListener,
-    /// Says whom protected mode refuses.
+    /// Decides which addresses protected mode refuses.
     hub: Option<Arc<Hub>>,
-    /// The oldest first.
+    /// Oldest first.
     watchers: Vec<Watcher>,
-    /// Nobody is accepted before this time: there was no descriptor left.
+    /// No connection is accepted before this time: there was no free descriptor.
     accepts_from: Instant,
-    /// Descriptors kept for watchers: clients may have all others.
+    /// Descriptors reserved for this endpoint, so that clients cannot use up all of them.
     spare: Vec<OwnedFd>,
 }
 
@@ -116,26 +116,26 @@ struct Watcher {
     input: Vec<u8>,
     output: Vec<u8>,
     stage: Stage,
-    /// When the connection is closed, also in the middle of a request.
+    /// When the connection is closed, even in the middle of a request.
     until: Instant,
-    /// Protected mode refuses it.
+    /// Whether protected mode refuses it.
     is_refused: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Its request has not ended.
+    /// The request is not complete yet.
     Asking,
-    /// This much of the answer has left.
+    /// This many bytes of the reply have been sent.
     Answering(usize),
-    /// The answer has left. What comes is thrown away until the watcher closes: unread input would
-    /// have the kernel reset the connection, and the answer lost.
+    /// The reply has been sent. Further input is discarded until the peer closes: with unread
+    /// input, the kernel would reset the connection and the reply would be lost.
     Leaving,
     Gone,
 }
 
 impl Desk {
-    /// Waits until something can be done, and does it.
+    /// Waits until a connection is ready, and serves it.
     fn turn(&mut self, pages: &impl Fn(&str) -> (Status, String)) {
         self.keep_spare();
         let now = Instant::now();
@@ -163,7 +163,7 @@ impl Desk {
             };
             descriptors.push(PollFd::new(&watcher.stream, flags));
         }
-        // A signal ends the wait early, and that is all.
+        // A signal ends the wait early, which does no harm.
         let _ = poll(&mut descriptors, timeout.as_ref());
         let ready: Vec<bool> = descriptors
             .iter()
@@ -190,7 +190,7 @@ impl Desk {
             match self.listener.accept() {
                 Ok((stream, peer)) => {
                     if self.watchers.len() >= WATCHERS_MAX {
-                        // The oldest has had the most time; most likely it is silent.
+                        // The oldest has had the most time; most likely its peer is idle.
                         self.watchers.remove(0);
                     }
                     let mut watcher = Watcher::new(stream, now);
@@ -212,7 +212,7 @@ impl Desk {
         }
     }
 
-    /// Keeps descriptors for the next watchers, as long as there are any.
+    /// Reserves descriptors for the next connections, if any are free.
     fn keep_spare(&mut self) {
         while self.spare.len() < SPARE {
             match fcntl_dupfd_cloexec(&self.listener, 0) {
@@ -222,7 +222,8 @@ impl Desk {
         }
     }
 
-    /// Lets a descriptor go, a spare one or that of the oldest watcher; false if there is none.
+    /// Frees a descriptor: a reserved one or that of the oldest connection. Returns false if there
+    /// is none.
     fn make_room(&mut self) -> bool {
         if self.spare.pop().is_some() {
             return true;
@@ -253,7 +254,7 @@ impl Watcher {
         }
     }
 
-    /// Reads, answers and writes as far as it goes without a wait.
+    /// Reads, replies and writes as far as possible without blocking.
     fn go_on(&mut self, pages: &impl Fn(&str) -> (Status, String)) {
         loop {
             let result = match self.stage {
@@ -314,15 +315,15 @@ impl Watcher {
     }
 }
 
-/// Prometheus's text format, which is plain text to everybody else.
+/// Prometheus's text format; other clients show it as plain text.
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// Watchers at a time.
+/// Maximum number of connections.
 const WATCHERS_MAX: usize = 32;
-/// How long one may take from its first byte to the end of its answer.
+/// Maximum time from a connection's first byte to the end of its reply.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Descriptors kept for watchers.
+/// Descriptors reserved for connections.
 const SPARE: usize = 4;
-/// After a failure to accept, as when there are no descriptors left.
+/// Pause after a failed `accept`, for example without a free descriptor.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
@@ -330,7 +331,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn silent_watchers_delay_nobody() {
+    fn silent_watchers_do_not_delay_others() {
         let admin = Admin::bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
         let address = admin.address();
         let mut desk = Desk {

@@ -1,4 +1,4 @@
-//! Where messages come from: hexadecimal text, a dump, a file of bytes.
+//! Input of `decode`: hexadecimal text, a hex dump, or a file of bytes.
 
 use std::io::Read;
 use std::path::Path;
@@ -8,8 +8,8 @@ use tidewire_mx::transport::next_message;
 
 use crate::failure::Failure;
 
-/// Reads messages: of the file that is named, of the standard input (`-`), or of the words
-/// themselves, as hexadecimal digits.
+/// Reads messages from the file that is named, from standard input (`-`), or from the words
+/// themselves as hexadecimal digits.
 pub(super) fn read(words: &[String]) -> Result<Vec<Vec<u8>>, Failure> {
     let bytes = match words {
         [] => {
@@ -17,7 +17,7 @@ pub(super) fn read(words: &[String]) -> Result<Vec<Vec<u8>>, Failure> {
                 "no input: give hexadecimal digits, a file, or -",
             ));
         }
-        [dash] if dash == "-" => from(&mut std::io::stdin().lock(), "the standard input")?,
+        [dash] if dash == "-" => from(&mut std::io::stdin().lock(), "standard input")?,
         [path] if Path::new(path).is_file() => {
             let failed = |error| Failure::usage(format!("cannot read {path}: {error}"));
             from(&mut std::fs::File::open(path).map_err(failed)?, path)?
@@ -46,7 +46,7 @@ pub(super) fn read(words: &[String]) -> Result<Vec<Vec<u8>>, Failure> {
     Ok(messages)
 }
 
-/// Two digits a byte.
+/// Returns the bytes as hexadecimal digits, two per byte.
 pub(super) fn hex(bytes: &[u8]) -> String {
     let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     digits.join(" ")
@@ -64,8 +64,8 @@ fn from(source: &mut dyn Read, name: &str) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// Text of hexadecimal digits: a blank line, or an offset of 0, begins a new message; behind `#` is
-/// a remark. Lines may be those of a dump: an offset in front, the text of the bytes behind.
+/// Parses hexadecimal digits. A blank line, or an offset of 0, begins a new message; `#` begins a
+/// comment. Lines may be those of a dump: an offset first, and the text of the bytes last.
 fn from_text(text: &str) -> Option<Vec<Vec<u8>>> {
     let mut messages = Vec::new();
     let mut message = Vec::new();
@@ -75,7 +75,7 @@ fn from_text(text: &str) -> Option<Vec<Vec<u8>>> {
         if (line.is_empty() || offset == Some(0)) && !message.is_empty() {
             messages.push(std::mem::take(&mut message));
         }
-        // The text of a dump's bytes stands behind two blanks.
+        // In a dump, two spaces separate the digits from the text of the bytes.
         let line = match offset {
             Some(_) => line.split("  ").next().unwrap_or_default(),
             None => line,
@@ -88,7 +88,7 @@ fn from_text(text: &str) -> Option<Vec<Vec<u8>>> {
     Some(messages)
 }
 
-/// A dump's offset, `0010:` or `0010` and two blanks, and what is behind it.
+/// Splits a dump's offset (`0010:`, or `0010` and two spaces) from the rest of the line.
 fn without_offset(line: &str) -> (Option<u64>, &str) {
     let end = line.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(0);
     let (offset, rest) = line.split_at(end);
@@ -114,7 +114,7 @@ fn digits(text: &str) -> Option<Vec<u8>> {
         .then(|| pairs.map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 
-/// Bytes of a stream: messages behind their lengths, or envelopes one after another, or one
+/// Splits bytes of a stream: messages after their lengths, or consecutive envelopes, or one
 /// message.
 fn split(bytes: &[u8]) -> Vec<Vec<u8>> {
     let prefixed = chain(bytes, |rest| {
@@ -135,7 +135,7 @@ fn split(bytes: &[u8]) -> Vec<Vec<u8>> {
     }
 }
 
-/// All messages, if each has a length and the last ends where the bytes do.
+/// Returns all messages, if each has a length and the last one ends where the bytes end.
 fn chain(bytes: &[u8], length: impl Fn(&[u8]) -> Option<usize>) -> Option<Vec<Vec<u8>>> {
     let mut messages = Vec::new();
     let mut rest = bytes;

@@ -1,4 +1,5 @@
-//! `decode mx`: NMX messages as fields: offset, bytes, name, value, confirmed or assumed.
+//! `decode mx`: prints NMX messages as fields with offset, bytes, name, value, and whether the
+//! field is confirmed or assumed.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -22,7 +23,7 @@ pub(crate) fn run(options: &DecodeOptions) -> Result<(), Failure> {
             tables(&messages, options)
         }
     };
-    // A reader that has seen enough, such as `head`, is no failure.
+    // A reader that closes early, such as `head`, is not a failure.
     let _ = std::io::stdout().write_all(text.as_bytes());
     Ok(())
 }
@@ -80,7 +81,7 @@ fn table(text: &mut String, fields: &[Field<'_>]) {
     }
 }
 
-/// The first bytes of a long field, and how many there are.
+/// Returns a long field's first bytes and its length.
 fn short_hex(bytes: &[u8]) -> String {
     if bytes.len() <= HEX_BYTES_MAX {
         return hex(bytes);
@@ -94,7 +95,7 @@ fn short_hex(bytes: &[u8]) -> String {
 
 fn json(messages: &[Vec<u8>], options: &DecodeOptions) -> Result<String, Failure> {
     #[derive(Serialize)]
-    struct Row {
+    struct FieldRow {
         offset: usize,
         bytes: String,
         name: String,
@@ -102,11 +103,11 @@ fn json(messages: &[Vec<u8>], options: &DecodeOptions) -> Result<String, Failure
         mark: &'static str,
         basis: &'static str,
     }
-    let rows: Vec<Vec<Row>> = messages
+    let rows: Vec<Vec<FieldRow>> = messages
         .iter()
         .map(|bytes| {
             let (_, fields) = fields(bytes, options);
-            let rows = fields.into_iter().map(|field| Row {
+            let rows = fields.into_iter().map(|field| FieldRow {
                 offset: field.offset,
                 bytes: hex(field.bytes),
                 name: field.name.into_owned(),
@@ -122,7 +123,7 @@ fn json(messages: &[Vec<u8>], options: &DecodeOptions) -> Result<String, Failure
     Ok(text + "\n")
 }
 
-/// All constants that a capture may have to correct.
+/// Returns all constants that a capture may correct.
 fn profile() -> String {
     let mut text = String::new();
     for constant in CONSTANTS {
@@ -139,5 +140,5 @@ fn profile() -> String {
     text
 }
 
-/// Bytes of a field that are shown.
+/// Maximum number of a field's bytes that are shown.
 const HEX_BYTES_MAX: usize = 20;

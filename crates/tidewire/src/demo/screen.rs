@@ -1,4 +1,4 @@
-//! The live table.
+//! The live table of `demo`.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::columns::{self, Figure, Heading, whole_words};
 use crate::failure::Failure;
 use crate::keys::{self, Heard};
 use crate::server::Server;
-use crate::table::{CHANGE_COLUMN, COLUMNS, Row, View, Watcher};
+use crate::table::{CHANGE_COLUMN, COLUMNS, HubFigures, TopicRow, Watcher};
 
-/// Shows the table until it is `over`, or `q`, Escape or Ctrl-C is pressed.
+/// Shows the table until `over` returns true, or `q`, Escape or Ctrl-C is pressed.
 pub(super) fn show(
     server: &Server,
     watcher: &mut Watcher,
@@ -24,7 +24,7 @@ pub(super) fn show(
 ) -> Result<(), Failure> {
     let mut terminal = ratatui::init();
     let shown = draw_until(&mut terminal, server, watcher, introduction, over);
-    // A terminal that is gone needs no restoring.
+    // A closed terminal needs no restoring.
     let _ = ratatui::try_restore();
     shown
 }
@@ -60,9 +60,9 @@ fn is_quit(event: &Event) -> bool {
     quit && key.kind == KeyEventKind::Press
 }
 
-fn draw(frame: &mut Frame<'_>, view: &View, introduction: &[String]) {
+fn draw(frame: &mut Frame<'_>, view: &HubFigures, introduction: &[String]) {
     let area = frame.area();
-    // A low screen keeps the table before all else.
+    // On a small screen the table has priority.
     let above = match area.height {
         ..INTRODUCTION_FROM_ROWS => 0,
         _ => introduction.len() as u16,
@@ -95,7 +95,7 @@ fn draw(frame: &mut Frame<'_>, view: &View, introduction: &[String]) {
     frame.render_widget(Paragraph::new(figures), bottom);
 }
 
-fn figures(row: &Row) -> Vec<Figure> {
+fn figures(row: &TopicRow) -> Vec<Figure> {
     let mut figures = row.figures();
     figures[CHANGE_COLUMN].style = Style::new().fg(match row.value.change_ppm().unwrap_or(0) {
         1.. => Color::Green,
@@ -105,7 +105,7 @@ fn figures(row: &Row) -> Vec<Figure> {
     figures.into()
 }
 
-/// Rows of a screen that has room for the introduction.
+/// Minimum number of rows for a screen that shows the introduction.
 const INTRODUCTION_FROM_ROWS: u16 = 20;
 const REFRESH_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -118,8 +118,8 @@ mod tests {
     use super::*;
     use crate::units::{compact, grouped};
 
-    fn view() -> View {
-        let row = |(symbol, price, volume): (&str, i64, u64)| Row {
+    fn view() -> HubFigures {
+        let row = |(symbol, price, volume): (&str, i64, u64)| TopicRow {
             symbol: symbol.to_owned(),
             value: MarketValue {
                 bid: price - 50_000_000,
@@ -136,7 +136,7 @@ mod tests {
             ("BRK.A", 612_345_678_900_000, 1_234_567_890_123),
             ("A", 1_000_000_000, 7),
         ];
-        View {
+        HubFigures {
             rows: (0..30).map(|at| row(rows[at % 3])).collect(),
             topics: 100,
             rate: 1_234_567,
@@ -151,8 +151,8 @@ mod tests {
         }
     }
 
-    /// The words of a screen of this size.
-    fn words(view: &View, width: u16, height: u16) -> Vec<String> {
+    /// Returns the words of a screen of this size.
+    fn words(view: &HubFigures, width: u16, height: u16) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal
             .draw(|frame| draw(frame, view, &["a hub".to_owned()]))

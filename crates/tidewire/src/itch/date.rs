@@ -1,16 +1,17 @@
-//! The day of a file.
+//! The date of an ITCH file.
 
 use std::path::Path;
 
 use tidewire_itch::{midnight_unix_ns, parse_midnight_unix_ns};
 
-/// Reads `2019-01-30`: when that day began at the exchange, ns since the UNIX epoch.
+/// Parses `2019-01-30` and returns the midnight of that day at the exchange, ns since the UNIX
+/// epoch.
 pub(crate) fn parse_date(text: &str) -> Result<u64, String> {
     parse_midnight_unix_ns(text).ok_or_else(|| "a date such as 2019-01-30 is expected".to_owned())
 }
 
-/// The day that a file's name says, as Nasdaq names its files: `01302019.NASDAQ_ITCH50`,
-/// `S013019-v50.txt`; or as others do: `20190130.itch`, `2019-01-30.pcap`.
+/// Returns the date in a file's name: as Nasdaq writes it (`01302019.NASDAQ_ITCH50`,
+/// `S013019-v50.txt`) or in another usual form (`20190130.itch`, `2019-01-30.pcap`).
 pub(crate) fn date_of_name(file: &Path) -> Option<u64> {
     let name = file.file_name()?.to_str()?;
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

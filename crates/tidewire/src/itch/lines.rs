@@ -1,5 +1,5 @@
-//! MoldUDP64 as an exchange sends it: two lines, each with its own faults, and a server that
-//! answers requests.
+//! MoldUDP64 as an exchange sends it: two lines, each with its own faults, and a server for
+//! retransmission requests.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -10,7 +10,9 @@ use tidewire_itch::mold::{Sender, SenderConfig};
 use tidewire_itch::sequenced::Store;
 use tidewire_market::MoldInput;
 
-/// The sockets, and what was sent.
+use crate::failure::listen_text;
+
+/// The sockets and counters.
 #[derive(Debug)]
 pub struct Lines {
     sender: Sender,
@@ -47,7 +49,7 @@ impl Lines {
                 socket.set_nonblocking(true)?;
                 Ok(socket)
             });
-            socket.map_err(|error| format!("cannot listen on {address}: {error}"))
+            socket.map_err(|error| listen_text(address, &error))
         };
         Ok(Self {
             sender: Sender::new(SenderConfig::default()),
@@ -61,34 +63,34 @@ impl Lines {
         })
     }
 
-    /// The socket that requests come to.
+    /// Returns the socket that receives requests.
     pub fn request_socket(&self) -> Option<&UdpSocket> {
         self.requests.as_ref()
     }
 
-    /// When the next heartbeat is due.
+    /// Returns when the next heartbeat is due.
     pub fn deadline_ns(&self) -> u64 {
         self.sender.deadline_ns()
     }
 
-    /// Whether everything of the store was sent.
+    /// Returns whether every message of the store has been sent.
     pub fn is_done(&self, store: &Store) -> bool {
         self.sender.next_sequence() == store.next_sequence()
     }
 
-    /// Sends what is due on both lines, and answers what was asked.
+    /// Sends what is due on both lines, and answers requests.
     pub fn turn(&mut self, store: &Store, now_ns: u64) {
         while self.sender.next_packet(store, now_ns, &mut self.packet) {
             self.packets += 1;
             for Line { socket, to, faults } in &mut self.lines {
-                // What does not leave is lost, as on a network that is too slow.
+                // A datagram that cannot be sent is lost, as on a network that is too slow.
                 faults.datagram(&self.packet, |bytes| drop(socket.send_to(bytes, *to)));
             }
         }
         self.answer(store);
     }
 
-    /// What was not sent because of faults: on line A, on line B, of answers.
+    /// Returns the number of packets that faults removed: on line A, on line B, and of replies.
     pub fn lost(&self) -> Vec<u64> {
         let lines = self.lines.iter().map(|line| &line.faults);
         let all = lines.chain([&self.answers]);
@@ -120,5 +122,5 @@ impl Lines {
     }
 }
 
-/// Requests answered before the stream goes on.
+/// Maximum number of requests answered before the stream continues.
 const REQUESTS_A_TURN: usize = 64;

@@ -1,4 +1,4 @@
-//! ITCH out of files: as Nasdaq publishes days, and out of recordings of MoldUDP64.
+//! Reads ITCH from files: days as Nasdaq publishes them, and captures of MoldUDP64.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -15,19 +15,20 @@ use tidewire_itch::{Frames, frame, looks_like_file};
 use crate::failure::Failure;
 use crate::units::grouped;
 
-/// What a file is, by its first bytes.
+/// The kind of a file, recognized by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// Messages behind their lengths.
+    /// Messages, each after its length.
     Itch,
-    /// A recording: pcap or pcapng.
+    /// A network capture: pcap or pcapng.
     Capture,
-    /// Neither.
+    /// Anything else.
     Other,
 }
 
 impl Content {
-    /// Of a file; one that cannot be read is for others to complain of.
+    /// Returns the kind of a file. For a file that cannot be read it returns `Other`; opening the
+    /// file reports the error.
     pub(crate) fn of(path: &Path) -> Content {
         if is_standard_input(path) {
             return Content::Itch;
@@ -56,18 +57,18 @@ impl Content {
 /// One message of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Item<'a> {
-    /// Which of a recording's streams: each has securities of its own.
+    /// The capture's stream; each stream has its own securities.
     pub(crate) stream: usize,
     pub(crate) sequence: u64,
-    /// When it was recorded, ns since the UNIX epoch; 0 in a file without.
+    /// When it was captured, ns since the UNIX epoch; 0 in a file without times.
     pub(crate) time_ns: u64,
     pub(crate) message: &'a [u8],
-    /// Now and then this message and those behind it, each behind its length: for
+    /// From time to time this message and those after it, each after its length, for
     /// [`Books::expect`](tidewire_itch::Books::expect). Empty otherwise.
     pub(crate) ahead: &'a [u8],
 }
 
-/// A file of messages.
+/// An open file of messages.
 pub(crate) struct Reader {
     place: String,
     bytes: Bytes,
@@ -75,14 +76,14 @@ pub(crate) struct Reader {
     account: Account,
 }
 
-/// What became of a recording.
+/// Counts of a capture's frames, packets and losses.
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
     frames: u64,
     others: u64,
     cut: u64,
     fragments: u64,
-    /// Frames that begin in a way that is not known, and the way of the last of them.
+    /// Frames with an unknown link type, and the last such type.
     unknown_links: u64,
     unknown_link: u32,
     counters: mold::Counters,
@@ -90,7 +91,7 @@ struct Account {
 }
 
 impl Reader {
-    /// Opens a file, or the standard input where it is `-`.
+    /// Opens a file, or standard input if the path is `-`.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let place = path.display().to_string();
         let failed = |error: io::Error| Failure::usage(format!("cannot read {place}: {error}"));
@@ -102,7 +103,7 @@ impl Reader {
         while bytes.rest().len() < 16 && bytes.fill().map_err(failed)? {}
         let content = Content::of_bytes(bytes.rest());
         if content == Content::Other {
-            let text = "neither a file of ITCH nor a recording (pcap, pcapng)";
+            let text = "neither an ITCH file nor a network capture (pcap, pcapng)";
             return Err(Failure::usage(format!("{place}: {text}")));
         }
         Ok(Self {
@@ -113,7 +114,7 @@ impl Reader {
         })
     }
 
-    /// Gives `each` every message until it says false.
+    /// Calls `each` for every message until it returns false.
     pub(crate) fn read_all(
         &mut self,
         mut each: impl FnMut(Item<'_>) -> Result<bool, Failure>,
@@ -124,7 +125,7 @@ impl Reader {
         }
     }
 
-    /// What became of a recording, in lines.
+    /// Returns the counts of a capture as lines of text.
     pub(crate) fn account(&self) -> Vec<String> {
         if self.content != Content::Capture {
             return Vec::new();
@@ -173,7 +174,7 @@ impl Reader {
                 let start = used;
                 used += length;
                 if message.is_empty() {
-                    // The end of a session; another may follow.
+                    // The session ends here; another may follow.
                     continue;
                 }
                 let ahead = match sequence % AHEAD as u64 {
@@ -274,14 +275,14 @@ impl Reader {
     }
 }
 
-/// The streams of a recording, by session; each destination of one is a line of it.
+/// The streams of a capture, by session. Each destination of a session is one of its lines.
 #[derive(Default)]
 struct Streams {
     list: Vec<(SessionName, SocketAddr, Receiver)>,
 }
 
 impl Streams {
-    /// Takes a datagram; whether it is a packet of a stream.
+    /// Takes a datagram. Returns whether it is a packet of a stream.
     fn take(
         &mut self,
         destination: SocketAddr,
@@ -297,7 +298,7 @@ impl Streams {
             None if self.list.len() >= SESSIONS_MAX => return false,
             None => {
                 let config = ReceiverConfig {
-                    // Nobody can be asked any more, and lines may be recorded far apart.
+                    // There is no server to ask, and the two lines may be captured far apart.
                     requests: false,
                     ..ReceiverConfig::default()
                 };
@@ -313,8 +314,7 @@ impl Streams {
         } else {
             Side::B
         };
-        // The time stands still: what is missing is only given up when it does not fit, or at
-        // the end.
+        // The clock does not advance: a gap is given up only when the window is full or at the end.
         let _ = receiver.receive(side, payload, 1, taker);
         if receiver.counters().early_dropped > 0 || receiver.early_packets() > EARLY_PACKETS_MAX {
             receiver.give_up_first(taker);
@@ -341,7 +341,7 @@ impl Streams {
     }
 }
 
-/// The session of a datagram that is a packet of MoldUDP64 to its last byte.
+/// Returns the session of a datagram that is a valid MoldUDP64 packet to its last byte.
 fn mold_session(payload: &[u8]) -> Option<SessionName> {
     let packet = decode_packet(payload).ok()?;
     let session = packet.header.session;
@@ -363,7 +363,7 @@ fn mold_session(payload: &[u8]) -> Option<SessionName> {
     (used == packet.body.len()).then_some(session)
 }
 
-/// Hands messages on until one is refused.
+/// Passes messages on until one is refused.
 struct Taker<'a, F> {
     each: &'a mut F,
     stream: usize,
@@ -379,7 +379,7 @@ impl<F: FnMut(Item<'_>) -> Result<bool, Failure>> SequencedSink for Taker<'_, F>
                 sequence,
                 time_ns: self.time_ns,
                 message,
-                // A packet is over too soon for it to help.
+                // A packet is too short for reading ahead to help.
                 ahead: &[],
             });
         }
@@ -390,12 +390,12 @@ impl<F: FnMut(Item<'_>) -> Result<bool, Failure>> SequencedSink for Taker<'_, F>
     }
 }
 
-/// Bytes of a file, a chunk at a time.
+/// Bytes of a file, read in chunks.
 struct Bytes {
     input: Box<dyn Read>,
     buffer: Vec<u8>,
     start: usize,
-    /// Place of `start` in the file.
+    /// Position of `start` in the file.
     position: u64,
 }
 
@@ -409,7 +409,7 @@ impl Bytes {
         }
     }
 
-    /// What was read and not consumed.
+    /// Returns the bytes that were read and not consumed.
     fn rest(&self) -> &[u8] {
         &self.buffer[self.start..]
     }
@@ -419,7 +419,7 @@ impl Bytes {
         self.position += count as u64;
     }
 
-    /// Reads on; false at the end.
+    /// Reads more bytes. Returns false at the end.
     fn fill(&mut self) -> io::Result<bool> {
         self.buffer.drain(..self.start);
         self.start = 0;
@@ -436,7 +436,7 @@ impl Bytes {
     }
 }
 
-/// A file, unpacked if it is compressed with gzip, as Nasdaq publishes days.
+/// Opens a file, and decompresses gzip, which Nasdaq uses for whole days.
 fn open_file(path: &Path) -> io::Result<Box<dyn Read>> {
     let mut file = File::open(path)?;
     let (mut magic, mut length) = ([0; 2], 0);
@@ -459,16 +459,16 @@ fn is_standard_input(path: &Path) -> bool {
 
 const CHUNK_BYTES: usize = 1 << 20;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// Streams of one recording that are followed.
+/// Maximum number of streams followed in one capture.
 const SESSIONS_MAX: usize = 64;
-/// A line may be recorded so many packets behind the other.
+/// Maximum number of packets by which one line may lag behind the other.
 const EARLY_PACKETS_MAX: usize = 10_000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A recording of IP packets, each a datagram with one message of MoldUDP64.
+    /// Builds a capture of IP packets, each a datagram with one MoldUDP64 message.
     fn recording(messages: u64) -> Vec<u8> {
         let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
         file.extend([0; 12]);

@@ -1,4 +1,4 @@
-//! `itch send`: a file as an exchange sends it.
+//! `itch send`: sends a file as an exchange does.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -19,7 +19,7 @@ use crate::options::Speed;
 use crate::stop::Stop;
 use crate::units::grouped;
 
-/// Sends until the file is through and the time to linger is over, or until told to stop.
+/// Sends until the file is finished and the linger time is over, or until told to stop.
 pub(super) fn run(options: &SendOptions) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     if options.mold.is_none() && options.soup.is_none() {
@@ -61,10 +61,10 @@ struct Exchange {
     lines: Option<Lines>,
     servers: Option<Servers>,
     started: Instant,
-    /// When the first message was due, and what its own time was.
+    /// When the first message was due, and its own timestamp.
     first_message: Option<(u64, u64)>,
     feed: Feed,
-    /// Read, and not due yet.
+    /// Read, but not due yet.
     next: Option<Vec<u8>>,
     sent: u64,
 }
@@ -108,7 +108,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Whether there is anybody to send to: a client, or one who asks.
+    /// Returns whether there is a receiver: a connected client, or a peer that has sent a request.
     fn is_heard(&self) -> bool {
         self.servers
             .as_ref()
@@ -129,7 +129,7 @@ impl Exchange {
                 .is_none_or(|servers| servers.is_done(&self.store))
     }
 
-    /// Appends the messages whose time has come; when the next one is due, `None` at the end.
+    /// Appends the messages that are due. Returns when the next one is due, or `None` at the end.
     fn take_due(&mut self, options: &SendOptions, now_ns: u64) -> Result<Option<u64>, Failure> {
         for _ in 0..TURN_MESSAGES_MAX {
             let message = match self.next.take() {
@@ -151,7 +151,7 @@ impl Exchange {
             let due_ns = start_ns.saturating_add(after_ns);
             if due_ns > now_ns {
                 self.next = Some(message);
-                // Several messages at once where they come closer than a packet can follow.
+                // Messages that are closer together than packets can be are sent together.
                 return Ok(Some(due_ns.max(now_ns + QUANTUM_NS)));
             }
             let appended = self.store.append(&message);
@@ -174,7 +174,7 @@ impl Exchange {
             tv_sec: 0,
             tv_nsec: wait.subsec_nanos().into(),
         };
-        // A signal ends the wait early, and that is all.
+        // A signal ends the wait early, which does no harm.
         let _ = poll(&mut descriptors, Some(&timeout));
     }
 
@@ -189,7 +189,7 @@ impl Exchange {
                 grouped(lines.answers_sent)
             );
             println!(
-                "faults     {} packets left out (each line, answers)",
+                "faults     {} packets dropped by faults (each line, replies)",
                 lost.join(", ")
             );
         }
@@ -215,7 +215,7 @@ impl Feed {
         let (sender, messages) = sync_channel(16);
         let path = file.to_owned();
         if file.as_os_str() != "-" {
-            // Before anything is sent: a file that cannot be read is the likelier mistake.
+            // Before anything is sent: an unreadable file is the likeliest mistake.
             Reader::open(file)?;
         }
         let thread = std::thread::spawn(move || {
@@ -258,9 +258,9 @@ impl Feed {
     }
 }
 
-/// Messages taken before the sockets are looked at.
+/// Maximum number of messages taken before the sockets are polled.
 const TURN_MESSAGES_MAX: usize = 2_048;
 const BATCH_MESSAGES: usize = 4_096;
 const QUANTUM_NS: u64 = 50_000;
-/// How long the order to stop may wait.
+/// Maximum delay until a request to stop is noticed.
 const WAIT_MAX: Duration = Duration::from_millis(50);

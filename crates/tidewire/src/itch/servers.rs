@@ -1,4 +1,4 @@
-//! SoupBinTCP as an exchange serves it.
+//! SoupBinTCP server, as an exchange runs it.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,12 +10,14 @@ use tidewire_itch::sequenced::Store;
 use tidewire_itch::soup::{Server, ServerConfig};
 use tidewire_market::SoupInput;
 
+use crate::failure::listen_text;
+
 /// The listener and its clients.
 pub(super) struct Servers {
     listener: TcpListener,
     config: ServerConfig,
     clients: Vec<Client>,
-    /// Bytes after which a connection is cut, by the faults asked for; 0 for never.
+    /// Bytes after which a fault cuts a connection; 0 for never.
     cut_after_bytes: u64,
     pub(super) connections: u64,
 }
@@ -32,7 +34,7 @@ struct Client {
 impl Servers {
     pub(super) fn open(soup: &SoupInput, plan: FaultPlan) -> Result<Self, String> {
         let address = soup.address;
-        let failed = |error: io::Error| format!("cannot listen on {address}: {error}");
+        let failed = |error: io::Error| listen_text(address, &error);
         let listener = TcpListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let user = (soup.user.clone(), soup.password.clone());
@@ -42,7 +44,7 @@ impl Servers {
                 user: (!soup.user.is_empty()).then_some(user),
             },
             clients: Vec::new(),
-            // A share of packets, and a packet is some thirty bytes.
+            // The fault is a share of packets, and a packet has about thirty bytes.
             cut_after_bytes: match plan.disconnect {
                 share if share > 0.0 => (30.0 / share) as u64,
                 _ => 0,
@@ -51,12 +53,12 @@ impl Servers {
         })
     }
 
-    /// Clients connected now.
+    /// Returns the number of connected clients.
     pub(super) fn len(&self) -> usize {
         self.clients.len()
     }
 
-    /// What to wait for.
+    /// Appends the descriptors to poll.
     pub(super) fn descriptors<'a>(&'a self, out: &mut Vec<PollFd<'a>>) {
         out.push(PollFd::from_borrowed_fd(
             self.listener.as_fd(),
@@ -80,7 +82,7 @@ impl Servers {
         deadlines.min().unwrap_or(u64::MAX)
     }
 
-    /// Whether every client was sent everything.
+    /// Returns whether every client was sent everything.
     pub(super) fn is_done(&self, store: &Store) -> bool {
         let next = store.next_sequence();
         self.clients
@@ -88,7 +90,7 @@ impl Servers {
             .all(|client| client.out.is_empty() && client.server.next_sequence() == next)
     }
 
-    /// Takes new clients, and serves those there are. Whether there is more to send at once.
+    /// Accepts new clients and serves all. Returns whether more can be sent immediately.
     pub(super) fn turn(&mut self, store: &Store, now_ns: u64) -> bool {
         while self.clients.len() < CLIENTS_MAX
             && let Ok((stream, _)) = self.listener.accept()
@@ -150,7 +152,7 @@ impl Client {
                     self.sent_bytes += count as u64;
                     self.out.drain(..count);
                 }
-                // The kernel says when there is room again.
+                // The kernel reports when there is room again.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error),
             }

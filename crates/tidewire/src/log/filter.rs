@@ -1,10 +1,10 @@
-//! What is logged: `--log`, `TIDEWIRE_LOG`, and Redis's levels.
+//! Log filters: `--log`, `TIDEWIRE_LOG`, and Redis's log levels.
 
-/// The filter of a text: a level, or `MODULE=LEVEL`, several separated by commas. `level` holds
-/// where the text names none.
+/// Checks a filter: a level, or `MODULE=LEVEL`, separated by commas. `level` applies to modules
+/// that the text does not name. Returns the complete filter.
 ///
 /// # Errors
-/// A word that is no level or no module of this program: it would silence everything else.
+/// A word that is neither a level nor a module of this program. It would silence everything else.
 pub(super) fn checked(text: &str, level: &str) -> Result<String, String> {
     let mut directives = Vec::new();
     let mut has_level = false;
@@ -40,7 +40,7 @@ pub(super) fn checked(text: &str, level: &str) -> Result<String, String> {
     Ok(directives.join(","))
 }
 
-/// The filter's level for one of the parameter `loglevel`.
+/// Returns the filter level for a value of the parameter `loglevel`.
 pub(crate) fn level_of_redis(level: &str) -> &'static str {
     match level {
         "debug" | "verbose" => "debug",
@@ -50,7 +50,7 @@ pub(crate) fn level_of_redis(level: &str) -> &'static str {
     }
 }
 
-/// The level of the parameter `loglevel` that comes closest to a filter of [`checked`].
+/// Returns the value of the parameter `loglevel` closest to a filter from [`checked`].
 pub(crate) fn level_for_redis(filter: &str) -> &'static str {
     let mut parts = filter.split(',').map(str::trim);
     let level = parts.find(|part| is_level(part)).unwrap_or_default();
@@ -77,7 +77,7 @@ fn is_module(path: &str) -> bool {
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 const LEVELS_TEXT: &str = "off, error, warn, info, debug, trace";
 
-/// What logs: the crates of this workspace, and scripts.
+/// Modules that log: the crates of this workspace, and scripts.
 const MODULES: &[&str] = &[
     "script",
     "tidewire",
@@ -138,7 +138,7 @@ mod tests {
             let manifest = std::fs::read_to_string(folder.path().join("Cargo.toml"));
             let logs = manifest.is_ok_and(|text| text.contains("\ntracing.workspace"));
             let name = folder.file_name().to_string_lossy().replace('-', "_");
-            // It is no part of the program.
+            // The simulator is not part of the program.
             let logs = logs && name != "simulator";
             let is_known = is_module(&name) || is_module(&format!("tidewire_{name}"));
             assert!(

@@ -25,17 +25,17 @@ use crate::failure::Failure;
 use sink::{Outs, SINK};
 pub(crate) use syslog::Syslog;
 
-/// The form of a log's lines.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// For people.
+    /// Readable text.
     #[default]
     Text,
     /// One JSON object per line.
     Json,
 }
 
-/// What the command line says of logging.
+/// The command line's options about logging.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LogOptions {
     /// `--log`, if given.
@@ -43,22 +43,22 @@ pub(crate) struct LogOptions {
     pub(crate) format: LogFormat,
 }
 
-/// How to log.
+/// The configuration of the log.
 #[derive(Debug)]
 pub(crate) struct LogPlan {
     /// `--log`, if given.
     pub(crate) filter: Option<String>,
-    /// The level where `filter` names none.
+    /// The level of modules that `filter` does not name.
     pub(crate) level: &'static str,
     pub(crate) format: LogFormat,
-    /// A file instead of the standard error.
+    /// A file to log to in place of standard error.
     pub(crate) file: Option<PathBuf>,
-    /// The system's log as well.
+    /// The system's log, in addition.
     pub(crate) syslog: Option<Syslog>,
 }
 
 impl LogPlan {
-    /// To the standard error, from `level` on unless the options say otherwise.
+    /// Returns a plan that logs to standard error, at `level` and above unless the options differ.
     pub(crate) fn new(options: &LogOptions, level: &'static str) -> Self {
         Self {
             filter: options.filter.clone(),
@@ -70,8 +70,8 @@ impl LogPlan {
     }
 }
 
-/// Begins to log. Logs go to the standard error unless the plan names a file, so that output can
-/// be piped.
+/// Starts logging. Logs go to standard error unless the plan names a file, so that standard output
+/// can be piped.
 pub(crate) fn start(plan: LogPlan) -> Result<(), Failure> {
     let text = plan.filter.as_deref().unwrap_or_default();
     let directives = filter::checked(text, plan.level)
@@ -108,7 +108,7 @@ pub(crate) fn start(plan: LogPlan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Logs from `level` of Redis's levels on, in place of the levels logged before.
+/// Logs at `level` and above from now on; `level` is one of Redis's.
 pub(crate) fn set_level(level: &str) {
     let Some(handle) = FILTER.get() else {
         return;
@@ -116,18 +116,18 @@ pub(crate) fn set_level(level: &str) {
     let level_from = level_of_redis(level).parse().unwrap_or(LevelFilter::INFO);
     let filter = Targets::new().with_default(level_from);
     if let Err(error) = handle.reload(filter) {
-        warn!(level, %error, "cannot change what is logged");
+        warn!(level, %error, "cannot change the log level");
     }
 }
 
-/// Opens the log's file anew, as after a rotation; the old one stays if that fails.
+/// Reopens the log file, as after a rotation. If that fails, logging continues in the old file.
 pub(crate) fn reopen() {
     if let Err(error) = SINK.reopen() {
         warn!(%error, "cannot reopen the log file: logging continues in the old one");
     }
 }
 
-/// Whether the log is a file, so that the standard error does not show it.
+/// Returns whether the log goes to a file and not to standard error.
 pub(crate) fn is_in_file() -> bool {
     SINK.is_file()
 }

@@ -1,4 +1,4 @@
-//! Where a log's lines go: the standard error or a file, and the system's log.
+//! Destinations of log lines: standard error or a file, and the system's log.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use super::syslog::Syslog;
 
-/// The one place that all lines of the program's log go to.
+/// The program's only log destination.
 pub(super) static SINK: Sink = Sink(Mutex::new(Places {
     file: None,
     syslog: None,
@@ -21,22 +21,22 @@ pub(super) struct Sink(Mutex<Places>);
 
 #[derive(Debug)]
 struct Places {
-    /// The file and its path; the standard error if there is none.
+    /// The file and its path; standard error if absent.
     file: Option<(File, PathBuf)>,
     syslog: Option<Syslog>,
 }
 
 impl Sink {
-    /// Lines go to the end of this file from now on.
+    /// Appends log lines to this file from now on.
     pub(super) fn open(&self, path: PathBuf) -> io::Result<()> {
         let file = open(&path)?;
-        // Named from where the program is now, wherever it goes.
+        // An absolute path, because the working directory may change.
         let path = std::path::absolute(&path).unwrap_or(path);
         self.lock().file = Some((file, path));
         Ok(())
     }
 
-    /// Opens the same path anew: a rotation has moved the file away.
+    /// Reopens the same path, after a rotation has moved the file away.
     pub(super) fn reopen(&self) -> io::Result<()> {
         let mut places = self.lock();
         if let Some((file, path)) = &mut places.file {
@@ -62,7 +62,7 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).open(path)
 }
 
-/// Makes what writes an event of a level.
+/// Creates the writer of an event, by its level.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outs;
 
@@ -89,7 +89,7 @@ impl Write for Out {
         if let Some(syslog) = &places.syslog {
             syslog.send(self.0, line);
         }
-        // An error would be told on the standard error, which panics where that is closed.
+        // Writing to standard error with a macro would panic if it is closed.
         let _ = match &mut places.file {
             Some((file, _)) => file.write_all(line),
             None => io::stderr().write_all(line),

@@ -1,4 +1,4 @@
-//! `syslog-enabled`: the same lines to the system's log, as `syslog(3)` sends them.
+//! `syslog-enabled`: sends the same lines to the system's log, as `syslog(3)` does.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -18,17 +18,17 @@ pub(crate) struct Syslog {
 }
 
 impl Syslog {
-    /// The system's log at its usual place. Nobody need listen there yet.
+    /// Connects to the system's log at its usual path. It may start listening later.
     ///
     /// # Errors
-    /// The system has no socket left.
+    /// No socket can be created.
     pub(crate) fn new(facility: &str, ident: &str) -> io::Result<Self> {
         Self::at(Path::new(PATH), facility, ident)
     }
 
     fn at(path: &Path, facility: &str, ident: &str) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
-        // A log that is not read must not hold the program up.
+        // The program must not block while the log is not being read.
         socket.set_nonblocking(true)?;
         Ok(Self {
             path: path.to_owned(),
@@ -38,7 +38,7 @@ impl Syslog {
         })
     }
 
-    /// Sends one line. It is lost if nobody reads it.
+    /// Sends one line, which is lost if the log does not read it.
     pub(super) fn send(&self, level: Level, line: &[u8]) {
         let severity = match level {
             Level::ERROR => 3,
@@ -54,7 +54,7 @@ impl Syslog {
     }
 }
 
-/// The number of a facility: `user`, or `local0` to `local7`.
+/// Returns the number of a facility: `user`, or `local0` to `local7`.
 fn number_of(facility: &str) -> u8 {
     let local = facility.strip_prefix("local");
     match local.and_then(|digit| digit.parse::<u8>().ok()) {
@@ -80,7 +80,7 @@ mod tests {
         let expected = format!("<156>mine[{}]: told", std::process::id());
         assert_eq!(bytes[..count], *expected.as_bytes());
         std::fs::remove_file(&path).unwrap();
-        // Nobody listens: nothing happens.
+        // No process listens, so the line is lost without an error.
         syslog.send(Level::INFO, b"lost\n");
         assert_eq!(number_of("user"), 1);
     }

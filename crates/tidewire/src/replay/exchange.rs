@@ -1,4 +1,4 @@
-//! Files of ITCH, and recordings of MoldUDP64, played into a hub.
+//! Plays ITCH files, and captures of MoldUDP64, into a hub.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,12 +16,12 @@ use crate::options::Speed;
 use crate::stop::Stop;
 use crate::units::grouped;
 
-/// Whether a file is one of ITCH, or a recording.
+/// Returns whether a file is an ITCH file or a capture.
 pub(super) fn is_exchange_file(file: &Path) -> bool {
     Content::of(file) != Content::Other
 }
 
-/// Whether it can be played at all.
+/// Checks that the file can be played.
 pub(super) fn check(file: &Path) -> Result<(), Failure> {
     Reader::open(file).map(drop)
 }
@@ -35,7 +35,7 @@ pub(super) fn play(
     stop: &Stop,
 ) -> Result<String, Failure> {
     let mut reader = Reader::open(file)?;
-    let mut player = Player {
+    let mut player = ExchangePlayer {
         output: Output {
             link: Link::connect(to)?,
             failure: None,
@@ -59,28 +59,28 @@ pub(super) fn play(
     Ok(player.describe(&reader, rounds, end))
 }
 
-/// One of the books' counts.
+/// A function that reads one counter of the books.
 type Count = fn(&Books) -> u64;
 
-struct Player<'a> {
+struct ExchangePlayer<'a> {
     output: Output,
     file: &'a Path,
     speed: Speed,
     stop: &'a Stop,
-    /// Those of each stream.
+    /// One set of books per stream.
     books: Vec<Books>,
     /// Times of the first and the last message, ns since the UNIX epoch.
     times_ns: Option<(u64, u64)>,
     start: Instant,
 }
 
-/// Publishes what the books give; keeps the first failure.
+/// Publishes the output of the books, and keeps the first failure.
 struct Output {
     link: Link,
     failure: Option<Failure>,
 }
 
-impl Player<'_> {
+impl ExchangePlayer<'_> {
     fn begin_again(&mut self) {
         self.books.clear();
         self.times_ns = None;
@@ -125,7 +125,7 @@ impl Player<'_> {
             };
             self.books.push(Books::new(BooksConfig {
                 midnight_unix_ns,
-                // Locate codes are numbers of 16 bits.
+                // Locate codes have 16 bits.
                 symbol_first: (self.books.len() as u32) << 16,
                 ..BooksConfig::default()
             }));
@@ -168,7 +168,7 @@ impl Player<'_> {
                 sum(|books| books.counters().definitions)
             ),
         );
-        report.rounds(rounds, "what was read is that of the last");
+        report.rounds(rounds, "the counts are those of the last round");
         report.hub(end);
         let mut text = report.into_text();
         for line in reader.account() {

@@ -1,4 +1,4 @@
-//! The connection to the hub: the publisher's machine over one socket.
+//! The connection to the hub: a feed publisher over one socket.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -27,12 +27,12 @@ pub(super) struct Link {
     since_served: u32,
 }
 
-/// What the hub says when the stream has ended.
+/// The hub's confirmation at the end of the stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Acknowledgement {
-    /// The sequence that it would expect next.
+    /// The next sequence that the hub expects.
     pub(super) next_sequence: u64,
-    /// How many messages it has applied.
+    /// Number of messages that the hub has applied.
     pub(super) applied: u64,
 }
 
@@ -40,16 +40,14 @@ impl Link {
     /// Connects and logs in.
     pub(super) fn connect(to: &Endpoint) -> Result<Self, Failure> {
         let failed = |error: &dyn std::fmt::Display| {
-            Failure::usage(format!("--to: no hub at {to}: {error}"))
+            Failure::usage(format!("--to: no hub at {to}: {error}; {EXPECTED}"))
         };
-        let address = to
-            .tcp()
-            .ok_or_else(|| failed(&"a TCP address is expected for the feed"))?;
-        let stream = TcpStream::connect(address).map_err(|error| failed(&error))?;
+        let address = to.tcp().ok_or_else(|| failed(&"not a TCP address"))?;
+        let stream = TcpStream::connect(address).map_err(|error| failed(&error.kind()))?;
         stream
             .set_nodelay(true)
             .and_then(|()| stream.set_nonblocking(true))
-            .map_err(|error| failed(&error))?;
+            .map_err(|error| failed(&error.kind()))?;
         let session = (tidewire_lane::unix_ns() / 1_000_000) as u32 | 1;
         let config = PublisherConfig {
             name: ClientName::truncated("replay"),
@@ -73,12 +71,12 @@ impl Link {
         Ok(link)
     }
 
-    /// Messages published so far.
+    /// Returns the number of messages published so far.
     pub(super) fn published(&self) -> u64 {
         self.publisher.journal().next_sequence() - 1
     }
 
-    /// Publishes a message; waits while the hub is too far behind.
+    /// Publishes a message. Waits while the hub lags too far behind.
     pub(super) fn publish(&mut self, message: &Message) -> Result<(), Failure> {
         while self.publisher.room() < ROOM_MESSAGES {
             self.serve(WAIT_MAX)?;
@@ -91,7 +89,7 @@ impl Link {
         Ok(())
     }
 
-    /// Serves the connection until `due` comes, or the order to stop.
+    /// Serves the connection until `due`, or until told to stop.
     pub(super) fn serve_until(&mut self, due: Instant, stop: &Stop) -> Result<(), Failure> {
         loop {
             let left = due.saturating_duration_since(Instant::now());
@@ -102,7 +100,7 @@ impl Link {
         }
     }
 
-    /// Ends the stream and waits for the hub's word.
+    /// Ends the stream and waits for the hub's confirmation.
     pub(super) fn finish(&mut self) -> Result<Acknowledgement, Failure> {
         self.publisher.finish();
         while self.publisher.state() != PublisherState::Finished {
@@ -117,7 +115,7 @@ impl Link {
         )
     }
 
-    /// Sends what is due and takes what has come; waits up to `wait` for either.
+    /// Sends what is due and takes what has arrived. Waits up to `wait` for either.
     pub(super) fn serve(&mut self, wait: Duration) -> Result<(), Failure> {
         self.since_served = 0;
         let mut moved = true;
@@ -129,7 +127,7 @@ impl Link {
             moved = self.write()? | self.read()?;
         }
         if self.publisher.is_silent(self.now_ns()) {
-            return Err(self.lost("it has fallen silent"));
+            return Err(self.lost("no reply in the feed's protocol"));
         }
         if wait.is_zero() || self.publisher.state() == PublisherState::Finished {
             return Ok(());
@@ -143,7 +141,7 @@ impl Link {
             tv_nsec: wait.subsec_nanos().into(),
         };
         let mut descriptors = [PollFd::from_borrowed_fd(self.stream.as_fd(), flags)];
-        // A signal ends the wait early; the caller looks at what it asked for.
+        // A signal ends the wait early; the caller checks what it asks for.
         let _ = poll(&mut descriptors, Some(&timeout));
         Ok(())
     }
@@ -164,7 +162,7 @@ impl Link {
 
     fn read(&mut self) -> Result<bool, Failure> {
         match self.stream.read(&mut self.chunk) {
-            Ok(0) => Err(self.lost("it closed the connection")),
+            Ok(0) => Err(self.lost("the server closed the connection")),
             Ok(count) => {
                 self.input.extend_from_slice(&self.chunk[..count]);
                 let now_ns = self.now_ns();
@@ -181,11 +179,23 @@ impl Link {
     fn refused(&self, error: PublisherError) -> Failure {
         match self.publisher.refusal() {
             Some(refusal) => self.lost(refusal.text.as_str()),
+            None if self.is_foreign(error) => self.lost("the server speaks another protocol"),
             None => self.lost(&error.to_string()),
         }
     }
 
+    /// Returns whether the first reply was not a packet of the feed.
+    fn is_foreign(&self, error: PublisherError) -> bool {
+        let is_first = self.publisher.state() == PublisherState::LoggingIn;
+        is_first && matches!(error, PublisherError::FramingLost(_))
+    }
+
     fn lost(&self, reason: &str) -> Failure {
+        if self.publisher.state() == PublisherState::LoggingIn && self.publisher.refusal().is_none()
+        {
+            let to = &self.to;
+            return Failure::running(format!("--to: no hub at {to}: {reason}; {EXPECTED}"));
+        }
         let published = self.published();
         Failure::running(format!(
             "the hub at {}: {reason} ({published} messages sent)",
@@ -202,12 +212,14 @@ fn is_temporary(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
+/// What `--to` must name.
+const EXPECTED: &str = "the port of 'serve --feed' is expected";
 /// Messages kept for retransmission.
 const WINDOW_MESSAGES: usize = 1 << 16;
-/// A message waits until so many have room: a definition takes the room of three.
+/// Room that a message waits for: a definition takes the room of three messages.
 const ROOM_MESSAGES: u64 = 8;
-/// The socket is looked at after so many messages, so that a file at full speed leaves in bulk.
+/// Messages between two looks at the socket, so that a file at full speed is sent in bulk.
 const SERVE_EVERY_MESSAGES: u32 = 1_024;
-/// How long the order to stop may wait.
+/// Maximum delay until a request to stop is noticed.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 const OUT_BYTES: usize = 256 * 1024;

@@ -1,4 +1,4 @@
-//! A recording (`serve --record`) played into a running hub.
+//! Plays a recording (`serve --record`) into a running hub.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,7 +17,7 @@ use crate::options::Speed;
 use crate::stop::Stop;
 use crate::units::grouped;
 
-/// Whether `file` says that it is a recording.
+/// Returns whether `file` begins like a recording.
 pub(super) fn is_recording(file: &Path) -> bool {
     let mut magic = Vec::new();
     let opened = File::open(file);
@@ -25,8 +25,8 @@ pub(super) fn is_recording(file: &Path) -> bool {
     read.is_ok() && magic == MAGIC
 }
 
-/// Plays `file` into the hub at `to`, and returns the report to print. A file that is damaged or
-/// truncated is played as far as it is valid; that, too, is reported, before the error.
+/// Plays `file` into the hub at `to`, and returns the report to print. A damaged or truncated file
+/// is played as far as it is valid; the report then comes before the error.
 pub(super) fn play(
     file: &Path,
     to: &Endpoint,
@@ -34,7 +34,7 @@ pub(super) fn play(
     repeat: bool,
     stop: &Stop,
 ) -> Result<String, Failure> {
-    let mut player = Player {
+    let mut player = RecordingPlayer {
         link: Link::connect(to)?,
         speed,
         stop,
@@ -61,19 +61,19 @@ pub(super) fn play(
     }
 }
 
-/// A recording on its way into a hub.
-struct Player<'a> {
+/// A recording that is being played into a hub.
+struct RecordingPlayer<'a> {
     link: Link,
     speed: Speed,
     stop: &'a Stop,
     clock: Clock,
-    /// By symbol: the sequence up to which a snapshot has told everything.
+    /// For each symbol, the last sequence that a snapshot included.
     newest: HashMap<u32, u64>,
     account: Account,
 }
 
-impl Player<'_> {
-    /// Returns what is wrong with the file behind what was played.
+impl RecordingPlayer<'_> {
+    /// Plays the file once. Returns what is wrong with the file after the part that was played.
     fn play_once(&mut self, path: &Path) -> Result<Option<String>, Failure> {
         let place = path.display();
         let failed =
@@ -118,7 +118,7 @@ impl Player<'_> {
             BlockKind::Begin => {
                 self.account.sessions += 1;
                 self.newest.clear();
-                // Nothing was recorded in between: that time is left out.
+                // Nothing was recorded in between, so that time is skipped.
                 self.clock.skip_to(block.recorded_ns);
             }
             BlockKind::Stream => return self.stream(block),
@@ -180,7 +180,7 @@ impl Player<'_> {
 
     fn publish(&mut self, message: &Message) -> Result<(), Failure> {
         match message {
-            // What no stream holds does not belong to one.
+            // Other messages are not part of a stream.
             Message::Trade(_)
             | Message::Quote(_)
             | Message::Definition(_)
@@ -196,23 +196,23 @@ impl Player<'_> {
 
 fn said(fault: &str, position: u64) -> String {
     let position = grouped(position);
-    format!("{fault}; what stands before, {position} bytes, was played")
+    format!("{fault}; the {position} bytes before it were played")
 }
 
-/// From the recorder's clock to this one's.
+/// Converts the recorder's clock to this machine's.
 #[derive(Debug, Default)]
 struct Clock {
-    /// When playing began, and the recorded time that this stands for.
+    /// When playing began, and the recorded time at that moment.
     begin: Option<(Instant, u64)>,
     /// Recorded time of the last block, ns since the UNIX epoch.
     latest_ns: u64,
 }
 
-/// The time in which the messages of a block came.
+/// The time in which the messages of a block arrived.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     begin: Instant,
-    /// Nanoseconds after `begin`, at the recorder's pace.
+    /// Nanoseconds after `begin`, at the recorder's speed.
     from_ns: u64,
     until_ns: u64,
 }
@@ -229,7 +229,8 @@ impl Clock {
         let (begin, epoch_ns) = *self
             .begin
             .get_or_insert_with(|| (Instant::now(), recorded_ns));
-        // A recorder looks every few milliseconds: what came before that was written before.
+        // A recorder writes every few milliseconds, so an earlier message would be in an earlier
+        // block.
         let latest_ns = self
             .latest_ns
             .max(recorded_ns.saturating_sub(SPREAD_NS_MAX));
@@ -243,7 +244,7 @@ impl Clock {
 }
 
 impl Span {
-    /// When message `number` of `count` is played; none for at once.
+    /// Returns when message `number` of `count` is due; `None` for immediately.
     fn due(&self, number: u64, count: u64, speed: Speed) -> Option<Instant> {
         let Speed::Times(times) = speed else {
             return None;
@@ -255,7 +256,7 @@ impl Span {
     }
 }
 
-/// What was found in the file.
+/// Counts of what the file contains.
 #[derive(Debug, Default)]
 struct Account {
     blocks: u64,
@@ -267,7 +268,7 @@ struct Account {
     messages: u64,
     first_sequence: u64,
     last_sequence: u64,
-    /// Messages that the snapshot before them had told already.
+    /// Messages that the preceding snapshot already included.
     known: u64,
     snapshot: u64,
     unknown: u64,
@@ -307,7 +308,7 @@ impl Account {
             let records = grouped(self.snapshot);
             report.line(
                 "snapshots",
-                format!("{records} records; {known} messages of the stream were in them"),
+                format!("{records} records; {known} messages of the stream were included in them"),
             );
         }
         if self.unknown > 0 {
@@ -319,11 +320,11 @@ impl Account {
         report.times(self.times_ns);
         let clean = match self.sessions > 0 && self.ends == self.sessions {
             true => "cleanly",
-            false => "without its last word: the hub was ended, or has not ended yet",
+            false => "without an end mark: the hub was killed, or is still recording",
         };
         report.line("ends", clean.to_owned());
         report.line("published", format!("{} messages", grouped(published)));
-        report.rounds(rounds, "the figures above are of the last");
+        report.rounds(rounds, "the counts are those of the last round");
         report.hub(end);
         report.into_text()
     }

@@ -1,4 +1,4 @@
-//! What replaying says at its end: a line a fact.
+//! The report at the end of a replay: one fact per line.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -12,7 +12,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Begins with the file that was played.
+    /// Starts a report on the file that was played.
     pub(super) fn of(file: &Path) -> Self {
         let mut report = Self {
             text: String::new(),
@@ -25,7 +25,7 @@ impl Report {
         let _ = writeln!(self.text, "{name:<10} {value}");
     }
 
-    /// The first and the last time in the file, ns since the UNIX epoch.
+    /// Adds the first and the last time in the file, ns since the UNIX epoch.
     pub(super) fn times(&mut self, times_ns: Option<(u64, u64)>) {
         if let Some((first_ns, last_ns)) = times_ns {
             self.line("from", timestamp(first_ns));
@@ -33,14 +33,15 @@ impl Report {
         }
     }
 
-    /// How often the file was played, and what of the report is of the last time alone.
+    /// Adds how often the file was played, and which part of the report concerns the last round
+    /// only.
     pub(super) fn rounds(&mut self, rounds: u64, of_the_last: &str) {
         if rounds > 1 {
             self.line("rounds", format!("{rounds}; {of_the_last}"));
         }
     }
 
-    /// What the hub said at the end.
+    /// Adds what the hub confirmed at the end.
     pub(super) fn hub(&mut self, end: Acknowledgement) {
         let last_sequence = grouped(end.next_sequence.saturating_sub(1));
         let applied = grouped(end.applied);

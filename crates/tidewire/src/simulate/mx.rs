@@ -8,16 +8,16 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tidewire_mx::plant::{LinkId, Plant, PlantConfig};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, cannot_listen};
 use crate::options::SimulateMxOptions;
 use crate::stop::Stop;
 use crate::units::grouped;
 
-/// Runs a plant until it is told to stop, or its time is over.
+/// Runs a plant until it is told to stop or its time is over.
 pub(crate) fn run(options: &SimulateMxOptions) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let listener = TcpListener::bind(&options.listen)
-        .map_err(|error| Failure::usage(format!("--listen {}: {error}", options.listen)))?;
+        .map_err(|error| cannot_listen("--listen", &options.listen, &error))?;
     let mut server = Server::new(listener, plant_config(options))
         .map_err(|error| Failure::running(format!("cannot serve: {error}")))?;
     let tags = server.plant.tags();
@@ -62,7 +62,8 @@ fn plant_config(options: &SimulateMxOptions) -> PlantConfig {
     }
 }
 
-/// The plant and its clients: one thread, woken by sockets and by the plant's own deadline.
+/// The plant and its clients, served by one thread, which wakes up for sockets and for the plant's
+/// next event.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -74,14 +75,14 @@ pub struct Server {
 #[derive(Debug)]
 struct Client {
     stream: TcpStream,
-    /// The begin of a message that is not all there yet.
+    /// The beginning of an incomplete message.
     unread: Vec<u8>,
-    /// Bytes of the plant's outgoing that have left.
+    /// Number of the plant's outgoing bytes that have been sent.
     sent: usize,
 }
 
 impl Server {
-    /// A plant that accepts at `listener`.
+    /// Creates a plant that accepts clients on `listener`.
     pub fn new(listener: TcpListener, config: PlantConfig) -> std::io::Result<Self> {
         listener.set_nonblocking(true)?;
         Ok(Self {
@@ -96,13 +97,14 @@ impl Server {
         &self.plant
     }
 
-    /// Where it listens.
+    /// Returns the address it listens on.
     pub fn address(&self) -> String {
         let address = self.listener.local_addr();
         address.map_or_else(|_| "?".to_owned(), |address| address.to_string())
     }
 
-    /// Serves until it is told to stop, or its time is over; what was told then is still sent.
+    /// Serves until it is told to stop or its time is over. Messages produced by then are still
+    /// sent.
     pub fn serve(&mut self, stop: &Stop, duration: Option<Duration>) -> std::io::Result<()> {
         let mut buffer = vec![0; READ_BYTES];
         let is_time = |begin: Instant| duration.is_some_and(|end| begin.elapsed() >= end);
@@ -122,8 +124,8 @@ impl Server {
         Ok(())
     }
 
-    /// Sends what was not sent yet, as far as the clients take it, and waits for them to have read
-    /// it: a socket that is closed with unread input takes what it sent with it.
+    /// Sends the rest as far as the clients read it, and waits until they have read it. Closing a
+    /// socket with unread input would discard sent data.
     fn finish(&mut self) {
         let begin = Instant::now();
         for (id, mut client) in std::mem::take(&mut self.clients) {
@@ -148,7 +150,8 @@ impl Server {
         }
     }
 
-    /// Waits for the plant's deadline or a socket; whether to accept, and which clients to read.
+    /// Waits for a socket or for the plant's next event. Returns whether to accept, and which
+    /// clients to read.
     fn wait(&mut self) -> std::io::Result<(bool, Vec<LinkId>)> {
         let wait_ns = self.plant.deadline_ns().saturating_sub(self.now_ns());
         let wait = Duration::from_nanos(wait_ns).min(STOP_INTERVAL);
@@ -196,8 +199,8 @@ impl Server {
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                // One that was gone before it was accepted, or no descriptor to spare: the next
-                // wait tries again.
+                // The client disconnected before it was accepted, or there is no free descriptor.
+                // The next wait tries again.
                 Err(_) => return Ok(()),
             }
         }
@@ -270,12 +273,12 @@ impl Server {
     }
 }
 
-/// How long the clients may take to read the last of it.
+/// Maximum time that clients have to read the rest.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
-/// How often a signal to stop is looked for.
+/// Interval at which signals are checked.
 const STOP_INTERVAL: Duration = Duration::from_millis(100);
 const READ_BYTES: usize = 1 << 16;
-/// What was sent is thrown away when it is so much, or when it is all.
+/// Sent bytes are removed from the buffer above this size, or when everything has been sent.
 const COMPACT_BYTES: usize = 1 << 20;
 const CLIENTS_MAX: usize = 1_000;
 
@@ -295,7 +298,7 @@ mod tests {
     }
 
     impl Connection {
-        /// Sends, receives, and notes what was heard, until `over`.
+        /// Sends, receives, and notes events until `over` returns true.
         fn run(&mut self, over: impl Fn(&[String]) -> bool) {
             let mut buffer = [0; 4_096];
             let end = Instant::now() + Duration::from_secs(30);

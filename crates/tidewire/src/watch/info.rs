@@ -1,4 +1,4 @@
-//! What the hub says of itself: INFO, asked for over the Redis protocol on a thread of its own.
+//! The hub's own figures: INFO, requested over the Redis protocol on a separate thread.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,7 +11,7 @@ use tidewire_hub::watched_counters;
 use crate::options::InfoSource;
 use crate::stop::Stop;
 
-/// The latest INFO of a hub.
+/// The latest INFO reply of a hub.
 pub(super) struct InfoReader {
     latest: Mutex<Latest>,
 }
@@ -19,15 +19,15 @@ pub(super) struct InfoReader {
 #[derive(Debug, Default)]
 struct Latest {
     figures: Option<Figures>,
-    /// Why there are none.
+    /// Why there are no figures.
     reason: String,
-    /// Messages applied and when, at the last two looks: the hub's rate.
+    /// Messages applied and the time, at the last two replies, for the hub's rate.
     applied: Option<(u64, Instant)>,
     rate: f64,
 }
 
-/// A hub's own figures: the counters that the table of counters has marked for `watch`. See
-/// docs/OPERATIONS.md for what each means.
+/// A hub's own figures: the counters that are marked for `watch` in the table of counters.
+/// docs/OPERATIONS.md explains each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Figures {
     pub(super) version: String,
@@ -35,27 +35,27 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// A figure by its name in the document; 0 if the hub does not have it.
+    /// Returns a figure by its name in the JSON document; 0 if the hub does not have it.
     pub(super) fn of(&self, name: &str) -> u64 {
         debug_assert!(watched_counters().any(|counter| counter.shown_as == name));
         self.numbers.get(name).copied().unwrap_or(0)
     }
 
-    /// All but the version, by their names in the document.
+    /// Returns all figures except the version, by their names in the JSON document.
     pub(super) fn numbers(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.numbers.iter().map(|(name, number)| (*name, *number))
     }
 }
 
 impl InfoReader {
-    /// Begins to ask, until told to `stop`.
+    /// Starts to request INFO, until told to `stop`.
     pub(super) fn start(source: &InfoSource, user: Option<&str>, stop: &Stop) -> Arc<Self> {
         let reader = Arc::new(Self {
             latest: Mutex::default(),
         });
         let address = match source {
             InfoSource::Nowhere => {
-                reader.latest().reason = "not asked for".to_owned();
+                reader.latest().reason = "disabled by --info none".to_owned();
                 return reader;
             }
             InfoSource::At(endpoint) => endpoint.clone(),
@@ -83,7 +83,7 @@ impl InfoReader {
         reader
     }
 
-    /// The latest figures and messages applied a second, or why there are none.
+    /// Returns the latest figures and messages applied per second, or why there are none.
     pub(super) fn figures(&self) -> Result<(Figures, f64), String> {
         let latest = self.latest();
         match &latest.figures {
@@ -93,7 +93,7 @@ impl InfoReader {
         }
     }
 
-    /// Asks again and again over one connection.
+    /// Requests INFO repeatedly over one connection.
     fn ask(
         &self,
         address: std::net::SocketAddr,
@@ -149,32 +149,32 @@ fn command(words: &[&[u8]]) -> Vec<u8> {
     request
 }
 
-/// A simple string or a bulk string; an error reply is an error.
+/// Reads a simple string or a bulk string; an error reply becomes an error.
 fn read_reply(replies: &mut impl BufRead) -> Result<String, String> {
     let mut line = String::new();
     let mut head = replies.take(LINE_BYTES_MAX);
     head.read_line(&mut line)
         .map_err(|error| error.to_string())?;
     let Some(line) = line.strip_suffix("\r\n") else {
-        return Err("it closed the connection, or does not speak Redis".to_owned());
+        return Err("the server closed the connection, or is not a Redis port".to_owned());
     };
     let (kind, rest) = line.split_at_checked(1).unwrap_or((line, ""));
     match kind {
         "+" => Ok(rest.to_owned()),
         "-" => Err(rest.to_owned()),
         "$" => {
-            let length: usize = rest.parse().map_err(|_| "no Redis reply".to_owned())?;
+            let length: usize = rest.parse().map_err(|_| "not a Redis reply".to_owned())?;
             if length > REPLY_BYTES_MAX {
-                return Err("its INFO is too long".to_owned());
+                return Err("the INFO reply is too long".to_owned());
             }
             let mut body = vec![0; length + 2];
             replies
                 .read_exact(&mut body)
                 .map_err(|error| error.to_string())?;
             body.truncate(length);
-            String::from_utf8(body).map_err(|_| "its INFO is no text".to_owned())
+            String::from_utf8(body).map_err(|_| "the INFO reply is not text".to_owned())
         }
-        _ => Err("no Redis reply".to_owned()),
+        _ => Err("not a Redis reply".to_owned()),
     }
 }
 
@@ -195,7 +195,7 @@ fn parse(info: &str) -> Figures {
     }
 }
 
-/// The request for the sections that have what is shown.
+/// Returns the request for the INFO sections that have the figures shown.
 fn request() -> Vec<u8> {
     let sections: BTreeSet<&str> = watched_counters().map(|counter| counter.section).collect();
     let words = sections.iter().map(|section| section.as_bytes());

@@ -1,13 +1,13 @@
-//! A look as JSON, for scripts. The form is described in docs/OPERATIONS.md.
+//! The figures as JSON, for scripts. docs/OPERATIONS.md describes the document.
 
 use serde_json::{Value, json};
 
-use super::sight::{Row, Sight, defined};
+use super::sample::{Sample, SymbolRow, defined};
 use super::spread::Percentiles;
 
-/// The document: over many lines if `pretty`, otherwise in one.
-pub(super) fn document(sight: &Sight, rows: &[&Row], pretty: bool) -> String {
-    let document = value(sight, rows);
+/// Returns the document, over several lines if `pretty`, otherwise in one.
+pub(super) fn document(sample: &Sample, rows: &[&SymbolRow], pretty: bool) -> String {
+    let document = value(sample, rows);
     let text = match pretty {
         true => serde_json::to_string_pretty(&document),
         false => serde_json::to_string(&document),
@@ -15,24 +15,24 @@ pub(super) fn document(sight: &Sight, rows: &[&Row], pretty: bool) -> String {
     text.unwrap_or_default() + "\n"
 }
 
-fn value(sight: &Sight, rows: &[&Row]) -> Value {
-    let connection = &sight.connection;
-    let loss = &sight.loss;
+fn value(sample: &Sample, rows: &[&SymbolRow]) -> Value {
+    let connection = &sample.connection;
+    let loss = &sample.loss;
     json!({
         "version": 1,
-        "pattern": sight.patterns,
+        "pattern": sample.patterns,
         "connection": {
             "state": connection.state.name(),
-            "seconds": seconds(sight.connected_for),
+            "seconds": seconds(sample.connected_for),
             "reconnects": connection.reconnects,
             "reason": connection.reason,
-            "session": sight.session,
-            "next_sequence": sight.next_sequence,
+            "session": sample.session,
+            "next_sequence": sample.next_sequence,
         },
-        "period_s": seconds(sight.period),
-        "messages": sight.messages,
-        "messages_per_second": sight.rate,
-        "latency_ns": latency(&sight.all, sight),
+        "period_s": seconds(sample.period),
+        "messages": sample.messages,
+        "messages_per_second": sample.rate,
+        "latency_ns": latency(&sample.all, sample),
         "recovery": {
             "gaps": loss.gaps,
             "recovered": loss.recovered,
@@ -41,14 +41,14 @@ fn value(sight: &Sight, rows: &[&Row]) -> Value {
             "corrupt_packets": loss.corrupt,
             "duplicate_packets": loss.duplicate,
         },
-        "hub": hub(sight),
-        "symbol_count": sight.rows.len(),
-        "symbols_left_out": sight.left_out,
+        "hub": hub(sample),
+        "symbol_count": sample.rows.len(),
+        "symbols_left_out": sample.left_out,
         "symbols": rows.iter().map(|row| symbol(row)).collect::<Vec<_>>(),
     })
 }
 
-fn symbol(row: &Row) -> Value {
+fn symbol(row: &SymbolRow) -> Value {
     let value = &row.value;
     json!({
         "symbol": row.symbol,
@@ -68,7 +68,7 @@ fn symbol(row: &Row) -> Value {
     })
 }
 
-fn latency(spread: &Percentiles, sight: &Sight) -> Value {
+fn latency(spread: &Percentiles, sample: &Sample) -> Value {
     json!({
         "count": spread.count,
         "min": spread.min_ns,
@@ -77,13 +77,13 @@ fn latency(spread: &Percentiles, sight: &Sight) -> Value {
         "p99": spread.p99_ns,
         "p999": spread.p999_ns,
         "max": spread.max_ns,
-        "ahead_of_clock": sight.ahead,
-        "older_than_60_s": sight.old,
+        "ahead_of_clock": sample.ahead,
+        "older_than_60_s": sample.old,
     })
 }
 
-fn hub(sight: &Sight) -> Value {
-    let Ok((figures, rate)) = &sight.hub else {
+fn hub(sample: &Sample) -> Value {
+    let Ok((figures, rate)) = &sample.hub else {
         return Value::Null;
     };
     let mut document = json!({ "version": figures.version, "applied_per_second": rate });
@@ -96,7 +96,7 @@ fn hub(sight: &Sight) -> Value {
     document
 }
 
-/// A number; nothing for no price.
+/// Returns a number, or null for no price.
 fn price(price: i64) -> Value {
     defined(price).map_or(Value::Null, |price| json!(price as f64 / 1e9))
 }

@@ -1,12 +1,12 @@
-//! The connection to a hub's feed, on a thread of its own: made again whenever it ends.
+//! The connection to a hub's feed, on a separate thread that reconnects whenever it ends.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tidewire_feed::client::{ClientConfig, Side};
+use tidewire_feed::client::{ClientConfig, ReceiveError, Side};
 use tidewire_feed::wire::ClientName;
-use tidewire_feed_client::{Change, FeedClient, FeedClientConfig};
+use tidewire_feed_client::{Change, Ending, FeedClient, FeedClientConfig};
 use tidewire_lane::Endpoint;
 use tidewire_lane::unix_ns;
 
@@ -14,7 +14,7 @@ use super::model::Model;
 use crate::failure::Failure;
 use crate::stop::Stop;
 
-/// A hub's stream, and what it has said.
+/// A hub's stream and the model of its content.
 pub(super) struct Link {
     model: Arc<Mutex<Model>>,
     endpoint: Endpoint,
@@ -22,7 +22,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Connects in the background, and stays at it until told to `stop`.
+    /// Connects in the background, and reconnects until told to `stop`.
     pub(super) fn start(
         endpoint: &Endpoint,
         patterns: &[String],
@@ -60,7 +60,7 @@ impl Link {
         })
     }
 
-    /// What the stream has said; held for moments.
+    /// Locks the model of the stream, for a short time.
     pub(super) fn model(&self) -> MutexGuard<'_, Model> {
         self.model.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -69,7 +69,7 @@ impl Link {
         &self.endpoint
     }
 
-    /// Whether the receiver has ended by itself, which it never should.
+    /// Returns whether the receiver has ended unexpectedly.
     pub(super) fn has_failed(&self) -> bool {
         self.thread.is_finished()
     }
@@ -85,7 +85,7 @@ impl Receiver {
     fn run(mut self) {
         while !self.stop.is_asked() {
             self.client.wait(WAIT_MAX);
-            // What is drawn waits for the model: it is held for one turn at a time.
+            // The screen needs the model too, so it is locked for one turn at a time.
             while self.turn() && !self.stop.is_asked() {}
         }
     }
@@ -107,12 +107,15 @@ impl Receiver {
                 Change::Connecting(_) => model.connecting(),
                 Change::Connected(_) => {}
                 Change::Ended(_, ending) => {
-                    // What the hub itself has said is worth more than that it closed.
+                    // The hub's own reason is more useful than the fact that it closed the
+                    // connection.
                     let said = std::mem::take(&mut model.connection.reason);
-                    let reason = if said.is_empty() {
-                        ending.to_string()
-                    } else {
-                        said
+                    let reason = match ending {
+                        _ if !said.is_empty() => said,
+                        Ending::Protocol(ReceiveError::FramingLost(_)) if model.session == 0 => {
+                            "the server speaks another protocol".to_owned()
+                        }
+                        ending => ending.to_string(),
                     };
                     model.lost(reason);
                 }
@@ -126,5 +129,5 @@ fn lock(model: &Mutex<Model>) -> MutexGuard<'_, Model> {
     model.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How soon a request to stop is noticed.
+/// Maximum delay until a request to stop is noticed.
 const WAIT_MAX: Duration = Duration::from_millis(100);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  native feed ─▶ link (thread) ─▶ model ─┐
-//!  INFO        ─▶ info (thread) ─▶ figures├─▶ sight: one look ─▶ screen, or json
+//!  INFO        ─▶ info (thread) ─▶ figures├─▶ sample ─▶ screen, or json
 //!  keys        ─▶ view (sort, filter) ────┘
 //! ```
 
@@ -10,8 +10,8 @@ mod info;
 mod json;
 mod link;
 mod model;
+mod sample;
 mod screen;
-mod sight;
 mod spread;
 mod terminal;
 mod view;
@@ -25,13 +25,13 @@ use crate::options::WatchOptions;
 use crate::stop::Stop;
 use info::InfoReader;
 use link::Link;
-use sight::Sight;
-use view::{Column, View};
+use sample::Sample;
+use view::{Column, TableView};
 
-/// Watches a hub until told to stop, or once.
+/// Watches a hub until told to stop, or prints once.
 pub(crate) fn run(options: &WatchOptions) -> Result<(), Failure> {
     let patterns = patterns(&options.pattern)?;
-    let view = View::new(options.sort, options.ascending);
+    let view = TableView::new(options.sort, options.ascending);
     if !options.once && !options.json {
         if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
             return Err(Failure::usage(
@@ -45,18 +45,18 @@ pub(crate) fn run(options: &WatchOptions) -> Result<(), Failure> {
     let watch = Watch::start(options, &patterns, stop)?;
     watch.wait_until_complete(options.patience)?;
     loop {
-        // Figures a second need a second's worth of messages.
+        // Rates per second need a full period of messages.
         watch.wait(options.duration);
-        let sight = watch.look(options.duration);
-        let rows = view.rows(&sight.rows, options.rows);
+        let sample = watch.look(options.duration);
+        let rows = view.rows(&sample.rows, options.rows);
         let text = match options.json {
-            true => json::document(&sight, &rows, options.once),
-            false => screen::as_text(&sight, &rows),
+            true => json::document(&sample, &rows, options.once),
+            false => screen::as_text(&sample, &rows),
         };
         let mut out = std::io::stdout().lock();
-        // Whoever reads a part and leaves is content with it.
+        // A reader that closes early, such as `head`, is not a failure.
         let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-        if options.once && sight.rows.is_empty() && !options.pattern.is_empty() {
+        if options.once && sample.rows.is_empty() && !options.pattern.is_empty() {
             let (patterns, from) = (&watch.patterns, watch.link.endpoint());
             return Err(Failure::running(format!(
                 "no symbol at {from} matches '{patterns}'; watch --once without a pattern shows all"
@@ -68,7 +68,7 @@ pub(crate) fn run(options: &WatchOptions) -> Result<(), Failure> {
     }
 }
 
-/// What watches, on threads of its own.
+/// The threads that watch a hub.
 struct Watch {
     link: Link,
     info: Arc<InfoReader>,
@@ -86,10 +86,10 @@ impl Watch {
         })
     }
 
-    /// Everything that is known now; figures a second are of the time since the last look.
-    fn look(&self, interval: Duration) -> Sight {
+    /// Takes a sample of all figures; rates cover the time since the last sample.
+    fn look(&self, interval: Duration) -> Sample {
         let mut model = self.link.model();
-        Sight::take(&mut model, &self.info, &self.patterns, interval)
+        Sample::take(&mut model, &self.info, &self.patterns, interval)
     }
 
     /// Waits for the hub's current values.
@@ -105,7 +105,7 @@ impl Watch {
             if self.stop.is_asked() || Instant::now() >= end {
                 let from = self.link.endpoint();
                 return Err(Failure::usage(format!(
-                    "--from: no hub at {from}: {reason}"
+                    "--from: no hub at {from}: {reason}; the port of 'serve --feed' is expected"
                 )));
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -126,7 +126,7 @@ impl Watch {
     }
 }
 
-/// The symbols' own names: `md:` in front of one is what Redis clients call it.
+/// Returns the patterns without `md:`, the prefix under which Redis clients see a symbol.
 fn patterns(given: &[String]) -> Result<Vec<String>, Failure> {
     let bare = given
         .iter()
@@ -144,5 +144,5 @@ fn patterns(given: &[String]) -> Result<Vec<String>, Failure> {
     Ok(patterns)
 }
 
-/// What the table can be sorted by, as the command line names it.
+/// The columns by which the table can be sorted, as the command line names them.
 pub(crate) type SortColumn = Column;

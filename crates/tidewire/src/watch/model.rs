@@ -1,4 +1,4 @@
-//! What the feed has said: the latest values, and how the stream came in.
+//! What the feed has delivered: the latest values, and the quality of the stream.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -12,15 +12,15 @@ use tidewire_lane::unix_ns;
 
 use super::spread::Spread;
 
-/// The stream as this program sees it. Its lock is held for one receive call.
+/// The stream as this program sees it. Its lock is held for one receive call at a time.
 #[derive(Debug)]
 pub(super) struct Model {
     /// By the hub's symbol number.
-    rows: HashMap<u32, Row>,
-    /// Symbols that did not fit any more.
+    rows: HashMap<u32, SymbolState>,
+    /// Symbols that did not fit.
     pub(super) left_out: u64,
     pub(super) connection: Connection,
-    /// The current values have come, and nothing was lost since without a new snapshot.
+    /// All current values have arrived, and no later loss is still without a new snapshot.
     pub(super) is_complete: bool,
     pub(super) session: u32,
     pub(super) next_sequence: u64,
@@ -28,70 +28,70 @@ pub(super) struct Model {
     pub(super) loss: Loss,
     /// Messages since the last reset.
     pub(super) messages: u64,
-    /// When the figures began, and when they were last looked at.
+    /// When the figures began, and when they were last sampled.
     pub(super) since: Instant,
     pub(super) looked: Instant,
-    /// Messages at the last look.
+    /// Messages at the last sample.
     pub(super) looked_messages: u64,
-    /// Wall clock of the bytes being taken, ns since the UNIX epoch.
+    /// Wall clock when the current bytes arrived, ns since the UNIX epoch.
     pub(super) received_ns: u64,
 }
 
 /// One symbol.
 #[derive(Debug)]
-pub(super) struct Row {
-    /// Empty until its definition has come.
+pub(super) struct SymbolState {
+    /// Empty until the definition arrives.
     pub(super) name: String,
     pub(super) value: LastValue,
-    /// Updates that came here, and how many there were at the last look.
+    /// Updates received here, and their number at the last sample.
     pub(super) messages: u64,
     pub(super) looked: u64,
 }
 
-/// What was missing. Every field only grows until a reset.
+/// Losses. Every field only grows until a reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Loss {
     pub(super) gaps: u64,
     pub(super) recovered: u64,
-    /// Gone for good, for whatever reason but the next.
+    /// Lost for good, for any reason other than conflation.
     pub(super) lost: u64,
-    /// Passed over by the hub because this program was too slow: a snapshot stands for them.
+    /// Skipped by the hub because this program was too slow; a snapshot replaced them.
     pub(super) conflated: u64,
     pub(super) corrupt: u64,
     pub(super) duplicate: u64,
 }
 
-/// How the connection stands.
+/// The state of the connection.
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
-    pub(super) state: State,
+    pub(super) state: ConnectionState,
     pub(super) since: Instant,
     /// Connections after the first.
     pub(super) reconnects: u64,
-    /// Why the last one ended, or did not come about.
+    /// Why the last connection ended or failed.
     pub(super) reason: String,
     pub(super) logins: u64,
 }
 
-/// States of a connection.
+/// The states of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum ConnectionState {
     Connecting,
-    /// The hub has taken the login.
+    /// The hub has accepted the login.
     Connected,
-    /// It will be tried again.
+    /// It will be retried.
     Lost,
-    /// The hub has said that the stream has ended.
+    /// The hub has announced the end of the stream.
     Ended,
 }
 
-impl State {
+impl ConnectionState {
     pub(super) fn name(self) -> &'static str {
         match self {
-            State::Connecting => "connecting",
-            State::Connected => "connected",
-            State::Lost => "lost",
-            State::Ended => "ended",
+            ConnectionState::Connecting => "connecting",
+            ConnectionState::Connected => "connected",
+            ConnectionState::Lost => "lost",
+            ConnectionState::Ended => "ended",
         }
     }
 }
@@ -99,12 +99,12 @@ impl State {
 impl Connection {
     pub(super) fn describe(&self) -> String {
         match self.reason.is_empty() {
-            true => "it does not answer".to_owned(),
+            true => "no reply".to_owned(),
             false => self.reason.clone(),
         }
     }
 
-    fn enter(&mut self, state: State) {
+    fn enter(&mut self, state: ConnectionState) {
         if self.state != state {
             self.state = state;
             self.since = Instant::now();
@@ -119,7 +119,7 @@ impl Model {
             rows: HashMap::new(),
             left_out: 0,
             connection: Connection {
-                state: State::Connecting,
+                state: ConnectionState::Connecting,
                 since: now,
                 reconnects: 0,
                 reason: String::new(),
@@ -138,7 +138,7 @@ impl Model {
         }
     }
 
-    /// Forgets the figures, and keeps the values.
+    /// Resets the figures and keeps the values.
     pub(super) fn reset(&mut self) {
         self.spread = Spread::new();
         self.loss = Loss::default();
@@ -150,37 +150,37 @@ impl Model {
         }
     }
 
-    /// Symbols with a name.
-    pub(super) fn rows(&mut self) -> impl Iterator<Item = &mut Row> {
+    /// Returns the symbols that have a name.
+    pub(super) fn rows(&mut self) -> impl Iterator<Item = &mut SymbolState> {
         let rows = self.rows.values_mut();
         rows.filter(|row| !row.name.is_empty())
     }
 
-    /// The connection has ended, or was not made.
+    /// Notes that the connection has ended or failed.
     pub(super) fn lost(&mut self, reason: String) {
         self.connection.reason = reason;
-        self.connection.enter(State::Lost);
+        self.connection.enter(ConnectionState::Lost);
     }
 
-    /// A connection is being made.
+    /// Notes that a connection attempt has begun.
     pub(super) fn connecting(&mut self) {
-        if self.connection.state != State::Lost {
-            self.connection.enter(State::Connecting);
+        if self.connection.state != ConnectionState::Lost {
+            self.connection.enter(ConnectionState::Connecting);
         }
     }
 
-    /// Takes what the receiver has counted in one call.
+    /// Adds what the receiver counted in one call.
     pub(super) fn count(&mut self, before: &ClientCounters, after: &ClientCounters) {
         self.loss.gaps += after.gaps - before.gaps;
     }
 
-    fn row(&mut self, symbol: u32) -> Option<&mut Row> {
+    fn row(&mut self, symbol: u32) -> Option<&mut SymbolState> {
         if !self.rows.contains_key(&symbol) {
             if self.rows.len() == SYMBOLS_MAX {
                 self.left_out += 1;
                 return None;
             }
-            let row = Row {
+            let row = SymbolState {
                 name: String::new(),
                 value: LastValue::new(symbol),
                 messages: 0,
@@ -202,8 +202,8 @@ impl Sink for Model {
         };
         if let Some(time_ns) = time_ns {
             if time_ns > self.received_ns {
-                // It came after the clock was read: only a stamp that is still to come is of
-                // another clock.
+                // The message arrived after the clock was read. Only a timestamp that is still in
+                // the future comes from a different clock.
                 self.received_ns = unix_ns();
             }
             self.spread.record(time_ns, self.received_ns);
@@ -214,7 +214,7 @@ impl Sink for Model {
         let Some(row) = self.row(symbol) else { return };
         row.messages += 1;
         match message {
-            // The hub has taken a whole value from its own source.
+            // The hub took over a whole value from its own source.
             Message::LastValue(value) => {
                 let record = LastValue { sequence, ..*value };
                 row.value.merge(&record);
@@ -230,7 +230,7 @@ impl Sink for Model {
             return;
         };
         row.name.clear();
-        // What a terminal would take for an order is not shown to it.
+        // Control characters are removed: a terminal would obey them.
         let shown = definition.name.as_str().chars();
         row.name.extend(shown.filter(|letter| !letter.is_control()));
         if sequence > 0 {
@@ -267,7 +267,7 @@ impl Sink for Model {
         self.connection.reconnects += u64::from(self.connection.logins > 0);
         self.connection.logins += 1;
         self.connection.reason.clear();
-        self.connection.enter(State::Connected);
+        self.connection.enter(ConnectionState::Connected);
         self.session = accepted.session;
     }
 
@@ -276,7 +276,7 @@ impl Sink for Model {
         self.connection.reason = shown.filter(|letter| !letter.is_control()).collect();
     }
 
-    /// Symbol numbers are the session's own.
+    /// Symbol numbers are valid for one session only.
     fn session_changed(&mut self, _: u32, new: u32) {
         self.rows.clear();
         self.session = new;
@@ -284,16 +284,16 @@ impl Sink for Model {
     }
 
     fn end_of_session(&mut self, _: &EndOfSessionAcknowledgement) {
-        self.connection.enter(State::Ended);
+        self.connection.enter(ConnectionState::Ended);
     }
 }
 
-/// Adds what a hub claims, which may be any number.
+/// Adds a count that the hub reports, which may be any number.
 fn add(total: &mut u64, count: u64) {
     *total = total.saturating_add(count);
 }
 
-/// As many as a hub has market topics, unless told otherwise.
+/// The default limit on a hub's market topics.
 const SYMBOLS_MAX: usize = 1 << 20;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A look in the terminal, drawn twice a second.
+//! The terminal view, drawn twice a second.
 
 use std::time::{Duration, Instant};
 
@@ -9,33 +9,33 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Sparkline};
 
 use super::Watch;
-use super::model::State;
-use super::sight::{Row, Sight};
+use super::model::ConnectionState;
+use super::sample::{Sample, SymbolRow};
 use super::spread::Percentiles;
 use super::terminal::Screen;
-use super::view::{Column, View, Wish};
+use super::view::{Column, TableView, Wish};
 use crate::columns::{self, Figure, Heading, whole_parts, whole_words};
 use crate::failure::Failure;
 use crate::keys::{self, Heard};
 use crate::units::{counted, grouped, latency, price};
 
-/// Shows what is watched until `q` is pressed or a signal comes.
-pub(super) fn show(watch: &Watch, mut view: View) -> Result<(), Failure> {
+/// Shows the table until `q` is pressed or a signal arrives.
+pub(super) fn show(watch: &Watch, mut view: TableView) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::running(format!("terminal: {error}"));
     let mut screen = Screen::take(&watch.stop)?;
-    let mut sight = watch.look(REFRESH_INTERVAL);
+    let mut sample = watch.look(REFRESH_INTERVAL);
     let mut next = Instant::now() + REFRESH_INTERVAL;
     while !watch.stop.is_asked() {
         if watch.link.has_failed() {
             return Err(Failure::running("the reader of the feed failed"));
         }
         let terminal = &mut screen.terminal;
-        let drawn = terminal.draw(|frame| draw(frame, &sight, &mut view));
+        let drawn = terminal.draw(|frame| draw(frame, &sample, &mut view));
         if let Err(error) = drawn {
             let is_gone = matches!(keys::hear(Duration::ZERO), Ok(Heard::Gone) | Err(_));
             return if is_gone { Ok(()) } else { Err(failed(error)) };
         }
-        // Keys are answered at once, with what was seen last.
+        // Keys are obeyed immediately, with the figures of the last sample.
         while !watch.stop.is_asked() && Instant::now() < next {
             let left = next.saturating_duration_since(Instant::now());
             let event = match keys::hear(left.min(SIGNAL_INTERVAL)).map_err(failed)? {
@@ -53,17 +53,22 @@ pub(super) fn show(watch: &Watch, mut view: View) -> Result<(), Failure> {
             }
         }
         if Instant::now() >= next {
-            sight = watch.look(REFRESH_INTERVAL);
+            sample = watch.look(REFRESH_INTERVAL);
             next = Instant::now() + REFRESH_INTERVAL;
         }
     }
     Ok(())
 }
 
-/// A look as plain text.
-pub(super) fn as_text(sight: &Sight, rows: &[&Row]) -> String {
+/// Returns the figures as plain text.
+pub(super) fn as_text(sample: &Sample, rows: &[&SymbolRow]) -> String {
     let mut text = String::new();
-    for line in [connection(sight), stream(sight), spread(sight), hub(sight)] {
+    for line in [
+        connection(sample),
+        stream(sample),
+        spread(sample),
+        hub(sample),
+    ] {
         text.push_str(&line);
         text.push('\n');
     }
@@ -93,9 +98,9 @@ fn padded(column: Column, text: &str, width: usize) -> String {
     }
 }
 
-fn draw(frame: &mut Frame<'_>, sight: &Sight, view: &mut View) {
+fn draw(frame: &mut Frame<'_>, sample: &Sample, view: &mut TableView) {
     let area = frame.area();
-    // A low screen keeps the table before all else.
+    // On a small screen the table has priority.
     let panel = if area.height >= PANEL_FROM_ROWS { 5 } else { 0 };
     let [top, middle, lower, bottom] = Layout::vertical([
         Constraint::Length(2),
@@ -105,22 +110,22 @@ fn draw(frame: &mut Frame<'_>, sight: &Sight, view: &mut View) {
     ])
     .areas(area);
     let width = usize::from(area.width);
-    let state = match sight.connection.state {
-        State::Connected => Color::Green,
-        State::Connecting | State::Ended => Color::Yellow,
-        State::Lost => Color::Red,
+    let state = match sample.connection.state {
+        ConnectionState::Connected => Color::Green,
+        ConnectionState::Connecting | ConnectionState::Ended => Color::Yellow,
+        ConnectionState::Lost => Color::Red,
     };
     let lines = vec![
         Line::from(vec![
             Span::styled("● ", Style::new().fg(state)),
-            Span::raw(whole_parts(&connection(sight), width.saturating_sub(2))),
+            Span::raw(whole_parts(&connection(sample), width.saturating_sub(2))),
         ]),
-        Line::raw(whole_parts(&stream(sight), width)),
+        Line::raw(whole_parts(&stream(sample), width)),
     ];
     frame.render_widget(Paragraph::new(lines), top);
-    draw_table(frame, middle, sight, view);
+    draw_table(frame, middle, sample, view);
     if panel > 0 {
-        draw_latency(frame, lower, sight);
+        draw_latency(frame, lower, sample);
     }
     let keys = match view.is_typing {
         true => Line::raw(format!(
@@ -132,13 +137,13 @@ fn draw(frame: &mut Frame<'_>, sight: &Sight, view: &mut View) {
             Style::new().add_modifier(Modifier::DIM),
         ),
     };
-    let lines = vec![Line::raw(whole_parts(&hub(sight), width)), keys];
+    let lines = vec![Line::raw(whole_parts(&hub(sample), width)), keys];
     frame.render_widget(Paragraph::new(lines), bottom);
 }
 
-fn draw_table(frame: &mut Frame<'_>, area: Rect, sight: &Sight, view: &mut View) {
+fn draw_table(frame: &mut Frame<'_>, area: Rect, sample: &Sample, view: &mut TableView) {
     let room = usize::from(area.height.saturating_sub(3));
-    let rows = view.page(&sight.rows, room);
+    let rows = view.page(&sample.rows, room);
     let arrow = if view.ascending { '▲' } else { '▼' };
     let heading = |&column: &Column| {
         let chosen = column == view.column;
@@ -150,7 +155,7 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, sight: &Sight, view: &mut View)
         Heading {
             title,
             width_min,
-            // What the rows are sorted by stays in sight.
+            // The sort column stays visible.
             dropped: if chosen { 0 } else { dropped },
         }
     };
@@ -170,7 +175,7 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, sight: &Sight, view: &mut View)
     frame.render_widget(table, area);
 }
 
-fn draw_latency(frame: &mut Frame<'_>, area: Rect, sight: &Sight) {
+fn draw_latency(frame: &mut Frame<'_>, area: Rect, sample: &Sample) {
     let block = Block::bordered().title(" latency: source time → received here ");
     let inside = block.inner(area);
     frame.render_widget(block, area);
@@ -179,20 +184,20 @@ fn draw_latency(frame: &mut Frame<'_>, area: Rect, sight: &Sight) {
     let width = usize::from(left.width);
     let line = |text: &str| Line::raw(whole_words(text, width));
     let lines = vec![
-        line(&format!("now {}", percentiles(&sight.latest))),
-        line(&format!("all {}", percentiles(&sight.all))),
-        line(&clocks(sight)).style(Style::new().add_modifier(Modifier::DIM)),
+        line(&format!("now {}", percentiles(&sample.latest))),
+        line(&format!("all {}", percentiles(&sample.all))),
+        line(&clocks(sample)).style(Style::new().add_modifier(Modifier::DIM)),
     ];
     frame.render_widget(Paragraph::new(lines), left);
     let room = usize::from(right.width);
-    let from = sight.history.len().saturating_sub(room);
+    let from = sample.history.len().saturating_sub(room);
     let sparkline = Sparkline::default()
-        .data(&sight.history[from..])
+        .data(&sample.history[from..])
         .style(Style::new().fg(Color::Cyan));
     frame.render_widget(sparkline, right);
 }
 
-/// Least width of a column, and how soon it gives way where there is little room.
+/// Returns a column's minimum width, and the order in which it is dropped if there is little room.
 fn room_of(column: Column) -> (usize, u8) {
     match column {
         Column::Symbol => (12, 0),
@@ -205,7 +210,7 @@ fn room_of(column: Column) -> (usize, u8) {
     }
 }
 
-fn figures(row: &Row) -> Vec<Figure> {
+fn figures(row: &SymbolRow) -> Vec<Figure> {
     let value = &row.value;
     let change = row.change_ppm().map_or_else(
         || "-".to_owned(),
@@ -232,35 +237,35 @@ fn figures(row: &Row) -> Vec<Figure> {
     ]
 }
 
-/// The texts of a row, whole.
-fn texts(row: &Row) -> [String; 8] {
+/// Returns the texts of a row, not shortened.
+fn texts(row: &SymbolRow) -> [String; 8] {
     let mut figures = figures(row).into_iter();
     std::array::from_fn(|_| figures.next().map_or(String::new(), |figure| figure.text))
 }
 
-fn connection(sight: &Sight) -> String {
-    let connection = &sight.connection;
+fn connection(sample: &Sample) -> String {
+    let connection = &sample.connection;
     let state = connection.state.name();
-    let mut text = format!("{state} {}", clock(sight.connected_for.as_secs()));
-    if connection.state == State::Lost {
-        text.push_str(&format!(" ({}), trying again", connection.reason));
+    let mut text = format!("{state} {}", clock(sample.connected_for.as_secs()));
+    if connection.state == ConnectionState::Lost {
+        text.push_str(&format!(" ({}), retrying", connection.reason));
     }
     text.push_str(&format!(
         " · {} · session {} · {} reconnects",
-        sight.patterns, sight.session, connection.reconnects
+        sample.patterns, sample.session, connection.reconnects
     ));
-    if let Ok((figures, _)) = &sight.hub {
+    if let Ok((figures, _)) = &sample.hub {
         text.push_str(&format!(" · hub up {}", clock(figures.of("uptime_s"))));
     }
     text
 }
 
-fn stream(sight: &Sight) -> String {
-    let loss = &sight.loss;
+fn stream(sample: &Sample) -> String {
+    let loss = &sample.loss;
     format!(
         "{}/s · {} messages · {} gaps, {} recovered, {} lost · {} conflated · {} duplicate",
-        grouped(sight.rate as u64),
-        grouped(sight.messages),
+        grouped(sample.rate as u64),
+        grouped(sample.messages),
         grouped(loss.gaps),
         grouped(loss.recovered),
         grouped(loss.lost),
@@ -269,8 +274,8 @@ fn stream(sight: &Sight) -> String {
     )
 }
 
-fn spread(sight: &Sight) -> String {
-    format!("latency {} ({})", percentiles(&sight.all), clocks(sight))
+fn spread(sample: &Sample) -> String {
+    format!("latency {} ({})", percentiles(&sample.all), clocks(sample))
 }
 
 fn percentiles(spread: &Percentiles) -> String {
@@ -286,20 +291,20 @@ fn percentiles(spread: &Percentiles) -> String {
     )
 }
 
-/// How far the latencies can be believed.
-fn clocks(sight: &Sight) -> String {
-    if sight.ahead > 0 {
-        let ahead = grouped(sight.ahead);
-        return format!("{ahead} stamped after they came: the clocks differ");
+/// Returns how reliable the latencies are.
+fn clocks(sample: &Sample) -> String {
+    if sample.ahead > 0 {
+        let ahead = grouped(sample.ahead);
+        return format!("{ahead} timestamps are in the future: the clocks differ");
     }
-    if sight.old > 0 {
-        return format!("{} older than 60 s left out", grouped(sight.old));
+    if sample.old > 0 {
+        return format!("{} older than 60 s left out", grouped(sample.old));
     }
-    "by the source's clock and this one's".to_owned()
+    "from the source's clock to this machine's".to_owned()
 }
 
-fn hub(sight: &Sight) -> String {
-    let (figures, rate) = match &sight.hub {
+fn hub(sample: &Sample) -> String {
+    let (figures, rate) = match &sample.hub {
         Ok(pair) => pair,
         Err(reason) => return format!("hub figures unavailable: {reason}"),
     };
@@ -323,11 +328,11 @@ fn clock(seconds: u64) -> String {
     format!("{}:{:02}:{seconds:02}", minutes / 60, minutes % 60)
 }
 
-const KEYS: &str = "q quits · r begins the figures anew · / filters · ←→ sorts by · space turns the order \
+const KEYS: &str = "q quits · r resets the figures · / filters · ←→ change the sort column · space reverses the order \
      · ↑↓ PgUp PgDn";
 const WIDTHS: [u16; 8] = [16, 12, 12, 12, 15, 9, 13, 9];
 const REFRESH_INTERVAL: Duration = Duration::from_millis(500);
-/// How soon a signal is noticed.
+/// Maximum delay until a signal is noticed.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
-/// Rows of a screen that has room for the latency panel.
+/// Minimum number of rows for a screen that shows the latency panel.
 const PANEL_FROM_ROWS: u16 = 16;

@@ -1,23 +1,24 @@
-//! How latencies are spread: percentiles of an interval and of everything, and the history.
+//! The distribution of latencies: percentiles of an interval and of the whole time, and the
+//! history.
 
 use std::collections::VecDeque;
 
 use hdrhistogram::Histogram;
 
-/// Latencies of the current interval, of all intervals, and the percentiles of the latest ones.
+/// Latencies of the current interval and of all intervals, and the percentiles of the latest ones.
 #[derive(Debug)]
 pub(super) struct Spread {
     interval: Histogram<u64>,
     all: Histogram<u64>,
     /// The latest intervals, oldest first.
     history: VecDeque<Percentiles>,
-    /// Stamped later than they came here: one of the two clocks is wrong.
+    /// Messages with a timestamp later than their arrival: one of the two clocks is wrong.
     ahead: u64,
-    /// Older than a minute: history played again, and no latency.
+    /// Messages older than a minute: these are replayed history, not latency.
     old: u64,
 }
 
-/// Figures of a set of latencies, all in nanoseconds; all zero without samples.
+/// Percentiles of a set of latencies, in nanoseconds; all zero without samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Percentiles {
     pub(super) count: u64,
@@ -40,7 +41,8 @@ impl Spread {
         }
     }
 
-    /// A message that its source stamped `source_ns` came at `received_ns`, by the clock here.
+    /// Records a message that its source stamped `source_ns` and that arrived at `received_ns`, by
+    /// this machine's clock.
     #[inline]
     pub(super) fn record(&mut self, source_ns: u64, received_ns: u64) {
         match received_ns.checked_sub(source_ns) {
@@ -50,7 +52,7 @@ impl Spread {
         }
     }
 
-    /// Ends the interval.
+    /// Ends the interval and returns its percentiles.
     pub(super) fn turn(&mut self) -> Percentiles {
         let latest = percentiles(&self.interval);
         if self.history.len() == HISTORY_MAX {
@@ -64,7 +66,7 @@ impl Spread {
         latest
     }
 
-    /// Of everything up to the end of the last interval.
+    /// Returns the percentiles of everything up to the end of the last interval.
     pub(super) fn all(&self) -> Percentiles {
         percentiles(&self.all)
     }
@@ -102,7 +104,7 @@ fn histogram() -> Histogram<u64> {
 }
 
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
-/// Intervals remembered: more than a terminal has columns.
+/// Number of intervals remembered: more than a terminal has columns.
 const HISTORY_MAX: usize = 512;
 
 #[cfg(test)]

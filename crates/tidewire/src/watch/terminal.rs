@@ -1,4 +1,4 @@
-//! The terminal, given back as it was however the program ends.
+//! The terminal, which is restored however the program ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,16 +11,15 @@ use signal_hook::iterator::Signals;
 use crate::failure::Failure;
 use crate::stop::Stop;
 
-/// A terminal that has been taken over; dropping it restores it. A panic does so too, by the hook
-/// of [`ratatui::init`], before it says what went wrong.
+/// A terminal in raw mode; dropping it restores the terminal. A panic restores it too, through the
+/// hook of [`ratatui::init`], before the message is printed.
 pub(super) struct Screen {
     pub(super) terminal: DefaultTerminal,
 }
 
 impl Screen {
-    /// Takes the terminal over. SIGINT, SIGTERM and SIGHUP ask `stop` from now on; when the
-    /// program has not ended soon after, because the terminal takes nothing any more, the next
-    /// one or a moment's wait ends it.
+    /// Takes over the terminal. From now on SIGINT, SIGTERM and SIGHUP set `stop`. If the program
+    /// cannot end because the terminal accepts no output, the next signal or a short wait ends it.
     pub(super) fn take(stop: &Stop) -> Result<Self, Failure> {
         let failed =
             |error: std::io::Error| Failure::running(format!("cannot handle signals: {error}"));
@@ -51,14 +50,14 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // A terminal that is gone needs no restoring.
+        // A closed terminal needs no restoring.
         let _ = ratatui::try_restore();
     }
 }
 
 /// Ends the program without waiting for the thread that draws.
 fn give_up(code: i32) -> ! {
-    // Raw mode is a setting and goes back even where nothing can be written any more.
+    // Raw mode is a setting and can be restored even if nothing can be written any more.
     let _ = crossterm::terminal::disable_raw_mode();
     std::process::exit(code)
 }

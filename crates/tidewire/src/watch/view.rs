@@ -1,11 +1,11 @@
-//! What of the rows is shown, and in which order; and what keys change of it.
+//! Which rows are shown and in which order, and how keys change that.
 
 use clap::ValueEnum;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use super::sight::{Row, defined};
+use super::sample::{SymbolRow, defined};
 
-/// Columns, in their order on the screen.
+/// The columns, in their order on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Column {
     /// Name.
@@ -22,12 +22,12 @@ pub(crate) enum Column {
     Change,
     /// Updates of the session.
     Updates,
-    /// Updates a second.
+    /// Updates per second.
     Rate,
 }
 
 impl Column {
-    /// All of them.
+    /// All columns.
     pub(super) const ALL: [Column; 8] = [
         Column::Symbol,
         Column::Bid,
@@ -53,34 +53,34 @@ impl Column {
     }
 }
 
-/// What a key asks for beyond the view.
+/// What a key asks for that the table itself cannot do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// Nothing: draw again.
+    /// Nothing: redraw.
     None,
     /// Leave.
     Quit,
-    /// Begin the figures anew.
+    /// Reset the figures.
     Reset,
 }
 
-/// Order, filter and position in the table.
+/// Sort order, filter and position of the table.
 #[derive(Clone, Debug)]
-pub(super) struct View {
+pub(super) struct TableView {
     pub(super) column: Column,
     pub(super) ascending: bool,
-    /// Only symbols that hold this, in whatever case.
+    /// Only symbols that contain this text are shown, in any case.
     pub(super) filter: String,
     /// The filter is being typed.
     pub(super) is_typing: bool,
     /// The first row shown.
     pub(super) first: usize,
-    /// Rows that pass the filter, and that fit the screen, when it was last drawn.
+    /// Number of rows that passed the filter, and that fit the screen, when it was last drawn.
     passing: usize,
     page: usize,
 }
 
-impl View {
+impl TableView {
     pub(super) fn new(column: Column, ascending: bool) -> Self {
         Self {
             column,
@@ -93,15 +93,15 @@ impl View {
         }
     }
 
-    /// The rows that pass the filter, in order, `most` at most.
-    pub(super) fn rows<'a>(&self, rows: &'a [Row], most: usize) -> Vec<&'a Row> {
+    /// Returns the rows that pass the filter, in order, at most `most`.
+    pub(super) fn rows<'a>(&self, rows: &'a [SymbolRow], most: usize) -> Vec<&'a SymbolRow> {
         let mut passing = self.sorted(rows);
         passing.truncate(most);
         passing
     }
 
-    /// The rows of a screen with room for `page` of them; keeps the position within them.
-    pub(super) fn page<'a>(&mut self, rows: &'a [Row], page: usize) -> Vec<&'a Row> {
+    /// Returns the rows of a screen with room for `page`, and keeps the position in range.
+    pub(super) fn page<'a>(&mut self, rows: &'a [SymbolRow], page: usize) -> Vec<&'a SymbolRow> {
         let passing = self.sorted(rows);
         (self.passing, self.page) = (passing.len(), page.max(1));
         self.first = self.first.min(self.first_max());
@@ -109,12 +109,12 @@ impl View {
         shown.collect()
     }
 
-    /// How many rows passed the filter when last drawn.
+    /// Returns how many rows passed the filter when the screen was last drawn.
     pub(super) fn passing(&self) -> usize {
         self.passing
     }
 
-    /// Takes what the terminal tells.
+    /// Handles an event of the terminal.
     pub(super) fn take(&mut self, event: &Event) -> Wish {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.key(key),
@@ -171,7 +171,7 @@ impl View {
         let count = Column::ALL.len() as isize;
         let next = (place.unwrap_or(0) as isize + step).rem_euclid(count);
         self.column = Column::ALL[next as usize];
-        // Names from A on, figures from the greatest on.
+        // Names are sorted ascending, figures descending.
         self.ascending = self.column == Column::Symbol;
     }
 
@@ -179,10 +179,10 @@ impl View {
         self.passing.saturating_sub(self.page)
     }
 
-    fn sorted<'a>(&self, rows: &'a [Row]) -> Vec<&'a Row> {
+    fn sorted<'a>(&self, rows: &'a [SymbolRow]) -> Vec<&'a SymbolRow> {
         let wanted = self.filter.to_lowercase();
-        let passes = |row: &&Row| row.symbol.to_lowercase().contains(&wanted);
-        let mut passing: Vec<&Row> = match wanted.is_empty() {
+        let passes = |row: &&SymbolRow| row.symbol.to_lowercase().contains(&wanted);
+        let mut passing: Vec<&SymbolRow> = match wanted.is_empty() {
             true => rows.iter().collect(),
             false => rows.iter().filter(passes).collect(),
         };
@@ -215,8 +215,8 @@ mod tests {
     use super::*;
     use tidewire_feed::wire::LastValue;
 
-    fn rows() -> Vec<Row> {
-        let row = |(symbol, last, updates): (&str, i64, u64)| Row {
+    fn rows() -> Vec<SymbolRow> {
+        let row = |(symbol, last, updates): (&str, i64, u64)| SymbolRow {
             symbol: symbol.to_owned(),
             value: LastValue {
                 last,
@@ -228,11 +228,11 @@ mod tests {
         [("B", 1, 5), ("a", 3, 5), ("C", 2, 9)].map(row).into()
     }
 
-    fn press(view: &mut View, code: KeyCode) -> Wish {
+    fn press(view: &mut TableView, code: KeyCode) -> Wish {
         view.take(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)))
     }
 
-    fn shown(view: &mut View, page: usize) -> String {
+    fn shown(view: &mut TableView, page: usize) -> String {
         let rows = rows();
         let shown = view.page(&rows, page);
         shown.iter().map(|row| row.symbol.as_str()).collect()
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn arrows_choose_the_column_and_space_turns_the_order() {
-        let mut view = View::new(Column::Updates, false);
+        let mut view = TableView::new(Column::Updates, false);
         assert_eq!(shown(&mut view, 9), "CBa", "equal ones by name");
         (0..3).for_each(|_| assert_eq!(press(&mut view, KeyCode::Left), Wish::None));
         assert_eq!(
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn while_a_filter_is_typed_letters_are_no_orders() {
-        let mut view = View::new(Column::Symbol, true);
+        let mut view = TableView::new(Column::Symbol, true);
         press(&mut view, KeyCode::Char('/'));
         assert_eq!(press(&mut view, KeyCode::Char('q')), Wish::None);
         press(&mut view, KeyCode::Backspace);
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn the_position_stays_within_what_there_is() {
-        let mut view = View::new(Column::Symbol, true);
+        let mut view = TableView::new(Column::Symbol, true);
         assert_eq!(shown(&mut view, 2), "BC");
         (0..5).for_each(|_| assert_eq!(press(&mut view, KeyCode::Down), Wish::None));
         assert_eq!(shown(&mut view, 2), "Ca");

@@ -1,10 +1,10 @@
 //! The head of a request or a response: a first line and headers, up to an empty line.
 
-/// Ends a head.
+/// The end of a head.
 const END: &[u8] = b"\r\n\r\n";
-/// The longest head, in bytes: browsers send cookies along.
+/// Maximum length of a head in bytes; browsers also send cookies.
 pub const HEAD_BYTES_MAX: usize = 8 << 10;
-/// The whole response to a request that cannot be read.
+/// The complete response to a request that cannot be parsed.
 pub const BAD_REQUEST: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
@@ -23,7 +23,7 @@ pub fn gather_head(head: &mut Vec<u8>, input: &[u8]) -> usize {
     head.len() - known
 }
 
-/// Returns whether a head of [`gather_head`] has its end.
+/// Returns whether a head from [`gather_head`] is complete.
 pub fn is_whole(head: &[u8]) -> bool {
     head.ends_with(END)
 }
@@ -35,12 +35,12 @@ pub fn split_head(head: &[u8]) -> Option<(&str, Headers<'_>)> {
     Some((first, Headers(headers)))
 }
 
-/// The headers of a head, as they came.
+/// The headers of a head, as received.
 #[derive(Clone, Copy, Debug)]
 pub struct Headers<'h>(&'h str);
 
 impl<'h> Headers<'h> {
-    /// Returns the values of all headers of a name, in order, without surrounding spaces.
+    /// Returns the values of all headers with this name, in order, without surrounding spaces.
     pub fn values(&self, name: &str) -> impl Iterator<Item = &'h str> {
         self.0
             .split("\r\n")
@@ -49,7 +49,7 @@ impl<'h> Headers<'h> {
             .map(|(_, value)| value.trim())
     }
 
-    /// Returns the elements of a comma-separated list, which may be spread over several headers.
+    /// Returns the elements of a comma-separated list, which may span several headers.
     pub fn elements(&self, name: &str) -> impl Iterator<Item = &'h str> {
         let lists = self.values(name);
         lists.flat_map(|list| list.split(',').map(str::trim))

@@ -1,17 +1,18 @@
-//! A request of which only the first line counts, and a response that ends with the connection.
+//! A request of which only the first line matters, and a response after which the connection
+//! closes.
 
 use super::HEAD_BYTES_MAX;
 
-/// What has come of a request.
+/// The result of parsing a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// Its head has not ended.
+    /// The head is not complete.
     Incomplete,
     /// A GET or HEAD of this path, without its query.
     Request {
         /// Begins with `/`, unless the client sent something else.
         path: String,
-        /// HEAD: the response has no body.
+        /// Whether it is a HEAD request: the response has no body.
         is_head: bool,
     },
     /// Refused with this status.
@@ -29,7 +30,7 @@ pub enum Status {
     Forbidden,
     /// 404.
     NotFound,
-    /// 405: only GET and HEAD are known.
+    /// 405: only GET and HEAD are allowed.
     MethodNotAllowed,
     /// 414: the first line is longer than [`LINE_BYTES_MAX`].
     LineTooLong,
@@ -54,7 +55,7 @@ impl Status {
     }
 }
 
-/// Reads a GET or HEAD as far as it has come. A body is left unread.
+/// Parses a GET or HEAD as far as it has been received. A body is not read.
 pub fn parse_request(input: &[u8]) -> Parsed {
     let end = input.iter().position(|&byte| byte == b'\n');
     if end.unwrap_or(input.len()) > LINE_BYTES_MAX {
@@ -63,7 +64,7 @@ pub fn parse_request(input: &[u8]) -> Parsed {
     let Some(end) = end else {
         return Parsed::Incomplete;
     };
-    // Refused by its first line already: what is no HTTP never gets to its second.
+    // Input that is not HTTP is refused by its first line, without waiting for a second.
     let line = input[..end].trim_ascii_end();
     let request = match read_line(line) {
         Ok(request) => request,
@@ -102,7 +103,7 @@ fn read_line(line: &[u8]) -> Result<Parsed, Status> {
     })
 }
 
-/// Returns a response with this body, or only its head. The connection ends behind it.
+/// Returns a response with this body, or only its head. The connection closes after it.
 pub fn response(status: Status, content_type: &str, body: &str, is_head: bool) -> Vec<u8> {
     let allow = match status {
         Status::MethodNotAllowed => "Allow: GET, HEAD\r\n",
@@ -121,7 +122,7 @@ pub fn response(status: Status, content_type: &str, body: &str, is_head: bool) -
     response
 }
 
-/// The longest first line, in bytes.
+/// Maximum length of the first line, in bytes.
 pub const LINE_BYTES_MAX: usize = 2 << 10;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! How a server proves that it speaks WebSocket: SHA-1 and Base64 (no secret is in it).
+//! The proof that a server speaks WebSocket: SHA-1 and Base64 (there is no secret).
 
 use sha1::{Digest, Sha1};
 
-/// Returns the `Sec-WebSocket-Accept` for a `Sec-WebSocket-Key`.
+/// Returns the `Sec-WebSocket-Accept` of a `Sec-WebSocket-Key`.
 pub fn accept_of(key: &[u8]) -> String {
     let hash = Sha1::new().chain_update(key).chain_update(GUID);
     base64(&hash.finalize())

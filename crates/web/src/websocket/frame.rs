@@ -1,24 +1,24 @@
 //! The header of a frame, and its mask.
 
-/// The bit of a frame's first octet that says that the frame is the last of its message.
+/// The bit in a frame's first octet that marks the last frame of a message.
 const FINAL: u8 = 0x80;
-/// The most bytes that a CLOSE, PING or PONG has as its payload.
+/// Maximum payload of a CLOSE, PING or PONG, in bytes.
 pub const CONTROL_BYTES_MAX: usize = 125;
 
-/// The bit of a frame's second octet that says that a mask follows.
+/// The bit in a frame's second octet that announces a mask.
 const MASKED: u8 = 0x80;
-/// The bits of a frame's first octet that hold the opcode.
+/// The bits of a frame's first octet with the opcode.
 const OPCODE: u8 = 0x0f;
 /// In place of a length: the length follows in two octets.
 const LENGTH_IN_TWO: u8 = 126;
 /// In place of a length: the length follows in eight octets.
 const LENGTH_IN_EIGHT: u8 = 127;
 
-/// What a frame is.
+/// The type of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Opcode {
-    /// A further part of the message that was begun.
+    /// Continues the current message.
     Continuation = 0,
     /// Begins a message of UTF-8 text.
     Text = 1,
@@ -26,7 +26,7 @@ pub enum Opcode {
     Binary = 2,
     /// The sender closes the connection.
     Close = 8,
-    /// Asks for a PONG with the same payload.
+    /// Requests a PONG with the same payload.
     Ping = 9,
     /// The response to a PING.
     Pong = 10,
@@ -46,7 +46,7 @@ impl Opcode {
         })
     }
 
-    /// Returns whether it is CLOSE, PING or PONG: a short frame of its own between the others.
+    /// Returns whether it is CLOSE, PING or PONG: a short frame that may come between others.
     pub fn is_control(self) -> bool {
         self as u8 >= Opcode::Close as u8
     }
@@ -57,24 +57,25 @@ impl Opcode {
 #[error("malformed WebSocket frame")]
 pub struct MalformedFrame;
 
-/// What stands before a frame's payload.
+/// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHead {
-    /// What the frame is.
+    /// The type of the frame.
     pub opcode: Opcode,
-    /// The frame is the last of its message.
+    /// Whether the frame is the last of its message.
     pub is_final: bool,
     /// The length of the payload.
     pub payload_bytes: u64,
-    /// The key of the payload's [`mask`]: each frame of a client has one, and no frame of a server.
+    /// The key of the payload's [`mask`]: every frame of a client has one, and no frame of a
+    /// server.
     pub key: Option<[u8; 4]>,
 }
 
 impl FrameHead {
-    /// The longest head.
+    /// Maximum length of a head.
     pub const BYTES_MAX: usize = 14;
 
-    /// Returns the head of a message, or of a control frame, that is one frame.
+    /// Returns the head of a message or control frame that consists of one frame.
     pub fn new(opcode: Opcode, payload_bytes: u64, key: Option<[u8; 4]>) -> FrameHead {
         debug_assert!(!opcode.is_control() || payload_bytes <= CONTROL_BYTES_MAX as u64);
         FrameHead {
@@ -85,13 +86,13 @@ impl FrameHead {
         }
     }
 
-    /// Reads the head at the front of `input`: the head and its length in bytes, or `None` as long
-    /// as it is incomplete. `is_masked`: the peer is a client.
+    /// Reads the head at the front of `input`. Returns the head and its length in bytes, or `None`
+    /// while it is incomplete. `is_masked` says that the peer is a client.
     ///
     /// # Errors
-    /// [`MalformedFrame`], as soon as the octets at hand show it: a reserved bit, an unknown
-    /// opcode, a control frame in pieces or of more than 125 bytes, a mask that is missing or
-    /// superfluous, a length of 2^63 or more.
+    /// [`MalformedFrame`], as soon as the octets show it: a reserved bit, an unknown opcode, a
+    /// fragmented control frame or one of more than 125 bytes, a missing or superfluous mask, or a
+    /// length of 2^63 or more.
     pub fn read(
         input: &[u8],
         is_masked: bool,
@@ -119,7 +120,7 @@ impl FrameHead {
             length => (u64::from(length), 0),
         };
         let is_too_long = opcode.is_control() && payload_bytes > CONTROL_BYTES_MAX as u64;
-        // RFC 6455 leaves the highest bit of a length zero.
+        // RFC 6455 requires the highest bit of a length to be zero.
         if is_too_long || payload_bytes > i64::MAX as u64 {
             return Err(MalformedFrame);
         }
@@ -163,7 +164,7 @@ impl FrameHead {
     }
 }
 
-/// Masks or unmasks bytes that begin `at` octets behind the beginning of the payload.
+/// Masks or unmasks bytes that begin `at` octets after the start of the payload.
 pub fn mask(bytes: &mut [u8], key: [u8; 4], at: u64) {
     let mut key = key;
     key.rotate_left((at % 4) as usize);

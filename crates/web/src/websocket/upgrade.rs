@@ -3,12 +3,12 @@
 use super::accept::accept_of;
 use crate::http::{Headers, split_head};
 
-/// Returns whether what has come so far can be the beginning of a request to upgrade.
+/// Returns whether the bytes received so far can be the beginning of an upgrade request.
 pub fn may_become_request(head: &[u8]) -> bool {
     may_become(head, b"GET ")
 }
 
-/// Returns whether what has come so far can be the beginning of a response that upgrades.
+/// Returns whether the bytes received so far can be the beginning of an upgrade response.
 pub fn may_become_response(head: &[u8]) -> bool {
     may_become(head, SWITCHES.as_bytes())
 }
@@ -19,7 +19,7 @@ fn may_become(head: &[u8], expected: &[u8]) -> bool {
 }
 
 /// Returns a client's request for a subprotocol, with a random key in Base64; `None` if host or
-/// path have characters that a request cannot have.
+/// path have characters that are not allowed in a request.
 pub fn request(host: &str, path: &str, protocol: &str, key: &str) -> Option<String> {
     let is_printable = |text: &str| text.bytes().all(|octet| octet.is_ascii_graphic());
     if !is_printable(host) || !is_printable(path) || !path.starts_with('/') {
@@ -57,8 +57,8 @@ pub fn response_to(head: &[u8], protocol: &str) -> Option<String> {
     ))
 }
 
-/// Returns whether a server's response upgrades to this subprotocol, with the
-/// [`accept_of`] the request's key.
+/// Returns whether a server's response upgrades to this subprotocol, and proves it with `accept`,
+/// the [`accept_of`] the request's key.
 pub fn is_response(head: &[u8], accept: &str, protocol: &str) -> bool {
     let Some((first, headers)) = split_head(head) else {
         return false;
@@ -70,7 +70,7 @@ pub fn is_response(head: &[u8], accept: &str, protocol: &str) -> bool {
         && is_only("Sec-WebSocket-Protocol", protocol)
 }
 
-/// Returns whether the headers ask for, or grant, an upgrade to WebSocket.
+/// Returns whether the headers request or grant an upgrade to WebSocket.
 fn upgrades(headers: Headers<'_>) -> bool {
     let mut upgrade = headers.elements("Upgrade");
     let mut connection = headers.elements("Connection");
@@ -78,7 +78,7 @@ fn upgrades(headers: Headers<'_>) -> bool {
         && connection.any(|element| element.eq_ignore_ascii_case("upgrade"))
 }
 
-/// A response that upgrades begins so.
+/// The beginning of every upgrade response.
 const SWITCHES: &str = "HTTP/1.1 101";
 
 #[cfg(test)]

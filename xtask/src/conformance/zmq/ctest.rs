@@ -6,15 +6,15 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-/// How a test ended.
+/// The outcome of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Case {
     pub(super) passed: bool,
-    /// What it said if it failed.
+    /// The test's output if it failed.
     pub(super) reason: String,
 }
 
-/// Runs the tests of these names, or all, with the library in the folder.
+/// Runs the tests with these names, or all, with the library in the folder.
 pub(super) fn run(
     shell: &Shell,
     build: &Path,
@@ -28,7 +28,7 @@ pub(super) fn run(
             build.display()
         )));
     }
-    // Some wait for a time that a busy machine does not keep.
+    // Some tests depend on times that a busy machine does not meet.
     let failed: Vec<String> = cases
         .iter()
         .filter(|(_, case)| !case.passed)
@@ -41,7 +41,7 @@ pub(super) fn run(
     Ok(cases)
 }
 
-/// One run, with so many tests side by side.
+/// Runs once, with this many tests in parallel.
 fn pass(
     shell: &Shell,
     build: &Path,
@@ -53,7 +53,7 @@ fn pass(
         .program("ctest", ["-E", NOT_RUN])
         .argument(format!("-j{at_once}"))
         .folder(build)
-        // Their own path to the stock library counts less.
+        // This takes precedence over their own path to the stock library.
         .env("LD_LIBRARY_PATH", library);
     if !names.is_empty() {
         program = program
@@ -66,7 +66,7 @@ fn pass(
     Ok(parse(&output.text, &String::from_utf8_lossy(&log)))
 }
 
-/// Reads the lines of `ctest`, and the reasons from its log.
+/// Parses the lines of `ctest`, and the reasons from its log.
 fn parse(lines: &str, log: &str) -> BTreeMap<String, Case> {
     let mut cases = BTreeMap::new();
     for line in lines.lines() {
@@ -82,7 +82,7 @@ fn parse(lines: &str, log: &str) -> BTreeMap<String, Case> {
         else {
             continue;
         };
-        // Those that a machine cannot run are no failures: they say so.
+        // Tests that cannot run on this machine say so and are not failures.
         let passed = rest.contains("  Passed ") || rest.contains("***Skipped");
         let reason = if passed {
             String::new()
@@ -94,7 +94,7 @@ fn parse(lines: &str, log: &str) -> BTreeMap<String, Case> {
     cases
 }
 
-/// How `ctest` says that it ended, and the cases in it that failed.
+/// Returns `ctest`'s outcome, and the failed cases in the test.
 fn reason(name: &str, ended: &str, log: &str) -> String {
     let ended = ended.trim_start_matches(['.', ' ', '*']);
     let mut reason = format!("  {ended}\n");
@@ -114,9 +114,9 @@ fn reason(name: &str, ended: &str, log: &str) -> String {
     reason
 }
 
-/// Tests that run side by side: most of the time they wait.
+/// Number of parallel tests; most of the time they wait.
 const AT_ONCE: usize = 4;
-/// Fuzzers need inputs, unit tests link the inside of libzmq, TIPC needs a module of the kernel.
+/// Fuzzers need inputs, unit tests link libzmq's internals, and TIPC needs a kernel module.
 const NOT_RUN: &str = "fuzzer|unittest|tipc";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `cargo xtask conformance libzmq` and `pyzmq`: programs written for libzmq, run with ours.
+//! `cargo xtask conformance libzmq` and `pyzmq`: runs programs written for libzmq with our library.
 
 mod ctest;
 mod page;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// libzmq's own tests, with what stands behind it on the command line.
+/// Runs libzmq's own tests with the options of the command line.
 pub(super) fn libzmq(root: &Path, mut arguments: Arguments) -> Result<(), Failure> {
     let build = arguments.value("--build")?;
     let build = build.ok_or_else(|| {
@@ -30,7 +30,7 @@ pub(super) fn libzmq(root: &Path, mut arguments: Arguments) -> Result<(), Failur
     })
 }
 
-/// pyzmq's own tests, with what stands behind it on the command line.
+/// Runs pyzmq's own tests with the options of the command line.
 pub(super) fn pyzmq(root: &Path, mut arguments: Arguments) -> Result<(), Failure> {
     let source = arguments.value("--suite")?;
     let source = source
@@ -47,14 +47,14 @@ pub(super) fn pyzmq(root: &Path, mut arguments: Arguments) -> Result<(), Failure
     })
 }
 
-/// What both are asked for.
+/// The options of both.
 #[derive(Debug)]
 struct Asked {
     shell: Shell,
-    /// Where a library is installed already.
+    /// The prefix of a library that is already installed.
     prefix: Option<PathBuf>,
     profile: String,
-    /// The folder of another `libzmq.so.5`, to keep what it passes.
+    /// The folder of another `libzmq.so.5`, whose passing tests are stored.
     stock: Option<PathBuf>,
 }
 
@@ -74,7 +74,7 @@ impl Asked {
         })
     }
 
-    /// Runs a suite with our library, writes the page, and fails on what is no exception.
+    /// Runs a suite with our library and writes the page. Fails for tests that are not exceptions.
     fn judge(
         &self,
         name: &SuiteName,
@@ -114,7 +114,7 @@ impl Asked {
         )
     }
 
-    /// The folder of our `libzmq.so.5`.
+    /// Returns the folder of our `libzmq.so.5`.
     fn library(&self) -> Result<PathBuf, Failure> {
         if let Some(prefix) = &self.prefix {
             return Ok(prefix.join("lib"));
@@ -125,7 +125,7 @@ impl Asked {
     }
 }
 
-/// A suite by the name in files and the name for people.
+/// A suite's name in files, and its name in text.
 #[derive(Debug)]
 struct SuiteName {
     key: &'static str,
@@ -141,7 +141,7 @@ const PYZMQ: SuiteName = SuiteName {
     shown: "pyzmq's own tests",
 };
 
-/// Whether everything passes that is no exception, and everything was run that libzmq passes.
+/// Checks that all tests except exceptions pass, and that all tests that libzmq passes were run.
 fn verdict(
     suite: &str,
     cases: &BTreeMap<String, Case>,

@@ -1,4 +1,4 @@
-//! `docs/conformance-zmq.md`: what passes, test by test, and what may fail.
+//! `docs/conformance-zmq.md`: the outcome of each test, and what may fail.
 
 use super::records::{Kept, Outcomes};
 use crate::conformance::page::cell;
@@ -6,7 +6,7 @@ use crate::conformance::records::Exceptions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// The page.
+/// Returns the page.
 pub(super) fn page(kept: &Kept, exceptions: &Exceptions) -> String {
     let mut text = String::from(
         "# Conformance with ZeroMQ\n\n\
@@ -57,7 +57,7 @@ pub(super) fn page(kept: &Kept, exceptions: &Exceptions) -> String {
     text
 }
 
-/// What ends otherwise with one library than with the other.
+/// Lists tests with different outcomes.
 fn differences(text: &mut String, name: &str, suite: &Outcomes) {
     let differs = |test: &&&str| suite.ours.get(**test) != suite.stock.get(**test);
     let tests = names(suite);

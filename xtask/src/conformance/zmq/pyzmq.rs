@@ -1,5 +1,5 @@
-//! pyzmq's own tests: the Python binding, built once against our header and library, runs with any
-//! `libzmq.so.5` that the loader finds first.
+//! pyzmq's own tests. The Python binding is built once against our header and library, and runs
+//! with the first `libzmq.so.5` that the loader finds.
 
 use super::ctest::Case;
 use crate::libzmq;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The tests, away from the sources, and an interpreter that has the binding.
+/// A copy of the tests, and an interpreter with the binding.
 #[derive(Debug)]
 pub(super) struct Copied {
     folder: PathBuf,
@@ -23,7 +23,7 @@ impl Copied {
             fs::remove_dir_all(&folder).map_err(failed)?;
         }
         crate::conformance::suite::copy_folder(&source.join("tests"), &folder).map_err(failed)?;
-        // It says that coroutines are tests too.
+        // It declares that coroutines are tests too.
         fs::copy(source.join(SETTINGS), folder.join(SETTINGS)).map_err(failed)?;
         let environment = scratch.join("venv");
         let python = environment.join("bin/python");
@@ -33,7 +33,7 @@ impl Copied {
         Ok(Self { folder, python })
     }
 
-    /// Builds the binding into an environment of its own.
+    /// Builds the binding in its own environment.
     fn install(
         shell: &Shell,
         source: &Path,
@@ -60,7 +60,7 @@ impl Copied {
             .argument("--no-deps")
             .argument(source)
             .env("ZMQ_PREFIX", &prefix)
-            // CMake as the requirements have it, not as the system does.
+            // CMake in the version of the requirements, not the system's.
             .env(
                 "PATH",
                 format!("{}:{path}", environment.join("bin").display()),
@@ -68,8 +68,8 @@ impl Copied {
             .run()
     }
 
-    /// Runs the tests of these names, or all, with the library in the folder. What fails is run
-    /// once more: some wait for a time that a busy machine does not keep.
+    /// Runs the tests with these names, or all, with the library in the folder. A failed test is
+    /// repeated once, because some depend on times that a busy machine does not meet.
     pub(super) fn run(
         &self,
         shell: &Shell,
@@ -115,7 +115,8 @@ impl Copied {
     }
 }
 
-/// Reads pytest's short summary, `PASSED test_a.py::test_b` a line. Skipped tests do not count.
+/// Parses pytest's short summary: one `PASSED test_a.py::test_b` per line. Skipped tests do not
+/// count.
 fn parse(text: &str) -> BTreeMap<String, Case> {
     let mut cases = BTreeMap::new();
     for line in text.lines() {
@@ -139,7 +140,7 @@ fn parse(text: &str) -> BTreeMap<String, Case> {
 
 const SETTINGS: &str = "pytest.ini";
 const REQUIREMENTS: &str = "tests/conformance/pyzmq-requirements.txt";
-/// Both build programs of their own, against the sources.
+/// Both build their own programs against the sources.
 const NOT_RUN: [&str; 2] = ["test_mypy.py", "test_cython.py"];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Results kept of the suites: which tests pass with libzmq, and with ours.
+//! Stored results of the suites: which tests pass with libzmq, and which with our library.
 
 use crate::shell::Failure;
 use serde::{Deserialize, Serialize};
@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The last whole run of each suite.
+/// The last complete run of each suite.
 #[derive(Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Kept {
-    /// By its name.
+    /// By the name of the suite.
     #[serde(default)]
     pub(super) suite: BTreeMap<String, Outcomes>,
 }
@@ -27,7 +27,7 @@ pub(super) struct Outcomes {
 }
 
 impl Kept {
-    /// Nothing, if nothing was kept yet.
+    /// Reads the results; they are empty if there are none yet.
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         if !path.exists() {
             return Ok(Self::default());

@@ -1,4 +1,4 @@
-//! Forms of commands on streams; the letters are those of [`super`].
+//! Forms of stream commands, with the letters of [`super`].
 
 pub(super) const STREAMS: &[&str] = &[
     "XADD K D F V",

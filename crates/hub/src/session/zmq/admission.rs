@@ -50,15 +50,15 @@ pub(super) fn admit(
     admitted
 }
 
-/// The user of those who do not say who they are, unless that one needs a password.
+/// Returns the user of peers without credentials, unless that user needs a password.
 fn stranger(access: &AccessControl) -> Option<Arc<User>> {
     (!access.requires_password()).then(|| access.default_user().clone())
 }
 
-/// Asks peers for what the hub's configuration wants of them.
+/// Sets the authentication that the hub's configuration requires of peers.
 pub(super) fn secure(config: &mut Config, hub: &Hub, is_refused: bool) {
     match &hub.config.zmq_security {
-        // Asked only where the answer is no: so old peers, which cannot be asked, are let in.
+        // Old peers cannot authenticate. They are asked only if they would be refused anyway.
         ZmqSecurity::Null => {
             config.authenticate_null = is_refused || hub.server.access.requires_password();
         }

@@ -1,4 +1,4 @@
-//! Answers on the ROUTER port, from the keys and the live topics.
+//! Replies on the ROUTER port, from keys and live topics.
 
 use tidewire_keyspace::{Mount, lookup};
 use tidewire_resp::{ArgumentList, Protocol, Value, Writer, decode};
@@ -8,7 +8,7 @@ use tidewire_redis::{Identity, write_value};
 
 use crate::hub::Hub;
 
-/// The frames of an answer.
+/// The frames of a reply.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     bytes: Vec<u8>,
@@ -25,7 +25,8 @@ impl Answer {
         self.ends.push(self.bytes.len());
     }
 
-    /// Adds what `write` appends as a frame; false, and nothing is added, if it says so.
+    /// Adds a frame with the bytes that `write` appends. Adds nothing and returns false if `write`
+    /// returns false.
     fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
         let start = self.bytes.len();
         let is_there = write(&mut self.bytes);
@@ -44,14 +45,14 @@ impl Answer {
         })
     }
 
-    /// In place of what it was: an error.
+    /// Replaces the reply by an error.
     pub(super) fn fail(&mut self, text: &str) {
         self.clear();
         self.push(b"ERR");
         self.push(text.as_bytes());
     }
 
-    /// Ready for the next; an unusually long one leaves no memory behind.
+    /// Clears the reply for the next request, and frees unusually large memory.
     pub(super) fn clear(&mut self) {
         if self.bytes.capacity() > KEPT_BYTES_MAX {
             *self = Self::default();
@@ -61,7 +62,7 @@ impl Answer {
     }
 }
 
-/// Answers a question of this peer; whether the answer is an error.
+/// Answers a request of this peer. Returns whether the reply is an error.
 pub(super) fn answer(
     hub: &Hub,
     peer: &mut Identity,
@@ -93,7 +94,7 @@ pub(super) fn answer(
     done.is_err()
 }
 
-/// Why the question cannot be answered now, or not to this peer.
+/// Returns why the request cannot be answered now, or not for this peer.
 fn check(hub: &Hub, peer: &mut Identity, question: &Question<'_>) -> Result<(), String> {
     if hub.server.is_gated()
         && let Some(wait) = hub.server.load_wait()
@@ -127,7 +128,7 @@ fn get(hub: &Hub, now_ms: i64, key: &[u8], answer: &mut Answer) -> Result<(), St
     }
 }
 
-/// Each name that has a value, with it: those that are missing are left out.
+/// Adds each name that has a value, with the value; missing names are left out.
 fn get_many(hub: &Hub, now_ms: i64, keys: &[&[u8]], answer: &mut Answer) -> Result<(), String> {
     answer.push(b"OK");
     for key in keys {
@@ -151,7 +152,7 @@ fn snapshot(
             return 0;
         }
         let before = records.bytes.len();
-        // What is far too long in all is told below; until then, nothing more is added to it.
+        // A reply that is far too long becomes an error below; until then nothing more is added.
         if before <= ANSWER_BYTES_MAX {
             push_record(hub, now_ms, name, &mut records);
         }
@@ -164,7 +165,7 @@ fn snapshot(
     Ok(())
 }
 
-/// Adds a name and its value, if there is one that can be shown.
+/// Adds a name and its value, if there is a value that can be shown.
 fn push_record(hub: &Hub, now_ms: i64, name: &[u8], answer: &mut Answer) {
     answer.push(name);
     let is_there = answer.push_with(|out| write_current(hub, name, now_ms, out) == Found::Value);
@@ -187,14 +188,14 @@ fn within_bounds(answer: &Answer) -> Result<(), String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     Value,
-    /// It is not there, or is a stream without entries.
+    /// The name does not exist, or is a stream without entries.
     Missing,
 }
 
-/// Appends the current value of any name as its subscribers get it.
+/// Appends the current value of a name in the form that its subscribers get.
 fn write_current(hub: &Hub, name: &[u8], now_ms: i64, out: &mut Vec<u8>) -> Found {
     if hub.server.is_mounted(name) {
-        // What a plant has and has not told yet is asked for.
+        // The plant is asked for a tag whose value it has not sent yet.
         hub.topics.want(name, false);
         let topic = hub.topics.find(name);
         let version = topic.and_then(|topic| hub.topics.write(topic.id(), true, out));
@@ -210,15 +211,15 @@ fn write_current(hub: &Hub, name: &[u8], now_ms: i64, out: &mut Vec<u8>) -> Foun
     found
 }
 
-/// A part of a walk over names.
+/// One page of a scan over names.
 struct Page {
     names: Vec<Vec<u8>>,
     next: Cursor,
 }
 
 impl Page {
-    /// Goes on from `cursor` until the page is full or enough was looked at. `show` is told each
-    /// name, and says how many bytes it took for it.
+    /// Continues from `cursor` until the page is full or enough names were visited. `show` gets
+    /// each name and returns how many bytes it used for it.
     fn take(
         hub: &Hub,
         now_ms: i64,
@@ -255,7 +256,7 @@ impl Page {
         }
     }
 
-    /// Of one live source: positions never change.
+    /// Adds names of one live source, whose positions never change.
     fn take_topics(&mut self, mount: &dyn Mount, prefix: &[u8], count: usize) -> Cursor {
         let start = match self.next {
             Cursor::Topics(position) => position,
@@ -274,7 +275,7 @@ impl Page {
         Cursor::Topics(start.saturating_add(count))
     }
 
-    /// Of all keys and live sources, as SCAN has them.
+    /// Adds names of all keys and live sources, as SCAN returns them.
     fn take_keys(&mut self, hub: &Hub, now_ms: i64, prefix: &[u8], count: usize) -> Cursor {
         let start = match self.next {
             Cursor::Keys(position) => position,
@@ -305,7 +306,7 @@ impl Page {
         }
     }
 
-    /// Adds the names of a reply to SCAN; the cursor in it.
+    /// Adds the names of a reply to SCAN. Returns its cursor.
     fn add_reply(&mut self, reply: &[u8]) -> Option<u64> {
         let (Value::Array(parts), _) = decode(reply).ok()?? else {
             return None;
@@ -326,7 +327,7 @@ impl Page {
     }
 }
 
-/// The pattern of all names that begin so.
+/// Returns the pattern that matches all names with this prefix.
 fn pattern_of(prefix: &[u8]) -> Vec<u8> {
     let mut pattern = Vec::with_capacity(prefix.len() + 8);
     for &byte in prefix {
@@ -339,14 +340,14 @@ fn pattern_of(prefix: &[u8]) -> Vec<u8> {
     pattern
 }
 
-/// Values of one answer together: as long as the longest frame that peers may send by default.
+/// Maximum total size of the values in a reply: the default maximum of a frame from a peer.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// A page of LIST or SNAPSHOT ends with the step that reaches one of these.
 const PAGE_NAMES: usize = 1_000;
 const PAGE_BYTES: usize = 1 << 20;
 const PAGE_LOOKED_AT: usize = 20_000;
-/// Names looked at in one step: of LIST, and of SNAPSHOT, whose values may be long.
+/// Names visited in one step of LIST, and of SNAPSHOT, whose values may be long.
 const NAMES_A_STEP: usize = 500;
 const RECORDS_A_STEP: usize = 16;
-/// Memory that a session keeps between two answers.
+/// Memory that a session keeps between two replies.
 const KEPT_BYTES_MAX: usize = 64 << 10;

@@ -27,13 +27,13 @@ use tidewire_redis::{Identity, LaneWaiting};
 #[derive(Debug)]
 pub(crate) struct ZmqSession {
     id: ConnectionId,
-    /// Shared with the fan-out where traffic is encrypted: both number what they send.
+    /// Shared with the fan-out if traffic is encrypted, because both number what they send.
     connection: Arc<Mutex<Connection>>,
     identity: Identity,
     role: Role,
 }
 
-/// What a port is for.
+/// The purpose of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Port {
     Publish,
@@ -59,7 +59,7 @@ impl Port {
     }
 }
 
-/// What the hub is to the peer.
+/// The hub's role towards the peer.
 #[derive(Debug)]
 enum Role {
     Publishes,
@@ -67,7 +67,7 @@ enum Role {
     Answers(Box<Conversation>),
 }
 
-/// The request being gathered on the ROUTER port, and room for its answer.
+/// The incomplete request on the ROUTER port, and the buffer for its reply.
 #[derive(Debug, Default)]
 struct Conversation {
     request: Gathered,
@@ -99,12 +99,12 @@ impl ZmqSession {
         }
     }
 
-    /// Where the peer is.
+    /// Returns the address of the peer.
     pub(crate) fn address(&self) -> &str {
         self.identity.address()
     }
 
-    /// The port that it came by.
+    /// Returns the port that the peer connected to.
     pub(crate) fn port(&self) -> Port {
         match self.role {
             Role::Publishes => Port::Publish,
@@ -113,12 +113,12 @@ impl ZmqSession {
         }
     }
 
-    /// Sends what the protocol itself has to say.
+    /// Sends pending output of the protocol itself.
     pub(crate) fn flush(&mut self, context: &mut Context) {
         flush(&mut self.connection.lock(), self.id, context);
     }
 
-    /// Whether the protocol's own deadline (of the handshake, of a heartbeat) has come.
+    /// Returns whether a timeout of the protocol (handshake or heartbeat) has expired.
     pub(crate) fn is_due(&self, now_ns: u64) -> bool {
         let deadline_ns = self.connection.lock().deadline_ns();
         deadline_ns.is_some_and(|deadline_ns| deadline_ns <= now_ns)
@@ -132,8 +132,8 @@ impl ZmqSession {
         self.flush(context);
     }
 
-    /// Users have changed. Who is nobody any more is let go; so is a subscriber whose rights are
-    /// others than before: it comes back, and subscribes to what it may.
+    /// Handles a change of users. A peer whose user no longer exists is disconnected, and so is a
+    /// subscriber whose permissions have changed: it reconnects and subscribes to what is allowed.
     pub(crate) fn users_changed(&mut self, hub: &Hub, context: &mut Context) {
         if !self.identity.is_somebody() {
             return;
@@ -145,7 +145,7 @@ impl ZmqSession {
         }
     }
 
-    /// Whether it is told that a script has run for too long.
+    /// Returns whether the peer must be told that a script has been running too long.
     fn answers_busy(&self, hub: &Hub) -> bool {
         matches!(self.role, Role::Answers(_)) && hub.server.busy_text().is_some()
     }
@@ -170,14 +170,15 @@ impl ZmqSession {
         let mut consumed = 0;
         loop {
             if !hub.server.may_lock(context.lane()) && !self.answers_busy(hub) {
-                // What it sends may need shards.
+                // Its messages may need shards.
                 waiting.park(id, !matches!(self.role, Role::Answers(_)));
                 hub.server.wait_to_lock(context.lane());
                 context.hold(id);
                 break;
             }
             if matches!(self.role, Role::Answers(_)) && context.out_bytes(id) > UNREAD_ANSWERS_MAX {
-                // It asks and does not read: it is not heard until it does.
+                // The peer sends requests and does not read replies: its input is paused until it
+                // does.
                 context.pause(id);
                 break;
             }
@@ -193,11 +194,14 @@ impl ZmqSession {
             };
             let step_consumed = step.consumed;
             consumed += step_consumed;
-            debug_assert!(consumed <= input.len(), "a connection takes from what came");
+            debug_assert!(
+                consumed <= input.len(),
+                "a connection uses part of the input"
+            );
             match step.event {
                 Some(Event::Authenticate(credentials)) => {
                     let user = admission::admit(&self.identity, hub, credentials);
-                    // Both are right behind this event.
+                    // Both events come immediately after this one.
                     let Some(user) = user else {
                         let _ = connection.refuse("400");
                         flush(&mut connection, id, context);
@@ -208,7 +212,7 @@ impl ZmqSession {
                     let _ = connection.accept();
                 }
                 Some(Event::Ready) if !self.identity.is_somebody() => {
-                    // It could not say who it is.
+                    // The peer had no way to authenticate.
                     let user = hub.server.access.default_user().clone();
                     self.identity.become_user(&hub.server.access, user);
                 }
@@ -251,7 +255,7 @@ impl ZmqSession {
                             flush(&mut connection, id, context);
                             let connection = &mut connection;
                             if conversation.answer(hub, identity, connection, id, context) {
-                                // Other clients have their turn before its next request.
+                                // Other clients are served before its next request.
                                 context.pause(id);
                                 break;
                             }
@@ -277,7 +281,8 @@ impl ZmqSession {
         self.id
     }
 
-    /// The gate has opened: what waited is stored, and the connection is read again.
+    /// Continues after the gate has opened: stores the waiting message and reads the connection
+    /// again.
     pub(crate) fn resume(&mut self, hub: &Hub, parked: &mut Parked, context: &mut Context) {
         if let Role::Pulls(pushed) = &mut self.role
             && pushed.resume(&mut self.identity, hub, context) == Taken::Waits
@@ -287,15 +292,15 @@ impl ZmqSession {
         context.release(self.id);
     }
 
-    /// The connection has ended.
+    /// Handles the end of the connection.
     pub(crate) fn closed(&mut self, hub: &Hub, context: &Context) {
         if let Role::Pulls(pushed) = &mut self.role {
             pushed.closed(&self.identity, hub, context);
         }
     }
 
-    /// Whether this is a pusher that may not say who it is yet: until its handshake is done it
-    /// sends nothing, and its own queue keeps what it would send.
+    /// Returns whether this is a pusher that must not authenticate yet. Until its handshake is
+    /// complete it sends nothing, and its own queue holds the messages.
     fn waits_for_handshake(&self, hub: &Hub, context: &Context) -> bool {
         matches!(self.role, Role::Pulls(_))
             && !self.identity.is_somebody()
@@ -305,7 +310,7 @@ impl ZmqSession {
 }
 
 impl Conversation {
-    /// Answers the request that is complete; whether that took long.
+    /// Answers the complete request. Returns whether that took long.
     fn answer(
         &mut self,
         hub: &Hub,
@@ -349,7 +354,7 @@ impl Conversation {
 fn flush(connection: &mut Connection, id: ConnectionId, context: &mut Context) {
     let outgoing = connection.outgoing();
     if context.out_bytes(id) > UNREAD_BYTES_MAX {
-        // It asks and does not read: answers must not pile up.
+        // The peer sends requests and does not read: replies must not accumulate.
         outgoing.clear();
     }
     if !outgoing.is_empty()
@@ -359,12 +364,12 @@ fn flush(connection: &mut Connection, id: ConnectionId, context: &mut Context) {
     }
 }
 
-/// Wall-clock time of this turn, ms since the UNIX epoch.
+/// Returns the wall-clock time of this turn, ms since the UNIX epoch.
 fn unix_ms_of(context: &Context) -> i64 {
     (context.unix_ns() / 1_000_000) as i64
 }
 
-/// A peer that leaves so many bytes unread gets no more PONGs.
+/// A peer with this many unread bytes gets no more PONGs.
 const UNREAD_BYTES_MAX: usize = 32 << 20;
-/// A peer that leaves so many bytes of answers unread is asked for no more requests.
+/// No more requests are read from a peer with this many unread bytes of replies.
 const UNREAD_ANSWERS_MAX: usize = 1 << 20;

@@ -1,4 +1,4 @@
-//! Messages of PUSH peers: each becomes a key's value, through the write gate.
+//! Messages of PUSH peers. Each becomes a key's value, through the write gate.
 
 use std::sync::atomic::Ordering;
 
@@ -9,28 +9,28 @@ use tidewire_redis::{Identity, Refusal, Written, is_reserved_channel};
 
 use crate::hub::Hub;
 
-/// The message being gathered on the ingest port.
+/// The incomplete message on the ingest port.
 #[derive(Debug, Default)]
 pub(super) struct Pushed {
-    /// Its first frame.
+    /// The first frame.
     topic: Vec<u8>,
     frames: usize,
-    /// The message that waits at the gate.
+    /// The message that waits for the gate.
     waiting: Option<Box<(Vec<u8>, Vec<u8>)>>,
 }
 
-/// What became of a message.
+/// The result of handling a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Taken {
-    /// It was stored, or left out.
+    /// It was stored or discarded.
     Done,
-    /// It waits at the gate: nothing more may be read.
+    /// It waits for the gate; nothing more may be read.
     Waits,
 }
 
 impl Pushed {
-    /// Gathers `[topic][payload]`; a message of any other form is counted and left out.
+    /// Gathers `[topic][payload]`. A message of any other form is counted and discarded.
     pub(super) fn gather(
         &mut self,
         identity: &mut Identity,
@@ -45,7 +45,7 @@ impl Pushed {
         match (self.frames, more) {
             (1, true) => {
                 self.topic.clear();
-                // One byte more than allowed is enough to tell that it is too long.
+                // One byte more than allowed is enough to detect a name that is too long.
                 let length = body.len().min(hub.config.topic_bytes_max + 1);
                 self.topic.extend_from_slice(&body[..length]);
             }
@@ -62,7 +62,7 @@ impl Pushed {
         taken
     }
 
-    /// Gives the message that waits, if one does, to the gate again.
+    /// Submits the waiting message, if there is one, to the gate again.
     pub(super) fn resume(
         &mut self,
         identity: &mut Identity,
@@ -80,7 +80,7 @@ impl Pushed {
         taken
     }
 
-    /// The connection has ended.
+    /// Handles the end of the connection.
     pub(super) fn closed(&mut self, identity: &Identity, hub: &Hub, context: &Context) {
         if let Some(message) = self.waiting.take() {
             reject(hub, context, identity, &message.0, Refusal::Lost);
@@ -115,7 +115,7 @@ fn ingest(
     }
 }
 
-/// Why a topic of this name is refused in every state of the server.
+/// Returns why a topic with this name is always refused.
 fn refusal_by_name(identity: &mut Identity, hub: &Hub, topic: &[u8]) -> Option<Refusal> {
     if topic.is_empty() || topic.len() > hub.config.topic_bytes_max {
         return Some(Refusal::Topic);
@@ -126,7 +126,7 @@ fn refusal_by_name(identity: &mut Identity, hub: &Hub, topic: &[u8]) -> Option<R
     if identity.is_free(&hub.server.access) {
         return None;
     }
-    // It writes a value and publishes it.
+    // The message writes a value and publishes it.
     let words: [[&[u8]; 3]; 2] = [[b"SET", topic, b""], [b"PUBLISH", topic, b""]];
     let mut words = words.iter();
     let is_denied = words.any(|words| identity.check(&hub.server, words).is_err());

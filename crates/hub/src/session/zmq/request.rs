@@ -1,20 +1,20 @@
 //! Requests on the ROUTER port: `GET key`, `MGET key...`, `LIST prefix` and `SNAPSHOT prefix`,
-//! after the envelope that REQ, DEALER or devices put before them.
+//! after the envelope that REQ, DEALER or devices add.
 
 use std::fmt;
 use std::ops::Range;
 
-/// A request as its frames come in, within bounds.
+/// A request that is being received, within limits.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     bytes: Vec<u8>,
     ends: Vec<usize>,
-    /// It is longer than what is kept.
+    /// Whether it is longer than the limit.
     is_too_long: bool,
 }
 
 impl Gathered {
-    /// The next frame.
+    /// Adds the next frame.
     pub(crate) fn push(&mut self, body: &[u8]) {
         let is_within =
             self.ends.len() < FRAMES_MAX && self.bytes.len() + body.len() <= REQUEST_BYTES_MAX;
@@ -31,7 +31,8 @@ impl Gathered {
         );
     }
 
-    /// What is asked, and how many frames at the front go back before the answer.
+    /// Parses the request. Returns the number of envelope frames, which the reply repeats, and the
+    /// request.
     pub(crate) fn parse(&self) -> (usize, Result<Question<'_>, Flaw>) {
         let frames: Vec<&[u8]> = self.frames().collect();
         let (envelope, question) = parse(&frames);
@@ -41,14 +42,14 @@ impl Gathered {
         (envelope, question)
     }
 
-    /// The frames that were kept.
+    /// Returns the frames that were kept.
     pub(crate) fn frames(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         let spans = starts.zip(&self.ends);
         spans.map(|(start, &end)| &self.bytes[Range { start, end }])
     }
 
-    /// Ready for the next request; an unusually long one leaves no memory behind.
+    /// Clears the buffer for the next request, and frees unusually large memory.
     pub(crate) fn clear(&mut self) {
         if self.bytes.capacity() > KEPT_BYTES_MAX || self.ends.capacity() > KEPT_FRAMES_MAX {
             *self = Self::default();
@@ -59,27 +60,27 @@ impl Gathered {
     }
 }
 
-/// What a peer asks.
+/// A peer's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Question<'a> {
     /// The value of one name.
     Get(&'a [u8]),
-    /// The values of several.
+    /// The values of several names.
     GetMany(Vec<&'a [u8]>),
-    /// The names that begin so.
+    /// The names with this prefix.
     List(&'a [u8], Cursor),
-    /// The same with their values.
+    /// The names with this prefix and their values.
     Snapshot(&'a [u8], Cursor),
 }
 
 impl Question<'_> {
-    /// Whether many names are looked at for it.
+    /// Returns whether the request visits many names.
     pub(crate) fn is_walk(&self) -> bool {
         matches!(self, Question::List(..) | Question::Snapshot(..))
     }
 }
 
-/// Where a walk over names goes on.
+/// The position at which a scan over names continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cursor {
     Start,
@@ -117,7 +118,7 @@ impl fmt::Display for Cursor {
     }
 }
 
-/// What is wrong with a request.
+/// The reason why a request is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
     Empty,
@@ -144,10 +145,10 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// The number of frames of the envelope, and what stands behind it.
+/// Returns the number of frames in the envelope, and the request after it.
 ///
-/// Whoever begins with the word of a request sends no envelope; otherwise it ends with the first
-/// empty frame, as REQ makes it.
+/// A message that begins with the name of a request has no envelope. Otherwise the envelope ends
+/// with the first empty frame, as REQ makes it.
 fn parse<'a>(frames: &[&'a [u8]]) -> (usize, Result<Question<'a>, Flaw>) {
     let begins = |frame: &&[u8]| {
         let word = frame.split(|&byte| byte == b' ').next();
@@ -218,8 +219,8 @@ fn question<'a>(words: &[&'a [u8]]) -> Result<Question<'a>, Flaw> {
     }
 }
 
-/// The bytes are the frames of a request, each behind its length in one octet: for fuzzers. What
-/// was understood is a part of the request, and its envelope comes before it.
+/// Parses the bytes as frames of a request, each after its length in one octet. The parsed parts
+/// must lie in the request, after its envelope.
 pub(crate) fn fuzz(data: &[u8]) {
     let mut gathered = Gathered::default();
     let mut rest = data;
@@ -243,13 +244,13 @@ pub(crate) fn fuzz(data: &[u8]) {
     assert_eq!(gathered.frames().count(), 0);
 }
 
-/// All of a request together, and what one frame may be.
+/// Maximum size of a whole request, and of one frame.
 pub(crate) const REQUEST_BYTES_MAX: usize = 1 << 20;
-/// Frames of a request, its envelope included.
+/// Maximum number of frames of a request, including its envelope.
 const FRAMES_MAX: usize = 4_096;
-/// Frames of an envelope: a request passes few devices on its way.
+/// Maximum number of frames in an envelope: a request passes few devices.
 const ENVELOPE_FRAMES_MAX: usize = 16;
-/// Of a word that is no request, so much is repeated.
+/// Maximum number of bytes of an unknown request that an error repeats.
 const SHOWN_BYTES_MAX: usize = 32;
 /// Memory that a session keeps between two requests.
 const KEPT_BYTES_MAX: usize = 16 << 10;

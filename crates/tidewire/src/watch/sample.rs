@@ -1,4 +1,4 @@
-//! One look at everything that is known, taken at once.
+//! A sample of all figures at one moment.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use super::info::{Figures, InfoReader};
 use super::model::{Connection, Loss, Model};
 use super::spread::Percentiles;
 
-/// What is shown.
+/// The figures that are shown.
 #[derive(Clone, Debug)]
-pub(super) struct Sight {
-    pub(super) rows: Vec<Row>,
+pub(super) struct Sample {
+    pub(super) rows: Vec<SymbolRow>,
     pub(super) left_out: u64,
     pub(super) patterns: String,
     pub(super) connection: Connection,
@@ -19,34 +19,34 @@ pub(super) struct Sight {
     pub(super) session: u32,
     pub(super) next_sequence: u64,
     pub(super) loss: Loss,
-    /// Since the figures began.
+    /// Messages since the last reset.
     pub(super) messages: u64,
     pub(super) period: Duration,
-    /// Messages a second since the look before.
+    /// Messages per second since the previous sample.
     pub(super) rate: f64,
     pub(super) latest: Percentiles,
     pub(super) all: Percentiles,
-    /// 99 % of the messages of each interval came within this, ns; oldest first.
+    /// 99th percentile of the latency in each interval, ns; oldest first.
     pub(super) history: Vec<u64>,
     pub(super) ahead: u64,
     pub(super) old: u64,
-    /// The hub's own figures with its rate, or why there are none.
+    /// The hub's own figures and rate, or why there are none.
     pub(super) hub: Result<(Figures, f64), String>,
 }
 
 /// One symbol.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
+pub(super) struct SymbolRow {
     pub(super) symbol: String,
     pub(super) value: LastValue,
-    /// Updates of the session, by the hub's count as far as it is known.
+    /// Updates of the session, by the hub's count where that is known.
     pub(super) updates: u64,
-    /// Updates a second that came here since the look before.
+    /// Updates per second received here since the previous sample.
     pub(super) rate: f64,
 }
 
-impl Sight {
-    /// Looks, and begins the next interval.
+impl Sample {
+    /// Takes a sample and begins the next interval.
     pub(super) fn take(
         model: &mut Model,
         info: &InfoReader,
@@ -60,7 +60,7 @@ impl Sight {
         let rows = model.rows().map(|row| {
             let gained = row.messages - row.looked;
             row.looked = row.messages;
-            Row {
+            SymbolRow {
                 symbol: row.name.clone(),
                 value: row.value,
                 updates: row.value.updates,
@@ -93,8 +93,8 @@ impl Sight {
     }
 }
 
-impl Row {
-    /// Change of the last price since the session's open, in parts per million.
+impl SymbolRow {
+    /// Returns the change of the last price since the session's open, in parts per million.
     pub(super) fn change_ppm(&self) -> Option<i64> {
         let (last, open) = (self.value.last, self.value.open);
         if last == UNDEFINED_PRICE || open == UNDEFINED_PRICE || open <= 0 {
@@ -104,13 +104,13 @@ impl Row {
         i64::try_from(change).ok()
     }
 
-    /// The last price, where there is one.
+    /// Returns the last price, if there is one.
     pub(super) fn last(&self) -> Option<i64> {
         defined(self.value.last)
     }
 }
 
-/// A price, unless it is the one that stands for none.
+/// Returns a price, unless it is the value for "no price".
 pub(super) fn defined(price: i64) -> Option<i64> {
     (price != UNDEFINED_PRICE).then_some(price)
 }
@@ -119,8 +119,8 @@ pub(super) fn defined(price: i64) -> Option<i64> {
 mod tests {
     use super::*;
 
-    fn row(last: i64, open: i64) -> Row {
-        Row {
+    fn row(last: i64, open: i64) -> SymbolRow {
+        SymbolRow {
             symbol: String::new(),
             value: LastValue {
                 last,
