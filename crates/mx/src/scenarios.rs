@@ -25,7 +25,7 @@ use crate::time::FileTime;
 use crate::value::{Elements, Text, Texts, Value};
 use crate::write::{SecuredUsers, Write};
 
-/// Calls before measuring.
+/// Number of calls before measuring.
 pub const WARM_UP: u64 = 1_000;
 /// Measured calls.
 pub const ITERATIONS: u64 = 10_000;

@@ -17,8 +17,8 @@ pub fn name_signature(name: &str) -> u16 {
     }
 }
 
-/// Leading zeros do not change a checksum that starts at 0, so the odd characters come first,
-/// padded with zeros.
+/// Returns the signature of an ASCII name. Leading zeros do not change a checksum that starts at
+/// 0, so the odd characters come first, padded with zeros.
 #[inline]
 fn ascii_signature(name: &[u8]) -> u16 {
     let (head, blocks) = name.split_at(name.len() % BLOCK);

@@ -57,7 +57,7 @@ pub mod error_code {
     pub const SKIPPED_RECORDS: u8 = 7;
 }
 
-/// Appends metadata and records to the caller's buffer.
+/// A writer of metadata and records to the caller's buffer.
 #[derive(Debug)]
 pub struct RecordWriter<'a> {
     out: &'a mut Vec<u8>,

@@ -118,7 +118,8 @@ impl fmt::Display for RequestError {
             Self::Schema(name) => {
                 write!(formatter, "the schema '{name}' is not served: ")?;
                 if matches!(*name, "mbo" | "mbp-10") {
-                    formatter.write_str("the hub keeps only the best prices, no other orders; ")?;
+                    formatter
+                        .write_str("the hub keeps the best prices, no orders behind them; ")?;
                 }
                 formatter.write_str("use mbp-1, tbbo, trades, bbo-1s, definition or status")
             }
