@@ -19,7 +19,7 @@ use super::scenario::Bench;
 use super::timing::ns_an_operation;
 use tidewire::failure::Failure;
 
-/// Measures, prints, and keeps the raw run.
+/// Measures, prints, and stores the raw run.
 pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
     let cores = bench.cores;
     let mut timer = Timer {
@@ -95,9 +95,9 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
 struct TimedOperation {
     operation: &'static str,
     ns: Spread,
-    /// The most that it may take.
+    /// Maximum allowed time.
     goal_ns: f64,
-    /// What the system that the project began from claims for itself.
+    /// Figure published by the system that this project started from.
     seed_ns: Option<f64>,
 }
 
@@ -170,7 +170,7 @@ impl Timer {
     }
 }
 
-/// Something done again and again on the other core while this lives.
+/// Work repeated on the other core while this value lives.
 struct Beside {
     over: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -202,7 +202,7 @@ impl Drop for Beside {
     }
 }
 
-/// A batch of one operation.
+/// Returns a batch of one operation.
 fn batch<T>(mut operation: impl FnMut() -> T) -> impl FnMut() -> u64 {
     move || {
         for _ in 0..BATCH {
@@ -251,7 +251,7 @@ fn blocks_of(pool: &Arc<BlockPool<[u8; 64]>>) -> impl FnMut() -> u64 + use<> {
     })
 }
 
-/// More at a time than a thread's stock has.
+/// Returns batches that take more blocks at a time than a thread's stock has.
 fn block_batches_of(pool: &Arc<BlockPool<[u8; 64]>>) -> impl FnMut() -> u64 + use<> {
     const AT_A_TIME: usize = 400;
     let mut cache = pool.cache();
@@ -302,7 +302,7 @@ fn latency_records() -> impl FnMut() -> u64 {
     })
 }
 
-/// Each is the first after a publication, which costs as well and is counted in.
+/// Returns batches of first reads after a publication, whose cost is included.
 fn first_statistics() -> impl FnMut() -> u64 {
     let tracker = tracker_of_a_million();
     let mut recorder = tracker.recorder();

@@ -21,7 +21,7 @@ use super::servers::{Rival, Server};
 use tidewire::failure::Failure;
 use tidewire::units::latency;
 
-/// What is asked, and how.
+/// The requests and the load of a case.
 #[derive(Debug)]
 pub(super) struct LoadCase {
     /// Such as `GET P=16` or `GET 10k/s`.
@@ -32,7 +32,7 @@ pub(super) struct LoadCase {
 }
 
 impl LoadCase {
-    /// With the usual number of connections.
+    /// Creates a case with the usual number of connections.
     pub(super) fn new(name: String, requests: Requests, pace: Pace) -> Self {
         Self {
             name,
@@ -45,13 +45,13 @@ impl LoadCase {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Pace {
-    /// This many requests under way on each connection, as fast as the server answers.
+    /// Pipeline depth of each connection, as fast as the server answers.
     Pipeline(usize),
     /// Requests per second, one by one.
     Rate(NonZeroU64),
 }
 
-/// What one server did under one load.
+/// The result of one server under one load.
 #[derive(Debug, Serialize)]
 pub(super) struct LoadFigures {
     operations: u64,
@@ -66,9 +66,9 @@ pub(super) struct LoadFigures {
     server_busy: f64,
     /// Share of the time in which the server was ready while another program was on the processor.
     server_waiting: f64,
-    /// As `server_busy`: near 1 the load generator is the limit.
+    /// The same as `server_busy` for the load generator: near 1 it is the limit.
     load_busy: f64,
-    /// As `server_waiting`.
+    /// The same as `server_waiting` for the load generator.
     load_waiting: f64,
 }
 
@@ -142,7 +142,7 @@ pub(super) fn run(
     bench.keep(subject, run, &[&ratios, &table])
 }
 
-/// A row for each server of each case.
+/// Adds a row for each server of each case.
 fn table(samples: &Samples<LoadFigures>, servers: &[String]) -> Table {
     let cases = samples.cases().into_iter();
     let rows: Vec<(&str, &String)> = cases
@@ -198,7 +198,7 @@ fn ratios(samples: &Samples<LoadFigures>, rivals: &[Rival]) -> Table {
     Table::of(&rows, &columns)
 }
 
-/// How much other programs disturbed: shares of the time in which server and load waited.
+/// Returns the disturbance by other programs: the shares of time in which server and load waited.
 fn disturbance(samples: &Samples<LoadFigures>) -> String {
     let share =
         |figure: fn(&LoadFigures) -> f64| 100.0 * Spread::of(samples.all().map(figure)).median;
@@ -209,7 +209,7 @@ fn disturbance(samples: &Samples<LoadFigures>) -> String {
     )
 }
 
-/// The servers, all running: those whose turn it is not wait for events.
+/// The running servers; those not being measured wait for events.
 struct Contest<'a> {
     bench: &'a Bench<'a>,
     /// Ours first, the floor last.
@@ -285,7 +285,7 @@ impl<'a> Contest<'a> {
     }
 }
 
-/// Loads a server for a time. Returns what was found, and the processor time of the load.
+/// Loads a server for a time. Returns the result, and the processor time of the load.
 type Loader<'a> = Box<dyn FnMut(Duration) -> io::Result<(Outcome, ProcessorTime)> + 'a>;
 
 pub(super) const CONNECTIONS: usize = 50;

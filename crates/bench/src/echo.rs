@@ -1,4 +1,4 @@
-//! The floor: a server that parses nothing and answers `+OK` to so many bytes.
+//! The floor: a server that parses nothing and answers `+OK` to each fixed number of bytes.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ impl EchoServer {
     /// Starts it on the servers' core.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub(crate) fn start(cores: Cores) -> io::Result<Self> {
         let request_bytes = Arc::new(AtomicUsize::new(1));
         let echo = Echo {
@@ -35,7 +35,7 @@ impl EchoServer {
         })
     }
 
-    /// How long a request is, for connections made from now on.
+    /// Sets the length of a request, for connections made from now on.
     pub(crate) fn set_request_bytes(&self, length: usize) {
         self.request_bytes.store(length, Ordering::SeqCst);
     }
@@ -43,7 +43,7 @@ impl EchoServer {
 
 struct Echo {
     request_bytes: Arc<AtomicUsize>,
-    /// As many as what is received at once can ask for.
+    /// As many replies as one receive call can require.
     replies: Vec<u8>,
 }
 

@@ -1,5 +1,5 @@
-//! The way of a message: exchange → hub → subscriber, over real sockets of one machine, beside the
-//! same way with nothing at its end.
+//! The path of a message: exchange → hub → subscriber, over real sockets on one machine, compared
+//! with the same path to a receiver that does nothing.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -17,22 +17,22 @@ use super::servers::{HubAddresses, ServerProcess, free_addresses};
 use super::subscriber::{Subscriber, new_histogram, record};
 use tidewire::units::{grouped, latency};
 
-/// All that was found.
+/// All results.
 #[derive(Debug, Serialize)]
 pub(crate) struct EndToEndFigures {
-    /// 48 bytes there and back, both sides blocked in a read while they wait.
+    /// 48 bytes there and back, with both sides blocked in a read.
     ping_pong: Quantiles,
     rates: Vec<RateFigures>,
 }
 
-/// At one rate of messages.
+/// Results at one message rate.
 #[derive(Debug, Serialize)]
 struct RateFigures {
     rate: u64,
     symbols: u64,
-    /// Scheduled time to a bare receiver, paced and grouped as the exchange does it.
+    /// Scheduled time to a bare receiver, with the exchange's pacing and grouping.
     floor: Quantiles,
-    /// Source stamp to last-value cache, by the hub's own measure.
+    /// Source stamp to last-value cache, measured by the hub.
     cache: Quantiles,
     /// Source stamp to a Redis subscriber of one symbol.
     redis: Quantiles,
@@ -40,14 +40,14 @@ struct RateFigures {
     zmq: Quantiles,
     /// Messages applied by the hub.
     applied: u64,
-    /// The hub's processor time a message, its two subscribers included.
+    /// The hub's processor time per message, including its two subscribers.
     hub_processor_ns: f64,
 }
 
-/// A distribution, ns.
+/// A distribution in nanoseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Quantiles {
-    /// 0 where it is not known.
+    /// 0 if unknown.
     samples: u64,
     p50_ns: u64,
     p99_ns: u64,
@@ -84,7 +84,7 @@ pub(crate) fn measure(bench: &Bench<'_>) -> io::Result<EndToEndFigures> {
     Ok(EndToEndFigures { ping_pong, rates })
 }
 
-/// A row for each rate.
+/// Returns a row for each rate.
 pub(crate) fn table(figures: &EndToEndFigures) -> Table {
     let mut table = Table::of(
         &figures.rates,
@@ -121,7 +121,7 @@ fn at_rate(rate: u64, duration: Duration, cores: Cores) -> io::Result<RateFigure
     let redis = Subscriber::redis(addresses.resp, CHANNEL, from_unix_ns, cores)?;
     let zmq = Subscriber::zmq(addresses.zmq_pub, CHANNEL, from_unix_ns, cores)?;
     let clock = hub.clock();
-    // The start, with its snapshot and its first allocations, is not what is measured.
+    // The start, with its snapshot and its first allocations, is not measured.
     ask(addresses.resp, b"*2\r\n$6\r\nCONFIG\r\n$9\r\nRESETSTAT\r\n")?;
     let before = Info::ask(addresses.resp)?;
     let before_time = clock.read()?;
@@ -162,7 +162,7 @@ impl Info {
         Ok(Self(ask(address, request.as_bytes())?))
     }
 
-    /// A field that is a number.
+    /// Returns a numeric field.
     pub(super) fn number(&self, name: &str) -> io::Result<u64> {
         let mut lines = self.0.lines().filter_map(|line| line.split_once(':'));
         let number = lines.find(|(other, _)| *other == name);
@@ -172,13 +172,13 @@ impl Info {
     }
 }
 
-/// The reply to one request, as it stands on the wire.
+/// Returns the reply to one request as on the wire.
 fn ask(address: SocketAddr, request: &[u8]) -> io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
-    // A hub with more clients than it can serve is late, and is waited for.
+    // A hub with more clients than it can serve is late; wait for it.
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
     stream.write_all(request)?;
-    // Its reply tells where the other one ends.
+    // The second reply shows where the first one ends.
     stream.write_all(b"*1\r\n$4\r\nPING\r\n")?;
     let mut text = Vec::new();
     while !text.ends_with(b"+PONG\r\n") {
@@ -191,7 +191,7 @@ fn ask(address: SocketAddr, request: &[u8]) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// A paced sender and a receiver that does nothing but read the stamps.
+/// Runs a paced sender and a receiver that only reads the stamps.
 fn floor(rate: u64, duration: Duration, cores: Cores) -> io::Result<Quantiles> {
     let (mut sender, mut receiver) = pair()?;
     let thread = std::thread::spawn(move || -> io::Result<Histogram<u64>> {
@@ -284,6 +284,6 @@ const CHANNEL: &str = "md:RELIANCE";
 const RATES: [u64; 4] = [1_000, 10_000, 100_000, 1_000_000];
 /// A quote's length.
 const MESSAGE_BYTES: usize = 48;
-/// As the exchange groups messages.
+/// The exchange's grouping of messages.
 const QUANTUM_NS: u64 = 50_000;
 const SETTLE_TIME: Duration = Duration::from_millis(500);

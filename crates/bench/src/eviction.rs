@@ -1,5 +1,5 @@
-//! A soak: many clients write more than `maxmemory` allows, for as long as was asked. How far the
-//! server strays from the limit, what its clients hear, and how long they wait.
+//! A soak test: many clients write more than `maxmemory` allows for the given time. Measures the
+//! server's deviation from the limit, the clients' replies, and their latency.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,10 +16,11 @@ use super::scenario::Bench;
 use super::servers::Server;
 use tidewire::failure::Failure;
 
-/// Soaks, prints, and keeps the run. A failure is an error other than OOM, or memory that at any
-/// look was more than 3 % above or below the limit. That holds for the resident memory, which the
-/// limit counts (`docs/decisions/0016-what-maxmemory-counts.md`), and for `used_memory` together
-/// with `maxmemory_reserve`. `used_memory` alone is printed, and may be less by an eighth.
+/// Runs the soak test, prints the result and stores the run. It fails on an error other than OOM,
+/// or if memory is ever more than 3 % above or below the limit. This applies to the resident
+/// memory, which the limit counts (`docs/decisions/0016-what-maxmemory-counts.md`), and to
+/// `used_memory` plus `maxmemory_reserve`. `used_memory` alone is printed, and may be lower by an
+/// eighth.
 pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
     let failed = failed("eviction");
     let server = Server::start(None, bench.cores).map_err(&failed)?;
@@ -61,7 +62,7 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
     }
 }
 
-/// Latencies in us, and how many requests took no longer.
+/// Latencies in µs, with the number of requests up to each.
 fn latencies(outcome: &Outcome) -> Vec<(u64, u64)> {
     let mut sum = 0;
     let steps = outcome.latency_ns.iter_quantiles(2).map(|step| {
@@ -93,7 +94,7 @@ fn table(soak: &Soak, outcome: &Outcome) -> Table {
     Table::of_pairs("", rows)
 }
 
-/// The clients, and what they have heard.
+/// The clients, and their replies.
 struct Soak {
     poll: OwnedFd,
     clients: Vec<SoakClient>,
@@ -101,12 +102,13 @@ struct Soak {
     random: u64,
     /// Replies `-OOM`.
     refused: u64,
-    /// Other errors, which must not occur.
+    /// Other errors, which must not happen.
     errors: Vec<String>,
     evicted: u64,
-    /// `used_memory` since the limit was reached, a quarter of a second apart; so are the others.
+    /// `used_memory` since the limit was reached, sampled every quarter of a second, like the
+    /// others.
     used: Range,
-    /// The same with `maxmemory_reserve`, which the server keeps free.
+    /// The same including `maxmemory_reserve`, which the server keeps free.
     counted: Range,
     /// `used_memory_rss`.
     resident: Range,
@@ -114,7 +116,7 @@ struct Soak {
     buffer: Vec<u8>,
 }
 
-/// The least and the most that was seen.
+/// The minimum and the maximum.
 #[derive(Clone, Copy, Debug)]
 struct Range {
     least: u64,
@@ -132,13 +134,13 @@ impl Range {
         self.most = self.most.max(bytes);
     }
 
-    /// In per cent of the limit.
+    /// Formats both in per cent of the limit.
     fn text(self) -> String {
         let percent = |bytes: u64| bytes as f64 / MAXMEMORY_BYTES as f64 * 100.0;
         format!("{:.2} to {:.2}", percent(self.least), percent(self.most))
     }
 
-    /// Whether it is further from the limit than allowed, or was never measured.
+    /// Returns whether memory left the allowed range, or was never measured.
     fn strays(self) -> bool {
         let stray_max = MAXMEMORY_BYTES * STRAY_PERCENT_MAX / 100;
         self.least > self.most
@@ -150,7 +152,7 @@ impl Range {
 struct SoakClient {
     stream: TcpStream,
     sent: Instant,
-    /// What has come of the reply.
+    /// The received part of the reply.
     reply: Vec<u8>,
 }
 
@@ -258,7 +260,7 @@ impl Soak {
         client.stream.write_all(&self.request)
     }
 
-    /// What the server says of its memory.
+    /// Returns the server's memory figures.
     fn look(&mut self) -> io::Result<()> {
         self.control.write_all(b"INFO memory stats\r\n")?;
         let mut reply = Vec::new();
@@ -285,7 +287,7 @@ impl Soak {
     }
 }
 
-/// Whether a reply, of those that these requests get, has come to its end.
+/// Returns whether a reply to one of these requests is complete.
 fn is_whole(reply: &[u8]) -> bool {
     let Some(end) = reply.windows(2).position(|pair| pair == b"\r\n") else {
         return false;
@@ -311,7 +313,7 @@ const KEYS: u64 = 1_000_000;
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 const SILENCE_SECONDS: i64 = 10;
 const ERRORS_KEPT: usize = 20;
-/// How far from the limit memory may be.
+/// Allowed deviation of memory from the limit.
 const STRAY_PERCENT_MAX: u64 = 3;
 
 #[cfg(test)]

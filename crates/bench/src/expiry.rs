@@ -1,4 +1,4 @@
-//! How late a key expires, and its event is heard of, while a million others have a deadline too:
+//! Delay between a key's TTL and its expired event, while a million other keys have a TTL too:
 //! our server and rivals, in turn.
 
 use std::io::{self, Read, Write};
@@ -17,14 +17,14 @@ use tidewire::failure::Failure;
 /// One server, one round.
 #[derive(Debug, Serialize)]
 struct Lateness {
-    /// From the end of each key's TTL to its event at the subscriber, ms. If the event had not come
-    /// when the round ended, up to the end of the round.
+    /// Delay between each key's TTL and its event at the subscriber, in ms. If the event had not
+    /// arrived when the round ended, the delay up to that time.
     lateness_ms: Vec<f64>,
-    /// Keys whose event came.
+    /// Keys whose event arrived.
     heard: usize,
 }
 
-/// Measures, prints, and keeps the raw run.
+/// Measures, prints, and stores the raw run.
 pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
     let failed = failed("expiry");
     let servers = Server::start_all(&bench.rivals(), bench.cores).map_err(&failed)?;
@@ -78,7 +78,7 @@ fn table(samples: &Samples<Lateness>, servers: &[String]) -> Table {
     Table::of(servers, &columns)
 }
 
-/// A million keys that expire in an hour, and events on.
+/// Sets a million keys that expire in an hour, and turns events on.
 fn prepare(address: SocketAddr) -> io::Result<()> {
     let mut stream = TcpStream::connect(address)?;
     command(
@@ -167,12 +167,12 @@ fn encode(words: &[&str]) -> Vec<u8> {
     request
 }
 
-/// Keys that have a deadline and are in the way.
+/// Background keys with a TTL.
 const OTHERS: usize = 1_000_000;
-/// Keys whose events are timed.
+/// Keys whose events are measured.
 const KEYS: usize = 200;
-/// Their deadlines lie within this time.
+/// Their TTLs end within this time.
 const SPREAD: Duration = Duration::from_millis(1_000);
-/// How long after the last deadline events are waited for.
+/// Maximum wait for events after the last TTL.
 const PATIENCE: Duration = Duration::from_secs(3);
 const BATCH: usize = 1_000;

@@ -1,5 +1,5 @@
-//! Fan-out: what a message delivered to one more client costs the hub, at 1 to 1,000 clients, and
-//! what a client that reads nothing costs the others.
+//! Fan-out: the hub's cost of delivering a message to one more client, at 1 to 1,000 clients, and
+//! the effect of a client that reads nothing on the others.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -24,7 +24,7 @@ use super::servers::{HubAddresses, ServerProcess, free_addresses};
 use tidewire::failure::Failure;
 use tidewire::units::grouped;
 
-/// Measures, prints, and keeps the raw run.
+/// Measures, prints, and stores the raw run.
 pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
     let mut rows = Vec::new();
     for face in [Face::Feed, Face::Redis] {
@@ -53,7 +53,7 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
     bench.keep("fanout", run, &[&table, &sustained_table])
 }
 
-/// How clients subscribe to everything.
+/// The kind of subscription to everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 enum Face {
     /// The native feed, `*`.
@@ -68,7 +68,7 @@ struct FanoutRow {
     clients: usize,
     /// Messages per second of the source.
     rate: u64,
-    /// Another client subscribes and reads nothing.
+    /// Whether another client subscribes and reads nothing.
     deaf: bool,
     /// Messages per second that each reading client received.
     delivered_a_second: f64,
@@ -120,7 +120,8 @@ fn measure(
     let hub = ServerProcess::hub(&addresses, &source, cores)?;
     std::thread::sleep(SETTLE_TIME);
     let readers = Readers::start(face, &addresses, clients, deaf, cores)?;
-    // Snapshots, and the socket buffers of who reads nothing, are filled by now.
+    // Snapshots are sent, and the socket buffers of the client that reads nothing are full by
+    // now.
     std::thread::sleep(SETTLE_TIME * 2);
     let clock = hub.clock();
     let info = || Info::ask_for(addresses.resp, "everything");
@@ -147,7 +148,7 @@ fn measure(
     Ok(row)
 }
 
-/// Clients that read all that comes, on one thread.
+/// Clients that read everything, on one thread.
 struct Readers {
     messages: Arc<AtomicU64>,
     over: Arc<AtomicBool>,
@@ -194,7 +195,7 @@ impl Readers {
 
 struct Reader {
     stream: TcpStream,
-    /// It takes what comes, and does not only say that it is there.
+    /// Whether it reads, or only stays connected.
     reads: bool,
     /// The beginning of a packet, or of a line.
     rest: Vec<u8>,
@@ -246,7 +247,7 @@ fn read_all(
     Ok(())
 }
 
-/// A hub gives up feed clients that say nothing for three seconds.
+/// Sends heartbeats, because a hub disconnects feed clients that are silent for three seconds.
 fn say_alive(readers: &mut [Reader]) -> io::Result<()> {
     let mut heartbeat = Vec::new();
     PacketWriter::bare(&mut heartbeat, 0, Flags::HEARTBEAT, 0);
@@ -255,7 +256,7 @@ fn say_alive(readers: &mut [Reader]) -> io::Result<()> {
 }
 
 impl Reader {
-    /// Messages that are whole with these bytes.
+    /// Returns the number of messages completed by these bytes.
     fn count(&mut self, face: Face, bytes: &[u8]) -> u64 {
         self.rest.extend_from_slice(bytes);
         let (used, messages) = match face {
@@ -307,7 +308,7 @@ fn find_update(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-/// A client that is subscribed to everything.
+/// Creates a client that is subscribed to everything.
 fn subscribed(face: Face, addresses: &HubAddresses) -> io::Result<TcpStream> {
     let (address, hello): (SocketAddr, Vec<u8>) = match face {
         Face::Feed => {
@@ -329,14 +330,14 @@ fn subscribed(face: Face, addresses: &HubAddresses) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Once in each update, and nowhere else in it.
+/// Occurs once in each update, and nowhere else in it.
 const UPDATE: &[u8] = b"\"seq\":";
 const CLIENTS: [usize; 5] = [1, 10, 100, 500, 1_000];
 const RATE_MAX: u64 = 1_000;
-/// Deliveries a second in all, which one core manages: a hub that cannot keep up conflates, and
-/// what is measured is then something else.
+/// Total deliveries per second that one core manages. A hub that cannot keep up conflates, and
+/// the measurement would then measure something else.
 const DELIVERIES_MAX: u64 = 50_000;
-/// Of the native feed, to a hundred clients: what they can take one by one, and what is conflated.
+/// Rates of the native feed to a hundred clients: with single delivery, and with conflation.
 const SUSTAINED_RATES: [u64; 2] = [100_000, 1_000_000];
 const SUSTAINED_CLIENTS: usize = 100;
 const SYMBOLS: u64 = 100;

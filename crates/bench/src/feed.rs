@@ -1,4 +1,4 @@
-//! The feed: generation, encoding, decoding and books on one core; and the way from an exchange
+//! The feed: generation, encoding, decoding and books on one core, and the path from an exchange
 //! through a hub to subscribers.
 
 use std::fs::File;
@@ -24,7 +24,7 @@ use super::timing::{millions_a_second, ns_an_operation};
 use super::{end_to_end, failed, itch, reconnect};
 use tidewire::failure::Failure;
 
-/// Measures, prints, and keeps the raw run.
+/// Measures, prints, and stores the raw run.
 pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
     let figures = one_core(bench)?;
     let table = Table::of(
@@ -60,7 +60,7 @@ struct CoreWork {
     work: &'static str,
     /// Per message or record.
     ns: Spread,
-    /// Millions per second that it must reach.
+    /// Required rate in millions per second.
     goal: Option<f64>,
 }
 
@@ -145,7 +145,7 @@ fn decoding(packets: &[u8], mut sink: impl Sink) -> impl FnMut() -> u64 {
     }
 }
 
-/// Gives the packets to a fresh client, a receive buffer's worth at a time.
+/// Passes the packets to a fresh client, one receive buffer at a time.
 fn receive(packets: &[u8], sink: &mut impl Sink) {
     let mut client = Client::listener(ClientConfig::default(), SESSION, 1);
     let mut used = 0;
@@ -156,7 +156,7 @@ fn receive(packets: &[u8], sink: &mut impl Sink) {
     }
 }
 
-/// What the hub does with a message: last value, and its own feed.
+/// The hub's work per message: last value, and its own feed.
 struct Update {
     writer: Writer,
     also: Option<(Journal, LatencyRecorder)>,
@@ -253,7 +253,7 @@ fn encode_into(packets: &mut Vec<u8>, messages: &[Message]) {
     black_box(writer.finish());
 }
 
-/// ns per record of a whole file, so many times.
+/// Returns nanoseconds per record of a whole file, for each of several runs.
 fn dbn(file: &Path, rounds: usize, with_books: bool) -> Result<Spread, Failure> {
     let failed =
         |error: &dyn std::fmt::Display| Failure::running(format!("{}: {error}", file.display()));
@@ -285,12 +285,12 @@ fn dbn_file(asked: Option<&Path>) -> Option<PathBuf> {
     (asked.is_some() || file.is_file()).then_some(file)
 }
 
-/// Real orders, beside the checkout where they are at hand.
+/// Real orders, beside the checkout if available.
 const DBN_FILE: &str = "../shared/data/esh4-glbx-mdp3-20231225.mbo.dbn.zst";
 const SESSION: u32 = 1;
 const START_NS: u64 = 1_700_000_000_000_000_000;
 const SYMBOLS: u32 = 100;
 const MESSAGES: usize = 100_000;
 const BATCH: u64 = 10_000;
-/// Packets as they are at a high rate: some thirty messages.
+/// Packets of a high rate: about thirty messages each.
 const UDP_LIKE_BYTES: usize = 1_472;

@@ -1,4 +1,4 @@
-//! The shape of all floors: a server on one epoll that does as little as possible.
+//! The common part of all floors: a server on one epoll that does as little as possible.
 
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -35,11 +35,11 @@ pub(super) struct Client<S> {
     pub(super) state: S,
 }
 
-/// How many requests of a length have come, counted over what is received.
+/// Counts requests of a fixed length in the received bytes.
 #[derive(Debug)]
 pub(super) struct RequestCount {
     length: usize,
-    /// Bytes received of a request that is not whole.
+    /// Received bytes of an incomplete request.
     partial_bytes: usize,
 }
 

@@ -8,14 +8,14 @@ use tidewire_itch::{Books, Frames, Generator, GeneratorConfig, Message};
 
 use tidewire::failure::Failure;
 
-/// A day's messages behind their lengths.
+/// The messages of a day, each after its length.
 pub(super) struct Day {
     bytes: Vec<u8>,
     messages: u64,
 }
 
 impl Day {
-    /// Of `symbols` securities; the busiest have most of the orders.
+    /// Creates a day of `symbols` securities; the busiest have most of the orders.
     pub(super) fn generate(symbols: u16) -> Result<Self, Failure> {
         let config = GeneratorConfig {
             messages: MESSAGES,

@@ -1,8 +1,8 @@
 //! Load on a RESP server: a thread with an epoll of its own, requests formatted beforehand.
 //!
-//! Every reply is compared with the one expected, byte for byte, so a server that answers wrongly
-//! is not measured. The comparison is the whole cost of reading a reply. Only of replies that
-//! change from one to the next (a count, an identifier) the kind alone is looked at.
+//! Every reply is compared with the expected one, byte for byte, so a server that answers wrongly
+//! is not measured. The comparison is the whole cost of reading a reply. For replies that vary (a
+//! count, an identifier) only the type is checked.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -42,7 +42,7 @@ impl Outcome {
         self.operations += operations;
     }
 
-    /// Adds what another thread has found in the same time.
+    /// Adds the results of another thread for the same time.
     pub(crate) fn add(&mut self, other: &Outcome) {
         self.operations += other.operations;
         self.elapsed = self.elapsed.max(other.elapsed);
@@ -51,14 +51,14 @@ impl Outcome {
     }
 }
 
-/// A closed loop: each connection sends so many requests at once, and the next when all of them
-/// are answered.
+/// A closed loop: each connection sends a fixed number of requests at once, and the next ones
+/// when all are answered.
 #[derive(Debug)]
 pub(crate) struct Load<'a> {
     poll: OwnedFd,
     connections: Vec<Connection>,
     requests: &'a Requests,
-    /// As many replies as a connection waits for, where all are the same.
+    /// All replies a connection waits for, if all are the same.
     expected: Vec<u8>,
     pipeline: usize,
     buffer: Vec<u8>,
@@ -69,18 +69,18 @@ struct Connection {
     stream: TcpStream,
     /// Number of the request to send next.
     next: usize,
-    /// Of the requests under way, what the socket has not taken yet.
+    /// Requests in progress that the socket has not accepted yet.
     unsent: Range<usize>,
-    /// Bytes, or lines, of the replies to the requests under way.
+    /// Bytes, or lines, of the replies to the requests in progress.
     received: usize,
-    /// The last byte received was within a line.
+    /// Whether the last byte received was within a line.
     in_line: bool,
     sent: Instant,
 }
 
 impl<'a> Load<'a> {
-    /// Connects, and sends each connection's first requests. The connections' numbers, of those of
-    /// all threads, tell where in the requests each begins.
+    /// Connects and sends each connection's first requests. The number of a connection, among
+    /// those of all threads, selects where in the requests it begins.
     ///
     /// # Errors
     /// The server is not there.
@@ -209,7 +209,7 @@ impl<'a> Load<'a> {
 }
 
 impl Connection {
-    /// Gives the socket what it takes.
+    /// Sends as much as the socket accepts.
     fn write(&mut self, requests: &Requests) -> io::Result<()> {
         while !self.unsent.is_empty() {
             match self.stream.write(requests.bytes(self.unsent.clone())) {
@@ -221,7 +221,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Goes on with requests that the socket has not taken whole.
+    /// Sends the rest of requests that the socket accepted only in part.
     fn flush(&mut self, poll: &OwnedFd, index: usize, requests: &Requests) -> io::Result<()> {
         self.write(requests)?;
         match self.unsent.is_empty() {
@@ -231,7 +231,7 @@ impl Connection {
     }
 }
 
-/// Whether a connection is told of room to write.
+/// Watches or stops watching a connection for writability.
 fn watch(poll: &OwnedFd, connection: &Connection, index: usize, writes: bool) -> io::Result<()> {
     let flags = match writes {
         true => epoll::EventFlags::IN | epoll::EventFlags::OUT,
@@ -242,7 +242,7 @@ fn watch(poll: &OwnedFd, connection: &Connection, index: usize, writes: bool) ->
 }
 
 impl Connection {
-    /// Replies of so many lines, each of which begins with `first`.
+    /// Expects replies of a fixed number of lines, each of which begins with `first`.
     fn count_lines(&mut self, mut replies: &[u8], first: u8, lines: usize) -> io::Result<()> {
         if replies.is_empty() {
             check(replies, b"")?;
@@ -309,7 +309,7 @@ fn wait(poll: &OwnedFd, events: &mut Vec<epoll::Event>) -> io::Result<()> {
     }
 }
 
-/// Whether `replies` are how `expected` begins.
+/// Checks that `expected` begins with `replies`.
 pub(crate) fn check(replies: &[u8], expected: &[u8]) -> io::Result<()> {
     if replies.is_empty() {
         return Err(io::Error::other("the server has closed a connection"));
@@ -325,7 +325,7 @@ const FILL_REQUESTS: usize = 1_000;
 /// At once while keys are set.
 const FILL_BYTES: usize = 1 << 20;
 const BUFFER_BYTES: usize = 64 << 10;
-/// The greatest latency told apart.
+/// The largest latency resolved.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
 const SILENCE_MAX: Timespec = Timespec {
     tv_sec: 5,

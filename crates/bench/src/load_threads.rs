@@ -9,7 +9,7 @@ use super::load::{Load, Outcome};
 use super::processor_time::{Cores, ProcessorClock, ProcessorTime};
 use super::requests::Requests;
 
-/// One [`Load`] a thread.
+/// One [`Load`] per thread.
 #[derive(Debug)]
 pub(crate) struct LoadThreads<'a> {
     loads: Vec<Load<'a>>,
@@ -17,7 +17,7 @@ pub(crate) struct LoadThreads<'a> {
 }
 
 impl<'a> LoadThreads<'a> {
-    /// Connects, and sends each connection's first requests. No thread has no connection.
+    /// Connects and sends each connection's first requests. Every thread has a connection.
     ///
     /// # Errors
     /// The server is not there.

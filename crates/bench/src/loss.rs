@@ -1,4 +1,4 @@
-//! What arrives of six million messages over bad links: everything, once, in order.
+//! Delivery of six million messages over bad links: everything, once, in order.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -72,34 +72,34 @@ const NATIVE: &[(&str, &str)] = &[
     ),
 ];
 
-/// Two ways at once to the same stream of the native feed.
+/// Two simultaneous ways to the same stream of the native feed.
 const REDUNDANT: &[(&str, Ways)] = &[
     ("two TCP inputs, each losing 5 %", Ways::Two),
     ("two lines of datagrams, each losing 5 %", Ways::Lines),
 ];
 
-/// How a hub reads a native feed.
+/// The hub's way of reading a native feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ways {
     One,
     /// Two connections.
     Two,
-    /// Two multicast groups, and a connection for what both have lost.
+    /// Two multicast groups, and a connection for messages that both have lost.
     Lines,
 }
 
-/// What arrived over one link.
+/// The result of one link.
 #[derive(Debug, Serialize)]
 struct LinkResult {
     link: &'static str,
     sent: u64,
-    /// By the hub; as many as were sent, if each came once.
+    /// Messages counted by the hub: the number sent, if each arrived once.
     applied: u64,
     gaps: u64,
     recovered: u64,
     lost: u64,
     reconnects: u64,
-    /// Symbols whose last values, volume or number of updates are not the sender's.
+    /// Symbols whose last values, volume or number of updates differ from the sender's.
     wrong_values: u64,
 }
 
@@ -109,7 +109,7 @@ impl LinkResult {
     }
 }
 
-/// An exchange and a hub that reads it.
+/// Runs an exchange and a hub that reads it.
 fn native(
     link: &'static str,
     faults: &str,
@@ -159,7 +159,7 @@ fn native(
     wait_until(&|| exchange.published() >= messages)?;
     exchange.finish();
     let mut sent = 0;
-    // On a busy machine the exchange may publish once more before it hears that it is to end.
+    // On a busy machine the exchange may publish once more before it is told to stop.
     while sent != exchange.published() {
         sent = exchange.published();
         wait_for(&hub, sent);
@@ -189,7 +189,7 @@ fn native(
     Ok(case)
 }
 
-/// MoldUDP64 on two lines that each lose 5 % of their packets, and so do the answers.
+/// Runs MoldUDP64 on two lines; each line and the answers lose 5 % of their packets.
 fn two_lines(messages: u64) -> Result<LinkResult, Failure> {
     let plan = plan(LINE_FAULTS)?;
     let [a, b, request] = free_ports().map_err(failed("two lines"))?;
@@ -291,7 +291,7 @@ fn applied(hub: &Hub) -> u64 {
     hub.market.ingest.applied.load(Ordering::Relaxed)
 }
 
-/// Calls `turn` until everything has been applied, or nothing more comes.
+/// Calls `turn` until everything has been applied, or nothing more arrives.
 fn wait_until_applied(hub: &Hub, sent: u64, mut turn: impl FnMut()) {
     let mut last = (Instant::now(), applied(hub));
     while applied(hub) < sent && last.0.elapsed() < PATIENCE {
@@ -322,7 +322,7 @@ impl Sink for Values {
             self.0.push(LastValue::new(self.0.len() as u32));
         }
         let value = &mut self.0[symbol as usize];
-        // A trade and a quote come of one message.
+        // One message can produce both a trade and a quote.
         value.apply(value.sequence + 1, message);
     }
 }
@@ -336,10 +336,10 @@ fn free_ports() -> std::io::Result<[SocketAddr; 3]> {
 
 /// On each of two redundant ways.
 const LINE_FAULTS: &str = "loss=5%,duplicate=1%,reorder=1%";
-/// Of the native exchange, messages per second: what a busy machine still recovers in time.
+/// Messages per second of the native exchange: a rate at which a busy machine still recovers.
 const RATE: u64 = 200_000;
 /// Between two messages on the lines.
 const LINES_MESSAGE_NS: u64 = 4_000;
 const STORE_MESSAGES: usize = 1 << 21;
-/// How long nothing may come before it counts as lost.
+/// Silence after which missing messages count as lost.
 const PATIENCE: Duration = Duration::from_secs(20);

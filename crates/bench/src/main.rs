@@ -1,8 +1,8 @@
-//! `tidewire-bench`: what the hub does a second, how long it takes, and what it costs; beside
-//! rivals and beside what the machine itself allows, in one run.
+//! `tidewire-bench`: throughput, latency and cost of the hub, compared with rivals and with the
+//! limits of the machine, in one run.
 
-/// Prints to the standard output. Shadows the one of the standard library, which panics where the
-/// reader is gone.
+/// Prints to standard output. Replaces the macro of the standard library, which panics if the
+/// reader has closed the pipe.
 macro_rules! print {
     ($($text:tt)*) => { tidewire::output::print(format_args!($($text)*)) };
 }
@@ -65,7 +65,7 @@ use processor_time::Cores;
 use report::Setting;
 use scenario::Bench;
 
-/// The program's own allocator; `mx` counts what it is asked for.
+/// The program's allocator; `mx` counts its allocations.
 #[global_allocator]
 static ALLOCATOR: OnDemand<tidewire_memory::Allocator> = OnDemand(tidewire_memory::Allocator);
 
@@ -82,7 +82,7 @@ fn main() {
     }
 }
 
-/// Measures what was asked for, and prints it.
+/// Measures the selected subject and prints the result.
 fn run(options: &BenchOptions) -> Result<(), Failure> {
     let setting = Setting::look();
     let is_all = options.subject == BenchSubject::All;
@@ -110,7 +110,7 @@ fn run(options: &BenchOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// An error of a measurement, as a failure of the program.
+/// Converts an error of a measurement to a failure of the program.
 fn failed(what: &str) -> impl Fn(std::io::Error) -> Failure + '_ {
     move |error| Failure::running(format!("{what}: {error}"))
 }

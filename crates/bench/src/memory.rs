@@ -1,4 +1,4 @@
-//! Bytes a key: what a fresh server has in memory before and after it is filled, ours and rivals.
+//! Bytes per key: the memory of a fresh server before and after it is filled, ours and rivals.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -27,15 +27,15 @@ struct Growth {
 struct KeyKind {
     name: &'static str,
     keys: usize,
-    /// Bytes of one key's name and of all that is in it.
+    /// Bytes of one key's name and value.
     raw_bytes: usize,
-    /// The requests that make one key, and how many they are; each is answered by one line or by
-    /// one identifier.
+    /// The requests that create one key, and their number. Each is answered by one line or one
+    /// identifier.
     make: fn(usize) -> Vec<Vec<String>>,
     lines_a_reply: usize,
 }
 
-/// Measures, prints, and keeps the raw run.
+/// Measures, prints, and stores the raw run.
 pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
     let rivals = bench.rivals();
     let servers: Vec<Option<&Rival>> = std::iter::once(None)
@@ -81,7 +81,7 @@ fn table(samples: &Samples<Growth>, rivals: &[String]) -> Table {
 fn measure(case: &KeyKind, rival: Option<&Rival>, cores: Cores) -> io::Result<Growth> {
     let server = Server::start(rival, cores)?;
     let _core = cores.enter_load()?;
-    // What a server allocates for its first client does not count.
+    // The allocations for a server's first client are not counted.
     fill(server.address, case, case.keys..case.keys + 1)?;
     let before = settled(&server)?;
     fill(server.address, case, 0..case.keys)?;
@@ -92,7 +92,7 @@ fn measure(case: &KeyKind, rival: Option<&Rival>, cores: Cores) -> io::Result<Gr
     })
 }
 
-/// Resident memory when it no longer shrinks.
+/// Returns the resident memory when it no longer shrinks.
 fn settled(server: &Server) -> io::Result<u64> {
     let mut least = server.resident_bytes()?;
     for _ in 0..SETTLING_STEPS {

@@ -1,4 +1,4 @@
-//! How commands share a load: `get:80,set:20`.
+//! The share of each command in a load: `get:80,set:20`.
 
 use std::str::FromStr;
 
@@ -7,12 +7,12 @@ use serde::Serialize;
 /// GET and SET in random order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Mix {
-    /// Of a hundred.
+    /// Share of GET in per cent.
     pub(crate) gets: u64,
 }
 
 impl Mix {
-    /// `80 % GET, 20 % SET`.
+    /// Returns a name such as `80 % GET, 20 % SET`.
     pub(crate) fn name(self) -> String {
         format!("{} % GET, {} % SET", self.gets, 100 - self.gets)
     }

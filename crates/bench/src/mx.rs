@@ -15,7 +15,7 @@ use super::timing::processor_time;
 use tidewire::failure::Failure;
 use tidewire::units::grouped;
 
-/// Measures; prints the table and keeps it as a page, or prints JSON alone.
+/// Measures, prints the table and stores it as a page; or prints only JSON.
 ///
 /// # Errors
 /// A scenario allocates more than it may.
@@ -39,7 +39,7 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
     gate(&operations)
 }
 
-/// What one operation takes.
+/// The cost of one operation.
 #[derive(Debug)]
 struct CodecOperation {
     name: String,
@@ -64,7 +64,7 @@ impl CodecOperation {
     }
 }
 
-/// By the thread's own processor time: what other programs do meanwhile is not counted.
+/// Returns nanoseconds per call by the thread's own processor time: other programs do not count.
 fn ns_a_call(scenario: &mut Scenario, sample_time: Duration) -> f64 {
     let mut calls = 64;
     loop {
@@ -74,7 +74,7 @@ fn ns_a_call(scenario: &mut Scenario, sample_time: Duration) -> f64 {
         if spent >= sample_time {
             return spent.as_nanos() as f64 / calls as f64;
         }
-        // Reading the clock costs as much as some dozen calls: one reading a sample.
+        // Reading the clock costs as much as some dozen calls: read it once per sample.
         calls *= 2;
     }
 }
@@ -108,7 +108,7 @@ fn page(operations: &[CodecOperation], setting: &Setting) -> String {
     page
 }
 
-/// What the reference implementation (`mxaccess-codec`) published of itself.
+/// Figures published by the reference implementation (`mxaccess-codec`).
 fn reference(name: &str) -> Option<&'static str> {
     Some(match name {
         "encode Int32" | "encode Float32" | "encode Float64" => "2.00",
@@ -124,7 +124,7 @@ fn reference(name: &str) -> Option<&'static str> {
     })
 }
 
-/// In a checkout, the page is kept in it.
+/// Stores the page, if the command runs in a checkout.
 fn keep(page: &str) -> Result<(), Failure> {
     if !Path::new("docs").is_dir() {
         return Ok(());

@@ -1,5 +1,5 @@
 //! Load at a fixed rate: each request has a scheduled time, and its latency counts from there. If
-//! the server falls behind, its latency grows, and the rate stays.
+//! the server falls behind, its latency grows while the rate stays.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -15,7 +15,7 @@ use tidewire_feed::simulation::Schedule;
 use super::load::{Outcome, check, connect};
 use super::requests::Requests;
 
-/// An open loop over some connections, each of which gets every so manieth request.
+/// An open loop over N connections, each of which gets every Nth request.
 ///
 /// The thread never sleeps: waking up would be measured with the server.
 #[derive(Debug)]
@@ -33,16 +33,16 @@ struct Connection {
     unsent: Vec<u8>,
     /// The requests under way.
     due: VecDeque<Due>,
-    /// Bytes received of a reply that is not whole.
+    /// Received bytes of an incomplete reply.
     partial_bytes: usize,
 }
 
-/// A request under way.
+/// A request in progress.
 #[derive(Clone, Copy, Debug)]
 struct Due {
-    /// Where it stands in the requests.
+    /// Its place in the requests.
     number: usize,
-    /// When it was to be sent, ns since the start; `None` once it has been given up.
+    /// Scheduled time, nanoseconds since the start; `None` once it has been given up.
     due_ns: Option<u64>,
 }
 
@@ -79,8 +79,8 @@ impl<'a> OpenLoop<'a> {
         })
     }
 
-    /// Asks for so long, and waits for the replies. What is not answered within [`DRAIN_TIME`]
-    /// counts as answered then.
+    /// Sends requests for the given time and waits for the replies. Requests unanswered after
+    /// [`DRAIN_TIME`] count as answered then.
     ///
     /// # Errors
     /// The server has ended, or has answered wrongly.
@@ -93,7 +93,7 @@ impl<'a> OpenLoop<'a> {
         let duration_ns = duration.as_nanos() as u64;
         loop {
             let now_ns = start.elapsed().as_nanos() as u64;
-            // What fell due while this thread did not run is asked for all the same.
+            // Requests that became due while this thread did not run are sent late.
             let due = schedule.due(now_ns.min(duration_ns - 1));
             for _ in 0..due {
                 self.ask(number, schedule.time_ns(number));
@@ -151,7 +151,7 @@ impl<'a> OpenLoop<'a> {
         let now_ns = start.elapsed().as_nanos() as u64;
         let mut left = &self.buffer[..count];
         while !left.is_empty() {
-            // More than was asked for is checked against nothing, and so is wrong.
+            // A reply without a request is wrong.
             let due = connection.due.front();
             let reply = due.map_or(&[][..], |due| self.requests.reply(due.number));
             let ahead = &reply[connection.partial_bytes..];

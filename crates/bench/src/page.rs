@@ -1,5 +1,4 @@
-//! `docs/PERFORMANCE.md`: the last raw run of each subject, as tables and plots, and beside what
-//! was asked of it.
+//! `docs/PERFORMANCE.md`: the last raw run of each subject, as tables and plots, with its goals.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -45,25 +44,25 @@ pub(crate) fn write() -> Result<(), Failure> {
     Ok(())
 }
 
-/// A subject of `bench` as the page has it.
+/// A subject of `bench` on the page.
 struct Section {
     subject: &'static str,
     title: &'static str,
 }
 
-/// What is asked of a figure of ours, divided by a rival's.
+/// The goal of one of our figures divided by a rival's.
 struct Goal {
     subject: &'static str,
     case: &'static str,
     figure: &'static str,
     what: &'static str,
-    /// At most, against rivals whose names begin so.
+    /// Maximum, against rivals whose names begin with this.
     limits: [(&'static str, f64); 2],
 }
 
 type Found<'a> = (&'a Section, PathBuf, Value);
 
-/// The newest run of a subject: the names begin with the date.
+/// Returns the newest run of a subject: the names begin with the date.
 fn newest(subject: &str) -> Result<Option<PathBuf>, Failure> {
     let ending = format!("-{subject}.json");
     let mut found: Option<PathBuf> = None;
@@ -127,7 +126,7 @@ fn write_section(
     Ok(())
 }
 
-/// Server time an operation, ours divided by each rival's.
+/// Returns the plot of server time per operation, ours divided by each rival's.
 fn plot(section: &Section, run: &Value) -> Option<String> {
     let mut rows = Vec::new();
     let mut cases: Vec<&str> = samples(run).filter_map(|s| s["case"].as_str()).collect();
@@ -200,7 +199,7 @@ fn samples(run: &Value) -> impl Iterator<Item = &Value> {
     run["samples"].as_array().into_iter().flatten()
 }
 
-/// The names by which rivals stand in the samples.
+/// Names of the rivals in the samples.
 fn rivals(run: &Value) -> Vec<String> {
     let rivals = run["rivals"].as_array().into_iter().flatten();
     let names = rivals.filter_map(|rival| rival.as_str()?.split(' ').next());
@@ -264,7 +263,7 @@ const fn bytes(case: &'static str, redis: f64, valkey: f64) -> Goal {
     goal("memory", case, RESIDENT, redis, valkey)
 }
 
-/// What the project asks of itself.
+/// The project's own goals.
 const GOALS: [Goal; 29] = [
     cost("resp", "GET P=1", 0.95, 0.95),
     cost("resp", "SET P=1", 0.95, 0.95),

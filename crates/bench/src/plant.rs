@@ -1,5 +1,4 @@
-//! Plant tags from the peer to the last value: how many a second, what they cost, and that none is
-//! lost.
+//! Plant tags from the peer to the last value: throughput, cost, and a check that none is lost.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -22,7 +21,7 @@ use tidewire::simulate::mx::Server;
 use tidewire::stop::Stop;
 use tidewire::units::grouped;
 
-/// Measures, prints, and keeps the raw run. An update that is lost is a failure.
+/// Measures, prints, and stores the raw run. A lost update is a failure.
 pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
     let listener = TcpListener::bind("127.0.0.1:0").map_err(failed("cannot listen"))?;
     let mut server = Server::new(listener, config()).map_err(failed("cannot serve"))?;
@@ -76,11 +75,11 @@ struct PlantFigures {
     /// Over the whole run, by the plant's own count.
     sent: u64,
     applied: u64,
-    /// Tags whose last value is not the plant's.
+    /// Tags whose last value differs from the plant's.
     wrong_values: usize,
 }
 
-/// A hundred thousand tags of all types that change about once a second.
+/// Returns a plant of 100,000 tags of all types that change about once per second.
 fn config() -> PlantConfig {
     PlantConfig {
         tags: TAGS,
@@ -95,7 +94,7 @@ fn measure(hub: &Arc<Hub>, tags: usize, duration: Duration) -> Result<PlantFigur
     let plant = plant_of(hub)?;
     let begin = Instant::now();
     wait_until(|| plant.board.len() == tags)?;
-    // Those that are there to make trouble have no value.
+    // Tags that make trouble deliberately have no value.
     let live_tags = &plant.counters.live_tags;
     wait_until(|| live_tags.load(Ordering::Relaxed) >= TAGS as u64)?;
     let until_all_live_s = begin.elapsed().as_secs_f64();
@@ -162,6 +161,7 @@ fn table(figures: &PlantFigures) -> Table {
 }
 
 const TAGS: usize = 100_000;
-/// One in fourteen tags does not change by itself: so it is 100,000 changes a second and more.
+/// One in fourteen tags does not change by itself, so this is at least 100,000 changes per
+/// second.
 const INTERVAL_NS: u64 = 900_000_000;
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use super::report::Spread;
 
-/// One ratio and what it is of.
+/// One ratio with its label.
 #[derive(Debug)]
 pub(crate) struct Bar {
     pub(crate) label: String,
     pub(crate) ratio: Spread,
 }
 
-/// Horizontal bars, each with its spread; what is left of the line is in our favour.
+/// Draws horizontal bars, each with its spread; bars left of the line are in our favour.
 pub(crate) fn bars(title: &str, bars: &[Bar]) -> String {
     let most = bars.iter().map(|bar| bar.ratio.median).fold(1.0, f64::max) * 1.15;
     let x = |ratio: f64| LABELS_PX + ratio.min(most) / most * BARS_PX;

@@ -1,4 +1,4 @@
-//! What a process or a thread has used of the processors, and where it may run.
+//! Processor time of processes and threads, and their cores.
 
 use std::fs;
 use std::io;
@@ -17,12 +17,12 @@ pub(crate) enum ProcessorClock {
 }
 
 impl ProcessorClock {
-    /// That of the calling thread.
+    /// Returns the clock of the calling thread.
     pub(crate) fn of_this_thread() -> Self {
         Self::Thread(gettid().as_raw_nonzero().get() as u32)
     }
 
-    /// What was used until now.
+    /// Returns the time used so far.
     ///
     /// # Errors
     /// The process has ended.
@@ -50,12 +50,12 @@ impl ProcessorClock {
 pub(crate) struct ProcessorTime {
     /// User and kernel.
     pub(crate) used_ns: u64,
-    /// Ready to run while others ran: above a few per cent the machine was not ours.
+    /// Ready to run while other threads ran: above a few per cent the machine was disturbed.
     pub(crate) waited_ns: u64,
 }
 
 impl ProcessorTime {
-    /// What was used after `before`.
+    /// Returns the time used since `before`.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             used_ns: self.used_ns.saturating_sub(before.used_ns),
@@ -63,7 +63,7 @@ impl ProcessorTime {
         }
     }
 
-    /// The two times stand first in `schedstat`, in ns.
+    /// Reads the first two numbers of `schedstat`, in nanoseconds.
     fn read(path: impl AsRef<Path>) -> io::Result<Self> {
         let text = fs::read_to_string(path)?;
         let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
@@ -74,7 +74,7 @@ impl ProcessorTime {
     }
 }
 
-/// Keeps the calling thread, and what it starts from now on, on one core while it lives.
+/// Pins the calling thread, and threads it starts later, to one core while this value lives.
 #[derive(Debug)]
 pub(crate) struct OnCore {
     before: CpuSet,
@@ -94,23 +94,23 @@ impl OnCore {
 
 impl Drop for OnCore {
     fn drop(&mut self) {
-        // What was allowed before is allowed now.
+        // The earlier affinity is still allowed.
         let _ = sched_setaffinity(None::<Pid>, &self.before);
     }
 }
 
-/// Where the two sides of a measurement run; `None` leaves it to the scheduler.
+/// The cores of the two sides of a measurement; `None` leaves them to the scheduler.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub(crate) struct Cores {
     pub(crate) server: Option<usize>,
     pub(crate) load: Option<usize>,
-    /// How many there are, before anything is kept on one of them.
+    /// Number of cores, before any pinning.
     #[serde(skip)]
     processors: usize,
 }
 
 impl Cores {
-    /// Core 0 for servers and core 1 for load, if asked for.
+    /// Selects core 0 for servers and core 1 for load, if `pin` is set.
     pub(crate) fn new(pin: bool) -> Self {
         Self {
             server: pin.then_some(0),
@@ -127,8 +127,7 @@ impl Cores {
         self.load.map(OnCore::new).transpose()
     }
 
-    /// Where one of several threads of load goes: from the load's core on, round those there are
-    /// behind it.
+    /// Returns the core of one of several load threads: from the load's core on, round-robin.
     pub(crate) fn enter_load_of(self, thread: usize) -> io::Result<Option<OnCore>> {
         let Some(first) = self.load else {
             return Ok(None);

@@ -1,6 +1,6 @@
-//! PUBLISH to 100 subscribers: our server, rivals and the floor in turn; the figure is a delivered
-//! message's. Once in lockstep, where no two messages can share a send but those of one request;
-//! and once as programs publish, each as soon as it is answered.
+//! PUBLISH to 100 subscribers: our server, rivals and the floor in turn. The figure is per
+//! delivered message. Once in lockstep, where only messages of one request can share a send, and
+//! once as programs publish, each as soon as it is answered.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -28,7 +28,7 @@ struct Deliveries {
     processor_ns_an_operation: f64,
 }
 
-/// Measures, prints, and keeps the raw run.
+/// Measures, prints, and stores the raw run.
 pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
     let failed = failed("publish");
     let (options, cores, rivals) = (bench.options, bench.cores, bench.rivals());
@@ -152,12 +152,12 @@ fn measure(server: &Server, style: Style, duration: Duration) -> io::Result<Deli
     })
 }
 
-/// How is published.
+/// The publishing pattern.
 #[derive(Clone, Copy, Debug)]
 enum Style {
-    /// So many by one publisher, and nothing more until every subscriber has read them.
+    /// This many messages by one publisher, then a wait until every subscriber has read them.
     AtOnce(usize),
-    /// By so many publishers, each again as soon as it is answered.
+    /// This many publishers, each of which publishes again as soon as it is answered.
     Flow(usize),
 }
 

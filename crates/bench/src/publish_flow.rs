@@ -10,7 +10,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use super::publish_floor::Script;
 
-/// All of them, and what each has still to read.
+/// All connections, and the bytes each must still read.
 #[derive(Debug)]
 pub(super) struct Flow<'s> {
     script: &'s Script,
@@ -59,7 +59,7 @@ impl<'s> Flow<'s> {
     /// published messages.
     ///
     /// # Errors
-    /// The server ends a connection, sends something else, or nothing for ten seconds.
+    /// The server closes a connection, sends something else, or is silent for ten seconds.
     pub(super) fn run(&mut self, duration: Duration) -> io::Result<u64> {
         let begun = self.published;
         let end = Instant::now() + duration;
@@ -89,7 +89,7 @@ impl<'s> Flow<'s> {
     fn publish(&mut self, publisher: usize) -> io::Result<()> {
         self.unanswered[publisher] = self.script.answer.len();
         self.published += 1;
-        // A request is far shorter than what a socket takes that has nothing unsent.
+        // A request is far shorter than the free buffer of a socket without unsent bytes.
         self.peers[publisher].write_all(&self.script.request)
     }
 
@@ -129,7 +129,7 @@ impl<'s> Flow<'s> {
         Ok(())
     }
 
-    /// Whether every publisher has its answer, and every subscriber every message.
+    /// Returns whether every publisher has its answer, and every subscriber every message.
     fn is_delivered(&self) -> bool {
         let due_bytes = self.published * self.script.message.len() as u64;
         self.unanswered.iter().all(|&bytes| bytes == 0)

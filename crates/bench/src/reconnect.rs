@@ -1,4 +1,4 @@
-//! How soon a client whose connection is cut has the stream again, and what it lost.
+//! Time until a client whose connection is cut has the stream again, and its losses.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use tidewire_feed_client::{FeedClient, FeedClientConfig};
 use tidewire::failure::Failure;
 use tidewire::simulate::Simulation;
 
-/// What became of a client whose connection was cut again and again.
+/// The result of a client whose connection was cut repeatedly.
 #[derive(Debug, Serialize)]
 pub(super) struct Reconnects {
     pub(super) cuts: u32,
@@ -33,7 +33,7 @@ impl Reconnects {
     }
 }
 
-/// An exchange and a client of it, in this process.
+/// Measures with an exchange and its client in this process.
 pub(super) fn measure() -> Result<Reconnects, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::running(format!("reconnect: {error}"));
     let exchange = Simulation::start_locally(RATE, false, |_| {})?;
@@ -100,6 +100,6 @@ impl Sink for Seen {
 
 const RATE: u64 = 100_000;
 const CUTS: u32 = 20;
-/// How long the stream runs between two cuts.
+/// Time that the stream runs between two cuts.
 const BETWEEN: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -20,7 +20,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Of at least one figure.
+    /// Returns the spread of at least one figure.
     pub(crate) fn of(figures: impl IntoIterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = figures.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
@@ -37,7 +37,7 @@ impl Spread {
         }
     }
 
-    /// `1.23 (1.20–1.31)`.
+    /// Formats the spread as `1.23 (1.20–1.31)`.
     pub(crate) fn text(self, decimals: usize) -> String {
         let Self { median, min, max } = self;
         format!("{median:.decimals$} ({min:.decimals$}–{max:.decimals$})")
@@ -59,7 +59,7 @@ pub(crate) struct Setting {
     /// Over 1, 5 and 15 minutes, before the first run.
     pub(crate) load_average: String,
     pub(crate) version: &'static str,
-    /// Of the checkout that the command was given in; "unknown" elsewhere.
+    /// Commit of the checkout that the command runs in; "unknown" elsewhere.
     pub(crate) commit: String,
 }
 
@@ -81,7 +81,7 @@ impl Setting {
         }
     }
 
-    /// The line that stands above the tables.
+    /// Returns the line above the tables.
     pub(crate) fn headline(&self) -> String {
         format!(
             "{} · {} ({}, {} processors, Linux {}) · commit {} · load average {} · \
@@ -98,7 +98,7 @@ impl Setting {
     }
 }
 
-/// A column of a table: its title, and what it shows of a row.
+/// A column of a table: its title, and its text for a row.
 pub(crate) type Column<'a, R> = (&'a str, &'a dyn Fn(&R) -> String);
 
 /// Columns of text, the first to the left and the others to the right, as a Markdown table.
@@ -114,7 +114,8 @@ impl Table {
         }
     }
 
-    /// A row for each of `rows`. A column is its title, and the cell of a row.
+    /// Creates a table with a row for each of `rows`. A column has a title and the text of a
+    /// cell.
     pub(crate) fn of<R>(rows: &[R], columns: &[Column<'_, R>]) -> Self {
         let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
         let mut table = Self::new(&titles);
@@ -124,7 +125,7 @@ impl Table {
         table
     }
 
-    /// Two columns: names and values.
+    /// Creates a table of two columns: names and values.
     pub(crate) fn of_pairs<const N: usize>(title: &str, pairs: [(&str, String); N]) -> Self {
         Self::of(
             &pairs,
@@ -204,7 +205,7 @@ fn processor() -> String {
         .to_owned()
 }
 
-/// The last word of the processor's name that is one, and how many there are.
+/// Returns the last alphabetic word of the processor's name, and the number of processors.
 fn machine(processor: &str, processors: usize) -> String {
     let words = processor.split(|c: char| !c.is_ascii_alphanumeric());
     let name = words
@@ -226,7 +227,7 @@ fn commit() -> String {
     }
 }
 
-/// Where raw runs are kept, from the root of the checkout.
+/// Folder of raw runs, relative to the root of the checkout.
 pub(crate) const RUNS: &str = "bench/runs";
 /// What a raw run's tables are called in it.
 pub(crate) const TABLES: &str = "tables";

@@ -19,7 +19,7 @@ impl Workset {
         }
     }
 
-    /// What every key holds.
+    /// Returns the value of every key.
     pub(super) fn value(self) -> String {
         let alphabet = (b'a'..=b'p').map(char::from);
         alphabet.cycle().take(self.value_bytes).collect()
@@ -39,7 +39,7 @@ impl Workset {
         format!("${}\r\n{value}\r\n", value.len()).into_bytes()
     }
 
-    /// So many requests that they and their replies fit into memory.
+    /// Returns the number of requests that fit into memory with their replies.
     fn requests(self) -> usize {
         REQUESTS.min(WORKSET_BYTES / self.value_bytes.max(1))
     }
@@ -62,7 +62,7 @@ pub(crate) struct Requests {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pieces {
     pub(super) bytes: Vec<u8>,
-    /// Where each ends.
+    /// End of each request.
     pub(super) ends: Vec<usize>,
 }
 
@@ -91,7 +91,7 @@ pub(super) enum Reply {
     Exact(Vec<u8>),
     /// Each has its own.
     Each(Pieces),
-    /// So many lines, the first of which begins with this byte.
+    /// A reply of this many lines, the first of which begins with this byte.
     Lines {
         first: u8,
         count: usize,
@@ -99,7 +99,8 @@ pub(super) enum Reply {
 }
 
 impl Requests {
-    /// `GET key:000000012345`; the keys must have been set by [`fill`](super::load::fill).
+    /// Creates requests such as `GET key:000000012345`; [`fill`](super::load::fill) must have set
+    /// the keys.
     pub(crate) fn get(set: Workset) -> Self {
         let requests = random_numbers(set.keys).take(set.requests());
         Self::answered(
@@ -108,7 +109,7 @@ impl Requests {
         )
     }
 
-    /// `SET key:000000012345 abcdefghijklmnop`.
+    /// Creates requests such as `SET key:000000012345 abcdefghijklmnop`.
     pub(crate) fn set(set: Workset) -> Self {
         let value = set.value();
         let requests = random_numbers(set.keys).take(set.requests());
@@ -116,7 +117,7 @@ impl Requests {
         Self::answered(Reply::Exact(OK.to_vec()), requests)
     }
 
-    /// GET and SET in random order, of which so many in a hundred are GET.
+    /// Creates GET and SET in random order, with this percentage of GET.
     pub(crate) fn mixed(set: Workset, gets: u64) -> Self {
         let (value, get_reply) = (set.value(), set.get_reply());
         let (mut sent, mut replies) = (Pieces::default(), Pieces::default());
@@ -161,7 +162,7 @@ impl Requests {
         self.sent.bytes.len() / self.count()
     }
 
-    /// The reply to one of the requests; empty, where only its kind is known.
+    /// Returns the reply to one of the requests; empty if only its type is known.
     pub(crate) fn reply(&self, number: usize) -> &[u8] {
         match &self.reply {
             Reply::Exact(reply) => reply,
@@ -174,12 +175,12 @@ impl Requests {
         self.sent.count()
     }
 
-    /// `count` requests from the `first` on, as they are sent.
+    /// Returns `count` requests from `first` on, as they are sent.
     pub(crate) fn slice(&self, first: usize, count: usize) -> &[u8] {
         self.bytes(self.span(first, count))
     }
 
-    /// Where `count` requests from the `first` on lie.
+    /// Returns the place of `count` requests from `first` on.
     pub(super) fn span(&self, first: usize, count: usize) -> Range<usize> {
         self.sent.span(first, count)
     }
@@ -188,7 +189,7 @@ impl Requests {
         &self.sent.bytes[span]
     }
 
-    /// So many replies, where all are the same.
+    /// Returns this many replies, if all are the same.
     pub(crate) fn replies(&self, count: usize) -> Vec<u8> {
         match &self.reply {
             Reply::Exact(reply) => reply.repeat(count),
@@ -213,17 +214,17 @@ impl Requests {
     }
 }
 
-/// As redis-benchmark writes them with `-r`.
+/// Returns a key's name as redis-benchmark writes it with `-r`.
 fn name(key: u64) -> String {
     format!("key:{key:012}")
 }
 
-/// Random numbers below `end`, always the same.
+/// Returns random numbers below `end`, always the same.
 fn random_numbers(end: u64) -> impl Iterator<Item = u64> {
     random_from(KEYS_SEED).map(move |number| number % end)
 }
 
-/// xorshift64.
+/// Returns the random numbers of xorshift64.
 fn random_from(mut state: u64) -> impl Iterator<Item = u64> {
     std::iter::repeat_with(move || {
         state ^= state << 13;

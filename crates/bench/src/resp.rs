@@ -11,7 +11,7 @@ use super::servers::Rival;
 use crate::options::BenchOptions;
 use tidewire::failure::Failure;
 
-/// Measures, prints, and keeps the raw run.
+/// Measures, prints, and stores the raw run.
 pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
     let set = Workset::of(bench.options.value_bytes);
     let ready = |address| fill(address, set);
@@ -25,7 +25,7 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
     contest::run(bench, "resp-chosen", set, ready, &cases, |_, _| Vec::new())
 }
 
-/// Whether nothing was chosen but what [`usual_cases`] has.
+/// Returns whether the selection is that of [`usual_cases`].
 fn is_usual(options: &BenchOptions) -> bool {
     options.connections.is_empty()
         && options.pipeline.is_empty()
@@ -34,7 +34,7 @@ fn is_usual(options: &BenchOptions) -> bool {
         && options.load_threads == 1
 }
 
-/// Closed loops: every depth with every number of connections; a mix also in open loops.
+/// Returns closed loops with every depth and number of connections; for a mix also open loops.
 fn chosen_cases(options: &BenchOptions, set: Workset) -> Vec<LoadCase> {
     let operations = match options.mix {
         Some(mix) => vec![(mix.name(), Requests::mixed(set, mix.gets))],
@@ -94,7 +94,7 @@ fn usual_cases(options: &BenchOptions, set: Workset) -> Vec<LoadCase> {
     cases
 }
 
-/// One open loop at each rate asked for.
+/// Returns one open loop for each requested rate.
 fn open_loops(options: &BenchOptions, operation: &str, requests: &Requests) -> Vec<LoadCase> {
     let rates = options.rate.iter().copied().filter_map(NonZeroU64::new);
     let case = |rate: NonZeroU64| {
@@ -108,7 +108,7 @@ fn open_loops(options: &BenchOptions, operation: &str, requests: &Requests) -> V
     rates.map(case).collect()
 }
 
-/// For each rival an open loop at 70 % of its closed-loop rate without pipelining.
+/// Returns, for each rival, an open loop at 70 % of its closed-loop rate without pipelining.
 fn below_saturation(
     samples: &Samples<LoadFigures>,
     rivals: &[Rival],

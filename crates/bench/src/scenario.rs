@@ -13,7 +13,7 @@ use super::servers::Rival;
 use crate::options::BenchOptions;
 use tidewire::failure::Failure;
 
-/// How a subject is measured, and where its raw run goes.
+/// The measurement of a subject, and the place of its raw run.
 #[derive(Debug)]
 pub(crate) struct Bench<'a> {
     pub(crate) options: &'a BenchOptions,
@@ -24,12 +24,12 @@ pub(crate) struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Duration of one measurement.
+    /// Returns the duration of one measurement.
     pub(crate) fn duration(&self) -> Duration {
         Duration::from_secs_f64(self.options.seconds)
     }
 
-    /// The servers to compare with.
+    /// Returns the servers to compare with.
     pub(crate) fn rivals(&self) -> Vec<Rival> {
         Rival::chosen(self.options)
     }
@@ -111,25 +111,25 @@ impl<F> Samples<F> {
         Ok(())
     }
 
-    /// All figures, of any case and server.
+    /// Iterates over all figures, of any case and server.
     pub(crate) fn all(&self) -> impl Iterator<Item = &F> {
         self.0.iter().map(|sample| &sample.figures)
     }
 
-    /// Each case once, in the order measured.
+    /// Returns each case once, in the order measured.
     pub(crate) fn cases(&self) -> Vec<&str> {
         let mut cases: Vec<&str> = self.0.iter().map(|s| s.case.as_str()).collect();
         cases.dedup();
         cases
     }
 
-    /// What each round found of a server, in order.
+    /// Returns the figures of all rounds of a server, in order.
     pub(crate) fn of<'a>(&'a self, case: &'a str, server: &'a str) -> impl Iterator<Item = &'a F> {
         let own = move |sample: &&Sample<F>| sample.case == case && sample.server == server;
         self.0.iter().filter(own).map(|sample| &sample.figures)
     }
 
-    /// One figure of all rounds.
+    /// Returns the spread of one figure over all rounds.
     pub(crate) fn spread(&self, case: &str, server: &str, figure: fn(&F) -> f64) -> Spread {
         Spread::of(self.of(case, server).map(figure))
     }

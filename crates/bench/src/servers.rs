@@ -34,7 +34,7 @@ impl FromStr for Rival {
 }
 
 impl Rival {
-    /// `redis-server`, if it is installed.
+    /// Returns `redis-server`, if it is installed.
     pub(crate) fn installed() -> Option<Self> {
         let folders = std::env::var_os("PATH")?;
         let path = std::env::split_paths(&folders)
@@ -46,7 +46,7 @@ impl Rival {
         })
     }
 
-    /// Those asked for; if none is, the installed one.
+    /// Returns the requested rivals; if there are none, the installed one.
     pub(crate) fn chosen(options: &BenchOptions) -> Vec<Self> {
         if options.rival.is_empty() {
             return Self::installed().into_iter().collect();
@@ -59,7 +59,7 @@ impl Rival {
         format!("{} {}", self.name, self.version())
     }
 
-    /// The version that it prints, such as `7.0.15`.
+    /// Returns the version that it prints, such as `7.0.15`.
     pub(crate) fn version(&self) -> String {
         let output = Command::new(&self.path).arg("--version").output();
         let text = output.map(|output| output.stdout).unwrap_or_default();
@@ -78,7 +78,7 @@ pub(crate) struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Our hub with one lane, at these addresses.
+    /// Starts our hub with one lane, at these addresses.
     ///
     /// # Errors
     /// It does not start.
@@ -101,7 +101,7 @@ impl ServerProcess {
         Ok(server)
     }
 
-    /// A rival that keeps nothing on disk.
+    /// Starts a rival that stores nothing on disk.
     ///
     /// # Errors
     /// It does not start.
@@ -110,7 +110,7 @@ impl ServerProcess {
         command
             .current_dir(std::env::temp_dir())
             .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-            // Not what another server has left in that folder.
+            // Ignores files left by another server in that folder.
             .args(["--dbfilename", "tidewire-bench-has-none.rdb"])
             .arg("--port")
             .arg(address.port().to_string());
@@ -119,7 +119,7 @@ impl ServerProcess {
         Ok(server)
     }
 
-    /// A simulated exchange, on the load's core.
+    /// Starts a simulated exchange, on the load's core.
     ///
     /// # Errors
     /// It does not start.
@@ -142,7 +142,7 @@ impl ServerProcess {
         Ok(server)
     }
 
-    /// `_core` holds until the process is there: it inherits where it may run.
+    /// Starts a process. `_core` is held until the process exists, which inherits the affinity.
     fn start<T>(mut command: Command, _core: T) -> io::Result<Self> {
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
         Ok(Self { child })
@@ -152,7 +152,7 @@ impl ServerProcess {
         ProcessorClock::Process(self.child.id())
     }
 
-    /// What of it is in memory.
+    /// Returns the resident memory of the process in bytes.
     ///
     /// # Errors
     /// It has ended.
@@ -192,7 +192,7 @@ pub(crate) struct Server {
     pub(crate) name: String,
     pub(crate) address: SocketAddr,
     pub(crate) clock: ProcessorClock,
-    /// None of a floor, which is a thread of this process.
+    /// `None` for a floor, which is a thread of this process.
     process: Option<ServerProcess>,
 }
 
@@ -231,7 +231,7 @@ impl Server {
         all.map(|rival| Self::start(rival, cores)).collect()
     }
 
-    /// A floor that runs already.
+    /// Wraps a running floor.
     pub(crate) fn floor(address: SocketAddr, clock: ProcessorClock) -> Self {
         Self {
             name: FLOOR.to_owned(),
@@ -241,12 +241,12 @@ impl Server {
         }
     }
 
-    /// The names of these servers.
+    /// Returns the names of these servers.
     pub(crate) fn names(servers: &[Self]) -> Vec<String> {
         servers.iter().map(|server| server.name.clone()).collect()
     }
 
-    /// The resident memory of the server's process.
+    /// Returns the resident memory of the server's process in bytes.
     ///
     /// # Errors
     /// It has ended.
@@ -256,7 +256,7 @@ impl Server {
     }
 }
 
-/// Where a hub is told to listen.
+/// The address for a hub to listen on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HubAddresses {
     pub(crate) resp: SocketAddr,
@@ -281,7 +281,7 @@ impl HubAddresses {
     }
 }
 
-/// Local addresses that are free now, all different.
+/// Returns distinct local addresses that are free now.
 ///
 /// # Errors
 /// Those of the system.
@@ -297,7 +297,7 @@ pub(crate) fn free_addresses<const N: usize>() -> io::Result<[SocketAddr; N]> {
     Ok(addresses)
 }
 
-/// The program that is measured: `TIDEWIRE_BINARY`, or the one beside this one.
+/// Returns the path of the measured program: `TIDEWIRE_BINARY`, or the one beside this program.
 pub(crate) fn program() -> io::Result<PathBuf> {
     if let Some(path) = std::env::var_os("TIDEWIRE_BINARY") {
         return Ok(path.into());
@@ -318,7 +318,7 @@ fn own_command() -> io::Result<Command> {
     Ok(command)
 }
 
-/// A path that still holds in another folder; a bare name is looked for in PATH.
+/// Returns a path that is valid in any folder; a bare name is searched in PATH.
 fn absolute(path: &Path) -> io::Result<PathBuf> {
     if path.components().count() == 1 {
         return Ok(path.to_owned());

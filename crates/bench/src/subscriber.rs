@@ -37,7 +37,7 @@ impl Subscriber {
         Self::start(address, request.into_bytes(), from_unix_ns, cores)
     }
 
-    /// A ZeroMQ SUB socket with one prefix. See [`Subscriber::redis`].
+    /// Creates a ZeroMQ SUB socket with one prefix. See [`Subscriber::redis`].
     ///
     /// # Errors
     /// The server is not there.
@@ -47,7 +47,7 @@ impl Subscriber {
         from_unix_ns: u64,
         cores: Cores,
     ) -> io::Result<Self> {
-        // ZMTP 3.0 with the NULL mechanism: all that a SUB says can be said at once.
+        // ZMTP 3.0 with the NULL mechanism: a SUB can send everything at once.
         let mut hello = vec![0; 64];
         hello[0] = 0xFF;
         hello[9] = 0x7F;
@@ -148,7 +148,7 @@ fn find(input: &[u8], wanted: &[u8]) -> Option<usize> {
         .position(|window| window == wanted)
 }
 
-/// A histogram of latencies in ns, up to a minute.
+/// Creates a histogram of latencies in nanoseconds, up to a minute.
 pub(crate) fn new_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("the bounds are in order")
 }

@@ -6,7 +6,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::report::Spread;
 
-/// ns per operation of `batch`, which returns how many operations it did; over `samples` samples.
+/// Returns nanoseconds per operation of `batch`, which returns its number of operations; over
+/// `samples` samples.
 ///
 /// A sample is as many batches as fit in `sample_time`. The first, which warms up, is left out. It
 /// is the thread's own processor time: what others do on its core meanwhile is not its cost.
@@ -30,7 +31,7 @@ pub(crate) fn ns_an_operation(
     Spread::of((0..samples).map(|_| sample()))
 }
 
-/// Processor time of the calling thread.
+/// Returns the processor time of the calling thread.
 pub(crate) fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

@@ -11,7 +11,7 @@ use super::requests::{KEYS, Requests, Workset};
 use super::scenario::Bench;
 use tidewire::failure::Failure;
 
-/// Measures, prints, and keeps the raw run.
+/// Measures, prints, and stores the raw run.
 pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
     let set = Workset::default();
     contest::run(bench, "types", set, prepare, &cases(), |_, _| Vec::new())
@@ -136,7 +136,7 @@ fn prepare(address: SocketAddr) -> io::Result<()> {
         format!("XADD stream {}-0 field abcdefghijklmnop", n + 1)
     })?;
     all(":0\r\n", &|n| format!("SETBIT bits {} 0", n + KEYS))?;
-    // Most of a thousand things are new to the HyperLogLog; what it answers is no matter here.
+    // Most of a thousand values are new to the HyperLogLog; the exact answer does not matter.
     let things: Vec<String> = (0..1_000).map(|n| format!("{n:06}")).collect();
     let request = encode(&format!("PFADD distinct {}", things.join(" ")));
     stream.write_all(&request)?;
@@ -147,7 +147,7 @@ fn bulk(text: &str) -> String {
     format!("${}\r\n{text}\r\n", text.len())
 }
 
-/// A request of words separated by blanks.
+/// Encodes a request of words separated by blanks.
 fn encode(line: &str) -> Vec<u8> {
     let words: Vec<&str> = line.split(' ').collect();
     let head = format!("*{}\r\n", words.len());

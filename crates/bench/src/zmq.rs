@@ -19,7 +19,7 @@ pub(crate) fn run_child() -> Option<Result<(), Failure>> {
         .then(|| tidewire_zmq_bench::child(&arguments[1..]).map_err(Failure::running))
 }
 
-/// Measures, prints, and keeps the raw run.
+/// Measures, prints, and stores the raw run.
 pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
     let contest = contest(bench.options)?;
     println!("\nOurs: {}; the rival: {}\n", contest.ours, contest.rival);

@@ -3,31 +3,31 @@
 use crate::BookError;
 use crate::UNDEFINED_PRICE;
 
-/// The levels of one side in sorted arrays, the best at their end.
+/// The levels of one side in sorted arrays, with the best level last.
 ///
-/// Nearly all changes are close to the best prices, so a change looks from the end, moves few
-/// levels or none, and the best is one load away. Prices stand apart from what is at them: the
-/// best eight fill one cache line and are compared at once, without a branch. Asks are kept with
-/// their prices negated: both sides then ascend towards the best.
+/// Nearly all changes are close to the best prices. A change therefore searches from the end and
+/// moves few levels or none, and the best level takes one load. Prices are stored apart from
+/// their sizes: the best eight fill one cache line and are compared at once, without a branch.
+/// Asks are stored with negated prices, so both sides ascend towards the best.
 #[derive(Debug, Clone)]
 pub struct Levels {
-    /// `price * sign`, ascending, none twice.
+    /// `price * sign`, ascending, without duplicates.
     keys: Vec<i64>,
-    /// What stands at the key of the same place.
+    /// Size and orders at the key of the same index.
     sums: Vec<Sum>,
     /// 1 for bids, −1 for asks.
     sign: i64,
     levels_max: usize,
 }
 
-/// What stands at one price.
+/// One price level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Level {
-    /// Its price; [`UNDEFINED_PRICE`](crate::UNDEFINED_PRICE) of an empty side.
+    /// The price; [`UNDEFINED_PRICE`](crate::UNDEFINED_PRICE) for an empty side.
     pub price: i64,
-    /// What all its orders add up to.
+    /// Total size of the orders.
     pub size: u64,
-    /// How many orders; 0 where unknown.
+    /// Number of orders; 0 if unknown.
     pub orders: u32,
 }
 
@@ -38,7 +38,7 @@ struct Sum {
 }
 
 impl Levels {
-    /// The bid side, of so many levels at most.
+    /// Creates the bid side with at most `levels_max` levels.
     pub fn bids(levels_max: usize) -> Self {
         Self {
             keys: Vec::new(),
@@ -48,7 +48,7 @@ impl Levels {
         }
     }
 
-    /// The ask side.
+    /// Creates the ask side with at most `levels_max` levels.
     pub fn asks(levels_max: usize) -> Self {
         Self {
             keys: Vec::new(),
@@ -58,7 +58,7 @@ impl Levels {
         }
     }
 
-    /// The best level; an empty one of an empty side.
+    /// Returns the best level; an empty level for an empty side.
     #[inline]
     pub fn best(&self) -> Level {
         match (self.keys.last(), self.sums.last()) {
@@ -75,24 +75,24 @@ impl Levels {
         }
     }
 
-    /// Reads the best level.
+    /// Reads the best level to bring it into the cache.
     #[inline]
     pub fn touch(&self) {
         std::hint::black_box(self.keys.last().copied());
         std::hint::black_box(self.sums.last().map(|sum| sum.orders));
     }
 
-    /// Whether there is none.
+    /// Returns whether the side has no level.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// How many levels.
+    /// Returns the number of levels.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Empties the side.
+    /// Removes all levels.
     pub fn clear(&mut self) {
         self.keys.clear();
         self.sums.clear();
@@ -113,11 +113,11 @@ impl Levels {
         }
     }
 
-    /// Takes `size` of an order from its level, and the order itself if it is `gone`.
+    /// Removes `size` of an order from its level, and the order itself if it is `gone`.
     #[inline]
     pub fn remove(&mut self, price: i64, size: u32, gone: bool) {
         let Ok(place) = self.find(price) else {
-            return; // the level was replaced by a top of book
+            return; // a top of book has replaced the level
         };
         let sum = &mut self.sums[place];
         sum.size = sum.size.saturating_sub(u64::from(size));
@@ -137,7 +137,7 @@ impl Levels {
         }
     }
 
-    /// Puts one level of no known orders into an empty side.
+    /// Replaces the side with one level whose orders are unknown.
     pub fn set_only(&mut self, price: i64, size: u32) -> Result<(), BookError> {
         self.clear();
         self.insert(0, price, u64::from(size), 0)
@@ -152,8 +152,8 @@ impl Levels {
         Ok(())
     }
 
-    /// The place of a price, or where it belongs: the best few are compared at once, the rest
-    /// halved.
+    /// Returns the index of a price, or the index where it belongs. Compares the best few at
+    /// once, and the rest by binary search.
     #[inline]
     fn find(&self, price: i64) -> Result<usize, usize> {
         let key = price * self.sign;

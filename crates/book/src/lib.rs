@@ -1,6 +1,6 @@
-//! Order books: orders in, best prices out. Arithmetic only: no wire format, no venue.
+//! Order books: orders in, best prices out. Arithmetic only, without wire formats or venues.
 //!
-//! [`Orders`] keeps orders by number, [`Sides`] their totals by price. The state machine of each
+//! [`Orders`] stores orders by number, [`Sides`] their totals by price. The state machine of each
 //! venue drives both by its own rules.
 
 #![forbid(unsafe_code)]
@@ -17,17 +17,17 @@ pub use orders::{Order, Orders};
 mod sides;
 pub use sides::Sides;
 
-/// Bounds of a book's memory.
+/// Limits of a book's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BookLimits {
-    /// Most orders: 24 bytes each, in a table that is three eighths to three quarters full.
+    /// Maximum orders: 24 bytes each, in a table that is 3/8 to 3/4 full.
     pub orders_max: usize,
-    /// Most price levels a side, 24 bytes each.
+    /// Maximum price levels per side, 24 bytes each.
     pub levels_max: usize,
 }
 
 impl Default for BookLimits {
-    /// A million orders and 65,536 levels a side: ten times the busiest books known.
+    /// Returns a million orders and 65,536 levels per side: ten times the busiest known books.
     fn default() -> Self {
         Self {
             orders_max: 1_000_000,
@@ -36,7 +36,7 @@ impl Default for BookLimits {
     }
 }
 
-/// Why a record could not be applied. The book is as it was, and goes on.
+/// Why a record could not be applied. The book is unchanged and usable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BookError {
     /// A cancel of an order that is not in the book.
@@ -51,28 +51,28 @@ pub enum BookError {
     /// An action that DBN does not define.
     #[error("unknown action")]
     UnknownAction,
-    /// [`BookLimits::orders_max`] is reached.
+    /// The book has [`BookLimits::orders_max`] orders.
     #[error("the book is full of orders")]
     OrdersFull,
-    /// [`BookLimits::levels_max`] is reached.
+    /// The side has [`BookLimits::levels_max`] levels.
     #[error("the book is full of price levels")]
     LevelsFull,
 }
 
-/// One level of both sides. An empty side has the undefined price and size 0.
+/// The best level of both sides. An empty side has the undefined price and size 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BidAsk {
     /// Bid price.
     pub bid: i64,
     /// Ask price.
     pub ask: i64,
-    /// Size bid.
+    /// Bid size.
     pub bid_size: u32,
-    /// Size asked.
+    /// Ask size.
     pub ask_size: u32,
-    /// Orders bid, 0 where unknown.
+    /// Number of bid orders; 0 if unknown.
     pub bid_orders: u32,
-    /// Orders asked, 0 where unknown.
+    /// Number of ask orders; 0 if unknown.
     pub ask_orders: u32,
 }
 
@@ -88,5 +88,5 @@ impl BidAsk {
     };
 }
 
-/// "No price": the same value as on the native wire and in DBN.
+/// "No price": the same value as in the native feed and in DBN.
 pub const UNDEFINED_PRICE: i64 = i64::MAX;

@@ -1,26 +1,26 @@
-//! Orders of a book by their numbers.
+//! The orders of a book by number.
 
-/// What is kept of an order.
+/// A stored order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Order {
-    /// Neither [`UNDEFINED_PRICE`] nor the least number, which has no negative.
+    /// Neither [`UNDEFINED_PRICE`] nor `i64::MIN`, which has no negative.
     pub price: i64,
-    /// How much is left of it.
+    /// Remaining size.
     pub size: u32,
-    /// Where several books share a table: whose it is.
+    /// The order's book, if several books share a table.
     pub book: u16,
-    /// It buys.
+    /// Whether it is a buy order.
     pub is_bid: bool,
 }
 
-/// Open-addressed hash table: linear probing, removal by shifting back, so that no tombstones
-/// gather in a book that lives for days. At most three quarters full.
+/// An open-addressed hash table with linear probing. Removal shifts entries back, so a book that
+/// lives for days gathers no tombstones. At most three quarters full.
 ///
-/// The hash is one product (Fibonacci hashing), at its best on the running numbers that venues
-/// give. It is not keyed: a venue that wanted to could make its own book slow, not wrong.
+/// The hash is one multiplication (Fibonacci hashing), best for the consecutive numbers of
+/// venues. It has no key: a malicious venue could make its own book slow, but not wrong.
 #[derive(Debug, Clone)]
 pub struct Orders {
-    /// A power of two of slots, or none; a free slot between any two probe sequences' ends.
+    /// The length is a power of two, or 0. A free slot ends every probe sequence.
     slots: Box<[Slot]>,
     /// `64 - log2(slots.len())`: the top bits of the hash are the home slot.
     shift: u32,
@@ -35,7 +35,7 @@ struct Slot {
 }
 
 impl Orders {
-    /// An empty table of so many orders at most.
+    /// Creates an empty table of at most `orders_max` orders.
     pub fn new(orders_max: usize) -> Self {
         Self {
             slots: Box::default(),
@@ -45,24 +45,24 @@ impl Orders {
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no order.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// How many orders.
+    /// Returns the number of orders.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether no order can be added.
+    /// Returns whether no order can be added.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.len >= self.orders_max
     }
 
-    /// Removes all orders, in a time that their number bounds: a table far larger than what is
-    /// in it is let go rather than swept.
+    /// Removes all orders in time proportional to their number: a mostly empty table is freed
+    /// rather than swept.
     pub fn clear(&mut self) {
         if self.len < self.slots.len() / 16 {
             *self = Self::new(self.orders_max);
@@ -72,14 +72,14 @@ impl Orders {
         }
     }
 
-    /// The order of this number.
+    /// Returns the order with this number.
     #[inline]
     pub fn find(&mut self, order_id: u64) -> Option<&mut Order> {
         let place = self.place(order_id)?;
         self.slots[place].order.as_mut()
     }
 
-    /// Reads where a search for this order begins: then it is in the cache when it is looked for.
+    /// Reads the home slot of this order, so that a later search finds it in the cache.
     #[inline]
     pub fn touch(&self, order_id: u64) {
         if let Some(slot) = self.slots.get(self.home(order_id)) {
@@ -87,7 +87,7 @@ impl Orders {
         }
     }
 
-    /// Puts an order in, and gives the one that had its number.
+    /// Inserts an order and returns the order that had its number.
     #[inline]
     pub fn insert(&mut self, order_id: u64, order: Order) -> Option<Order> {
         if self.len >= self.slots.len() / 4 * 3 {
@@ -112,7 +112,8 @@ impl Orders {
         }
     }
 
-    /// Takes up to `size` from an order: what was taken, and whether the order went with it.
+    /// Takes up to `size` from an order. Returns what was taken, and whether the order was
+    /// removed.
     #[inline]
     pub fn reduce(&mut self, order_id: u64, size: u32) -> Option<(Order, bool)> {
         let place = self.place(order_id)?;
@@ -165,7 +166,7 @@ impl Orders {
         }
     }
 
-    /// Frees a slot, and moves back into the gap what probing would no longer reach over it.
+    /// Frees a slot and shifts back the entries that probing could no longer reach.
     #[inline]
     fn vacate(&mut self, mut gap: usize) {
         let mask = self.slots.len() - 1;
@@ -211,7 +212,7 @@ const FREE: Slot = Slot {
     order: None,
 };
 
-/// Slots of the first table, 384 bytes: a venue has many instruments that few orders reach.
+/// Slots of the first table, 384 bytes: a venue has many instruments with few orders.
 const SLOTS_FIRST: usize = 16;
 
 const _: () = assert!(size_of::<Slot>() == 24);
@@ -231,7 +232,7 @@ mod tests {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
-            // Few distinct numbers, half of them with the same home.
+            // Few distinct numbers, half of them with the same home slot.
             let order_id = match state >> 33 & 511 {
                 id if id % 2 == 0 => id,
                 id => id << 56,

@@ -1,11 +1,11 @@
-//! Both sides of a book: what its orders add up to by price.
+//! Both sides of a book: the totals of its orders by price.
 
 use crate::BidAsk;
 use crate::BookError;
 use crate::levels::Levels;
 use crate::orders::Order;
 
-/// Bids and asks by price, and the top as it was last asked for.
+/// Bids and asks by price, and the last published top.
 #[derive(Debug, Clone)]
 pub struct Sides {
     bids: Levels,
@@ -15,7 +15,7 @@ pub struct Sides {
 }
 
 impl Sides {
-    /// Empty ones, of so many price levels each at most.
+    /// Creates empty sides with at most `levels_max` price levels each.
     pub fn new(levels_max: usize) -> Self {
         Self {
             bids: Levels::bids(levels_max),
@@ -24,7 +24,7 @@ impl Sides {
         }
     }
 
-    /// Reads what a change of the best prices will look at: then it is in the cache.
+    /// Reads what a change of the best prices needs, to bring it into the cache.
     #[inline]
     pub fn touch(&self) {
         self.bids.touch();
@@ -32,7 +32,7 @@ impl Sides {
         std::hint::black_box(self.published.bid_orders);
     }
 
-    /// Ends an event: whether the top is another than at the end of the event before.
+    /// Ends an event. Returns whether the top differs from that at the end of the previous event.
     #[inline]
     pub fn end_event(&mut self) -> bool {
         let top = self.top();
@@ -41,8 +41,8 @@ impl Sides {
         changed
     }
 
-    /// The best bid and ask as they stand. Sizes and counts above 32 bits are held at their
-    /// maximum.
+    /// Returns the current best bid and ask. Sizes and counts above `u32::MAX` are shown as
+    /// `u32::MAX`.
     #[inline]
     pub fn top(&self) -> BidAsk {
         let (bid, ask) = (self.bids.best(), self.asks.best());
@@ -56,12 +56,12 @@ impl Sides {
         }
     }
 
-    /// Price levels, bids and asks.
+    /// Returns the number of price levels: bids, then asks.
     pub fn level_counts(&self) -> (usize, usize) {
         (self.bids.len(), self.asks.len())
     }
 
-    /// Empties both.
+    /// Empties both sides.
     pub fn clear(&mut self) {
         self.bids.clear();
         self.asks.clear();
@@ -70,20 +70,20 @@ impl Sides {
     /// Adds an order.
     ///
     /// # Errors
-    /// [`BookError::LevelsFull`]; nothing is changed.
+    /// [`BookError::LevelsFull`]; the sides are unchanged.
     #[inline]
     pub fn add(&mut self, order: Order) -> Result<(), BookError> {
         self.levels(order.is_bid).add(order.price, order.size)
     }
 
-    /// Takes this much of an order, and the order itself if it is `gone`.
+    /// Removes the size of `taken` from an order, and the order itself if it is `gone`.
     #[inline]
     pub fn remove(&mut self, taken: Order, gone: bool) {
         let levels = self.levels(taken.is_bid);
         levels.remove(taken.price, taken.size, gone);
     }
 
-    /// The levels of one side.
+    /// Returns the levels of one side.
     #[inline]
     pub fn levels(&mut self, is_bid: bool) -> &mut Levels {
         if is_bid {

@@ -1,12 +1,12 @@
-//! Speed of what stands in front of the feed, one line each: the simulated market, the order
-//! book and the DBN decoder. Each figure is the best of several runs on one core.
+//! Measures the stages before the feed, one line each: the simulated market, the order book and
+//! the DBN decoder. Each figure is the best of several runs on one core.
 //!
 //! ```text
 //! cargo run --release -p tidewire-dbn --example throughput
 //! ```
 //!
 //! Book and decoder need the recorded session `esh4-glbx-mdp3-20231225.mbo.dbn.zst` in the folder
-//! that `TIDEWIRE_DATA` names, or in `../shared/data` beside the repository.
+//! `TIDEWIRE_DATA`, or in `../shared/data` beside the repository.
 
 use std::hint::black_box;
 use std::path::PathBuf;

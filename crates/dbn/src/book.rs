@@ -1,17 +1,17 @@
-//! Order book by order, kept to its top.
+//! An order book built order by order, of which only the best prices are published.
 //!
-//! [`Book`] is one instrument's book, built from the events of its orders in one pass; [`Books`]
-//! keeps one for each instrument of a DBN stream and turns any record into [`Tick`]s, while
-//! [`Accounting`] says what became of every record.
+//! [`Book`] is the book of one instrument. It applies the events of its orders in one pass.
+//! [`Books`] keeps one book per instrument of a DBN stream and turns any record into [`Tick`]s.
+//! [`Accounting`] counts what happened to each record.
 //!
 //! The rules are Databento's:
 //!
-//! * Add, cancel (also of a part), modify and clear change the book; trade and fill do not, the
+//! * Add, cancel (full or partial), modify and clear change the book. Trade and fill do not; the
 //!   cancel that follows them does. A modify of an unknown order adds it.
-//! * What stands between two records flagged `LAST` is not shown: a venue's event may pass
-//!   through a crossed or empty book. The top is compared, and published, at the event's end.
-//! * A record flagged `TOP_OF_BOOK` is not an order: it replaces its side, and an undefined price
-//!   empties it.
+//! * The state between two records flagged `LAST` is not published: within one event of the venue
+//!   the book may be crossed or empty. The top is compared, and published, at the event's end.
+//! * A record flagged `TOP_OF_BOOK` is not an order. It replaces its whole side. An undefined
+//!   price empties the side.
 
 mod accounting;
 mod books;
@@ -27,16 +27,16 @@ use crate::{MboRecord, UNDEFINED_PRICE, action, flag, side};
 use tidewire_book::{BidAsk, Order, Orders};
 pub use tidewire_book::{BookError, BookLimits, Sides};
 
-/// What a record did to the book, as far as it is to be published.
+/// What a record did that must be published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Change {
     /// The record is a trade.
     pub trade: bool,
-    /// The record ends an event, and the top is not what it was at the end of the event before.
+    /// The record ends an event, and the top differs from that at the end of the previous event.
     pub quote: bool,
 }
 
-/// The orders of one instrument, by their numbers, and what they add up to by price.
+/// The orders of one instrument by order number, and their totals by price.
 #[derive(Debug, Clone)]
 pub struct Book {
     orders: Orders,
@@ -45,7 +45,7 @@ pub struct Book {
 }
 
 impl Book {
-    /// An empty book.
+    /// Creates an empty book.
     pub fn new(limits: BookLimits) -> Self {
         Self {
             orders: Orders::new(limits.orders_max),
@@ -57,8 +57,8 @@ impl Book {
     /// Applies one event of one order.
     ///
     /// # Errors
-    /// [`BookError`] for a record that contradicts the book or is over a limit; it changes
-    /// nothing, except that the end of an event still shows in [`Book::end_event`].
+    /// Returns [`BookError`] for a record that contradicts the book or exceeds a limit. It
+    /// changes nothing, except that the end of an event still counts (see [`Book::end_event`]).
     #[inline]
     pub fn apply(&mut self, record: &MboRecord) -> Result<Change, BookError> {
         self.suspect |= record.flags & flag::MAYBE_BAD_BOOK != 0;
@@ -76,36 +76,36 @@ impl Book {
         Ok(Change { trade, quote })
     }
 
-    /// Ends an event: whether the top is another than at the end of the event before.
-    /// [`apply`](Self::apply) does this by itself at records flagged `LAST`, unless it fails.
+    /// Ends an event. Returns whether the top differs from that at the end of the previous event.
+    /// [`apply`](Self::apply) calls this for records flagged `LAST`, unless it fails.
     #[inline]
     pub fn end_event(&mut self) -> bool {
         self.sides.end_event()
     }
 
-    /// The best bid and ask as the book stands. Sizes and counts above 32 bits are held at their
-    /// maximum.
+    /// Returns the current best bid and ask. Sizes and counts above `u32::MAX` are shown as
+    /// `u32::MAX`.
     #[inline]
     pub fn top(&self) -> BidAsk {
         self.sides.top()
     }
 
-    /// Orders in the book.
+    /// Returns the number of orders in the book.
     pub fn order_count(&self) -> usize {
         self.orders.len()
     }
 
-    /// Price levels, bids and asks.
+    /// Returns the number of price levels: bids, then asks.
     pub fn level_counts(&self) -> (usize, usize) {
         self.sides.level_counts()
     }
 
-    /// Whether the publisher said, since the last clear, that it lost something.
+    /// Returns whether the publisher has reported a loss since the last clear.
     pub fn is_suspect(&self) -> bool {
         self.suspect
     }
 
-    /// Removes everything.
+    /// Removes all orders and levels.
     pub fn clear(&mut self) {
         self.orders.clear();
         self.sides.clear();
@@ -127,18 +127,18 @@ impl Book {
     /// Adds an order.
     ///
     /// # Errors
-    /// [`BookError::OrdersFull`] and [`BookError::LevelsFull`]; nothing is changed.
+    /// [`BookError::OrdersFull`] and [`BookError::LevelsFull`]; the book is unchanged.
     #[inline]
     fn insert(&mut self, order_id: u64, order: Order) -> Result<(), BookError> {
         if self.orders.is_full() {
             return Err(BookError::OrdersFull);
         }
-        // The level before the order: only a level can be refused once the table has room.
+        // The level first: once the table has room, only the level can be refused.
         self.sides
             .levels(order.is_bid)
             .add(order.price, order.size)?;
         if let Some(replaced) = self.orders.insert(order_id, order) {
-            // The same number twice: the newer word stands.
+            // An order number sent twice: the newer order replaces the older one.
             let levels = self.sides.levels(replaced.is_bid);
             levels.remove(replaced.price, replaced.size, true);
         }
@@ -150,7 +150,7 @@ impl Book {
         self.reduce(record.order_id, record.size).map(|_| ())
     }
 
-    /// Takes up to `size` from an order; what was taken, with the order's price and side.
+    /// Takes up to `size` from an order. Returns the size taken, with the order's price and side.
     ///
     /// # Errors
     /// [`BookError::UnknownOrder`].
@@ -189,7 +189,7 @@ impl Book {
         Ok(())
     }
 
-    /// A full table still takes an order whose number is in it.
+    /// Adds an order to a full table. Only an order whose number is already there fits.
     #[cold]
     fn add_to_full(&mut self, record: &MboRecord) -> Result<(), BookError> {
         match self.orders.find(record.order_id) {
@@ -198,7 +198,7 @@ impl Book {
         }
     }
 
-    /// A venue's top of book in place of a side's orders.
+    /// Replaces the orders of a side with the venue's top of book.
     #[cold]
     fn replace_side(&mut self, record: &MboRecord) -> Result<(), BookError> {
         let is_bid = match record.side {
@@ -232,7 +232,7 @@ fn order_of(record: &MboRecord) -> Result<Order, BookError> {
         side::ASK => false,
         _ => return Err(BookError::NoSide),
     };
-    // The least number has no negative, and the greatest means "none".
+    // `i64::MIN` has no negative; `i64::MAX` means "no price".
     if record.price == UNDEFINED_PRICE || record.price == i64::MIN {
         return Err(BookError::NoPrice);
     }

@@ -1,36 +1,37 @@
-//! What a file or stream begins with.
+//! Detection of the container of a file or stream.
 
 use super::{HEADER_LENGTH, Kind};
 
-/// How bytes are wrapped, as far as their beginning tells.
+/// The container of a stream, as its first bytes show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Container {
-    /// DBN with metadata, of this version (which may be one that is not read).
+    /// DBN with metadata, of this version (possibly an unsupported one).
     Dbn {
         /// The version byte.
         version: u8,
     },
     /// DBN records without metadata.
     Fragment,
-    /// Zstandard: detect again in what it unpacks to.
+    /// Zstandard: detect again in the decompressed bytes.
     Zstd,
     /// Databento's legacy container, a zstd skippable frame followed by zstd records.
     Dbz,
-    /// Too few bytes to tell: give at least [`DETECT_LENGTH`](Self::DETECT_LENGTH), if there are.
+    /// Too few bytes to tell: pass at least [`DETECT_LENGTH`](Self::DETECT_LENGTH) bytes, if the
+    /// input has them.
     Short,
     /// None of these.
     Unknown,
 }
 
 impl Container {
-    /// With this many bytes the answer is never [`Short`](Self::Short).
+    /// With this many bytes the result is never [`Short`](Self::Short).
     pub const DETECT_LENGTH: usize = HEADER_LENGTH;
 }
 
-/// Tells what `bytes`, the beginning of a file or stream, are.
+/// Detects the container of `bytes`, the beginning of a file or stream.
 ///
-/// A fragment has no magic number: it is recognised by a known record type with a plausible
+/// A fragment has no magic number. It is recognised by a known record type with a plausible
 /// length.
 pub fn detect(bytes: &[u8]) -> Container {
     if let [b'D', b'B', b'N', version, ..] = *bytes {

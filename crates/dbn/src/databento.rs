@@ -1,4 +1,5 @@
-//! Databento's live protocol, the gateway's side: lines of text until the session starts, then DBN.
+//! The gateway's side of Databento's live protocol: text lines until the session starts, then
+//! DBN.
 //!
 //! ```text
 //!  gateway                               client
@@ -12,11 +13,11 @@
 //! ```
 //!
 //! * [`Request::parse`] reads a client's line.
-//! * [`RecordWriter`] writes metadata and records, version 3.
-//! * [`Compressor`] packs them with zstd where a client asks for it.
-//! * [`Names`] says which symbols a subscription means.
+//! * [`RecordWriter`] writes metadata and records of version 3.
+//! * [`Compressor`] compresses them with zstd if the client asks for it.
+//! * [`Names`] holds the symbols of a subscription.
 //!
-//! `docs/databento.md` says what a hub makes of its own messages.
+//! `docs/databento.md` describes how the hub maps its own messages to DBN.
 
 mod compressor;
 mod record;

@@ -1,4 +1,4 @@
-//! The machine: bytes in, metadata and framed records out.
+//! The decoder: bytes in, metadata and framed records out.
 
 use thiserror::Error;
 
@@ -6,33 +6,33 @@ use super::kind::WORDS_MIN;
 use super::metadata::{self, MetadataFault, PRELUDE_LENGTH};
 use super::{HEADER_LENGTH, Kind, METADATA_LENGTH_MAX, Metadata, RecordHeader, VERSION_MAX};
 
-/// Sans-IO decoder of one DBN stream.
+/// A decoder of one DBN stream, without I/O.
 ///
-/// The caller owns the buffer: [`decode`](Self::decode) takes one event from the front of what
-/// has arrived and moves the slice past it. On [`Event::NeedMore`] nothing is taken; keep the
-/// rest and call again with more behind it. After an error the position stays where it was, so
-/// the same call gives the same error again.
+/// The caller owns the buffer: [`decode`](Self::decode) takes one event from the front of the
+/// received bytes and moves the slice past it. [`Event::NeedMore`] takes nothing: keep the rest
+/// and call again with more bytes appended. After an error the position stays, so the same call
+/// returns the same error again.
 #[derive(Debug, Clone)]
 pub struct Decoder {
-    state: State,
+    state: DecoderState,
     /// Bytes of the stream taken so far.
     position: u64,
 }
 
-/// What [`Decoder::decode`] found.
+/// The result of [`Decoder::decode`].
 #[derive(Debug)]
 pub enum Event<'a> {
     /// The stream's metadata, once, before all records.
     Metadata(Box<Metadata>),
     /// One whole record.
     Record(RecordRef<'a>),
-    /// At least this many more bytes are needed. A peer's claim, at most
+    /// At least this many more bytes are needed. The peer chooses this number, up to
     /// [`METADATA_LENGTH_MAX`]: grow a buffer as bytes arrive, not by this number.
     NeedMore(usize),
 }
 
-/// Why a stream cannot be read on. Positions are bytes from the stream's beginning (after
-/// decompression) to the record or field at fault.
+/// Why a stream cannot be decoded further. Positions count bytes from the start of the stream
+/// (after decompression) to the faulty record or field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -50,7 +50,7 @@ pub enum DecodeError {
     Metadata {
         /// Byte of the field.
         position: u64,
-        /// What is wrong.
+        /// The fault.
         fault: MetadataFault,
     },
     /// A record claims to be shorter than a header, or than its type's fields.
@@ -64,7 +64,7 @@ pub enum DecodeError {
         rtype: u8,
         /// The length it claims, in bytes.
         length: u16,
-        /// The least length of that type, in bytes.
+        /// The minimum length of that type, in bytes.
         minimum: u16,
     },
     /// The stream ends inside its metadata or a record.
@@ -72,29 +72,29 @@ pub enum DecodeError {
     Truncated {
         /// First byte of the incomplete part.
         position: u64,
-        /// Bytes it lacks at least.
+        /// Minimum number of missing bytes.
         missing: usize,
     },
 }
 
 impl Decoder {
-    /// For a stream that begins with metadata.
+    /// Creates a decoder of a stream that begins with metadata.
     pub const fn new() -> Self {
         Self {
-            state: State::Prelude,
+            state: DecoderState::Prelude,
             position: 0,
         }
     }
 
-    /// For a fragment: records from the first byte, of any version.
+    /// Creates a decoder of a fragment: records from the first byte, of any version.
     pub const fn fragment() -> Self {
         Self {
-            state: State::Records,
+            state: DecoderState::Records,
             position: 0,
         }
     }
 
-    /// Bytes of the stream taken so far: where the next event begins.
+    /// Returns the number of bytes of the stream taken so far: where the next event begins.
     pub const fn position(&self) -> u64 {
         self.position
     }
@@ -102,23 +102,23 @@ impl Decoder {
     /// Takes the next event from the front of `input`.
     ///
     /// # Errors
-    /// [`DecodeError`] for bytes that no DBN writer sends; the stream cannot be read further.
+    /// [`DecodeError`] for invalid bytes; the stream cannot be decoded further.
     #[inline]
     pub fn decode<'a>(&mut self, input: &mut &'a [u8]) -> Result<Event<'a>, DecodeError> {
-        if matches!(self.state, State::Records) {
+        if matches!(self.state, DecoderState::Records) {
             self.decode_record(input)
         } else {
             self.decode_metadata(input)
         }
     }
 
-    /// To be called at the end of the stream, with the bytes that are left.
+    /// Ends the stream with `rest`, the bytes that are left.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] if the stream ends inside its metadata or a record, or the
-    /// error that decoding them gives.
+    /// error of decoding `rest`.
     pub fn finish(&self, rest: &[u8]) -> Result<(), DecodeError> {
-        if rest.is_empty() && matches!(self.state, State::Records) {
+        if rest.is_empty() && matches!(self.state, DecoderState::Records) {
             return Ok(());
         }
         match self.clone().decode(&mut &*rest)? {
@@ -190,7 +190,7 @@ impl Decoder {
             })?;
         *input = rest;
         self.position = (PRELUDE_LENGTH + body.len()) as u64;
-        self.state = State::Records;
+        self.state = DecoderState::Records;
         Ok(Event::Metadata(Box::new(metadata)))
     }
 }
@@ -201,7 +201,7 @@ impl Default for Decoder {
     }
 }
 
-/// One framed record: at least as long as the fields of its type.
+/// One framed record, at least as long as the fields of its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordRef<'a> {
     /// Invariant: `bytes.len() == bytes[0] * 4 >= WORDS_MIN[bytes[1]] * 4`.
@@ -209,7 +209,7 @@ pub struct RecordRef<'a> {
 }
 
 impl<'a> RecordRef<'a> {
-    /// The record that `bytes` are, or `None` if they are not exactly one whole record.
+    /// Wraps `bytes`; `None` if they are not exactly one whole record.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let &[words, rtype, ..] = bytes else {
@@ -219,25 +219,25 @@ impl<'a> RecordRef<'a> {
         (whole && words >= WORDS_MIN[usize::from(rtype)]).then_some(Self { bytes })
     }
 
-    /// All its bytes, header included.
+    /// Returns all bytes of the record, header included.
     #[inline]
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Its type byte.
+    /// Returns the type byte.
     #[inline]
     pub const fn rtype(&self) -> u8 {
         self.bytes[1]
     }
 
-    /// Its kind.
+    /// Returns the record's kind.
     #[inline]
     pub const fn kind(&self) -> Kind {
         Kind::of(self.rtype())
     }
 
-    /// Its header.
+    /// Returns the record's header.
     #[inline]
     pub fn header(&self) -> RecordHeader {
         RecordHeader::read(self.bytes)
@@ -245,7 +245,7 @@ impl<'a> RecordRef<'a> {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum DecoderState {
     Prelude,
     Records,
 }

@@ -1,7 +1,7 @@
-//! Where a record's fields stand in its bytes.
+//! The offsets of a record's fields.
 //!
-//! Offsets are constants and lengths are checked once a record, by `first_chunk`, so that a
-//! field costs one load.
+//! Offsets are constants, and `first_chunk` checks the length once per record, so each field
+//! costs one load.
 
 use tidewire_book::BidAsk;
 
@@ -13,16 +13,17 @@ use super::record::{
 use super::{HEADER_LENGTH, Kind, RecordRef};
 
 impl<'a> RecordRef<'a> {
-    /// Its fields.
+    /// Decodes the fields.
     #[inline]
     pub fn decode(&self) -> Record<'a> {
-        // The framing has checked the length against the kind, so the fallback is never taken.
+        // The framing has checked the length against the kind, so the fallback is unreachable.
         self.fields().unwrap_or(Record::Unknown {
             rtype: self.rtype(),
         })
     }
 
-    /// Its fields if it is an order event: the shortest way for a feed of nothing else.
+    /// Decodes an order event; `None` for any other record. Fastest for a feed of order events
+    /// only.
     #[inline]
     pub fn mbo(&self) -> Option<MboRecord> {
         (self.kind() == Kind::Mbo)
@@ -30,7 +31,8 @@ impl<'a> RecordRef<'a> {
             .flatten()
     }
 
-    /// When the venue sent it, if each record carries that: the eight bytes behind its fields.
+    /// Returns when the venue sent the record, if records carry it: the eight bytes after the
+    /// fields.
     pub fn ts_out(&self) -> Option<u64> {
         let bytes = self.bytes();
         let fields = match (self.kind(), bytes.len()) {
@@ -166,7 +168,7 @@ fn cmbp(bytes: &[u8; 80]) -> ConsolidatedRecord {
     }
 }
 
-/// Versions 1 and 2 have a quantity of four bytes.
+/// Decodes a statistic. The quantity of versions 1 and 2 has four bytes.
 fn statistics(bytes: &[u8]) -> Option<StatisticsRecord> {
     let head: &[u8; 64] = bytes.first_chunk()?;
     let (quantity, tail): (i64, [u8; 14]) = match bytes.first_chunk::<80>() {
@@ -193,7 +195,7 @@ fn statistics(bytes: &[u8]) -> Option<StatisticsRecord> {
     })
 }
 
-/// Version 1 has 64 bytes of text and no code.
+/// Decodes a gateway message. Version 1 has 64 bytes of text and no code.
 fn message(bytes: &[u8], code_offset: usize) -> Option<(&str, u8)> {
     match bytes.get(code_offset) {
         Some(&code) if bytes.len() >= 320 => Some((text(bytes.get(16..code_offset)?), code)),
@@ -217,7 +219,7 @@ fn symbol_mapping(bytes: &[u8]) -> Option<SymbolMappingRecord<'_>> {
     })
 }
 
-/// Where the fields of a definition stand that moved between versions.
+/// Offsets of the definition fields that moved between versions.
 struct DefinitionLayout {
     length: usize,
     strike_price: usize,
@@ -329,7 +331,7 @@ fn definition(bytes: &[u8]) -> Option<DefinitionRecord<'_>> {
     })
 }
 
-/// The text of a fixed field: up to its first NUL or byte that is not UTF-8.
+/// Returns the text of a fixed field, up to its first NUL or invalid UTF-8.
 fn text(field: &[u8]) -> &str {
     let end = field
         .iter()
@@ -341,8 +343,8 @@ fn text(field: &[u8]) -> &str {
     }
 }
 
-/// `M` bytes at `offset`. Both lengths are constants wherever this is called, so that the check
-/// is made when compiling; an offset over the end would be our own bug.
+/// Returns `M` bytes at `offset`. Both lengths are constants in every call, so the check happens
+/// at compile time. An offset past the end would be our own bug.
 #[inline(always)]
 pub(super) fn array<const N: usize, const M: usize>(bytes: &[u8; N], offset: usize) -> [u8; M] {
     let mut field = [0; M];

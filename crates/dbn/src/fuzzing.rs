@@ -1,4 +1,4 @@
-//! Fuzz entry of the DBN decoder and of the books behind it: must never panic.
+//! Fuzz entries of the DBN decoder, its books and the gateway's requests: they must never panic.
 
 use super::{Container, Decoder, Event, Reader, detect};
 use crate::book::{Books, BooksConfig};
@@ -9,7 +9,7 @@ use tidewire_book::BookLimits;
 /// record to small books.
 pub fn fuzz_dbn_decoder(data: &[u8]) {
     if detect(data) == Container::Zstd {
-        return; // decompression is another library's
+        return; // decompression belongs to another library
     }
     let counts = [Decoder::new(), Decoder::fragment()].map(|decoder| drain(decoder, data));
     let mut reader = match Reader::open(data) {
@@ -25,7 +25,7 @@ pub fn fuzz_dbn_decoder(data: &[u8]) {
     }
 }
 
-/// What a client of the Databento gateway says, line by line.
+/// Parses arbitrary bytes as lines of a gateway's client.
 pub fn fuzz_databento_request(data: &[u8]) {
     let mut rest = data;
     while let Ok(Some(line)) = next_line(rest) {
@@ -46,7 +46,7 @@ pub fn fuzz_databento_request(data: &[u8]) {
     }
 }
 
-/// Decodes to the end and gives the number of records.
+/// Decodes to the end and returns the number of records.
 fn drain(mut decoder: Decoder, data: &[u8]) -> usize {
     let mut books = Books::new(BooksConfig {
         book: BookLimits {

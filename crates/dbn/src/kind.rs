@@ -1,10 +1,10 @@
-//! Kinds of records, by their type byte.
+//! Kinds of records, by type byte.
 
 use super::HEADER_LENGTH;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $row:expr,)*) => {
-        /// Kind of a record: one for each type byte that is known, and one for all others.
+        /// The kind of a record: one for each known type byte, and one for all others.
         ///
         /// Versions 1 to 3 send the `tbbo` schema as [`Mbp1`](Kind::Mbp1) records.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -14,11 +14,11 @@ macro_rules! kinds {
             $($(#[$doc])* $kind,)*
         }
 
-        /// Every kind, in the order of its number: `KINDS[kind as usize] == kind`.
+        /// Every kind, in the order of its discriminant: `KINDS[kind as usize] == kind`.
         pub const KINDS: [Kind; 24] = [$(Kind::$kind),*];
 
         impl Kind {
-            /// Name, type byte, shortest length.
+            /// Returns the name, the type byte and the minimum length.
             const fn row(self) -> (&'static str, u8, usize) {
                 match self {
                     $(Self::$kind => $row,)*
@@ -31,11 +31,11 @@ macro_rules! kinds {
 kinds! {
     /// Trades (`mbp-0`).
     Trade = ("mbp-0", 0x00, 48),
-    /// Best level, and the order event that led to it; also `tbbo`.
+    /// Best level with the order event that changed it; also `tbbo`.
     Mbp1 = ("mbp-1", 0x01, 80),
-    /// Ten levels, and the order event that led to them.
+    /// Ten levels with the order event that changed them.
     Mbp10 = ("mbp-10", 0x0A, 368),
-    /// Bar of an unstated interval, long deprecated.
+    /// Bar of an unspecified interval, deprecated.
     OhlcvDeprecated = ("ohlcv-deprecated", 0x11, 56),
     /// One-second bar.
     Ohlcv1s = ("ohlcv-1s", 0x20, 56),
@@ -55,9 +55,9 @@ kinds! {
     Imbalance = ("imbalance", 0x14, 112),
     /// Error from a live gateway.
     Error = ("error", 0x15, 80),
-    /// Which symbol an instrument id stands for.
+    /// Symbol of an instrument id.
     SymbolMapping = ("symbol-mapping", 0x16, 80),
-    /// Message of a live gateway, also its heartbeat.
+    /// Message of a live gateway, including its heartbeat.
     System = ("system", 0x17, 80),
     /// Statistics of the venue.
     Statistics = ("statistics", 0x18, 64),
@@ -65,33 +65,33 @@ kinds! {
     Mbo = ("mbo", 0xA0, 56),
     /// Consolidated best level.
     Cmbp1 = ("cmbp-1", 0xB1, 80),
-    /// Consolidated best level, each second.
+    /// Consolidated best level, once per second.
     Cbbo1s = ("cbbo-1s", 0xC0, 80),
-    /// Consolidated best level, each minute.
+    /// Consolidated best level, once per minute.
     Cbbo1m = ("cbbo-1m", 0xC1, 80),
     /// Trade with the consolidated best level before it.
     Tcbbo = ("tcbbo", 0xC2, 80),
-    /// Best level, each second.
+    /// Best level, once per second.
     Bbo1s = ("bbo-1s", 0xC3, 80),
-    /// Best level, each minute.
+    /// Best level, once per minute.
     Bbo1m = ("bbo-1m", 0xC4, 80),
-    /// A type byte this reader does not know.
+    /// An unknown type byte.
     Unknown = ("unknown", 0xFF, HEADER_LENGTH),
 }
 
 impl Kind {
-    /// The kind of a record with this type byte.
+    /// Returns the kind of a type byte.
     #[inline]
     pub const fn of(rtype: u8) -> Self {
         KIND_OF[rtype as usize]
     }
 
-    /// Databento's name of the record type.
+    /// Returns Databento's name of the record type.
     pub const fn name(self) -> &'static str {
         self.row().0
     }
 
-    /// Shortest record of this kind in any version, header included, in bytes.
+    /// Returns the minimum length of this kind in any version, header included, in bytes.
     pub const fn length_min(self) -> usize {
         self.row().2
     }
@@ -103,7 +103,7 @@ impl std::fmt::Display for Kind {
     }
 }
 
-/// Shortest record of a type byte, in 4-byte words: the framing's only look-up.
+/// Minimum length of each type byte in 4-byte words: the framing needs no other table.
 pub(super) const WORDS_MIN: [u8; 256] = {
     let mut table = [0; 256];
     let mut rtype = 0;

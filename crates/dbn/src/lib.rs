@@ -1,14 +1,15 @@
-//! Databento's formats: DBN records and the books they make, and its live protocol.
+//! Databento's formats: DBN records, the books built from them, and the live protocol.
 //!
-//! DBN is a stream of records that are their own wire form: a 16-byte header and fixed fields,
-//! little-endian, prices in units of 1e-9, times in nanoseconds since the UNIX epoch. A stream
-//! usually begins with [`Metadata`]; a *fragment* is records alone. Versions 1, 2 and 3 are read
-//! as they are: nothing is upgraded, a record says by its length which layout it has.
+//! A DBN stream is a sequence of records: a 16-byte header and fixed fields, little-endian,
+//! prices in units of 1e-9, times in nanoseconds since the UNIX epoch. A stream usually begins
+//! with [`Metadata`]; a *fragment* has records only. Versions 1, 2 and 3 are read without
+//! conversion: a record's length tells its layout.
 //!
-//! * [`Decoder`] is the machine: bytes in, [`Event`]s out, borrowing from the caller's buffer.
-//! * [`RecordRef`] is one framed record; [`RecordRef::decode`] gives its typed [`Record`].
-//! * [`SymbolNames`] answers which symbol an instrument id stands for.
-//! * [`Reader`] drives the machine over any [`std::io::Read`] and undoes zstd and legacy DBZ.
+//! * [`Decoder`] takes bytes and returns [`Event`]s that borrow from the caller's buffer.
+//! * [`RecordRef`] is one framed record; [`RecordRef::decode`] returns its typed [`Record`].
+//! * [`SymbolNames`] maps instrument ids to symbols.
+//! * [`Reader`] drives the decoder over any [`std::io::Read`] and decompresses zstd and legacy
+//!   DBZ.
 //!
 //! ```
 //! use tidewire_dbn::{Decoder, Event};
@@ -59,10 +60,10 @@ pub use tidewire_book::BidAsk;
 /// Bytes of a record's header.
 pub const HEADER_LENGTH: usize = 16;
 
-/// Newest version that is read.
+/// Newest supported version.
 pub const VERSION_MAX: u8 = 3;
 
-/// "No price": the same value as on the native wire.
+/// "No price": the same value as in the native feed.
 pub const UNDEFINED_PRICE: i64 = i64::MAX;
 
 /// "No time".

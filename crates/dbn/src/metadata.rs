@@ -1,85 +1,85 @@
-//! What stands before the records: the query they answer, and their symbols.
+//! The metadata before the records: the query they answer, and its symbols.
 
 use std::fmt;
 
 use super::{SYMBOL_LENGTH_MAX, UNDEFINED_TIME};
 
-/// Beginning of a DBN file or stream.
+/// The beginning of a DBN file or stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metadata {
     /// DBN version of the records that follow: 1, 2 or 3; 0 for a legacy DBZ file.
     pub version: u8,
     /// Dataset code, such as `GLBX.MDP3`.
     pub dataset: String,
-    /// Schema number, `None` where a stream may mix them. See [`Metadata::schema_name`].
+    /// Schema number; `None` if the stream may mix schemas. See [`Metadata::schema_name`].
     pub schema: Option<u16>,
     /// Start of the query, nanoseconds since the UNIX epoch.
     pub start_ns: u64,
     /// End of the query, nanoseconds since the UNIX epoch; `None` for an open end.
     pub end_ns: Option<u64>,
-    /// Most records asked for; `None` for all.
+    /// Maximum number of records requested; `None` for all.
     pub limit: Option<u64>,
-    /// Symbology of the query's symbols, `None` for a mix. See [`stype_name`].
+    /// Symbology of the query's symbols; `None` for a mix. See [`stype_name`].
     pub stype_in: Option<u8>,
-    /// Symbology they were mapped to; 0 is the instrument id.
+    /// Symbology the symbols were mapped to; 0 is the instrument id.
     pub stype_out: u8,
-    /// Each record carries its time of sending in eight bytes more.
+    /// Whether each record has its send time in eight more bytes.
     pub ts_out: bool,
     /// Bytes of a fixed symbol string in the records: 22 or 71.
     pub symbol_length: u16,
     /// Symbols of the query.
     pub symbols: Vec<String>,
-    /// Symbols that did not resolve for a part of the time.
+    /// Symbols that did not resolve for part of the time.
     pub partial: Vec<String>,
     /// Symbols that did not resolve at all.
     pub not_found: Vec<String>,
-    /// What each symbol stood for, and when.
+    /// The mappings of each symbol, by date.
     pub mappings: Vec<SymbolMapping>,
 }
 
-/// What one symbol stood for.
+/// The mappings of one symbol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SymbolMapping {
     /// The symbol, in the symbology `stype_in`.
     pub raw_symbol: String,
-    /// Its meanings, by date.
+    /// The mapped symbols, by date.
     pub intervals: Vec<MappingInterval>,
 }
 
-/// What a symbol stood for in a range of days.
+/// The mapping of a symbol for a range of days.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MappingInterval {
     /// First UTC day, as the number `YYYYMMDD`.
     pub start_date: u32,
-    /// UTC day after the last, as the number `YYYYMMDD`.
+    /// First UTC day after the range, as the number `YYYYMMDD`.
     pub end_date: u32,
     /// The symbol in the symbology `stype_out`.
     pub symbol: String,
 }
 
-/// What is wrong in a stream's metadata.
+/// A fault in a stream's metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MetadataFault {
-    /// A count or string reaches over the metadata's end.
+    /// A count or string reaches past the metadata's end.
     PastEnd,
     /// A string is not UTF-8.
     NotUtf8,
     /// A fixed symbol length below 22 or above [`SYMBOL_LENGTH_MAX`].
     SymbolLength,
-    /// A schema definition: reserved by all versions, used by none.
+    /// A schema definition: reserved by all versions, never used.
     SchemaDefinition,
 }
 
 impl Metadata {
-    /// Databento's name of the schema, `None` where the stream may mix schemas or the number is
-    /// not known.
+    /// Returns Databento's name of the schema; `None` if the stream may mix schemas or the number
+    /// is unknown.
     pub fn schema_name(&self) -> Option<&'static str> {
         SCHEMAS.get(usize::from(self.schema?)).copied()
     }
 }
 
-/// Databento's name of a symbology number.
+/// Returns Databento's name of a symbology number.
 pub fn stype_name(stype: u8) -> Option<&'static str> {
     STYPES.get(usize::from(stype)).copied()
 }
@@ -95,7 +95,7 @@ impl fmt::Display for MetadataFault {
     }
 }
 
-/// Decodes the metadata behind the prelude. An error carries the offset in `body`.
+/// Decodes the metadata after the prelude. An error carries the offset in `body`.
 pub(super) fn decode(version: u8, body: &[u8]) -> Result<Metadata, (usize, MetadataFault)> {
     let mut fields = Fields { body, offset: 0 };
     fields.read(version).map_err(|fault| (fields.offset, fault))
@@ -112,7 +112,7 @@ pub(super) fn decode_symbology(
         .map_err(|fault| (fields.offset, fault))
 }
 
-/// Decodes the fixed part of a DBZ file's metadata, behind its magic number.
+/// Decodes the fixed part of a DBZ file's metadata, after its magic number.
 pub(super) fn decode_dbz_fixed(body: &[u8]) -> Result<Metadata, (usize, MetadataFault)> {
     let mut fields = Fields { body, offset: 0 };
     fields
@@ -132,7 +132,7 @@ const NULL_STYPE: u8 = u8::MAX;
 
 struct Fields<'a> {
     body: &'a [u8],
-    /// Start of the field being read; after an error, of the field at fault.
+    /// Start of the current field; after an error, of the faulty field.
     offset: usize,
 }
 
@@ -154,7 +154,7 @@ impl<'a> Fields<'a> {
             }
             metadata.symbol_length = length;
         }
-        self.offset = FIXED_LENGTH as usize; // the rest of it is reserved
+        self.offset = FIXED_LENGTH as usize; // the rest is reserved
         self.read_symbology(&mut metadata)?;
         Ok(metadata)
     }
@@ -168,7 +168,7 @@ impl<'a> Fields<'a> {
         Ok(metadata)
     }
 
-    /// Dataset to limit: the same fields in every version.
+    /// Reads the fields from dataset to limit, the same in every version.
     fn read_query(&mut self) -> Result<Metadata, MetadataFault> {
         Ok(Metadata {
             version: 0,
@@ -212,7 +212,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// A counted list. Room is made only for as many items as the bytes left can hold.
+    /// Reads a counted list. Allocates room for no more items than the remaining bytes can hold.
     fn list<T>(
         &mut self,
         item_length_min: usize,

@@ -1,4 +1,4 @@
-//! Which symbol an instrument id stands for.
+//! The symbols of instrument ids.
 
 use std::collections::HashMap;
 
@@ -8,8 +8,8 @@ use super::{Metadata, Record};
 
 /// Symbols by instrument id, learnt from metadata, symbol mappings and definitions.
 ///
-/// The newest word on an id stands: an id that is given to another instrument later, as futures
-/// and options do over months, answers with the later symbol.
+/// The newest name wins: an id that is reused for another instrument, as futures and options do
+/// over months, returns the later symbol.
 #[derive(Debug, Clone, Default)]
 pub struct SymbolNames {
     names: HashMap<u32, Box<str>>,
@@ -21,34 +21,34 @@ pub struct SymbolNames {
 pub struct NamesFull;
 
 impl SymbolNames {
-    /// Most ids kept: a bound on memory, twice the largest venue known (OPRA, 1.8 million).
+    /// Maximum ids: limits memory, at twice the largest known venue (OPRA, 1.8 million).
     pub const NAMES_MAX: usize = 4_000_000;
 
-    /// None yet.
+    /// Creates an empty map.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The symbol of an instrument.
+    /// Returns the symbol of an instrument.
     pub fn name(&self, instrument_id: u32) -> Option<&str> {
         self.names.get(&instrument_id).map(AsRef::as_ref)
     }
 
-    /// How many instruments have a symbol.
+    /// Returns the number of instruments that have a symbol.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether no instrument has one.
+    /// Returns whether no instrument has a symbol.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// Learns the mappings of a stream's metadata, of all its days; of two symbols for one id
-    /// the one of the later day stands.
+    /// Adds the mappings of a stream's metadata for all its days. If two symbols had the same id,
+    /// the one of the later day wins.
     ///
     /// # Errors
-    /// [`NamesFull`]; what was learnt before stays.
+    /// [`NamesFull`]; names added before stay.
     pub fn add_metadata(&mut self, metadata: &Metadata) -> Result<(), NamesFull> {
         let by_id_in = metadata.stype_in == Some(STYPE_INSTRUMENT_ID);
         if !by_id_in && metadata.stype_out != STYPE_INSTRUMENT_ID {
@@ -77,7 +77,7 @@ impl SymbolNames {
         Ok(())
     }
 
-    /// Learns from a symbol mapping or definition; `false` for any other record.
+    /// Adds the name of a symbol mapping or definition; returns `false` for any other record.
     ///
     /// # Errors
     /// [`NamesFull`].
@@ -94,10 +94,10 @@ impl SymbolNames {
         Ok(true)
     }
 
-    /// Names an instrument; an empty name is no name.
+    /// Names an instrument. An empty name is ignored.
     ///
     /// # Errors
-    /// [`NamesFull`] for an instrument that is new.
+    /// [`NamesFull`] for a new instrument.
     pub fn add(&mut self, instrument_id: u32, name: &str) -> Result<(), NamesFull> {
         if name.is_empty() || self.name(instrument_id) == Some(name) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Driver of the machine over any `Read`: buffers, and undoes zstd and legacy DBZ.
+//! A reader that drives the decoder over any `Read`: buffers, zstd and legacy DBZ.
 
 use std::io::{self, BufReader, Chain, Cursor, Read};
 
@@ -10,16 +10,16 @@ use super::{
     RecordRef, detect,
 };
 
-/// Reads DBN from a file, pipe or slice, in whatever container it comes.
+/// Reads DBN from a file, pipe or slice, in any container.
 ///
-/// Blocking, as its input is. Memory: one buffer of [`BUFFER_LENGTH`](Self::BUFFER_LENGTH) that
-/// grows only for metadata, as its bytes arrive.
+/// Blocks when its input blocks. Memory: one buffer of [`BUFFER_LENGTH`](Self::BUFFER_LENGTH)
+/// that grows only for metadata, as the bytes arrive.
 pub struct Reader<R: Read> {
     source: Source<R>,
     decoder: Decoder,
     metadata: Option<Box<Metadata>>,
     buffer: Vec<u8>,
-    /// `start <= end <= buffer.len()`: what is read and not yet decoded.
+    /// Bytes read and not yet decoded. Invariant: `start <= end <= buffer.len()`.
     start: usize,
     end: usize,
 }
@@ -31,7 +31,7 @@ pub enum ReadError {
     /// The input failed.
     #[error("input: {0}")]
     Io(io::ErrorKind),
-    /// What the input gave is not valid zstd.
+    /// The input is not valid zstd.
     #[error("damaged zstd data")]
     Zstd,
     /// The input is empty.
@@ -46,10 +46,10 @@ pub enum ReadError {
 }
 
 impl<R: Read> Reader<R> {
-    /// Bytes buffered at first.
+    /// Initial size of the buffer in bytes.
     pub const BUFFER_LENGTH: usize = 64 << 10;
 
-    /// Detects what `input` holds, and reads its metadata if there is any.
+    /// Detects the container of `input` and reads its metadata, if there is any.
     ///
     /// # Errors
     /// [`ReadError`].
@@ -93,20 +93,20 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// The metadata, `None` for a fragment.
+    /// Returns the metadata; `None` for a fragment.
     pub fn metadata(&self) -> Option<&Metadata> {
         self.metadata.as_deref()
     }
 
-    /// Bytes of DBN decoded so far, after decompression.
+    /// Returns the number of bytes of DBN decoded so far, after decompression.
     pub fn position(&self) -> u64 {
         self.decoder.position()
     }
 
-    /// The next record, `None` at the end.
+    /// Returns the next record; `None` at the end.
     ///
     /// # Errors
-    /// [`ReadError`], also for an end inside a record.
+    /// [`ReadError`], also if the input ends inside a record.
     #[inline]
     pub fn next_record(&mut self) -> Result<Option<RecordRef<'_>>, ReadError> {
         loop {
@@ -140,7 +140,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Reads more behind what is buffered; `false` at the end of the input.
+    /// Reads more into the buffer; returns `false` at the end of the input.
     #[cold]
     fn fill(&mut self) -> Result<bool, ReadError> {
         self.buffer.copy_within(self.start..self.end, 0);
@@ -182,12 +182,13 @@ impl<R: Read> Source<R> {
 }
 
 impl<R: Read> Source<R> {
-    /// A DBZ file without records ends behind its metadata: not even an empty zstd frame.
+    /// Decompresses the records of a DBZ file. A file without records ends after its metadata,
+    /// without even an empty zstd frame.
     fn unpacked_unless_empty(mut self) -> Result<Self, ReadError> {
         let (head, length) = read_head(&mut self)?;
         match self {
             Self::Plain(input) if length > 0 => {
-                // What was in front of the input is metadata, and used up.
+                // The bytes before `input` were metadata and are used up.
                 let (_, input) = input.into_inner();
                 Self::Plain(Cursor::new(head[..length].to_vec()).chain(input)).unpacked()
             }
@@ -217,7 +218,7 @@ fn read_head(input: &mut impl Read) -> Result<([u8; Container::DETECT_LENGTH], u
     Ok((head, length))
 }
 
-/// Reads the skippable frame in front of a DBZ file's records.
+/// Reads the skippable frame before a DBZ file's records.
 fn read_dbz_metadata(source: &mut impl Read) -> Result<Metadata, ReadError> {
     let at = |position: usize| {
         move |(offset, fault)| {
@@ -273,11 +274,11 @@ fn read_some(input: &mut impl Read, buffer: &mut [u8]) -> Result<usize, ReadErro
 
 fn io_error(error: io::Error) -> ReadError {
     match error.kind() {
-        // The system's own errors have kinds; the unpacker's have none.
+        // Errors of the system have kinds; those of the decompressor have none.
         io::ErrorKind::Other if error.raw_os_error().is_none() => ReadError::Zstd,
         kind => ReadError::Io(kind),
     }
 }
 
-/// Magic number to reserved bytes; zstd follows.
+/// Bytes from the magic number to the reserved bytes; zstd follows.
 const DBZ_FIXED_LENGTH: u32 = 96;

@@ -1,15 +1,15 @@
-//! Typed records, copied out of their bytes field by field.
+//! Typed records, copied from their bytes field by field.
 //!
 //! Every price is in units of 1e-9, [`UNDEFINED_PRICE`] for none. Every time is in nanoseconds
 //! since the UNIX epoch, [`UNDEFINED_TIME`] for none. `action` and `side` are Databento's
-//! letters, see [`action`] and [`side`]. Layouts stand in `docs/dbn.md`.
+//! letters, see [`action`] and [`side`]. `docs/dbn.md` describes the layouts.
 
 use tidewire_book::BidAsk;
 
 use super::UNDEFINED_TIME;
 use super::fields::{array, bid_ask};
 
-/// What every record begins with.
+/// The header of every record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RecordHeader {
     /// Type byte, see [`super::Kind::of`].
@@ -18,7 +18,7 @@ pub struct RecordHeader {
     pub publisher_id: u16,
     /// Number of the instrument.
     pub instrument_id: u32,
-    /// When the venue says it happened.
+    /// Time of the event at the venue.
     pub ts_event: u64,
 }
 
@@ -55,7 +55,7 @@ pub enum Record<'a> {
     Consolidated(ConsolidatedRecord),
     /// Kinds [`Bbo1s`](super::Kind::Bbo1s) and [`Bbo1m`](super::Kind::Bbo1m).
     Bbo(BboRecord),
-    /// A type byte this reader does not know.
+    /// An unknown type byte.
     Unknown {
         /// The type byte.
         rtype: u8,
@@ -66,17 +66,17 @@ pub enum Record<'a> {
 pub mod action {
     /// A new order.
     pub const ADD: u8 = b'A';
-    /// An order shrinks or goes.
+    /// An order shrinks or is removed.
     pub const CANCEL: u8 = b'C';
     /// An order's price or size changes.
     pub const MODIFY: u8 = b'M';
-    /// All orders of the instrument go.
+    /// All orders of the instrument are removed.
     pub const CLEAR: u8 = b'R';
     /// An aggressor traded. Does not change the book.
     pub const TRADE: u8 = b'T';
     /// A resting order was filled. Does not change the book: a cancel follows.
     pub const FILL: u8 = b'F';
-    /// Nothing, but the flags may say something.
+    /// No action; the flags may still matter.
     pub const NONE: u8 = b'N';
 }
 
@@ -86,13 +86,13 @@ pub mod side {
     pub const BID: u8 = b'B';
     /// A sell order, or a selling aggressor.
     pub const ASK: u8 = b'A';
-    /// No side, or not known.
+    /// No side, or unknown.
     pub const NONE: u8 = b'N';
 }
 
 /// Bits of the field `flags`.
 pub mod flag {
-    /// Last record of the event for its instrument: the book is whole again.
+    /// Last record of the event for its instrument: the book is consistent again.
     pub const LAST: u8 = 1 << 7;
     /// Top of book of the venue, not an individual order.
     pub const TOP_OF_BOOK: u8 = 1 << 6;
@@ -104,11 +104,11 @@ pub mod flag {
     pub const BAD_RECEIVE_TIME: u8 = 1 << 3;
     /// A gap was not recovered: the book may be wrong.
     pub const MAYBE_BAD_BOOK: u8 = 1 << 2;
-    /// Meaning by publisher.
+    /// Meaning depends on the publisher.
     pub const PUBLISHER_SPECIFIC: u8 = 1 << 1;
 }
 
-/// Declares a record with the offset of each field in its bytes, and its reader.
+/// Declares a record: the offset of each field, and its reader.
 macro_rules! record {
     (
         $(#[$doc:meta])* $name:ident[$length:literal]:
@@ -154,7 +154,7 @@ record! {
     action: u8 = 38,
     /// See [`side`].
     side: u8 = 39,
-    /// When it was captured.
+    /// Time of capture.
     ts_recv: u64 = 40,
     /// Nanoseconds from sending to capture.
     ts_in_delta: i32 = 48,
@@ -171,15 +171,15 @@ record! {
     price: i64 = 16,
     /// Size of the trade.
     size: u32 = 24,
-    /// See [`action`]; a trade.
+    /// See [`action`]; always a trade.
     action: u8 = 28,
     /// Side of the aggressor, see [`side`].
     side: u8 = 29,
     /// See [`flag`].
     flags: u8 = 30,
-    /// Level of the book it happened at.
+    /// Level of the book the trade happened at.
     depth: u8 = 31,
-    /// When it was captured.
+    /// Time of capture.
     ts_recv: u64 = 32,
     /// Nanoseconds from sending to capture.
     ts_in_delta: i32 = 40,
@@ -190,11 +190,11 @@ record! {
 /// An event of the book and the levels after it (before it, in the `tbbo` schema).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MbpRecord<'a> {
-    /// The event; its layout is that of a trade.
+    /// The event, with the layout of a trade.
     pub event: TradeRecord,
     /// The best level.
     pub top: BidAsk,
-    /// All levels as bytes, 32 each.
+    /// All levels as bytes, 32 bytes each.
     pub(super) levels: &'a [u8],
 }
 
@@ -226,9 +226,9 @@ pub struct ConsolidatedBidAsk {
     pub bid: i64,
     /// Ask price.
     pub ask: i64,
-    /// Size bid.
+    /// Bid size.
     pub bid_size: u32,
-    /// Size asked.
+    /// Ask size.
     pub ask_size: u32,
     /// Publisher of the best bid.
     pub bid_publisher: u16,
@@ -251,7 +251,7 @@ pub struct ConsolidatedRecord {
     pub side: u8,
     /// See [`flag`].
     pub flags: u8,
-    /// When it was captured, or the end of the interval.
+    /// Time of capture, or end of the interval.
     pub ts_recv: u64,
     /// Nanoseconds from sending to capture; 0 in the interval kinds.
     pub ts_in_delta: i32,
@@ -277,11 +277,11 @@ record! {
 }
 
 record! {
-    /// State of trading of an instrument.
+    /// Trading state of an instrument.
     StatusRecord[40]:
     /// Common header.
     header,
-    /// When it was captured.
+    /// Time of capture.
     ts_recv: u64 = 16,
     /// Databento's number of the change.
     action: u16 = 24,
@@ -289,28 +289,28 @@ record! {
     reason: u16 = 26,
     /// Databento's number of the trading event.
     trading_event: u16 = 28,
-    /// `b'Y'`, `b'N'` or `b'~'` for not known.
+    /// `b'Y'`, `b'N'`, or `b'~'` for unknown.
     is_trading: u8 = 30,
-    /// `b'Y'`, `b'N'` or `b'~'` for not known.
+    /// `b'Y'`, `b'N'`, or `b'~'` for unknown.
     is_quoting: u8 = 31,
-    /// `b'Y'`, `b'N'` or `b'~'` for not known.
+    /// `b'Y'`, `b'N'`, or `b'~'` for unknown.
     is_short_sell_restricted: u8 = 32,
 }
 
-/// Definition of an instrument. Texts end at their first NUL or byte that is not UTF-8.
+/// Definition of an instrument. Texts end at the first NUL or invalid UTF-8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DefinitionRecord<'a> {
     /// Common header.
     pub header: RecordHeader,
-    /// When it was captured.
+    /// Time of capture.
     pub ts_recv: u64,
-    /// Tick: the least difference between two prices.
+    /// Tick size: the smallest difference between two prices.
     pub min_price_increment: i64,
     /// Factor from the venue's display price to the price, in units of 1e-9.
     pub display_factor: i64,
-    /// Last time it can be traded.
+    /// Last time the instrument can be traded.
     pub expiration: u64,
-    /// First time it can be traded.
+    /// First time the instrument can be traded.
     pub activation: u64,
     /// Highest price allowed on the day.
     pub high_limit_price: i64,
@@ -349,15 +349,15 @@ record! {
     ImbalanceRecord[112]:
     /// Common header.
     header,
-    /// When it was captured.
+    /// Time of capture.
     ts_recv: u64 = 16,
-    /// Price at which the sizes are calculated.
+    /// Price used to calculate the sizes.
     reference_price: i64 = 24,
     /// Indicative price of the auction.
     indicative_match_price: i64 = 64,
     /// Size that would match.
     paired_size: u32 = 88,
-    /// Size that would not.
+    /// Size that would not match.
     imbalance_size: u32 = 92,
     /// The venue's letter of the auction.
     auction_type: u8 = 104,
@@ -370,7 +370,7 @@ record! {
 pub struct StatisticsRecord {
     /// Common header.
     pub header: RecordHeader,
-    /// When it was captured.
+    /// Time of capture.
     pub ts_recv: u64,
     /// Time the statistic refers to.
     pub ts_reference: u64,
@@ -384,7 +384,7 @@ pub struct StatisticsRecord {
     pub statistic: u16,
     /// 1 new, 2 deleted.
     pub update_action: u8,
-    /// Flags by statistic.
+    /// Flags; the meaning depends on the statistic.
     pub flags: u8,
 }
 
@@ -393,7 +393,7 @@ pub struct StatisticsRecord {
 pub struct ErrorRecord<'a> {
     /// Common header.
     pub header: RecordHeader,
-    /// What went wrong.
+    /// The error text.
     pub message: &'a str,
     /// Databento's number of the error; 255 in version 1.
     pub code: u8,
@@ -410,27 +410,27 @@ pub struct SystemRecord<'a> {
     pub code: u8,
 }
 
-/// Which symbol an instrument id stands for.
+/// Symbol of an instrument id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SymbolMappingRecord<'a> {
     /// Common header with the instrument id.
     pub header: RecordHeader,
-    /// Symbol that was subscribed.
+    /// The subscribed symbol.
     pub stype_in_symbol: &'a str,
-    /// Symbol the instrument has.
+    /// The symbol of the instrument.
     pub stype_out_symbol: &'a str,
-    /// From when.
+    /// Start of the mapping.
     pub start_ts: u64,
-    /// Until when.
+    /// End of the mapping.
     pub end_ts: u64,
 }
 
 impl Record<'_> {
-    /// When the venue says it happened; for a record of a snapshot, when the snapshot was taken.
-    /// 0 for a record of unknown type.
+    /// Returns the time of the event at the venue. For a record of a snapshot this is the time of
+    /// the snapshot, for a record of unknown type 0.
     ///
-    /// Within one instrument this does not go back, which makes it the clock of a replay: the
-    /// orders of a snapshot keep the times of long ago in their headers.
+    /// Within one instrument this time never decreases, so it serves as the clock of a replay.
+    /// The headers of a snapshot's orders keep their original, older times.
     pub fn source_time_ns(&self) -> u64 {
         match self {
             Self::Mbo(record) => record.source_time_ns(),
@@ -439,7 +439,7 @@ impl Record<'_> {
             Self::Consolidated(record) => {
                 source_time(record.header.ts_event, record.ts_recv, record.flags)
             }
-            // Of an interval: it describes its end, the header names its last trade.
+            // The end of the interval: the header has the time of the last trade.
             Self::Bbo(record) => record.ts_recv,
             Self::Ohlcv(record) => record.header.ts_event,
             Self::Status(record) => source_time(record.header.ts_event, record.ts_recv, 0),
@@ -471,7 +471,7 @@ impl TradeRecord {
 }
 
 impl MbpRecord<'_> {
-    /// All its levels, best first: one or ten.
+    /// Returns all levels, best first: one or ten.
     pub fn levels(&self) -> impl ExactSizeIterator<Item = BidAsk> + '_ {
         self.levels.as_chunks::<32>().0.iter().map(bid_ask)
     }

@@ -1,5 +1,5 @@
-//! The order book against an independent, deliberately simple one, over a recorded session of
-//! the E-mini S&P 500 future: every order of 25 December 2023.
+//! Compares the order book with an independent, deliberately simple one, over a recorded session
+//! of the E-mini S&P 500 future: every order of 25 December 2023.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -12,14 +12,14 @@ use tidewire_feed::wire::Trade;
 
 const RECORDS: u64 = 68_792;
 
-/// Size and orders.
+/// Size and number of orders.
 type Level = (u64, u32);
 
-/// Every order in one map, every level in another, nothing clever.
+/// A book with every order in one map and every level in another, without any optimisation.
 #[derive(Default)]
 struct SimpleBook {
     orders: HashMap<u64, (char, i64, u32)>,
-    /// By side and price.
+    /// Levels by side and price.
     levels: BTreeMap<(char, i64), Level>,
     last_trade: Option<(i64, u32)>,
 }
@@ -150,8 +150,8 @@ fn a_whole_session_agrees_with_a_simple_book_at_every_event_end() {
     );
 }
 
-/// What the recorded session lacks: sides changed, levels far from the top, clears, and orders
-/// packed so densely that numbers and prices meet all the time.
+/// Covers what the recorded session lacks: changes of side, levels far from the top, clears, and
+/// orders so dense that numbers and prices often collide.
 #[test]
 fn a_random_market_agrees_with_a_simple_book_after_every_record() {
     for seed in 1..=20 {
@@ -200,7 +200,7 @@ fn a_random_market_agrees_with_a_simple_book_after_every_record() {
     }
 }
 
-/// The recorded session, or `None` and a line that says so.
+/// Returns the recorded session; `None`, and prints a line, if it is missing.
 fn session() -> Option<PathBuf> {
     let folder = std::env::var_os("TIDEWIRE_DATA").map_or_else(
         || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")),

@@ -1,4 +1,5 @@
-//! No allocation per record or tick in steady state: decoder, books and simulated market.
+//! The decoder, the books and the simulated market allocate nothing per record or tick in steady
+//! state.
 
 use tidewire_dbn::book::Books;
 use tidewire_dbn::{Decoder, Event, Reader, flag};
@@ -8,7 +9,7 @@ use tidewire_memory::counting::{CountingAllocator, allocations_of};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// An order event in its wire form.
+/// Appends an order event as on the wire.
 fn order(stream: &mut Vec<u8>, instrument_id: u32, action: u8, order_id: u64, price: i64) {
     let side = if order_id.is_multiple_of(2) {
         b'A'
@@ -25,7 +26,8 @@ fn order(stream: &mut Vec<u8>, instrument_id: u32, action: u8, order_id: u64, pr
     stream.extend([0; 16]);
 }
 
-/// A day of `orders` that come and go, on three instruments; it leaves empty books.
+/// Encodes a day of `orders` orders added and cancelled on three instruments; the books end
+/// empty.
 fn day(orders: u64) -> Vec<u8> {
     let mut stream = Vec::new();
     for number in 0..orders + 99 {

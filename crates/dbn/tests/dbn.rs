@@ -1,4 +1,4 @@
-//! The DBN reader against the `dbn` crate, over Databento's own golden files: every schema,
+//! Compares the DBN reader with the `dbn` crate, over Databento's own golden files: every schema,
 //! versions 1 to 3, plain, zstd, legacy DBZ and fragments.
 
 use std::fs;
@@ -61,7 +61,7 @@ fn each_truncation_of_a_golden_file_is_told_with_its_position() {
             Container::Fragment => Decoder::fragment(),
             other => panic!("{path:?}: {other:?}"),
         };
-        // Where events end: there the stream may end as well.
+        // Ends of events: the stream may end there as well.
         let mut ends = vec![0];
         let (mut decoder, mut rest) = (new(), &bytes[..]);
         while !rest.is_empty() {
@@ -187,7 +187,7 @@ fn fragment_oracle(path: &Path) -> RecordDecoder<Box<dyn std::io::Read>> {
         true => Box::new(zstd::Decoder::new(file).unwrap()),
         false => Box::new(file),
     };
-    // The version matters to the oracle only where it upgrades; the records state their length.
+    // The oracle needs the version only for upgrades; each record states its length.
     RecordDecoder::with_version(input, version as u8, VersionUpgradePolicy::AsIs, false).unwrap()
 }
 
@@ -223,7 +223,7 @@ fn compare_metadata(ours: &tidewire_dbn::Metadata, theirs: &dbn::Metadata) {
     }
 }
 
-/// Asserts that fields are equal: `ours.field == theirs.field`, or under another name there.
+/// Asserts that fields are equal: `ours.field == theirs.field`, or `theirs.their` if named.
 macro_rules! same {
     ($ours:expr, $theirs:expr; $($field:ident $(: $their:ident)?),* $(,)?) => {
         $( assert_eq!($ours.$field, same!(@name $theirs, $field $(, $their)?)); )*
@@ -293,7 +293,7 @@ fn compare_consolidated(ours: &tidewire_dbn::ConsolidatedRecord, theirs: &dbn::R
         bid_publisher: bid_pb, ask_publisher: ask_pb);
 }
 
-/// Records that are not prices of a book.
+/// Compares records that are not prices of a book.
 fn compare_reference(ours: &Record<'_>, theirs: &dbn::RecordRef<'_>) {
     match ours {
         Record::Ohlcv(ours) => {
@@ -402,7 +402,7 @@ fn is_fragment(path: &Path) -> bool {
     path.to_string_lossy().contains(".frag")
 }
 
-/// Databento's test files, or `None` and a line that says so.
+/// Returns Databento's test files; `None`, and prints a line, if they are missing.
 fn golden_files() -> Option<Vec<PathBuf>> {
     let folder = std::env::var_os("TIDEWIRE_DATA").map_or_else(
         || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")),

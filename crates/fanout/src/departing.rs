@@ -10,8 +10,8 @@ use crate::fanout::Fanout;
 use crate::outlet::Outlet;
 use crate::subscriptions::Kind;
 
-/// What is left of a connection's subscriptions. Messages that still find one of them find no
-/// connection and are dropped.
+/// The remaining subscriptions of a closed connection. A message that still matches one of them
+/// finds no connection and is dropped.
 #[derive(Debug)]
 pub(crate) struct Departing {
     connection: ConnectionId,
@@ -49,7 +49,8 @@ impl Name {
 }
 
 impl Fanout {
-    /// A connection has ended: few subscriptions are taken out at once, the rest turn by turn.
+    /// Handles the end of a connection: removes a few subscriptions at once, and the rest turn by
+    /// turn.
     pub fn depart(&mut self, connection: ConnectionId) {
         if let Some(outlet) = self.take_outlet(connection) {
             debug_assert_eq!(
@@ -61,7 +62,7 @@ impl Fanout {
         }
     }
 
-    /// Takes a part of those out whose connections have ended. Whether some are left.
+    /// Removes a part of the subscriptions of ended connections. Returns whether some are left.
     pub fn take_departing_out(&mut self) -> bool {
         let mut left = NAMES_A_TURN;
         while left > 0
@@ -87,7 +88,7 @@ impl Fanout {
         !self.departing.is_empty()
     }
 
-    /// Takes out some of a connection's prefixes; whether it has more.
+    /// Removes some of a connection's prefixes. Returns whether it has more.
     pub(crate) fn remove_prefixes(&mut self, connection: ConnectionId, most: usize) -> bool {
         let (ended, has_more) = self.listeners.remove_prefixes(connection, most);
         for prefix in ended {
@@ -107,5 +108,5 @@ fn departing(outlet: Outlet) -> Departing {
     }
 }
 
-/// Subscriptions that are taken out in one turn: about a millisecond.
+/// Maximum subscriptions removed in one turn: about a millisecond.
 const NAMES_A_TURN: usize = 512;

@@ -1,8 +1,9 @@
-//! Fan-out on one lane: its subscribers, and what each of them gets.
+//! Fan-out on one lane: its subscribers, and the messages each of them gets.
 //!
-//! A message is encoded once and copied (or shared, if large) to each subscriber. A slow subscriber
-//! delays no other client. Of last-value topics it gets the newest value when it is ready again.
-//! For plain messages it is disconnected (Redis) or misses some (ZeroMQ). All of this is counted.
+//! A message is encoded once and copied (or shared, if large) to each subscriber. A slow
+//! subscriber delays no other client. For last-value topics it gets the newest value when it is
+//! ready again. For plain messages it is disconnected (Redis) or misses some (ZeroMQ). All of
+//! this is counted.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,27 +34,27 @@ pub struct Fanout {
     pub(crate) keys: Arc<dyn LiveKeys>,
     pub(crate) lane: usize,
     pub(crate) listeners: Listeners,
-    /// By the connection's index.
+    /// Subscribers by connection index.
     pub(crate) outlets: Vec<Option<Outlet>>,
     frames: Frames,
     pub(crate) targets: Vec<Target>,
     pub(crate) renewing: Renewing,
     json: Vec<u8>,
-    /// Connections that were written a current value lately.
+    /// Connections that recently got a current value.
     current_written: Vec<ConnectionId>,
     /// Connections whose owed values wait until the lane may lock shards.
     put_off: Vec<ConnectionId>,
-    /// Connections that have ended, with the subscriptions that are still to be taken out.
+    /// Ended connections whose subscriptions must still be removed.
     pub(crate) departing: VecDeque<Departing>,
-    /// When that is next looked through, monotonic ns.
+    /// Time of the next look at current values written, in monotonic nanoseconds.
     forget_at_ns: u64,
 }
 
-/// The lane has its maximum of subscriptions.
+/// The lane has its maximum number of subscriptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubscriptionsFull;
 
-/// What fan-out has done since the start, over all lanes.
+/// Counters of fan-out since the start, over all lanes.
 #[derive(Debug, Default)]
 pub struct FanoutCounters {
     /// Messages written to subscribers.
@@ -62,12 +63,12 @@ pub struct FanoutCounters {
     pub conflated: AtomicU64,
     /// Plain messages that a slow ZeroMQ subscriber missed.
     pub dropped: AtomicU64,
-    /// Redis subscribers cut off at their output limit.
+    /// Redis subscribers disconnected at their output limit.
     pub cut_off: AtomicU64,
 }
 
 impl Fanout {
-    /// Fan-out of a lane that has no subscriber yet.
+    /// Creates the fan-out of a lane without subscribers.
     pub fn new(post: Arc<Post>, topics: Arc<Topics>, keys: Arc<dyn LiveKeys>, lane: usize) -> Self {
         Self {
             post,
@@ -87,7 +88,7 @@ impl Fanout {
         }
     }
 
-    /// Subscribes `connection`, if it was not subscribed already.
+    /// Subscribes `connection`, unless it is already subscribed.
     ///
     /// The current values of the topics it names are owed from now on: call [`Fanout::pump`] once
     /// the confirmation is written.
@@ -140,7 +141,7 @@ impl Fanout {
         Ok(())
     }
 
-    /// What is sent to a subscriber is encrypted by its connection from now on.
+    /// Notes that messages to this subscriber are encrypted by its connection from now on.
     pub fn seal(&mut self, id: ConnectionId, connection: &Arc<Mutex<Connection>>) {
         if let Some(outlet) = self.outlet_of(id) {
             outlet.seal.get_or_insert_with(|| connection.clone());
@@ -168,7 +169,7 @@ impl Fanout {
         }
     }
 
-    /// Number of channels, of patterns, and of shard channels a connection is subscribed to.
+    /// Returns the number of channels, patterns and shard channels of a connection.
     pub fn counts(&self, connection: ConnectionId) -> [usize; 3] {
         self.existing(connection).map_or([0; 3], |outlet| {
             [
@@ -179,7 +180,7 @@ impl Fanout {
         })
     }
 
-    /// The names of one kind that a connection is subscribed to.
+    /// Returns the names of one kind that a connection is subscribed to.
     pub fn names(&self, connection: ConnectionId, kind: Kind) -> Vec<Box<[u8]>> {
         let Some(outlet) = self.existing(connection) else {
             return Vec::new();
@@ -192,7 +193,7 @@ impl Fanout {
         }
     }
 
-    /// A client has changed its protocol version.
+    /// Notes that a client has changed its protocol version.
     pub fn set_dialect(&mut self, connection: ConnectionId, dialect: Dialect) {
         if let Some(outlet) = self
             .outlets
@@ -204,7 +205,7 @@ impl Fanout {
         }
     }
 
-    /// Takes out all subscriptions of a connection that goes on: it has none when this returns.
+    /// Removes all subscriptions of a connection that stays open.
     pub fn remove(&mut self, connection: ConnectionId) {
         let Some(outlet) = self.take_outlet(connection) else {
             return;
@@ -221,7 +222,7 @@ impl Fanout {
         self.remove_prefixes(connection, usize::MAX);
     }
 
-    /// Takes a connection's outlet away: it is delivered nothing from now on.
+    /// Removes a connection's outlet: it gets no messages from now on.
     pub(crate) fn take_outlet(&mut self, connection: ConnectionId) -> Option<Outlet> {
         let slot = self.outlets.get_mut(connection.index())?;
         slot.take_if(|outlet| outlet.connection == connection)
@@ -240,7 +241,7 @@ impl Fanout {
         }
     }
 
-    /// Gives each of this lane's subscribers its share of `publication`.
+    /// Delivers `publication` to this lane's subscribers.
     pub fn deliver(&mut self, context: &mut Context, publication: &Publication) {
         let limits = self.limits();
         let mut delivered = 0;
@@ -277,9 +278,9 @@ impl Fanout {
         counter.fetch_add(delivered, Ordering::Relaxed);
     }
 
-    /// Writes the current values that a connection is owed, as far as its outbox takes them.
+    /// Writes the current values owed to a connection, as far as its outbox accepts them.
     ///
-    /// Values of live keys lie in shards: while the lane may not lock them, this is put off.
+    /// Values of live keys are in shards. While the lane may not lock shards, they are put off.
     pub fn pump(&mut self, context: &mut Context, connection: ConnectionId) {
         let (limits, is_filling) = (self.limits(), self.keys.is_filling());
         loop {
@@ -333,15 +334,15 @@ impl Fanout {
         outlet.is_some_and(|outlet| !outlet.pending.is_empty())
     }
 
-    /// The lane may lock shards again: writes the values that were put off.
+    /// Writes the values that were put off, because the lane may lock shards again.
     pub fn pump_put_off(&mut self, context: &mut Context) {
         for connection in std::mem::take(&mut self.put_off) {
             self.pump(context, connection);
         }
     }
 
-    /// Forgets which current values were written long ago: a batch of news is on its way for
-    /// milliseconds, so that nothing older can follow any more.
+    /// Forgets the current values written long ago: news takes milliseconds to arrive, so nothing
+    /// older can follow.
     pub fn sweep(&mut self, now_ns: u64) {
         if now_ns < self.forget_at_ns {
             return;
@@ -356,8 +357,8 @@ impl Fanout {
         self.current_written = waiting;
     }
 
-    /// This lane missed updates because its mailbox was full: every subscriber of a last-value
-    /// topic is owed the current value.
+    /// Notes that this lane missed updates because its mailbox was full: every subscriber of a
+    /// last-value topic is owed the current value.
     pub fn owe_everything(&mut self, context: &mut Context) {
         let mut owed = Vec::new();
         for topic in self.topics.matching(&|_| true) {
@@ -394,7 +395,7 @@ impl Fanout {
         }
     }
 
-    /// Offers a message to one subscriber; whether it was written.
+    /// Offers a message to one subscriber. Returns whether it was written.
     fn offer(
         &mut self,
         context: &mut Context,
@@ -439,7 +440,7 @@ impl Fanout {
                 return false;
             }
             Verdict::CutOff => {
-                // The rest of a turn's news may come after it.
+                // The rest of a turn's news may follow it.
                 if !context.is_ending(target.connection) {
                     counters.cut_off.fetch_add(1, Ordering::Relaxed);
                     tracing::info!(
@@ -516,7 +517,7 @@ impl Fanout {
         self.json = json;
     }
 
-    /// Topics of live sources that a subscription reaches.
+    /// Returns the topics of live sources that a subscription matches.
     fn matching_topics(&self, kind: Kind, name: &[u8]) -> Vec<Arc<dyn Topic>> {
         if kind == Kind::Shard {
             return Vec::new();
@@ -566,8 +567,8 @@ impl Fanout {
         }
     }
 
-    /// The targets of a topic's news. Where there are none, the other lanes need not send
-    /// any more of them.
+    /// Returns the targets of a topic's news. If there are none, the other lanes need not send
+    /// more of them.
     fn take_route(&mut self, id: TopicId, name: &[u8], is_watched: bool) -> Vec<Target> {
         let spare = std::mem::take(&mut self.targets);
         let targets = self.listeners.take_route(id, name, spare);
@@ -631,10 +632,10 @@ impl Fanout {
     }
 }
 
-/// Whether a subscription of this kind to [`SNAPSHOT_CHANNEL`] asks for marks.
+/// Returns whether a subscription of this kind to [`SNAPSHOT_CHANNEL`] requests marks.
 fn marks(kind: Kind) -> bool {
     matches!(kind, Kind::Channel | Kind::Prefix)
 }
 
-/// How long news may take from their source's lane to a subscriber's: generously.
+/// Generous maximum time from a source's lane to a subscriber's lane.
 const NEWS_ON_THEIR_WAY_NS: u64 = 10_000_000_000;

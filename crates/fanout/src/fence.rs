@@ -17,18 +17,18 @@ use loom::sync::atomic::{AtomicU64, Ordering, fence};
 pub struct Interest(AtomicU64);
 
 impl Interest {
-    /// Creates an interest in which these lanes may have a subscriber: it is not known yet.
+    /// Creates an interest in which these lanes may have a subscriber.
     pub fn of(lanes: u64) -> Self {
         Interest(AtomicU64::new(lanes))
     }
 
-    /// One bit per lane.
+    /// Returns one bit per lane.
     #[inline]
     pub fn lanes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// `lane` has a subscriber now.
+    /// Notes that `lane` has a subscriber.
     pub fn add(&self, lane: usize) {
         debug_assert!(
             lane < u64::BITS as usize,
@@ -37,7 +37,7 @@ impl Interest {
         self.0.fetch_or(1 << lane, Ordering::SeqCst);
     }
 
-    /// `lane` has found that it has no subscriber.
+    /// Notes that `lane` has no subscriber.
     pub fn clear(&self, lane: usize) {
         debug_assert!(
             lane < u64::BITS as usize,
@@ -52,19 +52,19 @@ impl Interest {
 pub struct Generation(AtomicU64);
 
 impl Generation {
-    /// The number that a publisher begins with.
+    /// Returns the number that a publisher begins with.
     pub fn now(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Notes a subscription. The subscriber has set its interest before; what it reads now, no
-    /// publisher still has to send it.
+    /// Notes a subscription. The subscriber has set its interest before. Publishers need not send
+    /// it the values that it reads from now on.
     pub fn raise(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
 
-    /// Returns whether a client has subscribed since the publisher asked last. Call it when the
+    /// Returns whether a client has subscribed since the publisher's last call. Call it when the
     /// values of a batch are stored.
     #[inline]
     pub fn has_changed(&self, seen: &mut u64) -> bool {
@@ -78,7 +78,7 @@ impl Generation {
     }
 }
 
-/// Every order in which a publisher and subscribers can meet: `cargo xtask test` runs it.
+/// Models every order in which a publisher and subscribers can meet: `cargo xtask test` runs it.
 #[cfg(all(loom, test))]
 mod model {
     use std::sync::Arc;
@@ -93,7 +93,8 @@ mod model {
     }
 
     impl Topic {
-        /// What a publisher does of two values in one batch; the lanes that it tells the last one.
+        /// Does a publisher's part for two values in one batch. Returns the lanes that get the
+        /// last one.
         fn publish(&self) -> u64 {
             let mut seen = self.generation.now();
             let mut told = 0;
@@ -107,7 +108,7 @@ mod model {
             told
         }
 
-        /// What a subscriber does, and the value that it finds.
+        /// Does a subscriber's part. Returns the value that it finds.
         fn subscribe(&self, lane: usize) -> u64 {
             self.interest.add(lane);
             self.generation.raise();
@@ -131,7 +132,7 @@ mod model {
 
     #[test]
     fn of_two_subscribers_each_has_the_last_value() {
-        // All orders of three threads are too many for a test that always runs.
+        // Three threads have too many orders for a test that always runs.
         let mut orders = loom::model::Builder::new();
         orders.preemption_bound = Some(2);
         orders.check(|| {

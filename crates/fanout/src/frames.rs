@@ -9,7 +9,7 @@ use crate::outlet::Outlet;
 use crate::publication::{News, Origin};
 use crate::topic::SNAPSHOT_CHANNEL;
 
-/// By which of its subscriptions a subscriber gets a message.
+/// The kind of subscription by which a subscriber gets a message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum How {
     Channel,
@@ -18,7 +18,7 @@ pub(crate) enum How {
     Prefix,
 }
 
-/// How a subscriber's protocol writes messages.
+/// The protocol in which a subscriber's messages are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// RESP2: an array.
@@ -29,7 +29,7 @@ pub enum Dialect {
     Zmtp,
 }
 
-/// The encoded forms of the message being delivered, each made when first needed.
+/// The encoded forms of the message being delivered; each is created when first needed.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     channel: Vec<u8>,
@@ -113,7 +113,7 @@ impl Frames {
         let start = out.buffer().len();
         out.buffer().extend_from_slice(head);
         if dialect == Dialect::Resp3 {
-            // The one difference of a RESP3 push from a RESP2 array.
+            // The only difference between a RESP3 push and a RESP2 array.
             out.buffer()[start] = b'>';
         }
         if let Some(shared) = news.shared {
@@ -125,7 +125,8 @@ impl Frames {
     }
 }
 
-/// Writes `news` to a subscriber with an encrypted connection; each one is encrypted separately.
+/// Writes `news` to a subscriber with an encrypted connection. Each message is encrypted
+/// separately.
 #[cold]
 pub(crate) fn write_sealed(connection: &mut Connection, out: &mut Outbox, news: &News<'_>) {
     connection.encode_message_frame(out.buffer(), news.name, true);
@@ -144,7 +145,8 @@ fn write_pattern_head(out: &mut Vec<u8>, pattern: &[u8], news: &News<'_>) {
     write_bulk(out, news.name);
 }
 
-/// The payload as a bulk string; of a shared one only the length, the body follows by reference.
+/// Appends the payload as a bulk string; for a shared payload only the length, because the body
+/// follows by reference.
 fn write_resp_body(out: &mut Vec<u8>, news: &News<'_>) {
     if news.shared.is_none() {
         write_bulk(out, news.payload);

@@ -1,8 +1,8 @@
 //! JSON strings without loss for any bytes.
 
 /// Appends `text` as a JSON string. Text that is not UTF-8, and text that begins with
-/// [`ENCODED`], is written as [`ENCODED`] and its base64 form, so that every text has one form and
-/// no two texts have the same.
+/// [`ENCODED`], is written as [`ENCODED`] and its base64 form. So every text has exactly one
+/// form, and no two texts have the same one.
 pub fn write_json_text(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
     match std::str::from_utf8(text) {
@@ -48,7 +48,7 @@ fn write_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// What an encoded text begins with.
+/// The prefix of an encoded text.
 const ENCODED: &str = "base64:";
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 

@@ -1,8 +1,8 @@
-//! Fan-out: subscriptions, and what each subscriber gets of a publication.
+//! Fan-out: subscriptions, and the delivery of publications to subscribers.
 //!
 //! [`Fanout`] belongs to one lane, which drives it. Lanes share [`Post`], the [`Topics`] of live
-//! sources and the [`LiveKeys`]. Fan-out belongs to no protocol: `frames` writes messages for each
-//! of them.
+//! sources and the [`LiveKeys`]. Fan-out is independent of protocols: `frames` writes messages
+//! for each of them.
 
 #![forbid(unsafe_code)]
 

@@ -1,20 +1,20 @@
 //! Limits on a subscriber's unread output.
 
-/// What one class of clients may leave unread: `client-output-buffer-limit`.
+/// Maximum unread output of one class of clients: `client-output-buffer-limit`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputLimit {
-    /// Bytes above which a client is cut off at once; 0: no limit.
+    /// Bytes above which a client is disconnected at once; 0 for no limit.
     pub hard_bytes: u64,
-    /// Bytes above which it is cut off after `soft_seconds`; 0: no limit.
+    /// Bytes above which it is disconnected after `soft_seconds`; 0 for no limit.
     pub soft_bytes: u64,
-    /// How long `soft_bytes` may be exceeded, s.
+    /// Seconds for which `soft_bytes` may be exceeded.
     pub soft_seconds: u64,
 }
 
 /// Limits of fan-out that do not change while it runs.
 #[derive(Clone, Copy, Debug)]
 pub struct FanoutConfig {
-    /// Bytes of news waiting for a lane; above it the lane reads only newest values.
+    /// Bytes of news waiting for a lane above which the lane reads only the newest values.
     pub waiting_bytes_max: usize,
     /// Unsent bytes above which a subscriber gets only the newest value of a topic.
     pub conflate_bytes: usize,
@@ -32,7 +32,7 @@ impl Default for FanoutConfig {
     }
 }
 
-/// What the subscribers of a lane may leave unread, each in its protocol.
+/// Maximum unread output of a lane's subscribers, by protocol.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) conflate_bytes: usize,
@@ -41,16 +41,16 @@ pub(crate) struct Limits {
     pub(crate) pubsub: OutputLimit,
 }
 
-/// Watches one client's unsent bytes against the limit of its class: cut off at once above the
-/// hard limit, and above the soft one when it lasts.
+/// Checks one client's unsent bytes against the limit of its class. The client is disconnected at
+/// once above the hard limit, and after some time above the soft limit.
 #[derive(Debug, Default)]
 pub struct OverLimit {
-    /// Since when they have been above the soft limit, monotonic ns.
+    /// Time since which they exceed the soft limit, in monotonic nanoseconds.
     since_ns: Option<u64>,
 }
 
 impl OverLimit {
-    /// Returns whether a client with `bytes` unsent bytes must be cut off.
+    /// Returns whether a client with `bytes` unsent bytes must be disconnected.
     #[inline]
     pub fn is_exceeded(&mut self, limit: OutputLimit, bytes: usize, now_ns: u64) -> bool {
         let bytes = bytes as u64;

@@ -19,7 +19,7 @@ pub(crate) struct Listeners {
     shard_channels: HashMap<Box<[u8]>, Vec<ConnectionId>, RandomState>,
     patterns: HashMap<Arc<[u8]>, Vec<ConnectionId>, RandomState>,
     prefixes: PrefixTable<ConnectionId>,
-    /// What channels, patterns and distinct prefixes are counted with.
+    /// Bytes counted for channels, patterns and distinct prefixes.
     name_bytes: usize,
     /// Routes of topics by number, for each source; `None` until first used.
     routes: [Vec<Option<Vec<Target>>>; 2],
@@ -34,14 +34,14 @@ pub(crate) struct Target {
     pub(crate) how: How,
 }
 
-/// What a subscription has changed on the lane.
+/// The effect of a subscription on the lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// Nothing: the connection had it, or did not have it.
+    /// None: the connection already had it, or did not have it.
     None,
-    /// The connection's part only: others of the lane share a count with it.
+    /// Only on the connection: other connections of the lane have the same name.
     Connection,
-    /// Something that the other lanes count as well.
+    /// The other lanes must count it too.
     Lane,
 }
 
@@ -58,14 +58,14 @@ impl Listeners {
         }
     }
 
-    /// Whether one more subscription to `name` would be one too many.
+    /// Returns whether another subscription to `name` would exceed the limit.
     pub(crate) fn is_full(&self, name: &[u8]) -> bool {
         let pair_bytes = self.prefixes.len() * SUBSCRIPTION_OVERHEAD_BYTES;
         self.name_bytes + pair_bytes + cost_bytes(name) > SUBSCRIPTION_BYTES_MAX
     }
 
-    /// Adds a subscription that reaches these topics. Channels and patterns must be new to
-    /// the connection. A prefix is counted by the lane once, however many connections have it.
+    /// Adds a subscription that matches these topics. Channels and patterns must be new to the
+    /// connection. A prefix counts once on the lane, regardless of the number of connections.
     pub(crate) fn add(
         &mut self,
         connection: ConnectionId,
@@ -106,8 +106,8 @@ impl Listeners {
         change
     }
 
-    /// Takes a subscription out. Channels and patterns must have been added. `topic` is the one
-    /// that a channel names.
+    /// Removes a subscription. Channels and patterns must have been added. `topic` is the topic
+    /// of a channel.
     pub(crate) fn remove(
         &mut self,
         connection: ConnectionId,
@@ -133,7 +133,8 @@ impl Listeners {
                 }
                 Change::Lane
             }
-            // A libzmq subscriber says SUBSCRIBE each time but CANCEL once, when the last is gone.
+            // A libzmq subscriber sends SUBSCRIBE each time but CANCEL once, when the last one
+            // ends.
             Kind::Prefix => match self.prefixes.remove_pair(name, connection) {
                 Removal::NotFound | Removal::StillCounted => return Change::None,
                 Removal::LastOfSubscriber => Change::Connection,
@@ -151,8 +152,8 @@ impl Listeners {
         change
     }
 
-    /// Removes some prefixes of a connection. Returns those that no connection of the lane has any
-    /// more, and whether the connection has others.
+    /// Removes some prefixes of a connection. Returns those that no connection of the lane has
+    /// any more, and whether the connection has others.
     pub(crate) fn remove_prefixes(
         &mut self,
         connection: ConnectionId,
@@ -211,8 +212,8 @@ impl Listeners {
             || self.patterns.keys().any(|text| glob::matches(text, name))
     }
 
-    /// The targets of a topic, taken out so that they can be walked; give them back with
-    /// [`Listeners::put_route`]. `spare` is what they are collected into if they are not known.
+    /// Takes out the targets of a topic, so that they can be walked. Return them with
+    /// [`Listeners::put_route`]. If they are not cached, they are collected into `spare`.
     pub(crate) fn take_route(
         &mut self,
         id: TopicId,
@@ -231,8 +232,8 @@ impl Listeners {
         spare
     }
 
-    /// Remembers the targets of a topic, as long as all that is remembered has its bound;
-    /// otherwise they come back and are collected again with the topic's next news.
+    /// Caches the targets of a topic if the cache has room. Otherwise they are collected again
+    /// with the topic's next news.
     pub(crate) fn put_route(&mut self, id: TopicId, route: Vec<Target>) -> Option<Vec<Target>> {
         if self.routed + route.len() > ROUTED_MAX {
             return Some(route);
@@ -271,7 +272,7 @@ impl Listeners {
     }
 }
 
-/// Where a topic's route lies.
+/// Returns the place of a topic's route.
 #[inline]
 fn place(id: TopicId) -> (usize, usize) {
     match id {
@@ -280,7 +281,7 @@ fn place(id: TopicId) -> (usize, usize) {
     }
 }
 
-/// Removes `connection`; returns whether none is left.
+/// Removes `connection`. Returns whether none is left.
 fn leave(subscribers: &mut Vec<ConnectionId>, connection: ConnectionId) -> bool {
     if let Some(position) = subscribers.iter().position(|&other| other == connection) {
         subscribers.swap_remove(position);
@@ -288,15 +289,16 @@ fn leave(subscribers: &mut Vec<ConnectionId>, connection: ConnectionId) -> bool 
     subscribers.is_empty()
 }
 
-/// What a subscription is counted with: its name in this lane's tables and in the shared ones.
+/// Returns the bytes counted for a subscription: its name in this lane's tables and in the shared
+/// ones.
 fn cost_bytes(name: &[u8]) -> usize {
     2 * name.len() + SUBSCRIPTION_OVERHEAD_BYTES
 }
 
-/// Memory of one lane's subscriptions: five million of short names.
+/// Maximum memory of one lane's subscriptions: five million with short names.
 const SUBSCRIPTION_BYTES_MAX: usize = 1 << 30;
-/// A subscription's share of the tables beside its name.
+/// Memory of a subscription in the tables, without its name.
 const SUBSCRIPTION_OVERHEAD_BYTES: usize = 192;
-/// Targets remembered for topics: 32 MiB. A thousand subscribers to all of a hundred
-/// thousand topics would be gigabytes.
+/// Maximum cached targets of topics: 32 MiB. A thousand subscribers to all of a hundred thousand
+/// topics would take gigabytes.
 const ROUTED_MAX: usize = 1 << 20;

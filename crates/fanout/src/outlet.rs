@@ -13,41 +13,42 @@ use crate::limit::{Limits, OverLimit};
 use crate::pending::{Pending, PendingTopic};
 use crate::topic::Topics;
 
-/// What a subscribed connection needs beyond its session.
+/// The state of a subscribed connection beyond its session.
 #[derive(Debug)]
 pub(crate) struct Outlet {
     pub(crate) connection: ConnectionId,
     pub(crate) dialect: Dialect,
-    /// Of a ZeroMQ peer whose connection encrypts: what does it.
+    /// The encryption of a ZeroMQ peer, if its connection is encrypted.
     pub(crate) seal: Option<Arc<Mutex<Connection>>>,
     pub(crate) channels: HashSet<Box<[u8]>, RandomState>,
     pub(crate) shard_channels: HashSet<Box<[u8]>, RandomState>,
     pub(crate) patterns: HashSet<Arc<[u8]>, RandomState>,
     /// Topics whose current value is owed.
     pub(crate) pending: Pending,
-    /// Its messages say which of them are current values.
+    /// Whether its messages are marked if they are current values.
     pub(crate) marks_snapshots: bool,
-    /// It was owed more than is kept, and is to be cut off.
+    /// Whether it was owed more than the maximum, and must be disconnected.
     pub(crate) is_behind: bool,
-    /// It subscribes to prefixes, as ZeroMQ peers do.
+    /// Whether it subscribes to prefixes, as ZeroMQ peers do.
     pub(crate) has_prefixes: bool,
-    /// The state of each topic whose current value was written, and when (monotonic ns): older
-    /// news of it may still be on their way. Forgotten with the first newer news, or after a time.
+    /// The state of each topic whose current value was written, and the time (monotonic
+    /// nanoseconds). Older news of it may still arrive. Forgotten with the first newer news, or
+    /// after a time.
     current: HashMap<(PendingTopic, How), (u64, u64), RandomState>,
     over_limit: OverLimit,
 }
 
-/// What becomes of a message to one subscriber.
+/// What happens to a message to one subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Send,
-    /// It has got a newer state already.
+    /// Skipped: it already has a newer state.
     Outdated,
-    /// It is owed the newest value in its place.
+    /// Replaced: it is owed the newest value instead.
     Conflate,
-    /// It misses it.
+    /// Missed: the message is dropped.
     Drop,
-    /// It is too slow to stay.
+    /// The subscriber is too slow and must be disconnected.
     CutOff,
 }
 
@@ -69,7 +70,7 @@ impl Outlet {
         }
     }
 
-    /// Judges an update of a last-value topic.
+    /// Decides on an update of a last-value topic.
     #[inline]
     pub(crate) fn admit_update(
         &mut self,
@@ -101,7 +102,7 @@ impl Outlet {
         Verdict::Send
     }
 
-    /// Judges a plain message, which no later one replaces.
+    /// Decides on a plain message, which no later one replaces.
     pub(crate) fn admit_message(
         &mut self,
         waiting_bytes: usize,
@@ -123,21 +124,22 @@ impl Outlet {
         }
     }
 
-    /// A topic's current value was written.
+    /// Notes that a topic's current value was written.
     pub(crate) fn note_current(&mut self, owed: (PendingTopic, How), version: u64, now_ns: u64) {
         debug_assert!(!self.pending.contains(&owed), "it is owed no longer");
         self.current.insert(owed, (version, now_ns));
     }
 
-    /// Forgets what was noted before `until_ns`; whether anything is left.
+    /// Forgets entries older than `until_ns`. Returns whether any are left.
     pub(crate) fn forget_current(&mut self, until_ns: u64) -> bool {
         self.current
             .retain(|_, (_, written_ns)| *written_ns > until_ns);
         !self.current.is_empty()
     }
 
-    /// Whether what a pending value was owed to is still subscribed. A ZeroMQ prefix that has
-    /// ended may still get one value: its peer drops what it did not ask for.
+    /// Returns whether the subscription that a pending value is owed to still exists. After the
+    /// end of a ZeroMQ prefix one value may still be sent: the peer drops values it did not
+    /// request.
     pub(crate) fn is_subscribed(&self, how: &How, topic: &PendingTopic, topics: &Topics) -> bool {
         match how {
             How::Channel => match topic {
@@ -148,13 +150,13 @@ impl Outlet {
                 }
             },
             How::Pattern(text) => self.patterns.contains(text),
-            // A shard channel is no topic: nothing is ever owed.
+            // A shard channel is not a topic: it never owes values.
             How::Shard => false,
             How::Prefix => true,
         }
     }
 
-    /// Owes a topic's current value, unless it is owed too much already.
+    /// Owes a topic's current value, unless too much is owed already.
     pub(crate) fn owe(&mut self, owed: (PendingTopic, How)) {
         match self.pending.is_full() && !self.pending.contains(&owed) {
             true => self.is_behind = true,
@@ -162,7 +164,7 @@ impl Outlet {
         }
     }
 
-    /// Whether news of live keys may concern it.
+    /// Returns whether news of live keys may concern it.
     pub(crate) fn hears_live_keys(&self) -> bool {
         self.has_prefixes || !self.channels.is_empty() || !self.patterns.is_empty()
     }

@@ -1,4 +1,5 @@
-//! Topics whose current value a subscriber is owed: first values, and updates it was too slow for.
+//! Topics whose current value a subscriber is owed: first values, and updates that it was too
+//! slow for.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use foldhash::fast::RandomState;
 use crate::frames::How;
 use crate::topic::TopicId;
 
-/// A queue without duplicates: however often a topic changes, its value is owed once.
+/// A queue without duplicates: a topic's value is owed once, regardless of the number of changes.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     queue: VecDeque<(PendingTopic, How)>,
@@ -39,7 +40,7 @@ impl Pending {
         Some(next)
     }
 
-    /// The topic that is next.
+    /// Returns the next topic.
     pub(crate) fn front(&self) -> Option<&PendingTopic> {
         self.queue.front().map(|(topic, _)| topic)
     }
@@ -52,14 +53,14 @@ impl Pending {
         self.queue.is_empty()
     }
 
-    /// Whether no more ought to be owed to one subscriber. A push is still possible, so that what
-    /// one subscription owes is never torn.
+    /// Returns whether one subscriber should be owed no more. A push is still possible, so that
+    /// the values of one subscription are complete.
     pub(crate) fn is_full(&self) -> bool {
         self.queue.len() >= OWED_MAX
     }
 }
 
-/// Values owed to one subscriber: each topic there can be, a few times over.
+/// Maximum values owed to one subscriber: a few times the possible number of topics.
 const OWED_MAX: usize = 4 << 20;
 
 #[cfg(test)]

@@ -14,33 +14,34 @@ use crate::limit::FanoutConfig;
 use crate::publication::{GONE, Origin, Publication};
 use crate::subscriptions::Subscriptions;
 
-/// What all lanes share of fan-out.
+/// The part of fan-out that all lanes share.
 ///
-/// A lane that does not keep up with its mail is only marked, and no mail is added: it gives its
-/// subscribers the newest values of last-value topics; plain messages to it are lost, and counted.
+/// A lane that does not keep up with its mail is only marked, and gets no more mail. It gives its
+/// subscribers the newest values of last-value topics. Plain messages to it are lost, and
+/// counted.
 #[derive(Debug)]
 pub struct Post {
-    /// Who is subscribed on which lane.
+    /// The subscriptions of all lanes.
     pub subscriptions: Subscriptions,
-    /// What fan-out has done.
+    /// The counters of fan-out.
     pub counters: FanoutCounters,
     sender: MailSender<Arc<Publication>>,
-    /// Its limits.
+    /// The limits of fan-out.
     pub config: FanoutConfig,
     lanes: Vec<LaneMail>,
 }
 
-/// What waits for one lane.
+/// The mail waiting for one lane.
 #[derive(Debug, Default)]
 struct LaneMail {
-    /// Bytes of its mail.
+    /// Bytes of the mail.
     waiting_bytes: AtomicUsize,
-    /// Its mailbox was full: it owes its subscribers the newest values.
+    /// Whether its mailbox was full: the lane owes its subscribers the newest values.
     is_lagging: AtomicBool,
     renewed: Renewed,
 }
 
-/// Topics that a lane must look at, because they changed all at once or because news were lost.
+/// Topics that a lane must check, because many changed at once or news was lost.
 #[derive(Debug, Default)]
 struct Renewed {
     is_any: AtomicBool,
@@ -50,26 +51,26 @@ struct Renewed {
 #[derive(Debug, Default)]
 struct RenewedNames {
     batches: VecDeque<Arc<Vec<TopicName>>>,
-    /// Keys that are gone, of whose news the lane's full mailbox took none. Those that have a value
-    /// are found among the live keys.
+    /// Deleted keys whose news the lane's full mailbox did not take. Keys with a value are found
+    /// among the live keys.
     gone: HashSet<TopicName, RandomState>,
-    /// There were more of them than are kept.
+    /// Whether there were more of them than the maximum.
     is_lost: bool,
 }
 
 type TopicName = Box<[u8]>;
 
-/// Topics that many writes at once have changed, or a lane has missed.
+/// Topics that changed by many writes at once, or whose news a lane missed.
 #[derive(Debug)]
 pub(crate) enum Renewal {
     /// These topics have changed.
     Names(Arc<Vec<TopicName>>),
-    /// Some have, and their names are not known.
+    /// Some topics have changed, and their names are unknown.
     Lost,
 }
 
 impl Post {
-    /// To the lanes that `sender` reaches.
+    /// Creates a post to the lanes of `sender`.
     pub fn new(sender: MailSender<Arc<Publication>>, config: FanoutConfig) -> Self {
         assert!(
             sender.lanes() <= u64::BITS as usize,
@@ -106,7 +107,7 @@ impl Post {
         }
     }
 
-    /// Reserves `bytes` bytes for mail that a lane may miss when it does not keep up. Returns false
+    /// Reserves `bytes` bytes for mail that a lane may miss if it does not keep up. Returns false
     /// if there is no room; the lane is then marked as lagging.
     pub fn reserve(&self, lane: usize, bytes: usize) -> bool {
         if self.is_full(lane) {
@@ -125,12 +126,12 @@ impl Post {
         debug_assert!(before >= bytes, "mail is taken that was not sent");
     }
 
-    /// Returns whether `lane` has no mail that counts, so that a direct message overtakes nothing.
+    /// Returns whether `lane` has no counted mail, so that a direct message overtakes nothing.
     pub fn is_idle(&self, lane: usize) -> bool {
         self.lanes[lane].waiting_bytes.load(Ordering::Relaxed) == 0
     }
 
-    /// Bytes of mail that wait for all lanes.
+    /// Returns the bytes of mail waiting for all lanes.
     pub fn waiting_bytes(&self) -> u64 {
         let lanes = self.lanes.iter();
         lanes
@@ -138,9 +139,9 @@ impl Post {
             .sum()
     }
 
-    /// Publishes a plain message to the lanes other than `own_lane`; returns it for the own lane
-    /// when that has subscribers and gets it directly, not by mail, and how many Redis clients it
-    /// reaches.
+    /// Publishes a plain message to the lanes other than `own_lane`. Returns the number of Redis
+    /// clients it reaches, and the message itself if the own lane has subscribers and gets it
+    /// directly, not by mail.
     pub fn publish(
         &self,
         own_lane: usize,
@@ -157,7 +158,7 @@ impl Post {
             return (None, 0);
         }
         let publication = Arc::new(Publication::single(name, payload, origin));
-        // What waits in the own lane's mailbox was told first, and must arrive first.
+        // Mail waiting in the own lane's mailbox was published first and must arrive first.
         let direct = direct && self.is_idle(own_lane);
         let own = direct && (route.lanes >> own_lane) & 1 == 1;
         let by_mail = route.lanes & !(u64::from(own) << own_lane);
@@ -169,21 +170,21 @@ impl Post {
         (own.then_some(publication), route.receivers)
     }
 
-    /// Every subscriber is owed the current values of all that it listens to: the whole keyspace
-    /// has changed.
+    /// Notes that the whole keyspace has changed: every subscriber is owed the current values of
+    /// all its topics.
     pub fn owe_all_values(&self) {
         for lane in 0..self.lanes.len() {
             self.set_lagging(lane);
         }
     }
 
-    /// Whether `lane` owes its subscribers all values, since it last asked.
+    /// Returns whether `lane` owes its subscribers all values since its last call.
     pub fn take_lagging(&self, lane: usize) -> bool {
         let is_lagging = &self.lanes[lane].is_lagging;
         is_lagging.load(Ordering::Relaxed) && is_lagging.swap(false, Ordering::AcqRel)
     }
 
-    /// All lanes must look at these topics; those are woken that had none to look at.
+    /// Makes all lanes check these topics. Wakes the lanes that had none to check.
     pub fn renew(&self, names: impl IntoIterator<Item = TopicName>) {
         let batch = Arc::new(names.into_iter().collect::<Vec<_>>());
         for (lane, own) in self.lanes.iter().enumerate() {
@@ -195,13 +196,13 @@ impl Post {
         }
     }
 
-    /// Whether a lane has topics to look at: one relaxed load.
+    /// Returns whether a lane has topics to check, with one relaxed load.
     #[inline]
     pub(crate) fn is_renewed(&self, lane: usize) -> bool {
         self.lanes[lane].renewed.is_any.load(Ordering::Relaxed)
     }
 
-    /// The next topics that a lane must look at.
+    /// Returns the next topics that a lane must check.
     pub(crate) fn take_renewal(&self, lane: usize) -> Option<Renewal> {
         let renewed = &self.lanes[lane].renewed;
         let mut names = renewed.names.lock();
@@ -220,11 +221,12 @@ impl Post {
         next.map(Renewal::Names)
     }
 
-    /// Marks a lane whose subscribers are owed all values; whether it was not marked before.
+    /// Marks a lane whose subscribers are owed all values. Returns whether it was not marked
+    /// before.
     fn set_lagging(&self, lane: usize) -> bool {
         let is_new = !self.lanes[lane].is_lagging.swap(true, Ordering::AcqRel);
         if is_new {
-            // It may have taken its last mail meanwhile, and sleep.
+            // It may have taken its last mail meanwhile and be asleep.
             self.sender.wake(lane);
         }
         is_new
@@ -240,7 +242,7 @@ impl Post {
             .fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// `lane` does not get this publication: what it tells of keys that are gone is kept.
+    /// Keeps the deleted keys of a publication that `lane` does not get.
     #[cold]
     fn keep_gone(&self, lane: usize, publication: &Publication) {
         let is_gone = |origin, payload: &[u8]| origin == Origin::Live && payload == GONE;
@@ -268,7 +270,7 @@ pub fn lane_bits(lanes: usize) -> u64 {
     u64::MAX >> (64 - lanes.clamp(1, 64))
 }
 
-/// The numbers of the bits that are set.
+/// Returns the numbers of the set bits.
 pub fn bits(mut word: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         if word == 0 {
@@ -280,8 +282,8 @@ pub fn bits(mut word: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Names of keys that are gone, kept for a lane whose mailbox is full. Above it the lane's
-/// subscribers are cut off, and find what there is when they come again.
+/// Maximum names of deleted keys kept for a lane whose mailbox is full. Above it the lane's
+/// subscribers are disconnected, and read the current state when they reconnect.
 const GONE_MAX: usize = 1 << 20;
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use crate::topic::TopicId;
 
 /// A batch of messages, each with the name it is published under.
 ///
-/// Names and small payloads lie one after another in one buffer; large payloads are held by
-/// reference, so that subscribers can share them.
+/// Names and small payloads are stored one after another in one buffer. Large payloads are held
+/// by reference, so that subscribers can share them.
 #[derive(Debug, Default)]
 pub struct Publication {
     entries: Vec<Entry>,
@@ -29,10 +29,10 @@ enum Payload {
     Shared(Arc<[u8]>),
 }
 
-/// What is to be published, and the lanes it is for (one bit each).
+/// A publication, and the lanes it is for (one bit each).
 pub type Dispatch = (Publication, u64);
 
-/// What a message stems from, which decides what a slow subscriber may miss.
+/// The origin of a message, which decides what a slow subscriber may miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// An update of a topic that a live source writes: a newer one replaces it.
@@ -52,17 +52,17 @@ pub struct News<'a> {
     pub name: &'a [u8],
     /// Its body.
     pub payload: &'a [u8],
-    /// The body again, where it is large enough to be shared.
+    /// The body again, if it is large enough to be shared.
     pub shared: Option<&'a Arc<[u8]>>,
-    /// Where it comes from.
+    /// The origin of the message.
     pub origin: Origin,
-    /// Which state of its topic it tells of, growing with each write; 0 for plain messages. A
-    /// subscriber that got a newer state as current value is spared this one.
+    /// The state of its topic, growing with each write; 0 for plain messages. A subscriber that
+    /// got a newer state as current value does not get this one.
     pub version: u64,
 }
 
 impl Publication {
-    /// A publication of one message.
+    /// Creates a publication of one message.
     pub fn single(name: &[u8], payload: &[u8], origin: Origin) -> Self {
         let mut publication = Publication::default();
         publication.bytes.extend_from_slice(name);
@@ -108,7 +108,7 @@ impl Publication {
         });
     }
 
-    /// Adds the messages of another one, behind its own.
+    /// Appends the messages of another publication.
     pub fn append(&mut self, other: Publication) {
         if self.entries.is_empty() {
             *self = other;
@@ -133,7 +133,7 @@ impl Publication {
             }));
     }
 
-    /// About how much memory it takes, in bytes; does not change once it is published.
+    /// Returns the approximate memory in bytes; constant once published.
     pub fn memory_bytes(&self) -> usize {
         let shared = |entry: &Entry| match &entry.payload {
             Payload::Shared(bytes) => bytes.len(),
@@ -143,12 +143,12 @@ impl Publication {
         shared + self.bytes.len() + self.entries.len() * size_of::<Entry>()
     }
 
-    /// Whether there is no message.
+    /// Returns whether there is no message.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The messages, in order.
+    /// Iterates over the messages in order.
     pub fn news(&self) -> impl Iterator<Item = News<'_>> {
         self.entries.iter().map(|entry| {
             let (payload, shared) = match &entry.payload {
@@ -166,7 +166,7 @@ impl Publication {
     }
 }
 
-/// What is published of a live key that has no value any more. No value is published in this form.
+/// Payload for a live key that no longer has a value. No value has this form.
 pub const GONE: &[u8] = b"{\"gone\":true}";
 
 /// Payloads from this length on are shared rather than copied (the lane's outbox copies below it).

@@ -9,18 +9,18 @@ use crate::fanout::Fanout;
 use crate::pending::PendingTopic;
 use crate::post::Renewal;
 
-/// How far a lane has come with such topics.
+/// The progress of a lane with such topics.
 #[derive(Debug, Default)]
 pub(crate) struct Renewing {
     names: Option<Arc<Vec<Box<[u8]>>>>,
     position: usize,
-    /// Values are owed that are not looked at while keys are loaded.
+    /// Whether values are owed that wait for the end of loading.
     pub(crate) is_held: bool,
 }
 
 impl Fanout {
-    /// Owes subscribers the topics that changed all at once, as many as a turn may take. Whether
-    /// there is more to do.
+    /// Owes subscribers the topics that changed all at once, up to the maximum of a turn. Returns
+    /// whether there is more to do.
     pub fn renew(&mut self, context: &mut Context) -> bool {
         let is_idle = self.renewing.names.is_none() && !self.renewing.is_held;
         if is_idle && !self.post.is_renewed(self.lane) {
@@ -95,7 +95,7 @@ impl Fanout {
             .for_each(|connection| self.pump(context, connection));
     }
 
-    /// Which keys are gone is not known any more: subscribers must come again.
+    /// Disconnects all subscribers, because the deleted keys are no longer known.
     fn cut_off_all(&mut self, context: &mut Context) {
         tracing::warn!(
             lane = self.lane,
@@ -111,5 +111,5 @@ impl Fanout {
     }
 }
 
-/// Topics looked at, and values owed, in one turn.
+/// Maximum topics checked, and values owed, in one turn.
 const RENEWED_A_TURN: usize = 4_096;

@@ -1,4 +1,4 @@
-//! Subscriptions of all lanes: which lanes a message must reach.
+//! Subscriptions of all lanes: the lanes that a message must reach.
 //!
 //! Each lane knows its own subscribers in full ([`crate::fanout`]). Lanes share only a count per
 //! lane and name, so that a publisher can skip lanes without a subscriber.
@@ -16,8 +16,8 @@ use crate::fence::Generation;
 #[derive(Debug, Default)]
 pub struct Subscriptions {
     tables: RwLock<Tables>,
-    /// Raised by every new subscription, after the topic's interest is set and before its current
-    /// value is read.
+    /// Incremented by every new subscription, after the topic's interest is set and before its
+    /// current value is read.
     generation: Generation,
 }
 
@@ -27,7 +27,7 @@ struct Tables {
     shard_channels: HashMap<Box<[u8]>, LaneCounts, RandomState>,
     patterns: HashMap<Box<[u8]>, LaneCounts, RandomState>,
     prefixes: PrefixTable<u16>,
-    /// How many subscriptions a lane has on each prefix.
+    /// Number of subscriptions on each prefix, for one lane.
     prefix_counts: HashMap<Box<[u8]>, LaneCounts, RandomState>,
 }
 
@@ -35,12 +35,12 @@ struct Tables {
 #[derive(Debug, Default)]
 struct LaneCounts(Vec<(u16, u64)>);
 
-/// Where a message must go.
+/// The destinations of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Route {
     /// One bit per lane.
     pub lanes: u64,
-    /// Redis clients that it reaches, counted once for each of their matching subscriptions.
+    /// Number of Redis clients, counted once per matching subscription.
     pub receivers: u64,
 }
 
@@ -49,11 +49,11 @@ pub struct Route {
 pub enum Kind {
     /// SUBSCRIBE: one name.
     Channel,
-    /// SSUBSCRIBE: one name, of those that SPUBLISH publishes under.
+    /// SSUBSCRIBE: one name that SPUBLISH publishes under.
     Shard,
     /// PSUBSCRIBE: a glob pattern.
     Pattern,
-    /// A ZeroMQ subscription: every name that begins so.
+    /// A ZeroMQ subscription: every name with this prefix.
     Prefix,
 }
 
@@ -79,7 +79,7 @@ impl Subscriptions {
         self.generation.raise();
     }
 
-    /// Counts one subscriber of `name` on `lane` less.
+    /// Counts one subscriber fewer of `name` on `lane`.
     pub fn remove(&self, lane: usize, kind: Kind, name: &[u8]) {
         let mut tables = self.tables.write();
         let lane = lane as u16;
@@ -100,12 +100,12 @@ impl Subscriptions {
         }
     }
 
-    /// How often something has been subscribed to: what a publisher asks behind its batch.
+    /// Returns the generation of subscriptions, which a publisher checks after its batch.
     pub fn generation(&self) -> &Generation {
         &self.generation
     }
 
-    /// Where a message named `name` must go.
+    /// Returns the destinations of a message named `name`.
     pub fn route(&self, name: &[u8]) -> Route {
         let tables = self.tables.read();
         let mut route = Route::default();
@@ -123,7 +123,7 @@ impl Subscriptions {
         route
     }
 
-    /// Where a message of SPUBLISH must go.
+    /// Returns the destinations of a message of SPUBLISH.
     pub fn shard_route(&self, name: &[u8]) -> Route {
         let mut route = Route::default();
         if let Some(counts) = self.tables.read().shard_channels.get(name) {
@@ -132,8 +132,8 @@ impl Subscriptions {
         route
     }
 
-    /// Names of channels, or of shard channels, with subscribers that match `pattern` (all without
-    /// one).
+    /// Returns the names of channels, or of shard channels, with subscribers, that match
+    /// `pattern` (all without a pattern).
     pub fn channels(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Box<[u8]>> {
         let tables = self.tables.read();
         let wanted = |name: &[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, name));
@@ -145,7 +145,8 @@ impl Subscriptions {
             .collect()
     }
 
-    /// Subscribers of exactly this channel or shard channel, patterns not counted.
+    /// Returns the number of subscribers of exactly this channel or shard channel, without
+    /// patterns.
     pub fn channel_subscribers(&self, kind: Kind, name: &[u8]) -> u64 {
         self.tables
             .read()
@@ -154,23 +155,23 @@ impl Subscriptions {
             .map_or(0, LaneCounts::total)
     }
 
-    /// Whether no lane has a subscriber to anything but shard channels.
+    /// Returns whether no lane has a subscriber to anything but shard channels.
     pub fn is_empty(&self) -> bool {
         let tables = self.tables.read();
         tables.channels.is_empty() && tables.patterns.is_empty() && tables.prefix_counts.is_empty()
     }
 
-    /// Number of distinct patterns.
+    /// Returns the number of distinct patterns.
     pub fn pattern_count(&self) -> usize {
         self.tables.read().patterns.len()
     }
 
-    /// Number of distinct shard channels.
+    /// Returns the number of distinct shard channels.
     pub fn shard_channel_count(&self) -> usize {
         self.tables.read().shard_channels.len()
     }
 
-    /// Number of distinct channels.
+    /// Returns the number of distinct channels.
     pub fn channel_count(&self) -> usize {
         self.tables.read().channels.len()
     }
@@ -205,7 +206,7 @@ impl Route {
 }
 
 impl LaneCounts {
-    /// Returns whether it is the lane's first.
+    /// Counts one more on `lane`. Returns whether it is the lane's first.
     fn add(&mut self, lane: u16) -> bool {
         if let Some((_, count)) = self.0.iter_mut().find(|(other, _)| *other == lane) {
             *count += 1;
@@ -220,7 +221,7 @@ impl LaneCounts {
         true
     }
 
-    /// Returns whether it was the lane's last.
+    /// Counts one fewer on `lane`. Returns whether it was the lane's last.
     fn remove(&mut self, lane: u16) -> bool {
         let Some(position) = self.0.iter().position(|(other, _)| *other == lane) else {
             return false;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::limit::OutputLimit;
 use crate::subscriptions::Kind;
 
-/// A topic by its shortest name. Numbers are dense from 0, for each source its own.
+/// A topic by its shortest name. Each source numbers its topics from 0 without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TopicId {
     /// `md:` and a symbol.
@@ -17,33 +17,33 @@ pub enum TopicId {
 
 /// A topic that a live source writes.
 pub trait Topic: Debug + Send + Sync {
-    /// Its number.
+    /// Returns the number.
     fn id(&self) -> TopicId;
-    /// The name that clients subscribe to, such as `md:RELIANCE` or `mx:Tank1.Level`.
+    /// Returns the name that clients subscribe to, such as `md:RELIANCE` or `mx:Tank1.Level`.
     fn channel(&self) -> &[u8];
-    /// `lane` has a subscriber now.
+    /// Notes that `lane` has a subscriber.
     fn add_interest(&self, lane: usize);
-    /// `lane` has found that it has no subscriber.
+    /// Notes that `lane` has no subscriber.
     fn clear_interest(&self, lane: usize);
 }
 
 /// A live source: its topics, and their current values.
 pub trait TopicSource: Debug + Send + Sync {
-    /// The topic of this number.
+    /// Returns the topic with this number.
     fn topic(&self, number: u32) -> Option<Arc<dyn Topic>>;
-    /// The topic of a channel name.
+    /// Returns the topic of a channel name.
     fn find(&self, channel: &[u8]) -> Option<Arc<dyn Topic>>;
-    /// Topics whose channel names are wanted.
+    /// Returns the topics whose channel names are requested.
     fn matching(&self, wanted: &dyn Fn(&[u8]) -> bool) -> Vec<Arc<dyn Topic>>;
-    /// Appends a topic's current value as it is published; `snapshot` marks it as one that stands
-    /// for the updates before it. Returns how many updates it has seen, or `None` if there was
-    /// none.
+    /// Appends a topic's current value in its published form. `snapshot` marks it as a value that
+    /// replaces the updates before it. Returns the number of updates so far, or `None` if there
+    /// is no value.
     fn write(&self, number: u32, snapshot: bool, out: &mut Vec<u8>) -> Option<u64>;
-    /// A client subscribes to a name or a prefix without a topic yet.
+    /// Notes that a client subscribes to a name or a prefix without a topic yet.
     fn want(&self, _name: &[u8], _is_prefix: bool) {}
 }
 
-/// The live sources of the house.
+/// The live sources of the hub.
 #[derive(Debug, Default)]
 pub struct Topics {
     /// Market data.
@@ -53,30 +53,30 @@ pub struct Topics {
 }
 
 impl Topics {
-    /// The topic of this number.
+    /// Returns the topic with this number.
     pub fn topic(&self, id: TopicId) -> Option<Arc<dyn Topic>> {
         let (source, number) = self.source(id)?;
         source.topic(number)
     }
 
-    /// The topic of a channel name.
+    /// Returns the topic of a channel name.
     pub fn find(&self, channel: &[u8]) -> Option<Arc<dyn Topic>> {
         self.sources().find_map(|source| source.find(channel))
     }
 
-    /// Topics whose channel names are wanted.
+    /// Returns the topics whose channel names are requested.
     pub fn matching(&self, wanted: &dyn Fn(&[u8]) -> bool) -> Vec<Arc<dyn Topic>> {
         let all = self.sources();
         all.flat_map(|source| source.matching(wanted)).collect()
     }
 
-    /// As [`TopicSource::write`].
+    /// Does the same as [`TopicSource::write`].
     pub fn write(&self, id: TopicId, snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {
         let (source, number) = self.source(id)?;
         source.write(number, snapshot, out)
     }
 
-    /// As [`TopicSource::want`], of every source.
+    /// Does the same as [`TopicSource::want`], for every source.
     pub fn want(&self, name: &[u8], is_prefix: bool) {
         self.sources()
             .for_each(|source| source.want(name, is_prefix));
@@ -97,30 +97,30 @@ impl Topics {
     }
 }
 
-/// What fan-out asks of the keys: which are live, their values, and who wants to hear of topics as
-/// of keys. All lanes share it.
+/// Fan-out's interface to the keys: live keys, their values, and clients that want changes of
+/// topics as of keys. All lanes share it.
 pub trait LiveKeys: Debug + Send + Sync {
-    /// What a Redis subscriber to plain messages may leave unread, just now.
+    /// Returns the current limit on the unread output of a Redis subscriber to plain messages.
     fn pubsub_limit(&self) -> OutputLimit;
 
-    /// A client subscribes, possibly to channels that report changes of topics.
+    /// Notes that a client subscribes, possibly to channels that report changes of topics.
     fn watch_topics_for(&self, kind: Kind, name: &[u8]);
-    /// Whether a lane tells of each change of a topic.
+    /// Returns whether a lane reports each change of a topic.
     fn watches_topics(&self, lane: usize) -> bool;
     /// Reports that a topic has changed. Returns whether a client wants the next change.
     fn tell_topic_changed(&self, name: &[u8]) -> bool;
 
-    /// Whether a name is a live key's, which has a value.
+    /// Returns whether a name is that of a live key with a value.
     fn is_live(&self, name: &[u8]) -> bool;
-    /// Adds the live keys whose names are wanted.
+    /// Adds the live keys whose names are requested.
     fn live_names(&self, wanted: &dyn Fn(&[u8]) -> bool, names: &mut Vec<Arc<[u8]>>);
-    /// Appends what is published of a live key just now; returns which state that is.
+    /// Appends the current published form of a live key. Returns the number of its state.
     fn write_live_state(&self, name: &[u8], out: &mut Vec<u8>) -> u64;
-    /// Whether a lane may look at live keys: no script of another lane holds them.
+    /// Returns whether a lane may read live keys: no script of another lane holds them.
     fn may_look(&self, lane: usize) -> bool;
-    /// Whether keys are being loaded: live keys are not looked at.
+    /// Returns whether keys are being loaded; live keys are then not read.
     fn is_filling(&self) -> bool;
 }
 
-/// A subscriber to this channel learns which messages are current values.
+/// The channel whose subscribers learn which messages are current values.
 pub const SNAPSHOT_CHANNEL: &[u8] = b"__snapshot__";

@@ -1,8 +1,8 @@
-//! Receiving side of a native feed: gap detection and recovery.
+//! The receiving side of a native feed: gap detection and recovery.
 //!
-//! [`Client`] is the machine of a subscriber, and of a server that receives a publisher's stream.
-//! [`Publisher`] is the machine that sends a stream to a server. [`Connector`] says when to connect
-//! and to connect again.
+//! [`Client`] is the state machine of a subscriber, and of a server that receives a publisher's
+//! stream. [`Publisher`] is the state machine that sends a stream to a server. [`Connector`]
+//! decides when to connect and reconnect.
 //!
 //! ```text
 //!  socket ─▶ receive(side, input, now) ─▶ Sink      in order, exactly once, gaps reported
@@ -38,31 +38,31 @@ use assembly::Assembly;
 use doubt::Doubt;
 pub use holes::{EarlyPacket, Hole, Holes};
 
-/// Snapshots on their way in at once; the oldest gives way.
+/// Maximum snapshots received at once; a further one drops the oldest.
 pub const ASSEMBLIES_MAX: usize = 16;
-/// Symbol ids at and above this are not watched for records that the stream overtook: bounds the
-/// watch to 8 MiB.
+/// Symbol ids from here on are not watched for snapshot records that the stream overtakes. Limits
+/// the watch to 8 MiB.
 pub const WATCHED_SYMBOLS_MAX: u32 = 1 << 20;
-/// Shortest heartbeat interval that a server may announce.
+/// Shortest heartbeat interval a server may announce.
 pub const HEARTBEAT_INTERVAL_NS_MIN: u64 = 10_000_000;
 
-/// What a client is set up with.
+/// Settings of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientConfig {
-    /// What the client calls itself.
+    /// The client's name for itself.
     pub name: ClientName,
-    /// Heartbeat interval until the server says its own; and of the client's own heartbeats.
+    /// Heartbeat interval of the client, and of the server until the server announces its own.
     pub heartbeat_interval_ns: u64,
-    /// How long a missing packet may be only late before it is asked for.
+    /// How long a missing packet may be late before the client requests it.
     pub reorder_grace_ns: u64,
-    /// Delay between two requests for the same range; doubles up to sixteenfold.
+    /// Delay between two requests for the same range; doubles up to 16-fold.
     pub request_retry_ns: u64,
-    /// Bytes of early packets kept while a hole before them is open.
+    /// Maximum bytes of early packets kept while an earlier packet is missing.
     pub early_bytes_max: usize,
-    /// What the server is to do when this client is too slow; `None` for what it does by itself.
+    /// What the server does if this client is too slow; `None` for the server's own default.
     pub slow_policy: Option<SlowPolicy>,
-    /// The stream comes in datagrams ([`Client::receive_datagram`]): connections bring snapshots
-    /// and what is missing, and nothing live.
+    /// Whether the stream comes in datagrams ([`Client::receive_datagram`]). Connections then
+    /// bring only snapshots and retransmissions.
     pub datagrams: bool,
 }
 
@@ -80,15 +80,15 @@ impl Default for ClientConfig {
     }
 }
 
-/// Why a connection cannot go on: always the peer's or the link's fault. Disconnect, connect
-/// again and call [`Client::connected`]: the stream resumes where it stopped.
+/// Why a connection cannot continue: always a fault of the peer or the link. Disconnect,
+/// reconnect and call [`Client::connected`]: the stream resumes where it stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReceiveError {
-    /// What follows cannot be told apart into packets.
+    /// The following bytes cannot be split into packets.
     #[error("framing lost: {0}")]
     FramingLost(PacketError),
-    /// A packet's checksum is right, its messages are not.
+    /// A packet's checksum is correct but its messages are invalid.
     #[error("malformed packet: {0}")]
     Malformed(MessageError),
     /// A control that only the other role sends.
@@ -96,7 +96,7 @@ pub enum ReceiveError {
     OutOfOrder,
 }
 
-/// Why a subscription cannot even be asked for: the caller's fault.
+/// Why a subscription cannot be requested: the caller's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubscribeError {
@@ -112,13 +112,13 @@ pub enum SubscribeError {
 struct SideState {
     connected: bool,
     accepted: bool,
-    /// The server says of a snapshot what it passes over.
+    /// Whether the server supports snapshots of changed symbols only.
     partial_snapshots: bool,
     outgoing: Vec<u8>,
     last_received_ns: u64,
     next_heartbeat_ns: u64,
     silence_reported: bool,
-    /// One past the highest sequence seen on this side; 0 before the first.
+    /// One past the highest sequence received on this side; 0 before the first.
     next_sequence: u64,
     counters: SideCounters,
 }
@@ -140,13 +140,14 @@ pub struct Client {
     latest_side: Side,
     patterns: Vec<PatternText>,
     assemblies: Vec<Assembly>,
-    /// By symbol id: sequence of its last message while an assembly is open, or a doubt.
+    /// Sequence of each symbol's last message, by symbol id; kept while a snapshot or a doubt is
+    /// open.
     watched: Vec<u64>,
-    /// Whether a snapshot of everything subscribed was completed and nothing was lost since.
+    /// Whether a snapshot of all subscriptions is complete and nothing was lost since.
     values_complete: bool,
-    /// What was lost since, until a snapshot stands for it.
+    /// The loss since, until a snapshot covers it.
     doubt: Option<Doubt>,
-    /// One past the session's last sequence, once the sender said so.
+    /// One past the session's last sequence, once the sender has announced it.
     end: Option<u64>,
     end_reported: bool,
     interval_ns: u64,
@@ -156,12 +157,12 @@ pub struct Client {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReceiverRole {
     Subscriber,
-    /// Inside of a server: no login, no snapshots.
+    /// Part of a server: no login, no snapshots.
     Listener,
 }
 
 impl Client {
-    /// A subscriber that has not connected yet.
+    /// Creates a subscriber that is not connected yet.
     pub fn new(config: ClientConfig) -> Client {
         Client {
             config,
@@ -186,7 +187,7 @@ impl Client {
         }
     }
 
-    /// The receiver of a publisher's stream: no login, no snapshots.
+    /// Creates the receiver of a publisher's stream: no login, no snapshots.
     pub fn listener(config: ClientConfig, session: u32, next_sequence: u64) -> Client {
         let mut client = Client::new(config);
         client.role = ReceiverRole::Listener;
@@ -196,7 +197,7 @@ impl Client {
         client
     }
 
-    /// Adds a subscription, on every side that is connected and at every later login.
+    /// Adds a subscription on every connected side and at every later login.
     pub fn subscribe(&mut self, pattern: &str) -> Result<(), SubscribeError> {
         let pattern = PatternText::new(pattern)?;
         if self.patterns.contains(&pattern) {
@@ -214,7 +215,7 @@ impl Client {
         Ok(())
     }
 
-    /// Takes a subscription back by its exact pattern; says whether it was there.
+    /// Removes a subscription by its exact pattern. Returns whether it existed.
     pub fn unsubscribe(&mut self, pattern: &str) -> bool {
         let before = self.patterns.len();
         self.patterns.retain(|known| known.as_str() != pattern);
@@ -225,14 +226,14 @@ impl Client {
         was_there
     }
 
-    /// A connection is there, the first or a later one: logs in, and resumes where the stream
-    /// stopped. What was not sent on the last connection is forgotten.
+    /// Handles a new connection: logs in, and resumes where the stream stopped. Discards output
+    /// that the last connection did not send.
     pub fn connected(&mut self, side: Side, now_ns: u64) {
         self.peer_connected(side, now_ns);
         let resumes = self.expected > 0;
         let resume = resumes && self.values_complete;
         if !resume {
-            // The subscriptions ask for all values.
+            // The subscriptions request all values.
             self.doubt = None;
         }
         let login = Login {
@@ -255,7 +256,7 @@ impl Client {
         }
     }
 
-    /// A connection of a publisher is there (for a listener, which does not log in).
+    /// Handles a new connection of a publisher (for a listener, which does not log in).
     pub fn peer_connected(&mut self, side: Side, now_ns: u64) {
         self.disconnected(side);
         self.holes
@@ -269,7 +270,7 @@ impl Client {
         self.latest_side = side;
     }
 
-    /// The connection is gone.
+    /// Handles the end of a connection.
     pub fn disconnected(&mut self, side: Side) {
         let state = &mut self.sides[side.index()];
         state.connected = false;
@@ -282,8 +283,8 @@ impl Client {
         }
     }
 
-    /// Takes bytes of one side; returns how many were used. The rest is the beginning of a
-    /// packet: give it again with more behind it. A datagram is given whole.
+    /// Receives bytes of one side and returns how many were used. The rest is the beginning of a
+    /// packet: pass it again with more bytes appended. Pass a datagram whole.
     pub fn receive<S: Sink>(
         &mut self,
         side: Side,
@@ -318,8 +319,8 @@ impl Client {
         Ok(used)
     }
 
-    /// Takes a datagram of one line. Only the stream comes so, and heartbeats: what is missing is
-    /// asked for on a connection.
+    /// Receives a datagram of one line. Datagrams carry only the stream and heartbeats; missing
+    /// packets are requested on a connection.
     pub fn receive_datagram<S: Sink>(
         &mut self,
         side: Side,
@@ -357,7 +358,7 @@ impl Client {
         result
     }
 
-    /// Sends due requests, gives up those without an answer, and reports silence.
+    /// Sends due requests, gives up unanswered ones, and reports silence.
     pub fn handle_timeout<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
         self.poll_requests(now_ns);
         self.give_up_unanswered(sink);
@@ -369,7 +370,7 @@ impl Client {
         }
     }
 
-    /// The part of [`Client::handle_timeout`] that needs no sink: requests and heartbeats.
+    /// Does the part of [`Client::handle_timeout`] that needs no sink: requests and heartbeats.
     pub fn poll_requests(&mut self, now_ns: u64) {
         if self.role == ReceiverRole::Subscriber {
             self.send_heartbeats(now_ns);
@@ -398,18 +399,18 @@ impl Client {
         self.poll_doubt(side, now_ns);
     }
 
-    /// Moves what is to be sent on one side behind `out`.
+    /// Moves the output of one side to the end of `out`.
     pub fn drain_outgoing(&mut self, side: Side, out: &mut Vec<u8>) {
         out.append(&mut self.sides[side.index()].outgoing);
     }
 
-    /// Whether something is to be sent on one side.
+    /// Returns whether one side has output.
     pub fn has_outgoing(&self, side: Side) -> bool {
         !self.sides[side.index()].outgoing.is_empty()
     }
 
-    /// When [`Client::handle_timeout`] must be called although nothing came; `u64::MAX` for
-    /// never.
+    /// Returns when [`Client::handle_timeout`] must be called even if nothing arrives; `u64::MAX`
+    /// for never.
     pub fn deadline_ns(&self) -> u64 {
         let sides = self
             .sides
@@ -443,7 +444,8 @@ impl Client {
         sides.chain(recovery).min().unwrap_or(u64::MAX)
     }
 
-    /// Whether a connected side said nothing for [`SILENCE_INTERVALS_MAX`] heartbeat intervals.
+    /// Returns whether a connected side was silent for [`SILENCE_INTERVALS_MAX`] heartbeat
+    /// intervals.
     pub fn is_silent(&self, side: Side, now_ns: u64) -> bool {
         let state = &self.sides[side.index()];
         state.connected
@@ -453,38 +455,39 @@ impl Client {
                     .saturating_add(self.silence_limit_ns())
     }
 
-    /// The stream's session; 0 until known.
+    /// Returns the stream's session; 0 until known.
     pub fn session(&self) -> u32 {
         self.session
     }
 
-    /// Everything before this sequence was delivered or reported lost; 0 until joined.
+    /// Returns the next sequence: everything before it was delivered or reported lost; 0 until
+    /// joined.
     pub fn next_sequence(&self) -> u64 {
         self.expected
     }
 
-    /// One past the highest sequence known to exist: how far the stream is behind.
+    /// Returns one past the highest sequence known to exist.
     pub fn highest_sequence(&self) -> u64 {
         self.highest
     }
 
-    /// Whether the stream is joined, no hole is open and the values are complete.
+    /// Returns whether the stream is joined, no hole is open and the values are complete.
     pub fn is_complete(&self) -> bool {
         let values = self.values_complete || self.role == ReceiverRole::Listener;
         self.expected > 0 && self.expected == self.highest && values
     }
 
-    /// Whether the session ended and everything up to its end was delivered or reported lost.
+    /// Returns whether the session ended and everything in it was delivered or reported lost.
     pub fn is_ended(&self) -> bool {
         self.end_reported
     }
 
-    /// What was seen.
+    /// Returns the client's counters.
     pub fn counters(&self) -> &ClientCounters {
         &self.counters
     }
 
-    /// What came in on one side.
+    /// Returns the counters of one side.
     pub fn side_counters(&self, side: Side) -> &SideCounters {
         &self.sides[side.index()].counters
     }
@@ -528,7 +531,7 @@ impl Client {
         result
     }
 
-    /// Delivers the messages that are due and moves `expected` behind them.
+    /// Delivers the due messages and moves `expected` past them.
     #[inline]
     fn apply<S: Sink>(
         &mut self,
@@ -572,7 +575,7 @@ impl Client {
         result
     }
 
-    /// Early packets that are due now, holes that closed, the session's end.
+    /// Delivers early packets that are now due, closes holes, and reports the session's end.
     #[inline]
     fn after_progress<S: Sink>(&mut self, side: Side, sink: &mut S) -> Result<(), ReceiveError> {
         let mut result = Ok(());
@@ -626,7 +629,7 @@ impl Client {
         Ok(())
     }
 
-    /// Per-side arithmetic of live packets.
+    /// Updates the counters of one side for a live packet.
     #[inline]
     fn note_side(&mut self, side: Side, header: &Header, until: u64) {
         let state = &mut self.sides[side.index()];
@@ -642,7 +645,7 @@ impl Client {
         }
     }
 
-    /// The sender has sequences up to `next`: what is between is missing.
+    /// Notes that the sender has sequences up to `next`: those from `highest` on are missing.
     fn observe<S: Sink>(&mut self, next: u64, now_ns: u64, sink: &mut S) {
         if next <= self.highest {
             return;
@@ -693,20 +696,20 @@ impl Client {
         }
     }
 
-    /// Gives up holes after too many requests without an answer.
+    /// Gives up holes after too many unanswered requests.
     fn give_up_unanswered<S: Sink>(&mut self, sink: &mut S) {
         while let Some(until) = self.holes.given_up() {
             self.give_up(until, LossReason::NoAnswer, 0, sink);
         }
     }
 
-    /// Gives up what is missing before `until`; what came early is delivered in its place. The
-    /// values that this touches are asked for at `ask_ns`.
+    /// Gives up what is missing before `until` and delivers the early packets in between. The
+    /// values this affects are requested at `ask_ns`.
     fn give_up<S: Sink>(&mut self, until: u64, reason: LossReason, ask_ns: u64, sink: &mut S) {
         let since = self.expected;
         let mut loses = false;
         while self.expected < until {
-            // An early packet was checked when it came.
+            // An early packet was checked when it arrived.
             let _ = self.apply_early(sink);
             self.close_holes(sink);
             if self.expected >= until {
@@ -721,7 +724,7 @@ impl Client {
         self.highest = self.highest.max(self.expected);
         match reason {
             _ if !loses => {}
-            // Nothing stands for it, by this client's own choice.
+            // This client chose that no snapshot replaces what was dropped.
             LossReason::Dropped => self.values_complete = false,
             _ => self.doubt(since, until, ask_ns, sink),
         }
@@ -730,7 +733,7 @@ impl Client {
         }
     }
 
-    /// Reports everything from `expected` up to `until` lost.
+    /// Reports everything from `expected` up to `until` as lost.
     fn lose<S: Sink>(&mut self, until: u64, reason: LossReason, sink: &mut S) {
         let from = self.expected;
         for (from, until) in self.holes.lose(from, until) {

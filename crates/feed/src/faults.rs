@@ -1,28 +1,27 @@
-//! Fault injection on a stream of packets: between `produce` and the socket.
+//! Fault injection into a stream of packets, between `produce` and the socket.
 //!
-//! Only packets of the data stream are touched (live and retransmitted messages, snapshots,
-//! heartbeats), never controls: a connection can always be made.
+//! Only packets of the data stream are affected (live and retransmitted messages, snapshots,
+//! heartbeats), never controls, so a connection can always be made.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::wire::{Flags, HEADER_LENGTH, Header};
 
-/// Packets held back for reordering at once.
+/// Maximum packets held back for reordering at once.
 pub const HELD_PACKETS_MAX: usize = 16;
-/// Longest stall that [`FaultPlan`] accepts: ten seconds.
+/// Longest stall [`FaultPlan`] accepts: ten seconds.
 pub const STALL_NS_MAX: u64 = 10_000_000_000;
 
-/// How often each fault happens, as a share of data packets in 0..=1.
+/// The probability of each fault, as a share of data packets in 0..=1.
 ///
 /// Parsed from text such as `gaps=1%,duplicate=0.5%,reorder=1%,corrupt=0.1%,corrupt-header=0.01%,
-/// fragment=5%,stall=0.01%,stall-duration=50ms,disconnect=0.001%`; what is not named does not
-/// happen.
+/// fragment=5%,stall=0.01%,stall-duration=50ms,disconnect=0.001%`. Unnamed faults do not happen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FaultPlan {
     /// The packet is not sent.
     pub gaps: f64,
-    /// The packet is lost on the way: as `gaps`, by the name that networks have for it.
+    /// The packet is lost on the way. Same effect as `gaps`, under the usual name for networks.
     pub loss: f64,
     /// The packet is sent twice.
     pub duplicate: f64,
@@ -59,14 +58,14 @@ impl Default for FaultPlan {
     }
 }
 
-/// Why text is no fault plan: the caller's fault.
+/// Why text is not a fault plan: the caller's fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FaultPlanError {
     /// A part without `=`.
     #[error("'{0}': expected name=share, for example gaps=1%")]
     NoValue(String),
-    /// A name that is no fault.
+    /// An unknown fault name.
     #[error(
         "unknown fault '{0}': expected gaps, loss, duplicate, reorder, corrupt, corrupt-header, \
          fragment, stall, stall-duration, disconnect"
@@ -168,14 +167,14 @@ fn duration_ns(text: &str) -> Result<u64, FaultPlanError> {
         .ok_or_else(bad)
 }
 
-/// What was done to a stream; every field only grows.
+/// Counts of injected faults; every field only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCounters {
-    /// Data packets looked at.
+    /// Data packets processed.
     pub packets: u64,
     /// Packets not sent.
     pub gaps: u64,
-    /// Messages in them.
+    /// Messages in these packets.
     pub gap_messages: u64,
     /// Packets lost.
     pub lost: u64,
@@ -195,10 +194,10 @@ pub struct FaultCounters {
     pub disconnects: u64,
 }
 
-/// What the driver does after it wrote some of the bytes.
+/// A pause of the writer at an offset of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// Write what is there before anything else: a write boundary.
+    /// Write everything so far first: a write boundary.
     Flush,
     /// Write nothing more for this many nanoseconds.
     Stall {
@@ -214,14 +213,14 @@ pub enum Pause {
 pub struct FaultInjector {
     plan: FaultPlan,
     random: u64,
-    /// Packets that wait to be sent after later ones: (packets still to pass, bytes).
+    /// Packets to send after later ones: (packets still to pass, bytes).
     held: Vec<(u8, Vec<u8>)>,
     counters: FaultCounters,
     quiet: bool,
 }
 
 impl FaultInjector {
-    /// Equal plans and seeds do the same to the same packets.
+    /// Creates an injector. Equal plans and seeds do the same to the same packets.
     pub fn new(plan: FaultPlan, seed: u64) -> FaultInjector {
         FaultInjector {
             quiet: plan
@@ -236,8 +235,8 @@ impl FaultInjector {
         }
     }
 
-    /// Moves the whole packets of `packets` behind `out`, with faults, and notes in `pauses` what
-    /// to do at which offset of `out` (ascending). `packets` is empty afterwards.
+    /// Moves the whole packets of `packets` to the end of `out`, with faults. Adds the pauses
+    /// with their offsets in `out` (ascending) to `pauses`. `packets` is empty afterwards.
     pub fn apply(
         &mut self,
         packets: &mut Vec<u8>,
@@ -262,14 +261,14 @@ impl FaultInjector {
                 self.data_packet(&header, packet, out, pauses);
             }
         }
-        // What is no packet is not ours to judge.
+        // Bytes that are not a packet pass unchanged.
         out.extend_from_slice(rest);
         packets.clear();
     }
 
-    /// Gives `send` what leaves of a datagram of any protocol: it, twice, nothing, or what was
-    /// held back before. A datagram that would be corrupted does not leave: its checksum would
-    /// tell, and its receiver would not see it.
+    /// Passes a datagram of any protocol to `send`: once, twice, never, or together with a
+    /// datagram held back before. A datagram that would be corrupted is dropped, because its
+    /// receiver would discard it for its checksum anyway.
     pub fn datagram(&mut self, datagram: &[u8], mut send: impl FnMut(&[u8])) {
         self.counters.packets += 1;
         let plan = self.plan;
@@ -300,17 +299,17 @@ impl FaultInjector {
         });
     }
 
-    /// Forgets held packets, as a new connection does.
+    /// Drops held packets, as a new connection does.
     pub fn reset(&mut self) {
         self.held.clear();
     }
 
-    /// What was done.
+    /// Returns the counters.
     pub fn counters(&self) -> &FaultCounters {
         &self.counters
     }
 
-    /// The plan.
+    /// Returns the plan.
     pub fn plan(&self) -> &FaultPlan {
         &self.plan
     }
@@ -394,7 +393,7 @@ impl FaultInjector {
         share > 0.0 && ((self.next_random() >> 11) as f64) < share * (1_u64 << 53) as f64
     }
 
-    /// SplitMix64: small, seeded, good enough to choose victims.
+    /// Returns the next number of SplitMix64: small, seeded, and good enough to choose packets.
     fn next_random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.random;

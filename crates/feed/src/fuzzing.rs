@@ -1,4 +1,4 @@
-//! Fuzz entries of this crate's decoders: plain functions that must never panic.
+//! Fuzz entries of this crate's decoders: functions that must never panic.
 
 use crate::client::{Client, ClientConfig, NullSink, Side};
 use crate::journal::Journal;
@@ -6,7 +6,7 @@ use crate::recording::{Decoder, Event};
 use crate::server::{EmptyBoard, Session, SessionConfig};
 use crate::wire::{Flags, HEADER_LENGTH, Header, PacketError, checksum, decode_packet};
 
-/// Reads packets from the front until the framing is lost, and everything inside of them.
+/// Reads packets from the front until the framing is lost, with all their messages and controls.
 pub fn fuzz_feed_packet(data: &[u8]) {
     read_packets(data);
     read_packets(&with_right_checksums(data));
@@ -30,13 +30,13 @@ fn read_packets(data: &[u8]) {
     }
 }
 
-/// A subscriber that receives arbitrary bytes, as they are and with right checksums.
+/// Runs a subscriber on arbitrary bytes, unchanged and with correct checksums.
 pub fn fuzz_feed_client(data: &[u8]) {
     run_client(data);
     run_client(&with_right_checksums(data));
 }
 
-/// Reads a recording, and the packets in its blocks.
+/// Reads a recording and the packets in its blocks.
 pub fn fuzz_recording(data: &[u8]) {
     let mut decoder = Decoder::new();
     let mut rest = data;
@@ -46,7 +46,7 @@ pub fn fuzz_recording(data: &[u8]) {
             Ok(Event::File { .. }) => {}
             Ok(Event::Block(block)) => {
                 let (messages, _) = (block.messages().count(), block.numbers());
-                // Messages are of 16 bytes at least, and what is broken is said once.
+                // A message has at least 16 bytes, and broken packets are reported once.
                 assert!(messages <= 1 + block.body.len() / 16);
             }
             Ok(Event::NeedMore(missing)) => {
@@ -62,7 +62,7 @@ pub fn fuzz_recording(data: &[u8]) {
     assert_eq!(decoder.position() as usize, data.len() - rest.len());
 }
 
-/// A server session that receives arbitrary bytes, as they are and with right checksums.
+/// Runs a server session on arbitrary bytes, unchanged and with correct checksums.
 pub fn fuzz_feed_session(data: &[u8]) {
     run_session(data);
     run_session(&with_right_checksums(data));
@@ -99,7 +99,7 @@ fn run_session(data: &[u8]) {
     fuzz_feed_packet(&out);
 }
 
-/// The same packets with right checksums, so that a fuzzer gets past them.
+/// Returns the same packets with correct checksums, so that a fuzzer gets past them.
 fn with_right_checksums(data: &[u8]) -> Vec<u8> {
     let mut repaired = data.to_vec();
     let mut start = 0;

@@ -1,7 +1,7 @@
-//! The stream's recent past: what retransmission is served from.
+//! The recent messages of a stream, for retransmission.
 //!
-//! Messages stand encoded, one behind the other, in a byte ring; an index says where each begins.
-//! So a run of the stream leaves as one copy, and every message type is kept alike.
+//! Messages are stored encoded, one after the other, in a byte ring. An index holds where each
+//! begins. A range of the stream is sent as one copy, and every message type is stored alike.
 //!
 //! ```text
 //!  index (by sequence & mask)   [ 0 | 48 | 80 | 128 | … ]
@@ -13,40 +13,40 @@ use crate::wire::{
     PREFIX_LENGTH, PacketWriter, Quote,
 };
 
-/// Fewest messages a journal keeps.
+/// Minimum messages a journal keeps.
 pub const CAPACITY_MIN: usize = 64;
-/// Most messages a journal keeps: 3.5 GiB of memory.
+/// Maximum messages a journal keeps: 3.5 GiB of memory.
 pub const CAPACITY_MAX: usize = 1 << 26;
-/// Messages that one call looks at for a selection: bounds the time of a call that finds nothing.
+/// Maximum messages one call scans for a selection. Limits the time of a call that finds nothing.
 pub const SCAN_MESSAGES_MAX: u64 = 65_536;
 
 /// A stream's session id, next sequence and most recent messages.
 pub struct Journal {
     session: u32,
-    /// Sequence that the next message gets; from 1.
+    /// Sequence of the next message, from 1.
     next_sequence: u64,
-    /// First sequence still kept; `<= next_sequence`, equal where nothing is kept.
+    /// First sequence still kept; equals `next_sequence` if the journal is empty.
     oldest_sequence: u64,
     ended: bool,
-    /// Power of two.
+    /// The length is a power of two.
     bytes: Box<[u8]>,
-    /// Byte positions, growing without wrap; a power of two of them.
+    /// Byte positions that grow without wrapping. The number of positions is a power of two.
     positions: Box<[u64]>,
     /// Byte position after the newest message.
     tail: u64,
-    /// Most messages at once.
+    /// Maximum messages kept.
     capacity: u64,
 }
 
-/// How a selection of the stream is made.
+/// A selection of the stream by symbol.
 pub trait Filter {
-    /// Whether everything passes; then [`Filter::passes`] is not asked.
+    /// Returns whether everything passes; then [`Filter::passes`] is not called.
     fn passes_all(&self) -> bool;
-    /// Whether messages of this symbol pass.
+    /// Returns whether messages of this symbol pass.
     fn passes(&self, symbol: u32) -> bool;
 }
 
-/// The whole stream.
+/// A filter that passes the whole stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Everything;
 
@@ -60,17 +60,17 @@ impl Filter for Everything {
     }
 }
 
-/// How far a receiver's stream has come. `sent <= scanned`.
+/// A receiver's position in the stream. `sent <= scanned`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
-    /// The receiver was told of everything before this sequence.
+    /// Everything before this sequence was sent or skipped.
     pub sent: u64,
     /// Nothing between `sent` and this sequence is in the receiver's selection.
     pub scanned: u64,
 }
 
 impl Cursor {
-    /// A receiver whose next sequence is `sequence`.
+    /// Creates the cursor of a receiver whose next sequence is `sequence`.
     pub fn at(sequence: u64) -> Cursor {
         Cursor {
             sent: sequence,
@@ -79,12 +79,12 @@ impl Cursor {
     }
 }
 
-/// How packets are made.
+/// Options for writing packets.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketOptions {
     /// Largest packet, header included.
     pub packet_limit_bytes: usize,
-    /// Bytes to append at most; the last packet may go over by less than its own length.
+    /// Maximum bytes to append; the last packet may exceed it by less than its own length.
     pub budget_bytes: usize,
     /// Flags of every packet; [`Flags::FILTERED`] is added for a selection.
     pub flags: Flags,
@@ -101,13 +101,14 @@ impl Default for PacketOptions {
 }
 
 impl Journal {
-    /// An empty stream that begins at sequence 1. `capacity` messages are kept, rounded up to a
-    /// power of two within [`CAPACITY_MIN`]..=[`CAPACITY_MAX`]; memory is taken with the first.
+    /// Creates an empty stream that begins at sequence 1. Keeps `capacity` messages, rounded up
+    /// to a power of two within [`CAPACITY_MIN`]..=[`CAPACITY_MAX`]. The first message allocates
+    /// the memory.
     pub fn new(session: u32, capacity: usize) -> Journal {
         Journal::starting_at(session, capacity, 1)
     }
 
-    /// As [`Journal::new`], but the first message gets `next_sequence` (at least 1).
+    /// Like [`Journal::new`], but the first message gets `next_sequence` (at least 1).
     pub fn starting_at(session: u32, capacity: usize, next_sequence: u64) -> Journal {
         let capacity = capacity
             .clamp(CAPACITY_MIN, CAPACITY_MAX)
@@ -129,7 +130,7 @@ impl Journal {
     ///
     /// # Panics
     ///
-    /// If the message is none of a stream: a [`Message::Skip`] or a snapshot's mark.
+    /// If the message does not belong in a stream: a [`Message::Skip`] or a snapshot's mark.
     #[inline]
     pub fn append(&mut self, message: &Message) -> u64 {
         match message {
@@ -149,7 +150,7 @@ impl Journal {
         }
     }
 
-    /// A hub without a feed needs none.
+    /// Allocates the memory. A hub without a feed needs none.
     #[cold]
     fn take_memory(&mut self) {
         let capacity = self.capacity as usize;
@@ -184,34 +185,34 @@ impl Journal {
         self.next_sequence - 1
     }
 
-    /// The stream's session id.
+    /// Returns the stream's session id.
     pub fn session(&self) -> u32 {
         self.session
     }
 
-    /// Sequence that the next message will get.
+    /// Returns the sequence of the next message.
     #[inline]
     pub fn next_sequence(&self) -> u64 {
         self.next_sequence
     }
 
-    /// Oldest sequence still kept; the next sequence where none is.
+    /// Returns the oldest sequence still kept, or the next sequence if the journal is empty.
     #[inline]
     pub fn oldest_sequence(&self) -> u64 {
         self.oldest_sequence
     }
 
-    /// Most messages kept at once.
+    /// Returns the maximum number of messages kept.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// Messages kept now.
+    /// Returns the number of messages kept now.
     pub fn len(&self) -> u64 {
         self.next_sequence - self.oldest_sequence
     }
 
-    /// Bytes of the messages kept now.
+    /// Returns the bytes of the messages kept now.
     pub fn len_bytes(&self) -> u64 {
         match self.is_empty() {
             true => 0,
@@ -219,7 +220,8 @@ impl Journal {
         }
     }
 
-    /// Source times of the oldest and the newest message kept, ns since the UNIX epoch.
+    /// Returns the source times of the oldest and the newest message kept, in nanoseconds since
+    /// the UNIX epoch.
     pub fn source_times_ns(&self) -> Option<(u64, u64)> {
         let time = |sequence| {
             let prefix = self.encoded(sequence).first_chunk::<PREFIX_LENGTH>()?;
@@ -232,7 +234,7 @@ impl Journal {
         }
     }
 
-    /// Whether no message is kept.
+    /// Returns whether no message is kept.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -242,12 +244,12 @@ impl Journal {
         self.ended = true;
     }
 
-    /// Whether the stream ended.
+    /// Returns whether the stream ended.
     pub fn is_ended(&self) -> bool {
         self.ended
     }
 
-    /// The message of a sequence, if it is still kept.
+    /// Returns the message of a sequence, if it is still kept.
     pub fn message(&self, sequence: u64) -> Option<Message> {
         if !(self.oldest_sequence..self.next_sequence).contains(&sequence) {
             return None;
@@ -257,12 +259,12 @@ impl Journal {
             .map(|(message, _)| message)
     }
 
-    /// Packs the messages from `cursor.scanned` up to `until` that pass, as far as the budget
-    /// goes, and moves the cursor. What does not pass is said by skips, but not what does not
-    /// pass at the end: that waits in the cursor for the next packet (or
+    /// Packs the messages from `cursor.scanned` up to `until` that pass the filter, within the
+    /// budget, and moves the cursor. Skips stand for messages that do not pass. Those at the end
+    /// get no skip yet: the cursor keeps them for the next packet (or
     /// [`Journal::write_skipped`]).
     ///
-    /// Writes nothing where the cursor is not inside of what is kept.
+    /// Writes nothing if the cursor is outside the kept range.
     pub fn write_packets(
         &self,
         cursor: &mut Cursor,
@@ -282,7 +284,7 @@ impl Journal {
         }
     }
 
-    /// Tells the receiver of what the cursor scanned without finding anything.
+    /// Writes a skip for the messages that the cursor scanned without a match.
     pub fn write_skipped(&self, cursor: &mut Cursor, flags: Flags, out: &mut Vec<u8>) {
         if cursor.sent < cursor.scanned {
             let flags = flags.with(Flags::FILTERED);
@@ -310,7 +312,7 @@ impl Journal {
         while next < until && writer.buffered_bytes() < end_bytes {
             let mut room = writer.room_bytes();
             if room < crate::wire::MESSAGE_LENGTH_MAX {
-                // Almost full: what follows opens the next packet.
+                // Almost full: the next message opens the next packet.
                 room = limit_bytes - HEADER_LENGTH;
             }
             let (bytes, count) = self.run(next, until, room);
@@ -320,8 +322,8 @@ impl Journal {
         *cursor = Cursor::at(writer.finish());
     }
 
-    /// The longest contiguous run of messages from `from` that is at most `room_bytes` long; at
-    /// least one message, which always fits.
+    /// Returns the longest contiguous run of messages from `from` that fits in `room_bytes`, but
+    /// at least one message, which always fits.
     fn run(&self, from: u64, until: u64, room_bytes: usize) -> (&[u8], u16) {
         let start = self.position(from);
         let at = self.offset(start);
@@ -374,7 +376,7 @@ impl Journal {
         cursor.scanned = next;
     }
 
-    /// The bytes from a message's first to the end of the ring.
+    /// Returns the bytes from a message's first byte to the end of the ring.
     #[inline(always)]
     fn encoded(&self, sequence: u64) -> &[u8] {
         &self.bytes[self.offset(self.position(sequence))..]
@@ -450,7 +452,8 @@ mod tests {
         })
     }
 
-    /// Messages with their sequences, out of packets; checks that the packets are contiguous.
+    /// Reads messages with their sequences from packets and checks that the packets are
+    /// contiguous.
     fn read(mut packets: &[u8], first: u64) -> Vec<(u64, Message)> {
         let (mut next, mut read) = (first, Vec::new());
         while let Some((packet, length)) = decode_packet(packets).unwrap() {

@@ -1,15 +1,15 @@
-//! The native feed without I/O: its wire format, its machines, its recordings, a simulated market.
+//! The native feed without I/O: wire format, state machines, recordings and a simulated market.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
 //! | [`wire`] | the native feed's packets, messages and controls (`docs/feed-protocol.md`) |
-//! | [`journal`] | the recent past of a stream, from which all clients are served |
+//! | [`journal`] | the recent messages of a stream, from which all clients are served |
 //! | [`server`] | the sending side: one [`server::Session`] per client |
 //! | [`client`] | the receiving side: [`client::Client`]; and [`client::Publisher`] |
-//! | [`faults`] | faults of a bad link, on purpose |
+//! | [`faults`] | injected faults of a bad link |
 //! | [`recording`] | files of a stream, block by block (`docs/recording.md`) |
 //! | [`simulation`] | a seeded market |
-//! | [`fuzzing`] | plain entries for fuzzers |
+//! | [`fuzzing`] | entry functions for fuzzers |
 //!
 //! No module opens a socket, reads a clock or starts a thread: bytes and times come in, events and
 //! bytes go out, and a deadline says when to call again.

@@ -1,4 +1,4 @@
-//! Recordings of a stream: blocks of native packets, each with its time and a checksum.
+//! Recordings of a stream: blocks of native packets, each with a time and a checksum.
 //!
 //! ```text
 //!  file header   0 "TWRECORD"  8 version  10 –  12 length = 32  16 created  24 –  28 crc
@@ -6,8 +6,9 @@
 //!  body          by kind; for stream and snapshot: native packets, one behind the other
 //! ```
 //!
-//! A file only grows, block by block: what a crash leaves is a valid file and a torn block at its
-//! end, which [`Decoder`] tells apart from damage. `docs/recording.md` has every byte.
+//! A file only grows, block by block. After a crash it holds valid blocks and at most one torn
+//! block at the end, which [`Decoder`] distinguishes from damage. `docs/recording.md` describes
+//! every byte.
 
 use std::fmt;
 
@@ -17,30 +18,30 @@ use crate::wire::{Message, PacketError, decode_packet};
 pub const FILE_HEADER_LENGTH: usize = 32;
 /// Bytes of a block's header.
 pub const BLOCK_HEADER_LENGTH: usize = 32;
-/// Longest body of a block.
+/// Maximum bytes of a block's body.
 pub const BLOCK_BODY_LENGTH_MAX: usize = 4 << 20;
-/// The one version of the format.
+/// The only version of the format.
 pub const RECORDING_VERSION: u16 = 1;
-/// What every recording begins with.
+/// The first bytes of every recording.
 pub const MAGIC: &[u8; 8] = b"TWRECORD";
 
 const BLOCK_MAGIC: &[u8; 4] = b"TWBK";
 
-/// What a block is.
+/// The kind of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BlockKind {
-    /// A recorder has begun; the body is the first sequence that it will write.
+    /// A recorder has started; the body is the first sequence it will write.
     Begin,
     /// Packets of the stream.
     Stream,
-    /// Definitions and last values, for a reader that starts here.
+    /// Definitions and last values, for a reader that starts at this block.
     Snapshot,
-    /// Sequences that are not in the recording: the first, and one past the last.
+    /// Sequences missing from the recording: the first, and one past the last.
     Gap,
-    /// The recorder has ended cleanly: the next sequence, and how many are missing in all.
+    /// The recorder has ended cleanly: the next sequence, and the total of missing sequences.
     End,
-    /// Of a later version: stepped over.
+    /// A kind of a later version: skipped.
     Unknown(u32),
 }
 
@@ -71,19 +72,19 @@ impl BlockKind {
 /// One block, borrowed from the caller's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block<'a> {
-    /// What it is.
+    /// The block's kind.
     pub kind: BlockKind,
     /// The stream's session.
     pub session: u32,
-    /// When it was written, ns since the UNIX epoch, by the recorder's clock.
+    /// Time of writing by the recorder's clock, nanoseconds since the UNIX epoch.
     pub recorded_ns: u64,
-    /// The body, whose checksum is right.
+    /// The body; its checksum is correct.
     pub body: &'a [u8],
 }
 
 impl<'a> Block<'a> {
-    /// The messages of a stream or snapshot block with their sequences; in a snapshot the
-    /// sequence is the position. Anything else has none.
+    /// Returns the messages of a stream or snapshot block with their sequences. In a snapshot the
+    /// sequence is the position. Other blocks have no messages.
     pub fn messages(&self) -> Messages<'a> {
         let has_packets = matches!(self.kind, BlockKind::Stream | BlockKind::Snapshot);
         Messages {
@@ -93,7 +94,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// The two numbers of a gap or end block, and the one of a begin block with 0 behind it.
+    /// Returns the two numbers of a gap or end block; for a begin block its number and 0.
     pub fn numbers(&self) -> (u64, u64) {
         let number = |at: usize| {
             let bytes = self.body.get(at..).and_then(|rest| rest.first_chunk());
@@ -103,7 +104,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// See [`Block::messages`].
+/// Iterator of [`Block::messages`].
 #[derive(Debug)]
 pub struct Messages<'a> {
     packets: &'a [u8],
@@ -143,19 +144,19 @@ impl Iterator for Messages<'_> {
 }
 
 impl Messages<'_> {
-    /// Says it once, and ends.
+    /// Reports the error once, and ends.
     fn broken(&mut self) -> Option<Result<(u64, Message), PacketsBroken>> {
         (self.packets, self.messages) = (&[], None);
         Some(Err(PacketsBroken))
     }
 }
 
-/// A block whose checksum is right holds something else than packets.
+/// A block with a correct checksum holds something other than packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a block contains bytes that are not packets of the native feed")]
 pub struct PacketsBroken;
 
-/// Begins a file.
+/// Appends a file header.
 pub fn write_file_header(created_ns: u64, out: &mut Vec<u8>) {
     let mut header = [0; FILE_HEADER_LENGTH];
     header[..8].copy_from_slice(MAGIC);
@@ -167,8 +168,8 @@ pub fn write_file_header(created_ns: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&header);
 }
 
-/// Leaves room for a block's header; the body is appended behind it, then [`end_block`] is called
-/// with what this returns.
+/// Reserves room for a block's header and returns the block's start. Append the body, then call
+/// [`end_block`] with the start.
 pub fn begin_block(out: &mut Vec<u8>) -> usize {
     let start = out.len();
     out.resize(start + BLOCK_HEADER_LENGTH, 0);
@@ -193,7 +194,7 @@ pub fn end_block(kind: BlockKind, session: u32, recorded_ns: u64, start: usize, 
     head[28..].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Appends a block whose body is one or two numbers.
+/// Appends a block that holds one or two numbers.
 pub fn write_numbers(
     kind: BlockKind,
     session: u32,
@@ -208,38 +209,39 @@ pub fn write_numbers(
     end_block(kind, session, recorded_ns, start, out);
 }
 
-/// What a decoder has found.
+/// The result of [`Decoder::decode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// The file's header: when it was created, ns since the UNIX epoch.
+    /// The file's header.
     File {
-        /// See above.
+        /// Time of creation, nanoseconds since the UNIX epoch.
         created_ns: u64,
     },
     /// A block.
     Block(Block<'a>),
-    /// So many more bytes are needed at least.
+    /// At least this many more bytes are needed.
     NeedMore(usize),
 }
 
-/// Reads a recording: bytes in, blocks out.
+/// A decoder of recordings: bytes in, blocks out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Decoder {
     position: u64,
 }
 
 impl Decoder {
-    /// At the beginning of a file.
+    /// Creates a decoder at the start of a file.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Bytes of whole blocks, and of the header, up to now: the length of the valid prefix.
+    /// Returns the length of the valid prefix: the bytes of the header and of whole blocks so
+    /// far.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Takes the next block from the front of `input`. After an error nothing more can be read.
+    /// Takes the next block from the front of `input`. Nothing can be read after an error.
     pub fn decode<'a>(&mut self, input: &mut &'a [u8]) -> Result<Event<'a>, RecordingError> {
         let at = self.position;
         if at == 0 {
@@ -273,7 +275,7 @@ impl Decoder {
         }))
     }
 
-    /// The input has ended with `rest` left over.
+    /// Ends the input with `rest`, the bytes that are left.
     pub fn finish(&self, rest: &[u8]) -> Result<(), RecordingError> {
         match (self.position, rest.len()) {
             (0, 0) => Err(RecordingError::Empty),
@@ -307,35 +309,34 @@ impl Decoder {
     }
 }
 
-/// What is wrong with a recording. `at` is the offset of the block, and the length of the valid
-/// prefix.
+/// A fault in a recording. `at` is the offset of the block and the length of the valid prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordingError {
-    /// Nothing is in it.
+    /// The file is empty.
     Empty,
-    /// It begins otherwise.
+    /// The file does not begin with [`MAGIC`].
     NotARecording,
-    /// A version that is not known.
+    /// An unknown version.
     Version(u16),
-    /// What stands there is no header.
+    /// Not a block header.
     BadHeader {
-        /// Offset.
+        /// Offset of the block.
         at: u64,
     },
-    /// A block claims to be longer than blocks may be.
+    /// A block longer than [`BLOCK_BODY_LENGTH_MAX`].
     TooLong {
-        /// Offset.
+        /// Offset of the block.
         at: u64,
     },
-    /// A block is not what was written.
+    /// A block whose checksum is wrong.
     BadChecksum {
-        /// Offset.
+        /// Offset of the block.
         at: u64,
     },
-    /// The last block is not whole.
+    /// The last block is incomplete.
     Truncated {
-        /// Offset.
+        /// Offset of the block.
         at: u64,
     },
 }
@@ -344,10 +345,10 @@ impl fmt::Display for RecordingError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => formatter.write_str("the recording is empty"),
-            Self::NotARecording => formatter.write_str("it is no recording"),
+            Self::NotARecording => formatter.write_str("the file is no recording"),
             Self::Version(version) => write!(
                 formatter,
-                "version {version} of recordings is not known (1 is)"
+                "recording version {version} is not supported, only 1 is"
             ),
             Self::BadHeader { at } => write!(formatter, "damaged: no block begins at byte {at}"),
             Self::TooLong { at } => {
@@ -358,7 +359,7 @@ impl fmt::Display for RecordingError {
                 "damaged: the block at byte {at} has a wrong checksum"
             ),
             Self::Truncated { at } => {
-                write!(formatter, "truncated: the block at byte {at} is not whole")
+                write!(formatter, "truncated: the block at byte {at} is incomplete")
             }
         }
     }
@@ -389,8 +390,8 @@ mod tests {
     use super::*;
     use crate::wire::{Flags, PacketWriter, Trade};
 
-    /// Each block comes with its last byte, and what is asked for is never more than it has: the
-    /// longest one stands at the end.
+    /// Each block is decoded with its last byte, and the decoder never requests more bytes than
+    /// the block has. The longest block is last.
     #[test]
     fn the_last_and_longest_block_asks_for_no_byte_behind_it() {
         let mut file = file();
@@ -419,7 +420,7 @@ mod tests {
         assert_eq!(decoder.finish(&[]), Ok(()));
     }
 
-    /// A file with a begin block, two trades from sequence 7 on, a gap and an end.
+    /// Returns a file with a begin block, two trades from sequence 7 on, a gap and an end.
     fn file() -> Vec<u8> {
         let mut file = Vec::new();
         write_file_header(5, &mut file);
@@ -439,7 +440,8 @@ mod tests {
         file
     }
 
-    /// The blocks' kinds and numbers, the messages' sequences, and how it ended.
+    /// Returns the blocks' kinds and numbers, the messages' sequences, and the result of
+    /// `finish`.
     fn read(bytes: &[u8]) -> (Vec<BlockKind>, Vec<u64>, u64, Result<(), RecordingError>) {
         let mut decoder = Decoder::new();
         let (mut rest, mut kinds, mut sequences) = (bytes, Vec::new(), Vec::new());
@@ -477,7 +479,7 @@ mod tests {
             let (kinds, _, position, ended) = read(&file[..length]);
             assert!(kinds.len() >= before && position as usize <= length);
             before = kinds.len();
-            // A file that ends between two blocks is whole as far as anybody can tell.
+            // A file that ends between two blocks cannot be told from a whole one.
             assert_eq!(ended.is_ok(), length > 0 && position as usize == length);
         }
     }

@@ -1,4 +1,4 @@
-//! Sending side of a native feed, one [`Session`] a client.
+//! The sending side of a native feed: one [`Session`] per client.
 //!
 //! ```text
 //!  socket ─▶ receive(input, now) ─▶ Sink            (controls; a publisher's messages)
@@ -35,26 +35,26 @@ use crate::wire::{
 
 use snapshot::{Scope, SnapshotJob};
 
-/// Silence after which a client counts as gone, in heartbeat intervals.
+/// Silence after which a client counts as disconnected, in heartbeat intervals.
 pub const SILENCE_INTERVALS_MAX: u64 = 3;
-/// Snapshots of which ranges can be asked for again.
+/// Maximum snapshots per client whose ranges can be requested again.
 pub const SNAPSHOTS_KEPT_MAX: usize = 8;
-/// Refusals waiting to be sent; more are dropped.
+/// Maximum refusals waiting to be sent; further ones are dropped.
 pub const REFUSALS_MAX: usize = 16;
 
-/// What a session is set up with.
+/// Settings of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionConfig {
-    /// Longest silence of this side; at most [`HEARTBEAT_INTERVAL_NS_MAX`].
+    /// Longest silence of this side, at most [`HEARTBEAT_INTERVAL_NS_MAX`].
     pub heartbeat_interval_ns: u64,
     /// Largest packet, header included.
     pub packet_limit_bytes: usize,
-    /// Messages that the client may be behind before a snapshot stands for them; the journal's
-    /// window is a limit in any case. `u64::MAX` for the window alone.
+    /// Messages a client may be behind before the slow policy applies. The journal's window is a
+    /// limit in any case. `u64::MAX` for the window alone.
     pub lag_messages_max: u64,
-    /// What is done for a client that is further behind, if it does not choose itself.
+    /// What happens to a client that is further behind, unless it chooses a policy itself.
     pub slow_policy: SlowPolicy,
-    /// Patterns that the client may hold; at most [`PATTERNS_MAX`].
+    /// Maximum patterns of a client, at most [`PATTERNS_MAX`].
     pub patterns_max: usize,
     /// Whether a client may log in as a publisher.
     pub publishers: bool,
@@ -76,19 +76,18 @@ impl Default for SessionConfig {
     }
 }
 
-/// Why a client's bytes end its session: always the client's fault. Produce once more (a refusal
-/// may wait), then close.
+/// Why a client's bytes end its session: always the client's fault. Call `produce` once more (a
+/// refusal may be waiting), then close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
     /// The framing is lost.
     #[error(transparent)]
     Packet(#[from] PacketError),
-    /// A packet's checksum is right, its messages are not.
+    /// A packet's checksum is correct but its messages are invalid.
     #[error(transparent)]
     Message(#[from] MessageError),
-    /// Something came before the login, a login came twice, or a control came that only servers
-    /// send.
+    /// A packet before the login, a second login, or a control that only servers send.
     #[error("a packet out of the protocol's order")]
     OutOfOrder,
     /// The login was refused.
@@ -96,21 +95,21 @@ pub enum SessionError {
     Refused,
 }
 
-/// One client of a server.
+/// A server's session with one client.
 #[derive(Debug)]
 pub struct Session {
     config: SessionConfig,
-    state: State,
+    state: SessionState,
     login: Login,
     stream: StreamSender,
     selection: Selection,
-    /// Subscriptions that the login announced and that did not come yet.
+    /// Subscriptions that the login announced and that have not arrived yet.
     subscriptions_due: u16,
-    /// Patterns that want a snapshot with the next [`Session::produce`].
+    /// Patterns that need a snapshot in the next [`Session::produce`].
     snapshot_patterns: Vec<Pattern>,
-    /// Parts of the selection that want one, and since when.
+    /// Parts of the selection that need a snapshot, and the sequence since which.
     snapshot_requests: Vec<(Pattern, u64)>,
-    /// The whole selection wants one, and the live stream waits for it.
+    /// Whether the whole selection needs a snapshot before the live stream continues.
     snapshot_first: bool,
     snapshot: Option<SnapshotJob>,
     /// Whether the live stream waits for `snapshot`.
@@ -125,24 +124,24 @@ pub struct Session {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum SessionState {
     LoginAwaited,
-    /// The login came, its answer did not leave yet.
+    /// The login has arrived, its answer has not been sent.
     LoginUnanswered,
-    /// Logged in; the stream has not begun.
+    /// Logged in; the stream has not started.
     Waiting,
-    /// The stream runs from the cursor.
+    /// The stream continues from the cursor.
     Joined,
-    /// Only the refusals are still to be sent.
+    /// Only the refusals remain to be sent.
     Refused,
 }
 
 impl Session {
-    /// A client that has just connected.
+    /// Creates the session of a client that has just connected.
     pub fn new(config: SessionConfig, now_ns: u64) -> Session {
         Session {
             config,
-            state: State::LoginAwaited,
+            state: SessionState::LoginAwaited,
             login: Login::default(),
             stream: StreamSender::new(
                 config.packet_limit_bytes,
@@ -166,8 +165,8 @@ impl Session {
         }
     }
 
-    /// Takes bytes from the client; returns how many were used. The rest is the beginning of a
-    /// packet: give it again with more behind it.
+    /// Receives bytes from the client and returns how many were used. The rest is the beginning
+    /// of a packet: pass it again with more bytes appended.
     pub fn receive<S: Sink>(
         &mut self,
         input: &[u8],
@@ -200,15 +199,15 @@ impl Session {
         }
     }
 
-    /// Reports what a publisher never sent again; call it when [`Session::deadline_ns`] has come.
+    /// Reports what a publisher never sent again. Call it at [`Session::deadline_ns`].
     pub fn handle_timeout<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
         if let Some(receiver) = &mut self.receiver {
             receiver.handle_timeout(now_ns, sink);
         }
     }
 
-    /// Appends what is to be said now to `out`, about `budget_bytes` at most (a packet may go
-    /// over). Returns whether there is more to say at once.
+    /// Appends the output that is due to `out`, up to about `budget_bytes` (a packet may exceed
+    /// it). Returns whether more is ready.
     pub fn produce<B: Board>(
         &mut self,
         journal: &Journal,
@@ -219,15 +218,17 @@ impl Session {
     ) -> bool {
         let start = out.len();
         let end_bytes = start.saturating_add(budget_bytes);
-        if self.state == State::LoginUnanswered {
+        if self.state == SessionState::LoginUnanswered {
             self.answer_login(journal, out);
         }
         for refused in self.refusals.drain(..) {
             PacketWriter::control(out, journal.session(), &Control::Refused(refused));
         }
         match self.state {
-            State::LoginAwaited | State::LoginUnanswered | State::Refused => return false,
-            State::Waiting | State::Joined => {}
+            SessionState::LoginAwaited | SessionState::LoginUnanswered | SessionState::Refused => {
+                return false;
+            }
+            SessionState::Waiting | SessionState::Joined => {}
         }
         if let Some(receiver) = &mut self.receiver {
             receiver.poll_requests(now_ns);
@@ -239,13 +240,13 @@ impl Session {
         self.selection.update(board);
         let more = self.produce_stream(journal, board, out, end_bytes);
         let said = out.len() > start;
-        let joined = self.state == State::Joined && !self.live_waits;
+        let joined = self.state == SessionState::Joined && !self.live_waits;
         self.stream.produce_idle(journal, joined, now_ns, said, out);
         more
     }
 
-    /// When [`Session::produce`] must be called although nothing happened, and
-    /// [`Session::is_silent`] be looked at.
+    /// Returns when [`Session::produce`] must be called, and [`Session::is_silent`] checked, even
+    /// if nothing happens.
     pub fn deadline_ns(&self) -> u64 {
         let silence_ns = self
             .last_received_ns
@@ -260,7 +261,7 @@ impl Session {
         }
     }
 
-    /// Whether nothing came from the client for [`SILENCE_INTERVALS_MAX`] intervals.
+    /// Returns whether the client was silent for [`SILENCE_INTERVALS_MAX`] heartbeat intervals.
     pub fn is_silent(&self, now_ns: u64) -> bool {
         now_ns
             >= self
@@ -268,69 +269,69 @@ impl Session {
                 .saturating_add(self.silence_limit_ns())
     }
 
-    /// Whether the session is over for this side once what was produced has left.
+    /// Returns whether the session ends once the produced output has been sent.
     pub fn is_closing(&self) -> bool {
-        self.state == State::Refused
+        self.state == SessionState::Refused
     }
 
-    /// Refuses the client, for example because it is one too many, and ends the session.
+    /// Refuses the client, for example because there are too many, and ends the session.
     pub fn refuse(&mut self, reason: RefusalReason, text: &str) {
         self.queue_refusal(reason, text);
-        self.state = State::Refused;
+        self.state = SessionState::Refused;
     }
 
-    /// Whether a login came.
+    /// Returns whether the client has logged in.
     pub fn is_logged_in(&self) -> bool {
-        matches!(self.state, State::Waiting | State::Joined)
+        matches!(self.state, SessionState::Waiting | SessionState::Joined)
     }
 
-    /// What the client said at login.
+    /// Returns the client's login.
     pub fn login(&self) -> &Login {
         &self.login
     }
 
-    /// The client's patterns.
+    /// Returns the client's patterns.
     pub fn selection(&self) -> &Selection {
         &self.selection
     }
 
-    /// What is done when the client is too slow: as it chose at login, or as the server does.
+    /// Returns the policy for a slow client: its choice at login, or the server's default.
     pub fn slow_policy(&self) -> SlowPolicy {
         self.login.slow_policy.unwrap_or(self.config.slow_policy)
     }
 
-    /// Whether the client is to be cut off for its slowness: also where its output is so full
-    /// that nothing is produced for it. [`Session::produce`] then says why.
+    /// Returns whether the client must be disconnected as too slow. This also holds while its
+    /// output is too full to produce more. [`Session::produce`] then sends the reason.
     pub fn is_too_slow(&self, journal: &Journal) -> bool {
         self.slow_policy() == SlowPolicy::Disconnect && self.is_behind(journal)
     }
 
-    /// How far the client's stream has come.
+    /// Returns the position of the client's stream.
     pub fn cursor(&self) -> Cursor {
         self.stream.cursor
     }
 
-    /// What was sent.
+    /// Returns the sender's counters.
     pub fn counters(&self) -> &SenderCounters {
         &self.stream.counters
     }
 
-    /// Packets from the client whose checksum was wrong.
+    /// Returns the number of packets from the client with a wrong checksum.
     pub fn corrupt_packets(&self) -> u64 {
         self.corrupt_packets
     }
 
-    /// Whether the client acknowledged the end of the session.
+    /// Returns whether the client acknowledged the end of the session.
     pub fn end_acknowledged(&self) -> bool {
         self.stream.end_acknowledged()
     }
 
-    /// The machine that receives a publisher's stream, if the client is one.
+    /// Returns the receiver of a publisher's stream, if the client is a publisher.
     pub fn receiver(&self) -> Option<&Client> {
         self.receiver.as_deref()
     }
 
-    /// The same, to be kept for the publisher's next connection
+    /// Returns the same receiver, to keep for the publisher's next connection
     /// ([`Sink::publisher_login`]).
     pub fn into_receiver(self) -> Option<Box<Client>> {
         self.receiver
@@ -356,19 +357,19 @@ impl Session {
             }
             return Ok(());
         }
-        if flags.contains(Flags::HEARTBEAT) && self.state != State::LoginAwaited {
+        if flags.contains(Flags::HEARTBEAT) && self.state != SessionState::LoginAwaited {
             return Ok(());
         }
         self.out_of_order()
     }
 
-    /// A control that cannot be read ends the session, but not without a word.
+    /// Refuses an invalid control before it ends the session.
     fn malformed(&mut self, error: MessageError) -> Result<(), SessionError> {
         let reason = match (self.state, error) {
-            (State::LoginAwaited, MessageError::BadValue) => RefusalReason::ROLE,
+            (SessionState::LoginAwaited, MessageError::BadValue) => RefusalReason::ROLE,
             _ => RefusalReason::PROTOCOL,
         };
-        self.refuse(reason, "a control holds what it must not");
+        self.refuse(reason, "a control has an invalid value");
         Err(error.into())
     }
 
@@ -381,7 +382,10 @@ impl Session {
         if let Control::Login(login) = control {
             return self.receive_login(login, now_ns, sink);
         }
-        if matches!(self.state, State::LoginAwaited | State::Refused) {
+        if matches!(
+            self.state,
+            SessionState::LoginAwaited | SessionState::Refused
+        ) {
             return self.out_of_order();
         }
         match control {
@@ -405,7 +409,7 @@ impl Session {
         now_ns: u64,
         sink: &mut S,
     ) -> Result<(), SessionError> {
-        if self.state != State::LoginAwaited {
+        if self.state != SessionState::LoginAwaited {
             return self.out_of_order();
         }
         let offered = match login.role {
@@ -413,20 +417,21 @@ impl Session {
             Role::Publisher => self.config.publishers && login.session != 0,
         };
         if !offered {
-            self.refuse(RefusalReason::ROLE, "this role is not offered here");
+            self.refuse(RefusalReason::ROLE, "this server does not offer this role");
             return Err(SessionError::Refused);
         }
         self.login = *login;
         self.stream.recovers = login.partial_snapshots;
         self.subscriptions_due = login.subscription_count;
-        self.state = State::LoginUnanswered;
+        self.state = SessionState::LoginUnanswered;
         if login.role == Role::Publisher {
             self.receiver = Some(self.publisher_receiver(login, now_ns, sink));
         }
         Ok(())
     }
 
-    /// The machine for a publisher's stream: the one of its last connection, or a new one.
+    /// Returns the receiver of a publisher's stream: the one of its last connection, or a new
+    /// one.
     fn publisher_receiver<S: Sink>(&self, login: &Login, now_ns: u64, sink: &mut S) -> Box<Client> {
         let mut receiver = match sink.publisher_login(login) {
             Some(receiver) if receiver.session() == login.session => receiver,
@@ -447,7 +452,7 @@ impl Session {
     }
 
     fn answer_login(&mut self, journal: &Journal, out: &mut Vec<u8>) {
-        self.state = State::Waiting;
+        self.state = SessionState::Waiting;
         let mut accepted = LoginAccepted {
             session: journal.session(),
             heartbeat_interval_ms: (self.stream.heartbeat_interval_ns() / 1_000_000).max(1) as u32,
@@ -468,7 +473,7 @@ impl Session {
         PacketWriter::control(out, accepted.session, &Control::LoginAccepted(accepted));
     }
 
-    /// Whether the client goes on with this stream where it stopped.
+    /// Returns whether the client resumes this stream where it stopped.
     fn resumes(&self, journal: &Journal) -> bool {
         self.login.role != Role::Publisher
             && self.login.next_sequence > 0
@@ -509,7 +514,7 @@ impl Session {
         }
     }
 
-    /// Values of the whole selection, as far as they have changed.
+    /// Requests the values of the whole selection that changed at `since` or later.
     fn request_changes(&mut self, since: u64) {
         self.request_snapshot(&SnapshotRequest {
             pattern: PatternText::truncated("*"),
@@ -554,7 +559,7 @@ impl Session {
         }
     }
 
-    /// Everything that is sequenced or of a snapshot; whether there is more to say.
+    /// Appends sequenced messages and snapshots. Returns whether more is ready.
     fn produce_stream<B: Board>(
         &mut self,
         journal: &Journal,
@@ -562,11 +567,11 @@ impl Session {
         out: &mut Vec<u8>,
         end_bytes: usize,
     ) -> bool {
-        let joins = self.state == State::Waiting;
+        let joins = self.state == SessionState::Waiting;
         self.begin(journal);
         let recovers = self.login.role == Role::Recovery;
-        if recovers && !joins && self.state == State::Joined {
-            // What is live reaches it without us.
+        if recovers && !joins && self.state == SessionState::Joined {
+            // The live stream reaches this client in datagrams.
             self.stream.cursor = Cursor::at(journal.next_sequence());
         }
         if self.is_behind(journal) && !self.snapshot_first {
@@ -574,12 +579,12 @@ impl Session {
                 SlowPolicy::Conflate => self.snapshot_first = true,
                 SlowPolicy::Drop => self.leave_out(journal, out),
                 SlowPolicy::Disconnect => {
-                    let text = "too slow: what comes next is not kept any more";
+                    let text = "too slow: the next message is no longer kept";
                     let refused = Refused {
                         reason: RefusalReason::TOO_SLOW,
                         text: RefusalText::truncated(text),
                     };
-                    self.state = State::Refused;
+                    self.state = SessionState::Refused;
                     self.stream.counters.cut_offs += 1;
                     PacketWriter::control(out, journal.session(), &Control::Refused(refused));
                     return false;
@@ -587,10 +592,10 @@ impl Session {
             }
         }
         self.begin_snapshot(journal, board, out);
-        if recovers && self.state == State::Joined && !self.snapshot_first {
+        if recovers && self.state == SessionState::Joined && !self.snapshot_first {
             self.stream.cursor = Cursor::at(journal.next_sequence());
         }
-        // Neither recovery nor a snapshot may stall what is live: each gets half of the rest.
+        // Neither recovery nor a snapshot may stall the live stream: each gets half of the rest.
         let half = |out: &Vec<u8>| out.len() + end_bytes.saturating_sub(out.len()).div_ceil(2);
         let recovery_end = half(out);
         let mut more =
@@ -607,7 +612,7 @@ impl Session {
         };
         more |= self.produce_snapshot(journal, board, out, snapshot_end);
         let is_live = !recovers && !self.live_waits && !self.snapshot_first;
-        if self.state == State::Joined && is_live {
+        if self.state == SessionState::Joined && is_live {
             more |= self
                 .stream
                 .produce_live(journal, &self.selection, out, end_bytes);
@@ -615,18 +620,19 @@ impl Session {
         more
     }
 
-    /// Joins the stream once the login's subscriptions are there.
+    /// Starts the stream once the login's subscriptions have arrived.
     fn begin(&mut self, journal: &Journal) {
-        let ready = self.state == State::Waiting
+        let ready = self.state == SessionState::Waiting
             && self.subscriptions_due == 0
             && !self.selection.is_empty();
         if !ready {
             return;
         }
-        self.state = State::Joined;
+        self.state = SessionState::Joined;
         if self.resumes(journal) {
             self.stream.cursor = Cursor::at(self.login.next_sequence);
-            // Who was away is not slow: it gets what it needs, whatever it has chosen.
+            // A client that was disconnected is not slow: it gets what it needs, whatever its
+            // policy.
             self.snapshot_first = self.is_behind(journal);
         } else {
             self.stream.cursor = Cursor::at(0);
@@ -634,18 +640,18 @@ impl Session {
         }
     }
 
-    /// Whether the client's next message is not kept any more, or is further back than allowed.
+    /// Returns whether the client's next message is no longer kept, or too far behind.
     fn is_behind(&self, journal: &Journal) -> bool {
         let oldest = journal
             .next_sequence()
             .saturating_sub(self.config.lag_messages_max)
             .max(journal.oldest_sequence());
-        // While a snapshot stands for the stream's past, the cursor waits behind it.
-        self.state == State::Joined && self.stream.cursor.scanned < oldest
+        // While a snapshot replaces the stream's past, the cursor is at the snapshot's end.
+        self.state == SessionState::Joined && self.stream.cursor.scanned < oldest
     }
 
-    /// Moves the cursor to the middle of what is kept, and marks the gap: so it is seldom that
-    /// something is left out, and then much at once.
+    /// Moves the cursor to the middle of the kept messages and marks the gap. Gaps are then rare
+    /// and large rather than frequent and small.
     fn leave_out(&mut self, journal: &Journal, out: &mut Vec<u8>) {
         let next = journal.next_sequence();
         let room = self
@@ -665,9 +671,9 @@ impl Session {
         self.stream.cursor = Cursor::at(oldest);
     }
 
-    /// Begins the snapshot that is due, if none is running.
+    /// Begins the next due snapshot, if none is being sent.
     fn begin_snapshot<B: Board>(&mut self, journal: &Journal, board: &B, out: &mut Vec<u8>) {
-        if self.snapshot.is_some() || self.state != State::Joined {
+        if self.snapshot.is_some() || self.state != SessionState::Joined {
             return;
         }
         let all = |selection: &Selection| selection.patterns().to_vec();
@@ -710,8 +716,8 @@ impl Session {
         self.snapshot = Some(SnapshotJob::new(notice, Arc::new(scope), board.len()));
     }
 
-    /// What a snapshot of the whole selection need not go back before: the client has its values
-    /// up to here. 0 where it needs all of them.
+    /// Returns the sequence since which a snapshot of the whole selection needs changes: the
+    /// client has all values before it. 0 if it needs all values.
     fn changes_wanted_since(&self) -> u64 {
         if !self.login.partial_snapshots || !self.snapshot_patterns.is_empty() {
             return 0;
@@ -720,7 +726,7 @@ impl Session {
         requests.fold(self.stream.cursor.sent, u64::min)
     }
 
-    /// Moves the cursor to the stream's end: a snapshot stands for what is between.
+    /// Moves the cursor to the stream's end: a snapshot replaces the messages in between.
     fn jump(&mut self, journal: &Journal, out: &mut Vec<u8>) {
         let (wanted, oldest) = (self.stream.cursor.sent, journal.next_sequence());
         if wanted > 0 && wanted < oldest {

@@ -1,10 +1,10 @@
-//! Exchange simulator: a seeded market.
+//! An exchange simulator: a seeded market.
 //!
-//! Each symbol's price is a geometric Brownian motion over the time between two of its quotes,
-//! so that what a second of market looks like does not depend on how many messages are drawn in
-//! it. The market has no clock: the caller says what time it is, and [`Schedule`] says when the
-//! next message is due. The same seed, symbols and times give the same ticks on every machine:
-//! only additions, multiplications, divisions and square roots are used, which IEEE 754 fixes.
+//! Each symbol's price is a geometric Brownian motion over the time between two of its quotes, so
+//! a second of market looks the same at any message rate. The market has no clock: the caller
+//! passes the time, and [`Schedule`] computes when the next message is due. The same seed,
+//! symbols and times give the same ticks on every machine, because the market uses only
+//! additions, multiplications, divisions and square roots, which IEEE 754 defines exactly.
 //!
 //! ```
 //! use tidewire_feed::simulation::{Market, SimulationConfig, Tick};
@@ -33,23 +33,23 @@ use crate::wire::{Quote, Trade};
 use instrument::Instrument;
 use random::{Random, Sizes};
 
-/// What a market is made of.
+/// Settings of a market.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SimulationConfig {
-    /// Its symbols; the number of a symbol in the ticks is its place here, from 0.
+    /// The symbols; a symbol's number in the ticks is its index here, from 0.
     pub symbols: Symbols,
-    /// Same seed, same ticks.
+    /// Seed; the same seed gives the same ticks.
     pub seed: u64,
-    /// Where prices tend to.
+    /// Trend of the prices.
     pub market: MarketKind,
     /// The field `source` of every tick.
     pub source: u16,
-    /// How many seconds of market pass in one second: 1 is lifelike, 100 makes a lively screen.
+    /// Seconds of market per second: 1 is realistic, 100 makes a busy screen.
     pub time_factor: u32,
 }
 
 impl Default for SimulationConfig {
-    /// The hundred built-in symbols, seed 1, a neutral market in real time, source 0.
+    /// Returns the hundred built-in symbols, seed 1, a neutral market in real time, and source 0.
     fn default() -> Self {
         Self {
             symbols: Symbols::default(),
@@ -61,15 +61,15 @@ impl Default for SimulationConfig {
     }
 }
 
-/// Where prices tend to.
+/// Trend of the prices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MarketKind {
-    /// Up by 40 % a year (continuously compounded), volatility a fifth lower.
+    /// Up by 40 % a year (continuously compounded), volatility 20 % lower.
     Bull,
-    /// Nowhere.
+    /// No trend.
     #[default]
     Neutral,
-    /// Down by 40 % a year, volatility 1.4 times higher.
+    /// Down by 40 % a year, volatility 1.4 times as high.
     Bear,
 }
 
@@ -85,7 +85,7 @@ pub struct Market {
 }
 
 impl Market {
-    /// A market at its opening prices. 64 bytes per symbol, and the names.
+    /// Creates a market at its opening prices. Takes 64 bytes per symbol, plus the names.
     pub fn new(config: SimulationConfig) -> Self {
         let SimulationConfig {
             symbols,
@@ -110,11 +110,10 @@ impl Market {
         }
     }
 
-    /// The next tick, of a random symbol: seven of ten are quotes.
+    /// Returns the next tick, of a random symbol; 70 % of the ticks are quotes.
     ///
-    /// `source_time_ns`, nanoseconds since the UNIX epoch, is stamped on the tick, and the
-    /// symbol's price moves on by the time since its last quote. A time that goes back moves
-    /// nothing.
+    /// The tick is stamped with `source_time_ns`, nanoseconds since the UNIX epoch. The symbol's
+    /// price advances by the time since its last quote. A time before that changes nothing.
     #[inline]
     pub fn next(&mut self, source_time_ns: u64) -> Tick {
         let pick = self.random.next();
@@ -139,17 +138,17 @@ impl Market {
         Tick::Quote(instrument.quote(symbol, self.source, source_time_ns))
     }
 
-    /// The current quote of a symbol, as its last quote tick had it; at first, the opening.
+    /// Returns the current quote of a symbol: that of its last quote tick, or the opening one.
     pub fn quote(&self, symbol: u32, source_time_ns: u64) -> Option<Quote> {
         let instrument = self.instruments.get(symbol as usize)?;
         Some(instrument.quote(symbol, self.source, source_time_ns))
     }
 
-    /// The symbols, by their numbers.
+    /// Returns the symbols by number.
     pub fn symbols(&self) -> &Symbols {
         &self.symbols
     }
 }
 
-/// 70 % of the values of 16 bits.
+/// 70 % of the 16-bit values.
 const QUOTE_SHARE: u16 = (65_536 * 7 / 10) as u16;

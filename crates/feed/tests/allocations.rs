@@ -1,5 +1,5 @@
-//! No allocation per message in steady state: encode, journal, decode, receive, in a stream and in
-//! a selection.
+//! Nothing allocates per message in steady state: encode, journal, decode, receive, in a stream
+//! and in a selection.
 
 use tidewire_feed::client::{Client, ClientConfig, NullSink, Side};
 use tidewire_feed::journal::Journal;

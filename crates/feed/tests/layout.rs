@@ -1,5 +1,5 @@
-//! The bytes of the native feed, written out by hand: another implementation's test vectors.
-//! `docs/feed-protocol.md` shows the same tables.
+//! The bytes of the native feed, written by hand: test vectors for other implementations.
+//! `docs/feed-protocol.md` has the same tables.
 
 use tidewire_feed::wire::{
     ClientName, Control, Definition, Flags, HEADER_LENGTH, LastValue, Login, LoginAccepted,
@@ -20,7 +20,7 @@ fn encoded_control(control: &Control) -> Vec<u8> {
     bytes
 }
 
-/// Hexadecimal digits, blanks ignored.
+/// Decodes hexadecimal digits and ignores blanks.
 fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text
         .bytes()
@@ -224,7 +224,7 @@ fn controls() {
     assert_eq!(encoded_control(&Control::TooOld(too_old)), bytes);
 }
 
-/// The CRC was computed by an independent bit-by-bit implementation, below.
+/// An independent bit-by-bit implementation, below, computed the CRC.
 #[test]
 fn a_whole_packet() {
     let mut out = Vec::new();

@@ -1,5 +1,5 @@
-//! A server session and a client over a bad link, in virtual time and seeded: nothing may be
-//! lost, doubled or out of order without being said, and the last values must agree.
+//! A server session and a client over a bad link, in virtual time and seeded. No message may be
+//! lost, duplicated or reordered without a report, and the last values must agree.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -40,7 +40,7 @@ impl Random {
     }
 }
 
-/// What a hub has: definitions and last values.
+/// The board of a hub: definitions and last values.
 #[derive(Default)]
 struct TestBoard {
     definitions: Vec<Definition>,
@@ -72,13 +72,13 @@ impl TestBoard {
     }
 }
 
-/// The exchange: makes messages, remembers all of them.
+/// An exchange that makes messages and remembers all of them.
 struct Market {
     random: Random,
     board: TestBoard,
     /// Index = sequence − 1.
     all: Vec<Message>,
-    /// By symbol: what its value was after each of its messages, which `sequence` tells.
+    /// By symbol: its value after each of its messages, in order of `sequence`.
     histories: Vec<Vec<LastValue>>,
 }
 
@@ -143,7 +143,7 @@ impl Market {
         self.histories[symbol].push(self.board.values[symbol]);
     }
 
-    /// A symbol more, by this name.
+    /// Defines another symbol with this name.
     fn define(&mut self, journal: &mut Journal, name: &str) {
         let message = Message::Definition(Definition {
             symbol: self.board.definitions.len() as u32,
@@ -172,7 +172,7 @@ impl Market {
     }
 }
 
-/// What the user of a client keeps, and the rules it checks on the way.
+/// The state of a client's user, and the rules it checks.
 #[derive(Default)]
 struct Recorder {
     values: BTreeMap<u32, LastValue>,
@@ -181,11 +181,11 @@ struct Recorder {
     delivered: Vec<(u64, Message)>,
     last_sequence: u64,
     lost: Vec<(u64, u64, LossReason)>,
-    /// All values are right, but for what was said since.
+    /// Whether all values are correct, except for symbols changed since.
     is_right: bool,
-    /// Symbols whose records have come since something was lost.
+    /// Symbols whose records have arrived since a loss.
     recovered: BTreeSet<u32>,
-    /// Times that a value could be held against what it must be while others were in doubt.
+    /// Times that a value was checked while others were in doubt.
     checked_in_doubt: u64,
     open: u64,
     snapshots: u64,
@@ -211,7 +211,7 @@ impl Recorder {
         self.delivered.push((sequence, message));
     }
 
-    /// Every value that is not in doubt is what it must be at this place of the stream.
+    /// Checks that every value not in doubt is correct at this point of the stream.
     fn check_values(&mut self, market: &Market, next_sequence: u64, pattern: &str) {
         for (symbol, history) in market.histories.iter().enumerate() {
             let symbol = symbol as u32;
@@ -303,7 +303,7 @@ impl Sink for Recorder {
     }
 }
 
-/// One direction of a connection: what was written, and when it arrives.
+/// One direction of a connection: the bytes in flight and when they arrive.
 #[derive(Default)]
 struct Wire {
     in_flight: VecDeque<(u64, Vec<u8>)>,
@@ -339,7 +339,7 @@ impl Wire {
         self.write(&out[start..], now_ns);
     }
 
-    /// Each packet on its own way: late packets are overtaken.
+    /// Writes each packet with its own delay, so packets overtake each other.
     fn write_datagrams(&mut self, packets: &mut Vec<u8>, random: &mut Random, now_ns: u64) {
         let mut rest = packets.as_slice();
         while let Some(head) = rest.first_chunk::<HEADER_LENGTH>() {
@@ -382,7 +382,7 @@ struct Scenario {
     datagrams: bool,
     window: usize,
     budget_bytes: usize,
-    /// The client's socket takes something every so many ticks.
+    /// The client's socket accepts data every this many ticks.
     produce_every: u64,
     messages: usize,
     symbols: u64,
@@ -405,7 +405,7 @@ impl Default for Scenario {
     }
 }
 
-/// A connection of a client's side to its own session.
+/// A connection of one side of a client to its own session.
 struct Connection {
     side: Side,
     session: Session,
@@ -575,8 +575,8 @@ impl Pair {
         arrived.drain(..used);
     }
 
-    /// Every sequence from the first delivered one on was delivered as it was sent, or reported
-    /// lost with its exact range, or is of a symbol that was not asked for.
+    /// Checks that each sequence from the first delivered one on was delivered unchanged,
+    /// reported lost with its exact range, or belongs to an unsubscribed symbol.
     fn check_accounts(&self) {
         let seed = self.scenario.seed;
         let wanted = |message: &Message| {
@@ -632,7 +632,7 @@ impl Pair {
     }
 }
 
-/// `PAIR_SEEDS=100` runs a hundred times as many seeds, other ones.
+/// Runs the scenario for each seed. `PAIR_SEEDS=100` runs a hundred times as many seeds.
 fn run_seeds(seeds: std::ops::Range<u64>, scenario: Scenario, sides: &[Side]) -> Vec<Pair> {
     let factor = std::env::var("PAIR_SEEDS")
         .ok()
@@ -677,7 +677,7 @@ fn nothing_is_lost_over_a_stream_with_every_fault() {
         assert_eq!(pair.recorder.lost_count(), 0, "seed {}", pair.scenario.seed);
         assert_eq!(pair.recorder.open, 0, "seed {}", pair.scenario.seed);
     }
-    // The faults were really there.
+    // The faults really happened.
     assert!(pairs.iter().map(|pair| pair.reconnects).sum::<u64>() > 10);
     assert!(
         pairs
@@ -776,7 +776,7 @@ fn a_small_window_over_datagrams_still_ends_in_equal_values() {
     }
 }
 
-/// A client that has joined a stream of 1,000 symbols, of which 64 messages are kept.
+/// Returns a client that has joined a stream of 1,000 symbols, of which 64 messages are kept.
 fn joined(pattern: &str) -> (Market, Journal, Session, Client, Recorder) {
     let mut market = Market::new(1);
     let mut journal = Journal::new(SESSION, 64);
@@ -793,7 +793,7 @@ fn joined(pattern: &str) -> (Market, Journal, Session, Client, Recorder) {
     (market, journal, session, client, recorder)
 }
 
-/// Lets both say all that they have to say, over a link without faults.
+/// Exchanges all output of both sides over a link without faults.
 fn talk(
     session: &mut Session,
     client: &mut Client,
@@ -906,7 +906,7 @@ fn a_large_snapshot_survives_loss_and_overtaking() {
     let mut overtaken = 0;
     for seed in 600..606 {
         let mut pair = Pair::new(Scenario { seed, ..scenario }, &[Side::A]);
-        // Everything is defined and moving before the client comes.
+        // Everything is defined and moving before the client connects.
         pair.connections[0].reconnect_at_ns = Some(200 * TICK_NS);
         for _ in 0..3_000 {
             let symbol = pair.market.board.definitions.len();
@@ -924,7 +924,7 @@ fn a_large_snapshot_survives_loss_and_overtaking() {
     );
 }
 
-/// Appends some messages as far as there is room; after the last, the end.
+/// Appends some messages while there is room; after the last, ends the session.
 fn offer(market: &mut Market, publisher: &mut Publisher) {
     for _ in 0..10.min(publisher.room() / 3) {
         if market.all.len() < 4_000 {
@@ -937,7 +937,7 @@ fn offer(market: &mut Market, publisher: &mut Publisher) {
     }
 }
 
-/// The server has every message once, and the publisher was told so.
+/// Checks that the server has every message once and that the publisher was told so.
 fn check_publication(market: &Market, recorder: &Recorder, publisher: &Publisher) {
     let expected: Vec<_> = market
         .all
@@ -954,7 +954,7 @@ fn check_publication(market: &Market, recorder: &Recorder, publisher: &Publisher
     );
 }
 
-/// A publisher over a bad link: the server has everything, once, and says so.
+/// A publisher over a bad link: the server gets everything once, and confirms it.
 #[test]
 fn a_publisher_delivers_its_whole_session_over_a_bad_link() {
     for seed in 700..730 {

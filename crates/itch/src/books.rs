@@ -1,4 +1,4 @@
-//! All books of a day: messages in, quotes, trades, statuses and definitions out, in one pass.
+//! All books of a day: messages in; quotes, trades, statuses and definitions out; in one pass.
 
 use super::message::{MessageError, sized};
 use super::{
@@ -12,24 +12,23 @@ use tidewire_feed::client::Sink;
 use tidewire_feed::wire::{self, Definition, Message, Name, Quote, TradingState, UNDEFINED_PRICE};
 use tidewire_feed::wire::{AGGRESSOR_BUY, AGGRESSOR_SELL, CROSS, NOT_SHOWN};
 
-/// What books are set up with.
+/// Settings of the books.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BooksConfig {
-    /// Most price levels of each side of a security's book, 24 bytes each.
+    /// Maximum price levels per side of a security's book, 24 bytes each.
     pub levels_max: usize,
-    /// Most orders of all books together: 24 bytes each, in a table that is three eighths to three
-    /// quarters full.
+    /// Maximum orders of all books together: 24 bytes each, in a table that is 3/8 to 3/4 full.
     pub orders_max: usize,
-    /// When the day began, ns since the UNIX epoch: what the times of messages are added to.
+    /// Start of the day, nanoseconds since the UNIX epoch: the base of the messages' times.
     pub midnight_unix_ns: u64,
-    /// `source` of what is given out.
+    /// Value of `source` in the output.
     pub source: u16,
-    /// What is added to locate codes to make symbol numbers.
+    /// Offset from locate codes to symbol numbers.
     pub symbol_first: u32,
 }
 
 impl Default for BooksConfig {
-    /// 65,536 levels a side, 16 million orders, the first of January 1970, source 0.
+    /// Returns 65,536 levels per side, 16 million orders, 1 January 1970, and source 0.
     fn default() -> Self {
         Self {
             levels_max: 65_536,
@@ -41,32 +40,32 @@ impl Default for BooksConfig {
     }
 }
 
-/// What became of the messages; every field only grows.
+/// Counts of messages and output; every field only grows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counters {
     /// Messages by type byte.
     pub kinds: Box<[u64; 256]>,
-    /// Quotes given out.
+    /// Quotes published.
     pub quotes: u64,
-    /// Trades given out.
+    /// Trades published.
     pub trades: u64,
-    /// Statuses given out.
+    /// Statuses published.
     pub statuses: u64,
-    /// Definitions given out.
+    /// Definitions published.
     pub definitions: u64,
-    /// Messages of a known type and a wrong length, and empty ones.
+    /// Messages of a known type with a wrong length, and empty messages.
     pub malformed: u64,
-    /// Executions, cancels, deletes and replaces of orders that are not in the book: what came
-    /// before was lost, or not listened to.
+    /// Executions, cancels, deletes and replaces of orders that are not in the book, because
+    /// earlier messages were lost or not received.
     pub unknown_orders: u64,
-    /// Orders left out because a book is full.
+    /// Orders left out because a book was full.
     pub refused_orders: u64,
     /// Orders without a side or price.
     pub senseless_orders: u64,
 }
 
 impl Counters {
-    /// Messages of all types, malformed ones included.
+    /// Returns the number of messages of all types, malformed ones included.
     pub fn messages(&self) -> u64 {
         self.kinds.iter().sum::<u64>() + self.malformed
     }
@@ -74,30 +73,30 @@ impl Counters {
 
 /// The books of all securities of one exchange and day.
 ///
-/// The symbol number of what is given out is the security's locate code, moved by
-/// [`BooksConfig::symbol_first`]. A security is defined
-/// by its directory entry; if that was missed, by the first message that carries its symbol.
+/// The symbol number in the output is the security's locate code plus
+/// [`BooksConfig::symbol_first`]. A security is defined by its directory entry or, if that was
+/// missed, by the first message with its symbol.
 #[derive(Debug)]
 pub struct Books {
     config: BooksConfig,
-    /// By locate code.
-    states: Vec<Option<Box<State>>>,
-    /// Of all books: their numbers are unique within a day.
+    /// Securities by locate code.
+    states: Vec<Option<Box<SecurityState>>>,
+    /// Orders of all books; their numbers are unique within a day.
     orders: Orders,
     counters: Counters,
     ended: bool,
 }
 
-/// On cache lines of its own: one a side, and one of what is asked of each message.
+/// Aligned to cache lines: one per side, and one for the fields that every message uses.
 #[derive(Debug)]
 #[repr(align(64))]
-struct State {
+struct SecurityState {
     sides: Sides,
     is_defined: bool,
 }
 
 impl Books {
-    /// None yet.
+    /// Creates an empty set of books.
     pub fn new(config: BooksConfig) -> Self {
         Self {
             config,
@@ -118,9 +117,9 @@ impl Books {
         }
     }
 
-    /// Applies one message, without its length in front, and gives `sink` what it means:
-    /// a trade first, then the top of the book if it is another one now. `sequence` goes with
-    /// both. A message that makes no sense is counted and changes nothing.
+    /// Applies one message (without its length) and gives `sink` the result: first a trade, then
+    /// the top of the book if it changed. Both have the sequence `sequence`. An invalid message
+    /// is counted and changes nothing.
     #[inline]
     pub fn apply<S: Sink>(&mut self, sequence: u64, message: &[u8], sink: &mut S) {
         if self.try_apply(sequence, message, sink).is_err() {
@@ -130,37 +129,37 @@ impl Books {
         }
     }
 
-    /// What became of the messages so far.
+    /// Returns the counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Whether the exchange has said that no more messages follow.
+    /// Returns whether the exchange has ended the messages of the day.
     pub fn is_ended(&self) -> bool {
         self.ended
     }
 
-    /// Forgets all orders and names, as at the beginning of another session. The counters stay.
+    /// Removes all orders and names, as at the start of another session. The counters stay.
     pub fn clear(&mut self) {
         self.states.clear();
         self.orders.clear();
         self.ended = false;
     }
 
-    /// The book of a security, if anything was said of it.
+    /// Returns the book of a security, if there was a message about it.
     pub fn book(&self, locate: u16) -> Option<&Sides> {
         Some(&self.states.get(usize::from(locate))?.as_ref()?.sides)
     }
 
-    /// Orders of all books.
+    /// Returns the number of orders of all books.
     pub fn order_count(&self) -> usize {
         self.orders.len()
     }
 
-    /// Begins to fetch what the next messages will look for, so that their cache misses overlap:
-    /// `frames` are messages behind their lengths, as a packet and a file have them. Of them the
-    /// first [`AHEAD`] are looked at, orders and books first, then what books and `sink` keep of
-    /// their symbols: each step's addresses have come with the one before.
+    /// Prefetches the data of the next messages, so that their cache misses overlap. `frames` are
+    /// messages after their lengths, as in packets and files. Prefetches for the first [`AHEAD`]
+    /// of them: first orders and books, then what books and `sink` store about their symbols.
+    /// Each step finds the addresses of the next one in the cache.
     #[inline]
     pub fn expect<S: Sink>(&self, frames: &[u8], sink: &S) {
         let mut locates = [0; AHEAD];
@@ -173,7 +172,8 @@ impl Books {
         }
     }
 
-    /// Fetches the orders that messages are about, and where their books are; the books' numbers.
+    /// Prefetches the orders of the messages and the pointers to their books. Returns the number
+    /// of locate codes written to `locates`.
     #[inline]
     fn expect_orders(&self, frames: &[u8], locates: &mut [u16; AHEAD]) -> usize {
         let (mut rest, mut count) = (frames, 0);
@@ -208,7 +208,7 @@ impl Books {
         count
     }
 
-    /// When a message was made, ns since the UNIX epoch.
+    /// Returns the time of a message, nanoseconds since the UNIX epoch.
     #[inline]
     pub fn unix_ns(&self, time: DayTime) -> u64 {
         self.config.midnight_unix_ns.saturating_add(time.ns())
@@ -323,7 +323,7 @@ impl Books {
             }
             OperationalHalt::KIND => {
                 let halt = OperationalHalt::from_bytes(sized(message)?);
-                // The other markets are not what this book shows.
+                // This book does not show the other markets.
                 if halt.market == b'Q' {
                     self.define(sequence, &halt.head, halt.stock, sink);
                     let state = match halt.action {
@@ -338,7 +338,7 @@ impl Books {
                 self.ended |= event.event == b'C';
             }
             _ => {
-                // Understood, and neither order nor trade nor status; its length is looked at.
+                // A valid message without order, trade or status; only its length is checked.
                 super::Message::decode(message)?;
             }
         }
@@ -435,7 +435,7 @@ impl Books {
         Ok(())
     }
 
-    /// Takes up to so many shares from an order of this security.
+    /// Takes up to `shares` from an order of this security.
     #[inline]
     fn take(&mut self, locate: u16, reference: u64, shares: u32) -> Result<Order, BookError> {
         let order = self.orders.find(reference);
@@ -448,7 +448,7 @@ impl Books {
         Ok(taken)
     }
 
-    /// Gives out the top of the book if it is another one now.
+    /// Publishes the top of the book if it changed.
     #[inline]
     fn show<S: Sink>(&mut self, sequence: u64, head: &Head, sink: &mut S) {
         let sides = &mut self.state(head.locate).sides;
@@ -512,14 +512,15 @@ impl Books {
         sink.message(sequence, &Message::Status(status));
     }
 
-    /// A security's entry: its name, and a book that begins anew if the number had another one.
+    /// Applies a security's directory entry: its name, and an empty book if the number had
+    /// another name.
     fn direct<S: Sink>(&mut self, sequence: u64, directory: &StockDirectory, sink: &mut S) {
         self.state(directory.head.locate).is_defined = true;
         let lot_size = directory.round_lot_size;
         self.name(sequence, &directory.head, directory.stock, lot_size, sink);
     }
 
-    /// Gives out the security's name if nothing did so before.
+    /// Publishes the security's definition unless that was done before.
     #[inline]
     fn define<S: Sink>(&mut self, sequence: u64, head: &Head, stock: Letters<8>, sink: &mut S) {
         let state = self.state(head.locate);
@@ -562,7 +563,7 @@ impl Books {
     }
 
     #[inline(always)]
-    fn state(&mut self, locate: u16) -> &mut State {
+    fn state(&mut self, locate: u16) -> &mut SecurityState {
         let index = usize::from(locate);
         if self.states.get(index).is_none_or(Option::is_none) {
             self.make_state(index);
@@ -578,14 +579,14 @@ impl Books {
         if self.states.len() <= index {
             self.states.resize_with(index + 1, || None);
         }
-        self.states[index] = Some(Box::new(State {
+        self.states[index] = Some(Box::new(SecurityState {
             sides: Sides::new(self.config.levels_max),
             is_defined: false,
         }));
     }
 }
 
-/// Where the number of an order stands in messages that are about one.
+/// The bytes of the order's number in messages about an order.
 const REFERENCE: std::ops::Range<usize> = 11..19;
 
 impl Default for Books {
@@ -594,5 +595,5 @@ impl Default for Books {
     }
 }
 
-/// What prices are multiples of, 1 unit = 1e-9.
+/// The unit of ITCH prices, 1 unit = 1e-9.
 const PRICE_UNIT_NANOS: i64 = 100_000;

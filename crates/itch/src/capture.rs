@@ -1,7 +1,7 @@
-//! Network captures: pcap and pcapng files, and the UDP datagrams in them.
+//! Network captures: pcap and pcapng files, and their UDP datagrams.
 //!
-//! [`Decoder`] takes bytes as they come and gives [`Frame`]s; [`udp`] finds the datagram in one.
-//! Both borrow, allocate nothing a frame, and step over what they do not know.
+//! [`Decoder`] takes bytes and returns [`Frame`]s; [`udp`] finds the datagram in a frame. Both
+//! borrow, allocate nothing per frame, and skip what they do not know.
 
 mod datagram;
 
@@ -12,43 +12,43 @@ pub use datagram::{Datagram, Link, NotUdp, udp};
 
 use thiserror::Error;
 
-/// Longest block or frame that is believed.
+/// Maximum bytes of a block or frame; a longer one is an error.
 pub const BLOCK_LENGTH_MAX: usize = 16 << 20;
-/// Interfaces of one section of a pcapng file that are known apart.
+/// Maximum interfaces of one section of a pcapng file.
 pub const INTERFACES_MAX: usize = 4_096;
 
-/// One frame as it was recorded.
+/// One captured frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// When, ns since the UNIX epoch; 0 where the file does not say.
+    /// Time of capture, nanoseconds since the UNIX epoch; 0 if the file has no time.
     pub time_ns: u64,
-    /// What its bytes begin with.
+    /// The link type: the format of the frame's first bytes.
     pub link: Link,
-    /// Its bytes; fewer than it had where the recording cut it.
+    /// The bytes; fewer than the original if the capture cut the frame.
     pub bytes: &'a [u8],
-    /// Whether the recording cut it.
+    /// Whether the capture cut the frame.
     pub is_cut: bool,
 }
 
-/// What the front of the bytes is.
+/// The result of [`Decoder::next`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// More bytes are needed; at the end of the input: it is cut, unless nothing is left.
+    /// More bytes are needed. At the end of the input: the file is cut, unless no bytes are left.
     NeedMore,
-    /// So many bytes that hold no frame.
+    /// This many bytes hold no frame.
     Skip(usize),
-    /// A frame, and the bytes that it took.
+    /// A frame, and the number of bytes it took.
     Frame(Frame<'a>, usize),
 }
 
-/// Why bytes are no recording. Where in the file is for the reader to say.
+/// Why bytes are not a capture. The reader knows the position in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CaptureError {
-    /// The first bytes are those of neither format.
+    /// The first bytes match neither format.
     #[error("neither a pcap nor a pcapng file")]
     UnknownFormat,
-    /// A length that cannot be.
+    /// An impossible length.
     #[error("invalid block or frame length: {0} bytes")]
     BadLength(u64),
     /// A frame of an interface that the file does not describe.
@@ -56,7 +56,7 @@ pub enum CaptureError {
     UnknownInterface(u32),
 }
 
-/// Reads a recording from its beginning.
+/// A decoder of a capture from its beginning.
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
     format: Option<Format>,
@@ -67,7 +67,7 @@ enum Format {
     Classic {
         order: Order,
         link: Link,
-        /// Nanoseconds of the fraction's unit.
+        /// Nanoseconds per unit of the fraction.
         unit_ns: u64,
     },
     Blocks {
@@ -85,28 +85,28 @@ enum Order {
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     link: Link,
-    /// Units of a second.
+    /// Units per second.
     resolution: u64,
     offset_s: i64,
 }
 
-/// Whether a file that begins like this is a recording.
+/// Returns whether a file with this beginning is a capture.
 pub fn looks_like_file(head: &[u8]) -> bool {
     head.first_chunk()
         .is_some_and(|&magic| magic == SECTION_MAGIC || classic_order(magic).is_some())
 }
 
 impl Decoder {
-    /// At the beginning of a file.
+    /// Creates a decoder at the start of a file.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What the front of `input` is. Call again with the bytes behind it, and with more of them
-    /// where that is asked for.
+    /// Decodes the front of `input`. Call again with the bytes after it, and with more bytes
+    /// after [`Step::NeedMore`].
     ///
     /// # Errors
-    /// [`CaptureError`]: what follows cannot be read.
+    /// [`CaptureError`]: the rest cannot be decoded.
     #[inline]
     pub fn next<'a>(&mut self, input: &'a [u8]) -> Result<Step<'a>, CaptureError> {
         match &mut self.format {
@@ -137,7 +137,7 @@ impl Decoder {
         let Some(header) = input.first_chunk::<CLASSIC_HEADER_LENGTH>() else {
             return Ok(Step::NeedMore);
         };
-        // The upper half may hold the length of a checksum behind each frame.
+        // The upper half may hold the length of a checksum after each frame.
         let link = Link(order.u32(header, 20) & 0xFFFF);
         self.format = Some(Format::Classic {
             order,
@@ -232,7 +232,7 @@ fn block<'a>(
     }
 }
 
-/// The frame of a block; `None` if the block is too short for it.
+/// Returns the frame of a block; `None` if the block is too short.
 #[inline]
 fn packet<'a>(
     kind: u32,
@@ -308,8 +308,8 @@ impl Interface {
     }
 }
 
-/// Units of a second: a power of ten, or of two where the highest bit is set. What no clock has is
-/// taken for the default.
+/// Returns the units per second: a power of ten, or of two if the highest bit is set. An
+/// impossible resolution counts as the default.
 fn resolution(exponent: u8) -> u64 {
     let power = match exponent & 0x80 {
         0 => 10_u64.checked_pow(exponent.into()),

@@ -1,16 +1,16 @@
-//! What the fields of ITCH messages are: big-endian numbers, times of 48 bits, padded letters.
+//! The field types of ITCH messages: big-endian numbers, 48-bit times, padded letters.
 
 use std::fmt;
 
-/// A field that knows its bytes.
+/// A field type with a wire form.
 pub(super) trait Field: Copy {
     /// Bytes on the wire.
     const LENGTH: usize;
 
-    /// Reads it at `at`; the caller's constants keep it inside.
+    /// Reads the field at `at`; the caller's constants keep it within `bytes`.
     fn read(bytes: &[u8], at: usize) -> Self;
 
-    /// Writes it at `at`.
+    /// Writes the field at `at`.
     fn write(self, bytes: &mut [u8], at: usize);
 }
 
@@ -34,12 +34,12 @@ macro_rules! number_fields {
 
 number_fields!(u8 u16 u32 u64);
 
-/// A price of 32 bits, 1 unit = 1e-4.
+/// A 32-bit price, 1 unit = 1e-4.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Price(pub u32);
 
 impl Price {
-    /// The price in units of 1e-9.
+    /// Returns the price in units of 1e-9.
     #[inline(always)]
     pub const fn nanos(self) -> i64 {
         self.0 as i64 * 100_000
@@ -60,17 +60,17 @@ impl Field for Price {
     }
 }
 
-/// A time of 48 bits: nanoseconds since midnight at the exchange (Eastern Time).
+/// A 48-bit time: nanoseconds since midnight at the exchange (Eastern Time).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DayTime(u64);
 
 impl DayTime {
-    /// What 48 bits hold of `ns`.
+    /// Creates a time from the lower 48 bits of `ns`.
     pub const fn new(ns: u64) -> Self {
         Self(ns & DAY_TIME_MASK)
     }
 
-    /// Nanoseconds since midnight; below 2^48.
+    /// Returns nanoseconds since midnight, below 2^48.
     #[inline(always)]
     pub const fn ns(self) -> u64 {
         self.0
@@ -97,7 +97,7 @@ impl Field for DayTime {
 pub struct Letters<const N: usize>([u8; N]);
 
 impl<const N: usize> Letters<N> {
-    /// As much of `text` as fits.
+    /// Creates letters from as much of `text` as fits.
     pub const fn new(text: &str) -> Self {
         let (text, mut bytes, mut at) = (text.as_bytes(), [b' '; N], 0);
         while at < N && at < text.len() {
@@ -107,12 +107,12 @@ impl<const N: usize> Letters<N> {
         Self(bytes)
     }
 
-    /// The bytes with their padding.
+    /// Returns the bytes with their padding.
     pub const fn bytes(&self) -> &[u8; N] {
         &self.0
     }
 
-    /// The text without its padding; empty where it is no UTF-8.
+    /// Returns the text without its padding; empty if it is not UTF-8.
     pub fn as_str(&self) -> &str {
         let length = self.0.iter().rposition(|&byte| byte != b' ' && byte != 0);
         let text = &self.0[..length.map_or(0, |last| last + 1)];

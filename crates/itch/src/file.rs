@@ -1,25 +1,25 @@
-//! Files as Nasdaq publishes them (BinaryFILE): a length of two bytes before each message.
+//! Nasdaq's file format (BinaryFILE): a two-byte length before each message.
 
 use thiserror::Error;
 
 use super::Message;
 
-/// Why a file is none, or is cut.
+/// Why a file is invalid or cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// The bytes end inside of a message.
+    /// The bytes end inside a message.
     #[error("the file ends after {at_hand} bytes of a message of {expected}")]
     Truncated {
-        /// Bytes that the message has.
+        /// Bytes of the message.
         expected: usize,
-        /// Bytes of it that are there.
+        /// Bytes present.
         at_hand: usize,
     },
 }
 
-/// The first message of `bytes`, and how many bytes it took with its length; `None` if more are
-/// needed. An empty message ends a session.
+/// Returns the first message of `bytes`, and its length including the length field; `None` if
+/// more bytes are needed. An empty message ends a session.
 #[inline(always)]
 pub fn frame(bytes: &[u8]) -> Option<(&[u8], usize)> {
     let (length, rest) = bytes.split_first_chunk::<2>()?;
@@ -27,24 +27,24 @@ pub fn frame(bytes: &[u8]) -> Option<(&[u8], usize)> {
     Some((rest.get(..length)?, length + 2))
 }
 
-/// All messages of a file that is in memory.
+/// Iterator over the messages of a file in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Frames<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Frames<'a> {
-    /// Those of `bytes`.
+    /// Creates an iterator over the messages of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// What was not read: nothing, or the beginning of a message.
+    /// Returns the unread bytes: none, or the beginning of a message.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Whether the bytes ended with a whole message.
+    /// Checks that the bytes end with a whole message.
     ///
     /// # Errors
     /// [`FrameError::Truncated`].
@@ -73,7 +73,7 @@ impl<'a> Iterator for Frames<'a> {
     }
 }
 
-/// Whether a file that begins like this is one of ITCH: a known type behind its own length.
+/// Returns whether a file with this beginning is an ITCH file: a known type after its own length.
 pub fn looks_like_file(head: &[u8]) -> bool {
     let Some(&[high, low, kind]) = head.first_chunk::<3>() else {
         return false;
@@ -84,10 +84,11 @@ pub fn looks_like_file(head: &[u8]) -> bool {
         .any(|&(known, _, expected)| (known, expected) == (kind, length))
 }
 
-/// When a day begins at the exchange (Eastern Time), ns since the UNIX epoch; `None` for what is no
-/// day from 1970 to 2554.
+/// Returns the start of a day at the exchange (Eastern Time), nanoseconds since the UNIX epoch;
+/// `None` if it is not a day from 1970 to 2554.
 ///
-/// Daylight saving is the rule since 2007: second Sunday of March to first Sunday of November.
+/// Daylight saving time follows the rule since 2007: second Sunday of March to first Sunday of
+/// November.
 pub fn midnight_unix_ns(year: u32, month: u32, day: u32) -> Option<u64> {
     if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) {
         return None;
@@ -97,7 +98,7 @@ pub fn midnight_unix_ns(year: u32, month: u32, day: u32) -> Option<u64> {
         return None;
     }
     let midnight = days(year, month) + day - 1;
-    // Midnight of the Sunday itself is still on the time before.
+    // Midnight of that Sunday still has the time before.
     let begins = first_sunday(year, 3) + 7;
     let ends = first_sunday(year, 11);
     let offset_hours = if midnight > begins && midnight <= ends {
@@ -105,11 +106,12 @@ pub fn midnight_unix_ns(year: u32, month: u32, day: u32) -> Option<u64> {
     } else {
         5
     };
-    // The count of ns ends in the year 2554.
+    // The number of nanoseconds overflows in the year 2554.
     (u64::from(midnight) * 24 + offset_hours).checked_mul(3_600_000_000_000)
 }
 
-/// When a day begins at the exchange whose date is written as `2019-01-30`, likewise.
+/// Returns the start of a day at the exchange from a date such as `2019-01-30`, as
+/// [`midnight_unix_ns`] does.
 pub fn parse_midnight_unix_ns(date: &str) -> Option<u64> {
     let mut numbers = date.split('-').map(|part| part.parse().ok());
     let mut next = || numbers.next().flatten();
@@ -119,9 +121,10 @@ pub fn parse_midnight_unix_ns(date: &str) -> Option<u64> {
     }
 }
 
-/// When the day at the exchange began of which a time is, both ns since the UNIX epoch.
+/// Returns the start of the exchange's day that contains a time, both in nanoseconds since the
+/// UNIX epoch.
 pub fn midnight_of_unix_ns(unix_ns: u64) -> u64 {
-    // Days of the exchange begin four or five hours after those of UTC.
+    // Days at the exchange begin four or five hours after UTC days.
     let day = (unix_ns / 3_600_000_000_000).saturating_sub(4) / 24;
     let midnight = |day: u64| {
         let (year, month, day) = date(u32::try_from(day).unwrap_or(0));
@@ -133,9 +136,9 @@ pub fn midnight_of_unix_ns(unix_ns: u64) -> u64 {
     }
 }
 
-/// Year, month and day of a number of days since 1970-01-01.
+/// Returns year, month and day of a number of days since 1970-01-01.
 fn date(day: u32) -> (u32, u32, u32) {
-    // No year is longer than this, no month than 31 days: both guesses are at most one too low.
+    // No year is longer than 366 days, no month than 31: both guesses are at most one too low.
     let mut year = 1970 + day / 366;
     while days(year + 1, 1) <= day {
         year += 1;
@@ -148,17 +151,18 @@ fn date(day: u32) -> (u32, u32, u32) {
     (year, month, day - days(year, month) + 1)
 }
 
-/// Day of the month's first Sunday since 1970-01-01.
+/// Returns the month's first Sunday, in days since 1970-01-01.
 fn first_sunday(year: u32, month: u32) -> u32 {
     let first = days(year, month);
     // 1970-01-01 was a Thursday, day 4 of a week that begins on Sunday.
     first + (7 - (first + 4) % 7) % 7
 }
 
-/// Days from 1970-01-01 to the first of a month; month 13 is January of the next year.
+/// Returns the days from 1970-01-01 to the first of a month; month 13 is January of the next
+/// year.
 fn days(year: u32, month: u32) -> u32 {
     let (year, month) = (year + (month - 1) / 12, (month - 1) % 12 + 1);
-    // Years that begin in March: the leap day comes last.
+    // Count years from March: the leap day then comes last.
     let (year, month) = if month <= 2 {
         (year - 1, month + 9)
     } else {
@@ -180,7 +184,7 @@ mod tests {
         };
         assert_eq!(hours(2019, 1, 30), (17_926, 5));
         assert_eq!(hours(2024, 7, 1), (19_905, 4));
-        // Clocks change on the 10th of March and on the 3rd of November, at two.
+        // Clocks change on 10 March and 3 November, at two o'clock.
         assert_eq!((hours(2024, 3, 10).1, hours(2024, 3, 11).1), (5, 4));
         assert_eq!((hours(2024, 11, 3).1, hours(2024, 11, 4).1), (4, 5));
         assert_eq!(hours(2024, 2, 29).1, 5);
@@ -210,7 +214,7 @@ mod tests {
             assert!(now - of_now < 25 * 3_600_000_000_000);
             midnight = of_now;
         }
-        // 500 days of hours, the last of which is already the next day by daylight saving.
+        // The hours of 500 days; the last one is in the next day by daylight saving time.
         assert_eq!(midnight, midnight_unix_ns(2025, 5, 14).unwrap());
         assert_eq!(date(19_782), (2024, 2, 29));
         assert_eq!(date(0), (1970, 1, 1));

@@ -1,4 +1,4 @@
-//! Fuzz entries for what exchanges send: plain functions that must never panic.
+//! Fuzz entries for the output of exchanges: functions that must never panic.
 
 use crate::capture::{Decoder, Step, udp};
 use crate::mold::{Receiver, ReceiverConfig, Sender, SenderConfig};
@@ -7,7 +7,7 @@ use crate::soup;
 use crate::{Books, Frames, Message};
 use tidewire_feed::client::{NullSink, Side};
 
-/// A file of ITCH messages, into books; what can be read is written as it was.
+/// Applies a file of ITCH messages to books. Each decoded message must encode to the same bytes.
 pub fn fuzz_itch(data: &[u8]) {
     let (mut books, mut written) = (Books::default(), Vec::new());
     let mut frames = Frames::new(data);
@@ -22,7 +22,7 @@ pub fn fuzz_itch(data: &[u8]) {
     assert_eq!(frames.finish().is_ok(), frames.rest().is_empty());
 }
 
-/// Datagrams behind lengths of two bytes, on both lines and as answers.
+/// Receives datagrams after two-byte lengths, on both lines and as answers.
 pub fn fuzz_mold(data: &[u8]) {
     let mut receiver = Receiver::new(ReceiverConfig::default());
     let mut store = Store::new(SessionName::from_bytes([0; 10]), 64);
@@ -40,7 +40,7 @@ pub fn fuzz_mold(data: &[u8]) {
         };
         receiver.handle_timeout(now_ns, &mut NullSink);
         assert!(receiver.next_sequence() <= receiver.highest_sequence());
-        // Within a session it goes forward; the next one begins anew.
+        // Sequences increase within a session; the next session starts again.
         assert!(receiver.next_sequence() >= before || receiver.session() != session);
         while receiver.take_request().is_some() {}
         sender.answer(&store, datagram, &mut out, |_| {});
@@ -48,12 +48,12 @@ pub fn fuzz_mold(data: &[u8]) {
     receiver.finish(&mut NullSink);
 }
 
-/// A client and a server that receive arbitrary bytes.
+/// Runs a client and a server on arbitrary bytes.
 pub fn fuzz_soup(data: &[u8]) {
     let mut client = soup::Client::new(soup::ClientConfig::default());
     client.connected(0);
     let _ = client.receive(data, 0, &mut NullSink);
-    // As a client that is logged in, too.
+    // Also as a client that is logged in.
     let mut accepted = b"\0\x1fA                             1".to_vec();
     accepted.extend_from_slice(data);
     let mut client = soup::Client::new(soup::ClientConfig::default());
@@ -65,7 +65,7 @@ pub fn fuzz_soup(data: &[u8]) {
     server.produce(&store, 0, &mut Vec::new(), 1_000);
 }
 
-/// A recording, down to its datagrams.
+/// Reads a capture and its datagrams.
 pub fn fuzz_capture(data: &[u8]) {
     let (mut decoder, mut rest) = (Decoder::new(), data);
     let mut idle = 0;

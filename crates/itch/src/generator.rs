@@ -1,4 +1,4 @@
-//! Valid days of ITCH, of any size and from a seed: for benchmarks and tests.
+//! A seeded generator of valid ITCH days of any size, for benchmarks and tests.
 
 mod side;
 
@@ -14,35 +14,35 @@ use super::{
 };
 use side::{Resting, Side};
 
-/// What a day is made of.
+/// Settings of a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GeneratorConfig {
-    /// Messages in all; at least [`GeneratorConfig::messages_min`].
+    /// Total messages; at least [`GeneratorConfig::messages_min`].
     pub messages: u64,
-    /// Securities, 1 to [`GeneratorConfig::SYMBOLS_MAX`].
+    /// Number of securities, 1 to [`GeneratorConfig::SYMBOLS_MAX`].
     pub symbols: u16,
-    /// Most resting orders a side of a security, 1 to [`GeneratorConfig::DEPTH_MAX`].
+    /// Maximum resting orders per side of a security, 1 to [`GeneratorConfig::DEPTH_MAX`].
     pub depth: usize,
-    /// Same seed, same day.
+    /// Seed; the same seed gives the same day.
     pub seed: u64,
 }
 
 impl GeneratorConfig {
-    /// Most securities: locate codes are numbers of 16 bits, and 0 is none.
+    /// Maximum securities: locate codes have 16 bits, and 0 means none.
     pub const SYMBOLS_MAX: u16 = u16::MAX;
-    /// Most resting orders a side.
+    /// Maximum resting orders per side.
     pub const DEPTH_MAX: usize = 4_096;
 
-    /// Fewest messages that a day of so many securities has.
+    /// Returns the minimum messages of a day with this number of securities.
     pub fn messages_min(&self) -> u64 {
-        // Directory, status, restriction and position at the beginning; two messages at each of
-        // the auctions; and the moments of the day with what happens to single securities.
+        // Directory, status, restriction and position at the beginning, two messages at each
+        // auction, and the events of the day with those of single securities.
         u64::from(self.symbols) * 8 + EVENTS
     }
 }
 
 impl Default for GeneratorConfig {
-    /// A million messages of 100 securities.
+    /// Returns a million messages of 100 securities.
     fn default() -> Self {
         Self {
             messages: 1_000_000,
@@ -53,35 +53,35 @@ impl Default for GeneratorConfig {
     }
 }
 
-/// Why there is no such day: the caller's fault.
+/// Why a day is impossible: the caller's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum GeneratorError {
-    /// Fewer messages than the day's frame takes.
+    /// Fewer messages than the fixed part of the day.
     #[error("a day of these securities has at least {0} messages")]
     TooFewMessages(u64),
     /// No security.
     #[error("the number of securities must be 1 to 65535")]
     BadSymbols,
-    /// No room for an order, or more than [`GeneratorConfig::DEPTH_MAX`].
+    /// A depth of 0, or above [`GeneratorConfig::DEPTH_MAX`].
     #[error("the depth must be 1 to 4096")]
     BadDepth,
 }
 
-/// A day's messages, one after the other.
+/// The messages of a day, in order.
 ///
-/// The books never cross; executions take the oldest order at the best price; every order that is
-/// executed, cancelled, deleted or replaced is in the book. All types occur but `W` and `O`, which
-/// belong to days of their own.
+/// The books never cross. Executions take the oldest order at the best price. Every executed,
+/// cancelled, deleted or replaced order is in the book. All types occur except `W` and `O`, which
+/// only occur on special days.
 #[derive(Debug)]
 pub struct Generator {
     config: GeneratorConfig,
     random: Random,
     securities: Vec<Security>,
-    /// Messages of moments that are written out in full.
+    /// Messages of a scripted event.
     script: VecDeque<Message>,
-    phase: Phase,
-    /// Messages of orders left in this phase, and in all of it.
+    phase: DayPhase,
+    /// Order messages left in this phase.
     left: u64,
     total: u64,
     given: u64,
@@ -95,14 +95,14 @@ pub struct Generator {
 struct Security {
     stock: Letters<8>,
     locate: u16,
-    /// Where orders gather, 1 unit = 1e-4.
+    /// The middle of the order prices, 1 unit = 1e-4.
     middle: u32,
     bids: Side,
     asks: Side,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum DayPhase {
     Opening,
     BeforeMarket,
     Market,
@@ -111,10 +111,10 @@ enum Phase {
 }
 
 impl Generator {
-    /// A day.
+    /// Creates a day.
     ///
     /// # Errors
-    /// [`GeneratorError`] for what cannot be.
+    /// [`GeneratorError`] for impossible settings.
     pub fn new(config: GeneratorConfig) -> Result<Self, GeneratorError> {
         if config.symbols == 0 {
             return Err(GeneratorError::BadSymbols);
@@ -140,7 +140,7 @@ impl Generator {
             random,
             securities,
             script: VecDeque::new(),
-            phase: Phase::Opening,
+            phase: DayPhase::Opening,
             left: 0,
             total: 0,
             given: 0,
@@ -153,7 +153,7 @@ impl Generator {
         Ok(generator)
     }
 
-    /// The symbol of a security, by its locate code from 1.
+    /// Returns the symbol of a security by its locate code, from 1.
     pub fn stock(&self, locate: u16) -> Option<Letters<8>> {
         let index = usize::from(locate).checked_sub(1)?;
         self.securities.get(index).map(|security| security.stock)
@@ -173,42 +173,42 @@ impl Generator {
             .push_back(Message::SystemEvent(SystemEvent { head, event }));
     }
 
-    /// Runs out of a phase into the next.
+    /// Ends a phase and starts the next.
     fn next_phase(&mut self) {
         match self.phase {
-            Phase::Opening => {
-                self.phase = Phase::BeforeMarket;
-                // One message in twenty before the market opens, as many after it closes.
+            DayPhase::Opening => {
+                self.phase = DayPhase::BeforeMarket;
+                // 5 % of the messages before the market opens, as many after it closes.
                 self.total = (self.config.messages - self.config.messages_min()) / 20;
             }
-            Phase::BeforeMarket => {
+            DayPhase::BeforeMarket => {
                 self.time_ns = hours_ns(9, 30);
                 self.auction(b'O', b'Q');
                 self.pause(0);
                 self.list(self.securities.len() - 1);
-                self.phase = Phase::Market;
+                self.phase = DayPhase::Market;
                 let all = self.config.messages - self.config.messages_min();
                 self.total = all - all / 20 * 2;
             }
-            Phase::Market => {
+            DayPhase::Market => {
                 self.time_ns = hours_ns(16, 0);
                 self.auction(b'C', b'M');
-                self.phase = Phase::AfterMarket;
+                self.phase = DayPhase::AfterMarket;
                 self.total = (self.config.messages - self.config.messages_min()) / 20;
             }
-            Phase::AfterMarket | Phase::Ended => {
+            DayPhase::AfterMarket | DayPhase::Ended => {
                 self.time_ns = hours_ns(20, 0);
                 self.event(b'E');
                 self.time_ns = hours_ns(20, 5);
                 self.event(b'C');
-                self.phase = Phase::Ended;
+                self.phase = DayPhase::Ended;
                 self.total = 0;
             }
         }
         self.left = self.total;
     }
 
-    /// The beginning of the day: who is there, and whether it trades.
+    /// Writes the beginning of the day: the securities and their trading state.
     fn open(&mut self) {
         self.event(b'O');
         self.time_ns += 1_000_000;
@@ -262,7 +262,7 @@ impl Generator {
         self.event(b'S');
     }
 
-    /// What an auction of all securities says, and the event that goes with it.
+    /// Writes the messages of an auction of all securities, and its event.
     fn auction(&mut self, cross: u8, event: u8) {
         for index in 0..self.securities.len() {
             self.imbalance(index, cross);
@@ -316,7 +316,7 @@ impl Generator {
         }));
     }
 
-    /// A volatility pause with its auction, and a halt of another market.
+    /// Writes a volatility pause with its auction, and a halt of another market.
     fn pause(&mut self, index: usize) {
         self.time_ns += 1_000_000;
         self.act(index, b'P', "LUDP");
@@ -344,7 +344,7 @@ impl Generator {
         }
     }
 
-    /// A new listing.
+    /// Writes a new listing.
     fn list(&mut self, index: usize) {
         self.act(index, b'H', "IPO1");
         let security = &self.securities[index];
@@ -371,11 +371,11 @@ impl Generator {
         self.next_reference - 1
     }
 
-    /// Something about an order, at its time between the moments of the day.
+    /// Returns a message about an order, at its time between the events of the day.
     fn order_message(&mut self) -> Message {
         let (from_ns, until_ns) = match self.phase {
-            Phase::BeforeMarket => (hours_ns(4, 0), hours_ns(9, 30)),
-            Phase::AfterMarket => (hours_ns(16, 1), hours_ns(20, 0)),
+            DayPhase::BeforeMarket => (hours_ns(4, 0), hours_ns(9, 30)),
+            DayPhase::AfterMarket => (hours_ns(16, 1), hours_ns(20, 0)),
             _ => (hours_ns(9, 31), hours_ns(16, 0)),
         };
         let done = (self.total - self.left) as u128;
@@ -438,18 +438,18 @@ impl Generator {
         })
     }
 
-    /// A new order that does not cross the other side.
+    /// Places a new order that does not cross the other side.
     fn place(&mut self, index: usize, buys: bool) -> Resting {
         let reference = self.take_reference();
         let bits = self.random.next();
-        // One to some ten cents away, most of them close.
+        // Between 1 and about 10 cents away, usually close.
         let away = CENT * (1 + (bits as u32 & bits.rotate_right(16) as u32 & 15));
         let shares = match bits >> 32 & 7 {
             0 => 1 + (bits >> 40) as u32 % 99,
             lots => 100 * lots as u32,
         };
         let security = &mut self.securities[index];
-        // The price wanders with the orders.
+        // The price drifts with the orders.
         match bits >> 48 & 63 {
             0 => security.middle += CENT,
             1 => security.middle = (security.middle - CENT).max(100 * CENT),
@@ -495,7 +495,7 @@ impl Generator {
         let match_number = self.take_match();
         let (reference, shares, price) = self.securities[index].side(buys).execute(wanted);
         if other_price {
-            // Better for the resting order's owner by a cent.
+            // One cent better for the owner of the resting order.
             let price = if buys { price - CENT } else { price + CENT };
             return Message::OrderExecutedAtPrice(OrderExecutedAtPrice {
                 head,
@@ -522,7 +522,7 @@ impl Generator {
                 reference,
                 shares,
             }),
-            // A single share cannot be taken in parts.
+            // A single share cannot be reduced.
             None => self.delete(index, head, buys),
         }
     }
@@ -564,7 +564,7 @@ impl Iterator for Generator {
                 self.given += 1;
                 return Some(message);
             }
-            if self.phase == Phase::Ended {
+            if self.phase == DayPhase::Ended {
                 return None;
             }
             self.next_phase();
@@ -578,7 +578,7 @@ impl Security {
     }
 }
 
-/// Four letters for each number: `AAAB` for 1.
+/// Returns four letters for each number: `AAAB` for 1.
 fn ticker(locate: u16) -> Letters<8> {
     let mut letters = [b' '; 8];
     let mut rest = locate;
@@ -593,7 +593,7 @@ const fn hours_ns(hour: u64, minute: u64) -> u64 {
     (hour * 60 + minute) * 60_000_000_000
 }
 
-/// SplitMix64.
+/// A SplitMix64 generator.
 #[derive(Debug)]
 struct Random(u64);
 
@@ -616,7 +616,8 @@ impl Random {
         ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
     }
 
-    /// Below `limit`; the first few come most often, as few securities have most orders.
+    /// Returns a number below `limit`. Low numbers are the most frequent, as few securities have
+    /// most orders.
     #[inline]
     fn skewed(&mut self, limit: usize) -> usize {
         let share = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;

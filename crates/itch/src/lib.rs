@@ -1,10 +1,10 @@
-//! ITCH 5.0: the messages of Nasdaq's full order book, their file format, and the books they make.
+//! ITCH 5.0: the messages of Nasdaq's full order book, their file format, and the order books.
 //!
-//! [`Message`] reads and writes each of the 23 types; a message is a value of its own, read from
-//! the receive buffer in place and without allocation. [`Books`] takes messages as they come,
-//! from a file ([`Frames`], [`frame`]), MoldUDP64 ([`mold`]) or SoupBinTCP ([`soup`]), and gives a
+//! [`Message`] decodes and encodes each of the 23 types; messages are decoded in place from the
+//! receive buffer, without allocation. [`Books`] takes messages from a file ([`Frames`],
+//! [`frame`]), MoldUDP64 ([`mold`]) or SoupBinTCP ([`soup`]), and gives a
 //! [`Sink`](tidewire_feed::client::Sink) quotes, trades, statuses and definitions in one pass.
-//! [`Generator`] makes valid days of any size.
+//! [`Generator`] generates valid days of any size.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]

@@ -1,48 +1,48 @@
-//! The messages of ITCH 5.0, each with its fields in the order of the wire.
+//! The messages of ITCH 5.0, each with its fields in wire order.
 
 use thiserror::Error;
 
 use super::field::Field;
 use super::{DayTime, Letters, Price};
 
-/// Why bytes are no message: the sender's fault.
+/// Why bytes are not a message: the sender's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum MessageError {
-    /// There is no byte at all.
+    /// There are no bytes.
     #[error("an empty message")]
     Empty,
-    /// A known type with another length than its own.
+    /// A known type with a wrong length.
     #[error("message '{}' of {length} bytes has {expected}", char::from(*kind))]
     WrongLength {
         /// The type byte.
         kind: u8,
-        /// The bytes at hand.
+        /// The length in bytes.
         length: usize,
-        /// The bytes of this type.
+        /// The length of this type in bytes.
         expected: usize,
     },
 }
 
-/// What every message begins with, behind its type.
+/// The fields after the type of every message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// The security's number of the day; 0 where the message is about none.
+    /// The security's number of the day; 0 if the message is about no security.
     pub locate: u16,
-    /// The exchange's own.
+    /// The exchange's tracking number.
     pub tracking: u16,
-    /// When the exchange made it.
+    /// Time of the message at the exchange.
     pub time: DayTime,
 }
 
 impl Head {
-    /// Reads it from any message of [`Head::LENGTH`] bytes and more.
+    /// Reads the head of any message of at least [`Head::LENGTH`] bytes.
     #[inline(always)]
     pub fn read(message: &[u8]) -> Option<Head> {
         Some(Head::of(message.first_chunk::<{ Head::LENGTH }>()?))
     }
 
-    /// Bytes of the type and of what follows it.
+    /// Bytes of the type and the head.
     pub const LENGTH: usize = 11;
 
     #[inline(always)]
@@ -55,7 +55,7 @@ impl Head {
     }
 }
 
-/// Declares the messages: a type each, the enum of them all, and both directions of the wire.
+/// Declares the messages: a type for each, the enum of all types, decoders and encoders.
 macro_rules! messages {
     ($(
         $(#[$doc:meta])*
@@ -78,7 +78,7 @@ macro_rules! messages {
                 /// Bytes on the wire.
                 pub const LENGTH: usize = $length;
 
-                /// Reads the fields; the type byte is not looked at.
+                /// Decodes the fields; the type byte is ignored.
                 #[inline(always)]
                 #[allow(unused_assignments)]
                 pub fn from_bytes(bytes: &[u8; $length]) -> Self {
@@ -90,7 +90,7 @@ macro_rules! messages {
                     Self { head: Head::of(bytes), $($field,)* }
                 }
 
-                /// The wire form.
+                /// Encodes the message.
                 #[inline(always)]
                 #[allow(unused_assignments)]
                 pub fn to_bytes(&self) -> [u8; $length] {
@@ -119,7 +119,7 @@ macro_rules! messages {
         #[non_exhaustive]
         pub enum Message {
             $($(#[$doc])* $name($name),)*
-            /// A type that this version does not know.
+            /// An unknown type.
             Unknown(u8),
         }
 
@@ -127,10 +127,10 @@ macro_rules! messages {
             /// Every type byte, with its name and its bytes on the wire.
             pub const KINDS: &[(u8, &str, usize)] = &[$(($kind, stringify!($name), $length),)*];
 
-            /// Reads one message, without its length in front.
+            /// Decodes one message without its length.
             ///
             /// # Errors
-            /// [`MessageError`]; a type that is not known is none.
+            /// [`MessageError`]; an unknown type is not an error.
             #[inline]
             pub fn decode(bytes: &[u8]) -> Result<Message, MessageError> {
                 let Some(&kind) = bytes.first() else {
@@ -142,7 +142,7 @@ macro_rules! messages {
                 }
             }
 
-            /// Appends the message without a length in front; nothing for one that is not known.
+            /// Appends the message without its length; nothing for an unknown type.
             pub fn encode(&self, out: &mut Vec<u8>) {
                 match self {
                     $(Message::$name(message) => out.extend_from_slice(&message.to_bytes()),)*
@@ -150,7 +150,7 @@ macro_rules! messages {
                 }
             }
 
-            /// The type byte.
+            /// Returns the type byte.
             pub fn kind(&self) -> u8 {
                 match self {
                     $(Message::$name(_) => $kind,)*
@@ -158,7 +158,7 @@ macro_rules! messages {
                 }
             }
 
-            /// Security, tracking number and time.
+            /// Returns security, tracking number and time.
             pub fn head(&self) -> Option<&Head> {
                 match self {
                     $(Message::$name(message) => Some(&message.head),)*
@@ -169,7 +169,7 @@ macro_rules! messages {
     };
 }
 
-/// The whole of a message whose type is known.
+/// Checks the length of a message of a known type.
 #[inline(always)]
 pub(super) fn sized<const N: usize>(bytes: &[u8]) -> Result<&[u8; N], MessageError> {
     bytes.try_into().map_err(|_| MessageError::WrongLength {
@@ -180,13 +180,13 @@ pub(super) fn sized<const N: usize>(bytes: &[u8]) -> Result<&[u8; N], MessageErr
 }
 
 messages! {
-    /// `S`: a moment of the day.
+    /// `S`: an event of the day.
     SystemEvent b'S' 12 {
         /// `O` messages begin, `S` system opens, `Q` market opens, `M` market closes, `E` system
         /// closes, `C` messages end.
         event: u8,
     }
-    /// `R`: a security, and its number of the day.
+    /// `R`: a security and its number of the day.
     StockDirectory b'R' 39 {
         /// Its symbol.
         stock: Letters<8>,
@@ -197,11 +197,11 @@ messages! {
         financial_status: u8,
         /// Shares of a round lot.
         round_lot_size: u32,
-        /// `Y` if only round lots are taken.
+        /// `Y` if only round lots are accepted.
         round_lots_only: u8,
-        /// What kind of security.
+        /// Kind of security.
         issue_classification: u8,
-        /// What kind of it.
+        /// Subtype of the security.
         issue_sub_type: Letters<2>,
         /// `P` live, `T` test.
         authenticity: u8,
@@ -213,12 +213,12 @@ messages! {
         price_band_tier: u8,
         /// `Y` for an exchange-traded product.
         exchange_traded: u8,
-        /// Its leverage.
+        /// Leverage of an exchange-traded product.
         leverage: u32,
-        /// `Y` if it is inverse.
+        /// `Y` for an inverse product.
         inverse: u8,
     }
-    /// `H`: whether a security trades.
+    /// `H`: trading state of a security.
     TradingAction b'H' 25 {
         /// Its symbol.
         stock: Letters<8>,
@@ -226,7 +226,7 @@ messages! {
         state: u8,
         /// Not used.
         reserved: u8,
-        /// Why.
+        /// Reason code.
         reason: Letters<4>,
     }
     /// `Y`: short sale restriction.
@@ -258,12 +258,12 @@ messages! {
         /// Level 3.
         level3: u64,
     }
-    /// `W`: the market-wide circuit breaker was tripped.
+    /// `W`: the market-wide circuit breaker has tripped.
     BreakerStatus b'W' 12 {
-        /// `1`, `2`, `3`.
+        /// Level `1`, `2` or `3`.
         level: u8,
     }
-    /// `K`: when a new listing is quoted.
+    /// `K`: quotation time of a new listing.
     IpoQuotation b'K' 28 {
         /// Its symbol.
         stock: Letters<8>,
@@ -271,7 +271,7 @@ messages! {
         release_time_s: u32,
         /// `A` anticipated, `C` cancelled or postponed.
         qualifier: u8,
-        /// The listing's price.
+        /// Price of the listing.
         price: Price,
     }
     /// `J`: the collar of an auction after a volatility pause.
@@ -280,14 +280,14 @@ messages! {
         stock: Letters<8>,
         /// Reference price.
         reference: Price,
-        /// Upper end.
+        /// Upper limit.
         upper: Price,
-        /// Lower end.
+        /// Lower limit.
         lower: Price,
-        /// How often the auction was extended.
+        /// Number of extensions of the auction.
         extensions: u32,
     }
-    /// `h`: a halt of one market alone.
+    /// `h`: a halt of one market only.
     OperationalHalt b'h' 21 {
         /// Its symbol.
         stock: Letters<8>,
@@ -296,9 +296,9 @@ messages! {
         /// `H` halted, `T` resumed.
         action: u8,
     }
-    /// `A`: a new order without a name.
+    /// `A`: a new anonymous order.
     AddOrder b'A' 36 {
-        /// Its number of the day.
+        /// The order's number of the day.
         reference: u64,
         /// `B` buy, `S` sell.
         side: u8,
@@ -306,12 +306,12 @@ messages! {
         shares: u32,
         /// The security's symbol.
         stock: Letters<8>,
-        /// Limit.
+        /// Limit price.
         price: Price,
     }
     /// `F`: a new order with the participant's name.
     AddAttributedOrder b'F' 40 {
-        /// Its number of the day.
+        /// The order's number of the day.
         reference: u64,
         /// `B` buy, `S` sell.
         side: u8,
@@ -319,12 +319,12 @@ messages! {
         shares: u32,
         /// The security's symbol.
         stock: Letters<8>,
-        /// Limit.
+        /// Limit price.
         price: Price,
         /// The participant.
         attribution: Letters<4>,
     }
-    /// `E`: an order was executed, in whole or in part, at its price.
+    /// `E`: an order was fully or partly executed at its price.
     OrderExecuted b'E' 31 {
         /// The order.
         reference: u64,
@@ -333,7 +333,7 @@ messages! {
         /// The execution's number of the day.
         match_number: u64,
     }
-    /// `C`: an order was executed at another price.
+    /// `C`: an order was executed at a different price.
     OrderExecutedAtPrice b'C' 36 {
         /// The order.
         reference: u64,
@@ -343,35 +343,35 @@ messages! {
         match_number: u64,
         /// `Y` if it counts as a trade, `N` if a cross trade counts it.
         printable: u8,
-        /// At which price.
+        /// Execution price.
         price: Price,
     }
-    /// `X`: some of an order's shares were taken back.
+    /// `X`: a part of an order's shares was cancelled.
     OrderCancel b'X' 23 {
         /// The order.
         reference: u64,
-        /// Shares taken back.
+        /// Cancelled shares.
         shares: u32,
     }
-    /// `D`: an order is gone.
+    /// `D`: an order was deleted.
     OrderDelete b'D' 19 {
         /// The order.
         reference: u64,
     }
-    /// `U`: an order is gone, and another stands for it on the same side.
+    /// `U`: an order was replaced by another one on the same side.
     OrderReplace b'U' 35 {
-        /// The order that is gone.
+        /// The replaced order.
         original: u64,
-        /// The new one.
+        /// The new order.
         reference: u64,
-        /// Its shares.
+        /// Shares of the new order.
         shares: u32,
-        /// Its limit.
+        /// Limit price of the new order.
         price: Price,
     }
-    /// `P`: a trade of an order that was not shown.
+    /// `P`: a trade of a hidden order.
     Trade b'P' 44 {
-        /// 0, or the order that was not shown.
+        /// 0, or the hidden order.
         reference: u64,
         /// Always `B` since 2014.
         side: u8,
@@ -379,74 +379,74 @@ messages! {
         shares: u32,
         /// The security's symbol.
         stock: Letters<8>,
-        /// At which price.
+        /// Trade price.
         price: Price,
         /// The trade's number of the day.
         match_number: u64,
     }
-    /// `Q`: the trade of an auction.
+    /// `Q`: a trade of an auction.
     CrossTrade b'Q' 40 {
-        /// Shares, 0 if the auction found none.
+        /// Shares; 0 if the auction had no match.
         shares: u64,
         /// The security's symbol.
         stock: Letters<8>,
-        /// At which price.
+        /// Trade price.
         price: Price,
         /// The trade's number of the day.
         match_number: u64,
         /// `O` opening, `C` closing, `H` after a halt or for a new listing.
         cross: u8,
     }
-    /// `B`: a trade that did not hold.
+    /// `B`: a trade was broken.
     BrokenTrade b'B' 19 {
         /// The number of the trade or execution.
         match_number: u64,
     }
-    /// `I`: how an auction would end now.
+    /// `I`: the expected result of an auction.
     Imbalance b'I' 50 {
-        /// Shares that would be paired.
+        /// Shares that would be matched.
         paired: u64,
-        /// Shares that would be left.
+        /// Shares that would remain.
         imbalance: u64,
         /// `B` buy, `S` sell, `N` none, `O` too few orders, `P` paused.
         direction: u8,
         /// The security's symbol.
         stock: Letters<8>,
-        /// Price at which the auction's orders alone would be matched.
+        /// Price at which the auction's orders alone would match.
         far: Price,
-        /// Price at which they would be matched with the book's.
+        /// Price at which they would match together with the book's.
         near: Price,
         /// Current reference price.
         reference_price: Price,
         /// `O` opening, `C` closing, `H` after a halt, `A` extended trading close.
         cross: u8,
-        /// How far near price and reference are apart.
+        /// Difference of near price and reference price.
         variation: u8,
     }
-    /// `N`: interest of retail price improvement.
+    /// `N`: retail price improvement interest.
     RetailInterest b'N' 20 {
         /// The security's symbol.
         stock: Letters<8>,
         /// `B` buy, `S` sell, `A` both, `N` none.
         interest: u8,
     }
-    /// `O`: price discovery of a direct listing that raises capital.
+    /// `O`: price discovery of a direct listing with a capital raise.
     DirectListing b'O' 48 {
         /// The security's symbol.
         stock: Letters<8>,
-        /// `Y` if it may be released.
+        /// `Y` if the listing may be released.
         open_eligible: u8,
         /// 20 % below the registration's lowest price.
         minimum: Price,
-        /// 80 % above its highest.
+        /// 80 % above the registration's highest price.
         maximum: Price,
-        /// Where it would open.
+        /// Expected opening price.
         near_execution: Price,
-        /// When that was worked out, nanoseconds since midnight.
+        /// Time of that price, nanoseconds since midnight.
         near_execution_time_ns: u64,
-        /// Lower end of the collar.
+        /// Lower limit of the collar.
         lower_collar: Price,
-        /// Upper end of the collar.
+        /// Upper limit of the collar.
         upper_collar: Price,
     }
 }

@@ -1,4 +1,4 @@
-//! MoldUDP64: numbered messages in datagrams, on two lines, with requests for missing ones.
+//! MoldUDP64: numbered messages in datagrams, on two lines, with retransmission requests.
 //!
 //! ```text
 //!  line A, line B ─▶ receive(side, datagram, now) ─▶ SequencedSink   in order, exactly once
@@ -7,7 +7,7 @@
 //!  timer          ◀─ deadline_ns(), then handle_timeout(now)
 //! ```
 //!
-//! [`Receiver`] is a listener's machine, [`Sender`] the exchange's; neither has a socket.
+//! [`Receiver`] is the receiver's state machine, [`Sender`] the exchange's. Neither has a socket.
 
 mod packet;
 mod receiver;

@@ -1,4 +1,4 @@
-//! Streams of numbered messages that are only bytes here: what MoldUDP64 and SoupBinTCP share.
+//! Streams of numbered messages as plain bytes: the common part of MoldUDP64 and SoupBinTCP.
 
 mod store;
 
@@ -16,7 +16,7 @@ impl SessionName {
     /// Bytes on the wire.
     pub const LENGTH: usize = 10;
 
-    /// As much of `text` as fits, left-aligned.
+    /// Creates a name from as much of `text` as fits, left-aligned.
     pub fn new(text: &str) -> Self {
         let mut bytes = [b' '; Self::LENGTH];
         let length = text.len().min(Self::LENGTH);
@@ -24,24 +24,24 @@ impl SessionName {
         Self(bytes)
     }
 
-    /// From the wire, as it is.
+    /// Creates a name from its wire bytes.
     #[inline]
     pub const fn from_bytes(bytes: [u8; Self::LENGTH]) -> Self {
         Self(bytes)
     }
 
-    /// For the wire.
+    /// Returns the wire bytes.
     #[inline]
     pub const fn to_bytes(self) -> [u8; Self::LENGTH] {
         self.0
     }
 
-    /// Without the padding at either side; senders differ in where they put it.
+    /// Returns the name without padding on either side; senders align it differently.
     pub fn trimmed(&self) -> &[u8] {
         self.0.trim_ascii()
     }
 
-    /// Whether there is no name.
+    /// Returns whether the name is blank.
     pub fn is_blank(&self) -> bool {
         self.trimmed().iter().all(|&byte| byte == 0)
     }
@@ -59,24 +59,24 @@ impl fmt::Display for SessionName {
     }
 }
 
-/// Takes a stream's messages; statically dispatched.
+/// Receives a stream's messages, with static dispatch.
 pub trait SequencedSink {
-    /// The next message: sequences strictly grow, each comes at most once.
+    /// The next message: sequences strictly increase, each arrives at most once.
     fn message(&mut self, sequence: u64, message: &[u8]);
 
-    /// These messages, each behind its length, come next, as far as they were not there before:
-    /// time to fetch what the first [`AHEAD`] of them are about.
+    /// Announces the next messages, each after its length; some may have been delivered before.
+    /// The sink can prefetch the data of the first [`AHEAD`].
     fn expect(&mut self, frames: &[u8]) {
         let _ = frames;
     }
 
-    /// What is known to be missing changed.
+    /// The set of missing sequences changed.
     fn gap(&mut self, gap: Gap) {
         let _ = gap;
     }
 
-    /// The stream is of this session from now on; its sequences begin anew. Also called for the
-    /// first session.
+    /// The stream has this session from now on, and its sequences start again. Also called for
+    /// the first session.
     fn session(&mut self, session: SessionName) {
         let _ = session;
     }
@@ -87,10 +87,10 @@ pub trait SequencedSink {
     }
 }
 
-/// Drops everything; for measuring and fuzzing.
+/// Ignores everything, for benchmarks and fuzzing.
 impl SequencedSink for tidewire_feed::client::NullSink {
     fn message(&mut self, _: u64, _: &[u8]) {}
 }
 
-/// Of how many messages [`SequencedSink::expect`] is told at a time.
+/// Number of messages that [`SequencedSink::expect`] looks ahead.
 pub const AHEAD: usize = 16;

@@ -1,5 +1,5 @@
 //! SoupBinTCP 3.0: messages over TCP, numbered implicitly. A client that logs in with an older
-//! sequence gets everything from there on again.
+//! sequence receives everything from there on again.
 //!
 //! ```text
 //!  socket ─▶ Client::receive(input, now) ─▶ SequencedSink      Server::receive(input, now)

@@ -1,4 +1,4 @@
-//! What ITCH messages say, and what books make of them.
+//! Meaning of ITCH messages, and their effect on books.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use tidewire_feed::client::Sink;
 use tidewire_feed::wire::{self, Definition, TradingState, UNDEFINED_PRICE};
 use tidewire_feed::wire::{AGGRESSOR_BUY, AGGRESSOR_SELL, CROSS, NOT_SHOWN};
 
-/// What a sink was given.
+/// The output that a sink received.
 #[derive(Default)]
 struct Seen {
     messages: Vec<(u64, wire::Message)>,
@@ -285,7 +285,7 @@ fn limits_of_orders_hold_over_all_books() {
     assert_eq!(books.counters().senseless_orders, 1);
 }
 
-/// A book of the simplest kind: every order in a list.
+/// A simple book: every order in one map.
 #[derive(Default)]
 struct Simple(std::collections::HashMap<u64, (u16, u8, u32, u32)>);
 
@@ -333,7 +333,7 @@ impl Simple {
         }
     }
 
-    /// Best price and shares there.
+    /// Returns the best price and its shares.
     fn best(&self, locate: u16, side: u8) -> Option<(u32, u64)> {
         let orders = || {
             let all = self.0.values();

@@ -1,4 +1,4 @@
-//! No allocation per message in steady state: books, MoldUDP64, SoupBinTCP, recordings.
+//! Nothing allocates per message in steady state: books, MoldUDP64, SoupBinTCP, captures.
 
 use tidewire_feed::client::{NullSink, Side};
 use tidewire_itch::capture::{Decoder, Step};
@@ -11,7 +11,7 @@ use tidewire_memory::counting::{CountingAllocator, allocations_of};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// A day's messages behind their lengths.
+/// Returns a day's messages after their lengths.
 fn day(messages: u64) -> Vec<u8> {
     let config = GeneratorConfig {
         messages,
@@ -33,8 +33,8 @@ fn day(messages: u64) -> Vec<u8> {
 fn books_of_a_day() {
     let day = day(60_000);
     let mut books = Books::default();
-    // A day begins with the orders that the last one left; from the third on all are alike, and
-    // every book has the room that it needs.
+    // A day begins with the orders left from the previous one. From the third day on all days are
+    // alike, and every book has enough room.
     for _ in 0..2 {
         for (sequence, message) in (1..).zip(Frames::new(&day)) {
             books.apply(sequence, message, &mut NullSink);

@@ -3,7 +3,7 @@
 use crate::connection::{ConnectionId, Peer};
 use crate::context::Context;
 
-/// The work of a lane: sessions of any protocol, driven by the lane's events.
+/// The application of a lane: sessions of any protocol, driven by the lane's events.
 ///
 /// Every method runs on the lane's own thread, and none may block. Replies are written into
 /// [`Context::out`]; the lane sends them at the end of the turn.
@@ -14,38 +14,39 @@ pub trait Application: Sized {
     /// A connection was accepted on the listener that carries the tag `port`.
     fn accepted(&mut self, context: &mut Context, connection: ConnectionId, port: u16, peer: &Peer);
 
-    /// A connection on the listener with the tag `port` cannot be accepted: no descriptor is left.
-    /// Returns the bytes to send to its peer before the connection ends.
+    /// A connection on the listener with the tag `port` cannot be accepted, because no descriptor
+    /// is left. Returns the bytes to send to its peer before the connection ends.
     fn refused(&mut self, _port: u16) -> Vec<u8> {
         Vec::new()
     }
 
-    /// An outgoing connection made by [`Context::connect`] with the tag `port` stands.
+    /// An outgoing connection made by [`Context::connect`] with the tag `port` is established.
     fn connected(&mut self, context: &mut Context, connection: ConnectionId, port: u16);
 
-    /// Bytes have come. `input` holds everything received and not yet consumed.
+    /// Bytes have arrived. `input` holds everything received and not yet consumed.
     ///
-    /// Returns how many bytes are done with; the rest is given again, with what follows it. An
-    /// application that cannot take more now (its peer does not read its replies) calls
-    /// [`Context::pause`] and returns early; it is called again when the outbox has drained.
+    /// Returns how many bytes were consumed. The rest is passed again, with the bytes that
+    /// follow. An application that cannot take more now (because its peer does not read its
+    /// replies) calls [`Context::pause`] and returns early. It is called again when the outbox
+    /// has drained.
     fn received(&mut self, context: &mut Context, connection: ConnectionId, input: &[u8]) -> usize;
 
     /// A connection whose outbox had been full has drained to its low-water mark.
     fn drained(&mut self, context: &mut Context, connection: ConnectionId);
 
-    /// What is kept for a connection has changed: input that is not consumed yet
-    /// ([`Context::input_bytes`]), or output that the kernel did not take
-    /// ([`Context::out_bytes`]). Not called while nothing is kept.
+    /// The buffered bytes of a connection have changed: unconsumed input
+    /// ([`Context::input_bytes`]), or output that the kernel did not accept
+    /// ([`Context::out_bytes`]). Not called while nothing is buffered.
     fn buffered(&mut self, _: &mut Context, _: ConnectionId) {}
 
-    /// A connection is gone; its id is no longer valid.
+    /// A connection has ended; its id is no longer valid.
     fn closed(&mut self, context: &mut Context, connection: ConnectionId, reason: CloseReason);
 
-    /// A message from elsewhere.
+    /// A message from another lane or a control thread.
     fn mail(&mut self, context: &mut Context, mail: Self::Mail);
 
-    /// Once a turn, after all events and before the sends. Returns when the application wants its
-    /// next turn at the latest, in monotonic nanoseconds ([`Context::now_ns`]).
+    /// Called once per turn, after all events and before the sends. Returns the latest time for
+    /// the next turn, in monotonic nanoseconds ([`Context::now_ns`]).
     fn turn(&mut self, context: &mut Context) -> Option<u64>;
 }
 
@@ -59,7 +60,7 @@ pub enum CloseReason {
     Broken,
     /// An outgoing connection could not be made, and the system's reason.
     ConnectFailed(std::io::ErrorKind),
-    /// The application asked for it.
+    /// The application requested it.
     Requested,
     /// The lane stops.
     Stopping,

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Monotonic time, ns: the clock of [`Context::now_ns`](crate::Context::now_ns).
+/// Returns monotonic time in nanoseconds: the clock of
+/// [`Context::now_ns`](crate::Context::now_ns).
 pub fn monotonic_ns() -> u64 {
     match simulated_ns() {
         0 => nanoseconds(clock_gettime(ClockId::Monotonic)),
@@ -16,7 +17,7 @@ pub fn monotonic_ns() -> u64 {
     }
 }
 
-/// Wall-clock time, ns since the UNIX epoch.
+/// Returns wall-clock time, nanoseconds since the UNIX epoch.
 pub fn unix_ns() -> u64 {
     match simulated_ns() {
         0 => nanoseconds(clock_gettime(ClockId::Realtime)),
@@ -24,12 +25,13 @@ pub fn unix_ns() -> u64 {
     }
 }
 
-/// Wall-clock time, ms since the UNIX epoch.
+/// Returns wall-clock time, milliseconds since the UNIX epoch.
 pub fn unix_ms() -> i64 {
     (unix_ns() / 1_000_000) as i64
 }
 
-/// Monotonic time for work that a simulation controls; [`Instant::now`] outside of one.
+/// Returns monotonic time for work that a simulation controls; [`Instant::now`] outside a
+/// simulation.
 pub fn instant() -> Instant {
     static BASE: OnceLock<Instant> = OnceLock::new();
     match simulated_ns() {
@@ -38,15 +40,14 @@ pub fn instant() -> Instant {
     }
 }
 
-/// Takes the clocks of this process from the system: time passes only by
-/// [`advance_simulated_clock`]. Called again, it sets them back to the same time. For a simulator,
-/// while no lane runs.
+/// Replaces the clocks of this process: time then passes only by [`advance_simulated_clock`]. A
+/// further call resets them to the same start time. For a simulator, while no lane runs.
 pub fn begin_simulated_clock() {
     SIMULATED_NS.store(1_000_000_000, Ordering::Relaxed);
     SIMULATED_WORDS.store(0, Ordering::Relaxed);
 }
 
-/// A number that nobody can guess; in a simulation the next one of a list that is always the same.
+/// Returns an unpredictable number. In a simulation, the next number of a fixed sequence.
 pub fn unguessable_word() -> u64 {
     if simulated_ns() == 0 {
         return RandomState::new().hash_one(std::process::id());
@@ -56,7 +57,7 @@ pub fn unguessable_word() -> u64 {
     (word ^ word >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9)
 }
 
-/// Moves the clocks of a simulation on.
+/// Advances the clocks of a simulation.
 pub fn advance_simulated_clock(time: Duration) {
     let passed_ns = u64::try_from(time.as_nanos()).expect("less than 584 years");
     let before_ns = SIMULATED_NS.fetch_add(passed_ns, Ordering::Relaxed);
@@ -72,9 +73,9 @@ fn nanoseconds(time: Timespec) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Nanoseconds since a simulation began; 0: there is none.
+/// Nanoseconds since a simulation began; 0 if there is none.
 static SIMULATED_NS: AtomicU64 = AtomicU64::new(0);
-/// How many numbers the simulation has drawn.
+/// Number of random numbers the simulation has drawn.
 static SIMULATED_WORDS: AtomicU64 = AtomicU64::new(0);
-/// When a simulation begins, ns since the UNIX epoch: 2027-01-15T08:00:00Z.
+/// Start time of a simulation, nanoseconds since the UNIX epoch: 2027-01-15T08:00:00Z.
 const SIMULATED_EPOCH_NS: u64 = 1_800_000_000_000_000_000;

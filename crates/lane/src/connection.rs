@@ -9,7 +9,7 @@ use rustix::event::epoll::EventFlags;
 use crate::application::CloseReason;
 use crate::outbox::Outbox;
 
-/// Names a connection of a lane. Never reused: an id whose connection has ended finds nothing.
+/// The id of a connection of a lane. Never reused: the id of an ended connection finds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId {
     pub(crate) index: u32,
@@ -17,13 +17,14 @@ pub struct ConnectionId {
 }
 
 impl ConnectionId {
-    /// Names no connection.
+    /// The id of no connection.
     pub const NONE: ConnectionId = ConnectionId {
         index: u32::MAX,
         generation: 0,
     };
 
-    /// Position in a table that an application keeps a connection; reused after a close.
+    /// Returns the index in a table that an application keeps per connection; reused after a
+    /// close.
     pub fn index(self) -> usize {
         self.index as usize
     }
@@ -45,7 +46,7 @@ impl ConnectionId {
 pub enum Peer {
     /// A TCP peer.
     Tcp(SocketAddr),
-    /// A process of this machine, over a Unix socket.
+    /// A process on this machine, over a Unix socket.
     Local,
 }
 
@@ -63,43 +64,43 @@ impl fmt::Display for Peer {
 pub(crate) struct Connection {
     pub(crate) socket: OwnedFd,
     pub(crate) port: u16,
-    /// Received and not yet consumed.
+    /// Received and unconsumed bytes.
     pub(crate) input: Vec<u8>,
-    /// How many more bytes the application knows to come; 0 if it does not know.
+    /// Number of further bytes the application expects; 0 if unknown.
     pub(crate) expected: usize,
     pub(crate) outbox: Outbox,
-    /// What epoll watches for now.
+    /// The events that epoll watches now.
     pub(crate) watched: EventFlags,
-    /// An outgoing connection that does not stand yet.
+    /// Whether this is an outgoing connection that is not established yet.
     pub(crate) connecting: bool,
-    /// The application takes no input until the outbox has drained.
+    /// Whether the application takes no input until the outbox has drained.
     pub(crate) paused: bool,
-    /// While it is paused, up to this many bytes of input are received and kept all the same.
+    /// Maximum bytes of input received and kept while the connection is paused.
     pub(crate) ahead_bytes_max: usize,
-    /// The application takes no input until it says so.
+    /// Whether the application takes no input until it releases the connection.
     pub(crate) held: bool,
-    /// And what it has sent is kept although it leaves.
+    /// Whether a held connection keeps its received input even if the peer leaves.
     pub(crate) set_aside: bool,
-    /// Epoll does not watch it: it is set aside, and has left.
+    /// Whether epoll does not watch it, because it is set aside and its peer has left.
     pub(crate) unwatched: bool,
-    /// The application wants to hear when the outbox has drained.
+    /// Whether the application must be notified when the outbox has drained.
     pub(crate) wants_drained: bool,
-    /// The kernel took less than all: wait until the socket is writable.
+    /// Whether the kernel accepted only a part: wait until the socket is writable.
     pub(crate) blocked: bool,
-    /// The application knows of output that the kernel did not take.
+    /// Whether the application knows of output that the kernel did not accept.
     pub(crate) told_blocked: bool,
-    /// It is in the lane's list of outboxes to send at the end of the turn.
+    /// Whether it is in the lane's list of outboxes to send at the end of the turn.
     pub(crate) dirty: bool,
-    /// It is in the lane's queue of outboxes to send in parts.
+    /// Whether it is in the lane's queue of outboxes to send in parts.
     pub(crate) queued: bool,
     pub(crate) closing: Closing,
 }
 
-/// How far a connection is on its way out.
+/// The closing state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closing {
     No,
-    /// Ends when the outbox is empty, or at the time given (monotonic ns).
+    /// Closes when the outbox is empty, or at the given time (monotonic nanoseconds).
     Flushing {
         reason: CloseReason,
         deadline_ns: u64,
@@ -131,7 +132,7 @@ impl Connection {
         }
     }
 
-    /// What epoll ought to watch for, given the state.
+    /// Returns the events that epoll must watch in this state.
     pub(crate) fn wanted(&self) -> EventFlags {
         let mut wanted = EventFlags::empty();
         if self.connecting || self.blocked {
@@ -141,20 +142,20 @@ impl Connection {
             if self.is_reading() || self.is_reading_ahead() {
                 wanted |= EventFlags::IN;
             } else if self.held && !self.set_aside {
-                // It may wait for long: its peer's leaving is all there is to hear of.
+                // The connection may wait for long: only the end of the peer matters.
                 wanted |= EventFlags::RDHUP;
             }
         }
         wanted
     }
 
-    /// Whether input is received that the application takes later.
+    /// Returns whether input is received for the application to take later.
     pub(crate) fn is_reading_ahead(&self) -> bool {
         let is_paused = self.paused && !self.held && self.closing == Closing::No;
         is_paused && self.input.len() < self.ahead_bytes_max
     }
 
-    /// Whether the application takes input now.
+    /// Returns whether the application takes input now.
     pub(crate) fn is_reading(&self) -> bool {
         !self.paused && !self.held && self.closing == Closing::No
     }

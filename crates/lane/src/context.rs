@@ -19,55 +19,55 @@ use crate::outbox::{Gate, Outbox};
 use crate::sender::Sender;
 use crate::traffic::TOKEN_LISTENERS;
 
-/// The lane as its application sees it: connections and clock.
+/// A lane as its application sees it: connections and clock.
 #[derive(Debug)]
 pub struct Context {
     pub(crate) lane: usize,
-    /// Of all lanes, by number.
+    /// The bells of all lanes, by number.
     pub(crate) bells: Arc<[Arc<Bell>]>,
     pub(crate) epoll: OwnedFd,
     pub(crate) connections: Vec<Slot>,
     pub(crate) free: Vec<u32>,
-    /// The connection whose input the application is looking at.
+    /// The connection whose input the application is processing.
     pub(crate) serving: ConnectionId,
-    /// Outboxes that are sent at the end of this turn: answers, and last words.
+    /// Outboxes to send at the end of this turn: replies, and output of closing connections.
     pub(crate) dirty: Vec<ConnectionId>,
-    /// Outboxes that others than their own peers have filled: sent in parts, oldest first.
+    /// Outboxes filled by connections other than their own: sent in parts, oldest first.
     pub(crate) deliveries: VecDeque<ConnectionId>,
-    /// How many of them leave a turn, until none is left.
+    /// Number of these outboxes to send per turn, until none is left.
     pub(crate) deliveries_a_turn: usize,
-    /// How the outboxes of a turn leave.
+    /// Decides how the outboxes of a turn are sent.
     pub(crate) sender: Sender,
-    /// Connections on their way out.
+    /// Closing connections.
     pub(crate) closing: Vec<ConnectionId>,
-    /// Drained connections whose application waits to hear of it.
+    /// Drained connections whose application must be notified.
     pub(crate) drained: Vec<ConnectionId>,
-    /// Connections that were held: what they have sent meanwhile waits to be given.
+    /// Connections released from a hold; input received meanwhile is passed on next.
     pub(crate) released: Vec<ConnectionId>,
-    /// Connections of whose outboxes a part is held back.
+    /// Connections with held-back output.
     pub(crate) holding: Vec<ConnectionId>,
-    /// All that would leave in this turn is held back until this number.
+    /// The number until which all output of this turn is held back.
     pub(crate) holds_turn: Option<u64>,
     pub(crate) spares: Vec<Vec<u8>>,
     pub(crate) now_ns: u64,
     pub(crate) unix_ns: u64,
     pub(crate) counters: Arc<LaneCounters>,
-    /// Only the first lane listens; it deals the connections out to all.
+    /// Only the first lane listens; it distributes the connections to all lanes.
     pub(crate) listeners: Vec<Listener>,
     pub(crate) next_lane: usize,
-    /// Connections whose descriptor would be this one, or above it, are refused.
+    /// A connection whose descriptor has this number or a higher one is refused.
     pub(crate) descriptors_max: u64,
-    /// Let go to accept and refuse a connection when no descriptor is left; only the first lane
-    /// has it.
+    /// Closed temporarily to accept and refuse a connection when no descriptor is left. Only the
+    /// first lane has it.
     pub(crate) spare: Option<OwnedFd>,
-    /// The descriptor table was full: accept nothing before this time.
+    /// Earliest time to accept again after the descriptor table was full.
     pub(crate) accept_again_ns: Option<u64>,
-    /// The connection whose work is carried out to its end, even if the connection ends before.
+    /// The connection whose work is completed even if the connection ends before.
     pub(crate) working: Option<ConnectionId>,
-    /// Output written after its end; it is discarded.
+    /// Output written after that connection's end; it is discarded.
     pub(crate) scrap: Outbox,
     pub(crate) stopping: bool,
-    /// Where outgoing connections arrive; `None`: in the system's network.
+    /// The network for outgoing connections; `None` for the system's network.
     pub(crate) network: Option<Arc<SimulatedNetwork>>,
 }
 
@@ -81,16 +81,16 @@ pub(crate) struct Slot {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct LaneCounters {
-    /// Turns of the loop.
+    /// Turns of the event loop.
     pub turns: AtomicU64,
     /// Nanoseconds spent outside the wait for events.
     pub busy_ns: AtomicU64,
-    /// The longest turn, without its wait, ns.
+    /// The longest turn without its wait, in nanoseconds.
     pub busy_ns_max: AtomicU64,
-    /// When the turn under way began, or last served others from within, monotonic ns; 0 while the
-    /// lane waits for events.
+    /// When the current turn began or last served other connections from within, in monotonic
+    /// nanoseconds; 0 while the lane waits for events.
     pub turn_began_ns: AtomicU64,
-    /// Receive calls that brought bytes.
+    /// Receive calls that returned bytes.
     pub reads: AtomicU64,
     /// Bytes received.
     pub read_bytes: AtomicU64,
@@ -98,11 +98,12 @@ pub struct LaneCounters {
     pub writes: AtomicU64,
     /// Bytes sent.
     pub written_bytes: AtomicU64,
-    /// Sends of a turn leave in one call, by io_uring: that was found to be cheaper.
+    /// Whether the sends of a turn share one io_uring call, because that was measured to be
+    /// cheaper.
     pub sends_by_ring: AtomicBool,
-    /// What a send took in the last trial as a call of its own, ns; 0 before the first.
+    /// Nanoseconds per send in the last trial of single calls; 0 before the first.
     pub send_ns: AtomicU64,
-    /// What a send took in the last trial in a batch of io_uring, ns; 0 before the first.
+    /// Nanoseconds per send in the last trial of an io_uring batch; 0 before the first.
     pub ring_send_ns: AtomicU64,
     /// Connections open now.
     pub connections: AtomicU64,
@@ -111,30 +112,30 @@ pub struct LaneCounters {
 }
 
 impl Context {
-    /// This lane's number, from 0.
+    /// Returns this lane's number, from 0.
     pub fn lane(&self) -> usize {
         self.lane
     }
 
-    /// Monotonic time of this turn, ns.
+    /// Returns the monotonic time of this turn in nanoseconds.
     #[inline]
     pub fn now_ns(&self) -> u64 {
         self.now_ns
     }
 
-    /// Wall-clock time of this turn, ns since the UNIX epoch.
+    /// Returns the wall-clock time of this turn, nanoseconds since the UNIX epoch.
     #[inline]
     pub fn unix_ns(&self) -> u64 {
         self.unix_ns
     }
 
-    /// What this lane has done.
+    /// Returns the lane's counters.
     pub fn counters(&self) -> &Arc<LaneCounters> {
         &self.counters
     }
 
-    /// Where to write to a peer; `None` when the connection has ended or is ending, unless it is
-    /// [worked for](Self::work_for).
+    /// Returns the outbox of a connection; `None` if the connection has ended or is ending,
+    /// unless it is the one of [`work_for`](Self::work_for).
     #[inline]
     pub fn out(&mut self, id: ConnectionId) -> Option<&mut Outbox> {
         let is_open = |connection: &Connection| connection.closing == Closing::No;
@@ -155,7 +156,7 @@ impl Context {
         Some(&mut connection.outbox)
     }
 
-    /// Where the last replies of work go whose connection has ended.
+    /// Returns the outbox that discards the output of an ended connection with unfinished work.
     #[cold]
     fn scrap_of(&mut self, id: ConnectionId) -> Option<&mut Outbox> {
         match self.working == Some(id) {
@@ -164,43 +165,44 @@ impl Context {
         }
     }
 
-    /// Carries out work that must not end halfway: until this is called again, `out` is there for
-    /// the connection even if it ends, and what is written to it then is dropped. Returns what was
-    /// set before, to be set again when the work is done.
+    /// Starts work that must be completed: until the next call, `out` returns an outbox for the
+    /// connection even if it ends, and output written after its end is discarded. Returns the
+    /// previous connection, which must be set again when the work is done.
     #[must_use = "what was set before must be set again"]
     pub fn work_for(&mut self, id: Option<ConnectionId>) -> Option<ConnectionId> {
         self.clear_scrap();
         std::mem::replace(&mut self.working, id)
     }
 
-    /// Drops what was written to the connection that is worked for after its end.
+    /// Discards the output written to the [`work_for`](Self::work_for) connection after its end.
     pub fn clear_scrap(&mut self) {
         if !self.scrap.is_empty() {
             self.scrap.clear();
         }
     }
 
-    /// Bytes that wait to be sent to a peer; 0 for a connection that has ended.
+    /// Returns the bytes waiting to be sent to a peer; 0 for a connection that has ended.
     #[inline]
     pub fn out_bytes(&self, id: ConnectionId) -> usize {
         self.connection(id)
             .map_or(0, |connection| connection.outbox.len())
     }
 
-    /// Bytes of memory that what is to be sent to a peer takes; 0 for a connection that has ended.
+    /// Returns the memory in bytes of the output waiting for a peer; 0 for a connection that has
+    /// ended.
     pub fn out_memory_bytes(&self, id: ConnectionId) -> usize {
         self.connection(id)
             .map_or(0, |connection| connection.outbox.memory_bytes())
     }
 
-    /// Bytes received from a peer and not consumed yet.
+    /// Returns the bytes received from a peer and not consumed yet.
     pub fn input_bytes(&self, id: ConnectionId) -> usize {
         self.connection(id)
             .map_or(0, |connection| connection.input.len())
     }
 
-    /// Whether a peer has sent what was not received yet. For deciding that a peer is silent: a
-    /// lane with much to do may only not have come to it. One call of the system.
+    /// Returns whether the kernel has unread input of a peer, with one system call. A busy lane
+    /// uses it before it treats a peer as silent.
     pub fn has_unread(&self, id: ConnectionId) -> bool {
         let waiting = |connection: &Connection| {
             !connection.connecting
@@ -209,8 +211,8 @@ impl Context {
         self.connection(id).is_some_and(waiting)
     }
 
-    /// Says how many more bytes the request that has begun needs, so that the room for it grows
-    /// by no more than that; as the bytes come, and not ahead of them.
+    /// Sets the number of further bytes that the current request needs. Its buffer then grows up
+    /// to that size, as the bytes arrive and not ahead of them.
     pub fn expect(&mut self, id: ConnectionId, bytes: usize) {
         if let Some(connection) = self.connection_mut(id) {
             connection.expected = bytes;
@@ -222,8 +224,8 @@ impl Context {
         self.pause_reading_ahead(id, 0);
     }
 
-    /// As [`pause`](Self::pause), but up to `bytes_max` bytes of input are received meanwhile, for
-    /// a peer that writes all its requests before it reads a reply would wait without end.
+    /// Like [`pause`](Self::pause), but receives up to `bytes_max` bytes of input meanwhile. A
+    /// peer that writes all its requests before it reads a reply would otherwise block forever.
     pub fn pause_reading_ahead(&mut self, id: ConnectionId, bytes_max: usize) {
         if let Some(connection) = self.connection_mut(id) {
             connection.paused = true;
@@ -232,7 +234,7 @@ impl Context {
         }
     }
 
-    /// Takes no more input from a peer until [`release`](Self::release); if the peer leaves
+    /// Takes no more input from a peer until [`release`](Self::release). If the peer leaves
     /// meanwhile, the connection ends.
     pub fn hold(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connection_mut(id) {
@@ -241,7 +243,7 @@ impl Context {
         }
     }
 
-    /// As [`hold`](Self::hold), but the connection stays although the peer leaves: what it had
+    /// Like [`hold`](Self::hold), but the connection stays even if the peer leaves. The input it
     /// sent is read after [`release`](Self::release).
     pub fn set_aside(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connection_mut(id) {
@@ -251,7 +253,7 @@ impl Context {
         }
     }
 
-    /// Takes a connection out of epoll's sight, which would tell of its end again and again.
+    /// Removes a connection from epoll, which would report its end again and again.
     pub(crate) fn unwatch(&mut self, id: ConnectionId) {
         let Self {
             connections, epoll, ..
@@ -262,8 +264,8 @@ impl Context {
         }
     }
 
-    /// Ends [`hold`](Self::hold) and [`set_aside`](Self::set_aside). What was left of the input is
-    /// given again in this turn or the next.
+    /// Ends [`hold`](Self::hold) and [`set_aside`](Self::set_aside). The unconsumed input is
+    /// passed again in this turn or the next.
     pub fn release(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connection_mut(id)
             && std::mem::take(&mut connection.held)
@@ -274,13 +276,13 @@ impl Context {
         }
     }
 
-    /// Holds back what is written to a peer until now, until [`let_leave`](Self::let_leave) of that
-    /// gate with this number or a greater one. What is written later does not overtake it.
+    /// Holds back the output written to a peer so far, until [`let_leave`](Self::let_leave) of
+    /// that gate with this number or a greater one. Later output does not overtake it.
     pub fn hold_back(&mut self, id: ConnectionId, gate: Gate, until: u64) {
         self.hold_with(id, |outbox| outbox.hold(gate, until));
     }
 
-    /// The same as a part of [`hold_turn`](Self::hold_turn).
+    /// Does the same as a part of [`hold_turn`](Self::hold_turn).
     pub(crate) fn hold_back_with_turn(&mut self, id: ConnectionId, until: u64) {
         self.hold_with(id, |outbox| outbox.hold_of_turn(until));
     }
@@ -298,31 +300,30 @@ impl Context {
         }
     }
 
-    /// Holds back all that would leave at the end of this turn at the log's gate, until
-    /// [`let_leave`](Self::let_leave) with this number, or
-    /// [`let_turns_leave`](Self::let_turns_leave).
+    /// Holds back all output of this turn at the log's gate, until [`let_leave`](Self::let_leave)
+    /// with this number, or [`let_turns_leave`](Self::let_turns_leave).
     pub fn hold_turn(&mut self, until: u64) {
         self.holds_turn = Some(until);
     }
 
-    /// Whether anything is held back.
+    /// Returns whether any output is held back.
     pub fn is_holding(&self) -> bool {
         !self.holding.is_empty()
     }
 
-    /// Whether a part of what is written to a peer is held back.
+    /// Returns whether a part of a peer's output is held back.
     pub fn holds_back(&self, id: ConnectionId) -> bool {
         self.connection(id)
             .is_some_and(|connection| connection.outbox.is_holding())
     }
 
-    /// Lets leave what was held back at a gate until a number, or less.
+    /// Releases the output held back at a gate until `until` or a lower number.
     pub fn let_leave(&mut self, gate: Gate, until: u64) {
         self.release_held(|outbox| outbox.release(gate, until));
     }
 
-    /// Lets leave what is held back only because its whole turn is: of a connection that
-    /// [`hold_back`](Self::hold_back) named, what it was named for stays, and what came behind it.
+    /// Releases output that is held back only as a part of its turn. Output held back by
+    /// [`hold_back`](Self::hold_back), and everything after it on the same connection, stays.
     pub fn let_turns_leave(&mut self) {
         self.release_held(Outbox::release_turns);
     }
@@ -345,20 +346,20 @@ impl Context {
         self.holding = holding;
     }
 
-    /// Asks for [`crate::Application::drained`] when the outbox has drained.
+    /// Requests [`crate::Application::drained`] when the outbox has drained.
     pub fn watch_drain(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connection_mut(id) {
             connection.wants_drained = true;
         }
     }
 
-    /// Ends a connection at the end of this turn, after one attempt to send what is written.
+    /// Closes a connection at the end of this turn, after one attempt to send its output.
     pub fn close(&mut self, id: ConnectionId, reason: CloseReason) {
         let now = Closing::Now(reason);
         self.begin_close(id, now);
     }
 
-    /// Ends a connection at the end of this turn; what was written and has not left is dropped.
+    /// Closes a connection at the end of this turn and discards its unsent output.
     pub fn cut_off(&mut self, id: ConnectionId, reason: CloseReason) {
         if let Some(connection) = self.connection_mut(id) {
             connection.outbox.clear();
@@ -366,13 +367,13 @@ impl Context {
         }
     }
 
-    /// Whether a connection ends with this turn, or has ended.
+    /// Returns whether a connection has ended or ends with this turn.
     pub fn is_ending(&self, id: ConnectionId) -> bool {
         let connection = self.connection(id);
         connection.is_none_or(|connection| matches!(connection.closing, Closing::Now(_)))
     }
 
-    /// Ends a connection when everything written has left, or after a few seconds.
+    /// Closes a connection when all output has been sent, or after 5 seconds.
     pub fn close_after_flush(&mut self, id: ConnectionId, reason: CloseReason) {
         let deadline_ns = self.now_ns + CLOSE_LINGER_NS;
         self.begin_close(
@@ -393,14 +394,14 @@ impl Context {
         Ok(self.insert(Connection::new(socket, port, true))?)
     }
 
-    /// Our own address of a TCP connection.
+    /// Returns the local address of a TCP connection.
     pub fn local_address(&self, id: ConnectionId) -> Option<SocketAddr> {
         let socket = &self.connection(id)?.socket;
         rustix::net::getsockname(socket).ok()?.try_into().ok()
     }
 
-    /// Takes out the TCP listeners with a tag that listen at none of these addresses, and adds
-    /// others. Of the first lane alone: it is the one that listens.
+    /// Removes the TCP listeners with this tag whose address is not in `kept`, and adds `added`.
+    /// Only for the first lane, which listens.
     pub fn change_listeners(&mut self, tag: u16, kept: &[SocketAddr], added: Vec<Listener>) {
         for listener in &self.listeners {
             let _ = epoll::delete(&self.epoll, &listener.socket);
@@ -454,7 +455,7 @@ impl Context {
         Ok(id)
     }
 
-    /// Discards input that will not be read: otherwise the kernel would reset the connection, and
+    /// Discards input that will not be read. Otherwise the kernel would reset the connection, and
     /// the last output would be lost.
     pub(crate) fn discard_input(&self, id: ConnectionId) {
         let Some(connection) = self.connection(id) else {
@@ -475,7 +476,7 @@ impl Context {
             return None;
         }
         let connection = slot.connection.take()?;
-        // Generation 0 is never used, so that a token of 0 names no connection.
+        // Generation 0 is never used, so a token of 0 matches no connection.
         slot.generation = slot.generation.wrapping_add(1).max(1);
         self.free.push(id.index);
         let _ = epoll::delete(&self.epoll, &connection.socket);
@@ -501,7 +502,7 @@ impl Context {
         }
     }
 
-    /// Tells epoll what the connection's state asks for, if that has changed.
+    /// Updates epoll's events if the connection's state requires others.
     pub(crate) fn update_watch(&mut self, id: ConnectionId) {
         let Self {
             connections, epoll, ..
@@ -537,7 +538,7 @@ impl Context {
         }
     }
 
-    /// Frees the buffers that are kept for connections to come: memory is short.
+    /// Frees the buffers kept for future connections, because memory is short.
     pub fn free_spares(&mut self) {
         self.spares.clear();
     }
@@ -547,7 +548,7 @@ impl Context {
         self.unix_ns = unix_ns();
     }
 
-    /// A connection that is to end at once ends when everything written has left, or in a few
+    /// Lets a connection that must close now close when all output has been sent, or after 5
     /// seconds.
     pub(crate) fn linger(&mut self, id: ConnectionId, reason: CloseReason) {
         let deadline_ns = self.now_ns + CLOSE_LINGER_NS;
@@ -568,28 +569,28 @@ impl Context {
             connection.closing = closing;
         }
         if !listed {
-            // Its earlier output leaves in the flush of this turn.
+            // Its earlier output is sent at the end of this turn.
             if !connection.dirty {
                 connection.dirty = true;
                 self.dirty.push(id);
             }
             self.closing.push(id);
-            // From now on it is not read from: input that stays must not wake the lane.
+            // From now on it is not read: remaining input must not wake the lane.
             self.update_watch(id);
         }
     }
 }
 
-/// How long a closing connection may take to read what was written to it.
+/// Maximum time for a peer to read the output of a closing connection.
 const CLOSE_LINGER_NS: u64 = 5_000_000_000;
 
-/// Input of a closing connection to discard: bytes per read, and most reads.
+/// Limits for discarding the input of a closing connection: bytes per read, and reads.
 const DISCARD_BYTES: usize = 4096;
 const DISCARDS_MAX: usize = 64;
 
-/// Buffers larger than this are freed when they empty, so that one big reply does not stay.
+/// Larger buffers are freed when they become empty, so a big reply does not keep its memory.
 const SPARE_BYTES_MAX: usize = 64 * 1024;
-/// Emptied buffers that a lane keeps for its other connections.
+/// Maximum emptied buffers that a lane keeps for other connections.
 const SPARES_MAX: usize = 128;
 
 pub(crate) const WATCH_READ: EventFlags = EventFlags::IN;

@@ -1,4 +1,4 @@
-//! An outgoing connection that a lane makes, and remakes whenever it ends.
+//! An outgoing connection that a lane makes, and makes again after it ends.
 
 use std::io::ErrorKind;
 use std::time::Instant;
@@ -11,25 +11,25 @@ use crate::connection::ConnectionId;
 use crate::context::Context;
 use crate::endpoint::Endpoint;
 
-/// Of one address: the connection, or when to try again.
+/// The connection to one address, or the time of the next attempt.
 #[derive(Debug)]
 pub struct Dialing {
     endpoint: Endpoint,
-    /// What the connection is to the application.
+    /// The connection's tag for the application.
     port: u16,
     connection: Option<ConnectionId>,
-    /// The connection is made.
+    /// Whether the connection is established.
     is_standing: bool,
-    /// When to connect; while a connection is being made, when to give it up.
+    /// When to connect; during an attempt, when to give it up.
     due_ns: u64,
-    /// Connections that ended since the peer last answered.
+    /// Connections that have ended since the peer last answered.
     failures: u32,
-    /// It cannot be connected to.
+    /// Repeated warnings that the peer cannot be reached.
     unreachable: Repeated,
 }
 
 impl Dialing {
-    /// Nothing is connected yet.
+    /// Creates a dialing without a connection.
     pub fn new(endpoint: Endpoint, port: u16) -> Self {
         Self {
             endpoint,
@@ -42,18 +42,18 @@ impl Dialing {
         }
     }
 
-    /// The connection, made or being made.
+    /// Returns the connection, whether established or in progress.
     pub fn connection(&self) -> Option<ConnectionId> {
         self.connection
     }
 
-    /// The connection once it is made.
+    /// Returns the connection if it is established.
     pub fn standing(&self) -> Option<ConnectionId> {
         self.connection.filter(|_| self.is_standing)
     }
 
-    /// Connects, or gives a connection up that is not made, if it is time. Gives the connection
-    /// once it is made.
+    /// Connects, or gives up an attempt that timed out. Returns the connection once it is
+    /// established.
     pub fn turn(&mut self, context: &mut Context) -> Option<ConnectionId> {
         let is_due = context.now_ns() >= self.due_ns;
         match self.connection {
@@ -67,7 +67,7 @@ impl Dialing {
         None
     }
 
-    /// When [`Dialing::turn`] has something to do; never while a connection stands.
+    /// Returns when [`Dialing::turn`] must be called; never while a connection is established.
     pub fn deadline_ns(&self) -> u64 {
         match self.is_standing {
             true => u64::MAX,
@@ -75,19 +75,19 @@ impl Dialing {
         }
     }
 
-    /// The connection is made.
+    /// Notes that the connection is established.
     pub fn connected(&mut self) {
         self.is_standing = true;
         self.unreachable.works();
     }
 
-    /// The peer is who it should be: only now the next failure is the first one, so that a wrong
-    /// port is not asked without a pause.
+    /// Resets the backoff, because the peer has answered as expected. A connection alone does not
+    /// reset it, so a wrong port is retried with backoff.
     pub fn answered(&mut self) {
         self.failures = 0;
     }
 
-    /// The connection has ended; whether it was made.
+    /// Notes the end of the connection. Returns whether it was established.
     pub fn closed(&mut self, now_ns: u64, reason: CloseReason) -> bool {
         let was_standing = std::mem::take(&mut self.is_standing);
         if was_standing && reason != CloseReason::Stopping {
@@ -126,10 +126,10 @@ impl Dialing {
     }
 }
 
-/// For a peer that is most often there, on this machine or the next.
+/// Backoff for a peer that is usually available, on this machine or nearby.
 pub const BACK_OFF: BackOff = BackOff {
     delay_ns_first: 10_000_000,
     delay_ns_max: 2_000_000_000,
-    // The kernel alone would ask a machine that is off for two minutes, at ever longer intervals.
+    // The kernel alone would try an offline machine for two minutes, at growing intervals.
     connect_ns_max: 5_000_000_000,
 };

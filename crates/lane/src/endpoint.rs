@@ -22,7 +22,7 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// The same place with another port; a Unix socket stays as it is.
+    /// Returns the same endpoint with another port; a Unix socket is unchanged.
     pub fn with_port(&self, port: u16) -> Self {
         match self {
             Endpoint::Tcp(address) => Endpoint::Tcp(SocketAddr::new(address.ip(), port)),
@@ -30,7 +30,7 @@ impl Endpoint {
         }
     }
 
-    /// The TCP address, if it is one.
+    /// Returns the TCP address, if it is one.
     pub fn tcp(&self) -> Option<SocketAddr> {
         match self {
             Endpoint::Tcp(address) => Some(*address),
@@ -59,7 +59,7 @@ impl FromStr for Endpoint {
             "*" => "0.0.0.0",
             host => host.trim_start_matches('[').trim_end_matches(']'),
         };
-        // A name such as localhost may give several addresses; IPv4 is what clients try first.
+        // A name such as localhost may have several addresses; clients try IPv4 first.
         let mut found: Vec<SocketAddr> = (host, port)
             .to_socket_addrs()
             .map_err(|_| EndpointError::UnknownHost)?
@@ -82,28 +82,28 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Why a text is no endpoint.
+/// Why a text is not an endpoint.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
     /// Neither `tcp://`, `ipc://` nor bare.
     #[error("unknown transport; use tcp:// or ipc://")]
     UnknownTransport,
-    /// `ipc://` and nothing after it.
+    /// `ipc://` without a path.
     #[error("ipc:// needs a path")]
     NoPath,
     /// No `:PORT`.
     #[error("no port; use HOST:PORT")]
     NoPort,
-    /// The port is no number from 0 to 65535.
+    /// The port is not a number from 0 to 65535.
     #[error("the port is not a number from 0 to 65535")]
     BadPort,
-    /// The host is no address and no known name.
+    /// The host is neither an address nor a known name.
     #[error("unknown host")]
     UnknownHost,
 }
 
-/// A socket that listens, with the tag that its connections carry.
+/// A listening socket with the tag of its connections.
 #[derive(Debug)]
 pub struct Listener {
     pub(crate) socket: OwnedFd,
@@ -112,15 +112,15 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens on `endpoint`; connections are announced with the tag `port`.
+    /// Listens on `endpoint`. Connections are reported with the tag `port`.
     ///
-    /// TCP port 0 takes a free one: [`Listener::endpoint`] tells which. A Unix socket left behind
-    /// by a process that has ended is taken over.
+    /// TCP port 0 selects a free port: see [`Listener::endpoint`]. A Unix socket left behind by a
+    /// process that has ended is replaced.
     pub fn bind(endpoint: &Endpoint, port: u16) -> Result<Self, ListenError> {
         Self::bind_with(endpoint, port, false)
     }
 
-    /// As [`Listener::bind`], but `[::]` takes no IPv4 beside it.
+    /// Like [`Listener::bind`], but `[::]` does not accept IPv4.
     pub fn bind_alone(endpoint: &Endpoint, port: u16) -> Result<Self, ListenError> {
         Self::bind_with(endpoint, port, true)
     }
@@ -150,17 +150,17 @@ impl Listener {
         })
     }
 
-    /// Where it listens, with the port that the kernel chose if 0 was asked for.
+    /// Returns the address, with the port that the kernel chose for port 0.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// The tag that its connections carry.
+    /// Returns the tag of its connections.
     pub fn tag(&self) -> u16 {
         self.port
     }
 
-    /// What stops it from elsewhere; `None` for a Unix socket.
+    /// Returns a handle that stops it from elsewhere; `None` for a Unix socket.
     ///
     /// # Errors
     /// The system has no descriptor left.
@@ -190,19 +190,19 @@ pub struct ListenerHandle {
 }
 
 impl ListenerHandle {
-    /// Where it listens.
+    /// Returns the address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Refuses new connections from now on, even before the lane hears of it. Existing connections
-    /// stay.
+    /// Refuses new connections from now on, even before the lane is notified. Existing
+    /// connections stay.
     pub fn stop(&self) {
         stop_listening(&self.socket);
     }
 }
 
-/// Begins a connection, and does not wait for it.
+/// Starts a connection without waiting for it.
 pub(crate) fn begin_connection(address: &SocketAddr) -> rustix::io::Result<OwnedFd> {
     let socket = stream_socket(family_of(address.ip()))?;
     sockopt::set_tcp_nodelay(&socket, true)?;
@@ -212,10 +212,11 @@ pub(crate) fn begin_connection(address: &SocketAddr) -> rustix::io::Result<Owned
     }
 }
 
-/// Connects to `address` from an address of this machine, and waits up to `timeout`.
+/// Connects to `address` from the local address `source`, and waits up to `timeout`.
 ///
 /// # Errors
-/// The machine has no such address, nothing listens there, or the timeout has passed.
+/// The machine does not have the address `source`, nothing listens on `address`, or the timeout
+/// has passed.
 pub fn connect_from(
     source: IpAddr,
     address: SocketAddr,
@@ -250,7 +251,7 @@ impl Drop for Listener {
 
 fn bind_tcp(address: SocketAddr, is_alone: bool) -> rustix::io::Result<OwnedFd> {
     let socket = stream_socket(family_of(address.ip()))?;
-    // A restart must not wait for the last run's connections to leave TIME_WAIT.
+    // A restart must not wait for old connections to leave TIME_WAIT.
     sockopt::set_socket_reuseaddr(&socket, true)?;
     if is_alone && address.is_ipv6() {
         sockopt::set_ipv6_v6only(&socket, true)?;
@@ -290,16 +291,16 @@ fn stream_socket(family: AddressFamily) -> rustix::io::Result<OwnedFd> {
 
 /// Stops new connections, even if another process holds the socket.
 fn stop_listening(socket: &OwnedFd) {
-    // Refused where it listens no more already.
+    // Fails if the socket no longer listens.
     let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
 }
 
-/// A file of any other kind is not removed: it may belong to a user.
+/// Returns whether `path` is a socket. Any other file is not removed: it may belong to a user.
 fn is_socket(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
 }
 
-/// An endpoint could not be listened on.
+/// An error of listening on an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenError {
     endpoint: Endpoint,
@@ -312,12 +313,12 @@ impl ListenError {
         self.error == Errno::ADDRINUSE
     }
 
-    /// Whether the machine does not have the address.
+    /// Returns whether the machine does not have the address.
     pub fn is_missing(&self) -> bool {
         self.error == Errno::ADDRNOTAVAIL
     }
 
-    /// Whether the machine does not speak the protocol, such as IPv6.
+    /// Returns whether the machine does not support the protocol, such as IPv6.
     pub fn is_unsupported(&self) -> bool {
         matches!(
             self.error,
@@ -342,7 +343,7 @@ impl fmt::Display for ListenError {
 
 impl std::error::Error for ListenError {}
 
-/// Connections that wait to be accepted, as Redis's `tcp-backlog`.
+/// Connections that wait to be accepted, as in Redis's `tcp-backlog`.
 const LISTEN_BACKLOG: i32 = 511;
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub struct Lane<A: Application> {
     scratch: Vec<u8>,
     mailboxes: Mailboxes<A::Mail>,
     mail: Vec<A::Mail>,
-    /// When the application wants its next turn at the latest.
+    /// The latest time for the application's next turn.
     deadline_ns: Option<u64>,
 }
 
@@ -98,7 +98,7 @@ impl<A: Application> Lane<A> {
         })
     }
 
-    /// Runs until the lane's mailbox says stop; then every connection is notified and closed.
+    /// Runs until the lane's mailbox receives a stop; then notifies and closes every connection.
     pub fn run(mut self) -> A {
         let mut space = [const { MaybeUninit::uninit() }; EVENTS_A_TURN];
         self.begin();
@@ -109,13 +109,13 @@ impl<A: Application> Lane<A> {
         self.end()
     }
 
-    /// What the application does before the first turn.
+    /// Runs the application's work before the first turn.
     pub(crate) fn begin(&mut self) {
         self.deadline_ns = self.application.turn(&mut self.context);
         self.traffic().flush_all();
     }
 
-    /// One turn with what has come until now, without a wait.
+    /// Takes one turn with the events so far, without waiting.
     pub(crate) fn take_turn(&mut self) {
         let mut space = [const { MaybeUninit::uninit() }; EVENTS_A_TURN];
         let events = readiness::look(&self.context.epoll, &mut space).unwrap_or_default();
@@ -137,7 +137,7 @@ impl<A: Application> Lane<A> {
         self.deadline_ns = self.application.turn(&mut self.context);
         self.traffic().flush();
         if self.finish_closing() {
-            // What the application said or planned when it heard of it waits for a turn.
+            // Output or plans of the application after that call need another turn.
             self.deadline_ns = Some(0);
         }
         let counters = &self.context.counters;
@@ -150,13 +150,13 @@ impl<A: Application> Lane<A> {
         }
     }
 
-    /// Tells and closes every connection.
+    /// Notifies and closes every connection.
     pub(crate) fn end(mut self) -> A {
         self.close_all();
         self.application
     }
 
-    /// Whether a turn would find something to do.
+    /// Returns whether a turn would have work.
     pub(crate) fn is_ready(&self) -> bool {
         let is_due = self
             .wake_ns()
@@ -165,12 +165,12 @@ impl<A: Application> Lane<A> {
         is_due || readiness::look(&self.context.epoll, &mut space).is_ok_and(|one| !one.is_empty())
     }
 
-    /// Whether the lane has been told to stop.
+    /// Returns whether the lane was told to stop.
     pub(crate) fn is_stopping(&self) -> bool {
         self.context.stopping
     }
 
-    /// Connections that the application makes arrive there, and not in the system's network.
+    /// Sends the application's outgoing connections to `network` instead of the system's network.
     pub(crate) fn dial_into(&mut self, network: Arc<SimulatedNetwork>) {
         self.context.network = Some(network);
     }
@@ -201,7 +201,8 @@ impl<A: Application> Lane<A> {
         }
     }
 
-    /// When the next turn begins although nothing comes, monotonic ns; `None`: never.
+    /// Returns when the next turn begins without an event, in monotonic nanoseconds; `None` for
+    /// never.
     pub(crate) fn wake_ns(&self) -> Option<u64> {
         let context = &self.context;
         let left = context.drained.len() + context.released.len();
@@ -221,7 +222,7 @@ impl<A: Application> Lane<A> {
             self.application.mail(&mut self.context, one);
         }
         self.mail = mail;
-        self.traffic().heed(signals);
+        self.traffic().handle_signals(signals);
         if self
             .context
             .accept_again_ns
@@ -247,7 +248,7 @@ impl<A: Application> Lane<A> {
         }
     }
 
-    /// Gives connections that were held what they had sent before.
+    /// Passes the kept input of released connections to the application.
     fn give_kept(&mut self) {
         for id in std::mem::take(&mut self.context.released) {
             self.deliver_kept(id);
@@ -262,7 +263,7 @@ impl<A: Application> Lane<A> {
         }
     }
 
-    /// Ends the connections whose time has come; whether there were any.
+    /// Ends the connections that are due. Returns whether there were any.
     fn finish_closing(&mut self) -> bool {
         let mut ended = false;
         let mut waiting = std::mem::take(&mut self.context.closing);
@@ -271,7 +272,7 @@ impl<A: Application> Lane<A> {
                 return false;
             };
             let reason = match connection.closing {
-                // Its last words are held back: it ends when they have left.
+                // Its last output is held back: it ends when that has been sent.
                 Closing::Now(CloseReason::Requested) if connection.outbox.is_holding() => {
                     self.context.linger(id, CloseReason::Requested);
                     return true;
@@ -321,7 +322,7 @@ impl<A: Application> Lane<A> {
     /// Stops listening before connections close, so that no client reconnects to a stopping lane.
     fn stop_listening(&mut self) {
         let first = self.context.bells[0].clone();
-        // Closing would not be enough: other handles keep the socket open.
+        // Closing would not be enough, because other handles keep the socket open.
         self.context.listeners.iter().for_each(Listener::stop);
         self.context.listeners.clear();
         if self.context.lane == 0 {
@@ -334,8 +335,8 @@ impl<A: Application> Lane<A> {
     }
 }
 
-/// How long a lane waits at its end for the first one to stop listening, and how often it looks.
+/// How long an ending lane waits for the first lane to stop listening, and the polling interval.
 const LEAVE_WAIT_NS: u64 = 500_000_000;
 const LEAVE_LOOK: Duration = Duration::from_millis(1);
-/// How often connections that close with bytes to send are looked at.
+/// Interval for checking connections that close with unsent output.
 const CLOSE_CHECK_NS: u64 = 200_000_000;

@@ -1,10 +1,10 @@
-//! Which outboxes a turn sends: every reply, and a part of the deliveries.
+//! Selection of the outboxes that a turn sends: every reply, and a part of the deliveries.
 //!
-//! A message to a hundred subscribers is a hundred sends. A lane that made all of them at once
-//! would delay the next publisher, and then send a hundred more. So replies are sent first, and
-//! each turn sends some of the outboxes that other connections filled (messages to subscribers,
-//! live values, the feed). Messages published in the meantime join those that wait and share their
-//! send. An idle lane continues at once, so nothing is delayed.
+//! A message to 100 subscribers needs 100 sends. A lane that made all of them at once would delay
+//! the next publisher, and then send 100 more. So replies are sent first, and each turn sends
+//! some of the outboxes that other connections filled (messages to subscribers, live values, the
+//! feed). Messages published meanwhile join the waiting ones and share their send. An idle lane
+//! continues at once, so nothing is delayed.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use crate::sender::Way;
 use crate::traffic::Traffic;
 
 impl<A: Application> Traffic<'_, A> {
-    /// Sends what was answered in this turn, and a part of what is to be delivered.
+    /// Sends the replies of this turn and a part of the deliveries.
     pub(crate) fn flush(&mut self) {
         let mut leaving = std::mem::take(&mut self.context.dirty);
         self.take_deliveries(&mut leaving);
@@ -30,7 +30,7 @@ impl<A: Application> Traffic<'_, A> {
         self.send(leaving);
     }
 
-    /// Sends everything that was written.
+    /// Sends all output.
     pub(crate) fn flush_all(&mut self) {
         let mut leaving = std::mem::take(&mut self.context.dirty);
         leaving.extend(self.context.deliveries.drain(..));
@@ -38,14 +38,14 @@ impl<A: Application> Traffic<'_, A> {
         self.send(leaving);
     }
 
-    /// Adds a share of the deliveries, and all of them while they are long: what shares a send
-    /// then gains little, and would take memory.
+    /// Adds a share of the deliveries, or all of them if they are long: long deliveries gain
+    /// little from a shared send, and would take memory.
     fn take_deliveries(&mut self, leaving: &mut Vec<ConnectionId>) {
         let waiting = self.context.deliveries.len();
         if waiting == 0 {
             return;
         }
-        // Not less while any are left: else those that are left would take ever more turns.
+        // Never less while any are left; otherwise the rest would take ever more turns.
         let share = self.context.deliveries_a_turn.max(DELIVERIES_A_TURN);
         let share = share.max(waiting.div_ceil(TURNS_A_ROUND));
         let long_bytes = DELIVERY_BYTES.min(DELIVERIES_BYTES / waiting);
@@ -92,12 +92,13 @@ impl<A: Application> Traffic<'_, A> {
             .fetch_add(count.bytes, Ordering::Relaxed);
     }
 
-    /// Takes a connection off the lists; whether the kernel may take something for it now.
+    /// Removes a connection from the lists. Returns whether the kernel may accept output for it
+    /// now.
     fn is_sendable(&mut self, id: ConnectionId) -> bool {
         let Some(connection) = self.context.connection_mut(id) else {
             return false;
         };
-        // It may stand in both lists, but leaves once.
+        // It may be in both lists, but is sent once.
         let listed = connection.dirty || connection.queued;
         connection.dirty = false;
         connection.queued = false;
@@ -115,7 +116,8 @@ impl<A: Application> Traffic<'_, A> {
         }
     }
 
-    /// One call for all of them; those with more than one piece to send have calls of their own.
+    /// Sends a batch with one call. Outboxes with more than one piece are sent by calls of their
+    /// own.
     fn send_batch(&mut self, batch: &[ConnectionId], count: &mut FlushCount) {
         let Context {
             sender,
@@ -127,8 +129,8 @@ impl<A: Application> Traffic<'_, A> {
             Some((connection.socket.as_fd(), connection.outbox.piece()?))
         };
         let outcomes = sender.send(batch.iter().map(piece));
-        // All that was sent is noted before the application hears of any of it: what it does then
-        // may change other outboxes of the batch.
+        // All results are noted before the application is notified of any: its reaction may
+        // change other outboxes of the batch.
         let mut flushed = [Flush::Empty; BATCH_MAX];
         for (number, &id) in batch.iter().enumerate() {
             let Some(connection) = connections[id.index()].connection.as_mut() else {
@@ -145,7 +147,7 @@ impl<A: Application> Traffic<'_, A> {
         }
     }
 
-    /// Notes how far a connection's outbox has left.
+    /// Notes the result of sending a connection's outbox.
     fn settle(&mut self, id: ConnectionId, flush: Flush) {
         let Some(connection) = self.context.connection_mut(id) else {
             return;
@@ -175,13 +177,13 @@ impl<A: Application> Traffic<'_, A> {
     }
 }
 
-/// Outboxes of deliveries that leave a turn, at least.
+/// Minimum deliveries sent per turn.
 const DELIVERIES_A_TURN: usize = 16;
-/// Turns in which every delivery leaves that waited at the first of them.
+/// Number of turns in which all deliveries waiting at the first of them are sent.
 const TURNS_A_ROUND: usize = 8;
-/// Bytes from which a delivery is long: it does not wait for more than the next one.
+/// Bytes from which a delivery is long: it then waits for no more messages.
 const DELIVERY_BYTES: usize = 4096;
-/// What all deliveries may have waiting before they are long.
+/// Total bytes of waiting deliveries from which they all count as long.
 const DELIVERIES_BYTES: usize = 4 << 20;
 /// An outbox counts as drained at this length.
 const DRAINED_BYTES: usize = 32 * 1024;

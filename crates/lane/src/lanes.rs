@@ -13,17 +13,17 @@ use crate::endpoint::Listener;
 use crate::event_loop::Lane;
 use crate::mailbox::{Mailbox, Mailboxes};
 
-/// Where the lanes run, and their limits.
+/// The cores of the lanes, and their limits.
 #[derive(Clone, Debug)]
 pub struct LaneConfig {
-    /// The core of each lane by number; empty: the scheduler decides.
+    /// The core of each lane, by number; if empty, the scheduler decides.
     pub cores: Vec<usize>,
-    /// A connection whose descriptor would have this number, or a higher one, is refused: the
-    /// kernel gives the lowest that is free, so all those below are in use.
+    /// A connection whose descriptor has this number or a higher one is refused. The kernel
+    /// assigns the lowest free number, so all lower ones are then in use.
     pub descriptors_max: u64,
     /// Name of the threads; the lane's number is appended.
     pub name: &'static str,
-    /// Many sends may leave in one call, by io_uring, where that is found to be cheaper.
+    /// Whether many sends may share one io_uring call, if that is measured to be cheaper.
     pub io_uring: bool,
 }
 
@@ -44,12 +44,13 @@ pub struct Lanes<M> {
     threads: Vec<JoinHandle<()>>,
     mailboxes: Mailboxes<M>,
     counters: Vec<Arc<LaneCounters>>,
-    /// What the lanes hold goes with the process.
+    /// Whether the process ends next, so that the lanes need not free their memory.
     is_last: Arc<AtomicBool>,
 }
 
 impl<M: Send + 'static> Lanes<M> {
-    /// Mailboxes for `lanes` lanes, made before the lanes, so that applications can hold them.
+    /// Creates mailboxes for `lanes` lanes. They exist before the lanes, so that applications can
+    /// hold them.
     pub fn mailboxes(lanes: usize) -> std::io::Result<Mailboxes<M>> {
         let mailboxes = (0..lanes)
             .map(|_| Mailbox::new())
@@ -59,8 +60,8 @@ impl<M: Send + 'static> Lanes<M> {
 
     /// Starts one thread per lane. The first lane listens and assigns connections in turn.
     ///
-    /// There are as many lanes as `counters`; `application` makes the application of each, on the
-    /// calling thread.
+    /// Starts as many lanes as there are `counters`. `application` creates each lane's
+    /// application, on the calling thread.
     pub fn start<A>(
         config: &LaneConfig,
         mailboxes: Mailboxes<M>,
@@ -98,17 +99,17 @@ impl<M: Send + 'static> Lanes<M> {
         })
     }
 
-    /// The lanes' mailboxes.
+    /// Returns the lanes' mailboxes.
     pub fn mail(&self) -> &Mailboxes<M> {
         &self.mailboxes
     }
 
-    /// What each lane has done.
+    /// Returns the counters of each lane.
     pub fn counters(&self) -> &[Arc<LaneCounters>] {
         &self.counters
     }
 
-    /// Tells every lane to end, and waits for it.
+    /// Stops every lane and waits for its end.
     pub fn stop(self) {
         self.mailboxes.iter().for_each(Mailbox::stop);
         for thread in self.threads {
@@ -116,14 +117,14 @@ impl<M: Send + 'static> Lanes<M> {
         }
     }
 
-    /// As [`stop`](Self::stop), where the process ends next: what the applications hold is left to
-    /// the system, which takes it at once; to free millions of parts one by one takes seconds.
+    /// Like [`stop`](Self::stop), for the end of the process. The memory of the applications is
+    /// left to the system, which frees it at once; freeing millions of parts takes seconds.
     pub fn stop_for_good(self) {
         self.is_last.store(true, Ordering::Release);
         self.stop();
     }
 
-    /// Whether a lane has ended by itself, which only a defect does.
+    /// Returns whether a lane has ended by itself, which only a bug can cause.
     pub fn has_ended(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
     }
@@ -145,7 +146,7 @@ fn run<A: Application>(
             warn!(lane = number, core, %error, "cannot pin the lane to its core");
         }
     }
-    // A lane that dies of a defect must not leave the others serving half of the clients.
+    // A lane that fails must not leave the others serving half of the clients.
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let application = lane.run();
         if is_last.load(Ordering::Acquire) {

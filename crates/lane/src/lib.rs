@@ -1,9 +1,9 @@
 //! One event loop per core.
 //!
-//! A [`Lane`] owns its connections: it reads, passes the bytes to an [`Application`], and sends the
-//! application's output, with one read and one vectored write per connection and turn. This path
-//! crosses no thread. Published messages, accepted connections and the order to stop go through the
-//! [`Mailbox`] of the other lane.
+//! A [`Lane`] owns its connections: it reads, passes the bytes to an [`Application`], and sends
+//! the application's output, with one read and one vectored write per connection and turn. This
+//! path crosses no thread. Published messages, accepted connections and the stop signal go
+//! through the [`Mailbox`] of the receiving lane.
 //!
 //! Start with [`Lanes::start`].
 
@@ -42,12 +42,12 @@ pub use mailbox::{Mailbox, Mailboxes};
 pub use outbox::{Gate, Outbox};
 pub use stepping::SteppedLanes;
 
-/// Whether the kernel permits io_uring to this process.
+/// Returns whether the kernel allows io_uring for this process.
 pub fn has_io_uring() -> bool {
     ring::Ring::is_possible()
 }
 
-/// Whether waits are exact to the nanosecond, as far as the lanes have found.
+/// Returns whether waits are exact to the nanosecond, as far as the lanes have found out.
 pub fn waits_exactly() -> bool {
     tidewire_readiness::is_exact()
 }

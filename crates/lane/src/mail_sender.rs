@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::mailbox::Mailboxes;
 
-/// Sends mail of one kind to lanes.
+/// Sends mail of one type to lanes.
 ///
-/// A crate that knows its own mail only holds one of these. All of them fill the same mailboxes,
-/// so a lane takes mail of all kinds in the order of sending.
+/// A crate needs to know only its own type of mail. All senders fill the same mailboxes, so a
+/// lane receives mail of all types in the order of sending.
 pub struct MailSender<M>(Arc<dyn Carry<M>>);
 
 trait Carry<M>: Send + Sync {
@@ -18,22 +18,22 @@ trait Carry<M>: Send + Sync {
 }
 
 impl<M: 'static> MailSender<M> {
-    /// A sender into `mailboxes`, whose mail can be made of this kind.
+    /// Creates a sender into `mailboxes`, whose mail can be made from this type.
     pub fn new<T: From<M> + Send + 'static>(mailboxes: Mailboxes<T>) -> Self {
         Self(Arc::new(All(mailboxes)))
     }
 
-    /// Gives `mail` to `lane`. Never blocks for longer than another sender's append.
+    /// Sends `mail` to `lane`. Never blocks longer than another sender's append.
     pub fn send(&self, lane: usize, mail: M) {
         self.0.send(lane, mail);
     }
 
-    /// Lets `lane` take a turn, in which it sees all that was stored before.
+    /// Makes `lane` take a turn, in which it sees everything stored before.
     pub fn wake(&self, lane: usize) {
         self.0.wake(lane);
     }
 
-    /// How many lanes there are.
+    /// Returns the number of lanes.
     pub fn lanes(&self) -> usize {
         self.0.lanes()
     }

@@ -21,31 +21,31 @@ pub type Mailboxes<M> = Arc<[Mailbox<M>]>;
 
 /// The mailbox of one lane.
 ///
-/// Senders append under a short lock; the lane takes the whole list at once. The eventfd is
-/// written only when the lane has not been told yet, so a burst costs one system call.
+/// Senders append under a short lock; the lane takes the whole list at once. Only the first
+/// sender since the lane last looked writes the eventfd, so a burst costs one system call.
 #[derive(Debug)]
 pub struct Mailbox<M> {
     bell: Arc<Bell>,
     queue: Mutex<Vec<M>>,
-    /// Length of `queue`, readable without the lock: senders use it to hold back.
+    /// Length of `queue`, readable without the lock, so that senders can hold back.
     pending: AtomicUsize,
 }
 
-/// Wakes a lane, and carries the signals that every lane understands, independent of its
+/// Wakes a lane and carries the signals that every lane understands, independent of its
 /// application's mail.
 #[derive(Debug)]
 pub(crate) struct Bell {
     signals: Mutex<Vec<Signal>>,
-    /// There are signals: to see it without the lock.
+    /// Whether there are signals, readable without the lock.
     has_signals: AtomicBool,
-    /// Set by the first sender since the lane last looked; only that one writes the eventfd.
+    /// Set by the first sender since the lane last looked; only that sender writes the eventfd.
     notified: AtomicBool,
-    /// The lane listens no more; only the first one does before.
+    /// Whether the lane has stopped listening; only the first lane listens.
     left: AtomicBool,
     wake: Wake,
 }
 
-/// What lanes tell each other.
+/// A signal between lanes.
 #[derive(Debug)]
 pub(crate) enum Signal {
     /// A connection that another lane accepted for this one.
@@ -54,7 +54,7 @@ pub(crate) enum Signal {
         port: u16,
         peer: Peer,
     },
-    /// End the loop.
+    /// Ends the loop.
     Stop,
 }
 
@@ -67,7 +67,7 @@ impl<M> Mailbox<M> {
         })
     }
 
-    /// Gives `mail` to the lane. Never blocks for longer than another sender's append.
+    /// Sends `mail` to the lane. Never blocks longer than another sender's append.
     pub fn send(&self, mail: M) {
         {
             let mut queue = lock(&self.queue);
@@ -77,19 +77,21 @@ impl<M> Mailbox<M> {
         self.bell.ring();
     }
 
-    /// Lets the lane take a turn, in which it sees all that was stored before.
+    /// Makes the lane take a turn, in which it sees everything stored before.
     pub fn wake(&self) {
-        // Either the lane sees it after it has answered the bell, or we see that it has.
+        // Either the lane sees the stored data after it has answered the bell, or we see that it
+        // answered.
         fence(Ordering::SeqCst);
         self.bell.ring();
     }
 
-    /// How many messages wait. A sender of conflatable news holds back above a bound of its own.
+    /// Returns the number of waiting messages. A sender of conflatable messages holds back above
+    /// its own limit.
     pub fn pending(&self) -> usize {
         self.pending.load(Ordering::Relaxed)
     }
 
-    /// Asks the lane to end, once it has looked at what was sent before.
+    /// Tells the lane to end, after it has processed everything sent before.
     pub fn stop(&self) {
         self.bell.signal(Signal::Stop);
     }
@@ -98,17 +100,17 @@ impl<M> Mailbox<M> {
         &self.bell
     }
 
-    /// Takes everything: the mail into `mail`, which must be empty and changes places with the
-    /// queue, and what lanes have told each other.
+    /// Takes everything: swaps the mail into `mail`, which must be empty, and returns the
+    /// signals.
     ///
-    /// `woken` says that the eventfd is readable. It must be read then even when there is no mail:
-    /// a sender may have written it after its mail had been taken along with another's.
+    /// `woken` means that the eventfd is readable. It must then be read even if there is no mail:
+    /// a sender may have written it after its mail was taken together with another's.
     pub(crate) fn take(&self, woken: bool, mail: &mut Vec<M>) -> Vec<Signal> {
         debug_assert!(mail.is_empty(), "mail that was taken is lost");
         if !self.bell.answer(woken) {
             return Vec::new();
         }
-        // Who tells the lane to stop has sent all mail before.
+        // A sender of a stop has sent all its mail before.
         let signals = self.bell.take_signals();
         let mut queue = lock(&self.queue);
         mem::swap(&mut *queue, mail);
@@ -128,19 +130,19 @@ impl Bell {
         })
     }
 
-    /// Tells the lane something that is no mail of its application.
+    /// Sends the lane a signal, which is not mail of its application.
     pub(crate) fn signal(&self, signal: Signal) {
         {
             let mut signals = lock(&self.signals);
             signals.push(signal);
             self.has_signals.store(true, Ordering::Relaxed);
         }
-        // As [`Mailbox::wake`] has it.
+        // The same as in [`Mailbox::wake`].
         fence(Ordering::SeqCst);
         self.ring();
     }
 
-    /// What other lanes have told this one.
+    /// Takes the signals from other lanes.
     pub(crate) fn take_signals(&self) -> Vec<Signal> {
         if !self.has_signals.load(Ordering::Relaxed) {
             return Vec::new();
@@ -156,12 +158,12 @@ impl Bell {
         }
     }
 
-    /// Whether it was rung; it can be rung again then.
+    /// Returns whether the bell was rung, and lets it be rung again.
     fn answer(&self, woken: bool) -> bool {
         if !woken && !self.notified.load(Ordering::Relaxed) {
             return false;
         }
-        // Nothing there means that a sender is between its two steps, and its write will wake the
+        // If there is nothing, a sender is between its two steps, and its write will wake the
         // next turn.
         self.wake.reset();
         self.notified.store(false, Ordering::Release);
@@ -169,7 +171,7 @@ impl Bell {
         true
     }
 
-    /// The lane listens no more.
+    /// Notes that the lane has stopped listening.
     pub(crate) fn set_left(&self) {
         self.left.store(true, Ordering::Release);
     }
@@ -193,12 +195,12 @@ fn lock<T>(mutex: &Mutex<T>) -> loom::sync::MutexGuard<'_, T> {
     mutex.lock().expect("no thread of the model panics")
 }
 
-/// Every order in which senders and the lane can meet: `cargo xtask test` runs it.
+/// Models every order in which senders and the lane can meet: `cargo xtask test` runs it.
 #[cfg(all(loom, test))]
 mod model {
     use super::*;
 
-    /// Waits for the wake-up as epoll does, and takes what there is.
+    /// Waits for the wake-up as epoll does, and takes everything.
     fn sleep_and_take(mailbox: &Mailbox<u32>, taken: &mut Vec<u32>) -> Vec<Signal> {
         while !mailbox.bell.wake.is_set() {
             loom::thread::yield_now();
@@ -218,7 +220,7 @@ mod model {
                 loom::thread::spawn(move || mailbox.send(number))
             });
             let mut taken = Vec::new();
-            // A turn that nothing has woken may take what it finds.
+            // A turn without a wake-up may take what it finds.
             let mut mail = Vec::new();
             mailbox.take(false, &mut mail);
             taken.append(&mut mail);
@@ -268,7 +270,7 @@ mod model {
                     mailbox.wake();
                 })
             };
-            // Its own wake-up may stand for the marker's.
+            // Its own wake-up may also serve for the marker's.
             mailbox.send(1);
             let mut taken = Vec::new();
             mailbox.take(false, &mut taken);

@@ -7,27 +7,27 @@ use std::os::fd::OwnedFd;
 use parking_lot::Mutex;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-/// Where the connections arrive that the lanes of a simulated process make.
+/// Receives the outgoing connections of a simulated process's lanes.
 #[derive(Debug, Default)]
 pub(crate) struct SimulatedNetwork {
     dialed: Mutex<VecDeque<(SocketAddr, OwnedFd)>>,
 }
 
 impl SimulatedNetwork {
-    /// One end of a new connection; the other one waits to be taken.
+    /// Creates a connection and returns one end; the other end waits to be taken.
     pub(crate) fn dial(&self, address: SocketAddr) -> rustix::io::Result<OwnedFd> {
         let (ours, theirs) = stream_pair()?;
         self.dialed.lock().push_back((address, theirs));
         Ok(ours)
     }
 
-    /// Takes the oldest connection that is not taken yet.
+    /// Takes the oldest waiting connection.
     pub(crate) fn take(&self) -> Option<(SocketAddr, OwnedFd)> {
         self.dialed.lock().pop_front()
     }
 }
 
-/// Both ends of a connection; neither blocks.
+/// Returns both ends of a connection; neither blocks.
 pub(crate) fn stream_pair() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)

@@ -10,41 +10,42 @@ use rustix::net::SendFlags;
 
 /// The queue of one connection's outgoing bytes.
 ///
-/// Small replies are written straight into [`Outbox::buffer`]; a large body that several peers
-/// share is queued by reference ([`Outbox::push_shared`]). All of it leaves in one system call.
+/// Small replies are written directly into [`Outbox::buffer`]. A large body shared by several
+/// peers is queued by reference ([`Outbox::push_shared`]). Everything is sent by one system call.
 #[derive(Debug, Default)]
 pub struct Outbox {
     /// Sealed parts, oldest first; they precede `tail`.
     sealed: VecDeque<Part>,
     /// Sum of the lengths of `sealed`.
     sealed_bytes: usize,
-    /// What the application is writing.
+    /// The part that the application is writing.
     tail: Vec<u8>,
-    /// How much of the oldest part (of `tail` when none is sealed) has left already.
+    /// Bytes already sent of the oldest part (of `tail` if none is sealed).
     sent: usize,
-    /// What must not leave yet, oldest first; nothing, for most.
+    /// Output that must not be sent yet, oldest first; usually none.
     held: VecDeque<Held>,
-    /// Bytes in front of that which may leave, as far as is known.
+    /// Known number of bytes at the front that may be sent.
     free: usize,
 }
 
-/// What bytes may wait for, outside of the lane. Each has numbers of its own, which grow.
+/// A condition outside the lane that output can wait for. Each gate has its own numbers, which
+/// only grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
-    /// What is written to a log, up to an offset.
+    /// A log has been written up to an offset.
     Log,
-    /// What other lanes have seen, up to a generation.
+    /// The other lanes have seen a generation.
     Lanes,
 }
 
-/// Bytes that wait for something outside of the lane.
+/// Bytes that wait for a gate.
 #[derive(Clone, Copy, Debug)]
 struct Held {
-    /// The number that they wait for at each gate; 0 where it is open.
+    /// The number that they wait for at each gate; 0 if the gate is open.
     until: [u64; 2],
-    /// Bytes of the queue until the end of them.
+    /// Bytes of the queue up to their end.
     bytes: usize,
-    /// Nothing of the peer's own waits: all of a turn was held back.
+    /// Whether they wait only because the output of a whole turn was held back.
     of_turn: bool,
 }
 
@@ -54,21 +55,22 @@ enum Part {
     Shared(Arc<[u8]>),
 }
 
-/// What became of a flush.
+/// The result of a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flush {
-    /// All has left.
+    /// Everything was sent.
     Empty,
-    /// The kernel takes no more now.
+    /// The kernel accepts no more now.
     Blocked,
-    /// What is left waits for something outside of the lane.
+    /// The rest waits for a gate.
     Held,
-    /// The peer is gone.
+    /// The connection is broken.
     Broken,
 }
 
 impl Outbox {
-    /// Where small replies are written: append only, what stands there belongs to earlier ones.
+    /// Returns the buffer for small replies. It is append-only: its content belongs to earlier
+    /// replies.
     #[inline]
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.tail
@@ -76,8 +78,8 @@ impl Outbox {
 
     /// Queues `bytes` without copying them, after everything written so far.
     ///
-    /// Bodies shorter than [`SHARE_BYTES_MIN`] are copied: a scatter-gather entry costs the kernel
-    /// more than the copy.
+    /// Bodies shorter than [`SHARE_BYTES_MIN`] are copied, because a scatter-gather entry costs
+    /// the kernel more than the copy.
     pub fn push_shared(&mut self, bytes: &Arc<[u8]>) {
         if bytes.len() < SHARE_BYTES_MIN {
             self.tail.extend_from_slice(bytes);
@@ -88,18 +90,18 @@ impl Outbox {
         self.sealed.push_back(Part::Shared(bytes.clone()));
     }
 
-    /// Drops everything that has not left yet.
+    /// Discards all unsent bytes.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Bytes that have not left yet.
+    /// Returns the number of unsent bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.sealed_bytes + self.tail.len() - self.sent
     }
 
-    /// Bytes of memory that the queue takes by itself: what it shares with others is not in it.
+    /// Returns the memory of the queue in bytes, without shared bodies.
     pub(crate) fn memory_bytes(&self) -> usize {
         let owned = |part: &Part| match part {
             Part::Owned(bytes) => bytes.capacity(),
@@ -108,20 +110,20 @@ impl Outbox {
         self.tail.capacity() + self.sealed.iter().map(owned).sum::<usize>()
     }
 
-    /// Whether everything has left.
+    /// Returns whether everything has been sent.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Holds back all that is not held yet, until [`release`](Self::release) with this number or a
-    /// greater one. Numbers must not fall.
+    /// Holds back everything not held yet, until [`release`](Self::release) with this number or a
+    /// greater one. Numbers must not decrease.
     pub(crate) fn hold(&mut self, gate: Gate, until: u64) {
         self.hold_as(gate, until, false);
     }
 
-    /// The same, because all of a turn is held back: it ends with
-    /// [`release_turns`](Self::release_turns) too.
+    /// Does the same for the output of a whole turn: [`release_turns`](Self::release_turns)
+    /// releases it too.
     pub(crate) fn hold_of_turn(&mut self, until: u64) {
         self.hold_as(Gate::Log, until, true);
     }
@@ -142,13 +144,13 @@ impl Outbox {
         } else if let Some(last) = self.held.back_mut()
             && last.until[gate as usize] == 0
         {
-            // They wait at the other gate, and at this one from now on.
+            // They wait at the other gate, and from now on at this one too.
             last.until[gate as usize] = until;
             last.of_turn &= of_turn;
         }
     }
 
-    /// Lets leave what was held back at a gate until a number, or less.
+    /// Releases what was held back at a gate until `until` or a lower number.
     pub(crate) fn release(&mut self, gate: Gate, until: u64) {
         for held in &mut self.held {
             let wanted = &mut held.until[gate as usize];
@@ -161,8 +163,8 @@ impl Outbox {
         }
     }
 
-    /// Lets leave what was held back with its turn, as far as nothing of the peer's own is before
-    /// it.
+    /// Releases what was held back with its turn, up to the first bytes held back for the peer
+    /// itself.
     pub(crate) fn release_turns(&mut self) {
         let mut kept: VecDeque<Held> = VecDeque::new();
         for held in self.held.drain(..) {
@@ -175,17 +177,17 @@ impl Outbox {
         self.held = kept;
     }
 
-    /// Whether anything is held back.
+    /// Returns whether anything is held back.
     pub(crate) fn is_holding(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Whether a send makes sense: something may leave, or there is nothing at all.
+    /// Returns whether a send is useful: some bytes may be sent, or nothing is held back.
     pub(crate) fn may_leave(&self) -> bool {
         self.held.is_empty() || self.free > 0
     }
 
-    /// Bytes that may leave now.
+    /// Returns the number of bytes that may be sent now.
     #[inline]
     pub(crate) fn sendable(&self) -> usize {
         match self.held.is_empty() {
@@ -194,7 +196,7 @@ impl Outbox {
         }
     }
 
-    /// Sends as much as the kernel takes.
+    /// Sends as much as the kernel accepts.
     pub(crate) fn flush(&mut self, socket: BorrowedFd<'_>, counter: &mut FlushCount) -> Flush {
         loop {
             if self.is_empty() {
@@ -211,13 +213,13 @@ impl Outbox {
         }
     }
 
-    /// Returns all that may leave now, if it is contiguous.
+    /// Returns all bytes that may be sent now, if they are contiguous.
     pub(crate) fn piece(&self) -> Option<&[u8]> {
         let sendable = self.sendable();
         (self.sealed.is_empty() && sendable > 0).then(|| &self.tail[self.sent..][..sendable])
     }
 
-    /// What a call to send everything came to; `None` if there may be more to send.
+    /// Notes the result of a send; returns `None` if there may be more to send.
     pub(crate) fn note_sent(
         &mut self,
         sent: rustix::io::Result<usize>,
@@ -229,8 +231,8 @@ impl Outbox {
                 counter.bytes += sent as u64;
                 let wanted = self.sendable();
                 self.advance(sent);
-                // A short write means that the socket's buffer is full: asking again would only
-                // cost the call that says so.
+                // A short write means that the socket's buffer is full: another call would only
+                // confirm that.
                 (sent < wanted && self.sealed.len() < PARTS_A_CALL).then_some(Flush::Blocked)
             }
             Err(Errno::AGAIN) => Some(Flush::Blocked),
@@ -239,7 +241,7 @@ impl Outbox {
         }
     }
 
-    /// The memory of an outbox that has nothing to say.
+    /// Returns the memory of an empty outbox.
     pub(crate) fn take_spare(&mut self) -> Vec<u8> {
         debug_assert!(self.is_empty());
         std::mem::take(&mut self.tail)
@@ -299,8 +301,8 @@ impl Outbox {
             self.sealed_bytes -= length;
             self.sealed.pop_front();
         }
-        // A reader that keeps up just enough never empties the buffer: drop what has left once it
-        // outweighs what has not, so that each byte is moved at most once.
+        // With a reader that just keeps up, the buffer never becomes empty. So sent bytes are
+        // removed once they outweigh the unsent ones, and each byte is moved at most once.
         if self.sent >= COMPACT_BYTES_MIN && self.sent * 2 >= self.tail.len() {
             self.tail.drain(..self.sent);
             self.sent = 0;
@@ -341,9 +343,9 @@ pub(crate) struct FlushCount {
 
 /// Shared bodies shorter than this are copied.
 pub(crate) const SHARE_BYTES_MIN: usize = 4096;
-/// Parts of one vectored write; more wait for the next call.
+/// Maximum parts of one vectored write; the rest waits for the next call.
 const PARTS_A_CALL: usize = 64;
-/// What has left a buffer is cut off once it is this long.
+/// Minimum sent bytes before they are removed from a buffer.
 const COMPACT_BYTES_MIN: usize = 64 * 1024;
 
 #[cfg(test)]
@@ -424,7 +426,7 @@ mod tests {
         assert_eq!(left(&mut outbox), (Flush::Held, vec![]));
         outbox.release(Gate::Log, 10);
         assert_eq!(left(&mut outbox), (Flush::Held, b"one ".to_vec()));
-        // Released and held again in one turn: what was released leaves.
+        // Released and held again in one turn: the released part is sent.
         outbox.release(Gate::Log, 25);
         outbox.hold(Gate::Log, 40);
         assert_eq!(left(&mut outbox), (Flush::Held, body.to_vec()));
@@ -465,7 +467,7 @@ mod tests {
         outbox.buffer().extend_from_slice(b"three");
         outbox.release(Gate::Log, 20);
         assert!(outbox.piece().is_none());
-        // All of a turn, but for what waits for other lanes.
+        // The whole turn, except what waits for other lanes.
         outbox.release_turns();
         assert!(outbox.piece().is_none() && outbox.is_holding());
         outbox.release(Gate::Lanes, 2);

@@ -1,29 +1,29 @@
 //! Many sends in one system call, with io_uring.
 //!
-//! `unsafe`, because the kernel is handed raw pointers. It has done with them when [`Ring::send`]
-//! returns: no send may wait (MSG_DONTWAIT), so the kernel completes each one when it accepts it,
-//! and the call returns after each has its result.
+//! This module uses `unsafe` because it passes raw pointers to the kernel. The kernel no longer
+//! uses them when [`Ring::send`] returns: no send may wait (MSG_DONTWAIT), so the kernel
+//! completes each one when it accepts it, and the call returns after each has its result.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::io::Errno;
 
-/// A ring of one thread, for sends alone.
+/// An io_uring of one thread, only for sends.
 pub(crate) struct Ring {
     ring: IoUring,
-    /// The batch, before the kernel may see it.
+    /// The batch before it is passed to the kernel.
     entries: Vec<squeue::Entry>,
 }
 
-/// What became of one send of a batch.
+/// The result of one send of a batch.
 pub(crate) type Sent = rustix::io::Result<usize>;
 
 impl Ring {
-    /// A ring of the calling thread, which alone may use it.
+    /// Creates a ring for the calling thread, which alone may use it.
     ///
     /// # Errors
-    /// The kernel has no io_uring, or is older than 6.1, or does not permit it.
+    /// The kernel has no io_uring, is older than 6.1, or does not allow it.
     pub(crate) fn new() -> std::io::Result<Self> {
         let ring = IoUring::builder()
             .setup_single_issuer()
@@ -37,22 +37,23 @@ impl Ring {
         })
     }
 
-    /// Whether the kernel permits a ring.
+    /// Returns whether the kernel allows a ring.
     pub(crate) fn is_possible() -> bool {
         Self::new().is_ok()
     }
 
-    /// Sends to each socket what the kernel takes of its bytes now, to the first [`BATCH_MAX`], and
-    /// puts into `outcomes` what became of each. `None` keeps a place there and sends nothing.
+    /// Sends to each of the first [`BATCH_MAX`] sockets as many of its bytes as the kernel
+    /// accepts now, and puts each result into `outcomes`. `None` keeps its place there and sends
+    /// nothing.
     ///
     /// # Errors
-    /// The ring is of no use any more, and is to be dropped. What it has not begun is `None`.
+    /// The ring has failed and must be dropped. Sends that were not started are `None`.
     pub(crate) fn send<'b>(
         &mut self,
         sends: impl Iterator<Item = Option<(BorrowedFd<'b>, &'b [u8])>>,
         outcomes: &mut Vec<Option<Sent>>,
     ) -> std::io::Result<()> {
-        // Nothing of this is in the ring yet: a panic of the iterator leaves no pointer there.
+        // Nothing of this is in the ring yet, so a panic of the iterator leaves no pointer there.
         self.entries.clear();
         outcomes.clear();
         for (number, send) in sends.take(BATCH_MAX).enumerate() {
@@ -66,10 +67,10 @@ impl Ring {
                 .build();
             self.entries.push(send.user_data(number as u64));
         }
-        // SAFETY: sockets and bytes are borrowed for 'b, which outlives this call. The kernel has
-        // done with all of them when `complete` returns Ok, for each has its result; and no send
-        // waits in the kernel (MSG_DONTWAIT). After an error the ring
-        // is dropped, and with it what it has not handed over.
+        // SAFETY: sockets and bytes are borrowed for 'b, which outlives this call. When
+        // `complete` returns Ok, each send has its result, so the kernel no longer uses them; no
+        // send waits in the kernel (MSG_DONTWAIT). After an error the ring is dropped, together
+        // with the sends it has not passed on.
         let pushed = unsafe { self.ring.submission().push_multiple(&self.entries) };
         pushed.map_err(|_| std::io::ErrorKind::OutOfMemory)?;
         self.complete(outcomes)
@@ -102,7 +103,7 @@ impl std::fmt::Debug for Ring {
     }
 }
 
-/// Sends of one call.
+/// Maximum sends of one call.
 pub(crate) const BATCH_MAX: usize = 128;
 
 #[cfg(test)]
@@ -113,7 +114,7 @@ mod tests {
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
 
-    /// A ring, where the kernel permits one.
+    /// Returns a ring, if the kernel allows one.
     fn ring() -> Option<Ring> {
         Ring::new()
             .inspect_err(|error| eprintln!("not tested: no io_uring here ({error})"))
@@ -139,7 +140,7 @@ mod tests {
             (&*theirs).read_exact(&mut received).unwrap();
             assert_eq!(received, texts[number].as_bytes());
         }
-        // More than fit are not begun.
+        // Sends beyond the maximum are not started.
         assert_eq!(outcomes.len(), BATCH_MAX);
         theirs_is_empty(&pairs[BATCH_MAX].1);
     }
@@ -171,7 +172,7 @@ mod tests {
         let mut received = [0; 5];
         well_peer.read_exact(&mut received).unwrap();
         assert_eq!(&received, b"hello");
-        // Full to the last byte, it gets EAGAIN at once.
+        // A socket full to the last byte returns EAGAIN at once.
         let again = [None, Some((full.as_fd(), much.as_slice()))];
         ring.send(again.into_iter(), &mut outcomes).unwrap();
         assert_eq!(outcomes, [None, Some(Err(Errno::AGAIN))]);

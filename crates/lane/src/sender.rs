@@ -1,8 +1,8 @@
 //! How a turn sends: one system call per send, or one call for many.
 //!
 //! Which one is cheaper depends on the kernel, its speculation mitigations and the machine. So a
-//! lane measures both on real work, uses the cheaper one, and repeats the measurement from time to
-//! time.
+//! lane measures both on real work, uses the cheaper one, and repeats the measurement from time
+//! to time.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -14,30 +14,30 @@ use tracing::{debug, warn};
 use crate::context::LaneCounters;
 use crate::ring::{Ring, Sent};
 
-/// The sends of a lane.
+/// Sends the output of a lane.
 #[derive(Debug)]
 pub(crate) struct Sender {
     ring: Permit,
     trial: Trial,
-    /// Of the last batch.
+    /// Results of the last batch.
     outcomes: Vec<Option<Sent>>,
     counters: Arc<LaneCounters>,
 }
 
-/// Whether there is a ring.
+/// Whether the lane has a ring.
 #[derive(Debug)]
 enum Permit {
-    /// Not asked yet: only the lane's own thread may.
+    /// Not created yet: only the lane's own thread may do that.
     Wanted,
     Has(Box<Ring>),
-    /// Not wanted, or the kernel refuses.
+    /// Not wanted, or refused by the kernel.
     None,
 }
 
-/// How the sends of a turn leave.
+/// How the sends of a turn are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// One call of the system each.
+    /// One system call per send.
     Calls,
     /// Many in one call.
     Ring,
@@ -57,7 +57,7 @@ impl Sender {
         }
     }
 
-    /// Returns how `sends` sends should leave now and, if it is a trial, since when.
+    /// Returns how to make `sends` sends now and, during a trial, the start time.
     pub(crate) fn choose(&mut self, sends: usize) -> (Way, Option<Instant>) {
         if sends < BATCH_MIN || !self.has_ring() {
             return (Way::Calls, None);
@@ -66,7 +66,7 @@ impl Sender {
         (way, tries.then(Instant::now))
     }
 
-    /// Notes how long a try took.
+    /// Notes the duration of a try.
     pub(crate) fn note(&mut self, way: Way, sends: usize, took: Duration) {
         let ns_a_send = took.as_nanos() as u64 / sends.max(1) as u64;
         if let Some(found) = self.trial.note(way, ns_a_send) {
@@ -80,7 +80,7 @@ impl Sender {
         }
     }
 
-    /// Sends a batch by the ring, as [`Ring::send`] does; returns what became of each.
+    /// Sends a batch by the ring, as [`Ring::send`] does; returns the results.
     pub(crate) fn send<'b>(
         &mut self,
         sends: impl Iterator<Item = Option<(BorrowedFd<'b>, &'b [u8])>>,
@@ -110,16 +110,16 @@ impl Sender {
     }
 }
 
-/// Finds out which way is cheaper.
+/// Measures which way is cheaper.
 #[derive(Debug, Default)]
 struct Trial {
-    /// Tries of the trial under way: of calls, of the ring.
+    /// Measurements of the current trial: single calls, ring.
     tried_ns: [Vec<u64>; 2],
-    /// What the last trial has found, and for how many batches it holds.
+    /// The result of the last trial, and the number of batches it is still valid for.
     found: Option<(Found, u32)>,
 }
 
-/// The medians of a trial, ns a send.
+/// The medians of a trial, in nanoseconds per send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Found {
     calls_ns: u64,
@@ -137,7 +137,7 @@ impl Found {
 }
 
 impl Trial {
-    /// The way of the next batch, and whether it is a try.
+    /// Returns the way of the next batch, and whether it is a try.
     fn next(&mut self) -> (Way, bool) {
         if let Some((found, batches)) = &mut self.found {
             if *batches > 0 {
@@ -155,7 +155,7 @@ impl Trial {
         (way, true)
     }
 
-    /// Notes a try; returns what the trial has found, if this was its last.
+    /// Notes a try; returns the result of the trial if this was its last try.
     fn note(&mut self, way: Way, ns_a_send: u64) -> Option<Found> {
         self.tried_ns[way as usize].push(ns_a_send);
         if self.tried_ns.iter().any(|tried| tried.len() < TRIES) {
@@ -173,18 +173,18 @@ impl Trial {
     }
 }
 
-/// Fewer sends than this are calls of their own.
+/// Fewer sends than this are made by single calls.
 const BATCH_MIN: usize = 4;
-/// Tries of each way in a trial.
+/// Tries of each way per trial.
 const TRIES: usize = 65;
-/// Batches after which a trial is made again.
+/// Batches between two trials.
 const BATCHES_A_TRIAL: u32 = 100_000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Makes one trial, in which a send takes so long; returns what it found.
+    /// Runs one trial with the given durations per send; returns its result.
     fn trial(trial: &mut Trial, calls_ns: u64, ring_ns: u64) -> Option<Found> {
         loop {
             let (way, tries) = trial.next();

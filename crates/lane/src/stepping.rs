@@ -1,4 +1,4 @@
-//! Lanes that take single turns on one thread, in the order that a simulator chooses.
+//! Lanes that take single turns on one thread, in an order that a simulator chooses.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -14,8 +14,8 @@ use crate::network::{SimulatedNetwork, stream_pair};
 
 /// All lanes of a simulated process.
 ///
-/// No thread runs: [`turn`](Self::turn) takes one turn of one lane and never waits. Peers hold the
-/// other ends of Unix socket pairs.
+/// No thread runs: [`turn`](Self::turn) takes one turn of one lane and never waits. Peers hold
+/// the other ends of Unix socket pairs.
 #[derive(Debug)]
 pub struct SteppedLanes<A: Application> {
     lanes: Vec<Lane<A>>,
@@ -24,7 +24,7 @@ pub struct SteppedLanes<A: Application> {
 }
 
 impl<A: Application> SteppedLanes<A> {
-    /// As [`Lanes::start`](crate::Lanes::start), without threads and listeners.
+    /// Like [`Lanes::start`](crate::Lanes::start), without threads and listeners.
     ///
     /// # Errors
     /// The system has no descriptor left.
@@ -61,7 +61,7 @@ impl<A: Application> SteppedLanes<A> {
         })
     }
 
-    /// How many lanes there are.
+    /// Returns the number of lanes.
     pub fn count(&self) -> usize {
         self.lanes.len()
     }
@@ -71,18 +71,19 @@ impl<A: Application> SteppedLanes<A> {
         self.lanes[lane].take_turn();
     }
 
-    /// When a lane takes a turn although nothing comes, monotonic ns; `None`: never.
+    /// Returns when a lane takes a turn without an event, in monotonic nanoseconds; `None` for
+    /// never.
     pub fn deadline_ns(&self, lane: usize) -> Option<u64> {
         self.lanes[lane].wake_ns()
     }
 
-    /// Whether a lane has something to do now: something has come, or its time has.
+    /// Returns whether a lane has work now: an event has arrived, or its deadline has passed.
     pub fn is_ready(&self, lane: usize) -> bool {
         self.lanes[lane].is_ready()
     }
 
-    /// A connection that a lane takes over at its next turn, as if it had been accepted on a port;
-    /// returns the peer's end, which does not block.
+    /// Creates a connection that a lane adopts at its next turn, as if accepted on a port.
+    /// Returns the peer's end, which does not block.
     ///
     /// # Errors
     /// The system has no descriptor left.
@@ -93,14 +94,14 @@ impl<A: Application> SteppedLanes<A> {
         Ok(theirs)
     }
 
-    /// Takes the oldest connection that a lane has made and that is not taken yet: its address and
-    /// its other end, which does not block. If it is dropped, the peer hangs up at once.
+    /// Takes the oldest waiting connection made by a lane: its address and its other end, which
+    /// does not block. Dropping that end closes the connection.
     pub fn take_dialed(&self) -> Option<(SocketAddr, OwnedFd)> {
         self.network.take()
     }
 
-    /// Ends all lanes as the end of a process does: what has come is read, every connection is
-    /// told and closed.
+    /// Ends all lanes like the end of a process: input that has arrived is read, and every
+    /// connection is notified and closed.
     pub fn stop(mut self) {
         for mailbox in self.mailboxes.iter() {
             mailbox.stop();

@@ -1,4 +1,4 @@
-//! Socket events of a lane: accept, read and deliver, also in a turn within a turn.
+//! Socket events of a lane: accept, read and deliver, including in a turn within a turn.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -17,7 +17,7 @@ use crate::connection::{Connection, ConnectionId, Peer};
 use crate::context::Context;
 use crate::mailbox::Signal;
 
-/// A lane's sockets with the application that they are read for.
+/// A lane's sockets together with the application.
 pub(crate) struct Traffic<'a, A: Application> {
     pub(crate) context: &'a mut Context,
     pub(crate) application: &'a mut A,
@@ -60,12 +60,13 @@ impl<A: Application> Traffic<'_, A> {
         } else if ahead && !flags.intersects(EventFlags::HUP | EventFlags::ERR) {
             self.read_ahead(id);
         } else if left_aside {
-            // It has left, and what it sent before is still to be read.
+            // The peer has left, and its earlier input is still to be read.
             self.context.unwatch(id);
         } else if left {
             self.context.close(id, CloseReason::PeerClosed);
         } else if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
-            // Nothing is read from it now, and it will never read what waits for it.
+            // Nothing is read from it now, and the peer will never read the output waiting for
+            // it.
             self.context.close(id, CloseReason::Broken);
         }
     }
@@ -73,7 +74,7 @@ impl<A: Application> Traffic<'_, A> {
     fn accept(&mut self, number: usize) {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         for _ in 0..ACCEPTS_A_TURN {
-            // An event of this turn may be of a listener that another event has ended.
+            // An event of this turn may belong to a listener that another event has removed.
             let Some(listener) = self.context.listeners.get(number) else {
                 return;
             };
@@ -84,10 +85,11 @@ impl<A: Application> Traffic<'_, A> {
                 }
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(Errno::MFILE | Errno::NFILE) if self.refuse_one(number) => {}
-                // No connection is waiting, or the listener was stopped and is removed soon.
+                // No connection is waiting, or the listener was stopped and will be removed soon.
                 Err(Errno::AGAIN | Errno::INVAL) => return,
                 Err(error) => {
-                    // Out of descriptors: those who wait are served once others have left.
+                    // Out of descriptors: waiting connections are accepted once others have
+                    // ended.
                     warn!(%error, "cannot accept a connection");
                     self.context.watch_listeners(EventFlags::empty());
                     self.context.accept_again_ns = Some(self.context.now_ns + ACCEPT_PAUSE_NS);
@@ -97,8 +99,8 @@ impl<A: Application> Traffic<'_, A> {
         }
     }
 
-    /// Lets the spare descriptor go to refuse a connection that none was left for; whether that
-    /// was possible.
+    /// Closes the spare descriptor to accept and refuse a connection. Returns whether that was
+    /// possible.
     #[cold]
     fn refuse_one(&mut self, number: usize) -> bool {
         let Some(listener) = self.context.listeners.get(number) else {
@@ -116,15 +118,15 @@ impl<A: Application> Traffic<'_, A> {
         is_refused && had_spare
     }
 
-    /// Tells a peer that there is no room for it, and ends the connection.
+    /// Sends the refusal to a peer and ends the connection.
     #[cold]
     fn refuse(&mut self, socket: OwnedFd, port: u16) {
         let text = self.application.refused(port);
         debug!(port, "refused: no descriptor is left");
-        // A socket that was just made takes a line; a peer that has gone already needs none.
+        // A new socket can buffer a line; a peer that has already left needs none.
         let _ = rustix::net::send(&socket, &text, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
         let _ = rustix::net::shutdown(&socket, Shutdown::Write);
-        // Unread input would have the kernel reset the connection, and the text lost.
+        // With unread input the kernel would reset the connection, and the text would be lost.
         let mut rest = [0; 1024];
         let _ = rustix::net::recv(&socket, &mut rest[..], RecvFlags::DONTWAIT);
     }
@@ -157,8 +159,8 @@ impl<A: Application> Traffic<'_, A> {
         }
     }
 
-    /// Does what other lanes have told this one.
-    pub(crate) fn heed(&mut self, signals: Vec<Signal>) {
+    /// Handles the signals from other lanes.
+    pub(crate) fn handle_signals(&mut self, signals: Vec<Signal>) {
         for signal in signals {
             match signal {
                 Signal::Adopt { socket, port, peer } => self.adopt(socket, port, &peer),
@@ -183,7 +185,7 @@ impl<A: Application> Traffic<'_, A> {
         self.context.close(id, CloseReason::ConnectFailed(error));
     }
 
-    /// One receive call, then the application; what it leaves is kept.
+    /// Makes one receive call, then calls the application, and keeps unconsumed input.
     fn read(&mut self, id: ConnectionId) {
         let Some(connection) = self.context.connection_mut(id) else {
             return;
@@ -192,7 +194,8 @@ impl<A: Application> Traffic<'_, A> {
             let socket = connection.socket.as_fd();
             rustix::net::recv(socket, &mut self.scratch[..], RecvFlags::empty()).map(|read| read.0)
         } else {
-            // A big request: read more at a time as it grows, so that its end comes in few turns.
+            // A big request: read more per call as it grows, so that it is complete after few
+            // turns.
             let expected = std::mem::take(&mut connection.expected);
             make_room(&mut connection.input, expected);
             let spare = rustix::buffer::spare_capacity(&mut connection.input);
@@ -214,7 +217,7 @@ impl<A: Application> Traffic<'_, A> {
         }
     }
 
-    /// One receive call for a connection that is paused.
+    /// Makes one receive call for a paused connection.
     fn read_ahead(&mut self, id: ConnectionId) {
         let Some(connection) = self.context.connection_mut(id) else {
             return;
@@ -223,7 +226,7 @@ impl<A: Application> Traffic<'_, A> {
         let spare = rustix::buffer::spare_capacity(&mut connection.input);
         let received = rustix::net::recv(connection.socket.as_fd(), spare, RecvFlags::empty());
         match received.map(|read| read.0) {
-            // It sends no more. That is found again once it is not paused any more.
+            // The peer sends no more. This is detected again once the connection is not paused.
             Ok(0) => connection.ahead_bytes_max = 0,
             Ok(count) => {
                 let counters = &self.context.counters;
@@ -238,7 +241,7 @@ impl<A: Application> Traffic<'_, A> {
         self.context.update_watch(id);
     }
 
-    /// Gives the application its input: `fresh` bytes of the scratch buffer, or the kept input.
+    /// Passes input to the application: `fresh` bytes of the scratch buffer, or the kept input.
     pub(crate) fn deliver(&mut self, id: ConnectionId, fresh: usize) {
         let served = std::mem::replace(&mut self.context.serving, id);
         self.deliver_served(id, fresh);
@@ -271,7 +274,7 @@ impl<A: Application> Traffic<'_, A> {
                 if consumed < input.len() {
                     input.drain(..consumed);
                     if input.capacity() > READ_BYTES_MAX && input.len() < input.capacity() / 4 {
-                        // A big request has left; what follows it needs no such room.
+                        // A big request is complete; later input needs less room.
                         input.shrink_to(READ_BYTES);
                     }
                     connection.input = input;
@@ -288,13 +291,12 @@ impl<A: Application> Traffic<'_, A> {
 }
 
 impl Context {
-    /// A turn within a turn: for an application that is in the middle of a long call and must
-    /// answer others meanwhile. `application` stands for it.
+    /// Takes a turn within a turn, for an application that is inside a long call and must serve
+    /// other connections meanwhile. `application` stands for the lane's own.
     ///
-    /// What has come to connections that `wanted` names is read, new ones are accepted, and what
-    /// was written is sent. Mail, timers, and the ends of connections wait for the turn that is
-    /// under way. The connection that the long call is for must be held. Returns whether the lane
-    /// has been told to stop.
+    /// Reads the input of the connections that `wanted` selects, accepts new connections, and
+    /// sends output. Mail, timers and the ends of connections wait for the outer turn. The
+    /// connection of the long call must be held. Returns whether the lane was told to stop.
     pub fn turn_within<A: Application>(
         &mut self,
         application: &mut A,
@@ -311,7 +313,7 @@ impl Context {
             application,
             scratch: &mut scratch,
         };
-        traffic.heed(signals);
+        traffic.handle_signals(signals);
         for event in events {
             let token = event.data.u64();
             let other = token >= TOKEN_LISTENERS || token == TOKEN_MAILBOX;
@@ -324,12 +326,12 @@ impl Context {
     }
 }
 
-/// Makes room for the next receive call behind the beginning of a request. `expected` more bytes
-/// of it will come, if that is known.
+/// Makes room for the next receive call after the beginning of a request. `expected` is the
+/// number of further bytes of the request, if known.
 ///
-/// The room is a few times what has come, and ends where the request does. What is not written to
-/// is address space and no memory, so a claimed length costs none. Each move
-/// leaves a buffer that the allocator may keep for a while, so there are few.
+/// The room is a few times the size received so far, and ends where the request ends. Unwritten
+/// room is address space, not memory, so a claimed length costs nothing. Each move leaves a
+/// buffer that the allocator may keep for a while, so there are few moves.
 fn make_room(input: &mut Vec<u8>, expected: usize) {
     let length = input.len();
     let wanted = length.clamp(READ_BYTES, READ_BYTES_MAX);
@@ -346,8 +348,7 @@ fn make_room(input: &mut Vec<u8>, expected: usize) {
     }
 }
 
-/// Small replies leave at once, and a peer whose machine is gone is noticed although nothing is
-/// sent to it.
+/// Sets options: small replies are sent at once, and a dead peer is detected without output.
 fn set_tcp_options(socket: &OwnedFd) -> rustix::io::Result<()> {
     sockopt::set_tcp_nodelay(socket, true)?;
     sockopt::set_socket_keepalive(socket, true)?;
@@ -356,25 +357,25 @@ fn set_tcp_options(socket: &OwnedFd) -> rustix::io::Result<()> {
     sockopt::set_tcp_keepcnt(socket, KEEPALIVE_PROBES)
 }
 
-/// Connection tokens have a generation from 1 in the upper half, so 0 is free for the mailbox, and
-/// generations near the top are never reached.
+/// Connection tokens have a generation from 1 in the upper half. So 0 is free for the mailbox,
+/// and generations near the maximum are never reached.
 pub(crate) const TOKEN_MAILBOX: u64 = 0;
 pub(crate) const TOKEN_LISTENERS: u64 = u64::MAX - 0xFFFF;
-/// Events taken from the kernel a turn.
+/// Maximum events per turn.
 pub(crate) const EVENTS_A_TURN: usize = 256;
-/// Connections accepted a turn, so that a storm of them does not starve those who are in.
+/// Maximum connections accepted per turn, so that a burst does not starve existing ones.
 const ACCEPTS_A_TURN: usize = 64;
 /// Bytes of one receive call.
 pub(crate) const READ_BYTES: usize = 64 * 1024;
-/// Bytes of one receive call in the middle of a big request.
+/// Bytes of one receive call within a big request.
 const READ_BYTES_MAX: usize = 1024 * 1024;
-/// Room for the rest of a request, in parts of what has come of it.
+/// Room for the rest of a request, as a multiple of the size received so far.
 const AHEAD: usize = 31;
-/// Pause after the descriptor table was found full.
+/// Pause after the descriptor table was full.
 const ACCEPT_PAUSE_NS: u64 = 100_000_000;
-/// Silence after which the kernel asks whether a peer is still there, as Redis's `tcp-keepalive`.
+/// Idle time after which the kernel probes a peer, as in Redis's `tcp-keepalive`.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(300);
-/// Questions without an answer that end a connection, over the same time once more.
+/// Unanswered probes that end a connection, spread over the same time again.
 const KEEPALIVE_PROBES: u32 = 3;
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ impl Wake {
 
     /// Wakes the lane, now or as soon as it sleeps.
     pub(crate) fn set(&self) {
-        // A full counter (EAGAIN) means that the lane has a wake-up outstanding already.
+        // A full counter (EAGAIN) means that the lane already has a pending wake-up.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 

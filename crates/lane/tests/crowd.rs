@@ -1,4 +1,4 @@
-//! Deliveries under real sockets: what one peer says goes to all others.
+//! Deliveries over real sockets: the output of one peer goes to all others.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,8 +10,8 @@ use tidewire_lane::{
     Peer,
 };
 
-/// Gives each line to everybody else, and tells its sender how many that were. Whoever hears
-/// "leave" is shown out.
+/// Sends each line to all other peers and returns their number to the sender. A peer that
+/// receives "leave" is disconnected.
 #[derive(Debug, Default)]
 struct Crowd {
     open: BTreeSet<ConnectionId>,
@@ -83,7 +83,7 @@ fn start(io_uring: bool) -> Server {
     Server { lanes, address }
 }
 
-/// A peer of the crowd who has been let in.
+/// Returns a new peer of the crowd.
 fn join(server: &Server) -> BufReader<TcpStream> {
     let mut stream = TcpStream::connect(server.address).unwrap();
     stream.write_all(b"here\n").unwrap();
@@ -98,7 +98,7 @@ fn says(peer: &mut BufReader<TcpStream>, line: &str) {
     peer.get_mut().write_all(line.as_bytes()).unwrap();
 }
 
-/// What a peer hears up to and with a line.
+/// Returns the lines a peer receives, up to and including `last`.
 fn hears(peer: &mut BufReader<TcpStream>, last: &str) -> Vec<String> {
     let lines = peer.by_ref().lines().map(Result::unwrap);
     let mut heard: Vec<_> = lines.take_while(|line| line != last).collect();
@@ -113,7 +113,7 @@ fn everybody_hears_everything_in_order_whatever_shares_a_send() {
         let mut listeners: Vec<_> = (0..300).map(|_| join(&server)).collect();
         let mut speaker = join(&server);
         let long = "x".repeat(5000);
-        // Without a wait for those who listen, so that deliveries of several turns meet.
+        // Sent without waiting for the receivers, so that deliveries of several turns overlap.
         let said: Vec<_> = (0..400)
             .map(|number| match number % 50 {
                 49 => format!("{number} {long}"),

@@ -1,4 +1,4 @@
-//! The lane under real sockets: an application that echoes, and peers of every temper.
+//! A lane on real sockets: an application that echoes, and peers of different behaviour.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -11,8 +11,8 @@ use tidewire_lane::{
     Peer,
 };
 
-/// Echoes whole lines. Holds a peer that says so, until there is mail; takes no more input while a
-/// peer leaves 256 KiB unread.
+/// Echoes whole lines. Holds a peer on request until there is mail. Takes no more input from a
+/// peer with 256 KiB of unread output.
 #[derive(Debug, Default)]
 struct Echo {
     open: HashMap<ConnectionId, u16>,
@@ -231,7 +231,7 @@ fn a_peer_that_says_goodbye_and_does_not_read_leaves_the_lane_asleep() {
     server.lanes.mail()[0].send(vec![b'x'; 32 << 20]);
     let mut other = TcpStream::connect(server.address).unwrap();
     echo(&mut other, b"begin\n");
-    // Its outbox is blocked now; what comes next wakes the lane once.
+    // Its outbox is blocked now; the next event wakes the lane once.
     deaf.shutdown(Shutdown::Write).unwrap();
     let turns = || server.lanes.counters()[0].turns.load(Ordering::Relaxed);
     let before = turns();
@@ -244,7 +244,7 @@ fn a_peer_that_says_goodbye_and_does_not_read_leaves_the_lane_asleep() {
     server.lanes.stop();
 }
 
-/// Tells everybody else when somebody leaves.
+/// Notifies all other peers when a peer leaves.
 #[derive(Debug, Default)]
 struct Farewell(Vec<ConnectionId>);
 

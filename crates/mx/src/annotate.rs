@@ -1,7 +1,7 @@
-//! A message as fields: where each stands, what it is, and what that rests on. This is what
-//! `tidewire decode mx` prints, and how a capture corrects the [`crate::profile`].
+//! A message as fields: offset, meaning, and the evidence for it. `tidewire decode mx` prints
+//! these fields, and a capture corrects the [`crate::profile`] with them.
 //!
-//! Every byte is in exactly one field, in order, whatever the bytes are.
+//! Every byte belongs to exactly one field, in order, for any input.
 
 mod bodies;
 mod value;
@@ -15,27 +15,27 @@ use crate::envelope::{Envelope, MessageKind};
 use crate::profile::{self, CONSTANTS, Evidence};
 use crate::signature::name_signature;
 
-/// Some bytes of a message.
+/// A field of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field<'a> {
-    /// Where it begins in the message.
+    /// Offset in the message.
     pub offset: usize,
-    /// Its bytes.
+    /// The field's bytes.
     pub bytes: &'a [u8],
-    /// What it is.
+    /// The field's name.
     pub name: Cow<'static, str>,
-    /// What it says.
+    /// The decoded value.
     pub value: String,
-    /// What name and place rest on.
+    /// The evidence for name and offset.
     pub evidence: Evidence,
 }
 
-/// What bytes are taken for.
+/// The form in which bytes are decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// A message: an envelope and a body, with or without a length in front.
+    /// A message: an envelope and a body, with or without a length prefix.
     Message,
-    /// A body alone.
+    /// Only a body.
     Body,
     /// A reference handle of 20 bytes.
     Handle,
@@ -44,7 +44,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// What bytes look like: a message where an envelope's length fits, otherwise a body.
+    /// Guesses the form of `bytes`: a message if an envelope's length fits, otherwise a body.
     pub fn guess(bytes: &[u8]) -> Self {
         match crate::message::Message::decode(bytes) {
             Ok(_) => Self::Message,
@@ -53,8 +53,7 @@ impl Form {
     }
 }
 
-/// All fields of `bytes`. `names` are those whose signatures are recognised, besides some that were
-/// captured.
+/// Splits `bytes` into fields. Signatures of `names`, and of some captured names, are recognised.
 pub fn annotate<'a>(bytes: &'a [u8], form: Form, names: &[&str]) -> Vec<Field<'a>> {
     let mut walk = Walk {
         bytes,
@@ -66,7 +65,7 @@ pub fn annotate<'a>(bytes: &'a [u8], form: Form, names: &[&str]) -> Vec<Field<'a
             .collect(),
         fields: Vec::new(),
     };
-    // `None` is a field that is cut short: what is left is then one field.
+    // `None` means that a field is cut short: the remaining bytes become one field.
     let _ = match form {
         Form::Message => message(&mut walk),
         Form::Body => bodies::body(&mut walk),
@@ -122,7 +121,7 @@ impl<'a> Walk<'a, '_> {
         Some(bytes)
     }
 
-    /// A field of fixed size, shown as `show` has it.
+    /// Adds a field of fixed size, formatted by `show`.
     fn fixed<const N: usize, T: ToString>(
         &mut self,
         name: impl Into<Cow<'static, str>>,
@@ -159,7 +158,7 @@ impl<'a> Walk<'a, '_> {
         Some(())
     }
 
-    /// Bytes whose meaning is not known, but whose place is.
+    /// Adds bytes of unknown meaning at a known offset.
     fn gap(&mut self, length: usize, name: &'static str, evidence: Evidence) -> Option<()> {
         self.push(length, name, evidence, |bytes| {
             if bytes.iter().all(|byte| *byte == 0) {
@@ -229,7 +228,7 @@ fn envelope(walk: &mut Walk<'_, '_>) -> Option<()> {
     Some(())
 }
 
-/// What a constant of the profile rests on.
+/// Returns the evidence of a constant of the profile.
 fn evidence_of(name: &str) -> Evidence {
     let constant = CONSTANTS.iter().find(|constant| constant.name == name);
     constant.map_or(Evidence::Guessed, |constant| constant.evidence)

@@ -6,7 +6,7 @@ use crate::error::{DecodeError, EncodeError};
 use crate::profile;
 use crate::value::Text;
 
-/// A value as the second data plane has it.
+/// A value of the second data plane.
 ///
 /// ```text
 ///  0    2      6              10
@@ -14,16 +14,16 @@ use crate::value::Text;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AsbVariant<'a> {
-    /// Type; 4 is Int32, the only one that was captured.
+    /// Type; 4 is Int32, the only captured type.
     pub kind: u16,
-    /// Of unknown meaning; kept.
+    /// Unknown meaning; kept.
     pub length: i32,
     /// The value's bytes.
     pub payload: &'a [u8],
 }
 
 impl<'a> AsbVariant<'a> {
-    /// An Int32; `payload` is the value's little-endian bytes.
+    /// Creates an Int32 from the value's little-endian bytes.
     pub const fn int32(payload: &'a [u8; 4]) -> Self {
         Self {
             kind: profile::ASB_INT32,
@@ -32,10 +32,10 @@ impl<'a> AsbVariant<'a> {
         }
     }
 
-    /// Reads a variant; the bytes are all of it.
+    /// Decodes a variant that fills `bytes`.
     ///
     /// # Errors
-    /// Too short, too long, or a length that does not fit.
+    /// The input is too short or too long, or a length does not fit.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut input = Input::new(bytes);
         let kind = input.u16("type")?;
@@ -54,20 +54,20 @@ impl<'a> AsbVariant<'a> {
         })
     }
 
-    /// The value, if it is an Int32.
+    /// Returns the value, if it is an Int32.
     pub fn as_int32(&self) -> Option<i32> {
         let payload = self.payload.try_into().ok()?;
         (self.kind == profile::ASB_INT32).then(|| i32::from_le_bytes(payload))
     }
 
-    /// The payload as a text: a u32 of bytes, and UTF-16LE.
+    /// Returns the payload as text: a u32 length in bytes, then UTF-16LE.
     pub fn as_text(&self) -> Option<Text<'a>> {
         let (length, text) = self.payload.split_first_chunk::<4>()?;
         let fits = u32::from_le_bytes(*length) as usize == text.len();
         fits.then(|| Text::from_utf16_le(text))?
     }
 
-    /// The payload as an array: its u32 count, and the bytes of its elements.
+    /// Returns the payload as an array: its u32 count and the bytes of its elements.
     pub fn as_array(&self) -> Option<(u32, &'a [u8])> {
         let (count, elements) = self.payload.split_first_chunk::<4>()?;
         Some((u32::from_le_bytes(*count), elements))

@@ -1,9 +1,9 @@
-//! Reading fields from the front of bytes, and writing them into bytes that are long enough.
+//! Reads fields from the front of bytes, and writes fields into a slice of the right length.
 
 use crate::error::DecodeError;
 use crate::guid::Guid;
 
-/// Bytes that are read from the front.
+/// A cursor that reads bytes from the front.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input<'a> {
     bytes: &'a [u8],
@@ -49,7 +49,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// All that is left.
+    /// Takes all remaining bytes.
     #[inline]
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         core::mem::take(&mut self.bytes)
@@ -85,7 +85,7 @@ impl<'a> Input<'a> {
         self.chunk(field).map(|bytes| Guid::from_bytes(*bytes))
     }
 
-    /// Nothing may be left.
+    /// Checks that no bytes remain.
     #[inline]
     pub(crate) fn end(&self, message: &'static str) -> Result<(), DecodeError> {
         match self.bytes.len() {
@@ -104,8 +104,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Bytes that are written from the front. Who makes one has counted what is written: what would not
-/// fit is left out, which [`Output::is_full`] cannot hide.
+/// A cursor that writes bytes from the front. The caller has computed the exact length. A field
+/// that does not fit is left out, and [`Output::is_full`] then returns false.
 #[derive(Debug)]
 pub struct Output<'a> {
     bytes: &'a mut [u8],
@@ -145,7 +145,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// The next `length` bytes, to be filled.
+    /// Reserves the next `length` bytes for the caller to fill.
     #[inline]
     pub(crate) fn space(&mut self, length: usize) -> Option<&'a mut [u8]> {
         let bytes = core::mem::take(&mut self.bytes);

@@ -1,4 +1,4 @@
-//! Writing a message: into a slice, a `Vec`, or a `BytesMut`.
+//! Encoding of a message into a slice, a `Vec` or a `BytesMut`.
 
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
@@ -6,29 +6,29 @@ use alloc::vec::Vec;
 pub use crate::cursor::Output;
 use crate::error::EncodeError;
 
-/// What can be written as bytes.
+/// A type that can be encoded.
 ///
 /// | into | method | allocations |
 /// |---|---|---|
-/// | a slice of the caller | [`Encode::encode_to_slice`] | none |
-/// | a `Vec` of the caller, behind what it has | `encode_into` | none once it has grown |
-/// | a `BytesMut` of the caller, likewise | `encode_into_bytes_mut` | none once it has grown |
-/// | a `Vec` or `BytesMut` of its own | `encode`, `encode_to_bytes_mut` | one, of the exact size |
+/// | the caller's slice | [`Encode::encode_to_slice`] | none |
+/// | the end of the caller's `Vec` | `encode_into` | none once it has grown |
+/// | the end of the caller's `BytesMut` | `encode_into_bytes_mut` | none once it has grown |
+/// | a new `Vec` or `BytesMut` | `encode`, `encode_to_bytes_mut` | one, of the exact size |
 pub trait Encode {
-    /// How many bytes it takes.
+    /// Returns the encoded length in bytes.
     ///
     /// # Errors
-    /// It cannot be written: too many elements, or too long.
+    /// The message cannot be encoded: too many elements, or too long.
     fn encoded_len(&self) -> Result<usize, EncodeError>;
 
     /// Writes exactly [`Encode::encoded_len`] bytes.
     #[doc(hidden)]
     fn put(&self, out: &mut Output<'_>);
 
-    /// Writes to the front of `out`, and returns how many bytes.
+    /// Writes to the front of `out` and returns the number of bytes.
     ///
     /// # Errors
-    /// `out` is too small, or the message cannot be written; `out` is then unchanged.
+    /// `out` is too small, or the message cannot be encoded; `out` is then unchanged.
     #[inline]
     fn encode_to_slice(&self, out: &mut [u8]) -> Result<usize, EncodeError> {
         let length = self.encoded_len()?;
@@ -43,10 +43,10 @@ pub trait Encode {
         Ok(length)
     }
 
-    /// Writes into a buffer of its own: one allocation.
+    /// Encodes into a new buffer: one allocation.
     ///
     /// # Errors
-    /// The message cannot be written.
+    /// The message cannot be encoded.
     #[cfg(feature = "alloc")]
     #[inline]
     fn encode(&self) -> Result<Vec<u8>, EncodeError> {
@@ -55,10 +55,10 @@ pub trait Encode {
         Ok(out)
     }
 
-    /// Appends to the caller's buffer, and returns how many bytes.
+    /// Appends to the caller's buffer and returns the number of bytes.
     ///
     /// # Errors
-    /// The message cannot be written; `out` is then unchanged.
+    /// The message cannot be encoded; `out` is then unchanged.
     #[cfg(feature = "alloc")]
     #[inline]
     fn encode_into(&self, out: &mut Vec<u8>) -> Result<usize, EncodeError> {
@@ -69,10 +69,10 @@ pub trait Encode {
         Ok(length)
     }
 
-    /// Writes into a buffer of its own, which can be split and frozen without a copy.
+    /// Encodes into a new buffer that can be split and frozen without a copy.
     ///
     /// # Errors
-    /// The message cannot be written.
+    /// The message cannot be encoded.
     #[cfg(feature = "bytes")]
     #[inline]
     fn encode_to_bytes_mut(&self) -> Result<bytes::BytesMut, EncodeError> {
@@ -81,10 +81,10 @@ pub trait Encode {
         Ok(out)
     }
 
-    /// Appends to the caller's buffer, and returns how many bytes.
+    /// Appends to the caller's buffer and returns the number of bytes.
     ///
     /// # Errors
-    /// The message cannot be written; `out` is then unchanged.
+    /// The message cannot be encoded; `out` is then unchanged.
     #[cfg(feature = "bytes")]
     #[inline]
     fn encode_into_bytes_mut(&self, out: &mut bytes::BytesMut) -> Result<usize, EncodeError> {

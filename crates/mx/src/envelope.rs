@@ -1,28 +1,28 @@
-//! The header in front of every message.
+//! The header of every message.
 
 use crate::cursor::Output;
 use crate::encode::Encode;
 use crate::error::{DecodeError, EncodeError};
 use crate::profile;
 
-/// What a message is about, as its envelope says it.
+/// The kind of a message in its envelope.
 ///
-/// Two of the platform's habits: UnAdvise travels as [`MessageKind::Write`], and AdviseSupervisory
-/// as [`MessageKind::ItemControl`].
+/// Two exceptions of the platform: UnAdvise is sent as [`MessageKind::Write`], and
+/// AdviseSupervisory as [`MessageKind::ItemControl`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageKind {
     /// References and registration.
     Metadata,
     /// Writes.
     Write,
-    /// Item control, and what comes of it.
+    /// Item control and its results.
     ItemControl,
-    /// One that is not known; it is kept.
+    /// An unknown kind; kept.
     Other(i32),
 }
 
 impl MessageKind {
-    /// From the wire.
+    /// Returns the kind of a wire code.
     pub const fn from_code(code: i32) -> Self {
         match code {
             profile::KIND_METADATA => Self::Metadata,
@@ -32,7 +32,7 @@ impl MessageKind {
         }
     }
 
-    /// For the wire.
+    /// Returns the wire code.
     pub const fn code(self) -> i32 {
         match self {
             Self::Metadata => profile::KIND_METADATA,
@@ -43,7 +43,7 @@ impl MessageKind {
     }
 }
 
-/// An engine's place: who speaks, or who is spoken to.
+/// The address of an engine: the sender or the receiver of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngineAddress {
     /// The Galaxy.
@@ -54,7 +54,7 @@ pub struct EngineAddress {
     pub engine_id: i32,
 }
 
-/// The 46 bytes before a message's body.
+/// The 46-byte header before a message's body.
 ///
 /// ```text
 ///  0       2            6          10           14                                  46
@@ -62,18 +62,19 @@ pub struct EngineAddress {
 ///  │u16    │i32         │4 bytes   │i32         │token, patience: 32 bytes, assumed  │
 /// ```
 ///
-/// What was captured is kept byte for byte, so that a captured header can serve as a template:
-/// [`Envelope::with_kind`], and `inner_length` when a body is put behind it, change nothing else.
+/// A captured header is kept byte for byte, so it can serve as a template:
+/// [`Envelope::with_kind`], and the `inner_length` set when a body is appended, change nothing
+/// else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope {
     bytes: [u8; Envelope::LENGTH],
 }
 
 impl Envelope {
-    /// Bytes of it.
+    /// Bytes of an envelope.
     pub const LENGTH: usize = 46;
 
-    /// One of the profile's version, from one engine to another.
+    /// Creates an envelope of the profile's version from one engine to another.
     pub fn new(kind: MessageKind, local: EngineAddress, target: EngineAddress) -> Self {
         let mut envelope = Self {
             bytes: [0; Self::LENGTH],
@@ -94,19 +95,19 @@ impl Envelope {
         envelope
     }
 
-    /// A captured header as a template.
+    /// Creates an envelope from a captured header.
     #[inline]
     pub const fn from_bytes(bytes: [u8; Self::LENGTH]) -> Self {
         Self { bytes }
     }
 
-    /// As it stands, with the `inner_length` that it was read with.
+    /// Returns the header's bytes, with the `inner_length` it was decoded with.
     #[inline]
     pub const fn to_bytes(&self) -> [u8; Self::LENGTH] {
         self.bytes
     }
 
-    /// The same for a message of another kind.
+    /// Returns the envelope with another kind.
     #[inline]
     #[must_use]
     pub fn with_kind(mut self, kind: MessageKind) -> Self {
@@ -114,7 +115,7 @@ impl Envelope {
         self
     }
 
-    /// The same with a write's token, by which its completion names it.
+    /// Returns the envelope with a write's token, by which the write's completion identifies it.
     #[inline]
     #[must_use]
     pub fn with_token(mut self, token: u32) -> Self {
@@ -122,10 +123,10 @@ impl Envelope {
         self
     }
 
-    /// The same for a body of so many bytes.
+    /// Returns the envelope for a body of `bytes` bytes.
     ///
     /// # Errors
-    /// More than 2,147,483,647.
+    /// `bytes` is more than 2,147,483,647.
     #[inline]
     pub fn with_inner_length(mut self, bytes: usize) -> Result<Self, EncodeError> {
         let length = i32::try_from(bytes).map_err(|_| EncodeError::TooLong {
@@ -136,29 +137,29 @@ impl Envelope {
         Ok(self)
     }
 
-    /// Version of the envelope.
+    /// Returns the version of the envelope.
     pub const fn version(&self) -> u16 {
         u16::from_le_bytes([self.bytes[0], self.bytes[1]])
     }
 
-    /// Bytes of the body behind it, as the header says.
+    /// Returns the header's length of the body in bytes.
     #[inline]
     pub fn inner_length(&self) -> i32 {
         self.i32_at(INNER_LENGTH)
     }
 
-    /// The four bytes whose meaning is not known.
+    /// Returns the four bytes of unknown meaning.
     pub fn reserved(&self) -> [u8; 4] {
         self.i32_at(6).to_le_bytes()
     }
 
-    /// What the message is about.
+    /// Returns the kind of the message.
     #[inline]
     pub fn kind(&self) -> MessageKind {
         MessageKind::from_code(self.i32_at(KIND))
     }
 
-    /// Who sent it (assumed layout).
+    /// Returns the sender (assumed layout).
     pub fn local(&self) -> EngineAddress {
         EngineAddress {
             galaxy_id: self.i32_at(profile::ADDRESS_LOCAL_GALAXY),
@@ -167,7 +168,7 @@ impl Envelope {
         }
     }
 
-    /// Whom it is for (assumed layout).
+    /// Returns the receiver (assumed layout).
     pub fn target(&self) -> EngineAddress {
         EngineAddress {
             galaxy_id: self.i32_at(profile::ADDRESS_TARGET_GALAXY),
@@ -176,16 +177,16 @@ impl Envelope {
         }
     }
 
-    /// The token by which a completion names its write (assumed layout); 0 is none.
+    /// Returns the token by which a completion identifies its write (assumed layout); 0 is none.
     #[inline]
     pub fn token(&self) -> u32 {
         self.i32_at(profile::ADDRESS_TOKEN) as u32
     }
 
-    /// Reads a message: the header, and the body of the length that it says.
+    /// Splits a message into its header and a body of the header's length.
     ///
     /// # Errors
-    /// The bytes end too early, there are more of them, or the length is negative.
+    /// The bytes end too early, more bytes follow, or the length is negative.
     #[inline]
     pub fn split(message: &[u8]) -> Result<(Self, &[u8]), DecodeError> {
         let Some((header, body)) = message.split_first_chunk::<{ Self::LENGTH }>() else {
@@ -227,12 +228,12 @@ impl Envelope {
     }
 }
 
-/// A body with its envelope in front.
+/// A body with its envelope.
 #[derive(Clone, Copy, Debug)]
 pub struct Enveloped<'a, T> {
-    /// The template; its `inner_length` is set when it is written.
+    /// The template; its `inner_length` is set when it is encoded.
     pub envelope: &'a Envelope,
-    /// What travels.
+    /// The body.
     pub body: &'a T,
 }
 

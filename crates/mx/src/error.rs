@@ -1,8 +1,8 @@
-//! Why bytes are no message, and why a message cannot be written.
+//! Errors of decoding and encoding.
 
 use core::fmt;
 
-/// Why bytes are not the message they were taken for: the sender's fault, or the profile's.
+/// Why bytes cannot be decoded: a fault of the sender or of the profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -10,35 +10,35 @@ pub enum DecodeError {
     Truncated {
         /// The field.
         field: &'static str,
-        /// Bytes that the field has.
+        /// Bytes the field needs.
         needed: usize,
-        /// Bytes that were left.
+        /// Bytes that remained.
         given: usize,
     },
-    /// There are bytes behind the end of the message.
+    /// Bytes follow the end of the message.
     Trailing {
-        /// The message.
+        /// The message type.
         message: &'static str,
-        /// How many.
+        /// Number of extra bytes.
         bytes: usize,
     },
-    /// The first byte belongs to another message, or to none that is known.
+    /// The first byte belongs to another message, or to an unknown one.
     Opcode {
         /// The byte.
         opcode: u8,
     },
-    /// More records are announced than the bytes can hold, or fewer than none.
+    /// The announced number of records is negative, or more than the bytes can hold.
     RecordCount {
-        /// As announced.
+        /// The announced number.
         count: i32,
-        /// Bytes there are for them.
+        /// Bytes available for the records.
         bytes: usize,
     },
-    /// A length is negative, odd where texts are counted, or longer than the bytes.
+    /// A length is negative, odd for a text, or longer than the bytes.
     Length {
         /// The field.
         field: &'static str,
-        /// As it stands.
+        /// The length on the wire.
         length: i64,
     },
 }
@@ -52,20 +52,25 @@ impl fmt::Display for DecodeError {
                 given,
             } => write!(f, "{field} needs {needed} bytes, {given} are left"),
             Self::Trailing { message, bytes } => {
-                write!(f, "{bytes} bytes behind the end of {message}")
+                write!(f, "{bytes} bytes after the end of {message}")
             }
-            Self::Opcode { opcode } => write!(f, "0x{opcode:02X} is no opcode that fits here"),
+            Self::Opcode { opcode } => write!(f, "unexpected opcode 0x{opcode:02X}"),
             Self::RecordCount { count, bytes } => {
-                write!(f, "{count} records are announced in {bytes} bytes")
+                write!(
+                    f,
+                    "{count} records announced, but only {bytes} bytes follow"
+                )
             }
-            Self::Length { field, length } => write!(f, "{field} cannot be {length} bytes long"),
+            Self::Length { field, length } => {
+                write!(f, "{field} has an invalid length of {length} bytes")
+            }
         }
     }
 }
 
 impl core::error::Error for DecodeError {}
 
-/// Why a message cannot be written: the caller's fault.
+/// Why a message cannot be encoded: the caller's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EncodeError {
@@ -76,16 +81,16 @@ pub enum EncodeError {
         /// Bytes of the buffer.
         given: usize,
     },
-    /// An array has more elements than its count can say.
+    /// An array has more elements than its count field can hold.
     TooManyElements {
-        /// Elements there are; 65,535 is the most.
+        /// Number of elements; the maximum is 65,535.
         count: usize,
     },
-    /// A text or body is longer than its length field can say.
+    /// A text or body is longer than its length field can hold.
     TooLong {
         /// The field.
         field: &'static str,
-        /// Bytes there are; 2,147,483,647 is the most.
+        /// Number of bytes; the maximum is 2,147,483,647.
         bytes: usize,
     },
 }
@@ -97,7 +102,10 @@ impl fmt::Display for EncodeError {
                 write!(f, "{needed} bytes do not fit into a buffer of {given}")
             }
             Self::TooManyElements { count } => {
-                write!(f, "an array of {count} elements: 65535 at most")
+                write!(
+                    f,
+                    "an array of {count} elements is too long: at most 65535 are allowed"
+                )
             }
             Self::TooLong { field, bytes } => write!(f, "{field} of {bytes} bytes is too long"),
         }

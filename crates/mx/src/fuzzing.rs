@@ -1,4 +1,4 @@
-//! Fuzz entries of this crate's decoders and machines: plain functions that must never panic.
+//! Fuzz entries of this crate's decoders and state machines: functions that must never panic.
 
 use alloc::string::String;
 use alloc::vec;
@@ -25,8 +25,8 @@ use crate::transport::PREFIX_LENGTH;
 use crate::value::{DataType, Elements, Text, Texts, Value};
 use crate::write::{SecuredUsers, Write};
 
-/// Reads bytes as a message, as a body, as a handle and as a variant. What can be read encodes back
-/// to the same bytes, and every byte of it is in one annotated field.
+/// Decodes bytes as a message, a body, a handle and a variant. Decoded bytes must encode back to
+/// the same bytes, and every byte must be in one annotated field.
 pub fn fuzz_mx_message(data: &[u8]) {
     for form in [Form::Message, Form::Body, Form::Handle, Form::Asb] {
         let fields = annotate(data, form, &[]);
@@ -60,8 +60,7 @@ fn same(message: &impl Encode, data: &[u8]) {
     assert_eq!(bytes, data);
 }
 
-/// A client that gets arbitrary bytes from its platform, as they are and as answers to its
-/// questions.
+/// Passes arbitrary bytes to a client session, unchanged and as answers to its requests.
 pub fn fuzz_mx_session(data: &[u8]) {
     run_session(data, false);
     run_session(data, true);
@@ -93,7 +92,7 @@ fn run_session(data: &[u8], registered: bool) {
     assert!(session.deadline_ns() == u64::MAX);
 }
 
-/// A plant that gets arbitrary bytes from its client, before and after a registration.
+/// Passes arbitrary bytes to a plant, before and after a registration.
 pub fn fuzz_mx_plant(data: &[u8]) {
     let mut plant = Plant::new(PlantConfig {
         tags: 14,
@@ -144,7 +143,7 @@ fn framed(message: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// One message of each sort, as a fuzzer's corpus and tests begin from.
+/// Returns one message of each type, for the corpus of a fuzzer and for tests.
 pub fn sample_messages() -> Vec<(String, Vec<u8>)> {
     let guid = Guid::from_parts(0xecee_2acd, 0x76b2, 0x4f06, 0xb458_5ca0_2df7_a893);
     let ids = HandleIds {
@@ -269,7 +268,7 @@ pub fn sample_messages() -> Vec<(String, Vec<u8>)> {
     samples
 }
 
-/// Streams of messages, for the machines.
+/// Returns streams of messages, for the state machines.
 pub fn sample_streams() -> Vec<(String, Vec<u8>)> {
     let samples = sample_messages();
     let mut streams = vec![(String::from("empty"), Vec::new())];

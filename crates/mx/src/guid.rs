@@ -1,8 +1,8 @@
-//! GUIDs as .NET puts them on the wire.
+//! GUIDs in .NET's wire format.
 
 use core::fmt;
 
-/// A GUID: sixteen bytes, of which the first three groups are little-endian.
+/// A GUID: 16 bytes, with the first three groups in little-endian order.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Guid([u8; 16]);
 
@@ -10,19 +10,20 @@ impl Guid {
     /// All zeros.
     pub const ZERO: Self = Self([0; 16]);
 
-    /// From the wire.
+    /// Creates a GUID from its wire bytes.
     #[inline]
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// For the wire.
+    /// Returns the wire bytes.
     #[inline]
     pub const fn to_bytes(self) -> [u8; 16] {
         self.0
     }
 
-    /// From its four groups as people write them: the last two as one number of 64 bits.
+    /// Creates a GUID from its groups as people write them, with the last two as one 64-bit
+    /// number.
     pub const fn from_parts(first: u32, second: u16, third: u16, rest: u64) -> Self {
         let (a, b, c, d) = (
             first.to_le_bytes(),
@@ -36,7 +37,7 @@ impl Guid {
         ])
     }
 
-    /// The first group.
+    /// Returns the first group.
     pub(crate) const fn first(self) -> u32 {
         u32::from_le_bytes([self.0[0], self.0[1], self.0[2], self.0[3]])
     }

@@ -1,12 +1,12 @@
-//! Reference handles: where an attribute lives in the Galaxy.
+//! Reference handles: the location of an attribute in the Galaxy.
 
 use crate::cursor::{Input, Output};
 use crate::encode::Encode;
 use crate::error::{DecodeError, EncodeError};
 use crate::signature::name_signature;
 
-/// The numbers of a handle, which the Galaxy's configuration gives. The signatures are no part of
-/// them: those come from the names.
+/// The numbers of a handle, from the Galaxy's configuration. The signatures are computed from the
+/// names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HandleIds {
     /// The Galaxy.
@@ -23,11 +23,11 @@ pub struct HandleIds {
     pub attribute_id: i16,
     /// The property of the attribute.
     pub property_id: i16,
-    /// −1 is an array, 0 a scalar.
+    /// −1 for an array, 0 for a scalar.
     pub attribute_index: i16,
 }
 
-/// The part of a handle that messages carry: 14 bytes, from the object on.
+/// The part of a handle that messages carry: 14 bytes, from the object id on.
 ///
 /// ```text
 ///  0         2                4            6            8
@@ -37,57 +37,57 @@ pub struct HandleIds {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HandleProjection {
-    /// As on the wire: most projections are read once and written often.
+    /// The wire bytes: most projections are read once and written often.
     bytes: [u8; HandleProjection::LENGTH],
 }
 
 impl HandleProjection {
-    /// Bytes of it.
+    /// Bytes of a projection.
     pub const LENGTH: usize = 14;
 
-    /// From the wire.
+    /// Creates a projection from its wire bytes.
     #[inline]
     pub const fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Self {
         Self { bytes: *bytes }
     }
 
-    /// For the wire.
+    /// Returns the wire bytes.
     #[inline]
     pub const fn to_bytes(&self) -> [u8; Self::LENGTH] {
         self.bytes
     }
 
-    /// The object.
+    /// Returns the object id.
     pub const fn object_id(&self) -> u16 {
         self.word(0)
     }
 
-    /// Signature of the object's tag name.
+    /// Returns the signature of the object's tag name.
     pub const fn object_signature(&self) -> u16 {
         self.word(OBJECT_SIGNATURE)
     }
 
-    /// The primitive.
+    /// Returns the primitive id.
     pub const fn primitive_id(&self) -> i16 {
         self.word(4) as i16
     }
 
-    /// The attribute.
+    /// Returns the attribute id.
     pub const fn attribute_id(&self) -> i16 {
         self.word(6) as i16
     }
 
-    /// The property.
+    /// Returns the property id.
     pub const fn property_id(&self) -> i16 {
         self.word(8) as i16
     }
 
-    /// Signature of the attribute's name.
+    /// Returns the signature of the attribute's name.
     pub const fn attribute_signature(&self) -> u16 {
         self.word(ATTRIBUTE_SIGNATURE)
     }
 
-    /// −1 is an array, 0 a scalar.
+    /// Returns −1 for an array, 0 for a scalar.
     pub const fn attribute_index(&self) -> i16 {
         self.word(12) as i16
     }
@@ -107,8 +107,8 @@ impl HandleProjection {
 const OBJECT_SIGNATURE: usize = 2;
 const ATTRIBUTE_SIGNATURE: usize = 10;
 
-/// A reference handle, 20 bytes. Its signatures are private, so that it cannot disagree with its
-/// names.
+/// A reference handle, 20 bytes. Its signatures are private, so they always match the names they
+/// were computed from.
 ///
 /// ```text
 ///  0         1        2           4         6
@@ -124,11 +124,11 @@ pub struct ReferenceHandle {
 }
 
 impl ReferenceHandle {
-    /// Bytes of it.
+    /// Bytes of a handle.
     pub const LENGTH: usize = 20;
 
-    /// A handle of the attribute `attribute_name` of the object `object_tag_name`. Names are
-    /// compared without case.
+    /// Creates the handle of the attribute `attribute_name` of the object `object_tag_name`.
+    /// Names are compared without case.
     #[inline]
     pub fn from_names(ids: HandleIds, object_tag_name: &str, attribute_name: &str) -> Self {
         Self {
@@ -147,7 +147,7 @@ impl ReferenceHandle {
         }
     }
 
-    /// The same handle of an object of another name.
+    /// Returns the handle with another object name.
     #[must_use]
     pub fn with_object_tag_name(mut self, object_tag_name: &str) -> Self {
         let signature = name_signature(object_tag_name);
@@ -155,7 +155,7 @@ impl ReferenceHandle {
         self
     }
 
-    /// The same handle of an attribute of another name.
+    /// Returns the handle with another attribute name.
     #[must_use]
     pub fn with_attribute_name(mut self, attribute_name: &str) -> Self {
         let signature = name_signature(attribute_name);
@@ -163,13 +163,13 @@ impl ReferenceHandle {
         self
     }
 
-    /// Whether it can be the handle of these names.
+    /// Returns whether the signatures match these names.
     pub fn matches_names(&self, object_tag_name: &str, attribute_name: &str) -> bool {
         self.projection.object_signature() == name_signature(object_tag_name)
             && self.projection.attribute_signature() == name_signature(attribute_name)
     }
 
-    /// From the wire.
+    /// Creates a handle from its wire bytes.
     #[inline]
     pub fn from_bytes(b: &[u8; Self::LENGTH]) -> Self {
         let [galaxy_id, reserved, p0, p1, e0, e1, projection @ ..] = b;
@@ -182,7 +182,7 @@ impl ReferenceHandle {
         }
     }
 
-    /// For the wire.
+    /// Returns the wire bytes.
     #[inline]
     pub fn to_bytes(&self) -> [u8; Self::LENGTH] {
         let [p0, p1] = self.platform_id.to_le_bytes();
@@ -193,10 +193,10 @@ impl ReferenceHandle {
         bytes
     }
 
-    /// Reads a handle that stands alone.
+    /// Decodes a handle that fills `bytes`.
     ///
     /// # Errors
-    /// There are not exactly 20 bytes.
+    /// The length is not 20 bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut input = Input::new(bytes);
         let handle = Self::from_bytes(input.chunk("reference handle")?);
@@ -204,23 +204,23 @@ impl ReferenceHandle {
         Ok(handle)
     }
 
-    /// What messages carry of it.
+    /// Returns the part that messages carry.
     #[inline]
     pub const fn projection(&self) -> HandleProjection {
         self.projection
     }
 
-    /// The Galaxy.
+    /// Returns the Galaxy id.
     pub const fn galaxy_id(&self) -> u8 {
         self.galaxy_id
     }
 
-    /// The platform.
+    /// Returns the platform id.
     pub const fn platform_id(&self) -> u16 {
         self.platform_id
     }
 
-    /// The engine.
+    /// Returns the engine id.
     pub const fn engine_id(&self) -> u16 {
         self.engine_id
     }

@@ -1,4 +1,4 @@
-//! Item control: what a client wants with an item.
+//! Item control: advise, un-advise, suspend and activate an item.
 
 use crate::cursor::{Input, Output};
 use crate::encode::Encode;
@@ -8,7 +8,7 @@ use crate::guid::Guid;
 use crate::handle::HandleProjection;
 use crate::profile;
 
-/// An order about one item.
+/// A command for one item.
 ///
 /// ```text
 ///  0   1       3                    19       [+2 or +4]            +14
@@ -19,36 +19,36 @@ use crate::profile;
 /// and nothing in UnAdvise (37).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ItemControl {
-    /// What is wanted.
+    /// The command.
     pub command: ItemCommand,
     /// 1 in every capture.
     pub version: u16,
-    /// The item, as the client named it.
+    /// The client's id of the item.
     pub item_correlation_id: Guid,
-    /// The attribute behind it.
+    /// The item's attribute.
     pub handle: HandleProjection,
     /// 3 in every capture.
     pub tail: u32,
 }
 
-/// What is wanted of an item.
+/// A command for an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemCommand {
-    /// Data changes, for a user (Advise) or for the host itself (AdviseSupervisory).
+    /// Start data changes, for a user (Advise) or for the host (AdviseSupervisory).
     Advise {
-        /// Two bytes of which only the place is known.
+        /// Two bytes of unknown meaning.
         extra: u16,
     },
-    /// No more data changes.
+    /// Stop data changes.
     UnAdvise,
-    /// No data changes until Activate; the item stays.
+    /// Pause data changes until Activate; the item stays.
     Suspend {
         /// The platform of the item.
         platform_id: u16,
         /// The engine of the item.
         engine_id: u16,
     },
-    /// Data changes again.
+    /// Resume data changes.
     Activate {
         /// The platform of the item.
         platform_id: u16,
@@ -58,16 +58,16 @@ pub enum ItemCommand {
 }
 
 impl ItemCommand {
-    /// Advise, by a user.
+    /// Advise by a user.
     pub const ADVISE: Self = Self::Advise {
         extra: profile::ADVISE_EXTRA,
     };
-    /// Advise, by the host.
+    /// Advise by the host.
     pub const ADVISE_SUPERVISORY: Self = Self::Advise {
         extra: profile::ADVISE_EXTRA_SUPERVISORY,
     };
 
-    /// Its first byte.
+    /// Returns the first byte of the encoded command.
     pub const fn opcode(self) -> u8 {
         match self {
             Self::Advise { .. } => profile::OPCODE_ADVISE,
@@ -77,7 +77,7 @@ impl ItemCommand {
         }
     }
 
-    /// The kind of envelope that it travels in: UnAdvise, of all, in that of a write.
+    /// Returns the kind of its envelope; UnAdvise uses that of a write.
     pub const fn message_kind(self) -> MessageKind {
         match self {
             Self::UnAdvise => MessageKind::Write,
@@ -87,7 +87,7 @@ impl ItemCommand {
 }
 
 impl ItemControl {
-    /// An order with the profile's version and tail.
+    /// Creates a command with the profile's version and tail.
     #[inline]
     pub const fn new(
         command: ItemCommand,
@@ -103,10 +103,10 @@ impl ItemControl {
         }
     }
 
-    /// Reads an order; the bytes are all of it.
+    /// Decodes a command that fills `body`.
     ///
     /// # Errors
-    /// Another opcode, or another length than the opcode has.
+    /// Another opcode, or a length that does not fit the opcode.
     #[inline]
     pub fn decode(body: &[u8]) -> Result<Self, DecodeError> {
         let mut input = Input::new(body);

@@ -1,32 +1,32 @@
-//! NMX: the messages by which AVEVA System Platform (Wonderware) moves tag values, without I/O.
+//! NMX, the protocol by which AVEVA System Platform (Wonderware) transfers tag values, without
+//! I/O.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`handle`] | reference handles: where an attribute lives in the Galaxy |
-//! | [`signature`] | the checksum of a name that a handle carries |
-//! | [`envelope`] | the 46-byte header in front of every message |
-//! | [`message`] | which message a body is: the router of both directions |
+//! | [`handle`] | reference handles: the location of an attribute in the Galaxy |
+//! | [`signature`] | the checksum of a name in a handle |
+//! | [`envelope`] | the 46-byte header of every message |
+//! | [`message`] | the router: finds the type of a body, in both directions |
 //! | [`item_control`] | advise, un-advise, suspend, activate |
 //! | [`write`](mod@write) | writes: plain, with a time, secured |
 //! | [`subscription`] | subscription status and data updates |
-//! | [`registration`] | references (add item) and, over TCP, the client itself |
-//! | [`operation`] | how a write ended |
-//! | [`status`] | MxStatus, its categories as typed errors; quality |
+//! | [`registration`] | registration of references (add item) and, over TCP, of the client |
+//! | [`operation`] | results of writes |
+//! | [`status`] | MxStatus, its categories as typed errors, and quality |
 //! | [`value`] | values of the twelve kinds, texts, arrays |
 //! | [`asb`] | variants of the second data plane |
-//! | [`time`], [`guid`] | FILETIME and GUIDs as the wire has them |
+//! | [`time`], [`guid`] | FILETIME and GUIDs in wire format |
 //! | [`profile`] | every constant that no capture has confirmed |
-//! | [`transport`] | the one small interface that a transport has to offer |
-//! | `session`, `plant` | the client's side and a scripted plant, as machines |
+//! | [`transport`] | the interface a transport must implement |
+//! | `session`, `plant` | state machines of the client's side and of a scripted plant |
 //! | `annotate` | a message as fields with offsets: what `tidewire decode mx` prints |
 //!
-//! No AVEVA software was at hand: what is here agrees with captured bytes and with public notes,
-//! and [`profile`] says for each constant which of them. `docs/nmx.md` draws the messages.
+//! No AVEVA software was available. The codec agrees with captured bytes and with public notes,
+//! and [`profile`] names the evidence for each constant. `docs/nmx.md` draws the messages.
 //!
-//! **Nothing is lost.** Every message that is decoded encodes back to the same bytes: reserved and
-//! unknown bytes are kept, and a value that would not encode back is kept raw
-//! ([`value::Value::Raw`]). **Nothing is allocated** by decoding, nor by encoding into a buffer of
-//! the caller.
+//! **Lossless.** Every decoded message encodes back to the same bytes: reserved and unknown bytes
+//! are kept, and a value that would not encode back is kept raw ([`value::Value::Raw`]). **No
+//! allocation** by decoding, nor by encoding into the caller's buffer.
 //!
 //! ```
 //! use tidewire_mx::encode::Encode;
@@ -49,8 +49,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Without the feature `alloc` (on by default) the codec alone is left, which needs neither `std`
-//! nor an allocator.
+//! Without the feature `alloc` (on by default) only the codec remains. It needs neither `std` nor
+//! an allocator.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! The router: which message a body is.
+//! The router: finds the type of a body.
 
 use crate::cursor::Output;
 use crate::encode::Encode;
@@ -13,21 +13,20 @@ use crate::registration::{
 use crate::subscription::SubscriptionMessage;
 use crate::write::Write;
 
-/// An envelope, and the body behind it, not yet looked into.
+/// An envelope and its undecoded body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
     /// The header.
     pub envelope: Envelope,
-    /// What is behind it.
+    /// The undecoded body.
     pub body: &'a [u8],
 }
 
 impl<'a> Message<'a> {
-    /// Reads a message, with or without four bytes in front that say how long it is: the platform
-    /// hands out both.
+    /// Splits a message with or without a 4-byte length prefix: the platform uses both forms.
     ///
     /// # Errors
-    /// It is neither; the error is that of a message without a length in front.
+    /// The bytes have neither form; the error is that of a message without a prefix.
     #[inline]
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let plain = Envelope::split(bytes);
@@ -39,41 +38,41 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The message behind a length that fits it.
+/// Returns the message after a length prefix that fits it.
 pub(crate) fn without_prefix(bytes: &[u8]) -> Option<&[u8]> {
     let (prefix, message) = bytes.split_first_chunk::<4>()?;
     (u32::from_le_bytes(*prefix) as usize == message.len()).then_some(message)
 }
 
-/// A body, of either direction.
+/// A decoded body, of either direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Body<'a> {
-    /// How an operation ended.
+    /// The result of an operation.
     OperationStatus(OperationStatus),
-    /// Asks for a reference.
+    /// A request for a reference.
     ReferenceRequest(ReferenceRequest<'a>),
-    /// What became of it.
+    /// The result of a reference request.
     ReferenceResult(ReferenceResult<'a>),
-    /// Values.
+    /// Values of a subscription.
     Subscription(SubscriptionMessage<'a>),
-    /// An order about an item.
+    /// A command for an item.
     ItemControl(ItemControl),
     /// A write.
     Write(Write<'a>),
-    /// Registers a client.
+    /// Registration of a client.
     ClientRegister(ClientRegister<'a>),
-    /// The answer to it.
+    /// The answer to a registration.
     ClientRegistered(ClientRegistered),
-    /// The end of it.
+    /// The end of a registration.
     ClientUnregister(ClientUnregister),
 }
 
 impl<'a> Body<'a> {
-    /// Reads a body: by its length where it is an operation status, otherwise by its first byte.
+    /// Decodes a body: an operation status by its length, any other body by its first byte.
     ///
     /// # Errors
-    /// The first byte is of no message that is known, or what follows does not fit it.
+    /// The first byte is unknown, or the rest does not fit it.
     #[inline]
     pub fn decode(body: &'a [u8]) -> Result<Self, DecodeError> {
         if OperationStatus::has_length(body.len()) {
@@ -116,7 +115,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The kind of envelope that it travels in.
+    /// Returns the kind of its envelope.
     pub const fn message_kind(&self) -> MessageKind {
         match self {
             Self::Write(_) | Self::OperationStatus(_) => MessageKind::Write,

@@ -1,4 +1,4 @@
-//! Operation status: how a write ended.
+//! Operation status: the result of a write.
 
 use crate::cursor::Output;
 use crate::encode::Encode;
@@ -6,38 +6,38 @@ use crate::error::{DecodeError, EncodeError};
 use crate::profile;
 use crate::status::{MxStatus, PackedStatus};
 
-/// How an operation ended.
+/// The result of an operation.
 ///
 /// ```text
 ///  0                   4
 ///  │packed MxStatus u32│completion u8│      or      │completion u8│
 /// ```
 ///
-/// The notes call the five bytes `00 00 SS SS CC`. The one capture there is, `00 00 50 80 00` for a
-/// write that went well, is the packed MxStatus "success, Ok, by RespondingAutomationObject,
-/// detail 0" bit for bit, so that is what they are read as: a refusal then says category, source
-/// and detail in the same four bytes.
+/// The notes call the five bytes `00 00 SS SS CC`. The only capture, `00 00 50 80 00` for a
+/// successful write, equals the packed MxStatus "success, Ok, by RespondingAutomationObject,
+/// detail 0" bit for bit. So the first four bytes are decoded as a packed MxStatus, which for a
+/// refusal holds category, source and detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationStatus {
     /// Five bytes.
     Full {
-        /// What became of it.
+        /// The packed status.
         status: PackedStatus,
         /// 0 in the capture.
         completion: u8,
     },
-    /// One byte: 0x00, 0x41 and 0xEF have been seen.
+    /// One byte: 0x00, 0x41 and 0xEF were captured.
     CompletionOnly(u8),
 }
 
 impl OperationStatus {
-    /// A write that went well, as captured.
+    /// The result of a successful write, as captured.
     pub const WRITE_COMPLETE: Self = Self::Full {
         status: PackedStatus(profile::WRITE_COMPLETE_STATUS),
         completion: profile::COMPLETION_OK,
     };
 
-    /// One that says `status`.
+    /// Creates a result with `status`.
     pub const fn new(status: MxStatus) -> Self {
         Self::Full {
             status: status.pack(),
@@ -45,8 +45,8 @@ impl OperationStatus {
         }
     }
 
-    /// What became of the operation; `None` for a bare completion byte other than 0, which says
-    /// nothing that is understood.
+    /// Returns the status; `None` for a completion byte alone other than 0, whose meaning is
+    /// unknown.
     pub const fn status(&self) -> Option<MxStatus> {
         match *self {
             Self::Full { status, .. } => Some(status.unpack()),
@@ -55,16 +55,17 @@ impl OperationStatus {
         }
     }
 
-    /// Whether a body of this length is one; no other message is so short.
+    /// Returns whether a body of this length is an operation status; no other message is so
+    /// short.
     #[inline]
     pub const fn has_length(length: usize) -> bool {
         length == 5 || length == 1
     }
 
-    /// Reads one; the bytes are all of it.
+    /// Decodes an operation status that fills `body`.
     ///
     /// # Errors
-    /// Neither five bytes nor one.
+    /// The length is neither five bytes nor one.
     #[inline]
     pub fn decode(body: &[u8]) -> Result<Self, DecodeError> {
         match *body {

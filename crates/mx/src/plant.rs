@@ -1,7 +1,8 @@
-//! A scripted plant: the platform's side of a link, as a machine, with the platform's habits.
+//! A scripted plant: the platform's side of a link, as a state machine with the platform's
+//! habits.
 //!
-//! Tags have names such as `Tank7.Level`; `tidewire simulate mx` serves them over TCP. What the
-//! plant does on purpose:
+//! Tags have names such as `Tank7.Level`. `tidewire simulate mx` serves them over TCP. The plant
+//! deliberately has these habits:
 //!
 //! | habit | setting |
 //! |---|---|
@@ -13,9 +14,9 @@
 //! | array elements are counted from 1; `[0]` is refused | always |
 //! | an array without `[]` answers CommunicationError 1003 | [`PlantConfig::bulk_arrays`] |
 //!
-//! Besides the tanks, which are subject to the settings, there are tags that do the same thing
-//! every time, for tests: `Faults.*` (writes), `Troubles.*` (data changes) and `Quality.*`; see
-//! [`tags`]. Same seed, same calls: same bytes.
+//! The tanks follow the settings. Special tags always do the same, for tests: `Faults.*`
+//! (writes), `Troubles.*` (data changes) and `Quality.*`; see [`tags`]. The same seed and calls
+//! give the same bytes.
 
 mod config;
 mod random;
@@ -43,30 +44,30 @@ use crate::write::Write;
 use random::Random;
 use tags::{Element, Place, Script, Tags};
 
-/// A client's link to the plant.
+/// The id of a client's link to the plant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(u32);
 
-/// What the plant did so far.
+/// Counters of a plant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Values sent.
     pub updates: u64,
-    /// Writes taken.
+    /// Writes accepted.
     pub writes_taken: u64,
     /// Writes refused.
     pub writes_refused: u64,
-    /// Completions that were lost on purpose.
+    /// Completions dropped deliberately.
     pub completions_lost: u64,
-    /// Links dropped on purpose.
+    /// Links dropped deliberately.
     pub links_dropped: u64,
-    /// Links of clients that did not read.
+    /// Links closed because the client did not read.
     pub links_too_slow: u64,
-    /// Messages that could not be read.
+    /// Messages that could not be decoded.
     pub unreadable: u64,
 }
 
-/// The plant. See the [module](self).
+/// The plant. See the [module documentation](self).
 #[derive(Debug)]
 pub struct Plant {
     config: PlantConfig,
@@ -76,10 +77,10 @@ pub struct Plant {
     next_link: u32,
     subscriptions: BTreeMap<u64, Subscription>,
     next_subscription: u64,
-    /// What is to be done, soonest first; of what falls due together, what was planned first.
+    /// Tasks in order of time; tasks for the same time in order of planning.
     agenda: BinaryHeap<Reverse<(u64, u64, Task)>>,
     planned: u64,
-    /// The next category that a write is refused with.
+    /// The category of the next refused write.
     next_refusal: usize,
     counters: Counters,
 }
@@ -120,7 +121,7 @@ enum Task {
 }
 
 impl Plant {
-    /// A plant without clients.
+    /// Creates a plant without clients.
     pub fn new(config: PlantConfig) -> Self {
         let mut random = Random::new(config.seed);
         Self {
@@ -138,7 +139,7 @@ impl Plant {
         }
     }
 
-    /// A client has come.
+    /// Handles a new client.
     pub fn connected(&mut self) -> LinkId {
         let id = LinkId(self.next_link);
         self.next_link = self.next_link.wrapping_add(1);
@@ -146,7 +147,7 @@ impl Plant {
         id
     }
 
-    /// A client has gone.
+    /// Handles the end of a client's link.
     pub fn disconnected(&mut self, id: LinkId) {
         if let Some(link) = self.links.remove(&id) {
             for subscription in link.subscriptions.into_values() {
@@ -155,10 +156,10 @@ impl Plant {
         }
     }
 
-    /// Takes bytes of a client's stream, and returns how many of them.
+    /// Receives bytes of a client's stream and returns how many were used.
     ///
     /// # Errors
-    /// They are no messages: the link must be closed.
+    /// The bytes are not messages: the link must be closed.
     pub fn receive(&mut self, id: LinkId, bytes: &[u8], now_ns: u64) -> Result<usize, LinkError> {
         let mut taken = 0;
         while let Some((message, length)) = next_message(&bytes[taken..])? {
@@ -168,7 +169,7 @@ impl Plant {
         Ok(taken)
     }
 
-    /// Takes one whole message of a client. One that cannot be read is counted.
+    /// Receives one whole message of a client. An undecodable message is counted.
     pub fn receive_message(&mut self, id: LinkId, message: &[u8], now_ns: u64) {
         if self.wants_close(id) {
             return;
@@ -182,7 +183,7 @@ impl Plant {
         match body {
             Body::ClientRegister(_) => self.register(id),
             Body::ClientUnregister(_) => self.unregister(id),
-            // A client that has not registered gets no answer.
+            // A client that is not registered gets no answer.
             _ if !self.links.get(&id).is_some_and(|link| link.registered) => {}
             Body::ReferenceRequest(request) => self.add_item(id, &request),
             Body::ItemControl(control) => self.control(id, &control, now_ns),
@@ -192,7 +193,7 @@ impl Plant {
         self.maybe_drop(id);
     }
 
-    /// Does what is due.
+    /// Runs the due tasks.
     pub fn handle_timeout(&mut self, now_ns: u64) {
         while let Some(Reverse((due_ns, _, _))) = self.agenda.peek()
             && *due_ns <= now_ns
@@ -212,34 +213,34 @@ impl Plant {
         }
     }
 
-    /// When [`Plant::handle_timeout`] wants to be called; `u64::MAX` if it need not be.
+    /// Returns when [`Plant::handle_timeout`] must be called; `u64::MAX` for never.
     pub fn deadline_ns(&self) -> u64 {
         self.agenda.peek().map_or(u64::MAX, |next| next.0.0)
     }
 
-    /// What is to be sent to a client, in the form of a stream; take as much of its front as was
-    /// sent.
+    /// Returns the output for a client as a stream. Remove the bytes you have sent from its
+    /// front.
     pub fn outgoing(&mut self, id: LinkId) -> Option<&mut Vec<u8>> {
         Some(&mut self.links.get_mut(&id)?.outgoing)
     }
 
-    /// Whether a client's link is to be closed now, unsent bytes or not.
+    /// Returns whether a client's link must be closed now, even with unsent bytes.
     pub fn wants_close(&self, id: LinkId) -> bool {
         self.links.get(&id).is_none_or(|link| link.closing)
     }
 
-    /// What the plant did so far.
+    /// Returns the plant's counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// The tags.
+    /// Returns the tags.
     pub fn tags(&self) -> &Tags {
         &self.tags
     }
 }
 
-/// Requests.
+/// Requests of clients.
 impl Plant {
     fn register(&mut self, id: LinkId) {
         if let Some(link) = self.links.get_mut(&id) {
@@ -407,7 +408,8 @@ impl Plant {
         self.complete(id, token, status);
     }
 
-    /// Completes a write with a category: warnings take the value, pending ones later on.
+    /// Completes a write with a category. A warning accepts the value; a pending write completes
+    /// later.
     fn answer(
         &mut self,
         id: LinkId,
@@ -436,7 +438,7 @@ impl Plant {
         }
     }
 
-    /// Takes the value, or not, and tells nobody which.
+    /// Accepts the value or drops it, and sends no completion.
     fn lose(&mut self, write: &Write<'_>, place: Place, now_ns: u64) {
         self.counters.completions_lost += 1;
         if self.random.chance(0.5) {
@@ -444,7 +446,7 @@ impl Plant {
         }
     }
 
-    /// Gives the tag its new value, if it is of the tag's type, and tells who has advised it.
+    /// Sets the tag to its new value if the type fits, and notifies the subscribers.
     fn take(&mut self, write: &Write<'_>, place: Place, now_ns: u64) -> MxStatus {
         if !self.tags.set(place, &write.value) {
             self.counters.writes_refused += 1;
@@ -523,8 +525,8 @@ impl Plant {
                 self.publish(tag, time);
             }
         }
-        // From when it was due, so that late calls do not slow the plant down; but it does not
-        // catch up on what nobody has seen.
+        // Planned from the due time, so that late calls do not slow the plant down. Missed
+        // changes are not made up.
         self.plan_change(
             tag,
             due_ns.max(now_ns.saturating_sub(self.config.interval_ns)),
@@ -593,7 +595,7 @@ impl Plant {
         }
     }
 
-    /// A status without a value, for an item that gets no subscription.
+    /// Sends a status without a value, for an item that gets no subscription.
     fn tell_trouble(&mut self, id: LinkId, item_correlation_id: Guid, status: MxStatus) {
         let operation_id = self.random.guid();
         let records = [Record {
@@ -657,12 +659,12 @@ impl Link {
             engine_id: 1,
         };
         let envelope = Envelope::new(kind, plant, EngineAddress::default()).with_token(token);
-        // What a client wrote came in a message that was no longer than it may be.
+        // The client's value came in a message within the length limit.
         let _ = push_message(&mut self.outgoing, &envelope, body);
     }
 }
 
-/// The detail of what happens on purpose.
+/// The detail of scripted statuses.
 pub const SCRIPTED_DETAIL: i16 = 42;
 
 const fn scripted(category: Category) -> MxStatus {
@@ -685,7 +687,7 @@ const WRONG_TYPE: MxStatus = MxStatus::failure(
     Source::RespondingAutomationObject,
     8,
 );
-/// What writes are refused with, in turn.
+/// The categories of refused writes, in turn.
 const REFUSALS: [Category; 9] = [
     Category::CommunicationError,
     Category::ConfigurationError,
@@ -697,5 +699,5 @@ const REFUSALS: [Category; 9] = [
     Category::Pending,
     Category::Warning,
 ];
-/// Unsent bytes above which a client is cut off.
+/// Unsent bytes above which a client is disconnected.
 const OUTGOING_BYTES_MAX: usize = 64 << 20;

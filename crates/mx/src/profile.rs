@@ -1,28 +1,28 @@
-//! Every constant of the wire that is not beyond doubt, in one place: what a capture corrects.
+//! Every uncertain constant of the wire format, in one place, so that a capture can correct it.
 //!
-//! Each constant says what it rests on ([`Evidence`]). To correct one, look at a capture with
-//! `tidewire decode mx`, change the constant here, and mark it [`Evidence::Confirmed`]; nothing
-//! else in the crate repeats its value. [`CONSTANTS`] has them all as a table.
+//! Each constant names its [`Evidence`]. To correct one, look at a capture with `tidewire decode
+//! mx`, change the constant here, and mark it [`Evidence::Confirmed`]. The crate repeats its
+//! value nowhere else. [`CONSTANTS`] has all constants as a table.
 
 use core::fmt;
 
-/// What a constant or a field rests on.
+/// The evidence for a constant or a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Evidence {
-    /// A captured message shows it, or a checksum that was computed again.
+    /// A captured message or a recomputed checksum shows it.
     Confirmed,
-    /// The public notes of the `mxaccess` project state it; no capture was seen here.
+    /// The public notes of the `mxaccess` project state it; there is no capture.
     Stated,
-    /// It follows from published sizes or captured bytes by arithmetic.
+    /// It follows by arithmetic from published sizes or captured bytes.
     Derived,
-    /// Nothing is known: a choice that fits what is known.
+    /// Unknown: a guess that fits the known facts.
     Guessed,
     /// Tidewire's own, on its TCP transport; the platform has no such bytes.
     Own,
 }
 
 impl Evidence {
-    /// `confirmed` or `assumed`.
+    /// Returns `confirmed` or `assumed`.
     pub const fn mark(self) -> &'static str {
         match self {
             Self::Confirmed => "confirmed",
@@ -30,7 +30,7 @@ impl Evidence {
         }
     }
 
-    /// What it rests on, in a word.
+    /// Returns the evidence in one word.
     pub const fn basis(self) -> &'static str {
         match self {
             Self::Confirmed => "capture",
@@ -54,16 +54,16 @@ impl fmt::Display for Evidence {
     }
 }
 
-/// A constant of the wire, for tables.
+/// A constant of the wire format, for tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Constant {
-    /// As it is named in this module.
+    /// The name in this module.
     pub name: &'static str,
     /// Its value; `false` is 0.
     pub value: i64,
-    /// What it rests on.
+    /// The evidence.
     pub evidence: Evidence,
-    /// What it means, and why it is believed.
+    /// The meaning, and the reason to believe it.
     pub note: &'static str,
 }
 
@@ -169,9 +169,9 @@ constants! {
     ASB_INT32: u16 = 4, Confirmed, "Type of Int32 in an ASB variant, captured with payload 99.";
 }
 
-/// Behind `.property(`…`)` of a buffered reference's definition.
+/// The suffix of a buffered reference's definition.
 pub const BUFFER_PROPERTY: &str = ".property(buffer)";
-/// Buffered intervals are rounded up to this.
+/// Buffered intervals are rounded up to a multiple of this.
 pub const BUFFER_INTERVAL_MS: u32 = 100;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Registration: of references (add item), and over TCP of the client itself.
+//! Registration of references (add item) and, over TCP, of the client.
 
 use crate::cursor::{Input, Output};
 use crate::encode::Encode;
@@ -10,7 +10,7 @@ use crate::profile;
 use crate::status::PackedStatus;
 use crate::value::{DataType, Text, text};
 
-/// Asks for a reference to an attribute: what AddItem sends.
+/// A request for a reference to an attribute: sent by AddItem.
 ///
 /// ```text
 ///  0   1       3              19          23   25    27               31
@@ -20,30 +20,30 @@ use crate::value::{DataType, Text, text};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReferenceRequest<'a> {
-    /// 1.
+    /// Version: 1.
     pub version: u16,
-    /// The client's name for the item.
+    /// The client's id of the item.
     pub item_correlation_id: Guid,
     /// The client's number for the item.
     pub item_handle: i32,
-    /// What is referred to, such as `Tank1.Level` or `Tank1.Trend[3]`.
+    /// The referenced attribute, such as `Tank1.Level` or `Tank1.Trend[3]`.
     pub definition: Text<'a>,
-    /// What a relative definition is relative to; mostly empty.
+    /// The base of a relative definition; usually empty.
     pub context: Text<'a>,
-    /// Not 0: updates come without an Advise, as buffered subscriptions have it.
+    /// If not 0, updates come without an Advise, as in buffered subscriptions.
     pub subscribe: u8,
-    /// Bytes whose meaning is not known.
+    /// Bytes of unknown meaning.
     pub gaps: RequestGaps,
 }
 
-/// The bytes of a [`ReferenceRequest`] whose meaning is not known; all 0 in a new one.
+/// The bytes of unknown meaning in a [`ReferenceRequest`]; all 0 in a new one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestGaps {
-    /// At 23.
+    /// At offset 23.
     pub at_23: [u8; 2],
-    /// At 25.
+    /// At offset 25.
     pub at_25: [u8; 2],
-    /// At 31.
+    /// At offset 31.
     pub at_31: [u8; 24],
     /// Between the two texts.
     pub between: [u8; 8],
@@ -52,7 +52,7 @@ pub struct RequestGaps {
 }
 
 impl<'a> ReferenceRequest<'a> {
-    /// A request without context.
+    /// Creates a request without context.
     pub fn new(item_correlation_id: Guid, item_handle: i32, definition: Text<'a>) -> Self {
         Self {
             version: profile::REGISTRATION_VERSION,
@@ -65,7 +65,7 @@ impl<'a> ReferenceRequest<'a> {
         }
     }
 
-    /// Reads a request; the bytes are all of it.
+    /// Decodes a request that fills `body`.
     ///
     /// # Errors
     /// Another opcode, or lengths that do not fit.
@@ -130,7 +130,7 @@ impl Encode for ReferenceRequest<'_> {
     }
 }
 
-/// What became of a [`ReferenceRequest`].
+/// The result of a [`ReferenceRequest`].
 ///
 /// ```text
 ///  0   1       3              19          23            27                 47
@@ -139,30 +139,30 @@ impl Encode for ReferenceRequest<'_> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReferenceResult<'a> {
-    /// 1.
+    /// Version: 1.
     pub version: u16,
-    /// The client's name for the item.
+    /// The client's id of the item.
     pub item_correlation_id: Guid,
     /// The client's number for the item.
     pub item_handle: i32,
-    /// Whether there is such a thing.
+    /// Whether the reference exists.
     pub status: PackedStatus,
-    /// Where it is.
+    /// The handle of the attribute.
     pub handle: ReferenceHandle,
-    /// As in the request.
+    /// The definition of the request.
     pub definition: Text<'a>,
-    /// What it is.
+    /// The attribute's type.
     pub data_type: DataType,
-    /// As in the request.
+    /// The context of the request.
     pub context: Text<'a>,
-    /// Bytes whose meaning is not known; 0.
+    /// Bytes of unknown meaning; 0.
     pub gap: [u8; 6],
     /// The last bytes; 0.
     pub tail: [u8; 16],
 }
 
 impl<'a> ReferenceResult<'a> {
-    /// Reads a result; the bytes are all of it.
+    /// Decodes a result that fills `body`.
     ///
     /// # Errors
     /// Another opcode, or lengths that do not fit.
@@ -209,18 +209,18 @@ impl Encode for ReferenceResult<'_> {
     }
 }
 
-/// Registers a client (Register). On the platform this is a call of the service, not a message:
-/// these bytes are Tidewire's own, on its TCP transport.
+/// Registers a client (Register). The platform has a service call instead of this message: these
+/// bytes are Tidewire's own, on its TCP transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientRegister<'a> {
-    /// 1.
+    /// Version: 1.
     pub version: u16,
-    /// What the client calls itself.
+    /// The client's name for itself.
     pub client_name: Text<'a>,
 }
 
 impl<'a> ClientRegister<'a> {
-    /// A registration under a name.
+    /// Creates a registration with this name.
     pub const fn new(client_name: Text<'a>) -> Self {
         Self {
             version: profile::REGISTRATION_VERSION,
@@ -228,7 +228,7 @@ impl<'a> ClientRegister<'a> {
         }
     }
 
-    /// Reads one; the bytes are all of it.
+    /// Decodes a registration that fills `body`.
     ///
     /// # Errors
     /// Another opcode, or a length that does not fit.
@@ -261,16 +261,16 @@ impl Encode for ClientRegister<'_> {
 /// The answer to [`ClientRegister`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientRegistered {
-    /// 1.
+    /// Version: 1.
     pub version: u16,
-    /// Whether the client may go on.
+    /// Whether the registration is accepted.
     pub status: PackedStatus,
-    /// The engine that the client speaks as from now on.
+    /// The client's own engine address from now on.
     pub engine: EngineAddress,
 }
 
 impl ClientRegistered {
-    /// Reads one; the bytes are all of it.
+    /// Decodes an answer that fills `body`.
     ///
     /// # Errors
     /// Another opcode, or another length.
@@ -306,16 +306,16 @@ impl Encode for ClientRegistered {
     }
 }
 
-/// Ends a registration (Unregister), and with it everything that the client advised. Tidewire's
-/// own, as [`ClientRegister`] is.
+/// Ends a registration (Unregister) and everything the client advised. Tidewire's own, like
+/// [`ClientRegister`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientUnregister {
-    /// 1.
+    /// Version: 1.
     pub version: u16,
 }
 
 impl ClientUnregister {
-    /// Reads one; the bytes are all of it.
+    /// Decodes an unregistration that fills `body`.
     ///
     /// # Errors
     /// Another opcode, or another length.
@@ -339,14 +339,14 @@ impl Encode for ClientUnregister {
     }
 }
 
-/// The definition of a buffered reference: its changes come in packs.
+/// Returns the definition of a buffered reference, whose changes arrive in batches.
 #[cfg(feature = "alloc")]
 pub fn buffered_definition(definition: &str) -> alloc::string::String {
     alloc::format!("{definition}{}", profile::BUFFER_PROPERTY)
 }
 
-/// The interval that the platform makes of one that was asked for: rounded up to 100 ms, and at
-/// least that.
+/// Returns the interval that the platform uses for a requested one: rounded up to a multiple of
+/// 100 ms, at least 100 ms.
 pub const fn buffer_interval_ms(asked_ms: u32) -> u32 {
     let steps = asked_ms.div_ceil(profile::BUFFER_INTERVAL_MS);
     let steps = if steps == 0 { 1 } else { steps };

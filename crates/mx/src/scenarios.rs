@@ -1,7 +1,7 @@
-//! What the gate on allocations runs, and `tidewire-bench mx` measures: one list for both.
+//! The scenarios of the allocation test and of `tidewire-bench mx`: one list for both.
 //!
-//! Names tell the group: `into` is an encode into the caller's buffer, `parse` a decode, `names` a
-//! handle; every other encode makes a buffer of its own.
+//! Names show the group: `into` is an encode into the caller's buffer, `parse` a decode, `names`
+//! a handle. Every other encode creates a new buffer.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -25,24 +25,24 @@ use crate::time::FileTime;
 use crate::value::{Elements, Text, Texts, Value};
 use crate::write::{SecuredUsers, Write};
 
-/// Calls before anything is counted.
+/// Number of calls before measuring.
 pub const WARM_UP: u64 = 1_000;
-/// Calls that are counted.
+/// Measured calls.
 pub const ITERATIONS: u64 = 10_000;
 
-/// One operation, to be repeated.
+/// One operation to repeat.
 pub struct Scenario {
-    /// What it is.
+    /// Name.
     pub name: String,
-    /// Allocations a call that are let pass.
+    /// Maximum allocations per call.
     pub allocations_max: u64,
-    /// ns a call that it is meant to stay below, where one was set.
+    /// Goal in nanoseconds per call, if there is one.
     pub goal_ns: Option<f64>,
     run: Box<dyn FnMut(u64)>,
 }
 
 impl Scenario {
-    /// Does it so many times.
+    /// Runs the operation `times` times.
     pub fn run(&mut self, times: u64) {
         (self.run)(times);
     }
@@ -79,10 +79,10 @@ impl fmt::Debug for Scenario {
     }
 }
 
-/// Name of the first scenario: a loop that does nothing, beside which the others are measured.
+/// Name of the first scenario: an empty loop as the baseline of the others.
 pub const EMPTY_LOOP: &str = "empty loop";
 
-/// All of them, the empty loop first.
+/// Returns all scenarios, the empty loop first.
 pub fn all() -> Vec<Scenario> {
     let mut scenarios = vec![Scenario::new(EMPTY_LOOP, 0, || {
         black_box(());
@@ -94,8 +94,7 @@ pub fn all() -> Vec<Scenario> {
     scenarios
 }
 
-/// ns that a scalar's encode into a caller's buffer, and a one-record decode, are meant to stay
-/// below.
+/// Goal in nanoseconds for encoding a scalar into a caller's buffer, and for decoding one record.
 const SCALAR_NS: f64 = 25.0;
 const NAMES_NS: f64 = 60.0;
 
@@ -243,7 +242,7 @@ fn names(scenarios: &mut Vec<Scenario>) {
             black_box(ReferenceHandle::from_names(ids, object, attribute));
         },
     ));
-    // 4,096 pairs, none of which comes again before all others have: no cache of 1,024 would help.
+    // 4,096 pairs; none repeats before all others have come, so a cache of 1,024 would not help.
     let pairs: Vec<(String, String)> = (0..4_096)
         .map(|number| {
             (
@@ -285,7 +284,7 @@ fn into_vec(name: &str, body: impl Encode + 'static) -> Scenario {
     })
 }
 
-/// Reads a message and every record of it.
+/// Decodes a message and every record of it.
 fn parse_update(name: &str, message: &SubscriptionMessage<'_>) -> Scenario {
     let bytes = message.encode().unwrap_or_default();
     Scenario::new(name, 0, move || {
@@ -318,7 +317,7 @@ fn record(value: Value<'static>, status: Option<RecordStatus>) -> Record<'static
     }
 }
 
-/// Name, value, and whether it is a scalar of fixed size.
+/// Returns name, value, and whether it is a scalar of fixed size.
 fn values() -> Vec<(&'static str, Value<'static>, bool)> {
     let numbers: Vec<i32> = (0..1_000).collect();
     let doubles: Vec<f64> = numbers
@@ -363,7 +362,7 @@ fn values() -> Vec<(&'static str, Value<'static>, bool)> {
     ]
 }
 
-/// For as long as the program runs: scenarios are made once, and borrow what they encode.
+/// Keeps values until the program ends: scenarios are created once and borrow what they encode.
 fn kept<T>(values: Vec<T>) -> &'static [T] {
     Box::leak(values.into_boxed_slice())
 }

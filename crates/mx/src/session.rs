@@ -1,11 +1,11 @@
-//! The client's side of a link to the platform, as a machine: bytes and times in, events and bytes
-//! out, next deadline out.
+//! The client's side of a link to the platform, as a state machine: bytes and times in, events,
+//! bytes and the next deadline out.
 //!
-//! What an application wants (items, which of them advised) is kept over lost links: after each
-//! [`Session::connected`] the session registers again, adds every item again and advises again what
-//! was advised. Writes are never repeated by themselves: one whose link was lost, or whose
-//! completion did not come in time, ends as [`WriteFailure::Unknown`], for nobody knows whether the
-//! plant has it.
+//! The application's wishes (items, and which are advised) survive lost links. After each
+//! [`Session::connected`] the session registers again, adds every item again, and advises the
+//! items that were advised. Writes are never repeated. A write whose link was lost or whose
+//! completion did not arrive in time ends as [`WriteFailure::Unknown`], because the plant may or
+//! may not have the value.
 //!
 //! ```text
 //!            connected           registered        result 0x11        first change
@@ -41,31 +41,32 @@ use crate::time::FileTime;
 use crate::transport::{LinkError, next_message, push_message};
 use crate::value::{Text, Value};
 use crate::write::{SecuredUsers, Write};
-use item::{Item, Items, State};
+use item::{Item, ItemState, Items};
 use pending::{PendingWrite, Timeouts, Writes};
 
-/// How a session behaves. Times are in ns.
+/// Settings of a session. Times are in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct SessionConfig {
-    /// What the client calls itself.
+    /// The client's name for itself.
     pub client_name: String,
-    /// The engine that it speaks to.
+    /// The engine the client talks to.
     pub target: EngineAddress,
-    /// Patience for the answer to Register: 5 s.
+    /// Timeout of Register; default 5 s.
     pub register_timeout_ns: u64,
-    /// Patience for the answer to AddItem: 5 s.
+    /// Timeout of AddItem; default 5 s.
     pub add_timeout_ns: u64,
-    /// Patience for the first change after Advise: 15 s; the platform takes 3 to 8.
+    /// Timeout of the first change after Advise; default 15 s. The platform takes 3 to 8 s.
     pub advise_timeout_ns: u64,
-    /// Patience for a write's completion: 10 s.
+    /// Timeout of a write's completion; default 10 s.
     pub write_timeout_ns: u64,
-    /// AddItems under way at once: 1,024. The others wait, so that 100,000 items are no burst.
+    /// Maximum concurrent AddItems; default 1,024. The others wait, so that 100,000 items are no
+    /// burst.
     pub adds_in_flight_max: usize,
-    /// Writes under way at once: 4,096.
+    /// Maximum concurrent writes; default 4,096.
     pub writes_in_flight_max: usize,
-    /// Items: 1,048,576.
+    /// Maximum items; default 1,048,576.
     pub items_max: usize,
-    /// Part of every correlation id; two clients of one platform should differ.
+    /// Part of every correlation id; should differ between clients of one platform.
     pub seed: u64,
 }
 
@@ -86,30 +87,30 @@ impl Default for SessionConfig {
     }
 }
 
-/// A write's number; no two writes of a session have the same.
+/// The number of a write, unique in the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WriteId(u64);
 
-/// What a write carries besides its value.
+/// Options of a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// When the value was measured (Write2).
+    /// Time of measurement of the value (Write2).
     pub time: Option<FileTime>,
-    /// Who writes (WriteSecured).
+    /// The writing users (WriteSecured).
     pub users: Option<SecuredUsers>,
 }
 
-/// One client of the platform. See the [module](self).
+/// One client of the platform. See the [module documentation](self).
 #[derive(Debug)]
 pub struct Session {
     config: SessionConfig,
     link: Link,
-    /// Links so far: part of every correlation id, so that what is late from an old link is a
-    /// stray.
+    /// Number of links so far. It is part of every correlation id, so late messages of an old
+    /// link are recognised as strays.
     epoch: u32,
     local: EngineAddress,
     items: Items,
-    /// Items that wait for their turn to be added.
+    /// Items waiting to be added.
     to_add: VecDeque<u32>,
     adds: Timeouts,
     advises: Timeouts,
@@ -127,7 +128,7 @@ enum Link {
 }
 
 impl Session {
-    /// A session without a link.
+    /// Creates a session without a link.
     pub fn new(config: SessionConfig) -> Self {
         Self {
             config,
@@ -145,7 +146,7 @@ impl Session {
         }
     }
 
-    /// There is a new link: registers. What was not yet sent over an old one is dropped.
+    /// Handles a new link: registers. Discards output that an old link did not send.
     pub fn connected(&mut self, now_ns: u64) {
         self.forget_link();
         self.epoch = self.epoch.wrapping_add(1);
@@ -153,7 +154,8 @@ impl Session {
         self.register(now_ns, 1);
     }
 
-    /// The link is gone: writes under way end as unknown, and every item waits for the next link.
+    /// Handles the end of the link: pending writes end as unknown, and every item waits for the
+    /// next link.
     pub fn disconnected(&mut self, events: &mut impl FnMut(Event<'_>)) {
         if self.link == Link::Down {
             return;
@@ -166,15 +168,15 @@ impl Session {
         events(Event::LinkLost);
     }
 
-    /// Whether the platform has accepted the registration.
+    /// Returns whether the platform has accepted the registration.
     pub fn is_registered(&self) -> bool {
         self.link == Link::Up
     }
 
-    /// Adds an item, now or as soon as there is a link, and after each new one.
+    /// Adds an item, now or once there is a link, and again after each new link.
     ///
     /// # Errors
-    /// An empty or overlong definition, or too many items.
+    /// The definition is empty or too long, or there are too many items.
     pub fn add_item(&mut self, definition: &str, now_ns: u64) -> Result<ItemId, AddError> {
         if definition.is_empty() {
             return Err(AddError::Empty);
@@ -186,7 +188,7 @@ impl Session {
             return Err(AddError::TooMany);
         }
         let id = self.items.insert(definition);
-        // Without a link it waits with all others for the next.
+        // Without a link it waits, like all others, for the next link.
         if self.link == Link::Up {
             self.to_add.push_back(id.slot);
             self.add_more(now_ns);
@@ -194,46 +196,46 @@ impl Session {
         Ok(id)
     }
 
-    /// Forgets an item; it is un-advised first. Writes under way to it still end with an event.
+    /// Removes an item after un-advising it. Its pending writes still end with an event.
     pub fn remove_item(&mut self, id: ItemId) {
         self.un_advise(id);
         if self
             .items
             .get(id)
-            .is_some_and(|item| item.state == State::Adding)
+            .is_some_and(|item| item.state == ItemState::Adding)
         {
             self.adds.done();
         }
         self.items.remove(id);
     }
 
-    /// Wants data changes of an item, from now on and after each new link.
+    /// Requests data changes of an item, from now on and after each new link.
     pub fn advise(&mut self, id: ItemId, mode: AdviseMode, now_ns: u64) {
         let Some(item) = self.items.get_mut(id) else {
             return;
         };
         item.wanted = Some(mode);
         match item.state {
-            State::Added => self.send_advise(id.slot, now_ns),
-            // It may be there by now.
-            State::Refused => {
-                item.move_to(State::Absent);
+            ItemState::Added => self.send_advise(id.slot, now_ns),
+            // The item may exist by now.
+            ItemState::Refused => {
+                item.move_to(ItemState::Absent);
                 self.to_add.push_back(id.slot);
                 self.add_more(now_ns);
             }
-            State::Absent | State::Adding | State::Advising | State::Live => {}
+            ItemState::Absent | ItemState::Adding | ItemState::Advising | ItemState::Live => {}
         }
     }
 
-    /// Wants no more data changes of an item.
+    /// Ends the data changes of an item.
     pub fn un_advise(&mut self, id: ItemId) {
         let Some(item) = self.items.get_mut(id) else {
             return;
         };
         item.wanted = None;
         item.suspended = false;
-        if matches!(item.state, State::Advising | State::Live) {
-            item.move_to(State::Added);
+        if matches!(item.state, ItemState::Advising | ItemState::Live) {
+            item.move_to(ItemState::Added);
             if let Some(operation_id) = item.operation_id.take() {
                 self.subscriptions.remove(&operation_id);
             }
@@ -241,7 +243,7 @@ impl Session {
         }
     }
 
-    /// Wants an advised item to be quiet (Suspend), or to go on (Activate).
+    /// Pauses the data changes of an advised item (Suspend), or resumes them (Activate).
     pub fn suspend(&mut self, id: ItemId, suspended: bool, now_ns: u64) {
         let Some(item) = self.items.get_mut(id) else {
             return;
@@ -250,7 +252,7 @@ impl Session {
             return;
         }
         item.suspended = suspended;
-        if !matches!(item.state, State::Advising | State::Live) {
+        if !matches!(item.state, ItemState::Advising | ItemState::Live) {
             return;
         }
         self.send_suspension(id.slot, suspended);
@@ -259,10 +261,11 @@ impl Session {
         }
     }
 
-    /// Writes to an item. How it ends comes as [`Event::WriteEnded`], always, and exactly once.
+    /// Writes to an item. The result is always reported, exactly once, as [`Event::WriteEnded`].
     ///
     /// # Errors
-    /// Nothing was sent: no link, no such item, a value of another type, too many writes under way.
+    /// Nothing was sent: no link, no such item, a value of the wrong type, or too many pending
+    /// writes.
     pub fn write(
         &mut self,
         id: ItemId,
@@ -298,17 +301,18 @@ impl Session {
         Ok(WriteId(number))
     }
 
-    /// Ends the registration; the link can be closed when [`Session::outgoing`] has been sent.
+    /// Ends the registration. The link can be closed once [`Session::outgoing`] has been sent.
     pub fn unregister(&mut self) {
         if self.link == Link::Up {
             self.send(MessageKind::Metadata, &ClientUnregister { version: 1 });
         }
     }
 
-    /// Takes bytes of a stream, and returns how many of them; the rest is the begin of a message.
+    /// Receives bytes of a stream and returns how many were used. The rest is the beginning of a
+    /// message.
     ///
     /// # Errors
-    /// They are no messages: the link must be closed.
+    /// The bytes are not messages: the link must be closed.
     pub fn receive(
         &mut self,
         bytes: &[u8],
@@ -323,8 +327,8 @@ impl Session {
         Ok(taken)
     }
 
-    /// Takes one whole message, from a transport that keeps messages apart. One that cannot be read
-    /// is an event, and changes nothing.
+    /// Receives one whole message from a transport that preserves message boundaries. An
+    /// undecodable message is reported as an event and changes nothing.
     pub fn receive_message(
         &mut self,
         message: &[u8],
@@ -338,7 +342,8 @@ impl Session {
         }
     }
 
-    /// Does what is due. Call it at [`Session::deadline_ns`]; earlier or later does no harm.
+    /// Runs what is due. Call it at [`Session::deadline_ns`]; calling it earlier or later is
+    /// harmless.
     pub fn handle_timeout(&mut self, now_ns: u64, events: &mut impl FnMut(Event<'_>)) {
         if let Link::Registering {
             deadline_ns,
@@ -353,9 +358,9 @@ impl Session {
             self.register(now_ns, attempts.saturating_add(1));
         }
         while let Some((slot, stamp)) = self.adds.pop_due(now_ns) {
-            let overdue = self.items.at_stamp(slot, stamp, State::Adding);
+            let overdue = self.items.at_stamp(slot, stamp, ItemState::Adding);
             if let Some((id, item)) = overdue {
-                item.move_to(State::Absent);
+                item.move_to(ItemState::Absent);
                 self.adds.done();
                 self.to_add.push_back(slot);
                 events(Event::Overdue {
@@ -366,7 +371,7 @@ impl Session {
         }
         self.add_more(now_ns);
         while let Some((slot, stamp)) = self.advises.pop_due(now_ns) {
-            let overdue = self.items.at_stamp(slot, stamp, State::Advising);
+            let overdue = self.items.at_stamp(slot, stamp, ItemState::Advising);
             if let Some((id, item)) = overdue
                 && !item.suspended
             {
@@ -383,7 +388,7 @@ impl Session {
         }
     }
 
-    /// When [`Session::handle_timeout`] wants to be called; `u64::MAX` if it need not be.
+    /// Returns when [`Session::handle_timeout`] must be called; `u64::MAX` for never.
     pub fn deadline_ns(&self) -> u64 {
         let register_ns = match self.link {
             Link::Registering { deadline_ns, .. } => deadline_ns,
@@ -397,31 +402,31 @@ impl Session {
         deadlines.into_iter().fold(register_ns, u64::min)
     }
 
-    /// What is to be sent, in the form of a stream; take as much of its front as was sent. For a
-    /// transport that keeps messages apart: [`crate::transport::send_all`].
+    /// Returns the output as a stream. Remove the bytes you have sent from its front. A transport
+    /// that preserves message boundaries uses [`crate::transport::send_all`].
     pub fn outgoing(&mut self) -> &mut Vec<u8> {
         &mut self.outgoing
     }
 
-    /// What happened so far.
+    /// Returns the session's counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// What an item was added as.
+    /// Returns the definition the item was added with.
     pub fn definition(&self, id: ItemId) -> Option<&str> {
         self.items.get(id).map(|item| &*item.definition)
     }
 
-    /// Whether an item's values are arriving.
+    /// Returns whether an item's values are arriving.
     pub fn is_live(&self, id: ItemId) -> bool {
         self.items
             .get(id)
-            .is_some_and(|item| item.state == State::Live)
+            .is_some_and(|item| item.state == ItemState::Live)
     }
 }
 
-/// From the platform.
+/// Messages from the platform.
 impl Session {
     fn dispatch(
         &mut self,
@@ -437,7 +442,7 @@ impl Session {
             }
             Body::ReferenceResult(result) => self.added(&result, now_ns, events),
             Body::ClientRegistered(body) => self.registered(&body, now_ns, events),
-            // A client's own messages mean nothing here.
+            // Messages that only clients send are ignored.
             _ => self.counters.strays += 1,
         }
         Ok(())
@@ -464,7 +469,7 @@ impl Session {
                 });
                 self.add_more(now_ns);
             }
-            // It is tried again when the time for the answer is over.
+            // The registration is retried after the timeout of the answer.
             Err(error) => events(Event::RegistrationRefused { error }),
         }
     }
@@ -482,14 +487,14 @@ impl Session {
         let Some((id, item)) = self.items.entry(slot) else {
             return;
         };
-        if item.state != State::Adding {
+        if item.state != ItemState::Adding {
             self.counters.strays += 1;
             return;
         }
         self.adds.done();
         match result.status.unpack().outcome() {
             Ok(_) => {
-                item.move_to(State::Added);
+                item.move_to(ItemState::Added);
                 item.handle = result.handle;
                 item.data_type = Some(result.data_type);
                 let is_wanted = item.wanted.is_some();
@@ -503,7 +508,7 @@ impl Session {
                 }
             }
             Err(error) => {
-                item.move_to(State::Refused);
+                item.move_to(ItemState::Refused);
                 events(Event::ItemRefused { item: id, error });
             }
         }
@@ -527,7 +532,7 @@ impl Session {
             self.counters.strays += 1;
             return;
         };
-        if !matches!(item.state, State::Advising | State::Live) {
+        if !matches!(item.state, ItemState::Advising | ItemState::Live) {
             self.counters.strays += 1;
             return;
         }
@@ -555,14 +560,14 @@ impl Session {
         events: &mut impl FnMut(Event<'_>),
     ) {
         let result = match status.status().map(|status| status.outcome()) {
-            // It is not over yet: another completion follows, or the time runs out.
+            // The write is still pending: another completion follows, or the write times out.
             Some(Err(StatusError::Pending(_))) => return,
             Some(Ok(accepted)) => Ok(accepted),
             Some(Err(error)) => Err(WriteFailure::Refused(error)),
             None => Err(WriteFailure::Unknown(Doubt::NotUnderstood)),
         };
         let Some(write) = self.writes.take(token) else {
-            // Late, or of nobody: it is never taken for another write's.
+            // A late or unknown completion is never matched with another write.
             self.counters.strays += 1;
             return;
         };
@@ -574,7 +579,7 @@ impl Session {
         events(ended(&write, result));
     }
 
-    /// The item that a correlation id of this link stands for.
+    /// Returns the item of a correlation id of this link.
     fn find(&self, correlation_id: Guid) -> Option<u32> {
         let slot = correlation_id.first();
         let generation = self.items.generation(slot)?;
@@ -582,7 +587,7 @@ impl Session {
     }
 }
 
-/// To the platform.
+/// Messages to the platform.
 impl Session {
     fn register(&mut self, now_ns: u64, attempts: u32) {
         self.link = Link::Registering {
@@ -595,7 +600,7 @@ impl Session {
         self.config.client_name = name;
     }
 
-    /// Adds items as long as not too many are under way.
+    /// Adds waiting items while fewer than the maximum are pending.
     fn add_more(&mut self, now_ns: u64) {
         if self.link != Link::Up {
             return;
@@ -607,10 +612,10 @@ impl Session {
             let Some((id, item)) = self.items.entry(slot) else {
                 continue;
             };
-            if item.state != State::Absent {
+            if item.state != ItemState::Absent {
                 continue;
             }
-            item.move_to(State::Adding);
+            item.move_to(ItemState::Adding);
             let deadline_ns = now_ns.saturating_add(self.config.add_timeout_ns);
             self.adds.push(deadline_ns, slot, item.stamp);
             let definition = core::mem::take(&mut item.definition);
@@ -634,7 +639,7 @@ impl Session {
             None => return,
         };
         let suspended = item.suspended;
-        item.move_to(State::Advising);
+        item.move_to(ItemState::Advising);
         self.send_control(slot, command);
         if suspended {
             self.send_suspension(slot, true);
@@ -645,7 +650,7 @@ impl Session {
 
     fn watch_advise(&mut self, slot: u32, now_ns: u64) {
         if let Some((_, item)) = self.items.entry(slot)
-            && item.state == State::Advising
+            && item.state == ItemState::Advising
         {
             let deadline_ns = now_ns.saturating_add(self.config.advise_timeout_ns);
             self.advises.push(deadline_ns, slot, item.stamp);
@@ -722,8 +727,8 @@ fn take_record(
             error,
             StatusError::Configuration(_) | StatusError::Security(_)
         );
-        if is_final && item.state == State::Advising {
-            item.move_to(State::Refused);
+        if is_final && item.state == ItemState::Advising {
+            item.move_to(ItemState::Refused);
         }
         events(Event::Trouble {
             item: id,
@@ -735,9 +740,9 @@ fn take_record(
     if record.value == Value::None {
         return;
     }
-    let is_first = item.state == State::Advising;
+    let is_first = item.state == ItemState::Advising;
     if is_first {
-        item.move_to(State::Live);
+        item.move_to(ItemState::Live);
     }
     counters.updates += 1;
     events(Event::Update {
@@ -759,5 +764,5 @@ fn ended(
     }
 }
 
-/// Longest definition of an item, in bytes of UTF-8; the platform's own names are far shorter.
+/// Maximum bytes of an item's definition in UTF-8; the platform's own names are far shorter.
 pub const DEFINITION_BYTES_MAX: usize = 4_096;

@@ -1,9 +1,9 @@
-//! The checksum of a name that a reference handle carries.
+//! The checksum of a name in a reference handle.
 
-/// CRC-16/ARC over the lower-cased name in UTF-16LE: the reflected polynomial 0xA001 from 0.
+/// Returns the CRC-16/ARC of the lower-case name in UTF-16LE: reflected polynomial 0xA001,
+/// initial value 0.
 ///
-/// Plain ASCII, which tag names are, takes eight characters a step. Nothing is allocated, whether
-/// the name was seen before or not.
+/// ASCII, as in tag names, is processed eight characters per step. Nothing is allocated.
 pub fn name_signature(name: &str) -> u16 {
     if name.is_ascii() {
         ascii_signature(name.as_bytes())
@@ -17,8 +17,8 @@ pub fn name_signature(name: &str) -> u16 {
     }
 }
 
-/// Zeros in front do not change a checksum that begins at 0, so the odd characters come first,
-/// with zeros before them.
+/// Returns the signature of an ASCII name. Leading zeros do not change a checksum that starts at
+/// 0, so the odd characters come first, padded with zeros.
 #[inline]
 fn ascii_signature(name: &[u8]) -> u16 {
     let (head, blocks) = name.split_at(name.len() % BLOCK);
@@ -36,7 +36,7 @@ fn ascii_signature(name: &[u8]) -> u16 {
     crc
 }
 
-/// Eight ASCII characters: sixteen bytes of UTF-16, of which every second is 0 and drops out.
+/// Adds eight ASCII characters: 16 bytes of UTF-16. Every second byte is 0 and has no effect.
 #[inline]
 fn next_block(crc: u16, characters: u64) -> u16 {
     let b = lower_case(characters).to_le_bytes();
@@ -52,7 +52,7 @@ fn next_block(crc: u16, characters: u64) -> u16 {
         ^ at(1, b[7])
 }
 
-/// Lower-cases eight ASCII characters at once.
+/// Converts eight ASCII characters to lower case at once.
 #[inline]
 const fn lower_case(characters: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -69,7 +69,7 @@ fn next(crc: u16, unit: u16) -> u16 {
     at(1, low) ^ at(0, high)
 }
 
-/// What a byte comes to after so many more bytes.
+/// Returns the contribution of a byte that `behind` more bytes follow.
 #[inline]
 fn at(behind: usize, byte: u8) -> u16 {
     TABLES[behind][byte as usize]
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(name_signature(""), 0);
     }
 
-    /// Bit by bit, as the definition has it.
+    /// Computes the checksum bit by bit, by its definition.
     fn by_bits(name: &str) -> u16 {
         let lower = name
             .chars()

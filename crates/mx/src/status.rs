@@ -1,36 +1,36 @@
-//! How the platform says what became of something: MxStatus, its categories, quality.
+//! Results of the platform: MxStatus, its categories, and quality.
 
 use core::fmt;
 
-/// Whose kind of trouble it is.
+/// The kind of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Category {
-    /// The platform does not know.
+    /// Unknown to the platform.
     Unknown,
-    /// No trouble.
+    /// Success.
     Ok,
     /// Not decided yet.
     Pending,
-    /// Done, but look at the detail.
+    /// Done, with a remark in the detail.
     Warning,
-    /// Somebody could not be reached.
+    /// A component could not be reached.
     CommunicationError,
-    /// There is no such thing, or it is not of this type.
+    /// The item does not exist or has another type.
     ConfigurationError,
-    /// Not now: the object's state forbids it.
+    /// The object's state does not allow it now.
     OperationalError,
-    /// Not this user.
+    /// This user is not allowed.
     SecurityError,
     /// A fault of the platform.
     SoftwareError,
-    /// None of these.
+    /// Another error.
     OtherError,
-    /// A number that the platform's documentation does not have.
+    /// A number missing from the platform's documentation.
     Unassigned(u8),
 }
 
 impl Category {
-    /// All that the platform has, worst last.
+    /// All documented categories, worst last.
     pub const ALL: [Self; 10] = [
         Self::Unknown,
         Self::Ok,
@@ -44,7 +44,7 @@ impl Category {
         Self::OtherError,
     ];
 
-    /// From four bits; 15 is −1, unknown.
+    /// Returns the category of four bits; 15 is −1, unknown.
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 0x0F {
             15 => Self::Unknown,
@@ -61,7 +61,7 @@ impl Category {
         }
     }
 
-    /// As four bits.
+    /// Returns the category as four bits.
     pub const fn bits(self) -> u8 {
         match self {
             Self::Unknown => 15,
@@ -78,7 +78,7 @@ impl Category {
         }
     }
 
-    /// Its name in MXAccess, such as `SecurityError`.
+    /// Returns the name in MXAccess, such as `SecurityError`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Unknown => "Unknown",
@@ -102,10 +102,10 @@ impl fmt::Display for Category {
     }
 }
 
-/// Who noticed.
+/// The component that detected a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
-    /// The platform does not say.
+    /// Not reported.
     Unknown,
     /// The client's message exchange.
     RequestingLmx,
@@ -115,16 +115,16 @@ pub enum Source {
     RequestingNmx,
     /// The server's network service.
     RespondingNmx,
-    /// The object that asked.
+    /// The requesting object.
     RequestingAutomationObject,
-    /// The object that was asked.
+    /// The responding object.
     RespondingAutomationObject,
-    /// A number that the platform's documentation does not have.
+    /// A number missing from the platform's documentation.
     Unassigned(u8),
 }
 
 impl Source {
-    /// From four bits; 15 is −1, unknown.
+    /// Returns the source of four bits; 15 is −1, unknown.
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 0x0F {
             15 => Self::Unknown,
@@ -138,7 +138,7 @@ impl Source {
         }
     }
 
-    /// As four bits.
+    /// Returns the source as four bits.
     pub const fn bits(self) -> u8 {
         match self {
             Self::Unknown => 15,
@@ -152,7 +152,7 @@ impl Source {
         }
     }
 
-    /// Its name in MXAccess, such as `RespondingNmx`.
+    /// Returns the name in MXAccess, such as `RespondingNmx`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Unknown => "Unknown",
@@ -173,21 +173,21 @@ impl fmt::Display for Source {
     }
 }
 
-/// What became of something.
+/// The result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MxStatus {
-    /// −1 (or anything but 0) is success, as COM has it.
+    /// −1 (or any value except 0) is success, as in COM.
     pub success: i16,
-    /// The kind of trouble.
+    /// The kind of the result.
     pub category: Category,
-    /// Who noticed.
+    /// The component that detected it.
     pub detected_by: Source,
     /// The platform's own number, such as 1003.
     pub detail: i16,
 }
 
 impl MxStatus {
-    /// Success, as the platform's objects say it.
+    /// Success, as the platform's objects report it.
     pub const OK: Self = Self {
         success: -1,
         category: Category::Ok,
@@ -195,7 +195,7 @@ impl MxStatus {
         detail: 0,
     };
 
-    /// A failure.
+    /// Creates a failure.
     pub const fn failure(category: Category, detected_by: Source, detail: i16) -> Self {
         Self {
             success: 0,
@@ -205,7 +205,7 @@ impl MxStatus {
         }
     }
 
-    /// What a response code of the network service means; `None` for one that is not known.
+    /// Returns the meaning of a response code of the network service; `None` for an unknown code.
     pub const fn from_response_code(code: u8) -> Option<Self> {
         let (category, detected_by) = match code {
             1 | 2 | 0x1A => (Category::CommunicationError, Source::RequestingNmx),
@@ -217,7 +217,7 @@ impl MxStatus {
         Some(Self::failure(category, detected_by, code as i16))
     }
 
-    /// As one word.
+    /// Packs the status into one word.
     pub const fn pack(self) -> PackedStatus {
         let success = (self.success != 0) as u32;
         PackedStatus(
@@ -228,10 +228,10 @@ impl MxStatus {
         )
     }
 
-    /// Success and warnings are accepted; all else is an error, by category.
+    /// Returns `Ok` for success and warnings, and an error by category for all others.
     ///
     /// # Errors
-    /// What the platform says went wrong.
+    /// The error the platform reports.
     pub const fn outcome(self) -> Result<Accepted, StatusError> {
         let trouble = Trouble {
             detected_by: self.detected_by,
@@ -269,7 +269,7 @@ impl fmt::Display for MxStatus {
     }
 }
 
-/// An [`MxStatus`] as one word of the wire; bits without a meaning are kept.
+/// An [`MxStatus`] as one word on the wire; bits without a meaning are kept.
 ///
 /// ```text
 ///  31      30..28  27..24    23..20       19..16  15..0
@@ -279,7 +279,7 @@ impl fmt::Display for MxStatus {
 pub struct PackedStatus(pub u32);
 
 impl PackedStatus {
-    /// Its parts.
+    /// Unpacks the word.
     pub const fn unpack(self) -> MxStatus {
         MxStatus {
             success: if self.0 >> 31 == 1 { -1 } else { 0 },
@@ -290,48 +290,48 @@ impl PackedStatus {
     }
 }
 
-/// How something was accepted.
+/// The result of an accepted operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepted {
-    /// Without a remark.
+    /// Without a warning.
     Plainly,
     /// With a warning of this detail.
     WithWarning(i16),
 }
 
-/// Who noticed an error, and the platform's number for it.
+/// Which component detected an error, and the platform's number of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// Who noticed.
+    /// The component that detected the error.
     pub detected_by: Source,
     /// The platform's number.
     pub detail: i16,
 }
 
-/// What the platform says went wrong, by category.
+/// An error of the platform, by category.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StatusError {
-    /// The platform does not know, or says nothing that makes sense.
+    /// Unknown to the platform, or not understood.
     Unknown(Trouble),
     /// Not decided yet.
     Pending(Trouble),
-    /// Somebody could not be reached.
+    /// A component could not be reached.
     Communication(Trouble),
-    /// There is no such thing, or it is not of this type.
+    /// The item does not exist or has another type.
     Configuration(Trouble),
-    /// Not now: the object's state forbids it.
+    /// The object's state does not allow it now.
     Operational(Trouble),
-    /// Not this user.
+    /// This user is not allowed.
     Security(Trouble),
     /// A fault of the platform.
     Software(Trouble),
-    /// None of these.
+    /// Another error.
     Other(Trouble),
 }
 
 impl StatusError {
-    /// Who noticed, and the platform's number.
+    /// Returns which component detected the error, and the platform's number.
     pub const fn trouble(&self) -> Trouble {
         match *self {
             Self::Unknown(trouble)
@@ -345,7 +345,7 @@ impl StatusError {
         }
     }
 
-    /// The category it stands for.
+    /// Returns the category of the error.
     pub const fn category(&self) -> Category {
         match self {
             Self::Unknown(_) => Category::Unknown,
@@ -372,23 +372,23 @@ impl fmt::Display for StatusError {
 
 impl core::error::Error for StatusError {}
 
-/// The platform's detail for the read of a whole array that was not asked for element by element.
+/// The platform's detail for reading a whole array that was not requested with `[]`.
 pub const DETAIL_BULK_ARRAY: i16 = 1003;
 
-/// How far a value can be trusted: the 16 bits of OPC, kept whole.
+/// The reliability of a value: the 16 bits of OPC, kept whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Quality(pub u16);
 
 impl Quality {
-    /// It can be trusted.
+    /// The value is reliable.
     pub const GOOD: Self = Self(192);
-    /// It is a guess, or late.
+    /// The value is estimated or late.
     pub const UNCERTAIN: Self = Self(64);
-    /// It cannot be used.
+    /// The value is unusable.
     pub const BAD: Self = Self(0);
 
-    /// `good`, `uncertain` or `bad`: the two highest bits of the low byte. The fourth value, which
-    /// OPC does not use, is bad.
+    /// Returns `good`, `uncertain` or `bad` from the two highest bits of the low byte. The fourth
+    /// combination, unused by OPC, counts as bad.
     pub const fn text(self) -> &'static str {
         match self.0 & 0xC0 {
             0xC0 => "good",

@@ -1,4 +1,4 @@
-//! Subscription status and data updates: how values arrive.
+//! Subscription status and data updates: the messages that carry values.
 
 use core::fmt;
 
@@ -20,56 +20,56 @@ use crate::value::Value;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SubscriptionMessage<'a> {
-    /// Which of the two.
+    /// Status or update.
     pub kind: SubscriptionKind,
-    /// 1.
+    /// Version: 1.
     pub version: u16,
-    /// The platform's name for the subscription.
+    /// The platform's id of the subscription.
     pub operation_id: Guid,
     /// The values.
     pub records: Records<'a>,
 }
 
-/// Which of the two subscription messages.
+/// The kind of a subscription message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubscriptionKind {
-    /// The state of a subscription: it says which item its updates are for.
+    /// The status of a subscription, with the item of its updates.
     Status {
-        /// The item, as the client named it.
+        /// The client's id of the item.
         item_correlation_id: Guid,
     },
     /// New values.
     Update,
 }
 
-/// One value, with what belongs to it.
+/// One value with its quality, time and status.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Record<'a> {
-    /// In a status message.
+    /// The status, in a status message.
     pub status: Option<RecordStatus>,
-    /// How far the value can be trusted.
+    /// The reliability of the value.
     pub quality: Quality,
-    /// When it was measured.
+    /// The time of measurement.
     pub time: FileTime,
     /// The value.
     pub value: Value<'a>,
 }
 
-/// What the platform says of a subscription.
+/// The status of a subscription.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordStatus {
-    /// Read as a packed MxStatus.
+    /// The status, decoded as a packed MxStatus.
     pub status: PackedStatus,
-    /// A second word, of unknown meaning; in a DataUpdate there is none.
+    /// A second word of unknown meaning; a DataUpdate has none.
     pub detail_status: i32,
 }
 
 impl<'a> SubscriptionMessage<'a> {
-    /// Reads a message. Its records are read one by one, when they are asked for.
+    /// Decodes a message. Its records are decoded one by one, on demand.
     ///
     /// # Errors
-    /// Another opcode, too few bytes for what stands in front of the records, or more records than
-    /// the bytes can hold.
+    /// Another opcode, too few bytes for the fields before the records, or more records than the
+    /// bytes can hold.
     #[inline]
     pub fn decode(body: &'a [u8]) -> Result<Self, DecodeError> {
         let mut input = Input::new(body);
@@ -107,7 +107,8 @@ impl<'a> SubscriptionMessage<'a> {
         })
     }
 
-    /// A message with records of the caller; those of a status message should have a status.
+    /// Creates a message with the caller's records; those of a status message should have a
+    /// status.
     pub const fn new(
         kind: SubscriptionKind,
         operation_id: Guid,
@@ -121,7 +122,7 @@ impl<'a> SubscriptionMessage<'a> {
         }
     }
 
-    /// Its first byte.
+    /// Returns the first byte of the encoded message.
     pub const fn opcode(&self) -> u8 {
         match self.kind {
             SubscriptionKind::Status { .. } => profile::OPCODE_SUBSCRIPTION_STATUS,
@@ -158,7 +159,7 @@ impl Encode for SubscriptionMessage<'_> {
     }
 }
 
-/// The records of a message: of the caller, or still in the message that was read.
+/// The records of a message: from the caller, or still encoded in a received message.
 #[derive(Clone, Copy)]
 pub struct Records<'a>(Repr<'a>);
 
@@ -173,7 +174,7 @@ enum Repr<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// How many are announced.
+    /// Returns the announced number of records.
     pub const fn len(&self) -> usize {
         match self.0 {
             Repr::Slice(records) => records.len(),
@@ -181,13 +182,13 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no record.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The records, in order. After an error, or a raw value (whose end nobody knows), none
-    /// follows.
+    /// Iterates over the records in order. Ends after an error, or after a raw value, whose end
+    /// is unknown.
     #[inline]
     pub fn iter(&self) -> RecordsIter<'a> {
         match self.0 {
@@ -248,7 +249,7 @@ impl fmt::Debug for Records<'_> {
     }
 }
 
-/// Records one after another.
+/// Iterator of [`Records::iter`].
 #[derive(Clone, Debug)]
 pub struct RecordsIter<'a> {
     slice: core::slice::Iter<'a, Record<'a>>,
@@ -258,8 +259,8 @@ pub struct RecordsIter<'a> {
 }
 
 impl RecordsIter<'_> {
-    /// Records that are announced and not yet given; after the last item, those that could not be
-    /// found behind a raw value or an error.
+    /// Returns the number of announced records not returned yet. At the end these are the records
+    /// that could not be found after a raw value or an error.
     pub fn left(&self) -> usize {
         self.left as usize + self.slice.len()
     }
@@ -330,7 +331,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// What stands in front of a record's quality.
+/// The fields before a record's quality.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
     Status,
@@ -346,7 +347,7 @@ impl Layout {
         }
     }
 
-    /// Bytes of a record without a value.
+    /// Returns the bytes of a record without a value.
     #[inline]
     const fn record_bytes_min(self) -> usize {
         let status = match self {

@@ -1,22 +1,22 @@
-//! FILETIME: when a value was measured.
+//! FILETIME: the time of measurement of a value.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// 100 ns since 1601-01-01 00:00 UTC, kept as it came.
+/// A number of 100 ns units since 1601-01-01 00:00 UTC, unchanged from the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileTime(pub i64);
 
 impl FileTime {
-    /// No time: what a plain write carries.
+    /// No time, as in a plain write.
     pub const NONE: Self = Self(0);
 
-    /// From ns since the UNIX epoch; what is finer than 100 ns is lost.
+    /// Converts nanoseconds since the UNIX epoch, rounded down to 100 ns.
     pub const fn from_unix_ns(unix_ns: u64) -> Self {
         Self((unix_ns / 100) as i64 + UNIX_EPOCH)
     }
 
-    /// As ns since the UNIX epoch; `None` before it, and after the year 2554.
+    /// Returns nanoseconds since the UNIX epoch; `None` before 1970 and after the year 2554.
     pub const fn to_unix_ns(self) -> Option<u64> {
         if self.0 < UNIX_EPOCH {
             return None;
@@ -43,7 +43,7 @@ impl fmt::Display for FileTime {
     }
 }
 
-/// Text that is no time: the caller's fault.
+/// Why text is not a time: the caller's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeError;
 
@@ -55,8 +55,8 @@ impl fmt::Display for TimeError {
 
 impl core::error::Error for TimeError {}
 
-/// Reads RFC 3339, from 1601 on, with up to seven digits of fraction; without an offset it is UTC.
-/// Also what [`FileTime`] prints.
+/// Parses RFC 3339, from 1601 on, with up to seven fraction digits; UTC if there is no offset.
+/// Parses what [`FileTime`] prints.
 impl FromStr for FileTime {
     type Err = TimeError;
 
@@ -98,7 +98,7 @@ fn parse(text: &[u8]) -> Option<i64> {
     (ticks >= 0).then_some(ticks)
 }
 
-/// The digits behind a point, if there is one, in ticks; and what follows.
+/// Returns the digits after a point, if there is one, in 100 ns units, and the rest of the text.
 fn fraction(text: &[u8]) -> Option<(i64, &[u8])> {
     let [b'.', digits @ ..] = text else {
         return Some((0, text));
@@ -142,7 +142,7 @@ fn days_of(year: i64, month: i64) -> Option<i64> {
     })
 }
 
-/// Days since 1970-01-01.
+/// Returns the days since 1970-01-01.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let shifted = year - i64::from(month <= 2);
     let (era, year_of_era) = (shifted.div_euclid(400), shifted.rem_euclid(400));
@@ -152,7 +152,8 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// Year, month and day of a day since 1970-01-01 (Howard Hinnant's days-to-civil algorithm).
+/// Returns the year, month and day of a day since 1970-01-01 (Howard Hinnant's days-to-civil
+/// algorithm).
 pub fn civil_date(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);

@@ -1,15 +1,14 @@
-//! The one small interface between this crate and what carries its messages.
+//! The interface between this crate and a transport of its messages.
 //!
-//! On the real platform a client calls the NMX service through DCOM: each call, and each callback,
-//! carries one message. That transport needs AVEVA's own components on Windows and is not here.
-//! Tidewire speaks to whatever offers two things:
+//! On the real platform a client calls the NMX service through DCOM: each call, and each
+//! callback, carries one message. That transport needs AVEVA's own components on Windows and is
+//! not part of this crate. Any transport must do two things:
 //!
-//! * it takes a whole message to the peer: [`Transport::send`];
-//! * it hands over whole messages from the peer: to `Session::receive_message`.
+//! * send whole messages to the peer: [`Transport::send`];
+//! * pass whole messages from the peer to `Session::receive_message`.
 //!
-//! On a byte stream, such as TCP, a message stands behind a u32 that says how long it is
-//! ([`next_message`]); `Session::receive` and `Session::outgoing` speak that form, so that a stream
-//! needs nothing else.
+//! On a byte stream such as TCP, a u32 length precedes each message ([`next_message`]).
+//! `Session::receive` and `Session::outgoing` use that form, so a stream needs nothing else.
 
 use core::fmt;
 
@@ -23,23 +22,23 @@ use crate::envelope::{Envelope, Enveloped};
 #[cfg(feature = "alloc")]
 use crate::error::EncodeError;
 
-/// Takes whole messages to the peer: a call of the NMX service, or whatever stands in for it.
+/// Sends whole messages to the peer, for example by a call of the NMX service.
 pub trait Transport {
-    /// Why a message was not taken.
+    /// Why a message was not sent.
     type Error;
 
-    /// Takes one message: an envelope and its body.
+    /// Sends one message: an envelope and its body.
     ///
     /// # Errors
-    /// The transport's own.
+    /// Errors of the transport.
     fn send(&mut self, message: &[u8]) -> Result<(), Self::Error>;
 }
 
-/// Hands everything that a machine has to send, in the form of a stream, to a transport, message by
-/// message. What was taken is removed.
+/// Sends the whole output of a state machine, message by message. Removes the sent messages from
+/// `outgoing`.
 ///
 /// # Errors
-/// The transport's own; the message that it did not take, and those behind it, stay.
+/// Errors of the transport. The message that failed, and those after it, stay.
 #[cfg(feature = "alloc")]
 pub fn send_all<T: Transport>(outgoing: &mut Vec<u8>, transport: &mut T) -> Result<(), T::Error> {
     let mut sent = 0;
@@ -55,23 +54,23 @@ pub fn send_all<T: Transport>(outgoing: &mut Vec<u8>, transport: &mut T) -> Resu
     result
 }
 
-/// Longest message on a stream: an array of 65,535 texts of 128 characters fits.
+/// Maximum bytes of a message on a stream: an array of 65,535 texts of 128 characters fits.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 24;
-/// Bytes in front of a message on a stream.
+/// Bytes of the length before a message on a stream.
 pub const PREFIX_LENGTH: usize = 4;
 
-/// Why bytes of a stream are not messages: the peer's fault, and the link is of no more use.
+/// Why the bytes of a stream are not messages: the peer's fault. The link must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LinkError {
     /// Longer than [`MESSAGE_BYTES_MAX`].
     MessageTooLong {
-        /// As announced.
+        /// The announced length.
         bytes: u32,
     },
     /// Shorter than an envelope.
     MessageTooShort {
-        /// As announced.
+        /// The announced length.
         bytes: u32,
     },
 }
@@ -80,10 +79,13 @@ impl fmt::Display for LinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MessageTooLong { bytes } => {
-                write!(f, "a message of {bytes} bytes: {MESSAGE_BYTES_MAX} at most")
+                write!(
+                    f,
+                    "a message of {bytes} bytes is too long: at most {MESSAGE_BYTES_MAX} are allowed"
+                )
             }
             Self::MessageTooShort { bytes } => {
-                write!(f, "a message of {bytes} bytes: not even an envelope")
+                write!(f, "a message of {bytes} bytes is shorter than an envelope")
             }
         }
     }
@@ -91,11 +93,11 @@ impl fmt::Display for LinkError {
 
 impl core::error::Error for LinkError {}
 
-/// The first message of a stream's bytes, and how many bytes it takes with its prefix; `None` if it
-/// is not all there yet.
+/// Returns the first message of a stream, and its length including the prefix; `None` if it is
+/// incomplete.
 ///
 /// # Errors
-/// The prefix is out of bounds; nothing is reserved for it.
+/// The length is out of bounds. Nothing is allocated for it.
 #[inline]
 pub fn next_message(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, LinkError> {
     let Some((prefix, rest)) = bytes.split_first_chunk::<PREFIX_LENGTH>() else {
@@ -114,10 +116,11 @@ pub fn next_message(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, LinkError> {
         .map(|message| (message, PREFIX_LENGTH + length)))
 }
 
-/// Appends a message in the form of a stream.
+/// Appends a message with its length prefix.
 ///
 /// # Errors
-/// It cannot be written, or is longer than [`MESSAGE_BYTES_MAX`]; `out` is then unchanged.
+/// The message cannot be encoded or is longer than [`MESSAGE_BYTES_MAX`]; `out` is then
+/// unchanged.
 #[cfg(feature = "alloc")]
 pub fn push_message<T: Encode>(
     out: &mut Vec<u8>,

@@ -16,56 +16,56 @@ use crate::error::EncodeError;
 use crate::profile;
 use crate::time::FileTime;
 
-/// A value, of one of the twelve kinds that can be written, or raw.
+/// A value: one of the twelve kinds that can be written, or raw.
 ///
-/// Texts and arrays are views: of what the caller gave, or of the message that was read. Every
-/// value that was read encodes back to the same bytes; one that would not is [`Value::Raw`].
+/// Texts and arrays borrow from the caller or from the decoded message. Every decoded value
+/// encodes back to the same bytes; a value that would not is [`Value::Raw`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value<'a> {
-    /// No value at all, as in a status without data.
+    /// No value, as in a status without data.
     None,
     /// True or false.
     Boolean(bool),
-    /// A whole number; also what an ElapsedTime or an Enum is written as.
+    /// A whole number; also the wire form of an ElapsedTime or an Enum.
     Int32(i32),
-    /// A number of single precision.
+    /// A single-precision number.
     Float32(f32),
-    /// A number of double precision.
+    /// A double-precision number.
     Float64(f64),
-    /// A text; also what an InternationalizedString is written as.
+    /// A text; also the wire form of an InternationalizedString.
     String(Text<'a>),
     /// A time.
     DateTime(FileTime),
-    /// True or false, several.
+    /// Several Booleans.
     BooleanArray(Elements<'a, bool>),
     /// Whole numbers.
     Int32Array(Elements<'a, i32>),
-    /// Numbers of single precision.
+    /// Single-precision numbers.
     Float32Array(Elements<'a, f32>),
-    /// Numbers of double precision.
+    /// Double-precision numbers.
     Float64Array(Elements<'a, f64>),
     /// Texts.
     StringArray(Texts<'a>),
     /// Times.
     DateTimeArray(Elements<'a, FileTime>),
-    /// What is not understood: kept, reported, and written back as it came.
+    /// A value that cannot be decoded: kept, reported, and encoded unchanged.
     Raw {
-        /// The wire kind that it came with.
+        /// Its wire kind.
         kind: u8,
-        /// All bytes up to the end of what it came in.
+        /// All bytes up to the end of the record or message.
         bytes: &'a [u8],
     },
 }
 
 impl<'a> Value<'a> {
-    /// A text.
+    /// Creates a text.
     pub const fn text(text: &'a str) -> Self {
         Self::String(Text::new(text))
     }
 
-    /// The value that stands for itself alone, such as one that was kept: its kind and the bytes
-    /// that [`Encode`] wrote. What does not fit its kind is [`Value::Raw`].
+    /// Decodes a value without its kind, such as a stored one: the bytes that [`Encode`] wrote.
+    /// Bytes that do not fit the kind become [`Value::Raw`].
     #[inline]
     pub fn from_wire(kind: u8, bytes: &'a [u8]) -> Self {
         let mut input = Input::new(bytes);
@@ -76,7 +76,7 @@ impl<'a> Value<'a> {
         Self::Raw { kind, bytes }
     }
 
-    /// The byte that says on the wire what it is.
+    /// Returns the kind byte on the wire.
     #[inline]
     pub const fn wire_kind(&self) -> u8 {
         match self {
@@ -97,7 +97,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// What it is called, such as `Int32` or `Float64[]`.
+    /// Returns the name of the kind, such as `Int32` or `Float64[]`.
     pub const fn kind_name(&self) -> &'static str {
         match self {
             Self::None => "none",
@@ -117,7 +117,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Reads a value of `kind` from the front. What does not fit takes all that is left.
+    /// Decodes a value of `kind` at the front. If the bytes do not fit, a raw value takes them
+    /// all.
     #[inline]
     pub(crate) fn decode(kind: u8, input: &mut Input<'a>) -> Self {
         let begin = *input;
@@ -174,7 +175,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// The value alone, without its kind: see [`Value::from_wire`].
+/// Encodes the value without its kind: see [`Value::from_wire`].
 impl Encode for Value<'_> {
     #[inline]
     fn encoded_len(&self) -> Result<usize, EncodeError> {
@@ -215,12 +216,12 @@ impl Encode for Value<'_> {
     }
 }
 
-/// What an attribute is, as the Galaxy's configuration says (`mx_data_type`).
+/// The type of an attribute in the Galaxy's configuration (`mx_data_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DataType {
-    /// True or false.
+    /// Boolean.
     Boolean,
-    /// A whole number of 32 bits.
+    /// 32-bit whole number.
     Integer,
     /// Single precision.
     Float,
@@ -230,22 +231,22 @@ pub enum DataType {
     String,
     /// A time.
     Time,
-    /// A span of time.
+    /// A duration.
     ElapsedTime,
     /// A reference to another attribute.
     Reference,
-    /// One of some names.
+    /// One of several names.
     Enum,
     /// A text in several languages.
     InternationalizedString,
     /// A long text.
     BigString,
-    /// A number that is not known here.
+    /// An unknown number.
     Other(u16),
 }
 
 impl DataType {
-    /// From the wire.
+    /// Returns the type of a wire code.
     pub const fn from_code(code: u16) -> Self {
         match code {
             1 => Self::Boolean,
@@ -263,7 +264,7 @@ impl DataType {
         }
     }
 
-    /// For the wire.
+    /// Returns the wire code.
     pub const fn code(self) -> u16 {
         match self {
             Self::Boolean => 1,
@@ -281,7 +282,7 @@ impl DataType {
         }
     }
 
-    /// Its name, such as `Integer`.
+    /// Returns the name, such as `Integer`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Boolean => "Boolean",
@@ -299,9 +300,9 @@ impl DataType {
         }
     }
 
-    /// The wire kind that a value for such an attribute is written with; `None` where none can be
-    /// written. ElapsedTime falls back to Int32 and InternationalizedString to String, both only as
-    /// scalars.
+    /// Returns the wire kind for writing to an attribute of this type; `None` if the type cannot
+    /// be written. ElapsedTime is written as Int32 and InternationalizedString as String, both
+    /// only as scalars.
     pub const fn wire_kind(self, is_array: bool) -> Option<u8> {
         let scalar = match self {
             Self::Boolean => profile::WIRE_BOOLEAN,

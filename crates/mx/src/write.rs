@@ -1,4 +1,4 @@
-//! Writes: of a value to an attribute, with or without a time and users.
+//! Writes of a value to an attribute, with or without a time and users.
 
 use crate::cursor::{Input, Output};
 use crate::encode::Encode;
@@ -15,23 +15,23 @@ use crate::value::Value;
 ///  │cmd│version│handle projection │wire kind│ value … │ suffix, 18 bytes │ (users, 8 bytes)
 /// ```
 ///
-/// The four of MXAccess are one message: Write has no time, Write2 has one; the secured two have
-/// users behind it, under an opcode of their own.
+/// This is one message for all four writes of MXAccess. Write has no time, Write2 has one. The
+/// two secured writes add users at the end and have their own opcode.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Write<'a> {
-    /// 1.
+    /// Version: 1.
     pub version: u16,
     /// The attribute.
     pub handle: HandleProjection,
-    /// What is written.
+    /// The value to write.
     pub value: Value<'a>,
-    /// What stands behind the value.
+    /// The bytes after the value.
     pub suffix: WriteSuffix,
-    /// Who writes, where the attribute asks for it.
+    /// The users, if the attribute requires them.
     pub users: Option<SecuredUsers>,
 }
 
-/// The 18 bytes behind a value.
+/// The 18 bytes after a value.
 ///
 /// ```text
 ///  0           2              10              14
@@ -39,35 +39,35 @@ pub struct Write<'a> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteSuffix {
-    /// −1 wherever it was seen.
+    /// −1 in every capture.
     pub marker: i16,
-    /// When the value was measured, in Write2; otherwise 0.
+    /// Time of measurement in Write2; otherwise 0.
     pub time: FileTime,
     /// The client's number for this write.
     pub client_token: u32,
-    /// How many writes the client has made.
+    /// Number of writes the client has made.
     pub write_index: u32,
 }
 
-/// Who makes a secured write, and who verifies it. MXAccess gets these numbers from
+/// The users of a secured write: the writer and the verifier. MXAccess gets these numbers from
 /// AuthenticateUser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SecuredUsers {
-    /// The user who writes.
+    /// The writing user.
     pub current_id: i32,
-    /// The user who verifies; 0 where nobody has to.
+    /// The verifying user; 0 if none is required.
     pub verifier_id: i32,
 }
 
 impl<'a> Write<'a> {
     /// Bytes before the value.
     pub const HEADER_LENGTH: usize = 18;
-    /// Bytes behind it, without users.
+    /// Bytes after the value, without users.
     pub const SUFFIX_LENGTH: usize = 18;
     /// Bytes of the users of a secured write.
     pub const USERS_LENGTH: usize = 8;
 
-    /// A plain write.
+    /// Creates a plain write.
     #[inline]
     pub const fn new(handle: HandleProjection, value: Value<'a>) -> Self {
         Self {
@@ -84,7 +84,7 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// The same with the time when the value was measured (Write2).
+    /// Adds the time of measurement (Write2).
     #[inline]
     #[must_use]
     pub const fn at(mut self, time: FileTime) -> Self {
@@ -92,7 +92,7 @@ impl<'a> Write<'a> {
         self
     }
 
-    /// The same with the client's numbers for it.
+    /// Sets the client's numbers for the write.
     #[inline]
     #[must_use]
     pub const fn numbered(mut self, client_token: u32, write_index: u32) -> Self {
@@ -101,7 +101,7 @@ impl<'a> Write<'a> {
         self
     }
 
-    /// The same by users (WriteSecured, WriteSecured2).
+    /// Adds users (WriteSecured, WriteSecured2).
     #[inline]
     #[must_use]
     pub const fn secured(mut self, users: SecuredUsers) -> Self {
@@ -109,11 +109,11 @@ impl<'a> Write<'a> {
         self
     }
 
-    /// Reads a write; the bytes are all of it.
+    /// Decodes a write that fills `body`.
     ///
     /// # Errors
-    /// Another opcode, or less than header and suffix. A value that is not understood is no error:
-    /// it is raw.
+    /// Another opcode, or less than header and suffix. A value that cannot be decoded is no
+    /// error: it is raw.
     #[inline]
     pub fn decode(body: &'a [u8]) -> Result<Self, DecodeError> {
         let mut input = Input::new(body);
@@ -151,7 +151,7 @@ impl<'a> Write<'a> {
         })
     }
 
-    /// Its first byte.
+    /// Returns the first byte of the encoded write.
     pub const fn opcode(&self) -> u8 {
         if self.users.is_some() {
             profile::OPCODE_WRITE_SECURED
@@ -220,7 +220,7 @@ impl Encode for Write<'_> {
     }
 }
 
-/// A value that fills `bytes`; one that does not is raw.
+/// Decodes a value that fills `bytes`; any other is raw.
 #[inline]
 fn whole_value(kind: u8, bytes: &[u8]) -> Value<'_> {
     let mut input = Input::new(bytes);

@@ -1,5 +1,5 @@
-//! The gate: no allocation by an encode into a caller's buffer or by a decode, one at most by an
-//! encode into a buffer of its own.
+//! Checks allocations: none for an encode into a caller's buffer or for a decode, at most one for
+//! an encode into a new buffer.
 
 use tidewire_memory::counting::{CountingAllocator, allocations_of};
 use tidewire_mx::scenarios::{self, ITERATIONS, WARM_UP};

@@ -15,14 +15,14 @@ use tidewire_mx::write::SecuredUsers;
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
 
-/// What a wire does.
+/// The faults of the wires.
 #[derive(Clone, Copy, Default)]
 struct Wires {
-    /// Messages that do not arrive, in 1,000.
+    /// Lost messages per 1,000.
     lose: u64,
-    /// Longest way of a message; each has its own, and none overtakes.
+    /// Maximum delay of a message; each has its own, and none overtakes another.
     delay_ns: u64,
-    /// Ticks of 100 ms after which the link breaks, in 1,000.
+    /// Ticks of 100 ms after which the link breaks, per 1,000.
     break_link: u64,
 }
 
@@ -39,13 +39,13 @@ struct Pair {
     seen: Seen,
 }
 
-/// What the application heard.
+/// The events the application received.
 #[derive(Default)]
 struct Seen {
     added: BTreeMap<ItemId, (DataType, bool)>,
     refused: BTreeMap<ItemId, StatusError>,
     troubles: Vec<(ItemId, StatusError)>,
-    /// How many updates, the last value as text, its quality.
+    /// Number of updates, the last value as text, and its quality.
     values: BTreeMap<ItemId, (usize, String, Quality)>,
     first_ns: BTreeMap<ItemId, u64>,
     writes: BTreeMap<WriteId, Vec<Result<Accepted, WriteFailure>>>,
@@ -143,7 +143,7 @@ impl Pair {
         (self.state >> 33) % end.max(1)
     }
 
-    /// Puts what was said onto the wires.
+    /// Puts the output of both sides onto the wires.
     fn post(&mut self) {
         let Some(link) = self.link else {
             return;
@@ -240,7 +240,7 @@ impl Pair {
             .write(item, value, WriteOptions::default(), self.now_ns)
     }
 
-    /// Writes, and waits for the end.
+    /// Writes, and waits for the result.
     fn written(&mut self, item: ItemId, value: Value<'_>) -> Result<Accepted, WriteFailure> {
         let write = self.write(item, value).unwrap();
         self.run_for(15 * SECOND);
@@ -319,7 +319,7 @@ fn everything_recovers_from_loss_delay_and_broken_links() {
             let value = Value::Float64(f64::from(round));
             sent.extend(pair.write(items[0], value));
         }
-        // Quiet wires: all that was disturbed comes back by itself.
+        // Without faults everything recovers by itself.
         pair.wires = Wires::default();
         pair.run_for(60 * SECOND);
         for item in &items {
@@ -373,7 +373,7 @@ fn a_completion_that_does_not_come_leaves_the_outcome_unknown() {
     let timed_out = Err(WriteFailure::Unknown(Doubt::TimedOut));
     assert_eq!(pair.written(lost, Value::Int32(5)), timed_out);
     let strays = pair.session.counters().strays;
-    // The late completion comes while another write is under way, and is not taken for its own.
+    // The late completion arrives during another write, and is not matched with it.
     let late = pair.write(delayed, Value::Int32(6)).unwrap();
     pair.run_for(11 * SECOND);
     assert_eq!(pair.seen.writes[&late], [timed_out]);
@@ -442,7 +442,7 @@ fn values_are_checked_before_they_are_sent() {
 
 #[test]
 fn every_writable_type_is_written_and_read_back() {
-    // Tags that hardly change by themselves, so that what is written stays.
+    // Tags that rarely change by themselves, so that the written values stay.
     let config = PlantConfig {
         tags: 28,
         first_change_ns: (10 * MS, 20 * MS),
@@ -479,7 +479,7 @@ fn every_writable_type_is_written_and_read_back() {
         let item = pair.add(name);
         pair.run_for(SECOND);
         let write = pair.write(item, value).unwrap();
-        // The change comes before the completion.
+        // The change arrives before the completion.
         pair.run_for(MS);
         assert_eq!(pair.seen.writes[&write], [Ok(Accepted::Plainly)], "{name}");
         assert_eq!(pair.seen.values[&item].1, format!("{value:?}"), "{name}");
@@ -549,7 +549,7 @@ fn un_advised_removed_and_suspended_items_are_quiet() {
     let before = counts(&pair);
     pair.run_for(2 * SECOND);
     assert_eq!(counts(&pair), before);
-    // A new link keeps what was wanted: one is suspended still, another is no longer wanted.
+    // The wishes survive a new link: one item is still suspended, another is no longer advised.
     pair.break_link();
     pair.run_for(20 * SECOND);
     assert_eq!(counts(&pair), before);

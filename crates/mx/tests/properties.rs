@@ -1,4 +1,4 @@
-//! decode ∘ encode is the identity; encode ∘ decode is, too; and no bytes whatever panic.
+//! decode ∘ encode and encode ∘ decode are the identity, and no input panics.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ use tidewire_mx::time::FileTime;
 use tidewire_mx::value::{DataType, OwnedValue, Text, Value};
 use tidewire_mx::write::{SecuredUsers, Write, WriteSuffix};
 
-/// A value, or none at all.
+/// Generates a value or none.
 fn any_value() -> impl Strategy<Value = Option<OwnedValue>> {
     prop_oneof![
         Just(None),
@@ -50,7 +50,7 @@ fn any_time() -> impl Strategy<Value = FileTime> {
     any::<i64>().prop_map(FileTime)
 }
 
-/// Calls `check` with the value borrowed.
+/// Calls `check` with the borrowed value.
 fn with_value<R>(owned: &Option<OwnedValue>, check: impl FnOnce(Value<'_>) -> R) -> R {
     match owned {
         Some(value) => value.with(check),
@@ -66,7 +66,7 @@ fn any_projection() -> impl Strategy<Value = HandleProjection> {
     any::<[u8; 14]>().prop_map(|bytes| HandleProjection::from_bytes(&bytes))
 }
 
-/// Values may hold NaN, which equals nothing: what they show is compared.
+/// Compares the debug output, because values may hold NaN, which equals nothing.
 fn same(body: &Body<'_>) -> Result<(), TestCaseError> {
     let bytes = body.encode().unwrap();
     let again = Body::decode(&bytes).unwrap();
@@ -109,7 +109,7 @@ proptest! {
         let mut bytes = Vec::new();
         let (mut count, mut header) = (0_i32, 0);
         for owned in &owned {
-            // One after another, because each borrows; the records are put together on the wire.
+            // Nested, because each value borrows; the records are put together on the wire.
             with_value(owned, |value| {
                 let (quality, time) = (Quality(quality), FileTime(time));
                 let record = [Record { status, quality, time, value }];

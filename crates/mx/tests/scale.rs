@@ -1,5 +1,5 @@
-//! A session and a plant with many tags: nothing is lost up to the last value, and receiving
-//! updates allocates nothing.
+//! A session and a plant with many tags: no last value is lost, and receiving updates allocates
+//! nothing.
 
 use tidewire_memory::counting::{CountingAllocator, allocations_of};
 use tidewire_mx::plant::{LinkId, Plant, PlantConfig};
@@ -19,7 +19,7 @@ struct Joined {
 }
 
 impl Joined {
-    /// A session that has advised every tank's tags of a plant.
+    /// Creates a session that has advised all tank tags of a plant.
     fn new(tags: usize, interval_ns: u64) -> Self {
         let config = PlantConfig {
             tags,
@@ -47,7 +47,7 @@ impl Joined {
         }
     }
 
-    /// Steps of 10 ms: all that was said is heard at once.
+    /// Runs in steps of 10 ms, with immediate delivery.
     fn run(&mut self, span_ns: u64, events: &mut impl FnMut(Event<'_>)) {
         let end_ns = self.now_ns + span_ns;
         while self.now_ns < end_ns {

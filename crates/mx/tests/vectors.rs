@@ -1,5 +1,5 @@
-//! The bytes of the messages, written out by hand: what was captured, and the layouts and sizes
-//! that the public notes state. `docs/nmx.md` shows the same tables.
+//! The bytes of the messages, written by hand: captures, and the layouts and sizes of the public
+//! notes. `docs/nmx.md` has the same tables.
 
 use tidewire_mx::encode::Encode;
 use tidewire_mx::guid::Guid;
@@ -13,7 +13,7 @@ use tidewire_mx::time::FileTime;
 use tidewire_mx::value::{DataType, Elements, Text, Texts, Value};
 use tidewire_mx::write::{SecuredUsers, Write};
 
-/// Hexadecimal digits, blanks ignored.
+/// Decodes hexadecimal digits and ignores blanks.
 fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
     let pairs = digits.chunks(2);
@@ -22,7 +22,7 @@ fn hex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Encodes in every way, which must agree; and back.
+/// Encodes in every way, checks that the results agree, and decodes them again.
 fn bytes_of(body: &Body<'_>) -> Vec<u8> {
     let own = body.encode().unwrap();
     let mut appended = vec![1, 2];

@@ -6,9 +6,9 @@
 //!    └─writes──┘  └── names that clients ask for, and what they SET: by mail
 //! ```
 //!
-//! A value from the plant is stored in the tag's slot by the lane that reads the link; readers on
-//! any lane copy it from there. Names that are requested for the first time, and writes, go to the
-//! link's lane as mail. The writing client waits for its answer.
+//! The lane that reads the link stores each value from the plant in the tag's slot; readers on
+//! any lane copy it from there. Names requested for the first time, and writes, are mailed to the
+//! link's lane. The writing client waits for its answer.
 
 #![forbid(unsafe_code)]
 

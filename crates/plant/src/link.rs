@@ -1,4 +1,4 @@
-//! The link to the plant, on the lane that has it.
+//! The link to the plant, on the lane that owns it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::writing::WriteRequest;
 use crate::writing::{NO_LINK, NOT_SENT, Writes, no_tag_text, not_sent, refusal_text};
 use tidewire_fanout::{Dispatch, Publication};
 
-/// The link, over all its connections.
+/// The link to the plant, across all its connections.
 #[derive(Debug)]
 pub struct PlantLink {
     plant: Arc<Plant>,
@@ -29,23 +29,23 @@ pub struct PlantLink {
     tags: LinkTags,
     writes: Writes,
     dialing: Dialing,
-    /// When the plant was last heard of.
+    /// Time of the last message from the plant.
     heard_ns: u64,
-    /// When silence is next looked for.
+    /// Time of the next check for silent tags.
     sweep_ns: u64,
 }
 
-/// What the session's events change.
+/// The state that the session's events change.
 #[derive(Debug, Default)]
 struct LinkTags {
-    /// By the item's index.
+    /// Items by index.
     items: Vec<Option<Item>>,
-    /// Items by the number of their tag.
+    /// Items by tag number.
     by_tag: Vec<ItemId>,
     news: TagNews,
-    /// Items that the session is to forget.
+    /// Items that the session must remove.
     gone: Vec<ItemId>,
-    /// Names of which the plant has said what they are, or that they are nothing.
+    /// Names that the plant has confirmed or refused.
     settled: Vec<Box<str>>,
 }
 
@@ -53,34 +53,34 @@ struct LinkTags {
 struct Item {
     id: ItemId,
     name: Box<str>,
-    /// Once the plant has it.
+    /// The tag, once the plant has confirmed it.
     tag: Option<Arc<Tag>>,
-    /// Wanted from the start: it is asked for again with every link.
+    /// Whether the tag is configured: it is requested again on every link.
     is_listed: bool,
-    /// When the plant last told of it.
+    /// Time of the plant's last message about the tag.
     changed_ns: u64,
-    rung: Rung,
+    staleness: Staleness,
 }
 
-/// How long a tag has been silent.
+/// How stale a tag's value is, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Rung {
-    /// No value since the link is up.
+enum Staleness {
+    /// No value yet on this link.
     Waiting,
     Live,
-    /// Long enough to ask again.
+    /// Silent long enough to be advised again.
     Refreshed,
     Uncertain,
     Bad,
 }
 
 impl PlantLink {
-    /// The link to `plant`; its connections carry the tag `port` to the application.
+    /// Creates the link to `plant`; its connections carry the tag `port` to the application.
     pub fn new(plant: Arc<Plant>, port: u16) -> Self {
         let options = &plant.options;
         let session = Session::new(SessionConfig {
             write_timeout_ns: options.write_timeout_ns,
-            // Those that are asked for and refused come on top.
+            // Requested and refused names come on top.
             items_max: options.tags_max.saturating_mul(2),
             seed: unix_ns(),
             ..SessionConfig::default()
@@ -101,12 +101,12 @@ impl PlantLink {
         link
     }
 
-    /// Its connection, made or being made.
+    /// Returns the connection, whether established or in progress.
     pub fn connection(&self) -> Option<ConnectionId> {
         self.dialing.connection()
     }
 
-    /// The connection is made.
+    /// Notes that the connection is established.
     pub fn connected(&mut self, context: &mut Context, id: ConnectionId) {
         info!(plant = %self.plant.options.endpoint, "connected");
         self.dialing.connected();
@@ -116,7 +116,7 @@ impl PlantLink {
         self.flush(context, id);
     }
 
-    /// Takes what came. Returns the bytes used, and the news.
+    /// Handles received bytes. Returns the number of bytes used, and the publications.
     pub fn received(
         &mut self,
         context: &mut Context,
@@ -143,7 +143,7 @@ impl PlantLink {
         }
     }
 
-    /// The connection has ended. Returns the news of it.
+    /// Notes the end of the connection. Returns the publications about it.
     pub fn closed(&mut self, context: &Context, reason: CloseReason) -> Dispatch {
         let now_ns = context.now_ns();
         if !self.dialing.closed(now_ns, reason) {
@@ -181,7 +181,7 @@ impl PlantLink {
         merged(news, silence)
     }
 
-    /// When [`PlantLink::turn`] has something to do, monotonic ns.
+    /// Returns when [`PlantLink::turn`] must be called, in monotonic nanoseconds.
     pub fn deadline_ns(&self) -> u64 {
         let link_ns = match self.dialing.standing() {
             Some(_) => self.session.deadline_ns().min(self.sweep_ns),
@@ -190,7 +190,7 @@ impl PlantLink {
         link_ns.min(self.writes.deadline_ns())
     }
 
-    /// Takes the names that clients have asked for.
+    /// Takes the names that clients have requested.
     pub fn take_asked(&mut self, context: &mut Context) {
         for name in self.plant.asked.take() {
             self.add(&name, false, context.now_ns());
@@ -200,7 +200,7 @@ impl PlantLink {
         }
     }
 
-    /// Writes to a tag, or tells the client why not.
+    /// Writes to a tag, or tells the client why it cannot.
     pub fn write(&mut self, context: &mut Context, request: WriteRequest) {
         let deadline_ns = context.now_ns() + self.plant.options.write_timeout_ns;
         self.begin_write(context.now_ns(), request, deadline_ns);
@@ -211,7 +211,7 @@ impl PlantLink {
 }
 
 impl PlantLink {
-    /// Lets the session work, and takes in what it tells.
+    /// Drives the session and handles its events.
     fn drive<R>(
         &mut self,
         unix_ns: u64,
@@ -247,7 +247,7 @@ impl PlantLink {
         (result, news)
     }
 
-    /// What the events could not do while the session was at work.
+    /// Does the work that the events could not do while the session was in use.
     fn settle(&mut self, now_ns: u64) {
         for id in std::mem::take(&mut self.tags.gone) {
             self.session.remove_item(id);
@@ -285,7 +285,7 @@ impl PlantLink {
             tag: None,
             is_listed,
             changed_ns: now_ns,
-            rung: Rung::Waiting,
+            staleness: Staleness::Waiting,
         });
     }
 
@@ -320,13 +320,13 @@ impl PlantLink {
         let session = &mut self.session;
         match value.with(|value| session.write(item, value, options, now_ns)) {
             Ok(write) => self.writes.sent(&plant, write, writer),
-            // The link is new: the plant has not said yet what the tag is.
+            // The link is new: the plant has not sent the tag's type yet.
             Err(WriteError::TypeUnknown) => self.writes.wait(request, deadline_ns),
             Err(error) => not_sent(&plant, writer, refusal_text(name, &error)),
         }
     }
 
-    /// Looks for tags that have been silent for long.
+    /// Marks tags that have been silent for long.
     fn sweep(&mut self, context: &Context) -> Dispatch {
         let now_ns = context.now_ns();
         if now_ns < self.sweep_ns {
@@ -342,17 +342,17 @@ impl PlantLink {
         if !session.is_registered() {
             return (Publication::default(), 0);
         }
-        let ladder = Ladder::new(plant);
+        let limits = StalenessLimits::new(plant);
         let mut kept = std::mem::take(&mut tags.news);
         let mut batch = kept.begin(plant, context.unix_ns());
         let (mut live, mut refreshes) = (0, 0);
         for item in tags.items.iter_mut().flatten() {
             let Some(tag) = &item.tag else { continue };
-            let rung = ladder.rung(now_ns.saturating_sub(item.changed_ns));
-            if rung > item.rung && item.rung != Rung::Waiting {
-                match rung {
-                    Rung::Bad => batch.stale(tag, Quality(QUALITY_LOST), Some(lost().pack())),
-                    Rung::Uncertain => batch.stale(tag, Quality(QUALITY_LAST_USABLE), None),
+            let staleness = limits.staleness(now_ns.saturating_sub(item.changed_ns));
+            if staleness > item.staleness && item.staleness != Staleness::Waiting {
+                match staleness {
+                    Staleness::Bad => batch.stale(tag, Quality(QUALITY_LOST), Some(lost().pack())),
+                    Staleness::Uncertain => batch.stale(tag, Quality(QUALITY_LAST_USABLE), None),
                     _ if refreshes >= REFRESHES_A_SWEEP => continue,
                     _ => {
                         refreshes += 1;
@@ -360,9 +360,12 @@ impl PlantLink {
                         session.advise(item.id, AdviseMode::Supervisory, now_ns);
                     }
                 }
-                item.rung = rung;
+                item.staleness = staleness;
             }
-            live += u64::from(matches!(item.rung, Rung::Live | Rung::Refreshed));
+            live += u64::from(matches!(
+                item.staleness,
+                Staleness::Live | Staleness::Refreshed
+            ));
         }
         PlantCounters::add(&plant.counters.refreshes, refreshes);
         plant.counters.live_tags.store(live, Ordering::Relaxed);
@@ -371,8 +374,8 @@ impl PlantLink {
         news
     }
 
-    /// Whether the other end is there no more, although the connection stands: it does not read,
-    /// or says nothing although it was asked.
+    /// Returns whether the peer is dead although the connection exists: it does not read, or does
+    /// not answer a request.
     fn is_dead(&self, context: &Context, id: ConnectionId) -> bool {
         let silent_ns = context.now_ns().saturating_sub(self.heard_ns);
         let patience_ns = match self.plant.options.bad_after_ns {
@@ -399,7 +402,7 @@ impl LinkTags {
         if let Some(item) = self.item(id)
             && let Some(tag) = &item.tag
         {
-            (item.changed_ns, item.rung) = (now_ns, Rung::Live);
+            (item.changed_ns, item.staleness) = (now_ns, Staleness::Live);
             let status = record.status.map(|status| status.status);
             batch.value(tag, &record.value, record.quality, record.time, status);
         }
@@ -485,7 +488,7 @@ impl LinkTags {
         plant.asked.refused(&item.name, unix_ns);
         self.settled.push(item.name.clone());
         match &item.tag {
-            // It was there with an earlier link.
+            // The tag existed on an earlier link.
             Some(tag) => {
                 let status = status_of(error).pack();
                 batch.mark(tag, Quality::BAD, Some(status), None, true);
@@ -532,7 +535,7 @@ impl LinkTags {
         for item in self.items.iter_mut().flatten() {
             if let Some(tag) = &item.tag {
                 batch.stale(tag, Quality(QUALITY_LOST), Some(lost().pack()));
-                item.rung = Rung::Waiting;
+                item.staleness = Staleness::Waiting;
             }
         }
     }
@@ -543,15 +546,15 @@ impl LinkTags {
     }
 }
 
-/// When silence means what.
+/// The times of silence after which a tag is refreshed, uncertain or bad.
 #[derive(Clone, Copy, Debug)]
-struct Ladder {
+struct StalenessLimits {
     refresh_after_ns: u64,
     uncertain_after_ns: u64,
     bad_after_ns: u64,
 }
 
-impl Ladder {
+impl StalenessLimits {
     fn new(plant: &Plant) -> Self {
         let never_if_0 = |ns: u64| if ns == 0 { u64::MAX } else { ns };
         let uncertain_after_ns = never_if_0(plant.options.uncertain_after_ns);
@@ -561,7 +564,8 @@ impl Ladder {
             "0 stands for never, and never is the longest time"
         );
         Self {
-            // In time for the answer: a tag that does not change is as good as one that does.
+            // Early enough for the answer: a tag that does not change stays as good as one that
+            // does.
             refresh_after_ns: match uncertain_after_ns.min(bad_after_ns) {
                 u64::MAX => u64::MAX,
                 first_ns => first_ns / 2,
@@ -571,19 +575,19 @@ impl Ladder {
         }
     }
 
-    fn rung(&self, silent_ns: u64) -> Rung {
+    fn staleness(&self, silent_ns: u64) -> Staleness {
         debug_assert!(
             self.refresh_after_ns <= self.uncertain_after_ns.min(self.bad_after_ns),
             "a tag is asked for again before it is called worse"
         );
         if silent_ns >= self.bad_after_ns {
-            Rung::Bad
+            Staleness::Bad
         } else if silent_ns >= self.uncertain_after_ns {
-            Rung::Uncertain
+            Staleness::Uncertain
         } else if silent_ns >= self.refresh_after_ns {
-            Rung::Refreshed
+            Staleness::Refreshed
         } else {
-            Rung::Live
+            Staleness::Live
         }
     }
 }
@@ -602,11 +606,11 @@ fn merged(mut one: Dispatch, other: Dispatch) -> Dispatch {
     (one.0, one.1 | other.1)
 }
 
-/// How often silence is looked for.
+/// Interval of the checks for silent tags.
 const SWEEP_INTERVAL_NS: u64 = 250_000_000;
-/// Tags that are advised again at a time, so that all of them at once are no burst.
+/// Maximum tags advised again per check, so that all tags at once are no burst.
 const REFRESHES_A_SWEEP: u64 = 2_000;
-/// A link that says nothing is not given up sooner: the first change takes the plant up to 8 s.
+/// Minimum silence before a link is given up: the plant's first change takes up to 8 s.
 const SILENCE_NS_MIN: u64 = 20_000_000_000;
-/// A plant that leaves so many bytes unread is given up.
+/// Unread bytes after which a plant is given up.
 const UNREAD_BYTES_MAX: usize = 64 << 20;

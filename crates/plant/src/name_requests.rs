@@ -1,23 +1,23 @@
-//! Names that clients have requested, until the plant has answered for them.
+//! Names that clients have requested, until the plant has answered.
 
 use std::collections::{HashMap, VecDeque};
 
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
-/// Names that are on their way to the plant, and those that it does not have.
+/// Names requested from the plant, and names it has refused.
 #[derive(Debug)]
 pub(crate) struct NameRequests {
-    state: Mutex<State>,
+    state: Mutex<Requests>,
     pending_max: usize,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Requests {
     by_name: HashMap<Box<str>, Answer, RandomState>,
-    /// What the link has still to take.
+    /// Names that the link has not taken yet.
     queue: Vec<Box<str>>,
-    /// Names that were refused, in that order; one that was asked for again stands here twice.
+    /// Refused names in order; a name requested again is in the list twice.
     refused: VecDeque<Box<str>>,
     pending: usize,
 }
@@ -25,7 +25,7 @@ struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Pending,
-    /// At this time, ns since the UNIX epoch.
+    /// Time of the refusal, nanoseconds since the UNIX epoch.
     Refused(u64),
 }
 
@@ -37,7 +37,7 @@ impl NameRequests {
         }
     }
 
-    /// Asks for a name. True if the link is to be told: it has nothing else to take.
+    /// Requests a name. Returns true if the link must be notified, because its queue was empty.
     pub(crate) fn add(&self, name: &str, unix_ns: u64) -> bool {
         let mut state = self.state.lock();
         match state.by_name.get(name) {
@@ -69,7 +69,7 @@ impl NameRequests {
         std::mem::take(&mut self.state.lock().queue)
     }
 
-    /// Whether the plant has said lately that it does not have it.
+    /// Returns whether the plant has refused the name recently.
     pub(crate) fn is_refused(&self, name: &str) -> bool {
         matches!(
             self.state.lock().by_name.get(name),
@@ -77,7 +77,7 @@ impl NameRequests {
         )
     }
 
-    /// The plant has it.
+    /// Notes that the plant has the name.
     pub(crate) fn granted(&self, name: &str) {
         let mut state = self.state.lock();
         if state.by_name.remove(name) == Some(Answer::Pending) {
@@ -86,7 +86,7 @@ impl NameRequests {
         }
     }
 
-    /// The plant does not have it: for a while it is not asked again.
+    /// Notes that the plant refused the name; it is not requested again for a while.
     pub(crate) fn refused(&self, name: &str, unix_ns: u64) {
         let mut state = self.state.lock();
         let refused = Answer::Refused(unix_ns);
@@ -111,7 +111,7 @@ impl NameRequests {
 
 /// Delay before a refused name is requested again: it may have been deployed since.
 const ASK_AGAIN_NS: u64 = 5_000_000_000;
-/// Refused names that are remembered.
+/// Maximum refused names remembered.
 const REFUSED_MAX: usize = 16_384;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Applies the plant's changes in one pass: slots, and publications.
+//! Applies the plant's changes in one pass: stores them in slots and publishes them.
 
 use tidewire_lastvalue::TagStamp;
 use tidewire_mx::encode::Encode;
@@ -12,16 +12,16 @@ use crate::text::write_json;
 use tidewire_fanout::TopicId;
 use tidewire_fanout::{Origin, Publication};
 
-/// What a link keeps between its batches.
+/// The state that a link keeps between its batches.
 #[derive(Debug, Default)]
 pub(crate) struct TagNews {
-    /// Tags changed in this batch that seemed to have no subscriber.
+    /// Tags changed in this batch without a known subscriber.
     unheard: Vec<u32>,
     generation: u64,
     scratch: Vec<u8>,
 }
 
-/// What one turn brought.
+/// The changes of one turn.
 pub(crate) struct Batch<'a> {
     plant: &'a Plant,
     kept: &'a mut TagNews,
@@ -31,7 +31,7 @@ pub(crate) struct Batch<'a> {
 }
 
 impl TagNews {
-    /// Begins a batch of what came at `receive_time_ns` (UNIX epoch).
+    /// Begins a batch of changes received at `receive_time_ns`, nanoseconds since the UNIX epoch.
     pub(crate) fn begin<'a>(&'a mut self, plant: &'a Plant, receive_time_ns: u64) -> Batch<'a> {
         self.unheard.clear();
         Batch {
@@ -45,7 +45,7 @@ impl TagNews {
 }
 
 impl Batch<'_> {
-    /// A value has come.
+    /// Stores and publishes a value.
     #[inline]
     pub(crate) fn value(
         &mut self,
@@ -69,7 +69,7 @@ impl Batch<'_> {
             Ok(length) => tag.slot.store(kind, &short[..length], stamp),
             Err(_) => {
                 self.kept.scratch.clear();
-                // What was read can be written.
+                // A decoded value can be encoded.
                 let _ = value.encode_into(&mut self.kept.scratch);
                 tag.slot.store(kind, &self.kept.scratch, stamp)
             }
@@ -77,7 +77,7 @@ impl Batch<'_> {
         self.publish(tag);
     }
 
-    /// Something else than the value has changed; `None` leaves a part as it was.
+    /// Changes a tag's state without its value; `None` keeps a part.
     pub(crate) fn mark(
         &mut self,
         tag: &Tag,
@@ -99,7 +99,7 @@ impl Batch<'_> {
         self.publish(tag);
     }
 
-    /// Marks a tag as out of date, unless the plant itself has called it worse.
+    /// Marks a tag as stale, unless the plant itself has reported a worse quality.
     pub(crate) fn stale(&mut self, tag: &Tag, quality: Quality, status: Option<PackedStatus>) {
         let old = tag.state();
         let is_worse = rank(Quality(old.quality)) > rank(quality);
@@ -113,7 +113,7 @@ impl Batch<'_> {
         self.mark(tag, quality, status, None, true);
     }
 
-    /// Ends the batch: the news, and the lanes they are for (one bit each).
+    /// Ends the batch. Returns the publications and the lanes they are for (one bit per lane).
     pub(crate) fn finish(mut self) -> (Publication, u64) {
         self.hear_late_subscribers();
         debug_assert_eq!(
@@ -124,8 +124,8 @@ impl Batch<'_> {
         (self.publication, self.lanes)
     }
 
-    /// As market data has it: somebody may have subscribed between the store of a value and
-    /// the look at its tag's interest.
+    /// Publishes tags whose first subscriber arrived between the store of a value and the check
+    /// of the tag's interest. Market data does the same.
     fn hear_late_subscribers(&mut self) {
         let generation = self.plant.post.subscriptions.generation();
         if !generation.has_changed(&mut self.kept.generation) {
@@ -166,7 +166,7 @@ impl Batch<'_> {
     }
 }
 
-/// Good, uncertain, bad.
+/// Ranks a quality: good, uncertain, bad.
 fn rank(quality: Quality) -> u8 {
     match quality.text() {
         "good" => 0,
@@ -175,7 +175,8 @@ fn rank(quality: Quality) -> u8 {
     }
 }
 
-/// Every order in which a link's batch and a new subscriber can meet: `cargo xtask test` runs it.
+/// Models every order in which a link's batch and a new subscriber can meet: `cargo xtask test`
+/// runs it.
 #[cfg(all(loom, test))]
 mod model {
     use std::sync::Arc;
@@ -194,7 +195,7 @@ mod model {
         Plant::new(PlantOptions::new(endpoint), Arc::new(post), mail)
     }
 
-    /// What the link does of a batch of one value; the newest state that it has told.
+    /// Does the link's part of a batch of one value. Returns the newest published state.
     fn publish(plant: &Plant, tag: &Tag) -> u64 {
         let mut kept = TagNews::default();
         let mut batch = kept.begin(plant, 1);

@@ -4,12 +4,12 @@ use std::fmt;
 
 use tidewire_mx::value::{DataType, OwnedValue};
 
-/// Why text is no value of a type: the client's fault.
+/// Why text is not a value of a type: the client's fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ParseError {
     /// Attributes of this type cannot be written.
     NotWritable(DataType, bool),
-    /// The text, or its beginning, is no value of the type.
+    /// The text, shown up to a limit, is not a value of the type.
     Invalid(DataType, bool, String),
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for ParseError {
     }
 }
 
-/// Reads `text` as a value for an attribute of this type.
+/// Parses `text` as a value for an attribute of this type.
 pub(crate) fn parse(
     data_type: DataType,
     is_array: bool,
@@ -103,7 +103,7 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// A plant has no use for infinity, nor for what is no number.
+/// Parses a finite number: plants do not accept infinity or NaN.
 fn double(text: &str) -> Option<f64> {
     text.parse::<f64>().ok().filter(|value| value.is_finite())
 }
@@ -135,7 +135,7 @@ impl<'a> ArrayItem<'a> {
     }
 }
 
-/// The elements of a JSON array of texts, numbers and truth values.
+/// Splits a JSON array of strings, numbers and Booleans into its elements.
 fn elements(text: &str) -> Option<Vec<ArrayItem<'_>>> {
     let mut rest = text.trim().strip_prefix('[')?.strip_suffix(']')?.trim();
     let mut all = Vec::new();
@@ -165,7 +165,7 @@ fn elements(text: &str) -> Option<Vec<ArrayItem<'_>>> {
     }
 }
 
-/// The text up to the closing quotation mark, and what follows.
+/// Returns the text up to the closing quotation mark, and the rest.
 fn quoted(body: &str) -> Option<(String, &str)> {
     let mut text = String::new();
     let mut rest = body;
@@ -197,7 +197,7 @@ fn escaped(rest: &str) -> Option<(char, &str)> {
     Some((character, &rest[1..]))
 }
 
-/// `u` and four digits, or two of those that are one character.
+/// Parses `u` and four hexadecimal digits, or two of them for a surrogate pair.
 fn unicode(rest: &str) -> Option<(char, &str)> {
     let unit = |text: &str| u16::from_str_radix(text.get(1..5)?, 16).ok();
     let first = unit(rest)?;
@@ -219,7 +219,7 @@ fn excerpt(text: &[u8]) -> String {
         .collect()
 }
 
-/// So much of a wrong text is shown.
+/// Maximum bytes of an invalid text shown in an error.
 const EXCERPT_BYTES: usize = 40;
 
 #[cfg(test)]

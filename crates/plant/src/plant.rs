@@ -16,25 +16,25 @@ use crate::writing::{UNBLOCKED, WriteRequest};
 /// Prefix of plant tags among the keys.
 pub const PLANT_PREFIX: &[u8] = b"mx:";
 
-/// How the hub speaks with a plant.
+/// Settings of the connection to a plant.
 #[derive(Clone, Debug)]
 pub struct PlantOptions {
-    /// Where the plant listens.
+    /// Address of the plant.
     pub endpoint: Endpoint,
-    /// Tags that are advised from the start; others are when a client first asks for them.
+    /// Tags that are advised from the start. Others are advised once a client requests them.
     pub tags: Vec<String>,
-    /// Tags at most.
+    /// Maximum number of tags.
     pub tags_max: usize,
-    /// A tag without a change for so long is uncertain; 0 for never.
+    /// Time without a change after which a tag is uncertain; 0 for never.
     pub uncertain_after_ns: u64,
-    /// A tag without a change for so long is bad; 0 for never.
+    /// Time without a change after which a tag is bad; 0 for never.
     pub bad_after_ns: u64,
-    /// How long a write waits for its completion.
+    /// Timeout of a write's completion.
     pub write_timeout_ns: u64,
 }
 
 impl PlantOptions {
-    /// The defaults, for a plant that listens there.
+    /// Returns the default settings for a plant at `endpoint`.
     pub fn new(endpoint: Endpoint) -> Self {
         Self {
             endpoint,
@@ -47,73 +47,73 @@ impl PlantOptions {
     }
 }
 
-/// A plant, as all lanes see it.
+/// A plant, shared by all lanes.
 #[derive(Debug)]
 pub struct Plant {
-    /// How the hub speaks with it.
+    /// The settings.
     pub options: PlantOptions,
-    /// Its tags.
+    /// The tags.
     pub board: TagBoard,
-    /// What the link has done.
+    /// The link's counters.
     pub counters: PlantCounters,
     pub(crate) asked: NameRequests,
-    /// The lane that has the link.
+    /// The lane that owns the link.
     lane: usize,
     pub(crate) post: Arc<Post>,
     pub(crate) mail: MailSender<PlantMail>,
 }
 
-/// What lanes tell each other of a plant.
+/// Mail between lanes about a plant.
 #[derive(Debug)]
 pub enum PlantMail {
-    /// Clients have asked for tags that the plant was not asked for yet.
+    /// Clients have requested names that the plant was not asked for yet.
     Asked,
     /// A client writes to a tag.
     Write(Box<WriteRequest>),
-    /// How a client's write has ended: the error that it gets, if it gets one.
+    /// The result of a client's write, with the client's error if there is one.
     Written(MountWriter, Result<(), String>),
 }
 
-/// What the link has done since the start, and how it is.
+/// Counters of the link since the start, and its state.
 #[derive(Debug, Default)]
 pub struct PlantCounters {
     /// Whether the plant has accepted the hub.
     pub connected: AtomicBool,
-    /// Links that were made.
+    /// Links established.
     pub links: AtomicU64,
-    /// Changes that the plant has told.
+    /// Changes received from the plant.
     pub updates: AtomicU64,
-    /// Changes of quality that the hub has found by itself: silence, and a lost link.
+    /// Changes of quality by the hub itself: silent tags, and a lost link.
     pub stale_marks: AtomicU64,
-    /// Tags that are advised again because they were silent.
+    /// Tags advised again because they were silent.
     pub refreshes: AtomicU64,
-    /// Names that the plant does not have.
+    /// Names that the plant has refused.
     pub refused_names: AtomicU64,
-    /// Messages, and parts of them, that could not be read.
+    /// Messages, and parts of them, that could not be decoded.
     pub unreadable: AtomicU64,
     /// Tags whose values are arriving.
     pub live_tags: AtomicU64,
-    /// Writes that the plant has taken.
+    /// Writes that the plant accepted.
     pub writes_ok: AtomicU64,
-    /// Writes that it has refused.
+    /// Writes that the plant refused.
     pub writes_refused: AtomicU64,
     /// Writes with an unknown result.
     pub writes_unknown: AtomicU64,
-    /// Writes that were not sent: no link, no such tag, a value of another type.
+    /// Writes that were not sent: no link, no such tag, or a value of another type.
     pub writes_not_sent: AtomicU64,
-    /// Writes under way.
+    /// Pending writes.
     pub writes_waiting: AtomicU64,
 }
 
 impl Plant {
-    /// A plant whose news go through `post`.
+    /// Creates a plant that publishes through `post`.
     pub fn new(options: PlantOptions, post: Arc<Post>, mail: MailSender<PlantMail>) -> Self {
         assert!(mail.lanes() > 0, "the link is on the last lane");
         Self {
             board: TagBoard::new(options.tags_max, lane_bits(mail.lanes())),
             counters: PlantCounters::default(),
             asked: NameRequests::new(options.tags_max.min(ASKED_MAX)),
-            // Away from the first lane, which has more to do than the others.
+            // The last lane, because the first one has the most other work.
             lane: mail.lanes() - 1,
             post,
             mail,
@@ -121,20 +121,21 @@ impl Plant {
         }
     }
 
-    /// The lane that has the link.
+    /// Returns the lane that owns the link.
     pub fn lane(&self) -> usize {
         self.lane
     }
 
-    /// A client asks for a tag that is not on the board: the link asks the plant for it, unless the
-    /// name cannot be one, or has been asked for already.
+    /// Notes that a client wants a tag that is not on the board. The link requests it from the
+    /// plant, unless the name is invalid or was requested before.
     pub(crate) fn want(&self, name: &str) {
         if is_name(name) && self.asked.add(name, unix_ns()) {
             self.mail.send(self.lane, PlantMail::Asked);
         }
     }
 
-    /// As [`Plant::want`], for a channel name; nothing for one without the prefix.
+    /// Does the same as [`Plant::want`] for a channel name; nothing for a name without the
+    /// prefix.
     fn want_channel(&self, channel: &[u8]) {
         if let Some(name) = name_of(channel)
             && self.board.find(name).is_none()
@@ -143,8 +144,8 @@ impl Plant {
         }
     }
 
-    /// A ZeroMQ peer subscribes to everything that begins so. Where it is nothing yet that the
-    /// board has, it may be the name of one tag.
+    /// Handles a ZeroMQ subscription to a prefix. If the board has no name with this prefix, the
+    /// prefix may be the name of one tag.
     fn want_prefix(&self, prefix: &[u8]) {
         let Some(name) = name_of(prefix).filter(|name| is_name(name)) else {
             return;
@@ -260,17 +261,17 @@ impl Mount for Plant {
     }
 }
 
-/// What every write but a plain SET is told.
+/// The error of every write except a plain SET.
 pub(crate) const WRITE_ERROR: &str = "READONLY 'mx:' keys are plant tags: a plain SET writes one to the plant, without options, \
      outside of MULTI and scripts";
 
-/// The name of a tag in a channel or key.
+/// Returns the tag name of a channel or key.
 pub(crate) fn name_of(channel: &[u8]) -> Option<&str> {
     let name = channel.strip_prefix(PLANT_PREFIX)?;
     std::str::from_utf8(name).ok()
 }
 
-/// Whether a plant may have a tag of this name: an object and an attribute.
+/// Returns whether a plant may have a tag of this name: an object and an attribute.
 pub(crate) fn is_name(name: &str) -> bool {
     let parts = name.split_once('.');
     parts.is_some_and(|(object, attribute)| !object.is_empty() && !attribute.is_empty())
@@ -280,11 +281,11 @@ pub(crate) fn is_name(name: &str) -> bool {
             .any(|c| c.is_control() || c.is_whitespace() || c == '*' || c == '?')
 }
 
-/// Longest text of a value; longer than any message that could carry it.
+/// Maximum bytes of a value's text; longer than any message that could carry it.
 const VALUE_BYTES_MAX: usize = 64 << 20;
-/// Names at most that clients have asked for and the plant has not answered.
+/// Maximum names requested and not yet answered by the plant.
 const ASKED_MAX: usize = 65_536;
-/// Longest name of a tag, in bytes of UTF-8.
+/// Maximum bytes of a tag name in UTF-8.
 pub const NAME_BYTES_MAX: usize = 512;
 
 impl PlantCounters {

@@ -13,34 +13,36 @@ use tidewire_mx::value::{DataType, Value};
 use super::PLANT_PREFIX;
 use crate::text::QUALITY_WAITING;
 
-/// All tags that the plant has confirmed. They are only ever added; their numbers are dense from 0.
+/// All tags that the plant has confirmed. Tags are only added; their numbers are consecutive from
+/// 0.
 #[derive(Debug)]
 pub struct TagBoard {
     numbers: RwLock<HashMap<Box<str>, u32, RandomState>>,
     tags: RwLock<Vec<Arc<Tag>>>,
-    /// One bit for each lane there is.
+    /// The existing lanes, one bit each.
     lanes: u64,
     tags_max: usize,
     sequence: AtomicU64,
 }
 
-/// One tag.
+/// A tag.
 #[derive(Debug)]
 pub struct Tag {
-    /// Its number on the board.
+    /// The tag's number on the board.
     pub number: u32,
     /// The name that clients subscribe to: `mx:Tank1.Level`.
     pub channel: Box<[u8]>,
-    /// Its newest value, quality and times. The bytes are those of [`Value::from_wire`].
+    /// The latest value, quality and times. The bytes are those of [`Value::from_wire`].
     pub slot: TagSlot,
-    /// As of a market topic: one bit per lane that has, or may have, somebody to tell.
+    /// One bit per lane that may have a subscriber, as for a market topic.
     interest: Interest,
-    /// The code of its type, and [`ARRAY`].
+    /// The code of the type, and [`ARRAY`].
     data_type: AtomicU32,
 }
 
 impl TagBoard {
-    /// An empty board of at most `tags_max` tags, for the lanes of `lanes` (one bit each).
+    /// Creates an empty board of at most `tags_max` tags, for the lanes of `lanes` (one bit
+    /// each).
     pub(crate) fn new(tags_max: usize, lanes: u64) -> Self {
         debug_assert_ne!(lanes, 0, "there is a lane that may have a subscriber");
         Self {
@@ -52,44 +54,44 @@ impl TagBoard {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of tags.
     pub fn len(&self) -> usize {
         self.tags.read().len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no tag.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The tag with this number.
+    /// Returns the tag with this number.
     pub fn tag(&self, number: u32) -> Option<Arc<Tag>> {
         self.tags.read().get(number as usize).cloned()
     }
 
-    /// The tag of this name, without the prefix.
+    /// Returns the tag of this name, without the prefix.
     pub fn find(&self, name: &str) -> Option<Arc<Tag>> {
         let number = *self.numbers.read().get(name)?;
         self.tag(number)
     }
 
-    /// The tag of a channel name (`mx:Tank1.Level`).
+    /// Returns the tag of a channel name (`mx:Tank1.Level`).
     pub fn find_channel(&self, channel: &[u8]) -> Option<Arc<Tag>> {
         self.find(crate::plant::name_of(channel)?)
     }
 
-    /// A copy of the list of tags, in order of their numbers.
+    /// Returns a copy of the list of tags, in order of their numbers.
     pub fn tags(&self) -> Vec<Arc<Tag>> {
         self.tags.read().clone()
     }
 
-    /// Whether a name begins so.
+    /// Returns whether a tag name begins with `prefix`.
     pub(crate) fn has_names_with(&self, prefix: &str) -> bool {
         let tags = self.tags.read();
         tags.iter().any(|tag| tag.name().starts_with(prefix))
     }
 
-    /// Appends the channel name of a tag; false beyond the last.
+    /// Appends the channel name of a tag; returns false after the last one.
     pub(crate) fn channel(&self, position: usize, out: &mut Vec<u8>) -> bool {
         let tags = self.tags.read();
         let Some(tag) = tags.get(position) else {
@@ -99,7 +101,7 @@ impl TagBoard {
         true
     }
 
-    /// The tag of this name, added if it is new; `None` if there are as many as there may be. Only
+    /// Returns the tag of this name, and adds it if it is new; `None` if the board is full. Only
     /// the link calls this.
     pub(crate) fn define(&self, name: &str) -> Option<Arc<Tag>> {
         if let Some(tag) = self.find(name) {
@@ -113,7 +115,8 @@ impl TagBoard {
             number: tags.len() as u32,
             channel: [PLANT_PREFIX, name.as_bytes()].concat().into(),
             slot: TagSlot::new(),
-            // Nobody knows yet who waits for this name: every lane looks when news come.
+            // The lanes that wait for this name are unknown: every lane checks at the first
+            // publication.
             interest: Interest::of(self.lanes),
             data_type: AtomicU32::new(0),
         });
@@ -128,24 +131,24 @@ impl TagBoard {
         Some(tag)
     }
 
-    /// The number of the next change of any tag, from 1.
+    /// Returns the number of the next change of any tag, from 1.
     pub(crate) fn next_sequence(&self) -> u64 {
         self.sequence.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The newest change's number.
+    /// Returns the number of the latest change.
     pub fn sequence(&self) -> u64 {
         self.sequence.load(Ordering::Relaxed)
     }
 }
 
 impl Tag {
-    /// Its name without the prefix.
+    /// Returns the name without the prefix.
     pub fn name(&self) -> &str {
         crate::plant::name_of(&self.channel).unwrap_or_default()
     }
 
-    /// A copy of its state. Before the first change it waits for one.
+    /// Returns a copy of the state. Before the first change the quality is "waiting".
     pub fn state(&self) -> TagValue {
         let mut state = self.slot.snapshot();
         debug_assert!(
@@ -158,7 +161,7 @@ impl Tag {
         state
     }
 
-    /// What it is, and whether it is an array of that.
+    /// Returns the type, and whether it is an array of that type.
     pub fn data_type(&self) -> (DataType, bool) {
         let word = self.data_type.load(Ordering::Relaxed);
         (DataType::from_code(word as u16), word & ARRAY != 0)
@@ -171,7 +174,7 @@ impl Tag {
         self.data_type.store(word, Ordering::Relaxed);
     }
 
-    /// Lanes that may have subscribers, one bit each.
+    /// Returns the lanes that may have subscribers, one bit each.
     #[inline]
     pub fn interest(&self) -> u64 {
         self.interest.lanes()
@@ -196,12 +199,12 @@ impl Topic for Tag {
     }
 }
 
-/// The value of a state.
+/// Returns the value of a state.
 pub(crate) fn value_of(state: &TagValue) -> Value<'_> {
     Value::from_wire(state.kind, state.bytes.as_slice())
 }
 
-/// Beside the code of a type: it is an array.
+/// Flag beside the code of a type: it is an array.
 const ARRAY: u32 = 1 << 16;
 
 #[cfg(test)]

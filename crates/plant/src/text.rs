@@ -1,4 +1,4 @@
-//! Tags as clients see them: bare values, hashes, JSON.
+//! Tags as clients see them: plain values, hashes, JSON.
 
 use std::io::Write;
 
@@ -11,14 +11,14 @@ use tidewire_resp::Writer;
 use crate::tags::{Tag, value_of};
 use tidewire_fanout::write_json_text;
 
-/// Bad: the first change has not come yet.
+/// Bad: the first change has not arrived yet.
 pub(crate) const QUALITY_WAITING: u16 = 32;
 /// Bad: the link is lost, or the tag was silent for too long.
 pub(crate) const QUALITY_LOST: u16 = 24;
-/// Uncertain: the tag was silent for long; the value is the last usable one.
+/// Uncertain: the tag has been silent; the value is the last usable one.
 pub(crate) const QUALITY_LAST_USABLE: u16 = 68;
 
-/// Appends a value as GET shows it; false for an array, which is none.
+/// Appends a value as GET returns it; returns false for an array.
 pub(crate) fn write_bare(out: &mut Vec<u8>, value: &Value<'_>) -> bool {
     match value {
         Value::None => {}
@@ -34,7 +34,7 @@ pub(crate) fn write_bare(out: &mut Vec<u8>, value: &Value<'_>) -> bool {
     true
 }
 
-/// Writes an array's elements as bulk strings; false for what is none.
+/// Writes an array's elements as bulk strings; returns false for a value that is no array.
 pub(crate) fn reply_elements(reply: &mut Writer<'_>, value: &Value<'_>) -> bool {
     match value {
         Value::BooleanArray(all) => reply_all(reply, all, |out, value| {
@@ -60,7 +60,7 @@ pub(crate) fn reply_elements(reply: &mut Writer<'_>, value: &Value<'_>) -> bool 
     true
 }
 
-/// Appends a value as JSON: numbers that JSON does not have are null.
+/// Appends a value as JSON. Numbers that JSON cannot represent become null.
 pub(crate) fn write_json_value(out: &mut Vec<u8>, value: &Value<'_>) {
     match value {
         Value::None => out.extend_from_slice(b"null"),
@@ -92,7 +92,7 @@ pub(crate) fn write_json_value(out: &mut Vec<u8>, value: &Value<'_>) {
     }
 }
 
-/// The fields of a tag as a Redis client sees them.
+/// Passes the fields of a tag to `fields`, as a Redis client sees them.
 pub(crate) fn write_fields(tag: &Tag, state: &TagValue, fields: &mut dyn FnMut(&[u8], &[u8])) {
     let mut text = Vec::with_capacity(32);
     let value = value_of(state);
@@ -117,8 +117,7 @@ pub(crate) fn write_fields(tag: &Tag, state: &TagValue, fields: &mut dyn FnMut(&
     next("stale", &|out| write_unsigned(out, state.stale.into()));
 }
 
-/// Appends the JSON text of a tag. `snapshot` marks a current value that stands for the updates
-/// before it.
+/// Appends a tag as JSON. `snapshot` marks a current value that replaces the updates before it.
 pub(crate) fn write_json(out: &mut Vec<u8>, tag: &Tag, state: &TagValue, snapshot: bool) {
     out.extend_from_slice(b"{\"tag\":");
     write_json_text(out, tag.name().as_bytes());
@@ -146,7 +145,7 @@ pub(crate) fn write_json(out: &mut Vec<u8>, tag: &Tag, state: &TagValue, snapsho
     out.push(b'}');
 }
 
-/// OPC's words for a quality.
+/// Returns OPC's text for a quality.
 fn quality_text(quality: u16) -> &'static str {
     match quality & 0xFC {
         0 => "bad",
@@ -181,13 +180,13 @@ fn write_status(out: &mut Vec<u8>, status: u32) {
     let _ = match PackedStatus(status).unpack().outcome() {
         Ok(Accepted::Plainly) => write!(out, "Ok"),
         Ok(Accepted::WithWarning(detail)) => write!(out, "Warning, detail {detail}"),
-        // Nothing was said of it yet.
+        // The plant has not reported a status yet.
         Err(_) if status == 0 => Ok(()),
         Err(error) => write!(out, "{error}"),
     };
 }
 
-/// Appends ns since the UNIX epoch, below 0 before it.
+/// Appends nanoseconds since the UNIX epoch; negative before it.
 fn write_source_time(out: &mut Vec<u8>, ticks: i64, none: &[u8]) {
     if FileTime(ticks) == FileTime::NONE {
         return out.extend_from_slice(none);
@@ -201,8 +200,8 @@ fn write_integer(out: &mut Vec<u8>, value: i32) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// Appends the shortest digits that read back as the same number; `value` prints them, `wide` is
-/// the same number.
+/// Appends the shortest digits that parse to the same number. `value` prints them; `wide` is the
+/// same number.
 fn write_float(
     out: &mut Vec<u8>,
     wide: f64,
@@ -233,7 +232,7 @@ fn write_json_boolean(out: &mut Vec<u8>, value: bool) {
     out.extend_from_slice(if value { b"true" } else { b"false" });
 }
 
-/// Appends a time as RFC 3339, to 100 ns.
+/// Appends a time as RFC 3339, with a precision of 100 ns.
 fn write_time(out: &mut Vec<u8>, time: FileTime) {
     let start = out.len();
     let _ = write!(out, "{time}");

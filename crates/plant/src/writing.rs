@@ -1,4 +1,4 @@
-//! Client writes to the plant: replies, and the clients that wait for them.
+//! Client writes to the plant: replies, and the waiting clients.
 
 use std::collections::HashMap;
 
@@ -9,11 +9,11 @@ use tidewire_mx::status::Accepted;
 
 use crate::plant::{Plant, PlantCounters, PlantMail};
 
-/// A client's wish to write to a tag.
+/// A client's request to write to a tag.
 #[derive(Debug)]
 pub struct WriteRequest {
     pub(crate) writer: MountWriter,
-    /// Without the prefix.
+    /// The name without the prefix.
     pub(crate) name: Box<str>,
     pub(crate) text: Vec<u8>,
 }
@@ -22,19 +22,19 @@ pub struct WriteRequest {
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
     sent: HashMap<WriteId, MountWriter, RandomState>,
-    /// Those that wait for the plant to say what the tag is, and how long; oldest first.
+    /// Writes that wait for the tag's type, with their deadlines; oldest first.
     waiting: Vec<(u64, WriteRequest)>,
 }
 
 impl Writes {
-    /// The plant has got it.
+    /// Notes that a write was sent to the plant.
     pub(crate) fn sent(&mut self, plant: &Plant, write: WriteId, writer: MountWriter) {
         PlantCounters::add(&plant.counters.writes_waiting, 1);
         let other = self.sent.insert(write, writer);
         debug_assert!(other.is_none(), "the session gives a number out once");
     }
 
-    /// How it ended.
+    /// Handles the result of a write.
     pub(crate) fn ended(
         &mut self,
         plant: &Plant,
@@ -61,12 +61,12 @@ impl Writes {
         tell(plant, writer, answer);
     }
 
-    /// The plant has to say first what the tag is.
+    /// Keeps a write until the plant has sent the tag's type.
     pub(crate) fn wait(&mut self, request: WriteRequest, deadline_ns: u64) {
         self.waiting.push((deadline_ns, request));
     }
 
-    /// The plant has said what this tag is, or that there is none: takes the writes to it.
+    /// Takes the writes to a tag that the plant has confirmed or refused.
     pub(crate) fn take(&mut self, name: &str) -> Vec<(u64, WriteRequest)> {
         let is_it = |(_, request): &mut (u64, WriteRequest)| &*request.name == name;
         self.waiting.extract_if(.., is_it).collect()
@@ -77,7 +77,7 @@ impl Writes {
         std::mem::take(&mut self.waiting)
     }
 
-    /// Gives up what has waited for too long.
+    /// Gives up writes that have waited too long.
     pub(crate) fn expire(&mut self, plant: &Plant, now_ns: u64) {
         let is_due = |(deadline_ns, _): &mut (u64, WriteRequest)| *deadline_ns <= now_ns;
         for (_, request) in self.waiting.extract_if(.., is_due) {
@@ -87,20 +87,20 @@ impl Writes {
         }
     }
 
-    /// When to look again.
+    /// Returns when the next write must be given up.
     pub(crate) fn deadline_ns(&self) -> u64 {
         let deadlines = self.waiting.iter().map(|(deadline_ns, _)| *deadline_ns);
         deadlines.min().unwrap_or(u64::MAX)
     }
 }
 
-/// A write ends without having been sent.
+/// Ends a write that was not sent.
 pub(crate) fn not_sent(plant: &Plant, writer: MountWriter, text: String) {
     PlantCounters::add(&plant.counters.writes_not_sent, 1);
     tell(plant, writer, Err(text));
 }
 
-/// What a client is told of a write that cannot be sent.
+/// Returns the error text of a write that cannot be sent.
 pub(crate) fn refusal_text(name: &str, error: &WriteError) -> String {
     match error {
         WriteError::NoLink => NO_LINK.to_owned(),

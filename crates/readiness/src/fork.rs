@@ -1,11 +1,11 @@
-//! Whether this process is the child of a fork.
+//! Detection of forks of this process.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How many forks lie between this process and the one that called this first: what was made
-/// under another number belongs to an ancestor, whose threads are not here and whose descriptors
-/// are shared with it. One relaxed load, after the first call.
+/// Returns the number of forks between the process that called this first and this one. An object
+/// created under another number belongs to an ancestor: its threads do not run here, and its
+/// descriptors are shared with the ancestor. Costs one relaxed load after the first call.
 #[inline]
 pub fn forks() -> u32 {
     if !WATCHES.is_completed() {
@@ -20,10 +20,10 @@ static WATCHES: Once = Once::new();
 #[cold]
 fn watch() {
     WATCHES.call_once(|| {
-        // SAFETY: the function takes nothing, touches an atomic alone, and stays as long as this
-        // code does: the C library forgets it when the shared object that it is in goes.
+        // SAFETY: the function has no arguments and touches only an atomic. It exists as long as
+        // this code: the C library removes it when its shared object is unloaded.
         let failed = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-        // Only for want of memory: then forks go unnoticed.
+        // Fails only without memory: forks are then not noticed.
         debug_assert_eq!(failed, 0);
     });
 }
@@ -42,11 +42,11 @@ mod tests {
         // SAFETY: the child calls nothing that another thread may hold a lock for.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: it ends the process at once.
+            // SAFETY: the call ends the process at once.
             unsafe { libc::_exit(if forks() == 1 { 0 } else { 1 }) };
         }
         let mut status = 0;
-        // SAFETY: the place for the status is there.
+        // SAFETY: `status` is a valid place for the result.
         let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
         assert_eq!((ended, status), (child, 0));
         assert_eq!(forks(), 0);

@@ -1,7 +1,7 @@
 //! Notifications of the operating system: readiness of descriptors, and forks of the process.
 //!
 //! Epoll waits work on every kernel. `epoll_pwait2`, since Linux 5.11, has a resolution of 1 ns.
-//! Older kernels, valgrind 3.19 and some sandboxes do not have it; there `epoll_wait` waits in
+//! Older kernels, valgrind 3.19 and some sandboxes do not have it. There `epoll_wait` waits in
 //! milliseconds, rounded up, so a wait never ends early.
 
 mod fork;
@@ -15,11 +15,11 @@ use rustix::event::epoll::{self, Event};
 use rustix::io::{Errno, Result};
 use rustix::time::Timespec;
 
-/// Waits for events, at most for `timeout`; `None`: for as long as it takes. Returns those that
-/// there are, in `space`.
+/// Waits for events, for at most `timeout`; indefinitely for `None`. Returns the events, in
+/// `space`.
 ///
 /// # Errors
-/// A signal came ([`Errno::INTR`]), or `epoll` is none.
+/// A signal arrived ([`Errno::INTR`]), or `epoll` is not an epoll descriptor.
 #[inline]
 pub fn wait<'s>(
     epoll: impl AsFd,
@@ -31,10 +31,11 @@ pub fn wait<'s>(
         match epoll::wait(epoll, &mut *space, timeout) {
             Ok((events, _)) => {
                 let count = events.len();
-                // SAFETY: these are the events that were just written.
+                // SAFETY: the kernel has just written these events.
                 return Ok(unsafe { space[..count].assume_init_ref() });
             }
-            // The call itself gives neither: the kernel has none, or a sandbox refuses it.
+            // The call itself returns neither: the kernel does not have it, or a sandbox refuses
+            // it.
             Err(Errno::NOSYS | Errno::PERM) => IS_OLD_KERNEL.store(true, Ordering::Relaxed),
             Err(error) => return Err(error),
         }
@@ -42,10 +43,10 @@ pub fn wait<'s>(
     wait_ms(epoll, space, timeout.map_or(-1, rounded_up_ms))
 }
 
-/// The same without a wait.
+/// Returns the current events without waiting.
 ///
 /// # Errors
-/// As [`wait`].
+/// The same as [`wait`].
 #[inline]
 pub fn look(epoll: impl AsFd, space: &mut [MaybeUninit<Event>]) -> Result<&[Event]> {
     let at_once = Timespec {
@@ -55,12 +56,12 @@ pub fn look(epoll: impl AsFd, space: &mut [MaybeUninit<Event>]) -> Result<&[Even
     wait(epoll, space, Some(&at_once))
 }
 
-/// Whether waits are exact to the nanosecond, as far as calls of [`wait`] have found.
+/// Returns whether waits are exact to the nanosecond, as far as calls of [`wait`] have found out.
 pub fn is_exact() -> bool {
     !IS_OLD_KERNEL.load(Ordering::Relaxed)
 }
 
-/// Set once, by the first call that finds it so.
+/// Set by the first call that fails with a missing `epoll_pwait2`.
 static IS_OLD_KERNEL: AtomicBool = AtomicBool::new(false);
 
 #[cold]
@@ -70,8 +71,8 @@ fn wait_ms<'s>(
     timeout_ms: i32,
 ) -> Result<&'s [Event]> {
     let room = i32::try_from(space.len()).unwrap_or(i32::MAX);
-    // SAFETY: `Event` has the layout of the kernel's `epoll_event`, and there is room for as many
-    // as are said.
+    // SAFETY: `Event` has the layout of the kernel's `epoll_event`, and `space` has room for the
+    // given number of events.
     let found = unsafe {
         libc::epoll_wait(
             epoll.as_raw_fd(),

@@ -65,7 +65,7 @@ impl Abi {
     }
 
     pub(crate) fn context(self: &Arc<Abi>) -> AbiContext {
-        // SAFETY: it takes nothing and gives a context or null.
+        // SAFETY: the function has no arguments and returns a context or null.
         let context = unsafe { (self.ctx_new)() };
         AbiContext {
             abi: Arc::clone(self),

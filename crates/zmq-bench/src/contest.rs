@@ -1,4 +1,4 @@
-//! Rounds of child processes, in turn, and what they amount to.
+//! Rounds of child processes, in turn, and their results.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::Subject;
 use crate::workload::Found;
 
-/// What is to be compared.
+/// The contest to run.
 #[derive(Debug, Clone)]
 pub struct Contest {
     /// The program that runs [`child`](crate::child) when its first arguments are these.
@@ -47,7 +47,7 @@ pub struct Report {
 pub struct Row {
     /// What was measured.
     pub subject: Subject,
-    /// Over which transport.
+    /// The transport.
     pub transport: String,
     /// Bytes a message.
     pub bytes: usize,
@@ -67,7 +67,7 @@ pub struct Row {
     pub rounds: Vec<[f64; 2]>,
 }
 
-/// Runs a contest, row by row; `each` is given every row as soon as it is known.
+/// Runs a contest row by row; passes each row to `each` as soon as it is known.
 ///
 /// # Errors
 /// A child failed; the text says how.
@@ -172,7 +172,7 @@ fn is_program(library: &str) -> bool {
     library != "rust" && !name.to_string_lossy().contains(".so")
 }
 
-/// As many as take a fraction of a second.
+/// Returns a number of messages that takes a fraction of a second.
 fn count(subject: Subject, bytes: usize) -> u64 {
     match (subject, bytes) {
         (Subject::Latency | Subject::RequestReply, 0..=4096) => 10_000,

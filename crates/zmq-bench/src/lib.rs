@@ -48,7 +48,7 @@ impl Subject {
         ("fan-out", Subject::FanOut),
     ];
 
-    /// The subject of this name.
+    /// Returns the subject of this name.
     pub fn named(name: &str) -> Option<Subject> {
         Subject::ALL
             .iter()
@@ -64,7 +64,7 @@ impl Subject {
             .map_or("", |&(name, _)| name)
     }
 
-    /// Whether the figure is a time, of which less is better.
+    /// Returns whether the figure is a time, of which less is better.
     pub fn is_latency(self) -> bool {
         matches!(self, Subject::Latency | Subject::RequestReply)
     }

@@ -6,7 +6,7 @@ use tidewire_zmq::{Context, SendFlags, Socket, SocketType};
 
 use crate::abi::{Abi, AbiContext, AbiSocket};
 
-/// A context of whichever library is measured.
+/// A context of the measured library.
 #[derive(Debug)]
 pub(crate) enum AnyContext {
     Abi(AbiContext),
@@ -20,7 +20,7 @@ pub(crate) enum AnySocket {
 }
 
 impl AnyContext {
-    /// `rust`, or the path of a shared object.
+    /// Opens a library: `rust`, or the path of a shared object.
     pub(crate) fn open(library: &str) -> Result<AnyContext, String> {
         if library == "rust" {
             return Ok(AnyContext::Rust(Context::new()));

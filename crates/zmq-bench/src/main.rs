@@ -1,5 +1,6 @@
-//! `zmq-bench OURS RIVAL [SUBJECT,…] [TRANSPORT,…] [BYTES,…] [PAIRS]`: the quick way to what
-//! `tidewire-bench zmq` does. `zmq-bench copies [BYTES,…]`: what lies under all of it.
+//! `zmq-bench OURS RIVAL [SUBJECT,…] [TRANSPORT,…] [BYTES,…] [PAIRS]`: the short form of
+//! `tidewire-bench zmq`. `zmq-bench copies [BYTES,…]` measures the copies that any library must
+//! make.
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -70,9 +71,9 @@ fn contest(arguments: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// What no library can save that is given a program's bytes and gives them to a program's buffer
-/// later: a copy into memory of its own, and one out of it. The best of many rounds, so that what
-/// else the machine does is left out.
+/// Measures the copies that no library can avoid if it takes a program's bytes and later writes
+/// them to a program's buffer: one into its own memory, and one out of it. Takes the best of many
+/// rounds, to exclude other work of the machine.
 fn copies(sizes: &str) -> Result<(), String> {
     const ROUNDS: usize = 2_000;
     const COPIES: usize = 50;

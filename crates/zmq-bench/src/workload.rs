@@ -8,7 +8,7 @@ use tidewire_zmq::SocketType;
 use crate::Subject;
 use crate::library::{AnyContext, AnySocket};
 
-/// What a process found, told on its standard output.
+/// The result of a process, printed on its standard output.
 #[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Found {
     /// Microseconds one way, or messages per second.
@@ -138,7 +138,7 @@ impl Work<'_> {
         Ok(clock.latency(self.count))
     }
 
-    /// The same with messages that are passed on rather than copied.
+    /// Does the same with messages that are passed on rather than copied.
     fn latency_in_rust(&self, dealer: &AnySocket, router: &AnySocket) -> Result<Found, String> {
         let (AnySocket::Rust(dealer), AnySocket::Rust(router)) = (dealer, router) else {
             return Err("not the Rust library".to_owned());
@@ -195,7 +195,7 @@ impl Work<'_> {
         })
     }
 
-    /// One thread sends, another receives.
+    /// Measures one sending and one receiving thread.
     fn throughput(&self, sends: SocketType, receives: SocketType) -> Result<Found, String> {
         let receiver = self.context.socket(receives)?;
         let sender = self.context.socket(sends)?;
@@ -262,7 +262,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// One publisher, a hundred subscribers in one thread that reads them in turn.
+    /// Measures one publisher with 100 subscribers in one thread that reads them in turn.
     fn fan_out(&self) -> Result<Found, String> {
         let publisher = self.context.socket(SocketType::Xpub)?;
         publisher.set(XPUB_NODROP, &1_i32.to_ne_bytes())?;

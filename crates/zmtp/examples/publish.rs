@@ -1,4 +1,5 @@
-//! A PUB socket on a blocking TCP listener: ticks to whoever subscribes, a thread a subscriber.
+//! A PUB socket on a blocking TCP listener: sends ticks to every subscriber, one thread per
+//! subscriber.
 //!
 //! `cargo run -p tidewire-zmtp --example publish -- 127.0.0.1:5556`
 
@@ -27,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn serve(mut stream: TcpStream) -> Result<(), Box<dyn Error>> {
-    // A read waits for one tick at most; what it brings are subscriptions, now and then.
+    // A read waits for at most one tick. It rarely returns more than subscriptions.
     stream.set_read_timeout(Some(Duration::from_millis(10)))?;
     let start = Instant::now();
     let now_ns = || start.elapsed().as_nanos() as u64;

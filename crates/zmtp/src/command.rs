@@ -1,4 +1,4 @@
-//! Commands: a frame whose body is a name with its length before it, then data.
+//! Commands: frames with a length-prefixed name and data.
 
 use crate::error::{CommandName, Error};
 use crate::frame::command_header;
@@ -11,7 +11,7 @@ pub(crate) struct Command<'b> {
 }
 
 impl<'b> Command<'b> {
-    /// Takes the body of a command frame apart.
+    /// Splits the body of a command frame into name and data.
     pub(crate) fn parse(body: &'b [u8]) -> Result<Command<'b>, Error> {
         let malformed = Error::MalformedCommand(CommandName::Unnamed);
         let (&length, rest) = body.split_first().ok_or(malformed)?;
@@ -24,7 +24,7 @@ impl<'b> Command<'b> {
         Ok(Command { name, data })
     }
 
-    /// The reason in an ERROR command's data.
+    /// Returns the reason in an ERROR command's data.
     pub(crate) fn error_reason(&self) -> Result<&'b [u8], Error> {
         let malformed = Error::MalformedCommand(CommandName::Error);
         let (&length, rest) = self.data.split_first().ok_or(malformed)?;
@@ -62,7 +62,7 @@ pub(crate) const LEAVE: &[u8] = b"LEAVE";
 pub(crate) const PING: &[u8] = b"PING";
 pub(crate) const PONG: &[u8] = b"PONG";
 
-/// The longest context of a PING; what is longer is cut, as libzmq does.
+/// Maximum context of a PING; a longer one is cut, as libzmq does.
 pub(crate) const PING_CONTEXT_BYTES_MAX: usize = 16;
-/// The longest name of a RADIO's group.
+/// Maximum name of a RADIO's group, in bytes.
 pub(crate) const GROUP_BYTES_MAX: u64 = 255;

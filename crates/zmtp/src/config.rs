@@ -1,56 +1,56 @@
-//! What a connection is told before it begins.
+//! The settings of a connection.
 
 use crate::curve::{Keypair, PublicKey, SecretKey};
 use crate::greeting::Version;
 use crate::socket_type::SocketType;
 
-/// How one side of a connection behaves. [`Config::new`] gives libzmq's defaults with limits.
+/// Settings of one side of a connection. [`Config::new`] returns libzmq's defaults with limits.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Our socket type.
     pub socket_type: SocketType,
-    /// The name under which a ROUTER peer files us; at most 255 bytes, not beginning with 0.
-    /// Longer ones are cut. Empty: the peer invents one.
+    /// The name by which a ROUTER peer identifies us: at most 255 bytes, not beginning with 0. A
+    /// longer name is cut. If empty, the peer generates one.
     pub routing_id: Vec<u8>,
-    /// Further properties to announce, by name and value (`X-` names are the application's).
-    /// A name that is empty, longer than 255 bytes or not of the RFC's characters is left out.
+    /// Further properties to announce, by name and value (`X-` names are the application's). A
+    /// name that is empty, longer than 255 bytes, or with illegal characters is left out.
     pub properties: Vec<(String, Vec<u8>)>,
-    /// How the peers prove who they are.
+    /// How the peers authenticate.
     pub security: Security,
-    /// With [`Security::Null`]: ask the driver before the peer is let in
-    /// ([`Credentials::Null`](crate::Credentials::Null)), as ZAP does.
+    /// With [`Security::Null`]: whether the driver must accept the peer first
+    /// ([`Credentials::Null`](crate::Credentials::Null)), as in ZAP.
     pub authenticate_null: bool,
     /// The newest version we announce.
     pub version: Version,
-    /// The oldest version we accept. Below 3.0 only NULL without authentication is spoken.
+    /// The oldest version we accept. Below 3.0 only NULL without authentication is possible.
     pub version_min: Version,
-    /// Send the ten octets of the signature alone until the peer's have come, as libzmq does and
-    /// its users' tests expect, instead of eleven (RFC 37) or the whole greeting. `false` saves
-    /// half a round trip.
+    /// Whether to send only the ten octets of the signature until the peer's have arrived, as
+    /// libzmq does and tests of its users expect, instead of eleven (RFC 37) or the whole
+    /// greeting. `false` saves half a round trip.
     pub signature_first: bool,
-    /// The connection is behind a [`WebSocket`](crate::websocket::WebSocket): versions are as
-    /// that makes them up, and PING and PONG are never encrypted.
+    /// Whether the connection is behind a [`WebSocket`](crate::websocket::WebSocket), which then
+    /// generates the greetings. PING and PONG are then never encrypted.
     pub websocket: bool,
-    /// What a peer may ask of us.
+    /// Limits on the peer.
     pub limits: Limits,
-    /// Bodies longer than this, in bytes, that are not yet complete come in pieces
-    /// ([`Event::FrameStart`](crate::Event::FrameStart)) instead of being gathered in the
-    /// driver's buffer. `None`: every body comes whole.
+    /// Incomplete bodies longer than this, in bytes, are passed on in pieces
+    /// ([`Event::FrameStart`](crate::Event::FrameStart)) instead of collected in the driver's
+    /// buffer. `None`: every body is passed on whole.
     pub stream_above_bytes: Option<u64>,
-    /// On PUB and XPUB: once a message has begun with anything but a subscription, its later
+    /// For PUB and XPUB: if a message begins with a frame that is no subscription, its later
     /// frames are no subscriptions either. libzmq's `ZMQ_ONLY_FIRST_SUBSCRIBE`, off by default.
     pub only_first_subscribe: bool,
-    /// PINGs of our own; those of the peer are answered anyhow.
+    /// Our own PINGs; those of the peer are always answered.
     pub heartbeat: Option<Heartbeat>,
-    /// How long the handshake may last, in nanoseconds; 0: no limit.
+    /// Maximum duration of the handshake in nanoseconds; 0 for no limit.
     pub handshake_timeout_ns: u64,
 }
 
 impl Config {
-    /// As libzmq: 30 s for the handshake.
+    /// The handshake timeout of libzmq: 30 s.
     pub const HANDSHAKE_TIMEOUT_NS: u64 = 30_000_000_000;
 
-    /// NULL, every version, default limits, no heartbeat.
+    /// Creates settings with NULL, every version, default limits, and no heartbeat.
     pub fn new(socket_type: SocketType) -> Config {
         Config {
             socket_type,
@@ -70,7 +70,7 @@ impl Config {
         }
     }
 
-    /// Whether a peer that stops at ZMTP 2.0, which knows no security, may be talked to.
+    /// Returns whether a peer that stops at ZMTP 2.0, which has no security, is allowed.
     pub(crate) fn accepts_2_0(&self) -> bool {
         self.version_min == Version::V2_0
             && matches!(self.security, Security::Null)
@@ -78,23 +78,22 @@ impl Config {
     }
 }
 
-/// The security mechanism and our part in it. Both peers must name the same one.
+/// The security mechanism and our role in it. Both peers must use the same one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Security {
     /// No authentication.
     Null,
-    /// We show a user name and a password, in clear text; each is cut to 255 bytes.
+    /// We send a user name and a password in clear text; each is cut to 255 bytes.
     PlainClient {
         /// User name.
         username: Vec<u8>,
         /// Password.
         password: Vec<u8>,
     },
-    /// We ask for a user name and a password
-    /// ([`Credentials::Plain`](crate::Credentials::Plain)).
+    /// We request a user name and a password ([`Credentials::Plain`](crate::Credentials::Plain)).
     PlainServer,
-    /// We prove to hold a secret key, to a server whose public key we know; all traffic is
+    /// We prove that we hold a secret key, to a server whose public key we know. All traffic is
     /// encrypted.
     CurveClient {
         /// Our permanent keys.
@@ -102,8 +101,8 @@ pub enum Security {
         /// The server's permanent public key.
         server_key: PublicKey,
     },
-    /// We hold the key that clients know us by, and ask who they are
-    /// ([`Credentials::Curve`](crate::Credentials::Curve)); all traffic is encrypted.
+    /// We hold the server key and request the client's identity
+    /// ([`Credentials::Curve`](crate::Credentials::Curve)). All traffic is encrypted.
     CurveServer {
         /// Our permanent secret key.
         secret_key: SecretKey,
@@ -116,19 +115,21 @@ impl Security {
     }
 }
 
-/// When to ask a silent peer whether it lives.
+/// Heartbeats for a silent peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// Time between two PINGs, in nanoseconds; at least 1 ms is taken.
+    /// Time between two PINGs in nanoseconds; at least 1 ms is used.
     pub interval_ns: u64,
-    /// The silence after which the peer should give us up, in tenths of a second; 0: none.
+    /// The silence after which the peer should close the connection, in tenths of a second; 0 for
+    /// none.
     pub ttl_deciseconds: u16,
-    /// How long after a PING any traffic must come, in nanoseconds; 0: no limit.
+    /// Time after a PING until any traffic must arrive, in nanoseconds; 0 for no limit.
     pub timeout_ns: u64,
 }
 
 impl Heartbeat {
-    /// As libzmq does when only the interval is set: that is the timeout too, and no TTL.
+    /// Creates heartbeats as libzmq does with only an interval: the interval is also the timeout,
+    /// and there is no TTL.
     pub const fn every(interval_ns: u64) -> Heartbeat {
         Heartbeat {
             interval_ns,
@@ -138,34 +139,34 @@ impl Heartbeat {
     }
 }
 
-/// What a peer may make us hold or do. All lengths in bytes.
+/// Limits on what a peer can make us store or do. All lengths in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Longest body of a message frame. A longer one is refused at its header.
+    /// Maximum body of a message frame. A longer one is refused at its header.
     pub frame_bytes_max: u64,
-    /// Longest body of a command after the handshake, subscriptions excepted.
+    /// Maximum body of a command after the handshake, except subscriptions.
     pub command_bytes_max: u64,
-    /// Longest body of a handshake command: what a stranger may make us buffer.
+    /// Maximum body of a handshake command: what an unauthenticated peer can make us buffer.
     pub handshake_bytes_max: u64,
-    /// Most properties in the peer's metadata.
+    /// Maximum number of properties in the peer's metadata.
     pub metadata_properties_max: usize,
-    /// Longest topic of a subscription.
+    /// Maximum topic of a subscription.
     pub subscription_bytes_max: u64,
 }
 
 impl Limits {
-    /// 1 GiB: far above what is sent in one frame, far below what would exhaust a machine by one
+    /// 1 GiB: far above the usual frames, and far below what would exhaust a machine by one
     /// claimed length. libzmq has no limit.
     pub const FRAME_BYTES_MAX: u64 = 1 << 30;
-    /// 4 KiB: the longest command we know beside a subscription, ERROR, has 262 bytes; the rest
-    /// is room for commands to come, which are read over.
+    /// 4 KiB: the longest known command except a subscription, ERROR, has 262 bytes. The rest is
+    /// room for future commands, which are skipped.
     pub const COMMAND_BYTES_MAX: u64 = 4 << 10;
-    /// 16 KiB: a libzmq READY has some 30 to 300 bytes; the rest is room for the application's
-    /// own properties.
+    /// 16 KiB: a READY of libzmq has about 30 to 300 bytes. The rest is room for properties of
+    /// the application.
     pub const HANDSHAKE_BYTES_MAX: u64 = 16 << 10;
-    /// 64: the RFC defines three, the rest are the application's own.
+    /// 64: the RFC defines three, the others are the application's.
     pub const METADATA_PROPERTIES_MAX: usize = 64;
-    /// 64 KiB: topics are names; the index keeps every byte of them for each publisher.
+    /// 64 KiB: topics are names, and the index stores all their bytes for each publisher.
     pub const SUBSCRIPTION_BYTES_MAX: u64 = 64 << 10;
 }
 

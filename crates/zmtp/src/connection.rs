@@ -18,73 +18,73 @@ use crate::socket_type::SocketType;
 /// One side of one ZeroMQ connection: greeting, handshake, then traffic.
 ///
 /// The driver owns the bytes. In a loop it
-/// * hands what it has read to [`receive`](Self::receive), drops `consumed` bytes of it and acts
-///   on the event, until a step has neither;
-/// * writes [`outgoing`](Self::outgoing) out, at the latest then. After the handshake it does so
+/// * passes the bytes it has read to [`receive`](Self::receive), drops `consumed` bytes of them
+///   and handles the event, until a step has neither;
+/// * sends [`outgoing`](Self::outgoing), at the latest then. After the handshake it does so
 ///   between two messages, never between two frames of one;
 /// * calls [`timeout`](Self::timeout) at [`deadline_ns`](Self::deadline_ns).
 ///
-/// Times are nanoseconds of any clock that does not go back.
+/// Times are nanoseconds of any monotonic clock.
 #[derive(Debug)]
 pub struct Connection {
-    phase: Phase,
+    phase: ConnectionPhase,
     /// The flags that a frame of the agreed version may have.
     known_flags: u8,
-    /// What the peer's frames are to us.
+    /// How the peer's frames are interpreted.
     audience: Audience,
-    /// The rest of a body that comes in pieces; 0: a frame's header is next.
+    /// Remaining bytes of a body received in pieces; 0 if a frame's header is next.
     body_left: u64,
-    /// The pieces are dropped.
+    /// Whether the pieces are discarded.
     body_skipped: bool,
-    /// Octets at the front of the driver's buffer that the last step already saw.
+    /// Octets at the front of the driver's buffer that the last step has already checked.
     seen: usize,
     liveness: Liveness,
     outgoing: Vec<u8>,
-    /// What encrypts traffic, in `Phase::Encrypted`.
+    /// The cipher of the traffic, in `ConnectionPhase::Encrypted`.
     cipher: Option<Box<Cipher>>,
     config: Config,
     version: Version,
     peer: Option<Peer>,
-    /// What only the handshake needs; freed at its end.
+    /// State of the handshake, freed at its end.
     handshake: Option<Box<Handshake>>,
     handshake_deadline_ns: Option<u64>,
 }
 
-/// What [`Connection::receive`] did.
+/// The result of [`Connection::receive`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step<'b> {
     /// Bytes at the front of the input that are consumed; the event may borrow from them.
     pub consumed: usize,
-    /// What happened, if anything did. With neither bytes consumed nor an event, more bytes are
-    /// wanted (or an answer, after [`Event::Authenticate`]).
+    /// The event, if there is one. Without consumed bytes and without an event, more bytes are
+    /// needed (or an answer, after [`Event::Authenticate`]).
     pub event: Option<Event<'b>>,
-    /// How long the input must be at least, behind what was consumed, to bring the next step.
-    /// A hint for the size of the next read; 0 where bytes alone bring nothing.
+    /// Minimum length of the input after the consumed bytes for the next step. A hint for the
+    /// size of the next read; 0 if bytes alone are not enough.
     pub needed: usize,
 }
 
-/// What came from the peer.
+/// An event from the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event<'b> {
-    /// The peer wants to be let in: answer by [`Connection::accept`] or [`Connection::refuse`].
+    /// The peer requests access: answer by [`Connection::accept`] or [`Connection::refuse`].
     Authenticate(Credentials<'b>),
-    /// The handshake is done: [`Connection::peer`] is known and messages may flow, behind what
-    /// is [`outgoing`](Connection::outgoing) now: the end of our own part of the handshake.
+    /// The handshake is complete: [`Connection::peer`] is known. Messages may be sent after the
+    /// bytes that are [`outgoing`](Connection::outgoing) now, which end our part of the
+    /// handshake.
     Ready,
-    /// A frame of a message, whole.
+    /// A whole frame of a message.
     Frame {
-        /// Its body.
+        /// The body.
         body: &'b [u8],
         /// Further frames of the same message follow.
         more: bool,
     },
-    /// A frame that comes in pieces, because it is longer than
-    /// [`Config::stream_above_bytes`] and not all here. Its body follows as
-    /// [`Event::FrameChunk`]s, or is read past the machine
-    /// ([`Connection::body_received`]).
+    /// A frame in pieces, because it is longer than [`Config::stream_above_bytes`] and
+    /// incomplete. Its body follows as [`Event::FrameChunk`]s, or the driver reads it directly
+    /// from the transport ([`Connection::body_received`]).
     FrameStart {
-        /// Octets of the whole body; within
+        /// Octets of the whole body, within
         /// [`Limits::frame_bytes_max`](crate::Limits::frame_bytes_max).
         length: u64,
         /// Further frames of the same message follow.
@@ -94,28 +94,28 @@ pub enum Event<'b> {
     FrameChunk {
         /// The piece; never empty.
         bytes: &'b [u8],
-        /// The body is complete with it.
+        /// Whether it completes the body.
         last: bool,
     },
-    /// On PUB and XPUB: the peer wants what begins with these bytes.
+    /// On PUB and XPUB: the peer subscribes to topics with this prefix.
     Subscribe(&'b [u8]),
-    /// On PUB and XPUB: it wants it no more.
+    /// On PUB and XPUB: the peer ends that subscription.
     Cancel(&'b [u8]),
     /// On RADIO: the peer joins this group.
     Join(&'b [u8]),
     /// On RADIO: the peer leaves this group.
     Leave(&'b [u8]),
-    /// The peer refuses us, with this reason (a ZAP status code such as `400` from libzmq, see
-    /// [`status_code`](crate::status_code)). The connection is over; do not come back with the
+    /// The peer refuses us for this reason (a ZAP status code such as `400` from libzmq, see
+    /// [`status_code`](crate::status_code)). The connection is over; do not reconnect with the
     /// same credentials.
     PeerError(&'b [u8]),
 }
 
-/// How a peer says who it is.
+/// The credentials of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Credentials<'b> {
-    /// It does not: NULL, where [`Config::authenticate_null`] asks for a judgement by address.
+    /// None: NULL, if [`Config::authenticate_null`] requires a decision by address.
     Null,
     /// PLAIN.
     Plain {
@@ -124,42 +124,42 @@ pub enum Credentials<'b> {
         /// Password, at most 255 bytes.
         password: &'b [u8],
     },
-    /// CURVE: it has proved to hold the secret key to this public key.
+    /// CURVE: the peer has proved that it holds the secret key of this public key.
     Curve {
         /// The peer's permanent public key.
         public_key: [u8; 32],
     },
 }
 
-/// What is known of the peer once the connection is ready.
+/// The properties of the peer, known once the connection is ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Peer {
-    /// The version spoken: the lower of the two announced.
+    /// The protocol version: the lower of the two announced.
     pub version: Version,
-    /// Its socket type, if it named one; compatible with ours.
+    /// Its socket type, if announced; compatible with ours.
     pub socket_type: Option<SocketType>,
-    /// Its routing id; empty if it named none. Only REQ, DEALER and ROUTER have one.
+    /// Its routing id; empty if not announced. Only REQ, DEALER and ROUTER have one.
     pub routing_id: Vec<u8>,
-    /// All that it announced, the two above included; empty from a 2.0 peer.
+    /// All announced properties, including the two above; empty for a 2.0 peer.
     pub metadata: Metadata,
 }
 
-/// There was nothing to accept or refuse: a mistake of the driver.
+/// There was no peer to accept or refuse: an error of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the peer has not requested admission")]
 pub struct NotAsked;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum ConnectionPhase {
     Greeting,
     /// The routing id of a 2.0 peer is next.
     RoutingId(SocketType),
     Handshake,
-    /// The driver is judging credentials.
+    /// The driver is checking credentials.
     Judgement,
     Traffic,
-    /// The same through the cipher.
+    /// Ready, with encrypted traffic.
     Encrypted,
     Closed,
 }
@@ -172,9 +172,9 @@ enum Audience {
     Publisher {
         /// XPUB: other frames are messages.
         hears_messages: bool,
-        /// The next frame belongs to the message before it.
+        /// The next frame belongs to the same message as the previous one.
         amid_message: bool,
-        /// A frame amid a message may be a subscription.
+        /// A frame within a message may be a subscription.
         later_frames_subscribe: bool,
     },
 }
@@ -187,12 +187,12 @@ struct Handshake {
 }
 
 impl Connection {
-    /// Begins a connection; the first bytes to send are at once in [`outgoing`](Self::outgoing).
+    /// Creates a connection. The first bytes to send are in [`outgoing`](Self::outgoing) at once.
     pub fn new(config: Config, now_ns: u64) -> Connection {
         Connection::with_randomness(config, now_ns, curve::system_randomness)
     }
 
-    /// With random numbers that a test can foresee.
+    /// Creates a connection with random numbers that a test can predict.
     pub(crate) fn with_randomness(
         mut config: Config,
         now_ns: u64,
@@ -204,7 +204,7 @@ impl Connection {
             config.signature_first = false;
         }
         if !config.accepts_2_0() {
-            // 2.0 has no mechanism: announcing it would drop the security that was asked for.
+            // 2.0 has no mechanism: announcing it would drop the requested security.
             config.version = config.version.max(Version::V3_0);
         }
         let mut outgoing = Vec::with_capacity(128);
@@ -223,7 +223,7 @@ impl Connection {
         };
         let timeout_ns = config.handshake_timeout_ns;
         Connection {
-            phase: Phase::Greeting,
+            phase: ConnectionPhase::Greeting,
             known_flags: FLAGS_3,
             audience,
             body_left: 0,
@@ -240,37 +240,37 @@ impl Connection {
         }
     }
 
-    /// Takes one step over the bytes read and not yet consumed. Call it in a loop.
+    /// Takes one step over the bytes read and not consumed yet. Call it in a loop.
     ///
-    /// The event borrows from the input, or from the machine itself where the peer's traffic is
+    /// The event borrows from the input, or from the connection if the peer's traffic is
     /// encrypted ([`encrypts`](Self::encrypts)).
     ///
     /// # Errors
-    /// The peer broke the protocol or a limit: write what is outgoing and close.
+    /// The peer violated the protocol or a limit: send the outgoing bytes and close.
     #[inline]
     pub fn receive<'b>(&'b mut self, input: &'b [u8], now_ns: u64) -> Result<Step<'b>, Error> {
         if input.len() > self.seen {
             self.liveness.traffic();
         }
         let step = match self.phase {
-            Phase::Traffic => self.receive_traffic(input, now_ns),
-            Phase::Encrypted => return self.receive_encrypted(input, now_ns),
+            ConnectionPhase::Traffic => self.receive_traffic(input, now_ns),
+            ConnectionPhase::Encrypted => return self.receive_encrypted(input, now_ns),
             _ => self.receive_handshake(input, now_ns),
         };
         match &step {
             Ok(step) => self.seen = input.len() - step.consumed,
-            Err(_) => self.phase = Phase::Closed,
+            Err(_) => self.phase = ConnectionPhase::Closed,
         }
         step
     }
 
-    /// The short way of a message of one frame of at most 255 bytes, not encrypted, that is at the
-    /// front of the input: its body, behind a header of [`SHORT_HEADER_BYTES`], all of which is
-    /// consumed. `None`: nothing was, [`receive`](Self::receive) says what there is.
+    /// Receives an unencrypted message of one frame of at most 255 bytes at the front of the input,
+    /// as a fast path. Returns its body, which follows a header of [`SHORT_HEADER_BYTES`]; header
+    /// and body are consumed. `None`: nothing was consumed, call [`receive`](Self::receive).
     #[inline]
     pub fn receive_short<'b>(&mut self, input: &'b [u8]) -> Option<&'b [u8]> {
         let ([flags, length], rest) = input.split_first_chunk()?;
-        let is_plain = self.phase == Phase::Traffic
+        let is_plain = self.phase == ConnectionPhase::Traffic
             && self.audience == Audience::Receiver
             && self.body_left == 0;
         if *flags != 0 || !is_plain || u64::from(*length) > self.config.limits.frame_bytes_max {
@@ -284,28 +284,28 @@ impl Connection {
         Some(body)
     }
 
-    /// What the machine itself wants to send. The driver takes it out from the front.
+    /// Returns the connection's own output. The driver removes what it has sent from the front.
     pub fn outgoing(&mut self) -> &mut Vec<u8> {
         &mut self.outgoing
     }
 
-    /// When [`timeout`](Self::timeout) is to be called, if nothing comes before.
+    /// Returns when [`timeout`](Self::timeout) must be called, if nothing arrives before.
     pub fn deadline_ns(&self) -> Option<u64> {
         match self.phase {
-            Phase::Closed => None,
-            Phase::Traffic | Phase::Encrypted => self.liveness.deadline_ns(),
+            ConnectionPhase::Closed => None,
+            ConnectionPhase::Traffic | ConnectionPhase::Encrypted => self.liveness.deadline_ns(),
             _ => self.handshake_deadline_ns,
         }
     }
 
-    /// The deadline came. Asking too early does no harm.
+    /// Handles the deadline. Calling it too early is harmless.
     ///
     /// # Errors
-    /// The peer is given up: close.
+    /// The connection timed out: close it.
     pub fn timeout(&mut self, now_ns: u64) -> Result<(), Error> {
         let result = match self.phase {
-            Phase::Closed => Err(Error::Closed),
-            Phase::Traffic | Phase::Encrypted => self.ping_if_due(now_ns),
+            ConnectionPhase::Closed => Err(Error::Closed),
+            ConnectionPhase::Traffic | ConnectionPhase::Encrypted => self.ping_if_due(now_ns),
             _ if self
                 .handshake_deadline_ns
                 .is_some_and(|deadline| deadline <= now_ns) =>
@@ -315,70 +315,73 @@ impl Connection {
             _ => Ok(()),
         };
         if result.is_err() {
-            self.phase = Phase::Closed;
+            self.phase = ConnectionPhase::Closed;
         }
         result
     }
 
-    /// Whether the handshake is done and the connection alive: messages may be sent.
+    /// Returns whether the handshake is complete and the connection alive: messages may be sent.
     #[inline]
     pub fn is_ready(&self) -> bool {
-        matches!(self.phase, Phase::Traffic | Phase::Encrypted)
+        matches!(
+            self.phase,
+            ConnectionPhase::Traffic | ConnectionPhase::Encrypted
+        )
     }
 
-    /// The peer, from [`Event::Ready`] on.
+    /// Returns the peer, from [`Event::Ready`] on.
     pub fn peer(&self) -> Option<&Peer> {
         self.peer.as_ref()
     }
 
-    /// Lets the peer in whose credentials came by [`Event::Authenticate`]. Then
-    /// [`receive`](Self::receive) goes on with what input there is, even none.
+    /// Accepts the peer whose credentials came by [`Event::Authenticate`]. Then call
+    /// [`receive`](Self::receive) with the remaining input, even if it is empty.
     ///
     /// # Errors
     /// There was no such event.
     pub fn accept(&mut self) -> Result<(), NotAsked> {
-        let (Phase::Judgement, Some(handshake)) = (self.phase, self.handshake.as_mut()) else {
+        let (ConnectionPhase::Judgement, Some(handshake)) = (self.phase, self.handshake.as_mut())
+        else {
             return Err(NotAsked);
         };
         handshake
             .mechanism
             .answer(&handshake.own_metadata, &mut self.outgoing);
-        self.phase = Phase::Handshake;
+        self.phase = ConnectionPhase::Handshake;
         Ok(())
     }
 
-    /// Sends the peer away with a reason, which is the status code of ZAP by custom: `400` (it is
-    /// not let in) and `500` (the judge failed) are told by an ERROR command, `300` (not now) is
-    /// not told at all, so that the peer comes back. The driver writes what is outgoing, then
-    /// closes.
+    /// Refuses the peer for a reason, by convention a status code of ZAP: `400` (access denied)
+    /// and `500` (the check failed) are sent as an ERROR command; `300` (temporary) is not sent,
+    /// so that the peer reconnects. The driver sends the outgoing bytes, then closes.
     ///
     /// # Errors
     /// There was no peer to refuse.
     pub fn refuse(&mut self, reason: &str) -> Result<(), NotAsked> {
-        if self.phase != Phase::Judgement {
+        if self.phase != ConnectionPhase::Judgement {
             return Err(NotAsked);
         }
         if reason != TEMPORARY_FAILURE {
             encode_error(&mut self.outgoing, reason);
         }
-        self.phase = Phase::Closed;
+        self.phase = ConnectionPhase::Closed;
         Ok(())
     }
 
-    /// Whether what is sent and received after the handshake is encrypted, message by message:
-    /// then only [`encode_message_frame`](Self::encode_message_frame) makes frames that the peer
-    /// can read, in the order in which they will be sent, and no bytes encoded for one peer are
-    /// of use to another.
+    /// Returns whether traffic after the handshake is encrypted, message by message. Then only
+    /// [`encode_message_frame`](Self::encode_message_frame) creates frames that the peer can
+    /// read, in the order in which they are sent. Bytes encoded for one peer are useless for
+    /// another.
     #[inline]
     pub fn encrypts(&self) -> bool {
         self.cipher.is_some()
     }
 
-    /// Appends one message frame as this peer is to have it: plain, or encrypted under the next
-    /// number of the connection. `more`: further frames of the same message follow.
+    /// Appends one message frame for this peer: plain, or encrypted under the next number of the
+    /// connection. `more`: further frames of the same message follow.
     ///
-    /// Where the connection [`encrypts`](Self::encrypts), what is [`outgoing`](Self::outgoing)
-    /// goes out before the frame, because its numbers are lower.
+    /// If the connection [`encrypts`](Self::encrypts), the [`outgoing`](Self::outgoing) bytes
+    /// must be sent before the frame, because their numbers are lower.
     #[inline]
     pub fn encode_message_frame(&mut self, out: &mut Vec<u8>, body: &[u8], more: bool) {
         match &mut self.cipher {
@@ -400,25 +403,25 @@ impl Connection {
         self.encode_subscription(out, topic, CANCEL, 0);
     }
 
-    /// Appends a DISH's wish to join a group, which has at most 255 bytes.
+    /// Appends a DISH's request to join a group of at most 255 bytes.
     pub fn encode_join(&mut self, out: &mut Vec<u8>, group: &[u8]) {
         self.encode_command(out, JOIN, group);
     }
 
-    /// Appends a DISH's wish to leave a group.
+    /// Appends a DISH's request to leave a group.
     pub fn encode_leave(&mut self, out: &mut Vec<u8>, group: &[u8]) {
         self.encode_command(out, LEAVE, group);
     }
 
-    /// Octets that are still to come of a body begun by [`Event::FrameStart`]; else 0.
+    /// Returns the missing octets of a body begun by [`Event::FrameStart`]; 0 if there is none.
     #[inline]
     pub fn body_left(&self) -> u64 {
         if self.body_skipped { 0 } else { self.body_left }
     }
 
-    /// Says that the driver has read `count` octets of the body from the transport straight to
-    /// where they belong, past [`receive`](Self::receive). The input given to `receive` before
-    /// must have been used up. Returns whether the body is complete.
+    /// Notes that the driver has read `count` octets of the body from the transport directly to
+    /// their destination, without [`receive`](Self::receive). All earlier input of `receive` must
+    /// have been consumed. Returns whether the body is complete.
     pub fn body_received(&mut self, count: u64) -> bool {
         debug_assert!(count <= self.body_left());
         self.liveness.traffic();
@@ -443,7 +446,7 @@ impl Connection {
         }
     }
 
-    /// Appends a command as this peer is to have it.
+    /// Appends a command in the peer's form.
     fn encode_command(&mut self, out: &mut Vec<u8>, name: &[u8], data: &[u8]) {
         if self.cipher.is_some() {
             out.append(&mut self.outgoing);
@@ -451,8 +454,8 @@ impl Connection {
         encode_command_for(&mut self.cipher, out, name, data);
     }
 
-    /// Says a command of the machine's own, unless the last ones are still unsent: the driver
-    /// cannot write, or the peer does not read.
+    /// Appends a command of the connection itself, unless earlier ones are still unsent: the
+    /// driver cannot write, or the peer does not read.
     fn say(&mut self, name: &[u8], data: &[u8]) {
         if self.outgoing.len() >= OUTGOING_BYTES_MAX {
             return;
@@ -472,7 +475,7 @@ impl Connection {
     }
 }
 
-/// A command, through the cipher if there is one.
+/// Appends a command, through the cipher if there is one.
 fn encode_command_for(
     cipher: &mut Option<Box<Cipher>>,
     out: &mut Vec<u8>,
@@ -508,12 +511,12 @@ impl<'b> Step<'b> {
     }
 }
 
-/// The header of a frame of at most 255 bytes: flags, and its length.
+/// Header of a frame of at most 255 bytes: flags and length.
 pub const SHORT_HEADER_BYTES: usize = 2;
-/// The longest routing id of the RFC.
+/// Maximum routing id of the RFC, in bytes.
 const ROUTING_ID_BYTES_MAX: usize = 255;
-/// The status code of ZAP for a refusal that may not last: the peer is not to be told.
+/// The status code of ZAP for a temporary refusal, which is not sent to the peer.
 const TEMPORARY_FAILURE: &str = "300";
-/// PINGs and PONGs are not added to more than this: the driver cannot write, or the peer does
-/// not read.
+/// PINGs and PONGs are not added to more unsent bytes than this: the driver cannot write, or the
+/// peer does not read.
 const OUTGOING_BYTES_MAX: usize = 4096;

@@ -1,7 +1,7 @@
-//! CURVE (RFC 26): keys, and the boxes that are made with them.
+//! CURVE (RFC 26): keys, and the boxes encrypted with them.
 //!
-//! The mechanism itself, which runs through [`Connection`](crate::Connection), is told which keys
-//! to use by [`Security`](crate::Security).
+//! The mechanism itself runs in [`Connection`](crate::Connection). [`Security`](crate::Security)
+//! sets its keys.
 
 mod boxes;
 mod cipher;
@@ -26,26 +26,26 @@ pub struct SecretKey([u8; 32]);
 /// A public key and its secret half.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keypair {
-    /// What the peers may know.
+    /// The public key.
     pub public: PublicKey,
-    /// What they may not.
+    /// The secret key.
     pub secret: SecretKey,
 }
 
 impl SecretKey {
-    /// A key from its bytes; every 32 bytes are one.
+    /// Creates a key from its bytes; all 32-byte values are valid.
     pub const fn new(bytes: [u8; 32]) -> SecretKey {
         SecretKey(bytes)
     }
 
-    /// The bytes, to be kept in a safe place.
+    /// Returns the bytes. Keep them secret.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 }
 
 impl Keypair {
-    /// A new pair from the operating system's random numbers.
+    /// Creates a new pair from the operating system's random numbers.
     ///
     /// # Errors
     /// [`Error::NoRandomness`].
@@ -63,13 +63,13 @@ impl Keypair {
     }
 }
 
-/// The public half of a secret key.
+/// Returns the public key of a secret key.
 pub fn public_from_secret(secret: &SecretKey) -> PublicKey {
     let secret = x25519_dalek::StaticSecret::from(secret.0);
     x25519_dalek::PublicKey::from(&secret).to_bytes()
 }
 
-/// Where random bytes come from: the operating system, or in tests a fixed list.
+/// A source of random bytes: the operating system, or a fixed list in tests.
 pub(crate) type Randomness = fn(&mut [u8]) -> Result<(), Error>;
 
 pub(crate) fn system_randomness(bytes: &mut [u8]) -> Result<(), Error> {
@@ -101,7 +101,7 @@ mod tests {
     use super::{Keypair, SecretKey, public_from_secret};
     use crate::z85;
 
-    /// The pair that libzmq's own tests use.
+    /// Returns the key pair of libzmq's own tests.
     #[test]
     fn a_public_key_follows_from_its_secret() {
         let secret = z85::decode_key("JTKVSB%%)wK0E.X)V>+}o?pNmC{O&4W4b!Ni{Lh6").unwrap();

@@ -3,41 +3,41 @@
 use crate::greeting::Version;
 use crate::socket_type::SocketType;
 
-/// Why a connection ended. After any of these the driver writes what is left in
-/// [`outgoing`](crate::Connection::outgoing) (an ERROR command, maybe) and closes.
+/// Why a connection ended. After any error the driver sends the rest of
+/// [`outgoing`](crate::Connection::outgoing) (possibly an ERROR command) and closes.
 ///
-/// All but [`Error::Closed`] and [`Error::NoRandomness`] are the peer's doing.
+/// All except [`Error::Closed`] and [`Error::NoRandomness`] are caused by the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The first bytes are no ZMTP greeting: another protocol, or ZMTP 1.0.
+    /// The first bytes are not a ZMTP greeting: another protocol, or ZMTP 1.0.
     #[error("the peer does not speak ZMTP 2.0 or later")]
     NotZmtp,
     /// The peer's version is older than [`Config::version_min`](crate::Config::version_min), or
-    /// older than the security asked of it.
+    /// too old for the required security.
     #[error("the peer speaks ZMTP {major} at most, {required} is required")]
     VersionTooOld {
-        /// What the peer announced as its major version (1 stands for ZMTP 2.0).
+        /// The major version the peer announced (1 for ZMTP 2.0).
         major: u8,
-        /// What we ask for.
+        /// The version we require.
         required: Version,
     },
-    /// The peer names another security mechanism.
+    /// The peer uses another security mechanism.
     #[error("the peer uses another security mechanism")]
     MechanismMismatch,
-    /// Both peers say they are the server of the mechanism.
+    /// Both peers announce that they are the server of the mechanism.
     #[error("both peers claim to be the server of the security mechanism")]
     BothServers,
-    /// A frame has a flag that the protocol version does not know.
+    /// A frame has an unknown flag for this protocol version.
     #[error("a frame has the unknown flags {flags:#04x}")]
     UnknownFlags {
         /// The flags octet.
         flags: u8,
     },
-    /// A command frame says that more frames follow.
+    /// A command frame announces further frames.
     #[error("a command frame has the MORE flag")]
     CommandWithMore,
-    /// A frame is longer than [`Limits`](crate::Limits) allows; told at its header.
+    /// A frame is longer than [`Limits`](crate::Limits) allows; detected at its header.
     #[error("a frame of {length} bytes is over the limit of {limit}")]
     FrameTooLong {
         /// The length claimed.
@@ -45,16 +45,16 @@ pub enum Error {
         /// The limit.
         limit: u64,
     },
-    /// A message frame came before the handshake was over.
+    /// A message frame arrived before the end of the handshake.
     #[error("a message came before the handshake was over")]
     MessageBeforeReady,
-    /// A command does not have the shape of its kind.
+    /// A command has an invalid form.
     #[error("malformed {0} command")]
     MalformedCommand(CommandName),
-    /// A command that does not belong at this point of the handshake.
+    /// A command that is not allowed at this point of the handshake.
     #[error("unexpected command in the handshake")]
     UnexpectedCommand,
-    /// The metadata are no list of properties, or a property has an illegal name.
+    /// The metadata is not a list of properties, or a property has an illegal name.
     #[error("malformed metadata")]
     MalformedMetadata,
     /// More properties than [`Limits`](crate::Limits) allows.
@@ -66,10 +66,10 @@ pub enum Error {
     /// The peer's routing id is longer than 255 bytes or begins with 0 (which is reserved).
     #[error("illegal routing id")]
     IllegalRoutingId,
-    /// The peer names a socket type we do not know.
+    /// The peer announces an unknown socket type.
     #[error("the peer has an unknown socket type")]
     UnknownSocketType,
-    /// The two socket types may not be connected. The peer is told by an ERROR command.
+    /// The two socket types cannot be connected. The peer gets an ERROR command.
     #[error("a {ours} socket cannot talk to a {theirs} socket")]
     IncompatibleSocketType {
         /// Our type.
@@ -77,43 +77,43 @@ pub enum Error {
         /// The peer's type.
         theirs: SocketType,
     },
-    /// A box of the security mechanism does not open: a wrong key, or an attacker in between.
+    /// A box of the security mechanism cannot be decrypted: a wrong key, or an attack.
     #[error("an encrypted box of the security mechanism cannot be opened")]
     Cryptographic,
     /// The peer's vouch for its short-term key is invalid.
     #[error("the short-term key of the peer is not the one vouched for")]
     KeyExchange,
-    /// An encrypted message has a number that is not above the last one's.
+    /// An encrypted message has a number that is not higher than the previous one.
     #[error("an encrypted message is out of sequence")]
     NonceNotIncreasing,
-    /// The HTTP upgrade to WebSocket failed: the peer speaks something else, or wants another
-    /// mechanism. A server has answered `400 Bad Request`.
+    /// The HTTP upgrade to WebSocket failed: the peer uses another protocol or another mechanism.
+    /// A server has answered `400 Bad Request`.
     #[error("the upgrade to WebSocket failed")]
     UpgradeFailed,
-    /// A WebSocket frame that ZWS does not have: in pieces, of text, empty, or masked where it
-    /// must not be (or not where it must).
+    /// A WebSocket frame that ZWS does not allow: fragmented, text, empty, or with a wrong
+    /// masking.
     #[error("malformed WebSocket frame")]
     MalformedWebSocketFrame,
-    /// The operating system gave no random numbers.
+    /// The operating system returned no random numbers.
     #[error("the operating system provides no random numbers")]
     NoRandomness,
     /// The handshake took too long.
     #[error("the handshake took too long")]
     HandshakeTimeout,
-    /// Nothing came after our PING.
+    /// Nothing arrived after our PING.
     #[error("the peer did not answer a PING in time")]
     HeartbeatTimeout,
-    /// Nothing came within the time to live that the peer's own PING had named.
+    /// Nothing arrived within the TTL of the peer's PING.
     #[error("the peer was silent for longer than its own time to live")]
     TimeToLiveExpired,
-    /// The connection is over: an error, an ERROR command or a refusal came before.
+    /// The connection has ended: an error, an ERROR command or a refusal came before.
     #[error("the connection is closed")]
     Closed,
 }
 
 impl Error {
-    /// The number of libzmq's `ZMQ_PROTOCOL_ERROR_*` that its monitor gives with
-    /// `ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL`. `None` where it raises no such event: it just
+    /// Returns the number of libzmq's `ZMQ_PROTOCOL_ERROR_*`, which its monitor reports with
+    /// `ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL`. `None` if libzmq raises no such event: it just
     /// closes, or reports a lost connection.
     pub const fn protocol_error_number(&self) -> Option<u32> {
         Some(match self {
@@ -141,10 +141,10 @@ impl Error {
     }
 }
 
-/// The status code of ZAP that an ERROR command's reason stands for: 300, 400 or 500.
+/// Returns the status code of ZAP in an ERROR command's reason: 300, 400 or 500.
 ///
-/// With it libzmq's monitor raises `ZMQ_EVENT_HANDSHAKE_FAILED_AUTH`; with any other reason,
-/// nothing.
+/// For such a code libzmq's monitor raises `ZMQ_EVENT_HANDSHAKE_FAILED_AUTH`; for any other
+/// reason, nothing.
 pub fn status_code(reason: &[u8]) -> Option<u32> {
     match reason {
         b"300" => Some(300),
@@ -158,7 +158,7 @@ pub fn status_code(reason: &[u8]) -> Option<u32> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CommandName {
-    /// One that could not be told: its name is cut off.
+    /// An unknown command: its name is cut off.
     Unnamed,
     /// `READY`.
     Ready,
@@ -195,7 +195,7 @@ impl std::fmt::Display for CommandName {
 mod tests {
     use super::{CommandName, Error};
 
-    /// The values of zmq.h, which programs compare with.
+    /// The values of zmq.h, which programs compare.
     #[test]
     fn monitors_get_the_numbers_of_libzmq() {
         let malformed = Error::MalformedCommand;

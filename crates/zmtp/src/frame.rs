@@ -16,7 +16,7 @@ pub fn encode_frame(out: &mut Vec<u8>, body: &[u8], more: bool) {
     out.extend_from_slice(body);
 }
 
-/// The header of a message frame whose body lies elsewhere, for a vectored write.
+/// Returns the header of a message frame whose body is elsewhere, for a vectored write.
 #[inline]
 pub fn frame_header(length: usize, more: bool) -> FrameHeader {
     FrameHeader::new(u8::from(more) * MORE, length as u64)
@@ -33,7 +33,7 @@ impl FrameHeader {
     /// The longest header.
     pub const BYTES_MAX: usize = 9;
 
-    /// The octets to send before the body.
+    /// Returns the octets to send before the body.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
@@ -54,12 +54,12 @@ impl FrameHeader {
     }
 }
 
-/// The header of a command frame.
+/// Returns the header of a command frame.
 pub(crate) fn command_header(length: usize) -> FrameHeader {
     FrameHeader::new(COMMAND, length as u64)
 }
 
-/// A frame's header as read.
+/// A decoded frame header.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Head {
     flags: u8,
@@ -70,9 +70,9 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Reads a header; `Err` in the `Ok` is the number of octets wanted.
+    /// Decodes a header; an `Err` in the `Ok` is the number of octets needed.
     ///
-    /// `known`: the flags that the version of the protocol has.
+    /// `known`: the flags of the protocol version.
     #[inline]
     pub(crate) fn read(input: &[u8], known: u8) -> Result<Result<Head, usize>, Error> {
         let Some(&flags) = input.first() else {
@@ -111,8 +111,8 @@ impl Head {
         self.flags & COMMAND != 0
     }
 
-    /// Octets of header and body together, if the body is within `limit` and the sum can be
-    /// counted.
+    /// Returns the octets of header and body together, if the body is within `limit` and the sum
+    /// does not overflow.
     #[inline]
     pub(crate) fn total(&self, limit: u64) -> Result<usize, Error> {
         let too_long = Error::FrameTooLong {
@@ -138,9 +138,9 @@ pub(crate) const FLAGS_3: u8 = MORE | LONG | COMMAND;
 /// The flags of ZMTP 2, which has no commands.
 pub(crate) const FLAGS_2: u8 = MORE | LONG;
 
-/// The longest body of a short frame.
+/// Maximum body of a short frame.
 const SHORT_BYTES_MAX: u64 = 255;
-/// The longest body that the RFC allows at all.
+/// Maximum body that the RFC allows.
 const LENGTH_MAX: u64 = i64::MAX as u64;
 
 #[cfg(test)]

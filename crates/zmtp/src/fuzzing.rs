@@ -1,4 +1,4 @@
-//! Entries for fuzzers, called by the tests over the corpus as well. None may panic.
+//! Entries for fuzzers, which the tests over the corpus also call. None may panic.
 
 use crate::command::encode_command;
 use crate::curve::{Keypair, SecretKey, public_from_secret};
@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::websocket::WebSocket;
 use crate::{Config, Connection, Event, PrefixTable, Security, SocketType, Version};
 
-/// Everything a connection can be fed: the same bytes to several sockets, whole and in pieces.
+/// Feeds the same bytes to several sockets, whole and in pieces.
 pub fn fuzz_zmtp_connection(data: &[u8]) {
     for socket_type in [
         SocketType::Pull,
@@ -49,8 +49,9 @@ pub fn fuzz_zmtp_connection(data: &[u8]) {
     }
 }
 
-/// The first octet says what the rest is: bytes for a CURVE server or client at some point of the
-/// handshake, the data of its next command, bytes after the handshake, or the text of boxes.
+/// The first octet decides the meaning of the rest: bytes for a CURVE server or client at some
+/// point of the handshake, the data of its next command, bytes after the handshake, or the text
+/// of boxes.
 pub fn fuzz_zmtp_curve(data: &[u8]) {
     let Some((&kind, data)) = data.split_first() else {
         return;
@@ -95,7 +96,7 @@ pub fn fuzz_zmtp_curve(data: &[u8]) {
     drive(&mut server, &frames, 100);
 }
 
-/// The first octet chooses the side; the rest comes in pieces, before the upgrade or after it.
+/// The first octet selects the side. The rest arrives in pieces, before or after the upgrade.
 pub fn fuzz_zmtp_websocket(data: &[u8]) {
     let Some((&kind, data)) = data.split_first() else {
         return;
@@ -132,7 +133,8 @@ pub fn fuzz_zmtp_websocket(data: &[u8]) {
     assert!(websocket.outgoing().len() < 10_000 + 16 * data.len());
 }
 
-/// The bytes are a program for a prefix table: each line's first octet inserts, removes, matches.
+/// The bytes are a program for a prefix table: the first octet of each line inserts, removes or
+/// matches.
 pub fn fuzz_zmtp_prefixes(data: &[u8]) {
     let mut table = PrefixTable::new();
     for line in data.split(|&octet| octet == b'\n') {
@@ -158,7 +160,7 @@ pub fn fuzz_zmtp_prefixes(data: &[u8]) {
     assert!(table.is_empty());
 }
 
-/// A CURVE client and its server, with keys and random numbers that are always the same.
+/// Returns a CURVE client and its server, with fixed keys and random numbers.
 fn curve_pair(types: [SocketType; 2]) -> [Connection; 2] {
     let secret = |seed| SecretKey::new([seed; 32]);
     let keys = Keypair {
@@ -189,13 +191,13 @@ fn foreseen(bytes: &mut [u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Carries all that one has to say to the other.
+/// Carries all output of one side to the other.
 fn say(from: &mut Connection, to: &mut Connection) {
     let bytes = std::mem::take(from.outgoing());
     drive(to, &bytes, bytes.len());
 }
 
-/// Feeds `data` in pieces of `piece` bytes and keeps the contract of a driver.
+/// Feeds `data` in pieces of `piece` bytes, as a driver must.
 fn feed(config: Config, data: &[u8], piece: usize) {
     drive(&mut Connection::new(config, 0), data, piece);
 }

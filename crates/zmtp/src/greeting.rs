@@ -1,4 +1,4 @@
-//! The greeting: who speaks which version, and which mechanism.
+//! The greeting: version and mechanism of both peers.
 
 use std::fmt;
 
@@ -10,9 +10,9 @@ use crate::socket_type::SocketType;
 /// A version of ZMTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
-    /// 2.0: no mechanism, no commands; spoken by libzmq 3.2.
+    /// 2.0: no mechanism, no commands; used by libzmq 3.2.
     V2_0,
-    /// 3.0: subscriptions are messages; spoken by libzmq 4.0 to 4.2.
+    /// 3.0: subscriptions are messages; used by libzmq 4.0 to 4.2.
     V3_0,
     /// 3.1: subscriptions are commands; heartbeats.
     V3_1,
@@ -28,14 +28,14 @@ impl fmt::Display for Version {
     }
 }
 
-/// Both greetings of a connection: ours as it is said in stages, the peer's as it comes in.
+/// Both greetings of a connection: ours, sent in stages, and the peer's, as received so far.
 #[derive(Debug, Clone)]
 pub(crate) struct Greeting {
-    /// The peer's, as far as it has come.
+    /// The received part of the peer's greeting.
     bytes: [u8; GREETING_BYTES],
-    /// 0 <= filled <= GREETING_BYTES
+    /// Invariant: `0 <= filled <= GREETING_BYTES`.
     filled: usize,
-    /// How much of ours is said.
+    /// How much of ours has been sent.
     said: Said,
 }
 
@@ -43,27 +43,27 @@ pub(crate) struct Greeting {
 enum Said {
     /// The signature, which every version has.
     Signature,
-    /// The major version too: enough for a peer to tell us its own.
+    /// The major version too: enough for a peer to send its own.
     Major,
     All,
 }
 
-/// What the peer's greeting said.
+/// The result of the peer's greeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Greeted {
-    /// More octets are wanted.
+    /// More octets are needed.
     Incomplete,
     /// The handshake follows, in this version (3.0 or 3.1).
     Handshake(Version),
-    /// A peer of 2.0 with a socket of this type; its routing id follows.
+    /// A 2.0 peer with a socket of this type; its routing id follows.
     Old(SocketType),
 }
 
 impl Greeting {
-    /// Begins ours.
+    /// Starts our greeting.
     pub(crate) fn begin(config: &Config, out: &mut Vec<u8>) -> Greeting {
         out.extend_from_slice(&SIGNATURE);
-        // libzmq puts the length of its routing id here for the sake of ZMTP 1.0 peers.
+        // libzmq puts the length of its routing id here for ZMTP 1.0 peers.
         out[8] = (config.routing_id.len() as u8).wrapping_add(1);
         let bytes = [0; GREETING_BYTES];
         let mut greeting = Greeting {
@@ -77,7 +77,7 @@ impl Greeting {
         greeting
     }
 
-    /// Takes octets of the peer's greeting; returns how many, and what they say.
+    /// Takes octets of the peer's greeting. Returns their number and the result.
     pub(crate) fn receive(
         &mut self,
         config: &Config,
@@ -112,12 +112,12 @@ impl Greeting {
         }
     }
 
-    /// How many octets are still wanted before the greeting says something new.
+    /// Returns the octets needed until the greeting has the next result.
     pub(crate) fn missing(&self, config: &Config) -> usize {
         self.wanted(config) - self.filled
     }
 
-    /// The length of the stage that is being read.
+    /// Returns the length of the current stage.
     fn wanted(&self, config: &Config) -> usize {
         if self.said == Said::Signature {
             MAJOR_AT
@@ -134,7 +134,7 @@ impl Greeting {
         config.version == Version::V2_0 || self.bytes[MAJOR_AT] < MAJOR_3
     }
 
-    /// Refuses at the first octet that is wrong.
+    /// Rejects the first wrong octet.
     fn check(&self, config: &Config) -> Result<(), Error> {
         if self.filled > 0 && self.bytes[0] != SIGNATURE[0]
             || self.filled > SIGNATURE_LAST && self.bytes[SIGNATURE_LAST] != SIGNATURE[9]
@@ -153,8 +153,8 @@ impl Greeting {
         Ok(())
     }
 
-    /// Where a 2.0 peer may be at the other end, only the major version is said until its own is
-    /// known; else the whole, which saves half a round trip.
+    /// Sends only the major version if a 2.0 peer is possible, until the peer's is known.
+    /// Otherwise sends the whole greeting, which saves half a round trip.
     fn say_major(&mut self, config: &Config, out: &mut Vec<u8>) {
         self.said = Said::All;
         if config.version == Version::V2_0 {
@@ -170,7 +170,7 @@ impl Greeting {
         }
     }
 
-    /// The peer's major version is known: says what is left of ours, in its terms.
+    /// Sends the rest of our greeting for the peer's major version.
     fn say_rest(&mut self, config: &Config, out: &mut Vec<u8>) {
         if self.said == Said::Major {
             self.said = Said::All;
@@ -182,7 +182,7 @@ impl Greeting {
         }
     }
 
-    /// The version and the mechanism of a whole greeting of 3.x.
+    /// Returns the version and the mechanism of a whole 3.x greeting.
     fn finish(&self, config: &Config) -> Result<Version, Error> {
         let major = self.bytes[MAJOR_AT];
         let theirs = match (major, self.bytes[MINOR_AT]) {
@@ -199,7 +199,7 @@ impl Greeting {
         if name != mechanism::padded_name(&config.security) {
             return Err(Error::MechanismMismatch);
         }
-        // libzmq always leaves as-server zero, so only a clash can be detected.
+        // libzmq always leaves as-server zero, so only a conflict can be detected.
         if config.security.is_server() && rest[0] == 1 {
             return Err(Error::BothServers);
         }
@@ -207,7 +207,7 @@ impl Greeting {
     }
 }
 
-/// The rest of a greeting of 3.x, behind the major version.
+/// Appends the rest of a 3.x greeting, after the major version.
 fn say_3(config: &Config, out: &mut Vec<u8>) {
     out.push(u8::from(config.version >= Version::V3_1));
     out.extend_from_slice(&mechanism::padded_name(&config.security));
@@ -215,7 +215,7 @@ fn say_3(config: &Config, out: &mut Vec<u8>) {
     out.extend_from_slice(&[0; FILLER_BYTES]);
 }
 
-/// The rest of a greeting of 2.0: socket type, then the routing id as a frame.
+/// Appends the rest of a 2.0 greeting: socket type, then the routing id as a frame.
 fn say_2_0(config: &Config, out: &mut Vec<u8>) {
     out.push(config.socket_type.number());
     crate::frame::encode_frame(out, &config.routing_id, false);

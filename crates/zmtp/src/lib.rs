@@ -1,18 +1,18 @@
-//! ZMTP 3.1 as a state machine without I/O: no socket, no clock, no thread, and no `unsafe` but
-//! for calling what is compiled for newer processors (in `curve/salsa.rs`).
+//! ZMTP 3.1 as a state machine without I/O: no socket, no clock, no thread. The only `unsafe`
+//! calls code compiled for newer processors (in `curve/salsa.rs`).
 //!
-//! [`Connection`] is one side of one ZeroMQ connection. Bytes from the peer go into
-//! [`Connection::receive`], events come out of it; what the machine itself has to say (greeting,
-//! handshake, PONG) gathers in [`Connection::outgoing`]; [`Connection::deadline_ns`] says when
-//! [`Connection::timeout`] wants to be called. Messages are encoded by [`encode_frame`] into the
-//! caller's buffer, or sent in place behind a [`frame_header`].
+//! [`Connection`] is one side of one ZeroMQ connection. [`Connection::receive`] takes bytes from
+//! the peer and returns events. The connection's own output (greeting, handshake, PONG) is in
+//! [`Connection::outgoing`]. [`Connection::timeout`] must be called at
+//! [`Connection::deadline_ns`]. Messages are encoded by [`encode_frame`] into the caller's
+//! buffer, or sent in place after a [`frame_header`].
 //!
-//! [`websocket`] carries all that through an HTTP upgrade and WebSocket frames.
+//! [`websocket`] carries this through an HTTP upgrade and WebSocket frames.
 //!
-//! [`PrefixTable`] is the other half of a publisher: who wants which topics.
+//! [`PrefixTable`] is the other half of a publisher: the subscribers of each topic.
 //!
-//! Spoken: ZMTP 3.1, 3.0 and 2.0; mechanisms NULL, PLAIN and CURVE. The bytes are drawn in
-//! `docs/zmtp.md`.
+//! Supported: ZMTP 3.1, 3.0 and 2.0; mechanisms NULL, PLAIN and CURVE. `docs/zmtp.md` draws the
+//! bytes.
 //!
 //! ```
 //! use tidewire_zmtp::{Config, Connection, Event, SocketType, encode_frame};

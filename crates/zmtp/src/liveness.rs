@@ -1,9 +1,9 @@
-//! Heartbeats: when to ask, and when to give the peer up.
+//! Heartbeats: when to send a PING, and when to close the connection.
 
 use crate::config::Heartbeat;
 use crate::error::Error;
 
-/// The clocks of a connection after its handshake. Times are nanoseconds of the driver's clock.
+/// The timers of a connection after its handshake. Times are nanoseconds of the driver's clock.
 #[derive(Debug, Clone)]
 pub(crate) struct Liveness {
     heartbeat: Option<Heartbeat>,
@@ -11,7 +11,7 @@ pub(crate) struct Liveness {
     ping_at_ns: u64,
     /// When the answer to our oldest unanswered PING is overdue.
     answer_by_ns: u64,
-    /// When the time to live of the peer's last PING ends.
+    /// When the TTL of the peer's last PING ends.
     silent_until_ns: u64,
 }
 
@@ -25,21 +25,21 @@ impl Liveness {
         }
     }
 
-    /// The handshake is over.
+    /// Notes that the handshake is complete.
     pub(crate) fn start(&mut self, now_ns: u64) {
         if let Some(heartbeat) = self.heartbeat {
             self.ping_at_ns = now_ns.saturating_add(heartbeat.interval_ns.max(INTERVAL_NS_MIN));
         }
     }
 
-    /// Octets came: the peer lives.
+    /// Notes that octets arrived: the peer is alive.
     #[inline]
     pub(crate) fn traffic(&mut self) {
         self.answer_by_ns = NEVER;
         self.silent_until_ns = NEVER;
     }
 
-    /// The peer's PING named a time to live, in tenths of a second.
+    /// Notes the TTL of the peer's PING, in tenths of a second.
     pub(crate) fn promised(&mut self, ttl_deciseconds: u16, now_ns: u64) {
         if ttl_deciseconds > 0 {
             let ttl_ns = u64::from(ttl_deciseconds) * DECISECOND_NS;
@@ -55,7 +55,7 @@ impl Liveness {
         (first != NEVER).then_some(first)
     }
 
-    /// The time to live to name in a PING, if one is due.
+    /// Returns the TTL for a PING, if one is due.
     pub(crate) fn timeout(&mut self, now_ns: u64) -> Result<Option<u16>, Error> {
         if self.answer_by_ns <= now_ns {
             return Err(Error::HeartbeatTimeout);
@@ -76,5 +76,5 @@ impl Liveness {
 
 const NEVER: u64 = u64::MAX;
 const DECISECOND_NS: u64 = 100_000_000;
-/// An interval of zero would ask without end.
+/// An interval of zero would send PINGs endlessly.
 const INTERVAL_NS_MIN: u64 = 1_000_000;

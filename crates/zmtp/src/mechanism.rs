@@ -1,8 +1,8 @@
-//! The security mechanisms: small machines that run between greeting and traffic.
+//! The security mechanisms: small state machines between greeting and traffic.
 //!
-//! Each has the same four verbs: `start` after the greeting, `receive` a command, `answer` when
-//! the driver has let the peer in, `confirm` when its metadata are found good. CURVE leaves a
-//! cipher behind, through which all traffic goes.
+//! Each has the same four methods: `start` after the greeting, `receive` for a command, `answer`
+//! when the driver has accepted the peer, and `confirm` when its metadata is valid. CURVE leaves
+//! a cipher for all later traffic.
 
 mod curve;
 mod null;
@@ -17,7 +17,7 @@ use crate::curve::{Cipher, Randomness};
 use crate::error::{CommandName, Error};
 use crate::metadata::encode_property;
 
-/// The machine of one connection.
+/// The mechanism of one connection.
 #[derive(Debug)]
 pub(crate) enum Mechanism {
     Null(null::Null),
@@ -27,16 +27,16 @@ pub(crate) enum Mechanism {
     CurveServer(Box<curve::CurveServer>),
 }
 
-/// What a mechanism made of a command.
+/// The result of a command.
 #[derive(Debug, Clone)]
 pub(crate) enum Progress<'b> {
-    /// It waits for the next one.
+    /// The mechanism waits for the next command.
     Continue,
-    /// The driver is to judge these.
+    /// The driver must check these credentials.
     Authenticate(Credentials<'b>),
-    /// The peer's metadata; once they are found good, `confirm`.
+    /// The peer's metadata; call `confirm` if it is valid.
     Metadata(Cow<'b, [u8]>),
-    /// The peer refuses, with this reason.
+    /// The peer refuses us for this reason.
     Refused(&'b [u8]),
 }
 
@@ -60,7 +60,7 @@ impl Mechanism {
         }
     }
 
-    /// The greetings agree. `own` is our metadata.
+    /// Starts after the greetings. `own` is our metadata.
     pub(crate) fn start(
         &mut self,
         own: &[u8],
@@ -74,7 +74,7 @@ impl Mechanism {
         }
     }
 
-    /// A command of the handshake came.
+    /// Handles a command of the handshake.
     pub(crate) fn receive<'b>(
         &mut self,
         body: &'b [u8],
@@ -90,7 +90,7 @@ impl Mechanism {
         }
     }
 
-    /// The driver lets the peer in.
+    /// Notes that the driver accepts the peer.
     pub(crate) fn answer(&mut self, own: &[u8], out: &mut Vec<u8>) {
         match self {
             Mechanism::Null(null) => null.answer(own, out),
@@ -99,7 +99,7 @@ impl Mechanism {
         }
     }
 
-    /// Metadata that came before the driver's answer, once.
+    /// Returns metadata that arrived before the driver's answer, once.
     pub(crate) fn take_metadata(&mut self) -> Option<Vec<u8>> {
         match self {
             Mechanism::CurveServer(server) => server.take_metadata(),
@@ -107,7 +107,7 @@ impl Mechanism {
         }
     }
 
-    /// The peer's metadata are good.
+    /// Notes that the peer's metadata is valid.
     pub(crate) fn confirm(&mut self, own: &[u8], out: &mut Vec<u8>) {
         match self {
             Mechanism::PlainServer(_) => crate::command::encode_command(out, READY, &[own]),
@@ -116,7 +116,7 @@ impl Mechanism {
         }
     }
 
-    /// What traffic goes through from now on.
+    /// Returns the cipher of the later traffic.
     pub(crate) fn cipher(&self) -> Option<Cipher> {
         match self {
             Mechanism::CurveClient(client) => client.cipher(),
@@ -126,7 +126,7 @@ impl Mechanism {
     }
 }
 
-/// The mechanism's name as the greeting has it.
+/// Returns the mechanism's name in the greeting.
 pub(crate) fn padded_name(security: &Security) -> [u8; NAME_BYTES] {
     let name: &[u8] = match security {
         Security::Null => b"NULL",
@@ -138,7 +138,7 @@ pub(crate) fn padded_name(security: &Security) -> [u8; NAME_BYTES] {
     padded
 }
 
-/// The metadata we announce, in libzmq's order.
+/// Returns the metadata we announce, in libzmq's order.
 pub(crate) fn own_metadata(config: &Config) -> Vec<u8> {
     let mut own = Vec::new();
     encode_property(
@@ -155,10 +155,10 @@ pub(crate) fn own_metadata(config: &Config) -> Vec<u8> {
     own
 }
 
-/// The octets of a mechanism's name in the greeting.
+/// Octets of a mechanism's name in the greeting.
 pub(crate) const NAME_BYTES: usize = 20;
 
-/// An ERROR command as progress; any other is out of place.
+/// Converts an ERROR command to progress; any other command is not allowed.
 fn refused_or_unexpected(command: Command<'_>) -> Result<Progress<'_>, Error> {
     if command.name == crate::command::ERROR {
         return command.error_reason().map(Progress::Refused);
@@ -166,7 +166,7 @@ fn refused_or_unexpected(command: Command<'_>) -> Result<Progress<'_>, Error> {
     Err(Error::UnexpectedCommand)
 }
 
-/// A command that must have no data.
+/// Checks that a command has no data.
 fn expect_empty(command: Command<'_>, name: CommandName) -> Result<(), Error> {
     if command.data.is_empty() {
         Ok(())

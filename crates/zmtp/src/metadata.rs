@@ -1,19 +1,19 @@
-//! Metadata: a list of properties, each a name and a value with their lengths before them.
+//! Metadata: a list of properties, each a length-prefixed name and value.
 
 use crate::error::Error;
 
-/// The properties that a peer announced, checked once and kept as they came.
+/// The properties that a peer announced, checked once and kept unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Metadata {
-    /// A well-formed list: `parse` saw to it.
+    /// A valid list, checked by `parse`.
     bytes: Vec<u8>,
 }
 
 impl Metadata {
-    /// Checks a list of at most `properties_max` properties.
+    /// Parses a list of at most `properties_max` properties.
     ///
     /// # Errors
-    /// It is no such list, has too many, or an illegal name.
+    /// The bytes are not such a list, have too many properties, or an illegal name.
     pub fn parse(bytes: &[u8], properties_max: usize) -> Result<Metadata, Error> {
         let mut rest = bytes;
         let mut count = 0;
@@ -35,7 +35,7 @@ impl Metadata {
         })
     }
 
-    /// The value of a property; upper and lower case of names are one.
+    /// Returns the value of a property; names are compared without case.
     pub fn property(&self, name: &str) -> Option<&[u8]> {
         let mut properties = self.properties();
         properties
@@ -43,7 +43,7 @@ impl Metadata {
             .map(|(_, value)| value)
     }
 
-    /// Every property in the order it was announced, as name and value.
+    /// Iterates over the properties in order, as name and value.
     pub fn properties(&self) -> Properties<'_> {
         Properties { rest: &self.bytes }
     }
@@ -66,7 +66,7 @@ impl<'m> Iterator for Properties<'m> {
     }
 }
 
-/// Appends a property, unless its name or its value cannot be said on the wire.
+/// Appends a property, unless its name or value is too long for the wire.
 pub(crate) fn encode_property(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     let Ok(name_length) = u8::try_from(name.len()) else {
         return;
@@ -83,7 +83,7 @@ pub(crate) fn encode_property(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// Name, value and the rest of the list.
+/// Returns name, value and the rest of the list.
 fn split_property(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (&name_length, rest) = bytes.split_first()?;
     let (name, rest) = rest.split_at_checked(usize::from(name_length))?;
@@ -93,7 +93,7 @@ fn split_property(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((name, value, rest))
 }
 
-/// 1 to 255 letters, digits and `-_.+`.
+/// Returns whether a name has 1 to 255 letters, digits and `-_.+`.
 fn is_legal_name(name: &[u8]) -> bool {
     let legal = |octet: &u8| octet.is_ascii_alphanumeric() || b"-_.+".contains(octet);
     !name.is_empty() && name.iter().all(legal)

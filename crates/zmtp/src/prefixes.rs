@@ -1,4 +1,4 @@
-//! Who subscribes to what: the index of a publisher.
+//! The subscriptions of a publisher: an index by prefix.
 
 mod branches;
 mod nodes;
@@ -12,65 +12,67 @@ use nodes::{Count, NodeId, Nodes};
 /// Subscriptions by prefix: a topic matches each prefix that it begins with.
 ///
 /// A radix tree: a match takes time by the length of the topic and the number of subscribers
-/// found, for any number of subscriptions, and nothing here recurses, so that no length of
-/// topic can exhaust the stack (libzmq's GHSA-qq65-x72m-9wr8). A subscription with a prefix of
-/// its own costs some 60 to 100 bytes.
+/// found, for any number of subscriptions. Nothing here recurses, so no length of topic can
+/// exhaust the stack (libzmq's GHSA-qq65-x72m-9wr8). A subscription with its own prefix takes
+/// about 60 to 100 bytes.
 ///
-/// Each pair of prefix and subscriber is counted, as the RFC wants it. Note that libzmq as a
-/// *publisher* keeps a set, and as a *subscriber* says SUBSCRIBE each time but CANCEL only once
-/// the last is gone: a publisher that wants to agree with it uses
-/// [`remove_pair`](Self::remove_pair) for a CANCEL.
+/// Each pair of prefix and subscriber is counted, as the RFC requires. Note that libzmq as a
+/// *publisher* keeps a set, and as a *subscriber* sends SUBSCRIBE each time but CANCEL only when
+/// the last one ends. A publisher that must agree with it uses [`remove_pair`](Self::remove_pair)
+/// for a CANCEL.
 #[derive(Debug, Clone)]
 pub struct PrefixTable<T> {
     nodes: Nodes<T>,
-    /// The nodes at which a subscriber has a prefix; never an empty set.
+    /// The nodes where a subscriber has a prefix; never an empty set.
     places: HashMap<T, HashSet<NodeId>>,
-    /// The pairs in all the sets above.
+    /// Number of pairs in all sets above.
     pairs: usize,
-    /// The nodes that have a subscriber.
+    /// Number of nodes that have a subscriber.
     prefixes: usize,
 }
 
-/// What [`PrefixTable::insert`] did.
+/// The result of [`PrefixTable::insert`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Insertion {
     /// No subscriber had this prefix before.
     FirstOfPrefix,
-    /// Others had it, this subscriber had not.
+    /// Others had the prefix, this subscriber did not.
     FirstOfSubscriber,
-    /// This subscriber had it: it is counted once more.
+    /// This subscriber had the prefix: it is counted once more.
     Again,
 }
 
 impl Insertion {
-    /// No subscriber had the prefix before: a forwarder passes the subscription on.
+    /// Returns whether no subscriber had the prefix before: a forwarder passes the subscription
+    /// on.
     pub fn is_first(self) -> bool {
         self == Insertion::FirstOfPrefix
     }
 }
 
-/// What [`PrefixTable::remove`] did.
+/// The result of [`PrefixTable::remove`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
     /// The subscriber did not have the prefix.
     NotFound,
-    /// It had it more than once and still has it.
+    /// The subscriber had it more than once and still has it.
     StillCounted,
-    /// It no longer has it, others have.
+    /// The subscriber no longer has it, others do.
     LastOfSubscriber,
     /// No subscriber has it any more.
     LastOfPrefix,
 }
 
 impl Removal {
-    /// No subscriber has the prefix any more: a forwarder passes the cancellation on.
+    /// Returns whether no subscriber has the prefix any more: a forwarder passes the cancellation
+    /// on.
     pub fn is_last(self) -> bool {
         self == Removal::LastOfPrefix
     }
 }
 
 impl<T: Copy + Ord + Hash> PrefixTable<T> {
-    /// An empty table; allocates with the first insertion.
+    /// Creates an empty table; the first insertion allocates.
     pub fn new() -> PrefixTable<T> {
         PrefixTable {
             nodes: Nodes::new(),
@@ -95,7 +97,7 @@ impl<T: Copy + Ord + Hash> PrefixTable<T> {
         insertion
     }
 
-    /// Takes one count of a subscription back.
+    /// Removes one count of a subscription.
     pub fn remove(&mut self, prefix: &[u8], subscriber: T) -> Removal {
         match self.nodes.find(prefix) {
             Some(node) if self.nodes.subscribers_mut(node).uncount(subscriber) => {
@@ -106,7 +108,7 @@ impl<T: Copy + Ord + Hash> PrefixTable<T> {
         }
     }
 
-    /// Ends a subscription however often it was counted.
+    /// Ends a subscription regardless of its count.
     pub fn remove_pair(&mut self, prefix: &[u8], subscriber: T) -> Removal {
         match self.nodes.find(prefix) {
             Some(node) => self.remove_at(node, subscriber),
@@ -114,14 +116,15 @@ impl<T: Copy + Ord + Hash> PrefixTable<T> {
         }
     }
 
-    /// Ends all subscriptions of a subscriber, in time by their number alone. `ended` is given
-    /// each prefix without a subscriber, in no order.
+    /// Ends all subscriptions of a subscriber, in time proportional to their number. Passes each
+    /// prefix without a subscriber to `ended`, in no order.
     pub fn remove_subscriber(&mut self, subscriber: T, ended: &mut impl FnMut(&[u8])) {
         self.remove_some(subscriber, usize::MAX, ended);
     }
 
-    /// Ends some subscriptions of a subscriber, `most` or fewer: a million in one call take
-    /// seconds. Returns whether it has more. `ended` is given each prefix without a subscriber.
+    /// Ends at most `most` subscriptions of a subscriber, because a million in one call take
+    /// seconds. Returns whether it has more. Passes each prefix without a subscriber to `ended`,
+    /// in no order.
     pub fn remove_some(
         &mut self,
         subscriber: T,
@@ -156,8 +159,8 @@ impl<T: Copy + Ord + Hash> PrefixTable<T> {
         has_more
     }
 
-    /// Gives each subscriber that has a prefix of the topic, once, however many of its prefixes
-    /// match. Allocates only where more than eight prefixes with subscribers match.
+    /// Calls the visitor for each subscriber with a prefix of the topic, once per subscriber.
+    /// Allocates only if more than eight prefixes with subscribers match.
     #[inline]
     pub fn matches(&self, topic: &[u8], each: &mut impl FnMut(T)) {
         let mut found: [&[(T, u32)]; MERGED_MAX] = [&[]; MERGED_MAX];
@@ -184,20 +187,20 @@ impl<T: Copy + Ord + Hash> PrefixTable<T> {
         }
     }
 
-    /// Whether [`matches`](Self::matches) would give this subscriber.
+    /// Returns whether [`matches`](Self::matches) would find this subscriber.
     pub fn matches_one(&self, topic: &[u8], subscriber: T) -> bool {
         let mut found = false;
         self.matches(topic, &mut |each| found |= each == subscriber);
         found
     }
 
-    /// Whether [`matches`](Self::matches) would give anybody.
+    /// Returns whether [`matches`](Self::matches) would find any subscriber.
     #[inline]
     pub fn covers(&self, topic: &[u8]) -> bool {
         self.nodes.walk(topic).next().is_some()
     }
 
-    /// Gives each prefix that is subscribed to, with the number of its subscribers, in no order.
+    /// Calls the visitor for each prefix with the number of its subscribers, in no order.
     pub fn for_each_prefix(&self, each: &mut impl FnMut(&[u8], usize)) {
         let mut prefix = Vec::new();
         for (node, subscribers) in self.nodes.occupied() {
@@ -206,17 +209,17 @@ impl<T: Copy + Ord + Hash> PrefixTable<T> {
         }
     }
 
-    /// The pairs of prefix and subscriber.
+    /// Returns the number of pairs of prefix and subscriber.
     pub fn len(&self) -> usize {
         self.pairs
     }
 
-    /// Whether there is no subscription.
+    /// Returns whether there is no subscription.
     pub fn is_empty(&self) -> bool {
         self.pairs == 0
     }
 
-    /// The distinct prefixes.
+    /// Returns the number of distinct prefixes.
     pub fn prefix_count(&self) -> usize {
         self.prefixes
     }
@@ -242,8 +245,8 @@ impl<T: Copy + Ord + Hash> PrefixTable<T> {
         Removal::LastOfPrefix
     }
 
-    /// Many nested prefixes match: gathers and sorts, so that the work stays near the number of
-    /// subscribers found.
+    /// Many nested prefixes match: collect and sort, so that the work stays close to the number
+    /// of subscribers found.
     #[cold]
     fn match_many(&self, topic: &[u8], each: &mut impl FnMut(T)) {
         let mut all: Vec<T> = Vec::new();
@@ -262,7 +265,7 @@ impl<T: Copy + Ord + Hash> Default for PrefixTable<T> {
     }
 }
 
-/// Matching prefixes that are merged in place.
+/// Maximum matching prefixes merged in place.
 const MERGED_MAX: usize = 8;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The socket types, their names on the wire and which may talk to which.
+//! The socket types, their names on the wire, and which can be connected.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ macro_rules! socket_types {
     ($($(#[$docs:meta])* $kind:ident = $number:literal, $name:literal;)*) => {
         /// A ZeroMQ socket type: the eleven stable ones, then those of libzmq's draft interface.
         ///
-        /// STREAM (11) is not here: it speaks raw TCP, not ZMTP.
+        /// STREAM (11) is missing: it uses raw TCP, not ZMTP.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum SocketType {
@@ -18,7 +18,7 @@ macro_rules! socket_types {
             /// Every type, in the order of its number.
             pub const ALL: [SocketType; [$($number),*].len()] = [$(SocketType::$kind),*];
 
-            /// The value of the `Socket-Type` property.
+            /// Returns the value of the `Socket-Type` property.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(SocketType::$kind => $name,)*
@@ -31,11 +31,11 @@ macro_rules! socket_types {
 socket_types! {
     /// Exclusive pair.
     Pair = 0, "PAIR";
-    /// Publisher that keeps subscriptions to itself.
+    /// Publisher that handles subscriptions itself.
     Pub = 1, "PUB";
     /// Subscriber.
     Sub = 2, "SUB";
-    /// Request, in lockstep with its replies.
+    /// Request, alternating with its replies.
     Req = 3, "REQ";
     /// Reply.
     Rep = 4, "REP";
@@ -47,7 +47,7 @@ socket_types! {
     Pull = 7, "PULL";
     /// Source of a pipeline.
     Push = 8, "PUSH";
-    /// Publisher that hands subscriptions up.
+    /// Publisher that passes subscriptions to the application.
     Xpub = 9, "XPUB";
     /// Subscriber that sends subscriptions as messages.
     Xsub = 10, "XSUB";
@@ -63,33 +63,33 @@ socket_types! {
     Gather = 16, "GATHER";
     /// Source of a pipeline of single frames; draft (RFC 49).
     Scatter = 17, "SCATTER";
-    /// UDP datagrams, which are no ZMTP; draft.
+    /// UDP datagrams, which are not ZMTP; draft.
     Dgram = 18, "DGRAM";
-    /// Equal among equals, addressed by a number; draft (RFC 51).
+    /// Peer among equals, addressed by a number; draft (RFC 51).
     Peer = 19, "PEER";
     /// Exclusive pair of single frames; draft (RFC 52).
     Channel = 20, "CHANNEL";
 }
 
 impl SocketType {
-    /// The type of this name; names of values are compared exactly, case included.
+    /// Returns the type of this name; names are compared exactly, including case.
     pub fn from_name(name: &[u8]) -> Option<SocketType> {
         Self::ALL
             .into_iter()
             .find(|kind| kind.name().as_bytes() == name)
     }
 
-    /// The octet of a ZMTP 2.0 greeting; libzmq's `ZMQ_PAIR` … `ZMQ_CHANNEL` are the same.
+    /// Returns the octet of a ZMTP 2.0 greeting, the same as libzmq's `ZMQ_PAIR` … `ZMQ_CHANNEL`.
     pub const fn number(self) -> u8 {
         self as u8
     }
 
-    /// The type of this number.
+    /// Returns the type of this number.
     pub fn from_number(number: u8) -> Option<SocketType> {
         Self::ALL.into_iter().find(|&kind| kind.number() == number)
     }
 
-    /// Whether the two types may be connected (the table of RFC 37; drafts as libzmq pairs them).
+    /// Returns whether the two types can be connected (the table of RFC 37; drafts as in libzmq).
     pub const fn compatible_with(self, peer: SocketType) -> bool {
         use SocketType::{
             Channel, Client, Dealer, Dgram, Dish, Gather, Pair, Peer, Pub, Pull, Push, Radio, Rep,
@@ -117,12 +117,12 @@ impl SocketType {
         }
     }
 
-    /// Whether a peer's subscriptions mean something here.
+    /// Returns whether this type handles a peer's subscriptions.
     pub const fn is_publisher(self) -> bool {
         matches!(self, SocketType::Pub | SocketType::Xpub)
     }
 
-    /// Whether this type announces its routing id (as libzmq does, even an empty one).
+    /// Returns whether this type announces its routing id (as libzmq does, even an empty one).
     pub(crate) const fn announces_routing_id(self) -> bool {
         matches!(
             self,

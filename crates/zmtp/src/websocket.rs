@@ -1,15 +1,15 @@
 //! ZMTP over WebSocket (RFC 45, ZWS 2.0): a filter between a transport and a
 //! [`Connection`](crate::Connection).
 //!
-//! A connection over WebSocket is made of a [`WebSocket`] and a `Connection` whose
-//! [`Config::websocket`](crate::Config::websocket) is set. What the transport brings goes through
-//! [`WebSocket::receive`], which gives the bytes of ZMTP for [`Connection::receive`]; what the
-//! connection says goes through [`WebSocket::send`], and what is to be written gathers in
-//! [`WebSocket::outgoing`]. The filter keeps no message: bodies of any length pass through it.
+//! A connection over WebSocket consists of a [`WebSocket`] and a `Connection` with
+//! [`Config::websocket`](crate::Config::websocket) set. [`WebSocket::receive`] takes bytes of the
+//! transport and returns the bytes of ZMTP for [`Connection::receive`]. [`WebSocket::send`] takes
+//! the connection's output, and the bytes to send collect in [`WebSocket::outgoing`]. The filter
+//! stores no message: bodies of any length pass through it.
 //!
 //! ZWS has no greeting (the HTTP upgrade agrees on the mechanism), puts each frame into one
-//! binary message behind an octet of flags, and has WebSocket's own PING and PONG. The filter
-//! makes the greeting up, and translates the rest.
+//! binary message after an octet of flags, and uses WebSocket's own PING and PONG. The filter
+//! generates the greeting and translates the rest.
 //!
 //! [`Connection::receive`]: crate::Connection::receive
 
@@ -31,11 +31,11 @@ use crate::mechanism;
 #[derive(Debug)]
 pub struct WebSocket {
     role: Role,
-    phase: Phase,
+    phase: UpgradePhase,
     inbound: inbound::Inbound,
     outbound: outbound::Outbound,
     outgoing: Vec<u8>,
-    /// ZWS's name for the mechanism, on which the upgrade agrees.
+    /// ZWS's name of the mechanism, which the upgrade agrees on.
     protocol: &'static str,
     greeting: [u8; GREETING_BYTES],
 }
@@ -47,8 +47,8 @@ enum Role {
 }
 
 #[derive(Debug)]
-enum Phase {
-    /// The peer's request or answer is read; for a client, with what it must accept.
+enum UpgradePhase {
+    /// The peer's request or answer is being read; for a client, with the answer it must accept.
     Upgrade {
         head: Vec<u8>,
         accept: String,
@@ -58,12 +58,12 @@ enum Phase {
 }
 
 impl WebSocket {
-    /// Connects: the request is at once in [`outgoing`](Self::outgoing). `host` is the server's
-    /// name, with its port if that is not 80; `path` begins with `/`. `config` is the one of the
-    /// connection behind.
+    /// Connects. The request is at once in [`outgoing`](Self::outgoing). `host` is the server's
+    /// name, with its port if that is not 80; `path` begins with `/`. `config` is that of the
+    /// connection.
     ///
     /// # Errors
-    /// [`Error::UpgradeFailed`]: host or path have characters that a request cannot have;
+    /// [`Error::UpgradeFailed`]: host or path have characters that are not allowed in a request;
     /// [`Error::NoRandomness`].
     pub fn client(host: &str, path: &str, config: &Config) -> Result<WebSocket, Error> {
         let mut websocket = WebSocket::new(Role::Client, config, system_randomness);
@@ -73,7 +73,7 @@ impl WebSocket {
         let protocol = websocket.protocol;
         let request = request(host, path, protocol, &key).ok_or(Error::UpgradeFailed)?;
         websocket.outgoing.extend_from_slice(request.as_bytes());
-        websocket.phase = Phase::Upgrade {
+        websocket.phase = UpgradePhase::Upgrade {
             head: Vec::new(),
             accept: accept_of(key.as_bytes()),
         };
@@ -88,7 +88,7 @@ impl WebSocket {
     fn new(role: Role, config: &Config, randomness: Randomness) -> WebSocket {
         WebSocket {
             role,
-            phase: Phase::Upgrade {
+            phase: UpgradePhase::Upgrade {
                 head: Vec::new(),
                 accept: String::new(),
             },
@@ -100,25 +100,25 @@ impl WebSocket {
         }
     }
 
-    /// Takes what the transport brought and appends the ZMTP in it to `zmtp`; returns how many
-    /// bytes of it are done with. The rest must come again, with more behind it.
+    /// Takes bytes of the transport, appends the contained ZMTP bytes to `zmtp`, and returns how
+    /// many bytes were consumed. Pass the rest again, with more bytes after it.
     ///
     /// # Errors
     /// [`Error::UpgradeFailed`], [`Error::MalformedWebSocketFrame`]; [`Error::Closed`] when the
-    /// peer has said goodbye. Write what is outgoing and close.
+    /// peer has sent a close frame. Send the outgoing bytes and close.
     pub fn receive(&mut self, input: &[u8], zmtp: &mut Vec<u8>) -> Result<usize, Error> {
         let result = match &self.phase {
-            Phase::Upgrade { .. } => self.receive_upgrade(input, zmtp),
-            Phase::Open => self.receive_frames(input, zmtp),
-            Phase::Closed => Err(Error::Closed),
+            UpgradePhase::Upgrade { .. } => self.receive_upgrade(input, zmtp),
+            UpgradePhase::Open => self.receive_frames(input, zmtp),
+            UpgradePhase::Closed => Err(Error::Closed),
         };
         if result.is_err() {
-            self.phase = Phase::Closed;
+            self.phase = UpgradePhase::Closed;
         }
         result
     }
 
-    /// Takes what the connection says, all of it, in pieces of any size.
+    /// Takes all output of the connection, in pieces of any size.
     ///
     /// # Errors
     /// [`Error::NoRandomness`].
@@ -126,34 +126,35 @@ impl WebSocket {
         self.outbound.send(zmtp, &mut self.outgoing)
     }
 
-    /// What is to be written to the transport. The driver takes it out from the front.
+    /// Returns the bytes to send to the transport. The driver removes what it has sent from the
+    /// front.
     pub fn outgoing(&mut self) -> &mut Vec<u8> {
         &mut self.outgoing
     }
 
-    /// How many bytes are [`outgoing`](Self::outgoing).
+    /// Returns the number of [`outgoing`](Self::outgoing) bytes.
     pub fn outgoing_bytes(&self) -> usize {
         self.outgoing.len()
     }
 
-    /// Whether the upgrade is done.
+    /// Returns whether the upgrade is complete.
     pub fn is_open(&self) -> bool {
-        matches!(self.phase, Phase::Open)
+        matches!(self.phase, UpgradePhase::Open)
     }
 
-    /// Says goodbye: the driver writes what is outgoing, then closes.
+    /// Appends a close frame: the driver sends the outgoing bytes, then closes.
     pub fn close(&mut self) {
         if self.is_open() {
-            // An error would be one of random numbers; then it is closed without goodbye.
+            // The only possible error is missing random numbers; then there is no close frame.
             let _ = self
                 .outbound
                 .control(Opcode::Close, &[], &mut self.outgoing);
         }
-        self.phase = Phase::Closed;
+        self.phase = UpgradePhase::Closed;
     }
 
     fn receive_upgrade(&mut self, input: &[u8], zmtp: &mut Vec<u8>) -> Result<usize, Error> {
-        let Phase::Upgrade { head, accept } = &mut self.phase else {
+        let UpgradePhase::Upgrade { head, accept } = &mut self.phase else {
             return Err(Error::Closed);
         };
         let consumed = gather_head(head, input);
@@ -180,7 +181,7 @@ impl WebSocket {
         if !done {
             return Err(self.refuse());
         }
-        self.phase = Phase::Open;
+        self.phase = UpgradePhase::Open;
         zmtp.extend_from_slice(&self.greeting);
         Ok(consumed)
     }
@@ -214,7 +215,7 @@ impl WebSocket {
     }
 }
 
-/// What a peer of ZMTP 3.0 would have said: subscriptions are messages in ZWS.
+/// Generates the greeting of a ZMTP 3.0 peer: subscriptions are messages in ZWS.
 fn made_up_greeting(config: &Config) -> [u8; GREETING_BYTES] {
     let mut greeting = [0; GREETING_BYTES];
     greeting[0] = 0xff;
@@ -235,7 +236,7 @@ fn protocol_of(security: &Security) -> &'static str {
 }
 
 const GREETING_BYTES: usize = 64;
-/// A peer that asks without reading gets no more answers.
+/// A peer that sends requests without reading gets no more answers.
 const UNSENT_BYTES_MAX: usize = 4096;
 
 // The flags before a body.

@@ -1,30 +1,30 @@
 //! Z85 (RFC 32): binary keys as text, five characters for four bytes.
 
-/// Why a text is no Z85, or bytes cannot be written as it. libzmq says `EINVAL` to all of them.
+/// Why a text is not Z85, or bytes cannot be encoded. libzmq returns `EINVAL` for all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Z85Error {
     /// Binary data are not a multiple of four bytes, or a text not one of five characters.
     #[error("Z85 takes multiples of 4 bytes and of 5 characters, not {length}")]
     Length {
-        /// What was given, in bytes.
+        /// The given length in bytes.
         length: usize,
     },
-    /// A character that is not of the alphabet.
+    /// A character outside the alphabet.
     #[error("the character at {position} is not one of Z85's")]
     Character {
-        /// Where it stands, counted from 0.
+        /// Its position, from 0.
         position: usize,
     },
-    /// Five characters that stand for more than 32 bits.
+    /// Five characters for a number of more than 32 bits.
     #[error("the five characters at {position} stand for more than 32 bits")]
     Overflow {
-        /// Where they begin, counted from 0.
+        /// The position of the first one, from 0.
         position: usize,
     },
 }
 
-/// Writes bytes as text.
+/// Encodes bytes as text.
 ///
 /// ```
 /// let bytes = [0x86, 0x4f, 0xd2, 0x6f, 0xb5, 0x59, 0xf7, 0x5b];
@@ -48,7 +48,7 @@ pub fn encode(bytes: &[u8]) -> Result<String, Z85Error> {
     Ok(text)
 }
 
-/// Reads text back into bytes.
+/// Decodes text into bytes.
 ///
 /// # Errors
 /// The text is not five characters of the alphabet for each four bytes.
@@ -74,10 +74,10 @@ pub fn decode(text: impl AsRef<[u8]>) -> Result<Vec<u8>, Z85Error> {
     Ok(bytes)
 }
 
-/// Reads a key of 32 bytes from its 40 characters.
+/// Decodes a key of 32 bytes from its 40 characters.
 ///
 /// # Errors
-/// As [`decode`], and where the text has not 40 characters.
+/// The same as [`decode`], and if the text does not have 40 characters.
 pub fn decode_key(text: impl AsRef<[u8]>) -> Result<[u8; 32], Z85Error> {
     let text = text.as_ref();
     let length = text.len();

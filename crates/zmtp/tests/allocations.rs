@@ -1,4 +1,4 @@
-//! A message in steady state costs no allocation.
+//! A message in steady state needs no allocation.
 
 use tidewire_memory::counting::{CountingAllocator, allocations_of};
 use tidewire_zmtp::curve::{Keypair, SecretKey, public_from_secret};
@@ -26,7 +26,7 @@ fn connect(left: Config, right: Config) -> (Connection, Connection) {
     (left, right)
 }
 
-/// Reads all of a stream; the bytes of bodies and topics in it.
+/// Reads a whole stream. Returns the bytes of its bodies and topics.
 fn drain(connection: &mut Connection, stream: &[u8]) -> usize {
     let mut at = 0;
     let mut bytes = 0;

@@ -1,4 +1,4 @@
-//! Every file of the fuzz corpus, also cut at every length and with each octet changed.
+//! Runs every file of the fuzz corpus, also cut at every length and with each octet changed.
 
 mod common;
 
@@ -38,7 +38,7 @@ fn run(corpus: &str, fuzz: fn(&[u8])) {
     }
 }
 
-/// What comes out does not depend on how the stream was cut: events, answers, error.
+/// The result does not depend on the cuts of the stream: events, answers, error.
 #[test]
 fn hostile_bytes_tell_the_same_story_in_any_pieces() {
     for data in files("zmtp_connection") {
@@ -71,7 +71,7 @@ fn no_prefix_table_panics() {
     run("zmtp_prefixes", fuzz_zmtp_prefixes);
 }
 
-/// A handshake a run takes its time: fewer changes.
+/// Each run does a handshake, which takes time: fewer changes.
 #[test]
 fn no_curve_peer_panics() {
     for mut data in files("zmtp_curve") {

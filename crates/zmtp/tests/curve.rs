@@ -1,4 +1,4 @@
-//! CURVE from end to end, and what strangers, thieves and meddlers get.
+//! CURVE from end to end, with unknown peers, stolen keys and tampered data.
 
 mod common;
 
@@ -9,7 +9,7 @@ use tidewire_zmtp::{
     CommandName, Config, Error, Heartbeat, Limits, NotAsked, Security, SocketType,
 };
 
-/// The keys of libzmq's own tests, by their secrets.
+/// The key pairs of libzmq's own tests, from their secret keys.
 fn keys(seed: u8) -> Keypair {
     let secret = SecretKey::new([seed; 32]);
     Keypair {
@@ -39,7 +39,7 @@ fn server(socket_type: SocketType) -> Config {
     }
 }
 
-/// A client and a server that have gone as far as the commands counted, both ways.
+/// Returns a client and a server after this number of commands in both directions.
 fn pair() -> (Side, Side) {
     ready_pair(client(SocketType::Dealer), server(SocketType::Router))
 }
@@ -50,14 +50,14 @@ fn frame(side: &mut Side, body: &[u8], more: bool) -> Vec<u8> {
     out
 }
 
-/// Carries what one side has to say to the other; what it was.
+/// Carries one side's output to the other. Returns the output.
 fn carry(from: &mut Side, to: &mut Side) -> Vec<u8> {
     let bytes = from.sent();
     to.feed(&bytes, 0);
     bytes
 }
 
-/// Both sides with their greetings exchanged, and the client's HELLO, not yet carried.
+/// Returns both sides after their greetings, and the client's HELLO, not yet carried.
 fn greeted(client: Config, server: Config) -> (Side, Side, Vec<u8>) {
     let (mut left, mut right) = (Side::new(client), Side::new(server));
     let mut hello = Vec::new();
@@ -135,7 +135,7 @@ fn a_server_of_another_key_cannot_read_hello() {
     assert_eq!(right.sent(), b"");
 }
 
-/// Everybody shares the same secret with the key of zeros.
+/// All peers have the same shared secret with the key of zeros.
 #[test]
 fn keys_of_small_order_are_refused() {
     let security = Security::CurveClient {
@@ -150,7 +150,7 @@ fn keys_of_small_order_are_refused() {
     assert_eq!(side.error, Some(Error::Cryptographic));
 }
 
-/// It knows somebody's public key, not the secret one.
+/// The peer knows a client's public key, but not the secret one.
 #[test]
 fn a_thief_of_a_public_key_is_caught_by_the_vouch() {
     let security = Security::CurveClient {
@@ -179,7 +179,7 @@ fn every_octet_of_the_handshake_counts() {
     let headers = [2, 2, 9];
     for (stage, bytes) in [&hello, &welcome, &initiate].into_iter().enumerate() {
         for at in headers[stage]..bytes.len() {
-            // HELLO's padding is not looked at.
+            // The padding of HELLO is ignored.
             if stage == 0 && (2 + 8..2 + 80).contains(&at) {
                 continue;
             }
@@ -247,7 +247,7 @@ fn handshake_commands_have_their_lengths_and_their_order() {
     assert!(left.connection.receive(b"", 0).is_err());
 }
 
-/// What a client is, and that it will be called back, is all in its cookie.
+/// The client's identity, and the right to continue, are all in its cookie.
 #[test]
 fn a_cookie_of_another_connection_is_worth_nothing() {
     let (mut left, mut right, hello) = greeted(client(SocketType::Push), server(SocketType::Pull));
@@ -371,7 +371,7 @@ fn subscriptions_go_through_boxes_in_both_forms() {
     }
 }
 
-/// Numbers rise in the order of sending: what the machine says goes out first.
+/// Numbers increase in the order of sending: the connection's own output is sent first.
 #[test]
 fn heartbeats_keep_the_order_of_numbers() {
     let config = Config {

@@ -1,4 +1,4 @@
-//! Byte for byte what libzmq 4.3.5 says, captured from it.
+//! Compares the bytes with captured output of libzmq 4.3.5.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Heartbeats and deadlines, in a time of our own making.
+//! Heartbeats and deadlines, with a simulated clock.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Two connections of ours against each other, in every combination and every cut.
+//! Two of our connections with each other, in every combination and every cut.
 
 mod common;
 

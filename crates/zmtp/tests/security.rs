@@ -1,4 +1,4 @@
-//! Who is let in, who is not, and what a stranger may make us do.
+//! Which peers are accepted, which are refused, and the limits for unknown peers.
 
 mod common;
 
@@ -26,12 +26,12 @@ fn server() -> Config {
     }
 }
 
-/// A PLAIN server that has read the greeting and these bytes.
+/// Returns a PLAIN server that has read the greeting and these bytes.
 fn server_after(bytes: &[u8]) -> Side {
     Side::fed(server(), &[&libzmq_greeting("PLAIN", 1), bytes].concat())
 }
 
-/// A NULL socket that has read the greeting and these bytes.
+/// Returns a NULL socket that has read the greeting and these bytes.
 fn pull_after(bytes: &[u8]) -> Side {
     Side::fed(
         Config::new(SocketType::Pull),
@@ -39,7 +39,7 @@ fn pull_after(bytes: &[u8]) -> Side {
     )
 }
 
-/// A NULL socket that is ready and has read these bytes.
+/// Returns a NULL socket that is ready and has read these bytes.
 fn ready_pull_after(bytes: &[u8]) -> Side {
     pull_after(&[&ready("PUSH"), bytes].concat())
 }
@@ -100,7 +100,7 @@ fn null_can_ask_the_driver_too() {
     assert_eq!(old.error, Some(too_old), "2.0 has no way to be asked");
 }
 
-/// Downgrading to 2.0 would leave security out.
+/// A downgrade to 2.0 would drop the security.
 #[test]
 fn plain_is_never_downgraded() {
     let side = Side::fed(server(), b"\xff\0\0\0\0\0\0\0\x01\x7f\x01\x08\x00\x00");
@@ -273,7 +273,7 @@ fn metadata_are_counted_and_checked() {
     assert_eq!(nameless.connection.peer().unwrap().socket_type, None);
 }
 
-/// Ids that begin with 0 are those a ROUTER invents.
+/// ROUTER generates the ids that begin with 0.
 #[test]
 fn a_routing_id_cannot_pass_for_an_invented_one() {
     for (id, error) in [
@@ -347,7 +347,7 @@ fn unknown_commands_are_read_over_and_error_ends_the_connection() {
     );
 }
 
-/// As libzmq: a temporary failure is not told, so that the peer comes back.
+/// As in libzmq, a temporary failure is not sent, so that the peer reconnects.
 #[test]
 fn a_refusal_that_may_not_last_is_not_told() {
     for (reason, sent) in [

@@ -1,4 +1,4 @@
-//! ZMTP over WebSocket: from end to end, byte for byte, and against what is none.
+//! ZMTP over WebSocket: from end to end, byte for byte, and with invalid input.
 
 mod common;
 
@@ -86,7 +86,7 @@ fn wire(left: &mut Peer, right: &mut Peer, mut piece: impl FnMut() -> usize) {
     }
 }
 
-/// Both ways of a mechanism.
+/// Returns both directions of a mechanism.
 fn mechanisms() -> Vec<(Security, Security)> {
     let secret = |seed| SecretKey::new([seed; 32]);
     let client = Security::PlainClient {
@@ -330,7 +330,7 @@ fn goodbye_is_answered() {
     assert_eq!(server.sent(), b"\x88\x00");
 }
 
-/// The limits of the connection behind hold at the header.
+/// The limits of the connection are checked at the header.
 #[test]
 fn a_claimed_length_reserves_nothing() {
     let null = || Config::new(SocketType::Pull);

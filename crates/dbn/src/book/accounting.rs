@@ -1,4 +1,4 @@
-//! What became of every record of a stream.
+//! What happened to each record of a stream.
 
 use crate::{KINDS, Kind};
 use tidewire_book::BookError;
@@ -11,25 +11,25 @@ pub struct Accounting {
     kinds: [Counts; KINDS.len()],
     /// Records of unknown kind, by type byte.
     unknown: Box<[u64; 256]>,
-    /// Quotes given out.
+    /// Quotes published.
     pub quotes: u64,
-    /// Trades given out.
+    /// Trades published.
     pub trades: u64,
-    /// Records whose publisher said the book may be wrong.
+    /// Records whose publisher flagged that the book may be wrong.
     pub suspect: u64,
     first_ns: u64,
     last_ns: u64,
 }
 
-/// Why a record gave nothing to the market's state.
+/// Why a record changed no quote, trade or symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Unused {
-    /// Its type byte is not known.
+    /// The type byte is unknown.
     UnknownKind,
-    /// It is understood, and carries neither quote nor trade nor symbol: bars, statistics,
-    /// imbalances, statuses and messages of a gateway.
+    /// The record is understood but holds no quote, trade or symbol: bars, statistics,
+    /// imbalances, statuses and gateway messages.
     NoPrices,
     /// See [`BookError::UnknownOrder`].
     UnknownOrder,
@@ -43,11 +43,11 @@ pub enum Unused {
     OrdersFull,
     /// See [`BookError::LevelsFull`].
     LevelsFull,
-    /// There are more instruments or symbols than the limit.
+    /// More instruments or symbols than the limit.
     TooManyInstruments,
 }
 
-/// Every reason, in the order of its number.
+/// Every reason, in the order of its discriminant.
 const REASONS: [Unused; 9] = [
     Unused::UnknownKind,
     Unused::NoPrices,
@@ -67,7 +67,7 @@ struct Counts {
 }
 
 impl Accounting {
-    /// Nothing counted.
+    /// Creates an accounting with all counts at 0.
     pub fn new() -> Self {
         Self {
             kinds: [Counts::default(); KINDS.len()],
@@ -80,28 +80,28 @@ impl Accounting {
         }
     }
 
-    /// All records read.
+    /// Returns the number of records read.
     pub fn read(&self) -> u64 {
         KINDS.iter().map(|&kind| self.read_of(kind)).sum()
     }
 
-    /// Records of one kind read.
+    /// Returns the number of records of one kind read.
     pub fn read_of(&self, kind: Kind) -> u64 {
         let counts = &self.kinds[kind as usize];
         counts.used + counts.unused.iter().sum::<u64>()
     }
 
-    /// All records that were used.
+    /// Returns the number of records used.
     pub fn used(&self) -> u64 {
         self.kinds.iter().map(|counts| counts.used).sum()
     }
 
-    /// Records of one kind that were used.
+    /// Returns the number of records of one kind used.
     pub fn used_of(&self, kind: Kind) -> u64 {
         self.kinds[kind as usize].used
     }
 
-    /// What was not used: kind, reason and count, where the count is not 0.
+    /// Iterates over the unused records: kind, reason and count, where the count is not 0.
     pub fn unused(&self) -> impl Iterator<Item = (Kind, Unused, u64)> + '_ {
         KINDS.iter().flat_map(move |&kind| {
             let counts = self.kinds[kind as usize].unused;
@@ -113,19 +113,20 @@ impl Accounting {
         })
     }
 
-    /// Records of unknown kind: type byte and count, where the count is not 0.
+    /// Iterates over the records of unknown kind: type byte and count, where the count is not 0.
     pub fn unknown_types(&self) -> impl Iterator<Item = (u8, u64)> + '_ {
         (0..=u8::MAX)
             .zip(self.unknown.iter().copied())
             .filter(|&(_, count)| count > 0)
     }
 
-    /// Quotes and trades given out.
+    /// Returns the number of quotes and trades published.
     pub fn published(&self) -> u64 {
         self.quotes + self.trades
     }
 
-    /// Earliest and latest source time of the records used, nanoseconds since the UNIX epoch.
+    /// Returns the earliest and the latest source time of the records used, in nanoseconds since
+    /// the UNIX epoch.
     pub fn source_times_ns(&self) -> Option<(u64, u64)> {
         (self.first_ns <= self.last_ns).then_some((self.first_ns, self.last_ns))
     }
@@ -157,7 +158,7 @@ impl Default for Accounting {
 }
 
 impl Unused {
-    /// The reason in words, for a report.
+    /// Returns the reason in words, for a report.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::UnknownKind => "unknown record type",

@@ -1,4 +1,4 @@
-//! All instruments of a stream: any DBN record in, ticks out.
+//! The books of all instruments of a stream: DBN records in, ticks out.
 
 use std::collections::HashMap;
 
@@ -9,19 +9,19 @@ use crate::{
 };
 use tidewire_feed::wire::{AGGRESSOR_BUY, AGGRESSOR_SELL, Quote, Tick, Trade};
 
-/// Bounds of [`Books`].
+/// Limits of [`Books`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BooksConfig {
-    /// Of each instrument's book.
+    /// Limits of each instrument's book.
     pub book: BookLimits,
-    /// Most instruments, counted once for each publisher.
+    /// Maximum number of instruments. An instrument at two publishers counts twice.
     pub instruments_max: usize,
-    /// Number of the first symbol; the others follow in order of appearance.
+    /// Number of the first symbol. The others follow in order of appearance.
     pub symbol_first: u32,
 }
 
 impl Default for BooksConfig {
-    /// The default [`BookLimits`], a million instruments, symbols from 0.
+    /// Returns the default [`BookLimits`], a million instruments, and symbols from 0.
     fn default() -> Self {
         Self {
             book: BookLimits::default(),
@@ -31,39 +31,40 @@ impl Default for BooksConfig {
     }
 }
 
-/// The tops of all instruments of a stream.
+/// The best prices of all instruments of a stream.
 ///
-/// A tick's `symbol` is a number given to the instrument id when it first appears, from
-/// [`BooksConfig::symbol_first`] without gaps: [`instrument_id`](Self::instrument_id) gives the
-/// id back and [`symbol_name`](Self::symbol_name) its name. A tick's `source` is the publisher.
-/// One instrument at two publishers is one symbol with two books.
+/// Each instrument id gets a symbol number when it first appears, from
+/// [`BooksConfig::symbol_first`] without gaps. A tick's `symbol` is this number.
+/// [`instrument_id`](Self::instrument_id) returns the id of a number,
+/// [`symbol_name`](Self::symbol_name) its name. A tick's `source` is the publisher. One
+/// instrument at two publishers is one symbol with two books.
 #[derive(Debug)]
 pub struct Books {
     config: BooksConfig,
     books: HashMap<u64, u32>,
-    states: Vec<State>,
-    /// Instrument ids by symbol, and back.
+    states: Vec<InstrumentState>,
+    /// Instrument ids by symbol number, and symbol numbers by instrument id.
     instruments: Vec<u32>,
     symbols: HashMap<u32, u32>,
     names: SymbolNames,
     accounting: Accounting,
-    /// Key and place of the book used last: most streams stay with one for many records.
+    /// Key and place of the book used last: most streams stay with one book for many records.
     last: (u64, usize),
 }
 
 /// One instrument at one publisher.
 #[derive(Debug)]
-struct State {
+struct InstrumentState {
     symbol: u32,
     publisher_id: u16,
-    /// Made by the first order.
+    /// Created by the first order.
     book: Option<Box<Book>>,
-    /// What was given out last, whatever kind of record it came from.
+    /// The quote published last, from any kind of record.
     published: BidAsk,
 }
 
 impl Books {
-    /// None yet.
+    /// Creates an empty set of books.
     pub fn new(config: BooksConfig) -> Self {
         Self {
             config,
@@ -77,7 +78,7 @@ impl Books {
         }
     }
 
-    /// Learns the symbols of a stream's metadata.
+    /// Adds the symbols of a stream's metadata.
     ///
     /// # Errors
     /// [`NamesFull`].
@@ -85,13 +86,13 @@ impl Books {
         self.names.add_metadata(metadata)
     }
 
-    /// Applies one record and gives `sink` what is to be published: at most a quote and a trade,
-    /// the quote first if it is the state before the trade.
+    /// Applies one record and gives `sink` the ticks to publish: at most a quote and a trade. The
+    /// quote comes first if it is the state before the trade.
     ///
-    /// * Orders: quotes at the end of an event that changed the top, trades as they come.
+    /// * Orders: a quote at the end of an event that changed the top; a trade at once.
     /// * `mbp-1`, `mbp-10`, `bbo` and consolidated records: their first level if it changed, and
-    ///   a trade where the record is one.
-    /// * Definitions and symbol mappings name instruments; all else is counted as unused.
+    ///   a trade if the record is one.
+    /// * Definitions and symbol mappings name instruments. All other records count as unused.
     #[inline]
     pub fn apply(&mut self, record: &RecordRef<'_>, sink: impl FnMut(Tick)) {
         match record.mbo() {
@@ -100,33 +101,33 @@ impl Books {
         }
     }
 
-    /// What became of all records so far.
+    /// Returns what happened to all records so far.
     pub fn accounting(&self) -> &Accounting {
         &self.accounting
     }
 
-    /// The instrument id of a symbol number.
+    /// Returns the instrument id of a symbol number.
     pub fn instrument_id(&self, symbol: u32) -> Option<u32> {
         let place = symbol.checked_sub(self.config.symbol_first)?;
         self.instruments.get(place as usize).copied()
     }
 
-    /// The name of a symbol number, if the stream has told it.
+    /// Returns the name of a symbol number, if the stream has named it.
     pub fn symbol_name(&self, symbol: u32) -> Option<&str> {
         self.names.name(self.instrument_id(symbol)?)
     }
 
-    /// Names by instrument id.
+    /// Returns the names by instrument id.
     pub fn names(&self) -> &SymbolNames {
         &self.names
     }
 
-    /// How many symbols have appeared.
+    /// Returns the number of symbols seen.
     pub fn symbol_count(&self) -> usize {
         self.instruments.len()
     }
 
-    /// The book of an instrument at a publisher, if orders of it were read.
+    /// Returns the book of an instrument at a publisher, if orders of it were read.
     pub fn book(&self, publisher_id: u16, instrument_id: u32) -> Option<&Book> {
         let place = self.books.get(&key(publisher_id, instrument_id))?;
         self.states.get(*place as usize)?.book.as_deref()
@@ -161,7 +162,7 @@ impl Books {
                 (change.trade, change.quote)
             }
             Err(error) => {
-                // It may end an event all the same.
+                // A failed record may still end an event.
                 self.accounting
                     .count_unused(record.kind(), record.rtype(), error.into());
                 (false, order.flags & flag::LAST != 0 && book.end_event())
@@ -245,7 +246,8 @@ impl Books {
             .count_unused(record.kind(), record.rtype(), reason);
     }
 
-    /// The place of a record's state, made when it is new; `None` over the limit.
+    /// Returns the place of a record's instrument and creates it if it is new; `None` over the
+    /// limit.
     #[inline]
     fn place(&mut self, header: &RecordHeader) -> Option<usize> {
         let key = key(header.publisher_id, header.instrument_id);
@@ -272,7 +274,7 @@ impl Books {
                 .wrapping_add(self.instruments.len() as u32 - 1)
         });
         self.books.insert(key, place as u32);
-        self.states.push(State {
+        self.states.push(InstrumentState {
             symbol,
             publisher_id: header.publisher_id,
             book: None,
@@ -288,8 +290,8 @@ impl Default for Books {
     }
 }
 
-impl State {
-    /// The quote to give out, if the top is another than the last given out.
+impl InstrumentState {
+    /// Returns the quote to publish if the top differs from the quote published last.
     #[inline]
     fn changed(&mut self, source_time_ns: u64, top: BidAsk) -> Option<Tick> {
         if top == self.published {

@@ -1,4 +1,4 @@
-//! What the rules of the order book are, one test a rule.
+//! The rules of the order book, one test per rule.
 
 use tidewire_feed::wire::{AGGRESSOR_SELL, Tick};
 
@@ -104,7 +104,7 @@ fn nothing_shows_before_the_end_of_an_event() {
     );
     assert_eq!(book.apply(&record(b'C', b'B', 1, 100, 5, LAST)), Ok(QUOTE));
     assert_eq!(apply(&mut book, b'N', b'N', 0, UNDEFINED_PRICE, 0), NOTHING);
-    // An event that ends where it began shows nothing.
+    // An event that ends with the top it began with publishes nothing.
     book.apply(&record(b'A', b'A', 3, 98, 5, 0)).unwrap();
     assert_eq!(apply(&mut book, b'C', b'A', 3, 98, 5), NOTHING);
 }
@@ -195,7 +195,7 @@ fn records_that_make_no_sense_are_told_apart() {
     assert_eq!(book.top(), BidAsk::EMPTY);
 }
 
-/// The wire form of an order event.
+/// Encodes an order event as on the wire.
 fn bytes(record: &MboRecord) -> [u8; 56] {
     let mut bytes = [0; 56];
     bytes[0] = 14;
@@ -266,7 +266,7 @@ fn everything_unused_is_counted_by_kind_and_reason() {
         ..Default::default()
     });
     publish(&mut books, &record(b'A', b'B', 1, 100, 5, 0));
-    // An end of event shows although its own record cannot be used.
+    // The end of an event counts even if its own record cannot be used.
     let failed = record(b'C', b'B', 9, 100, 5, LAST);
     assert_eq!(publish(&mut books, &failed).len(), 1);
     publish(&mut books, &record(b'T', b'B', 9, UNDEFINED_PRICE, 5, 0));

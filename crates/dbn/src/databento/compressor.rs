@@ -1,29 +1,30 @@
-//! A live stream compressed with zstd: one frame that never ends, flushed with each write.
+//! A live stream compressed with zstd: one endless frame, flushed with each write.
 
 use std::io;
 
 use zstd::stream::raw::{CParameter, Encoder, InBuffer, Operation, OutBuffer};
 
-/// Compresses what a session says.
+/// The zstd compressor of one session's output.
 pub struct Compressor {
     encoder: Encoder<'static>,
 }
 
 impl Compressor {
-    /// A new frame.
+    /// Starts a new frame.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// There is not enough memory.
     pub fn new() -> io::Result<Compressor> {
         let mut encoder = Encoder::new(LEVEL)?;
         encoder.set_parameter(CParameter::WindowLog(WINDOW_LOG))?;
         Ok(Compressor { encoder })
     }
 
-    /// Appends `plain` to `out`, compressed and flushed: a reader gets all of it at once.
+    /// Appends `plain` to `out`, compressed and flushed, so a reader can decode all of it at
+    /// once.
     ///
     /// # Errors
-    /// Those of the encoder: the stream cannot go on.
+    /// Errors of the encoder. The stream cannot continue.
     pub fn append(&mut self, plain: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         let mut input = InBuffer::around(plain);
         let mut chunk = [0; CHUNK_BYTES];
@@ -49,9 +50,9 @@ impl std::fmt::Debug for Compressor {
     }
 }
 
-/// The fastest: what is compressed is small, and somebody waits for it.
+/// The fastest level: the input is small and latency matters.
 const LEVEL: i32 = 1;
-/// 128 KiB, so that a thousand sessions take little memory.
+/// 128 KiB, so that a thousand sessions need little memory.
 const WINDOW_LOG: u32 = 17;
 const CHUNK_BYTES: usize = 16 << 10;
 

@@ -1,43 +1,43 @@
-//! DBN records of version 3, as a live gateway sends them. Layouts stand in `docs/dbn.md`.
+//! DBN records of version 3, as a live gateway sends them. `docs/dbn.md` describes the layouts.
 
 use crate::{BidAsk, UNDEFINED_TIME, flag, side};
 use tidewire_feed::wire::{Definition, TradingState, UNDEFINED_PRICE};
 
-/// Bytes of a message's text, without the zero that ends it.
+/// Maximum bytes of a message's text, without its NUL.
 pub const TEXT_LENGTH_MAX: usize = 301;
 
-/// What happened, in the fields that trades, quotes and intervals share.
+/// The fields that trades, quotes and intervals share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Number of the instrument.
     pub instrument_id: u32,
     /// Number of the publisher.
     pub publisher_id: u16,
-    /// When the source says it happened, ns since the UNIX epoch.
+    /// Time of the event at the source, nanoseconds since the UNIX epoch.
     pub ts_event: u64,
-    /// When it was taken, ns since the UNIX epoch; for an interval its end.
+    /// Time of receipt, nanoseconds since the UNIX epoch; for an interval its end.
     pub ts_recv: u64,
-    /// The stream's sequence: its lower 32 bits go out.
+    /// The stream's sequence number; its lower 32 bits are sent.
     pub sequence: u64,
     /// Price of the trade, or of the side that changed.
     pub price: i64,
-    /// Size likewise.
+    /// Size of the trade, or of the side that changed.
     pub size: u32,
     /// See [`crate::side`].
     pub side: u8,
     /// See [`crate::action`].
     pub action: u8,
-    /// See [`crate::flag`]; [`flag::LAST`] is added.
+    /// See [`crate::flag`]; the writer adds [`flag::LAST`].
     pub flags: u8,
 }
 
-/// Numbers of system messages.
+/// Codes of system messages.
 pub mod system_code {
-    /// Nothing was said for a while.
+    /// The connection was idle for one heartbeat interval.
     pub const HEARTBEAT: u8 = 0;
-    /// A subscription was taken.
+    /// A subscription was accepted.
     pub const SUBSCRIPTION_ACK: u8 = 1;
-    /// The client falls behind.
+    /// The client is falling behind.
     pub const SLOW_READER_WARNING: u8 = 2;
     /// A replay has reached the live stream.
     pub const REPLAY_COMPLETED: u8 = 3;
@@ -47,31 +47,31 @@ pub mod system_code {
     pub const UNSUBSCRIBE_ACK: u8 = 5;
 }
 
-/// Numbers of errors.
+/// Codes of errors.
 pub mod error_code {
-    /// Symbols that are not there.
+    /// Unknown symbols.
     pub const SYMBOL_RESOLUTION_FAILED: u8 = 4;
-    /// A subscription that cannot be.
+    /// An invalid subscription.
     pub const INVALID_SUBSCRIPTION: u8 = 5;
-    /// Records were left out because the client was slow.
+    /// Records were skipped because the client was slow.
     pub const SKIPPED_RECORDS: u8 = 7;
 }
 
-/// Appends metadata and records to the caller's buffer.
+/// A writer of metadata and records to the caller's buffer.
 #[derive(Debug)]
 pub struct RecordWriter<'a> {
     out: &'a mut Vec<u8>,
-    /// Time of sending behind each record, if that was asked for.
+    /// Send time to append to each record, if the client asked for it.
     ts_out: Option<u64>,
 }
 
 impl<'a> RecordWriter<'a> {
-    /// A writer at the end of `out`; with `ts_out` each record carries that time.
+    /// Creates a writer at the end of `out`. With `ts_out`, each record carries that time.
     pub fn new(out: &'a mut Vec<u8>, ts_out: Option<u64>) -> Self {
         Self { out, ts_out }
     }
 
-    /// What a session begins with: schemas and symbologies are mixed, the end is open.
+    /// Writes the metadata at the start of a session: mixed schemas and symbologies, open end.
     pub fn metadata(&mut self, dataset: &str, start_ns: u64) {
         let out = &mut *self.out;
         let start = out.len();
@@ -88,14 +88,14 @@ impl<'a> RecordWriter<'a> {
         out.resize(start + METADATA_LENGTH, 0);
     }
 
-    /// `trades`.
+    /// Writes a `trades` record.
     pub fn trade(&mut self, event: &Event) {
         let start = self.begin_event(0x00, event);
         self.event(event);
         self.end(start);
     }
 
-    /// `mbp-1` and `tbbo`.
+    /// Writes an `mbp-1` or `tbbo` record.
     pub fn best_prices(&mut self, event: &Event, prices: &BidAsk) {
         let start = self.begin_event(0x01, event);
         self.event(event);
@@ -103,7 +103,7 @@ impl<'a> RecordWriter<'a> {
         self.end(start);
     }
 
-    /// `bbo-1s`: `event` is the last trade.
+    /// Writes a `bbo-1s` record; `event` is the last trade.
     pub fn interval(&mut self, event: &Event, prices: &BidAsk) {
         let start = self.begin_event(0xC3, event);
         self.put(&event.price.to_le_bytes());
@@ -116,7 +116,7 @@ impl<'a> RecordWriter<'a> {
         self.end(start);
     }
 
-    /// `status`.
+    /// Writes a `status` record.
     pub fn status(&mut self, event: &Event, state: TradingState, reason: u32) {
         let (action, is_trading, is_quoting): (u16, u8, u8) = match state {
             TradingState::PRE_OPEN => (1, b'N', b'Y'),
@@ -136,7 +136,7 @@ impl<'a> RecordWriter<'a> {
         self.end(start);
     }
 
-    /// `definition`, of an instrument with this number.
+    /// Writes a `definition` record of the instrument `instrument_id`.
     pub fn definition(&mut self, definition: &Definition, instrument_id: u32, ts_recv: u64) {
         let source_time_ns = definition.source_time_ns;
         let start = self.begin(0x13, instrument_id, definition.source, source_time_ns);
@@ -146,7 +146,7 @@ impl<'a> RecordWriter<'a> {
             tick => tick,
         };
         self.put(&tick.to_le_bytes());
-        // Display factor 1, then times and prices that are not known, up to the strike.
+        // Display factor 1, then unknown times and prices, up to the strike.
         self.put(&1_000_000_000_i64.to_le_bytes());
         self.put([UNDEFINED_TIME; 2].map(u64::to_le_bytes).as_flattened());
         self.put([UNDEFINED_PRICE; 7].map(i64::to_le_bytes).as_flattened());
@@ -158,7 +158,7 @@ impl<'a> RecordWriter<'a> {
         };
         let (none, no_count) = (i32::MAX, u32::MAX as i32);
         // Attributes, underlying, depths, segment, largest trade, lots, smallest trade,
-        // multiplier, decay, original size; then the legs, of which there are none.
+        // multiplier, decay, original size; then no legs.
         let numbers = [
             none, 0, none, none, no_count, no_count, none, none, lot, no_count, none, none, none,
             0, 0, 0, 0, 0, 0,
@@ -174,8 +174,8 @@ impl<'a> RecordWriter<'a> {
         self.put(&[0; 4 + 6]);
         self.text(definition.name.as_str(), SYMBOL_LENGTH);
         self.put(&[0; 21 + 5 + 11 + 7 + 7 + 31 + 21 + 4 + SYMBOL_LENGTH]);
-        // Class not known; matching not defined; nothing of display; added; no day of expiry; not
-        // defined by a user; no side of a leg.
+        // Unknown class; undefined matching; no display fields; added; no expiry day; not
+        // user-defined; no leg side.
         self.put(&[0, b' ', u8::MAX, u8::MAX, u8::MAX, u8::MAX, b'A']);
         self.put(&[
             u8::MAX,
@@ -192,7 +192,7 @@ impl<'a> RecordWriter<'a> {
         self.end(start);
     }
 
-    /// Which instrument a symbol stands for, from now on.
+    /// Writes a symbol mapping: which instrument a symbol stands for from now on.
     pub fn mapping(
         &mut self,
         instrument_id: u32,
@@ -204,14 +204,14 @@ impl<'a> RecordWriter<'a> {
         let start = self.begin(0x16, instrument_id, publisher_id, now_ns);
         self.put(&[symbol_type]);
         self.text(asked, SYMBOL_LENGTH);
-        // The result is the raw symbol.
+        // The output symbology is the raw symbol.
         self.put(&[1]);
         self.text(symbol, SYMBOL_LENGTH);
         self.put([UNDEFINED_TIME; 2].map(u64::to_le_bytes).as_flattened());
         self.end(start);
     }
 
-    /// A word from the gateway, see [`system_code`].
+    /// Writes a message of the gateway, see [`system_code`].
     pub fn system(&mut self, now_ns: u64, code: u8, text: &str) {
         let start = self.begin(0x17, 0, 0, now_ns);
         self.text(text, TEXT_LENGTH_MAX + 2);
@@ -219,7 +219,7 @@ impl<'a> RecordWriter<'a> {
         self.end(start);
     }
 
-    /// An error, see [`error_code`].
+    /// Writes an error, see [`error_code`].
     pub fn error(&mut self, now_ns: u64, code: u8, text: &str) {
         let start = self.begin(0x15, 0, 0, now_ns);
         self.text(text, TEXT_LENGTH_MAX + 1);
@@ -241,7 +241,7 @@ impl<'a> RecordWriter<'a> {
         start
     }
 
-    /// The fields of a trade's record behind the header.
+    /// Writes the fields of a trade's record after the header.
     fn event(&mut self, event: &Event) {
         self.put(&event.price.to_le_bytes());
         self.put(&event.size.to_le_bytes());
@@ -277,7 +277,7 @@ impl<'a> RecordWriter<'a> {
         self.out.extend_from_slice(bytes);
     }
 
-    /// Writes the length in front.
+    /// Writes the record's length into its first byte.
     fn end(&mut self, start: usize) {
         if let Some(ts_out) = self.ts_out {
             self.out.extend_from_slice(&ts_out.to_le_bytes());
@@ -288,7 +288,7 @@ impl<'a> RecordWriter<'a> {
     }
 }
 
-/// Appends `text`, cut to `length` with the zero that ends it, and zeros up to `length`.
+/// Appends `text`, cut to `length - 1` bytes, and pads it with zeros to `length`.
 fn put_text(out: &mut Vec<u8>, text: &str, length: usize) {
     let mut end = text.len().min(length - 1);
     while !text.is_char_boundary(end) {
@@ -299,6 +299,6 @@ fn put_text(out: &mut Vec<u8>, text: &str, length: usize) {
     out.resize(start + length, 0);
 }
 
-/// Bytes of a symbol in version 3, with the zero that ends it.
+/// Bytes of a symbol in version 3, including its NUL.
 const SYMBOL_LENGTH: usize = 71;
 const METADATA_LENGTH: usize = 128;

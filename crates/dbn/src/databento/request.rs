@@ -1,11 +1,11 @@
-//! What clients say, line by line.
+//! The lines that clients send.
 
 use std::fmt;
 
-/// Longest line: five hundred symbols, as Databento's clients batch them, have room twice over.
+/// Longest line in bytes: twice the room for 500 symbols, the batch of Databento's clients.
 pub const LINE_LENGTH_MAX: usize = 64 * 1024;
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Request<'a> {
@@ -13,9 +13,9 @@ pub enum Request<'a> {
     Authenticate(Authentication<'a>),
     /// One subscription.
     Subscribe(Subscription<'a>),
-    /// What was subscribed in this schema and symbology is to end for these symbols.
+    /// Ends the subscription to these symbols in this schema and symbology.
     Unsubscribe(Subscription<'a>),
-    /// The records may come.
+    /// Starts the stream of records.
     Start,
 }
 
@@ -26,38 +26,38 @@ pub struct Authentication<'a> {
     pub response: &'a str,
     /// The dataset that the client wants.
     pub dataset: &'a str,
-    /// Each record is to carry its time of sending.
+    /// Whether each record carries its send time.
     pub ts_out: bool,
-    /// `none`, or what the records are to be compressed with.
+    /// `none`, or the compression of the records.
     pub compression: &'a str,
     /// `dbn`, or another encoding.
     pub encoding: &'a str,
-    /// Seconds of silence after which a heartbeat is wanted.
+    /// Seconds of silence after which the client wants a heartbeat.
     pub heartbeat_interval_s: Option<u32>,
-    /// When it falls behind, records are to be skipped, not only warned of.
+    /// Whether a slow client wants records skipped instead of only a warning.
     pub skips: bool,
-    /// What the client calls itself.
+    /// The client's name for itself.
     pub client: &'a str,
 }
 
 /// One subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subscription<'a> {
-    /// Which records.
+    /// Schema of the records.
     pub schema: Schema,
-    /// What the symbols are.
+    /// Symbology of the symbols.
     pub symbol_type: SymbolType,
     /// Symbols, separated by commas; `ALL_SYMBOLS` for all.
     pub symbols: &'a str,
-    /// From when on, ns since the UNIX epoch; 0 for as early as possible.
+    /// Start time, nanoseconds since the UNIX epoch; 0 for as early as possible.
     pub start_ns: Option<u64>,
-    /// The current value first.
+    /// Whether the current value comes first.
     pub snapshot: bool,
-    /// The client's number of the subscription.
+    /// The client's id of the subscription.
     pub id: Option<u32>,
 }
 
-/// Schemas that are served.
+/// Schemas the gateway serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schema {
     /// Each change of the best prices, and each trade.
@@ -68,13 +68,13 @@ pub enum Schema {
     Trades,
     /// The best prices and the last trade, once a second.
     Bbo1s,
-    /// What instruments there are.
+    /// Instrument definitions.
     Definition,
-    /// Whether they trade.
+    /// Trading status of the instruments.
     Status,
 }
 
-/// What a symbol stands for.
+/// Symbology of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SymbolType {
     /// The symbol's own name.
@@ -85,23 +85,23 @@ pub enum SymbolType {
     InstrumentId,
 }
 
-/// What is wrong with a line. The words are for the client.
+/// Why a line is invalid. The text is sent to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RequestError {
     /// Longer than [`LINE_LENGTH_MAX`].
     TooLong,
-    /// No UTF-8.
+    /// Not UTF-8.
     NotText,
-    /// Neither an authentication, nor a subscription, nor a start.
+    /// Neither an authentication, a subscription nor a start.
     Unknown,
-    /// A field that must be there is not.
+    /// A required field is missing.
     Missing(&'static str),
-    /// A field says what cannot be.
+    /// A field has an invalid value.
     Bad(&'static str),
-    /// This schema of Databento's is not served.
+    /// A schema of Databento's that the gateway does not serve.
     Schema(&'static str),
-    /// A symbology of Databento's that is not served.
+    /// A symbology of Databento's that the gateway does not serve.
     SymbolType,
     /// Both `start` and `snapshot`.
     StartAndSnapshot,
@@ -111,20 +111,20 @@ impl fmt::Display for RequestError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLong => write!(formatter, "a line has more than {LINE_LENGTH_MAX} bytes"),
-            Self::NotText => formatter.write_str("a line is no UTF-8"),
+            Self::NotText => formatter.write_str("a line is not UTF-8"),
             Self::Unknown => formatter.write_str("unknown request"),
             Self::Missing(field) => write!(formatter, "the field '{field}' is missing"),
-            Self::Bad(field) => write!(formatter, "the field '{field}' has an impossible value"),
+            Self::Bad(field) => write!(formatter, "the field '{field}' has an invalid value"),
             Self::Schema(name) => {
                 write!(formatter, "the schema '{name}' is not served: ")?;
                 if matches!(*name, "mbo" | "mbp-10") {
                     formatter
                         .write_str("the hub keeps the best prices, no orders behind them; ")?;
                 }
-                formatter.write_str("mbp-1, tbbo, trades, bbo-1s, definition and status are")
+                formatter.write_str("use mbp-1, tbbo, trades, bbo-1s, definition or status")
             }
             Self::SymbolType => {
-                formatter.write_str("stype_in not served: raw_symbol, parent and instrument_id are")
+                formatter.write_str("stype_in not served: use raw_symbol, parent or instrument_id")
             }
             Self::StartAndSnapshot => formatter.write_str("start and snapshot exclude each other"),
         }
@@ -133,16 +133,16 @@ impl fmt::Display for RequestError {
 
 impl std::error::Error for RequestError {}
 
-/// The next line of an input.
+/// One line of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// Without its end.
+    /// The text without the line end.
     pub text: &'a str,
-    /// Bytes of it with its end.
+    /// Bytes of the line with its end.
     pub length: usize,
 }
 
-/// The first line of `input`, or nothing while it is not whole.
+/// Returns the first line of `input`, or `None` while it is incomplete.
 pub fn next_line(input: &[u8]) -> Result<Option<Line<'_>>, RequestError> {
     let seen = &input[..input.len().min(LINE_LENGTH_MAX + 1)];
     let Some(end) = seen.iter().position(|&byte| byte == b'\n') else {
@@ -159,7 +159,7 @@ pub fn next_line(input: &[u8]) -> Result<Option<Line<'_>>, RequestError> {
 }
 
 impl<'a> Request<'a> {
-    /// Reads one line. Fields that are not known are ignored, as newer clients may send them.
+    /// Parses one line. Unknown fields are ignored, because newer clients may send them.
     pub fn parse(line: &'a str) -> Result<Self, RequestError> {
         let fields = Fields { line };
         if fields.find("start_session").is_some() {
@@ -179,7 +179,7 @@ impl<'a> Request<'a> {
 }
 
 impl Schema {
-    /// Reads Databento's name.
+    /// Parses Databento's name of a schema.
     pub fn parse(name: &str) -> Result<Self, RequestError> {
         Ok(match name {
             "mbp-1" => Self::Mbp1,
@@ -197,7 +197,7 @@ impl Schema {
         })
     }
 
-    /// Databento's name.
+    /// Returns Databento's name of the schema.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mbp1 => "mbp-1",
@@ -209,14 +209,14 @@ impl Schema {
         }
     }
 
-    /// A bit of its own.
+    /// Returns the schema's bit in a set of schemas.
     pub fn bit(self) -> u8 {
         1 << self as u8
     }
 }
 
 impl SymbolType {
-    /// Databento's number of the symbology.
+    /// Returns Databento's number of the symbology.
     pub fn number(self) -> u8 {
         match self {
             Self::InstrumentId => 0,
@@ -226,7 +226,7 @@ impl SymbolType {
     }
 }
 
-/// Databento's other schemas.
+/// Databento's schemas that the gateway does not serve.
 const NOT_SERVED: [&str; 14] = [
     "mbo",
     "mbp-10",
@@ -250,7 +250,7 @@ struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The value of a field; empty where it is named without one.
+    /// Returns the value of a field; empty if the field has no value.
     fn find(&self, wanted: &str) -> Option<&'a str> {
         self.line.split('|').find_map(|field| {
             let (name, value) = field.split_once('=').unwrap_or((field, ""));
@@ -342,7 +342,7 @@ mod tests {
             panic!("no end of a subscription");
         };
         assert_eq!((ended.schema, ended.symbols), (Schema::Trades, "A"));
-        // Python's, and Rust's.
+        // The form of Databento's Python client, then that of its Rust client.
         assert_eq!(Request::parse("start_session=0"), Ok(Request::Start));
         assert_eq!(Request::parse("start_session"), Ok(Request::Start));
     }

@@ -1,21 +1,21 @@
-//! Which symbols a subscription means.
+//! The symbols of a subscription.
 
 use std::collections::HashSet;
 
 use super::{Subscription, SymbolType};
 
-/// Symbols of all subscriptions of a schema.
+/// Maximum symbols of all subscriptions to a schema.
 pub const NAMES_MAX: usize = 100_000;
 
-/// What one subscription asks for, kept for symbols that appear later.
+/// The symbols of a subscription, kept to match symbols that appear later.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    /// Every symbol.
+    /// Whether every symbol is subscribed.
     all: bool,
     names: HashSet<Box<str>>,
     parents: Vec<Parent>,
     ids: HashSet<u32>,
-    /// Taken back out of all.
+    /// Symbols unsubscribed after a subscription to all.
     excluded: HashSet<Box<str>>,
 }
 
@@ -35,26 +35,26 @@ enum Class {
     Spot,
 }
 
-/// Why a subscription's symbols cannot be taken.
+/// Why the symbols of a subscription are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NamesError {
     /// More than [`NAMES_MAX`].
     #[error("more than {NAMES_MAX} symbols")]
     TooMany,
-    /// No root and class.
+    /// A parent symbol without root or class.
     #[error("a parent symbol must be ROOT.FUT, ROOT.OPT or ROOT.SPOT")]
     NoParent,
-    /// No number.
+    /// An instrument id that is not a number.
     #[error("an instrument id must be a number")]
     NoId,
-    /// Longer than symbols can be.
+    /// A symbol longer than the limit.
     #[error("a symbol is longer than {NAME_LENGTH_MAX} bytes")]
     TooLong,
 }
 
 impl Names {
-    /// Reads a subscription's symbols.
+    /// Parses the symbols of a subscription.
     pub fn parse(subscription: &Subscription<'_>) -> Result<Self, NamesError> {
         let mut names = Self::default();
         for text in subscription.symbols.split(',') {
@@ -85,17 +85,18 @@ impl Names {
         Ok(names)
     }
 
-    /// Symbols named.
+    /// Returns the number of names, parents and instrument ids.
     pub fn len(&self) -> usize {
         self.names.len() + self.parents.len() + self.ids.len()
     }
 
-    /// Whether nothing is asked for.
+    /// Returns whether nothing is subscribed.
     pub fn is_empty(&self) -> bool {
         !self.all && self.len() == 0
     }
 
-    /// By what the client asked for the symbol `name` with the number `id`, if it did.
+    /// Returns the client's own text for the subscription that covers the symbol `name` with the
+    /// number `id`, if there is one.
     pub fn find<'a>(&'a self, name: &'a str, id: u32) -> Option<&'a str> {
         if self.excluded.contains(name) {
             return None;
@@ -107,7 +108,8 @@ impl Names {
         Some(&parent.text)
     }
 
-    /// Takes back what `other` names. What is all stays all but for its names.
+    /// Removes the symbols that `other` names. A subscription to all stays, except for those
+    /// names.
     pub fn remove(&mut self, other: &Names) {
         if other.all {
             *self = Self::default();
@@ -122,7 +124,7 @@ impl Names {
             .retain(|parent| !other.parents.contains(parent));
     }
 
-    /// Names that `is_known` does not know, a few of them, and how many there are.
+    /// Returns a few of the names that `is_known` rejects, and their total number.
     pub fn unknown(&self, is_known: impl Fn(&str) -> bool) -> (Vec<&str>, usize) {
         let unknown = self.names.iter().filter(|name| !is_known(name));
         let count = unknown.clone().count();
@@ -152,7 +154,8 @@ impl Parent {
         }
     }
 
-    /// By the form of the name, as CME writes them: `ESH4`, `ESH4-ESM4`, `ESH4 C4800`.
+    /// Returns whether `name` belongs to this root and class. CME's forms: `ESH4`, `ESH4-ESM4`,
+    /// `ESH4 C4800`.
     fn holds(&self, name: &str) -> bool {
         let Some(rest) = name.strip_prefix(&*self.root) else {
             return false;
@@ -174,7 +177,7 @@ impl Parent {
     }
 }
 
-/// A month's letter and one or two digits of a year.
+/// Returns whether `text` is a month's letter and one or two digits of a year.
 fn is_expiry(text: &str) -> bool {
     let bytes = text.as_bytes();
     let is_month = bytes.first().is_some_and(|month| MONTHS.contains(month));
@@ -182,10 +185,10 @@ fn is_expiry(text: &str) -> bool {
 }
 
 const ALL_SYMBOLS: &str = "ALL_SYMBOLS";
-/// Longest name of a symbol, as on the native wire.
+/// Longest symbol name in bytes, as in the native feed.
 const NAME_LENGTH_MAX: usize = 72;
 const MONTHS: &[u8] = b"FGHJKMNQUVXZ";
-/// Unknown symbols named in one error.
+/// Maximum unknown symbols named in one error.
 const NAMED_MAX: usize = 10;
 
 #[cfg(test)]

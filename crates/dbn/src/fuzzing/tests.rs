@@ -8,7 +8,7 @@ fn folder(decoder: &str) -> PathBuf {
         .join(decoder)
 }
 
-/// Every file of a corpus, whole, cut at every length and with single bytes changed.
+/// Runs every file of a corpus: whole, cut at every length, and with single bytes changed.
 fn run_corpus(decoder: &str, fuzz: fn(&[u8])) {
     let mut files = 0;
     for entry in std::fs::read_dir(folder(decoder)).expect("the corpus is in the repository") {

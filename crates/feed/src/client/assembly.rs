@@ -1,25 +1,25 @@
-//! A snapshot on its way in: which of its positions came.
+//! A snapshot being received: which of its positions have arrived.
 
 use crate::wire::SnapshotNotice;
 
 use super::Side;
 use super::holes::{REQUEST_ATTEMPTS_MAX, REQUEST_RANGES_MAX};
 
-/// Ranges of missing positions kept apart; when there are more, the last one grows.
+/// Maximum ranges of missing positions kept apart; beyond that the last one grows.
 pub const MISSING_RANGES_MAX: usize = 4_096;
 
-/// One snapshot of which something is still missing.
+/// An incomplete snapshot.
 #[derive(Debug)]
 pub(super) struct Assembly {
     pub(super) side: Side,
     pub(super) notice: SnapshotNotice,
     pub(super) next_request_ns: u64,
     attempts: u32,
-    /// Every position from here on is missing, up to the end mark.
+    /// Every position from here up to the end mark is missing.
     next_position: u32,
     /// Missing ranges before `next_position`, ascending.
     missing: Vec<(u32, u32)>,
-    /// Records, once the end mark came.
+    /// Number of records, known once the end mark has arrived.
     records: Option<u64>,
 }
 
@@ -36,7 +36,7 @@ impl Assembly {
         }
     }
 
-    /// Notes a position; whether it was missing.
+    /// Notes an arrived position. Returns whether it was missing.
     pub(super) fn arrived(&mut self, position: u32) -> bool {
         if position >= self.next_position {
             if position > self.next_position {
@@ -64,7 +64,7 @@ impl Assembly {
         true
     }
 
-    /// Notes that positions are none of this snapshot's; whether some were missing.
+    /// Notes that positions do not belong to this snapshot. Returns whether some were missing.
     pub(super) fn passed(&mut self, from: u32, until: u32) -> bool {
         let mut news = false;
         if until > self.next_position {
@@ -86,7 +86,7 @@ impl Assembly {
         news
     }
 
-    /// Marks a position that came as missing again.
+    /// Marks an arrived position as missing again.
     pub(super) fn reject(&mut self, position: u32) {
         let index = self.missing.partition_point(|range| range.1 <= position);
         self.missing
@@ -97,19 +97,19 @@ impl Assembly {
         self.records = Some(records);
     }
 
-    /// How many records, once all came.
+    /// Returns the number of records, once all have arrived.
     pub(super) fn complete(&self) -> Option<u64> {
         self.records.filter(|_| self.missing.is_empty())
     }
 
-    /// Something came: no request for a while.
+    /// Delays the next request, because something arrived.
     pub(super) fn progressed(&mut self, request_ns: u64) {
         self.next_request_ns = request_ns;
         self.attempts = 0;
     }
 
-    /// Calls `ask` with (first position, count) of what is missing; false where that was tried
-    /// too often.
+    /// Calls `ask` with (first position, count) of each missing range. Returns false after too
+    /// many attempts.
     pub(super) fn request(&mut self, next_request_ns: u64, mut ask: impl FnMut(u32, u64)) -> bool {
         self.next_request_ns = next_request_ns;
         self.attempts += 1;

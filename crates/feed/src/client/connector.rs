@@ -1,25 +1,25 @@
-//! When a client connects, gives up, and connects again.
+//! When a client connects, gives up, and reconnects.
 
 use tidewire_retry::BackOff;
 
 use super::{Client, ReceiveError, Side, Sink};
 
-/// What is to be done now about one side's connection.
+/// The next step for one side's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing until [`Connector::deadline_ns`].
+    /// Wait until [`Connector::deadline_ns`].
     Wait,
-    /// Begin a connection, then call [`Connector::connecting`], or [`Connector::ended`] where not
-    /// even that is possible.
+    /// Begin a connection, then call [`Connector::connecting`]; if that is impossible, call
+    /// [`Connector::ended`].
     Connect,
-    /// The connection does not come about: close it, then call [`Connector::ended`].
+    /// The connection attempt timed out: close it, then call [`Connector::ended`].
     GiveUp,
-    /// The server says nothing any more: close it, then call [`Connector::ended`]; unless there
-    /// are bytes that were not received yet.
+    /// The server is silent: unless unread bytes are waiting, close the connection and call
+    /// [`Connector::ended`].
     Silent,
 }
 
-/// The connection of one [`Side`] of a [`Client`]: back-off with jitter, login, resumption.
+/// The connection of one [`Side`] of a [`Client`]: backoff with jitter, login, resumption.
 ///
 /// ```text
 ///          ┌──────────── ended ◀──────────────┐
@@ -29,58 +29,58 @@ pub enum Step {
 pub struct Connector {
     side: Side,
     back_off: BackOff,
-    state: State,
+    state: ConnectorState,
     failures: u32,
-    /// Connections that stood.
+    /// Number of established connections.
     connections: u64,
     random: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ConnectorState {
     Waiting { until_ns: u64 },
     Connecting { until_ns: u64 },
     Standing,
 }
 
 impl Connector {
-    /// Of a side that connects at once. Clients with different seeds do not come back in step
-    /// when the server that they all had is there again.
+    /// Creates a connector that connects at once. Clients with different seeds do not reconnect
+    /// in step after an outage of their server.
     pub fn new(side: Side, back_off: BackOff, seed: u64) -> Connector {
         Connector {
             side,
             back_off,
-            state: State::Waiting { until_ns: 0 },
+            state: ConnectorState::Waiting { until_ns: 0 },
             failures: 0,
             connections: 0,
             random: seed,
         }
     }
 
-    /// What is to be done now.
+    /// Returns the step to take now.
     pub fn step(&self, client: &Client, now_ns: u64) -> Step {
         match self.state {
-            State::Waiting { until_ns } if now_ns >= until_ns => Step::Connect,
-            State::Connecting { until_ns } if now_ns >= until_ns => Step::GiveUp,
-            State::Standing if client.is_silent(self.side, now_ns) => Step::Silent,
+            ConnectorState::Waiting { until_ns } if now_ns >= until_ns => Step::Connect,
+            ConnectorState::Connecting { until_ns } if now_ns >= until_ns => Step::GiveUp,
+            ConnectorState::Standing if client.is_silent(self.side, now_ns) => Step::Silent,
             _ => Step::Wait,
         }
     }
 
-    /// A connection is on its way.
+    /// Notes that a connection attempt has begun.
     pub fn connecting(&mut self, now_ns: u64) {
         let until_ns = now_ns.saturating_add(self.back_off.connect_ns_max);
-        self.state = State::Connecting { until_ns };
+        self.state = ConnectorState::Connecting { until_ns };
     }
 
-    /// The connection stands: the client logs in, and resumes where the stream stopped.
+    /// Notes that the connection is established: the client logs in and resumes the stream.
     pub fn connected(&mut self, client: &mut Client, now_ns: u64) {
-        self.state = State::Standing;
+        self.state = ConnectorState::Standing;
         self.connections += 1;
         client.connected(self.side, now_ns);
     }
 
-    /// As [`Client::receive`].
+    /// Receives bytes as [`Client::receive`] does.
     pub fn received<S: Sink>(
         &mut self,
         client: &mut Client,
@@ -89,42 +89,44 @@ impl Connector {
         sink: &mut S,
     ) -> Result<usize, ReceiveError> {
         let used = client.receive(self.side, input, now_ns, sink)?;
-        // Only now it is a feed that answers; a wrong port is not asked without a pause.
+        // Only a valid packet proves that a feed answers. A wrong port is retried with backoff.
         self.failures *= u32::from(used == 0);
         Ok(used)
     }
 
-    /// The connection is over, or was not made; whether it had stood.
+    /// Notes that the connection ended or failed. Returns whether it had been established.
     pub fn ended(&mut self, client: &mut Client, now_ns: u64) -> bool {
         let stood = self.is_standing();
         client.disconnected(self.side);
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let delay_ns = self.back_off.delay_ns(self.failures, self.random);
         let until_ns = now_ns.saturating_add(delay_ns);
-        self.state = State::Waiting { until_ns };
+        self.state = ConnectorState::Waiting { until_ns };
         self.failures = self.failures.saturating_add(1);
         stood
     }
 
-    /// When to call [`Connector::step`] although nothing happened.
+    /// Returns when to call [`Connector::step`] even if nothing happens.
     pub fn deadline_ns(&self, client: &Client) -> u64 {
         match self.state {
-            State::Waiting { until_ns } | State::Connecting { until_ns } => until_ns,
-            State::Standing => client.deadline_ns(),
+            ConnectorState::Waiting { until_ns } | ConnectorState::Connecting { until_ns } => {
+                until_ns
+            }
+            ConnectorState::Standing => client.deadline_ns(),
         }
     }
 
-    /// Which side it is.
+    /// Returns the side.
     pub fn side(&self) -> Side {
         self.side
     }
 
-    /// Whether a connection stands.
+    /// Returns whether the connection is established.
     pub fn is_standing(&self) -> bool {
-        self.state == State::Standing
+        self.state == ConnectorState::Standing
     }
 
-    /// Connections that stood, this one included.
+    /// Returns the number of established connections, the current one included.
     pub fn connections(&self) -> u64 {
         self.connections
     }

@@ -1,11 +1,11 @@
-//! What a client counts.
+//! The counters of a client.
 
-/// What a client has seen; every field only grows.
+/// Counters of a client; every field only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientCounters {
     /// Messages delivered.
     pub messages: u64,
-    /// Sequences of other symbols passed over in a selection.
+    /// Sequences of other symbols skipped in a selection.
     pub skipped: u64,
     /// Snapshot records delivered.
     pub snapshot_records: u64,
@@ -13,33 +13,33 @@ pub struct ClientCounters {
     pub snapshots: u64,
     /// Holes opened.
     pub gaps: u64,
-    /// Sequences that were missing and came after all.
+    /// Missing sequences that arrived later.
     pub recovered: u64,
-    /// Sequences that never came.
+    /// Sequences that never arrived.
     pub lost: u64,
-    /// Ranges asked for.
+    /// Ranges requested.
     pub requests: u64,
-    /// Packets that did not fit the early buffer.
+    /// Packets that did not fit in the early buffer.
     pub early_dropped: u64,
-    /// Packets of another session than ours.
+    /// Packets of another session.
     pub foreign: u64,
-    /// Snapshot records that the live stream had overtaken; asked for again.
+    /// Snapshot records overtaken by the live stream and requested again.
     pub overtaken: u64,
 }
 
-/// What came in on one side; every field only grows.
+/// Counters of one side; every field only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SideCounters {
-    /// Packets with a right checksum.
+    /// Packets with a correct checksum.
     pub packets: u64,
-    /// Bytes of them.
+    /// Bytes of these packets.
     pub bytes: u64,
     /// Packets with a wrong checksum.
     pub corrupt: u64,
-    /// Stream packets that brought nothing new: the other side, or a retransmission, was first.
+    /// Stream packets without anything new: the other side or a retransmission was first.
     pub duplicate: u64,
-    /// Stream packets that came after later ones of the same side.
+    /// Stream packets that arrived after later ones of the same side.
     pub late: u64,
-    /// Sequences that this side passed over (late ones included).
+    /// Sequences this side skipped (late ones included).
     pub lost: u64,
 }

@@ -1,30 +1,30 @@
-//! What a loss leaves behind: values that may be wrong until their own records come.
+//! The effect of a loss: values that may be wrong until their own records arrive.
 
 use super::*;
 
-/// Messages were lost, and no snapshot has stood for them yet. Symbols of which the stream has
-/// said nothing at `since` or later are right all the same: a record a symbol tells which.
+/// Lost messages that no snapshot covers yet. A symbol without any message at `since` or later is
+/// still correct. The snapshot's records show which symbols had one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Doubt {
     /// First lost sequence.
     since: u64,
-    /// One past the last.
+    /// One past the last lost sequence.
     until: u64,
-    /// When a snapshot is to be asked for.
+    /// When to request a snapshot.
     pub(super) next_request_ns: u64,
     attempts: u32,
 }
 
 impl Doubt {
-    /// Whether a snapshot holds a record of every symbol that the lost messages may have been
-    /// about.
+    /// Returns whether a snapshot has a record of every symbol that the lost messages may have
+    /// changed.
     fn is_settled_by(&self, notice: &SnapshotNotice) -> bool {
         (1..=self.since).contains(&notice.since) && notice.as_of.saturating_add(1) >= self.until
     }
 }
 
 impl Client {
-    /// Messages were lost: asks for what has changed since, at once, unless it comes by itself.
+    /// Notes a loss and requests the values changed since, at `ask_ns`.
     pub(super) fn doubt<S: Sink>(&mut self, since: u64, until: u64, ask_ns: u64, sink: &mut S) {
         if self.role == ReceiverRole::Listener {
             return;
@@ -46,7 +46,7 @@ impl Client {
         sink.values_doubtful();
     }
 
-    /// A snapshot is complete: are the values?
+    /// Notes that a snapshot is complete, and reports whether all values are.
     pub(super) fn settle<S: Sink>(&mut self, side: Side, notice: &SnapshotNotice, sink: &mut S) {
         let tells_since = self.sides[side.index()].partial_snapshots;
         if let Some(doubt) = &mut self.doubt {
@@ -62,7 +62,7 @@ impl Client {
         }
     }
 
-    /// Asks for the values that may be wrong, if it is time and nothing is on its way.
+    /// Requests the values that may be wrong, if it is time and no snapshot is being received.
     pub(super) fn poll_doubt(&mut self, side: Side, now_ns: u64) {
         let Some(doubt) = &mut self.doubt else {
             return;
@@ -78,7 +78,7 @@ impl Client {
         self.ask_for_values(side, since);
     }
 
-    /// Asks for the values of everything subscribed that has changed since; all of it for 0.
+    /// Requests the subscribed values that have changed since `since`; all of them for 0.
     pub(super) fn ask_for_values(&mut self, side: Side, since: u64) {
         let request = SnapshotRequest {
             pattern: PatternText::truncated("*"),
@@ -87,12 +87,12 @@ impl Client {
         self.tell(side, &Control::SnapshotRequest(request));
     }
 
-    /// When [`Client::poll_doubt`] has something to do.
+    /// Returns when [`Client::poll_doubt`] must be called.
     pub(super) fn doubt_deadline_ns(&self) -> Option<u64> {
         let doubt = self.doubt.filter(|_| self.assemblies.is_empty())?;
         Some(doubt.next_request_ns)
     }
 }
 
-/// Doublings of the delay between two requests for the same values.
+/// Maximum doublings of the delay between two requests for the same values.
 const ASK_DOUBLINGS_MAX: u32 = 4;

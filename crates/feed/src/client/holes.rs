@@ -1,41 +1,41 @@
-//! What is missing of a stream, and packets that came before it.
+//! The missing ranges of a stream, and packets that arrived early.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// Holes known at once; when there are more, the last one grows over what lies between.
+/// Maximum holes known at once; beyond that the last one grows to cover new ones.
 pub const HOLES_MAX: usize = 1_024;
-/// Times that a hole is asked for without any answer before it is given up.
+/// Unanswered requests for a hole before it is given up.
 pub const REQUEST_ATTEMPTS_MAX: u32 = 10;
-/// Ranges asked for in one go; the rest waits for the next.
+/// Maximum ranges requested at once; the rest waits for the next time.
 pub const REQUEST_RANGES_MAX: usize = 16;
-/// Doublings of the delay between two requests for the same hole.
+/// Maximum doublings of the delay between two requests for the same hole.
 const RETRY_DOUBLINGS_MAX: u32 = 4;
 
-/// A range that did not come in its turn.
+/// A range missing from the stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Hole {
     /// Its first sequence.
     pub from: u64,
-    /// The first sequence behind it.
+    /// The first sequence after it.
     pub until: u64,
     next_request_ns: u64,
     attempts: u32,
-    /// Missing sequences when it was last asked for.
+    /// Missing sequences when the hole was last requested.
     missing: u64,
 }
 
-/// A packet's body that came too early.
+/// The body of a packet that arrived early.
 #[derive(Debug)]
 pub struct EarlyPacket {
-    /// The first sequence behind it.
+    /// The first sequence after it.
     pub until: u64,
-    /// How many messages.
+    /// Number of messages.
     pub message_count: u16,
-    /// Their bytes.
+    /// The encoded messages.
     pub body: Vec<u8>,
 }
 
-/// Holes in ascending order and the early packets, by their first sequence.
+/// Holes in ascending order, and the early packets by first sequence.
 #[derive(Debug, Default)]
 pub struct Holes {
     /// In ascending order.
@@ -45,20 +45,20 @@ pub struct Holes {
 }
 
 impl Holes {
-    /// Whether nothing is missing or early.
+    /// Returns whether nothing is missing or early.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty() && self.early.is_empty()
     }
 
-    /// Forgets everything.
+    /// Removes all holes and early packets.
     pub fn clear(&mut self) {
         self.list.clear();
         self.early.clear();
         self.early_bytes = 0;
     }
 
-    /// Adds a hole behind all others; it is asked for at `request_ns` first.
+    /// Adds a hole after all others; its first request is at `request_ns`.
     pub fn open(&mut self, from: u64, until: u64, request_ns: u64) {
         let crowded = self.list.len() == HOLES_MAX;
         if let Some(last) = self.list.back_mut()
@@ -76,7 +76,7 @@ impl Holes {
         });
     }
 
-    /// Keeps an early packet; false where the limit forbids it.
+    /// Keeps an early packet; returns false if that would exceed the limit.
     pub fn keep(
         &mut self,
         first: u64,
@@ -107,7 +107,7 @@ impl Holes {
         true
     }
 
-    /// Takes the first early packet out if it is due at `expected` or earlier.
+    /// Removes and returns the first early packet if it is due at `expected` or earlier.
     pub fn take_due(&mut self, expected: u64) -> Option<(u64, EarlyPacket)> {
         let entry = self.early.first_entry()?;
         if *entry.key() > expected {
@@ -118,22 +118,22 @@ impl Holes {
         Some((first, packet))
     }
 
-    /// Early packets kept.
+    /// Returns the number of early packets.
     pub fn early_packets(&self) -> usize {
         self.early.len()
     }
 
-    /// First sequence of the first early packet.
+    /// Returns the first sequence of the first early packet.
     pub fn first_early(&self) -> Option<u64> {
         self.early.first_key_value().map(|(&first, _)| first)
     }
 
-    /// When a hole is to be asked for next.
+    /// Returns when the next hole must be requested.
     pub fn deadline_ns(&self) -> Option<u64> {
         self.list.iter().map(|hole| hole.next_request_ns).min()
     }
 
-    /// Puts all requests off, because a new connection sends everything from `expected` anyway.
+    /// Postpones all requests, because a new connection sends everything from `expected` anyway.
     pub fn postpone(&mut self, until_ns: u64) {
         for hole in &mut self.list {
             hole.next_request_ns = until_ns;
@@ -142,7 +142,7 @@ impl Holes {
         }
     }
 
-    /// Calls `ask` with each range that is due.
+    /// Calls `ask` with each due range.
     pub fn request_due(
         &mut self,
         expected: u64,
@@ -161,7 +161,7 @@ impl Holes {
             let from = hole.from.max(expected);
             let missing: u64 = missing(&self.early, from, hole.until, |_, _| {});
             if missing == 0 || (hole.attempts > 0 && missing < hole.missing) {
-                // An answer is on its way, or only an earlier hole is in the way.
+                // An answer is arriving, or only an earlier hole blocks this one.
                 hole.next_request_ns = now_ns.saturating_add(retry_ns);
                 hole.attempts = hole.attempts.min(1);
                 hole.missing = missing;
@@ -182,7 +182,7 @@ impl Holes {
         }
     }
 
-    /// Asks for the first hole again as soon as can be: all that was asked for has come.
+    /// Requests the first hole again as soon as possible, because all requested data has arrived.
     pub fn hasten(&mut self, now_ns: u64) {
         if let Some(hole) = self.list.front_mut() {
             hole.next_request_ns = now_ns;
@@ -191,14 +191,14 @@ impl Holes {
         }
     }
 
-    /// Takes the first hole out if all of it came.
+    /// Removes and returns the first hole if all of it has arrived.
     pub fn take_closed(&mut self, expected: u64) -> Option<(u64, u64)> {
         let hole = self.list.pop_front_if(|hole| hole.until <= expected)?;
         Some((hole.from, hole.until))
     }
 
-    /// Takes out what is missing from `expected` up to `until`, which never comes: the parts of
-    /// the holes before `expected`, which did come.
+    /// Removes what is missing from `expected` up to `until`, which will never arrive. Returns
+    /// the parts of the holes before `expected`, which did arrive.
     pub fn lose(&mut self, expected: u64, until: u64) -> Vec<(u64, u64)> {
         let mut recovered = Vec::new();
         while let Some(hole) = self.list.front_mut() {
@@ -215,12 +215,12 @@ impl Holes {
         recovered
     }
 
-    /// Returns the end of the first hole, after too many requests without an answer.
+    /// Returns the end of the first hole after too many unanswered requests.
     pub fn given_up(&self) -> Option<u64> {
         self.given_up_after(REQUEST_ATTEMPTS_MAX)
     }
 
-    /// End of the first hole, if it was asked for more than so many times.
+    /// Returns the end of the first hole if it was requested more than `attempts_max` times.
     pub fn given_up_after(&self, attempts_max: u32) -> Option<u64> {
         self.list
             .front()
@@ -229,7 +229,8 @@ impl Holes {
     }
 }
 
-/// Calls `each` with the ranges of `from..until` that no early packet covers; how many sequences.
+/// Calls `each` with the ranges of `from..until` that no early packet covers. Returns the number
+/// of missing sequences.
 fn missing(
     early: &BTreeMap<u64, EarlyPacket>,
     from: u64,

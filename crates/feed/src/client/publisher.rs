@@ -1,4 +1,4 @@
-//! Sends a stream to a server: what `replay` and a simulator without a hub of its own do.
+//! Sends a stream to a server, as `replay` and a simulator without its own hub do.
 
 use crate::journal::{Everything, Journal};
 use crate::server::{
@@ -9,12 +9,12 @@ use crate::wire::{
     PACKET_LENGTH_MAX, PacketError, PacketWriter, Refused, Role, decode_packet,
 };
 
-/// What a publisher is set up with.
+/// Settings of a publisher.
 #[derive(Clone, Copy, Debug)]
 pub struct PublisherConfig {
-    /// What the publisher calls itself.
+    /// The publisher's name for itself.
     pub name: ClientName,
-    /// Longest silence of this side; at most [`HEARTBEAT_INTERVAL_NS_MAX`].
+    /// Longest silence of this side, at most [`HEARTBEAT_INTERVAL_NS_MAX`].
     pub heartbeat_interval_ns: u64,
     /// Largest packet, header included.
     pub packet_limit_bytes: usize,
@@ -30,34 +30,34 @@ impl Default for PublisherConfig {
     }
 }
 
-/// Why a publisher's connection cannot go on.
+/// Why a publisher's connection cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PublisherError {
-    /// What the server sent cannot be told apart into packets: connect again.
+    /// The server's bytes cannot be split into packets: reconnect.
     #[error("framing lost: {0}")]
     FramingLost(PacketError),
-    /// A packet's checksum is right, its messages are not: the server's fault.
+    /// A packet's checksum is correct but its messages are invalid: the server's fault.
     #[error("malformed packet: {0}")]
     Malformed(MessageError),
     /// A packet that servers do not send to publishers.
     #[error("a packet out of the protocol's order")]
     OutOfOrder,
-    /// The server refused; [`Publisher::refusal`] says why.
+    /// The server refused; [`Publisher::refusal`] has the reason.
     #[error("the server refused")]
     Refused,
-    /// The server already has more of this session than this publisher: the session id was used
-    /// twice, our fault.
+    /// The server has more of this session than this publisher: the session id was used twice,
+    /// which is our fault.
     #[error("the server has sequences up to {server_next}, we only up to {own_next}")]
     ServerAhead {
         /// The server's next sequence.
         server_next: u64,
-        /// Ours.
+        /// Our next sequence.
         own_next: u64,
     },
 }
 
-/// How far a publisher has come.
+/// The state of a publisher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PublisherState {
@@ -65,14 +65,14 @@ pub enum PublisherState {
     Disconnected,
     /// The login was sent.
     LoggingIn,
-    /// The stream runs.
+    /// The stream is being sent.
     Streaming,
     /// The server acknowledged the end of the session.
     Finished,
 }
 
-/// The sender of one stream. Holds the stream's [`Journal`]: messages are appended at any time,
-/// sent when there is a connection, and sent again on request.
+/// The sender of one stream, with the stream's [`Journal`]. Messages can be appended at any time.
+/// They are sent while connected, and again on request.
 #[derive(Debug)]
 pub struct Publisher {
     config: PublisherConfig,
@@ -87,7 +87,7 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// A publisher of the journal's stream; its session id must not be 0.
+    /// Creates a publisher of the journal's stream; its session id must not be 0.
     pub fn new(config: PublisherConfig, journal: Journal) -> Publisher {
         let stream = StreamSender::new(config.packet_limit_bytes, config.heartbeat_interval_ns, 0);
         Publisher {
@@ -103,7 +103,7 @@ impl Publisher {
         }
     }
 
-    /// A connection is there, the first or a later one: logs in.
+    /// Handles a new connection: logs in.
     pub fn connected(&mut self, now_ns: u64) {
         self.state = PublisherState::LoggingIn;
         self.last_received_ns = now_ns;
@@ -121,7 +121,7 @@ impl Publisher {
         PacketWriter::control(&mut self.outgoing, session, &Control::Login(login));
     }
 
-    /// The connection is gone.
+    /// Handles the end of a connection.
     pub fn disconnected(&mut self) {
         if self.state != PublisherState::Finished {
             self.state = PublisherState::Disconnected;
@@ -134,8 +134,8 @@ impl Publisher {
         self.journal.append(message)
     }
 
-    /// Messages that can be appended before one that was not sent yet falls out of the journal
-    /// (definitions take the room of three).
+    /// Returns how many messages can be appended before an unsent one drops out of the journal (a
+    /// definition needs the room of three).
     pub fn room(&self) -> u64 {
         let unsent = match self.state {
             PublisherState::Streaming => self.journal.next_sequence() - self.stream.cursor.sent,
@@ -144,12 +144,12 @@ impl Publisher {
         self.journal.capacity().saturating_sub(unsent)
     }
 
-    /// Nothing more will be appended: the server is told, and told again until it acknowledges.
+    /// Ends the stream: the server is told until it acknowledges.
     pub fn finish(&mut self) {
         self.journal.end_session();
     }
 
-    /// Takes bytes from the server; returns how many were used.
+    /// Receives bytes from the server and returns how many were used.
     pub fn receive(&mut self, input: &[u8], now_ns: u64) -> Result<usize, PublisherError> {
         let mut used = 0;
         loop {
@@ -172,8 +172,8 @@ impl Publisher {
         }
     }
 
-    /// Appends what is to be sent now to `out`, about `budget_bytes` at most. Returns whether
-    /// there is more to send at once.
+    /// Appends the output that is due to `out`, up to about `budget_bytes`. Returns whether more
+    /// is ready.
     pub fn produce(&mut self, now_ns: u64, out: &mut Vec<u8>, budget_bytes: usize) -> bool {
         let start = out.len();
         let end_bytes = start.saturating_add(budget_bytes);
@@ -195,7 +195,7 @@ impl Publisher {
         more
     }
 
-    /// When [`Publisher::produce`] must be called although nothing happened.
+    /// Returns when [`Publisher::produce`] must be called even if nothing happens.
     pub fn deadline_ns(&self) -> u64 {
         match self.state {
             PublisherState::Streaming => self
@@ -207,37 +207,37 @@ impl Publisher {
         }
     }
 
-    /// Whether the server said nothing for [`SILENCE_INTERVALS_MAX`] heartbeat intervals.
+    /// Returns whether the server was silent for [`SILENCE_INTERVALS_MAX`] heartbeat intervals.
     pub fn is_silent(&self, now_ns: u64) -> bool {
         now_ns >= self.silence_deadline_ns()
     }
 
-    /// How far it has come.
+    /// Returns the publisher's state.
     pub fn state(&self) -> PublisherState {
         self.state
     }
 
-    /// The stream.
+    /// Returns the stream's journal.
     pub fn journal(&self) -> &Journal {
         &self.journal
     }
 
-    /// The server's word that it has the whole session, with its range and count.
+    /// Returns the server's acknowledgement of the whole session, with its range and count.
     pub fn acknowledgement(&self) -> Option<&EndOfSessionAcknowledgement> {
         self.acknowledgement.as_ref()
     }
 
-    /// Why the server refused.
+    /// Returns the server's refusal.
     pub fn refusal(&self) -> Option<&Refused> {
         self.refusal.as_ref()
     }
 
-    /// What was sent.
+    /// Returns the sender's counters.
     pub fn counters(&self) -> &SenderCounters {
         &self.stream.counters
     }
 
-    /// Sequences that fell out of the journal before they were sent.
+    /// Returns the number of sequences that dropped out of the journal before they were sent.
     pub fn overrun(&self) -> u64 {
         self.overrun
     }
@@ -297,7 +297,7 @@ mod tests {
         })
     }
 
-    /// First sequences and counts of the data packets, and the controls.
+    /// Returns the first sequences and counts of the data packets, and the controls.
     fn said(publisher: &mut Publisher) -> (Vec<(u64, u16)>, Vec<Control>) {
         let mut out = Vec::new();
         while publisher.produce(0, &mut out, 1 << 16) {}

@@ -1,4 +1,4 @@
-//! What a receiver is told.
+//! The events of a receiver.
 
 use crate::wire::{
     Definition, EndOfSessionAcknowledgement, LastValue, Login, LoginAccepted, Message, Refused,
@@ -20,7 +20,7 @@ impl Side {
     /// Both sides.
     pub const ALL: [Side; 2] = [Side::A, Side::B];
 
-    /// The other one.
+    /// Returns the other side.
     pub fn other(self) -> Side {
         match self {
             Side::A => Side::B,
@@ -28,37 +28,37 @@ impl Side {
         }
     }
 
-    /// 0 or 1.
+    /// Returns 0 or 1.
     pub fn index(self) -> usize {
         self as usize
     }
 }
 
-/// A change of what is known to be missing.
+/// A change in the set of missing sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Gap {
-    /// These sequences are missing and will be asked for.
+    /// These sequences are missing and will be requested.
     Opened {
         /// First missing sequence.
         from: u64,
-        /// How many.
+        /// Number of sequences.
         count: u64,
     },
-    /// These sequences were missing and have all been delivered, in order.
+    /// These sequences were missing and have now been delivered, in order.
     Recovered {
-        /// First of them.
+        /// First sequence.
         from: u64,
-        /// How many.
+        /// Number of sequences.
         count: u64,
     },
-    /// These sequences will never come; the stream goes on after them.
+    /// These sequences will never arrive; the stream continues after them.
     Lost {
-        /// First of them.
+        /// First sequence.
         from: u64,
-        /// How many.
+        /// Number of sequences.
         count: u64,
-        /// Why.
+        /// Reason.
         reason: LossReason,
     },
 }
@@ -67,36 +67,37 @@ pub enum Gap {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LossReason {
-    /// The sender does not keep them any more.
+    /// The sender no longer keeps them.
     TooOld,
-    /// The sender left them out because this receiver was too slow; a snapshot stands for them.
+    /// The sender left them out because this receiver was too slow; a snapshot replaces them.
     Conflated,
-    /// The sender left them out because this receiver was too slow, and nothing stands for them.
+    /// The sender left them out because this receiver was too slow, and nothing replaces them.
     Dropped,
     /// The sender did not answer the requests.
     NoAnswer,
-    /// The sender began another session.
+    /// The sender started another session.
     SessionChanged,
 }
 
-/// Takes a receiver's events; statically dispatched. Every method but the first does nothing
-/// unless written.
+/// Receives a receiver's events, with static dispatch. Every method except `message` does nothing
+/// by default.
 ///
-/// Order: `message` comes with strictly growing sequences, each at most once. A
-/// `snapshot_record` may be newer than the stream's position: whoever keeps last values applies
-/// messages and records *if newer* per symbol ([`LastValue::apply`], [`LastValue::merge`]).
+/// Order: `message` is called with strictly increasing sequences, each at most once. A
+/// `snapshot_record` may be newer than the stream's position. A sink that keeps last values
+/// applies messages and records *if newer* per symbol ([`LastValue::apply`],
+/// [`LastValue::merge`]).
 pub trait Sink {
     /// The next message of the stream: a trade, quote, status, definition or unknown.
     fn message(&mut self, sequence: u64, message: &Message);
 
-    /// Messages of this symbol come soon: time to fetch what is kept of it. May be said of symbols
-    /// that are not known, and of messages that do not come.
+    /// Announces messages of this symbol, so that the sink can prefetch its data. The symbol may
+    /// be unknown, and the messages may not follow.
     #[inline]
     fn expect_symbol(&self, symbol: u32) {
         let _ = symbol;
     }
 
-    /// A symbol's definition, out of the stream (then `message` is not called for it) or out of a
+    /// A symbol's definition, from the stream (then `message` is not called for it) or from a
     /// snapshot (`sequence` 0).
     fn definition(&mut self, sequence: u64, definition: &Definition) {
         let _ = (sequence, definition);
@@ -112,27 +113,27 @@ pub trait Sink {
         let _ = (as_of, record);
     }
 
-    /// All records of the snapshot have been delivered. `records` is how many symbols it is of;
-    /// those that it passes over, because nothing has changed, are counted too.
+    /// All records of the snapshot have been delivered. `records` counts its symbols, including
+    /// those skipped because they have not changed.
     fn snapshot_complete(&mut self, as_of: u64, records: u64) {
         let _ = (as_of, records);
     }
 
-    /// What is known to be missing changed.
+    /// The set of missing sequences changed.
     fn gap(&mut self, gap: Gap) {
         let _ = gap;
     }
 
-    /// Messages were lost: a value may be wrong until its symbol's record comes, or until
-    /// [`Sink::values_right`]. Symbols that the lost messages were not about get no record.
+    /// Messages were lost. A value may be wrong until its symbol's record arrives or until
+    /// [`Sink::values_right`]. Symbols without lost messages get no record.
     fn values_doubtful(&mut self) {}
 
-    /// All values are right, with the stream's position: the snapshot of all that was subscribed
-    /// has come, or records of all symbols that a loss may have touched, or a new connection goes
-    /// on where the last one stopped.
+    /// All values are correct at the stream's position. Either a snapshot of all subscriptions is
+    /// complete, or records of all symbols affected by a loss have arrived, or a new connection
+    /// has resumed the stream without a gap.
     fn values_right(&mut self) {}
 
-    /// A heartbeat: the sender's next sequence.
+    /// A heartbeat with the sender's next sequence.
     fn heartbeat(&mut self, next_sequence: u64) {
         let _ = next_sequence;
     }
@@ -142,35 +143,35 @@ pub trait Sink {
         let _ = (side, accepted);
     }
 
-    /// The peer refused something; after a refused login it closes.
+    /// The peer refused a request; after a refused login it closes the connection.
     fn refused(&mut self, side: Side, refused: &Refused) {
         let _ = (side, refused);
     }
 
-    /// The sender began another session; its sequences start again.
+    /// The sender started another session; its sequences start again.
     fn session_changed(&mut self, old: u32, new: u32) {
         let _ = (old, new);
     }
 
-    /// Nothing came from this side for three heartbeat intervals: values are stale, reconnect.
+    /// This side was silent for three heartbeat intervals: values are stale, reconnect.
     fn silent(&mut self, side: Side) {
         let _ = side;
     }
 
-    /// The session ended and everything up to it was delivered or reported lost.
+    /// The session ended and everything in it was delivered or reported lost.
     fn end_of_session(&mut self, end: &EndOfSessionAcknowledgement) {
         let _ = end;
     }
 
-    /// A publisher logs in at a server: the machine that received this session before, if it was
-    /// kept ([`crate::server::Session::into_receiver`]); `None` begins anew.
+    /// A publisher logs in to a server. Returns the receiver of this session if it was kept
+    /// ([`crate::server::Session::into_receiver`]); `None` starts a new one.
     fn publisher_login(&mut self, login: &Login) -> Option<Box<Client>> {
         let _ = login;
         None
     }
 }
 
-/// Drops everything; for measuring and fuzzing.
+/// A sink that ignores everything, for benchmarks and fuzzing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NullSink;
 

@@ -1,4 +1,4 @@
-//! Packets that are not of the sequenced stream: controls, heartbeats, snapshots.
+//! Packets outside the sequenced stream: controls, heartbeats, snapshots.
 
 use super::*;
 
@@ -161,7 +161,7 @@ impl Client {
             .iter()
             .position(|assembly| assembly.side == side && assembly.notice.number == number)
         else {
-            // A late duplicate of a snapshot that is complete.
+            // A late duplicate of a completed snapshot.
             self.sides[side.index()].counters.duplicate += 1;
             return Ok(());
         };
@@ -205,15 +205,15 @@ impl Client {
         Ok(())
     }
 
-    /// Whether the live stream already brought something newer, on top of which the record would
-    /// have to go.
+    /// Returns whether the live stream already delivered a newer message, which the record would
+    /// overwrite.
     fn is_overtaken(&self, record: &crate::wire::LastValue) -> bool {
         self.watched
             .get(record.symbol as usize)
             .is_some_and(|&sequence| sequence > record.sequence)
     }
 
-    /// Notes a symbol's message while a snapshot is on its way.
+    /// Notes a symbol's message while a snapshot is being received.
     #[cold]
     pub(super) fn watch(&mut self, sequence: u64, message: &Message) {
         let Some(symbol) = message
@@ -229,7 +229,7 @@ impl Client {
         self.watched[index] = sequence;
     }
 
-    /// Asks for the positions of snapshots that are due.
+    /// Requests missing positions of snapshots that are due.
     pub(super) fn poll_snapshots(&mut self, now_ns: u64) {
         let (session, retry_ns) = (self.session, self.config.request_retry_ns);
         let mut index = 0;
@@ -255,7 +255,7 @@ impl Client {
             if !goes_on {
                 index -= 1;
                 let Assembly { side, notice, .. } = self.assemblies.remove(index);
-                // What has changed is asked for as long as it is in doubt.
+                // A snapshot of changes is requested again as long as the doubt lasts.
                 given_up = given_up.or((notice.since == 0).then_some(side));
             }
         }

@@ -56,7 +56,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// A client that has joined an empty stream of session 9 at sequence 1.
+    /// Returns a client that has joined an empty stream of session 9 at sequence 1.
     fn joined() -> Fixture {
         let mut journal = Journal::new(SESSION, 1_024);
         for symbol in 0..100 {
@@ -126,7 +126,7 @@ impl Fixture {
         self.receive(&packet);
     }
 
-    /// The controls that the client sent since the last call.
+    /// Returns the controls the client sent since the last call.
     fn sent(&mut self) -> Vec<Control> {
         let (mut out, mut controls) = (Vec::new(), Vec::new());
         self.client.drain_outgoing(Side::A, &mut out);
@@ -153,7 +153,7 @@ fn accepted(session: u32) -> Control {
     })
 }
 
-/// The client asks for the values that have changed since.
+/// Returns the client's request for the values changed since `since`.
 fn changes_since(since: u64) -> Control {
     let pattern = PatternText::new("*").unwrap();
     Control::SnapshotRequest(SnapshotRequest { pattern, since })
@@ -275,7 +275,7 @@ fn a_hole_that_nobody_fills_is_given_up() {
     let mut requests = 0;
     for tick in 0..1_000 {
         let now_ns = tick * 10_000_000;
-        // The link is alive: heartbeats come.
+        // The link is alive: heartbeats arrive.
         let mut out = Vec::new();
         PacketWriter::bare(&mut out, SESSION, Flags::HEARTBEAT, 4);
         fixture
@@ -361,7 +361,7 @@ fn another_session_begins_anew() {
         (fixture.client.session(), fixture.client.next_sequence()),
         (77, 0)
     );
-    // What is still on its way from the old session is not taken for the new one.
+    // Late packets of the old session are not accepted as the new one.
     fixture.messages(4, 5);
     assert_eq!(fixture.client.counters().foreign, 1);
 }

@@ -13,7 +13,7 @@ fn folder(decoder: &str) -> PathBuf {
         .join(decoder)
 }
 
-/// Every file of a corpus, whole, cut at every length and with single bytes changed.
+/// Runs every file of a corpus: whole, cut at every length, and with single bytes changed.
 fn run_corpus(decoder: &str, fuzz: fn(&[u8])) {
     let mut files = 0;
     for entry in std::fs::read_dir(folder(decoder)).expect("the corpus is in the repository") {
@@ -415,7 +415,7 @@ fn recording_files() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// With TIDEWIRE_WRITE_CORPUS set it writes the files anew, as after a change of the layout.
+/// Set TIDEWIRE_WRITE_CORPUS to write the files again, as after a change of the layout.
 #[test]
 fn the_corpus_is_what_the_layout_says() {
     let writes = std::env::var_os("TIDEWIRE_WRITE_CORPUS").is_some();

@@ -1,12 +1,12 @@
-//! The stream in datagrams, for any receiver.
+//! The stream in datagrams, for any number of receivers.
 
 use crate::journal::{Everything, Journal};
 use crate::wire::{Header, UDP_PACKET_LENGTH_MAX};
 
 use super::stream::{HEARTBEAT_INTERVAL_NS_MAX, SenderCounters, StreamSender};
 
-/// Sends a journal's stream once, whole, in packets that fit a datagram. Nobody answers: who
-/// misses something asks at a [`Session`](super::Session), logged in with
+/// Sends a journal's whole stream once, in packets that fit a datagram. Receivers do not answer.
+/// A receiver with a gap requests it from a [`Session`](super::Session), logged in with
 /// [`Role::Recovery`](crate::wire::Role::Recovery).
 #[derive(Debug)]
 pub struct Broadcast {
@@ -14,7 +14,7 @@ pub struct Broadcast {
 }
 
 impl Broadcast {
-    /// From this sequence on.
+    /// Creates a broadcast that starts at `next_sequence`.
     pub fn new(next_sequence: u64, now_ns: u64) -> Broadcast {
         let mut stream =
             StreamSender::new(UDP_PACKET_LENGTH_MAX, HEARTBEAT_INTERVAL_NS_MAX, now_ns);
@@ -22,8 +22,8 @@ impl Broadcast {
         Broadcast { stream }
     }
 
-    /// Appends packets to `out`, about `budget_bytes` at most: what the journal has gained, or a
-    /// heartbeat if it is time. Returns whether there is more to send at once.
+    /// Appends packets to `out`, up to about `budget_bytes`: new messages of the journal, or a
+    /// heartbeat if one is due. Returns whether more is ready.
     pub fn produce(
         &mut self,
         journal: &Journal,
@@ -42,17 +42,17 @@ impl Broadcast {
         more
     }
 
-    /// When [`Broadcast::produce`] must be called although nothing happened.
+    /// Returns when [`Broadcast::produce`] must be called even if nothing happens.
     pub fn deadline_ns(&self) -> u64 {
         self.stream.next_heartbeat_ns()
     }
 
-    /// What was sent.
+    /// Returns the sender's counters.
     pub fn counters(&self) -> &SenderCounters {
         &self.stream.counters
     }
 
-    /// The packets that [`Broadcast::produce`] has written, one a datagram.
+    /// Splits the output of [`Broadcast::produce`] into packets, one per datagram.
     pub fn datagrams(packets: &[u8]) -> impl Iterator<Item = &[u8]> {
         let mut rest = packets;
         std::iter::from_fn(move || {

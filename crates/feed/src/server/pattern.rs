@@ -1,15 +1,15 @@
-//! Which symbols a client wants.
+//! The symbols a client selects.
 
 use crate::journal::Filter;
 use crate::wire::PatternText;
 
 use super::Board;
 
-/// Most patterns a client may hold.
+/// Maximum patterns of a client.
 pub const PATTERNS_MAX: usize = 1_024;
-/// Most `*` in one pattern; bounds the time of a match.
+/// Maximum `*` in one pattern; limits the time of a match.
 pub const WILDCARDS_MAX: usize = 8;
-/// Symbol ids at and above this cannot be selected one by one: bounds a client's bit set to 2 MiB.
+/// Symbol ids from here on cannot be selected one by one. Limits a client's bit set to 2 MiB.
 pub const SELECTABLE_SYMBOLS_MAX: u32 = 1 << 24;
 
 /// A pattern of names: `*`, an exact name, or a glob with `*` (any run) and `?` (any character).
@@ -30,7 +30,7 @@ enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatternError {
-    /// No text.
+    /// The text is empty.
     #[error("the pattern is empty")]
     Empty,
     /// More than [`WILDCARDS_MAX`] stars.
@@ -39,7 +39,7 @@ pub enum PatternError {
 }
 
 impl Pattern {
-    /// A pattern from its text.
+    /// Parses a pattern.
     pub fn new(text: PatternText) -> Result<Pattern, PatternError> {
         let bytes = text.as_bytes();
         let stars = bytes.iter().filter(|&&byte| byte == b'*').count();
@@ -53,12 +53,12 @@ impl Pattern {
         Ok(Pattern { text, kind })
     }
 
-    /// Whether every name matches.
+    /// Returns whether every name matches.
     pub fn matches_all(&self) -> bool {
         self.kind == Kind::All
     }
 
-    /// Whether `name` matches.
+    /// Returns whether `name` matches.
     pub fn matches(&self, name: &str) -> bool {
         match self.kind {
             Kind::All => true,
@@ -67,40 +67,40 @@ impl Pattern {
         }
     }
 
-    /// The pattern's text.
+    /// Returns the pattern's text.
     pub fn text(&self) -> &PatternText {
         &self.text
     }
 }
 
-/// A client's patterns and the symbols that match them so far.
+/// A client's patterns and the matching symbols.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     patterns: Vec<Pattern>,
     all: bool,
     /// One bit per symbol id.
     symbols: Vec<u64>,
-    /// Entries of the board that have been matched.
+    /// Number of board entries matched so far.
     board_length: usize,
 }
 
 impl Selection {
-    /// The patterns, in order of subscription.
+    /// Returns the patterns in order of subscription.
     pub fn patterns(&self) -> &[Pattern] {
         &self.patterns
     }
 
-    /// Whether nothing can match.
+    /// Returns whether nothing can match.
     pub fn is_empty(&self) -> bool {
         self.patterns.is_empty()
     }
 
-    /// Whether the pattern is held already.
+    /// Returns whether the selection has this pattern.
     pub fn holds(&self, pattern: &Pattern) -> bool {
         self.patterns.contains(pattern)
     }
 
-    /// Adds a pattern; the caller keeps to [`PATTERNS_MAX`].
+    /// Adds a pattern. The caller enforces [`PATTERNS_MAX`].
     pub fn insert(&mut self, pattern: Pattern) {
         if !self.holds(&pattern) {
             self.patterns.push(pattern);
@@ -108,7 +108,7 @@ impl Selection {
         }
     }
 
-    /// Takes a pattern back by its exact text; says whether it was there.
+    /// Removes a pattern by its exact text. Returns whether it existed.
     pub fn remove(&mut self, text: &PatternText) -> bool {
         let before = self.patterns.len();
         self.patterns.retain(|pattern| pattern.text() != text);
@@ -116,7 +116,7 @@ impl Selection {
         self.patterns.len() != before
     }
 
-    /// Matches what the board has learned since the last call.
+    /// Matches the entries that the board has added since the last call.
     pub fn update(&mut self, board: &impl Board) {
         if self.all || self.patterns.is_empty() {
             return;
@@ -166,7 +166,7 @@ impl Filter for Selection {
     }
 }
 
-/// Glob match with one step back: the last star takes one character more.
+/// Matches a glob with one step of backtracking: the last star takes one more character.
 fn glob(pattern: &str, name: &str) -> bool {
     let mut wanted = pattern.chars();
     let mut given = name.chars();

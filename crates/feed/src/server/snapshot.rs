@@ -1,4 +1,4 @@
-//! A snapshot on its way to one client.
+//! A snapshot being sent to one client.
 
 use std::sync::Arc;
 
@@ -9,31 +9,31 @@ use crate::wire::{
 
 use super::pattern::Pattern;
 
-/// Board entries that one call looks at: bounds the time of a call that finds nothing.
+/// Maximum board entries one call scans. Limits the time of a call that finds nothing.
 pub const SCAN_ENTRIES_MAX: usize = 65_536;
-/// Positions that one skip stands for at most: what a lost packet makes a client ask for again.
+/// Maximum positions per skip: what a client requests again after one lost packet.
 const PASSED_POSITIONS_MAX: u32 = 8_192;
 
-/// The symbols that a server knows, with their latest values. Entries are only ever added, and
-/// an entry keeps its index and its name.
+/// The symbols of a server with their latest values. Entries are only added. An entry keeps its
+/// index and its name.
 pub trait Board {
-    /// Number of entries.
+    /// Returns the number of entries.
     fn len(&self) -> usize;
 
-    /// Whether there is no entry.
+    /// Returns whether there is no entry.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The definition of an entry; always there below [`Board::len`].
+    /// Returns the definition of an entry; always `Some` below [`Board::len`].
     fn definition(&self, index: usize) -> Option<Definition>;
 
-    /// The latest value of an entry, stamped with the sequence of its last change; not older than
-    /// what the journal holds of it.
+    /// Returns the latest value of an entry with the sequence of its last change. It is at least
+    /// as new as the journal's messages about the entry.
     fn last_value(&self, index: usize) -> Option<LastValue>;
 
-    /// Sequence of the newest message of the stream that is about an entry, its definition
-    /// included, or a later one; `u64::MAX` where that is not known.
+    /// Returns the sequence of the newest message about an entry, its definition included, or a
+    /// later sequence; `u64::MAX` if unknown.
     fn changed(&self, index: usize) -> u64 {
         match self.last_value(index) {
             Some(value) if value.sequence > 0 => value.sequence,
@@ -42,7 +42,7 @@ pub trait Board {
     }
 }
 
-/// Nothing to show: a stream without snapshots.
+/// A board without entries, for a stream without snapshots.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EmptyBoard;
 
@@ -60,8 +60,8 @@ impl Board for EmptyBoard {
     }
 }
 
-/// Which symbols a snapshot holds; does not change once the snapshot has begun, so that its
-/// positions mean the same when they are asked for again.
+/// The symbols of a snapshot. They do not change once the snapshot has begun, so its positions
+/// keep their meaning when they are requested again.
 #[derive(Clone, Debug)]
 pub(crate) struct Scope {
     pub(crate) patterns: Vec<Pattern>,
@@ -80,12 +80,12 @@ impl Scope {
     }
 }
 
-/// A walk over the board that writes the positions of a range.
+/// A walk over the board that writes a range of positions.
 ///
-/// Positions: 0 is the beginning mark; the matching entry number m (from 0) has its definition
-/// at 1 + 2m and its value at 2 + 2m; the end mark comes last. Where the snapshot is of what has
-/// changed since some sequence, other entries keep their positions, and skips stand there: an
-/// entry that changes meanwhile is there when its position is asked for again.
+/// Position 0 is the beginning mark. The matching entry number m (from 0) has its definition at
+/// `1+2m` and its value at `2+2m`. The end mark comes last. In a snapshot of changes, unchanged
+/// entries keep their positions, and skips stand there. If such an entry changes meanwhile, a
+/// repeated request for its position returns it.
 #[derive(Clone, Debug)]
 pub(crate) struct SnapshotJob {
     pub(crate) notice: SnapshotNotice,
@@ -94,10 +94,10 @@ pub(crate) struct SnapshotJob {
     board_length: usize,
     next_index: usize,
     next_position: u32,
-    /// Positions outside of `from..until` are walked over, not written.
+    /// Positions outside `from..until` are counted, not written.
     from: u32,
     until: u32,
-    /// Positions before the next one that a skip is still to be written for; 0 between calls.
+    /// Positions before the next one that still need a skip; 0 between calls.
     passed: u32,
     flags: Flags,
     done: bool,
@@ -123,14 +123,14 @@ impl SnapshotJob {
         }
     }
 
-    /// The same snapshot again, only the positions `from..until`, with the values of now.
+    /// Creates the same snapshot for the positions `from..until` only, with current values.
     pub(crate) fn again(&self, from: u32, until: u32) -> SnapshotJob {
         let mut job = SnapshotJob::new(self.notice, Arc::clone(&self.scope), self.board_length);
         job.from = from;
         job.until = until;
         job.flags = Flags::SNAPSHOT.with(Flags::RETRANSMISSION);
         if job.scope.matches_all() && from > 0 {
-            // Every entry matches: the position says the entry.
+            // Every entry matches: the position gives the entry.
             let entry = (from as usize - 1) / 2;
             job.next_index = entry.min(job.board_length);
             job.next_position = 1 + 2 * job.next_index as u32;
@@ -138,7 +138,7 @@ impl SnapshotJob {
         job
     }
 
-    /// Writes as far as the budget goes; how many records.
+    /// Writes within the budget. Returns the number of records.
     pub(crate) fn produce(
         &mut self,
         board: &impl Board,
@@ -164,7 +164,7 @@ impl SnapshotJob {
         self.done
     }
 
-    /// Walks over one mark or one entry; how many records were written.
+    /// Advances by one mark or entry. Returns the number of records written.
     fn step(&mut self, board: &impl Board, writer: &mut PacketWriter<'_>) -> u64 {
         if self.next_position == 0 {
             let records = self.board_length as u64;
@@ -219,7 +219,7 @@ impl SnapshotJob {
         wanted
     }
 
-    /// The two positions of an entry that is not in a snapshot of changes.
+    /// Skips the two positions of an unchanged entry in a snapshot of changes.
     fn pass_over(&mut self, writer: &mut PacketWriter<'_>) {
         let from = self.next_position.max(self.from);
         self.next_position += 2;

@@ -1,56 +1,56 @@
-//! The sequenced part of what a sender says: live packets, retransmissions, heartbeats.
+//! The sequenced output of a sender: live packets, retransmissions, heartbeats.
 
 use std::collections::VecDeque;
 
 use crate::journal::{Cursor, Filter, Journal, PacketOptions};
 use crate::wire::{Control, Flags, PacketWriter, Request, TooOld};
 
-/// Ranges that a receiver may have asked for and not got yet; more are dropped and counted, and
-/// the receiver asks again.
+/// Maximum requested ranges not yet sent. Further requests are dropped and counted, and the
+/// receiver requests again.
 pub const REQUESTS_MAX: usize = 64;
-/// First heartbeat after the last packet: tells soon that the last packet was lost. The delay
-/// then doubles up to the interval.
+/// Delay of the first heartbeat after the last packet: a lost last packet is noticed soon. The
+/// delay then doubles up to the interval.
 pub const HEARTBEAT_DELAY_NS_FIRST: u64 = 10_000_000;
-/// Longest silence that a sender may keep.
+/// Longest silence of a sender.
 pub const HEARTBEAT_INTERVAL_NS_MAX: u64 = 1_000_000_000;
 
-/// What a sender has done; every field only grows.
+/// Counters of a sender; every field only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderCounters {
-    /// Stream messages sent for the first time (in a selection: sequences passed over, too).
+    /// Stream messages sent for the first time (in a selection, skipped sequences too).
     pub messages: u64,
     /// Sequences sent again on request.
     pub retransmitted: u64,
-    /// Requests for what is not kept any more.
+    /// Requests for messages that are no longer kept.
     pub too_old: u64,
     /// Requests dropped because [`REQUESTS_MAX`] were waiting.
     pub requests_dropped: u64,
-    /// Heartbeats.
+    /// Heartbeats sent.
     pub heartbeats: u64,
     /// Snapshots begun.
     pub snapshots: u64,
     /// Snapshot records sent.
     pub snapshot_records: u64,
-    /// Times that the receiver was so slow that a snapshot stood for what it missed.
+    /// Times that a snapshot replaced messages because the receiver was too slow.
     pub conflations: u64,
-    /// Sequences that snapshots stood for.
+    /// Sequences replaced by snapshots.
     pub conflated: u64,
-    /// Times that the receiver was so slow that a part of the stream was left out.
+    /// Times that a part of the stream was left out because the receiver was too slow.
     pub drops: u64,
-    /// Sequences that were left out.
+    /// Sequences left out.
     pub dropped: u64,
-    /// Times that the receiver was cut off because it was so slow: 1 at most.
+    /// Times that the receiver was disconnected as too slow: at most 1.
     pub cut_offs: u64,
 }
 
-/// A range that was asked for.
+/// A requested range.
 #[derive(Clone, Copy, Debug)]
 struct Range {
     from: u64,
     until: u64,
 }
 
-/// Cursor, requests and heartbeats of one receiver.
+/// The cursor, requests and heartbeats of one receiver.
 #[derive(Debug)]
 pub(crate) struct StreamSender {
     pub(crate) cursor: Cursor,
@@ -61,9 +61,10 @@ pub(crate) struct StreamSender {
     heartbeat_delay_ns: u64,
     next_heartbeat_ns: u64,
     end_acknowledged: bool,
-    /// The receiver gets values for what cannot be sent again, without asking for them.
+    /// Whether the receiver gets values for messages that cannot be sent again, without a
+    /// request.
     pub(crate) recovers: bool,
-    /// First sequence that the receiver asked for in vain and that no snapshot stands for yet.
+    /// First requested sequence that is no longer kept and that no snapshot covers yet.
     pub(crate) too_old_since: Option<u64>,
 }
 
@@ -104,15 +105,15 @@ impl StreamSender {
         self.end_acknowledged = true;
     }
 
-    /// A new connection of the same receiver, which wants `next_sequence` first.
+    /// Handles a new connection of the same receiver, which wants `next_sequence` first.
     pub(crate) fn restart(&mut self, next_sequence: u64, now_ns: u64) {
         self.cursor = Cursor::at(next_sequence);
         self.requests.clear();
         self.next_heartbeat_ns = now_ns;
     }
 
-    /// Moves the cursor over what the journal does not keep any more; how much that is. The
-    /// receiver sees the hole, asks, and is told that it is too old.
+    /// Moves the cursor past the messages that the journal no longer keeps, and returns their
+    /// number. The receiver notices the gap, requests it, and is told that it is too old.
     pub(crate) fn pass_what_is_gone(&mut self, journal: &Journal) -> u64 {
         let oldest = journal.oldest_sequence();
         let gone = oldest.saturating_sub(self.cursor.scanned);
@@ -134,7 +135,7 @@ impl StreamSender {
         });
     }
 
-    /// Answers requests as far as the budget goes; whether there is more to say.
+    /// Answers requests within the budget. Returns whether more is ready.
     pub(crate) fn produce_retransmissions(
         &mut self,
         journal: &Journal,
@@ -146,7 +147,7 @@ impl StreamSender {
             if out.len() >= end_bytes {
                 return true;
             }
-            // What was never sent is no retransmission: the live stream brings it.
+            // Messages that were never sent are not retransmissions: the live stream brings them.
             let until = range.until.min(self.cursor.sent);
             let oldest = journal.oldest_sequence();
             if range.from < oldest && range.from < until {
@@ -170,7 +171,7 @@ impl StreamSender {
             }
             let options = PacketOptions {
                 packet_limit_bytes: self.packet_limit_bytes,
-                // The word that a part is too old may have used up what was left.
+                // The `TooOld` control may have used up the budget.
                 budget_bytes: end_bytes.saturating_sub(out.len()),
                 flags: Flags::RETRANSMISSION,
             };
@@ -183,7 +184,7 @@ impl StreamSender {
         false
     }
 
-    /// Sends the live stream as far as the budget goes; whether there is more to say.
+    /// Sends the live stream within the budget. Returns whether more is ready.
     #[inline]
     pub(crate) fn produce_live(
         &mut self,
@@ -209,7 +210,7 @@ impl StreamSender {
         self.cursor.scanned < journal.next_sequence()
     }
 
-    /// Says something if nothing was said for long enough: end of session or heartbeat.
+    /// Sends an end of session or a heartbeat after enough silence.
     pub(crate) fn produce_idle(
         &mut self,
         journal: &Journal,
@@ -224,7 +225,7 @@ impl StreamSender {
         }
         let complete = joined && self.cursor.scanned >= journal.next_sequence();
         let end = complete && journal.is_ended() && !self.end_acknowledged;
-        // The end is said at once and again with every heartbeat until it is acknowledged.
+        // The end of session is sent at once, and again with every heartbeat until acknowledged.
         if now_ns < self.next_heartbeat_ns && !(end && said_something) {
             return;
         }

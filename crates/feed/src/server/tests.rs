@@ -40,7 +40,7 @@ fn receive(session: &mut Session, controls: &[Control]) -> Result<usize, Session
     session.receive(&bytes, 0, &mut NullSink)
 }
 
-/// What a session says, as (flags, first sequence, count) of packets and as controls.
+/// Returns the session's output: (flags, first sequence, count) of packets, and controls.
 fn said(
     session: &mut Session,
     journal: &Journal,
@@ -143,7 +143,7 @@ fn a_client_that_lags_too_far_is_conflated_before_the_window_ends() {
     assert_eq!(controls[1], Control::TooOld(too_old));
 }
 
-/// A client of this policy that falls out of the window after it has joined.
+/// Creates a client of this policy that falls out of the window after it has joined.
 fn overrun(server: SlowPolicy, client: Option<SlowPolicy>) -> (Session, Journal) {
     let config = SessionConfig {
         slow_policy: server,

@@ -1,22 +1,22 @@
-//! One symbol of the market: its price, and the quote around it.
+//! One symbol of the market: its price and its quote.
 
 use super::random::{Random, Sizes, exponential, normal};
 use super::{AGGRESSOR_BUY, AGGRESSOR_SELL, MarketKind, SymbolSpec};
 use crate::wire::{PRICE_SCALE, Quote};
 
-/// One cache line per symbol: a tick touches exactly one.
+/// One symbol in one cache line: a tick touches exactly one.
 ///
 /// Invariants: `TICKS_MIN <= middle_ticks`, `0 < bid_ticks < bid_ticks + spread_ticks`.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
 pub(super) struct Instrument {
-    /// The process itself: the price, in ticks.
+    /// The price in ticks, as the random process moves it.
     middle_ticks: f64,
-    /// Expected change of the price's logarithm a nanosecond.
+    /// Expected change of the price's logarithm per nanosecond.
     drift_per_ns: f64,
-    /// Variance of the price's logarithm a nanosecond.
+    /// Variance of the price's logarithm per nanosecond.
     variance_per_ns: f64,
-    /// Time of the last step, 0 before the first.
+    /// Time of the last step; 0 before the first.
     last_ns: u64,
     bid_ticks: i64,
     /// 1 unit = 1e-9.
@@ -60,7 +60,7 @@ impl Instrument {
         instrument
     }
 
-    /// Moves the price on to `now_ns`: exactly distributed, however long the step is.
+    /// Advances the price to `now_ns`. The distribution is exact for any length of the step.
     #[inline]
     pub(super) fn advance(&mut self, now_ns: u64, time_factor: f64, ones: u64, between: u16) {
         if now_ns <= self.last_ns {
@@ -78,11 +78,12 @@ impl Instrument {
         self.last_ns = now_ns;
     }
 
-    /// Puts a new quote around the price: its spread 0.05 to 0.2 % of it, whole ticks.
+    /// Sets a new quote around the price: its spread is 0.05 % to 0.2 % of the price, in whole
+    /// ticks.
     #[inline]
     pub(super) fn requote(&mut self, spread: u16, detail: u64, sizes: &Sizes) {
         let middle = self.middle_ticks;
-        // The quote's own middle may lie a tick beside the price: hold the bounds there as well.
+        // The quote's middle may differ from the price by a tick: keep the bounds there as well.
         let narrowest = (SPREAD_MIN * (middle + 1.0)) as i64 + 1;
         let widest = (SPREAD_MAX * (middle - 1.0)) as i64;
         let share = SPREAD_MIN + (SPREAD_MAX - SPREAD_MIN) / 65_536.0 * f64::from(spread);
@@ -95,7 +96,8 @@ impl Instrument {
         self.ask_orders = 1 + ((detail >> 40) as u8 >> 3);
     }
 
-    /// Price and condition of a trade: two of five hit the bid, two lift the ask, one is between.
+    /// Returns the price and condition of a trade: 40 % hit the bid, 40 % lift the ask, 20 % are
+    /// in between.
     #[inline]
     pub(super) fn trade_price(&self, point: u16) -> (i64, u32) {
         const FIFTH: u32 = 13_107;
@@ -125,7 +127,7 @@ impl Instrument {
         }
     }
 
-    /// Brings a price that has left the range of its tick back into it, as exchanges do.
+    /// Changes the tick size if the price has left its range, as exchanges do.
     #[cold]
     fn change_tick(&mut self) {
         let price = self.middle_ticks * self.tick as f64;
@@ -135,7 +137,8 @@ impl Instrument {
     }
 }
 
-/// The coarsest tick of which `price` is at least 2,000, at most 0.05. 1 unit = 1e-9.
+/// Returns the coarsest tick that divides `price` into at least 2,000 ticks, at most 0.05. 1 unit
+/// = 1e-9.
 fn tick_for(price: i64) -> i64 {
     let mut tick = PRICE_SCALE / 20;
     while tick > 1 && price < 2_000 * tick {
@@ -148,16 +151,16 @@ fn tick_for(price: i64) -> i64 {
     tick
 }
 
-/// Lowest and highest price, 1 unit = 1e-9: 0.000002 and a thousand million.
+/// Lowest and highest price, 1 unit = 1e-9: 0.000002 and 1,000,000,000.
 pub(super) const PRICE_MIN: i64 = 2_000;
 pub(super) const PRICE_MAX: i64 = 1_000_000_000 * PRICE_SCALE;
-/// Below so many ticks no whole number of ticks is sure to lie within the spread's bounds.
+/// Below this many ticks the spread's bounds may contain no whole number of ticks.
 const TICKS_MIN: f64 = 1_000.0;
-/// Above so many ticks the price may be above [`PRICE_MAX`], or its tick finer than need be.
+/// Above this many ticks the price may exceed [`PRICE_MAX`], or its tick is needlessly fine.
 const TICKS_COARSE: f64 = 1e10;
 const SPREAD_MIN: f64 = 0.000_5;
 const SPREAD_MAX: f64 = 0.002;
-/// A year of trading: 252 days of 6 1/4 hours.
+/// A year of trading: 252 days of 6.25 hours.
 const YEAR_NS: f64 = 252.0 * 6.25 * 3_600.0 * 1e9;
 
 const _: () = assert!(size_of::<Instrument>() == 64);

@@ -1,6 +1,6 @@
-//! Random numbers: fast, seeded, the same everywhere. Not for secrets.
+//! Random numbers: fast, seeded, the same on every machine. Not for secrets.
 
-/// Generator of 64-bit words: wyrand (one addition, one 128-bit product), period 2^64.
+/// A generator of 64-bit words: wyrand (one addition, one 128-bit product), period 2^64.
 #[derive(Debug, Clone)]
 pub(super) struct Random {
     state: u64,
@@ -8,7 +8,7 @@ pub(super) struct Random {
 
 impl Random {
     pub(super) fn new(seed: u64) -> Self {
-        // One step of SplitMix64, so that seeds 1, 2, 3 … do not begin alike.
+        // One step of SplitMix64, so that seeds 1, 2, 3 … start differently.
         let mut state = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
         state = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         state = (state ^ (state >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -25,12 +25,12 @@ impl Random {
     }
 }
 
-/// A nearly normal number of mean 0 and variance 1, from 64 random bits and 16 more.
+/// Returns a nearly normal number of mean 0 and variance 1, from 64 random bits and 16 more.
 ///
-/// The number of ones among 64 fair bits is binomial, variance 16; a uniform number fills the
-/// gap to the next count, variance 1/12. Mean and variance are exact, the skew is 0, the excess
-/// kurtosis −0.03 (a sum of twelve uniforms: −0.1), and the tails reach 8 σ. The density is a
-/// staircase of steps 0.25 σ wide, which a price rounded to ticks does not show.
+/// The number of ones among 64 fair bits is binomial with variance 16. A uniform number fills the
+/// gap to the next count, with variance 1/12. Mean and variance are exact, the skew is 0, the
+/// excess kurtosis is −0.03 (a sum of twelve uniforms: −0.1), and the tails reach 8 σ. The
+/// density is a staircase of steps 0.25 σ wide, which a price rounded to ticks does not show.
 #[inline]
 pub(super) fn normal(ones: u64, between: u16) -> f64 {
     const DEVIATION_INVERSE: f64 = 0.249_351_490_477_014_83; // 1 / sqrt(16 + 1/12)
@@ -39,8 +39,8 @@ pub(super) fn normal(ones: u64, between: u16) -> f64 {
     (ones + between) * DEVIATION_INVERSE
 }
 
-/// e^x by its series where it is short: error below 3e-11 for |x| < 0.05. Further out, which
-/// only a step of hours reaches, by squaring that six times.
+/// Returns e^x by its series for |x| < 0.05, with an error below 3e-11. A larger |x| occurs only
+/// for a step of hours, and is computed by squaring six times.
 #[inline]
 pub(super) fn exponential(x: f64) -> f64 {
     if x.abs() < 0.05 {
@@ -63,7 +63,7 @@ fn series(x: f64) -> f64 {
     1.0 + x * (1.0 + x * (1.0 / 2.0 + x * (1.0 / 6.0 + x * (1.0 / 24.0 + x * (1.0 / 120.0)))))
 }
 
-/// Sizes 10^U(2, 5): 1,024 steps of the power, straight lines between them (error < 1e-5).
+/// Sizes 10^U(2, 5): 1,024 steps of the power, linear between them (error < 1e-5).
 #[derive(Debug, Clone)]
 pub(super) struct Sizes {
     /// 10^(2 + 3 i / 1024), 1 unit = 2^-6.
@@ -82,7 +82,7 @@ impl Sizes {
         Self { powers }
     }
 
-    /// The size at `point` / 65,536 of the way from 100 to 100,000.
+    /// Returns the size at `point` / 65,536 of the way from 100 to 100,000.
     #[inline]
     pub(super) fn at(&self, point: u16) -> u32 {
         let (step, part) = (usize::from(point >> 6), u64::from(point & 63));

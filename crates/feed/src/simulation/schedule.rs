@@ -4,9 +4,9 @@ use std::num::NonZeroU64;
 
 /// An even schedule: message `n` (from 0) is due `n / rate` seconds after the start.
 ///
-/// Each time is computed from the start, never from the message before, so nothing adds up:
+/// Each time is computed from the start, not from the previous message, so errors do not add up:
 /// after years the schedule is still exact to the nanosecond. Sending late does not shift it
-/// (open loop): what is overdue is due at once.
+/// (open loop): overdue messages are due at once.
 ///
 /// ```
 /// use tidewire_feed::simulation::Schedule;
@@ -25,10 +25,10 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Highest rate, messages per second.
+    /// Maximum rate in messages per second.
     pub const RATE_MAX: u64 = 1_000_000_000;
 
-    /// From `start_ns` on any clock, `rate` messages per second, at most
+    /// Creates a schedule from `start_ns` on any clock, with `rate` messages per second, at most
     /// [`RATE_MAX`](Self::RATE_MAX).
     pub const fn new(start_ns: u64, rate: NonZeroU64) -> Self {
         let rate = if rate.get() > Self::RATE_MAX {
@@ -43,7 +43,7 @@ impl Schedule {
         }
     }
 
-    /// How many messages are due at `now_ns` and not sent yet.
+    /// Returns the number of messages due at `now_ns` and not sent yet.
     #[inline]
     pub fn due(&self, now_ns: u64) -> u64 {
         let Some(elapsed_ns) = now_ns.checked_sub(self.start_ns) else {
@@ -58,12 +58,13 @@ impl Schedule {
         all.saturating_sub(self.sent)
     }
 
-    /// Notes that so many more were sent.
+    /// Notes that `count` more messages were sent.
     pub fn sent(&mut self, count: u64) {
         self.sent += count;
     }
 
-    /// When message `number` is due, on the clock of the start; [`u64::MAX`] beyond its range.
+    /// Returns when message `number` is due, on the clock of the start; [`u64::MAX`] beyond its
+    /// range.
     #[inline]
     pub fn time_ns(&self, number: u64) -> u64 {
         let rate = self.rate.get();
@@ -74,13 +75,13 @@ impl Schedule {
             .saturating_add(self.start_ns)
     }
 
-    /// When the next message that is not sent yet is due: the deadline to sleep until.
+    /// Returns when the next unsent message is due: the time to sleep until.
     #[inline]
     pub fn next_ns(&self) -> u64 {
         self.time_ns(self.sent)
     }
 
-    /// Number of the next message: how many were sent.
+    /// Returns the number of the next message, which is the number of messages sent.
     pub const fn number(&self) -> u64 {
         self.sent
     }

@@ -8,34 +8,34 @@ use super::instrument::{PRICE_MAX, PRICE_MIN};
 use super::random::Random;
 use crate::wire::PRICE_SCALE;
 
-/// One symbol at its opening.
+/// One symbol at the opening.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SymbolSpec {
     /// Its name.
     pub name: Box<str>,
     /// Opening price, 1 unit = 1e-9.
     pub price: i64,
-    /// Deviation of the price's logarithm over a year: 0.25 is 25 %.
+    /// Standard deviation of the price's logarithm over a year: 0.25 is 25 %.
     pub volatility: f64,
 }
 
-/// A market's symbols: at least one, at most [`COUNT_MAX`](Self::COUNT_MAX), each name once.
+/// A market's symbols: from 1 to [`COUNT_MAX`](Self::COUNT_MAX), with distinct names.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Symbols {
     specs: Vec<SymbolSpec>,
 }
 
-/// What is wrong with a list of symbols.
+/// A fault in a list of symbols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{}{fault}", place(*line))]
 pub struct SymbolsError {
-    /// Line of the text, from 1; 0 for the whole.
+    /// Line of the text, from 1; 0 for the whole text.
     pub line: usize,
-    /// What is wrong there.
+    /// The fault.
     pub fault: SymbolsFault,
 }
 
-/// The beginning of a message about a line; about the whole text it has none.
+/// Returns the prefix of a message about a line; empty for the whole text.
 fn place(line: usize) -> String {
     match line {
         0 => String::new(),
@@ -43,56 +43,56 @@ fn place(line: usize) -> String {
     }
 }
 
-/// What is wrong in a line.
+/// A fault in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SymbolsFault {
-    /// Not three fields.
+    /// The line does not have three fields.
     #[error("expected name,price,volatility")]
     FieldCount,
-    /// An empty name, one over [`Symbols::NAME_LENGTH_MAX`] bytes, or one with a space or
+    /// An empty name, one longer than [`Symbols::NAME_LENGTH_MAX`] bytes, or one with a space or
     /// control character.
     #[error(
         "the name must have 1 to {} bytes and no space or control character",
         Symbols::NAME_LENGTH_MAX
     )]
     Name,
-    /// The name stands in an earlier line as well.
+    /// An earlier line has the same name.
     #[error("the name was used before")]
     DuplicateName,
-    /// Not a decimal number of the range.
+    /// Not a decimal number within the range.
     #[error(
         "the price must be a decimal number from 0.000002 to 1000000000, 9 digits after the point"
     )]
     Price,
-    /// Not a number of the range.
+    /// Not a number within the range.
     #[error("the volatility must be a number from 0 to 10 (0.25 is 25 % a year)")]
     Volatility,
-    /// No symbol at all.
+    /// The list has no symbol.
     #[error("no symbols: a line name,price,volatility is expected for each")]
     Empty,
-    /// More than [`Symbols::COUNT_MAX`].
+    /// More than [`Symbols::COUNT_MAX`] symbols.
     #[error("more than {} symbols", Symbols::COUNT_MAX)]
     TooMany,
 }
 
 impl Symbols {
-    /// Most symbols of a market.
+    /// Maximum symbols of a market.
     pub const COUNT_MAX: usize = 1_000_000;
-    /// Longest name, in bytes: half of what a definition on the native wire has room for.
+    /// Maximum bytes of a name: half the room of a definition in the native feed.
     pub const NAME_LENGTH_MAX: usize = 36;
-    /// How many symbols are built in by name.
+    /// Number of built-in symbols with real names.
     pub const BUILT_IN: usize = 100;
 
-    /// The first `count` built-in symbols (1 to [`COUNT_MAX`](Self::COUNT_MAX), clamped); beyond
-    /// the hundred with real names, generated ones from `SYM000101`.
+    /// Returns the first `count` built-in symbols (1 to [`COUNT_MAX`](Self::COUNT_MAX), clamped).
+    /// After the hundred with real names come generated ones from `SYM000101` on.
     pub fn first(count: usize) -> Self {
         let count = count.clamp(1, Self::COUNT_MAX);
         let mut specs = Self::parse(BUILT_IN_CSV).map_or_else(|_| Vec::new(), |own| own.specs);
         specs.truncate(count);
         let mut random = Random::new(GENERATED_SEED);
         for number in specs.len() + 1..=count {
-            // 50.00 to 5,000.00, evenly in the logarithm's steps of a factor of ten.
+            // 50.00 to 5,000.00, evenly distributed in the logarithm.
             let cents = 5_000
                 + random.next()
                     % if random.next() & 1 == 0 {
@@ -109,11 +109,11 @@ impl Symbols {
         Self { specs }
     }
 
-    /// Symbols from CSV text: a line each, `name,price,volatility`. A first line of just these
-    /// words, empty lines and lines that begin with `#` are passed over.
+    /// Parses symbols from CSV text, one `name,price,volatility` per line. A header line with
+    /// just these words, empty lines and lines that begin with `#` are skipped.
     ///
     /// # Errors
-    /// [`SymbolsError`] names the first line that cannot be used.
+    /// [`SymbolsError`] names the first invalid line.
     pub fn parse(text: &str) -> Result<Self, SymbolsError> {
         let mut specs = Vec::new();
         let mut names = HashSet::new();
@@ -148,25 +148,25 @@ impl Symbols {
         Ok(Self { specs })
     }
 
-    /// How many there are: at least one.
+    /// Returns the number of symbols: at least one.
     #[allow(clippy::len_without_is_empty, reason = "never empty")]
     pub fn len(&self) -> usize {
         self.specs.len()
     }
 
-    /// The name of a symbol by its number.
+    /// Returns the name of a symbol by its number.
     pub fn name(&self, symbol: u32) -> Option<&str> {
         self.specs.get(symbol as usize).map(|spec| &*spec.name)
     }
 
-    /// All of them, in order of their numbers.
+    /// Iterates over the symbols in order of their numbers.
     pub fn iter(&self) -> std::slice::Iter<'_, SymbolSpec> {
         self.specs.iter()
     }
 }
 
 impl Default for Symbols {
-    /// The built-in hundred.
+    /// Returns the hundred built-in symbols.
     fn default() -> Self {
         Self::first(Self::BUILT_IN)
     }
@@ -198,7 +198,7 @@ fn parse_line(content: &str) -> Result<SymbolSpec, SymbolsFault> {
     })
 }
 
-/// A decimal number in units of 1e-9, exactly.
+/// Parses a decimal number in units of 1e-9, exactly.
 fn parse_price(text: &str) -> Option<i64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! What a simulated market promises.
+//! Properties of a simulated market.
 
 use super::*;
 
@@ -91,8 +91,8 @@ fn seven_of_ten_are_quotes_with_spreads_in_bounds_and_trades_lie_within() {
     assert!(symbols.iter().all(|&count| (6_600..7_400).contains(&count)));
 }
 
-/// Log returns of the quotes' middles over steps of five minutes of trading, in units of each
-/// symbol's own expected deviation, and their sum over all symbols for a year.
+/// Returns the log returns of the quotes' middles over steps of five minutes of trading, in units
+/// of each symbol's expected deviation, and their sum over all symbols for a year.
 fn year_of_returns(kind: MarketKind, factor: f64) -> (Vec<f64>, f64) {
     const STEP_NS: u64 = 300 * SECOND_NS;
     const STEPS: u64 = 252 * 75;
@@ -146,7 +146,7 @@ fn returns_have_the_volatility_of_their_symbol_whatever_the_time_between() {
 
 #[test]
 fn bulls_rise_and_bears_fall() {
-    // The median path: drift less half the variance; 100 symbols leave ± 0.03.
+    // The median path is the drift less half the variance; 100 symbols leave ± 0.03.
     let (_, bull) = year_of_returns(MarketKind::Bull, 0.8);
     let (_, bear) = year_of_returns(MarketKind::Bear, 1.4);
     assert!((0.2..0.5).contains(&bull), "{bull}");

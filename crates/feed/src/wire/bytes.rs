@@ -1,4 +1,4 @@
-//! Little-endian reads at constant offsets of fixed arrays: the bounds checks vanish.
+//! Little-endian reads at constant offsets of fixed arrays, without bounds checks at run time.
 
 #[inline(always)]
 pub(crate) fn u16_at<const N: usize>(bytes: &[u8; N], offset: usize) -> u16 {
@@ -45,7 +45,8 @@ macro_rules! integer_fields {
 
 integer_fields!(u32, u64, i64);
 
-/// Panics only if `offset + M > N`, which every caller's constants exclude.
+/// Returns `M` bytes at `offset`. Panics only if `offset + M > N`, which every caller's constants
+/// exclude.
 #[inline(always)]
 pub(crate) fn array_at<const N: usize, const M: usize>(bytes: &[u8; N], offset: usize) -> [u8; M] {
     let mut field = [0; M];

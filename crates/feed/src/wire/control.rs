@@ -1,4 +1,4 @@
-//! Controls: what the two ends say to each other beside the stream.
+//! Controls: messages between the two ends outside the stream.
 
 use super::bytes::{array_at, put, u16_at, u32_at, u64_at};
 use super::message::prefix;
@@ -31,36 +31,36 @@ impl ControlKind {
     pub const SNAPSHOT_REQUEST: u8 = 0x6b;
 }
 
-/// One control.
+/// A control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Control {
     /// First packet of a connection, client to server.
     Login(Login),
-    /// The server's yes.
+    /// The server accepts a login.
     LoginAccepted(LoginAccepted),
-    /// The server's no, to a login or a later control.
+    /// The server refuses a login or a later control.
     Refused(Refused),
-    /// Send symbols whose names match.
+    /// Subscribes to the symbols whose names match.
     Subscribe(Subscribe),
-    /// Take back a subscription by its exact pattern.
+    /// Removes a subscription by its exact pattern.
     Unsubscribe(PatternText),
-    /// Send a range of the stream, or of the last snapshot, again.
+    /// Requests a range of the stream, or of the last snapshot, again.
     Request(Request),
-    /// Nothing before a sequence can be sent any more.
+    /// Nothing before this sequence can be sent again.
     TooOld(TooOld),
-    /// Send the latest values of the subscribed symbols whose names match.
+    /// Requests the latest values of the subscribed symbols whose names match.
     SnapshotRequest(SnapshotRequest),
     /// The whole session was received and applied.
     EndOfSessionAcknowledgement(EndOfSessionAcknowledgement),
-    /// A snapshot begins, and the live stream goes on after it.
+    /// A snapshot begins; the live stream continues after it.
     SnapshotNotice(SnapshotNotice),
     /// A type of a later version.
     Unknown(u8),
 }
 
 impl Control {
-    /// Reads one control from the front of `bytes`; returns it and the rest.
+    /// Decodes one control at the front of `bytes`; returns it and the rest.
     pub fn decode(bytes: &[u8]) -> Result<(Control, &[u8]), MessageError> {
         let Some(&kind) = bytes.first() else {
             return Err(MessageError::Truncated);
@@ -91,7 +91,7 @@ impl Control {
         }
     }
 
-    /// Appends the wire form. [`Control::Unknown`] is written as zeros of its length.
+    /// Appends the encoded control. [`Control::Unknown`] is written as zeros of its length.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Control::Login(login) => out.extend_from_slice(&login.to_bytes()),
@@ -117,7 +117,7 @@ impl Control {
     }
 }
 
-/// What a client is.
+/// The role of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
     /// Receives the stream.
@@ -125,40 +125,40 @@ pub enum Role {
     Subscriber,
     /// Sends a stream to the server.
     Publisher,
-    /// Receives the stream elsewhere, in datagrams: wants snapshots, and what it asks for.
+    /// Receives the stream in datagrams; requests snapshots and missing ranges here.
     Recovery,
 }
 
-/// What a server does for a subscriber that has fallen out of what it keeps.
+/// What a server does if a subscriber has fallen behind the messages it keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SlowPolicy {
-    /// A snapshot of the newest values stands for what was missed.
+    /// A snapshot of the latest values replaces the missed messages.
     #[default]
     Conflate,
-    /// The gap is marked ([`TooOld::dropped`]), and the stream goes on after it.
+    /// The gap is marked ([`TooOld::dropped`]), and the stream continues after it.
     Drop,
-    /// The subscriber is refused as too slow ([`RefusalReason::TOO_SLOW`]) and cut off.
+    /// The subscriber is refused as too slow ([`RefusalReason::TOO_SLOW`]) and disconnected.
     Disconnect,
 }
 
 /// First control of a connection: 80 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Login {
-    /// What the client is.
+    /// The client's role.
     pub role: Role,
-    /// Subscriber: session to resume, 0 for any. Publisher: session that it sends.
+    /// Subscriber: session to resume, 0 for any. Publisher: its session.
     pub session: u32,
-    /// Subscriber: first sequence it wants, 0 for the live stream after a snapshot.
-    /// Publisher: first sequence that it can send.
+    /// Subscriber: first sequence it wants, 0 for the live stream after a snapshot. Publisher:
+    /// first sequence it can send.
     pub next_sequence: u64,
-    /// Subscriber: [`Subscribe`]s that follow; the stream begins after the last of them.
+    /// Subscriber: number of [`Subscribe`]s that follow; the stream begins after the last one.
     pub subscription_count: u16,
-    /// Subscriber: what is done when it is too slow; `None` for what the server does by itself.
+    /// Subscriber: policy if it is too slow; `None` for the server's default.
     pub slow_policy: Option<SlowPolicy>,
-    /// Subscriber: it reads snapshots that pass over symbols ([`SnapshotNotice::since`]). Bit 0
-    /// of the prefix's flags.
+    /// Subscriber: whether it reads snapshots that skip symbols ([`SnapshotNotice::since`]). Bit
+    /// 0 of the prefix's flags.
     pub partial_snapshots: bool,
-    /// What the client calls itself.
+    /// The client's name for itself.
     pub client_name: ClientName,
 }
 
@@ -216,12 +216,12 @@ pub struct LoginAccepted {
     pub session: u32,
     /// Longest silence to expect from the server, in milliseconds.
     pub heartbeat_interval_ms: u32,
-    /// Subscriber: next sequence of the stream. Publisher: first sequence that the server wants.
+    /// Subscriber: next sequence of the stream. Publisher: first sequence the server wants.
     pub next_sequence: u64,
     /// Oldest sequence that can be sent again.
     pub oldest_sequence: u64,
-    /// The server knows [`SnapshotRequest::since`], and says [`SnapshotNotice::since`]. Bit 0 of
-    /// the prefix's flags.
+    /// Whether the server supports [`SnapshotRequest::since`] and sends
+    /// [`SnapshotNotice::since`]. Bit 0 of the prefix's flags.
     pub partial_snapshots: bool,
 }
 
@@ -250,16 +250,16 @@ impl LoginAccepted {
     }
 }
 
-/// Why a server refuses; a number, so that a reason of a later version survives.
+/// Why a server refuses: a number, so that an unknown reason of a later version is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RefusalReason(pub u16);
 
 impl RefusalReason {
-    /// Something came before the login, or a second login.
+    /// A packet before the login, or a second login.
     pub const OUT_OF_ORDER: RefusalReason = RefusalReason(1);
-    /// The server has another session than the one to resume.
+    /// The server has a different session than the one to resume.
     pub const UNKNOWN_SESSION: RefusalReason = RefusalReason(2);
-    /// The role is not offered here.
+    /// The server does not offer this role.
     pub const ROLE: RefusalReason = RefusalReason(3);
     /// Too many patterns.
     pub const TOO_MANY_PATTERNS: RefusalReason = RefusalReason(4);
@@ -271,18 +271,18 @@ impl RefusalReason {
     pub const PROTOCOL: RefusalReason = RefusalReason(7);
     /// The client was too slow and the policy is to disconnect.
     pub const TOO_SLOW: RefusalReason = RefusalReason(8);
-    /// The sequence asked for does not exist yet.
+    /// The requested sequence does not exist yet.
     pub const FUTURE_SEQUENCE: RefusalReason = RefusalReason(9);
-    /// Peers from other machines are not let in.
+    /// Peers from other machines are not allowed.
     pub const DENIED: RefusalReason = RefusalReason(10);
 }
 
 /// A refusal with its reason: 96 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refused {
-    /// For programs.
+    /// The reason, for programs.
     pub reason: RefusalReason,
-    /// For people.
+    /// The text, for people.
     pub text: RefusalText,
 }
 
@@ -308,7 +308,7 @@ impl Refused {
 /// A subscription: 96 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Subscribe {
-    /// Which names.
+    /// The names to subscribe to.
     pub pattern: PatternText,
     /// The client resumes and has the values already: no snapshot. Bit 0 of the prefix's flags.
     pub resume: bool,
@@ -330,13 +330,13 @@ impl Subscribe {
     }
 }
 
-/// Asks for values: 96 bytes.
+/// A request for values: 96 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotRequest {
-    /// Which of the subscribed names.
+    /// The names, among the subscribed ones.
     pub pattern: PatternText,
-    /// Only symbols of which the stream has said something at this sequence or later; 0 for all.
-    /// A server that does not know this sends all.
+    /// Only symbols with a message at this sequence or later; 0 for all. A server that does not
+    /// support this sends all symbols.
     pub since: u64,
 }
 
@@ -361,11 +361,11 @@ impl SnapshotRequest {
 /// A range to send again: 32 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// First sequence; in a snapshot its number and position as in the packet header.
+    /// First sequence; for a snapshot its number and position, as in the packet header.
     pub from: u64,
-    /// How many from there on.
+    /// Number of sequences.
     pub count: u64,
-    /// The range is of the last snapshot, not of the stream. Bit 0 of the prefix's flags.
+    /// Whether the range is of the last snapshot, not of the stream. Bit 0 of the prefix's flags.
     pub snapshot: bool,
 }
 
@@ -390,21 +390,21 @@ impl Request {
     }
 }
 
-/// Nothing before `oldest` will be sent any more: 32 bytes.
+/// Nothing before `oldest` will be sent again: 32 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TooOld {
-    /// First sequence that was wanted, by a request or by the stream's own progress.
+    /// First sequence wanted, by a request or by the stream's own progress.
     pub wanted: u64,
     /// Oldest sequence that can still be sent.
     pub oldest: u64,
-    /// The receiver was too slow: the server conflates, a snapshot follows without being asked
-    /// for. Bit 0 of the prefix's flags.
+    /// The receiver was too slow: the server conflates, and a snapshot follows without a request.
+    /// Bit 0 of the prefix's flags.
     pub conflated: bool,
-    /// The receiver was too slow, and the server leaves out what is between: no snapshot follows.
-    /// Bit 1 of the prefix's flags.
+    /// The receiver was too slow: the server leaves out the messages in between, and no snapshot
+    /// follows. Bit 1 of the prefix's flags.
     pub dropped: bool,
-    /// The values that may be touched follow without being asked for: a snapshot of the symbols
-    /// that have changed since `wanted`. Bit 2 of the prefix's flags.
+    /// The affected values follow without a request: a snapshot of the symbols that have changed
+    /// since `wanted`. Bit 2 of the prefix's flags.
     pub recovers: bool,
 }
 
@@ -432,16 +432,15 @@ impl TooOld {
     }
 }
 
-/// A snapshot begins: 32 bytes. Says its number, so that the loss of all of it is seen.
+/// A snapshot begins: 32 bytes. Has the snapshot's number, so that its complete loss is noticed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotNotice {
-    /// Counts the snapshots of this connection from 1.
+    /// Number of the snapshot on this connection, from 1.
     pub number: u32,
-    /// Stream sequence that the snapshot includes; live messages go on after it.
+    /// Stream sequence the snapshot includes; live messages continue after it.
     pub as_of: u64,
-    /// Symbols of which the stream has said nothing at this sequence or later are passed over by
-    /// [`Skip`](super::Skip)s; 0 where no symbol is. Only for a client that said it could read
-    /// that.
+    /// [`Skip`](super::Skip)s replace symbols without a message at this sequence or later; 0 if
+    /// no symbol is skipped. Only for a client that set [`Login::partial_snapshots`].
     pub since: u64,
 }
 
@@ -471,7 +470,7 @@ impl SnapshotNotice {
 pub struct EndOfSessionAcknowledgement {
     /// One past the last sequence of the session.
     pub next_sequence: u64,
-    /// Messages applied; less than the range where some were lost.
+    /// Messages applied; less than the range if some were lost.
     pub applied_count: u64,
 }
 

@@ -25,14 +25,14 @@ impl MessageKind {
     /// [`Definition`], 112 bytes.
     pub const DEFINITION: u8 = 0x71;
 
-    /// Bytes of a message of this type, 0 for an impossible one.
+    /// Returns the bytes of a message of this type; 0 for an impossible type.
     #[inline(always)]
     pub const fn encoded_length(self) -> usize {
         (self.0 >> 4) as usize * 16
     }
 }
 
-/// One message, copied out of its packet.
+/// One message, copied from its packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[allow(
@@ -54,14 +54,14 @@ pub enum Message {
     SnapshotBegin(SnapshotMark),
     /// A snapshot ends.
     SnapshotEnd(SnapshotMark),
-    /// Sequences that the receiver's selection leaves out.
+    /// Sequences outside the receiver's selection.
     Skip(Skip),
-    /// A type of a later version, stepped over by its length; takes one sequence.
+    /// A type of a later version, skipped by its length; takes one sequence.
     Unknown(UnknownMessage),
 }
 
 impl Message {
-    /// Reads one message from the front of `bytes`; returns it and the rest.
+    /// Decodes one message at the front of `bytes`; returns it and the rest.
     #[inline(always)]
     pub fn decode(bytes: &[u8]) -> Result<(Message, &[u8]), MessageError> {
         let Some(&kind) = bytes.first() else {
@@ -74,8 +74,8 @@ impl Message {
         }
     }
 
-    /// Reads one message from the front of `bytes` and hands it to `visit`; returns what that
-    /// returned, and the rest of the bytes.
+    /// Decodes one message at the front of `bytes` and passes it to `visit`. Returns the result
+    /// of `visit` and the rest of the bytes.
     #[inline(always)]
     pub(super) fn visit<T>(
         bytes: &[u8],
@@ -100,7 +100,7 @@ impl Message {
         }
     }
 
-    /// Everything but trades and quotes, out of the way of the hot loop.
+    /// Decodes everything except trades and quotes, outside the hot loop.
     #[inline(never)]
     fn decode_rare(kind: u8, bytes: &[u8]) -> Result<(Message, &[u8]), MessageError> {
         match kind {
@@ -133,7 +133,7 @@ impl Message {
         }
     }
 
-    /// Appends the wire form. An [`UnknownMessage`] is written as zeros of its length.
+    /// Appends the encoded message. An [`UnknownMessage`] is written as zeros of its length.
     #[inline]
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -159,7 +159,7 @@ impl Message {
         }
     }
 
-    /// The type byte.
+    /// Returns the type byte.
     #[inline]
     pub fn kind(&self) -> MessageKind {
         MessageKind(match self {
@@ -175,13 +175,14 @@ impl Message {
         })
     }
 
-    /// Bytes of the wire form.
+    /// Returns the encoded length in bytes.
     #[inline]
     pub fn encoded_length(&self) -> usize {
         self.kind().encoded_length()
     }
 
-    /// Sequences that the message takes in a stream: one, or as many as a [`Skip`] says.
+    /// Returns the number of sequences the message takes in a stream: one, or the count of a
+    /// [`Skip`].
     #[inline]
     pub fn sequence_count(&self) -> u64 {
         match self {
@@ -190,7 +191,7 @@ impl Message {
         }
     }
 
-    /// The symbol that the message is about, if it is about one.
+    /// Returns the symbol the message is about, if any.
     #[inline]
     pub fn symbol(&self) -> Option<u32> {
         match self {
@@ -221,7 +222,7 @@ macro_rules! layout {
                 }
             }
 
-            /// The wire form.
+            /// Encodes the message.
             #[inline(always)]
             pub fn to_bytes(&self) -> [u8; Self::LENGTH] {
                 let mut bytes = prefix($kind, self.source, self.symbol, self.source_time_ns);
@@ -249,15 +250,15 @@ impl Field for TradingState {
 pub struct Trade {
     /// The symbol's id, as its [`Definition`] says.
     pub symbol: u32,
-    /// Where it was seen: a venue or publisher number of the sender's choice.
+    /// Venue or publisher number, chosen by the sender.
     pub source: u16,
-    /// When the source says it happened: nanoseconds since the UNIX epoch.
+    /// Time of the event at the source, nanoseconds since the UNIX epoch.
     pub source_time_ns: u64,
     /// Price, 1 unit = 1e-9.
     pub price: i64,
     /// Quantity.
     pub size: u32,
-    /// Condition bits of the sender's choice.
+    /// Condition bits, chosen by the sender.
     pub condition: u32,
 }
 
@@ -268,9 +269,9 @@ layout!(Trade: 32, MessageKind::TRADE, { price: 16, size: 24, condition: 28 });
 pub struct Quote {
     /// The symbol's id, as its [`Definition`] says.
     pub symbol: u32,
-    /// Where it was seen: a venue or publisher number of the sender's choice.
+    /// Venue or publisher number, chosen by the sender.
     pub source: u16,
-    /// When the source says it happened: nanoseconds since the UNIX epoch.
+    /// Time of the event at the source, nanoseconds since the UNIX epoch.
     pub source_time_ns: u64,
     /// Best bid price, 1 unit = 1e-9.
     pub bid: i64,
@@ -280,9 +281,9 @@ pub struct Quote {
     pub bid_size: u32,
     /// Quantity at the best ask.
     pub ask_size: u32,
-    /// Orders at the best bid, 0 where unknown.
+    /// Orders at the best bid; 0 if unknown.
     pub bid_orders: u32,
-    /// Orders at the best ask, 0 where unknown.
+    /// Orders at the best ask; 0 if unknown.
     pub ask_orders: u32,
 }
 
@@ -296,7 +297,7 @@ layout!(Quote: 48, MessageKind::QUOTE, {
 });
 
 impl Default for Quote {
-    /// Both sides empty.
+    /// Returns a quote with both sides empty.
     fn default() -> Self {
         Quote {
             symbol: 0,
@@ -315,19 +316,19 @@ impl Default for Quote {
 /// A symbol's id, name and reference data: 112 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// Id that the symbol's messages carry in this session.
+    /// Id of the symbol's messages in this session.
     pub symbol: u32,
-    /// Where the symbol is from: a venue or publisher number of the sender's choice.
+    /// Venue or publisher number, chosen by the sender.
     pub source: u16,
-    /// When the definition became valid: nanoseconds since the UNIX epoch.
+    /// Time at which the definition became valid, nanoseconds since the UNIX epoch.
     pub source_time_ns: u64,
     /// The session's open or reference price, 1 unit = 1e-9.
     pub open: i64,
-    /// Smallest price step, 1 unit = 1e-9; 0 or [`UNDEFINED_PRICE`] where unknown.
+    /// Smallest price step, 1 unit = 1e-9; 0 or [`UNDEFINED_PRICE`] if unknown.
     pub price_tick: i64,
-    /// Smallest quantity; 0 where unknown.
+    /// Smallest quantity; 0 if unknown.
     pub lot_size: u32,
-    /// ISO 4217 code, zero-padded; zeros where unknown.
+    /// ISO 4217 code, zero-padded; zeros if unknown.
     pub currency: [u8; 4],
     /// The symbol's name, at most 72 bytes.
     pub name: Name,
@@ -337,7 +338,7 @@ impl Definition {
     /// Bytes on the wire.
     pub const LENGTH: usize = 112;
 
-    /// A symbol of which no more than its name is known.
+    /// Creates the definition of a symbol of which only the name is known.
     pub fn new(symbol: u32, name: Name) -> Self {
         Definition {
             symbol,
@@ -364,7 +365,7 @@ impl Definition {
         })
     }
 
-    /// The wire form.
+    /// Encodes the definition.
     pub fn to_bytes(&self) -> [u8; Self::LENGTH] {
         let mut bytes = prefix(
             MessageKind::DEFINITION,
@@ -381,20 +382,20 @@ impl Definition {
     }
 }
 
-/// What a market does with a symbol; a byte, so that a state of a later version survives.
+/// The trading state of a symbol: a byte, so that an unknown state of a later version is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TradingState(pub u8);
 
 impl TradingState {
     /// Unknown.
     pub const UNKNOWN: TradingState = TradingState(0);
-    /// Orders are taken, nothing trades yet.
+    /// Orders are accepted, but nothing trades yet.
     pub const PRE_OPEN: TradingState = TradingState(1);
     /// Continuous trading.
     pub const OPEN: TradingState = TradingState(2);
     /// A call auction.
     pub const AUCTION: TradingState = TradingState(3);
-    /// Halted for a time.
+    /// Halted temporarily.
     pub const HALTED: TradingState = TradingState(4);
     /// Closed until the next session.
     pub const CLOSED: TradingState = TradingState(5);
@@ -405,30 +406,30 @@ impl TradingState {
 pub struct TradingStatus {
     /// The symbol's id.
     pub symbol: u32,
-    /// Where it was seen.
+    /// Venue or publisher number.
     pub source: u16,
-    /// When the source says it happened: nanoseconds since the UNIX epoch.
+    /// Time of the event at the source, nanoseconds since the UNIX epoch.
     pub source_time_ns: u64,
     /// The new state.
     pub state: TradingState,
-    /// Reason code of the sender's choice, 0 for none.
+    /// Reason code, chosen by the sender; 0 for none.
     pub reason: u32,
 }
 
 layout!(TradingStatus: 32, MessageKind::TRADING_STATUS, { state: 16, reason: 20 });
 
-/// A symbol's latest value, as a snapshot's record: 96 bytes.
+/// A symbol's latest value, as a record of a snapshot: 96 bytes.
 ///
-/// A receiver keeps the newer of this and what it has, by `sequence`.
+/// A receiver keeps the newer of this and its own value, by `sequence`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastValue {
     /// The symbol's id.
     pub symbol: u32,
     /// Source of the last change.
     pub source: u16,
-    /// Source time of the last change: nanoseconds since the UNIX epoch.
+    /// Source time of the last change, nanoseconds since the UNIX epoch.
     pub source_time_ns: u64,
-    /// Stream sequence of the last change; 0 where nothing was ever said.
+    /// Stream sequence of the last change; 0 before the first message.
     pub sequence: u64,
     /// Best bid price, 1 unit = 1e-9.
     pub bid: i64,
@@ -438,9 +439,9 @@ pub struct LastValue {
     pub bid_size: u32,
     /// Quantity at the best ask.
     pub ask_size: u32,
-    /// Orders at the best bid, 0 where unknown.
+    /// Orders at the best bid; 0 if unknown.
     pub bid_orders: u32,
-    /// Orders at the best ask, 0 where unknown.
+    /// Orders at the best ask; 0 if unknown.
     pub ask_orders: u32,
     /// Price of the last trade, 1 unit = 1e-9.
     pub last: i64,
@@ -457,7 +458,7 @@ pub struct LastValue {
 }
 
 impl LastValue {
-    /// A symbol of which nothing was said yet.
+    /// Creates the value of a symbol without any message yet.
     pub fn new(symbol: u32) -> LastValue {
         LastValue {
             symbol,
@@ -479,7 +480,7 @@ impl LastValue {
         }
     }
 
-    /// Applies a stream's message about this symbol if it is newer; says whether it was.
+    /// Applies a stream's message about this symbol if it is newer. Returns whether it was.
     #[inline]
     pub fn apply(&mut self, sequence: u64, message: &Message) -> bool {
         if sequence <= self.sequence || message.symbol() != Some(self.symbol) {
@@ -514,10 +515,11 @@ impl LastValue {
         true
     }
 
-    /// Takes a snapshot's record of this symbol unless it is older; says whether it was taken.
+    /// Applies a snapshot's record of this symbol unless it is older. Returns whether it was
+    /// applied.
     ///
-    /// An equal sequence is taken too: the record is whole, while ours may have begun after a
-    /// loss.
+    /// A record with an equal sequence is applied too: it is complete, while our value may have
+    /// started after a loss.
     pub fn merge(&mut self, record: &LastValue) -> bool {
         if record.symbol != self.symbol || record.sequence < self.sequence {
             return false;
@@ -553,11 +555,10 @@ layout!(LastValue: 96, MessageKind::LAST_VALUE, {
 /// Beginning or end of a snapshot: 32 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotMark {
-    /// The snapshot holds everything up to this stream sequence; live messages follow from the
-    /// next. Single records may be newer.
+    /// The snapshot includes everything up to this stream sequence; live messages continue after
+    /// it. Single records may be newer.
     pub as_of: u64,
-    /// [`LastValue`] records in the snapshot. In the beginning mark an estimate, in the end mark
-    /// exact.
+    /// Number of [`LastValue`] records: an estimate in the beginning mark, exact in the end mark.
     pub records: u64,
 }
 
@@ -580,12 +581,12 @@ impl SnapshotMark {
     }
 }
 
-/// Sequences that the receiver's selection leaves out: 16 bytes.
+/// Sequences outside the receiver's selection: 16 bytes.
 ///
-/// Keeps a selection contiguous, so that a loss is as visible in it as in the whole stream.
+/// Keeps a selection contiguous, so that a loss is as visible as in the whole stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Skip {
-    /// How many sequences; stands where other messages have their source time.
+    /// Number of sequences; in the place of the source time of other messages.
     pub count: u64,
 }
 
@@ -610,14 +611,14 @@ impl Skip {
     }
 }
 
-/// A message of a type that this version does not know.
+/// A message of an unknown type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownMessage {
-    /// Its type byte.
+    /// The type byte.
     pub kind: MessageKind,
 }
 
-/// A message's bytes with the prefix filled in.
+/// Returns a message's bytes with the prefix filled in.
 #[inline(always)]
 pub(super) fn prefix<const N: usize>(kind: u8, source: u16, symbol: u32, time_ns: u64) -> [u8; N] {
     let mut bytes = [0; N];

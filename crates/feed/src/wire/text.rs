@@ -1,4 +1,4 @@
-//! Short text inside a message: UTF-8, zero-padded to a fixed length.
+//! Short text in a message: UTF-8, zero-padded to a fixed length.
 
 use std::fmt;
 
@@ -6,23 +6,23 @@ use std::fmt;
 pub type Name = Text<72>;
 /// A pattern of a subscription: `*`, an exact name, or a glob with `*` and `?`.
 pub type PatternText = Text<80>;
-/// What a client calls itself at login, for the operator's eyes.
+/// A client's name for itself at login, for the operator.
 pub type ClientName = Text<48>;
-/// The words of a refusal.
+/// The text of a refusal.
 pub type RefusalText = Text<72>;
 
 /// UTF-8 text of at most `N` bytes without NUL, kept inline and zero-padded.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Text<const N: usize> {
-    /// UTF-8 up to the first zero, zeros from there on.
+    /// UTF-8 up to the first zero byte, zeros from there on.
     bytes: [u8; N],
 }
 
 impl<const N: usize> Text<N> {
-    /// No text.
+    /// Empty text.
     pub const EMPTY: Text<N> = Text { bytes: [0; N] };
 
-    /// Text of at most `N` bytes.
+    /// Creates a text of at most `N` bytes.
     pub fn new(text: &str) -> Result<Text<N>, TextError> {
         if text.len() > N {
             return Err(TextError::TooLong);
@@ -35,13 +35,13 @@ impl<const N: usize> Text<N> {
         Ok(Text { bytes })
     }
 
-    /// As much of `text` as fits, cut between characters; for words that only people read.
+    /// Returns as much of `text` as fits, cut between characters; for text that only people read.
     pub fn truncated(text: &str) -> Text<N> {
         let text = &text[..text.floor_char_boundary(N)];
         Text::new(text).unwrap_or(Text::EMPTY)
     }
 
-    /// Text from its wire form.
+    /// Decodes the padded form.
     pub fn from_padded(bytes: [u8; N]) -> Result<Text<N>, TextError> {
         let length = padded_length(&bytes);
         let (text, padding) = bytes.split_at(length);
@@ -51,23 +51,23 @@ impl<const N: usize> Text<N> {
         Ok(Text { bytes })
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
-        // Both constructors checked it.
+        // Both constructors checked this.
         std::str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 
-    /// The text's bytes without the padding.
+    /// Returns the text's bytes without the padding.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..padded_length(&self.bytes)]
     }
 
-    /// The wire form.
+    /// Returns the padded form.
     pub fn to_padded(&self) -> [u8; N] {
         self.bytes
     }
 
-    /// Whether there is no text.
+    /// Returns whether the text is empty.
     pub fn is_empty(&self) -> bool {
         self.bytes.first().is_none_or(|&byte| byte == 0)
     }
@@ -91,14 +91,14 @@ impl<const N: usize> fmt::Display for Text<N> {
     }
 }
 
-/// Why text cannot stand in a message: the caller's fault when made, the peer's when read.
+/// Why text is invalid in a message: the caller's fault when created, the peer's when decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TextError {
-    /// More bytes than the field has.
+    /// More bytes than the field holds.
     #[error("text is too long")]
     TooLong,
-    /// Not UTF-8, or a zero byte inside.
+    /// Not UTF-8, or with a zero byte inside.
     #[error("text is not UTF-8 without zeros")]
     NotText,
 }

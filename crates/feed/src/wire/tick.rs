@@ -1,11 +1,11 @@
-//! What a market publishes: quotes and trades.
+//! The values a market publishes: quotes and trades.
 
 use super::{Quote, Trade};
 
 /// One value to publish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tick {
-    /// The top of a book.
+    /// The best bid and ask of a book.
     Quote(Quote),
     /// A trade.
     Trade(Trade),
@@ -15,7 +15,7 @@ pub enum Tick {
 pub const AGGRESSOR_BUY: u32 = 1;
 /// Bit of [`Trade::condition`]: the seller was the aggressor.
 pub const AGGRESSOR_SELL: u32 = 2;
-/// Bit of [`Trade::condition`]: an auction's trade.
+/// Bit of [`Trade::condition`]: a trade of an auction.
 pub const CROSS: u32 = 4;
-/// Bit of [`Trade::condition`]: against an order that was not shown.
+/// Bit of [`Trade::condition`]: a trade against a hidden order.
 pub const NOT_SHOWN: u32 = 8;

@@ -5,9 +5,9 @@ use super::{
     PACKET_LIMIT_BYTES_MIN, Quote, Skip, Trade, checksum,
 };
 
-/// Appends packets to the caller's buffer, opening and closing them as messages come.
+/// Appends packets to the caller's buffer. Opens and closes packets as needed.
 ///
-/// [`PacketWriter::finish`] closes the last packet: without it the buffer ends in an open one.
+/// [`PacketWriter::finish`] closes the last packet; without it the buffer ends in an open one.
 #[derive(Debug)]
 #[must_use = "finish() closes the last packet"]
 pub struct PacketWriter<'a> {
@@ -16,7 +16,7 @@ pub struct PacketWriter<'a> {
     flags: Flags,
     /// Largest packet, header included; PACKET_LIMIT_BYTES_MIN..=PACKET_LENGTH_MAX.
     limit_bytes: usize,
-    /// Offset in `out` of the open packet, or `out.len()` where none is open.
+    /// Offset in `out` of the open packet; `out.len()` if none is open.
     start: usize,
     open: bool,
     count: u16,
@@ -25,7 +25,7 @@ pub struct PacketWriter<'a> {
 }
 
 impl<'a> PacketWriter<'a> {
-    /// A writer whose first message has `first_sequence`. The limit is brought into
+    /// Creates a writer whose first message has `first_sequence`. The limit is clamped to
     /// [`PACKET_LIMIT_BYTES_MIN`]..=[`PACKET_LENGTH_MAX`].
     pub fn new(
         out: &'a mut Vec<u8>,
@@ -48,7 +48,7 @@ impl<'a> PacketWriter<'a> {
         }
     }
 
-    /// Appends a message; a [`Skip`] takes as many sequences as it says, any other takes one.
+    /// Appends a message. A [`Skip`] takes its count of sequences, any other message takes one.
     #[inline]
     pub fn push(&mut self, message: &Message) {
         match message {
@@ -70,8 +70,8 @@ impl<'a> PacketWriter<'a> {
         self.next_sequence = self.next_sequence.wrapping_add(1);
     }
 
-    /// Appends messages that are already encoded and contiguous. `bytes` must be exactly
-    /// `message_count` messages and fit a packet; the journal keeps to that.
+    /// Appends messages that are already encoded and contiguous. The caller guarantees that
+    /// `bytes` is exactly `message_count` messages and fits a packet.
     #[inline]
     pub(crate) fn push_encoded(&mut self, bytes: &[u8], message_count: u16) {
         self.reserve(bytes.len());
@@ -87,7 +87,7 @@ impl<'a> PacketWriter<'a> {
         self.count += 1;
     }
 
-    /// Marks `count` sequences as not in this selection.
+    /// Appends a skip of `count` sequences outside this selection.
     pub fn skip(&mut self, count: u64) {
         self.reserve(super::PREFIX_LENGTH);
         Skip { count }.encode(self.out);
@@ -95,7 +95,7 @@ impl<'a> PacketWriter<'a> {
         self.next_sequence = self.next_sequence.wrapping_add(count);
     }
 
-    /// Bytes that the open packet can still take.
+    /// Returns the bytes that the open packet can still take.
     #[inline]
     pub(crate) fn room_bytes(&self) -> usize {
         let used = if self.open {
@@ -106,12 +106,12 @@ impl<'a> PacketWriter<'a> {
         self.limit_bytes.saturating_sub(used)
     }
 
-    /// Sequence of the message that would come next.
+    /// Returns the sequence of the next message.
     pub fn next_sequence(&self) -> u64 {
         self.next_sequence
     }
 
-    /// Bytes of the caller's buffer in use, the open packet included.
+    /// Returns the bytes of the caller's buffer in use, the open packet included.
     pub fn buffered_bytes(&self) -> usize {
         self.out.len()
     }
@@ -136,7 +136,7 @@ impl<'a> PacketWriter<'a> {
         writer.finish();
     }
 
-    /// Makes sure that an open packet has room for `length` bytes more.
+    /// Ensures that an open packet has room for `length` more bytes.
     #[inline(always)]
     fn reserve(&mut self, length: usize) {
         if !self.open {
@@ -164,7 +164,7 @@ impl<'a> PacketWriter<'a> {
         let mut header = Header {
             flags: self.flags,
             message_count: self.count,
-            // Bounded by the writer's limit.
+            // The writer's limit bounds the length.
             body_length: body.len() as u16,
             session: self.session,
             checksum: 0,

@@ -1,50 +1,51 @@
-//! From a recorded frame to the UDP datagram inside.
+//! Extraction of the UDP datagram from a captured frame.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// What a frame begins with, by the number of the pcap registry (`LINKTYPE_*`).
+/// The link type of a frame, a number of the pcap registry (`LINKTYPE_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link(pub u32);
 
 impl Link {
-    /// A loopback of BSD: four bytes of protocol family.
+    /// BSD loopback: four bytes of protocol family.
     pub const NULL: Link = Link(0);
     /// Ethernet.
     pub const ETHERNET: Link = Link(1);
-    /// IP alone; the older numbers of the same.
+    /// IP without a link header, with its older numbers.
     pub const RAW: [Link; 3] = [Link(101), Link(12), Link(14)];
     /// Linux's "any" interface.
     pub const LINUX_COOKED: Link = Link(113);
-    /// The same, second version.
+    /// Linux's "any" interface, second version.
     pub const LINUX_COOKED_2: Link = Link(276);
 }
 
 /// A UDP datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram<'a> {
-    /// From where.
+    /// The sender's address.
     pub source: SocketAddr,
-    /// To where: of a feed, its group and port.
+    /// The receiver's address: for a feed, its group and port.
     pub destination: SocketAddr,
-    /// What was sent.
+    /// The data.
     pub payload: &'a [u8],
 }
 
-/// Why a frame holds no datagram.
+/// Why a frame has no datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotUdp {
-    /// A link that is not known here.
+    /// An unsupported link type.
     UnknownLink(Link),
-    /// Neither IPv4 nor IPv6, or another protocol than UDP.
+    /// Neither IPv4 nor IPv6, or a protocol other than UDP.
     OtherProtocol,
-    /// A part of a datagram; parts are not put together.
+    /// A fragment of a datagram; fragments are not reassembled.
     Fragment,
-    /// Its lengths contradict each other, or the recording cut it.
+    /// The lengths contradict each other, or the capture cut the frame.
     Cut,
 }
 
-/// The datagram in a frame. Checksums are not looked at: recordings of senders have none.
+/// Returns the datagram of a frame. Checksums are ignored, because captures on a sender have
+/// none.
 ///
 /// # Errors
 /// [`NotUdp`].
@@ -71,7 +72,7 @@ fn ethernet(frame: &[u8]) -> Result<&[u8], NotUdp> {
         at += 2;
         match kind {
             [0x08, 0x00] | [0x86, 0xdd] => return Ok(&frame[at..]),
-            // Tags of virtual networks; two of them at most.
+            // VLAN tags, at most two.
             [0x81, 0x00] | [0x88, 0xa8] if at < 22 => at += 2,
             _ => return Err(NotUdp::OtherProtocol),
         }
@@ -89,7 +90,7 @@ fn ipv4(bytes: &[u8]) -> Result<Datagram<'_>, NotUdp> {
     if u16::from_be_bytes([header[6], header[7]]) & 0x3FFF != 0 {
         return Err(NotUdp::Fragment);
     }
-    // A sender that leaves the cutting to its card may say 0.
+    // With segmentation offload a sender's length may be 0.
     let total = if total == 0 { bytes.len() } else { total };
     let body = bytes.get(header_length..total).ok_or(NotUdp::Cut)?;
     if header_length < header.len() {

@@ -1,13 +1,13 @@
-//! Recordings made by hand, byte by byte.
+//! Captures written by hand, byte by byte.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// An Ethernet frame with a UDP datagram from 10.0.0.1:1000 to 233.54.12.1:26400.
+/// Returns an Ethernet frame with a UDP datagram from 10.0.0.1:1000 to 233.54.12.1:26400.
 fn frame(payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![1, 0, 0x5e, 54, 12, 1, 2, 0, 0, 0, 0, 1];
-    // A tag of a virtual network.
+    // A VLAN tag.
     bytes.extend([0x81, 0, 0, 7, 8, 0]);
     let total = (28 + payload.len() as u16).to_be_bytes();
     bytes.extend([0x45, 0, total[0], total[1], 0, 0, 0x40, 0, 64, 17, 0, 0]);
@@ -15,7 +15,7 @@ fn frame(payload: &[u8]) -> Vec<u8> {
     let length = (8 + payload.len() as u16).to_be_bytes();
     bytes.extend([0x03, 0xe8, 0x67, 0x20, length[0], length[1], 0, 0]);
     bytes.extend(payload);
-    // Ethernet fills short frames.
+    // Ethernet pads short frames.
     bytes.resize(bytes.len().max(60), 0);
     bytes
 }
@@ -83,7 +83,7 @@ fn sections(frames: &[Vec<u8>], big: bool) -> Vec<u8> {
     file
 }
 
-/// All datagrams of a file that comes in pieces: time, destination port and payload.
+/// Returns all datagrams of a file read in pieces: time, destination port and payload.
 fn read(file: &[u8], piece: usize) -> Result<Vec<(u64, u16, Vec<u8>)>, CaptureError> {
     let (mut decoder, mut found) = (Decoder::new(), Vec::new());
     let (mut from, mut until) = (0, 0);

@@ -9,7 +9,7 @@ pub(super) struct Resting {
     pub(super) shares: u32,
 }
 
-/// Orders in no order, and the best price among them.
+/// Unsorted orders, and their best price.
 #[derive(Debug)]
 pub(super) struct Side {
     orders: Vec<Resting>,
@@ -53,13 +53,14 @@ impl Side {
         self.orders.push(order);
     }
 
-    /// Takes any order out, `at` chooses. There must be one.
+    /// Removes and returns the order that `at` selects. There must be one.
     pub(super) fn take(&mut self, at: u64) -> Resting {
         let index = at as usize % self.orders.len();
         self.remove(index)
     }
 
-    /// Takes a part of any order, if it has parts: its number, and the shares that are gone.
+    /// Reduces the order that `at` selects, if it has more than one share. Returns its number and
+    /// the shares removed.
     pub(super) fn reduce(&mut self, at: u64) -> Option<(u64, u32)> {
         let index = at as usize % self.orders.len();
         let order = &mut self.orders[index];
@@ -68,8 +69,8 @@ impl Side {
         (gone > 0).then_some((order.reference, gone))
     }
 
-    /// Takes up to `wanted` shares of the oldest order at the best price: its number, the shares
-    /// and the price. There must be one.
+    /// Executes up to `wanted` shares of the oldest order at the best price. Returns its number,
+    /// the shares and the price. There must be an order.
     pub(super) fn execute(&mut self, wanted: u32) -> (u64, u32, u32) {
         let best = self.best;
         let oldest = (0..self.orders.len())

@@ -1,4 +1,4 @@
-//! The packet: 20 bytes of header, and messages behind their lengths.
+//! The packet: a 20-byte header, then messages after their lengths.
 
 use thiserror::Error;
 
@@ -9,7 +9,7 @@ use crate::sequenced::SessionName;
 pub struct Header {
     /// The stream's session.
     pub session: SessionName,
-    /// Sequence of the first message; of a heartbeat or end of session, the next one.
+    /// Sequence of the first message; in a heartbeat or end of session, the next sequence.
     pub sequence: u64,
     /// Messages in the packet, [`Header::HEARTBEAT`] or [`Header::END_OF_SESSION`].
     pub count: u16,
@@ -23,7 +23,7 @@ impl Header {
     /// Count of a packet that ends the session.
     pub const END_OF_SESSION: u16 = 0xFFFF;
 
-    /// Reads it.
+    /// Decodes a header.
     #[inline]
     pub fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Self {
         let [session @ .., _, _, _, _, _, _, _, _, _, _] = *bytes;
@@ -36,7 +36,7 @@ impl Header {
         }
     }
 
-    /// The wire form.
+    /// Encodes the header.
     #[inline]
     pub fn to_bytes(&self) -> [u8; Self::LENGTH] {
         let mut bytes = [0; Self::LENGTH];
@@ -47,17 +47,17 @@ impl Header {
     }
 }
 
-/// A datagram, taken apart.
+/// A decoded datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Its header.
+    /// The header.
     pub header: Header,
-    /// Its messages behind their lengths; not checked yet.
+    /// The messages after their lengths; not checked yet.
     pub body: &'a [u8],
 }
 
 impl<'a> Packet<'a> {
-    /// The messages, in order.
+    /// Returns the messages in order.
     #[inline]
     pub fn messages(&self) -> Messages<'a> {
         let count = match self.header.count {
@@ -71,19 +71,19 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Why a datagram is no packet: the sender's or the link's fault.
+/// Why a datagram is not a packet: a fault of the sender or the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PacketError {
     /// Fewer bytes than a header.
     #[error("a datagram of {0} bytes is shorter than a header")]
     NoHeader(usize),
-    /// A message reaches behind the end.
+    /// A message reaches past the end.
     #[error("a message extends past the end of its packet")]
     Truncated,
 }
 
-/// Takes a datagram apart. Bytes behind the last message are not looked at.
+/// Decodes a datagram. Bytes after the last message are ignored.
 ///
 /// # Errors
 /// [`PacketError::NoHeader`].
@@ -98,7 +98,7 @@ pub fn decode_packet(datagram: &[u8]) -> Result<Packet<'_>, PacketError> {
     })
 }
 
-/// The messages of a packet.
+/// Iterator over the messages of a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Messages<'a> {
     rest: &'a [u8],
@@ -106,13 +106,13 @@ pub struct Messages<'a> {
 }
 
 impl<'a> Messages<'a> {
-    /// What was not read yet, each message behind its length.
+    /// Returns the unread messages, each after its length.
     #[inline]
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// So many from the front of `body`.
+    /// Creates an iterator over `count` messages at the front of `body`.
     pub(super) fn new(body: &'a [u8], count: u16) -> Self {
         Self {
             rest: body,

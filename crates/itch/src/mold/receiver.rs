@@ -1,30 +1,30 @@
-//! A listener of one stream on up to two lines.
+//! A receiver of one stream on up to two lines.
 
 use super::packet::{Header, Messages, Packet, PacketError, decode_packet};
 use crate::sequenced::{AHEAD, SequencedSink, SessionName};
 use tidewire_feed::client::{Gap, Holes, LossReason, Side, SideCounters};
 
-/// Messages asked for at once.
+/// Maximum messages per request.
 pub const REQUEST_MESSAGES_MAX: u64 = 1_000;
 
-/// What a receiver is set up with.
+/// Settings of a receiver.
 #[derive(Clone, Copy, Debug)]
 pub struct ReceiverConfig {
-    /// Whether there is a server to ask; without one, what is missing after
-    /// `patience_ns` is lost.
+    /// Whether there is a request server. Without one, messages missing for `patience_ns` are
+    /// lost.
     pub requests: bool,
-    /// Whether a stream that is joined later is wanted from its first message (where there is a
-    /// server to ask): orders make no book without those before them.
+    /// Whether a stream joined late is requested from its first message (if there is a request
+    /// server). A book is incomplete without its earlier orders.
     pub from_start: bool,
-    /// How long a missing packet may be only late before it is asked for.
+    /// How long a missing packet may be late before it is requested.
     pub reorder_grace_ns: u64,
-    /// How long a missing packet may be late where nobody can be asked.
+    /// How long a missing packet may be late if there is no request server.
     pub patience_ns: u64,
-    /// Delay between two requests for the same range; doubles up to sixteenfold.
+    /// Delay between two requests for the same range; doubles up to 16-fold.
     pub request_retry_ns: u64,
-    /// Bytes of early packets kept while a hole before them is open.
+    /// Maximum bytes of early packets kept while an earlier packet is missing.
     pub early_bytes_max: usize,
-    /// Silence after which a line counts as gone, and another session may take over.
+    /// Silence after which a line counts as lost, and another session may take over.
     pub silence_ns_max: u64,
 }
 
@@ -42,28 +42,28 @@ impl Default for ReceiverConfig {
     }
 }
 
-/// What a receiver has seen; every field only grows.
+/// Counters of a receiver; every field only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Messages delivered.
     pub messages: u64,
     /// Holes opened.
     pub gaps: u64,
-    /// Sequences that were missing and came after all.
+    /// Missing sequences that arrived later.
     pub recovered: u64,
-    /// Sequences that never came.
+    /// Sequences that never arrived.
     pub lost: u64,
-    /// Requests made.
+    /// Requests sent.
     pub requests: u64,
-    /// Packets that came as answers.
+    /// Answer packets received.
     pub answers: u64,
-    /// Early packets that did not fit.
+    /// Early packets that did not fit in the buffer.
     pub early_dropped: u64,
     /// Packets of another session.
     pub foreign: u64,
 }
 
-/// The listener of a MoldUDP64 stream.
+/// The receiver of a MoldUDP64 stream.
 #[derive(Debug)]
 pub struct Receiver {
     config: ReceiverConfig,
@@ -76,11 +76,11 @@ pub struct Receiver {
     lines: [Line; 2],
     end: Option<u64>,
     end_reported: bool,
-    /// Ranges to be asked for: first sequence and count.
+    /// Ranges to request: first sequence and count.
     requests: Vec<(u64, u16)>,
-    /// End of what was asked for first, and how many answers came since.
+    /// End of the first requested range, and the number of answers since.
     asked: Option<(u64, u32)>,
-    /// The server gives one packet a request: ask again after each.
+    /// Whether the server sends one packet per request: request again after each packet.
     answers_singly: bool,
     last_received_ns: u64,
     counters: Counters,
@@ -89,13 +89,13 @@ pub struct Receiver {
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
     last_received_ns: u64,
-    /// One past the highest sequence seen on this line; 0 before the first.
+    /// One past the highest sequence received on this line; 0 before the first.
     next_sequence: u64,
     counters: SideCounters,
 }
 
 impl Receiver {
-    /// Nothing heard yet.
+    /// Creates a receiver that has received nothing.
     pub fn new(config: ReceiverConfig) -> Self {
         Self {
             config,
@@ -114,10 +114,10 @@ impl Receiver {
         }
     }
 
-    /// Takes a datagram of a line.
+    /// Receives a datagram of a line.
     ///
     /// # Errors
-    /// [`PacketError`]; what stands before the fault is delivered, what follows will be missing.
+    /// [`PacketError`]; messages before the fault are delivered, those after it are missing.
     pub fn receive<S: SequencedSink>(
         &mut self,
         side: Side,
@@ -137,10 +137,10 @@ impl Receiver {
         result
     }
 
-    /// Takes a datagram that answers a request.
+    /// Receives a datagram that answers a request.
     ///
     /// # Errors
-    /// As [`receive`](Self::receive).
+    /// Like [`receive`](Self::receive).
     pub fn receive_answer<S: SequencedSink>(
         &mut self,
         datagram: &[u8],
@@ -167,7 +167,7 @@ impl Receiver {
         result
     }
 
-    /// Asks for what is due, and gives up what was waited for or asked for in vain.
+    /// Requests what is due. Gives up messages that were missing too long or requested too often.
     pub fn handle_timeout<S: SequencedSink>(&mut self, now_ns: u64, sink: &mut S) {
         self.ask(now_ns);
         let attempts_max = if self.config.requests {
@@ -180,25 +180,24 @@ impl Receiver {
         }
     }
 
-    /// Reports everything that is missing lost, because nothing more will come: the end of a
-    /// recording.
+    /// Reports all missing messages as lost, because no more will arrive: the end of a capture.
     pub fn finish<S: SequencedSink>(&mut self, sink: &mut S) {
         self.give_up(self.highest, LossReason::NoAnswer, sink);
     }
 
-    /// Gives up the first hole: there is no room to wait any longer.
+    /// Gives up the first hole, because there is no room to wait longer.
     pub fn give_up_first<S: SequencedSink>(&mut self, sink: &mut S) {
         if let Some(first) = self.holes.first_early() {
             self.give_up(first, LossReason::NoAnswer, sink);
         }
     }
 
-    /// Packets kept behind a hole.
+    /// Returns the number of packets kept behind a hole.
     pub fn early_packets(&self) -> usize {
         self.holes.early_packets()
     }
 
-    /// The next request to send, if one is due; a server is asked by unicast.
+    /// Returns the next request to send by unicast, if one is due.
     pub fn take_request(&mut self) -> Option<[u8; Header::LENGTH]> {
         let (sequence, count) = self.requests.pop()?;
         Some(
@@ -211,45 +210,47 @@ impl Receiver {
         )
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) must be called although nothing came;
-    /// `u64::MAX` for never.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) must be called even if nothing
+    /// arrives; `u64::MAX` for never.
     pub fn deadline_ns(&self) -> u64 {
         self.holes.deadline_ns().unwrap_or(u64::MAX)
     }
 
-    /// Whether a line said nothing for [`ReceiverConfig::silence_ns_max`], or never anything.
+    /// Returns whether a line was silent for [`ReceiverConfig::silence_ns_max`], or has never
+    /// received anything.
     pub fn is_silent(&self, side: Side, now_ns: u64) -> bool {
         let line = &self.lines[side.index()];
         line.counters.packets == 0
             || now_ns.saturating_sub(line.last_received_ns) >= self.config.silence_ns_max
     }
 
-    /// The stream's session, once it is known.
+    /// Returns the stream's session, once known.
     pub fn session(&self) -> Option<SessionName> {
         self.session
     }
 
-    /// Everything before this sequence was delivered or reported lost; 0 until joined.
+    /// Returns the next sequence: everything before it was delivered or reported lost; 0 until
+    /// joined.
     pub fn next_sequence(&self) -> u64 {
         self.expected
     }
 
-    /// One past the highest sequence known to exist.
+    /// Returns one past the highest sequence known to exist.
     pub fn highest_sequence(&self) -> u64 {
         self.highest
     }
 
-    /// Whether the session ended and everything was delivered or reported lost.
+    /// Returns whether the session ended and everything was delivered or reported lost.
     pub fn is_ended(&self) -> bool {
         self.end_reported
     }
 
-    /// What was seen.
+    /// Returns the receiver's counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// What came on one line.
+    /// Returns the counters of one line.
     pub fn side_counters(&self, side: Side) -> &SideCounters {
         &self.lines[side.index()].counters
     }
@@ -294,7 +295,7 @@ impl Receiver {
         result
     }
 
-    /// Whether a packet of a session that is not this one begins it.
+    /// Returns whether a packet of another session starts that session here.
     #[cold]
     fn join<S: SequencedSink>(&mut self, header: &Header, now_ns: u64, sink: &mut S) -> bool {
         let silence_ns = now_ns.saturating_sub(self.last_received_ns);
@@ -325,7 +326,7 @@ impl Receiver {
         true
     }
 
-    /// Delivers the messages that are due.
+    /// Delivers the due messages.
     #[inline]
     fn apply<S: SequencedSink>(
         &mut self,
@@ -359,7 +360,7 @@ impl Receiver {
         result
     }
 
-    /// Keeps a packet that came too early.
+    /// Keeps an early packet.
     #[cold]
     fn keep<S: SequencedSink>(
         &mut self,
@@ -386,7 +387,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// The sender has sequences up to `next`: what is between is missing.
+    /// Notes that the sender has sequences up to `next`: those from `highest` on are missing.
     fn observe<S: SequencedSink>(&mut self, next: u64, now_ns: u64, sink: &mut S) {
         if next <= self.highest {
             return;
@@ -415,7 +416,7 @@ impl Receiver {
     fn apply_early<S: SequencedSink>(&mut self, sink: &mut S) {
         while let Some((first, early)) = self.holes.take_due(self.expected) {
             if early.until > self.expected {
-                // It was checked when it came.
+                // The packet was checked when it arrived.
                 let messages = Messages::new(&early.body, early.message_count);
                 let _ = self.apply(first, messages, sink);
             }
@@ -466,7 +467,7 @@ impl Receiver {
         );
     }
 
-    /// Gives up what is missing before `until`; what came early is delivered in its place.
+    /// Gives up what is missing before `until` and delivers the early packets in between.
     fn give_up<S: SequencedSink>(&mut self, until: u64, reason: LossReason, sink: &mut S) {
         while self.expected < until {
             self.apply_early(sink);

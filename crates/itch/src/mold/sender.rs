@@ -1,15 +1,15 @@
-//! The exchange's side: packets of what is new, heartbeats, answers.
+//! The exchange's side: packets of new messages, heartbeats, answers.
 
 use super::packet::{Header, decode_packet};
 use crate::sequenced::Store;
 
-/// Messages given for one request.
+/// Maximum messages sent for one request.
 pub const ANSWER_MESSAGES_MAX: u64 = 1_000;
 
-/// What a sender is set up with.
+/// Settings of a sender.
 #[derive(Clone, Copy, Debug)]
 pub struct SenderConfig {
-    /// Longest datagram, header included; a message longer than that goes alone.
+    /// Maximum bytes of a datagram, header included; a longer message is sent alone.
     pub packet_bytes_max: usize,
     /// Longest silence.
     pub heartbeat_interval_ns: u64,
@@ -28,14 +28,14 @@ impl Default for SenderConfig {
 #[derive(Debug)]
 pub struct Sender {
     config: SenderConfig,
-    /// Next sequence to be sent.
+    /// Next sequence to send.
     cursor: u64,
     next_heartbeat_ns: u64,
     heartbeat_delay_ns: u64,
 }
 
 impl Sender {
-    /// One that begins with the first message.
+    /// Creates a sender that begins with the first message.
     pub fn new(config: SenderConfig) -> Self {
         Self {
             config,
@@ -45,15 +45,15 @@ impl Sender {
         }
     }
 
-    /// Puts the next datagram into `out`, which it empties first: new messages, or a heartbeat or
-    /// the end of the session where one is due. False if there is nothing to send now.
+    /// Writes the next datagram into `out`, replacing its contents: new messages, or a due
+    /// heartbeat or end of session. Returns false if nothing is due.
     pub fn next_packet(&mut self, store: &Store, now_ns: u64, out: &mut Vec<u8>) -> bool {
         out.clear();
         let next = store.next_sequence();
         if self.cursor < next {
             self.cursor = self.cursor.max(store.oldest_sequence());
             self.cursor = self.write(store, self.cursor, next, out);
-            // Soon after the last message, so that its loss shows; then ever later.
+            // Soon after the last message, so that its loss is noticed, then at doubling delays.
             self.heartbeat_delay_ns = HEARTBEAT_DELAY_NS_FIRST;
             self.next_heartbeat_ns = now_ns.saturating_add(self.heartbeat_delay_ns);
             return true;
@@ -76,18 +76,18 @@ impl Sender {
         true
     }
 
-    /// When the next heartbeat is due.
+    /// Returns when the next heartbeat is due.
     pub fn deadline_ns(&self) -> u64 {
         self.next_heartbeat_ns
     }
 
-    /// Next sequence to be sent.
+    /// Returns the next sequence to send.
     pub fn next_sequence(&self) -> u64 {
         self.cursor
     }
 
-    /// Calls `send` with each datagram that answers a request; none for what is no request, of
-    /// another session, or not kept.
+    /// Calls `send` with each datagram that answers a request. Sends nothing for an invalid
+    /// request, another session, or messages no longer kept.
     pub fn answer(
         &self,
         store: &Store,
@@ -106,7 +106,7 @@ impl Sender {
         if session != store.session() || sequence < store.oldest_sequence() {
             return;
         }
-        // Only what was sent: what is new comes by itself.
+        // Only sent messages: new ones are sent anyway.
         let until = sequence
             .saturating_add(u64::from(count).min(ANSWER_MESSAGES_MAX))
             .min(self.cursor);
@@ -118,7 +118,8 @@ impl Sender {
         }
     }
 
-    /// One packet with the messages from `first` as far as they fit; one past the last of them.
+    /// Writes one packet with the messages from `first` that fit. Returns one past the last of
+    /// them.
     fn write(&self, store: &Store, first: u64, until: u64, out: &mut Vec<u8>) -> u64 {
         let header = Header {
             session: store.session(),
@@ -143,5 +144,5 @@ impl Sender {
     }
 }
 
-/// First heartbeat after a packet.
+/// Delay of the first heartbeat after a packet.
 const HEARTBEAT_DELAY_NS_FIRST: u64 = 10_000_000;

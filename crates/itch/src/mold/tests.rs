@@ -1,4 +1,4 @@
-//! Streams over lines that lose, repeat and reorder, and what comes out at the other end.
+//! Streams over lines that lose, repeat and reorder packets, and the receiver's output.
 
 use proptest::prelude::*;
 
@@ -233,7 +233,7 @@ fn requests_are_answered_from_what_is_kept_and_was_sent() {
     assert!(answered("S", 101, 1).is_empty());
 }
 
-/// A bad line: seeded choices of what happens to a packet.
+/// The seeded random choices of a bad line.
 struct Random(u64);
 
 impl Random {
@@ -246,7 +246,7 @@ impl Random {
     }
 }
 
-/// Sends `count` messages over two bad lines, with requests answered over a third.
+/// Sends `count` messages over two bad lines and answers requests over a third.
 fn run(seed: u64, count: u64, loss: u64, single: bool, join_at: u64) -> (Seen, Receiver) {
     let mut random = Random(seed);
     let mut store = Store::new(SessionName::new("S"), 1 << 16);

@@ -1,10 +1,10 @@
-//! The recent past of a stream, from which it is sent and sent again.
+//! The recent messages of a stream, for sending and retransmission.
 
 use thiserror::Error;
 
 use super::SessionName;
 
-/// Longest message: it fits a datagram on an Ethernet with its headers and its length.
+/// Maximum bytes of a message: fits an Ethernet datagram with headers and length.
 pub const MESSAGE_LENGTH_MAX: usize = 1_400;
 
 /// The message is longer than [`MESSAGE_LENGTH_MAX`].
@@ -12,21 +12,21 @@ pub const MESSAGE_LENGTH_MAX: usize = 1_400;
 #[error("a message of {0} bytes exceeds the limit of {MESSAGE_LENGTH_MAX}")]
 pub struct MessageTooLong(pub usize);
 
-/// A ring of messages, each behind its length of two bytes, as both protocols' packets have them.
+/// A ring of messages, each after its two-byte length, as in the packets of both protocols.
 pub struct Store {
     session: SessionName,
     next_sequence: u64,
     oldest_sequence: u64,
     bytes: Box<[u8]>,
-    /// Where each sequence begins, counted from the first byte ever.
+    /// Byte position of each sequence, counted from the first byte of the stream.
     positions: Box<[u64]>,
     tail: u64,
     is_ended: bool,
 }
 
 impl Store {
-    /// Keeps the newest `messages`, as long as they have 64 bytes on average; both limits are
-    /// rounded up to a power of two.
+    /// Creates a store of the newest `messages` messages, if they have 64 bytes on average. Both
+    /// limits are rounded up to a power of two.
     pub fn new(session: SessionName, messages: usize) -> Self {
         let messages = messages.clamp(64, 1 << 26).next_power_of_two();
         let byte_count = (messages * 64).max(64 * 1_024);
@@ -41,7 +41,7 @@ impl Store {
         }
     }
 
-    /// Appends a message; gives its sequence.
+    /// Appends a message and returns its sequence.
     ///
     /// # Errors
     /// [`MessageTooLong`].
@@ -72,17 +72,17 @@ impl Store {
         Ok(self.next_sequence - 1)
     }
 
-    /// The stream's session.
+    /// Returns the stream's session.
     pub fn session(&self) -> SessionName {
         self.session
     }
 
-    /// Sequence that the next message will get.
+    /// Returns the sequence of the next message.
     pub fn next_sequence(&self) -> u64 {
         self.next_sequence
     }
 
-    /// Oldest sequence still kept; the next sequence where none is.
+    /// Returns the oldest sequence still kept, or the next sequence if the store is empty.
     pub fn oldest_sequence(&self) -> u64 {
         self.oldest_sequence
     }
@@ -92,12 +92,12 @@ impl Store {
         self.is_ended = true;
     }
 
-    /// Whether the session ended.
+    /// Returns whether the session ended.
     pub fn is_ended(&self) -> bool {
         self.is_ended
     }
 
-    /// A message with its length in front, if it is still kept.
+    /// Returns a message with its length, if it is still kept.
     #[inline]
     pub fn block(&self, sequence: u64) -> Option<&[u8]> {
         if !(self.oldest_sequence..self.next_sequence).contains(&sequence) {

@@ -1,4 +1,4 @@
-//! The side that receives.
+//! The receiving side.
 
 use thiserror::Error;
 
@@ -6,43 +6,42 @@ use super::packet::{self, HEARTBEAT_INTERVAL_NS, Login, Reject, SILENCE_NS_MAX, 
 use crate::sequenced::{SequencedSink, SessionName};
 use tidewire_feed::client::{Gap, LossReason};
 
-/// Who logs in.
+/// Login data of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientConfig {
-    /// At most six characters.
+    /// User name, at most six characters.
     pub user: String,
-    /// At most ten.
+    /// Password, at most ten characters.
     pub password: String,
-    /// Blank for the server's current one.
+    /// Session; blank for the server's current one.
     pub session: SessionName,
 }
 
-/// Why a connection cannot go on: the server's or the link's fault.
+/// Why a connection cannot continue: a fault of the server or the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The login was rejected; logging in again the same way is in vain, unless the session was
-    /// only not there yet.
+    /// The login was rejected. The same login fails again, unless the session did not exist yet.
     #[error("the login was rejected: {0}")]
     Rejected(Reject),
-    /// What follows cannot be told apart into packets, or an answer makes no sense.
+    /// The bytes cannot be split into packets, or an answer is invalid.
     #[error("the framing is lost")]
     FramingLost,
-    /// A packet that only follows a login came before it.
+    /// A packet that is only allowed after the login arrived before it.
     #[error("a packet before the login was accepted")]
     OutOfOrder,
 }
 
-/// What a client has seen; every field only grows.
+/// Counters of a client; every field only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Messages delivered.
     pub messages: u64,
-    /// Sequences that the server did not keep.
+    /// Sequences that the server no longer had.
     pub lost: u64,
-    /// Messages outside of the sequence, passed over.
+    /// Unsequenced messages, which are ignored.
     pub unsequenced: u64,
-    /// Logins that were accepted.
+    /// Accepted logins.
     pub logins: u64,
 }
 
@@ -50,7 +49,7 @@ pub struct Counters {
 #[derive(Debug)]
 pub struct Client {
     config: ClientConfig,
-    /// Once a login was accepted.
+    /// The session, once a login was accepted.
     session: Option<SessionName>,
     /// Sequence of the next message.
     expected: u64,
@@ -63,7 +62,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// One that wants everything from the first message on.
+    /// Creates a client that wants everything from the first message on.
     pub fn new(config: ClientConfig) -> Self {
         Self {
             config,
@@ -78,7 +77,7 @@ impl Client {
         }
     }
 
-    /// A connection is there: logs in, and goes on where the stream stopped.
+    /// Handles a new connection: logs in and resumes the stream where it stopped.
     pub fn connected(&mut self, now_ns: u64) {
         self.outgoing.clear();
         self.is_accepted = false;
@@ -89,10 +88,10 @@ impl Client {
         self.next_heartbeat_ns = now_ns.saturating_add(HEARTBEAT_INTERVAL_NS);
     }
 
-    /// Takes bytes; returns how many were used. The rest is the beginning of a packet.
+    /// Receives bytes and returns how many were used. The rest is the beginning of a packet.
     ///
     /// # Errors
-    /// [`ClientError`]: disconnect. After [`Reject::NoSession`] the next login asks for the
+    /// [`ClientError`]: disconnect. After [`Reject::NoSession`] the next login requests the
     /// server's current session.
     pub fn receive<S: SequencedSink>(
         &mut self,
@@ -114,7 +113,7 @@ impl Client {
         }
     }
 
-    /// Says a heartbeat if it is time.
+    /// Sends a heartbeat if one is due.
     pub fn handle_timeout(&mut self, now_ns: u64) {
         if now_ns >= self.next_heartbeat_ns {
             packet::write(&mut self.outgoing, kind::CLIENT_HEARTBEAT, b"");
@@ -122,38 +121,39 @@ impl Client {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) must be called although nothing came.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) must be called even if nothing
+    /// arrives.
     pub fn deadline_ns(&self) -> u64 {
         let silent_ns = self.last_received_ns.saturating_add(SILENCE_NS_MAX);
         self.next_heartbeat_ns.min(silent_ns)
     }
 
-    /// Whether nothing came for too long.
+    /// Returns whether the server has been silent too long.
     pub fn is_silent(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.last_received_ns) >= SILENCE_NS_MAX
     }
 
-    /// Moves what is to be sent behind `out`.
+    /// Moves the output to the end of `out`.
     pub fn drain_outgoing(&mut self, out: &mut Vec<u8>) {
         out.append(&mut self.outgoing);
     }
 
-    /// The stream's session, once it is known.
+    /// Returns the stream's session, once known.
     pub fn session(&self) -> Option<SessionName> {
         self.session
     }
 
-    /// Sequence of the next message.
+    /// Returns the sequence of the next message.
     pub fn next_sequence(&self) -> u64 {
         self.expected
     }
 
-    /// Whether the server has ended the session.
+    /// Returns whether the server has ended the session.
     pub fn is_ended(&self) -> bool {
         self.is_ended
     }
 
-    /// What was seen.
+    /// Returns the client's counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -189,7 +189,7 @@ impl Client {
                 self.is_ended = true;
                 sink.end_of_session(self.expected);
             }
-            // Heartbeats, words for people, and what a later version may say.
+            // Heartbeats, debug texts, and types of later versions.
             kind::SERVER_HEARTBEAT | kind::DEBUG => {}
             _ => {}
         }
@@ -212,7 +212,7 @@ impl Client {
             sink.session(session);
         }
         if sequence < self.expected {
-            // What was delivered would come again, and could not be told from what is new.
+            // Delivered messages would arrive again, indistinguishable from new ones.
             return Err(ClientError::FramingLost);
         }
         if sequence > self.expected {
@@ -230,5 +230,5 @@ impl Client {
     }
 }
 
-/// No stream comes this far: counting on from below never overflows.
+/// Upper limit of a stream's sequence, so that counting never overflows.
 const SEQUENCE_MAX: u64 = 1 << 63;

@@ -1,12 +1,12 @@
-//! Packets: a length of two bytes, a type, and what belongs to it.
+//! Packets: a two-byte length, a type, and the body.
 
 use crate::sequenced::SessionName;
 
 /// Longest silence of either side.
 pub const HEARTBEAT_INTERVAL_NS: u64 = 1_000_000_000;
-/// Silence after which the peer counts as gone.
+/// Silence after which the peer counts as disconnected.
 pub const SILENCE_NS_MAX: u64 = 15_000_000_000;
-/// How long a client may take to log in.
+/// Maximum time until a client logs in.
 pub const LOGIN_TIMEOUT_NS: u64 = 30_000_000_000;
 
 /// Type bytes.
@@ -29,7 +29,7 @@ pub(super) mod kind {
 pub enum Reject {
     /// `A`: wrong user or password.
     NotAuthorized,
-    /// `S`: the session is not there.
+    /// `S`: the session is not available.
     NoSession,
     /// Any other letter.
     Other(u8),
@@ -63,23 +63,23 @@ impl std::fmt::Display for Reject {
     }
 }
 
-/// What a client asks for.
+/// A client's login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Login {
-    /// Who, padded with spaces.
+    /// User name, padded with spaces.
     pub user: [u8; 6],
-    /// And the password.
+    /// Password, padded with spaces.
     pub password: [u8; 10],
-    /// Blank for the current one.
+    /// Session; blank for the current one.
     pub session: SessionName,
-    /// First sequence wanted; 0 for what comes next.
+    /// First sequence wanted; 0 for the next message.
     pub sequence: u64,
 }
 
 impl Login {
     const LENGTH: usize = 46;
 
-    /// With texts cut to their fields.
+    /// Creates a login, with texts cut to their fields.
     pub fn new(user: &str, password: &str, session: SessionName, sequence: u64) -> Self {
         Self {
             user: padded(user),
@@ -112,14 +112,14 @@ impl Login {
     }
 }
 
-/// A packet's type, what belongs to it, and the bytes it took.
+/// A packet's type, its body, and its total length.
 type Packet<'a> = (u8, &'a [u8], usize);
 
-/// A length of 0, which no packet has.
+/// A length of 0, which is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NoLength;
 
-/// The first packet of `input`; `None` if more bytes are needed.
+/// Returns the first packet of `input`; `None` if more bytes are needed.
 pub(super) fn read(input: &[u8]) -> Result<Option<Packet<'_>>, NoLength> {
     let Some((packet, used)) = crate::frame(input) else {
         return match input {
@@ -140,7 +140,7 @@ pub(super) fn write(out: &mut Vec<u8>, kind: u8, body: &[u8]) {
     out.extend_from_slice(body);
 }
 
-/// A login's answer.
+/// Appends the answer to an accepted login.
 pub(super) fn write_accepted(out: &mut Vec<u8>, session: SessionName, sequence: u64) {
     let mut body = [b' '; 30];
     body[..10].copy_from_slice(&session.to_bytes());
@@ -161,7 +161,7 @@ fn padded<const N: usize>(text: &str) -> [u8; N] {
     bytes
 }
 
-/// Decimal digits, right-aligned.
+/// Formats a number as right-aligned decimal digits.
 fn digits(mut number: u64) -> [u8; 20] {
     let mut bytes = [b' '; 20];
     for byte in bytes.iter_mut().rev() {
@@ -174,7 +174,7 @@ fn digits(mut number: u64) -> [u8; 20] {
     bytes
 }
 
-/// A number in decimal digits; blank is 0.
+/// Parses a decimal number; blank is 0.
 fn number(text: &[u8]) -> Option<u64> {
     text.trim_ascii().iter().try_fold(0_u64, |number, &byte| {
         let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;

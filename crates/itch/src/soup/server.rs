@@ -1,4 +1,4 @@
-//! The side that sends, one [`Server`] a connection.
+//! The sending side, one [`Server`] per connection.
 
 use thiserror::Error;
 
@@ -7,21 +7,21 @@ use super::packet::{
 };
 use crate::sequenced::{SessionName, Store};
 
-/// Who is let in.
+/// Access control of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerConfig {
-    /// User and password; `None` for anybody.
+    /// User and password; `None` to accept every client.
     pub user: Option<(String, String)>,
 }
 
-/// Why a connection ends: the client's fault. What is left to be produced says so to it.
+/// Why a connection ends: the client's fault. The remaining output tells the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// What follows cannot be told apart into packets.
+    /// The bytes cannot be split into packets.
     #[error("the framing is lost")]
     FramingLost,
-    /// Something else came before the login, or a login came twice.
+    /// A packet before the login, or a second login.
     #[error("a packet out of the protocol's order")]
     OutOfOrder,
     /// The client has logged out.
@@ -29,14 +29,14 @@ pub enum ServerError {
     LoggedOut,
 }
 
-/// One client of a stream.
+/// A server's connection to one client.
 #[derive(Debug)]
 pub struct Server {
     config: ServerConfig,
-    state: State,
-    /// Next sequence to be sent.
+    state: ServerState,
+    /// Next sequence to send.
     cursor: u64,
-    /// Said that the session has ended.
+    /// Whether the client was told that the session has ended.
     has_ended: bool,
     last_received_ns: u64,
     next_heartbeat_ns: u64,
@@ -44,7 +44,7 @@ pub struct Server {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ServerState {
     LoginAwaited,
     LoginUnanswered(Login),
     Joined,
@@ -52,11 +52,11 @@ enum State {
 }
 
 impl Server {
-    /// A client that has just connected.
+    /// Creates the connection of a client that has just connected.
     pub fn new(config: ServerConfig, now_ns: u64) -> Self {
         Self {
             config,
-            state: State::LoginAwaited,
+            state: ServerState::LoginAwaited,
             cursor: 0,
             has_ended: false,
             last_received_ns: now_ns,
@@ -65,36 +65,36 @@ impl Server {
         }
     }
 
-    /// Takes bytes from the client; returns how many were used.
+    /// Receives bytes from the client and returns how many were used.
     ///
     /// # Errors
-    /// [`ServerError`]: produce once more, then close.
+    /// [`ServerError`]: call `produce` once more, then close.
     pub fn receive(&mut self, input: &[u8], now_ns: u64) -> Result<usize, ServerError> {
         let mut used = 0;
         loop {
             let read = packet::read(&input[used..]).map_err(|_| ServerError::FramingLost)?;
             let Some((kind, body, length)) = read else {
-                // No packet of a client is longer than a login but unsequenced data.
+                // A client's packets are no longer than a login, except unsequenced data.
                 return Ok(used);
             };
             self.last_received_ns = now_ns;
             match (kind, self.state) {
-                (kind::LOGIN_REQUEST, State::LoginAwaited) => {
+                (kind::LOGIN_REQUEST, ServerState::LoginAwaited) => {
                     let login = Login::read(body).ok_or(ServerError::FramingLost)?;
-                    self.state = State::LoginUnanswered(login);
+                    self.state = ServerState::LoginUnanswered(login);
                 }
                 (kind::LOGOUT, _) => return Err(ServerError::LoggedOut),
                 (kind::DEBUG, _) => {}
                 (kind::CLIENT_HEARTBEAT | kind::UNSEQUENCED, state)
-                    if state != State::LoginAwaited => {}
+                    if state != ServerState::LoginAwaited => {}
                 _ => return Err(ServerError::OutOfOrder),
             }
             used += length;
         }
     }
 
-    /// Appends what is to be said now to `out`, about `budget_bytes` at most. Returns whether
-    /// there is more to say at once.
+    /// Appends the output that is due to `out`, up to about `budget_bytes`. Returns whether more
+    /// is ready.
     pub fn produce(
         &mut self,
         store: &Store,
@@ -103,15 +103,15 @@ impl Server {
         budget_bytes: usize,
     ) -> bool {
         let start = out.len();
-        if let State::LoginUnanswered(login) = self.state {
+        if let ServerState::LoginUnanswered(login) = self.state {
             self.answer(store, &login, out);
         }
-        if self.state != State::Joined {
+        if self.state != ServerState::Joined {
             return false;
         }
         if self.cursor < store.oldest_sequence() {
-            // It does not read: what it misses cannot be told to it but by a new login.
-            self.state = State::Rejected;
+            // The client reads too slowly. Only a new login can get the messages it missed.
+            self.state = ServerState::Rejected;
             return false;
         }
         while out.len() - start < budget_bytes
@@ -133,35 +133,36 @@ impl Server {
         more
     }
 
-    /// When [`produce`](Self::produce) must be called although nothing happened, and
-    /// [`is_silent`](Self::is_silent) be looked at.
+    /// Returns when [`produce`](Self::produce) must be called, and [`is_silent`](Self::is_silent)
+    /// checked, even if nothing happens.
     pub fn deadline_ns(&self) -> u64 {
         let silent_ns = match self.state {
-            State::LoginAwaited => self.started_ns.saturating_add(LOGIN_TIMEOUT_NS),
+            ServerState::LoginAwaited => self.started_ns.saturating_add(LOGIN_TIMEOUT_NS),
             _ => self.last_received_ns.saturating_add(SILENCE_NS_MAX),
         };
         self.next_heartbeat_ns.min(silent_ns)
     }
 
-    /// Whether nothing came from the client for too long.
+    /// Returns whether the client has been silent too long.
     pub fn is_silent(&self, now_ns: u64) -> bool {
         match self.state {
-            State::LoginAwaited => now_ns.saturating_sub(self.started_ns) >= LOGIN_TIMEOUT_NS,
+            ServerState::LoginAwaited => now_ns.saturating_sub(self.started_ns) >= LOGIN_TIMEOUT_NS,
             _ => now_ns.saturating_sub(self.last_received_ns) >= SILENCE_NS_MAX,
         }
     }
 
-    /// Whether the connection is over once what was produced has left.
+    /// Returns whether the connection ends once the produced output has been sent.
     pub fn is_closing(&self) -> bool {
-        self.state == State::Rejected
+        self.state == ServerState::Rejected
     }
 
-    /// Whether the client is logged in, has everything and was told that the session ended.
+    /// Returns whether the client is logged in, has everything, and was told that the session
+    /// ended.
     pub fn has_everything(&self) -> bool {
         self.has_ended
     }
 
-    /// Next sequence to be sent.
+    /// Returns the next sequence to send.
     pub fn next_sequence(&self) -> u64 {
         self.cursor
     }
@@ -178,14 +179,14 @@ impl Server {
         };
         if let Some(reject) = reject {
             packet::write(out, kind::LOGIN_REJECTED, &[reject.code()]);
-            self.state = State::Rejected;
+            self.state = ServerState::Rejected;
             return;
         }
         self.cursor = match login.sequence {
             0 => store.next_sequence(),
             sequence => sequence.max(store.oldest_sequence()),
         };
-        self.state = State::Joined;
+        self.state = ServerState::Joined;
         packet::write_accepted(out, session_of(store), self.cursor);
     }
 
@@ -197,7 +198,7 @@ impl Server {
     }
 }
 
-/// Right-aligned, as the protocol has it.
+/// Returns the session name, right-aligned as in the protocol.
 fn session_of(store: &Store) -> SessionName {
     let session = store.session();
     let name = session.trimmed();

@@ -1,4 +1,4 @@
-//! Client and server over a wire of any pieces.
+//! Client and server over a wire that splits the bytes at any place.
 
 use proptest::prelude::*;
 
@@ -42,8 +42,8 @@ fn message(sequence: u64) -> Vec<u8> {
     format!("message {sequence}").into_bytes()
 }
 
-/// One connection: what the client sends is received, and what is produced then comes to it in
-/// `piece`s.
+/// Runs one connection: the server receives the client's output, and the client receives the
+/// server's output in `piece`s.
 fn connect(
     client: &mut Client,
     server: &mut Server,

@@ -62,7 +62,7 @@ fn operation_status(walk: &mut Walk<'_, '_>) -> Option<()> {
     let status = OperationStatus::decode(walk.peek());
     let is_write_complete = status == Ok(OperationStatus::WRITE_COMPLETE);
     if walk.left() == 5 {
-        // The capture confirms these very bytes; that they are a packed status is derived.
+        // The capture confirms these bytes. That they are a packed status is derived.
         let evidence = if is_write_complete {
             Evidence::Confirmed
         } else {

@@ -36,7 +36,8 @@ fn kind_name(kind: u8) -> String {
     format!("{scalar}{array}")
 }
 
-/// A value of `kind` in the next `length` bytes at most. What is not understood is one field.
+/// Adds a value of `kind` in the next `length` bytes at most. A value that cannot be decoded is
+/// one field.
 pub(super) fn value(walk: &mut Walk<'_, '_>, kind: u8, length: usize, name: &str) -> Option<()> {
     let bytes = walk.peek().get(..length)?;
     let mut input = Input::new(bytes);
@@ -57,7 +58,7 @@ pub(super) fn value(walk: &mut Walk<'_, '_>, kind: u8, length: usize, name: &str
             text(walk, inner as usize, name, Evidence::Stated)
         }
         Value::Boolean(_) | Value::Int32(_) | Value::Float32(_) | Value::Float64(_) => {
-            // Their sizes follow from the published sizes of messages.
+            // The sizes follow from the published sizes of messages.
             walk.push(taken, name.to_string(), Evidence::Derived, |_| {
                 shown(&value)
             })?;
@@ -137,7 +138,7 @@ pub(super) fn asb(walk: &mut Walk<'_, '_>) -> Option<()> {
     Some(())
 }
 
-/// A value as people read it.
+/// Returns a value as text for people.
 fn shown(value: &Value<'_>) -> String {
     cut(match value {
         Value::Boolean(value) => value.to_string(),

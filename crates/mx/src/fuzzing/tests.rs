@@ -8,7 +8,7 @@ fn folder(decoder: &str) -> PathBuf {
         .join(decoder)
 }
 
-/// Every file of a corpus, whole, cut at every length and with single bytes changed.
+/// Runs every file of a corpus: whole, cut at every length, and with single bytes changed.
 fn run_corpus(decoder: &str, fuzz: fn(&[u8])) {
     let mut files = 0;
     for entry in std::fs::read_dir(folder(decoder)).expect("the corpus is in the repository") {
@@ -16,7 +16,7 @@ fn run_corpus(decoder: &str, fuzz: fn(&[u8])) {
         files += 1;
         fuzz(&data);
         (0..data.len()).for_each(|length| fuzz(&data[..length]));
-        // Of a long stream, bytes all over it.
+        // In a long stream, bytes at regular distances.
         for index in (0..data.len()).step_by(1 + data.len() / 400) {
             for change in [1, 0x80, 0xff] {
                 let mut changed = data.clone();
@@ -43,7 +43,7 @@ fn plants_survive_the_corpus() {
     run_corpus("mx_plant", fuzz_mx_plant);
 }
 
-/// A corpus that is out of date tests other messages than it says.
+/// An outdated corpus would test other messages than its names say.
 #[test]
 fn the_corpus_is_what_the_samples_are() {
     let corpora = [

@@ -1,26 +1,26 @@
-//! How a plant behaves.
+//! The settings of a plant.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
 use core::fmt;
 use core::str::FromStr;
 
-/// How a plant behaves. Times are in ns.
+/// Settings of a plant. Times are in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlantConfig {
-    /// Tags of tanks, up to [`super::tags::TAGS_MAX`]: 1,000.
+    /// Number of tank tags, up to [`super::tags::TAGS_MAX`]; default 1,000.
     pub tags: usize,
-    /// Same seed, same plant.
+    /// Seed; the same seed gives the same plant.
     pub seed: u64,
-    /// Least and longest wait between Advise and the first change: 3 to 8 s.
+    /// Minimum and maximum delay between Advise and the first change; default 3 to 8 s.
     pub first_change_ns: (u64, u64),
-    /// Between later changes, give or take a tenth: 100 ms.
+    /// Interval of later changes, ± 10 %; default 100 ms.
     pub interval_ns: u64,
-    /// What goes wrong.
+    /// Injected faults.
     pub faults: Faults,
-    /// Whether an array can be read without `[]`: no.
+    /// Whether an array can be read without `[]`; default no.
     pub bulk_arrays: bool,
-    /// ns since the UNIX epoch when `now_ns` is 0: what values' times count from.
+    /// Nanoseconds since the UNIX epoch when `now_ns` is 0: the base of the values' times.
     pub unix_ns_at_zero: u64,
 }
 
@@ -38,20 +38,20 @@ impl Default for PlantConfig {
     }
 }
 
-/// What goes wrong, as shares of 0 to 1.
+/// Injected faults, as shares of 0 to 1.
 ///
 /// Parsed from text such as
-/// `refuse=1%,delay=5%,lose=1%,drop=0.01%,uncertain=1%,bad=0.5%,trouble=0.1%, delay-duration=2s`;
-/// what is not named does not happen.
+/// `refuse=1%,delay=5%,lose=1%,drop=0.01%,uncertain=1%,bad=0.5%,trouble=0.1%, delay-duration=2s`.
+/// Unnamed faults do not happen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Faults {
-    /// Writes that are refused, with each category in turn.
+    /// Refused writes, with each category in turn.
     pub refuse: f64,
-    /// Writes whose completion comes late.
+    /// Writes with a delayed completion.
     pub delay: f64,
-    /// How late, in ns: 2 s.
+    /// Delay in nanoseconds; default 2 s.
     pub delay_ns: u64,
-    /// Writes whose completion never comes; half of them are taken.
+    /// Writes without a completion; half of them are accepted.
     pub lose: f64,
     /// Messages after which the link is dropped.
     pub drop_link: f64,
@@ -59,7 +59,7 @@ pub struct Faults {
     pub uncertain: f64,
     /// Changes of bad quality.
     pub bad: f64,
-    /// Changes in place of which the item is said to be in trouble.
+    /// Changes replaced by a trouble status of the item.
     pub trouble: f64,
 }
 
@@ -78,7 +78,7 @@ impl Default for Faults {
     }
 }
 
-/// Why text is no [`Faults`]: the caller's fault.
+/// Why text is not a valid [`Faults`]: the caller's fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultsError(String);
 

@@ -1,8 +1,8 @@
-//! Random numbers: seeded, the same everywhere. Not for secrets.
+//! Random numbers: seeded, the same on every machine. Not for secrets.
 
 use crate::guid::Guid;
 
-/// SplitMix64.
+/// A SplitMix64 generator.
 #[derive(Clone, Debug)]
 pub(super) struct Random {
     state: u64,
@@ -21,23 +21,23 @@ impl Random {
         word ^ (word >> 31)
     }
 
-    /// Below `end`; 0 where `end` is.
+    /// Returns a number below `end`; 0 if `end` is 0.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
 
-    /// From `least` to `most`.
+    /// Returns a number from `least` to `most`.
     pub(super) fn between(&mut self, least: u64, most: u64) -> u64 {
         let span = most.saturating_sub(least).saturating_add(1);
         least.saturating_add(self.below(span))
     }
 
-    /// True in a share of 0 to 1; a share of 0 draws nothing.
+    /// Returns true with the probability `share` (0 to 1); a share of 0 draws no number.
     pub(super) fn chance(&mut self, share: f64) -> bool {
         share > 0.0 && (self.next() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64) < share
     }
 
-    /// Nearly normal: mean 0, deviation 1.
+    /// Returns a nearly normal number: mean 0, standard deviation 1.
     pub(super) fn step(&mut self) -> f64 {
         (f64::from(self.next().count_ones()) - 32.0) / 4.0
     }

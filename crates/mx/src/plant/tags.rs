@@ -1,11 +1,11 @@
-//! The plant's tags: their names, types, values, and what each does on purpose.
+//! The plant's tags: names, types, values and scripts.
 //!
-//! `TankN` is one of many; the other objects are there once.
+//! There are many objects `TankN`; every other object exists once.
 //!
-//! | tag | type | what it does |
+//! | tag | type | behaviour |
 //! |---|---|---|
-//! | `TankN.Level` | Float | wanders; cannot be written (SecurityError) |
-//! | `TankN.Setpoint` | Double | stays as it was written |
+//! | `TankN.Level` | Float | drifts; read-only (SecurityError) |
+//! | `TankN.Setpoint` | Double | keeps the written value |
 //! | `TankN.Running` | Boolean | flips |
 //! | `TankN.Count` | Integer | counts |
 //! | `TankN.Name` | String | product names in several scripts, in turn |
@@ -17,7 +17,7 @@
 //! | `Faults.CATEGORY` (`Faults.SecurityError`, …) | Integer | each write ends with that category |
 //! | `Faults.Lost`, `Faults.Delayed` | Integer | the completion never comes; comes late |
 //! | `Faults.Disconnect` | Integer | the link is dropped in the middle of the write |
-//! | `Troubles.CATEGORY` | Integer | advised, it answers with that category |
+//! | `Troubles.CATEGORY` | Integer | answers an Advise with that category |
 //! | `Quality.Good`, `.Uncertain`, `.Bad` | Integer | counts, with that quality |
 //!
 //! An array is read whole as `Tank1.Trend[]`, and one element as `Tank1.Trend[1]` to `[8]`.
@@ -34,7 +34,7 @@ use crate::status::{Category, MxStatus, Quality};
 use crate::time::FileTime;
 use crate::value::{DataType, OwnedValue, Value};
 
-/// Most tags of tanks.
+/// Maximum number of tank tags.
 pub const TAGS_MAX: usize = 1_000_000;
 /// Elements of each array.
 pub const ELEMENTS: usize = 8;
@@ -46,27 +46,27 @@ pub struct Tags {
     tank_tags: usize,
 }
 
-/// Where in the plant a reference leads.
+/// The tag, and the part of it, that a reference refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) tag: u32,
     pub(super) element: Element,
 }
 
-/// What of a tag a reference leads to.
+/// The part of a tag that a reference refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Element {
     /// The only value.
     Scalar,
-    /// A whole array, asked for with `[]`.
+    /// A whole array, requested with `[]`.
     Whole,
-    /// A whole array, asked for without.
+    /// A whole array, requested without `[]`.
     Bulk,
-    /// One element, from 1.
+    /// One element, counted from 1.
     At(u16),
 }
 
-/// What a tag does on purpose.
+/// The scripted behaviour of a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Script {
     Plain,
@@ -119,17 +119,17 @@ impl Tags {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of tags.
     pub fn len(&self) -> usize {
         self.tags.len()
     }
 
-    /// Whether there is none; never, as the special ones are always there.
+    /// Returns whether there is no tag; always false, because the special tags always exist.
     pub fn is_empty(&self) -> bool {
         self.tags.is_empty()
     }
 
-    /// The name of a tag as an item's definition, arrays with `[]`; tanks come first.
+    /// Returns a tag's name as an item definition, with `[]` for arrays; tanks come first.
     pub fn name(&self, index: usize) -> Option<String> {
         let (object, attribute) = self.names(index as u32)?;
         let array = if self.is_array(index as u32) {
@@ -140,12 +140,12 @@ impl Tags {
         Some(format!("{object}.{attribute}{array}"))
     }
 
-    /// All names, as [`Tags::name`].
+    /// Iterates over all names, as [`Tags::name`] returns them.
     pub fn all_names(&self) -> impl Iterator<Item = String> {
         (0..self.len()).filter_map(|index| self.name(index))
     }
 
-    /// A tag's value as people read it; for tests.
+    /// Returns a tag's value as text for people; for tests.
     pub fn value_text(&self, index: usize) -> Option<String> {
         let tag = u32::try_from(index).ok()?;
         let element = if self.is_array(tag) {
@@ -203,7 +203,7 @@ impl Tags {
         Some((self.tank_tags + special) as u32)
     }
 
-    /// The tag of a handle whose signatures are those of its names.
+    /// Returns the tag of a handle whose signatures match the tag's names.
     pub(super) fn find(&self, handle: &HandleProjection) -> Option<Place> {
         let object = usize::from(handle.object_id());
         let high = usize::from(handle.primitive_id() as u16);
@@ -291,7 +291,7 @@ impl Tags {
     }
 }
 
-/// Who listens.
+/// Subscriptions.
 impl Tags {
     pub(super) fn subscribe(&mut self, tag: u32, subscription: u64) {
         if let Some(tag) = self.tags.get_mut(tag as usize) {
@@ -316,7 +316,7 @@ impl Tags {
         tag.map_or(Vec::new(), |tag| tag.subscribers.clone())
     }
 
-    /// Whether it did not change by itself until now.
+    /// Marks a tag as changing by itself. Returns whether it was not before.
     pub(super) fn begin_changing(&mut self, tag: u32) -> bool {
         let tag = self.tags.get_mut(tag as usize);
         tag.is_some_and(|tag| !core::mem::replace(&mut tag.changing, true))
@@ -331,7 +331,7 @@ impl Tags {
 
 /// Values.
 impl Tags {
-    /// Changes a tag by itself; false if it stays as it is.
+    /// Changes a tag by itself. Returns false if its value stays.
     pub(super) fn change(
         &mut self,
         tag: u32,
@@ -348,7 +348,7 @@ impl Tags {
         match tag.script {
             Script::Plain | Script::ReadOnly => tag.quality = quality,
             Script::Quality(_) => {}
-            // Those change by being written to.
+            // These tags change only when written.
             _ => return false,
         }
         if is_setpoint {
@@ -358,7 +358,7 @@ impl Tags {
         true
     }
 
-    /// Gives a tag a new value; false if it is of another type.
+    /// Sets a tag's value. Returns false if the type does not fit.
     pub(super) fn set(&mut self, place: Place, value: &Value<'_>) -> bool {
         let Some(tag) = self.tags.get_mut(place.tag as usize) else {
             return false;
@@ -447,7 +447,7 @@ fn set_element(old: &mut OwnedValue, index: usize, new: &Value<'_>) -> bool {
     }
 }
 
-/// The value, or one element of it; an array may have been written shorter.
+/// Passes the value, or one element of it, to `give`. A client may have written a shorter array.
 fn with_part(value: &OwnedValue, index: Option<usize>, give: impl FnOnce(Value<'_>)) {
     let Some(index) = index else {
         return value.with(give);
@@ -502,7 +502,7 @@ fn first_value(attribute: usize, random: &mut Random) -> OwnedValue {
     }
 }
 
-/// Name, type, and whether it is an array.
+/// Attribute name, type, and whether it is an array.
 const TANK: [(&str, DataType, bool); 14] = [
     ("Level", DataType::Float, false),
     ("Setpoint", DataType::Double, false),
@@ -520,7 +520,7 @@ const TANK: [(&str, DataType, bool); 14] = [
     ("Shifts", DataType::Time, true),
 ];
 
-/// The attribute of each script: a category of writes or troubles has its own name.
+/// The attribute of each script. The attribute of a category has the category's name.
 const SPECIAL: &[(&str, &str, Script)] = &[
     fault(Category::Unknown),
     fault(Category::Ok),
@@ -556,7 +556,8 @@ const fn trouble(category: Category) -> (&'static str, &'static str, Script) {
     ("Troubles", category.name(), Script::Trouble(category))
 }
 
-/// Products in several scripts, among them one outside of the basic plane, and no text at all.
+/// Products in several scripts, including one outside the Basic Multilingual Plane and an empty
+/// text.
 const PRODUCTS: [&str; 10] = [
     "Water",
     "Süßwasser",
@@ -570,11 +571,11 @@ const PRODUCTS: [&str; 10] = [
     "",
 ];
 
-/// Longest definition that is looked at.
+/// Maximum characters of a definition.
 const NAME_CHARACTERS_MAX: usize = 256;
-/// The object id of everything that is no tank.
+/// The object id of everything except tanks.
 const SPECIAL_OBJECT: usize = 0xFFFF;
-/// Tanks that differ in their object id; further ones differ in the primitive.
+/// Number of tanks with distinct object ids; further ones differ in the primitive id.
 const TANKS_A_PRIMITIVE: usize = 0x8000;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a session tells its application.
+//! The events and errors of a session.
 
 use core::fmt;
 
@@ -9,112 +9,112 @@ use crate::status::{Accepted, StatusError};
 use crate::subscription::Record;
 use crate::value::DataType;
 
-/// What happened.
+/// An event of a session.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// The platform has accepted the client; items are added next.
+    /// The platform accepted the client; items are added next.
     Registered {
-        /// The engine that the client speaks as.
+        /// The client's own engine address.
         engine: EngineAddress,
     },
-    /// The platform has not accepted the client; it is asked again.
+    /// The platform refused the client; the session tries again.
     RegistrationRefused {
-        /// Why.
+        /// Reason.
         error: StatusError,
     },
-    /// The link is gone; no item is live.
+    /// The link is lost; no item is live.
     LinkLost,
-    /// An item is there.
+    /// An item was added.
     ItemAdded {
         /// The item.
         item: ItemId,
-        /// What it is.
+        /// The item's type.
         data_type: DataType,
-        /// Whether it is an array of that.
+        /// Whether it is an array of that type.
         is_array: bool,
     },
-    /// There is no such item, or the client may not have it. It is tried again after the next link,
-    /// or when it is advised again.
+    /// The item does not exist, or the client may not access it. The session tries again after
+    /// the next link, or when the item is advised again.
     ItemRefused {
         /// The item.
         item: ItemId,
-        /// Why.
+        /// Reason.
         error: StatusError,
     },
-    /// A value (OnDataChange). A change of quality or time alone is one, too.
+    /// A value (OnDataChange). A change of only the quality or the time counts too.
     Update {
         /// The item.
         item: ItemId,
         /// Value, quality, time.
         record: Record<'a>,
-        /// Whether it is the first since the item was advised.
+        /// Whether it is the first update since the item was advised.
         is_first: bool,
-        /// The time given with the bytes.
+        /// The time passed with the bytes.
         received_ns: u64,
     },
-    /// The platform says that something is wrong with an advised item.
+    /// The platform reports an error of an advised item.
     Trouble {
         /// The item.
         item: ItemId,
-        /// What.
+        /// The error.
         error: StatusError,
-        /// What came with it: its quality and time count, its value rarely.
+        /// The record with the error: its quality and time are valid, its value rarely.
         record: Record<'a>,
     },
-    /// A write is over (OnWriteComplete).
+    /// A write ended (OnWriteComplete).
     WriteEnded {
         /// The write.
         write: WriteId,
-        /// The item that was written to.
+        /// The written item.
         item: ItemId,
-        /// How it ended.
+        /// The result.
         result: Result<Accepted, WriteFailure>,
     },
-    /// An answer did not come in time; the question was asked again.
+    /// An answer did not arrive in time; the request was sent again.
     Overdue {
-        /// Which question.
+        /// The request.
         stage: Stage,
-        /// Of which item.
+        /// The item of the request.
         item: Option<ItemId>,
     },
-    /// A message that cannot be read.
+    /// A message that cannot be decoded.
     Unreadable {
-        /// Why.
+        /// Reason.
         error: DecodeError,
-        /// All of it.
+        /// The whole message.
         message: &'a [u8],
     },
 }
 
-/// A question of which the answer is awaited.
+/// A request that awaits an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Register.
     Register,
     /// AddItem.
     Add,
-    /// Advise: the first change is the answer.
+    /// Advise; the first change is its answer.
     Advise,
 }
 
-/// Why a write did not go well.
+/// Why a write failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteFailure {
-    /// The plant has not taken the value.
+    /// The plant did not accept the value.
     Refused(StatusError),
-    /// Nobody knows whether the plant has taken the value.
+    /// It is unknown whether the plant accepted the value.
     Unknown(Doubt),
 }
 
-/// Why nobody knows.
+/// Why the result of a write is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
-    /// The completion did not come in time.
+    /// The completion did not arrive in time.
     TimedOut,
-    /// The link was lost before it came.
+    /// The link was lost before the completion arrived.
     LinkLost,
-    /// It came, and is not understood.
+    /// The completion arrived but its meaning is unknown.
     NotUnderstood,
 }
 
@@ -125,7 +125,7 @@ impl fmt::Display for WriteFailure {
             Self::Unknown(Doubt::TimedOut) => f.write_str("unknown: no completion in time"),
             Self::Unknown(Doubt::LinkLost) => f.write_str("unknown: the link was lost"),
             Self::Unknown(Doubt::NotUnderstood) => {
-                f.write_str("unknown: the completion is not understood")
+                f.write_str("unknown: the completion has an unknown meaning")
             }
         }
     }
@@ -137,11 +137,11 @@ impl core::error::Error for WriteFailure {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AddError {
-    /// No definition.
+    /// The definition is empty.
     Empty,
-    /// A definition over [`super::DEFINITION_BYTES_MAX`].
+    /// The definition is longer than [`super::DEFINITION_BYTES_MAX`].
     TooLong,
-    /// More items than the session may have.
+    /// The session has the maximum number of items.
     TooMany,
 }
 
@@ -157,33 +157,33 @@ impl fmt::Display for AddError {
 
 impl core::error::Error for AddError {}
 
-/// Why a write was not even sent.
+/// Why a write was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WriteError {
     /// There is no link, or the platform has not accepted the client yet.
     NoLink,
-    /// The item was removed, or refused by the platform.
+    /// The item was removed, or the platform refused it.
     NoItem,
-    /// The item's type is not known yet: it is still being added.
+    /// The item's type is unknown until it has been added.
     TypeUnknown,
-    /// The attribute is of a type that cannot be written.
+    /// The attribute has a type that cannot be written.
     NotWritable {
-        /// Its type.
+        /// The attribute's type.
         data_type: DataType,
     },
-    /// The value is of another type than the attribute.
+    /// The value and the attribute have different types.
     WrongType {
-        /// What the attribute is.
+        /// The attribute's type.
         data_type: DataType,
-        /// Whether it is an array of that.
+        /// Whether the attribute is an array of that type.
         is_array: bool,
-        /// What the value is.
+        /// The value's type.
         given: &'static str,
     },
-    /// As many writes are under way as may be.
+    /// The maximum number of writes is pending.
     TooMany,
-    /// The value cannot be put into a message.
+    /// The value cannot be encoded.
     Encode(EncodeError),
 }
 
@@ -220,25 +220,25 @@ impl fmt::Display for WriteError {
 
 impl core::error::Error for WriteError {}
 
-/// What happened so far.
+/// Counters of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Links.
+    /// Links established.
     pub links: u64,
     /// Messages from the platform.
     pub messages: u64,
-    /// Values.
+    /// Values received.
     pub updates: u64,
-    /// Messages and records that could not be read.
+    /// Messages and records that could not be decoded.
     pub unreadable: u64,
-    /// Messages that belong to nothing: late from an old link, or of an item that was removed.
+    /// Messages that match nothing: late ones from an old link, or of a removed item.
     pub strays: u64,
     /// Writes sent.
     pub writes: u64,
-    /// Writes that the plant has taken.
+    /// Writes that the plant accepted.
     pub writes_accepted: u64,
-    /// Writes that it has not taken.
+    /// Writes that the plant refused.
     pub writes_refused: u64,
-    /// Writes of which nobody knows.
+    /// Writes with an unknown result.
     pub writes_unknown: u64,
 }

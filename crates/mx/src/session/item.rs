@@ -8,7 +8,7 @@ use crate::guid::Guid;
 use crate::handle::{HandleProjection, ReferenceHandle};
 use crate::value::{DataType, Value};
 
-/// An item of a session. One that was removed is not mistaken for one that came later.
+/// The id of an item in a session. The id of a removed item never matches a later item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ItemId {
     pub(super) slot: u32,
@@ -16,42 +16,42 @@ pub struct ItemId {
 }
 
 impl ItemId {
-    /// A small number, for tables beside the session; used again after the item was removed.
+    /// Returns a small number, for tables beside the session; reused after the item is removed.
     pub const fn index(self) -> usize {
         self.slot as usize
     }
 }
 
-/// For whom an item is advised.
+/// On whose behalf an item is advised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdviseMode {
     /// A user (Advise).
     User,
-    /// The host itself (AdviseSupervisory).
+    /// The host (AdviseSupervisory).
     Supervisory,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    /// The platform does not know of it.
+pub(super) enum ItemState {
+    /// The platform does not know the item.
     Absent,
-    /// Asked for.
+    /// The item was requested.
     Adding,
-    /// There.
+    /// The platform has the item.
     Added,
-    /// Advised; no value has come yet.
+    /// The item is advised; no value has arrived yet.
     Advising,
-    /// Values are coming.
+    /// Values are arriving.
     Live,
-    /// The platform does not give it.
+    /// The platform refused the item.
     Refused,
 }
 
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) definition: Box<str>,
-    pub(super) state: State,
-    /// Changes with the state: a timeout of an older stamp is over.
+    pub(super) state: ItemState,
+    /// Changes with the state, so that a timeout with an older stamp is ignored.
     pub(super) stamp: u32,
     pub(super) wanted: Option<AdviseMode>,
     pub(super) suspended: bool,
@@ -61,17 +61,17 @@ pub(super) struct Item {
 }
 
 impl Item {
-    pub(super) fn move_to(&mut self, state: State) {
+    pub(super) fn move_to(&mut self, state: ItemState) {
         self.state = state;
         self.stamp = self.stamp.wrapping_add(1);
     }
 
-    /// Where a value of this type is written to.
+    /// Returns the handle to write a value of this type to.
     pub(super) fn check_write(&self, value: &Value<'_>) -> Result<HandleProjection, WriteError> {
         match self.state {
-            State::Added | State::Advising | State::Live => {}
-            State::Refused => return Err(WriteError::NoItem),
-            State::Absent | State::Adding => return Err(WriteError::TypeUnknown),
+            ItemState::Added | ItemState::Advising | ItemState::Live => {}
+            ItemState::Refused => return Err(WriteError::NoItem),
+            ItemState::Absent | ItemState::Adding => return Err(WriteError::TypeUnknown),
         }
         let data_type = self.data_type.ok_or(WriteError::TypeUnknown)?;
         let projection = self.handle.projection();
@@ -109,7 +109,7 @@ impl Items {
     pub(super) fn insert(&mut self, definition: &str) -> ItemId {
         let item = Item {
             definition: definition.into(),
-            state: State::Absent,
+            state: ItemState::Absent,
             stamp: 0,
             wanted: None,
             suspended: false,
@@ -155,7 +155,7 @@ impl Items {
         self.place(id)?.item.as_mut()
     }
 
-    /// Whatever is in a slot now.
+    /// Returns the current item of a slot.
     pub(super) fn entry(&mut self, slot: u32) -> Option<(ItemId, &mut Item)> {
         let place = self.slots.get_mut(slot as usize)?;
         let generation = place.generation;
@@ -166,7 +166,7 @@ impl Items {
         &mut self,
         slot: u32,
         stamp: u32,
-        state: State,
+        state: ItemState,
     ) -> Option<(ItemId, &mut Item)> {
         self.entry(slot)
             .filter(|(_, item)| item.stamp == stamp && item.state == state)
@@ -189,7 +189,7 @@ impl Items {
             .iter_mut()
             .filter_map(|place| place.item.as_mut())
         {
-            item.move_to(State::Absent);
+            item.move_to(ItemState::Absent);
             item.operation_id = None;
         }
     }

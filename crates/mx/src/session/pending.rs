@@ -1,10 +1,10 @@
-//! What is awaited, in the order in which it falls due.
+//! Pending requests and writes, in the order in which they time out.
 
 use alloc::collections::VecDeque;
 
 use super::{ItemId, WriteId};
 
-/// Questions of one kind. All have the same patience, so that the first asked is the first due.
+/// Pending requests of one kind. All have the same timeout, so the oldest is due first.
 #[derive(Debug, Default)]
 pub(super) struct Timeouts {
     queue: VecDeque<Timeout>,
@@ -28,7 +28,7 @@ impl Timeouts {
         });
     }
 
-    /// One of them is answered or given up; its entry is found to be over when it falls due.
+    /// Notes that one request was answered or given up. Its entry is skipped when it becomes due.
     pub(super) fn done(&mut self) {
         self.under_way = self.under_way.saturating_sub(1);
         if self.under_way == 0 {
@@ -62,13 +62,13 @@ pub(super) struct PendingWrite {
     pub(super) deadline_ns: u64,
 }
 
-/// Writes under way, oldest first; their numbers follow each other.
+/// Pending writes, oldest first, with consecutive numbers.
 #[derive(Debug, Default)]
 pub(super) struct Writes {
-    /// `None` is over; the first and the last never are.
+    /// `None` is a finished write; the first and the last entry are never `None`.
     queue: VecDeque<Option<PendingWrite>>,
     len: usize,
-    /// The number of the front; its low half is the token on the wire.
+    /// The number of the first entry; its lower 32 bits are the token on the wire.
     first: u64,
 }
 
@@ -77,7 +77,8 @@ impl Writes {
         self.len
     }
 
-    /// The number of the next write. A token of 0 means none, so its number is passed over.
+    /// Returns the number of the next write. Skips a number whose token is 0, because 0 means
+    /// none.
     pub(super) fn next_number(&mut self) -> u64 {
         if self.queue.is_empty() && self.first as u32 == 0 {
             self.first += 1;

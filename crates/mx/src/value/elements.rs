@@ -1,4 +1,4 @@
-//! Arrays: slices of the caller or bytes of a message, behind one face.
+//! Arrays: slices of the caller or bytes of a message, behind one interface.
 
 use core::fmt;
 
@@ -8,7 +8,7 @@ use crate::error::EncodeError;
 use crate::profile;
 use crate::time::FileTime;
 
-/// An array of elements that are all equally wide.
+/// An array of elements of the same width.
 ///
 /// ```text
 ///  0                   4         6
@@ -20,17 +20,17 @@ pub struct Elements<'a, T>(Repr<'a, T>);
 #[derive(Clone, Copy)]
 enum Repr<'a, T> {
     Slice(&'a [T]),
-    /// A multiple of the element's width.
+    /// The length is a multiple of the element's width.
     Wire(&'a [u8]),
 }
 
-/// What can be an element.
+/// An element type.
 pub trait Element: Copy + PartialEq + fmt::Debug + sealed::OnWire {}
 
 impl<T: Copy + PartialEq + fmt::Debug + sealed::OnWire> Element for T {}
 
 mod sealed {
-    /// An element's bytes. Nobody else's types are elements: the wire knows five.
+    /// The wire form of an element. The trait is sealed: the wire has five element types.
     pub trait OnWire: Sized {
         const WIDTH: usize;
 
@@ -38,7 +38,7 @@ mod sealed {
 
         fn to_wire(self, bytes: &mut [u8]);
 
-        /// Whether the bytes are what `to_wire` would write.
+        /// Returns whether `to_wire` would write these bytes.
         fn is_exact(_bytes: &[u8]) -> bool {
             true
         }
@@ -46,12 +46,12 @@ mod sealed {
 }
 
 impl<'a, T: Element> Elements<'a, T> {
-    /// Elements of the caller; 65,535 at most can be written.
+    /// Creates an array of the caller's elements; at most 65,535 can be encoded.
     pub const fn new(elements: &'a [T]) -> Self {
         Self(Repr::Slice(elements))
     }
 
-    /// How many there are.
+    /// Returns the number of elements.
     pub const fn len(&self) -> usize {
         match self.0 {
             Repr::Slice(elements) => elements.len(),
@@ -59,12 +59,12 @@ impl<'a, T: Element> Elements<'a, T> {
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no element.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// One of them, from 0; the platform itself counts from 1.
+    /// Returns an element, counted from 0; the platform counts from 1.
     pub fn get(&self, index: usize) -> Option<T> {
         match self.0 {
             Repr::Slice(elements) => elements.get(index).copied(),
@@ -76,7 +76,7 @@ impl<'a, T: Element> Elements<'a, T> {
         }
     }
 
-    /// All of them.
+    /// Iterates over the elements.
     pub fn iter(&self) -> ElementsIter<'a, T> {
         ElementsIter {
             elements: *self,
@@ -130,7 +130,7 @@ impl<T: Element> fmt::Debug for Elements<'_, T> {
     }
 }
 
-/// Elements one after another.
+/// Iterator of [`Elements::iter`].
 #[derive(Clone, Debug)]
 pub struct ElementsIter<'a, T: Element> {
     elements: Elements<'a, T>,
@@ -147,7 +147,7 @@ impl<T: Element> Iterator for ElementsIter<'_, T> {
     }
 }
 
-/// An array of texts, each behind its own length.
+/// An array of texts, each after its own length.
 ///
 /// ```text
 ///  0                   4         6
@@ -167,12 +167,12 @@ enum TextsRepr<'a> {
 }
 
 impl<'a> Texts<'a> {
-    /// Texts of the caller; 65,535 at most can be written.
+    /// Creates an array of the caller's texts; at most 65,535 can be encoded.
     pub const fn new(texts: &'a [&'a str]) -> Self {
         Self(TextsRepr::Slice(texts))
     }
 
-    /// How many there are.
+    /// Returns the number of texts.
     pub const fn len(&self) -> usize {
         match self.0 {
             TextsRepr::Slice(texts) => texts.len(),
@@ -180,12 +180,12 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no text.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All of them.
+    /// Iterates over the texts.
     pub fn iter(&self) -> TextsIter<'a> {
         let (texts, wire) = match self.0 {
             TextsRepr::Slice(texts) => (texts, &[][..]),
@@ -256,7 +256,7 @@ impl fmt::Debug for Texts<'_> {
     }
 }
 
-/// Texts one after another.
+/// Iterator of [`Texts::iter`].
 #[derive(Clone, Debug)]
 pub struct TextsIter<'a> {
     texts: core::slice::Iter<'a, &'a str>,
@@ -274,7 +274,7 @@ impl<'a> Iterator for TextsIter<'a> {
     }
 }
 
-/// The count, and the bytes behind the width, which must be `width`.
+/// Returns the count, and the bytes after the width, which must be `width`.
 fn header<'a>(input: &mut Input<'a>, width: u16) -> Option<(u16, &'a [u8])> {
     let behind = input.u32("array length").ok()?;
     let mut body = Input::new(input.take(behind as usize, "array").ok()?);
@@ -290,7 +290,7 @@ fn put_header(out: &mut Output<'_>, count: usize, width: u16, body: usize) {
 }
 
 const HEADER: usize = 8;
-// `header` and `put_header` have these offsets written into them.
+// `header` and `put_header` depend on these offsets.
 const _: () = assert!(profile::ARRAY_COUNT == 4 && profile::ARRAY_WIDTH == 6);
 
 macro_rules! number {

@@ -1,4 +1,4 @@
-//! Values that are kept.
+//! Owned values.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::{Elements, Texts, Value};
 use crate::time::FileTime;
 
-/// A value of one of the twelve kinds that can be written, with its texts and elements.
+/// An owned value of one of the twelve kinds that can be written.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum OwnedValue {
@@ -37,7 +37,7 @@ pub enum OwnedValue {
 }
 
 impl OwnedValue {
-    /// Gives the value as the codec takes it.
+    /// Passes the value to `give` in the codec's form.
     pub fn with<R>(&self, give: impl FnOnce(Value<'_>) -> R) -> R {
         match self {
             Self::Boolean(value) => give(Value::Boolean(*value)),

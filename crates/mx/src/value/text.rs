@@ -1,4 +1,4 @@
-//! Texts: UTF-8 of the caller or UTF-16LE of a message, behind one face.
+//! Texts: UTF-8 of the caller or UTF-16LE of a message, behind one interface.
 
 use core::fmt;
 
@@ -6,25 +6,25 @@ use crate::cursor::{Input, Output};
 use crate::error::EncodeError;
 use crate::profile;
 
-/// A text, borrowed: from the caller as UTF-8, or from a message as UTF-16LE. Neither is converted
-/// before it is written or looked at.
+/// A borrowed text: UTF-8 from the caller, or UTF-16LE from a message. It is converted only when
+/// it is encoded or read.
 #[derive(Clone, Copy)]
 pub struct Text<'a>(Repr<'a>);
 
 #[derive(Clone, Copy)]
 enum Repr<'a> {
     Utf8(&'a str),
-    /// An even number of bytes.
+    /// The length is even.
     Utf16(&'a [u8]),
 }
 
 impl<'a> Text<'a> {
-    /// A text of the caller.
+    /// Creates a text from the caller's UTF-8.
     pub const fn new(text: &'a str) -> Self {
         Self(Repr::Utf8(text))
     }
 
-    /// A text of the wire; `None` for an odd number of bytes. Lone surrogates are kept.
+    /// Creates a text from UTF-16LE; `None` for an odd number of bytes. Lone surrogates are kept.
     pub const fn from_utf16_le(bytes: &'a [u8]) -> Option<Self> {
         if bytes.len().is_multiple_of(2) {
             Some(Self(Repr::Utf16(bytes)))
@@ -33,7 +33,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Its UTF-16 units.
+    /// Iterates over the UTF-16 code units.
     pub fn units(&self) -> impl Iterator<Item = u16> + 'a {
         let (text, wire) = match self.0 {
             Repr::Utf8(text) => (text, &[][..]),
@@ -44,13 +44,13 @@ impl<'a> Text<'a> {
             .chain(wire.map(|unit| u16::from_le_bytes(*unit)))
     }
 
-    /// Its characters; a lone surrogate shows as U+FFFD.
+    /// Iterates over the characters; a lone surrogate becomes U+FFFD.
     pub fn chars(&self) -> impl Iterator<Item = char> + 'a {
         char::decode_utf16(self.units())
             .map(|character| character.unwrap_or(char::REPLACEMENT_CHARACTER))
     }
 
-    /// Whether there is nothing in it.
+    /// Returns whether the text is empty.
     pub const fn is_empty(&self) -> bool {
         match self.0 {
             Repr::Utf8(text) => text.is_empty(),
@@ -58,18 +58,18 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Bytes of it as UTF-16LE.
+    /// Returns the length in bytes as UTF-16LE.
     #[inline]
     pub fn wire_len(&self) -> usize {
         match self.0 {
-            // Names and most values are ASCII, which is found out many bytes at a time.
+            // Names and most values are ASCII, which is checked many bytes at a time.
             Repr::Utf8(text) if text.is_ascii() => 2 * text.len(),
             Repr::Utf8(text) => 2 * utf16_units(text),
             Repr::Utf16(wire) => wire.len(),
         }
     }
 
-    /// Writes it as UTF-16LE.
+    /// Encodes the text as UTF-16LE.
     #[inline]
     pub(crate) fn put_units(&self, out: &mut Output<'_>, wire_len: usize) {
         match self.0 {
@@ -80,7 +80,7 @@ impl<'a> Text<'a> {
                 };
                 let target = target.as_chunks_mut::<2>().0;
                 if wire_len == 2 * text.len() {
-                    // Only ASCII has as many units as bytes.
+                    // Only ASCII text has as many code units as bytes.
                     for (pair, byte) in target.iter_mut().zip(text.bytes()) {
                         *pair = [byte, 0];
                     }
@@ -137,14 +137,15 @@ impl<'a> From<&'a str> for Text<'a> {
     }
 }
 
-/// A character has one unit, or two where its UTF-8 begins with 0xF0 or above.
+/// Returns the number of UTF-16 code units. A character has one, or two if its UTF-8 begins with
+/// 0xF0 or above.
 #[inline]
 fn utf16_units(text: &str) -> usize {
     let units = |byte: &u8| usize::from(byte & 0xC0 != 0x80) + usize::from(*byte >= 0xF0);
     text.as_bytes().iter().map(units).sum()
 }
 
-/// As a value: an outer and an inner length in front.
+/// Returns the encoded length as a value: an outer and an inner length, then the text.
 #[inline]
 pub(super) fn encoded_len(text: &Text<'_>) -> Result<usize, EncodeError> {
     let bytes = text.wire_len();
@@ -160,7 +161,7 @@ pub(super) fn put(text: &Text<'_>, out: &mut Output<'_>) {
     text.put_units(out, inner);
 }
 
-/// A text whose two lengths agree.
+/// Decodes a text whose two lengths agree.
 #[inline]
 pub(super) fn decode<'a>(input: &mut Input<'a>) -> Option<Text<'a>> {
     let outer = input.u32("outer length").ok()?;
@@ -171,7 +172,7 @@ pub(super) fn decode<'a>(input: &mut Input<'a>) -> Option<Text<'a>> {
     Text::from_utf16_le(input.take(inner as usize, "text").ok()?)
 }
 
-/// A text behind one length, as registration and string arrays have it.
+/// Decodes a text after one length, as in registration and string arrays.
 pub(crate) fn decode_counted<'a>(input: &mut Input<'a>) -> Option<Text<'a>> {
     let length = input.u32("length").ok()?;
     Text::from_utf16_le(input.take(length as usize, "text").ok()?)
@@ -183,7 +184,7 @@ pub(crate) fn put_counted(text: &Text<'_>, out: &mut Output<'_>) {
     text.put_units(out, length);
 }
 
-/// Lengths stay below 2^31, so that sums of few of them fit.
+/// Checks that a length is below 2^31, so that sums of a few lengths fit.
 pub(crate) fn check(bytes: usize) -> Result<(), EncodeError> {
     if bytes > i32::MAX as usize - 64 {
         return Err(EncodeError::TooLong {
@@ -195,7 +196,7 @@ pub(crate) fn check(bytes: usize) -> Result<(), EncodeError> {
 }
 
 const LENGTH: u32 = profile::STRING_LENGTH_WIDTH as u32;
-// `put` and `decode` have u32 written into them.
+// `put` and `decode` assume u32 lengths.
 const _: () = assert!(LENGTH == 4);
 
 #[cfg(test)]

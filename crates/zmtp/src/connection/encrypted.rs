@@ -1,14 +1,14 @@
-//! Frames after the handshake of a mechanism that encrypts them.
+//! Frames after the handshake of an encrypting mechanism.
 
 use std::ops::Range;
 
 use super::traffic::Sign;
-use super::{Audience, Connection, Event, Phase, Step};
+use super::{Audience, Connection, ConnectionPhase, Event, Step};
 use crate::curve::{OVERHEAD_BYTES, Opened};
 use crate::error::Error;
 use crate::frame::Head;
 
-/// What an encrypted frame brought; its bytes are in the cipher's buffer.
+/// The content of an encrypted frame; its bytes are in the cipher's buffer.
 #[derive(Debug, Clone)]
 struct Brought {
     consumed: usize,
@@ -32,7 +32,7 @@ impl Connection {
         let brought = match self.open_next(input, now_ns) {
             Ok(brought) => brought,
             Err(error) => {
-                self.phase = Phase::Closed;
+                self.phase = ConnectionPhase::Closed;
                 return Err(error);
             }
         };
@@ -65,7 +65,7 @@ impl Connection {
                 return Ok(brought);
             }
         };
-        // What is around it says nothing of what is inside: libzmq sends all as messages.
+        // The outer frame does not show the kind of the inner one: libzmq sends all as messages.
         if head.more() {
             return Err(Error::CommandWithMore);
         }
@@ -104,7 +104,7 @@ impl Connection {
             return Err(Error::FrameTooLong { length, limit });
         }
         let cipher = self.cipher.as_mut().ok_or(Error::Closed)?;
-        // A PING is answered through the cipher, which cannot hold its text meanwhile.
+        // A PING is answered through the cipher, which cannot keep its text meanwhile.
         let text = cipher.lend();
         let sign = self.obey(&text[1..1 + opened.length], silent_from_ns);
         if let Some(cipher) = &mut self.cipher {
@@ -114,7 +114,7 @@ impl Connection {
         Ok(sign.map(|(sign, range)| (What::Sign(sign), range)))
     }
 
-    /// A message, or on PUB and XPUB a subscription in the older form.
+    /// Returns a message or, on PUB and XPUB, a subscription in the old form.
     #[inline]
     fn judge_opened(&mut self, opened: Opened) -> Result<Option<(What, Range<usize>)>, Error> {
         let (length, more) = (opened.length, opened.more);
@@ -150,5 +150,5 @@ impl Connection {
     }
 }
 
-/// What a PONG of WebSocket becomes: a sign of life, nothing more.
+/// A PONG of WebSocket only shows that the peer is alive.
 const CLEAR_PONG: &[u8] = b"\x04PONG";

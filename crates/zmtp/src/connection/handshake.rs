@@ -1,6 +1,6 @@
 //! Greeting and handshake.
 
-use super::{Connection, Event, Peer, Phase, ROUTING_ID_BYTES_MAX, Step};
+use super::{Connection, ConnectionPhase, Event, Peer, ROUTING_ID_BYTES_MAX, Step};
 use crate::command::encode_error;
 use crate::error::Error;
 use crate::frame::{FLAGS_2, Head};
@@ -17,11 +17,13 @@ impl Connection {
         now: u64,
     ) -> Result<Step<'b>, Error> {
         match self.phase {
-            Phase::Greeting => self.receive_greeting(input),
-            Phase::RoutingId(kind) => self.receive_routing_id(kind, input, now),
-            Phase::Handshake => self.receive_handshake_command(input, now),
-            Phase::Judgement => Ok(Step::wants(0)),
-            Phase::Closed | Phase::Traffic | Phase::Encrypted => Err(Error::Closed),
+            ConnectionPhase::Greeting => self.receive_greeting(input),
+            ConnectionPhase::RoutingId(kind) => self.receive_routing_id(kind, input, now),
+            ConnectionPhase::Handshake => self.receive_handshake_command(input, now),
+            ConnectionPhase::Judgement => Ok(Step::wants(0)),
+            ConnectionPhase::Closed | ConnectionPhase::Traffic | ConnectionPhase::Encrypted => {
+                Err(Error::Closed)
+            }
         }
     }
 
@@ -37,14 +39,14 @@ impl Connection {
                 self.version = Version::V2_0;
                 self.known_flags = FLAGS_2;
                 self.check_compatible(kind)?;
-                self.phase = Phase::RoutingId(kind);
+                self.phase = ConnectionPhase::RoutingId(kind);
             }
             Greeted::Handshake(version) => {
                 self.version = version;
-                self.phase = Phase::Handshake;
+                self.phase = ConnectionPhase::Handshake;
                 let progress = handshake.mechanism.start(&handshake.own_metadata, out)?;
                 if let Progress::Authenticate(credentials) = progress {
-                    self.phase = Phase::Judgement;
+                    self.phase = ConnectionPhase::Judgement;
                     event = Some(Event::Authenticate(credentials));
                     needed = 0;
                 }
@@ -57,7 +59,7 @@ impl Connection {
         })
     }
 
-    /// A 2.0 peer has no handshake: its routing id ends the greeting.
+    /// Receives the routing id that ends the greeting of a 2.0 peer, which has no handshake.
     fn receive_routing_id<'b>(
         &mut self,
         kind: SocketType,
@@ -120,11 +122,11 @@ impl Connection {
                 needed: 2,
             }),
             Progress::Authenticate(credentials) => {
-                self.phase = Phase::Judgement;
+                self.phase = ConnectionPhase::Judgement;
                 Ok(Step::of(total, Event::Authenticate(credentials)))
             }
             Progress::Refused(reason) => {
-                self.phase = Phase::Closed;
+                self.phase = ConnectionPhase::Closed;
                 Ok(Step::of(total, Event::PeerError(reason)))
             }
             Progress::Metadata(bytes) => {
@@ -135,7 +137,7 @@ impl Connection {
         }
     }
 
-    /// Judges the peer's metadata.
+    /// Checks the peer's metadata.
     fn meet(&mut self, bytes: &[u8]) -> Result<Peer, Error> {
         let metadata = Metadata::parse(bytes, self.config.limits.metadata_properties_max)?;
         let mut socket_type = None;
@@ -168,7 +170,7 @@ impl Connection {
     }
 
     fn become_ready(&mut self, peer: Peer, now_ns: u64) {
-        self.phase = Phase::Traffic;
+        self.phase = ConnectionPhase::Traffic;
         if let Some(mut handshake) = self.handshake.take()
             && self.version >= Version::V3_0
         {
@@ -178,19 +180,19 @@ impl Connection {
             self.liveness.start(now_ns);
             self.cipher = handshake.mechanism.cipher().map(Box::new);
             if self.cipher.is_some() {
-                self.phase = Phase::Encrypted;
+                self.phase = ConnectionPhase::Encrypted;
             }
         }
         self.peer = Some(peer);
     }
 }
 
-/// The routing id of a peer whose type has one.
+/// Returns the routing id of a peer whose type has one.
 fn checked_routing_id(kind: Option<SocketType>, bytes: &[u8]) -> Result<Vec<u8>, Error> {
     if !kind.is_none_or(SocketType::announces_routing_id) {
         return Ok(Vec::new());
     }
-    // Ids that begin with 0 are those a ROUTER invents: a peer could pass for another.
+    // ROUTER generates ids that begin with 0: a peer with such an id could impersonate another.
     if bytes.len() > ROUTING_ID_BYTES_MAX || bytes.first() == Some(&0) {
         return Err(Error::IllegalRoutingId);
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Audience, Connection, Event, Phase, Step};
+use super::{Audience, Connection, ConnectionPhase, Event, Step};
 use crate::command::{
     CANCEL, Command, ERROR, GROUP_BYTES_MAX, JOIN, LEAVE, PING, PING_CONTEXT_BYTES_MAX, PONG,
     SUBSCRIBE,
@@ -58,7 +58,7 @@ impl Connection {
         Ok(Step::wants(total))
     }
 
-    /// A piece of a body that is too long to be gathered, or is not wanted.
+    /// Passes on or discards a piece of a body that is too long to be collected.
     fn receive_chunk<'b>(&mut self, input: &'b [u8]) -> Step<'b> {
         let left = usize::try_from(self.body_left).unwrap_or(usize::MAX);
         let bytes = &input[..left.min(input.len())];
@@ -75,7 +75,7 @@ impl Connection {
         }
     }
 
-    /// On PUB and XPUB: a subscription in the older form, a frame that is ignored, or (`None`) a
+    /// Returns, on PUB and XPUB, a subscription in the old form, an ignored frame, or (`None`) a
     /// message for an XPUB.
     fn receive_as_publisher<'b>(
         &mut self,
@@ -86,7 +86,7 @@ impl Connection {
         let Audience::Publisher { hears_messages, .. } = self.audience else {
             return Ok(None);
         };
-        // What kind of frame it is stands in the body's first octet.
+        // The body's first octet shows the kind of the frame.
         let verb = match input.get(head.size) {
             _ if head.length == 0 => None,
             None => return Ok(Some(Step::wants(head.size + 1))),
@@ -98,7 +98,7 @@ impl Connection {
         if subscribes {
             head.total(limit)?;
         }
-        // Nothing is remembered of a frame before it can be given up: it is looked at again.
+        // Nothing is stored about a frame before it can be passed on: it is checked again.
         let streamed = self
             .config
             .stream_above_bytes
@@ -129,7 +129,7 @@ impl Connection {
         }))
     }
 
-    /// Whether a publisher takes the frame that begins with this octet for a subscription.
+    /// Returns whether a publisher treats a frame with this first octet as a subscription.
     pub(super) fn is_subscription(&self, verb: Option<u8>) -> bool {
         match self.audience {
             Audience::Receiver => false,
@@ -141,7 +141,7 @@ impl Connection {
         }
     }
 
-    /// Remembers what a publisher's frame says of the next ones.
+    /// Notes what a publisher's frame implies for the next ones.
     pub(super) fn pass_publishers_frame(&mut self, subscribes: bool, more: bool) {
         let Audience::Publisher {
             amid_message,
@@ -171,7 +171,7 @@ impl Connection {
         let Some(body) = input.get(head.size..total) else {
             return Ok(Step::wants(total));
         };
-        // Bytes behind a PING are the traffic that its time to live asks for.
+        // Bytes after a PING are the traffic that its TTL requires.
         let is_last = input.len() == total;
         let sign = self.obey(body, is_last.then_some(now_ns))?;
         Ok(Step {
@@ -181,7 +181,7 @@ impl Connection {
         })
     }
 
-    /// The longest body of a command.
+    /// Returns the maximum body of a command.
     pub(super) fn command_limit(&self) -> u64 {
         let limits = &self.config.limits;
         let subscription_max = limits
@@ -193,7 +193,7 @@ impl Connection {
         }
     }
 
-    /// Does what a command says; what the driver is to know of it, with where in the body.
+    /// Executes a command. Returns the event for the driver, with its place in the body.
     #[cold]
     pub(super) fn obey(
         &mut self,
@@ -215,11 +215,11 @@ impl Connection {
             }
             ERROR => {
                 let length = command.error_reason()?.len();
-                self.phase = Phase::Closed;
+                self.phase = ConnectionPhase::Closed;
                 return Ok(Some((Sign::Error, data.start + 1..data.start + 1 + length)));
             }
-            // PONG was a sign of life, which is all it is for; what else there may be belongs to
-            // a later version and is read over, as libzmq does.
+            // A PONG only shows that the peer is alive. Commands of later versions are skipped,
+            // as libzmq does.
             _ => return Ok(None),
         };
         let length = command.data.len() as u64;
@@ -244,7 +244,7 @@ impl Connection {
     }
 }
 
-/// What a command means to the driver.
+/// The meaning of a command for the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sign {
     Subscribe,

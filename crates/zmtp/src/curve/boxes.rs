@@ -1,4 +1,4 @@
-//! Boxes: XSalsa20 and Poly1305 under a key that two peers share (NaCl's `crypto_box` and
+//! Boxes: XSalsa20 and Poly1305 under a shared key of two peers (NaCl's `crypto_box` and
 //! `crypto_secretbox`).
 
 use subtle::ConstantTimeEq;
@@ -11,11 +11,11 @@ use super::{PublicKey, SecretKey, salsa};
 pub(crate) const TAG_BYTES: usize = 16;
 pub(crate) type Nonce = [u8; 24];
 
-/// The key of `crypto_secretbox`, or what `crypto_box_beforenm` makes of two keys.
+/// The key of `crypto_secretbox`, or the result of `crypto_box_beforenm` for two keys.
 #[derive(Clone)]
 pub(crate) struct BoxKey([u8; 32]);
 
-/// A [`BoxKey`] and the first 16 octets of the nonces under it, worked into one.
+/// A [`BoxKey`] combined with the first 16 octets of its nonces.
 #[derive(Clone)]
 pub(crate) struct StreamKey([u8; 32]);
 
@@ -24,8 +24,8 @@ impl BoxKey {
         BoxKey(bytes)
     }
 
-    /// The key that the holders of two pairs share. `None` if the public key is one of the few
-    /// with which all peers would share the same.
+    /// Returns the shared key of two key pairs. `None` if the public key is one of the few that
+    /// give all peers the same shared key.
     pub(crate) fn agree(public: &PublicKey, secret: &SecretKey) -> Option<BoxKey> {
         let shared = Zeroizing::new(x25519_dalek::x25519(*secret.as_bytes(), *public));
         let is_zero: bool = shared.ct_eq(&[0; 32]).into();
@@ -36,7 +36,7 @@ impl BoxKey {
         StreamKey(salsa::derive(&self.0, nonce_start))
     }
 
-    /// Appends tag and encrypted text.
+    /// Appends the tag and the encrypted text.
     pub(crate) fn seal(&self, nonce: &Nonce, text: &[u8], out: &mut Vec<u8>) {
         let (start, end) = split(nonce);
         let at = out.len();
@@ -45,7 +45,7 @@ impl BoxKey {
         self.stream(start).seal_in_place(end, &mut out[at..]);
     }
 
-    /// The text of a box (tag, then encrypted text), if it was made with this key.
+    /// Decrypts a box (tag, then encrypted text), if it was made with this key.
     pub(crate) fn open(&self, nonce: &Nonce, sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let (start, end) = split(nonce);
         let mut text = Zeroizing::new(vec![0; sealed.len().checked_sub(TAG_BYTES)?]);
@@ -56,7 +56,7 @@ impl BoxKey {
 }
 
 impl StreamKey {
-    /// Encrypts what is behind the first 16 octets, and puts the tag there.
+    /// Encrypts everything after the first 16 octets, and writes the tag there.
     #[inline]
     pub(crate) fn seal_in_place(&self, nonce_end: &[u8; 8], sealed: &mut [u8]) {
         let Some((tag, text)) = sealed.split_first_chunk_mut::<TAG_BYTES>() else {
@@ -67,8 +67,8 @@ impl StreamKey {
         *tag = authenticate(&authenticator, text);
     }
 
-    /// Writes the text of a box to `text`, which is shorter by the tag. `false` if the box was
-    /// not made with this key: then nothing is written.
+    /// Decrypts a box into `text`, which is shorter by the tag. Returns `false`, and writes
+    /// nothing, if the box was not made with this key.
     #[inline]
     pub(crate) fn open(&self, nonce_end: &[u8; 8], sealed: &[u8], text: &mut [u8]) -> bool {
         let Some((tag, encrypted)) = sealed.split_first_chunk::<TAG_BYTES>() else {
@@ -84,7 +84,7 @@ impl StreamKey {
     }
 }
 
-/// A nonce of a prefix and an end, 24 octets together; what is missing is zeros.
+/// Returns a nonce of 24 octets: a prefix, an end, then zeros.
 pub(crate) fn nonce(prefix: &[u8], end: &[u8]) -> Nonce {
     let mut nonce = [0; 24];
     for (octet, &from) in nonce.iter_mut().zip(prefix.iter().chain(end)) {

@@ -8,19 +8,19 @@ use crate::frame::frame_header;
 #[derive(Debug)]
 pub(crate) struct Cipher {
     seals: StreamKey,
-    /// The number of the next frame sent.
+    /// Number of the next frame sent.
     next: u64,
     opens: StreamKey,
-    /// The number of the last frame received.
+    /// Number of the last frame received.
     last: u64,
-    /// The frame last opened, at its front. Grows to the longest one, and shrinks again when
-    /// such are rare.
+    /// The last decrypted frame, at the front. Grows to the longest frame, and shrinks when long
+    /// frames are rare.
     opened: Vec<u8>,
-    /// Frames in a row that left most of it unused.
+    /// Consecutive frames that left most of the buffer unused.
     unused: u32,
 }
 
-/// A frame that was opened; its body is [`Cipher::opened`].
+/// A decrypted frame; its body is [`Cipher::opened`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Opened {
     pub(crate) more: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Opened {
     pub(crate) length: usize,
 }
 
-/// Who we are: it decides which direction has which name.
+/// Our role, which decides the name of each direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Client,
@@ -37,7 +37,7 @@ pub(crate) enum Role {
 }
 
 impl Cipher {
-    /// `sent` and `received`: the numbers last used in the handshake.
+    /// Creates the cipher. `sent` and `received` are the numbers used last in the handshake.
     pub(crate) fn new(key: &BoxKey, role: Role, sent: u64, received: u64) -> Cipher {
         let (ours, theirs) = match role {
             Role::Client => (FROM_CLIENT, FROM_SERVER),
@@ -62,7 +62,7 @@ impl Cipher {
         out.extend_from_slice(header.as_bytes());
         out.extend_from_slice(MESSAGE);
         let number = self.next.to_be_bytes();
-        // At a number a nanosecond, 64 bits last for five centuries.
+        // With one number per nanosecond, 64 bits last for five centuries.
         self.next = self.next.saturating_add(1);
         out.extend_from_slice(&number);
         let sealed_at = out.len();
@@ -74,7 +74,7 @@ impl Cipher {
         self.seals.seal_in_place(&number, &mut out[sealed_at..]);
     }
 
-    /// Opens the body of a frame.
+    /// Decrypts the body of a frame.
     #[inline]
     pub(crate) fn open(&mut self, body: &[u8]) -> Result<Opened, Error> {
         let malformed = Error::MalformedCommand(CommandName::Message);
@@ -104,13 +104,13 @@ impl Cipher {
         })
     }
 
-    /// The body of the frame last opened, `length` octets.
+    /// Returns the body of the last decrypted frame, `length` octets.
     #[inline]
     pub(crate) fn opened(&self, length: usize) -> &[u8] {
         &self.opened[1..1 + length]
     }
 
-    /// The text of the frame last opened: flags, then its body. To be given back.
+    /// Takes the text of the last decrypted frame: flags, then its body. It must be returned.
     pub(crate) fn lend(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.opened)
     }
@@ -119,7 +119,7 @@ impl Cipher {
         self.opened = text;
     }
 
-    /// Room for the text of a frame, which is all there: `length` is no mere claim.
+    /// Returns room for the text of a frame that is complete: `length` is not just a claim.
     fn make_room(&mut self, length: usize) {
         if self.opened.len() < length {
             self.opened.resize(length, 0);
@@ -137,16 +137,16 @@ impl Cipher {
     }
 }
 
-/// What is around the body of a frame, its header not counted: name, number, tag, flags.
+/// Bytes around the body of a frame, without its header: name, number, tag, flags.
 pub(crate) const OVERHEAD_BYTES: usize = MESSAGE.len() + 8 + TAG_BYTES + 1;
-/// The bits of the flags inside, in libzmq's numbers: COMMAND is not that of a frame's header.
+/// The inner flags, in libzmq's numbers: COMMAND differs from that of a frame's header.
 pub(crate) const MORE: u8 = 1;
 pub(crate) const COMMAND: u8 = 2;
 
 const MESSAGE: &[u8] = b"\x07MESSAGE";
 const FROM_CLIENT: &[u8; 16] = b"CurveZMQMESSAGEC";
 const FROM_SERVER: &[u8; 16] = b"CurveZMQMESSAGES";
-/// Bytes of the buffer that are always kept.
+/// Minimum buffer that is always kept, in bytes.
 const KEPT_BYTES: usize = 256 << 10;
-/// Small frames in a row after which the rest of the buffer is freed.
+/// Consecutive small frames after which the rest of the buffer is freed.
 const UNUSED_MAX: u32 = 1024;

@@ -1,13 +1,13 @@
 //! Poly1305: the authenticator of a box.
 //!
-//! The crate's is the quicker one for long texts, by AVX2, but takes over a microsecond to begin.
-//! Short texts are summed up here, in limbs of 44, 44 and 42 bits; there is no branch and no
-//! index on what is secret.
+//! The external crate is faster for long texts, by AVX2, but takes over a microsecond to start.
+//! Short texts are processed here, in limbs of 44, 44 and 42 bits, without branches or indexes
+//! that depend on secrets.
 
 use poly1305::universal_hash::{KeyInit, UniversalHash};
 use zeroize::Zeroize;
 
-/// The tag of a text under a key that is used once.
+/// Returns the tag of a text under a one-time key.
 #[inline]
 pub(super) fn authenticate(key: &[u8; 32], text: &[u8]) -> [u8; 16] {
     if text.len() < LONG_BYTES {
@@ -52,7 +52,7 @@ impl Sum {
         }
     }
 
-    /// Adds a block, with the bit above it, and multiplies, modulo 2^130 - 5.
+    /// Adds a block with its high bit, and multiplies modulo 2^130 - 5.
     #[inline]
     fn add(&mut self, block: &[u8; 16], above: u64) {
         let [low, high] = words(block);
@@ -60,7 +60,7 @@ impl Sum {
         let b = self.sum[1] + (((low >> 44) | (high << 20)) & BITS_44);
         let c = self.sum[2] + ((high >> 24) & BITS_42) + above;
         let [r, s, t] = self.factor;
-        // What goes over 2^130 comes back times 5; limbs lack two bits of 3 times 44.
+        // The part above 2^130 is added back times 5; limbs lack two bits of 3 times 44.
         let (s_over, t_over) = (s * 20, t * 20);
         let product = |x: u64, y: u64| u128::from(x) * u128::from(y);
         let first = product(a, r) + product(b, t_over) + product(c, s_over);
@@ -84,7 +84,7 @@ impl Sum {
             b += a >> 44;
             a &= BITS_44;
         }
-        // Less 2^130 - 5, if that is not below zero.
+        // Subtract 2^130 - 5, if the result is not negative.
         let less_a = a + 5;
         let less_b = b + (less_a >> 44);
         let less_c = (c + (less_b >> 44)).wrapping_sub(1 << 42);
@@ -100,7 +100,7 @@ impl Sum {
     }
 }
 
-/// Two words of 16 octets.
+/// Splits 16 octets into two words.
 #[inline]
 fn words(octets: &[u8]) -> [u64; 2] {
     let mut words = [0; 2];
@@ -119,7 +119,7 @@ impl Drop for Sum {
 
 const BITS_44: u64 = (1 << 44) - 1;
 const BITS_42: u64 = (1 << 42) - 1;
-/// From here on the crate's beginning pays.
+/// From this length on the external crate is faster.
 const LONG_BYTES: usize = 4 << 10;
 
 #[cfg(test)]
@@ -135,7 +135,7 @@ mod tests {
             .into()
     }
 
-    /// RFC 8439, section 2.5.2.
+    /// The vector of RFC 8439, section 2.5.2.
     #[test]
     fn the_example_of_the_rfc_comes_out() {
         let key = [
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(short(&key, b"Cryptographic Forum Research Group"), tag);
     }
 
-    /// Limbs that are full, sums on both sides of 2^130 - 5: RFC 8439, appendix A.3, 5 to 11.
+    /// Full limbs, and sums on both sides of 2^130 - 5: RFC 8439, appendix A.3, 5 to 11.
     #[test]
     fn carries_go_all_the_way() {
         let mut keys = vec![[0; 32], [0xff; 32]];

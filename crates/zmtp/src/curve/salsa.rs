@@ -1,17 +1,18 @@
 //! Salsa20, several blocks at a time.
 //!
-//! The rounds are written over arrays of lanes, one block a lane, and compiled three times: for
-//! 16 lanes where the processor has AVX-512, for 8 where it has AVX2, for 4 elsewhere. Calling
-//! what is compiled for a processor that has been asked is all that is `unsafe` here; the maths
-//! is additions, rotations and exclusive ors, which take the same time for all secrets.
+//! The rounds operate on arrays of lanes, one block per lane, and are compiled three times: for
+//! 16 lanes with AVX-512, for 8 with AVX2, for 4 otherwise. The only `unsafe` is the call of code
+//! compiled for a processor that was detected. The maths uses only additions, rotations and
+//! exclusive ors, which take the same time for all secrets.
 //!
-//! Our own, because the crates at hand make one block at a time, at a third of the speed.
+//! This is our own, because the available crates make one block at a time, at a third of the
+//! speed.
 
 #![allow(unsafe_code)]
 
 use zeroize::Zeroize;
 
-/// HSalsa20: a key of its own for each 16 octets.
+/// Derives a key for each 16 octets (HSalsa20).
 pub(super) fn derive(key: &[u8; 32], input: &[u8; 16]) -> [u8; 32] {
     let [low, high] = halves(input);
     let mut words = state(key, low, high).map(|word| [word]);
@@ -24,7 +25,7 @@ pub(super) fn derive(key: &[u8; 32], input: &[u8; 16]) -> [u8; 32] {
     derived
 }
 
-/// The stream of one message, whose first 32 octets are the key of its authenticator.
+/// The stream of one message. Its first 32 octets are the key of the authenticator.
 pub(super) struct Stream {
     state: [u32; 16],
     first: [u8; BLOCK_BYTES],
@@ -46,14 +47,14 @@ impl Stream {
         key
     }
 
-    /// Encrypts or decrypts the whole of `from`; `to` is as long.
+    /// Encrypts or decrypts all of `from` into `to`, which has the same length.
     #[inline]
     pub(super) fn xor(&self, from: &[u8], to: &mut [u8]) {
         to.copy_from_slice(from);
         self.xor_in_place(to);
     }
 
-    /// Encrypts or decrypts a whole message where it is; returns the key of its authenticator.
+    /// Encrypts or decrypts a whole message in place. Returns the key of its authenticator.
     #[inline]
     pub(super) fn xor_in_place(&self, text: &mut [u8]) -> [u8; 32] {
         let (begin, rest) = text.split_at_mut(text.len().min(BLOCK_BYTES - 32));
@@ -67,16 +68,16 @@ impl Stream {
     }
 }
 
-/// From the second block on.
+/// Encrypts or decrypts from the second block on.
 fn xor_rest(state: &[u32; 16], text: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
     if text.len() > SINGLES * BLOCK_BYTES {
         if is_x86_feature_detected!("avx512f") {
-            // SAFETY: the processor has just said that it has AVX-512.
+            // SAFETY: the processor has reported AVX-512.
             return xor_lanes::<16>(state, text, |words| unsafe { rounds_avx512(words) });
         }
         if is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has just said that it has AVX2.
+            // SAFETY: the processor has reported AVX2.
             return xor_lanes::<8>(state, text, |words| unsafe { rounds_avx2(words) });
         }
     }
@@ -95,8 +96,8 @@ fn rounds_avx2(words: &mut [[u32; 8]; 16]) {
     rounds(words);
 }
 
-/// Makes the blocks in batches. Only the rounds are compiled for newer processors: the compiler
-/// would use their instructions to gather words one by one in the rest.
+/// Makes the blocks in batches. Only the rounds are compiled for newer processors: in the rest
+/// the compiler would use their instructions to gather words one by one.
 #[inline(always)]
 fn xor_lanes<const LANES: usize>(
     state: &[u32; 16],
@@ -134,7 +135,7 @@ fn xor_single(state: &[u32; 16], counter: u64, text: &mut [u8]) {
     xor_block(&state, &words, 0, text);
 }
 
-/// Adds the beginning of a block to what the rounds made of it, and that to the text.
+/// Adds the initial state of a block to the result of the rounds, and that to the text.
 #[inline(always)]
 fn xor_block<const LANES: usize>(
     state: &[u32; 16],
@@ -157,12 +158,12 @@ fn xor_block<const LANES: usize>(
     }
 }
 
-/// The number of a block as its words have it, the lower first.
+/// Returns the number of a block as two words, the lower first.
 fn split(counter: u64) -> [u32; 2] {
     [counter as u32, (counter >> 32) as u32]
 }
 
-/// The twenty rounds, in each lane.
+/// Computes the twenty rounds in each lane.
 #[inline(always)]
 fn rounds<const LANES: usize>(words: &mut [[u32; LANES]; 16]) {
     for _ in 0..10 {
@@ -201,7 +202,8 @@ fn add_rotate_xor<const LANES: usize, const BITS: u32>(
     to
 }
 
-/// Constants, key, and what stands in the middle: nonce then counter, or HSalsa20's input.
+/// Returns the initial state: constants, key, and in the middle nonce and counter, or HSalsa20's
+/// input.
 fn state(key: &[u8; 32], low: [u8; 8], high: [u8; 8]) -> [u32; 16] {
     let mut state = [0; 16];
     for (word, constant) in CONSTANTS {
@@ -238,7 +240,7 @@ impl Drop for Stream {
 }
 
 const BLOCK_BYTES: usize = 64;
-/// Up to this number, blocks are as fast one by one.
+/// Up to this number of blocks, single blocks are as fast.
 const SINGLES: usize = 2;
 /// "expand 32-byte k", on the diagonal.
 const CONSTANTS: [(usize, u32); 4] = [
@@ -249,7 +251,7 @@ const CONSTANTS: [(usize, u32); 4] = [
 ];
 const COUNTER_LOW: usize = 8;
 const COUNTER_HIGH: usize = 9;
-/// The words that HSalsa20 gives out.
+/// The words that HSalsa20 returns.
 const DERIVED: [usize; 8] = [0, 5, 10, 15, 6, 7, 8, 9];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! NULL: each peer says READY.
+//! NULL: each peer sends READY.
 
 use super::{Progress, refused_or_unexpected};
 use crate::command::{Command, READY, encode_command};
@@ -8,7 +8,7 @@ use crate::error::Error;
 /// `READY` both ways, in any order.
 #[derive(Debug, Clone)]
 pub(crate) struct Null {
-    /// The driver is asked before we say READY.
+    /// Whether the driver must accept the peer before we send READY.
     authenticate: bool,
 }
 

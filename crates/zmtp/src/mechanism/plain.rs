@@ -5,10 +5,10 @@ use crate::command::{Command, ERROR, HELLO, INITIATE, READY, WELCOME, encode_com
 use crate::connection::Credentials;
 use crate::error::{CommandName, Error};
 
-/// The side that shows its credentials.
+/// The side that sends its credentials.
 #[derive(Debug, Clone)]
 pub(crate) struct PlainClient {
-    /// HELLO's data: user name and password, each behind its length.
+    /// HELLO's data: user name and password, each after its length.
     hello: Vec<u8>,
     expects: ClientExpects,
 }
@@ -35,7 +35,7 @@ impl PlainClient {
 
     pub(super) fn start(&mut self, out: &mut Vec<u8>) -> Progress<'static> {
         encode_command(out, HELLO, &[&self.hello]);
-        // The password is not kept longer than it is needed.
+        // The password is kept no longer than needed.
         self.hello = Vec::new();
         Progress::Continue
     }
@@ -63,7 +63,7 @@ impl PlainClient {
     }
 }
 
-/// The side that judges them.
+/// The side that checks them.
 #[derive(Debug, Clone)]
 pub(crate) struct PlainServer {
     expects: ServerExpects,
@@ -101,7 +101,7 @@ impl PlainServer {
     }
 }
 
-/// User name and password, and nothing behind them.
+/// Decodes user name and password, with nothing after them.
 fn parse_hello(data: &[u8]) -> Option<Credentials<'_>> {
     let (&length, rest) = data.split_first()?;
     let (username, rest) = rest.split_at_checked(usize::from(length))?;

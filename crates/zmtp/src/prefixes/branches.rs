@@ -1,11 +1,11 @@
-//! Where a node of the radix tree leads.
+//! The children of a node of the radix tree.
 
 use super::nodes::{NodeId, ROOT};
 
 /// The children of a node, by the first byte of their label.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Children {
-    /// None for a leaf, which is most nodes: a pointer's room.
+    /// `None` for a leaf, which is most nodes: one pointer.
     nodes: Option<Box<Branches>>,
 }
 
@@ -13,7 +13,7 @@ pub(super) struct Children {
 enum Branches {
     /// In ascending order of the byte.
     Few(Vec<(u8, NodeId)>),
-    /// By the byte; ROOT, which is never a child, where there is none.
+    /// By byte; ROOT, which is never a child, if there is none.
     All {
         count: usize,
         nodes: Box<[NodeId; 256]>,
@@ -38,7 +38,7 @@ impl Children {
         }
     }
 
-    /// The child, if there is but one.
+    /// Returns the child, if there is exactly one.
     pub(super) fn only(&self) -> Option<NodeId> {
         match self.nodes.as_deref()? {
             Branches::Few(few) => match few[..] {
@@ -49,7 +49,7 @@ impl Children {
         }
     }
 
-    /// Adds a child; there is none of this byte.
+    /// Adds a child for a byte that has none.
     pub(super) fn insert(&mut self, first: u8, node: NodeId) {
         let Some(branches) = self.nodes.as_deref_mut() else {
             self.nodes = Some(Box::new(Branches::Few(vec![(first, node)])));
@@ -75,7 +75,7 @@ impl Children {
         }
     }
 
-    /// Puts another node in the place of the child of this byte.
+    /// Replaces the child of this byte.
     pub(super) fn replace(&mut self, first: u8, node: NodeId) {
         match self.nodes.as_deref_mut() {
             None => {}
@@ -102,13 +102,14 @@ impl Children {
         }
     }
 
-    /// More than these are found faster by index.
+    /// More children than this are found faster by index.
     const FEW_MAX: usize = 12;
 }
 
 impl Branches {
-    /// Removes from the wide form; back to the narrow one well below the bound, so that a table
-    /// at it does not change form with each subscription. Returns how many are left.
+    /// Removes from the wide form. Returns to the narrow form well below the limit, so that a
+    /// table at the limit does not change form with each subscription. Returns the number of
+    /// remaining children.
     fn remove_from_all(&mut self, first: u8) -> usize {
         let Branches::All { count, nodes } = self else {
             return 0;

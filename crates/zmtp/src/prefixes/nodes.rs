@@ -1,9 +1,9 @@
 //! The radix tree under a prefix table.
 //!
-//! Nodes lie in one vector and name each other by index. An edge's label stands in the node that
-//! it leads to and holds at most fifteen bytes; a longer one is a chain of nodes. A node with
-//! subscribers never changes its index while it has them: splitting puts the new node *above*,
-//! joining gives the label of the upper to the lower.
+//! Nodes are in one vector and refer to each other by index. An edge's label is in the node that
+//! it leads to and has at most fifteen bytes; a longer one is a chain of nodes. A node with
+//! subscribers never changes its index: splitting puts the new node *above*, joining moves the
+//! label of the upper node to the lower.
 
 use super::branches::Children;
 
@@ -11,7 +11,7 @@ use super::branches::Children;
 #[derive(Debug, Clone)]
 pub(super) struct Nodes<T> {
     nodes: Vec<Node<T>>,
-    /// Indexes that are free to be used again.
+    /// Free indexes.
     free: Vec<NodeId>,
 }
 
@@ -26,7 +26,7 @@ struct Node<T> {
     subscribers: Subscribers<T>,
 }
 
-/// The subscribers of one prefix, in ascending order, each with its count.
+/// The subscribers of one prefix in ascending order, each with its count.
 #[derive(Debug, Clone, Default)]
 pub(super) enum Subscribers<T> {
     #[default]
@@ -35,7 +35,7 @@ pub(super) enum Subscribers<T> {
     Many(Vec<(T, u32)>),
 }
 
-/// What adding a subscriber did.
+/// The result of adding a subscriber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Count {
     New,
@@ -50,7 +50,7 @@ impl<T: Copy + Ord> Nodes<T> {
         }
     }
 
-    /// The node of a prefix, if there is one.
+    /// Returns the node of a prefix, if there is one.
     pub(super) fn find(&self, prefix: &[u8]) -> Option<NodeId> {
         let mut node = ROOT;
         let mut rest = prefix;
@@ -62,7 +62,7 @@ impl<T: Copy + Ord> Nodes<T> {
         Some(node)
     }
 
-    /// The node of a prefix, made if there is none.
+    /// Returns the node of a prefix, and creates it if there is none.
     pub(super) fn make(&mut self, prefix: &[u8]) -> NodeId {
         if self.nodes.is_empty() {
             self.add(Label::default(), ROOT);
@@ -85,7 +85,7 @@ impl<T: Copy + Ord> Nodes<T> {
         node
     }
 
-    /// The subscribers of each node with any on the way of a topic.
+    /// Iterates over the subscribers of each node on the path of a topic.
     #[inline]
     pub(super) fn walk<'n, 't>(&'n self, topic: &'t [u8]) -> Walk<'n, 't, T> {
         Walk {
@@ -106,7 +106,7 @@ impl<T: Copy + Ord> Nodes<T> {
         prefix.reverse();
     }
 
-    /// Every node with subscribers.
+    /// Iterates over the nodes with subscribers.
     pub(super) fn occupied(&self) -> impl Iterator<Item = (NodeId, &[(T, u32)])> {
         let occupied = self.nodes.iter().map(|node| node.subscribers.as_slice());
         (0..)
@@ -122,7 +122,7 @@ impl<T: Copy + Ord> Nodes<T> {
         &mut self.node_mut(node).subscribers
     }
 
-    /// A node has lost its last subscriber: removes what is of no use any more, upwards.
+    /// Removes unused nodes upwards from a node that has lost its last subscriber.
     pub(super) fn prune(&mut self, node: NodeId) {
         let mut at = node;
         while at != ROOT && self.node(at).is_useless() {
@@ -136,12 +136,12 @@ impl<T: Copy + Ord> Nodes<T> {
             self.join(at);
         }
         if at == ROOT && self.node(ROOT).is_useless() {
-            // Nothing is left: the memory goes back.
+            // Nothing is left: free the memory.
             *self = Nodes::new();
         }
     }
 
-    /// Gives the label of a node that only passes on to its one child.
+    /// Moves the label of a node with one child and no subscribers to that child.
     fn join(&mut self, node: NodeId) {
         let upper = self.node(node);
         let (Some(child), true) = (upper.children.only(), upper.subscribers.is_empty()) else {
@@ -158,7 +158,7 @@ impl<T: Copy + Ord> Nodes<T> {
         self.release(node);
     }
 
-    /// Puts a node above `lower` that takes the first `length` bytes of its label.
+    /// Inserts a node above `lower` that takes the first `length` bytes of its label.
     fn split(&mut self, lower: NodeId, length: usize) -> NodeId {
         let (head, tail) = self.node(lower).label.split(length);
         let parent = self.node(lower).parent;
@@ -171,7 +171,7 @@ impl<T: Copy + Ord> Nodes<T> {
         upper
     }
 
-    /// Hangs new nodes with these labels, one below the other, under a node.
+    /// Adds new nodes with these labels, as a chain below a node.
     fn make_chain(&mut self, above: NodeId, labels: &[u8]) -> NodeId {
         let mut node = above;
         for bytes in labels.chunks(Label::BYTES_MAX) {
@@ -196,7 +196,7 @@ impl<T: Copy + Ord> Nodes<T> {
             return id;
         }
         self.nodes.push(node);
-        // 2^32 nodes would be some 250 GB: memory ends before indexes do.
+        // 2^32 nodes would take about 250 GB: memory runs out before indexes do.
         (self.nodes.len() - 1) as NodeId
     }
 
@@ -222,11 +222,11 @@ impl<T> Node<T> {
     }
 }
 
-/// The way of a topic through the tree.
+/// The path of a topic through the tree.
 #[derive(Debug)]
 pub(super) struct Walk<'n, 't, T> {
     nodes: &'n Nodes<T>,
-    /// The node to be looked at; its label has been compared.
+    /// The next node; its label has been compared.
     next: Option<&'n Node<T>>,
     rest: &'t [u8],
 }
@@ -251,7 +251,7 @@ impl<'n, T: Copy + Ord> Iterator for Walk<'n, '_, T> {
     }
 }
 
-/// Up to fifteen bytes, in place.
+/// Up to fifteen bytes, stored in place.
 #[derive(Debug, Clone, Copy, Default)]
 struct Label {
     length: u8,
@@ -284,7 +284,7 @@ impl Label {
         (Label::new(head), Label::new(tail))
     }
 
-    /// Both in one, if they fit.
+    /// Returns both labels joined, if they fit.
     fn joined(&self, tail: &Label) -> Option<Label> {
         let length = usize::from(self.length);
         let mut joined = *self;
@@ -333,7 +333,7 @@ impl<T: Copy + Ord> Subscribers<T> {
         Count::New
     }
 
-    /// Takes one count back if there is more than one; whether there was.
+    /// Removes one count if there is more than one. Returns whether there was.
     pub(super) fn uncount(&mut self, subscriber: T) -> bool {
         let Ok(index) = self.position(subscriber) else {
             return false;
@@ -344,7 +344,7 @@ impl<T: Copy + Ord> Subscribers<T> {
         several
     }
 
-    /// Takes a subscriber out; whether it was there.
+    /// Removes a subscriber. Returns whether it was there.
     pub(super) fn take(&mut self, subscriber: T) -> bool {
         let Ok(index) = self.position(subscriber) else {
             return false;

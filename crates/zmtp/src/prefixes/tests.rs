@@ -50,7 +50,7 @@ fn more_than_eight_nested_prefixes_still_match_each_subscriber_once() {
     assert_eq!(matched(&table, &topic).len(), 101);
 }
 
-/// libzmq's GHSA-qq65-x72m-9wr8: removal recursed once a byte of the topic.
+/// libzmq's GHSA-qq65-x72m-9wr8: removal recursed once per byte of the topic.
 #[test]
 fn a_topic_of_a_million_bytes_does_not_exhaust_the_stack() {
     let topic = vec![b'a'; 1_000_000];
@@ -88,7 +88,7 @@ enum Action {
     RemoveSubscriber(u32),
 }
 
-/// Few letters and lengths around that of a label, so that prefixes split and join.
+/// Few letters, and lengths close to that of a label, so that prefixes split and join.
 fn prefix() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         3 => prop::collection::vec(b'a'..=b'b', 0..5),
@@ -110,7 +110,7 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// What the model says of a removal of `taken` counts.
+/// Returns the model's result of removing `taken` counts.
 fn remove_from(model: &mut Model, prefix: &[u8], who: u32, taken: u32) -> Removal {
     let Some(subscribers) = model.get_mut(prefix) else {
         return Removal::NotFound;

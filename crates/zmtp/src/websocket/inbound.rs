@@ -7,15 +7,15 @@ use crate::command;
 use crate::error::Error;
 use crate::frame::{COMMAND as ZMTP_COMMAND, FrameHeader, MORE as ZMTP_MORE};
 
-/// What has come of the frame that is being read.
+/// The received part of the current frame.
 #[derive(Debug)]
 pub(super) struct Inbound {
-    /// The peer masks: it is a client.
+    /// Whether the peer masks: it is a client.
     masked: bool,
     key: [u8; 4],
-    /// Octets of the payload that have come.
+    /// Received octets of the payload.
     at: u64,
-    /// Octets of a body that are still to come.
+    /// Missing octets of a body.
     left: u64,
 }
 
@@ -32,7 +32,8 @@ impl Inbound {
         }
     }
 
-    /// Takes input until a control frame or its end; how much, and the control frame.
+    /// Takes input up to a control frame or the end. Returns the number of octets, and the
+    /// control frame.
     pub(super) fn receive(
         &mut self,
         input: &[u8],
@@ -92,13 +93,13 @@ impl Inbound {
         count
     }
 
-    /// The header at the front and its length, if it is all there.
+    /// Returns the header at the front and its length, if it is complete.
     fn read_head(&self, input: &[u8]) -> Result<Option<(FrameHead, usize)>, Error> {
         let malformed = Error::MalformedWebSocketFrame;
         let Some((head, size)) = FrameHead::read(input, self.masked).map_err(|_| malformed)? else {
             return Ok(None);
         };
-        // As libzmq: a message is one frame. It has its flags at least.
+        // As in libzmq, a message is one frame. It has at least its flags.
         let is_message = head.opcode == Opcode::Binary && head.is_final && head.payload_bytes > 0;
         if !is_message && !head.opcode.is_control() {
             return Err(malformed);

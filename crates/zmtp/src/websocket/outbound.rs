@@ -8,22 +8,22 @@ use crate::curve::Randomness;
 use crate::error::Error;
 use crate::frame::{FLAGS_3, Head};
 
-/// What is known of the frame that is being said.
+/// The state of the frame being sent.
 #[derive(Debug)]
 pub(super) struct Outbound {
-    /// We mask: we are a client.
+    /// Whether we mask: we are a client.
     masks: bool,
     randomness: Randomness,
-    /// Keys of masks, drawn many at a time.
+    /// Mask keys, generated many at a time.
     keys: Vec<[u8; 4]>,
     key: [u8; 4],
-    /// Octets of the payload that were said.
+    /// Sent octets of the payload.
     at: u64,
-    /// Octets of the body that are still to be said.
+    /// Octets of the body still to send.
     left: u64,
-    /// Octets of our greeting that are still to be left out.
+    /// Octets of our greeting still to skip.
     greeting_left: usize,
-    /// A header, or a short command, that is not all there yet.
+    /// An incomplete header or short command.
     begun: Vec<u8>,
 }
 
@@ -56,7 +56,7 @@ impl Outbound {
                     continue;
                 }
             }
-            // A header that is cut: it is put together octet by octet.
+            // A header that is cut: it is collected octet by octet.
             self.begun.push(rest[0]);
             rest = &rest[1..];
             let begun = std::mem::take(&mut self.begun);
@@ -67,7 +67,7 @@ impl Outbound {
         Ok(())
     }
 
-    /// A control frame of at most 125 octets.
+    /// Appends a control frame of at most 125 octets.
     pub(super) fn control(
         &mut self,
         opcode: Opcode,
@@ -81,8 +81,8 @@ impl Outbound {
         Ok(())
     }
 
-    /// Begins a frame whose header, and command if it is a short one, are all there; how many
-    /// octets that took, or 0.
+    /// Starts a frame whose header (and command, if it is short) is complete. Returns the octets
+    /// taken, or 0.
     fn begin(&mut self, zmtp: &[u8], out: &mut Vec<u8>) -> Result<usize, Error> {
         let Ok(head) = Head::read(zmtp, FLAGS_3)? else {
             return Ok(0);
@@ -104,7 +104,7 @@ impl Outbound {
         let command = u8::from(head.is_command()) * COMMAND;
         out.push((more | command) ^ self.key[0]);
         (self.at, self.left) = (1, head.length);
-        // What follows the header is the body's, and said as such.
+        // The bytes after the header belong to the body, and are sent as such.
         let (size, mut body) = (head.size, body);
         let whole = body.len();
         if self.left > 0 && !body.is_empty() {
@@ -113,7 +113,7 @@ impl Outbound {
         Ok(size + whole - body.len())
     }
 
-    /// Says what there is of a body; what is behind it.
+    /// Sends the available part of a body. Returns the rest.
     fn say_body<'z>(&mut self, zmtp: &'z [u8], out: &mut Vec<u8>) -> &'z [u8] {
         let left = usize::try_from(self.left).unwrap_or(usize::MAX);
         let (body, rest) = zmtp.split_at(left.min(zmtp.len()));
@@ -127,7 +127,7 @@ impl Outbound {
         rest
     }
 
-    /// Says the header of a frame; the key of its mask, zeros if there is none.
+    /// Sends the header of a frame. Returns the mask key, zeros if there is none.
     fn head(&mut self, opcode: Opcode, length: u64, out: &mut Vec<u8>) -> Result<[u8; 4], Error> {
         let key = match self.masks {
             true => Some(self.draw_key()?),
@@ -147,7 +147,7 @@ impl Outbound {
     }
 }
 
-/// PING and PONG are not longer; other commands may pass in pieces.
+/// PING and PONG are not longer; other commands may be sent in pieces.
 const HEARTBEAT_BYTES_MAX: u64 = 5 + 2 + 16;
-/// A system call each 64 frames.
+/// One system call per 64 frames.
 const KEYS_DRAWN: usize = 64;

@@ -1,4 +1,4 @@
-//! Two connections wired in memory, with the clock and the cutting of the stream in our hand.
+//! Two connections in memory, with a controlled clock and controlled cuts of the stream.
 
 #![allow(dead_code, reason = "each test program uses its own part")]
 
@@ -45,16 +45,16 @@ impl Seen {
     }
 }
 
-/// A connection with its driver: the receive buffer and what came out of it.
+/// A connection with its driver: the receive buffer and the events.
 #[derive(Debug)]
 pub(crate) struct Side {
     pub(crate) connection: Connection,
     pub(crate) input: Vec<u8>,
     pub(crate) seen: Vec<Seen>,
     pub(crate) error: Option<Error>,
-    /// Lets every peer in that asks.
+    /// Whether every peer is accepted.
     pub(crate) accepts: bool,
-    /// Reads short messages the short way.
+    /// Whether short messages use the fast path.
     pub(crate) takes_short: bool,
 }
 
@@ -70,14 +70,14 @@ impl Side {
         }
     }
 
-    /// A side that has read `bytes` at once.
+    /// Creates a side that has read `bytes` at once.
     pub(crate) fn fed(config: Config, bytes: &[u8]) -> Side {
         let mut side = Side::new(config);
         side.feed(bytes, 0);
         side
     }
 
-    /// Reads bytes and acts on all that they bring.
+    /// Reads bytes and handles all their events.
     pub(crate) fn feed(&mut self, bytes: &[u8], now_ns: u64) {
         self.input.extend_from_slice(bytes);
         while self.error.is_none() {
@@ -126,7 +126,7 @@ impl Side {
     }
 }
 
-/// Carries bytes both ways in pieces of the sizes that `piece` gives, until nothing moves.
+/// Carries bytes both ways, in pieces of the sizes from `piece`, until nothing moves.
 pub(crate) fn wire(left: &mut Side, right: &mut Side, mut piece: impl FnMut() -> usize) {
     let mut to_right = Vec::new();
     let mut to_left = Vec::new();
@@ -145,7 +145,7 @@ pub(crate) fn wire(left: &mut Side, right: &mut Side, mut piece: impl FnMut() ->
     }
 }
 
-/// Two sides with their handshake done.
+/// Returns two sides with a completed handshake.
 pub(crate) fn ready_pair(left: Config, right: Config) -> (Side, Side) {
     let (mut left, mut right) = (Side::new(left), Side::new(right));
     wire(&mut left, &mut right, || 1 << 20);

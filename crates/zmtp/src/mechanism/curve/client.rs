@@ -11,7 +11,7 @@ use crate::curve::{BoxKey, Cipher, Keypair, PublicKey, Randomness, Role, TAG_BYT
 use crate::error::{CommandName, Error};
 use crate::mechanism::{Progress, refused_or_unexpected};
 
-/// The client's machine of one connection.
+/// The client's state machine of one connection.
 #[derive(Debug)]
 pub(crate) struct CurveClient {
     /// `C` and `c`.
@@ -19,15 +19,15 @@ pub(crate) struct CurveClient {
     /// `S`.
     server_key: PublicKey,
     randomness: Randomness,
-    state: State,
+    state: ClientState,
 }
 
 #[derive(Debug)]
-enum State {
+enum ClientState {
     Begun,
-    /// HELLO is sent, with `C'`.
+    /// HELLO was sent, with `C'`.
     WantsWelcome(Keypair),
-    /// INITIATE is sent; the key is that of `S'` and `c'`.
+    /// INITIATE was sent; the key is that of `S'` and `c'`.
     WantsReady(BoxKey),
     Ready(BoxKey, u64),
 }
@@ -38,11 +38,11 @@ impl CurveClient {
             keys,
             server_key,
             randomness,
-            state: State::Begun,
+            state: ClientState::Begun,
         }
     }
 
-    /// Says HELLO.
+    /// Sends HELLO.
     pub(crate) fn start(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         let short_term = Keypair::generate_with(self.randomness)?;
         let key = BoxKey::agree(&self.server_key, &short_term.secret);
@@ -53,7 +53,7 @@ impl CurveClient {
         let padding = [0; PADDING_BYTES];
         let parts: [&[u8]; 5] = [&VERSION, &padding, &short_term.public, &number, &signature];
         encode_command(out, HELLO, &parts);
-        self.state = State::WantsWelcome(short_term);
+        self.state = ClientState::WantsWelcome(short_term);
         Ok(())
     }
 
@@ -64,12 +64,12 @@ impl CurveClient {
         out: &mut Vec<u8>,
     ) -> Result<Progress<'b>, Error> {
         match (&self.state, command.name) {
-            (State::WantsWelcome(short_term), WELCOME) => {
+            (ClientState::WantsWelcome(short_term), WELCOME) => {
                 let key = self.welcomed(short_term, command.data, own, out)?;
-                self.state = State::WantsReady(key);
+                self.state = ClientState::WantsReady(key);
                 Ok(Progress::Continue)
             }
-            (State::WantsReady(key), READY) => {
+            (ClientState::WantsReady(key), READY) => {
                 let malformed = Error::MalformedCommand(CommandName::Ready);
                 let (number, sealed) = command.data.split_first_chunk::<8>().ok_or(malformed)?;
                 if sealed.len() < TAG_BYTES {
@@ -77,24 +77,24 @@ impl CurveClient {
                 }
                 let metadata = key.open(&nonce(READY_NONCE, number), sealed);
                 let metadata = metadata.ok_or(Error::Cryptographic)?;
-                self.state = State::Ready(key.clone(), u64::from_be_bytes(*number));
+                self.state = ClientState::Ready(key.clone(), u64::from_be_bytes(*number));
                 Ok(Progress::Metadata(metadata.to_vec().into()))
             }
             _ => refused_or_unexpected(command),
         }
     }
 
-    /// The key of the connection, once it is ready.
+    /// Returns the key of the connection, once it is ready.
     pub(crate) fn cipher(&self) -> Option<Cipher> {
         match &self.state {
-            State::Ready(key, received) => {
+            ClientState::Ready(key, received) => {
                 Some(Cipher::new(key, Role::Client, INITIATE_NUMBER, *received))
             }
             _ => None,
         }
     }
 
-    /// Answers WELCOME by INITIATE; the key that follows from it.
+    /// Answers WELCOME by INITIATE. Returns the resulting key.
     fn welcomed(
         &self,
         short_term: &Keypair,
@@ -124,7 +124,7 @@ impl CurveClient {
         Ok(key)
     }
 
-    /// `C`, and a box in which we vouch for `C'`.
+    /// Returns `C`, and a box that vouches for `C'`.
     fn vouch(&self, short_term: &Keypair, server: &PublicKey) -> Result<Vec<u8>, Error> {
         let mut random = [0; 16];
         (self.randomness)(&mut random)?;
@@ -140,6 +140,6 @@ impl CurveClient {
     }
 }
 
-// The numbers of what we send. MESSAGEs go on from there.
+// The numbers of our commands. MESSAGEs continue from there.
 const HELLO_NUMBER: u64 = 1;
 const INITIATE_NUMBER: u64 = 2;

@@ -1,4 +1,4 @@
-//! The side whose key is known.
+//! The side whose key the peer knows.
 
 use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, Zeroizing};
@@ -16,28 +16,28 @@ use crate::curve::{
 use crate::error::{CommandName, Error};
 use crate::mechanism::{Progress, refused_or_unexpected};
 
-/// The server's machine of one connection.
+/// The server's state machine of one connection.
 #[derive(Debug)]
 pub(crate) struct CurveServer {
     /// `s`.
     secret: SecretKey,
     randomness: Randomness,
-    state: State,
+    state: ServerState,
 }
 
 #[derive(Debug)]
-enum State {
+enum ServerState {
     WantsHello,
-    /// WELCOME is sent. All that we know of the client is in its cookie, under this key.
+    /// WELCOME was sent. The client's cookie holds everything about it, under this key.
     WantsInitiate(BoxKey),
-    /// The client has proved who it is; the driver judges.
+    /// The client has proved its identity; the driver decides.
     Judged(Initiated),
     Ready(BoxKey, u64),
 }
 
-/// What INITIATE said.
+/// The content of INITIATE.
 struct Initiated {
-    /// That of `C'` and `s'`.
+    /// The key of `C'` and `s'`.
     key: BoxKey,
     number: u64,
     metadata: Vec<u8>,
@@ -48,7 +48,7 @@ impl CurveServer {
         CurveServer {
             secret,
             randomness,
-            state: State::WantsHello,
+            state: ServerState::WantsHello,
         }
     }
 
@@ -58,51 +58,51 @@ impl CurveServer {
         out: &mut Vec<u8>,
     ) -> Result<Progress<'b>, Error> {
         match (&self.state, command.name) {
-            (State::WantsHello, HELLO) => {
+            (ServerState::WantsHello, HELLO) => {
                 let cookie_key = self.greeted(command.data, out)?;
-                self.state = State::WantsInitiate(cookie_key);
+                self.state = ServerState::WantsInitiate(cookie_key);
                 Ok(Progress::Continue)
             }
-            (State::WantsInitiate(cookie_key), INITIATE) => {
+            (ServerState::WantsInitiate(cookie_key), INITIATE) => {
                 let (initiated, public_key) = self.initiated(cookie_key, command.data)?;
-                self.state = State::Judged(initiated);
+                self.state = ServerState::Judged(initiated);
                 Ok(Progress::Authenticate(Credentials::Curve { public_key }))
             }
             _ => refused_or_unexpected(command),
         }
     }
 
-    /// The metadata of a client that the driver has let in, once.
+    /// Returns the metadata of a client that the driver has accepted, once.
     pub(crate) fn take_metadata(&mut self) -> Option<Vec<u8>> {
         match &mut self.state {
-            State::Judged(initiated) => Some(std::mem::take(&mut initiated.metadata)),
+            ServerState::Judged(initiated) => Some(std::mem::take(&mut initiated.metadata)),
             _ => None,
         }
     }
 
-    /// Says READY.
+    /// Sends READY.
     pub(crate) fn confirm(&mut self, own: &[u8], out: &mut Vec<u8>) {
-        if let State::Judged(initiated) = &self.state {
+        if let ServerState::Judged(initiated) = &self.state {
             let number = READY_NUMBER.to_be_bytes();
             let mut sealed = Vec::with_capacity(TAG_BYTES + own.len());
             let key = &initiated.key;
             key.seal(&nonce(READY_NONCE, &number), own, &mut sealed);
             encode_command(out, READY, &[&number, &sealed]);
-            self.state = State::Ready(key.clone(), initiated.number);
+            self.state = ServerState::Ready(key.clone(), initiated.number);
         }
     }
 
-    /// The key of the connection, once it is ready.
+    /// Returns the key of the connection, once it is ready.
     pub(crate) fn cipher(&self) -> Option<Cipher> {
         match &self.state {
-            State::Ready(key, received) => {
+            ServerState::Ready(key, received) => {
                 Some(Cipher::new(key, Role::Server, READY_NUMBER, *received))
             }
             _ => None,
         }
     }
 
-    /// Answers HELLO by WELCOME; the key of the cookie in it.
+    /// Answers HELLO by WELCOME. Returns the key of the cookie in it.
     fn greeted(&self, hello: &[u8], out: &mut Vec<u8>) -> Result<BoxKey, Error> {
         let malformed = Error::MalformedCommand(CommandName::Hello);
         let (version, rest) = hello.split_first_chunk::<2>().ok_or(malformed)?;
@@ -138,7 +138,7 @@ impl CurveServer {
         Ok(cookie_key)
     }
 
-    /// Checks cookie and vouch of INITIATE; `C` with what it said.
+    /// Checks cookie and vouch of INITIATE. Returns `C` and the content.
     fn initiated(
         &self,
         cookie_key: &BoxKey,
@@ -189,5 +189,5 @@ impl std::fmt::Debug for Initiated {
     }
 }
 
-/// The number of our READY. MESSAGEs go on from there.
+/// The number of our READY. MESSAGEs continue from there.
 const READY_NUMBER: u64 = 1;

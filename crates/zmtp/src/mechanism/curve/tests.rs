@@ -1,4 +1,4 @@
-//! Byte for byte what libsodium makes of the same keys and random numbers.
+//! Compares the bytes with libsodium's for the same keys and random numbers.
 
 use crate::curve::{Keypair, SecretKey, public_from_secret};
 use crate::error::Error;
@@ -54,7 +54,7 @@ fn server_config() -> Config {
     }
 }
 
-/// Feeds bytes, lets in who asks; what is said in return.
+/// Feeds bytes and accepts every peer. Returns the output.
 fn feed(connection: &mut Connection, mut bytes: &[u8]) -> Vec<u8> {
     loop {
         let step = connection.receive(bytes, 0).unwrap();
