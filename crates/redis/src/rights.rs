@@ -71,7 +71,11 @@ impl Rights {
     pub(crate) fn enter(&self, lane: usize) -> bool {
         let right = &self.lanes[lane].0;
         match right.load(Ordering::Relaxed) {
-            HELD => true,
+            HELD => {
+                // On a thread that runs several lanes, another one may have let its own go since.
+                order::bar_shards(false);
+                true
+            }
             0 => {
                 let exchanged =
                     right.compare_exchange(0, HELD, Ordering::SeqCst, Ordering::Relaxed);
