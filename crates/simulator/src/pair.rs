@@ -46,6 +46,8 @@ struct Pair {
     random: Random,
     sides: [Side; 2],
     wires: Vec<Wire>,
+    /// For so many looks at the wires the replica does not reach its master.
+    cut_off: u64,
     ledger: Ledger,
     report: Report,
 }
@@ -82,6 +84,7 @@ impl Pair {
             random,
             sides,
             wires: Vec::new(),
+            cut_off: 0,
             ledger: Ledger::default(),
             report: Report::default(),
         }
@@ -138,6 +141,7 @@ impl Pair {
         }
         digest_of_files(&mut self.report.traffic, &own.disk);
         self.wires.clear();
+        self.cut_off = self.random.below(2) * self.random.below(CUT_OFF_MAX);
         if side == MASTER {
             self.ledger.masters_ended += 1;
             self.ledger.has_lost |= end != End::Asked;
@@ -206,7 +210,7 @@ impl Pair {
         }
         for theirs in dialed {
             // The master may not be there.
-            if !is_quiet && self.random.chance(100) {
+            if !is_quiet && (self.cut_off > 0 || self.random.chance(100)) {
                 continue;
             }
             let lanes = &self.sides[MASTER].process().lanes;
@@ -217,9 +221,13 @@ impl Pair {
             let wire = Wire::new(theirs, ours).map_err(|error| error.to_string())?;
             self.wires.push(wire);
         }
-        let random = &mut self.random;
+        self.cut_off = self.cut_off.saturating_sub(1);
+        let (random, cut_off) = (&mut self.random, &mut self.cut_off);
         self.wires.retain_mut(|wire| {
             let breaks = !is_quiet && random.chance(5);
+            if breaks && random.chance(300) {
+                *cut_off = random.below(CUT_OFF_MAX);
+            }
             !breaks && wire.step(random, is_quiet)
         });
         Ok(())
@@ -387,6 +395,8 @@ impl Pair {
 
 /// Rounds until both processes must hold the same: 20 simulated seconds.
 const ROUNDS_TO_AGREE: u32 = 1_000;
+/// About as many looks are an eighth of the steps.
+const CUT_OFF_MAX: u64 = 400;
 const MASTER: usize = 0;
 const REPLICA: usize = 1;
 const NAMES: [&str; 2] = ["master", "replica"];

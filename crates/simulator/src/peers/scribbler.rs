@@ -82,6 +82,7 @@ impl Scribbler {
             "m" => ((b'a' + random.below(5) as u8) as char).to_string(),
             "n" => random.below(20).to_string(),
             "v" => "v".repeat(random.below(30) as usize),
+            "long" => "l".repeat(random.between(1_000, 30_000) as usize),
             "ms" => random.between(1, 2_000).to_string(),
             word => word.to_owned(),
         });
@@ -160,10 +161,13 @@ impl PeerOfHub for Scribbler {
     }
 }
 
-/// Commands: `k` is one of its keys, `m` a member, `n` a number, `v` a value, `ms` a time.
+/// Commands: `k` is one of its keys, `m` a member, `n` a number, `v` and `long` values, `ms` a time.
 const COMMANDS: &[&str] = &[
     "SET k v",
     "SET k v PX ms",
+    "SET k long",
+    "HSET k m long",
+    "SET k long PX ms",
     "SET k n XX KEEPTTL",
     "PSETEX k ms n",
     "GETEX k PX ms",

@@ -291,7 +291,7 @@ impl Writer {
     fn begin_wait(&mut self, around: &mut Around<'_>, way: Way) {
         let timeout_ms = digits(around.random.between(1, 3_000));
         let replicas = digits(match around.plan.is_followed {
-            true => around.random.between(0, 1),
+            true => u64::from(around.random.chance(800)),
             false => 0,
         });
         let command = match way {
@@ -327,7 +327,7 @@ impl Writer {
     fn begin(&mut self, around: &mut Around<'_>) {
         match around.random.below(100) {
             0..4 if around.plan.is_followed => return self.begin_wait(around, Way::Wait),
-            4..6 => return self.begin_wait(around, Way::WaitForDisk),
+            4..8 => return self.begin_wait(around, Way::WaitForDisk),
             _ => {}
         }
         let mut ahead = self.now.clone();
