@@ -388,6 +388,16 @@ mod tests {
     use std::thread;
 
     #[test]
+    fn a_lane_that_kept_its_right_may_lock_after_another_lane_of_its_thread_has_ended_a_turn() {
+        let rights = Rights::new(2);
+        let keyspace = tidewire_keyspace::Keyspace::new(tidewire_keyspace::Options::default());
+        assert!(rights.enter(0) && rights.enter(1));
+        rights.leave(1);
+        assert!(rights.enter(0));
+        drop(keyspace.lock(tidewire_keyspace::ShardSet::all()));
+    }
+
+    #[test]
     fn nobody_has_a_right_while_a_script_has_all() {
         const LANES: usize = 4;
         let rights = Rights::new(LANES);
