@@ -161,7 +161,8 @@ impl PeerOfHub for Scribbler {
     }
 }
 
-/// Commands: `k` is one of its keys, `m` a member, `n` a number, `v` and `long` values, `ms` a time.
+/// Commands: `k` is one of its keys, `m` a member, `n` a number, `v` and `long` values, `ms` a
+/// time.
 const COMMANDS: &[&str] = &[
     "SET k v",
     "SET k v PX ms",
