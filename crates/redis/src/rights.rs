@@ -71,7 +71,11 @@ impl Rights {
     pub(crate) fn enter(&self, lane: usize) -> bool {
         let right = &self.lanes[lane].0;
         match right.load(Ordering::Relaxed) {
-            HELD => true,
+            HELD => {
+                // On a thread that runs several lanes, another one may have let its own go since.
+                order::bar_shards(false);
+                true
+            }
             0 => {
                 let exchanged =
                     right.compare_exchange(0, HELD, Ordering::SeqCst, Ordering::Relaxed);
@@ -382,6 +386,16 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicI64;
     use std::thread;
+
+    #[test]
+    fn a_lane_that_kept_its_right_may_lock_after_another_lane_of_its_thread_has_ended_a_turn() {
+        let rights = Rights::new(2);
+        let keyspace = tidewire_keyspace::Keyspace::new(tidewire_keyspace::Options::default());
+        assert!(rights.enter(0) && rights.enter(1));
+        rights.leave(1);
+        assert!(rights.enter(0));
+        drop(keyspace.lock(tidewire_keyspace::ShardSet::all()));
+    }
 
     #[test]
     fn nobody_has_a_right_while_a_script_has_all() {

@@ -25,4 +25,4 @@ mod random;
 mod scenario;
 mod wire;
 
-pub use scenario::{Report, Violation, run};
+pub use scenario::{Report, Violation, has_replica, run};

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use tidewire_simulator::run;
+use tidewire_simulator::{has_replica, run};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 
@@ -20,6 +20,9 @@ struct Options {
     /// How many seeds at least.
     #[arg(long, default_value_t = 1)]
     seeds: u64,
+    /// Run only the seeds of a master and a replica.
+    #[arg(long)]
+    pairs: bool,
     /// Show what each seed has done as one number.
     #[arg(long)]
     each: bool,
@@ -58,6 +61,10 @@ fn main() -> ExitCode {
     );
     let (mut seed, mut steps, mut lives, mut digest) = (options.seed, 0, 0, 0u64);
     loop {
+        if options.pairs && !has_replica(seed) {
+            seed += 1;
+            continue;
+        }
         let report = match run(seed) {
             Ok(report) => report,
             Err(violation) => {

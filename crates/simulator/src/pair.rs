@@ -10,6 +10,7 @@ use tidewire_lane::{Peer, advance_simulated_clock, begin_simulated_clock, monoto
 
 use crate::peer::{Around, Ledger, PeerOfHub, Verdict};
 use crate::peers;
+use crate::peers::audit::{Audit, Auditor};
 use crate::plan::{End, Plan};
 use crate::process::Process;
 use crate::random::Random;
@@ -45,6 +46,8 @@ struct Pair {
     random: Random,
     sides: [Side; 2],
     wires: Vec<Wire>,
+    /// For so many looks at the wires the replica does not reach its master.
+    cut_off: u64,
     ledger: Ledger,
     report: Report,
 }
@@ -81,6 +84,7 @@ impl Pair {
             random,
             sides,
             wires: Vec::new(),
+            cut_off: 0,
             ledger: Ledger::default(),
             report: Report::default(),
         }
@@ -99,10 +103,7 @@ impl Pair {
         }
         tracing::info!(step = self.report.steps, "they have done their steps");
         self.settle()?;
-        for side in [REPLICA, MASTER] {
-            self.end(side, End::Asked)?;
-        }
-        Ok(())
+        self.look_at_files()
     }
 
     fn start(&mut self, side: usize) -> Verdict {
@@ -140,9 +141,18 @@ impl Pair {
         }
         digest_of_files(&mut self.report.traffic, &own.disk);
         self.wires.clear();
+        self.cut_off = self.random.below(2) * self.random.below(CUT_OFF_MAX);
         if side == MASTER {
             self.ledger.masters_ended += 1;
             self.ledger.has_lost |= end != End::Asked;
+        } else {
+            self.ledger.replicas_ended += 1;
+        }
+        for history in self.ledger.histories.values_mut() {
+            match side {
+                MASTER => history.master_ended(),
+                _ => history.replica_ended(end == End::Asked),
+            }
         }
         let plan = &own.plan;
         own.peers
@@ -200,7 +210,7 @@ impl Pair {
         }
         for theirs in dialed {
             // The master may not be there.
-            if !is_quiet && self.random.chance(100) {
+            if !is_quiet && (self.cut_off > 0 || self.random.chance(100)) {
                 continue;
             }
             let lanes = &self.sides[MASTER].process().lanes;
@@ -211,9 +221,13 @@ impl Pair {
             let wire = Wire::new(theirs, ours).map_err(|error| error.to_string())?;
             self.wires.push(wire);
         }
-        let random = &mut self.random;
+        self.cut_off = self.cut_off.saturating_sub(1);
+        let (random, cut_off) = (&mut self.random, &mut self.cut_off);
         self.wires.retain_mut(|wire| {
             let breaks = !is_quiet && random.chance(5);
+            if breaks && random.chance(300) {
+                *cut_off = random.below(CUT_OFF_MAX);
+            }
             !breaks && wire.step(random, is_quiet)
         });
         Ok(())
@@ -246,7 +260,8 @@ impl Pair {
                 rounds_left -= 1;
             }
             if rounds_left == 0 {
-                return self.check();
+                self.check()?;
+                return self.compare();
             }
         }
         let peers = self.sides.iter().flat_map(|side| &side.peers);
@@ -272,6 +287,91 @@ impl Pair {
         self.look_for_failures()
     }
 
+    /// All that the master holds, the replica holds, and both know how far they are.
+    fn compare(&mut self) -> Verdict {
+        for _ in 0..ROUNDS_TO_AGREE {
+            // A file of all keys, which nobody else waits for, or a PING may be under way.
+            if let (Ok(master), Ok(replica)) = (self.audit(MASTER), self.audit(REPLICA))
+                && master == replica
+            {
+                return Ok(());
+            }
+            self.round()?;
+        }
+        let (master, replica) = (self.audit(MASTER)?, self.audit(REPLICA)?);
+        let difference = master.difference(&replica);
+        Err(format!("master and replica never agree: {difference}"))
+    }
+
+    /// Each process ends and begins again: its files hold what it held.
+    fn look_at_files(&mut self) -> Verdict {
+        // What a file of all keys has just brought comes to the replica's disk.
+        for _ in 0..ROUNDS_AFTER {
+            self.round()?;
+        }
+        for side in [REPLICA, MASTER] {
+            let held = self.audit(side)?;
+            let ends = match self.sides[side].plan.appendfsync {
+                "no" => &[End::Asked, End::Killed][..],
+                _ => &[End::Asked, End::Killed, End::MachineFailed],
+            };
+            let end = *self.random.pick(ends);
+            self.end(side, end)?;
+            self.start(side)?;
+            self.load(side)?;
+            let found = self.audit(side)?;
+            if !held.has_same_keys(&found) {
+                let (name, difference) = (NAMES[side], held.difference(&found));
+                return Err(format!("the files of the {name} ({end:?}): {difference}"));
+            }
+        }
+        for side in [REPLICA, MASTER] {
+            self.end(side, End::Asked)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on until a process has loaded its keys.
+    fn load(&mut self, side: usize) -> Verdict {
+        for _ in 0..ROUNDS_MAX {
+            let process = self.sides[side].process();
+            if !process.is_loading() {
+                return Ok(());
+            }
+            process.tasks.run_due();
+            for lane in 0..process.lanes.count() {
+                process.lanes.turn(lane);
+            }
+            advance_simulated_clock(ROUND);
+            self.look_for_failures()?;
+        }
+        Err(format!("the {} never loads its keys", NAMES[side]))
+    }
+
+    fn audit(&mut self, side: usize) -> Result<Audit, String> {
+        let own = &mut self.sides[side];
+        let process = own.process.as_mut().expect("a process that runs");
+        let mut auditor = None;
+        for _ in 0..ROUNDS_MAX {
+            let around = &mut Around {
+                lanes: &process.lanes,
+                random: &mut self.random,
+                ledger: &mut self.ledger,
+                traffic: &mut self.report.traffic,
+                plan: &own.plan,
+                now_ns: monotonic_ns(),
+                is_quiet: true,
+            };
+            let auditor = auditor.get_or_insert_with(|| Auditor::new(around));
+            let audit = auditor.step(around);
+            if let Some(audit) = audit.map_err(|text| format!("the {}: {text}", NAMES[side]))? {
+                return Ok(audit);
+            }
+            (0..process.lanes.count()).for_each(|lane| process.lanes.turn(lane));
+        }
+        Err(format!("the {} does not answer an audit", NAMES[side]))
+    }
+
     fn check(&mut self) -> Verdict {
         for side in &mut self.sides {
             let process = side.process.as_ref().expect("a process that runs");
@@ -293,6 +393,10 @@ impl Pair {
     }
 }
 
+/// Rounds until both processes must hold the same: 20 simulated seconds.
+const ROUNDS_TO_AGREE: u32 = 1_000;
+/// About as many looks are an eighth of the steps.
+const CUT_OFF_MAX: u64 = 400;
 const MASTER: usize = 0;
 const REPLICA: usize = 1;
 const NAMES: [&str; 2] = ["master", "replica"];

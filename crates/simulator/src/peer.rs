@@ -33,6 +33,8 @@ pub(crate) struct Ledger {
     pub(crate) bids: BTreeMap<String, i64>,
     /// What the keys of each writer have been, if a replica follows.
     pub(crate) histories: BTreeMap<usize, History>,
+    /// How many lives of the replica have ended.
+    pub(crate) replicas_ended: u64,
     /// How many lives of the master have ended, and whether one of them may have lost writes that
     /// the replica has shown.
     pub(crate) masters_ended: u64,

@@ -19,6 +19,10 @@ pub(crate) struct Plan {
     /// How often of a thousand steps the clock moves on.
     pub(crate) clock_chance: u64,
     pub(crate) writers: usize,
+    /// Clients that send anything.
+    pub(crate) scribblers: usize,
+    /// `maxmemory` is set now and then: there are no writers, whose keys would go.
+    pub(crate) evicts: bool,
     pub(crate) subscribers: usize,
     pub(crate) pushers: usize,
     pub(crate) publishers: usize,
@@ -73,6 +77,8 @@ impl Plan {
             steps: random.between(500, 12_000),
             clock_chance: random.between(5, 60),
             writers: random.between(1, 4) as usize,
+            scribblers: 0,
+            evicts: false,
             subscribers: random.between(0, 2) as usize,
             pushers: random.between(0, 2) as usize,
             publishers: random.between(0, 2) as usize,
@@ -91,8 +97,25 @@ impl Plan {
             let bytes = random.between(16_384, 40_000);
             parameters.push(("repl-backlog-size".to_owned(), bytes.to_string()));
         }
+        let evicts = random.chance(150);
+        if evicts {
+            let policy = *random.pick(&["allkeys-random", "volatile-random", "allkeys-lru"]);
+            // The order of everything is the seed's: no time limits a round of evictions, and
+            // values are freed at once.
+            let fixed = [
+                ("maxmemory-policy", policy),
+                ("maxmemory-eviction-tenacity", "100"),
+                ("lazyfree-lazy-eviction", "no"),
+            ];
+            parameters.extend(fixed.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        }
+        parameters.push(("enable-debug-command".to_owned(), "yes".to_owned()));
         Self {
             faults: FaultRates::default(),
+            writers: if evicts { 0 } else { plan.writers },
+            subscribers: if evicts { 0 } else { plan.subscribers },
+            scribblers: random.between(u64::from(evicts), 2) as usize,
+            evicts,
             pushers: 0,
             publishers: 0,
             has_plant: false,

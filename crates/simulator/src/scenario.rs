@@ -232,7 +232,8 @@ impl World {
 }
 
 /// Whether a seed is of a master and a replica.
-fn has_replica(seed: u64) -> bool {
+#[must_use]
+pub fn has_replica(seed: u64) -> bool {
     matches!(seed % 8, 0 | 2)
 }
 

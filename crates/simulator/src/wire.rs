@@ -18,6 +18,9 @@ struct Direction {
     from: UnixStream,
     to: UnixStream,
     under_way: Vec<u8>,
+    /// For so many steps at most so many bytes arrive.
+    slow_steps: u64,
+    slow_bytes: u64,
     has_ended: bool,
 }
 
@@ -34,8 +37,18 @@ impl Wire {
     /// Moves some bytes on; whether the connection is open.
     pub(crate) fn step(&mut self, random: &mut Random, is_quiet: bool) -> bool {
         for direction in &mut self.directions {
+            if !is_quiet && random.chance(5) {
+                direction.slow_steps = random.between(1, SLOW_STEPS_MAX);
+                direction.slow_bytes = *random.pick(&[0, 1, 20]);
+            }
+            let is_slow = !is_quiet && direction.slow_steps > 0;
+            direction.slow_steps = direction.slow_steps.saturating_sub(1);
+            if is_slow && random.chance(5) {
+                return false;
+            }
             let most = match is_quiet {
                 true => UNDER_WAY_MAX,
+                false if is_slow => random.between(0, direction.slow_bytes) as usize,
                 false if random.chance(200) => random.between(0, 40) as usize,
                 false => random.between(0, 20_000) as usize,
             };
@@ -52,6 +65,8 @@ impl Direction {
             from,
             to,
             under_way: Vec::new(),
+            slow_steps: 0,
+            slow_bytes: 0,
             has_ended: false,
         }
     }
@@ -84,3 +99,4 @@ impl Direction {
 
 const PIECE_BYTES: usize = 16 << 10;
 const UNDER_WAY_MAX: usize = 256 << 10;
+const SLOW_STEPS_MAX: u64 = 200;

@@ -16,6 +16,8 @@ pub(crate) struct Follower {
     is_asking: bool,
     /// The place in the writer's history of what was shown last: nothing older may be shown.
     floor: usize,
+    /// What the replica had confirmed before it was asked: nothing older may be shown.
+    confirmed: usize,
     masters_ended: u64,
     shown: Option<Model>,
     /// Whether what was shown last is what the master has.
@@ -29,6 +31,7 @@ impl Follower {
             link: RespLink::default(),
             is_asking: false,
             floor: 0,
+            confirmed: 0,
             masters_ended: 0,
             shown: None,
             is_level: false,
@@ -36,17 +39,23 @@ impl Follower {
     }
 
     fn compare(&mut self, shown: Model, history: &History) -> Verdict {
-        let Some(place) = history.find(self.floor, &shown) else {
+        let from = match history.has_begun() {
+            true => self.floor.max(self.confirmed),
+            false => 0,
+        };
+        let Some(place) = history.find(from, &shown) else {
             let (states, life) = history.lengths();
             return Err(format!(
-                "the replica shows what the master has not had since state {} of {states} (its \
-                 last life began at {life}, the same was state {:?}): {}",
-                self.floor,
+                "the replica shows what the master has not had since state {from} of {states} \
+                 (its last life began at {life}, {} was confirmed, the same was state {:?}): {}",
+                self.confirmed,
                 history.find(0, &shown),
                 shown.difference(history.last())
             ));
         };
-        self.floor = place;
+        if history.has_begun() {
+            self.floor = place;
+        }
         self.shown = Some(shown);
         Ok(())
     }
@@ -66,7 +75,7 @@ impl PeerOfHub for Follower {
         let ended = around.ledger.masters_ended;
         if std::mem::replace(&mut self.masters_ended, ended) != ended {
             // What the next master has lost, the replica loses.
-            self.floor = 0;
+            (self.floor, self.confirmed) = (0, 0);
         }
         let history = around.ledger.histories.entry(self.number).or_default();
         while let Some(reply) = self.link.reply() {
@@ -90,6 +99,7 @@ impl PeerOfHub for Follower {
         let begins = around.is_quiet || around.random.chance(50);
         if !self.is_asking && begins {
             self.is_asking = true;
+            self.confirmed = history.confirmed();
             ask_for_all(&mut self.link, self.number);
         }
         Ok(())
@@ -98,7 +108,7 @@ impl PeerOfHub for Follower {
     /// What was shown need not have been on the replica's disk.
     fn process_ended(&mut self, _plan: &Plan, _end: End) {
         self.link.close();
-        (self.floor, self.shown, self.is_asking) = (0, None, false);
+        (self.floor, self.confirmed, self.shown, self.is_asking) = (0, 0, None, false);
     }
 
     fn is_settled(&self) -> bool {

@@ -31,6 +31,10 @@ impl Heard {
 
     /// A message of a topic or a channel.
     pub(crate) fn message(&mut self, topic: &[u8], payload: &[u8]) -> Verdict {
+        if payload == GONE && self.goes_back {
+            self.last.remove(topic);
+            return Ok(());
+        }
         let value = number(payload) as u64;
         let shown = (topic.escape_ascii(), payload.escape_ascii());
         if value == 0 {
@@ -68,3 +72,6 @@ impl Heard {
         Ok(())
     }
 }
+
+/// What a subscriber of a live key hears when the key is gone.
+const GONE: &[u8] = b"{\"gone\":true}";

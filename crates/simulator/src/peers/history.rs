@@ -8,6 +8,11 @@ pub(crate) struct History {
     states: Vec<Model>,
     /// Where the master's last life began.
     life: usize,
+    /// What the master's present life has begun with is known.
+    has_begun: bool,
+    /// The replica has said that it has this place, and that its disk has this one.
+    confirmed: usize,
+    confirmed_on_disk: usize,
 }
 
 impl Default for History {
@@ -16,6 +21,9 @@ impl Default for History {
         Self {
             states: vec![Model::default()],
             life: 0,
+            has_begun: true,
+            confirmed: 0,
+            confirmed_on_disk: 0,
         }
     }
 }
@@ -24,12 +32,50 @@ impl History {
     /// The master has begun another life with these keys.
     pub(super) fn begin(&mut self, keys: Model) {
         self.life = self.states.len();
+        self.has_begun = true;
         self.states.push(keys);
     }
 
     /// A command has been sent that leads to these keys.
     pub(super) fn push(&mut self, keys: Model) {
         self.states.push(keys);
+    }
+
+    /// The place of the last state.
+    pub(super) fn place(&self) -> usize {
+        self.states.len() - 1
+    }
+
+    /// The replica has all that leads to a place, perhaps on its disk.
+    pub(super) fn confirm(&mut self, place: usize, on_disk: bool) {
+        self.confirmed = self.confirmed.max(place);
+        if on_disk {
+            self.confirmed_on_disk = self.confirmed_on_disk.max(place);
+        }
+    }
+
+    /// The replica shows nothing before this place.
+    pub(super) fn confirmed(&self) -> usize {
+        self.confirmed
+    }
+
+    /// A life of the replica has ended, perhaps without writing all that it had.
+    pub(crate) fn replica_ended(&mut self, was_asked: bool) {
+        if !was_asked {
+            self.confirmed = self.confirmed_on_disk;
+        }
+    }
+
+    /// A life of the master has ended: what it has lost, the replica loses.
+    pub(crate) fn master_ended(&mut self) {
+        (self.confirmed, self.confirmed_on_disk) = (0, 0);
+        self.has_begun = false;
+    }
+
+    /// Whether it is known what the master's present life has begun with. Until then a replica may
+    /// show anything that the master has had.
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_begun
     }
 
     /// The oldest state that is not before a place and is what a replica shows; its place.

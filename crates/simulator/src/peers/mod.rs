@@ -1,5 +1,6 @@
 //! Those who use the hub, and what each may see of it.
 
+pub(crate) mod audit;
 mod feed;
 mod follower;
 mod heard;
@@ -10,6 +11,7 @@ mod plant;
 mod pusher;
 mod resp_link;
 mod resp_subscriber;
+mod scribbler;
 mod value_reader;
 mod writer;
 mod zmq_link;
@@ -37,6 +39,9 @@ pub(crate) fn all(plan: &Plan, random: &mut Random) -> Vec<Box<dyn PeerOfHub>> {
     let mut peers: Vec<Box<dyn PeerOfHub>> = Vec::new();
     for number in 0..plan.writers {
         peers.push(Box::new(writer::Writer::new(number)));
+    }
+    for number in 0..plan.scribblers {
+        peers.push(Box::new(scribbler::Scribbler::new(number)));
     }
     for number in 0..plan.subscribers {
         peers.push(Box::new(resp_subscriber::RespSubscriber::new(

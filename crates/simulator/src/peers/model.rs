@@ -35,6 +35,8 @@ impl Model {
     pub(crate) fn execute(&mut self, words: &[Vec<u8>]) -> Value {
         let key = words[1].clone();
         match (words[0].as_slice(), &words[2..]) {
+            // Each key has its database: it says nothing of keys.
+            (b"SELECT", []) => Value::Simple(b"OK".to_vec()),
             (b"SET", [value]) => {
                 let item = Item::Text(value.clone());
                 let has_deadline = false;
@@ -241,6 +243,14 @@ pub(crate) fn query(key: &[u8]) -> Words {
     words.iter().map(|word| word.to_vec()).collect()
 }
 
+/// The database that a key is in, which the end of its name tells.
+pub(crate) fn database(key: &[u8]) -> usize {
+    match suffix(key) {
+        b"number" | b"hash" | b"stream" => ELSEWHERE,
+        _ => 0,
+    }
+}
+
 fn suffix(key: &[u8]) -> &[u8] {
     key.rsplit(|&byte| byte == b':').next().unwrap_or_default()
 }
@@ -267,6 +277,9 @@ fn pairs(list: &[Vec<u8>]) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
         .iter()
         .map(|[one, other]| (one.clone(), other.clone()))
 }
+
+/// The database of keys that are not in the first one.
+const ELSEWHERE: usize = 3;
 
 /// Id and value of a stream's entry.
 fn entry(shown: &Value) -> (Vec<u8>, Vec<u8>) {

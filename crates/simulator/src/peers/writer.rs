@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tidewire_resp::Value;
 
-use super::model::{Model, Words, query};
+use super::model::{Model, Words, database, query};
 use super::resp_link::RespLink;
 use crate::peer::{Around, PeerOfHub, Verdict};
 use crate::plan::{End, Plan};
@@ -24,6 +24,10 @@ pub(crate) struct Writer {
     in_flight: VecDeque<Operation>,
     /// So many of `acknowledged` must be there after the process has ended.
     floor: usize,
+    /// So many are on the disk, as WAITAOF has said.
+    synced: usize,
+    /// The database that the connection has selected, once all that was sent is executed.
+    database: usize,
     /// The keys after all of `acknowledged`.
     now: Model,
     published: u64,
@@ -49,6 +53,17 @@ struct Operation {
     way: Way,
     /// Replies that are still to come.
     replies_left: usize,
+    /// Of a wait: what is confirmed by the reply.
+    awaited: Awaited,
+}
+
+/// What a replica has that confirms a wait.
+#[derive(Clone, Copy, Debug, Default)]
+struct Awaited {
+    /// The place in the writer's history.
+    place: usize,
+    /// Lives of the replica that had ended.
+    replicas_ended: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +75,12 @@ enum Way {
     Script,
     /// PUBLISH: no key.
     Publish,
+    /// SELECT, of what is sent behind it.
+    Select,
+    /// WAIT for a replica.
+    Wait,
+    /// WAITAOF for the disk, and perhaps for a replica's.
+    WaitForDisk,
 }
 
 impl Writer {
@@ -73,6 +94,8 @@ impl Writer {
             acknowledged: Vec::new(),
             in_flight: VecDeque::new(),
             floor: 0,
+            synced: 0,
+            database: 0,
             now: Model::default(),
             published: 0,
             next_entry: 1,
@@ -151,7 +174,7 @@ impl Writer {
         (self.base, self.now) = (found.clone(), found);
         self.acknowledged.clear();
         self.in_flight.clear();
-        self.floor = 0;
+        (self.floor, self.synced) = (0, 0);
         Ok(())
     }
 
@@ -218,6 +241,8 @@ impl Writer {
         let expected = operation.apply(&mut self.now);
         let is_right = match operation.way {
             Way::Publish => matches!(reply, Value::Integer(_)),
+            Way::Select => matches!(reply, Value::Simple(_)),
+            Way::Wait | Way::WaitForDisk => self.note_wait(around, &operation, &reply),
             Way::Script => expected.last().is_some_and(|last| is_same(last, &reply)),
             Way::Alone => is_same(&expected[0], &reply),
             Way::Transaction => match &reply {
@@ -238,8 +263,73 @@ impl Writer {
         Ok(())
     }
 
+    /// Notes what a wait confirms; whether the reply is one to a wait.
+    fn note_wait(&mut self, around: &mut Around<'_>, wait: &Operation, reply: &Value) -> bool {
+        let (local, replicas, on_disk) = match (wait.way, reply) {
+            (Way::Wait, Value::Integer(replicas @ 0..=1)) => (0, *replicas, false),
+            (Way::WaitForDisk, Value::Array(counts)) => match counts.as_slice() {
+                [
+                    Value::Integer(local @ 0..=1),
+                    Value::Integer(replicas @ 0..=1),
+                ] => (*local, *replicas, true),
+                _ => return false,
+            },
+            _ => return false,
+        };
+        if local == 1 {
+            self.synced = self.acknowledged.len();
+        }
+        let is_same_replica = wait.awaited.replicas_ended == around.ledger.replicas_ended;
+        if replicas == 1 && (on_disk || is_same_replica) {
+            let history = around.ledger.histories.entry(self.number).or_default();
+            history.confirm(wait.awaited.place, on_disk);
+        }
+        true
+    }
+
+    /// Sends a wait for all that was sent before.
+    fn begin_wait(&mut self, around: &mut Around<'_>, way: Way) {
+        let timeout_ms = digits(around.random.between(1, 3_000));
+        let replicas = digits(match around.plan.is_followed {
+            true => u64::from(around.random.chance(800)),
+            false => 0,
+        });
+        let command = match way {
+            Way::Wait => words(&[b"WAIT", b"1", &timeout_ms]),
+            _ => words(&[b"WAITAOF", b"1", &replicas, &timeout_ms]),
+        };
+        let history = around.ledger.histories.entry(self.number).or_default();
+        let awaited = Awaited {
+            place: history.place(),
+            replicas_ended: around.ledger.replicas_ended,
+        };
+        self.link.send(&command);
+        self.push(around, vec![command], way, awaited);
+    }
+
+    fn push(&mut self, around: &Around<'_>, commands: Vec<Words>, way: Way, awaited: Awaited) {
+        if self.in_flight.is_empty() {
+            self.asked_ns = around.now_ns;
+        }
+        let replies_left = match way {
+            Way::Transaction => commands.len() + 2,
+            _ => 1,
+        };
+        self.in_flight.push_back(Operation {
+            commands,
+            way,
+            replies_left,
+            awaited,
+        });
+    }
+
     /// Sends something that the seed chooses.
     fn begin(&mut self, around: &mut Around<'_>) {
+        match around.random.below(100) {
+            0..4 if around.plan.is_followed => return self.begin_wait(around, Way::Wait),
+            4..8 => return self.begin_wait(around, Way::WaitForDisk),
+            _ => {}
+        }
         let mut ahead = self.now.clone();
         for operation in &self.in_flight {
             operation.apply(&mut ahead);
@@ -261,16 +351,27 @@ impl Writer {
                 &digits(self.published),
             ]));
         }
+        let mut selected = self.database;
         for _ in 0..count {
             let command = self.command(around, &ahead);
             self.next_entry += 1;
             ahead.execute(&command);
+            let wanted = database(&command[1]);
+            if std::mem::replace(&mut selected, wanted) != wanted {
+                commands.push(select(wanted));
+            }
             commands.push(command);
         }
-        let replies_left = match way {
-            Way::Transaction => commands.len() + 2,
-            _ => 1,
-        };
+        if way == Way::Transaction && selected != self.database {
+            // Whether it is refused or not, the connection has the same database behind it.
+            commands.push(select(self.database));
+        }
+        if way == Way::Alone && selected != self.database {
+            self.database = selected;
+            let command = commands.remove(0);
+            self.link.send(&command);
+            self.push(around, vec![command], Way::Select, Awaited::default());
+        }
         match way {
             Way::Alone | Way::Publish => self.link.send(&commands[0]),
             Way::Transaction => {
@@ -279,19 +380,13 @@ impl Writer {
                 self.link.send(&[b"EXEC"]);
             }
             Way::Script => self.link.send(&script(&commands)),
-        }
-        if self.in_flight.is_empty() {
-            self.asked_ns = around.now_ns;
+            Way::Select | Way::Wait | Way::WaitForDisk => unreachable!("those have been sent"),
         }
         if around.plan.is_followed {
             let history = around.ledger.histories.entry(self.number).or_default();
             history.push(ahead);
         }
-        self.in_flight.push_back(Operation {
-            commands,
-            way,
-            replies_left,
-        });
+        self.push(around, commands, way, Awaited::default());
     }
 
     /// A command that fits the keys as they will be.
@@ -336,7 +431,7 @@ impl Operation {
     /// Executes its commands on a model; returns their replies.
     fn apply(&self, model: &mut Model) -> Vec<Value> {
         match self.way {
-            Way::Publish => Vec::new(),
+            Way::Publish | Way::Select | Way::Wait | Way::WaitForDisk => Vec::new(),
             _ => self
                 .commands
                 .iter()
@@ -358,7 +453,7 @@ impl PeerOfHub for Writer {
                 return Err("the connection was closed with requests in flight".to_owned());
             }
             self.link.connect(around);
-            self.phase = Phase::Joining;
+            (self.phase, self.database) = (Phase::Joining, 0);
         }
         match self.phase {
             Phase::Joining => self.ask(around),
@@ -380,7 +475,7 @@ impl PeerOfHub for Writer {
             // What was not known to be there before may not have been: it stays so.
             true if self.has_looked => self.acknowledged.len(),
             true => self.floor,
-            false => 0,
+            false => self.synced,
         };
         let (acknowledged, floor) = (self.acknowledged.len(), self.floor);
         tracing::info!(
@@ -412,22 +507,39 @@ fn live_key(number: usize) -> Vec<u8> {
 
 fn keys(number: usize) -> Vec<Vec<u8>> {
     let own = SUFFIXES.iter().map(|suffix| key(number, suffix));
-    own.chain([live_key(number)]).collect()
+    let mut keys: Vec<_> = own.chain([live_key(number)]).collect();
+    keys.sort_by_key(|key| database(key));
+    keys
 }
 
 /// Asks for all keys of a writer at once.
 pub(super) fn ask_for_all(link: &mut RespLink, number: usize) {
     link.send(&[b"MULTI"]);
+    let mut selected = 0;
     for key in keys(number) {
+        let wanted = database(&key);
+        if std::mem::replace(&mut selected, wanted) != wanted {
+            link.send(&select(wanted));
+        }
         link.send(&query(&key));
         link.send(&[b"PTTL".as_slice(), &key]);
     }
+    link.send(&select(0));
     link.send(&[b"EXEC"]);
+}
+
+fn select(database: usize) -> Words {
+    words(&[b"SELECT", &digits(database as u64)])
 }
 
 /// What the reply to that shows.
 pub(super) fn found(number: usize, shown: &[Value]) -> Model {
     let mut found = Model::default();
+    // Each key's value and its time to live, with the replies to SELECT between them.
+    let shown: Vec<_> = shown
+        .iter()
+        .filter(|one| !matches!(one, Value::Simple(_)))
+        .collect();
     let (pairs, _) = shown.as_chunks::<2>();
     for (key, [value, deadline]) in keys(number).iter().zip(pairs) {
         found.note(key, value, deadline);
@@ -440,6 +552,10 @@ fn script(commands: &[Words]) -> Words {
     let mut body = String::new();
     let (mut keys, mut arguments) = (Vec::new(), Vec::new());
     for (place, command) in commands.iter().enumerate() {
+        if command[0] == b"SELECT" {
+            body += &format!("redis.call('SELECT', '{}')\n", command[1].escape_ascii());
+            continue;
+        }
         keys.push(command[1].clone());
         let returns = if place + 1 == commands.len() {
             "return "
@@ -449,7 +565,7 @@ fn script(commands: &[Words]) -> Words {
         body += &format!(
             "{returns}redis.call('{}', KEYS[{}]",
             command[0].escape_ascii(),
-            place + 1
+            keys.len()
         );
         for argument in &command[2..] {
             arguments.push(argument.clone());
