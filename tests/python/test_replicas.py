@@ -1,10 +1,13 @@
 """Replicas: every sync ends, whoever the other server is, and a change of parts costs no full sync."""
 
+import contextlib
 import os
 import shutil
 import socket
 import subprocess
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
 
 import pytest
 import redis
@@ -596,3 +599,36 @@ def test_a_full_sync_whose_master_ends_leaves_the_replica_its_keys_and_history(
     assert replica.redis().get("a") == b"b"
     statistics = first.info("stats")
     assert (statistics["sync_full"], statistics["sync_partial_ok"]) == (1, 1)
+
+
+def test_changes_of_functions_reach_a_replica_in_their_order(start_hub):
+    master, replica = start_hub(), start_hub()
+    replica.redis().replicaof("127.0.0.1", master.resp_port)
+    eventually(lambda: replica.redis().info("replication")["master_link_status"] == "up", "the link")
+    library = "#!lua name=lib{0}\nredis.register_function('f{0}', function() return {0} end)"
+
+    def change(seed):
+        client, random = master.redis(), Random(seed)
+        for _ in range(300):
+            number = random.randint(1, 3)
+            match random.randint(0, 9):
+                case 0:
+                    client.function_flush()
+                case 1 | 2 | 3:
+                    with contextlib.suppress(redis.ResponseError):
+                        client.function_delete(f"lib{number}")
+                case 4:
+                    with client.pipeline() as transaction:
+                        transaction.function_load(library.format(number), replace=True)
+                        transaction.function_flush()
+                        transaction.function_load(library.format(4))
+                        transaction.execute()
+                case _:
+                    client.function_load(library.format(number), replace=True)
+
+    for number in range(5):
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(change, range(4 * number, 4 * number + 4)))
+        master.redis().set("round", number)
+        eventually(lambda: replica.redis().get("round") == str(number).encode(), "it has come")
+        assert replica.redis().function_list() == master.redis().function_list()

@@ -213,6 +213,14 @@ impl Snapshot<'_> {
         self.misfit
     }
 
+    /// Sets the texts of the libraries, as they were at the snapshot's moment. Must be called
+    /// before the first [`step`](Self::step).
+    pub fn set_libraries(&mut self, libraries: Vec<Vec<u8>>) {
+        if let Some(header) = &mut self.header {
+            header.libraries = libraries;
+        }
+    }
+
     /// Adds an aux field about the file, before the first [`step`](Self::step).
     pub fn tell(&mut self, name: &str, value: String) {
         if let Some(header) = &mut self.header {

@@ -146,27 +146,46 @@ impl<'a> Scored<'a> {
         start..end.max(start)
     }
 
-    /// Returns the ranks of the members within these limits, assuming that all scores are equal.
-    pub(crate) fn ranks_by_text(self, min: TextLimit<'_>, max: TextLimit<'_>) -> Range<usize> {
-        let start = self.rank_of_bound(
-            |_| true,
-            |text| match min {
-                TextLimit::First => false,
-                TextLimit::Last => true,
-                TextLimit::Included(min) => text < min,
-                TextLimit::Excluded(min) => text <= min,
-            },
-        );
-        let end = self.rank_of_bound(
-            |_| true,
-            |text| match max {
-                TextLimit::First => false,
-                TextLimit::Last => true,
-                TextLimit::Included(max) => text <= max,
-                TextLimit::Excluded(max) => text < max,
-            },
-        );
+    /// Returns the ranks of the members within these limits. Redis leaves the result open unless
+    /// all scores are equal. In a small set with unequal scores it is what Redis finds from the
+    /// first member on, or with `reverse` from the last one.
+    pub(crate) fn ranks_by_text(
+        self,
+        min: TextLimit<'_>,
+        max: TextLimit<'_>,
+        reverse: bool,
+    ) -> Range<usize> {
+        let is_before = |text: &[u8]| match min {
+            TextLimit::First => false,
+            TextLimit::Last => true,
+            TextLimit::Included(min) => text < min,
+            TextLimit::Excluded(min) => text <= min,
+        };
+        let is_within_max = |text: &[u8]| match max {
+            TextLimit::First => false,
+            TextLimit::Last => true,
+            TextLimit::Included(max) => text <= max,
+            TextLimit::Excluded(max) => text < max,
+        };
+        if let Scored::Packed(packed) = self
+            && !self.has_equal_scores()
+        {
+            return match is_empty_range(min, max) {
+                true => 0..0,
+                false => ranks_found(packed, is_before, is_within_max, reverse),
+            };
+        }
+        let start = self.rank_of_bound(|_| true, is_before);
+        let end = self.rank_of_bound(|_| true, is_within_max);
         start..end.max(start)
+    }
+
+    /// Returns whether all scores are equal.
+    pub(crate) fn has_equal_scores(self) -> bool {
+        let mut members = self.iter();
+        let first = members.next().map(|(_, score)| score);
+        let last = members.next_back().map(|(_, score)| score);
+        last.is_none_or(|last| first == Some(last))
     }
 
     /// Returns how many members are before a bound. Both predicates return whether a member is.
@@ -204,6 +223,52 @@ impl<'a> Scored<'a> {
             }
         }
     }
+}
+
+/// Returns whether no text can be within two limits.
+fn is_empty_range(min: TextLimit<'_>, max: TextLimit<'_>) -> bool {
+    use TextLimit::{Excluded, First, Included, Last};
+    match (min, max) {
+        (Last, _) | (_, First) => true,
+        (First, _) | (_, Last) => false,
+        (Included(min), Included(max)) => min > max,
+        (Included(min) | Excluded(min), Included(max) | Excluded(max)) => min >= max,
+    }
+}
+
+/// Returns the ranks that a search by text finds in a small set whose scores differ: from the first
+/// member that is within the limits up to the next one that is not.
+fn ranks_found(
+    packed: PackedScores<'_>,
+    is_before: impl Fn(&[u8]) -> bool,
+    is_within_max: impl Fn(&[u8]) -> bool,
+    reverse: bool,
+) -> Range<usize> {
+    let texts: Vec<_> = packed.iter().map(|(member, _)| member).collect();
+    let (Some(first), Some(last)) = (texts.first(), texts.last()) else {
+        return 0..0;
+    };
+    if is_before(last.as_bytes()) || !is_within_max(first.as_bytes()) {
+        return 0..0;
+    }
+    let count = texts.len();
+    if reverse {
+        let ranks = 0..count;
+        let Some(last) = ranks
+            .rev()
+            .find(|&rank| is_within_max(texts[rank].as_bytes()))
+        else {
+            return 0..0;
+        };
+        let beyond = |rank: &usize| is_before(texts[*rank].as_bytes());
+        let start = (0..=last).rev().find(beyond).map_or(0, |rank| rank + 1);
+        return start..last + 1;
+    }
+    let Some(start) = (0..count).find(|&rank| !is_before(texts[rank].as_bytes())) else {
+        return 0..0;
+    };
+    let beyond = |rank: &usize| !is_within_max(texts[*rank].as_bytes());
+    start..(start..count).find(beyond).unwrap_or(count)
 }
 
 /// Iterator over members and scores, from either end.
@@ -607,7 +672,7 @@ mod tests {
                 let scored = Scored::of(&entry).expect("a sorted set");
                 let (low, high) = (min.as_bytes(), max.as_bytes());
                 let count = |limits: (TextLimit<'_>, TextLimit<'_>)| {
-                    scored.ranks_by_text(limits.0, limits.1).len()
+                    scored.ranks_by_text(limits.0, limits.1, false).len()
                 };
                 let inside = texts.iter().filter(|text| **text >= min && **text < max).count();
                 prop_assert_eq!(

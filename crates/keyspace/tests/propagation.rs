@@ -232,3 +232,13 @@ fn nothing_is_logged_without_a_reader() {
     let log = server.keyspace.propagation().log(Audience::File);
     assert_eq!((log.oldest(), log.end()), (0, 0));
 }
+
+#[test]
+fn a_removal_by_text_names_its_members_if_their_scores_differ() {
+    let mut told = LoggedServer::new();
+    assert_eq!(told.of("ZADD z 0 a 0 b 0 c"), "ZADD z 0 a 0 b 0 c");
+    assert_eq!(told.of("ZREMRANGEBYLEX z [a [a"), "ZREMRANGEBYLEX z [a [a");
+    told.of("ZADD z -1 d 5 e");
+    assert_eq!(told.of("ZREMRANGEBYLEX z [b [d"), "ZREM z d b c");
+    assert_eq!(told.of("ZREMRANGEBYLEX z [x +"), "");
+}

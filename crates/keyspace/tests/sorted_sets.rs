@@ -313,3 +313,20 @@ fn a_scan_sees_every_permanent_member() {
         assert_eq!(score, Some(&format!("{number}.5").into_bytes()));
     }
 }
+
+/// The replies are Redis's.
+#[test]
+fn a_range_by_text_of_unequal_scores_is_what_redis_finds_in_a_small_set() {
+    let mut server = Server::new();
+    server.line("ZADD z -1 m12 -1 m3 1 m2 2 15 2 m13 4.55 13");
+    for (line, reply) in [
+        ("ZREMRANGEBYLEX z [m1 [m3", ":0"),
+        ("ZLEXCOUNT z [1 [m2", ":1"),
+        ("ZLEXCOUNT z - [m2", ":1"),
+        ("ZLEXCOUNT z [1 +", ":6"),
+        ("ZLEXCOUNT z [13 (m3", ":1"),
+        ("ZLEXCOUNT z (m3 [m2", ":0"),
+    ] {
+        assert_eq!(server.line(line).trim_end(), reply, "{line}");
+    }
+}

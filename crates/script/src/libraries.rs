@@ -71,6 +71,12 @@ impl LibrarySet {
         self.libraries.values()
     }
 
+    /// Returns the libraries' texts, by name.
+    pub fn texts(&self) -> Vec<Vec<u8>> {
+        let texts = self.libraries().map(|library| library.code.to_vec());
+        texts.collect()
+    }
+
     /// Returns the number of functions.
     pub fn function_count(&self) -> usize {
         self.functions.len()

@@ -85,6 +85,9 @@ flags! {
     FLUSHES = "flushes",
     /// It runs a script or a function.
     RUNS_SCRIPT = "runs_script",
+    /// It changes the libraries of functions: no other lane runs meanwhile, so that replicas, files
+    /// and snapshots see such changes in their order.
+    CHANGES_LIBRARIES = "changes_libraries",
     /// It names its script by SHA1 digest.
     BY_SHA1 = "by_sha1",
     /// It names a function.
@@ -141,7 +144,8 @@ impl Flags {
         self.0 & others.0 != 0
     }
 
-    pub(crate) const fn with(self, others: Flags) -> Self {
+    /// Returns these flags and `others`.
+    pub const fn with(self, others: Flags) -> Self {
         Flags(self.0 | others.0)
     }
 

@@ -52,7 +52,6 @@ pub(super) fn log_folder(server: &Server) -> LogFolder {
 
 /// How a snapshot of this hub is written.
 pub(super) fn snapshot_options(server: &Server, is_base: bool) -> SnapshotOptions {
-    let set = server.scripting.libraries.current();
     let aux = [
         ("redis-ver", REDIS_VERSION.to_owned()),
         ("redis-bits", usize::BITS.to_string()),
@@ -69,10 +68,8 @@ pub(super) fn snapshot_options(server: &Server, is_base: bool) -> SnapshotOption
         compresses: server.parameters.read(RDBCOMPRESSION),
         checks: server.parameters.read(RDBCHECKSUM),
         aux: aux.map(|(name, value)| (name.to_owned(), value)).to_vec(),
-        libraries: set
-            .libraries()
-            .map(|library| library.code.to_vec())
-            .collect(),
+        // They are those of the snapshot's moment.
+        libraries: Vec::new(),
         usage: server.parameters.told_usage(),
         now_ms: unix_ms(),
     }

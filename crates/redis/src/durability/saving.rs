@@ -302,11 +302,13 @@ pub(super) fn write_keys(
         let stream = server.replication.hold_stream();
         let begun = server.keyspace.begin_snapshot(options, || {
             at_that_moment();
-            server.replication.position(server)
+            let libraries = server.scripting.libraries.current();
+            (server.replication.position(server), libraries)
         });
         drop(stream);
         match begun {
-            Some((mut snapshot, position)) => {
+            Some((mut snapshot, (position, libraries))) => {
+                snapshot.set_libraries(libraries.texts());
                 let position = position.filter(|_| !is_base);
                 let fields = position.iter().flat_map(StreamPosition::fields);
                 fields.for_each(|(name, value)| snapshot.tell(name, value));

@@ -46,8 +46,6 @@ impl FileMaker {
             if replica.has_left() || server.durability.is_ending() {
                 return;
             }
-            let libraries = server.scripting.libraries.current();
-            let codes = libraries.libraries().map(|one| one.code.to_vec());
             let options = SnapshotOptions {
                 version: replica
                     .wanted
@@ -56,10 +54,7 @@ impl FileMaker {
                 compresses: true,
                 checks: true,
                 aux: Vec::new(),
-                libraries: match replica.wanted.without_libraries {
-                    true => Vec::new(),
-                    false => codes.collect(),
-                },
+                libraries: Vec::new(),
                 usage: server.parameters.told_usage(),
                 now_ms: unix_ms(),
             };
@@ -72,17 +67,21 @@ impl FileMaker {
                 }
                 let offset = log_of(server).begin();
                 replica.begin_at(offset);
-                let now = server.scripting.libraries.current();
-                let position = server.replication.position(server);
-                Arc::ptr_eq(&now, &libraries).then_some(position)
+                let libraries = server.scripting.libraries.current();
+                (server.replication.position(server), libraries)
             });
             drop(stream);
             match begun {
-                Some((snapshot, Some(Some(position)))) => break (snapshot, position),
+                Some((mut snapshot, (Some(position), libraries))) => {
+                    if !replica.wanted.without_libraries {
+                        snapshot.set_libraries(libraries.texts());
+                    }
+                    break (snapshot, position);
+                }
                 // The master's own keys are on their way.
-                Some((_, Some(None))) => return self.give_up("this replica has lost its master"),
-                // Another one is being made, or a library has come in between.
-                _ => server.durability.background.pause(RETRY_AFTER),
+                Some((_, (None, _))) => return self.give_up("this replica has lost its master"),
+                // Another one is being made.
+                None => server.durability.background.pause(RETRY_AFTER),
             }
         };
         if let Some(misfit) = snapshot.misfit() {

@@ -2,11 +2,12 @@
 //! in its record (`keyspace/src/commands/table`).
 
 use tidewire_keyspace::commands::table;
-use tidewire_keyspace::{Command, Group};
+use tidewire_keyspace::{Command, Flags, Group, ShardSet};
 
 use super::scripting::ScriptCommand;
 use super::{Call, State};
 use super::{acl, client, fixed, functions, parameters, pubsub, scripting, slow};
+use crate::live::LiveObserver;
 use tidewire_fanout::Kind;
 use tidewire_fanout::Origin;
 
@@ -21,12 +22,31 @@ impl State {
         }
         let handler = BY_NUMBER.get(usize::from(command.number)).copied();
         match handler.flatten() {
+            Some(handler) if command.has(Flags::CHANGES_LIBRARIES) && !self.is_executing => {
+                self.change_libraries(call, handler);
+            }
             Some(handler) => handler(self, call),
             None => {
                 debug_assert!(false, "{} has no handler", command.full_name);
                 self.refuse(call, "ERR this command is not available on this server");
             }
         }
+    }
+
+    /// Changes libraries of functions with every shard locked: a snapshot has the change, or the
+    /// stream behind it does.
+    fn change_libraries(&mut self, call: &mut Call<'_>, handler: Handler) {
+        let server = call.server;
+        debug_assert!(
+            server.scripting.is_running(),
+            "the turn comes before the locks"
+        );
+        let locked = server.keyspace.lock(ShardSet::all());
+        handler(self, call);
+        let now_ms = call.now_ms();
+        server
+            .keyspace
+            .release(locked, now_ms, &mut LiveObserver(server));
     }
 }
 

@@ -148,12 +148,12 @@ impl State {
         busy.is_some()
     }
 
-    /// Whether a command runs a script, so that it needs the turn to.
+    /// Whether a command runs a script or changes functions, so that it needs the turn to.
     #[inline]
     pub(super) fn needs_turn(&self, command: &Command) -> bool {
         match command.group {
             Group::Scripting => {
-                self.transaction.is_none() && self.busy.is_none() && command.has(Flags::RUNS_SCRIPT)
+                self.transaction.is_none() && self.busy.is_none() && command.has(TAKES_TURN)
             }
             Group::Transactions => self.busy.is_none() && self.executes_alone(command),
             _ => false,
@@ -577,6 +577,8 @@ fn runs_beside_scripts(command: &Command, arguments: Arguments<'_>) -> bool {
     }
 }
 
+/// Flags of commands that run while no other lane does.
+pub(super) const TAKES_TURN: Flags = Flags::RUNS_SCRIPT.with(Flags::CHANGES_LIBRARIES);
 const NOT_BUSY: &str = "NOTBUSY No scripts in execution right now.";
 const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
 /// A longer buffer of replies is freed after its use.

@@ -12,7 +12,7 @@ use super::blocking::Stop;
 use super::declared::counts_as_write;
 use super::fixed;
 use super::observing::Stopwatch;
-use super::scripting::ScriptCommand;
+use super::scripting::{ScriptCommand, TAKES_TURN};
 use super::{Call, State};
 use crate::attention::Obstacles;
 use crate::live::LiveObserver;
@@ -57,8 +57,7 @@ impl Transaction {
         !self.is_aborted
             && queued.any(|(command, arguments)| {
                 matches!(command.run, Run::Session)
-                    && (command.has(Flags::RUNS_SCRIPT)
-                        || locks_shards(command, arguments.as_arguments()))
+                    && (command.has(TAKES_TURN) || locks_shards(command, arguments.as_arguments()))
             })
     }
 
@@ -69,10 +68,10 @@ impl Transaction {
             .any(|(command, arguments)| counts_as_write(server, command, arguments.as_arguments()))
     }
 
-    /// Whether a script is among it.
-    fn has_scripts(&self) -> bool {
+    /// Whether it needs every shard, for a script or a change of functions.
+    fn needs_all_shards(&self) -> bool {
         let mut queued = self.queued.iter();
-        queued.any(|(command, _)| command.has(Flags::RUNS_SCRIPT))
+        queued.any(|(command, _)| command.has(TAKES_TURN))
     }
 }
 
@@ -216,7 +215,7 @@ impl State {
             return self.refuse(call, text);
         }
         let server = call.server;
-        let shards = match transaction.has_scripts() {
+        let shards = match transaction.needs_all_shards() {
             true => ShardSet::all(),
             false => self.shards_of(server, &transaction),
         };

@@ -7,8 +7,10 @@ use super::super::options::{is, positions};
 use super::scores::{parse_bound, parse_text_limit};
 use super::{Result, Shown, find};
 use crate::error::CommandError;
+use crate::key::Key;
 use crate::observer::Event;
 use crate::sorted_set::{self, Builder, Scored, TextLimit};
+use tidewire_resp::{ArgumentList, Arguments};
 
 pub(in crate::commands) fn zrangestore(call: &mut Call<'_, '_, '_>) -> Result {
     let query = RangeQuery::parse(call, 2, true, None, None)?;
@@ -60,7 +62,7 @@ impl<'a> RangeLimits<'a> {
     fn ranks(self, scored: Scored<'_>, reverse: bool) -> Range<usize> {
         match self {
             RangeLimits::Scores(min, max) => scored.ranks_by_score(min, max),
-            RangeLimits::Texts(min, max) => scored.ranks_by_text(min, max),
+            RangeLimits::Texts(min, max) => scored.ranks_by_text(min, max, reverse),
             RangeLimits::Ranks(start, end) => {
                 match (positions(start, end, scored.len()), reverse) {
                     (ranks, true) => scored.len() - ranks.end..scored.len() - ranks.start,
@@ -203,11 +205,23 @@ pub(in crate::commands) fn remove_range(
     let key = call.key(1);
     let mut removed = 0;
     if let Some(place) = find(call, key)? {
+        let is_propagated = call.is_propagated();
         let entry = call.view.entry_mut(key, place);
-        let ranks = Scored::of(entry).map_or(0..0, |scored| limits.ranks(scored, false));
+        let scored = Scored::of(entry).expect("the type was checked");
+        let ranks = limits.ranks(scored, false);
         removed = ranks.len();
+        // Another server may find other members by text if their scores differ.
+        let mut members = None;
+        if by == By::Text && is_propagated && !scored.has_equal_scores() {
+            let members = members.insert(ArgumentList::new());
+            let found = scored.range(ranks.clone());
+            found.for_each(|(member, _)| members.push(member.as_bytes()));
+        }
         if removed > 0 {
             sorted_set::remove_ranks(entry, ranks);
+            if let Some(members) = members {
+                propagate_removed(call, key, members.as_arguments());
+            }
             call.after_removal(key, place, event, sorted_set::len);
         }
     }
@@ -215,6 +229,19 @@ pub(in crate::commands) fn remove_range(
     Ok(())
 }
 
+/// Propagates the removal of these members instead of the request.
+fn propagate_removed(call: &mut Call<'_, '_, '_>, key: Key<'_>, members: Arguments<'_>) {
+    call.propagate_no_request();
+    let members: Vec<&[u8]> = members.iter().collect();
+    for some in members.chunks(MEMBERS_AT_ONCE) {
+        let mut words = vec![&b"ZREM"[..], key.bytes];
+        words.extend(some);
+        call.propagate(words);
+    }
+}
+
+/// Members that one propagated command removes at most.
+const MEMBERS_AT_ONCE: usize = 1_000;
 const NO_SCORES: &str = "ERR min or max is not a float";
 const NO_TEXTS: &str = "ERR min or max not valid string range item";
 const LIMIT_OF_RANKS: &str = "ERR syntax error, LIMIT is only supported in combination with \

@@ -37,6 +37,7 @@ pub(super) const SCRIPTING: &[Command] = &[
     command("function", -2, "", Group::Scripting, "7.0.0", Run::Container)
         .docs("Commands on function libraries.", "Depends on subcommand."),
     command("function|delete", 3, "write noscript", Group::Scripting, "7.0.0", Run::Session)
+        .marks("changes_libraries locks_nothing")
         .categories("scripting").tips("request_policy:all_shards response_policy:all_succeeded")
         .syntax("library-name")
         .docs("Removes a library.", "O(1)"),
@@ -44,6 +45,7 @@ pub(super) const SCRIPTING: &[Command] = &[
         .categories("scripting")
         .docs("Serialises all libraries.", "O(N) in the number of functions."),
     command("function|flush", -2, "write noscript", Group::Scripting, "7.0.0", Run::Session)
+        .marks("changes_libraries locks_nothing")
         .categories("scripting").tips("request_policy:all_shards response_policy:all_succeeded")
         .syntax("[flush-type(ASYNC | SYNC)]")
         .docs("Removes all libraries.", "O(N) in the number of functions."),
@@ -58,11 +60,13 @@ pub(super) const SCRIPTING: &[Command] = &[
         .syntax("[LIBRARYNAME=library-name-pattern] [WITHCODE]")
         .docs("Lists the libraries.", "O(N) in the number of functions."),
     command("function|load", -3, "write denyoom noscript", Group::Scripting, "7.0.0", Run::Session)
+        .marks("changes_libraries locks_nothing")
         .categories("scripting").tips("request_policy:all_shards response_policy:all_succeeded")
         .syntax("[REPLACE] function-code")
         .docs("Loads a library of functions.", "O(1)"),
     command("function|restore", -3, "write denyoom noscript", Group::Scripting, "7.0.0",
-        Run::Session).categories("scripting")
+        Run::Session).marks("changes_libraries locks_nothing")
+        .categories("scripting")
         .tips("request_policy:all_shards response_policy:all_succeeded")
         .syntax("serialized-value [policy(FLUSH | APPEND | REPLACE)]")
         .docs("Restores libraries from FUNCTION DUMP.", "O(N) in the number of functions."),
