@@ -426,3 +426,26 @@ def test_a_wait_waits_for_changes_of_its_own_connection_only(start_hub):
     reader.received = b""
     reader.send("WAIT", 1, 100)
     assert reader.line() == b":0"
+
+
+def test_a_short_pause_of_everything_ends_although_shutdown_holds_writes(start_hub):
+    hub = start_hub("--set", "shutdown-timeout=3600")
+    client = hub.redis()
+    replica, stopper, other = (Peer(hub.resp_port) for _ in range(3))
+    replica.send("PSYNC", "?", "-1")
+    eventually(lambda: replication(client).get("slave0", {}).get("state") == "online",
+               "the replica has its file")
+    # The replica acknowledges nothing, so SHUTDOWN waits.
+    client.set("key", "value")
+    stopper.send("SHUTDOWN", "NOSAVE")
+    eventually(lambda: client.info("clients")["blocked_clients"] == 1, "it waits")
+    other.send("CLIENT", "PAUSE", 50, "ALL")
+    assert other.line() == b"+OK"
+    other.send("PING")
+    assert other.line() == b"+PONG"
+    other.send("CLIENT", "UNPAUSE")
+    assert other.line() == b"+OK"
+    other.send("SET", "key", "waits")
+    client.execute_command("SHUTDOWN", "ABORT")
+    assert other.line() == b"+OK"
+    assert stopper.line().startswith(b"-ERR")

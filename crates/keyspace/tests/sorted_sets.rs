@@ -317,7 +317,7 @@ fn a_scan_sees_every_permanent_member() {
 /// The replies are Redis's.
 #[test]
 fn a_range_by_text_of_unequal_scores_is_what_redis_finds_in_a_small_set() {
-    let mut server = Server::new();
+    let server = Server::new();
     server.line("ZADD z -1 m12 -1 m3 1 m2 2 15 2 m13 4.55 13");
     for (line, reply) in [
         ("ZREMRANGEBYLEX z [m1 [m3", ":0"),

@@ -188,7 +188,7 @@ impl Server {
     pub(crate) fn is_paused_for(&self, now_ms: i64, is_told: impl FnOnce() -> bool) -> bool {
         self.attention.has(Obstacles::PAUSED)
             && self.pause.until_ms(now_ms).is_some()
-            && (self.pause.is_total() || is_told())
+            && (self.pause.is_total(now_ms) || is_told())
     }
 
     /// The condition that every request that changes keys waits for, if there is one.

@@ -462,11 +462,14 @@ impl RedisLane {
             "every wait whose time has come has ended"
         );
         if self.waiting.has_postponed() {
-            match server.pause.until_ms(now_ms) {
-                Some(until_ms) => {
-                    deadline_ms = Some(deadline_ms.map_or(until_ms, |other| other.min(until_ms)));
-                }
-                None => self.resume_postponed(context),
+            let end_ms = server.pause.next_end_ms(now_ms);
+            if end_ms.is_none() || end_ms != self.waiting.pause_end_ms {
+                // A pause has ended, begun or become longer: some commands may go on.
+                self.waiting.pause_end_ms = end_ms;
+                self.resume_postponed(context);
+            }
+            if let Some(end_ms) = end_ms {
+                deadline_ms = Some(deadline_ms.map_or(end_ms, |other| other.min(end_ms)));
             }
         }
         let wait_ms = deadline_ms?

@@ -81,6 +81,7 @@ pub mod ids {
 }
 
 mod parts;
+mod pause;
 
 mod plain_write;
 pub use plain_write::Written;

@@ -186,8 +186,6 @@ pub(crate) struct Pending {
     pub(crate) order: StopOrder,
     /// When replicas are waited for no longer, ms since the UNIX epoch.
     pub(crate) deadline_ms: i64,
-    /// The pause that stood before.
-    pub(crate) pause: Option<(i64, bool)>,
     /// Clients that get an error if the shutdown fails or is aborted.
     pub(crate) clients: Vec<WaitId>,
 }

@@ -26,6 +26,7 @@ use crate::parts::Monitors;
 use crate::parts::Sleeping;
 use crate::parts::Stopping;
 use crate::parts::TopicWatch;
+use crate::pause::Pause;
 use crate::rates::{Rates, Turns};
 use crate::registry::Shown;
 use crate::renames::Renames;
@@ -36,7 +37,7 @@ use crate::slowlog::Slowlog;
 use crate::statistics::Statistics;
 use crate::threads::Threads;
 use crate::tracked_clients::Tracking;
-use crate::waiting::{Pause, WaitingClients};
+use crate::waiting::WaitingClients;
 
 /// What the hub around the Redis server adds to it.
 pub trait House: Debug + Send + Sync {

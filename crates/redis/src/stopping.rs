@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use crate::parameters::{SHUTDOWN_ON_SIGINT, SHUTDOWN_ON_SIGTERM, SHUTDOWN_TIMEOUT};
 use crate::parts::Pending;
 use crate::parts::StopOrder;
+use crate::pause::PauseFor;
 use crate::replication::log_of;
 use crate::server::Server;
 use crate::waiting::WaitId;
@@ -36,14 +37,12 @@ impl Server {
         tracing::info!("Waiting for replicas before shutting down.");
         let deadline_ms = unix_ms() + timeout_ms;
         let mut pending = self.stopping.pending.lock();
-        let pause = self.pause.until_ms(unix_ms());
         *pending = Some(Pending {
             order,
             deadline_ms,
-            pause: pause.map(|until_ms| (until_ms, self.pause.is_total())),
             clients: Vec::new(),
         });
-        self.pause.begin(deadline_ms, false);
+        self.pause.begin(PauseFor::Shutdown, deadline_ms, false);
         self.stopping.is_pending.store(true, Ordering::Release);
         drop(pending);
         log_of(self).append_aside(&[b"REPLCONF", b"GETACK", b"*"]);
@@ -211,10 +210,7 @@ impl Server {
             self.stopping.is_signal_over.store(true, Ordering::Release);
         }
         self.stopping.is_pending.store(false, Ordering::Release);
-        self.pause.end();
-        if let Some((until_ms, everything)) = pending.pause {
-            self.pause.begin(until_ms, everything);
-        }
+        self.pause.end(PauseFor::Shutdown);
         self.tell_unpaused();
         for client in pending.clients {
             self.tell_not_stopped(client);

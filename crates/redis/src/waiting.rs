@@ -7,10 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
-use tidewire_keyspace::{Command, Flags, Keyspace, Waiter};
+use tidewire_keyspace::{Keyspace, Waiter};
 use tidewire_lane::ConnectionId;
-
-use crate::attention::{Attention, Obstacles};
 
 /// Waiting clients of all lanes, by number, for CLIENT UNBLOCK.
 #[derive(Debug, Default)]
@@ -162,84 +160,6 @@ impl WaitingClients {
     }
 }
 
-/// CLIENT PAUSE, over all lanes.
-#[derive(Debug)]
-pub(crate) struct Pause {
-    /// Until when, ms since the UNIX epoch, twice; plus 1 if it holds everything. 0: none.
-    state: AtomicU64,
-    /// Says that there is one.
-    attention: Arc<Attention>,
-}
-
-impl Pause {
-    pub(crate) fn new(attention: Arc<Attention>) -> Self {
-        let state = AtomicU64::new(0);
-        Pause { state, attention }
-    }
-
-    /// Postpones commands until a time, ms since the UNIX epoch. A pause that stands is never
-    /// shortened or weakened.
-    pub(crate) fn begin(&self, until_ms: i64, everything: bool) {
-        let until_ms = until_ms.max(1) as u64;
-        debug_assert!(until_ms < 1 << 63, "the lowest bit says what is paused");
-        let longer = |state: u64| {
-            let until_ms = until_ms.max(state >> 1);
-            Some(until_ms << 1 | state & 1 | u64::from(everything))
-        };
-        let _ = self
-            .state
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, longer);
-        self.attention.set(Obstacles::PAUSED, true);
-    }
-
-    pub(crate) fn end(&self) {
-        self.state.store(0, Ordering::SeqCst);
-        self.open();
-    }
-
-    /// There was no pause just now: requests need not ask any more.
-    fn open(&self) {
-        self.attention.set(Obstacles::PAUSED, false);
-        // One that began meanwhile may have said so before.
-        if self.state.load(Ordering::SeqCst) != 0 {
-            self.attention.set(Obstacles::PAUSED, true);
-        }
-    }
-
-    /// Until when there is a pause; ends one that is over.
-    pub(crate) fn until_ms(&self, now_ms: i64) -> Option<i64> {
-        let state = self.state.load(Ordering::SeqCst);
-        if state == 0 {
-            return None;
-        }
-        let until_ms = (state >> 1) as i64;
-        if until_ms > now_ms {
-            return Some(until_ms);
-        }
-        let ended = self
-            .state
-            .compare_exchange(state, 0, Ordering::SeqCst, Ordering::SeqCst);
-        match ended {
-            Ok(_) => {
-                self.open();
-                None
-            }
-            // Another lane has prolonged or ended it.
-            Err(_) => self.until_ms(now_ms),
-        }
-    }
-
-    /// Whether it holds everything, not only writes.
-    pub(crate) fn is_total(&self) -> bool {
-        self.state.load(Ordering::SeqCst) & 1 != 0
-    }
-
-    /// Whether a command counts as a write, which is anything that replicas must receive.
-    pub(crate) fn counts_as_write(command: &Command) -> bool {
-        command.has(Flags::WRITE | Flags::MAY_REPLICATE)
-    }
-}
-
 /// The waiting clients of one lane.
 #[derive(Debug, Default)]
 pub struct LaneWaiting {
@@ -248,6 +168,8 @@ pub struct LaneWaiting {
     deadlines: BTreeSet<(i64, u64)>,
     /// Clients whose next command waits for the end of a pause.
     postponed: Vec<(u64, ConnectionId)>,
+    /// When the next pause ends, as of the last look, ms since the UNIX epoch.
+    pub(crate) pause_end_ms: Option<i64>,
     /// Connections whose input waits until the lane may lock shards, and whether they wait also
     /// once a script has run for too long.
     parked: Vec<(ConnectionId, bool)>,
@@ -398,18 +320,5 @@ mod tests {
         assert!(waiting.contains_wait(second) && !waiting.contains_wait(first));
         assert_eq!(waiting.claim_wait(second, &keyspace), Some(1));
         assert_eq!((waiting.claim(7, &keyspace), waiting.count()), (None, 0));
-    }
-
-    #[test]
-    fn a_pause_is_never_shortened_or_weakened_until_it_ends() {
-        let pause = Pause::new(Arc::default());
-        pause.begin(200, true);
-        pause.begin(50, false);
-        assert_eq!((pause.until_ms(100), pause.is_total()), (Some(200), true));
-        assert_eq!(pause.until_ms(200), None);
-        pause.begin(300, false);
-        assert_eq!((pause.until_ms(200), pause.is_total()), (Some(300), false));
-        pause.end();
-        assert_eq!(pause.until_ms(200), None);
     }
 }

@@ -16,6 +16,7 @@ use crate::convert::{Names, to_arguments, to_table};
 use crate::host::{Failure, Host};
 use crate::libraries::{FunctionInfo, LibrarySet};
 use crate::redis::{TO_FILE, TO_REPLICAS, number_of, raise};
+use crate::register::Registration;
 use crate::sandbox::{Sandbox, failure_of};
 use crate::scripts::Script;
 use crate::sha1::Sha1;
@@ -178,14 +179,16 @@ impl Engine {
             Failure::new(format!("ERR Error compiling function: {text}"))
         })?;
         let shared = self.sandbox.shared.clone();
-        shared.registered.replace(Some(Vec::new()));
+        let registration = Registration::new(&self.sandbox.lua);
+        let registration = registration.map_err(|error| failure_of(&error))?;
+        shared.registered.replace(Some(registration));
         shared
             .load_deadline
             .set(time_max.map(|time| Instant::now() + time));
         let ending = self.run_loading(&chunk);
         self.collect_some(STEPS_PER_LOAD);
         shared.load_deadline.set(None);
-        let registered = shared.registered.take().unwrap_or_default();
+        let registered = shared.registered.take();
         if shared.is_killed.take() {
             watch::resume(&self.sandbox.lua).map_err(|error| failure_of(&error))?;
         }
@@ -200,14 +203,16 @@ impl Engine {
                 "ERR Error registering functions: {text}"
             )));
         }
-        let (mut functions, mut callbacks) = (Vec::new(), HashMap::default());
-        for (info, callback) in registered {
-            let number = self.keep(&callback).map_err(|error| failure_of(&error))?;
-            callbacks.insert(info.name.clone(), number);
-            functions.push(info);
+        let registered = registered.expect("it was put there above");
+        let mut callbacks = HashMap::default();
+        for (at, info) in registered.functions.iter().enumerate() {
+            let callback = registered.callbacks.raw_get(at + 1);
+            let kept = callback.and_then(|callback| self.keep(&callback));
+            let kept = kept.map_err(|error| failure_of(&error))?;
+            callbacks.insert(info.name.clone(), kept);
         }
         self.loaded.insert(number, callbacks);
-        Ok(functions)
+        Ok(registered.functions)
     }
 
     fn run_loading(&self, chunk: &Function) -> Ending {

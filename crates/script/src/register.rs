@@ -1,8 +1,10 @@
 //! `redis.register_function`, which libraries call while they are loaded.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::rc::Rc;
 
+use foldhash::fast::RandomState;
 use mlua::{Function, Lua, MultiValue, Result, Table, Value};
 
 use crate::flags::ScriptFlags;
@@ -11,7 +13,27 @@ use crate::redis::{number_of, raise};
 use crate::sandbox::Shared;
 
 /// Functions registered by the library being loaded; `None` while none is being loaded.
-pub(crate) type Registered = RefCell<Option<Vec<(FunctionInfo, Function)>>>;
+pub(crate) type Registered = RefCell<Option<Registration>>;
+
+/// The functions that a library has registered so far.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    pub(crate) functions: Vec<FunctionInfo>,
+    names: HashSet<String, RandomState>,
+    /// Their code, numbered from 1: handles of Lua's values are few, and there may be more
+    /// functions.
+    pub(crate) callbacks: Table,
+}
+
+impl Registration {
+    pub(crate) fn new(lua: &Lua) -> Result<Self> {
+        Ok(Registration {
+            functions: Vec::new(),
+            names: HashSet::default(),
+            callbacks: lua.create_table()?,
+        })
+    }
+}
 
 pub(crate) fn register(lua: &Lua, loading: &Table, shared: &Rc<Shared>) -> Result<()> {
     let shared = shared.clone();
@@ -33,11 +55,12 @@ pub(crate) fn register(lua: &Lua, loading: &Table, shared: &Rc<Shared>) -> Resul
         if !is_name(&info.name) {
             return Err(raise(BAD_NAME));
         }
-        if registered.iter().any(|(other, _)| other.name == info.name) {
+        if !registered.names.insert(info.name.clone()) {
             return Err(raise("ERR Function already exists in the library"));
         }
-        registered.push((info, callback));
-        Ok(())
+        registered.functions.push(info);
+        let number = registered.functions.len();
+        registered.callbacks.raw_set(number, callback)
     })?;
     loading.raw_set("register_function", function)
 }

@@ -703,3 +703,21 @@ fn deprecated_lua_functions_are_available_on_request() {
         );
     }
 }
+
+#[test]
+fn a_library_may_have_more_functions_than_lua_has_handles() {
+    let libraries = Libraries::default();
+    let mut engine = Engine::new(Purpose::Functions, false).expect("a Lua state");
+    let code = "#!lua name=many\nlocal function f() return 7 end\n\
+                for number = 1, 20000 do redis.register_function('f' .. number, f) end";
+    let name = libraries.load(&mut engine, code.as_bytes(), false);
+    assert_eq!(name.as_deref(), Ok("many"));
+    assert_eq!(libraries.current().function_count(), 20_000);
+    let again = code.replace("20000", "2 do for n = 1, 2") + " end";
+    let refused = libraries.load(&mut engine, again.as_bytes(), true);
+    assert!(
+        refused
+            .unwrap_err()
+            .ends_with("already exists in the library")
+    );
+}

@@ -15,6 +15,7 @@ use super::fence::Fence;
 use super::log_of;
 use super::replica::Phase;
 use super::state::{Attempt, FailoverOrder, Master, NONE, Replication, UNDER_WAY, WAITING};
+use crate::pause::PauseFor;
 use crate::server::Server;
 use tidewire_lane::unix_ms;
 
@@ -49,16 +50,12 @@ impl Replication {
                 Some(_) => return Err("ERR FAILOVER target replica is not online.".to_owned()),
             },
         }
-        let pause = server.pause.until_ms(unix_ms());
-        let attempt = Arc::new(Attempt {
-            order,
-            pause: pause.map(|until_ms| (until_ms, server.pause.is_total())),
-        });
+        let attempt = Arc::new(Attempt { order });
         *current = Some(attempt.clone());
         let state = self.failover.state.swap(WAITING, Ordering::AcqRel);
         debug_assert_eq!(state, NONE, "one failover ends before the next begins");
         // What replicas would have to hear of waits, from now on.
-        server.pause.begin(i64::MAX, false);
+        server.pause.begin(PauseFor::Failover, i64::MAX, false);
         server.keyspace.pause_expiry(i64::MAX);
         drop(current);
         let Some(own) = server.own.upgrade() else {
@@ -99,13 +96,10 @@ impl Replication {
                 self.follow_nobody(server);
             }
         }
+        server.pause.end(PauseFor::Failover);
         if self.master().is_none() {
-            let until_ms = attempt.pause.map_or(0, |(until_ms, _)| until_ms);
+            let until_ms = server.pause.until_ms(unix_ms()).unwrap_or(0);
             server.keyspace.pause_expiry(until_ms);
-        }
-        server.pause.end();
-        if let Some((until_ms, everything)) = attempt.pause {
-            server.pause.begin(until_ms, everything);
         }
         server.tell_unpaused();
         true

@@ -186,8 +186,6 @@ pub(crate) struct FailoverOrder {
 #[derive(Debug)]
 pub(crate) struct Attempt {
     pub(crate) order: FailoverOrder,
-    /// The pause that stood before.
-    pub(crate) pause: Option<(i64, bool)>,
 }
 
 /// Connections that may be used again.

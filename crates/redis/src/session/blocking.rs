@@ -18,6 +18,7 @@ use super::{Call, RespSession, State};
 use crate::attention::Obstacles;
 use crate::live::LiveObserver;
 use crate::mail::RedisMail;
+use crate::pause::PauseFor;
 use crate::replication::{NO_FILE, Wanted};
 use crate::scripting::Later;
 use crate::server::Server;
@@ -462,7 +463,9 @@ impl State {
         };
         match timeout_deadline_ms(call, 2) {
             Ok(until_ms) => {
-                call.server.pause.begin(until_ms.unwrap_or(0), everything);
+                let until_ms = until_ms.unwrap_or(0);
+                let pause = &call.server.pause;
+                pause.begin(PauseFor::Client, until_ms, everything);
                 if call.server.replication.master().is_none()
                     && let Some(until_ms) = call.server.pause.until_ms(call.now_ms())
                 {
@@ -475,13 +478,11 @@ impl State {
     }
 
     pub(super) fn client_unpause(&mut self, call: &mut Call<'_>) {
-        // FAILOVER's own pause ends with it.
-        if call.server.replication.failover.is_on() {
-            return self.reply(call.context, |reply| reply.ok());
-        }
-        call.server.pause.end();
+        // Those of SHUTDOWN and FAILOVER end with them.
+        call.server.pause.end(PauseFor::Client);
         if call.server.replication.master().is_none() {
-            call.server.keyspace.pause_expiry(0);
+            let until_ms = call.server.pause.until_ms(call.now_ms());
+            call.server.keyspace.pause_expiry(until_ms.unwrap_or(0));
         }
         call.server.tell_unpaused();
         self.reply(call.context, |reply| reply.ok());

@@ -5,8 +5,8 @@ use tidewire_resp::Arguments;
 use tidewire_script::ScriptFlags;
 
 use super::scripting::ScriptCommand;
+use crate::pause::Pause;
 use crate::server::Server;
-use crate::waiting::Pause;
 
 /// Returns the flags that a command's script declares, if the command runs a known script.
 fn declared_flags(
