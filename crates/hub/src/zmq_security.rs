@@ -91,7 +91,7 @@ mod tests {
             let read = ZmqSecurity::curve(secret, Some(clients));
             read.err().unwrap_or_default()
         };
-        assert!(error("short", "").contains("no secret key"));
+        assert!(error("short", "").contains("not a secret key"));
         assert!(error(KEY, "\nshort user").starts_with("line 2: 'short'"));
         assert!(error(KEY, &format!("{KEY} a b")).starts_with("line 1"));
         assert!(error(KEY, &format!("{KEY} a\n{KEY} b")).starts_with("line 2"));

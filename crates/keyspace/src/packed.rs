@@ -88,6 +88,7 @@ impl<'a> PackedFields<'a> {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn find(self, field: &[u8]) -> Option<(FieldSpan, Pair<'a>)> {
         let mut pairs = self.iter();
         loop {
@@ -333,7 +334,7 @@ impl<'a> PackedFieldsIter<'a> {
 impl<'a> Iterator for PackedFieldsIter<'a> {
     type Item = Pair<'a>;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Pair<'a>> {
         if self.at >= self.bytes.len() {
             return None;
