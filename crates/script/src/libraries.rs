@@ -115,6 +115,23 @@ impl LibrarySet {
         }
     }
 
+    /// Each function of a library is in the index, and the index names no other libraries.
+    fn assert_invariants(&self) {
+        let is_here = |owner: &Arc<Library>| {
+            let library = self.libraries.get(&owner.name);
+            library.is_some_and(|library| Arc::ptr_eq(library, owner))
+        };
+        debug_assert!(
+            self.functions.values().all(|(owner, _)| is_here(owner)),
+            "a function belongs to a library of the set"
+        );
+        let mut functions = self.libraries().flat_map(|library| &library.functions);
+        debug_assert!(
+            functions.all(|function| self.function(&function.name).is_some()),
+            "each function is found by its name"
+        );
+    }
+
     /// Adds a library; replaces one with the same name.
     fn put(&mut self, library: Arc<Library>) {
         self.remove(&library.name);
@@ -123,6 +140,7 @@ impl LibrarySet {
             self.functions.insert(name, (library.clone(), place));
         }
         self.libraries.insert(library.name.clone(), library);
+        self.assert_invariants();
     }
 }
 
@@ -209,10 +227,15 @@ impl Libraries {
             current.check(library, |owner| restored.library(owner).is_some())?;
         }
         let set = Arc::make_mut(&mut current);
+        // All replaced ones go first: a function may move from one library to another.
+        for name in restored.libraries.keys() {
+            set.remove(name);
+        }
         restored
             .libraries
             .into_values()
             .for_each(|library| set.put(library));
+        set.assert_invariants();
         Ok(())
     }
 

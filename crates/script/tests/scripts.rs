@@ -721,3 +721,25 @@ fn a_library_may_have_more_functions_than_lua_has_handles() {
             .ends_with("already exists in the library")
     );
 }
+
+#[test]
+fn a_function_that_moves_to_another_restored_library_is_found_there() {
+    let libraries = Libraries::default();
+    let mut engine = Engine::new(Purpose::Functions, false).expect("a Lua state");
+    let code = |library: &str, functions: &[&str]| {
+        let register = |name: &&str| format!("redis.register_function('{name}', print)\n");
+        let functions: String = functions.iter().map(register).collect();
+        let head = format!("#!lua name={library}\nlocal print = function() end\n");
+        (head + &functions).into_bytes()
+    };
+    let (first, second) = (code("l1", &["f1"]), code("l2", &["f2"]));
+    let both = code("l2", &["f1", "f2"]);
+    libraries
+        .load(&mut engine, &both, false)
+        .expect("a library");
+    let restored = libraries.restore(&mut engine, &[first, second], RestorePolicy::Replace);
+    assert_eq!(restored, Ok(()));
+    assert_eq!(libraries.current().function_count(), 2);
+    let taken = libraries.load(&mut engine, &code("l9", &["f1"]), false);
+    assert_eq!(taken, Err("ERR Function f1 already exists".into()));
+}
