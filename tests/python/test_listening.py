@@ -93,7 +93,7 @@ def test_a_redis_conf_may_leave_the_socket_alone(start, tmp_path):
 def test_a_place_to_listen_is_no_parameter_of_the_command_line(start):
     program = start("serve", "--set", "port=7000")
     assert program.wait() == 2
-    assert "--resp says where Redis clients connect" in program.stderr
+    assert "give the address of Redis clients with --resp" in program.stderr
 
 
 def test_resp_wins_over_port_and_bind(start, tmp_path):
