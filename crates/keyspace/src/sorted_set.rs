@@ -167,17 +167,53 @@ impl<'a> Scored<'a> {
             TextLimit::Included(max) => text <= max,
             TextLimit::Excluded(max) => text < max,
         };
-        if let Scored::Packed(packed) = self
-            && !self.has_equal_scores()
-        {
+        if !self.has_equal_scores() {
             return match is_empty_range(min, max) {
                 true => 0..0,
-                false => ranks_found(packed, is_before, is_within_max, reverse),
+                false => self.ranks_found(is_before, is_within_max, reverse),
             };
         }
         let start = self.rank_of_bound(|_| true, is_before);
         let end = self.rank_of_bound(|_| true, is_within_max);
         start..end.max(start)
+    }
+
+    /// Returns the ranks that a search by text finds in a set whose scores differ: from the first
+    /// member that is within the limits up to the next one that is not. In a large set the first
+    /// one is found as if all scores were equal.
+    fn ranks_found(
+        self,
+        is_before: impl Fn(&[u8]) -> bool,
+        is_within_max: impl Fn(&[u8]) -> bool,
+        reverse: bool,
+    ) -> Range<usize> {
+        let (mut members, count) = (self.iter(), self.len());
+        let first = members
+            .next()
+            .is_some_and(|(text, _)| is_within_max(text.as_bytes()));
+        let last = members
+            .next_back()
+            .is_some_and(|(text, _)| !is_before(text.as_bytes()));
+        if !first || !last {
+            return 0..0;
+        }
+        if reverse {
+            let end = match self {
+                Scored::Packed(_) => {
+                    let mut members = self.iter().rev();
+                    let found = members.position(|(text, _)| is_within_max(text.as_bytes()));
+                    found.map_or(0, |behind| count - behind)
+                }
+                Scored::Large(_) => self.rank_of_bound(|_| true, is_within_max),
+            };
+            let mut members = self.range(0..end).rev();
+            let beyond = members.position(|(text, _)| is_before(text.as_bytes()));
+            return end - beyond.unwrap_or(end)..end;
+        }
+        let start = self.rank_of_bound(|_| true, is_before);
+        let mut members = self.range(start..count);
+        let beyond = members.position(|(text, _)| !is_within_max(text.as_bytes()));
+        start..beyond.map_or(count, |beyond| start + beyond)
     }
 
     /// Returns whether all scores are equal.
@@ -234,41 +270,6 @@ fn is_empty_range(min: TextLimit<'_>, max: TextLimit<'_>) -> bool {
         (Included(min), Included(max)) => min > max,
         (Included(min) | Excluded(min), Included(max) | Excluded(max)) => min >= max,
     }
-}
-
-/// Returns the ranks that a search by text finds in a small set whose scores differ: from the first
-/// member that is within the limits up to the next one that is not.
-fn ranks_found(
-    packed: PackedScores<'_>,
-    is_before: impl Fn(&[u8]) -> bool,
-    is_within_max: impl Fn(&[u8]) -> bool,
-    reverse: bool,
-) -> Range<usize> {
-    let texts: Vec<_> = packed.iter().map(|(member, _)| member).collect();
-    let (Some(first), Some(last)) = (texts.first(), texts.last()) else {
-        return 0..0;
-    };
-    if is_before(last.as_bytes()) || !is_within_max(first.as_bytes()) {
-        return 0..0;
-    }
-    let count = texts.len();
-    if reverse {
-        let ranks = 0..count;
-        let Some(last) = ranks
-            .rev()
-            .find(|&rank| is_within_max(texts[rank].as_bytes()))
-        else {
-            return 0..0;
-        };
-        let beyond = |rank: &usize| is_before(texts[*rank].as_bytes());
-        let start = (0..=last).rev().find(beyond).map_or(0, |rank| rank + 1);
-        return start..last + 1;
-    }
-    let Some(start) = (0..count).find(|&rank| !is_before(texts[rank].as_bytes())) else {
-        return 0..0;
-    };
-    let beyond = |rank: &usize| !is_within_max(texts[*rank].as_bytes());
-    start..(start..count).find(beyond).unwrap_or(count)
 }
 
 /// Iterator over members and scores, from either end.

@@ -105,7 +105,7 @@ impl Durability {
         }
         if !is_on {
             let stale = std::mem::take(&mut manifest.increments);
-            manifest.history.extend(stale);
+            manifest.retire(stale);
         }
         debug_assert_ne!(
             is_on,

@@ -63,7 +63,11 @@ impl LogFolder {
             Err(error) => return Err(error),
         };
         let broken = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-        Manifest::parse(&bytes).map(Some).map_err(broken)
+        let manifest = Manifest::parse(&bytes).map_err(broken)?;
+        match manifest.leaves_room() {
+            true => Ok(Some(manifest)),
+            false => Err(broken(ManifestError::Format)),
+        }
     }
 
     /// Replaces the manifest.

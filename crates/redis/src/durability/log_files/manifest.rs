@@ -129,14 +129,35 @@ impl Manifest {
                 .is_none_or(|old| old.sequence < base.sequence),
             "a new base has a higher number than the old one"
         );
-        self.history.extend(self.base.replace(base));
+        let old_base = self.base.replace(base);
+        self.history.extend(old_base);
         let last = self.increments.len().saturating_sub(1);
-        self.history.extend(self.increments.drain(..last));
+        let old: Vec<LogFile> = self.increments.drain(..last).collect();
+        self.retire(old);
         debug_assert!(
             self.increments.len() <= 1,
             "the last increment alone follows a new base"
         );
         self.assert_invariants();
+    }
+
+    /// Whether the numbers of its files leave room for those of the files that follow.
+    pub(crate) fn leaves_room(&self) -> bool {
+        let mut files = self
+            .base
+            .iter()
+            .chain(&self.increments)
+            .chain(&self.history);
+        files.all(|file| file.sequence <= SEQUENCE_MAX)
+    }
+
+    /// Moves files that are needed no more into the history, where no fsync of them matters.
+    pub(crate) fn retire(&mut self, files: impl IntoIterator<Item = LogFile>) {
+        let retired = files.into_iter().map(|file| LogFile {
+            unsynced: None,
+            ..file
+        });
+        self.history.extend(retired);
     }
 
     fn assert_invariants(&self) {
@@ -150,6 +171,11 @@ impl Manifest {
             files.all(|file| file.sequence > 0 && !file.name.is_empty()),
             "every file has a name and a number from 1"
         );
+        let mut others = self.base.iter().chain(&self.history);
+        debug_assert!(
+            others.all(|file| file.unsynced.is_none()),
+            "only increments may be torn"
+        );
     }
 
     /// Notes how long an increment is that may not be on the disk. False if there is no such one.
@@ -162,7 +188,8 @@ impl Manifest {
     /// Gives up all increments behind one of them.
     pub(crate) fn end_with(&mut self, name: &str) {
         if let Some(last) = self.increments.iter().position(|file| file.name == name) {
-            self.history.extend(self.increments.drain(last + 1..));
+            let given_up: Vec<LogFile> = self.increments.drain(last + 1..).collect();
+            self.retire(given_up);
             self.increments[last].unsynced = None;
         }
     }
@@ -186,14 +213,13 @@ impl Manifest {
         let (Some(name), Some(sequence), Some(kind)) = (name, sequence, kind) else {
             return Err(ManifestError::Format);
         };
-        // Room for the numbers of the files that follow.
-        if name.is_empty() || sequence == 0 || sequence > SEQUENCE_MAX {
+        if name.is_empty() || sequence == 0 {
             return Err(ManifestError::Format);
         }
         let file = LogFile {
             name,
             sequence,
-            unsynced,
+            unsynced: unsynced.filter(|_| kind == 'i'),
         };
         // In quotes a name grows: one that could not be written again must not be taken.
         if file.line(kind).len() > LINE_BYTES_MAX {
@@ -295,13 +321,14 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_leaves_no_room_for_the_next_file_is_refused() {
+    fn a_number_that_leaves_no_room_for_the_next_file_is_found() {
         let line = |sequence: u64| format!("file a.aof seq {sequence} type i\n");
-        assert!(Manifest::parse(line(SEQUENCE_MAX).as_bytes()).is_ok());
-        for sequence in [SEQUENCE_MAX + 1, u64::MAX] {
-            let result = Manifest::parse(line(sequence).as_bytes());
-            assert_eq!(result, Err(ManifestError::Format));
-        }
+        let leaves_room = |sequence| {
+            let manifest = Manifest::parse(line(sequence).as_bytes()).unwrap();
+            manifest.leaves_room()
+        };
+        assert!(leaves_room(SEQUENCE_MAX));
+        assert!(!leaves_room(SEQUENCE_MAX + 1) && !leaves_room(u64::MAX));
     }
 
     #[test]
@@ -334,6 +361,20 @@ mod tests {
             "file a.2.base.rdb seq 2 type b\nfile a.1.base.rdb seq 1 type h\n\
              file a.1.incr.aof seq 1 type h\nfile a.2.incr.aof seq 2 type i\n"
         );
+    }
+
+    #[test]
+    fn a_torn_increment_that_a_new_base_replaces_reads_as_it_was_written() {
+        let mut manifest = Manifest::default();
+        let torn = manifest.add_increment("a", |_| true);
+        assert!(manifest.note_unsynced(&torn, 7));
+        manifest.add_increment("a", |_| true);
+        let base = manifest.next_base("a", |_| true);
+        manifest.replace_base(base);
+        assert_eq!(Manifest::parse(manifest.text().as_bytes()), Ok(manifest));
+        let by_hand = b"file a seq 1 type h unsynced 5\nfile b seq 2 type b unsynced 6\n";
+        let manifest = Manifest::parse(by_hand).unwrap();
+        assert_eq!(Manifest::parse(manifest.text().as_bytes()), Ok(manifest));
     }
 
     #[test]
