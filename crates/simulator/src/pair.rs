@@ -126,9 +126,13 @@ impl Pair {
     }
 
     fn end(&mut self, side: usize, end: End) -> Verdict {
-        tracing::info!(name = NAMES[side], ?end, "the process ends");
         let own = &mut self.sides[side];
         let process = own.process.take().expect("a process that runs");
+        let end = match end {
+            End::Asked if !process.may_finish() => End::Killed,
+            end => end,
+        };
+        tracing::info!(name = NAMES[side], ?end, "the process ends");
         match end {
             End::Asked => process.finish()?,
             End::Killed | End::MachineFailed => {

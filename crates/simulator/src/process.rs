@@ -80,6 +80,11 @@ impl Process {
         failure.map(|text| format!("the files cannot be loaded: {text}"))
     }
 
+    /// Whether SIGTERM ends it now. It waits for the first base of an append-only file.
+    pub(crate) fn may_finish(&self) -> bool {
+        !self.hub.server.durability.is_first_base_under_way()
+    }
+
     /// Ends as by SIGTERM.
     pub(crate) fn finish(self) -> Result<(), String> {
         self.hub.server.stop_listening();

@@ -139,7 +139,7 @@ impl Durability {
     }
 
     /// Whether the append-only file keeps nothing yet, and soon will.
-    pub(crate) fn is_first_base_under_way(&self) -> bool {
+    pub fn is_first_base_under_way(&self) -> bool {
         self.log.is_first_base_under_way()
     }
 
