@@ -65,23 +65,52 @@ def order_time_ns(event_time_ns, body):
     return receive_time_ns if flags & SNAPSHOT else event_time_ns
 
 
-def trades_file(symbol, trades):
-    """A file of version 2 with these trades: (time, price, size)."""
+def file(mappings, records, schema=2**16 - 1):
+    """A file of version 2: (name, [(first day, day after the last, instrument id)]), and records.
+
+    Without a schema it may mix them."""
     metadata = struct.pack(
-        "<16sHQQQBBBH53x", b"GLBX.MDP3", 4, trades[0][0], ABSENT, 0, 1, 0, 0, 71
+        "<16sHQQQBBBH53x", b"GLBX.MDP3", schema, 0, ABSENT, 0, 1, 0, 0, 71
     )
-    metadata += struct.pack("<II71sII", 0, 1, symbol.encode(), 0, 0)
-    metadata += struct.pack(
-        "<I71sIII71s", 1, symbol.encode(), 1, 20200101, 20300101, b"42"
-    )
+    metadata += struct.pack("<III", 0, 0, 0) + struct.pack("<I", 0)
+    metadata += struct.pack("<I", len(mappings))
+    for name, intervals in mappings:
+        metadata += struct.pack("<71sI", name.encode(), len(intervals))
+        for first, end, instrument in intervals:
+            metadata += struct.pack("<II71s", first, end, str(instrument).encode())
     metadata += bytes(-len(metadata) % 8)
-    records = [trade(time_ns, price, size) for time_ns, price, size in trades]
     return b"DBN\x02" + struct.pack("<I", len(metadata)) + metadata + b"".join(records)
 
 
-def trade(time_ns, price, size):
-    body = struct.pack("<qIccBBQiI", price, size, b"T", b"A", 0x80, 0, time_ns, 0, 0)
-    return HEADER.pack((16 + len(body)) // 4, TRADE, 1, 42, time_ns) + body
+def trades_file(symbol, trades):
+    """A file with these trades: (time, price, size)."""
+    records = [trade(time_ns, price, size) for time_ns, price, size in trades]
+    return file([(symbol, [(20200101, 20300101, 42)])], records, schema=4)
+
+
+def _record(rtype, instrument, publisher, time_ns, body):
+    length = (HEADER.size + len(body)) // 4
+    return HEADER.pack(length, rtype, publisher, instrument, time_ns) + body
+
+
+def _event(time_ns, price, size):
+    return struct.pack("<qIccBBQiI", price, size, b"T", b"A", 0x80, 0, time_ns, 0, 0)
+
+
+def trade(time_ns, price, size, instrument=42, publisher=1):
+    return _record(TRADE, instrument, publisher, time_ns, _event(time_ns, price, size))
+
+
+def quoted_trade(time_ns, price, size, bid, ask, instrument=42, publisher=1):
+    """The same trade as a record of `mbp-1`."""
+    level = struct.pack("<qqIIII", bid, ask, 1, 1, 1, 1)
+    body = _event(time_ns, price, size) + level
+    return _record(QUOTE, instrument, publisher, time_ns, body)
+
+
+def mapping(instrument, name, time_ns=0, start_ns=2**64 - 1, end_ns=2**64 - 1):
+    body = struct.pack("<B71sB71sQQ", 1, b"", 1, name.encode(), start_ns, end_ns)
+    return _record(0x16, instrument, 1, time_ns, body)
 
 
 class Market:

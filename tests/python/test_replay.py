@@ -281,3 +281,73 @@ def test_a_demo_plays_a_file(start, second):
     report = Report(program.stdout)
     assert (report.read, report.used, report.trades) == (11, 11, 11)
     assert "11 messages by the hub" in program.stdout
+
+
+DAY_NS = 86_400 * 10**9
+#: 2024-03-01.
+MARCH_NS = 1_709_251_200 * 10**9
+PRICE = 10**9
+
+
+def played(start, hub, tmp_path, *file):
+    path = tmp_path / "file.dbn"
+    path.write_bytes(dbn_file.file(*file))
+    return play(start, hub, path)
+
+
+def test_a_trade_that_two_schemas_tell_counts_once(hub, start, tmp_path):
+    records = []
+    for number, size in enumerate([2, 1, 1]):
+        time_ns = MARCH_NS + number // 2
+        records.append(dbn_file.trade(time_ns, 5 * PRICE, size))
+        records.append(dbn_file.quoted_trade(time_ns, 5 * PRICE, size, 4 * PRICE, 6 * PRICE))
+    report = played(start, hub, tmp_path, [("X", [(20240101, 20250101, 42)])], records)
+    assert report.trades == 3
+    assert report.unused == {"Mbp1: trade that another schema has told": 3}
+    fields = hub.hash("md:X")
+    assert (fields["volume"], fields["last_size"], fields["bid"]) == ("4", "1", "4")
+
+
+def test_a_reused_instrument_id_has_the_name_of_each_day(hub, start, tmp_path):
+    mappings = [("OLD", [(20240301, 20240302, 42)]), ("NEW", [(20240302, 20240303, 42)])]
+    records = [
+        dbn_file.trade(MARCH_NS, PRICE, 1),
+        dbn_file.trade(MARCH_NS + DAY_NS, 2 * PRICE, 2),
+        # It comes late.
+        dbn_file.trade(MARCH_NS + DAY_NS - 1, 3 * PRICE, 4),
+        dbn_file.trade(MARCH_NS + DAY_NS + 1, 4 * PRICE, 8),
+    ]
+    played(start, hub, tmp_path, mappings, records)
+    volumes = {name: hub.hash(f"md:{name}")["volume"] for name in ("OLD", "NEW")}
+    assert volumes == {"OLD": "5", "NEW": "10"}
+
+
+def test_a_late_quote_of_a_contract_that_was_rolled_off_is_not_the_new_one_s(hub, start, tmp_path):
+    mappings = [("ES.c.0", [(20240301, 20240302, 1), (20240302, 20240303, 2)])]
+
+    def quoted(instrument, time_ns, bid):
+        return dbn_file.quoted_trade(time_ns, PRICE, 1, bid, bid + PRICE, instrument)
+
+    records = [
+        quoted(1, MARCH_NS, 10 * PRICE),
+        quoted(2, MARCH_NS + DAY_NS, 20 * PRICE),
+        quoted(1, MARCH_NS + DAY_NS + 1, 11 * PRICE),
+    ]
+    played(start, hub, tmp_path, mappings, records)
+    assert hub.hash("md:ES.c.0")["bid"] == "20"
+    assert hub.hash("md:ID1")["bid"] == "11"
+
+
+def test_a_mapping_in_the_middle_names_what_comes_behind_it(hub, start, tmp_path):
+    records = [
+        dbn_file.mapping(42, "ESH4"),
+        dbn_file.trade(MARCH_NS, PRICE, 1),
+        dbn_file.mapping(42, "ESM4"),
+        dbn_file.trade(MARCH_NS + 1, 2 * PRICE, 2),
+        dbn_file.mapping(42, "ESU4", start_ns=MARCH_NS + 10),
+        dbn_file.trade(MARCH_NS + 9, 2 * PRICE, 4),
+        dbn_file.trade(MARCH_NS + 10, 2 * PRICE, 8),
+    ]
+    played(start, hub, tmp_path, [], records)
+    volumes = {name: hub.hash(f"md:{name}")["volume"] for name in ("ESH4", "ESM4", "ESU4")}
+    assert volumes == {"ESH4": "1", "ESM4": "6", "ESU4": "8"}

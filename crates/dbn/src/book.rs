@@ -15,6 +15,7 @@
 
 mod accounting;
 mod books;
+mod repeats;
 
 #[cfg(test)]
 mod tests;

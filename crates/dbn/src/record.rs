@@ -454,7 +454,32 @@ impl Record<'_> {
     }
 }
 
+impl Record<'_> {
+    /// Returns the time by which Databento orders, stores and names records: that of the capture
+    /// where the kind has one, else that of the event.
+    pub fn index_time_ns(&self) -> u64 {
+        let (captured, event) = match self {
+            Self::Mbo(record) => (record.ts_recv, record.header.ts_event),
+            Self::Trade(record) => (record.ts_recv, record.header.ts_event),
+            Self::Mbp1(record) | Self::Mbp10(record) => {
+                (record.event.ts_recv, record.event.header.ts_event)
+            }
+            Self::Consolidated(record) => (record.ts_recv, record.header.ts_event),
+            Self::Bbo(record) => (record.ts_recv, record.header.ts_event),
+            Self::Definition(record) => (record.ts_recv, record.header.ts_event),
+            _ => (UNDEFINED_TIME, self.source_time_ns()),
+        };
+        index_time(captured, event)
+    }
+}
+
 impl MboRecord {
+    /// See [`Record::index_time_ns`].
+    #[inline]
+    pub fn index_time_ns(&self) -> u64 {
+        index_time(self.ts_recv, self.header.ts_event)
+    }
+
     /// See [`Record::source_time_ns`].
     #[inline]
     pub fn source_time_ns(&self) -> u64 {
@@ -474,6 +499,14 @@ impl MbpRecord<'_> {
     /// Returns all levels, best first: one or ten.
     pub fn levels(&self) -> impl ExactSizeIterator<Item = BidAsk> + '_ {
         self.levels.as_chunks::<32>().0.iter().map(bid_ask)
+    }
+}
+
+#[inline]
+fn index_time(captured: u64, event: u64) -> u64 {
+    match captured {
+        0 | UNDEFINED_TIME => event,
+        captured => captured,
     }
 }
 

@@ -116,7 +116,7 @@ fn symbols_come_from_metadata_mappings_and_definitions() {
             names.add_metadata(metadata).unwrap();
         }
         while let Some(record) = reader.next_record().unwrap() {
-            names.add_record(&record.decode()).unwrap();
+            names.add_record(&record.decode(), 0).unwrap();
         }
         names
     };

@@ -45,10 +45,12 @@ pub enum Unused {
     LevelsFull,
     /// More instruments or symbols than the limit.
     TooManyInstruments,
+    /// A trade that a record of another schema has told.
+    Repeated,
 }
 
 /// Every reason, in the order of its discriminant.
-const REASONS: [Unused; 9] = [
+const REASONS: [Unused; 10] = [
     Unused::UnknownKind,
     Unused::NoPrices,
     Unused::UnknownOrder,
@@ -58,6 +60,7 @@ const REASONS: [Unused; 9] = [
     Unused::OrdersFull,
     Unused::LevelsFull,
     Unused::TooManyInstruments,
+    Unused::Repeated,
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -170,6 +173,7 @@ impl Unused {
             Self::OrdersFull => "book full of orders",
             Self::LevelsFull => "book full of price levels",
             Self::TooManyInstruments => "too many instruments",
+            Self::Repeated => "trade that another schema has told",
         }
     }
 }

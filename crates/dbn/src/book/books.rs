@@ -1,11 +1,13 @@
 //! The books of all instruments of a stream: DBN records in, ticks out.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
+use super::repeats::Repeats;
 use super::{Accounting, Book, BookLimits, Change, Unused};
 use crate::{
     BidAsk, MboRecord, Metadata, NamesFull, Record, RecordHeader, RecordRef, SymbolNames,
-    TradeRecord, UNDEFINED_PRICE, action, flag, side,
+    TradeRecord, UNDEFINED_PRICE, UNDEFINED_TIME, action, flag, side,
 };
 use tidewire_feed::wire::{AGGRESSOR_BUY, AGGRESSOR_SELL, Quote, Tick, Trade};
 
@@ -43,22 +45,42 @@ pub struct Books {
     config: BooksConfig,
     books: HashMap<u64, u32>,
     states: Vec<InstrumentState>,
-    /// Instrument ids by symbol number, and symbol numbers by instrument id.
-    instruments: Vec<u32>,
-    symbols: HashMap<u32, u32>,
+    /// By symbol number.
+    instruments: Vec<Instrument>,
+    /// Symbol numbers by instrument id, one for each of its names.
+    symbols: HashMap<u32, Vec<u32>>,
     names: SymbolNames,
+    /// Changes when `names` does.
+    names_version: u32,
+    /// The newest time of a record, ns since the UNIX epoch.
+    newest_ns: u64,
+    /// The stream may tell a trade in several schemas.
+    mixes_schemas: bool,
     accounting: Accounting,
     /// Key and place of the book used last: most streams stay with one book for many records.
     last: (u64, usize),
+}
+
+/// An instrument under one of its names.
+#[derive(Debug)]
+struct Instrument {
+    id: u32,
+    name: Option<Box<str>>,
 }
 
 /// One instrument at one publisher.
 #[derive(Debug)]
 struct InstrumentState {
     symbol: u32,
+    /// When its name is valid, ns since the UNIX epoch.
+    named_ns: Range<u64>,
+    /// The version of the names when its own was looked up.
+    names_version: u32,
     publisher_id: u16,
     /// Created by the first order.
     book: Option<Box<Book>>,
+    /// Trades that another schema may tell again; `None` before the first trade.
+    repeats: Option<Box<Repeats>>,
     /// The quote published last, from any kind of record.
     published: BidAsk,
 }
@@ -73,6 +95,9 @@ impl Books {
             instruments: Vec::new(),
             symbols: HashMap::new(),
             names: SymbolNames::new(),
+            names_version: 0,
+            newest_ns: 0,
+            mixes_schemas: true,
             accounting: Accounting::new(),
             last: (u64::MAX, 0),
         }
@@ -83,6 +108,8 @@ impl Books {
     /// # Errors
     /// [`NamesFull`].
     pub fn add_metadata(&mut self, metadata: &Metadata) -> Result<(), NamesFull> {
+        self.mixes_schemas = metadata.schema.is_none();
+        self.names_version += 1;
         self.names.add_metadata(metadata)
     }
 
@@ -108,13 +135,17 @@ impl Books {
 
     /// Returns the instrument id of a symbol number.
     pub fn instrument_id(&self, symbol: u32) -> Option<u32> {
+        Some(self.instrument(symbol)?.id)
+    }
+
+    fn instrument(&self, symbol: u32) -> Option<&Instrument> {
         let place = symbol.checked_sub(self.config.symbol_first)?;
-        self.instruments.get(place as usize).copied()
+        self.instruments.get(place as usize)
     }
 
     /// Returns the name of a symbol number, if the stream has named it.
     pub fn symbol_name(&self, symbol: u32) -> Option<&str> {
-        self.names.name(self.instrument_id(symbol)?)
+        self.instrument(symbol)?.name.as_deref()
     }
 
     /// Returns the names by instrument id.
@@ -140,7 +171,7 @@ impl Books {
         order: &MboRecord,
         mut sink: impl FnMut(Tick),
     ) {
-        let Some(place) = self.place(&order.header) else {
+        let Some(place) = self.place(&order.header, order.index_time_ns()) else {
             return self.count_unused(record, Unused::TooManyInstruments);
         };
         let state = &mut self.states[place];
@@ -155,6 +186,19 @@ impl Books {
             Ok(Change { trade: true, quote }) if order.price == UNDEFINED_PRICE => {
                 self.accounting
                     .count_unused(record.kind(), record.rtype(), Unused::NoPrice);
+                (false, quote)
+            }
+            Ok(Change { trade: true, quote })
+                if self.mixes_schemas
+                    && state.repeats.get_or_insert_default().is_repeat(
+                        record.kind(),
+                        source_time_ns,
+                        order.price,
+                        order.size,
+                    ) =>
+            {
+                self.accounting
+                    .count_unused(record.kind(), record.rtype(), Unused::Repeated);
                 (false, quote)
             }
             Ok(change) => {
@@ -206,7 +250,8 @@ impl Books {
                 (Some(top), Some(event))
             }
             Record::Definition(_) | Record::SymbolMapping(_) => {
-                return match self.names.add_record(&fields) {
+                self.names_version = self.names_version.wrapping_add(1);
+                return match self.names.add_record(&fields, self.newest_ns) {
                     Ok(_) => self.accounting.count_used(record.kind()),
                     Err(NamesFull) => self.count_unused(record, Unused::TooManyInstruments),
                 };
@@ -214,7 +259,7 @@ impl Books {
             Record::Unknown { .. } => return self.count_unused(record, Unused::UnknownKind),
             _ => return self.count_unused(record, Unused::NoPrices),
         };
-        let Some(place) = self.place(&record.header()) else {
+        let Some(place) = self.place(&record.header(), fields.index_time_ns()) else {
             return self.count_unused(record, Unused::TooManyInstruments);
         };
         let state = &mut self.states[place];
@@ -236,6 +281,12 @@ impl Books {
         if event.price == UNDEFINED_PRICE {
             return self.count_unused(record, Unused::NoPrice);
         }
+        let is_repeat = |repeats: &mut Repeats| {
+            repeats.is_repeat(record.kind(), source_time_ns, event.price, event.size)
+        };
+        if self.mixes_schemas && is_repeat(state.repeats.get_or_insert_default()) {
+            return self.count_unused(record, Unused::Repeated);
+        }
         self.accounting.count_used(record.kind());
         self.accounting.trades += 1;
         sink(state.trade(source_time_ns, event.price, event.size, event.side));
@@ -246,15 +297,23 @@ impl Books {
             .count_unused(record.kind(), record.rtype(), reason);
     }
 
-    /// Returns the place of a record's instrument and creates it if it is new; `None` over the
-    /// limit.
+    /// Returns the place of a record's instrument, under its name at that time (ns since the UNIX
+    /// epoch), and creates it if it is new; `None` over the limit.
     #[inline]
-    fn place(&mut self, header: &RecordHeader) -> Option<usize> {
+    fn place(&mut self, header: &RecordHeader, time_ns: u64) -> Option<usize> {
         let key = key(header.publisher_id, header.instrument_id);
         if self.last.0 != key {
             self.last = (key, self.find_or_make(header)?);
         }
-        Some(self.last.1)
+        let place = self.last.1;
+        if time_ns != UNDEFINED_TIME {
+            self.newest_ns = self.newest_ns.max(time_ns);
+        }
+        let state = &self.states[place];
+        if state.names_version != self.names_version || !state.named_ns.contains(&time_ns) {
+            self.name(place, header.instrument_id, time_ns)?;
+        }
+        Some(place)
     }
 
     #[inline(never)]
@@ -267,20 +326,52 @@ impl Books {
         if place >= self.config.instruments_max.min(INSTRUMENTS_MAX) {
             return None;
         }
-        let symbol = *self.symbols.entry(header.instrument_id).or_insert_with(|| {
-            self.instruments.push(header.instrument_id);
-            self.config
-                .symbol_first
-                .wrapping_add(self.instruments.len() as u32 - 1)
-        });
         self.books.insert(key, place as u32);
         self.states.push(InstrumentState {
-            symbol,
+            symbol: u32::MAX,
+            // No time at all: it is named at its first record.
+            named_ns: 0..0,
+            names_version: self.names_version,
             publisher_id: header.publisher_id,
             book: None,
+            repeats: None,
             published: BidAsk::EMPTY,
         });
         Some(place)
+    }
+
+    /// Gives an instrument the symbol number of its name at a time. Another name is another
+    /// symbol, of which nothing is published yet. `None` if there are too many symbols.
+    #[inline(never)]
+    fn name(&mut self, place: usize, instrument_id: u32, time_ns: u64) -> Option<()> {
+        let (name, named_ns) = self.names.name_at(instrument_id, time_ns);
+        let numbers = self.symbols.entry(instrument_id).or_default();
+        let first = self.config.symbol_first;
+        let has_name = |symbol: &u32| {
+            let instrument = &self.instruments[symbol.wrapping_sub(first) as usize];
+            instrument.name.as_deref() == name
+        };
+        let symbol = match numbers.iter().copied().find(has_name) {
+            Some(symbol) => symbol,
+            None if self.instruments.len() >= self.config.instruments_max => return None,
+            None => {
+                let symbol = first.wrapping_add(self.instruments.len() as u32);
+                self.instruments.push(Instrument {
+                    id: instrument_id,
+                    name: name.map(Box::from),
+                });
+                numbers.push(symbol);
+                symbol
+            }
+        };
+        let state = &mut self.states[place];
+        if state.symbol != symbol {
+            state.published = BidAsk::EMPTY;
+        }
+        state.symbol = symbol;
+        state.named_ns = named_ns;
+        state.names_version = self.names_version;
+        Some(())
     }
 }
 
