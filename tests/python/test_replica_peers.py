@@ -403,7 +403,11 @@ def test_a_wait_waits_for_changes_of_its_own_connection_only(start_hub):
     replica.send("PSYNC", "?", "-1")
     eventually(lambda: replication(client).get("slave0", {}).get("state") == "online",
                "the replica has its file")
-    # The replica acknowledges nothing.
+    # It has not said that it has loaded its file.
+    reader.send("WAIT", 1, 100)
+    assert reader.line() == b":0"
+    replica.send("REPLCONF", "ACK", replication(client)["master_repl_offset"])
+    # From here on it acknowledges nothing of its own accord.
     writer.send("SET", "key", "value")
     assert writer.line() == b"+OK"
     reader.send("GET", "key")

@@ -69,6 +69,12 @@ impl Reclaimer {
         self.lazy.store(causes, Ordering::Relaxed);
     }
 
+    /// Frees each value where it is given up, without a thread. Has no effect once the thread runs.
+    pub(crate) fn free_at_once(&self) {
+        // A channel without a receiver: each sender frees values itself.
+        let _ = self.sender.set(channel().0);
+    }
+
     pub(crate) fn is_lazy(&self, cause: Cause) -> bool {
         cause == Cause::Unlink || self.lazy.load(Ordering::Relaxed) & cause as u8 != 0
     }

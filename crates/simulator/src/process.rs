@@ -53,6 +53,8 @@ impl Process {
     fn begin(lanes: usize, config: HubConfig) -> Result<Arc<Hub>, String> {
         let mailboxes = Lanes::mailboxes(lanes).map_err(failed)?;
         let hub = Hub::new(config, mailboxes);
+        // A thread that frees would answer FLUSHDB when the machine lets it.
+        hub.server.keyspace.free_at_once();
         hub.server.load_users()?;
         hub.server.take_configured_part()?;
         Durability::load_in_background(&hub.server).map_err(failed)?;

@@ -4,19 +4,20 @@ use tidewire_simulator::run;
 
 /// The clocks are the process's: everything is one test.
 #[test]
-fn seeds_that_have_found_something_find_nothing_any_more() {
+fn seeds_that_have_found_something_find_nothing_any_more_and_repeat_themselves() {
     let lines = include_str!("../seeds.txt").lines();
     let seeds = lines.filter(|line| !line.starts_with('#'));
     for line in seeds {
         let number = line.split_whitespace().next().unwrap();
         let seed = number.parse().unwrap();
-        run(seed).unwrap_or_else(|violation| panic!("{violation:?}"));
+        let first = run(seed).unwrap_or_else(|violation| panic!("{violation:?}"));
+        let second = run(seed).unwrap_or_else(|violation| panic!("{violation:?}"));
+        assert_eq!(first.traffic, second.traffic, "seed {seed}");
     }
 }
 
 /// In a process of its own, where nothing was before it, a seed does what it does behind others.
 #[test]
-#[ignore = "a pair's seed repeats in two of three runs only: the cause is not found yet"]
 fn a_seed_alone_does_what_it_does_behind_others() {
     let seeds = SEEDS.to_string();
     let behind = digests(&["--seed", "1", "--minutes", "0", "--seeds", &seeds, "--each"]);

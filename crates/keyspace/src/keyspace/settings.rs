@@ -72,6 +72,12 @@ impl Keyspace {
         (self.reclaimer.pending(), self.reclaimer.freed())
     }
 
+    /// Frees on the calling thread what else the background thread would free: for a server whose
+    /// steps must not depend on another thread. Must be called before anything is freed.
+    pub fn free_at_once(&self) {
+        self.reclaimer.free_at_once();
+    }
+
     /// Frees another object on the background thread; it counts as `count` values.
     pub fn free_in_background(&self, other: Box<dyn Send>, count: u64) {
         self.reclaimer.free(Garbage::Other(other, count));

@@ -43,6 +43,10 @@ pub(crate) struct Replica {
     acked: AtomicU64,
     /// What it has on its disk, if it says so.
     acked_on_disk: AtomicU64,
+    /// It has acknowledged anything, in memory and on its disk: an offset of 0 alone would say so of
+    /// one that is still loading.
+    has_acked: AtomicBool,
+    has_acked_on_disk: AtomicBool,
     /// When it was last heard of, ms since the UNIX epoch.
     acked_ms: AtomicI64,
     file: Mutex<File>,
@@ -119,6 +123,8 @@ impl Replica {
             sent: AtomicU64::new(0),
             acked: AtomicU64::new(0),
             acked_on_disk: AtomicU64::new(0),
+            has_acked: AtomicBool::new(false),
+            has_acked_on_disk: AtomicBool::new(false),
             acked_ms: AtomicI64::new(now_ms),
             file: Mutex::default(),
             room: Condvar::new(),
@@ -176,8 +182,11 @@ impl Replica {
     /// REPLCONF ACK.
     pub(crate) fn acknowledge(&self, offset: u64, on_disk: Option<u64>, now_ms: i64) {
         self.acked.fetch_max(offset, Ordering::AcqRel);
-        self.acked_on_disk
-            .fetch_max(on_disk.unwrap_or(0), Ordering::AcqRel);
+        self.has_acked.store(true, Ordering::Release);
+        if let Some(on_disk) = on_disk {
+            self.acked_on_disk.fetch_max(on_disk, Ordering::AcqRel);
+            self.has_acked_on_disk.store(true, Ordering::Release);
+        }
         self.heard_of(now_ms);
     }
 
@@ -187,12 +196,16 @@ impl Replica {
 
     /// Whether it has all before an offset.
     pub(crate) fn has(&self, offset: u64) -> bool {
-        self.phase() == Phase::Online && self.acked.load(Ordering::Acquire) >= offset
+        self.phase() == Phase::Online
+            && self.has_acked.load(Ordering::Acquire)
+            && self.acked.load(Ordering::Acquire) >= offset
     }
 
     /// Whether it has it on its disk.
     pub(crate) fn has_on_disk(&self, offset: u64) -> bool {
-        self.has(offset) && self.acked_on_disk.load(Ordering::Acquire) >= offset
+        self.has(offset)
+            && self.has_acked_on_disk.load(Ordering::Acquire)
+            && self.acked_on_disk.load(Ordering::Acquire) >= offset
     }
 
     /// Whether it follows, and was heard of lately.

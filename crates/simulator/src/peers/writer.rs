@@ -35,6 +35,8 @@ pub(crate) struct Writer {
     next_entry: u64,
     /// When the oldest of `in_flight` was sent, or the query.
     asked_ns: u64,
+    /// Its connection has changed something.
+    has_changed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +66,8 @@ struct Awaited {
     place: usize,
     /// Lives of the replica that had ended.
     replicas_ended: u64,
+    /// The connection has changed something before: a wait is for changes of its own connection.
+    has_changed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +104,7 @@ impl Writer {
             published: 0,
             next_entry: 1,
             asked_ns: 0,
+            has_changed: false,
         }
     }
 
@@ -238,7 +243,9 @@ impl Writer {
         {
             return Ok(());
         }
+        let before = self.now.clone();
         let expected = operation.apply(&mut self.now);
+        self.has_changed |= self.now != before;
         let is_right = match operation.way {
             Way::Publish => matches!(reply, Value::Integer(_)),
             Way::Select => matches!(reply, Value::Simple(_)),
@@ -276,6 +283,9 @@ impl Writer {
             },
             _ => return false,
         };
+        if !wait.awaited.has_changed {
+            return true;
+        }
         if local == 1 {
             self.synced = self.acknowledged.len();
         }
@@ -302,6 +312,7 @@ impl Writer {
         let awaited = Awaited {
             place: history.place(),
             replicas_ended: around.ledger.replicas_ended,
+            has_changed: self.has_changed,
         };
         self.link.send(&command);
         self.push(around, vec![command], way, awaited);
@@ -453,6 +464,7 @@ impl PeerOfHub for Writer {
                 return Err("the connection was closed with requests in flight".to_owned());
             }
             self.link.connect(around);
+            self.has_changed = false;
             (self.phase, self.database) = (Phase::Joining, 0);
         }
         match self.phase {
