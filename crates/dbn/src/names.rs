@@ -177,20 +177,22 @@ impl SymbolNames {
             return Err(NamesFull);
         }
         let before = names.len();
-        let mut later = Vec::new();
-        for named in names.iter_mut() {
-            let (old, new) = (named.times_ns.clone(), &times_ns);
-            if old.start < new.end && new.end < old.end && new.start <= old.end {
-                let mut rest = named.clone();
-                rest.times_ns = new.end..old.end;
-                later.push(rest);
-            }
-            if old.start < new.end && old.end > new.start {
-                named.times_ns.end = new.start.max(old.start);
-            }
-        }
-        names.retain(|named| !named.times_ns.is_empty());
-        names.append(&mut later);
+        let left_over = |named: NamedInterval| {
+            let old = named.times_ns.clone();
+            let parts = [
+                old.start..old.end.min(times_ns.start),
+                old.start.max(times_ns.end)..old.end,
+            ];
+            let parts = parts.into_iter().filter(|part| !part.is_empty());
+            parts.map(move |times_ns| NamedInterval {
+                times_ns,
+                ..named.clone()
+            })
+        };
+        *names = std::mem::take(names)
+            .into_iter()
+            .flat_map(left_over)
+            .collect();
         names.push(NamedInterval {
             times_ns,
             name: name.into(),

@@ -631,7 +631,7 @@ impl Session {
         self.state = SessionState::Joined;
         if self.resumes(journal) {
             self.stream.cursor = Cursor::at(self.login.next_sequence);
-            // A client that was disconnected is not slow: it gets what it needs, whatever its
+            // A client that was disconnected is not slow: it gets what it needs at any
             // policy.
             self.snapshot_first = self.is_behind(journal);
         } else {

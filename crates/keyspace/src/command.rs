@@ -469,6 +469,17 @@ impl<'c> Call<'c, '_, '_> {
         self.propagate(words);
     }
 
+    /// Propagates the removal of these members by a command of this name instead of the request.
+    pub(crate) fn propagate_members(&mut self, name: &[u8], key: Key<'_>, members: Arguments<'_>) {
+        self.propagate_no_request();
+        let members: Vec<&[u8]> = members.iter().collect();
+        for some in members.chunks(MEMBERS_AT_ONCE) {
+            let mut words = vec![name, key.bytes];
+            words.extend(some);
+            self.propagate(words);
+        }
+    }
+
     /// Propagates that the command has removed a key.
     pub(crate) fn propagate_removed(&mut self, key: Key<'_>) {
         if !self.is_propagated() {
@@ -509,3 +520,6 @@ impl<'c> Call<'c, '_, '_> {
         }
     }
 }
+
+/// Members that one propagated command removes at most.
+const MEMBERS_AT_ONCE: usize = 1024;

@@ -219,7 +219,7 @@ impl Server {
 
     fn tell_not_stopped(&self, client: WaitId) {
         let reply = format!("-{NOT_STOPPED}\r\n").into_bytes();
-        self.end_wait(client, reply, true);
+        self.answer_wait(client, reply, true);
     }
 
     /// Says which replicas do not have everything when the server ends, and by how much.

@@ -294,7 +294,7 @@ impl Pair {
     /// All that the master holds, the replica holds, and both know how far they are.
     fn compare(&mut self) -> Verdict {
         for _ in 0..ROUNDS_TO_AGREE {
-            // A file of all keys, which nobody else waits for, or a PING may be under way.
+            // A file of all keys, for which no other peer waits, or a PING may be under way.
             if let (Ok(master), Ok(replica)) = (self.audit(MASTER), self.audit(REPLICA))
                 && master == replica
             {

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 ///
 /// A process with threads cannot be forked, so the program is started again with the same
 /// arguments. A variable in its environment marks the background process. `check` runs first,
-/// because nobody would see an error of the background process.
+/// because an error of the background process would be seen by no one.
 pub(crate) fn daemonize(
     config: &HubConfig,
     check: impl FnOnce() -> Result<(), Failure>,

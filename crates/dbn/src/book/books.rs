@@ -281,10 +281,14 @@ impl Books {
         if event.price == UNDEFINED_PRICE {
             return self.count_unused(record, Unused::NoPrice);
         }
-        let is_repeat = |repeats: &mut Repeats| {
-            repeats.is_repeat(record.kind(), source_time_ns, event.price, event.size)
-        };
-        if self.mixes_schemas && is_repeat(state.repeats.get_or_insert_default()) {
+        if self.mixes_schemas
+            && state.repeats.get_or_insert_default().is_repeat(
+                record.kind(),
+                source_time_ns,
+                event.price,
+                event.size,
+            )
+        {
             return self.count_unused(record, Unused::Repeated);
         }
         self.accounting.count_used(record.kind());

@@ -327,7 +327,7 @@ proptest! {
     }
 }
 
-/// A reader of a stream needs no byte after a packet, whatever the packet's length.
+/// A reader of a stream needs no byte after a packet, for a packet of any length.
 #[test]
 fn a_packet_of_any_length_is_there_with_its_last_byte() {
     for count in [1, 40, 1_500] {

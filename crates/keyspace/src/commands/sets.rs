@@ -154,19 +154,8 @@ pub(super) fn spop(call: &mut Call<'_, '_, '_>) -> Result {
         }
     }
     call.view.changed(key, place, Event::SetPop);
-    propagate_popped(call, key, popped_members.as_arguments());
+    call.propagate_members(b"SREM", key, popped_members.as_arguments());
     Ok(())
-}
-
-/// Propagates the members that SPOP removed.
-fn propagate_popped(call: &mut Call<'_, '_, '_>, key: Key<'_>, members: Arguments<'_>) {
-    call.propagate_no_request();
-    let members: Vec<&[u8]> = members.iter().collect();
-    for some in members.chunks(MEMBERS_TOLD_AT_ONCE) {
-        let mut words = vec![&b"SREM"[..], key.bytes];
-        words.extend(some);
-        call.propagate(words);
-    }
 }
 
 pub(super) fn srandmember(call: &mut Call<'_, '_, '_>) -> Result {
@@ -411,6 +400,3 @@ fn store(
     call.store_result(to, result, set::len, event);
     Ok(())
 }
-
-/// Maximum number of members in one SREM that replaces a SPOP.
-const MEMBERS_TOLD_AT_ONCE: usize = 1024;

@@ -65,7 +65,7 @@ impl Migration {
                 Err(text) => format!("-{text}\r\n"),
             };
             let failed = reply.starts_with('-');
-            server.end_wait(wait, reply.into_bytes(), failed);
+            server.answer_wait(wait, reply.into_bytes(), failed);
         };
         thread.spawn(run).map(drop)
     }

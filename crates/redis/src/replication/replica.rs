@@ -43,8 +43,8 @@ pub(crate) struct Replica {
     acked: AtomicU64,
     /// What it has on its disk, if it says so.
     acked_on_disk: AtomicU64,
-    /// It has acknowledged anything, in memory and on its disk: an offset of 0 alone would say so of
-    /// one that is still loading.
+    /// It has acknowledged anything, in memory and on its disk. Offset 0 alone is also that of a
+    /// replica that is still loading.
     has_acked: AtomicBool,
     has_acked_on_disk: AtomicBool,
     /// When it was last heard of, ms since the UNIX epoch.

@@ -184,14 +184,14 @@ impl Replication {
         self.waiting.store(waits.len(), Ordering::Release);
         drop(waits);
         for (wait, (reply, failed)) in served {
-            server.end_wait(wait, reply, failed);
+            server.answer_wait(wait, reply, failed);
         }
     }
 }
 
 impl Server {
     /// Ends one wait of a client with a reply, unless it has ended already.
-    pub(crate) fn end_wait(&self, wait: WaitId, reply: Vec<u8>, failed: bool) {
+    pub(crate) fn answer_wait(&self, wait: WaitId, reply: Vec<u8>, failed: bool) {
         if let Some(lane) = self.waiting.claim_wait(wait, &self.keyspace) {
             self.serve(lane, wait.client, reply, failed);
         }

@@ -289,7 +289,7 @@ impl State {
         let server = call.server.own.clone();
         call.server.keyspace.when_freed(Box::new(move || {
             if let Some(server) = server.upgrade() {
-                server.end_wait(wait, b"+OK\r\n".to_vec(), false);
+                server.answer_wait(wait, b"+OK\r\n".to_vec(), false);
             }
         }));
     }

@@ -237,7 +237,7 @@ const COMMANDS: &[&str] = &[
     "SWAPDB 5 6",
     "PUBLISH other m",
 ];
-/// Databases of which it may have all keys: nobody else uses them.
+/// Databases of which it may have all keys: no other peer uses them.
 const DATABASES: [usize; 2] = [5, 6];
 const AWAITED_MAX: usize = 8;
 /// For so long a reply may be waited for once nothing else goes on, simulated ns.

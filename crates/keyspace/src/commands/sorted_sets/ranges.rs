@@ -7,10 +7,9 @@ use super::super::options::{is, positions};
 use super::scores::{parse_bound, parse_text_limit};
 use super::{Result, Shown, find};
 use crate::error::CommandError;
-use crate::key::Key;
 use crate::observer::Event;
 use crate::sorted_set::{self, Builder, Scored, TextLimit};
-use tidewire_resp::{ArgumentList, Arguments};
+use tidewire_resp::ArgumentList;
 
 pub(in crate::commands) fn zrangestore(call: &mut Call<'_, '_, '_>) -> Result {
     let query = RangeQuery::parse(call, 2, true, None, None)?;
@@ -220,7 +219,7 @@ pub(in crate::commands) fn remove_range(
         if removed > 0 {
             sorted_set::remove_ranks(entry, ranks);
             if let Some(members) = members {
-                propagate_removed(call, key, members.as_arguments());
+                call.propagate_members(b"ZREM", key, members.as_arguments());
             }
             call.after_removal(key, place, event, sorted_set::len);
         }
@@ -229,19 +228,6 @@ pub(in crate::commands) fn remove_range(
     Ok(())
 }
 
-/// Propagates the removal of these members instead of the request.
-fn propagate_removed(call: &mut Call<'_, '_, '_>, key: Key<'_>, members: Arguments<'_>) {
-    call.propagate_no_request();
-    let members: Vec<&[u8]> = members.iter().collect();
-    for some in members.chunks(MEMBERS_AT_ONCE) {
-        let mut words = vec![&b"ZREM"[..], key.bytes];
-        words.extend(some);
-        call.propagate(words);
-    }
-}
-
-/// Members that one propagated command removes at most.
-const MEMBERS_AT_ONCE: usize = 1_000;
 const NO_SCORES: &str = "ERR min or max is not a float";
 const NO_TEXTS: &str = "ERR min or max not valid string range item";
 const LIMIT_OF_RANKS: &str = "ERR syntax error, LIMIT is only supported in combination with \

@@ -273,8 +273,7 @@ impl LogFile {
             true => self.name.clone(),
             false => String::from_utf8_lossy(&quoted(self.name.as_bytes())).into_owned(),
         };
-        let unsynced = self.unsynced.filter(|_| kind == 'i');
-        let unsynced = unsynced.map(|length| format!(" unsynced {length}"));
+        let unsynced = self.unsynced.map(|length| format!(" unsynced {length}"));
         let unsynced = unsynced.unwrap_or_default();
         format!("file {name} seq {} type {kind}{unsynced}\n", self.sequence)
     }
