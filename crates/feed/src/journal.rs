@@ -9,8 +9,8 @@
 //! ```
 
 use crate::wire::{
-    Flags, HEADER_LENGTH, Message, MessageKind, PACKET_LENGTH_MAX, PACKET_LIMIT_BYTES_MIN,
-    PREFIX_LENGTH, PacketWriter, Quote,
+    Flags, HEADER_LENGTH, MESSAGE_LENGTH_MAX, Message, MessageKind, PACKET_LENGTH_MAX,
+    PACKET_LIMIT_BYTES_MIN, PREFIX_LENGTH, PacketWriter, Quote,
 };
 
 /// Minimum messages a journal keeps.
@@ -146,6 +146,14 @@ impl Journal {
             Message::Definition(definition) => self.append_encoded(&definition.to_bytes()),
             Message::Status(status) => self.append_encoded(&status.to_bytes()),
             Message::LastValue(value) => self.append_encoded(&value.to_bytes()),
+            Message::Venue(venue) => self.append_encoded(&venue.to_bytes()),
+            Message::Level(level) => self.append_encoded(&level.to_bytes()),
+            Message::SessionStart(start) => self.append_encoded(&start.to_bytes()),
+            Message::Record(_) => {
+                let mut encoded = Vec::with_capacity(MESSAGE_LENGTH_MAX);
+                message.encode(&mut encoded);
+                self.append_bytes(&encoded)
+            }
             other => panic!("{:?} is no message of a stream", other.kind()),
         }
     }
@@ -161,15 +169,25 @@ impl Journal {
 
     #[inline(always)]
     fn append_encoded<const N: usize>(&mut self, encoded: &[u8; N]) -> u64 {
+        self.append_bytes(encoded)
+    }
+
+    #[inline(always)]
+    fn append_bytes(&mut self, encoded: &[u8]) -> u64 {
+        let length = encoded.len();
+        debug_assert!(
+            (PREFIX_LENGTH..=MESSAGE_LENGTH_MAX).contains(&length),
+            "a message has its prefix and its bound"
+        );
         if self.bytes.is_empty() {
             self.take_memory();
         }
         let byte_capacity = self.bytes.len() as u64;
         let mut position = self.tail;
-        if (position & (byte_capacity - 1)) + N as u64 > byte_capacity {
+        if (position & (byte_capacity - 1)) + length as u64 > byte_capacity {
             position = position.next_multiple_of(byte_capacity);
         }
-        let end = position + N as u64;
+        let end = position + length as u64;
         while self.oldest_sequence < self.next_sequence
             && (self.next_sequence - self.oldest_sequence == self.capacity
                 || self.position(self.oldest_sequence) + byte_capacity < end)
@@ -177,7 +195,7 @@ impl Journal {
             self.oldest_sequence += 1;
         }
         let at = (position & (byte_capacity - 1)) as usize;
-        self.bytes[at..at + N].copy_from_slice(encoded);
+        self.bytes[at..at + length].copy_from_slice(encoded);
         let index = (self.next_sequence & (self.capacity - 1)) as usize;
         self.positions[index] = position;
         self.tail = end;

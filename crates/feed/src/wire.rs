@@ -13,7 +13,10 @@
 
 mod bytes;
 mod control;
+mod level;
 mod message;
+mod record;
+mod reference;
 mod text;
 mod tick;
 mod writer;
@@ -22,11 +25,14 @@ pub use control::{
     Control, ControlKind, EndOfSessionAcknowledgement, Login, LoginAccepted, RefusalReason,
     Refused, Request, Role, SlowPolicy, SnapshotNotice, SnapshotRequest, Subscribe, TooOld,
 };
+pub use level::Level;
 pub use message::{
     Definition, LastValue, Message, MessageKind, Quote, Skip, SnapshotMark, Trade, TradingState,
     TradingStatus, UnknownMessage,
 };
-pub use text::{ClientName, Name, PatternText, RefusalText, Text, TextError};
+pub use record::{RECORD_LENGTH_MAX, RECORD_PART_LENGTH_MAX, RecordJoin, RecordPart};
+pub use reference::{ReferenceKind, SessionStart, Venue};
+pub use text::{ClientName, Name, PatternText, RefusalText, Text, TextError, VenueName};
 pub use tick::{AGGRESSOR_BUY, AGGRESSOR_SELL, CROSS, NOT_SHOWN, Tick};
 pub use writer::PacketWriter;
 
@@ -320,6 +326,9 @@ pub enum MessageError {
     /// A name, pattern or reason is not zero-padded UTF-8.
     #[error("text is not zero-padded UTF-8")]
     BadText,
+    /// A record's part does not fit its record.
+    #[error("a part of a record does not fit its record")]
+    BadRecord,
     /// A control holds a value outside its range.
     #[error("a control has a value outside its range")]
     BadValue,

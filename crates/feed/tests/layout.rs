@@ -2,10 +2,10 @@
 //! `docs/feed-protocol.md` has the same tables.
 
 use tidewire_feed::wire::{
-    ClientName, Control, Definition, Flags, HEADER_LENGTH, LastValue, Login, LoginAccepted,
-    Message, Name, PacketWriter, PatternText, Quote, Request, Role, Skip, SlowPolicy, SnapshotMark,
-    SnapshotNotice, SnapshotRequest, Subscribe, TooOld, Trade, TradingState, TradingStatus,
-    snapshot_position,
+    ClientName, Control, Definition, Flags, HEADER_LENGTH, LastValue, Level, Login, LoginAccepted,
+    Message, Name, PacketWriter, PatternText, Quote, RecordPart, ReferenceKind, Request, Role,
+    SessionStart, Skip, SlowPolicy, SnapshotMark, SnapshotNotice, SnapshotRequest, Subscribe,
+    TooOld, Trade, TradingState, TradingStatus, Venue, VenueName, snapshot_position,
 };
 
 fn encoded(message: &Message) -> Vec<u8> {
@@ -129,6 +129,73 @@ fn a_last_value() {
          0d00000000000000 0e00000000000000 0f00000000000000",
     );
     assert_eq!(encoded(&Message::LastValue(value)), bytes);
+}
+
+#[test]
+fn a_venue() {
+    let venue = Venue {
+        source: 2,
+        source_time_ns: 3,
+        name: VenueName::new("XNAS").unwrap(),
+    };
+    let mut bytes = hex("32 00 0200 00000000 0300000000000000 584e4153");
+    bytes.resize(48, 0);
+    assert_eq!(encoded(&Message::Venue(venue)), bytes);
+}
+
+#[test]
+fn a_level() {
+    let level = Level {
+        symbol: 1,
+        source: 2,
+        source_time_ns: 3,
+        price: 4,
+        size: 5,
+        orders: 6,
+        side: Level::ASK,
+        action: Level::CLEAR,
+        is_last: 1,
+        depth: 7,
+    };
+    let bytes = hex(
+        "33 00 0200 01000000 0300000000000000 0400000000000000 05000000 06000000
+         02 01 01 00 0700 0000 0000000000000000",
+    );
+    assert_eq!(encoded(&Message::Level(level)), bytes);
+}
+
+#[test]
+fn a_session_start() {
+    let start = SessionStart {
+        symbol: 1,
+        source: 2,
+        source_time_ns: 3,
+        reference: 4,
+        trading_day: 5,
+        kind: ReferenceKind::PREVIOUS_CLOSE,
+        rolls: 1,
+    };
+    let bytes = hex(
+        "34 00 0200 01000000 0300000000000000 0400000000000000 05000000 02 01 0000
+         0000000000000000 0000000000000000",
+    );
+    assert_eq!(encoded(&Message::SessionStart(start)), bytes);
+}
+
+#[test]
+fn the_parts_of_a_record() {
+    let record: Vec<u8> = (0..=217).collect();
+    let parts: Vec<RecordPart> = RecordPart::split(1, 2, 3, &record).collect();
+    let head = "0200 01000000 0300000000000000 da00";
+    let mut first = hex(&format!("fd 00 {head} 0000 00000000"));
+    first.extend_from_slice(&record[..216]);
+    let mut second = hex(&format!("2d 00 {head} d800 00000000 d8d9"));
+    second.resize(32, 0);
+    let bytes: Vec<_> = parts
+        .iter()
+        .map(|part| encoded(&Message::Record(*part)))
+        .collect();
+    assert_eq!(bytes, [first, second]);
 }
 
 #[test]

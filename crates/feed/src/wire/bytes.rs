@@ -43,7 +43,7 @@ macro_rules! integer_fields {
     )*};
 }
 
-integer_fields!(u32, u64, i64);
+integer_fields!(u8, u16, u32, u64, i64);
 
 /// Returns `M` bytes at `offset`. Panics only if `offset + M > N`, which every caller's constants
 /// exclude.

@@ -1,7 +1,9 @@
 //! Messages of the stream and of snapshots.
 
 use super::bytes::{Field, array_at, i64_at, put, u16_at, u32_at, u64_at};
-use super::{MessageError, Name, PREFIX_LENGTH, UNDEFINED_PRICE};
+use super::level::Level;
+use super::reference::{SessionStart, Venue};
+use super::{MessageError, Name, PREFIX_LENGTH, RecordPart, UNDEFINED_PRICE};
 
 /// The type byte of a message; its high nibble is the length in 16-byte units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,10 +22,18 @@ impl MessageKind {
     pub const TRADING_STATUS: u8 = 0x24;
     /// [`Quote`], 48 bytes.
     pub const QUOTE: u8 = 0x31;
+    /// [`Venue`], 48 bytes.
+    pub const VENUE: u8 = 0x32;
+    /// [`Level`], 48 bytes.
+    pub const LEVEL: u8 = 0x33;
+    /// [`SessionStart`], 48 bytes.
+    pub const SESSION_START: u8 = 0x34;
     /// [`LastValue`], 96 bytes.
     pub const LAST_VALUE: u8 = 0x61;
     /// [`Definition`], 112 bytes.
     pub const DEFINITION: u8 = 0x71;
+    /// Low nibble of [`RecordPart`], 32 to 240 bytes.
+    pub const RECORD_PART: u8 = 0x0d;
 
     /// Returns the bytes of a message of this type; 0 for an impossible type.
     #[inline(always)]
@@ -48,6 +58,14 @@ pub enum Message {
     Definition(Definition),
     /// A symbol's trading state.
     Status(TradingStatus),
+    /// The name of a venue number.
+    Venue(Venue),
+    /// One price level of a book.
+    Level(Level),
+    /// A symbol's trading session begins, or its reference price changes.
+    SessionStart(SessionStart),
+    /// A part of a DBN record.
+    Record(RecordPart),
     /// A snapshot's record.
     LastValue(LastValue),
     /// A snapshot begins.
@@ -113,6 +131,21 @@ impl Message {
                 split(bytes, SnapshotMark::from_bytes, Message::SnapshotEnd)
             }
             MessageKind::LAST_VALUE => split(bytes, LastValue::from_bytes, Message::LastValue),
+            MessageKind::LEVEL => split(bytes, Level::from_bytes, Message::Level),
+            MessageKind::SESSION_START => {
+                split(bytes, SessionStart::from_bytes, Message::SessionStart)
+            }
+            MessageKind::VENUE => {
+                let (head, rest) = bytes.split_first_chunk().ok_or(MessageError::Truncated)?;
+                Ok((Message::Venue(Venue::from_bytes(head)?), rest))
+            }
+            _ if RecordPart::is_kind(kind) => {
+                let length = MessageKind(kind).encoded_length();
+                let (head, rest) = bytes
+                    .split_at_checked(length)
+                    .ok_or(MessageError::Truncated)?;
+                Ok((Message::Record(RecordPart::from_bytes(head)?), rest))
+            }
             MessageKind::DEFINITION => {
                 let (head, rest) = bytes.split_first_chunk().ok_or(MessageError::Truncated)?;
                 Ok((Message::Definition(Definition::from_bytes(head)?), rest))
@@ -142,6 +175,10 @@ impl Message {
             Message::Definition(definition) => out.extend_from_slice(&definition.to_bytes()),
             Message::Status(status) => out.extend_from_slice(&status.to_bytes()),
             Message::LastValue(value) => out.extend_from_slice(&value.to_bytes()),
+            Message::Venue(venue) => out.extend_from_slice(&venue.to_bytes()),
+            Message::Level(level) => out.extend_from_slice(&level.to_bytes()),
+            Message::SessionStart(start) => out.extend_from_slice(&start.to_bytes()),
+            Message::Record(part) => part.encode(out),
             Message::SnapshotBegin(mark) => {
                 out.extend_from_slice(&mark.to_bytes(MessageKind::SNAPSHOT_BEGIN));
             }
@@ -168,6 +205,10 @@ impl Message {
             Message::Definition(_) => MessageKind::DEFINITION,
             Message::Status(_) => MessageKind::TRADING_STATUS,
             Message::LastValue(_) => MessageKind::LAST_VALUE,
+            Message::Venue(_) => MessageKind::VENUE,
+            Message::Level(_) => MessageKind::LEVEL,
+            Message::SessionStart(_) => MessageKind::SESSION_START,
+            Message::Record(part) => part.kind().0,
             Message::SnapshotBegin(_) => MessageKind::SNAPSHOT_BEGIN,
             Message::SnapshotEnd(_) => MessageKind::SNAPSHOT_END,
             Message::Skip(_) => MessageKind::SKIP,
@@ -200,6 +241,9 @@ impl Message {
             Message::Definition(definition) => Some(definition.symbol),
             Message::Status(status) => Some(status.symbol),
             Message::LastValue(value) => Some(value.symbol),
+            Message::Level(level) => Some(level.symbol),
+            Message::SessionStart(start) => Some(start.symbol),
+            Message::Record(part) => Some(part.symbol),
             _ => None,
         }
     }
@@ -213,7 +257,7 @@ macro_rules! layout {
             pub const LENGTH: usize = $length;
 
             #[inline(always)]
-            fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Self {
+            pub(super) fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Self {
                 Self {
                     symbol: u32_at(bytes, 4),
                     source: u16_at(bytes, 2),
@@ -232,6 +276,8 @@ macro_rules! layout {
         }
     };
 }
+
+pub(super) use layout;
 
 impl Field for TradingState {
     #[inline(always)]
@@ -399,6 +445,8 @@ impl TradingState {
     pub const HALTED: TradingState = TradingState(4);
     /// Closed until the next session.
     pub const CLOSED: TradingState = TradingState(5);
+    /// Paused: orders may be entered, and nothing trades for a short time.
+    pub const PAUSED: TradingState = TradingState(6);
 }
 
 /// A symbol's trading state changed: 32 bytes.

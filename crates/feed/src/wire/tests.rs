@@ -63,6 +63,10 @@ fn last_value() -> LastValue {
     }
 }
 
+fn record_parts(record: &[u8]) -> Vec<RecordPart> {
+    RecordPart::split(7, 1, 9, record).collect()
+}
+
 fn controls() -> Vec<Control> {
     let pattern = PatternText::new("ES*").unwrap();
     vec![
@@ -127,6 +131,29 @@ fn messages() -> Vec<Message> {
         Message::Definition(definition()),
         Message::Status(status()),
         Message::LastValue(last_value()),
+        Message::Venue(Venue {
+            source: 9,
+            source_time_ns: 8,
+            name: VenueName::new("XNAS").unwrap(),
+        }),
+        Message::Level(Level {
+            symbol: 7,
+            price: 12,
+            size: 3,
+            side: Level::ASK,
+            is_last: 1,
+            depth: 10,
+            ..Level::default()
+        }),
+        Message::SessionStart(SessionStart {
+            symbol: 7,
+            reference: 14,
+            trading_day: 20_261_125,
+            kind: ReferenceKind::PREVIOUS_SETTLEMENT,
+            rolls: 1,
+            ..SessionStart::default()
+        }),
+        Message::Record(record_parts(&[3; 80])[0]),
         Message::SnapshotBegin(mark),
         Message::SnapshotEnd(mark),
         Message::Skip(Skip { count: 3 }),
@@ -141,7 +168,7 @@ fn every_message_comes_back_out_of_a_packet() {
     let mut out = Vec::new();
     let mut writer = PacketWriter::new(&mut out, 5, Flags::NONE, 40, UDP_PACKET_LENGTH_MAX);
     messages().iter().for_each(|message| writer.push(message));
-    assert_eq!(writer.finish(), 40 + 8 + 3);
+    assert_eq!(writer.finish(), 40 + 12 + 3);
     let (packet, consumed) = decode_packet(&out).unwrap().unwrap();
     assert_eq!(consumed, out.len());
     assert_eq!(
@@ -241,6 +268,66 @@ fn a_body_that_is_no_messages_is_said_so() {
     let mut bad_name = definition().to_bytes();
     bad_name[40 + 70] = b'x';
     assert_eq!(decode(&bad_name, 1), Err(MessageError::BadText));
+}
+
+#[test]
+fn a_record_of_any_length_comes_back_from_its_parts() {
+    let mut join = RecordJoin::default();
+    for length in 1..=RECORD_LENGTH_MAX {
+        let record: Vec<u8> = (0..length).map(|index| (index % 251) as u8 + 1).collect();
+        let parts = record_parts(&record);
+        assert_eq!(parts.len(), length.div_ceil(RECORD_PART_LENGTH_MAX));
+        let (last, others) = parts.split_last().unwrap();
+        for part in others {
+            assert_eq!(join.push(part), None);
+        }
+        assert_eq!(join.push(last), Some(&record[..]));
+    }
+    assert!(record_parts(&[]).is_empty());
+    assert!(record_parts(&[1; RECORD_LENGTH_MAX + 1]).is_empty());
+}
+
+#[test]
+fn parts_of_different_records_are_not_joined() {
+    let parts = record_parts(&[1; 520]);
+    let mut other = parts[1];
+    other.symbol = 8;
+    let mut join = RecordJoin::default();
+    assert_eq!(join.push(&parts[1]), None, "without a beginning");
+    assert_eq!(join.push(&parts[0]), None);
+    assert_eq!(join.push(&other), None, "another symbol's");
+    assert_eq!(join.push(&parts[1]), None, "the beginning was dropped");
+    assert_eq!(join.push(&parts[0]), None);
+    assert_eq!(join.push(&parts[2]), None, "one is missing");
+    for part in &parts[..2] {
+        assert_eq!(join.push(part), None);
+    }
+    assert_eq!(join.push(&parts[2]), Some(&[1; 520][..]));
+}
+
+#[test]
+fn a_part_that_does_not_fit_its_record_is_refused() {
+    let mut good = Vec::new();
+    Message::Record(record_parts(&[5; 520])[2]).encode(&mut good);
+    assert!(Message::decode(&good).is_ok());
+    for (index, byte) in [
+        (0, 0x6d),
+        (0, 0x8d),
+        (16, 0xff),
+        (17, 0),
+        (17, 9),
+        (18, 1),
+        (19, 9),
+    ] {
+        let mut bad = good.clone();
+        bad.resize(MESSAGE_LENGTH_MAX, 0);
+        bad[index] = byte;
+        assert_eq!(
+            Message::decode(&bad),
+            Err(MessageError::BadRecord),
+            "byte {index} as {byte}"
+        );
+    }
 }
 
 #[test]

@@ -8,6 +8,8 @@ pub type Name = Text<72>;
 pub type PatternText = Text<80>;
 /// A client's name for itself at login, for the operator.
 pub type ClientName = Text<48>;
+/// A venue's name.
+pub type VenueName = Text<32>;
 /// The text of a refusal.
 pub type RefusalText = Text<72>;
 

@@ -185,6 +185,10 @@ impl RecordingPlayer<'_> {
             | Message::Quote(_)
             | Message::Definition(_)
             | Message::Status(_)
+            | Message::Venue(_)
+            | Message::Level(_)
+            | Message::SessionStart(_)
+            | Message::Record(_)
             | Message::LastValue(_) => self.link.publish(message),
             _ => {
                 self.account.unknown += 1;

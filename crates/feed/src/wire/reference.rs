@@ -1,0 +1,114 @@
+//! Reference data other than definitions: venues and sessions.
+
+use super::bytes::{Field, array_at, put, u16_at, u32_at, u64_at};
+use super::message::{layout, prefix};
+use super::{MessageError, MessageKind, UNDEFINED_PRICE, VenueName};
+
+/// The name of a venue number in this stream: 48 bytes. Its prefix carries no symbol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Venue {
+    /// The number, as in the field `source` of other messages.
+    pub source: u16,
+    /// Time from which the name applies, nanoseconds since the UNIX epoch; 0 for always.
+    pub source_time_ns: u64,
+    /// The name: an ISO 10383 code (`XNAS`) where the venue has one.
+    pub name: VenueName,
+}
+
+impl Venue {
+    /// Bytes on the wire.
+    pub const LENGTH: usize = 48;
+
+    pub(super) fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Result<Venue, MessageError> {
+        Ok(Venue {
+            source: u16_at(bytes, 2),
+            source_time_ns: u64_at(bytes, 8),
+            name: VenueName::from_padded(array_at(bytes, 16)).map_err(|_| MessageError::BadText)?,
+        })
+    }
+
+    /// Encodes the message.
+    pub fn to_bytes(&self) -> [u8; Self::LENGTH] {
+        let mut bytes = prefix(MessageKind::VENUE, self.source, 0, self.source_time_ns);
+        put(&mut bytes, 16, self.name.to_padded());
+        bytes
+    }
+}
+
+/// What a reference price is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ReferenceKind(pub u8);
+
+impl ReferenceKind {
+    /// There is none.
+    pub const NONE: ReferenceKind = ReferenceKind(0);
+    /// The session's open: its first trade, or the auction's price.
+    pub const OPEN: ReferenceKind = ReferenceKind(1);
+    /// The close of the previous session.
+    pub const PREVIOUS_CLOSE: ReferenceKind = ReferenceKind(2);
+    /// The settlement price of the previous session.
+    pub const PREVIOUS_SETTLEMENT: ReferenceKind = ReferenceKind(3);
+
+    /// Returns the name as clients see it; `None` for no reference or one of a later version.
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            ReferenceKind::OPEN => Some("open"),
+            ReferenceKind::PREVIOUS_CLOSE => Some("prev_close"),
+            ReferenceKind::PREVIOUS_SETTLEMENT => Some("prev_settlement"),
+            _ => None,
+        }
+    }
+}
+
+impl Field for ReferenceKind {
+    #[inline(always)]
+    fn read<const N: usize>(bytes: &[u8; N], offset: usize) -> Self {
+        ReferenceKind(bytes[offset])
+    }
+
+    #[inline(always)]
+    fn write<const N: usize>(self, bytes: &mut [u8; N], offset: usize) {
+        bytes[offset] = self.0;
+    }
+}
+
+/// A symbol's trading session begins, or its reference price has become known: 48 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionStart {
+    /// The symbol's id.
+    pub symbol: u32,
+    /// Venue or publisher number.
+    pub source: u16,
+    /// Time of the event at the source, nanoseconds since the UNIX epoch.
+    pub source_time_ns: u64,
+    /// The reference price of `change_pct`, 1 unit = 1e-9, or [`UNDEFINED_PRICE`].
+    pub reference: i64,
+    /// The session's trading day as `YYYYMMDD`; 0 if unknown.
+    pub trading_day: u32,
+    /// What `reference` is.
+    pub kind: ReferenceKind,
+    /// 1: a new session. Volume, trades, open, high and low begin again, and the last trade
+    /// becomes the previous close unless `reference` is one. 0: only the reference is given.
+    pub rolls: u8,
+}
+
+impl Default for SessionStart {
+    fn default() -> Self {
+        SessionStart {
+            symbol: 0,
+            source: 0,
+            source_time_ns: 0,
+            reference: UNDEFINED_PRICE,
+            trading_day: 0,
+            kind: ReferenceKind::NONE,
+            rolls: 0,
+        }
+    }
+}
+
+layout!(SessionStart: 48, MessageKind::SESSION_START, {
+    reference: 16,
+    trading_day: 24,
+    kind: 28,
+    rolls: 29,
+});
