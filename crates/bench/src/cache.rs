@@ -32,7 +32,7 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
     timer.time("update_trade", Some(45.0), 8.0, update_trades());
     let slot = written_slot();
     timer.time(
-        "snapshot (both lines)",
+        "snapshot (all lines)",
         Some(105.0),
         8.0,
         snapshots(slot.clone()),
@@ -232,7 +232,14 @@ fn update_trades() -> impl FnMut() -> u64 {
         for _ in 0..BATCH {
             sequence += 1;
             let price = 100_000_000_000 + sequence as i64;
-            writer.update_trade(black_box(Trade { price, size: 10 }), stamp(sequence));
+            writer.update_trade(
+                black_box(Trade {
+                    price,
+                    size: 10,
+                    condition: 1,
+                }),
+                stamp(sequence),
+            );
         }
         BATCH
     }
@@ -342,6 +349,8 @@ fn quote(number: u64) -> Quote {
         ask: 100_050_000_000 + number as i64,
         bid_size: 300,
         ask_size: 200,
+        bid_orders: 3,
+        ask_orders: 2,
     }
 }
 

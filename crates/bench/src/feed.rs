@@ -215,6 +215,8 @@ impl Sink for Update {
                     ask: quote.ask,
                     bid_size: quote.bid_size,
                     ask_size: quote.ask_size,
+                    bid_orders: quote.bid_orders,
+                    ask_orders: quote.ask_orders,
                 },
                 stamp(quote.source_time_ns),
             ),
@@ -222,6 +224,7 @@ impl Sink for Update {
                 Trade {
                     price: trade.price,
                     size: trade.size,
+                    condition: trade.condition,
                 },
                 stamp(trade.source_time_ns),
             ),

@@ -550,6 +550,7 @@ impl Client {
                     match message {
                         Message::Skip(skip) => skipped = skipped.saturating_add(skip.count),
                         Message::Definition(definition) => sink.definition(sequence, definition),
+                        Message::Venue(venue) => sink.venue(venue),
                         other => sink.message(sequence, other),
                     }
                     delivered += u64::from(!matches!(message, Message::Skip(_)));

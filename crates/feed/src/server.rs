@@ -219,7 +219,7 @@ impl Session {
         let start = out.len();
         let end_bytes = start.saturating_add(budget_bytes);
         if self.state == SessionState::LoginUnanswered {
-            self.answer_login(journal, out);
+            self.answer_login(journal, board, out);
         }
         for refused in self.refusals.drain(..) {
             PacketWriter::control(out, journal.session(), &Control::Refused(refused));
@@ -451,7 +451,7 @@ impl Session {
         receiver
     }
 
-    fn answer_login(&mut self, journal: &Journal, out: &mut Vec<u8>) {
+    fn answer_login<B: Board>(&mut self, journal: &Journal, board: &B, out: &mut Vec<u8>) {
         self.state = SessionState::Waiting;
         let mut accepted = LoginAccepted {
             session: journal.session(),
@@ -471,6 +471,9 @@ impl Session {
             return self.refuse(RefusalReason::FUTURE_SEQUENCE, text);
         }
         PacketWriter::control(out, accepted.session, &Control::LoginAccepted(accepted));
+        if self.receiver.is_none() {
+            snapshot::tell_venues(board, accepted.session, out);
+        }
     }
 
     /// Returns whether the client resumes this stream where it stopped.

@@ -53,6 +53,7 @@ fn updates(writer: &mut Writer) {
             Trade {
                 price: n as i64,
                 size: 1,
+                condition: 0,
             },
             stamp(n),
         );
@@ -64,6 +65,7 @@ fn updates(writer: &mut Writer) {
             Trade {
                 price: n as i64,
                 size: 1,
+                condition: 0,
             },
             stamp(n),
         );
@@ -163,6 +165,8 @@ fn quote(n: u64) -> Quote {
         ask: n as i64 + 1,
         bid_size: n as u32,
         ask_size: n as u32,
+        bid_orders: 1,
+        ask_orders: 1,
     }
 }
 

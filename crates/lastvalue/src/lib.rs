@@ -1,7 +1,7 @@
 //! The last-value cache of market data and plant tags, and the instruments that watch it.
 //!
 //! One [`MarketSlot`] holds the newest state of one symbol: quote, last trade and the session's
-//! figures, in two cache lines. It has one writer and any number of readers. A reader never makes
+//! figures, in three cache lines. It has one writer and any number of readers. A reader never makes
 //! the writer wait: it copies, checks that nothing changed meanwhile, and tries again if it did (a
 //! *seqlock*). All words are atomics, so there is no data race in the language's memory model; the
 //! protocol is modelled under loom in `tests/loom.rs`. The crate has no `unsafe`. A [`TagSlot`] is
@@ -19,7 +19,7 @@
 //! let mut writer = table.writer(7);
 //! writer.claim(index)?;
 //! writer.slot(index).expect("claimed above").update_quote(
-//!     Quote { bid: 100_250_000_000, ask: 100_500_000_000, bid_size: 300, ask_size: 200 },
+//!     Quote { bid: 100_250_000_000, ask: 100_500_000_000, bid_size: 300, ask_size: 200, ..Quote::EMPTY },
 //!     Stamp { source_time_ns: 1_000, receive_time_ns: 1_200, sequence: 1 },
 //! );
 //! let value = table.slot(index).expect("pushed above").snapshot();
@@ -47,7 +47,8 @@ pub use pool::{BlockPool, POOL_BATCH_BLOCKS_MAX, PoolCache};
 
 mod value;
 pub use value::{
-    FLAG_HALTED, FLAG_STALE, MarketValue, PRICE_UNDEFINED, Quote, Stamp, TopOfBook, Trade,
+    FLAG_HALTED, FLAG_STALE, MarketValue, NewSession, PRICE_UNDEFINED, Quote, Reference, Stamp,
+    Status, TopOfBook, Trade, Venues,
 };
 
 mod tag;

@@ -1,7 +1,9 @@
-//! The newest state of one symbol: a seqlock of two cache lines.
+//! The newest state of one symbol: a seqlock of three cache lines.
 
 use crate::sync::{AtomicI64, AtomicU64, Ordering, fence, pause};
-use crate::value::{MarketValue, PRICE_UNDEFINED, Quote, Stamp, TopOfBook, Trade};
+use crate::value::{
+    MarketValue, PRICE_UNDEFINED, Quote, Reference, Stamp, Status, TopOfBook, Trade, Venues,
+};
 use crate::writer::{ClaimError, SlotWriter};
 
 /// The newest state of one symbol: one writer, many readers, and the writer never waits for a
@@ -11,12 +13,14 @@ use crate::writer::{ClaimError, SlotWriter};
 ///        0         8        16        24         32        40          48           56
 /// line 1 │ version │ bid    │ ask    │ bid_size  │ last    │ last_size │ source     │ sequence │
 ///        │         │        │        │ ask_size  │         │ flags     │ time       │          │
-/// line 2 │ volume  │ open   │ receive│ high      │ low     │ trades    │ status     │ owner    │
-///        │         │        │ time   │           │         │           │            │          │
+/// line 2 │ receive│ orders │ volume │ turnover │ trades  │ high      │ low        │ owner    │
+///        │ time   │        │        │ low      │ condit. │           │            │          │
+/// line 3 │ turn-  │ open   │ refer- │ status   │ venues  │ trading   │            │          │
+///        │ over hi│        │ ence   │          │         │ day       │            │          │
 /// ```
 ///
-/// A quote changes line 1 and one word of line 2. A reader of the top of the book copies line 1
-/// only.
+/// A quote changes line 1 and two words of line 2, a trade lines 1 and 2. Line 3 changes at most
+/// a few times in a session. A reader of the top of the book copies line 1 only.
 ///
 /// The protocol is from H.-J. Boehm, *Can seqlocks get along with programming language memory
 /// models?* (2012). The writer makes `version` odd, fences, stores, and makes it even with a
@@ -36,20 +40,32 @@ pub struct MarketSlot {
     source_time_ns: AtomicU64,
     sequence: AtomicU64,
 
-    volume: AtomicU64,
-    session_open: AtomicI64,
     receive_time_ns: AtomicU64,
+    /// Orders at the bid in the low half, at the ask in the high half.
+    orders: AtomicU64,
+    volume: AtomicU64,
+    turnover_low: AtomicU64,
+    /// Number of trades in the low half, condition of the last trade in the high half.
+    trades_condition: AtomicU64,
     high: AtomicI64,
     low: AtomicI64,
-    trades: AtomicU64,
-    status: AtomicU64,
     /// The owner, who may write; 0 for none. It is not part of the value and changes independently
     /// of `version`.
     owner: AtomicU64,
+
+    turnover_high: AtomicI64,
+    session_open: AtomicI64,
+    reference: AtomicI64,
+    /// State in bits 0 to 7, kind of the reference in bits 8 to 15, reason in the high half.
+    status: AtomicU64,
+    /// Venues of bid, ask and last trade, 16 bits each from the lowest.
+    venues: AtomicU64,
+    trading_day: AtomicU64,
 }
 
 impl MarketSlot {
-    /// Reads both lines, so that they are in the cache when the slot is written.
+    /// Reads the lines of a quote and a trade, so that they are in the cache when the slot is
+    /// written.
     #[inline]
     pub fn touch(&self) {
         std::hint::black_box(self.version.load(Ordering::Relaxed));
@@ -67,14 +83,20 @@ impl MarketSlot {
             last_size_flags: AtomicU64::new(0),
             source_time_ns: AtomicU64::new(0),
             sequence: AtomicU64::new(0),
-            volume: AtomicU64::new(0),
-            session_open: AtomicI64::new(PRICE_UNDEFINED),
             receive_time_ns: AtomicU64::new(0),
+            orders: AtomicU64::new(0),
+            volume: AtomicU64::new(0),
+            turnover_low: AtomicU64::new(0),
+            trades_condition: AtomicU64::new(0),
             high: AtomicI64::new(PRICE_UNDEFINED),
             low: AtomicI64::new(PRICE_UNDEFINED),
-            trades: AtomicU64::new(0),
-            status: AtomicU64::new(0),
             owner: AtomicU64::new(0),
+            turnover_high: AtomicI64::new(0),
+            session_open: AtomicI64::new(PRICE_UNDEFINED),
+            reference: AtomicI64::new(PRICE_UNDEFINED),
+            status: AtomicU64::new(0),
+            venues: AtomicU64::new(0),
+            trading_day: AtomicU64::new(0),
         }
     }
 
@@ -88,17 +110,21 @@ impl MarketSlot {
         Ok(SlotWriter::releasing(self))
     }
 
-    /// Returns a consistent copy of both lines. Retries during an update.
+    /// Returns a consistent copy of the whole slot. Retries during an update.
     #[inline]
     pub fn snapshot(&self) -> MarketValue {
         retry(|| self.try_snapshot())
     }
 
-    /// Returns a consistent copy of both lines, or `None` if an update interfered.
+    /// Returns a consistent copy of the whole slot, or `None` if an update interfered.
     #[inline]
     pub fn try_snapshot(&self) -> Option<MarketValue> {
         let version = self.begin_read()?;
         let top = self.copy_top(version);
+        let (bid_orders, ask_orders) = unpack(self.orders.load(Ordering::Relaxed));
+        let (trades, condition) = unpack(self.trades_condition.load(Ordering::Relaxed));
+        let status = self.status.load(Ordering::Relaxed);
+        let venues = self.venues.load(Ordering::Relaxed);
         let value = MarketValue {
             updates: top.updates,
             bid: top.bid,
@@ -110,13 +136,30 @@ impl MarketSlot {
             flags: top.flags,
             source_time_ns: top.source_time_ns,
             sequence: top.sequence,
-            volume: self.volume.load(Ordering::Relaxed),
-            session_open: self.session_open.load(Ordering::Relaxed),
+            bid_orders,
+            ask_orders,
             receive_time_ns: self.receive_time_ns.load(Ordering::Relaxed),
+            volume: self.volume.load(Ordering::Relaxed),
+            turnover: self.turnover(),
+            trades,
+            condition,
+            session_open: self.session_open.load(Ordering::Relaxed),
             high: self.high.load(Ordering::Relaxed),
             low: self.low.load(Ordering::Relaxed),
-            trades: self.trades.load(Ordering::Relaxed),
-            status: self.status.load(Ordering::Relaxed),
+            reference: Reference {
+                price: self.reference.load(Ordering::Relaxed),
+                kind: (status >> 8) as u8,
+            },
+            status: Status {
+                state: status as u8,
+                reason: (status >> 32) as u32,
+            },
+            venues: Venues {
+                bid: venues as u16,
+                ask: (venues >> 16) as u16,
+                last: (venues >> 32) as u16,
+            },
+            trading_day: self.trading_day.load(Ordering::Relaxed) as u32,
         };
         self.unchanged_since(version).then_some(value)
     }
@@ -171,6 +214,12 @@ impl MarketSlot {
         owner_name(self.owner.load(Ordering::Relaxed))
     }
 
+    #[inline]
+    fn turnover(&self) -> i128 {
+        let high = i128::from(self.turnover_high.load(Ordering::Relaxed));
+        high << 64 | i128::from(self.turnover_low.load(Ordering::Relaxed))
+    }
+
     /// Returns the version to read under, or `None` during an update.
     #[inline]
     fn begin_read(&self) -> Option<u64> {
@@ -223,34 +272,64 @@ impl MarketSlot {
         self.ask.store(quote.ask, Ordering::Relaxed);
         self.sizes
             .store(pack(quote.bid_size, quote.ask_size), Ordering::Relaxed);
+        self.orders
+            .store(pack(quote.bid_orders, quote.ask_orders), Ordering::Relaxed);
     }
 
     #[inline]
     pub(crate) fn store_trade(&self, trade: Trade) {
-        let volume = self.volume.load(Ordering::Relaxed);
-        self.volume.store(
-            volume.wrapping_add(u64::from(trade.size)),
-            Ordering::Relaxed,
-        );
-        let trades = self.trades.load(Ordering::Relaxed);
-        self.trades.store(trades.wrapping_add(1), Ordering::Relaxed);
         if trade.price == PRICE_UNDEFINED {
             return;
         }
+        self.add_trade(trade);
         let (_, flags) = unpack(self.last_size_flags.load(Ordering::Relaxed));
         self.last_size_flags
             .store(pack(trade.size, flags), Ordering::Relaxed);
         self.last.store(trade.price, Ordering::Relaxed);
-        if self.session_open.load(Ordering::Relaxed) == PRICE_UNDEFINED {
-            self.session_open.store(trade.price, Ordering::Relaxed);
-        }
         let high = self.high.load(Ordering::Relaxed);
+        if high == PRICE_UNDEFINED {
+            self.store_open(trade.price);
+        }
         if trade.price > high || high == PRICE_UNDEFINED {
             self.high.store(trade.price, Ordering::Relaxed);
         }
         // The undefined price is the largest number, so every trade is below it.
         if trade.price < self.low.load(Ordering::Relaxed) {
             self.low.store(trade.price, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds a trade to volume, turnover and number of trades.
+    #[inline]
+    fn add_trade(&self, trade: Trade) {
+        let volume = self.volume.load(Ordering::Relaxed);
+        self.volume.store(
+            volume.wrapping_add(u64::from(trade.size)),
+            Ordering::Relaxed,
+        );
+        let (trades, _) = unpack(self.trades_condition.load(Ordering::Relaxed));
+        self.trades_condition.store(
+            pack(trades.wrapping_add(1), trade.condition),
+            Ordering::Relaxed,
+        );
+        // The sum is signed and of 128 bits; its high word seldom changes.
+        let product = i128::from(trade.price) * i128::from(trade.size);
+        let before = self.turnover_low.load(Ordering::Relaxed);
+        let (low, carry) = before.overflowing_add(product as u64);
+        self.turnover_low.store(low, Ordering::Relaxed);
+        let added = (product >> 64) as i64 + i64::from(carry);
+        if added != 0 {
+            let high = self.turnover_high.load(Ordering::Relaxed);
+            self.turnover_high
+                .store(high.wrapping_add(added), Ordering::Relaxed);
+        }
+    }
+
+    /// Stores the price of the session's first trade as its open, unless the source declared one.
+    #[cold]
+    fn store_open(&self, price: i64) {
+        if self.session_open.load(Ordering::Relaxed) == PRICE_UNDEFINED {
+            self.session_open.store(price, Ordering::Relaxed);
         }
     }
 
@@ -263,8 +342,27 @@ impl MarketSlot {
             .store(stamp.receive_time_ns, Ordering::Relaxed);
     }
 
-    pub(crate) fn store_status(&self, status: u64) {
-        self.status.store(status, Ordering::Relaxed);
+    pub(crate) fn store_status(&self, status: Status) {
+        let kind = self.status.load(Ordering::Relaxed) & KIND_MASK;
+        let word = u64::from(status.state) | u64::from(status.reason) << 32;
+        self.status.store(word | kind, Ordering::Relaxed);
+    }
+
+    pub(crate) fn store_reference(&self, reference: Reference) {
+        self.reference.store(reference.price, Ordering::Relaxed);
+        let status = self.status.load(Ordering::Relaxed) & !KIND_MASK;
+        self.status
+            .store(status | u64::from(reference.kind) << 8, Ordering::Relaxed);
+    }
+
+    pub(crate) fn store_session_open(&self, price: i64) {
+        self.session_open.store(price, Ordering::Relaxed);
+    }
+
+    pub(crate) fn store_venues(&self, venues: Venues) {
+        let word =
+            u64::from(venues.bid) | u64::from(venues.ask) << 16 | u64::from(venues.last) << 32;
+        self.venues.store(word, Ordering::Relaxed);
     }
 
     pub(crate) fn store_flags(&self, set: u32, clear: u32) {
@@ -273,15 +371,21 @@ impl MarketSlot {
             .store(pack(last_size, flags & !clear | set), Ordering::Relaxed);
     }
 
-    /// Stores the fields of a session: all except quote, last trade, flags and stamp.
+    /// Stores the figures of a session: volume, turnover, trades, open, high, low and day.
     pub(crate) fn store_session(&self, value: &MarketValue) {
         self.volume.store(value.volume, Ordering::Relaxed);
+        self.turnover_low
+            .store(value.turnover as u64, Ordering::Relaxed);
+        self.turnover_high
+            .store((value.turnover >> 64) as i64, Ordering::Relaxed);
+        self.trades_condition
+            .store(pack(value.trades, value.condition), Ordering::Relaxed);
         self.session_open
             .store(value.session_open, Ordering::Relaxed);
         self.high.store(value.high, Ordering::Relaxed);
         self.low.store(value.low, Ordering::Relaxed);
-        self.trades.store(value.trades, Ordering::Relaxed);
-        self.status.store(value.status, Ordering::Relaxed);
+        self.trading_day
+            .store(value.trading_day.into(), Ordering::Relaxed);
     }
 
     pub(crate) fn store_last(&self, last: i64, last_size: u32, flags: u32) {
@@ -304,8 +408,20 @@ impl MarketSlot {
             })
     }
 
-    /// Releases the slot. Only its owner calls this.
-    pub(crate) fn release(&self) {
+    /// Gives the slot to `owner`, also if another has it. The caller excludes updates meanwhile.
+    pub(crate) fn take_over(&self, owner: u64) {
+        self.owner.store(owner, Ordering::Release);
+    }
+
+    /// Releases the slot if `owner` has it. Returns whether it had it.
+    pub(crate) fn release(&self, owner: u64) -> bool {
+        self.owner
+            .compare_exchange(owner, 0, Ordering::Release, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Releases a slot that was claimed directly. Only its owner calls this.
+    pub(crate) fn release_claim(&self) {
         self.owner.store(0, Ordering::Release);
     }
 
@@ -348,6 +464,8 @@ fn owner_name(word: u64) -> Option<u32> {
     (word != 0).then_some(word as u32)
 }
 
+/// The bits of the status word that hold the kind of the reference.
+const KIND_MASK: u64 = 0xff00;
 /// High half of the owner word for a slot that was claimed directly. [`crate::Writer`]s have their
 /// serial number there, which never has this value.
 const OWNER_DIRECT: u64 = 1 << 63;

@@ -5,9 +5,9 @@ use crate::writer::{ClaimError, SlotWriter, Writer};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Default limit of slots: one for each of 2^20 symbols (128 MiB).
+/// Default limit of slots: one for each of 2^20 symbols (192 MiB).
 pub const SLOT_LIMIT_DEFAULT: usize = 1 << 20;
-/// Largest possible limit: 2^24 slots are 2 GiB, more than any one venue's symbols.
+/// Largest possible limit: 2^24 slots are 3 GiB, more than any one venue's symbols.
 pub const SLOT_LIMIT_MAX: usize = 1 << 24;
 
 /// Error: the table already has as many slots as its limit allows.
@@ -137,7 +137,7 @@ impl Default for SlotTable {
     }
 }
 
-/// Number of slots in a chunk: 128 KiB, which takes microseconds to create.
+/// Number of slots in a chunk: 192 KiB, which takes microseconds to create.
 const CHUNK_LEN: usize = if cfg!(loom) { 1 } else { 1024 };
 
 #[cfg(test)]

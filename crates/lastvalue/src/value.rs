@@ -19,16 +19,83 @@ pub struct Quote {
     pub bid_size: u32,
     /// Quantity at the best offer.
     pub ask_size: u32,
+    /// Orders at the best bid; 0 if unknown.
+    pub bid_orders: u32,
+    /// Orders at the best offer; 0 if unknown.
+    pub ask_orders: u32,
+}
+
+impl Quote {
+    /// No price on either side.
+    pub const EMPTY: Self = Self {
+        bid: PRICE_UNDEFINED,
+        ask: PRICE_UNDEFINED,
+        bid_size: 0,
+        ask_size: 0,
+        bid_orders: 0,
+        ask_orders: 0,
+    };
 }
 
 /// One trade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trade {
-    /// Price, 1 unit = 1e-9. A trade without a price ([`PRICE_UNDEFINED`]) counts toward volume and
-    /// number of trades, and does not change last, open, high and low.
+    /// Price, 1 unit = 1e-9. A trade without a price ([`PRICE_UNDEFINED`]) changes no figure.
     pub price: i64,
     /// Quantity traded.
     pub size: u32,
+    /// Condition bits, as the source's stream encodes them.
+    pub condition: u32,
+}
+
+/// Trading status of a symbol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Status {
+    /// State as the native feed encodes it; 0 if unknown.
+    pub state: u8,
+    /// Reason code, as the source's stream encodes it; 0 for none.
+    pub reason: u32,
+}
+
+/// The price from which the session's change is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reference {
+    /// Price, 1 unit = 1e-9, or [`PRICE_UNDEFINED`].
+    pub price: i64,
+    /// What it is, as the native feed encodes it; 0 for none. Without one the change is measured
+    /// from the session's open.
+    pub kind: u8,
+}
+
+impl Reference {
+    /// There is none.
+    pub const NONE: Self = Self {
+        price: PRICE_UNDEFINED,
+        kind: 0,
+    };
+}
+
+/// The beginning of a trading session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewSession {
+    /// The session's open, 1 unit = 1e-9, or [`PRICE_UNDEFINED`]: then its first trade is the
+    /// open.
+    pub open: i64,
+    /// The price from which the change is measured.
+    pub reference: Reference,
+    /// The trading day as the number `YYYYMMDD`; 0 if unknown.
+    pub trading_day: u32,
+}
+
+/// Numbers of the venues that a consolidated value comes from; 0 where it is not consolidated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Venues {
+    /// Venue of the best bid.
+    pub bid: u16,
+    /// Venue of the best offer.
+    pub ask: u16,
+    /// Venue of the last trade.
+    pub last: u16,
 }
 
 /// The time and the sequence of an update.
@@ -90,21 +157,35 @@ pub struct MarketValue {
     pub source_time_ns: u64,
     /// Sequence of the newest update in its source's stream.
     pub sequence: u64,
-    /// Quantity traded this session.
-    pub volume: u64,
-    /// Price from which the session's change is measured (its first trade, or what the source
-    /// declares), 1 unit = 1e-9, or [`PRICE_UNDEFINED`].
-    pub session_open: i64,
+    /// Orders at the best bid; 0 if unknown.
+    pub bid_orders: u32,
+    /// Orders at the best offer; 0 if unknown.
+    pub ask_orders: u32,
     /// Receive time of the newest update: nanoseconds since the UNIX epoch.
     pub receive_time_ns: u64,
+    /// Quantity traded this session.
+    pub volume: u64,
+    /// Sum of price times quantity over the session's trades, 1 unit = 1e-9.
+    pub turnover: i128,
+    /// Number of trades this session.
+    pub trades: u32,
+    /// Condition bits of the last trade.
+    pub condition: u32,
+    /// The session's open: its first trade, or what the source declares, 1 unit = 1e-9, or
+    /// [`PRICE_UNDEFINED`].
+    pub session_open: i64,
     /// Highest trade of the session, 1 unit = 1e-9, or [`PRICE_UNDEFINED`].
     pub high: i64,
     /// Lowest trade of the session, 1 unit = 1e-9, or [`PRICE_UNDEFINED`].
     pub low: i64,
-    /// Number of trades this session.
-    pub trades: u64,
-    /// Trading status as the source's stream encodes it; 0 if it sent none.
-    pub status: u64,
+    /// The price from which the change is measured, if it is not the session's open.
+    pub reference: Reference,
+    /// Trading status.
+    pub status: Status,
+    /// Venues of a consolidated value.
+    pub venues: Venues,
+    /// The session's trading day as the number `YYYYMMDD`; 0 if unknown.
+    pub trading_day: u32,
 }
 
 impl MarketValue {
@@ -120,25 +201,68 @@ impl MarketValue {
         flags: 0,
         source_time_ns: 0,
         sequence: 0,
-        volume: 0,
-        session_open: PRICE_UNDEFINED,
+        bid_orders: 0,
+        ask_orders: 0,
         receive_time_ns: 0,
+        volume: 0,
+        turnover: 0,
+        trades: 0,
+        condition: 0,
+        session_open: PRICE_UNDEFINED,
         high: PRICE_UNDEFINED,
         low: PRICE_UNDEFINED,
-        trades: 0,
-        status: 0,
+        reference: Reference::NONE,
+        status: Status {
+            state: 0,
+            reason: 0,
+        },
+        venues: Venues {
+            bid: 0,
+            ask: 0,
+            last: 0,
+        },
+        trading_day: 0,
     };
 
-    /// Returns the change of the last trade since the session's open in parts per million (10,000 =
-    /// 1 %), rounded toward zero; `None` without a trade or if the open is zero.
+    /// Returns the best bid and offer.
+    pub fn quote(&self) -> Quote {
+        Quote {
+            bid: self.bid,
+            ask: self.ask,
+            bid_size: self.bid_size,
+            ask_size: self.ask_size,
+            bid_orders: self.bid_orders,
+            ask_orders: self.ask_orders,
+        }
+    }
+
+    /// Returns the volume-weighted average price of the session's trades, 1 unit = 1e-9, rounded
+    /// toward zero; `None` without volume.
+    pub fn average_price(&self) -> Option<i64> {
+        let average = self.turnover.checked_div(i128::from(self.volume))?;
+        i64::try_from(average).ok()
+    }
+
+    /// Returns the price from which the change is measured: the reference, else the session's
+    /// open.
+    pub fn change_base(&self) -> i64 {
+        match self.reference.price {
+            PRICE_UNDEFINED => self.session_open,
+            price => price,
+        }
+    }
+
+    /// Returns the change of the last trade since [`MarketValue::change_base`] in parts per million
+    /// (10,000 = 1 %), rounded toward zero; `None` without a trade or if the base is zero.
     pub fn change_ppm(&self) -> Option<i64> {
-        let defined = self.last != PRICE_UNDEFINED && self.session_open != PRICE_UNDEFINED;
-        if !defined || self.session_open == 0 {
+        let base = self.change_base();
+        let defined = self.last != PRICE_UNDEFINED && base != PRICE_UNDEFINED;
+        if !defined || base == 0 {
             return None;
         }
-        let difference = i128::from(self.last) - i128::from(self.session_open);
-        // Relative to the open's magnitude, so that a rise is positive for negative prices too.
-        let ppm = difference * 1_000_000 / i128::from(self.session_open).abs();
+        let difference = i128::from(self.last) - i128::from(base);
+        // Relative to the base's magnitude, so that a rise is positive for negative prices too.
+        let ppm = difference * 1_000_000 / i128::from(base).abs();
         i64::try_from(ppm).ok()
     }
 }
@@ -167,6 +291,31 @@ mod tests {
             ..MarketValue::EMPTY
         };
         assert_eq!(value.change_ppm(), Some(-15_000));
+    }
+
+    #[test]
+    fn change_is_measured_from_the_reference_where_there_is_one() {
+        let value = MarketValue {
+            session_open: 200,
+            last: 203,
+            reference: Reference {
+                price: 203,
+                kind: 2,
+            },
+            ..MarketValue::EMPTY
+        };
+        assert_eq!(value.change_ppm(), Some(0));
+    }
+
+    #[test]
+    fn the_average_price_weighs_by_size() {
+        let value = MarketValue {
+            turnover: 10 * 3 - 20,
+            volume: 4,
+            ..MarketValue::EMPTY
+        };
+        assert_eq!(value.average_price(), Some(2));
+        assert_eq!(MarketValue::EMPTY.average_price(), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::slot::MarketSlot;
 use crate::table::SlotTable;
-use crate::value::{MarketValue, Quote, Stamp, Trade};
+use crate::value::{MarketValue, NewSession, Quote, Reference, Stamp, Status, Trade};
 use std::sync::Arc;
 
 /// The reason why a slot could not be claimed.
@@ -77,8 +77,8 @@ impl<'a> SlotWriter<'a> {
         });
     }
 
-    /// Stores a new trading status, as the source encodes it.
-    pub fn update_status(&mut self, status: u64, stamp: Stamp) {
+    /// Stores a new trading status.
+    pub fn update_status(&mut self, status: Status, stamp: Stamp) {
         self.slot.update(|slot| {
             slot.store_status(status);
             slot.store_stamp(stamp);
@@ -90,14 +90,41 @@ impl<'a> SlotWriter<'a> {
         self.slot.update(|slot| slot.store_flags(set, clear));
     }
 
-    /// Begins a session: clears volume, trades, high, low and status. The change is measured from
-    /// `session_open`; with [`crate::PRICE_UNDEFINED`], from the first trade.
-    pub fn start_session(&mut self, session_open: i64, stamp: Stamp) {
+    /// Stores a quote and clears flags, as one update. The stamp of the last data stays.
+    pub fn update_fresh(&mut self, quote: Quote, clear: u32) {
+        self.slot.update(|slot| {
+            slot.store_quote(quote);
+            slot.store_flags(0, clear);
+        });
+    }
+
+    /// Stores the price from which the change is measured.
+    pub fn update_reference(&mut self, reference: Reference, stamp: Stamp) {
+        self.slot.update(|slot| {
+            slot.store_reference(reference);
+            slot.store_stamp(stamp);
+        });
+    }
+
+    /// Stores the session's open, as its source declares it.
+    pub fn update_open(&mut self, price: i64, stamp: Stamp) {
+        self.slot.update(|slot| {
+            slot.store_session_open(price);
+            slot.store_stamp(stamp);
+        });
+    }
+
+    /// Begins a session: clears volume, turnover, trades, high and low. Without a declared
+    /// `session_open` ([`crate::PRICE_UNDEFINED`]) the first trade is the open. Quote, last trade and
+    /// status stay.
+    pub fn start_session(&mut self, start: NewSession, stamp: Stamp) {
         self.slot.update(|slot| {
             slot.store_session(&MarketValue {
-                session_open,
+                session_open: start.open,
+                trading_day: start.trading_day,
                 ..MarketValue::EMPTY
             });
+            slot.store_reference(start.reference);
             slot.store_stamp(stamp);
         });
     }
@@ -105,21 +132,18 @@ impl<'a> SlotWriter<'a> {
     /// Replaces the whole value, as a snapshot from upstream does. The slot's own number of updates
     /// grows by one; `value.updates` is ignored.
     pub fn replace(&mut self, value: &MarketValue) {
-        let quote = Quote {
-            bid: value.bid,
-            ask: value.ask,
-            bid_size: value.bid_size,
-            ask_size: value.ask_size,
-        };
         let stamp = Stamp {
             source_time_ns: value.source_time_ns,
             receive_time_ns: value.receive_time_ns,
             sequence: value.sequence,
         };
         self.slot.update(|slot| {
-            slot.store_quote(quote);
+            slot.store_quote(value.quote());
             slot.store_last(value.last, value.last_size, value.flags);
             slot.store_session(value);
+            slot.store_reference(value.reference);
+            slot.store_status(value.status);
+            slot.store_venues(value.venues);
             slot.store_stamp(stamp);
         });
     }
@@ -132,7 +156,7 @@ impl Drop for SlotWriter<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.releases {
-            self.slot.release();
+            self.slot.release_claim();
         }
     }
 }
@@ -172,6 +196,23 @@ impl Writer {
         Ok(())
     }
 
+    /// Takes slot `index` from its owner, or claims it if it is free. The former owner finds that it
+    /// no longer has the slot.
+    ///
+    /// The caller must exclude that the former owner is updating the slot now: writers that share
+    /// slots this way update them under one lock.
+    ///
+    /// # Errors
+    /// [`ClaimError::NoSlot`].
+    pub fn take_over(&mut self, index: u32) -> Result<(), ClaimError> {
+        let slot = self.table.slot(index).ok_or(ClaimError::NoSlot { index })?;
+        if !slot.is_owned_by(self.owner) {
+            slot.take_over(self.owner);
+            self.claimed.push(index);
+        }
+        Ok(())
+    }
+
     /// Returns the claimed slot `index` for an update; `None` if this writer has not claimed it.
     #[inline]
     pub fn slot(&mut self, index: u32) -> Option<SlotWriter<'_>> {
@@ -180,19 +221,18 @@ impl Writer {
             .then(|| SlotWriter::borrowing(slot))
     }
 
-    /// Releases slot `index`. Returns false if this writer has not claimed it.
+    /// Releases slot `index`. Returns false if this writer does not have it.
     pub fn release(&mut self, index: u32) -> bool {
         let Some(position) = self.claimed.iter().position(|claimed| *claimed == index) else {
             return false;
         };
         self.claimed.swap_remove(position);
-        if let Some(slot) = self.table.slot(index) {
-            slot.release();
-        }
-        true
+        let slot = self.table.slot(index);
+        slot.is_some_and(|slot| slot.release(self.owner))
     }
 
-    /// Returns the claimed indexes, in no particular order.
+    /// Returns the claimed indexes, in no particular order. Some of them may have been taken over
+    /// since.
     pub fn claimed(&self) -> &[u32] {
         &self.claimed
     }
@@ -210,7 +250,7 @@ impl Drop for Writer {
             .iter()
             .filter_map(|index| self.table.slot(*index))
         {
-            slot.release();
+            slot.release(self.owner);
         }
     }
 }
@@ -224,6 +264,8 @@ mod tests {
         ask: 2,
         bid_size: 3,
         ask_size: 4,
+        bid_orders: 0,
+        ask_orders: 0,
     };
 
     fn table() -> Arc<SlotTable> {
@@ -281,6 +323,21 @@ mod tests {
         );
         drop(writer);
         assert!((0..3).all(|index| table.slot(index).unwrap().owner().is_none()));
+    }
+
+    #[test]
+    fn who_lost_a_slot_neither_writes_nor_releases_it() {
+        let table = table();
+        let (mut one, mut other) = (table.writer(5), table.writer(6));
+        one.claim(0).unwrap();
+        other.take_over(0).unwrap();
+        other.take_over(1).unwrap();
+        assert!(one.slot(0).is_none());
+        assert!(!one.release(0));
+        drop(one);
+        assert_eq!(table.slot(0).unwrap().owner(), Some(6));
+        assert_eq!(table.slot(1).unwrap().owner(), Some(6));
+        assert_eq!(other.take_over(4), Err(ClaimError::NoSlot { index: 4 }));
     }
 
     #[test]

@@ -19,6 +19,8 @@ fn quote(n: u32) -> Quote {
         ask: i64::from(n),
         bid_size: n,
         ask_size: n,
+        bid_orders: n,
+        ask_orders: n,
     }
 }
 
@@ -66,12 +68,18 @@ fn a_reader_of_both_lines_never_sees_a_torn_update() {
         let written = Arc::clone(&slot);
         let writer = thread::spawn(move || {
             let mut writer = written.claim(1).expect("the slot is free");
-            writer.update_trade(Trade { price: 1, size: 1 }, stamp(1));
+            let trade = Trade {
+                price: 1,
+                size: 1,
+                condition: 1,
+            };
+            writer.update_trade(trade, stamp(1));
         });
         if let Some(value) = slot.try_snapshot() {
             let n = value.updates;
             assert_eq!((value.sequence, value.receive_time_ns), (n, n));
-            assert_eq!((value.volume, value.trades), (n, n));
+            assert_eq!((value.volume, u64::from(value.trades)), (n, n));
+            assert_eq!(value.turnover, n.into());
             let price = if n == 0 { PRICE_UNDEFINED } else { 1 };
             assert_eq!((value.last, value.session_open), (price, price));
             assert_eq!((value.high, value.low), (price, price));

@@ -1,20 +1,20 @@
-//! The market board: every `md:` topic, with its slot and definition.
+//! The market board: every `md:` topic with its slot.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 use tidewire_fanout as fanout;
-use tidewire_fanout::{Interest, TopicId, TopicSource};
+use tidewire_fanout::TopicSource;
 use tidewire_feed::server;
-use tidewire_feed::wire::{Definition, LastValue, TradingState};
+use tidewire_feed::wire::{Definition, LastValue, TradingState, Venue, VenueName};
 use tidewire_keyspace::Mount;
-use tidewire_lastvalue::{FLAG_STALE, MarketValue, PRICE_UNDEFINED, SlotTable};
+use tidewire_lastvalue::{MarketValue, SlotTable};
 
-use crate::decimal::{write_per_cent, write_price, write_unsigned};
-use tidewire_fanout::write_json_text;
+use crate::fields;
+use crate::topic::Topic;
+use crate::venues::{CONSOLIDATED, VenueTable};
 
 /// Prefix of the keys of market topics.
 pub const MARKET_PREFIX: &[u8] = b"md:";
@@ -25,23 +25,9 @@ pub struct Board {
     slots: Arc<SlotTable>,
     numbers: RwLock<HashMap<Box<str>, u32, RandomState>>,
     topics: RwLock<Vec<Arc<Topic>>>,
+    venues: VenueTable,
     /// One bit for each existing lane.
     lanes: u64,
-}
-
-/// One market topic.
-#[derive(Debug)]
-pub struct Topic {
-    /// The topic's number: the index of its slot, and its symbol number in the hub's own feed.
-    pub number: u32,
-    /// The name to subscribe to, such as `md:RELIANCE`.
-    pub channel: Box<[u8]>,
-    /// One bit per lane: whether that lane has, or may have, subscribers. A lane changes only its
-    /// own bit, so lanes need no ordering for it.
-    interest: Interest,
-    definition: RwLock<Definition>,
-    /// Sequence of the newest definition in the hub's own feed; 0 before the first.
-    defined_sequence: AtomicU64,
 }
 
 /// Error: the board already has as many topics as its limit allows.
@@ -58,6 +44,7 @@ impl Board {
             slots: Arc::new(SlotTable::new(topics_max)),
             numbers: RwLock::default(),
             topics: RwLock::default(),
+            venues: VenueTable::default(),
         }
     }
 
@@ -66,14 +53,30 @@ impl Board {
         &self.slots
     }
 
+    /// Returns the venues of all sources.
+    pub fn venues(&self) -> &VenueTable {
+        &self.venues
+    }
+
     /// Returns the topic with this number.
     pub fn topic(&self, number: u32) -> Option<Arc<Topic>> {
         self.topics.read().get(number as usize).cloned()
     }
 
-    /// Returns the topic of a symbol by its bare name (`RELIANCE`).
+    /// Returns the topic of a symbol by its bare name (`RELIANCE`), or of one venue of it
+    /// (`RELIANCE@XNSE`). A symbol of one venue is the same topic under both names.
     pub fn find(&self, symbol: &[u8]) -> Option<Arc<Topic>> {
         let symbol = std::str::from_utf8(symbol).ok()?;
+        self.named(symbol).or_else(|| {
+            let (symbol, venue) = symbol.rsplit_once(VENUE_SEPARATOR)?;
+            let topic = self.named(symbol)?;
+            let is_of_venue = *topic.facts().venue_name == *venue && !topic.is_consolidated();
+            is_of_venue.then_some(topic)
+        })
+    }
+
+    /// Returns the topic with exactly this name.
+    fn named(&self, symbol: &str) -> Option<Arc<Topic>> {
         let number = *self.numbers.read().get(symbol)?;
         self.topic(number)
     }
@@ -98,7 +101,7 @@ impl Board {
     ///
     /// The number in the definition is the source's own and is ignored.
     pub fn define(&self, definition: &Definition) -> Result<Arc<Topic>, BoardFull> {
-        if let Some(topic) = self.find(definition.name.as_bytes()) {
+        if let Some(topic) = self.named(definition.name.as_str()) {
             return Ok(topic);
         }
         let mut numbers = self.numbers.write();
@@ -106,18 +109,7 @@ impl Board {
             return self.topic(number).ok_or(BoardFull);
         }
         let number = self.slots.push().map_err(|_| BoardFull)?;
-        let topic = Arc::new(Topic {
-            number,
-            channel: [MARKET_PREFIX, definition.name.as_bytes()].concat().into(),
-            // It is not known yet which lanes wait for this name, so every lane checks on an
-            // update.
-            interest: Interest::of(self.lanes),
-            definition: RwLock::new(Definition {
-                symbol: number,
-                ..*definition
-            }),
-            defined_sequence: AtomicU64::new(0),
-        });
+        let topic = Arc::new(Topic::new(number, definition, self.lanes));
         let mut topics = self.topics.write();
         // The slot was created first, and the lock on the names orders definitions.
         debug_assert_eq!(
@@ -130,41 +122,16 @@ impl Board {
         numbers.insert(definition.name.as_str().into(), number);
         Ok(topic)
     }
-}
 
-impl Topic {
-    /// Returns the bare name of the symbol.
-    pub fn symbol(&self) -> &[u8] {
-        debug_assert!(
-            self.channel.starts_with(MARKET_PREFIX),
-            "a channel is made with it"
-        );
-        &self.channel[MARKET_PREFIX.len()..]
-    }
-
-    /// Returns the lanes that may have subscribers, one bit each.
-    #[inline]
-    pub fn interest(&self) -> u64 {
-        self.interest.lanes()
-    }
-
-    /// Returns the source's definition of the symbol.
-    pub fn definition(&self) -> Definition {
-        *self.definition.read()
-    }
-
-    /// Notes the sequence of the topic's definition in the hub's own feed.
-    pub fn defined_at(&self, sequence: u64) {
-        debug_assert!(sequence > 0, "sequences of the journal begin at 1");
-        self.defined_sequence.store(sequence, Ordering::Relaxed);
-    }
-
-    /// Replaces the definition with a newer one from the topic's source.
-    pub fn redefine(&self, definition: &Definition) {
-        *self.definition.write() = Definition {
-            symbol: self.number,
-            ..*definition
-        };
+    /// Appends the JSON text of a topic's value.
+    pub(crate) fn write_json(
+        &self,
+        out: &mut Vec<u8>,
+        topic: &Topic,
+        value: &MarketValue,
+        snapshot: bool,
+    ) {
+        fields::write_json(out, topic, value, &self.venues, snapshot);
     }
 }
 
@@ -190,26 +157,8 @@ impl TopicSource for Board {
         if value.updates == 0 {
             return None;
         }
-        write_json(out, topic.symbol(), &value, snapshot);
+        self.write_json(out, &topic, &value, snapshot);
         Some(value.updates)
-    }
-}
-
-impl fanout::Topic for Topic {
-    fn id(&self) -> TopicId {
-        TopicId::Market(self.number)
-    }
-
-    fn channel(&self) -> &[u8] {
-        &self.channel
-    }
-
-    fn add_interest(&self, lane: usize) {
-        self.interest.add(lane);
-    }
-
-    fn clear_interest(&self, lane: usize) {
-        self.interest.clear(lane);
     }
 }
 
@@ -229,7 +178,7 @@ impl Mount for Board {
         let Some(value) = self.value(topic.number) else {
             return false;
         };
-        write_fields(&value, fields);
+        fields::write_hash(&topic, &value, &self.venues, fields);
         true
     }
 
@@ -262,13 +211,25 @@ impl server::Board for Board {
         Mount::len(self)
     }
 
+    fn venues(&self) -> Vec<Venue> {
+        let venues = self.venues.all().into_iter();
+        let venue = |(source, name): (u16, Arc<str>)| Venue {
+            source,
+            source_time_ns: 0,
+            name: VenueName::truncated(&name),
+        };
+        venues.map(venue).collect()
+    }
+
     fn definition(&self, index: usize) -> Option<Definition> {
         Some(self.topics.read().get(index)?.definition())
     }
 
     fn changed(&self, index: usize) -> u64 {
-        let defined = |topic: &Arc<Topic>| topic.defined_sequence.load(Ordering::Relaxed);
-        let defined = self.topics.read().get(index).map_or(u64::MAX, defined);
+        let topics = self.topics.read();
+        let topic = topics.get(index);
+        let defined = topic.map_or(u64::MAX, |topic| topic.defined_sequence());
+        drop(topics);
         let value = self.slots.slot(index as u32).map(|slot| slot.snapshot());
         defined.max(value.map_or(u64::MAX, |value| value.sequence))
     }
@@ -279,16 +240,24 @@ impl server::Board for Board {
         if value.updates == 0 {
             return None;
         }
+        let topic = self.topic(number)?;
+        let source = match topic.is_consolidated() {
+            true => CONSOLIDATED,
+            false => topic.facts().venue.unwrap_or(0),
+        };
         Some(LastValue {
+            source,
             source_time_ns: value.source_time_ns,
             sequence: value.sequence,
             bid: value.bid,
             ask: value.ask,
             bid_size: value.bid_size,
             ask_size: value.ask_size,
+            bid_orders: value.bid_orders,
+            ask_orders: value.ask_orders,
             last: value.last,
             last_size: value.last_size,
-            state: TradingState(value.status as u8),
+            state: TradingState(value.status.state),
             volume: value.volume,
             open: value.session_open,
             updates: value.updates,
@@ -297,75 +266,8 @@ impl server::Board for Board {
     }
 }
 
-/// Writes the fields of a market topic as a Redis client sees them. An undefined price is empty.
-fn write_fields(value: &MarketValue, fields: &mut dyn FnMut(&[u8], &[u8])) {
-    let mut text = Vec::with_capacity(24);
-    let mut price = |name: &str, price: i64, fields: &mut dyn FnMut(&[u8], &[u8])| {
-        text.clear();
-        if price != PRICE_UNDEFINED {
-            write_price(&mut text, price);
-        }
-        fields(name.as_bytes(), &text);
-    };
-    let mut number = itoa::Buffer::new();
-    let mut unsigned = |name: &str, value: u64, fields: &mut dyn FnMut(&[u8], &[u8])| {
-        fields(name.as_bytes(), number.format(value).as_bytes());
-    };
-    price("bid", value.bid, fields);
-    unsigned("bid_size", value.bid_size.into(), fields);
-    price("ask", value.ask, fields);
-    unsigned("ask_size", value.ask_size.into(), fields);
-    price("last", value.last, fields);
-    unsigned("last_size", value.last_size.into(), fields);
-    unsigned("volume", value.volume, fields);
-    let mut change = Vec::with_capacity(24);
-    if let Some(parts_per_million) = value.change_ppm() {
-        write_per_cent(&mut change, parts_per_million);
-    }
-    fields(b"change_pct", &change);
-    unsigned("seq", value.sequence, fields);
-    unsigned("ts", value.source_time_ns, fields);
-    unsigned("recv_ts", value.receive_time_ns, fields);
-    unsigned("stale", u64::from(value.flags & FLAG_STALE != 0), fields);
-}
-
-/// Appends the JSON text of a market topic. `snapshot` marks a current value that replaces the
-/// updates before it: the first of a subscription, or one after conflation.
-pub(crate) fn write_json(out: &mut Vec<u8>, symbol: &[u8], value: &MarketValue, snapshot: bool) {
-    out.extend_from_slice(b"{\"symbol\":");
-    write_json_text(out, symbol);
-    let price = |out: &mut Vec<u8>, name: &str, price: i64| {
-        out.extend_from_slice(name.as_bytes());
-        match price {
-            PRICE_UNDEFINED => out.extend_from_slice(b"null"),
-            price => write_price(out, price),
-        }
-    };
-    let unsigned = |out: &mut Vec<u8>, name: &str, value: u64| {
-        out.extend_from_slice(name.as_bytes());
-        write_unsigned(out, value);
-    };
-    price(out, ",\"bid\":", value.bid);
-    unsigned(out, ",\"bid_size\":", value.bid_size.into());
-    price(out, ",\"ask\":", value.ask);
-    unsigned(out, ",\"ask_size\":", value.ask_size.into());
-    price(out, ",\"last\":", value.last);
-    unsigned(out, ",\"last_size\":", value.last_size.into());
-    unsigned(out, ",\"volume\":", value.volume);
-    out.extend_from_slice(b",\"change_pct\":");
-    match value.change_ppm() {
-        Some(parts_per_million) => write_per_cent(out, parts_per_million),
-        None => out.extend_from_slice(b"null"),
-    }
-    unsigned(out, ",\"seq\":", value.sequence);
-    unsigned(out, ",\"ts\":", value.source_time_ns);
-    unsigned(out, ",\"recv_ts\":", value.receive_time_ns);
-    unsigned(out, ",\"stale\":", u64::from(value.flags & FLAG_STALE != 0));
-    if snapshot {
-        out.extend_from_slice(b",\"snapshot\":true");
-    }
-    out.push(b'}');
-}
+/// Between a symbol and its venue in a topic's name.
+pub(crate) const VENUE_SEPARATOR: char = '@';
 
 #[cfg(test)]
 mod tests {
@@ -373,16 +275,7 @@ mod tests {
     use tidewire_feed::wire::Name;
 
     fn definition(name: &str) -> Definition {
-        Definition {
-            symbol: 7,
-            source: 0,
-            source_time_ns: 0,
-            open: PRICE_UNDEFINED,
-            price_tick: PRICE_UNDEFINED,
-            lot_size: 0,
-            currency: [0; 4],
-            name: Name::new(name).unwrap(),
-        }
+        Definition::new(7, Name::new(name).unwrap())
     }
 
     #[test]
@@ -399,17 +292,14 @@ mod tests {
     }
 
     #[test]
-    fn json_says_null_where_there_is_no_price_and_marks_a_snapshot() {
-        let mut out = Vec::new();
-        let value = MarketValue {
-            ask: 1_500_000_000,
-            ..MarketValue::EMPTY
-        };
-        write_json(&mut out, b"A\"B", &value, true);
-        let text = String::from_utf8(out).unwrap();
-        assert!(
-            text.starts_with("{\"symbol\":\"A\\\"B\",\"bid\":null,\"bid_size\":0,\"ask\":1.5,")
-        );
-        assert!(text.ends_with(",\"stale\":0,\"snapshot\":true}"));
+    fn a_symbol_of_one_venue_is_found_under_both_names() {
+        let board = Board::new(4, 1);
+        let topic = board.define(&definition("A@B")).unwrap();
+        assert_eq!(board.find(b"A@B").unwrap().number, 0);
+        assert!(board.find(b"A@B@X").is_none(), "no venue yet");
+        topic.set_facts(|facts| facts.venue_name = "X".into());
+        assert_eq!(board.find(b"A@B@X").unwrap().number, 0);
+        assert!(board.find(b"A@B@").is_none());
+        assert!(board.find(b"A@X").is_none());
     }
 }

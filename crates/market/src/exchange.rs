@@ -87,7 +87,7 @@ impl Exchange {
         }
         Self {
             market: SimulatedMarket::new(config.simulation),
-            ingest: Ingest::new(market, source),
+            ingest: Ingest::new(market, source, "simulated"),
             rate: config.rate,
             messages_max: config.messages_max.unwrap_or(u64::MAX),
             quantum_ns: config.quantum_ns,

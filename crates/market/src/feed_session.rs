@@ -75,7 +75,7 @@ impl FeedSession {
         Self {
             id,
             session: ServerSession::new(config, now_ns),
-            ingest: Ingest::new(market, source),
+            ingest: Ingest::new(market, source, "publisher"),
             publishes: None,
             counted: [0; 3],
             faults,
@@ -246,12 +246,16 @@ impl FeedSession {
     /// Handles the end of the connection: a publisher's topics are stale from now on.
     pub fn closed(mut self, market: &Market, unix_ns: u64) -> Dispatch {
         let news = self.ingest.lose(unix_ns);
-        let symbols = self.ingest.take_symbols();
+        let (symbols, venues) = self.ingest.take_names();
         // The topics must be free before the next connection can claim them.
         drop(self.ingest);
         if let Some(session) = self.publishes {
             let receiver = self.session.into_receiver().filter(|r| !r.is_ended());
-            let parked = receiver.map(|receiver| ParkedPublisher { receiver, symbols });
+            let parked = receiver.map(|receiver| ParkedPublisher {
+                receiver,
+                symbols,
+                venues,
+            });
             market.publishers.disconnect(session, parked);
         }
         news

@@ -116,8 +116,18 @@ struct Thread {
 impl Thread {
     fn new(market: Arc<Market>, number: usize, core: Option<usize>) -> Self {
         let source = market.next_source_number() as u32;
+        let input = &market.config.inputs[number];
+        let (name, venue) = match input {
+            Input::Native(source) => (source.to_string(), None),
+            Input::Mold(mold) => (format!("mold-{number}"), Some(&mold.venue)),
+            Input::Soup(soup) => (format!("soup-{number}"), Some(&soup.venue)),
+        };
+        let mut ingest = Ingest::new(market.clone(), source, &name);
+        if let Some(venue) = venue {
+            ingest.name_venue(0, venue);
+        }
         Self {
-            ingest: Ingest::new(market.clone(), source),
+            ingest,
             market,
             number,
             core,

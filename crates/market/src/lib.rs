@@ -11,10 +11,12 @@
 #![forbid(unsafe_code)]
 
 mod board;
-pub use board::{Board, BoardFull, MARKET_PREFIX, Topic};
+pub use board::{Board, BoardFull, MARKET_PREFIX};
 
 mod broadcast;
 pub use broadcast::{BroadcastCounters, LinesOut};
+
+mod consolidated;
 
 mod databento;
 pub use databento::{DatabentoCounters, DatabentoSession};
@@ -25,6 +27,8 @@ mod exchange;
 pub use exchange::{Exchange, ExchangeConfig, ExchangeCounters};
 
 mod feed_lanes;
+
+mod fields;
 
 mod feed_session;
 pub use feed_session::{FeedSession, SlowFeeds};
@@ -49,3 +53,9 @@ mod source;
 pub use source::Source;
 
 mod symbols;
+
+mod topic;
+pub use topic::{Facts, Topic};
+
+mod venues;
+pub use venues::{CONSOLIDATED, VenueTable};

@@ -9,7 +9,7 @@ use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::journal::Journal;
 use tidewire_feed::wire::SlowPolicy;
 use tidewire_lane::{ConnectionId, MailSender, unix_ns};
-use tidewire_lastvalue::LatencyTracker;
+use tidewire_lastvalue::{LatencyTracker, Writer};
 
 use crate::board::Board;
 use crate::broadcast::BroadcastCounters;
@@ -75,6 +75,9 @@ pub struct Market {
     pub board: Arc<Board>,
     /// The hub's own feed: all applied messages, renumbered.
     pub journal: Mutex<Journal>,
+    /// The writer of the topics that are consolidated from several venues. It is used under the
+    /// journal's lock, so its own is never waited for.
+    pub(crate) consolidated: Mutex<Writer>,
     /// Copy of the journal's next sequence, to detect new messages without the lock.
     pub journal_next: AtomicU64,
     /// Counters of ingest.
@@ -118,7 +121,9 @@ impl Market {
         );
         let journal = Journal::new(session_id(unix_ns()), config.journal_messages);
         let board = Board::new(config.topics_max, lane_bits(mail.lanes()));
+        let consolidated = board.slots().writer(0);
         Self {
+            consolidated: Mutex::new(consolidated),
             board: Arc::new(board),
             journal_next: AtomicU64::new(journal.next_sequence()),
             journal: Mutex::new(journal),

@@ -8,6 +8,7 @@ use tidewire_feed::client::Client;
 use tidewire_lane::ConnectionId;
 
 use crate::symbols::SymbolMap;
+use crate::venues::SourceVenues;
 
 /// All publishers' sessions, by session id.
 #[derive(Debug, Default)]
@@ -20,6 +21,7 @@ pub(crate) struct Publishers {
 pub(crate) struct ParkedPublisher {
     pub(crate) receiver: Box<Client>,
     pub(crate) symbols: SymbolMap,
+    pub(crate) venues: SourceVenues,
 }
 
 /// The reason why a connection cannot receive a session now.

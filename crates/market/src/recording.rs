@@ -428,7 +428,7 @@ mod tests {
     fn a_recorder_goes_on_behind_the_torn_end_that_a_crash_left() {
         let path = file("torn");
         let market = market();
-        let mut ingest = Ingest::new(market.clone(), 1);
+        let mut ingest = Ingest::new(market.clone(), 1, "test");
         publish(&mut ingest, 3);
         Recorder::start(&market, &path).unwrap().finish().unwrap();
         use BlockKind::{Begin, End, Stream};
@@ -448,7 +448,7 @@ mod tests {
     fn what_the_disk_was_too_slow_for_is_a_gap_that_is_counted() {
         let path = file("gap");
         let market = market();
-        let mut ingest = Ingest::new(market.clone(), 1);
+        let mut ingest = Ingest::new(market.clone(), 1, "test");
         publish(&mut ingest, 10);
         let mut writing = Writing {
             market: market.clone(),

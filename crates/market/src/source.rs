@@ -60,9 +60,9 @@ impl Source {
         Self {
             number,
             port,
-            source,
             client,
-            ingest: Ingest::new(market.clone(), writer as u32),
+            ingest: Ingest::new(market.clone(), writer as u32, &source.to_string()),
+            source,
             inputs: Side::ALL.into_iter().take(sides).map(input).collect(),
             is_standing: false,
             market,

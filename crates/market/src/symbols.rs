@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::board::Topic;
+use crate::topic::Topic;
 
 /// Topics by a source's symbol number, in pages. A source may number its symbols as it likes; a
 /// high number costs one page, not everything below it.
@@ -11,25 +11,97 @@ pub(crate) struct SymbolMap {
     pages: Vec<Option<Box<Page>>>,
 }
 
-type Page = [Option<Arc<Topic>>; PAGE_SYMBOLS];
+type Page = [Option<Symbol>; PAGE_SYMBOLS];
+
+/// A symbol of a source.
+#[derive(Debug)]
+pub(crate) struct Symbol {
+    /// The topic that the symbol's name stands for.
+    name: Arc<Topic>,
+    /// The topic of the venue whose value came first; `name` before.
+    topic: Arc<Topic>,
+    /// That venue, as the source numbers it; [`NO_SOURCE`] before the first value.
+    source: u32,
+    /// Other venues of the symbol.
+    others: Option<Box<Others>>,
+}
+
+/// Topics of venues, as the source numbers them.
+type Others = Vec<(u16, Arc<Topic>)>;
 
 /// Error: the number is [`SYMBOL_NUMBERS_MAX`] or more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NumberTooHigh;
 
-impl SymbolMap {
-    /// Returns the topic of a symbol; `None` if the source did not define one or may not write it.
+impl Symbol {
+    /// Returns the topic that the symbol's name stands for.
+    pub(crate) fn name(&self) -> &Arc<Topic> {
+        &self.name
+    }
+
+    /// Returns the topic of a venue that has had a value.
     #[inline]
-    pub(crate) fn get(&self, symbol: u32) -> Option<&Arc<Topic>> {
+    pub(crate) fn of_venue(&self, source: u16) -> Option<&Arc<Topic>> {
+        if self.source == u32::from(source) {
+            return Some(&self.topic);
+        }
+        let mut others = self.others.as_ref()?.iter();
+        others
+            .find(|(other, _)| *other == source)
+            .map(|(_, topic)| topic)
+    }
+
+    /// Returns the topic of the first venue, if any has had a value.
+    pub(crate) fn first(&self) -> Option<&Arc<Topic>> {
+        (self.source != NO_SOURCE).then_some(&self.topic)
+    }
+
+    /// Returns the topics of all venues that have had a value.
+    pub(crate) fn venues(&self) -> impl Iterator<Item = (u16, &Arc<Topic>)> {
+        let others = self.others.iter().flat_map(|others| others.iter());
+        let first = self.first().map(|topic| (self.source as u16, topic));
+        let others = others.map(|(source, topic)| (*source, topic));
+        first.into_iter().chain(others)
+    }
+
+    /// Notes the topic of a venue.
+    fn bind(&mut self, source: u16, topic: Arc<Topic>) {
+        if self.source == NO_SOURCE || self.source == u32::from(source) {
+            (self.source, self.topic) = (source.into(), topic);
+            return;
+        }
+        let others = self.others.get_or_insert_default();
+        match others.iter_mut().find(|(other, _)| *other == source) {
+            Some((_, known)) => *known = topic,
+            None => others.push((source, topic)),
+        }
+    }
+
+    /// Keeps the venues that `keep` accepts.
+    fn retain(&mut self, keep: &mut impl FnMut(&Topic) -> bool) {
+        if self.source != NO_SOURCE && !keep(&self.topic) {
+            (self.source, self.topic) = (NO_SOURCE, self.name.clone());
+        }
+        if let Some(others) = &mut self.others {
+            others.retain(|(_, topic)| keep(topic));
+        }
+    }
+}
+
+impl SymbolMap {
+    /// Returns a symbol; `None` if the source did not define it.
+    #[inline]
+    pub(crate) fn get(&self, symbol: u32) -> Option<&Symbol> {
         let page = self.pages.get(symbol as usize / PAGE_SYMBOLS)?.as_ref()?;
         page[symbol as usize % PAGE_SYMBOLS].as_ref()
     }
 
-    /// Binds a symbol to a topic, or to none.
-    pub(crate) fn set(
+    /// Defines a symbol as the name of a topic, or ends its meaning. Defining it again as the same
+    /// name keeps its venues.
+    pub(crate) fn define(
         &mut self,
         symbol: u32,
-        topic: Option<Arc<Topic>>,
+        name: Option<Arc<Topic>>,
     ) -> Result<(), NumberTooHigh> {
         if symbol >= SYMBOL_NUMBERS_MAX {
             return Err(NumberTooHigh);
@@ -44,29 +116,57 @@ impl SymbolMap {
         );
         let page =
             self.pages[index].get_or_insert_with(|| Box::new([const { None }; PAGE_SYMBOLS]));
-        page[symbol as usize % PAGE_SYMBOLS] = topic;
+        let place = &mut page[symbol as usize % PAGE_SYMBOLS];
+        match (place.as_ref(), name) {
+            (Some(known), Some(name)) if Arc::ptr_eq(&known.name, &name) => {}
+            (_, name) => {
+                *place = name.map(|name| Symbol {
+                    topic: name.clone(),
+                    name,
+                    source: NO_SOURCE,
+                    others: None,
+                });
+            }
+        }
         Ok(())
     }
 
-    /// Returns the topics that symbols are bound to.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Topic>> {
-        let pages = self.pages.iter().flatten();
-        pages.flat_map(|page| page.iter().flatten())
+    /// Notes the topic of a venue of a defined symbol.
+    pub(crate) fn bind(&mut self, symbol: u32, source: u16, topic: Arc<Topic>) {
+        let page = self.pages.get_mut(symbol as usize / PAGE_SYMBOLS);
+        let Some(page) = page.and_then(Option::as_mut) else {
+            return;
+        };
+        if let Some(known) = &mut page[symbol as usize % PAGE_SYMBOLS] {
+            known.bind(source, topic);
+        }
     }
 
-    /// Keeps the topics that `keep` accepts.
+    /// Returns the venues' topics that have had a value, each with its symbol number and its venue,
+    /// as the source numbers both.
+    pub(crate) fn bound(&self) -> impl Iterator<Item = (u32, u16, &Arc<Topic>)> {
+        let pages = (0u32..).zip(&self.pages);
+        let pages = pages.filter_map(|(number, page)| Some((number, page.as_ref()?)));
+        pages.flat_map(|(page_number, page)| {
+            let symbols = (page_number * PAGE_SYMBOLS as u32..).zip(page.iter());
+            symbols.flat_map(|(number, symbol)| {
+                let venues = symbol.iter().flat_map(Symbol::venues);
+                venues.map(move |(source, topic)| (number, source, topic))
+            })
+        })
+    }
+
+    /// Keeps the venues that `keep` accepts. Names stay.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&Topic) -> bool) {
-        for slot in self
-            .pages
-            .iter_mut()
-            .flatten()
-            .flat_map(|page| page.iter_mut())
-        {
-            *slot = slot.take().filter(|topic| keep(topic));
+        let pages = self.pages.iter_mut().flatten();
+        for symbol in pages.flat_map(|page| page.iter_mut().flatten()) {
+            symbol.retain(&mut keep);
         }
     }
 }
 
+/// [`Symbol::source`] before the first value.
+const NO_SOURCE: u32 = u32::MAX;
 const PAGE_SYMBOLS: usize = 256;
 /// Number of symbol numbers that a source may use, from 0. It limits the list of pages to 512 KiB.
 pub(crate) const SYMBOL_NUMBERS_MAX: u32 = 1 << 24;
@@ -77,29 +177,55 @@ mod tests {
     use crate::board::Board;
     use tidewire_feed::wire::{Definition, Name};
 
+    fn topics<const N: usize>(names: [&str; N]) -> [Arc<Topic>; N] {
+        let board = Board::new(N, 1);
+        names.map(|name| {
+            let definition = Definition::new(0, Name::new(name).unwrap());
+            board.define(&definition).unwrap()
+        })
+    }
+
     #[test]
     fn numbers_may_be_sparse_but_not_without_bound() {
-        let board = Board::new(4, 1);
-        let definition = Definition {
-            symbol: 0,
-            source: 0,
-            source_time_ns: 0,
-            open: 0,
-            price_tick: 0,
-            lot_size: 0,
-            currency: [0; 4],
-            name: Name::new("A").unwrap(),
-        };
-        let topic = board.define(&definition).unwrap();
+        let [topic] = topics(["A"]);
         let mut map = SymbolMap::default();
         assert!(map.get(7).is_none());
         for symbol in [0, 7, 300_000, SYMBOL_NUMBERS_MAX - 1] {
-            map.set(symbol, Some(topic.clone())).unwrap();
-            assert_eq!(map.get(symbol).unwrap().number, topic.number);
+            map.define(symbol, Some(topic.clone())).unwrap();
+            assert_eq!(map.get(symbol).unwrap().name().number, topic.number);
         }
         assert!(map.get(299_999).is_none());
-        assert_eq!(map.set(SYMBOL_NUMBERS_MAX, None), Err(NumberTooHigh));
-        map.retain(|_| false);
+        assert_eq!(map.define(SYMBOL_NUMBERS_MAX, None), Err(NumberTooHigh));
+        map.define(7, None).unwrap();
         assert!(map.get(7).is_none());
+    }
+
+    #[test]
+    fn each_venue_of_a_symbol_has_its_topic() {
+        let [name, first, second] = topics(["A", "A@X", "A@Y"]);
+        let mut map = SymbolMap::default();
+        map.define(1, Some(name.clone())).unwrap();
+        let number = |map: &SymbolMap, source: u16| {
+            let symbol = map.get(1).unwrap();
+            symbol.of_venue(source).map(|topic| topic.number)
+        };
+        assert_eq!(
+            (number(&map, 0), map.get(1).unwrap().first().is_none()),
+            (None, true)
+        );
+        map.bind(1, 5, first.clone());
+        map.bind(1, 0, second.clone());
+        assert_eq!((number(&map, 5), number(&map, 0)), (Some(1), Some(2)));
+        map.define(1, Some(name.clone())).unwrap();
+        assert_eq!(number(&map, 5), Some(1), "defined again as the same");
+        map.bind(1, 0, first.clone());
+        assert_eq!(number(&map, 0), Some(1));
+        map.retain(|topic| topic.number != 1);
+        assert_eq!((number(&map, 5), number(&map, 0)), (None, None));
+        map.bind(1, 5, second);
+        map.define(1, Some(first)).unwrap();
+        assert_eq!(number(&map, 5), None, "another name has no venue yet");
+        map.bind(2, 5, name);
+        assert!(map.get(2).is_none(), "not defined");
     }
 }

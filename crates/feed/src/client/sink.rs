@@ -2,6 +2,7 @@
 
 use crate::wire::{
     Definition, EndOfSessionAcknowledgement, LastValue, Login, LoginAccepted, Message, Refused,
+    Venue,
 };
 
 use super::Client;
@@ -101,6 +102,12 @@ pub trait Sink {
     /// snapshot (`sequence` 0).
     fn definition(&mut self, sequence: u64, definition: &Definition) {
         let _ = (sequence, definition);
+    }
+
+    /// The name of a venue number, from the stream (then `message` is not called for it) or told at
+    /// the login.
+    fn venue(&mut self, venue: &Venue) {
+        let _ = venue;
     }
 
     /// A snapshot begins.

@@ -61,6 +61,7 @@ impl Client {
             Control::Unknown(_) => {}
             _ if self.role == ReceiverRole::Listener => return Err(ReceiveError::OutOfOrder),
             Control::LoginAccepted(accepted) => self.accepted(side, accepted, sink),
+            Control::Venue(venue) => sink.venue(venue),
             Control::Refused(refused) => sink.refused(side, refused),
             Control::SnapshotNotice(notice) => self.snapshot_notice(side, notice, now_ns, sink),
             _ => return Err(ReceiveError::OutOfOrder),

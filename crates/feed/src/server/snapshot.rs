@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::wire::{
-    Definition, Flags, LastValue, Message, PacketWriter, SnapshotMark, SnapshotNotice,
-    snapshot_position,
+    Control, Definition, Flags, LastValue, Message, PacketWriter, SnapshotMark, SnapshotNotice,
+    Venue, snapshot_position,
 };
 
 use super::pattern::Pattern;
@@ -32,6 +32,11 @@ pub trait Board {
     /// as new as the journal's messages about the entry.
     fn last_value(&self, index: usize) -> Option<LastValue>;
 
+    /// Returns the venues that have a name; each new subscriber gets them.
+    fn venues(&self) -> Vec<Venue> {
+        Vec::new()
+    }
+
     /// Returns the sequence of the newest message about an entry, its definition included, or a
     /// later sequence; `u64::MAX` if unknown.
     fn changed(&self, index: usize) -> u64 {
@@ -39,6 +44,13 @@ pub trait Board {
             Some(value) if value.sequence > 0 => value.sequence,
             _ => u64::MAX,
         }
+    }
+}
+
+/// Tells a new subscriber the names of the venues.
+pub(super) fn tell_venues(board: &impl Board, session: u32, out: &mut Vec<u8>) {
+    for venue in board.venues() {
+        PacketWriter::control(out, session, &Control::Venue(venue));
     }
 }
 

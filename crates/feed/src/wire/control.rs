@@ -2,7 +2,7 @@
 
 use super::bytes::{array_at, put, u16_at, u32_at, u64_at};
 use super::message::prefix;
-use super::{ClientName, MessageError, PatternText, RefusalText, Text};
+use super::{ClientName, MessageError, MessageKind, PatternText, RefusalText, Text, Venue};
 
 /// The type bytes of controls; the high nibble is the length in 16-byte units, as in messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,8 @@ pub enum Control {
     EndOfSessionAcknowledgement(EndOfSessionAcknowledgement),
     /// A snapshot begins; the live stream continues after it.
     SnapshotNotice(SnapshotNotice),
+    /// The name of a venue number, as the message of this type.
+    Venue(Venue),
     /// A type of a later version.
     Unknown(u8),
 }
@@ -79,6 +81,9 @@ impl Control {
             ControlKind::SNAPSHOT_NOTICE => split(bytes, SnapshotNotice::from_bytes),
             ControlKind::END_OF_SESSION_ACKNOWLEDGEMENT => {
                 split(bytes, EndOfSessionAcknowledgement::from_bytes)
+            }
+            MessageKind::VENUE => {
+                split(bytes, |bytes| Ok(Control::Venue(Venue::from_bytes(bytes)?)))
             }
             _ => {
                 let length = super::MessageKind(kind).encoded_length();
@@ -108,6 +113,7 @@ impl Control {
             Control::EndOfSessionAcknowledgement(acknowledgement) => {
                 out.extend_from_slice(&acknowledgement.to_bytes());
             }
+            Control::Venue(venue) => out.extend_from_slice(&venue.to_bytes()),
             Control::Unknown(kind) => {
                 out.push(*kind);
                 let length = super::MessageKind(*kind).encoded_length();

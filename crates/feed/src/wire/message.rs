@@ -232,6 +232,23 @@ impl Message {
         }
     }
 
+    /// Returns the venue number; 0 for a message without one.
+    #[inline]
+    pub fn source(&self) -> u16 {
+        match self {
+            Message::Trade(trade) => trade.source,
+            Message::Quote(quote) => quote.source,
+            Message::Definition(definition) => definition.source,
+            Message::Status(status) => status.source,
+            Message::LastValue(value) => value.source,
+            Message::Venue(venue) => venue.source,
+            Message::Level(level) => level.source,
+            Message::SessionStart(start) => start.source,
+            Message::Record(part) => part.source,
+            _ => 0,
+        }
+    }
+
     /// Returns the symbol the message is about, if any.
     #[inline]
     pub fn symbol(&self) -> Option<u32> {

@@ -108,6 +108,11 @@ fn controls() -> Vec<Control> {
             recovers: true,
             dropped: false,
         }),
+        Control::Venue(Venue {
+            source: 9,
+            source_time_ns: 8,
+            name: VenueName::new("XNAS").unwrap(),
+        }),
         Control::SnapshotNotice(SnapshotNotice {
             number: 1,
             as_of: 2,

@@ -1,4 +1,5 @@
 use super::*;
+use crate::value::NewSession;
 use crate::value::{FLAG_HALTED, FLAG_STALE};
 use proptest::prelude::*;
 use std::mem::offset_of;
@@ -13,12 +14,16 @@ fn stamp(sequence: u64) -> Stamp {
 }
 
 fn trade(price: i64, size: u32) -> Trade {
-    Trade { price, size }
+    Trade {
+        price,
+        size,
+        condition: 0,
+    }
 }
 
 #[test]
-fn layout_is_two_cache_lines() {
-    assert_eq!(size_of::<MarketSlot>(), 128);
+fn layout_is_three_cache_lines() {
+    assert_eq!(size_of::<MarketSlot>(), 192);
     assert_eq!(align_of::<MarketSlot>(), 64);
     let line_one = [
         offset_of!(MarketSlot, version),
@@ -35,8 +40,21 @@ fn layout_is_two_cache_lines() {
         [0, 8, 16, 24, 32, 40, 48, 56],
         "a quote is read from one cache line"
     );
-    assert_eq!(offset_of!(MarketSlot, volume), 64);
-    assert_eq!(offset_of!(MarketSlot, owner), 120);
+    let line_two = [
+        offset_of!(MarketSlot, receive_time_ns),
+        offset_of!(MarketSlot, orders),
+        offset_of!(MarketSlot, volume),
+        offset_of!(MarketSlot, turnover_low),
+        offset_of!(MarketSlot, trades_condition),
+        offset_of!(MarketSlot, high),
+        offset_of!(MarketSlot, low),
+        offset_of!(MarketSlot, owner),
+    ];
+    assert_eq!(
+        line_two,
+        [64, 72, 80, 88, 96, 104, 112, 120],
+        "a trade changes two cache lines"
+    );
 }
 
 #[test]
@@ -56,6 +74,8 @@ fn a_quote_leaves_the_trade_as_it_was() {
             ask: 10,
             bid_size: u32::MAX,
             ask_size: 1,
+            bid_orders: 3,
+            ask_orders: 4,
         },
         stamp(2),
     );
@@ -69,7 +89,10 @@ fn a_quote_leaves_the_trade_as_it_was() {
         last_size: 7,
         source_time_ns: 1_002,
         sequence: 2,
+        bid_orders: 3,
+        ask_orders: 4,
         volume: 7,
+        turnover: -35,
         session_open: -5,
         receive_time_ns: 2_002,
         high: -5,
@@ -92,6 +115,7 @@ fn a_quote_and_its_trade_are_one_update() {
         ask: 3,
         bid_size: 4,
         ask_size: 5,
+        ..Quote::EMPTY
     };
     slot.claim(1)
         .unwrap()
@@ -104,14 +128,14 @@ fn a_quote_and_its_trade_are_one_update() {
 }
 
 #[test]
-fn a_trade_without_price_counts_into_volume_only() {
+fn a_trade_without_price_adds_no_volume() {
     let slot = MarketSlot::new();
     let mut writer = slot.claim(1).unwrap();
     writer.update_trade(trade(PRICE_UNDEFINED, 3), stamp(1));
     writer.update_trade(trade(50, 2), stamp(2));
     writer.update_trade(trade(PRICE_UNDEFINED, 5), stamp(3));
     let value = slot.snapshot();
-    assert_eq!((value.volume, value.trades), (10, 3));
+    assert_eq!((value.volume, value.trades, value.turnover), (2, 1, 100));
     assert_eq!((value.last, value.last_size), (50, 2));
     assert_eq!((value.session_open, value.high, value.low), (50, 50, 50));
 }
@@ -133,10 +157,20 @@ fn a_session_starts_without_the_figures_of_the_one_before() {
     let slot = MarketSlot::new();
     let mut writer = slot.claim(1).unwrap();
     writer.update_trade(trade(100, 9), stamp(1));
-    writer.update_status(4, stamp(2));
-    writer.start_session(90, stamp(3));
+    let status = Status {
+        state: 4,
+        reason: 7,
+    };
+    writer.update_status(status, stamp(2));
+    let start = NewSession {
+        open: 90,
+        reference: Reference::NONE,
+        trading_day: 20_260_102,
+    };
+    writer.start_session(start, stamp(3));
     let value = slot.snapshot();
-    assert_eq!((value.volume, value.trades, value.status), (0, 0, 0));
+    assert_eq!((value.volume, value.trades, value.turnover), (0, 0, 0));
+    assert_eq!((value.status, value.trading_day), (status, 20_260_102));
     assert_eq!((value.high, value.low), (PRICE_UNDEFINED, PRICE_UNDEFINED));
     assert_eq!((value.session_open, value.last), (90, 100));
     writer.update_trade(trade(99, 1), stamp(4));
@@ -162,7 +196,21 @@ fn a_replaced_value_comes_back_whole() {
         high: 12,
         low: 13,
         trades: 14,
-        status: 15,
+        condition: 15,
+        turnover: -(1 << 100) - 16,
+        bid_orders: 17,
+        ask_orders: 18,
+        reference: Reference { price: 19, kind: 3 },
+        status: Status {
+            state: 20,
+            reason: 21,
+        },
+        venues: Venues {
+            bid: 22,
+            ask: 23,
+            last: 24,
+        },
+        trading_day: 25,
     };
     let slot = MarketSlot::new();
     slot.claim(1).unwrap().replace(&value);
@@ -201,7 +249,9 @@ fn readers_beside_a_writer_see_whole_updates() {
                     assert!(value.updates >= newest, "the value never goes back");
                     newest = value.updates;
                     let n = newest;
-                    assert_eq!((value.sequence, value.trades, value.volume), (n, n, n * 2));
+                    assert_eq!((value.sequence, value.volume), (n, n * 2));
+                    assert_eq!(u64::from(value.trades), n);
+                    assert_eq!(value.turnover, i128::from(n) * i128::from(n + 1));
                     assert_eq!((value.source_time_ns, value.receive_time_ns), (n, n));
                     if n > 0 {
                         assert_eq!(
@@ -222,6 +272,7 @@ fn readers_beside_a_writer_see_whole_updates() {
                     ask: price,
                     bid_size: n,
                     ask_size: n,
+                    ..Quote::EMPTY
                 },
                 trade(price, 2),
                 Stamp {
@@ -247,9 +298,12 @@ proptest! {
             writer.update_trade(trade(price, size), stamp(n as u64));
         }
         let value = slot.snapshot();
-        let prices = || trades.iter().map(|t| t.0).filter(|price| *price != PRICE_UNDEFINED);
-        prop_assert_eq!(value.volume, trades.iter().map(|t| u64::from(t.1)).sum::<u64>());
-        prop_assert_eq!(value.trades, trades.len() as u64);
+        let priced = || trades.iter().filter(|t| t.0 != PRICE_UNDEFINED);
+        let prices = || priced().map(|t| t.0);
+        prop_assert_eq!(value.volume, priced().map(|t| u64::from(t.1)).sum::<u64>());
+        prop_assert_eq!(value.trades as usize, priced().count());
+        let products = priced().map(|t| i128::from(t.0) * i128::from(t.1));
+        prop_assert_eq!(value.turnover, products.sum::<i128>());
         prop_assert_eq!(value.session_open, prices().next().unwrap_or(PRICE_UNDEFINED));
         prop_assert_eq!(value.high, prices().max().unwrap_or(PRICE_UNDEFINED));
         prop_assert_eq!(value.low, prices().min().unwrap_or(PRICE_UNDEFINED));

@@ -35,6 +35,10 @@ pub(super) struct Told {
 
 /// The next item of a replay.
 #[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a message is handed over and not kept"
+)]
 pub(super) enum Next {
     /// A message.
     Message(Told),

@@ -2,7 +2,8 @@
 
 use tidewire_dbn::databento::{Names, Schema, Subscription};
 
-use crate::board::{Board, Topic};
+use crate::board::Board;
+use crate::topic::Topic;
 
 /// All subscriptions of a client, resolved for each topic of the board.
 #[derive(Debug, Default)]

@@ -32,7 +32,7 @@ impl Input {
     }
 }
 
-/// `A=GROUP:PORT,B=GROUP:PORT,request=HOST:PORT,interface=ADDRESS,date=YYYY-MM-DD`. Only A is
+/// `A=GROUP:PORT,B=GROUP:PORT,request=HOST:PORT,interface=ADDRESS,date=YYYY-MM-DD,venue=NAME`. Only A is
 /// required, and a bare address is A.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MoldInput {
@@ -46,9 +46,11 @@ pub struct MoldInput {
     pub interface: Ipv4Addr,
     /// Midnight of the day, ns since the UNIX epoch; `None` for today.
     pub midnight_unix_ns: Option<u64>,
+    /// Name of the venue.
+    pub venue: String,
 }
 
-/// `HOST:PORT,user=NAME,password=WORD,session=NAME,date=YYYY-MM-DD`. Only the address is required.
+/// `HOST:PORT,user=NAME,password=WORD,session=NAME,date=YYYY-MM-DD,venue=NAME`. Only the address is required.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SoupInput {
     /// The server.
@@ -61,6 +63,8 @@ pub struct SoupInput {
     pub session: String,
     /// Midnight of the day, ns since the UNIX epoch; `None` for today.
     pub midnight_unix_ns: Option<u64>,
+    /// Name of the venue.
+    pub venue: String,
 }
 
 /// The reason why a text does not describe an input.
@@ -93,6 +97,7 @@ impl FromStr for MoldInput {
     fn from_str(text: &str) -> Result<Self, InputError> {
         let (mut a, mut b, mut request) = (None, None, None);
         let (mut interface, mut midnight_unix_ns) = (Ipv4Addr::UNSPECIFIED, None);
+        let mut venue = VENUE.to_owned();
         for part in parts(text) {
             match part.split_once('=') {
                 None => a = Some(address(part)?),
@@ -106,8 +111,9 @@ impl FromStr for MoldInput {
                     })?;
                 }
                 Some(("date", value)) => midnight_unix_ns = Some(date(value)?),
+                Some(("venue", value)) => venue = short(value, VENUE_LENGTH_MAX)?,
                 Some((name, _)) => {
-                    let known = "A, B, request, interface and date";
+                    let known = "A, B, request, interface, date and venue";
                     return Err(InputError::UnknownName(name.to_owned(), known));
                 }
             }
@@ -118,6 +124,7 @@ impl FromStr for MoldInput {
             request,
             interface,
             midnight_unix_ns,
+            venue,
         })
     }
 }
@@ -129,6 +136,7 @@ impl FromStr for SoupInput {
         let mut server = None;
         let (mut user, mut password, mut session) = (String::new(), String::new(), String::new());
         let mut midnight_unix_ns = None;
+        let mut venue = VENUE.to_owned();
         for part in parts(text) {
             match part.split_once('=') {
                 None => server = Some(address(part)?),
@@ -136,8 +144,9 @@ impl FromStr for SoupInput {
                 Some(("password", value)) => password = short(value, 10)?,
                 Some(("session", value)) => session = short(value, 10)?,
                 Some(("date", value)) => midnight_unix_ns = Some(date(value)?),
+                Some(("venue", value)) => venue = short(value, VENUE_LENGTH_MAX)?,
                 Some((name, _)) => {
-                    let known = "user, password, session and date";
+                    let known = "user, password, session, date and venue";
                     return Err(InputError::UnknownName(name.to_owned(), known));
                 }
             }
@@ -148,6 +157,7 @@ impl FromStr for SoupInput {
             password,
             session,
             midnight_unix_ns,
+            venue,
         })
     }
 }
@@ -190,6 +200,11 @@ fn short(text: &str, length_max: usize) -> Result<String, InputError> {
 fn date(text: &str) -> Result<u64, InputError> {
     parse_midnight_unix_ns(text).ok_or_else(|| InputError::BadDate(text.to_owned()))
 }
+
+/// The venue of an ITCH feed that does not name another.
+const VENUE: &str = "XNAS";
+/// Maximum bytes of a venue's name, as on the native feed.
+const VENUE_LENGTH_MAX: usize = 32;
 
 #[cfg(test)]
 mod tests {

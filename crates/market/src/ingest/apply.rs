@@ -1,0 +1,340 @@
+//! What a message does: to the last value, to the hub's own feed, and to subscribers.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::MutexGuard;
+use tidewire_fanout::{Origin, Publication, TopicId};
+use tidewire_feed::journal::Journal;
+use tidewire_feed::wire::{self, LastValue, Message, ReferenceKind, TradingState};
+use tidewire_lastvalue::{
+    FLAG_HALTED, FLAG_STALE, LATENCY_MAX_NS, LatencyRecorder, MarketValue, NewSession,
+    PRICE_UNDEFINED, Quote, Reference, SlotWriter, Stamp, Status, Trade, Writer,
+};
+
+use crate::market::Market;
+use crate::topic::Topic;
+
+/// What a batch works with.
+pub(super) struct Work<'a> {
+    pub(super) market: &'a Market,
+    pub(super) source: u32,
+    pub(super) writer: &'a mut Writer,
+    pub(super) unheard: &'a mut Vec<u32>,
+    /// Values of a symbol's venues; kept to allocate once.
+    pub(super) members: &'a mut Vec<(u16, MarketValue)>,
+    pub(super) latency: &'a mut Option<LatencyRecorder>,
+    pub(super) journal: MutexGuard<'a, Journal>,
+    pub(super) publication: Publication,
+    pub(super) lanes: u64,
+    pub(super) receive_time_ns: u64,
+    pub(super) applied: u64,
+}
+
+impl Work<'_> {
+    /// Applies a message about `topic`. Returns false if another writer has the topic now.
+    #[inline]
+    pub(super) fn apply(&mut self, topic: &Arc<Topic>, message: &Message) -> bool {
+        let number = topic.number;
+        let Some(mut slot) = self.writer.slot(number) else {
+            return false;
+        };
+        let Some(source_time_ns) = store(
+            &mut slot,
+            message,
+            Address {
+                number,
+                venue: topic.venue(),
+                receive_time_ns: self.receive_time_ns,
+            },
+            &mut self.journal,
+        ) else {
+            return true;
+        };
+        drop(slot);
+        self.applied += 1;
+        // A message older than a minute is replayed history and not latency.
+        let latency_ns = self.receive_time_ns.saturating_sub(source_time_ns);
+        let latency = recorder(self.market, self.latency);
+        if latency_ns < LATENCY_MAX_NS {
+            latency.record(latency_ns);
+        }
+        self.publish(topic);
+        if topic.parent().is_some() {
+            self.follow(topic, Some(message));
+        }
+        true
+    }
+
+    /// Publishes a topic's current value, if a lane has subscribers.
+    #[inline]
+    pub(super) fn publish(&mut self, topic: &Topic) {
+        let interest = topic.interest();
+        if interest == 0 {
+            self.unheard.push(topic.number);
+            return;
+        }
+        self.lanes |= interest;
+        let board = &self.market.board;
+        if let Some(value) = board.value(topic.number) {
+            self.publication.push_with(
+                &topic.channel,
+                Origin::Topic(TopicId::Market(topic.number)),
+                value.updates,
+                |out| board.write_json(out, topic, &value, false),
+            );
+        }
+    }
+
+    /// Publishes the current value of a topic by its number.
+    pub(super) fn publish_current(&mut self, number: u32) {
+        if let Some(topic) = self.market.board.topic(number) {
+            self.publish(&topic);
+        }
+    }
+
+    /// Sets and clears flags of a topic that this source owns. Publishes the value if it is
+    /// `told`. Returns whether the source owns it.
+    pub(super) fn mark(&mut self, topic: &Arc<Topic>, set: u32, clear: u32, told: bool) -> bool {
+        debug_assert_eq!(set & clear, 0, "a flag is set or cleared");
+        let Some(mut slot) = self.writer.slot(topic.number) else {
+            return false;
+        };
+        slot.update_flags(set, clear);
+        drop(slot);
+        if told {
+            self.publish(topic);
+        }
+        if topic.parent().is_some() {
+            self.follow(topic, None);
+        }
+        true
+    }
+
+    /// Ends the staleness of a topic whose first value in a new session comes now. The quote of the
+    /// session before is void.
+    pub(super) fn revive(&mut self, topic: &Topic) {
+        let value = self.market.board.value(topic.number);
+        let is_stale = value.is_some_and(|value| value.flags & FLAG_STALE != 0);
+        if let Some(mut slot) = self.writer.slot(topic.number).filter(|_| is_stale) {
+            slot.update_fresh(Quote::EMPTY, FLAG_STALE);
+        }
+    }
+
+    /// Begins a session if the topic's definition declares another open than the value has.
+    pub(super) fn declare_open(&mut self, topic: &Topic) {
+        let definition = topic.definition();
+        let value = self.market.board.value(topic.number).unwrap_or_default();
+        if definition.open == PRICE_UNDEFINED || definition.open == value.session_open {
+            return;
+        }
+        if let Some(mut slot) = self.writer.slot(topic.number) {
+            let stamp = Stamp {
+                source_time_ns: definition.source_time_ns,
+                receive_time_ns: self.receive_time_ns,
+                sequence: value.sequence,
+            };
+            let session = NewSession {
+                open: definition.open,
+                reference: value.reference,
+                trading_day: value.trading_day,
+            };
+            slot.start_session(session, stamp);
+        }
+    }
+}
+
+/// Where a message goes, and when it came.
+#[derive(Clone, Copy)]
+pub(super) struct Address {
+    pub(super) number: u32,
+    pub(super) venue: u16,
+    pub(super) receive_time_ns: u64,
+}
+
+/// Appends a message to the journal, as the hub numbers it, and stores it. Returns its source time;
+/// `None` if it is not stored.
+#[inline]
+fn store(
+    slot: &mut SlotWriter<'_>,
+    message: &Message,
+    address: Address,
+    journal: &mut Journal,
+) -> Option<u64> {
+    match message {
+        Message::Quote(quote) => {
+            let own = wire::Quote {
+                symbol: address.number,
+                source: address.venue,
+                ..*quote
+            };
+            let stamp = address.stamp(quote.source_time_ns, journal.append(&Message::Quote(own)));
+            slot.update_quote(quote_of(quote), stamp);
+            Some(quote.source_time_ns)
+        }
+        Message::Trade(trade) => {
+            let own = wire::Trade {
+                symbol: address.number,
+                source: address.venue,
+                ..*trade
+            };
+            let stamp = address.stamp(trade.source_time_ns, journal.append(&Message::Trade(own)));
+            slot.update_trade(trade_of(trade), stamp);
+            Some(trade.source_time_ns)
+        }
+        _ => store_rare(slot, message, address, journal),
+    }
+}
+
+#[inline(never)]
+fn store_rare(
+    slot: &mut SlotWriter<'_>,
+    message: &Message,
+    address: Address,
+    journal: &mut Journal,
+) -> Option<u64> {
+    match message {
+        Message::Status(status) => {
+            let own = wire::TradingStatus {
+                symbol: address.number,
+                source: address.venue,
+                ..*status
+            };
+            let sequence = journal.append(&Message::Status(own));
+            let stamp = address.stamp(status.source_time_ns, sequence);
+            let value = Status {
+                state: status.state.0,
+                reason: status.reason,
+            };
+            slot.update_status(value, stamp);
+            let (set, clear) = match status.state {
+                TradingState::HALTED => (FLAG_HALTED, 0),
+                _ => (0, FLAG_HALTED),
+            };
+            slot.update_flags(set, clear);
+            Some(status.source_time_ns)
+        }
+        Message::SessionStart(start) => {
+            let own = wire::SessionStart {
+                symbol: address.number,
+                source: address.venue,
+                ..*start
+            };
+            let sequence = journal.append(&Message::SessionStart(own));
+            store_session(slot, start, address.stamp(start.source_time_ns, sequence));
+            Some(start.source_time_ns)
+        }
+        Message::LastValue(value) => {
+            let own = LastValue {
+                symbol: address.number,
+                source: address.venue,
+                ..*value
+            };
+            let sequence = journal.append(&Message::LastValue(own));
+            slot.replace(&market_value(
+                value,
+                address.stamp(value.source_time_ns, sequence),
+            ));
+            Some(value.source_time_ns)
+        }
+        _ => None,
+    }
+}
+
+fn store_session(slot: &mut SlotWriter<'_>, start: &wire::SessionStart, stamp: Stamp) {
+    let is_open = start.kind == ReferenceKind::OPEN;
+    let is_reference = !is_open && start.kind != ReferenceKind::NONE;
+    let reference = match is_reference && start.reference != PRICE_UNDEFINED {
+        true => Reference {
+            price: start.reference,
+            kind: start.kind.0,
+        },
+        false => Reference::NONE,
+    };
+    let open = match is_open {
+        true => start.reference,
+        false => PRICE_UNDEFINED,
+    };
+    if start.rolls != 0 {
+        let session = NewSession {
+            open,
+            reference,
+            trading_day: start.trading_day,
+        };
+        slot.start_session(session, stamp);
+    } else if is_open {
+        slot.update_open(open, stamp);
+    } else {
+        slot.update_reference(reference, stamp);
+    }
+}
+
+impl Address {
+    pub(super) fn stamp(self, source_time_ns: u64, sequence: u64) -> Stamp {
+        Stamp {
+            source_time_ns,
+            receive_time_ns: self.receive_time_ns,
+            sequence,
+        }
+    }
+}
+
+/// Returns the source's latency recorder. With its first message the source counts as connected.
+#[inline]
+fn recorder<'a>(
+    market: &Market,
+    latency: &'a mut Option<LatencyRecorder>,
+) -> &'a mut LatencyRecorder {
+    latency.get_or_insert_with(|| {
+        market.ingest.sources.fetch_add(1, Ordering::Relaxed);
+        market.latency.recorder()
+    })
+}
+
+#[inline]
+fn quote_of(quote: &wire::Quote) -> Quote {
+    Quote {
+        bid: quote.bid,
+        ask: quote.ask,
+        bid_size: quote.bid_size,
+        ask_size: quote.ask_size,
+        bid_orders: quote.bid_orders,
+        ask_orders: quote.ask_orders,
+    }
+}
+
+#[inline]
+fn trade_of(trade: &wire::Trade) -> Trade {
+    Trade {
+        price: trade.price,
+        size: trade.size,
+        condition: trade.condition,
+    }
+}
+
+fn market_value(value: &LastValue, stamp: Stamp) -> MarketValue {
+    MarketValue {
+        bid: value.bid,
+        ask: value.ask,
+        bid_size: value.bid_size,
+        ask_size: value.ask_size,
+        bid_orders: value.bid_orders,
+        ask_orders: value.ask_orders,
+        last: value.last,
+        last_size: value.last_size,
+        volume: value.volume,
+        session_open: value.open,
+        status: Status {
+            state: value.state.0,
+            reason: 0,
+        },
+        flags: match value.state {
+            TradingState::HALTED => FLAG_HALTED,
+            _ => 0,
+        },
+        source_time_ns: stamp.source_time_ns,
+        receive_time_ns: stamp.receive_time_ns,
+        sequence: stamp.sequence,
+        ..MarketValue::EMPTY
+    }
+}

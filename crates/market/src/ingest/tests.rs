@@ -1,0 +1,360 @@
+use super::*;
+use crate::market::MarketConfig;
+use tidewire_fanout::Kind;
+use tidewire_fanout::Topic as _;
+use tidewire_feed::wire::{
+    Name, Quote as QuoteMessage, ReferenceKind, SessionStart, Trade as TradeMessage, TradingState,
+    TradingStatus, Venue,
+};
+use tidewire_lastvalue::{FLAG_HALTED, PRICE_UNDEFINED};
+
+fn names(news: &(Publication, u64)) -> Vec<Vec<u8>> {
+    news.0.news().map(|news| news.name.to_vec()).collect()
+}
+
+fn definition(symbol: u32, name: &str) -> Definition {
+    Definition::new(symbol, Name::new(name).unwrap())
+}
+
+fn quote(symbol: u32, source: u16, bid: i64, ask: i64) -> Message {
+    Message::Quote(QuoteMessage {
+        symbol,
+        source,
+        bid,
+        ask,
+        bid_size: 1,
+        ask_size: 1,
+        ..QuoteMessage::default()
+    })
+}
+
+fn trade(symbol: u32, source: u16, price: i64, size: u32) -> Message {
+    Message::Trade(TradeMessage {
+        symbol,
+        source,
+        price,
+        size,
+        ..TradeMessage::default()
+    })
+}
+
+fn status(symbol: u32, source: u16, state: TradingState) -> Message {
+    Message::Status(TradingStatus {
+        symbol,
+        source,
+        state,
+        ..TradingStatus::default()
+    })
+}
+
+fn start(symbol: u32, reference: i64, kind: ReferenceKind, rolls: u8) -> Message {
+    Message::SessionStart(SessionStart {
+        symbol,
+        reference,
+        kind,
+        rolls,
+        ..SessionStart::default()
+    })
+}
+
+fn venue(source: u16, name: &str) -> Venue {
+    Venue {
+        source,
+        source_time_ns: 0,
+        name: VenueName::new(name).unwrap(),
+    }
+}
+
+/// Returns a source that has defined one symbol.
+fn source(market: &Arc<Market>, feed: &str, symbol: u32, name: &str) -> Ingest {
+    let number = market.next_source_number() as u32;
+    let mut ingest = Ingest::new(market.clone(), number, feed);
+    let mut batch = ingest.begin(1);
+    batch.definition(1, &definition(symbol, name));
+    batch.finish();
+    ingest
+}
+
+#[test]
+fn who_subscribes_while_a_batch_runs_gets_its_update_once() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = Ingest::new(market.clone(), 1, "test");
+    let mut batch = ingest.begin(1);
+    batch.definition(1, &definition(5, "A"));
+    batch.finish();
+    let topic = market.board.find(b"A").unwrap();
+    topic.clear_interest(0);
+    let trade = Message::Trade(TradeMessage {
+        symbol: 5,
+        price: 1_000_000_000,
+        size: 1,
+        ..TradeMessage::default()
+    });
+    let mut batch = ingest.begin(2);
+    batch.message(2, &trade);
+    batch.message(3, &trade);
+    assert!(names(&batch.finish()).is_empty(), "there is no subscriber");
+    let mut batch = ingest.begin(3);
+    batch.message(4, &trade);
+    batch.message(5, &trade);
+    topic.add_interest(0);
+    market.post.subscriptions.add(0, Kind::Channel, b"md:A");
+    let news = batch.finish();
+    assert_eq!((names(&news), news.1), (vec![b"md:A".to_vec()], 1));
+    // A topic that the batch did not change has nothing to publish.
+    market.post.subscriptions.add(0, Kind::Channel, b"other");
+    assert!(names(&ingest.begin(4).finish()).is_empty());
+}
+
+/// A new session that only defines a symbol showed the old session's prices as current.
+#[test]
+fn a_new_session_leaves_its_topics_stale_until_their_first_value() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = Ingest::new(market.clone(), 1, "test");
+    let mut batch = ingest.begin(1);
+    for (symbol, name) in [(0, "A"), (1, "B")] {
+        batch.definition(1, &definition(symbol, name));
+        batch.message(2, &quote(symbol, 0, 10, 20));
+        batch.message(3, &trade(symbol, 0, 15, 1));
+    }
+    batch.session_changed(7, 8);
+    batch.definition(1, &definition(1, "A"));
+    batch.definition(1, &definition(2, "B"));
+    batch.finish();
+    let value = |number| market.board.value(number).unwrap();
+    let stale = |number| value(number).flags & FLAG_STALE != 0;
+    assert_eq!((stale(0), stale(1)), (true, true), "only defined");
+    assert_eq!((value(0).bid, value(0).ask), (10, 20), "the last known");
+    let mut batch = ingest.begin(2);
+    batch.message(2, &status(1, 0, TradingState::OPEN));
+    batch.finish();
+    assert!(stale(0), "a state is no price");
+    let mut batch = ingest.begin(3);
+    batch.message(3, &trade(1, 0, 16, 1));
+    batch.finish();
+    assert_eq!((stale(0), stale(1)), (false, true));
+    assert_eq!(
+        (value(0).bid, value(0).last, value(0).status.state),
+        (PRICE_UNDEFINED, 16, TradingState::OPEN.0),
+        "the quote of the session before is void"
+    );
+    assert_eq!(ingest.symbols.get(1).unwrap().name().number, 0);
+}
+
+#[test]
+fn a_state_is_in_the_value_and_a_halt_is_flagged() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = source(&market, "test", 0, "A");
+    let mut batch = ingest.begin(2);
+    batch.message(2, &status(0, 0, TradingState::HALTED));
+    batch.finish();
+    let value = market.board.value(0).unwrap();
+    assert_eq!((value.status.state, value.flags), (4, FLAG_HALTED));
+    let mut batch = ingest.begin(3);
+    batch.message(3, &status(0, 0, TradingState::OPEN));
+    batch.finish();
+    assert_eq!(market.board.value(0).unwrap().flags, 0);
+}
+
+#[test]
+fn a_session_rolls_and_says_what_the_change_is_measured_from() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = source(&market, "test", 0, "A");
+    let value = || market.board.value(0).unwrap();
+    let mut batch = ingest.begin(2);
+    batch.message(2, &trade(0, 0, 100, 7));
+    batch.message(3, &start(0, 90, ReferenceKind::NONE, 0));
+    batch.message(3, &trade(0, 0, 110, 3));
+    batch.finish();
+    assert_eq!((value().volume, value().change_base()), (10, 100));
+    let mut batch = ingest.begin(3);
+    batch.message(4, &start(0, 105, ReferenceKind::PREVIOUS_SETTLEMENT, 1));
+    batch.message(5, &trade(0, 0, 210, 1));
+    batch.finish();
+    assert_eq!((value().volume, value().trades), (1, 1));
+    assert_eq!((value().session_open, value().high), (210, 210));
+    assert_eq!(value().change_ppm(), Some(1_000_000));
+    let mut batch = ingest.begin(4);
+    batch.message(6, &start(0, 200, ReferenceKind::OPEN, 0));
+    batch.finish();
+    assert_eq!((value().session_open, value().volume), (200, 1));
+}
+
+/// Two publishers of one symbol overwrote each other, and their volumes were added in one topic.
+#[test]
+fn two_venues_of_one_source_have_a_topic_each_and_a_consolidated_one() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = source(&market, "test", 0, "A");
+    let mut batch = ingest.begin(2);
+    for (number, name) in [(1, "XNAS"), (2, "XNYS")] {
+        batch.venue(&venue(number, name));
+    }
+    batch.message(2, &quote(0, 1, 10, 20));
+    batch.message(3, &trade(0, 1, 15, 5));
+    batch.finish();
+    let find = |name: &str| market.board.find(name.as_bytes()).unwrap();
+    let value = |name: &str| market.board.value(find(name).number).unwrap();
+    assert_eq!(find("A@XNAS").number, find("A").number, "one venue");
+    let mut batch = ingest.begin(3);
+    batch.message(4, &quote(0, 2, 11, 21));
+    batch.message(5, &trade(0, 2, 12, 3));
+    batch.message(6, &quote(0, 1, 10, 19));
+    batch.finish();
+    let (first, second, all) = (value("A@XNAS"), value("A@XNYS"), value("A"));
+    assert_eq!(
+        (first.bid, first.ask, first.last, first.volume),
+        (10, 19, 15, 5)
+    );
+    assert_eq!(
+        (second.bid, second.ask, second.last, second.volume),
+        (11, 21, 12, 3)
+    );
+    assert_eq!((all.bid, all.ask, all.last, all.volume), (11, 19, 12, 8));
+    assert_eq!((all.venues.bid, all.venues.ask, all.venues.last), (2, 1, 2));
+    assert_eq!((all.high, all.low, all.session_open), (15, 12, 15));
+    assert_eq!(&*find("A").facts().venue_name, "XNAS,XNYS");
+}
+
+/// A second source of a symbol was left out whole.
+#[test]
+fn two_sources_of_one_symbol_are_both_heard() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let (mut one, mut other) = (
+        source(&market, "one", 0, "A"),
+        source(&market, "other", 5, "A"),
+    );
+    let mut batch = one.begin(2);
+    batch.message(2, &quote(0, 0, 10, 20));
+    batch.finish();
+    let mut batch = other.begin(3);
+    batch.message(2, &quote(5, 0, 11, 21));
+    batch.finish();
+    let mut batch = one.begin(4);
+    batch.message(3, &quote(0, 0, 12, 20));
+    batch.finish();
+    let find = |name: &str| market.board.find(name.as_bytes()).unwrap();
+    let value = |name: &str| market.board.value(find(name).number).unwrap();
+    assert_eq!(
+        (value("A@one").bid, value("A@other").bid, value("A").bid),
+        (12, 11, 12)
+    );
+    one.lose(5);
+    assert_eq!(value("A@one").flags, FLAG_STALE);
+    assert_eq!(
+        (value("A").bid, value("A").flags),
+        (11, 0),
+        "the other is left"
+    );
+    other.lose(6);
+    assert_eq!(value("A").flags, FLAG_STALE);
+}
+
+#[test]
+fn who_loses_the_symbol_to_a_second_venue_marks_its_own_topic_stale() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let (mut one, mut other) = (
+        source(&market, "one", 0, "A"),
+        source(&market, "other", 5, "A"),
+    );
+    for (ingest, symbol) in [(&mut one, 0), (&mut other, 5)] {
+        let mut batch = ingest.begin(2);
+        batch.message(2, &quote(symbol, 0, 10, 20));
+        batch.finish();
+    }
+    one.lose(5);
+    let topic = market.board.find(b"A@one").unwrap();
+    assert_eq!(market.board.value(topic.number).unwrap().flags, FLAG_STALE);
+}
+
+#[test]
+fn two_sources_at_one_venue_do_not_overwrite_each_other() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut sources = [
+        source(&market, "one", 0, "A"),
+        source(&market, "other", 0, "A"),
+    ];
+    for (ingest, bid) in sources.iter_mut().zip([10, 11]) {
+        let mut batch = ingest.begin(2);
+        batch.venue(&venue(7, "XNAS"));
+        batch.message(2, &quote(0, 7, bid, 20));
+        batch.finish();
+    }
+    let bid = |name: &str| {
+        let topic = market.board.find(name.as_bytes()).unwrap();
+        market.board.value(topic.number).unwrap().bid
+    };
+    assert_eq!((bid("A@XNAS"), bid("A@XNAS#2"), bid("A")), (10, 11, 11));
+}
+
+#[test]
+fn a_source_that_follows_another_under_another_name_continues_its_topic() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut one = source(&market, "one", 0, "A");
+    let mut batch = one.begin(2);
+    batch.message(2, &quote(0, 0, 10, 20));
+    batch.finish();
+    drop(one);
+    let mut other = source(&market, "other", 0, "A");
+    let mut batch = other.begin(3);
+    batch.message(2, &quote(0, 0, 11, 20));
+    batch.finish();
+    let topic = market.board.find(b"A").unwrap();
+    assert_eq!(market.board.value(topic.number).unwrap().bid, 11);
+    assert!(!topic.is_consolidated());
+    assert_eq!(&*topic.facts().source_name, "other");
+}
+
+#[test]
+fn a_halted_venue_gives_no_consolidated_price() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = source(&market, "test", 0, "A");
+    let mut batch = ingest.begin(2);
+    batch.message(2, &quote(0, 1, 10, 20));
+    batch.message(3, &quote(0, 2, 11, 19));
+    batch.message(4, &status(0, 2, TradingState::HALTED));
+    let news = batch.finish();
+    let all = market
+        .board
+        .value(market.board.find(b"A").unwrap().number)
+        .unwrap();
+    assert_eq!((all.bid, all.ask, all.flags), (10, 20, 0));
+    assert!(names(&news).contains(&b"md:A".to_vec()));
+}
+
+#[test]
+fn after_a_loss_each_topic_is_stale_until_its_own_record_and_only_the_rest_is_told() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = Ingest::new(market.clone(), 1, "test");
+    let mut batch = ingest.begin(1);
+    for (symbol, name) in [(0, "A"), (1, "B"), (2, "C")] {
+        batch.definition(1, &definition(symbol, name));
+        batch.message(1, &quote(symbol, 0, 10, 20));
+    }
+    batch.finish();
+    let stale = || [0, 1, 2].map(|number| market.board.value(number).unwrap().flags & FLAG_STALE);
+    let mut batch = ingest.begin(2);
+    batch.values_doubtful();
+    batch.snapshot_record(5, &LastValue::new(0));
+    let told = names(&batch.finish());
+    assert_eq!(stale(), [0, FLAG_STALE, FLAG_STALE]);
+    assert_eq!(told, [b"md:A".to_vec(), b"md:B".to_vec(), b"md:C".to_vec()]);
+    let mut batch = ingest.begin(3);
+    batch.definition(0, &definition(1, "B"));
+    batch.revive();
+    assert_eq!(stale(), [0, FLAG_STALE, FLAG_STALE], "no value has come");
+    batch.snapshot_record(5, &LastValue::new(1));
+    batch.values_right();
+    assert_eq!(names(&batch.finish()), [b"md:B".to_vec(), b"md:C".to_vec()]);
+    assert_eq!(stale(), [0; 3]);
+
+    let mut batch = ingest.begin(4);
+    batch.values_doubtful();
+    batch.snapshot_record(9, &LastValue::new(2));
+    batch.values_right();
+    assert_eq!(
+        names(&batch.finish()),
+        [b"md:C".to_vec()],
+        "all of it came at once"
+    );
+    assert_eq!(stale(), [0; 3]);
+}

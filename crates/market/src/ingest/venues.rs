@@ -1,0 +1,360 @@
+//! The topics of a symbol's venues, and the value consolidated from them.
+//!
+//! A symbol of one venue is one topic. When a second venue gives it a value, each venue gets a
+//! topic of its own (`SYMBOL@VENUE`), and the symbol's topic becomes the consolidated one. All this
+//! happens under the journal's lock, as every update does.
+
+use std::sync::Arc;
+
+use tidewire_feed::wire::{self, Definition, Message, Name, TradingState, VenueName};
+use tidewire_lastvalue::{ClaimError, MarketValue, PRICE_UNDEFINED};
+use tracing::{info, warn};
+
+use super::apply::{Address, Work};
+use crate::board::VENUE_SEPARATOR;
+use crate::consolidated::consolidate;
+use crate::topic::{Facts, Member, Topic};
+use crate::venues::{CONSOLIDATED, SourceVenues};
+
+/// Why a source cannot write to a venue's topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NoTopic {
+    /// Another source writes to it.
+    Owned,
+    /// There is no room for another topic or venue, or no room in its name.
+    Full,
+}
+
+impl Work<'_> {
+    /// Returns the topic for messages about `name` from the venue that the source numbers
+    /// `number`. The source owns it then.
+    ///
+    /// A second source at one venue gets a venue of its own, `VENUE#2`: neither overwrites the
+    /// other.
+    pub(super) fn topic_of_venue(
+        &mut self,
+        venues: &SourceVenues,
+        name: &Arc<Topic>,
+        number: u16,
+    ) -> Option<Arc<Topic>> {
+        let (venue, is_named) = venues.name(number);
+        for attempt in 1..=SOURCES_OF_A_VENUE_MAX {
+            let mut wanted = Wanted {
+                venue: venue.clone(),
+                number,
+                feed: venues.feed().clone(),
+                is_named,
+            };
+            if attempt > 1 {
+                wanted.venue = format!("{venue}#{attempt}");
+            }
+            match self.claim_venue(name, &wanted) {
+                Ok(topic) => {
+                    if attempt > 1 {
+                        let symbol = String::from_utf8_lossy(topic.symbol());
+                        info!(%symbol, source = self.source, "another source has this venue");
+                    }
+                    return Some(topic);
+                }
+                Err(NoTopic::Owned) => {}
+                Err(NoTopic::Full) => break,
+            }
+        }
+        let symbol = String::from_utf8_lossy(name.symbol());
+        warn!(%symbol, venue, source = self.source, "no topic for this symbol at this venue");
+        None
+    }
+
+    fn claim_venue(&mut self, name: &Arc<Topic>, wanted: &Wanted) -> Result<Arc<Topic>, NoTopic> {
+        // A name that is itself a venue's topic: a feed that already tells venues apart.
+        if name.parent().is_some() {
+            return self.claim(name).map(|()| name.clone());
+        }
+        if name.is_consolidated() {
+            return self.claim_member(name, wanted);
+        }
+        let facts = name.facts();
+        let is_free = self.slot_owner(name).is_none();
+        let is_same = *facts.venue_name == *wanted.venue;
+        let is_first = facts.venue.is_none();
+        // A feed without venue names is another feed under the same name, not another venue.
+        let replaces = is_free && !(facts.is_named && wanted.is_named);
+        if is_same || is_first || replaces {
+            self.claim(name)?;
+            self.describe(name, wanted)?;
+            return Ok(name.clone());
+        }
+        self.split(name, &facts)?;
+        self.claim_member(name, wanted)
+    }
+
+    /// Gives the symbol's present venue a topic of its own, and makes `name` consolidated.
+    fn split(&mut self, name: &Arc<Topic>, facts: &Facts) -> Result<(), NoTopic> {
+        let venue = facts.venue.unwrap_or(0);
+        let topic = self.define_member(name, &facts.venue_name)?;
+        self.claim(&topic)?;
+        let value = self.market.board.value(name.number);
+        if let (Some(mut slot), Some(value)) = (self.writer.slot(topic.number), value) {
+            slot.replace(&value);
+        }
+        // Its source finds out with its next message that it has to write here.
+        self.writer.release(topic.number);
+        topic.set_facts(|own| facts.clone_into(own));
+        let mut writer = self.market.consolidated.lock();
+        let taken = writer.take_over(name.number);
+        debug_assert!(taken.is_ok(), "a topic has its slot");
+        drop(writer);
+        name.add_member(Member { venue, topic });
+        name.set_facts(|facts| facts.venue = Some(CONSOLIDATED));
+        Ok(())
+    }
+
+    /// Returns the topic of one venue of a consolidated symbol.
+    fn claim_member(&mut self, name: &Arc<Topic>, wanted: &Wanted) -> Result<Arc<Topic>, NoTopic> {
+        let known = name.with_members(|members| {
+            let mut members = members.iter().map(|member| &member.topic);
+            members
+                .find(|topic| *topic.facts().venue_name == *wanted.venue)
+                .cloned()
+        });
+        if let Some(topic) = known {
+            self.claim(&topic)?;
+            self.describe(&topic, wanted)?;
+            return Ok(topic);
+        }
+        let topic = self.define_member(name, &wanted.venue)?;
+        if topic.parent().is_some() || topic.is_consolidated() {
+            return Err(NoTopic::Owned);
+        }
+        self.claim(&topic)?;
+        self.describe(&topic, wanted)?;
+        name.add_member(Member {
+            venue: topic.venue(),
+            topic: topic.clone(),
+        });
+        let names = name.with_members(|members| {
+            let facts = members.iter().map(|member| member.topic.facts());
+            let facts: Vec<_> = facts.collect();
+            let mut sources: Vec<&str> = facts.iter().map(|f| &*f.source_name).collect();
+            sources.dedup();
+            let venues: Vec<&str> = facts.iter().map(|f| &*f.venue_name).collect();
+            (sources.join(","), venues.join(","))
+        });
+        name.set_facts(|facts| {
+            (facts.source_name, facts.venue_name) = (names.0.into(), names.1.into());
+        });
+        Ok(topic)
+    }
+
+    /// Returns the topic `SYMBOL@VENUE`, with the symbol's definition.
+    fn define_member(&mut self, name: &Topic, venue: &str) -> Result<Arc<Topic>, NoTopic> {
+        let definition = name.definition();
+        let text = format!("{}{VENUE_SEPARATOR}{venue}", definition.name.as_str());
+        let definition = Definition {
+            name: Name::new(&text).map_err(|_| NoTopic::Full)?,
+            ..definition
+        };
+        let board = &self.market.board;
+        let topic = board.define(&definition).map_err(|_| NoTopic::Full)?;
+        if topic.defined_sequence() == 0 {
+            let definition = Message::Definition(topic.definition());
+            topic.defined_at(self.journal.append(&definition));
+        }
+        Ok(topic)
+    }
+
+    /// Notes which source and venue a topic has.
+    fn describe(&mut self, topic: &Topic, wanted: &Wanted) -> Result<(), NoTopic> {
+        let facts = topic.facts();
+        if *facts.venue_name == *wanted.venue && facts.source_name == wanted.feed {
+            return Ok(());
+        }
+        let venues = self.market.board.venues();
+        let taken = venues.take(&wanted.venue, wanted.number);
+        let (number, is_new) = taken.map_err(|_| NoTopic::Full)?;
+        // A number without a name means the same to the readers of the hub's own feed.
+        let is_told = wanted.is_named || number != wanted.number;
+        if is_new
+            && is_told
+            && let Ok(name) = VenueName::new(&wanted.venue)
+        {
+            self.journal.append(&Message::Venue(wire::Venue {
+                source: number,
+                source_time_ns: 0,
+                name,
+            }));
+        }
+        topic.set_facts(|facts| {
+            facts.venue = Some(number);
+            facts.venue_name = wanted.venue.as_str().into();
+            facts.source_name = wanted.feed.clone();
+            facts.is_named = wanted.is_named;
+        });
+        Ok(())
+    }
+
+    fn claim(&mut self, topic: &Topic) -> Result<(), NoTopic> {
+        self.writer
+            .claim(topic.number)
+            .map_err(|error| match error {
+                ClaimError::Owned { .. } => NoTopic::Owned,
+                _ => NoTopic::Full,
+            })
+    }
+
+    fn slot_owner(&self, topic: &Topic) -> Option<u32> {
+        self.market.board.slots().slot(topic.number)?.owner()
+    }
+
+    /// Brings the consolidated value up to date with one venue, which has had `message`, or whose
+    /// flags have changed.
+    #[cold]
+    pub(super) fn follow(&mut self, venue: &Topic, message: Option<&Message>) {
+        let Some(topic) = venue.parent().cloned() else {
+            return;
+        };
+        let board = &self.market.board;
+        let Some(before) = board.value(topic.number) else {
+            return;
+        };
+        self.members.clear();
+        topic.with_members(|members| {
+            let values = members.iter().filter_map(|member| {
+                let value = board.value(member.topic.number)?;
+                Some((member.venue, value))
+            });
+            self.members.extend(values);
+        });
+        let mut value = before;
+        consolidate(&mut value, self.members.iter().map(|(v, m)| (*v, m)));
+        let own = self.members.iter().find(|(v, _)| *v == venue.venue());
+        let is_trade = match (message, own) {
+            (Some(message), Some((venue, own))) => take_last(&mut value, message, *venue, own),
+            _ => false,
+        };
+        if value == before {
+            return;
+        }
+        if let Some(message) = message {
+            let time_ns = source_time_ns(message);
+            value.source_time_ns = before.source_time_ns.max(time_ns);
+            value.receive_time_ns = self.receive_time_ns;
+        }
+        let address = Address {
+            number: topic.number,
+            venue: CONSOLIDATED,
+            receive_time_ns: self.receive_time_ns,
+        };
+        if let Some(sequence) = self.append_changes(&before, &value, is_trade, address) {
+            value.sequence = sequence;
+        }
+        let mut writer = self.market.consolidated.lock();
+        if let Some(mut slot) = writer.slot(topic.number) {
+            slot.replace(&value);
+        }
+        drop(writer);
+        self.publish(&topic);
+    }
+
+    /// Appends what has changed of a consolidated value. Returns the last sequence.
+    fn append_changes(
+        &mut self,
+        before: &MarketValue,
+        value: &MarketValue,
+        is_trade: bool,
+        address: Address,
+    ) -> Option<u64> {
+        let (symbol, source) = (address.number, address.venue);
+        let source_time_ns = value.source_time_ns;
+        let mut sequence = None;
+        if is_trade {
+            let trade = wire::Trade {
+                symbol,
+                source,
+                source_time_ns,
+                price: value.last,
+                size: value.last_size,
+                condition: value.condition,
+            };
+            sequence = Some(self.journal.append(&Message::Trade(trade)));
+        }
+        if value.quote() != before.quote() {
+            let quote = wire::Quote {
+                symbol,
+                source,
+                source_time_ns,
+                bid: value.bid,
+                ask: value.ask,
+                bid_size: value.bid_size,
+                ask_size: value.ask_size,
+                bid_orders: value.bid_orders,
+                ask_orders: value.ask_orders,
+            };
+            sequence = Some(self.journal.append(&Message::Quote(quote)));
+        }
+        if value.status != before.status {
+            let status = wire::TradingStatus {
+                symbol,
+                source,
+                source_time_ns,
+                state: TradingState(value.status.state),
+                reason: value.status.reason,
+            };
+            sequence = Some(self.journal.append(&Message::Status(status)));
+        }
+        if value.trading_day != before.trading_day || value.reference != before.reference {
+            let start = wire::SessionStart {
+                symbol,
+                source,
+                source_time_ns,
+                reference: value.reference.price,
+                trading_day: value.trading_day,
+                kind: wire::ReferenceKind(value.reference.kind),
+                rolls: u8::from(value.trading_day != before.trading_day),
+            };
+            sequence = Some(self.journal.append(&Message::SessionStart(start)));
+        }
+        sequence
+    }
+}
+
+/// The venue that a source's message belongs to.
+struct Wanted {
+    venue: String,
+    /// Its number, as the source has it.
+    number: u16,
+    feed: Arc<str>,
+    /// Whether the source itself has named it.
+    is_named: bool,
+}
+
+/// Takes a venue's last trade after its `message`. A trade counts in the order of arrival, because
+/// the venues' clocks differ; a record of a snapshot, if it is newer. Returns whether it was taken.
+fn take_last(value: &mut MarketValue, message: &Message, venue: u16, own: &MarketValue) -> bool {
+    let is_newer = match message {
+        Message::Trade(trade) => trade.price != PRICE_UNDEFINED,
+        Message::LastValue(record) => {
+            own.last != PRICE_UNDEFINED && record.source_time_ns > value.source_time_ns
+        }
+        _ => false,
+    };
+    if is_newer {
+        (value.last, value.last_size) = (own.last, own.last_size);
+        (value.condition, value.venues.last) = (own.condition, venue);
+    }
+    is_newer
+}
+
+fn source_time_ns(message: &Message) -> u64 {
+    match message {
+        Message::Quote(quote) => quote.source_time_ns,
+        Message::Trade(trade) => trade.source_time_ns,
+        Message::Status(status) => status.source_time_ns,
+        Message::SessionStart(start) => start.source_time_ns,
+        Message::LastValue(value) => value.source_time_ns,
+        _ => 0,
+    }
+}
+
+/// Maximum number of sources that give one symbol at one venue at the same time.
+const SOURCES_OF_A_VENUE_MAX: u32 = 16;

@@ -1,0 +1,214 @@
+//! One market topic: its name, its reference data, and the venues behind it.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::RwLock;
+use tidewire_fanout as fanout;
+use tidewire_fanout::{Interest, TopicId};
+use tidewire_feed::wire::Definition;
+
+use crate::board::MARKET_PREFIX;
+use crate::fields;
+
+/// One market topic.
+#[derive(Debug)]
+pub struct Topic {
+    /// The topic's number: the index of its slot, and its symbol number in the hub's own feed.
+    pub number: u32,
+    /// The name to subscribe to, such as `md:RELIANCE`.
+    pub channel: Box<[u8]>,
+    /// One bit per lane: whether that lane has, or may have, subscribers. A lane changes only its
+    /// own bit, so lanes need no ordering for it.
+    interest: Interest,
+    reference: RwLock<Reference>,
+    /// The hub's number of the venue, as in [`Facts::venue`]; 0 before the first value.
+    venue: AtomicU32,
+    /// Sequence of the newest definition in the hub's own feed; 0 before the first.
+    defined_sequence: AtomicU64,
+    /// The topics of its venues, once it has several: then its value is consolidated from theirs.
+    members: OnceLock<RwLock<Vec<Member>>>,
+    /// The consolidated topic of which this is one venue.
+    parent: OnceLock<Arc<Topic>>,
+}
+
+/// What is known of a topic beside its value.
+#[derive(Debug)]
+struct Reference {
+    definition: Definition,
+    facts: Arc<Facts>,
+}
+
+/// Reference data as clients see them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The hub's number of the venue; `None` before the first value.
+    pub venue: Option<u16>,
+    /// Name of the venue, or of all venues, joined with commas; empty before the first value.
+    pub venue_name: Arc<str>,
+    /// Name of the source, or of all sources; empty before the first value.
+    pub source_name: Arc<str>,
+    /// Whether the source itself has named the venue.
+    pub is_named: bool,
+    /// The end of the topic's JSON text: tick, currency, source, venue.
+    pub(crate) json: Box<[u8]>,
+}
+
+/// One venue of a consolidated topic.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) venue: u16,
+    pub(crate) topic: Arc<Topic>,
+}
+
+impl Topic {
+    /// Creates the topic `number` of the symbol that `definition` names, for the lanes of `lanes`
+    /// (one bit each).
+    pub(crate) fn new(number: u32, definition: &Definition, lanes: u64) -> Self {
+        Self {
+            number,
+            channel: [MARKET_PREFIX, definition.name.as_bytes()].concat().into(),
+            // It is not known yet which lanes wait for this name, so every lane checks on an
+            // update.
+            interest: Interest::of(lanes),
+            reference: RwLock::new(Reference::new(
+                Definition {
+                    symbol: number,
+                    ..*definition
+                },
+                Facts::default(),
+            )),
+            venue: AtomicU32::new(0),
+            defined_sequence: AtomicU64::new(0),
+            members: OnceLock::new(),
+            parent: OnceLock::new(),
+        }
+    }
+
+    /// Returns the bare name of the symbol.
+    pub fn symbol(&self) -> &[u8] {
+        debug_assert!(
+            self.channel.starts_with(MARKET_PREFIX),
+            "a channel is made with it"
+        );
+        &self.channel[MARKET_PREFIX.len()..]
+    }
+
+    /// Returns the lanes that may have subscribers, one bit each.
+    #[inline]
+    pub fn interest(&self) -> u64 {
+        self.interest.lanes()
+    }
+
+    /// Returns the source's definition of the symbol.
+    pub fn definition(&self) -> Definition {
+        self.reference.read().definition
+    }
+
+    /// Returns what clients see beside the value.
+    pub fn facts(&self) -> Arc<Facts> {
+        self.reference.read().facts.clone()
+    }
+
+    /// Returns the sequence of the newest definition in the hub's own feed.
+    pub fn defined_sequence(&self) -> u64 {
+        self.defined_sequence.load(Ordering::Relaxed)
+    }
+
+    /// Notes the sequence of the topic's definition in the hub's own feed.
+    pub fn defined_at(&self, sequence: u64) {
+        debug_assert!(sequence > 0, "sequences of the journal begin at 1");
+        self.defined_sequence.store(sequence, Ordering::Relaxed);
+    }
+
+    /// Replaces the definition with a newer one from the topic's source.
+    pub fn redefine(&self, definition: &Definition) {
+        let mut reference = self.reference.write();
+        let definition = Definition {
+            symbol: self.number,
+            ..*definition
+        };
+        *reference = Reference::new(definition, (*reference.facts).clone());
+    }
+
+    /// Changes what clients see beside the value.
+    pub(crate) fn set_facts(&self, change: impl FnOnce(&mut Facts)) {
+        let mut reference = self.reference.write();
+        let mut facts = (*reference.facts).clone();
+        change(&mut facts);
+        let venue = facts.venue.unwrap_or(0);
+        self.venue.store(venue.into(), Ordering::Relaxed);
+        *reference = Reference::new(reference.definition, facts);
+    }
+
+    /// Returns the hub's number of the venue; 0 before the first value.
+    #[inline]
+    pub(crate) fn venue(&self) -> u16 {
+        self.venue.load(Ordering::Relaxed) as u16
+    }
+
+    /// Calls `append` with the end of the topic's JSON text.
+    #[inline]
+    pub(crate) fn with_json(&self, append: impl FnOnce(&[u8])) {
+        append(&self.reference.read().facts.json);
+    }
+
+    /// Returns whether the topic is consolidated from several venues.
+    #[inline]
+    pub fn is_consolidated(&self) -> bool {
+        self.members.get().is_some()
+    }
+
+    /// Calls `visit` with the venues of a consolidated topic; with none for other topics.
+    pub(crate) fn with_members<T>(&self, visit: impl FnOnce(&[Member]) -> T) -> T {
+        match self.members.get() {
+            Some(members) => visit(&members.read()),
+            None => visit(&[]),
+        }
+    }
+
+    /// Adds a venue. From the first one on the topic is consolidated.
+    pub(crate) fn add_member(self: &Arc<Self>, member: Member) {
+        debug_assert!(self.parent.get().is_none(), "a venue has no venues");
+        debug_assert_ne!(self.number, member.topic.number, "a topic of its own");
+        let _ = member.topic.parent.set(self.clone());
+        self.members
+            .get_or_init(RwLock::default)
+            .write()
+            .push(member);
+    }
+
+    /// Returns the consolidated topic of which this is one venue.
+    #[inline]
+    pub(crate) fn parent(&self) -> Option<&Arc<Topic>> {
+        self.parent.get()
+    }
+}
+
+impl Reference {
+    fn new(definition: Definition, mut facts: Facts) -> Self {
+        facts.json = fields::facts_json(&definition, &facts).into();
+        Self {
+            definition,
+            facts: Arc::new(facts),
+        }
+    }
+}
+
+impl fanout::Topic for Topic {
+    fn id(&self) -> TopicId {
+        TopicId::Market(self.number)
+    }
+
+    fn channel(&self) -> &[u8] {
+        &self.channel
+    }
+
+    fn add_interest(&self, lane: usize) {
+        self.interest.add(lane);
+    }
+
+    fn clear_interest(&self, lane: usize) {
+        self.interest.clear(lane);
+    }
+}
