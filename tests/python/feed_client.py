@@ -161,8 +161,12 @@ def request(first, count):
     return PREFIX.pack(0x28, 0, 0, 0, 0) + struct.pack("<QQ", first, count)
 
 
-def trade(symbol, price, size, time_ns):
-    return PREFIX.pack(0x21, 0, 0, symbol, time_ns) + struct.pack("<qII", price, size, 0)
+def trade(symbol, price, size, time_ns, source=0):
+    return PREFIX.pack(0x21, 0, source, symbol, time_ns) + struct.pack("<qII", price, size, 0)
+
+
+def status(symbol, state, time_ns, reason=0):
+    return PREFIX.pack(0x24, 0, 0, symbol, time_ns) + struct.pack("<B3xIQ", state, reason, 0)
 
 
 def quote(symbol, bid, ask, bid_size, ask_size, time_ns):

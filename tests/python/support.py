@@ -27,6 +27,12 @@ FIELDS = [
     "bid", "bid_size", "ask", "ask_size", "last", "last_size", "volume", "change_pct", "seq", "ts",
     "recv_ts", "stale",
 ]
+# The other fields of a hash. JSON has `state` always, and the rest where it is known.
+DETAILS = [
+    "state", "reason", "side", "conditions", "open", "high", "low", "prev_close", "change_from",
+    "trades", "vwap", "bid_orders", "ask_orders", "book", "trading_day", "tick", "currency",
+    "source", "venue", "bid_venue", "ask_venue", "last_venue",
+]
 
 
 def eventually(condition, what, patience_s=PATIENCE_S):

@@ -12,7 +12,7 @@ import pytest
 from feed_client import (
     CONTROL, FILTERED, HEARTBEAT, LIVE, RETRANSMISSION, SNAPSHOT, Definition, FeedClient, Skip,
     accepted, crc32c, definition, encode, last_value, login, mark, messages_of, notice, quote,
-    request, skip, snapshot_request, subscribe, too_old, trade, unsubscribe,
+    request, skip, snapshot_request, subscribe, too_old, trade, unsubscribe, status,
 )
 from support import eventually, free_ports, wait_for_values
 
@@ -381,24 +381,62 @@ def test_a_publisher_that_comes_again_before_its_end_was_noticed_goes_on(start_h
     assert fields["last"] == "2" and fields["stale"] == "0"
 
 
-def test_a_refused_source_changes_nothing_of_a_topic(hub):
+def test_two_publishers_of_one_symbol_are_both_heard(hub):
+    """The second one was left out whole; two venues of one publisher overwrote each other."""
     owner, other = publisher(hub, 91), publisher(hub, 92)
     for client in (owner, other):
         client.until(lambda: client.accepted)
     now_ns = time.time_ns()
-    owner.send(LIVE, 1, definition(0, "MINE", 10**9), trade(0, 2 * 10**9, 1, now_ns), session=91)
+    mine = trade(0, 2 * 10**9, 1, now_ns, source=7)
+    owner.send(LIVE, 1, definition(0, "MINE", 10**9), mine, session=91)
     eventually(lambda: hub.hash("md:MINE").get("last") == "2", "the owner's trade")
-    other.send(LIVE, 1, definition(0, "MINE", 7), trade(0, 5, 1, now_ns), session=92)
-    eventually(lambda: hub.info("feed")["feed_refused_messages"] == 1, "the refusal")
+    assert hub.hash("md:MINE@7") == hub.hash("md:MINE"), "one venue"
+    other.send(LIVE, 1, definition(0, "MINE", 7), trade(0, 5, 1, now_ns, source=8), session=92)
+    eventually(lambda: hub.hash("md:MINE@8").get("last") == "0.000000005", "the other's trade")
+    assert hub.hash("md:MINE@7")["last"] == "2"
+    both = hub.hash("md:MINE")
+    assert (both["volume"], both["trades"], both["last"]) == ("2", "2", "0.000000005")
+    assert (both["venue"], both["last_venue"], both["high"]) == ("7,8", "8", "2")
     reader = FeedClient(hub.connect(hub.feed_port))
-    reader.join("MINE")
+    reader.join("MINE@7")
     opens = []
     while not reader.snapshots:
         packet = reader.step()
         if packet.flags & SNAPSHOT:
             messages = messages_of(packet)
             opens += [message.open for message in messages if isinstance(message, Definition)]
-    assert opens == [10**9] and hub.hash("md:MINE")["last"] == "2"
+    assert opens == [10**9], "each keeps its own definition"
+
+
+def test_a_halt_is_seen_by_every_subscriber(hub):
+    client = publisher(hub, 93)
+    client.until(lambda: client.accepted)
+    topic = hub.subscriber("md:HALTED")
+    now_ns = time.time_ns()
+    client.send(LIVE, 1, definition(0, "HALTED"), trade(0, 2 * 10**9, 1, now_ns), session=93)
+    eventually(lambda: hub.hash("md:HALTED").get("last") == "2", "the trade")
+    client.send(LIVE, 3, status(0, 4, now_ns, reason=int.from_bytes(b"T1  ", "big")), session=93)
+    eventually(lambda: hub.hash("md:HALTED")["state"] == "halted", "the halt")
+    assert hub.hash("md:HALTED")["reason"] == "T1"
+    eventually(lambda: topic.json()["state"] == "halted", "the halt's message")
+
+
+def test_a_new_session_that_only_defines_a_symbol_leaves_its_old_price_stale(hub):
+    client = publisher(hub, 94)
+    client.until(lambda: client.accepted)
+    now_ns = time.time_ns()
+    client.send(LIVE, 1, definition(0, "OLD"), trade(0, 2 * 10**9, 1, now_ns), session=94)
+    eventually(lambda: hub.hash("md:OLD").get("last") == "2", "the trade")
+    client.socket.close()
+    eventually(lambda: hub.hash("md:OLD")["stale"] == "1", "the end of the session")
+    client = publisher(hub, 95)
+    client.until(lambda: client.accepted)
+    client.send(LIVE, 1, definition(0, "OLD"), definition(1, "NEW"), session=95)
+    eventually(lambda: hub.redis().exists("md:NEW"), "the definitions")
+    assert hub.hash("md:OLD")["stale"] == "1" and hub.hash("md:OLD")["last"] == "2"
+    client.send(LIVE, 3, trade(0, 3 * 10**9, 1, now_ns), session=95)
+    eventually(lambda: hub.hash("md:OLD")["last"] == "3", "the new session's first value")
+    assert hub.hash("md:OLD")["stale"] == "0"
 
 
 class Exchange:

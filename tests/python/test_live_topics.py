@@ -5,13 +5,13 @@ import json
 import pytest
 import redis
 
-from support import FIELDS, Order, RespSocket, eventually, free_ports, same_value
+from support import DETAILS, FIELDS, Order, RespSocket, eventually, free_ports, same_value
 
 
 def test_a_market_topic_is_a_hash_with_all_its_fields(simulated):
     client = simulated.redis()
     value = {field.decode(): text.decode() for field, text in client.hgetall("md:RELIANCE").items()}
-    assert list(value) == FIELDS
+    assert list(value) == [*FIELDS, *DETAILS]
     assert 0 < float(value["bid"]) < float(value["ask"])
     assert float(value["last"]) > 0
     for field in ("bid_size", "ask_size", "last_size", "volume", "seq", "ts", "recv_ts"):
@@ -20,7 +20,7 @@ def test_a_market_topic_is_a_hash_with_all_its_fields(simulated):
     assert value["stale"] == "0"
     assert abs(float(value["change_pct"])) < 50
     assert client.type("md:RELIANCE") == b"hash"
-    assert client.hlen("md:RELIANCE") == len(FIELDS)
+    assert client.hlen("md:RELIANCE") == len(FIELDS) + len(DETAILS)
     assert client.hget("md:RELIANCE", "stale") == b"0"
     bid, ask, nothing = client.hmget("md:RELIANCE", "bid", "ask", "nothing")
     assert float(bid) < float(ask) and nothing is None
@@ -99,7 +99,9 @@ def test_subscribe_gives_the_current_value_first_then_each_update(simulated, pro
     first = subscriber.next()
     assert (first["type"], first["channel"]) == ("message", b"md:RELIANCE")
     value = json.loads(first["data"])
-    assert list(value) == ["symbol", *FIELDS, "snapshot"]
+    details = list(value)[1 + len(FIELDS) : -1]
+    assert list(value) == ["symbol", *FIELDS, *details, "snapshot"]
+    assert details[0] == "state" and details == [name for name in DETAILS if name in details]
     assert value["symbol"] == "RELIANCE" and value["snapshot"] is True
     order = Order()
     order.check(value)

@@ -112,8 +112,8 @@ def test_the_beginning_of_a_truncated_file_is_played(recorded, start, start_hub,
     assert "truncated: the block at byte" in program.stderr and "were played" in program.stderr
     count = stated(program)
     assert 0 < count < published
-    # The symbols' definitions are messages of the stream as well.
-    assert hub.info()["feed_applied_messages"] + 5 == count
+    # The names of the venue and of the symbols are messages of the stream as well.
+    assert hub.info()["feed_applied_messages"] + 6 == count
 
 
 def test_a_damaged_block_ends_the_replay_before_it(recorded, start, start_hub):

@@ -246,6 +246,7 @@ impl Client {
             subscription_count: self.patterns.len() as u16,
             slow_policy: self.config.slow_policy,
             partial_snapshots: true,
+            reads_figures: true,
             client_name: self.config.name,
         };
         let outgoing = &mut self.sides[side.index()].outgoing;

@@ -145,11 +145,10 @@ impl Journal {
         match message {
             Message::Definition(definition) => self.append_encoded(&definition.to_bytes()),
             Message::Status(status) => self.append_encoded(&status.to_bytes()),
-            Message::LastValue(value) => self.append_encoded(&value.to_bytes()),
             Message::Venue(venue) => self.append_encoded(&venue.to_bytes()),
             Message::Level(level) => self.append_encoded(&level.to_bytes()),
             Message::SessionStart(start) => self.append_encoded(&start.to_bytes()),
-            Message::Record(_) => {
+            Message::LastValue(_) | Message::Record(_) => {
                 let mut encoded = Vec::with_capacity(MESSAGE_LENGTH_MAX);
                 message.encode(&mut encoded);
                 self.append_bytes(&encoded)

@@ -716,7 +716,9 @@ impl Session {
             since,
         };
         PacketWriter::control(out, journal.session(), &Control::SnapshotNotice(notice));
-        self.snapshot = Some(SnapshotJob::new(notice, Arc::new(scope), board.len()));
+        let mut job = SnapshotJob::new(notice, Arc::new(scope), board.len());
+        job.with_figures = self.login.reads_figures;
+        self.snapshot = Some(job);
     }
 
     /// Returns the sequence since which a snapshot of the whole selection needs changes: the

@@ -13,6 +13,7 @@
 
 mod bytes;
 mod control;
+mod last_value;
 mod level;
 mod message;
 mod record;
@@ -25,9 +26,10 @@ pub use control::{
     Control, ControlKind, EndOfSessionAcknowledgement, Login, LoginAccepted, RefusalReason,
     Refused, Request, Role, SlowPolicy, SnapshotNotice, SnapshotRequest, Subscribe, TooOld,
 };
+pub use last_value::{Figures, LastValue};
 pub use level::Level;
 pub use message::{
-    Definition, LastValue, Message, MessageKind, Quote, Skip, SnapshotMark, Trade, TradingState,
+    Definition, Message, MessageKind, Quote, Skip, SnapshotMark, Trade, TradingState,
     TradingStatus, UnknownMessage,
 };
 pub use record::{RECORD_LENGTH_MAX, RECORD_PART_LENGTH_MAX, RecordJoin, RecordPart};

@@ -2,10 +2,10 @@
 //! `docs/feed-protocol.md` has the same tables.
 
 use tidewire_feed::wire::{
-    ClientName, Control, Definition, Flags, HEADER_LENGTH, LastValue, Level, Login, LoginAccepted,
-    Message, Name, PacketWriter, PatternText, Quote, RecordPart, ReferenceKind, Request, Role,
-    SessionStart, Skip, SlowPolicy, SnapshotMark, SnapshotNotice, SnapshotRequest, Subscribe,
-    TooOld, Trade, TradingState, TradingStatus, Venue, VenueName, snapshot_position,
+    ClientName, Control, Definition, Figures, Flags, HEADER_LENGTH, LastValue, Level, Login,
+    LoginAccepted, Message, Name, PacketWriter, PatternText, Quote, RecordPart, ReferenceKind,
+    Request, Role, SessionStart, Skip, SlowPolicy, SnapshotMark, SnapshotNotice, SnapshotRequest,
+    Subscribe, TooOld, Trade, TradingState, TradingStatus, Venue, VenueName, snapshot_position,
 };
 
 fn encoded(message: &Message) -> Vec<u8> {
@@ -122,6 +122,7 @@ fn a_last_value() {
         volume: 13,
         open: 14,
         updates: 15,
+        figures: None,
     };
     let bytes = hex(
         "61 00 0200 01000000 0300000000000000 0400000000000000 0500000000000000
@@ -199,6 +200,34 @@ fn the_parts_of_a_record() {
 }
 
 #[test]
+fn a_last_value_with_figures() {
+    let value = LastValue {
+        figures: Some(Figures {
+            high: 1,
+            low: 2,
+            turnover: 3 << 64 | 4,
+            reference: 5,
+            trades: 6,
+            condition: 7,
+            reason: 8,
+            trading_day: 9,
+            reference_kind: ReferenceKind::PREVIOUS_SETTLEMENT,
+            flags: Figures::STALE | Figures::IN_DOUBT,
+        }),
+        ..LastValue::new(1)
+    };
+    let bytes = encoded(&Message::LastValue(value));
+    let short = encoded(&Message::LastValue(LastValue::new(1)));
+    assert_eq!((bytes[0], &bytes[1..96]), (0xb1, &short[1..]));
+    let mut figures = hex(
+        "0100000000000000 0200000000000000 0400000000000000 0300000000000000 0500000000000000
+         06000000 07000000 08000000 09000000 03 03",
+    );
+    figures.resize(80, 0);
+    assert_eq!(bytes[96..], figures);
+}
+
+#[test]
 fn marks_and_skips() {
     let mark = SnapshotMark {
         as_of: 1,
@@ -229,6 +258,7 @@ fn controls() {
         next_sequence: 1,
         subscription_count: 3,
         partial_snapshots: true,
+        reads_figures: false,
         client_name: ClientName::new("w").unwrap(),
     };
     let mut bytes = hex(&format!(

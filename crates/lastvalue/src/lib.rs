@@ -19,7 +19,7 @@
 //! let mut writer = table.writer(7);
 //! writer.claim(index)?;
 //! writer.slot(index).expect("claimed above").update_quote(
-//!     Quote { bid: 100_250_000_000, ask: 100_500_000_000, bid_size: 300, ask_size: 200, ..Quote::EMPTY },
+//!     Quote { bid: 100_250_000_000, ask: 100_500_000_000, ..Quote::EMPTY },
 //!     Stamp { source_time_ns: 1_000, receive_time_ns: 1_200, sequence: 1 },
 //! );
 //! let value = table.slot(index).expect("pushed above").snapshot();
@@ -48,7 +48,7 @@ pub use pool::{BlockPool, POOL_BATCH_BLOCKS_MAX, PoolCache};
 mod value;
 pub use value::{
     FLAG_HALTED, FLAG_STALE, MarketValue, NewSession, PRICE_UNDEFINED, Quote, Reference, Stamp,
-    Status, TopOfBook, Trade, Venues,
+    Status, TURNOVER_UNKNOWN, TopOfBook, Trade, Venues,
 };
 
 mod tag;

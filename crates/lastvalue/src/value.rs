@@ -3,6 +3,10 @@
 /// The price for "none": no bid, or no trade yet.
 pub const PRICE_UNDEFINED: i64 = i64::MAX;
 
+/// The turnover of a session of which only the volume is known. Trades are added to it; it stays far
+/// below any true sum.
+pub const TURNOVER_UNKNOWN: i128 = i128::MIN / 2;
+
 /// Flag of [`MarketValue::flags`]: the source is disconnected or silent; the value may be old.
 pub const FLAG_STALE: u32 = 1;
 /// Flag of [`MarketValue::flags`]: trading in this symbol is halted.
@@ -165,7 +169,8 @@ pub struct MarketValue {
     pub receive_time_ns: u64,
     /// Quantity traded this session.
     pub volume: u64,
-    /// Sum of price times quantity over the session's trades, 1 unit = 1e-9.
+    /// Sum of price times quantity over the session's trades, 1 unit = 1e-9, or about
+    /// [`TURNOVER_UNKNOWN`].
     pub turnover: i128,
     /// Number of trades this session.
     pub trades: u32,
@@ -237,8 +242,11 @@ impl MarketValue {
     }
 
     /// Returns the volume-weighted average price of the session's trades, 1 unit = 1e-9, rounded
-    /// toward zero; `None` without volume.
+    /// toward zero; `None` without volume, or if the turnover is unknown.
     pub fn average_price(&self) -> Option<i64> {
+        if self.turnover < TURNOVER_UNKNOWN / 2 {
+            return None;
+        }
         let average = self.turnover.checked_div(i128::from(self.volume))?;
         i64::try_from(average).ok()
     }
@@ -316,6 +324,11 @@ mod tests {
         };
         assert_eq!(value.average_price(), Some(2));
         assert_eq!(MarketValue::EMPTY.average_price(), None);
+        let value = MarketValue {
+            turnover: TURNOVER_UNKNOWN + 10,
+            ..value
+        };
+        assert_eq!(value.average_price(), None);
     }
 
     #[test]

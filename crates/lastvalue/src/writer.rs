@@ -114,9 +114,8 @@ impl<'a> SlotWriter<'a> {
         });
     }
 
-    /// Begins a session: clears volume, turnover, trades, high and low. Without a declared
-    /// `session_open` ([`crate::PRICE_UNDEFINED`]) the first trade is the open. Quote, last trade and
-    /// status stay.
+    /// Begins a session: clears volume, turnover, trades, high and low. Without a declared open
+    /// the first trade is the open. Quote, last trade and status stay.
     pub fn start_session(&mut self, start: NewSession, stamp: Stamp) {
         self.slot.update(|slot| {
             slot.store_session(&MarketValue {
@@ -196,8 +195,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Takes slot `index` from its owner, or claims it if it is free. The former owner finds that it
-    /// no longer has the slot.
+    /// Takes slot `index` from its owner, or claims it if it is free. The former owner finds that
+    /// it no longer has the slot.
     ///
     /// The caller must exclude that the former owner is updating the slot now: writers that share
     /// slots this way update them under one lock.

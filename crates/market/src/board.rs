@@ -8,9 +8,11 @@ use parking_lot::RwLock;
 use tidewire_fanout as fanout;
 use tidewire_fanout::TopicSource;
 use tidewire_feed::server;
-use tidewire_feed::wire::{Definition, LastValue, TradingState, Venue, VenueName};
+use tidewire_feed::wire::{
+    Definition, Figures, LastValue, ReferenceKind, TradingState, Venue, VenueName,
+};
 use tidewire_keyspace::Mount;
-use tidewire_lastvalue::{MarketValue, SlotTable};
+use tidewire_lastvalue::{FLAG_STALE, MarketValue, SlotTable};
 
 use crate::fields;
 use crate::topic::Topic;
@@ -261,8 +263,28 @@ impl server::Board for Board {
             volume: value.volume,
             open: value.session_open,
             updates: value.updates,
+            figures: Some(figures(&value)),
             ..LastValue::new(number)
         })
+    }
+}
+
+fn figures(value: &MarketValue) -> Figures {
+    let flag = |own: u32, bit: u8| match value.flags & own {
+        0 => 0,
+        _ => bit,
+    };
+    Figures {
+        high: value.high,
+        low: value.low,
+        turnover: value.turnover,
+        reference: value.reference.price,
+        trades: value.trades,
+        condition: value.condition,
+        reason: value.status.reason,
+        trading_day: value.trading_day,
+        reference_kind: ReferenceKind(value.reference.kind),
+        flags: flag(FLAG_STALE, Figures::STALE),
     }
 }
 

@@ -365,7 +365,16 @@ impl Sink for Batch<'_> {
             market.ingest.refused.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        self.redefine(&topic, definition);
+        // Another source's symbol keeps that source's definition.
+        let owner = market
+            .board
+            .slots()
+            .slot(topic.number)
+            .and_then(|slot| slot.owner());
+        let is_free = owner.is_none_or(|owner| owner == self.work.source);
+        if is_free || topic.is_consolidated() {
+            self.redefine(&topic, definition);
+        }
         let venues = self.symbols.get(symbol).into_iter();
         let venues: Vec<_> = venues
             .flat_map(|s| s.venues())

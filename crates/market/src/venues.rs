@@ -47,8 +47,8 @@ impl VenueTable {
         all
     }
 
-    /// Returns the number of the venue `name`, and whether it is new. A new venue gets `wanted` if no
-    /// other venue has it: publishers whose numbers are public, as Databento's, keep them.
+    /// Returns the number of the venue `name`, and whether it is new. A new venue gets `wanted` if
+    /// no other venue has it: publishers whose numbers are public, as Databento's, keep them.
     pub(crate) fn take(&self, name: &str, wanted: u16) -> Result<(u16, bool), VenuesFull> {
         let mut state = self.state.write();
         if let Some(&number) = state.numbers.get(name) {

@@ -115,6 +115,7 @@ impl Publisher {
             subscription_count: 0,
             slow_policy: None,
             partial_snapshots: false,
+            reads_figures: false,
             client_name: self.config.name,
         };
         let session = self.journal.session();

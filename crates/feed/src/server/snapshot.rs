@@ -112,6 +112,8 @@ pub(crate) struct SnapshotJob {
     /// Positions before the next one that still need a skip; 0 between calls.
     passed: u32,
     flags: Flags,
+    /// Whether the receiver reads the figures of a value.
+    pub(super) with_figures: bool,
     done: bool,
 }
 
@@ -131,6 +133,7 @@ impl SnapshotJob {
             until: u32::MAX,
             passed: 0,
             flags: Flags::SNAPSHOT,
+            with_figures: false,
             done: false,
         }
     }
@@ -138,7 +141,7 @@ impl SnapshotJob {
     /// Creates the same snapshot for the positions `from..until` only, with current values.
     pub(crate) fn again(&self, from: u32, until: u32) -> SnapshotJob {
         let mut job = SnapshotJob::new(self.notice, Arc::clone(&self.scope), self.board_length);
-        job.from = from;
+        (job.from, job.with_figures) = (from, self.with_figures);
         job.until = until;
         job.flags = Flags::SNAPSHOT.with(Flags::RETRANSMISSION);
         if job.scope.matches_all() && from > 0 {
@@ -215,9 +218,12 @@ impl SnapshotJob {
             return 0;
         }
         self.write(&Message::Definition(definition), writer);
-        let value = board
+        let mut value = board
             .last_value(index)
             .unwrap_or(LastValue::new(definition.symbol));
+        if !self.with_figures {
+            value.figures = None;
+        }
         u64::from(self.write(&Message::LastValue(value), writer))
     }
 

@@ -164,6 +164,8 @@ pub struct Login {
     /// Subscriber: whether it reads snapshots that skip symbols ([`SnapshotNotice::since`]). Bit
     /// 0 of the prefix's flags.
     pub partial_snapshots: bool,
+    /// Whether the subscriber reads [`Figures`](super::Figures).
+    pub reads_figures: bool,
     /// The client's name for itself.
     pub client_name: ClientName,
 }
@@ -190,6 +192,7 @@ impl Login {
             role,
             slow_policy,
             partial_snapshots: bytes[1] & 1 != 0,
+            reads_figures: bytes[1] & 2 != 0,
             session: u32_at(bytes, 24),
             next_sequence: u64_at(bytes, 16),
             subscription_count: u16_at(bytes, 30),
@@ -199,7 +202,7 @@ impl Login {
 
     fn to_bytes(self) -> [u8; Self::LENGTH] {
         let mut bytes = prefix(ControlKind::LOGIN, 0, 0, 0);
-        bytes[1] = u8::from(self.partial_snapshots);
+        bytes[1] = u8::from(self.partial_snapshots) | u8::from(self.reads_figures) << 1;
         put(&mut bytes, 16, self.next_sequence.to_le_bytes());
         put(&mut bytes, 24, self.session.to_le_bytes());
         let slow_policy = match self.slow_policy {

@@ -1,6 +1,7 @@
 //! Messages of the stream and of snapshots.
 
 use super::bytes::{Field, array_at, i64_at, put, u16_at, u32_at, u64_at};
+use super::last_value::LastValue;
 use super::level::Level;
 use super::reference::{SessionStart, Venue};
 use super::{MessageError, Name, PREFIX_LENGTH, RecordPart, UNDEFINED_PRICE};
@@ -30,6 +31,8 @@ impl MessageKind {
     pub const SESSION_START: u8 = 0x34;
     /// [`LastValue`], 96 bytes.
     pub const LAST_VALUE: u8 = 0x61;
+    /// [`LastValue`] with its figures, 176 bytes.
+    pub const LAST_VALUE_LONG: u8 = 0xb1;
     /// [`Definition`], 112 bytes.
     pub const DEFINITION: u8 = 0x71;
     /// Low nibble of [`RecordPart`], 32 to 240 bytes.
@@ -131,6 +134,9 @@ impl Message {
                 split(bytes, SnapshotMark::from_bytes, Message::SnapshotEnd)
             }
             MessageKind::LAST_VALUE => split(bytes, LastValue::from_bytes, Message::LastValue),
+            MessageKind::LAST_VALUE_LONG => {
+                split(bytes, LastValue::from_long_bytes, Message::LastValue)
+            }
             MessageKind::LEVEL => split(bytes, Level::from_bytes, Message::Level),
             MessageKind::SESSION_START => {
                 split(bytes, SessionStart::from_bytes, Message::SessionStart)
@@ -174,7 +180,7 @@ impl Message {
             Message::Quote(quote) => out.extend_from_slice(&quote.to_bytes()),
             Message::Definition(definition) => out.extend_from_slice(&definition.to_bytes()),
             Message::Status(status) => out.extend_from_slice(&status.to_bytes()),
-            Message::LastValue(value) => out.extend_from_slice(&value.to_bytes()),
+            Message::LastValue(value) => value.encode(out),
             Message::Venue(venue) => out.extend_from_slice(&venue.to_bytes()),
             Message::Level(level) => out.extend_from_slice(&level.to_bytes()),
             Message::SessionStart(start) => out.extend_from_slice(&start.to_bytes()),
@@ -204,6 +210,7 @@ impl Message {
             Message::Quote(_) => MessageKind::QUOTE,
             Message::Definition(_) => MessageKind::DEFINITION,
             Message::Status(_) => MessageKind::TRADING_STATUS,
+            Message::LastValue(value) if value.figures.is_some() => MessageKind::LAST_VALUE_LONG,
             Message::LastValue(_) => MessageKind::LAST_VALUE,
             Message::Venue(_) => MessageKind::VENUE,
             Message::Level(_) => MessageKind::LEVEL,
@@ -482,140 +489,6 @@ pub struct TradingStatus {
 }
 
 layout!(TradingStatus: 32, MessageKind::TRADING_STATUS, { state: 16, reason: 20 });
-
-/// A symbol's latest value, as a record of a snapshot: 96 bytes.
-///
-/// A receiver keeps the newer of this and its own value, by `sequence`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LastValue {
-    /// The symbol's id.
-    pub symbol: u32,
-    /// Source of the last change.
-    pub source: u16,
-    /// Source time of the last change, nanoseconds since the UNIX epoch.
-    pub source_time_ns: u64,
-    /// Stream sequence of the last change; 0 before the first message.
-    pub sequence: u64,
-    /// Best bid price, 1 unit = 1e-9.
-    pub bid: i64,
-    /// Best ask price, 1 unit = 1e-9.
-    pub ask: i64,
-    /// Quantity at the best bid.
-    pub bid_size: u32,
-    /// Quantity at the best ask.
-    pub ask_size: u32,
-    /// Orders at the best bid; 0 if unknown.
-    pub bid_orders: u32,
-    /// Orders at the best ask; 0 if unknown.
-    pub ask_orders: u32,
-    /// Price of the last trade, 1 unit = 1e-9.
-    pub last: i64,
-    /// Quantity of the last trade.
-    pub last_size: u32,
-    /// Trading state.
-    pub state: TradingState,
-    /// Quantity traded in the session.
-    pub volume: u64,
-    /// The session's open or reference price, 1 unit = 1e-9.
-    pub open: i64,
-    /// Messages that changed this value in the session.
-    pub updates: u64,
-}
-
-impl LastValue {
-    /// Creates the value of a symbol without any message yet.
-    pub fn new(symbol: u32) -> LastValue {
-        LastValue {
-            symbol,
-            source: 0,
-            source_time_ns: 0,
-            sequence: 0,
-            bid: UNDEFINED_PRICE,
-            ask: UNDEFINED_PRICE,
-            bid_size: 0,
-            ask_size: 0,
-            bid_orders: 0,
-            ask_orders: 0,
-            last: UNDEFINED_PRICE,
-            last_size: 0,
-            state: TradingState::UNKNOWN,
-            volume: 0,
-            open: UNDEFINED_PRICE,
-            updates: 0,
-        }
-    }
-
-    /// Applies a stream's message about this symbol if it is newer. Returns whether it was.
-    #[inline]
-    pub fn apply(&mut self, sequence: u64, message: &Message) -> bool {
-        if sequence <= self.sequence || message.symbol() != Some(self.symbol) {
-            return false;
-        }
-        match message {
-            Message::Trade(trade) => {
-                self.last = trade.price;
-                self.last_size = trade.size;
-                self.volume = self.volume.saturating_add(u64::from(trade.size));
-                self.stamp(sequence, trade.source, trade.source_time_ns);
-            }
-            Message::Quote(quote) => {
-                self.bid = quote.bid;
-                self.ask = quote.ask;
-                self.bid_size = quote.bid_size;
-                self.ask_size = quote.ask_size;
-                self.bid_orders = quote.bid_orders;
-                self.ask_orders = quote.ask_orders;
-                self.stamp(sequence, quote.source, quote.source_time_ns);
-            }
-            Message::Status(status) => {
-                self.state = status.state;
-                self.stamp(sequence, status.source, status.source_time_ns);
-            }
-            Message::Definition(definition) => {
-                self.open = definition.open;
-                self.stamp(sequence, definition.source, definition.source_time_ns);
-            }
-            _ => return false,
-        }
-        true
-    }
-
-    /// Applies a snapshot's record of this symbol unless it is older. Returns whether it was
-    /// applied.
-    ///
-    /// A record with an equal sequence is applied too: it is complete, while our value may have
-    /// started after a loss.
-    pub fn merge(&mut self, record: &LastValue) -> bool {
-        if record.symbol != self.symbol || record.sequence < self.sequence {
-            return false;
-        }
-        *self = *record;
-        true
-    }
-
-    fn stamp(&mut self, sequence: u64, source: u16, source_time_ns: u64) {
-        self.sequence = sequence;
-        self.source = source;
-        self.source_time_ns = source_time_ns;
-        self.updates = self.updates.saturating_add(1);
-    }
-}
-
-layout!(LastValue: 96, MessageKind::LAST_VALUE, {
-    sequence: 16,
-    bid: 24,
-    ask: 32,
-    bid_size: 40,
-    ask_size: 44,
-    bid_orders: 48,
-    ask_orders: 52,
-    last: 56,
-    last_size: 64,
-    state: 68,
-    volume: 72,
-    open: 80,
-    updates: 88,
-});
 
 /// Beginning or end of a snapshot: 32 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

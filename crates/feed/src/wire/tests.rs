@@ -77,6 +77,7 @@ fn controls() -> Vec<Control> {
             next_sequence: 2,
             subscription_count: 3,
             partial_snapshots: true,
+            reads_figures: true,
             client_name: ClientName::new("watch").unwrap(),
         }),
         Control::LoginAccepted(LoginAccepted {
@@ -136,6 +137,21 @@ fn messages() -> Vec<Message> {
         Message::Definition(definition()),
         Message::Status(status()),
         Message::LastValue(last_value()),
+        Message::LastValue(LastValue {
+            figures: Some(Figures {
+                high: 18,
+                low: -19,
+                turnover: -(1 << 100) - 20,
+                reference: 21,
+                trades: 22,
+                condition: 23,
+                reason: 24,
+                trading_day: 25,
+                reference_kind: ReferenceKind::PREVIOUS_CLOSE,
+                flags: Figures::STALE,
+            }),
+            ..last_value()
+        }),
         Message::Venue(Venue {
             source: 9,
             source_time_ns: 8,
@@ -173,7 +189,7 @@ fn every_message_comes_back_out_of_a_packet() {
     let mut out = Vec::new();
     let mut writer = PacketWriter::new(&mut out, 5, Flags::NONE, 40, UDP_PACKET_LENGTH_MAX);
     messages().iter().for_each(|message| writer.push(message));
-    assert_eq!(writer.finish(), 40 + 12 + 3);
+    assert_eq!(writer.finish(), 40 + 13 + 3);
     let (packet, consumed) = decode_packet(&out).unwrap().unwrap();
     assert_eq!(consumed, out.len());
     assert_eq!(

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use parking_lot::MutexGuard;
 use tidewire_fanout::{Origin, Publication, TopicId};
 use tidewire_feed::journal::Journal;
-use tidewire_feed::wire::{self, LastValue, Message, ReferenceKind, TradingState};
+use tidewire_feed::wire::{self, Figures, LastValue, Message, ReferenceKind, TradingState};
 use tidewire_lastvalue::{
     FLAG_HALTED, FLAG_STALE, LATENCY_MAX_NS, LatencyRecorder, MarketValue, NewSession,
-    PRICE_UNDEFINED, Quote, Reference, SlotWriter, Stamp, Status, Trade, Writer,
+    PRICE_UNDEFINED, Quote, Reference, SlotWriter, Stamp, Status, TURNOVER_UNKNOWN, Trade, Writer,
 };
 
 use crate::market::Market;
@@ -313,6 +313,35 @@ fn trade_of(trade: &wire::Trade) -> Trade {
 }
 
 fn market_value(value: &LastValue, stamp: Stamp) -> MarketValue {
+    let short = short_value(value, stamp);
+    let Some(figures) = &value.figures else {
+        return short;
+    };
+    let stale = match figures.flags & Figures::STALE {
+        0 => 0,
+        _ => FLAG_STALE,
+    };
+    MarketValue {
+        flags: short.flags | stale,
+        high: figures.high,
+        low: figures.low,
+        turnover: figures.turnover,
+        trades: figures.trades,
+        condition: figures.condition,
+        reference: Reference {
+            price: figures.reference,
+            kind: figures.reference_kind.0,
+        },
+        status: Status {
+            reason: figures.reason,
+            ..short.status
+        },
+        trading_day: figures.trading_day,
+        ..short
+    }
+}
+
+fn short_value(value: &LastValue, stamp: Stamp) -> MarketValue {
     MarketValue {
         bid: value.bid,
         ask: value.ask,
@@ -323,6 +352,10 @@ fn market_value(value: &LastValue, stamp: Stamp) -> MarketValue {
         last: value.last,
         last_size: value.last_size,
         volume: value.volume,
+        turnover: match value.volume {
+            0 => 0,
+            _ => TURNOVER_UNKNOWN,
+        },
         session_open: value.open,
         status: Status {
             state: value.state.0,

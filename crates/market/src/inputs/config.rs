@@ -32,8 +32,8 @@ impl Input {
     }
 }
 
-/// `A=GROUP:PORT,B=GROUP:PORT,request=HOST:PORT,interface=ADDRESS,date=YYYY-MM-DD,venue=NAME`. Only A is
-/// required, and a bare address is A.
+/// `A=GROUP:PORT,B=GROUP:PORT,request=HOST:PORT,interface=ADDRESS,date=YYYY-MM-DD,venue=NAME`.
+/// Only A is required, and a bare address is A.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MoldInput {
     /// Address of line A: a multicast group, or an address of this machine.
@@ -50,7 +50,8 @@ pub struct MoldInput {
     pub venue: String,
 }
 
-/// `HOST:PORT,user=NAME,password=WORD,session=NAME,date=YYYY-MM-DD,venue=NAME`. Only the address is required.
+/// `HOST:PORT,user=NAME,password=WORD,session=NAME,date=YYYY-MM-DD,venue=NAME`. Only the address
+/// is required.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SoupInput {
     /// The server.
