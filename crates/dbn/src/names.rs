@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use thiserror::Error;
+use tidewire_calendar::days_of_number;
 
 use super::{Metadata, Record, UNDEFINED_TIME};
 
@@ -213,22 +214,11 @@ impl SymbolNames {
 
 /// Returns the beginning of a UTC day given as `YYYYMMDD`, in ns since the UNIX epoch; 0 before it.
 fn start_of_day_ns(date: u32) -> u64 {
-    let (year, month, day) = (
-        i64::from(date / 10_000),
-        i64::from(date / 100 % 100),
-        i64::from(date % 100),
-    );
-    // Howard Hinnant's days_from_civil.
-    let year = if month <= 2 { year - 1 } else { year };
-    let month_from_march = (month + 9) % 12;
-    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
-    let days = year * 365 + year / 4 - year / 100 + year / 400 + day_of_year - DAYS_TO_1970;
+    let days = days_of_number(date);
     u64::try_from(days).map_or(0, |days| days.saturating_mul(DAY_NS))
 }
 
 const STYPE_INSTRUMENT_ID: u8 = 0;
-/// Days from the first of March of the year 0 to 1970-01-01.
-const DAYS_TO_1970: i64 = 719_468;
 const DAY_NS: u64 = 86_400_000_000_000;
 /// Intervals kept for each instrument; the oldest goes first.
 const INTERVALS_MAX: usize = 1_000;

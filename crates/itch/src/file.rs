@@ -1,6 +1,7 @@
 //! Nasdaq's file format (BinaryFILE): a two-byte length before each message.
 
 use thiserror::Error;
+use tidewire_calendar::{DAY_S, TradingCalendar, Zone, days_of_date, days_of_month};
 
 use super::Message;
 
@@ -90,24 +91,14 @@ pub fn looks_like_file(head: &[u8]) -> bool {
 /// Daylight saving time follows the rule since 2007: second Sunday of March to first Sunday of
 /// November.
 pub fn midnight_unix_ns(year: u32, month: u32, day: u32) -> Option<u64> {
-    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) {
+    let [year, month, day] = [year, month, day].map(i64::from);
+    let month_days = days_of_month(year, month)?;
+    if !(1970..=9999).contains(&year) || !(1..=month_days).contains(&day) {
         return None;
     }
-    let month_days = days(year, month + 1).checked_sub(days(year, month))?;
-    if !(1..=month_days).contains(&day) {
-        return None;
-    }
-    let midnight = days(year, month) + day - 1;
-    // Midnight of that Sunday still has the time before.
-    let begins = first_sunday(year, 3) + 7;
-    let ends = first_sunday(year, 11);
-    let offset_hours = if midnight > begins && midnight <= ends {
-        4
-    } else {
-        5
-    };
+    let unix_s = Zone::NEW_YORK.unix_s(days_of_date(year, month, day) * DAY_S);
     // The number of nanoseconds overflows in the year 2554.
-    (u64::from(midnight) * 24 + offset_hours).checked_mul(3_600_000_000_000)
+    u64::try_from(unix_s).ok()?.checked_mul(1_000_000_000)
 }
 
 /// Returns the start of a day at the exchange from a date such as `2019-01-30`, as
@@ -122,54 +113,11 @@ pub fn parse_midnight_unix_ns(date: &str) -> Option<u64> {
 }
 
 /// Returns the start of the exchange's day that contains a time, both in nanoseconds since the
-/// UNIX epoch.
+/// UNIX epoch; 0 before the first day of 1970.
 pub fn midnight_of_unix_ns(unix_ns: u64) -> u64 {
-    // Days at the exchange begin four or five hours after UTC days.
-    let day = (unix_ns / 3_600_000_000_000).saturating_sub(4) / 24;
-    let midnight = |day: u64| {
-        let (year, month, day) = date(u32::try_from(day).unwrap_or(0));
-        midnight_unix_ns(year, month, day).unwrap_or(0)
-    };
-    match midnight(day) {
-        midnight if midnight <= unix_ns => midnight,
-        _ => midnight(day.saturating_sub(1)),
-    }
-}
-
-/// Returns year, month and day of a number of days since 1970-01-01.
-fn date(day: u32) -> (u32, u32, u32) {
-    // No year is longer than 366 days, no month than 31: both guesses are at most one too low.
-    let mut year = 1970 + day / 366;
-    while days(year + 1, 1) <= day {
-        year += 1;
-    }
-    let of_year = day - days(year, 1);
-    let mut month = 1 + of_year / 31;
-    while month < 12 && days(year, month + 1) <= day {
-        month += 1;
-    }
-    (year, month, day - days(year, month) + 1)
-}
-
-/// Returns the month's first Sunday, in days since 1970-01-01.
-fn first_sunday(year: u32, month: u32) -> u32 {
-    let first = days(year, month);
-    // 1970-01-01 was a Thursday, day 4 of a week that begins on Sunday.
-    first + (7 - (first + 4) % 7) % 7
-}
-
-/// Returns the days from 1970-01-01 to the first of a month; month 13 is January of the next
-/// year.
-fn days(year: u32, month: u32) -> u32 {
-    let (year, month) = (year + (month - 1) / 12, (month - 1) % 12 + 1);
-    // Count years from March: the leap day then comes last.
-    let (year, month) = if month <= 2 {
-        (year - 1, month + 9)
-    } else {
-        (year, month - 3)
-    };
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5;
-    days - 719_468
+    TradingCalendar::new(Zone::NEW_YORK)
+        .day_of(unix_ns)
+        .start_ns
 }
 
 #[cfg(test)]
@@ -216,8 +164,6 @@ mod tests {
         }
         // The hours of 500 days; the last one is in the next day by daylight saving time.
         assert_eq!(midnight, midnight_unix_ns(2025, 5, 14).unwrap());
-        assert_eq!(date(19_782), (2024, 2, 29));
-        assert_eq!(date(0), (1970, 1, 1));
     }
 
     #[test]

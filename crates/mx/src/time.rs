@@ -3,6 +3,8 @@
 use core::fmt;
 use core::str::FromStr;
 
+use tidewire_calendar::{date_of_days, days_of_date, days_of_month};
+
 /// A number of 100 ns units since 1601-01-01 00:00 UTC, unchanged from the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileTime(pub i64);
@@ -31,7 +33,7 @@ impl fmt::Display for FileTime {
             return write!(f, "FILETIME {}", self.0);
         }
         let (seconds, fraction) = (self.0 / TICKS_A_SECOND, self.0 % TICKS_A_SECOND);
-        let (year, month, day) = civil_date(seconds / 86_400 + DAY_1601);
+        let (year, month, day) = date_of_days(seconds / 86_400 + DAY_1601);
         let second = seconds % 86_400;
         write!(
             f,
@@ -75,10 +77,10 @@ fn parse(text: &[u8]) -> Option<i64> {
         number(&date[5..7])?,
         number(&date[8..])?,
     ];
-    if [date[4], date[7]] != *b"--" || year < 1601 || day < 1 || day > days_of(year, month)? {
+    if [date[4], date[7]] != *b"--" || year < 1601 || day < 1 || day > days_of_month(year, month)? {
         return None;
     }
-    let days = days_from_civil(year, month, day) - DAY_1601;
+    let days = days_of_date(year, month, day) - DAY_1601;
     let (Some(b'T' | b't' | b' '), time) = (rest.first(), rest.get(1..)?) else {
         return None;
     };
@@ -130,45 +132,6 @@ fn number(digits: &[u8]) -> Option<i64> {
             .is_ascii_digit()
             .then(|| number * 10 + i64::from(digit - b'0'))
     })
-}
-
-fn days_of(year: i64, month: i64) -> Option<i64> {
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    Some(match month {
-        2 => 28 + i64::from(is_leap),
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => return None,
-    })
-}
-
-/// Returns the days since 1970-01-01.
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let shifted = year - i64::from(month <= 2);
-    let (era, year_of_era) = (shifted.div_euclid(400), shifted.rem_euclid(400));
-    let month_index = if month > 2 { month - 3 } else { month + 9 };
-    let day_of_year = (153 * month_index + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
-}
-
-/// Returns the year, month and day of a day since 1970-01-01 (Howard Hinnant's days-to-civil
-/// algorithm).
-pub fn civil_date(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_index = (5 * day_of_year + 2) / 153;
-    let month = if month_index < 10 {
-        month_index + 3
-    } else {
-        month_index - 9
-    };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, month, day_of_year - (153 * month_index + 2) / 5 + 1)
 }
 
 const TICKS_A_SECOND: i64 = 10_000_000;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidewire_mx::time::civil_date;
+use tidewire_calendar::date_of_days;
 
 /// Parses `500ms`, `10s`, `5m`, `1h`, or seconds without a unit.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
@@ -116,7 +116,7 @@ pub fn price(price: i64) -> String {
 pub fn timestamp(unix_ns: u64) -> String {
     let (seconds, ns) = (unix_ns / 1_000_000_000, unix_ns % 1_000_000_000);
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = civil_date(days as i64);
+    let (year, month, day) = date_of_days(days as i64);
     let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{ns:09} UTC")
 }
