@@ -113,6 +113,35 @@ def mapping(instrument, name, time_ns=0, start_ns=2**64 - 1, end_ns=2**64 - 1):
     return _record(0x16, instrument, 1, time_ns, body)
 
 
+def statistic(time_ns, number, reference_ns, price, instrument=42, publisher=1):
+    """A statistic that is a price, in the layout of version 2."""
+    body = struct.pack(
+        "<QQqiIiHHBB6x", time_ns, reference_ns, price, 2**31 - 1, 0, 0, number, 0, 1, 0
+    )
+    return _record(0x18, instrument, publisher, time_ns, body)
+
+
+def daily_bar(day_ns, close, instrument=42, publisher=1):
+    body = struct.pack("<qqqqQ", close, close, close, close, 1)
+    return _record(0x23, instrument, publisher, day_ns, body)
+
+
+def status(time_ns, action, reason, flags=b"~~", instrument=42, publisher=1):
+    """A status; the flags say whether the instrument trades, and whether it is quoted."""
+    body = struct.pack("<QHHH2sc7x", time_ns, action, reason, 0, flags, b"~")
+    return _record(0x12, instrument, publisher, time_ns, body)
+
+
+def definition(time_ns, name, tick, lot_size, currency, instrument=42, publisher=1):
+    """A definition of version 3 with the fields that Tidewire sends on."""
+    body = bytearray(504)
+    struct.pack_into("<Qq", body, 0, time_ns, tick)
+    struct.pack_into("<i", body, 144, lot_size)
+    struct.pack_into("<4s", body, 208, currency.encode())
+    struct.pack_into("<71s", body, 222, name.encode())
+    return _record(0x13, instrument, publisher, time_ns, body)
+
+
 class Market:
     """What a file says of one instrument in the end: prices of 1e-9 units, `None` where absent."""
 

@@ -34,13 +34,17 @@ class Report:
         self.read, self.used = self._numbers(r"([\d,]+) read, ([\d,]+) used")
         unused = re.findall(r"not used +([\d,]+) (.+)", text)
         self.unused = {kind: int(count.replace(",", "")) for count, kind in unused}
-        published = r"([\d,]+) messages: ([\d,]+) quotes, ([\d,]+) trades, ([\d,]+) definitions"
-        self.published, self.quotes, self.trades, self.definitions = self._numbers(published)
+        published = (
+            r"([\d,]+) messages: ([\d,]+) quotes, ([\d,]+) trades, ([\d,]+) definitions, "
+            r"([\d,]+) statuses, ([\d,]+) session starts, ([\d,]+) venues"
+        )
+        self.published, *parts = self._numbers(published)
+        self.quotes, self.trades, self.definitions = parts[:3]
         self.last_sequence, self.applied = self._numbers(
             r"has sequences 1 to ([\d,]+), ([\d,]+) messages applied"
         )
         assert self.read == self.used + sum(self.unused.values()), text
-        assert self.published == self.quotes + self.trades + self.definitions, text
+        assert self.published == sum(parts), text
         assert self.applied == self.published == self.last_sequence, text
 
     def _numbers(self, pattern):

@@ -1,12 +1,16 @@
 //! Fuzz entries of the DBN decoder, its books and the gateway's requests: they must never panic.
 
-use super::{Container, Decoder, Event, Reader, detect};
-use crate::book::{Books, BooksConfig};
-use crate::databento::{Names, Request, next_line};
-use tidewire_book::BookLimits;
+use std::collections::{HashMap, HashSet};
 
-/// Decodes arbitrary bytes as a stream, as a fragment and through the reader, and applies every
-/// record to small books.
+use tidewire_book::BookLimits;
+use tidewire_feed::wire::Message;
+
+use super::{Container, Decoder, Event, Reader, Translator, detect};
+use crate::book::BooksConfig;
+use crate::databento::{Names, Request, next_line};
+
+/// Decodes arbitrary bytes as a stream, as a fragment and through the reader, and translates
+/// every record with small books.
 pub fn fuzz_dbn_decoder(data: &[u8]) {
     if detect(data) == Container::Zstd {
         return; // decompression belongs to another library
@@ -48,7 +52,7 @@ pub fn fuzz_databento_request(data: &[u8]) {
 
 /// Decodes to the end and returns the number of records.
 fn drain(mut decoder: Decoder, data: &[u8]) -> usize {
-    let mut books = Books::new(BooksConfig {
+    let mut translator = Translator::new(BooksConfig {
         book: BookLimits {
             orders_max: 8,
             levels_max: 4,
@@ -58,7 +62,7 @@ fn drain(mut decoder: Decoder, data: &[u8]) -> usize {
     });
     let mut rest = data;
     let mut count = 0;
-    let mut published = 0;
+    let mut receiver = Receiver::default();
     let error = loop {
         let before = rest.len();
         match decoder.decode(&mut rest) {
@@ -66,10 +70,10 @@ fn drain(mut decoder: Decoder, data: &[u8]) -> usize {
                 count += 1;
                 let fields = record.decode();
                 assert!(!format!("{fields:?} {:?}", record.ts_out()).is_empty());
-                books.apply(&record, |_| published += 1);
+                translator.apply(&record, |message| receiver.take(message));
             }
             Ok(Event::Metadata(metadata)) => {
-                let _ = books.add_metadata(&metadata);
+                let _ = translator.add_metadata(&metadata);
             }
             Ok(Event::NeedMore(missing)) => {
                 assert!(missing > 0);
@@ -81,9 +85,53 @@ fn drain(mut decoder: Decoder, data: &[u8]) -> usize {
     };
     assert_eq!(decoder.position() as usize, data.len() - rest.len());
     assert!(error.is_some() || rest.is_empty());
-    assert_eq!(books.accounting().read(), count as u64);
-    assert_eq!(books.accounting().published(), published);
+    assert_eq!(translator.accounting().read(), count as u64);
+    assert_eq!(translator.accounting().published(), receiver.ticks);
+    assert_eq!(translator.counts().definitions, receiver.definitions);
     count
+}
+
+/// Checks the order of a translator's messages.
+#[derive(Default)]
+struct Receiver {
+    ticks: u64,
+    definitions: u64,
+    symbols: HashSet<u32>,
+    venues: HashSet<u16>,
+    /// The trading day by publisher and symbol.
+    days: HashMap<(u16, u32), u32>,
+}
+
+impl Receiver {
+    fn take(&mut self, message: &Message) {
+        let (source, symbol) = match message {
+            Message::Venue(venue) => {
+                assert!(self.venues.insert(venue.source), "a venue is named once");
+                return;
+            }
+            Message::Definition(definition) => {
+                self.definitions += 1;
+                self.symbols.insert(definition.symbol);
+                return;
+            }
+            Message::SessionStart(start) => {
+                let key = (start.source, start.symbol);
+                let before = self.days.insert(key, start.trading_day);
+                match start.rolls {
+                    1 => assert!(before.is_none_or(|before| before < start.trading_day)),
+                    _ => assert_eq!(before, Some(start.trading_day)),
+                }
+                key
+            }
+            Message::Quote(quote) => (quote.source, quote.symbol),
+            Message::Trade(trade) => (trade.source, trade.symbol),
+            Message::Status(status) => (status.source, status.symbol),
+            other => panic!("a translator gives no {other:?}"),
+        };
+        self.ticks += u64::from(matches!(message, Message::Quote(_) | Message::Trade(_)));
+        assert!(self.venues.contains(&source) && self.symbols.contains(&symbol));
+        assert!(self.days.contains_key(&(source, symbol)));
+    }
 }
 
 #[cfg(test)]

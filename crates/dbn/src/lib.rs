@@ -8,6 +8,8 @@
 //! * [`Decoder`] takes bytes and returns [`Event`]s that borrow from the caller's buffer.
 //! * [`RecordRef`] is one framed record; [`RecordRef::decode`] returns its typed [`Record`].
 //! * [`SymbolNames`] maps instrument ids to symbols.
+//! * [`Translator`] turns records into messages of the native feed, with venues, definitions,
+//!   [`Sessions`] and trading states.
 //! * [`Reader`] drives the decoder over any [`std::io::Read`] and decompresses zstd and legacy
 //!   DBZ.
 //!
@@ -41,21 +43,28 @@ pub mod fuzzing;
 mod kind;
 mod metadata;
 mod names;
+mod publishers;
 mod reader;
 mod record;
+mod sessions;
+mod status;
+mod translator;
 
 pub use container::{Container, detect};
 pub use decoder::{DecodeError, Decoder, Event, RecordRef};
 pub use kind::{KINDS, Kind};
 pub use metadata::{MappingInterval, Metadata, MetadataFault, SymbolMapping, stype_name};
 pub use names::{NamesFull, SymbolNames};
+pub use publishers::Publisher;
 pub use reader::{ReadError, Reader};
 pub use record::{
     BboRecord, ConsolidatedBidAsk, ConsolidatedRecord, DefinitionRecord, ErrorRecord,
     ImbalanceRecord, MboRecord, MbpRecord, OhlcvRecord, Record, RecordHeader, StatisticsRecord,
     StatusRecord, SymbolMappingRecord, SystemRecord, TradeRecord, action, flag, side,
 };
+pub use sessions::Sessions;
 pub use tidewire_book::BidAsk;
+pub use translator::{Counts, Translator};
 
 /// Bytes of a record's header.
 pub const HEADER_LENGTH: usize = 16;

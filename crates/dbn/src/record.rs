@@ -320,6 +320,10 @@ pub struct DefinitionRecord<'a> {
     pub strike_price: i64,
     /// The venue's own number of the instrument.
     pub raw_instrument_id: u64,
+    /// Smallest quantity of an order; `i32::MAX` for none.
+    pub min_lot_size: i32,
+    /// Smallest quantity of a trade; `u32::MAX` for none.
+    pub min_trade_volume: u32,
     /// Multiplier of the contract.
     pub contract_multiplier: i32,
     /// Number of the underlying instrument.
@@ -467,6 +471,9 @@ impl Record<'_> {
             Self::Consolidated(record) => (record.ts_recv, record.header.ts_event),
             Self::Bbo(record) => (record.ts_recv, record.header.ts_event),
             Self::Definition(record) => (record.ts_recv, record.header.ts_event),
+            Self::Status(record) => (record.ts_recv, record.header.ts_event),
+            Self::Statistics(record) => (record.ts_recv, record.header.ts_event),
+            Self::Imbalance(record) => (record.ts_recv, record.header.ts_event),
             _ => (UNDEFINED_TIME, self.source_time_ns()),
         };
         index_time(captured, event)

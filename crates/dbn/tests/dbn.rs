@@ -344,8 +344,8 @@ fn compare_reference(ours: &Record<'_>, theirs: &dbn::RecordRef<'_>) {
 macro_rules! same_definition {
     ($ours:expr, $theirs:expr) => {
         same!($ours, $theirs; ts_recv, min_price_increment, display_factor, expiration,
-            activation, high_limit_price, low_limit_price, strike_price, contract_multiplier,
-            underlying_id);
+            activation, high_limit_price, low_limit_price, strike_price, min_lot_size,
+            min_trade_volume: min_trade_vol, contract_multiplier, underlying_id);
         #[allow(clippy::unnecessary_cast, reason = "32 bits before version 3")]
         let raw_instrument_id = $theirs.raw_instrument_id as u64;
         assert_eq!($ours.raw_instrument_id, raw_instrument_id);

@@ -9,10 +9,9 @@ use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tidewire_dbn::book::{Books, BooksConfig, Unused};
-use tidewire_dbn::{ReadError, Reader, RecordRef};
-use tidewire_feed::wire::Tick;
-use tidewire_feed::wire::{Definition, Message, Name};
+use tidewire_dbn::book::Unused;
+use tidewire_dbn::{ReadError, Reader, RecordRef, Translator};
+use tidewire_feed::wire::Message;
 use tidewire_lane::Endpoint;
 
 use crate::failure::Failure;
@@ -56,16 +55,16 @@ pub(crate) fn play(
         link: Link::connect(to)?,
         speed,
         stop,
-        ticks: Vec::new(),
+        messages: Vec::new(),
     };
-    let mut books = player.play_once(file)?;
+    let mut played = player.play_once(file)?;
     let mut rounds = 1;
     while repeat && !stop.is_asked() {
-        books = player.play_once(file)?;
+        played = player.play_once(file)?;
         rounds += 1;
     }
     let end = player.link.finish()?;
-    Ok(describe(file, &books, &player.link, rounds, end))
+    Ok(describe(file, &played, &player.link, rounds, end))
 }
 
 /// Checks that `file` can be played.
@@ -84,15 +83,15 @@ struct DbnPlayer<'a> {
     link: Link,
     speed: Speed,
     stop: &'a Stop,
-    ticks: Vec<Tick>,
+    messages: Vec<Message>,
 }
 
 impl DbnPlayer<'_> {
-    fn play_once(&mut self, file: &Path) -> Result<Books, Failure> {
+    fn play_once(&mut self, file: &Path) -> Result<Translator, Failure> {
         let mut reader = open(file)?;
-        let mut books = Books::new(BooksConfig::default());
+        let mut translator = Translator::default();
         if let Some(metadata) = reader.metadata() {
-            books
+            translator
                 .add_metadata(metadata)
                 .map_err(|error| Failure::running(format!("{}: {error}", file.display())))?;
         }
@@ -101,10 +100,9 @@ impl DbnPlayer<'_> {
             first_ns: None,
             start: Instant::now(),
         };
-        let mut defined = 0;
         loop {
             let record = reader.next_record().map_err(|error| {
-                let record = books.accounting().read() + 1;
+                let record = translator.accounting().read() + 1;
                 Failure::running(format!("{}: record {record}: {error}", file.display()))
             })?;
             let Some(record) = record else { break };
@@ -114,32 +112,12 @@ impl DbnPlayer<'_> {
             if let Some(due) = pace.due(&record) {
                 self.link.serve_until(due, self.stop)?;
             }
-            books.apply(&record, |tick| self.ticks.push(tick));
-            defined = self.define_new(&books, defined)?;
-            for tick in self.ticks.drain(..) {
-                self.link.publish(&match tick {
-                    Tick::Quote(quote) => Message::Quote(quote),
-                    Tick::Trade(trade) => Message::Trade(trade),
-                })?;
+            translator.apply(&record, |message| self.messages.push(*message));
+            for message in self.messages.drain(..) {
+                self.link.publish(&message)?;
             }
         }
-        Ok(books)
-    }
-
-    /// Publishes the definitions of all symbols after the first `defined`. Returns how many symbols
-    /// are defined.
-    fn define_new(&mut self, books: &Books, defined: u32) -> Result<u32, Failure> {
-        let count = books.symbol_count() as u32;
-        for symbol in defined..count {
-            let id = books.instrument_id(symbol).unwrap_or_default();
-            let name = match books.symbol_name(symbol) {
-                Some(name) => Name::truncated(name),
-                None => Name::truncated(&format!("ID{id}")),
-            };
-            let definition = Definition::new(symbol, name);
-            self.link.publish(&Message::Definition(definition))?;
-        }
-        Ok(count)
+        Ok(translator)
     }
 }
 
@@ -181,8 +159,14 @@ fn open(file: &Path) -> Result<Reader<File>, Failure> {
     })
 }
 
-fn describe(file: &Path, books: &Books, link: &Link, rounds: u64, end: Acknowledgement) -> String {
-    let accounting = books.accounting();
+fn describe(
+    file: &Path,
+    played: &Translator,
+    link: &Link,
+    rounds: u64,
+    end: Acknowledgement,
+) -> String {
+    let accounting = played.accounting();
     let mut report = Report::of(file);
     let (read, used) = (accounting.read(), accounting.used());
     report.line(
@@ -204,12 +188,20 @@ fn describe(file: &Path, books: &Books, link: &Link, rounds: u64, end: Acknowled
         );
     }
     report.times(accounting.source_times_ns());
-    let (quotes, trades) = (grouped(accounting.quotes), grouped(accounting.trades));
-    let symbols = books.symbol_count();
+    let counts = played.counts();
+    let parts = [
+        (accounting.quotes, "quotes"),
+        (accounting.trades, "trades"),
+        (counts.definitions, "definitions"),
+        (counts.statuses, "statuses"),
+        (counts.sessions, "session starts"),
+        (counts.venues, "venues"),
+    ];
+    let parts = parts.map(|(count, name)| format!("{} {name}", grouped(count)));
     let published = grouped(link.published());
     report.line(
         "published",
-        format!("{published} messages: {quotes} quotes, {trades} trades, {symbols} definitions"),
+        format!("{published} messages: {}", parts.join(", ")),
     );
     report.rounds(rounds, "records and their use are those of the last");
     report.hub(end);

@@ -47,10 +47,12 @@ pub enum Unused {
     TooManyInstruments,
     /// A trade that a record of another schema has told.
     Repeated,
+    /// A status that changes no trading state.
+    NoChange,
 }
 
 /// Every reason, in the order of its discriminant.
-const REASONS: [Unused; 10] = [
+const REASONS: [Unused; 11] = [
     Unused::UnknownKind,
     Unused::NoPrices,
     Unused::UnknownOrder,
@@ -61,6 +63,7 @@ const REASONS: [Unused; 10] = [
     Unused::LevelsFull,
     Unused::TooManyInstruments,
     Unused::Repeated,
+    Unused::NoChange,
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -174,6 +177,7 @@ impl Unused {
             Self::LevelsFull => "book full of price levels",
             Self::TooManyInstruments => "too many instruments",
             Self::Repeated => "trade that another schema has told",
+            Self::NoChange => "no change of the trading state",
         }
     }
 }

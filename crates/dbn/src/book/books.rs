@@ -6,8 +6,8 @@ use std::ops::Range;
 use super::repeats::Repeats;
 use super::{Accounting, Book, BookLimits, Change, Unused};
 use crate::{
-    BidAsk, MboRecord, Metadata, NamesFull, Record, RecordHeader, RecordRef, SymbolNames,
-    TradeRecord, UNDEFINED_PRICE, UNDEFINED_TIME, action, flag, side,
+    BidAsk, MboRecord, Metadata, NamesFull, Publisher, Record, RecordHeader, RecordRef,
+    SymbolNames, TradeRecord, UNDEFINED_PRICE, UNDEFINED_TIME, action, flag, side,
 };
 use tidewire_feed::wire::{AGGRESSOR_BUY, AGGRESSOR_SELL, Quote, Tick, Trade};
 
@@ -259,18 +259,24 @@ impl Books {
             Record::Unknown { .. } => return self.count_unused(record, Unused::UnknownKind),
             _ => return self.count_unused(record, Unused::NoPrices),
         };
-        let Some(place) = self.place(&record.header(), fields.index_time_ns()) else {
-            return self.count_unused(record, Unused::TooManyInstruments);
-        };
-        let state = &mut self.states[place];
+        let mut header = record.header();
+        let time_ns = fields.index_time_ns();
         let source_time_ns = fields.source_time_ns();
-        self.accounting.note_time(source_time_ns);
-        if let Some(top) = top
-            && let Some(quote) = state.changed(source_time_ns, top)
-        {
-            self.accounting.quotes += 1;
-            sink(quote);
+        if let Some(top) = top {
+            if let Record::Consolidated(_) = fields {
+                // Its prices are not those of the venue whose event changed them.
+                let consolidated = Publisher::consolidated(header.publisher_id);
+                header.publisher_id = consolidated.unwrap_or(header.publisher_id);
+            }
+            let Some(place) = self.place(&header, time_ns) else {
+                return self.count_unused(record, Unused::TooManyInstruments);
+            };
+            if let Some(quote) = self.states[place].changed(source_time_ns, top) {
+                self.accounting.quotes += 1;
+                sink(quote);
+            }
         }
+        self.accounting.note_time(source_time_ns);
         let Some(event) = event else {
             return self.accounting.count_used(record.kind());
         };
@@ -281,6 +287,10 @@ impl Books {
         if event.price == UNDEFINED_PRICE {
             return self.count_unused(record, Unused::NoPrice);
         }
+        let Some(place) = self.place(&record.header(), time_ns) else {
+            return self.count_unused(record, Unused::TooManyInstruments);
+        };
+        let state = &mut self.states[place];
         if self.mixes_schemas
             && state.repeats.get_or_insert_default().is_repeat(
                 record.kind(),
@@ -296,7 +306,29 @@ impl Books {
         sink(state.trade(source_time_ns, event.price, event.size, event.side));
     }
 
-    fn count_unused(&mut self, record: &RecordRef<'_>, reason: Unused) {
+    /// Returns the symbol number of a record's instrument, under its name at that time (ns since
+    /// the UNIX epoch), and creates it if it is new; `None` over the limit.
+    pub(crate) fn symbol_of(&mut self, header: &RecordHeader, time_ns: u64) -> Option<u32> {
+        let place = self.place(header, time_ns)?;
+        Some(self.states[place].symbol)
+    }
+
+    /// Returns the symbol number that an instrument has by its name at a time (ns since the UNIX
+    /// epoch), if a record has used it.
+    pub(crate) fn known_symbol(&self, instrument_id: u32, time_ns: u64) -> Option<u32> {
+        let (name, _) = self.names.name_at(instrument_id, time_ns);
+        let symbols = self.symbols.get(&instrument_id)?;
+        let has_name = |&&symbol: &&u32| self.symbol_name(symbol) == name;
+        symbols.iter().find(has_name).copied()
+    }
+
+    /// Counts a record that was used outside the books.
+    pub(crate) fn note_used(&mut self, record: &RecordRef<'_>, source_time_ns: u64) {
+        self.accounting.note_time(source_time_ns);
+        self.accounting.count_used(record.kind());
+    }
+
+    pub(crate) fn count_unused(&mut self, record: &RecordRef<'_>, reason: Unused) {
         self.accounting
             .count_unused(record.kind(), record.rtype(), reason);
     }

@@ -1,0 +1,278 @@
+//! Files in, messages out: what must precede what.
+
+use tidewire_feed::wire::{ReferenceKind, TradingState};
+
+use super::*;
+use crate::UNDEFINED_TIME;
+
+const DAY_NS: u64 = 86_400_000_000_000;
+/// 2024-03-07, 15:00 UTC.
+const NOON_NS: u64 = 1_709_823_600_000_000_000;
+
+/// Bytes of a record: header, and fields at their offsets.
+fn record(rtype: u8, length: usize, publisher: u16, id: u32, ts_event: u64) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    (bytes[0], bytes[1]) = ((length / 4) as u8, rtype);
+    put(&mut bytes, 2, &publisher.to_le_bytes());
+    put(&mut bytes, 4, &id.to_le_bytes());
+    put(&mut bytes, 8, &ts_event.to_le_bytes());
+    bytes
+}
+
+fn put(bytes: &mut [u8], offset: usize, field: &[u8]) {
+    bytes[offset..offset + field.len()].copy_from_slice(field);
+}
+
+fn trade(publisher: u16, id: u32, ts_event: u64, price: i64) -> Vec<u8> {
+    let mut bytes = record(0x00, 48, publisher, id, ts_event);
+    put(&mut bytes, 16, &price.to_le_bytes());
+    put(&mut bytes, 24, &1u32.to_le_bytes());
+    put(&mut bytes, 28, b"TA");
+    put(&mut bytes, 32, &ts_event.to_le_bytes());
+    bytes
+}
+
+/// A record of `mbp-1`, or of `cmbp-1`.
+fn level(rtype: u8, publisher: u16, id: u32, ts_event: u64, bid: i64) -> Vec<u8> {
+    let mut bytes = trade(publisher, id, ts_event, 0);
+    bytes.resize(80, 0);
+    (bytes[0], bytes[1], bytes[28]) = (20, rtype, b'A');
+    put(&mut bytes, 48, &bid.to_le_bytes());
+    put(&mut bytes, 56, &(bid + 1).to_le_bytes());
+    bytes
+}
+
+fn status(publisher: u16, id: u32, ts_event: u64, action: u16, reason: u16) -> Vec<u8> {
+    let mut bytes = record(0x12, 40, publisher, id, ts_event);
+    put(&mut bytes, 16, &ts_event.to_le_bytes());
+    put(&mut bytes, 24, &action.to_le_bytes());
+    put(&mut bytes, 26, &reason.to_le_bytes());
+    put(&mut bytes, 30, b"~~~");
+    bytes
+}
+
+fn settlement(id: u32, ts_event: u64, ts_reference: u64, price: i64) -> Vec<u8> {
+    let mut bytes = record(0x18, 80, 1, id, ts_event);
+    put(&mut bytes, 16, &ts_event.to_le_bytes());
+    put(&mut bytes, 24, &ts_reference.to_le_bytes());
+    put(&mut bytes, 32, &price.to_le_bytes());
+    put(&mut bytes, 56, &3u16.to_le_bytes());
+    put(&mut bytes, 60, &[1]);
+    bytes
+}
+
+fn definition(id: u32, ts_recv: u64, symbol: &str, tick: i64, lot_size: i32) -> Vec<u8> {
+    let mut bytes = record(0x13, 520, 1, id, ts_recv);
+    put(&mut bytes, 16, &ts_recv.to_le_bytes());
+    put(&mut bytes, 24, &tick.to_le_bytes());
+    put(&mut bytes, 160, &lot_size.to_le_bytes());
+    put(&mut bytes, 172, &5u32.to_le_bytes());
+    put(&mut bytes, 224, b"USD");
+    put(&mut bytes, 238, symbol.as_bytes());
+    bytes
+}
+
+fn apply(translator: &mut Translator, bytes: &[u8]) -> Vec<Message> {
+    let mut messages = Vec::new();
+    let record = RecordRef::new(bytes).expect("a whole record");
+    translator.apply(&record, |message| messages.push(*message));
+    messages
+}
+
+/// The messages by their types: V, D, S, Q, T or X for a status.
+fn kinds(messages: &[Message]) -> String {
+    let kind = |message: &Message| match message {
+        Message::Venue(_) => 'V',
+        Message::Definition(_) => 'D',
+        Message::SessionStart(_) => 'S',
+        Message::Quote(_) => 'Q',
+        Message::Trade(_) => 'T',
+        Message::Status(_) => 'X',
+        other => panic!("{other:?}"),
+    };
+    messages.iter().map(kind).collect()
+}
+
+#[test]
+fn venue_definition_and_session_precede_the_first_tick() {
+    let mut translator = Translator::default();
+    let mut said = |bytes: Vec<u8>| kinds(&apply(&mut translator, &bytes));
+    assert_eq!(said(trade(2, 42, NOON_NS, 100)), "VDST");
+    assert_eq!(said(trade(2, 42, NOON_NS + 1, 100)), "T");
+    assert_eq!(
+        said(trade(2, 43, NOON_NS + 1, 100)),
+        "DST",
+        "another symbol"
+    );
+    assert_eq!(
+        said(trade(3, 42, NOON_NS + 1, 100)),
+        "VST",
+        "another publisher"
+    );
+    assert_eq!(
+        said(trade(2, 42, NOON_NS + DAY_NS, 100)),
+        "ST",
+        "another day"
+    );
+    assert_eq!(said(level(0x01, 2, 42, NOON_NS + DAY_NS, 90)), "Q");
+    let counts = translator.counts();
+    assert_eq!(
+        (counts.venues, counts.definitions, counts.sessions),
+        (2, 2, 4)
+    );
+}
+
+#[test]
+fn a_venue_has_the_name_of_its_publisher() {
+    let mut translator = Translator::default();
+    for (publisher, name) in [(2, "XNAS"), (81, "XNAS.BASIC.XNAS"), (999, "999")] {
+        let messages = apply(&mut translator, &trade(publisher, 42, NOON_NS, 100));
+        let Message::Venue(venue) = messages[0] else {
+            panic!("the venue comes first");
+        };
+        assert_eq!((venue.source, venue.name.as_str()), (publisher, name));
+    }
+}
+
+#[test]
+fn two_publishers_of_one_instrument_do_not_hide_each_others_quotes() {
+    let mut translator = Translator::default();
+    let mut quotes = Vec::new();
+    for (publisher, bid) in [
+        (2, 90),
+        (3, 80),
+        (2, 90),
+        (3, 81),
+        (2, 90),
+        (2, 91),
+        (3, 81),
+    ] {
+        let bytes = level(0x01, publisher, 42, NOON_NS, bid);
+        for message in apply(&mut translator, &bytes) {
+            if let Message::Quote(quote) = message {
+                quotes.push((quote.source, quote.bid));
+            }
+        }
+    }
+    assert_eq!(quotes, [(2, 90), (3, 80), (3, 81), (2, 91)]);
+}
+
+#[test]
+fn consolidated_prices_are_those_of_one_source() {
+    let mut translator = Translator::default();
+    let mut quotes = Vec::new();
+    // Events of two exchanges of OPRA change the best price of all: 30 stands for them.
+    for (publisher, bid) in [(20, 90), (21, 91), (20, 90)] {
+        for message in apply(&mut translator, &level(0xB1, publisher, 42, NOON_NS, bid)) {
+            match message {
+                Message::Quote(quote) => quotes.push((quote.source, quote.bid)),
+                Message::Venue(venue) => assert_eq!(venue.name.as_str(), "OPRA"),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(quotes, [(30, 90), (30, 91), (30, 90)]);
+}
+
+#[test]
+fn a_status_is_a_trading_state_with_its_reason() {
+    let mut translator = Translator::default();
+    let messages = apply(&mut translator, &status(2, 42, NOON_NS, 8, 30));
+    assert_eq!(kinds(&messages), "VDSX");
+    let Message::Status(halted) = messages[3] else {
+        panic!("no status");
+    };
+    assert_eq!(
+        (halted.source, halted.state, halted.reason),
+        (2, TradingState::HALTED, 30)
+    );
+    assert_eq!(halted.source_time_ns, NOON_NS);
+    assert_eq!(apply(&mut translator, &status(2, 42, NOON_NS, 14, 0)), []);
+    let accounting = translator.accounting();
+    let unused: Vec<_> = accounting.unused().collect();
+    assert_eq!(unused, [(Kind::Status, Unused::NoChange, 1)]);
+    assert_eq!((accounting.read(), translator.counts().statuses), (2, 1));
+}
+
+#[test]
+fn a_settlement_in_the_stream_is_the_next_days_reference() {
+    let mut translator = Translator::default();
+    apply(&mut translator, &trade(1, 42, NOON_NS, 100));
+    let date_ns = NOON_NS / DAY_NS * DAY_NS;
+    assert_eq!(
+        apply(&mut translator, &settlement(42, NOON_NS + 1, date_ns, 105)),
+        []
+    );
+    let messages = apply(&mut translator, &trade(1, 42, NOON_NS + DAY_NS, 110));
+    let Message::SessionStart(start) = messages[0] else {
+        panic!("no session");
+    };
+    assert_eq!(
+        (start.trading_day, start.reference, start.rolls),
+        (20240308, 105, 1)
+    );
+    assert_eq!(start.kind, ReferenceKind::PREVIOUS_SETTLEMENT);
+    // A better one comes late.
+    let messages = apply(
+        &mut translator,
+        &settlement(42, NOON_NS + DAY_NS, date_ns, 106),
+    );
+    let [Message::SessionStart(start)] = messages[..] else {
+        panic!("one reference");
+    };
+    assert_eq!(
+        (start.trading_day, start.reference, start.rolls),
+        (20240308, 106, 0)
+    );
+    assert_eq!(translator.accounting().used(), 4);
+}
+
+#[test]
+fn a_definition_is_given_again_when_it_changes() {
+    let mut translator = Translator::default();
+    let define = |translator: &mut Translator, time_ns, symbol, tick, lot_size| {
+        let messages = apply(translator, &definition(42, time_ns, symbol, tick, lot_size));
+        match messages[..] {
+            [Message::Definition(definition)] => Some(definition),
+            [] => None,
+            _ => panic!("{messages:?}"),
+        }
+    };
+    assert_eq!(define(&mut translator, NOON_NS, "ESH4", 25, 2), None);
+    let messages = apply(&mut translator, &trade(1, 42, NOON_NS + 1, 100));
+    let Message::Definition(first) = messages[1] else {
+        panic!("no definition");
+    };
+    assert_eq!(
+        (first.name.as_str(), first.price_tick, first.lot_size),
+        ("ESH4", 25, 2)
+    );
+    assert_eq!((first.source, first.currency), (1, *b"USD\0"));
+    assert_eq!(define(&mut translator, NOON_NS + 2, "ESH4", 25, 2), None);
+    let changed = define(&mut translator, NOON_NS + 3, "ESH4", 50, i32::MAX).unwrap();
+    assert_eq!(
+        (changed.symbol, changed.price_tick, changed.lot_size),
+        (first.symbol, 50, 5)
+    );
+    // Another name is another symbol, which is given at its first record.
+    assert_eq!(define(&mut translator, NOON_NS + 4, "ESM4", 10, 1), None);
+    let messages = apply(&mut translator, &trade(1, 42, NOON_NS + 5, 100));
+    let Message::Definition(renamed) = messages[0] else {
+        panic!("no definition");
+    };
+    assert_eq!((renamed.name.as_str(), renamed.price_tick), ("ESM4", 10));
+    assert_ne!(renamed.symbol, first.symbol);
+    // A late record of the old name keeps that name's tick.
+    assert_eq!(
+        kinds(&apply(&mut translator, &trade(1, 42, NOON_NS + 3, 100))),
+        "T"
+    );
+    assert_eq!(translator.counts().definitions, 3);
+}
+
+#[test]
+fn a_record_without_a_time_still_has_a_definition() {
+    let mut translator = Translator::default();
+    let messages = apply(&mut translator, &trade(2, 42, UNDEFINED_TIME, 100));
+    assert_eq!(kinds(&messages), "VDST");
+}
