@@ -6,8 +6,8 @@ use std::ops::Range;
 use super::repeats::Repeats;
 use super::{Accounting, Book, BookLimits, Change, Unused};
 use crate::{
-    BidAsk, MboRecord, Metadata, NamesFull, Publisher, Record, RecordHeader, RecordRef,
-    SymbolNames, TradeRecord, UNDEFINED_PRICE, UNDEFINED_TIME, action, flag, side,
+    BidAsk, ConsolidatedRecord, MboRecord, Metadata, NamesFull, Publisher, Record, RecordHeader,
+    RecordRef, SymbolNames, TradeRecord, UNDEFINED_PRICE, UNDEFINED_TIME, action, flag, side,
 };
 use tidewire_feed::wire::{AGGRESSOR_BUY, AGGRESSOR_SELL, Quote, Tick, Trade};
 
@@ -231,22 +231,7 @@ impl Books {
             Record::Trade(trade) => (None, Some(*trade)),
             Record::Bbo(bbo) => (Some(bbo.top), None),
             Record::Consolidated(consolidated) => {
-                let top = BidAsk {
-                    bid: consolidated.top.bid,
-                    ask: consolidated.top.ask,
-                    bid_size: consolidated.top.bid_size,
-                    ask_size: consolidated.top.ask_size,
-                    bid_orders: 0,
-                    ask_orders: 0,
-                };
-                let event = TradeRecord {
-                    price: consolidated.price,
-                    size: consolidated.size,
-                    action: consolidated.action,
-                    side: consolidated.side,
-                    flags: consolidated.flags,
-                    ..Default::default()
-                };
+                let (top, event) = parts(consolidated);
                 (Some(top), Some(event))
             }
             Record::Definition(_) | Record::SymbolMapping(_) => {
@@ -409,6 +394,27 @@ impl Books {
         state.names_version = self.names_version;
         Some(())
     }
+}
+
+/// Returns the prices of a consolidated record, and its event.
+fn parts(record: &ConsolidatedRecord) -> (BidAsk, TradeRecord) {
+    let top = BidAsk {
+        bid: record.top.bid,
+        ask: record.top.ask,
+        bid_size: record.top.bid_size,
+        ask_size: record.top.ask_size,
+        bid_orders: 0,
+        ask_orders: 0,
+    };
+    let event = TradeRecord {
+        price: record.price,
+        size: record.size,
+        action: record.action,
+        side: record.side,
+        flags: record.flags,
+        ..Default::default()
+    };
+    (top, event)
 }
 
 impl Default for Books {
