@@ -233,8 +233,8 @@ def test_two_publishers_of_one_instrument_are_two_venues(start, tmp_path):
 @pytest.mark.parametrize(
     "action, flags, state",
     [(1, b"NY", PRE_OPEN), (2, b"~~", AUCTION), (3, b"NY", PRE_OPEN), (4, b"~~", AUCTION),
-     (5, b"~~", AUCTION), (6, b"~~", AUCTION), (7, b"YY", TRADING), (7, b"~~", TRADING),
-     (7, b"NY", PRE_OPEN), (7, b"NN", HALTED), (8, b"NN", HALTED), (9, b"NN", PAUSED),
+     (5, b"~~", AUCTION), (6, b"~~", AUCTION), (6, b"NY", AUCTION), (6, b"YY", TRADING),
+     (7, b"YY", TRADING), (7, b"~~", TRADING), (7, b"NY", PRE_OPEN), (7, b"NN", HALTED), (8, b"NN", HALTED), (9, b"NN", PAUSED),
      (10, b"NN", HALTED), (11, b"YY", TRADING), (12, b"NN", CLOSED), (13, b"NN", CLOSED),
      (15, b"NN", CLOSED), (0, b"YY", None), (14, b"YY", None)],
 )
@@ -249,9 +249,9 @@ def test_a_status_is_a_trading_state(start, tmp_path, action, flags, state):
 @pytest.mark.parametrize("kind", ["dbn", "v2.dbn.zst", "v3.dbn.zst"])
 def test_states_of_the_golden_files(start, kind):
     messages = sent(start, DATA / "dbn" / f"test_data.status.{kind}")
-    # Pre-open before the first trading day of the file, then open, and pre-open after the close.
+    # Trading, pre-open for a quarter of an hour, and the price indication that opens again.
     _, records = dbn_file.read(DATA / "dbn" / f"test_data.status.{kind}")
-    by_action = {1: PRE_OPEN, 7: TRADING}
+    by_action = {1: PRE_OPEN, 6: TRADING, 7: TRADING}
     expected = [
         (by_action[action], reason, time_ns)
         for _, _, time_ns, body in records

@@ -9,11 +9,14 @@ impl StatusRecord {
     ///
     /// The field `action` decides. Where it says that the instrument trades and `is_trading` says
     /// that it does not, orders alone are accepted (pre-open) if `is_quoting` does not say no, else
-    /// it is halted. An unknown action leaves the decision to both fields.
+    /// it is halted. A new price indication of an instrument that trades opens it. An unknown action
+    /// leaves the decision to both fields.
     pub fn trading_state(&self) -> Option<TradingState> {
         let state = match self.action {
             NONE | SHORT_SALE_RESTRICTION => return None,
             PRE_OPEN | QUOTING => TradingState::PRE_OPEN,
+            // CME opens with it; elsewhere it is an auction's.
+            NEW_PRICE_INDICATION if self.is_trading == b'Y' => TradingState::OPEN,
             PRE_CROSS | CROSS | ROTATION | NEW_PRICE_INDICATION => TradingState::AUCTION,
             TRADING | PRE_CLOSE => self.by_flags().unwrap_or(TradingState::OPEN),
             HALT | SUSPEND => TradingState::HALTED,
@@ -103,6 +106,9 @@ mod tests {
         assert_eq!(state(TRADING, b'N', b'Y'), Some(TradingState::PRE_OPEN));
         assert_eq!(state(TRADING, b'N', b'N'), Some(TradingState::HALTED));
         assert_eq!(state(HALT, b'Y', b'Y'), Some(TradingState::HALTED));
+        let indication = |is_trading| state(NEW_PRICE_INDICATION, is_trading, b'Y');
+        assert_eq!(indication(b'Y'), Some(TradingState::OPEN));
+        assert_eq!(indication(b'N'), Some(TradingState::AUCTION));
     }
 
     #[test]
