@@ -15,6 +15,7 @@
 
 mod accounting;
 mod books;
+mod carry;
 mod repeats;
 
 #[cfg(test)]

@@ -49,6 +49,7 @@ mod record;
 mod sessions;
 mod status;
 mod translator;
+mod version;
 
 pub use container::{Container, detect};
 pub use decoder::{DecodeError, Decoder, Event, RecordRef};
@@ -65,6 +66,9 @@ pub use record::{
 pub use sessions::Sessions;
 pub use tidewire_book::BidAsk;
 pub use translator::{Counts, Translator};
+pub use version::{
+    DEFINITION_LENGTH, STATISTICS_LENGTH, carried_length, to_version_2, to_version_3,
+};
 
 /// Bytes of a record's header.
 pub const HEADER_LENGTH: usize = 16;

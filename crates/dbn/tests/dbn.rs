@@ -9,7 +9,7 @@ use dbn::decode::dbn::RecordDecoder;
 use dbn::decode::{DbnMetadata, DecodeRecordRef, DynDecoder};
 use tidewire_dbn::{
     BidAsk, Container, DecodeError, Decoder, Event, Kind, ReadError, Reader, Record, RecordRef,
-    SymbolNames, detect, stype_name,
+    SymbolNames, carried_length, detect, stype_name, to_version_3,
 };
 
 #[test]
@@ -49,6 +49,29 @@ fn every_golden_file_reads_as_the_dbn_crate_reads_it() {
     assert!(files.len() >= 81, "{} files", files.len());
     assert!(records >= 160, "{records} records");
     assert!(kinds.len() >= 14, "{kinds:?}");
+}
+
+#[test]
+fn carried_records_of_every_version_become_the_dbn_crates_records_of_version_3() {
+    let Some(files) = golden_files() else { return };
+    let mut compared = 0;
+    for path in files.iter().filter(|path| !is_fragment(path)) {
+        let bytes = fs::read(path).unwrap();
+        let mut ours = Reader::open(&bytes[..]).unwrap();
+        let mut theirs = DynDecoder::from_file(path, VersionUpgradePolicy::UpgradeToV3).unwrap();
+        let mut new = Vec::new();
+        while let Some(record) = ours.next_record().unwrap() {
+            let theirs = theirs.decode_record_ref().unwrap().unwrap();
+            new.clear();
+            let is_carried = to_version_3(&record, &mut new);
+            assert_eq!(is_carried, carried_length(record.kind()).is_some());
+            if is_carried {
+                assert_eq!(new, theirs.as_ref(), "{path:?}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared >= 30, "{compared} records");
 }
 
 #[test]

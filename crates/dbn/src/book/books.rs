@@ -56,7 +56,7 @@ pub struct Books {
     newest_ns: u64,
     /// The stream may tell a trade in several schemas.
     mixes_schemas: bool,
-    accounting: Accounting,
+    pub(super) accounting: Accounting,
     /// Key and place of the book used last: most streams stay with one book for many records.
     last: (u64, usize),
 }
@@ -316,6 +316,12 @@ impl Books {
     pub(crate) fn count_unused(&mut self, record: &RecordRef<'_>, reason: Unused) {
         self.accounting
             .count_unused(record.kind(), record.rtype(), reason);
+    }
+
+    /// Returns the symbol number of an instrument under its name at a time.
+    pub(super) fn symbol_at(&mut self, header: &RecordHeader, time_ns: u64) -> Option<u32> {
+        let place = self.place(header, time_ns)?;
+        Some(self.states[place].symbol)
     }
 
     /// Returns the place of a record's instrument, under its name at that time (ns since the UNIX
