@@ -15,7 +15,6 @@
 
 mod accounting;
 mod books;
-mod carry;
 mod repeats;
 
 #[cfg(test)]

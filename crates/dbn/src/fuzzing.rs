@@ -5,7 +5,10 @@ use std::collections::{HashMap, HashSet};
 use tidewire_book::BookLimits;
 use tidewire_feed::wire::Message;
 
-use super::{Container, Decoder, Event, Reader, Translator, detect};
+use super::{
+    Container, Decoder, Event, Reader, RecordRef, Translator, carried_length, detect, to_version_2,
+    to_version_3,
+};
 use crate::book::BooksConfig;
 use crate::databento::{Names, Request, next_line};
 
@@ -50,6 +53,17 @@ pub fn fuzz_databento_request(data: &[u8]) {
     }
 }
 
+/// Converts a record to version 3 and back to version 2: same fields, the lengths of each.
+fn convert(record: &RecordRef<'_>) {
+    let (mut new, mut old) = (Vec::new(), Vec::new());
+    if to_version_3(record, &mut new) {
+        assert_eq!(Some(new.len()), carried_length(record.kind()));
+        to_version_2(&new, &mut old);
+        let old = RecordRef::new(&old).expect("a whole record");
+        assert_eq!(old.kind(), record.kind());
+    }
+}
+
 /// Decodes to the end and returns the number of records.
 fn drain(mut decoder: Decoder, data: &[u8]) -> usize {
     let mut translator = Translator::new(BooksConfig {
@@ -71,6 +85,8 @@ fn drain(mut decoder: Decoder, data: &[u8]) -> usize {
                 let fields = record.decode();
                 assert!(!format!("{fields:?} {:?}", record.ts_out()).is_empty());
                 translator.apply(&record, |message| receiver.take(message));
+                let _ = translator.carry(&record, |message| receiver.take(message));
+                convert(&record);
             }
             Ok(Event::Metadata(metadata)) => {
                 let _ = translator.add_metadata(&metadata);

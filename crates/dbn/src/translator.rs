@@ -110,6 +110,11 @@ impl Translator {
             Kind::Status | Kind::Statistics | Kind::Ohlcv1d | Kind::OhlcvEod => {
                 self.apply_reference(record, &mut sink);
             }
+            // It is passed on whole, and is no message of the feed itself.
+            Kind::Imbalance => {
+                let time_ns = record.decode().source_time_ns();
+                self.books.note_used(record, time_ns);
+            }
             kind => {
                 let mut ticks = Ticks::default();
                 self.books.apply(record, |tick| ticks.push(tick));
@@ -121,6 +126,15 @@ impl Translator {
                 }
             }
         }
+    }
+
+    /// Returns the symbol of a record that is passed on whole, after it was applied. Gives `sink` what
+    /// must precede it. `None` over the limit of instruments.
+    pub fn carry(&mut self, record: &RecordRef<'_>, mut sink: impl FnMut(&Message)) -> Option<u32> {
+        let (header, time_ns) = (record.header(), record.decode().index_time_ns());
+        let symbol = self.books.symbol_of(&header, time_ns)?;
+        self.define(header.publisher_id, symbol, &mut sink);
+        Some(symbol)
     }
 
     /// Returns what happened to all records so far.
@@ -262,8 +276,9 @@ impl Translator {
                 None => return self.books.count_unused(record, Unused::NoChange),
                 state => state,
             },
+            // It is passed on whole.
             Record::Statistics(statistic) if !Sessions::uses(statistic, time_ns) => {
-                return self.books.count_unused(record, Unused::NoPrices);
+                return self.books.note_used(record, time_ns);
             }
             _ => None,
         };

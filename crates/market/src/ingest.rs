@@ -13,6 +13,7 @@ use tracing::{debug, warn};
 
 use crate::market::Market;
 use crate::publishers::ParkedPublisher;
+use crate::records::RecordIngest;
 use crate::symbols::{Symbol, SymbolMap};
 use crate::topic::Topic;
 use crate::venues::SourceVenues;
@@ -29,6 +30,7 @@ pub(crate) struct Ingest {
     writer: Writer,
     symbols: SymbolMap,
     venues: SourceVenues,
+    records: RecordIngest,
     /// Topics updated in this batch that seemed to have no subscriber.
     unheard: Vec<u32>,
     members: Vec<(u16, MarketValue)>,
@@ -66,6 +68,7 @@ pub(crate) struct Batch<'a> {
     work: Work<'a>,
     symbols: &'a mut SymbolMap,
     venues: &'a mut SourceVenues,
+    records: &'a mut RecordIngest,
     doubtful: &'a mut bool,
     /// Topics marked stale in this batch because of a loss, and not yet published: their values may
     /// be right again at its end.
@@ -83,6 +86,7 @@ impl Ingest {
             source,
             symbols: SymbolMap::default(),
             venues: SourceVenues::new(feed),
+            records: RecordIngest::default(),
             unheard: Vec::new(),
             members: Vec::new(),
             doubtful: false,
@@ -98,6 +102,7 @@ impl Ingest {
             writer,
             symbols,
             venues,
+            records,
             unheard,
             members,
             doubtful,
@@ -122,6 +127,7 @@ impl Ingest {
             work,
             symbols,
             venues,
+            records,
             doubtful,
             marked: Vec::new(),
             generation,
@@ -267,12 +273,22 @@ impl Batch<'_> {
             refused.fetch_add(1, Ordering::Relaxed);
             return;
         };
-        if let Some(topic) = known.of_venue(venue)
+        let is_record = matches!(message, Message::Record(_));
+        if let Some(topic) = known.of_venue(venue).filter(|_| !is_record)
             && self.work.apply(topic, message)
         {
             return;
         }
-        self.update_unbound(symbol, venue, message);
+        match message {
+            Message::Record(part) => {
+                let topic = known.of_venue(venue).unwrap_or_else(|| known.name());
+                let (source, work) = (self.work.source, &mut self.work);
+                let counters = &work.market.records;
+                let journal = &mut work.journal;
+                self.records.take(part, topic, source, journal, counters);
+            }
+            message => self.update_unbound(symbol, venue, message),
+        }
     }
 
     /// Applies a message whose topic this source does not write to yet.
@@ -427,6 +443,9 @@ impl Sink for Batch<'_> {
         } = self.work.market.publishers.unpark(login.session)?;
         // Another source may have claimed a topic meanwhile.
         symbols.retain(|topic| self.work.writer.claim(topic.number).is_ok());
+        for (_, _, topic) in symbols.bound() {
+            topic.records.adopt(self.work.source);
+        }
         (*self.symbols, *self.venues) = (symbols, venues);
         self.mark_stale(false);
         Some(receiver)

@@ -46,6 +46,9 @@ pub use market::{Market, MarketConfig, MarketMail};
 
 mod publishers;
 
+mod records;
+pub use records::RecordCounters;
+
 mod recording;
 pub use recording::{Recorder, RecordingCounters};
 

@@ -19,6 +19,7 @@ use crate::ingest::IngestCounters;
 use crate::inputs::{FeedLines, FeedSource, Input, Status};
 use crate::publishers::Publishers;
 use crate::recording::RecordingCounters;
+use crate::records::RecordCounters;
 
 /// Limits and switches of market data. Every queue has its limit here.
 #[derive(Clone, Debug)]
@@ -82,6 +83,8 @@ pub struct Market {
     pub journal_next: AtomicU64,
     /// Counters of ingest.
     pub ingest: IngestCounters,
+    /// Counters of DBN records.
+    pub records: RecordCounters,
     /// Counters of recording.
     pub recording: RecordingCounters,
     /// Counters of each input.
@@ -128,6 +131,7 @@ impl Market {
             journal_next: AtomicU64::new(journal.next_sequence()),
             journal: Mutex::new(journal),
             ingest: IngestCounters::default(),
+            records: RecordCounters::default(),
             recording: RecordingCounters::default(),
             inputs: config.inputs.iter().map(|_| Status::default()).collect(),
             latency: LatencyTracker::new(),

@@ -10,6 +10,7 @@ use tidewire_feed::wire::Definition;
 
 use crate::board::MARKET_PREFIX;
 use crate::fields;
+use crate::records::TopicRecords;
 
 /// One market topic.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub struct Topic {
     venue: AtomicU32,
     /// Sequence of the newest definition in the hub's own feed; 0 before the first.
     defined_sequence: AtomicU64,
+    /// What is kept of its DBN records.
+    pub(crate) records: TopicRecords,
     /// The topics of its venues, once it has several: then its value is consolidated from theirs.
     members: OnceLock<RwLock<Vec<Member>>>,
     /// The consolidated topic of which this is one venue.
@@ -80,6 +83,7 @@ impl Topic {
             )),
             venue: AtomicU32::new(0),
             defined_sequence: AtomicU64::new(0),
+            records: TopicRecords::default(),
             members: OnceLock::new(),
             parent: OnceLock::new(),
         }

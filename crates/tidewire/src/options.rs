@@ -487,6 +487,9 @@ pub(crate) struct ReplayOptions {
     /// Repeat from the start until stopped.
     #[arg(long = "loop")]
     pub(crate) repeat: bool,
+    /// Send each order of a DBN file (mbo), too, for mbo subscribers of the Databento gateway.
+    #[arg(long)]
+    pub(crate) orders: bool,
 }
 
 /// How fast a file is played.

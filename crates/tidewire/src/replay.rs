@@ -1,5 +1,6 @@
 //! `replay`: sends a recording, or a DBN or ITCH file, to a running hub.
 
+mod carrier;
 mod exchange;
 mod link;
 mod recording;
@@ -18,6 +19,7 @@ use crate::failure::Failure;
 use crate::options::{ReplayOptions, Speed};
 use crate::stop::Stop;
 use crate::units::grouped;
+use carrier::Carrier;
 use link::{Acknowledgement, Link};
 use report::Report;
 
@@ -29,18 +31,21 @@ pub(crate) fn run(options: &ReplayOptions) -> Result<(), Failure> {
         &options.to,
         options.speed,
         options.repeat,
+        options.orders,
         &stop,
     )?;
     print!("{report}");
     Ok(())
 }
 
-/// Plays `file` into the hub at `to`. Returns the report to print.
+/// Plays `file` into the hub at `to`, with `orders` also each order of a DBN file. Returns the
+/// report to print.
 pub(crate) fn play(
     file: &Path,
     to: &Endpoint,
     speed: Speed,
     repeat: bool,
+    orders: bool,
     stop: &Stop,
 ) -> Result<String, Failure> {
     if recording::is_recording(file) {
@@ -56,6 +61,7 @@ pub(crate) fn play(
         speed,
         stop,
         messages: Vec::new(),
+        carrier: Carrier::new(orders),
     };
     let mut played = player.play_once(file)?;
     let mut rounds = 1;
@@ -64,7 +70,7 @@ pub(crate) fn play(
         rounds += 1;
     }
     let end = player.link.finish()?;
-    Ok(describe(file, &played, &player.link, rounds, end))
+    Ok(describe(file, &played, &player, rounds, end))
 }
 
 /// Checks that `file` can be played.
@@ -84,6 +90,7 @@ struct DbnPlayer<'a> {
     speed: Speed,
     stop: &'a Stop,
     messages: Vec<Message>,
+    carrier: Carrier,
 }
 
 impl DbnPlayer<'_> {
@@ -113,9 +120,23 @@ impl DbnPlayer<'_> {
                 self.link.serve_until(due, self.stop)?;
             }
             translator.apply(&record, |message| self.messages.push(*message));
-            for message in self.messages.drain(..) {
-                self.link.publish(&message)?;
+            let carried = match self.carrier.take(&record) {
+                true => translator.carry(&record, |message| self.messages.push(*message)),
+                false => None,
+            };
+            // What defines a symbol or a session precedes the record, and a tick follows it.
+            let is_tick =
+                |message: &&Message| matches!(message, Message::Quote(_) | Message::Trade(_));
+            for message in self.messages.iter().filter(|message| !is_tick(message)) {
+                self.link.publish(message)?;
             }
+            if let Some(symbol) = carried {
+                self.carrier.send(symbol, &mut self.link)?;
+            }
+            for message in self.messages.iter().filter(is_tick) {
+                self.link.publish(message)?;
+            }
+            self.messages.clear();
         }
         Ok(translator)
     }
@@ -162,7 +183,7 @@ fn open(file: &Path) -> Result<Reader<File>, Failure> {
 fn describe(
     file: &Path,
     played: &Translator,
-    link: &Link,
+    player: &DbnPlayer<'_>,
     rounds: u64,
     end: Acknowledgement,
 ) -> String {
@@ -198,11 +219,14 @@ fn describe(
         (counts.venues, "venues"),
     ];
     let parts = parts.map(|(count, name)| format!("{} {name}", grouped(count)));
-    let published = grouped(link.published());
+    let published = grouped(player.link.published());
     report.line(
         "published",
         format!("{published} messages: {}", parts.join(", ")),
     );
+    if let Some(carried) = player.carrier.describe() {
+        report.line("carried", carried);
+    }
     report.rounds(rounds, "records and their use are those of the last");
     report.hub(end);
     report.into_text()

@@ -318,12 +318,6 @@ impl Books {
             .count_unused(record.kind(), record.rtype(), reason);
     }
 
-    /// Returns the symbol number of an instrument under its name at a time.
-    pub(super) fn symbol_at(&mut self, header: &RecordHeader, time_ns: u64) -> Option<u32> {
-        let place = self.place(header, time_ns)?;
-        Some(self.states[place].symbol)
-    }
-
     /// Returns the place of a record's instrument, under its name at that time (ns since the UNIX
     /// epoch), and creates it if it is new; `None` over the limit.
     #[inline]

@@ -98,6 +98,15 @@ pub(super) const FEED: &[HubCounter] = &[
     })
     .counter(1530, "databento_refused_total")
     .help("Databento clients with a wrong key, or above the limit."),
+    HubCounter::atomic("feed_records", |look| &look.market.records.applied)
+        .counter(1540, "feed_records_total")
+        .help("DBN records taken from sources."),
+    HubCounter::atomic("feed_refused_records", |look| &look.market.records.refused)
+        .counter(1550, "feed_refused_records_total")
+        .help("DBN records with an unknown type or a wrong length."),
+    HubCounter::atomic("feed_kept_orders", |look| &look.market.records.orders)
+        .gauge(1560, "feed_kept_orders")
+        .help("Open orders kept for mbo snapshots."),
     HubCounter::count("feed_window_messages_kept", |look| look.window().messages)
         .gauge(1310, "feed_window_messages")
         .help("Messages kept for retransmission."),

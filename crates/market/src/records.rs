@@ -1,0 +1,180 @@
+//! DBN records on the feed: joins their parts, appends them to the hub's feed, and keeps what a
+//! later subscriber of the Databento gateway needs.
+//!
+//! ```text
+//!  parts of a source ─▶ RecordIngest ─▶ journal (consecutive parts, the hub's symbol number)
+//!                            └─▶ TopicRecords: newest definition, newest statistics, orders
+//! ```
+
+mod orders;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use tidewire_dbn::{Kind, Record, RecordRef, carried_length};
+use tidewire_feed::journal::Journal;
+use tidewire_feed::wire::{Message, RecordJoin, RecordPart};
+
+use crate::topic::Topic;
+use orders::Orders;
+
+/// The records of one source, in parts.
+#[derive(Debug, Default)]
+pub(crate) struct RecordIngest {
+    join: RecordJoin,
+}
+
+/// Counters of records since the start.
+#[derive(Debug, Default)]
+pub struct RecordCounters {
+    /// Records appended to the hub's feed.
+    pub applied: AtomicU64,
+    /// Records of an unknown type or with a wrong length.
+    pub refused: AtomicU64,
+    /// Orders kept now, for the snapshots of `mbo`.
+    pub orders: AtomicU64,
+}
+
+/// A whole record of version 3, with its position in the hub's feed.
+#[derive(Clone, Debug)]
+pub(crate) struct KeptRecord {
+    /// Sequence of its last part.
+    pub(crate) sequence: u64,
+    /// Number of the venue or publisher that sent it.
+    pub(crate) source: u16,
+    pub(crate) bytes: Arc<[u8]>,
+}
+
+/// What is kept of a topic's records. Without records it costs one empty pointer.
+#[derive(Debug, Default)]
+pub(crate) struct TopicRecords {
+    kept: OnceLock<Box<Kept>>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    definition: Mutex<Option<KeptRecord>>,
+    /// The newest statistic of each kind and the newest imbalance of each auction.
+    newest: Mutex<Vec<KeptRecord>>,
+    /// Created by the first order.
+    orders: Mutex<Option<Orders>>,
+}
+
+impl RecordIngest {
+    /// Takes the next part that `writer`, a source of the hub, sent about `topic`. A complete record
+    /// is appended to `journal` in one piece.
+    pub(crate) fn take(
+        &mut self,
+        part: &RecordPart,
+        topic: &Topic,
+        writer: u32,
+        journal: &mut Journal,
+        counters: &RecordCounters,
+    ) {
+        let Some(bytes) = self.join.push(part) else {
+            return;
+        };
+        let record = RecordRef::new(bytes)
+            .filter(|record| carried_length(record.kind()) == Some(bytes.len()));
+        let Some(record) = record else {
+            counters.refused.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        counters.applied.fetch_add(1, Ordering::Relaxed);
+        let mut append = |source_time_ns: u64, source: u16, bytes: &[u8]| {
+            let parts = RecordPart::split(topic.number, source, source_time_ns, bytes);
+            parts.fold(0, |_, part| journal.append(&Message::Record(part)))
+        };
+        let kept = topic.records.kept.get_or_init(Box::default);
+        if let Record::Mbo(order) = record.decode() {
+            let mut orders = kept.orders.lock();
+            let orders = orders.get_or_insert_with(|| Orders::new(writer));
+            // Orders of a source that has ended are void, also for clients that follow.
+            for clear in orders.take_over(writer, &counters.orders) {
+                append(part.source_time_ns, clear.publisher_id, &clear.bytes);
+            }
+            let sequence = append(part.source_time_ns, part.source, bytes);
+            return orders.apply(part.source, &order, bytes, sequence, &counters.orders);
+        }
+        let new = KeptRecord {
+            sequence: append(part.source_time_ns, part.source, bytes),
+            source: part.source,
+            bytes: bytes.into(),
+        };
+        debug_assert!(new.sequence > 0, "a record has at least one part");
+        match record.kind() {
+            Kind::Definition => *kept.definition.lock() = Some(new),
+            _ => keep_newest(&mut kept.newest.lock(), new),
+        }
+    }
+}
+
+impl TopicRecords {
+    /// Returns the newest definition.
+    pub(crate) fn definition(&self) -> Option<KeptRecord> {
+        self.kept.get()?.definition.lock().clone()
+    }
+
+    /// Returns the newest statistics and imbalances, in their order.
+    pub(crate) fn newest(&self) -> Vec<KeptRecord> {
+        self.kept
+            .get()
+            .map_or_else(Vec::new, |kept| kept.newest.lock().clone())
+    }
+
+    /// Gives `each` the orders of the topic as records with the mark of a snapshot: for each
+    /// publisher a clear, then its orders, the best first. Returns the sequence up to which they
+    /// are whole; `None` without orders.
+    pub(crate) fn snapshot_orders(&self, each: impl FnMut(u16, &[u8])) -> Option<u64> {
+        let orders = self.kept.get()?.orders.lock();
+        Some(orders.as_ref()?.snapshot(each))
+    }
+
+    /// Gives the orders to the source `writer`: the connection of a publisher that continues.
+    pub(crate) fn adopt(&self, writer: u32) {
+        if let Some(kept) = self.kept.get()
+            && let Some(orders) = kept.orders.lock().as_mut()
+        {
+            orders.adopt(writer);
+        }
+    }
+}
+
+/// Replaces the record of the same kind and publisher. A deleted statistic goes.
+fn keep_newest(newest: &mut Vec<KeptRecord>, record: KeptRecord) {
+    newest.retain(|other| key(other) != key(&record));
+    let is_deleted = matches!(
+        RecordRef::new(&record.bytes).map(|record| record.decode()),
+        Some(Record::Statistics(statistic)) if statistic.update_action == DELETED
+    );
+    if is_deleted {
+        return;
+    }
+    if newest.len() == NEWEST_MAX {
+        newest.remove(0);
+    }
+    newest.push(record);
+}
+
+/// What distinguishes two statistics or imbalances of a topic: publisher, type byte, and the kind of
+/// statistic or auction.
+fn key(record: &KeptRecord) -> (u16, u8, u16) {
+    let Some(fields) = RecordRef::new(&record.bytes) else {
+        return (record.source, 0, 0);
+    };
+    let kind = match fields.decode() {
+        Record::Statistics(statistic) => statistic.statistic,
+        Record::Imbalance(imbalance) => imbalance.auction_type.into(),
+        _ => 0,
+    };
+    (record.source, fields.rtype(), kind)
+}
+
+/// Value of a statistic's `update_action`.
+const DELETED: u8 = 2;
+/// Maximum statistics and imbalances kept of a topic; the oldest goes first. Databento has 20 kinds
+/// of statistics.
+const NEWEST_MAX: usize = 64;
