@@ -162,7 +162,13 @@ impl ClientTests {
         let program = self.shell.program("cargo", arguments).argument(manifest);
         program.env("CARGO_TARGET_DIR", &target).run()?;
         let client = target.join("debug/databento-client");
-        self.python_with("databento", &[("TIDEWIRE_DATABENTO_RUST", &client)], counts)
+        let data = std::env::var_os("TIDEWIRE_DATA")
+            .map_or_else(|| self.tests.join("../../../shared/data"), PathBuf::from);
+        let environment = [
+            ("TIDEWIRE_DATABENTO_RUST", &*client),
+            ("TIDEWIRE_DATA", &*data),
+        ];
+        self.python_with("databento", &environment, counts)
     }
 
     fn python(&self, language: &str, counts: &mut Counts) -> Result<(), Failure> {

@@ -13,21 +13,25 @@
 //! ```
 //!
 //! * [`Request::parse`] reads a client's line.
-//! * [`RecordWriter`] writes metadata and records of version 3.
+//! * [`RecordWriter`] writes metadata and records of version 3, or 2 for older clients.
 //! * [`Compressor`] compresses them with zstd if the client asks for it.
 //! * [`Names`] holds the symbols of a subscription.
 //!
 //! `docs/databento.md` describes how the hub maps its own messages to DBN.
 
+mod class;
 mod compressor;
+mod publisher;
 mod record;
 mod request;
+mod schema;
 mod symbology;
 
 pub use compressor::Compressor;
+pub use publisher::publisher_of;
 pub use record::{Event, RecordWriter, TEXT_LENGTH_MAX, error_code, system_code};
 pub use request::{
-    Authentication, LINE_LENGTH_MAX, Line, Request, RequestError, Schema, Subscription, SymbolType,
-    next_line,
+    Authentication, LINE_LENGTH_MAX, Line, Request, RequestError, Subscription, next_line,
 };
-pub use symbology::{NAMES_MAX, Names, NamesError};
+pub use schema::{Schema, SymbolType};
+pub use symbology::{NAMES_MAX, Names, NamesError, Unknown};

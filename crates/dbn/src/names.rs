@@ -213,7 +213,7 @@ impl SymbolNames {
 }
 
 /// Returns the beginning of a UTC day given as `YYYYMMDD`, in ns since the UNIX epoch; 0 before it.
-fn start_of_day_ns(date: u32) -> u64 {
+pub(super) fn start_of_day_ns(date: u32) -> u64 {
     let days = days_of_number(date);
     u64::try_from(days).map_or(0, |days| days.saturating_mul(DAY_NS))
 }

@@ -1,6 +1,7 @@
-//! DBN records of version 3, as a live gateway sends them. `docs/dbn.md` describes the layouts.
+//! DBN records of version 3 or 2, as a live gateway sends them. `docs/dbn.md` describes the layouts.
 
-use crate::{BidAsk, UNDEFINED_TIME, flag, side};
+use super::class::Form;
+use crate::{BidAsk, Kind, UNDEFINED_TIME, flag, side, to_version_2};
 use tidewire_feed::wire::{Definition, TradingState, UNDEFINED_PRICE};
 
 /// Maximum bytes of a message's text, without its NUL.
@@ -53,6 +54,8 @@ pub mod error_code {
     pub const SYMBOL_RESOLUTION_FAILED: u8 = 4;
     /// An invalid subscription.
     pub const INVALID_SUBSCRIPTION: u8 = 5;
+    /// An error of the gateway, such as its end.
+    pub const INTERNAL_ERROR: u8 = 6;
     /// Records were skipped because the client was slow.
     pub const SKIPPED_RECORDS: u8 = 7;
 }
@@ -63,19 +66,30 @@ pub struct RecordWriter<'a> {
     out: &'a mut Vec<u8>,
     /// Send time to append to each record, if the client asked for it.
     ts_out: Option<u64>,
+    /// Version of DBN: 2 or 3.
+    version: u8,
+    /// The publisher of records whose source has no number.
+    publisher: u16,
 }
 
 impl<'a> RecordWriter<'a> {
-    /// Creates a writer at the end of `out`. With `ts_out`, each record carries that time.
-    pub fn new(out: &'a mut Vec<u8>, ts_out: Option<u64>) -> Self {
-        Self { out, ts_out }
+    /// Creates a writer at the end of `out`, of DBN version 2 or 3. With `ts_out`, each record
+    /// carries that time. A record whose publisher is 0 gets `publisher`.
+    pub fn new(out: &'a mut Vec<u8>, ts_out: Option<u64>, version: u8, publisher: u16) -> Self {
+        debug_assert!(matches!(version, 2 | 3), "the layouts that are written");
+        Self {
+            out,
+            ts_out,
+            version,
+            publisher,
+        }
     }
 
     /// Writes the metadata at the start of a session: mixed schemas and symbologies, open end.
     pub fn metadata(&mut self, dataset: &str, start_ns: u64) {
         let out = &mut *self.out;
         let start = out.len();
-        out.extend_from_slice(b"DBN\x03");
+        out.extend_from_slice(&[b'D', b'B', b'N', self.version]);
         out.extend_from_slice(&(METADATA_LENGTH as u32 - 8).to_le_bytes());
         put_text(out, dataset, 16);
         out.extend_from_slice(&u16::MAX.to_le_bytes());
@@ -103,9 +117,9 @@ impl<'a> RecordWriter<'a> {
         self.end(start);
     }
 
-    /// Writes a `bbo-1s` record; `event` is the last trade.
-    pub fn interval(&mut self, event: &Event, prices: &BidAsk) {
-        let start = self.begin_event(0xC3, event);
+    /// Writes a `bbo-1s` or, with `is_minute`, a `bbo-1m` record; `event` is the last trade.
+    pub fn interval(&mut self, event: &Event, prices: &BidAsk, is_minute: bool) {
+        let start = self.begin_event(if is_minute { 0xC4 } else { 0xC3 }, event);
         self.put(&event.price.to_le_bytes());
         self.put(&event.size.to_le_bytes());
         self.put(&[0, event.side, event.flags | flag::LAST, 0]);
@@ -136,9 +150,35 @@ impl<'a> RecordWriter<'a> {
         self.end(start);
     }
 
-    /// Writes a `definition` record of the instrument `instrument_id`.
+    /// Writes a whole record of version 3 for the instrument `instrument_id`. A definition gets the
+    /// name `symbol`.
+    pub fn record(&mut self, record: &[u8], instrument_id: u32, publisher_id: u16, symbol: &str) {
+        let start = self.out.len();
+        self.put(record);
+        let new = &mut self.out[start..];
+        debug_assert!(new.len() >= 16, "a record has its header");
+        let publisher_id = match publisher_id {
+            0 => self.publisher,
+            known => known,
+        };
+        new[2..4].copy_from_slice(&publisher_id.to_le_bytes());
+        new[4..8].copy_from_slice(&instrument_id.to_le_bytes());
+        if Kind::of(new[1]) == Kind::Definition
+            && let Some(place) = new.get_mut(RAW_SYMBOL..RAW_SYMBOL + SYMBOL_LENGTH)
+        {
+            let mut text = Vec::with_capacity(SYMBOL_LENGTH);
+            put_text(&mut text, symbol, SYMBOL_LENGTH);
+            place.copy_from_slice(&text);
+        }
+        self.convert(start);
+        self.end(start);
+    }
+
+    /// Writes a `definition` record of the instrument `instrument_id`: what the feed's own message
+    /// gives, a class by the form of its name, and "undefined" for the rest.
     pub fn definition(&mut self, definition: &Definition, instrument_id: u32, ts_recv: u64) {
         let source_time_ns = definition.source_time_ns;
+        let form = Form::of(definition.name.as_str(), ts_recv);
         let start = self.begin(0x13, instrument_id, definition.source, source_time_ns);
         self.put(&ts_recv.to_le_bytes());
         let tick = match definition.price_tick {
@@ -174,9 +214,9 @@ impl<'a> RecordWriter<'a> {
         self.put(&[0; 4 + 6]);
         self.text(definition.name.as_str(), SYMBOL_LENGTH);
         self.put(&[0; 21 + 5 + 11 + 7 + 7 + 31 + 21 + 4 + SYMBOL_LENGTH]);
-        // Unknown class; undefined matching; no display fields; added; no expiry day; not
+        // Class; undefined matching; no display fields; added; no expiry day; not
         // user-defined; no leg side.
-        self.put(&[0, b' ', u8::MAX, u8::MAX, u8::MAX, u8::MAX, b'A']);
+        self.put(&[form.class, b' ', u8::MAX, u8::MAX, u8::MAX, u8::MAX, b'A']);
         self.put(&[
             u8::MAX,
             u8::MAX,
@@ -189,6 +229,8 @@ impl<'a> RecordWriter<'a> {
             side::NONE,
         ]);
         self.put(&[0; 17]);
+        self.set_form(start, &form);
+        self.convert(start);
         self.end(start);
     }
 
@@ -234,6 +276,11 @@ impl<'a> RecordWriter<'a> {
 
     fn begin(&mut self, rtype: u8, instrument_id: u32, publisher_id: u16, ts_event: u64) -> usize {
         let start = self.out.len();
+        // The gateway's own messages are about no instrument.
+        let publisher_id = match publisher_id {
+            0 if instrument_id != 0 => self.publisher,
+            known => known,
+        };
         self.put(&[0, rtype]);
         self.put(&publisher_id.to_le_bytes());
         self.put(&instrument_id.to_le_bytes());
@@ -277,6 +324,36 @@ impl<'a> RecordWriter<'a> {
         self.out.extend_from_slice(bytes);
     }
 
+    /// Sets those fields of the definition at `start` that the form of its name gives. Clients refuse
+    /// a future or an option without expiration, exchange and underlying.
+    fn set_form(&mut self, start: usize, form: &Form<'_>) {
+        if form.root.is_empty() {
+            return;
+        }
+        let record = &mut self.out[start..];
+        let mut set = |offset: usize, bytes: &[u8]| {
+            record[offset..offset + bytes.len()].copy_from_slice(bytes);
+        };
+        let root = &form.root.as_bytes()[..form.root.len().min(10)];
+        let (year, month) = form.maturity;
+        set(40, &form.expiration.to_le_bytes());
+        set(104, &form.strike.to_le_bytes());
+        set(214, &year.to_le_bytes());
+        // ISO 10383: no market.
+        set(330, b"XXXX");
+        set(335, root);
+        set(391, root);
+        set(494, &[month]);
+    }
+
+    /// Converts the record at `start` to the client's version.
+    fn convert(&mut self, start: usize) {
+        if self.version < 3 {
+            let record = self.out.split_off(start);
+            to_version_2(&record, self.out);
+        }
+    }
+
     /// Writes the record's length into its first byte.
     fn end(&mut self, start: usize) {
         if let Some(ts_out) = self.ts_out {
@@ -302,3 +379,5 @@ fn put_text(out: &mut Vec<u8>, text: &str, length: usize) {
 /// Bytes of a symbol in version 3, including its NUL.
 const SYMBOL_LENGTH: usize = 71;
 const METADATA_LENGTH: usize = 128;
+/// Offset of the symbol in a definition of version 3.
+const RAW_SYMBOL: usize = 238;

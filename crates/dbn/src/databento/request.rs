@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::{Schema, SymbolType};
+
 /// Longest line in bytes: twice the room for 500 symbols, the batch of Databento's clients.
 pub const LINE_LENGTH_MAX: usize = 64 * 1024;
 
@@ -40,6 +42,28 @@ pub struct Authentication<'a> {
     pub client: &'a str,
 }
 
+impl Authentication<'_> {
+    /// Returns the newest version of DBN, up to 3, that the client decodes. Databento's clients
+    /// decode version 3 from 0.55 (Python) and 0.26 (Rust) on; they give their own version as
+    /// `Databento/0.50.0 Python/3.11`. Any other client gets version 3.
+    pub fn dbn_version(&self) -> u8 {
+        let Some(version) = self.client.strip_prefix("Databento/") else {
+            return 3;
+        };
+        let (version, language) = version.split_once(' ').unwrap_or((version, ""));
+        let mut numbers = version.split('.').map(str::parse::<u32>);
+        let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
+            return 3;
+        };
+        let first = match () {
+            () if language.starts_with("Python") => (0, 55),
+            () if language.starts_with("Rust") => (0, 26),
+            () => (0, 0),
+        };
+        if (major, minor) < first { 2 } else { 3 }
+    }
+}
+
 /// One subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subscription<'a> {
@@ -55,34 +79,6 @@ pub struct Subscription<'a> {
     pub snapshot: bool,
     /// The client's id of the subscription.
     pub id: Option<u32>,
-}
-
-/// Schemas the gateway serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Schema {
-    /// Each change of the best prices, and each trade.
-    Mbp1,
-    /// Each trade with the best prices before it.
-    Tbbo,
-    /// Each trade.
-    Trades,
-    /// The best prices and the last trade, once a second.
-    Bbo1s,
-    /// Instrument definitions.
-    Definition,
-    /// Trading status of the instruments.
-    Status,
-}
-
-/// Symbology of a subscription.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SymbolType {
-    /// The symbol's own name.
-    RawSymbol,
-    /// All instruments of a root: `ES.FUT`.
-    Parent,
-    /// The instrument's number.
-    InstrumentId,
 }
 
 /// Why a line is invalid. The text is sent to the client.
@@ -116,16 +112,13 @@ impl fmt::Display for RequestError {
             Self::Missing(field) => write!(formatter, "the field '{field}' is missing"),
             Self::Bad(field) => write!(formatter, "the field '{field}' has an invalid value"),
             Self::Schema(name) => {
-                write!(formatter, "the schema '{name}' is not served: ")?;
-                if matches!(*name, "mbo" | "mbp-10") {
-                    formatter
-                        .write_str("the hub keeps the best prices, no orders behind them; ")?;
-                }
-                formatter.write_str("use mbp-1, tbbo, trades, bbo-1s, definition or status")
+                write!(formatter, "the schema '{name}' is not served; use ")?;
+                let served = Schema::ALL.map(Schema::name).join(", ");
+                formatter.write_str(&served)
             }
-            Self::SymbolType => {
-                formatter.write_str("stype_in not served: use raw_symbol, parent or instrument_id")
-            }
+            Self::SymbolType => formatter.write_str(
+                "stype_in not served: use raw_symbol, parent, instrument_id or continuous",
+            ),
             Self::StartAndSnapshot => formatter.write_str("start and snapshot exclude each other"),
         }
     }
@@ -177,72 +170,6 @@ impl<'a> Request<'a> {
         Err(RequestError::Unknown)
     }
 }
-
-impl Schema {
-    /// Parses Databento's name of a schema.
-    pub fn parse(name: &str) -> Result<Self, RequestError> {
-        Ok(match name {
-            "mbp-1" => Self::Mbp1,
-            "tbbo" => Self::Tbbo,
-            "trades" => Self::Trades,
-            "bbo-1s" => Self::Bbo1s,
-            "definition" => Self::Definition,
-            "status" => Self::Status,
-            _ => {
-                let known = NOT_SERVED.iter().find(|&&known| known == name);
-                return Err(known.map_or(RequestError::Bad("schema"), |&name| {
-                    RequestError::Schema(name)
-                }));
-            }
-        })
-    }
-
-    /// Returns Databento's name of the schema.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Mbp1 => "mbp-1",
-            Self::Tbbo => "tbbo",
-            Self::Trades => "trades",
-            Self::Bbo1s => "bbo-1s",
-            Self::Definition => "definition",
-            Self::Status => "status",
-        }
-    }
-
-    /// Returns the schema's bit in a set of schemas.
-    pub fn bit(self) -> u8 {
-        1 << self as u8
-    }
-}
-
-impl SymbolType {
-    /// Returns Databento's number of the symbology.
-    pub fn number(self) -> u8 {
-        match self {
-            Self::InstrumentId => 0,
-            Self::RawSymbol => 1,
-            Self::Parent => 4,
-        }
-    }
-}
-
-/// Databento's schemas that the gateway does not serve.
-const NOT_SERVED: [&str; 14] = [
-    "mbo",
-    "mbp-10",
-    "bbo-1m",
-    "cmbp-1",
-    "cbbo-1s",
-    "cbbo-1m",
-    "tcbbo",
-    "ohlcv-1s",
-    "ohlcv-1m",
-    "ohlcv-1h",
-    "ohlcv-1d",
-    "ohlcv-eod",
-    "statistics",
-    "imbalance",
-];
 
 #[derive(Clone, Copy)]
 struct Fields<'a> {
@@ -296,12 +223,7 @@ impl<'a> Fields<'a> {
     fn subscription(&self) -> Result<Subscription<'a>, RequestError> {
         let subscription = Subscription {
             schema: Schema::parse(self.need("schema")?)?,
-            symbol_type: match self.find("stype_in") {
-                None | Some("" | "raw_symbol") => SymbolType::RawSymbol,
-                Some("parent") => SymbolType::Parent,
-                Some("instrument_id") => SymbolType::InstrumentId,
-                Some(_) => return Err(RequestError::SymbolType),
-            },
+            symbol_type: SymbolType::parse(self.find("stype_in").unwrap_or(""))?,
             symbols: self.need("symbols")?,
             start_ns: self.number("start")?,
             snapshot: self.flag("snapshot")?,
@@ -352,11 +274,11 @@ mod tests {
         let error = |line: &str| Request::parse(line).unwrap_err();
         assert_eq!(error("hello"), RequestError::Unknown);
         assert_eq!(error("auth=x"), RequestError::Missing("dataset"));
-        let orders = error("schema=mbo|symbols=A");
-        assert_eq!(orders, RequestError::Schema("mbo"));
-        let words = orders.to_string();
+        let depth = error("schema=mbp-10|symbols=A");
+        assert_eq!(depth, RequestError::Schema("mbp-10"));
+        let words = depth.to_string();
         assert!(
-            words.contains("'mbo'") && words.contains("no orders"),
+            words.contains("'mbp-10'") && words.contains("mbp-1, tbbo"),
             "{words}"
         );
         assert_eq!(
@@ -371,8 +293,29 @@ mod tests {
         assert_eq!(error(both), RequestError::StartAndSnapshot);
         let far = "schema=mbp-1|symbols=A|start=99999999999999999999";
         assert_eq!(error(far), RequestError::Bad("start"));
-        let continuous = "schema=mbp-1|stype_in=continuous|symbols=ES.c.0";
-        assert_eq!(error(continuous), RequestError::SymbolType);
+        let other = "schema=mbp-1|stype_in=nasdaq_symbol|symbols=A";
+        assert_eq!(error(other), RequestError::SymbolType);
+    }
+
+    #[test]
+    fn clients_that_cannot_decode_version_3_are_known_by_their_names() {
+        for (client, version) in [
+            ("Databento/0.30.0 Python/3.11.7", 2),
+            ("Databento/0.54.0 Python/3.12.1 Linux/6.1", 2),
+            ("Databento/0.55.0 Python/3.12.1 Linux/6.1", 3),
+            ("Databento/1.0.0 Python/3.14.0 Linux/6.1", 3),
+            ("Databento/0.25.0 Rust linux-x86_64", 2),
+            ("Databento/0.26.2 Rust linux-x86_64", 3),
+            ("Databento/0.1.0 Go", 3),
+            ("Databento/x", 3),
+            ("another", 3),
+        ] {
+            let line = format!("auth=x|dataset=X|client={client}");
+            let Ok(Request::Authenticate(given)) = Request::parse(&line) else {
+                panic!("no authentication");
+            };
+            assert_eq!(given.dbn_version(), version, "{client}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub struct Names {
     names: HashSet<Box<str>>,
     parents: Vec<Parent>,
     ids: HashSet<u32>,
+    continuous: Vec<Continuous>,
     /// Symbols unsubscribed after a subscription to all.
     excluded: HashSet<Box<str>>,
 }
@@ -26,6 +27,18 @@ struct Parent {
     /// As the client wrote it.
     text: Box<str>,
     class: Class,
+}
+
+/// The future of a root that has a rank by its expiration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Continuous {
+    root: Box<str>,
+    /// 0 is the first to expire.
+    rank: usize,
+    /// As the client wrote it.
+    text: Box<str>,
+    /// The instrument that has the rank now, if there is one.
+    id: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +58,14 @@ pub enum NamesError {
     /// A parent symbol without root or class.
     #[error("a parent symbol must be ROOT.FUT, ROOT.OPT or ROOT.SPOT")]
     NoParent,
+    /// A continuous symbol of another form.
+    #[error("a continuous symbol must be ROOT.c.RANK, such as ES.c.0")]
+    NoContinuous,
+    /// A continuous symbol by volume or open interest.
+    #[error(
+        "continuous symbols are served by calendar only, such as ES.c.0: definitions have no volume and no open interest"
+    )]
+    RollRule,
     /// An instrument id that is not a number.
     #[error("an instrument id must be a number")]
     NoId,
@@ -75,6 +96,7 @@ impl Names {
             match subscription.symbol_type {
                 SymbolType::RawSymbol => drop(names.names.insert(text.into())),
                 SymbolType::Parent => names.parents.push(Parent::parse(text)?),
+                SymbolType::Continuous => names.continuous.push(Continuous::parse(text)?),
                 SymbolType::InstrumentId => {
                     names
                         .ids
@@ -85,9 +107,9 @@ impl Names {
         Ok(names)
     }
 
-    /// Returns the number of names, parents and instrument ids.
+    /// Returns the number of names, parents, instrument ids and continuous symbols.
     pub fn len(&self) -> usize {
-        self.names.len() + self.parents.len() + self.ids.len()
+        self.names.len() + self.parents.len() + self.ids.len() + self.continuous.len()
     }
 
     /// Returns whether nothing is subscribed.
@@ -104,8 +126,32 @@ impl Names {
         if self.all || self.names.contains(name) || self.ids.contains(&id) {
             return Some(name);
         }
+        if let Some(found) = self.continuous.iter().find(|one| one.id == Some(id)) {
+            return Some(&found.text);
+        }
         let parent = self.parents.iter().find(|parent| parent.holds(name))?;
         Some(&parent.text)
+    }
+
+    /// Returns the roots of the continuous symbols.
+    pub fn roots(&self) -> impl Iterator<Item = &str> {
+        self.continuous.iter().map(|one| &*one.root)
+    }
+
+    /// Returns the instruments that continuous symbols stand for now.
+    pub fn resolved(&self) -> impl Iterator<Item = u32> {
+        self.continuous.iter().filter_map(|one| one.id)
+    }
+
+    /// Asks `find` for the instrument of each continuous symbol: root, rank from 0. Returns whether
+    /// one has changed.
+    pub fn resolve(&mut self, find: impl Fn(&str, usize) -> Option<u32>) -> bool {
+        let mut has_changed = false;
+        for one in &mut self.continuous {
+            let id = find(&one.root, one.rank);
+            has_changed |= std::mem::replace(&mut one.id, id) != id;
+        }
+        has_changed
     }
 
     /// Removes the symbols that `other` names. A subscription to all stays, except for those
@@ -122,16 +168,93 @@ impl Names {
         self.ids.retain(|id| !other.ids.contains(id));
         self.parents
             .retain(|parent| !other.parents.contains(parent));
+        let is_other = |one: &Continuous| other.continuous.iter().any(|gone| gone.text == one.text);
+        self.continuous.retain(|one| !is_other(one));
     }
 
-    /// Returns a few of the names that `is_known` rejects, and their total number.
-    pub fn unknown(&self, is_known: impl Fn(&str) -> bool) -> (Vec<&str>, usize) {
-        let unknown = self.names.iter().filter(|name| !is_known(name));
-        let count = unknown.clone().count();
-        let mut some: Vec<&str> = unknown.map(|name| &**name).collect();
-        some.sort_unstable();
-        some.truncate(NAMED_MAX);
-        (some, count)
+    /// Returns the symbols that stand for no instrument: names that `is_known` rejects, ids that
+    /// `has_id` rejects, parents of which no name of `all` is, unresolved continuous symbols.
+    pub fn unknown<'a>(
+        &self,
+        is_known: impl Fn(&str) -> bool,
+        has_id: impl Fn(u32) -> bool,
+        all: impl Iterator<Item = &'a str>,
+    ) -> Unknown {
+        let mut childless: Vec<&Parent> = self.parents.iter().collect();
+        for name in all {
+            if childless.is_empty() {
+                break;
+            }
+            childless.retain(|parent| !parent.holds(name));
+        }
+        let names = self.names.iter().filter(|name| !is_known(name));
+        let ids = self.ids.iter().filter(|&&id| !has_id(id));
+        let unresolved = self.continuous.iter().filter(|one| one.id.is_none());
+        let mut texts: Vec<String> = names
+            .map(|name| name.to_string())
+            .chain(childless.into_iter().map(|parent| parent.text.to_string()))
+            .chain(ids.map(u32::to_string))
+            .chain(unresolved.map(|one| one.text.to_string()))
+            .collect();
+        texts.sort_unstable();
+        Unknown { texts }
+    }
+
+    /// Returns whether there is a parent symbol.
+    pub fn has_parents(&self) -> bool {
+        !self.parents.is_empty()
+    }
+}
+
+/// Symbols that stand for no instrument yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    texts: Vec<String>,
+}
+
+impl Unknown {
+    /// Returns the text for the client: the first few symbols, and the number of the others; `None`
+    /// if all symbols are known.
+    pub fn text(&self) -> Option<String> {
+        let count = self.texts.len();
+        let mut length = 0;
+        let fits = |text: &&String| {
+            length += text.len() + 2;
+            length <= NAMED_LENGTH_MAX
+        };
+        let named = self.texts.iter().take(NAMED_MAX).take_while(fits).count();
+        let list = self.texts[..named].join(", ");
+        let symbols = if count == 1 {
+            "symbol is"
+        } else {
+            "symbols are"
+        };
+        let more = match count - named {
+            0 => String::new(),
+            left_out => format!(", and {left_out} more"),
+        };
+        (count > 0).then(|| {
+            format!("{count} {symbols} not known yet; records follow once they are: {list}{more}")
+        })
+    }
+}
+
+impl Continuous {
+    fn parse(text: &str) -> Result<Self, NamesError> {
+        let mut parts = text.rsplitn(3, '.');
+        let (rank, rule, root) = (parts.next(), parts.next(), parts.next());
+        let rank = rank.and_then(|rank| rank.parse().ok());
+        let root = root.filter(|root| !root.is_empty());
+        match (root, rule, rank) {
+            (Some(root), Some("c"), Some(rank)) => Ok(Self {
+                root: root.into(),
+                rank,
+                text: text.into(),
+                id: None,
+            }),
+            (Some(_), Some("n" | "v"), Some(_)) => Err(NamesError::RollRule),
+            _ => Err(NamesError::NoContinuous),
+        }
     }
 }
 
@@ -178,7 +301,7 @@ impl Parent {
 }
 
 /// Returns whether `text` is a month's letter and one or two digits of a year.
-fn is_expiry(text: &str) -> bool {
+pub(super) fn is_expiry(text: &str) -> bool {
     let bytes = text.as_bytes();
     let is_month = bytes.first().is_some_and(|month| MONTHS.contains(month));
     is_month && matches!(bytes.len(), 2 | 3) && bytes[1..].iter().all(u8::is_ascii_digit)
@@ -187,9 +310,11 @@ fn is_expiry(text: &str) -> bool {
 const ALL_SYMBOLS: &str = "ALL_SYMBOLS";
 /// Longest symbol name in bytes, as in the native feed.
 const NAME_LENGTH_MAX: usize = 72;
-const MONTHS: &[u8] = b"FGHJKMNQUVXZ";
+pub(super) const MONTHS: &[u8] = b"FGHJKMNQUVXZ";
 /// Maximum unknown symbols named in one error.
 const NAMED_MAX: usize = 10;
+/// Maximum bytes of the unknown symbols named in one error, whose text has 301.
+const NAMED_LENGTH_MAX: usize = 200;
 
 #[cfg(test)]
 mod tests {
@@ -214,7 +339,11 @@ mod tests {
             (raw.find("A", 9), raw.find("C", 9), raw.len()),
             (Some("A"), None, 2)
         );
-        assert_eq!(raw.unknown(|name| name == "A"), (vec!["B"], 1));
+        let none = std::iter::empty;
+        let unknown = raw.unknown(|name| name == "A", |_| false, none());
+        let text = "1 symbol is not known yet; records follow once they are: B";
+        assert_eq!(unknown.text().unwrap(), text);
+        assert_eq!(raw.unknown(|_| true, |_| false, none()).text(), None);
         let ids = names(SymbolType::InstrumentId, "7").unwrap();
         assert_eq!((ids.find("X", 7), ids.find("7", 8)), (Some("X"), None));
         let all = names(SymbolType::RawSymbol, "ALL_SYMBOLS").unwrap();
@@ -239,6 +368,40 @@ mod tests {
     }
 
     #[test]
+    fn unknown_symbols_of_each_kind_are_named_and_the_others_counted() {
+        let none = std::iter::empty;
+        let ids = names(SymbolType::InstrumentId, "1,2").unwrap();
+        let unknown = ids.unknown(|_| false, |id| id == 1, none());
+        assert!(unknown.text().unwrap().ends_with("once they are: 2"));
+        let parents = names(SymbolType::Parent, "ES.FUT,NQ.FUT,GC.OPT").unwrap();
+        let unknown = parents.unknown(|_| false, |_| false, ["NQZ4", "ESX"].into_iter());
+        assert!(unknown.text().unwrap().ends_with(": ES.FUT, GC.OPT"));
+        let many: Vec<String> = (10..25).map(|number| format!("S{number}")).collect();
+        let many = names(SymbolType::RawSymbol, &many.join(",")).unwrap();
+        let text = many.unknown(|_| false, |_| false, none()).text().unwrap();
+        assert!(text.starts_with("15 symbols are") && text.ends_with("S19, and 5 more"));
+    }
+
+    #[test]
+    fn a_continuous_symbol_is_the_instrument_that_has_its_rank() {
+        let mut chain = names(SymbolType::Continuous, "ES.c.0,ES.c.1").unwrap();
+        assert!(
+            chain
+                .unknown(|_| true, |_| true, std::iter::empty())
+                .text()
+                .is_some()
+        );
+        assert_eq!(chain.roots().collect::<Vec<_>>(), ["ES", "ES"]);
+        assert!(chain.resolve(|root, rank| (root == "ES").then_some(7 + rank as u32)));
+        assert!(!chain.resolve(|_, rank| Some(7 + rank as u32)));
+        assert_eq!(chain.find("ESH4", 7), Some("ES.c.0"));
+        assert_eq!(chain.find("ESM4", 8), Some("ES.c.1"));
+        assert_eq!(chain.find("ESU4", 9), None);
+        chain.remove(&names(SymbolType::Continuous, "ES.c.0").unwrap());
+        assert_eq!((chain.find("ESH4", 7), chain.len()), (None, 1));
+    }
+
+    #[test]
     fn what_is_taken_back_is_not_found_again() {
         let mut all = names(SymbolType::RawSymbol, "ALL_SYMBOLS").unwrap();
         all.remove(&names(SymbolType::RawSymbol, "A").unwrap());
@@ -259,6 +422,15 @@ mod tests {
         assert_eq!(names(SymbolType::Parent, "ES"), Err(NamesError::NoParent));
         assert_eq!(names(SymbolType::Parent, ".FUT"), Err(NamesError::NoParent));
         assert_eq!(names(SymbolType::InstrumentId, "x"), Err(NamesError::NoId));
+        for (text, error) in [
+            ("ES.v.0", NamesError::RollRule),
+            ("ES.n.1", NamesError::RollRule),
+            ("ES.c.x", NamesError::NoContinuous),
+            ("ES.0", NamesError::NoContinuous),
+            (".c.0", NamesError::NoContinuous),
+        ] {
+            assert_eq!(names(SymbolType::Continuous, text), Err(error), "{text}");
+        }
         let long = "A".repeat(73);
         assert_eq!(
             names(SymbolType::RawSymbol, &long),

@@ -1,26 +1,105 @@
-//! The content of `bbo-1s`: topics that changed within a second, and their last trades.
+//! The content of `bbo-1s` and `bbo-1m`: topics that changed within an interval, and their last
+//! trades.
 
 use std::collections::HashMap;
 
-use tidewire_dbn::databento::Event;
+use tidewire_dbn::databento::{Event, Schema};
 
-/// The one-second intervals of one client.
-#[derive(Debug, Default)]
+/// The intervals of one client.
+#[derive(Debug)]
 pub(super) struct Intervals {
-    /// End of the current second, ns since the UNIX epoch; 0 before the first.
-    end_ns: u64,
-    /// Topics that have changed in the current second.
-    changed: Vec<u32>,
-    /// By topic number: whether it is in `changed`.
-    marked: Vec<bool>,
-    /// The second that is being sent, if any.
-    telling_ns: Option<u64>,
+    seconds: Interval,
+    minutes: Interval,
     trades: HashMap<u32, Event>,
 }
 
+/// One length of interval.
+#[derive(Debug)]
+struct Interval {
+    schema: Schema,
+    length_ns: u64,
+    /// End of the current interval, ns since the UNIX epoch; 0 before the first.
+    end_ns: u64,
+    /// Topics that have changed in the current interval.
+    changed: Vec<u32>,
+    /// By topic number: whether it is in `changed`.
+    marked: Vec<bool>,
+    /// End of the interval that is being sent, if any.
+    telling_ns: Option<u64>,
+}
+
 impl Intervals {
-    /// Notes that a topic has changed.
-    pub(super) fn note(&mut self, number: u32) {
+    /// Notes that a topic has changed, for those of these schemas that are interval schemas.
+    #[inline]
+    pub(super) fn note(&mut self, schemas: u16, number: u32) {
+        if schemas & BBO == 0 {
+            return;
+        }
+        for interval in [&mut self.seconds, &mut self.minutes] {
+            if schemas & interval.schema.bit() != 0 {
+                interval.note(number);
+            }
+        }
+    }
+
+    /// Notes a topic's last trade.
+    pub(super) fn trade(&mut self, number: u32, event: Event) {
+        self.trades.insert(number, event);
+    }
+
+    /// Returns the schema and the end of the interval that is being sent, ns since the UNIX epoch.
+    #[inline]
+    pub(super) fn telling(&self) -> Option<(Schema, u64)> {
+        let all = [&self.seconds, &self.minutes];
+        all.into_iter()
+            .find_map(|interval| Some((interval.schema, interval.telling_ns?)))
+    }
+
+    /// Returns whether an interval with changes has ended by `now_ns`. It is sent next.
+    pub(super) fn turn(&mut self, now_ns: u64) -> bool {
+        debug_assert!(
+            self.telling().is_none(),
+            "an interval is sent before the next one ends"
+        );
+        // Both, because a minute ends with a second.
+        self.seconds.turn(now_ns) | self.minutes.turn(now_ns)
+    }
+
+    /// Returns the next topic of the interval that is being sent, with its last trade; `None` at the
+    /// end of the interval.
+    pub(super) fn take_next(&mut self) -> Option<(u32, Option<Event>)> {
+        let interval = match self.seconds.telling_ns {
+            Some(_) => &mut self.seconds,
+            None => &mut self.minutes,
+        };
+        let number = interval.take_next()?;
+        Some((number, self.trades.get(&number).copied()))
+    }
+}
+
+impl Default for Intervals {
+    fn default() -> Self {
+        Self {
+            seconds: Interval::new(Schema::Bbo1s, SECOND_NS),
+            minutes: Interval::new(Schema::Bbo1m, 60 * SECOND_NS),
+            trades: HashMap::new(),
+        }
+    }
+}
+
+impl Interval {
+    fn new(schema: Schema, length_ns: u64) -> Self {
+        Self {
+            schema,
+            length_ns,
+            end_ns: 0,
+            changed: Vec::new(),
+            marked: Vec::new(),
+            telling_ns: None,
+        }
+    }
+
+    fn note(&mut self, number: u32) {
         let index = number as usize;
         if index >= self.marked.len() {
             self.marked.resize(index + 1, false);
@@ -30,50 +109,36 @@ impl Intervals {
         }
     }
 
-    /// Notes a topic's last trade.
-    pub(super) fn trade(&mut self, number: u32, event: Event) {
-        self.trades.insert(number, event);
-    }
-
-    /// Returns the end of the second that is being sent, ns since the UNIX epoch.
-    pub(super) fn telling_ns(&self) -> Option<u64> {
-        self.telling_ns
-    }
-
-    /// Returns whether a second with changes has ended by `now_ns`. It is sent next.
-    pub(super) fn turn(&mut self, now_ns: u64) -> bool {
+    fn turn(&mut self, now_ns: u64) -> bool {
         if now_ns < self.end_ns {
             return false;
         }
-        let ended_ns = std::mem::replace(&mut self.end_ns, (now_ns / SECOND_NS + 1) * SECOND_NS);
+        let next_ns = (now_ns / self.length_ns + 1) * self.length_ns;
+        let ended_ns = std::mem::replace(&mut self.end_ns, next_ns);
         if ended_ns == 0 || self.changed.is_empty() {
             return false;
         }
         debug_assert!(
-            self.telling_ns.is_none(),
-            "a second is sent before the next one ends"
-        );
-        debug_assert!(
-            ended_ns <= now_ns && ended_ns.is_multiple_of(SECOND_NS),
-            "a whole second"
+            ended_ns <= now_ns && ended_ns.is_multiple_of(self.length_ns),
+            "a whole interval"
         );
         self.telling_ns = Some(ended_ns);
         true
     }
 
-    /// Returns the next topic of the second that is being sent, with its last trade; `None` at the
-    /// end of the second.
-    pub(super) fn take_next(&mut self) -> Option<(u32, Option<Event>)> {
+    fn take_next(&mut self) -> Option<u32> {
         let Some(number) = self.changed.pop() else {
             self.telling_ns = None;
             return None;
         };
         let was_marked = std::mem::take(&mut self.marked[number as usize]);
         debug_assert!(was_marked, "the list and the marks have the same topics");
-        Some((number, self.trades.get(&number).copied()))
+        Some(number)
     }
 }
 
+/// The interval schemas.
+pub(super) const BBO: u16 = Schema::Bbo1s.bit() | Schema::Bbo1m.bit();
 const SECOND_NS: u64 = 1_000_000_000;
 
 #[cfg(test)]
@@ -84,17 +149,35 @@ mod tests {
     fn a_second_tells_each_topic_that_has_changed_once() {
         let mut intervals = Intervals::default();
         assert!(!intervals.turn(SECOND_NS / 2), "nothing before the first");
-        [3, 1, 3].iter().for_each(|&number| intervals.note(number));
+        for number in [3, 1, 3] {
+            intervals.note(Schema::Bbo1s.bit(), number);
+        }
         assert!(!intervals.turn(SECOND_NS - 1));
         assert!(intervals.turn(SECOND_NS));
-        assert_eq!(intervals.telling_ns(), Some(SECOND_NS));
+        assert_eq!(intervals.telling(), Some((Schema::Bbo1s, SECOND_NS)));
         let mut told: Vec<u32> = std::iter::from_fn(|| intervals.take_next())
             .map(|one| one.0)
             .collect();
         told.sort_unstable();
-        assert_eq!((told, intervals.telling_ns()), (vec![1, 3], None));
+        assert_eq!((told, intervals.telling()), (vec![1, 3], None));
         assert!(!intervals.turn(5 * SECOND_NS), "nothing has changed in it");
-        intervals.note(1);
+        intervals.note(Schema::Bbo1s.bit(), 1);
         assert!(intervals.turn(6 * SECOND_NS));
+    }
+
+    #[test]
+    fn a_minute_follows_the_second_that_ends_with_it() {
+        let mut intervals = Intervals::default();
+        assert!(!intervals.turn(59 * SECOND_NS));
+        intervals.note(BBO, 7);
+        intervals.note(Schema::Bbo1m.bit(), 8);
+        assert!(intervals.turn(60 * SECOND_NS));
+        assert_eq!(intervals.telling(), Some((Schema::Bbo1s, 60 * SECOND_NS)));
+        assert_eq!(intervals.take_next(), Some((7, None)));
+        assert_eq!(intervals.take_next(), None);
+        assert_eq!(intervals.telling(), Some((Schema::Bbo1m, 60 * SECOND_NS)));
+        assert_eq!(intervals.take_next(), Some((8, None)));
+        assert_eq!(intervals.take_next(), Some((7, None)));
+        assert_eq!((intervals.take_next(), intervals.telling()), (None, None));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! `docs/databento.md` describes the source of each schema.
 
+mod chains;
 mod intervals;
 mod past;
 mod selection;
@@ -212,6 +213,19 @@ impl DatabentoSession {
         }
     }
 
+    /// Sends an error before the hub's end closes the connection, so that a client that reconnects
+    /// after errors does.
+    pub fn stopping(&mut self, context: &mut Context) {
+        if self.phase != Phase::Started {
+            return;
+        }
+        let unix_ns = context.unix_ns();
+        self.write(context, |stream, out| {
+            let mut writer = stream.writer(out, unix_ns);
+            writer.error(unix_ns, error_code::INTERNAL_ERROR, "the hub is stopping");
+        });
+    }
+
     /// Lets `say` write to the client, through the compressor if it is on. Does nothing if the
     /// connection is ending.
     fn write<R>(
@@ -280,8 +294,7 @@ impl DatabentoSession {
             .map_or(HEARTBEAT_S, u64::from);
         self.heartbeat_ns = interval_s.clamp(1, HEARTBEAT_S_MAX) * 1_000_000_000;
         debug_assert!(self.heartbeat_ns > 0, "a heartbeat has an interval");
-        self.stream
-            .set_up(authentication.ts_out, authentication.skips);
+        self.stream.set_up(authentication);
         let number = market.next_source_number();
         debug!(
             client = authentication.client,

@@ -300,6 +300,7 @@ impl Reader {
             Message::Status(status) => status.symbol = number,
             Message::Definition(definition) => definition.symbol = number,
             Message::LastValue(value) => value.symbol = number,
+            Message::Record(part) => part.symbol = number,
             _ => return None,
         }
         Some(message)

@@ -2,6 +2,7 @@
 
 use tidewire_dbn::databento::{Names, Schema, Subscription};
 
+use super::chains::Chains;
 use crate::board::Board;
 use crate::topic::Topic;
 
@@ -12,19 +13,21 @@ pub(super) struct Selection {
     /// By topic number.
     topics: Vec<Chosen>,
     /// By schema: the earliest start time of its replays, ns since the UNIX epoch.
-    starts_ns: [Option<u64>; 6],
+    starts_ns: [Option<u64>; Schema::ALL.len()],
     /// All schemas with a subscription to any topic.
-    schemas: u8,
+    schemas: u16,
+    /// The futures behind continuous symbols.
+    chains: Chains,
 }
 
 /// The subscriptions to one topic: a bit for each schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Chosen {
-    pub(super) schemas: u8,
+    pub(super) schemas: u16,
     /// Those with a start time in the past.
-    pub(super) replayed: u8,
+    pub(super) replayed: u16,
     /// Those that begin with the current value.
-    pub(super) snapshots: u8,
+    pub(super) snapshots: u16,
 }
 
 #[derive(Debug)]
@@ -64,6 +67,55 @@ impl Selection {
             }
         }
         self.subscriptions.push(wanted);
+    }
+
+    /// Finds the futures of continuous symbols before their subscription is added.
+    pub(super) fn resolve(&mut self, board: &Board, names: &mut Names) {
+        self.chains.follow(board, names.roots());
+        names.resolve(|root, rank| self.chains.find(root, rank).map(instrument_id));
+    }
+
+    /// Takes a topic's message: it may be a new definition, or a future may have expired by its time.
+    /// Returns the topics that continuous symbols stand for from now on, and did not before.
+    #[inline]
+    pub(super) fn roll(
+        &mut self,
+        board: &Board,
+        number: u32,
+        is_definition: bool,
+        time_ns: u64,
+    ) -> Vec<u32> {
+        if self.chains.is_empty() {
+            return Vec::new();
+        }
+        let topic = board.topic(number).filter(|_| is_definition);
+        let is_defined = topic.is_some_and(|topic| self.chains.note_definition(board, &topic));
+        if !(self.chains.pass(number, time_ns) | is_defined) {
+            return Vec::new();
+        }
+        let before: Vec<u32> = self.continuous().collect();
+        let chains = &self.chains;
+        let mut has_changed = false;
+        for wanted in &mut self.subscriptions {
+            let find = |root: &str, rank| chains.find(root, rank).map(instrument_id);
+            has_changed |= wanted.names.resolve(find);
+        }
+        if !has_changed {
+            return Vec::new();
+        }
+        self.topics.clear();
+        self.look(board);
+        let mut new: Vec<u32> = self.continuous().collect();
+        new.sort_unstable();
+        new.dedup();
+        new.retain(|number| !before.contains(number));
+        new
+    }
+
+    /// Returns the topics that continuous symbols stand for.
+    fn continuous(&self) -> impl Iterator<Item = u32> {
+        let all = self.subscriptions.iter();
+        all.flat_map(|wanted| wanted.names.resolved().map(|id| id - 1))
     }
 
     /// Removes the subscriptions of this schema and symbology.
@@ -130,7 +182,7 @@ impl Selection {
 
     /// Returns whether any of these schemas has a subscription to any topic.
     #[inline]
-    pub(super) fn wants(&self, schemas: u8) -> bool {
+    pub(super) fn wants(&self, schemas: u16) -> bool {
         self.schemas & schemas != 0
     }
 
@@ -146,8 +198,8 @@ impl Selection {
     }
 
     /// Returns those of these replayed schemas that reach back to `time_ns`.
-    pub(super) fn reaching(&self, schemas: u8, time_ns: u64) -> u8 {
-        SCHEMAS.iter().fold(0, |reaching, &schema| {
+    pub(super) fn reaching(&self, schemas: u16, time_ns: u64) -> u16 {
+        Schema::ALL.iter().fold(0, |reaching, &schema| {
             let reaches = self.starts_ns[schema as usize].is_some_and(|start| start <= time_ns);
             reaching | if reaches { schemas & schema.bit() } else { 0 }
         })
@@ -171,12 +223,3 @@ fn find<'a>(wanted: &'a Wanted, topic: &'a Topic) -> Option<&'a str> {
 pub(super) fn instrument_id(number: u32) -> u32 {
     number + 1
 }
-
-const SCHEMAS: [Schema; 6] = [
-    Schema::Mbp1,
-    Schema::Tbbo,
-    Schema::Trades,
-    Schema::Bbo1s,
-    Schema::Definition,
-    Schema::Status,
-];

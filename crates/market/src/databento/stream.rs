@@ -1,28 +1,36 @@
 //! The records of one client: the initial values, then the journal from the client's position.
 
-use std::collections::VecDeque;
+mod opening;
+mod records;
+mod values;
+
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tidewire_dbn::BidAsk;
 use tidewire_dbn::databento::{
-    Event, NAMES_MAX, Names, RecordWriter, Schema, Subscription, error_code, system_code,
+    Authentication, NAMES_MAX, Names, RecordWriter, Schema, Subscription, error_code, publisher_of,
+    system_code,
 };
-use tidewire_dbn::{BidAsk, action, flag, side};
 use tidewire_feed::journal::Journal;
-use tidewire_feed::server::Board;
-use tidewire_feed::wire::{LastValue, Message, Quote, Trade, UNDEFINED_PRICE};
-use tidewire_lastvalue::PRICE_UNDEFINED;
+use tidewire_feed::wire::{LastValue, Message, Quote, RecordJoin};
 
-use super::intervals::Intervals;
+use super::intervals::{BBO, Intervals};
 use super::past::{Next, Past};
-use super::selection::{Chosen, Selection, instrument_id};
+use super::selection::Selection;
 use crate::market::Market;
+use values::Stamp;
 
 /// The output of one client.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     selection: Selection,
     ts_out: bool,
+    /// Whether the client gets version 2 of DBN instead of 3.
+    is_version_2: bool,
+    /// Publisher of the client's dataset, for sources without a number.
+    publisher: u16,
     /// Whether records are skipped when the client falls behind, in addition to the warning.
     skips: bool,
     /// The next sequence of the journal.
@@ -36,12 +44,16 @@ pub(super) struct Stream {
     /// The next topic in the initial values: its mapping, definition and value.
     opening: Option<u32>,
     /// The schemas of the initial values.
-    opening_schemas: u8,
+    opening_schemas: u16,
     /// Whether the values are being resent because messages were skipped.
     is_refresh: bool,
     /// By topic number, as of `cursor`; empty while no schema needs them.
     prices: Vec<BidAsk>,
     intervals: Intervals,
+    /// The parts of a DBN record so far.
+    join: RecordJoin,
+    /// By topic number and schema bit: the last sequence that a snapshot of records included.
+    told_until: HashMap<(u32, u16), u64>,
     /// Whether the client has left more unread than is allowed.
     is_behind: bool,
     /// Whether the client was warned and has not caught up since.
@@ -58,13 +70,17 @@ enum Word {
 }
 
 impl Stream {
-    pub(super) fn set_up(&mut self, ts_out: bool, skips: bool) {
-        (self.ts_out, self.skips) = (ts_out, skips);
+    pub(super) fn set_up(&mut self, authentication: &Authentication<'_>) {
+        self.ts_out = authentication.ts_out;
+        self.skips = authentication.skips;
+        self.publisher = publisher_of(authentication.dataset);
+        self.is_version_2 = authentication.dbn_version() < 3;
     }
 
     /// Returns a writer with this session's settings.
     pub(super) fn writer<'a>(&self, out: &'a mut Vec<u8>, unix_ns: u64) -> RecordWriter<'a> {
-        RecordWriter::new(out, self.ts_out.then_some(unix_ns))
+        let version = if self.is_version_2 { 2 } else { 3 };
+        RecordWriter::new(out, self.ts_out.then_some(unix_ns), version, self.publisher)
     }
 
     /// Sends the client an error before the next record.
@@ -80,7 +96,12 @@ impl Stream {
         }
     }
 
-    pub(super) fn subscribe(&mut self, market: &Market, wanted: &Subscription<'_>, names: Names) {
+    pub(super) fn subscribe(
+        &mut self,
+        market: &Market,
+        wanted: &Subscription<'_>,
+        mut names: Names,
+    ) {
         if self.selection.len() == SUBSCRIPTIONS_MAX {
             let text = format!("more than {SUBSCRIPTIONS_MAX} subscriptions");
             return self.note_error(error_code::INVALID_SUBSCRIPTION, text);
@@ -90,12 +111,8 @@ impl Stream {
             let text = format!("more than {NAMES_MAX} symbols in all subscriptions of {schema}");
             return self.note_error(error_code::INVALID_SUBSCRIPTION, text);
         }
-        let (unknown, count) = names.unknown(|name| market.board.find(name.as_bytes()).is_some());
-        if count > 0 {
-            let text = format!(
-                "{count} symbols are not known yet, and follow when they are: {}",
-                unknown.join(", ")
-            );
+        self.selection.resolve(&market.board, &mut names);
+        if let Some(text) = unknown(market, &names) {
             self.note_error(error_code::SYMBOL_RESOLUTION_FAILED, text);
         }
         let number = wanted.id.map_or_else(String::new, |id| format!(" {id}"));
@@ -128,7 +145,7 @@ impl Stream {
         self.has_begun = true;
         self.live_from = journal.next_sequence();
         self.cursor = self.live_from;
-        (self.opening, self.opening_schemas) = (Some(0), u8::MAX);
+        (self.opening, self.opening_schemas) = (Some(0), u16::MAX);
         self.take_prices(market, &journal);
         let Some(start_ns) = self.selection.start_ns() else {
             return unix_ns;
@@ -213,9 +230,9 @@ impl Stream {
                 return true;
             }
         }
-        if self.intervals.telling_ns().is_some() {
-            self.tell_interval(market, unix_ns, out, end);
-            if self.intervals.telling_ns().is_some() {
+        if self.intervals.telling().is_some() {
+            self.tell_intervals(market, unix_ns, out, end);
+            if self.intervals.telling().is_some() {
                 return true;
             }
         }
@@ -235,7 +252,7 @@ impl Stream {
     ) -> bool {
         let mut records = 0;
         let more = loop {
-            if out.len() >= end || self.intervals.telling_ns().is_some() {
+            if out.len() >= end || self.intervals.telling().is_some() {
                 break true;
             }
             let next_ns = self.past.as_ref().and_then(Past::next_time_ns);
@@ -275,123 +292,13 @@ impl Stream {
     }
 
     fn say(&mut self, unix_ns: u64, out: &mut Vec<u8>) {
-        let ts_out = self.ts_out.then_some(unix_ns);
-        let mut writer = RecordWriter::new(out, ts_out);
+        let mut writer = self.writer(out, unix_ns);
         for word in self.words.drain(..) {
             match word {
                 Word::System(code, text) => writer.system(unix_ns, code, &text),
                 Word::Error(code, text) => writer.error(unix_ns, code, &text),
             }
         }
-    }
-
-    /// Sends topics from `first` on: each mapping, and its value if that is wanted.
-    fn open(
-        &mut self,
-        market: &Market,
-        unix_ns: u64,
-        first: u32,
-        known: u32,
-        out: &mut Vec<u8>,
-        end: usize,
-    ) {
-        let mut number = first;
-        while number < known && out.len() < end {
-            let chosen = self.selection.of(number);
-            if chosen.schemas & self.opening_schemas != 0 {
-                self.introduce(market, unix_ns, number, chosen, out);
-            }
-            number += 1;
-        }
-        self.opening = (number < known).then_some(number);
-        self.is_refresh &= self.opening.is_some();
-    }
-
-    fn introduce(
-        &self,
-        market: &Market,
-        unix_ns: u64,
-        number: u32,
-        chosen: Chosen,
-        out: &mut Vec<u8>,
-    ) {
-        let Some(topic) = market.board.topic(number) else {
-            return;
-        };
-        let definition = topic.definition();
-        let id = instrument_id(number);
-        let schemas = chosen.schemas & self.opening_schemas;
-        let snapshots = match self.is_refresh {
-            true => schemas,
-            false => schemas & chosen.snapshots,
-        };
-        let mut writer = self.writer(out, unix_ns);
-        if let Some(asked) = self.selection.asked(&topic)
-            && !self.is_refresh
-        {
-            let name = definition.name.as_str();
-            writer.mapping(id, definition.source, unix_ns, asked, name);
-            market.databento.records.fetch_add(1, Ordering::Relaxed);
-        }
-        if schemas & Schema::Definition.bit() != 0 && !self.is_refresh {
-            writer.definition(&definition, id, unix_ns);
-            market.databento.records.fetch_add(1, Ordering::Relaxed);
-        }
-        if snapshots != 0
-            && let Some(value) = Board::last_value(&*market.board, number as usize)
-        {
-            self.snapshot(market, unix_ns, snapshots, &value, out);
-        }
-    }
-
-    /// Sends the current value, marked as a snapshot, in each schema of `schemas`.
-    fn snapshot(
-        &self,
-        market: &Market,
-        unix_ns: u64,
-        schemas: u8,
-        value: &LastValue,
-        out: &mut Vec<u8>,
-    ) {
-        let number = value.symbol;
-        let prices = self.prices.get(number as usize).copied();
-        let prices = prices.unwrap_or(BidAsk::EMPTY);
-        let event = Event {
-            instrument_id: instrument_id(number),
-            publisher_id: value.source,
-            ts_event: value.source_time_ns,
-            ts_recv: unix_ns,
-            sequence: value.sequence,
-            price: value.last,
-            size: value.last_size,
-            side: side::NONE,
-            action: action::NONE,
-            flags: flag::SNAPSHOT | flag::TOP_OF_BOOK,
-        };
-        let mut writer = self.writer(out, unix_ns);
-        let wants = |schema: Schema| schemas & schema.bit() != 0;
-        let mut records = 0;
-        if wants(Schema::Mbp1) || wants(Schema::Tbbo) {
-            writer.best_prices(&event, &prices);
-            records += 1;
-        }
-        if wants(Schema::Bbo1s) {
-            writer.interval(&event, &prices);
-            records += 1;
-        }
-        if wants(Schema::Trades) && value.last != UNDEFINED_PRICE {
-            let action = action::TRADE;
-            writer.trade(&Event { action, ..event });
-            records += 1;
-        }
-        if wants(Schema::Status) {
-            writer.status(&event, value.state, 0);
-            records += 1;
-        }
-        market
-            .databento
-            .records
-            .fetch_add(records, Ordering::Relaxed);
     }
 
     /// Sends new messages of the journal while there is room.
@@ -404,7 +311,7 @@ impl Stream {
         let until = journal.next_sequence().min(self.cursor + SCAN_MESSAGES_MAX);
         let was_replay = self.cursor < self.live_from;
         let mut records = 0;
-        while self.cursor < until && out.len() < end && self.intervals.telling_ns().is_none() {
+        while self.cursor < until && out.len() < end && self.intervals.telling().is_none() {
             let sequence = self.cursor;
             let Some(message) = journal.message(sequence) else {
                 self.cursor += 1;
@@ -435,7 +342,7 @@ impl Stream {
             self.is_warned = false;
             self.begins_interval(unix_ns);
         }
-        more || self.intervals.telling_ns().is_some()
+        more || self.intervals.telling().is_some()
     }
 
     /// Notes that a replay has reached this sequence.
@@ -469,23 +376,24 @@ impl Stream {
         if let Message::Definition(_) = message {
             self.selection.look(&market.board);
         }
+        let rolled = self.roll(market, number, message, unix_ns, out);
         let chosen = self.selection.of(number);
         if chosen.schemas == 0 {
-            return 0;
+            return rolled;
         }
         let reached = match is_live {
             true => chosen.schemas,
             false => self.selection.reaching(chosen.replayed, time_ns(message)),
         };
         if !is_live && chosen.replayed == 0 {
-            return 0;
+            return rolled;
         }
         let stamp = Stamp {
             number,
             sequence,
             ts_recv: is_live.then_some(unix_ns),
         };
-        match message {
+        let records = match message {
             Message::Quote(quote) => self.tell_quote(quote, reached, stamp, unix_ns, out),
             Message::Trade(trade) => self.tell_trade(trade, reached, stamp, unix_ns, out),
             Message::Status(status) => {
@@ -498,151 +406,16 @@ impl Stream {
                 u64::from(wanted)
             }
             Message::Definition(definition) => {
-                let ts_recv = stamp.ts_recv.unwrap_or(definition.source_time_ns);
-                let id = instrument_id(number);
-                let topic = market.board.topic(number);
-                let asked = topic.as_ref().and_then(|topic| self.selection.asked(topic));
-                let mut writer = self.writer(out, unix_ns);
-                let name = definition.name.as_str();
-                writer.mapping(
-                    id,
-                    definition.source,
-                    unix_ns,
-                    asked.unwrap_or((1, name)),
-                    name,
-                );
-                let wanted = reached & Schema::Definition.bit() != 0;
-                if wanted {
-                    writer.definition(definition, id, ts_recv);
-                }
-                1 + u64::from(wanted)
+                self.tell_definition(market, definition, reached, stamp, unix_ns, out)
             }
+            Message::Record(part) => self.tell_record(market, part, reached, stamp, unix_ns, out),
             Message::LastValue(value) => {
                 let quote = quote_of(value);
                 self.tell_quote(&quote, reached, stamp, unix_ns, out)
             }
             _ => 0,
-        }
-    }
-
-    fn tell_quote(
-        &mut self,
-        quote: &Quote,
-        reached: u8,
-        stamp: Stamp,
-        unix_ns: u64,
-        out: &mut Vec<u8>,
-    ) -> u64 {
-        let now = BidAsk {
-            bid: quote.bid,
-            ask: quote.ask,
-            bid_size: quote.bid_size,
-            ask_size: quote.ask_size,
-            bid_orders: quote.bid_orders,
-            ask_orders: quote.ask_orders,
         };
-        let Some(prices) = self.prices_of(stamp.number) else {
-            return 0;
-        };
-        let before = std::mem::replace(prices, now);
-        self.note_change(reached, stamp.number);
-        if reached & Schema::Mbp1.bit() == 0 {
-            return 0;
-        }
-        let bid_same = (before.bid, before.bid_size) == (now.bid, now.bid_size);
-        let ask_same = (before.ask, before.ask_size) == (now.ask, now.ask_size);
-        let (side, price, size) = match (bid_same, ask_same) {
-            (false, true) => (side::BID, now.bid, now.bid_size),
-            (true, false) => (side::ASK, now.ask, now.ask_size),
-            _ => (side::NONE, UNDEFINED_PRICE, 0),
-        };
-        let event = Event {
-            price,
-            size,
-            side,
-            action: action::MODIFY,
-            flags: flag::TOP_OF_BOOK,
-            ..stamp.event(quote.source_time_ns, quote.source)
-        };
-        self.writer(out, unix_ns).best_prices(&event, &now);
-        1
-    }
-
-    fn tell_trade(
-        &mut self,
-        trade: &Trade,
-        reached: u8,
-        stamp: Stamp,
-        unix_ns: u64,
-        out: &mut Vec<u8>,
-    ) -> u64 {
-        let event = Event {
-            price: trade.price,
-            size: trade.size,
-            // As DBN files were played into the hub.
-            side: match trade.condition {
-                1 => side::BID,
-                2 => side::ASK,
-                _ => side::NONE,
-            },
-            action: action::TRADE,
-            ..stamp.event(trade.source_time_ns, trade.source)
-        };
-        if reached & Schema::Bbo1s.bit() != 0 {
-            self.intervals.trade(stamp.number, event);
-        }
-        self.note_change(reached, stamp.number);
-        let prices = self.prices_of(stamp.number).map(|prices| *prices);
-        let prices = prices.unwrap_or(BidAsk::EMPTY);
-        let mut writer = self.writer(out, unix_ns);
-        let mut records = 0;
-        if reached & Schema::Trades.bit() != 0 {
-            writer.trade(&event);
-            records += 1;
-        }
-        if reached & (Schema::Mbp1.bit() | Schema::Tbbo.bit()) != 0 {
-            let flags = flag::TOP_OF_BOOK;
-            writer.best_prices(&Event { flags, ..event }, &prices);
-            records += 1;
-        }
-        records
-    }
-
-    /// Returns the prices of a topic, if a subscription needs them.
-    fn prices_of(&mut self, number: u32) -> Option<&mut BidAsk> {
-        if !self.selection.wants(PRICED) {
-            return None;
-        }
-        let index = number as usize;
-        if index >= self.prices.len() {
-            self.prices.resize(index + 1, BidAsk::EMPTY);
-        }
-        self.prices.get_mut(index)
-    }
-
-    /// Takes the current prices while the journal is locked.
-    fn take_prices(&mut self, market: &Market, _: &Journal) {
-        if !self.selection.wants(PRICED) {
-            return;
-        }
-        let known = self.selection.look(&market.board);
-        let followed = self.prices.len();
-        self.prices.resize(known.max(followed), BidAsk::EMPTY);
-        for (number, prices) in self.prices.iter_mut().enumerate() {
-            if self.selection.of(number as u32).schemas & PRICED == 0 {
-                continue;
-            }
-            if let Some(value) = market.board.value(number as u32) {
-                *prices = BidAsk {
-                    bid: price(value.bid),
-                    ask: price(value.ask),
-                    bid_size: value.bid_size,
-                    ask_size: value.ask_size,
-                    bid_orders: 0,
-                    ask_orders: 0,
-                };
-            }
-        }
+        rolled + records
     }
 
     /// Skips everything before the newest message: announces how much, and starts again with the
@@ -668,82 +441,8 @@ impl Stream {
         self.live_from = self.live_from.min(next);
         self.take_prices(market, journal);
         // A skipped trade is not sent later; only values are.
-        self.opening_schemas = PRICED | Schema::Status.bit();
+        self.opening_schemas = REFRESHED;
         (self.opening, self.is_refresh) = (Some(0), true);
-    }
-
-    fn note_change(&mut self, reached: u8, number: u32) {
-        if reached & Schema::Bbo1s.bit() != 0 {
-            self.intervals.note(number);
-        }
-    }
-
-    /// Returns whether a second with changes has ended by `now_ns`. It is then sent before anything
-    /// else.
-    fn begins_interval(&mut self, now_ns: u64) -> bool {
-        self.selection.wants(Schema::Bbo1s.bit()) && self.intervals.turn(now_ns)
-    }
-
-    fn tell_interval(&mut self, market: &Market, unix_ns: u64, out: &mut Vec<u8>, end: usize) {
-        let Some(ended_ns) = self.intervals.telling_ns() else {
-            return;
-        };
-        let mut records = 0;
-        while out.len() < end {
-            let Some((number, trade)) = self.intervals.take_next() else {
-                let mut writer = self.writer(out, unix_ns);
-                let text = "End of interval for bbo-1s";
-                writer.system(ended_ns, system_code::END_OF_INTERVAL, text);
-                break;
-            };
-            let prices = self.prices.get(number as usize).copied();
-            let event = Event {
-                ts_recv: ended_ns,
-                flags: flag::TOP_OF_BOOK,
-                ..trade.unwrap_or_else(|| Stamp::none(number).event(ended_ns, 0))
-            };
-            let prices = prices.unwrap_or(BidAsk::EMPTY);
-            self.writer(out, unix_ns).interval(&event, &prices);
-            records += 1;
-        }
-        market
-            .databento
-            .records
-            .fetch_add(records, Ordering::Relaxed);
-    }
-}
-
-/// The position and times of a message.
-#[derive(Clone, Copy, Debug)]
-struct Stamp {
-    number: u32,
-    sequence: u64,
-    /// `None` for a message of a replay, whose time of receipt is not stored.
-    ts_recv: Option<u64>,
-}
-
-impl Stamp {
-    fn none(number: u32) -> Self {
-        Self {
-            number,
-            sequence: 0,
-            ts_recv: None,
-        }
-    }
-
-    fn event(self, ts_event: u64, publisher_id: u16) -> Event {
-        Event {
-            instrument_id: instrument_id(self.number),
-            publisher_id,
-            ts_event,
-            ts_recv: self.ts_recv.unwrap_or(ts_event),
-            sequence: self.sequence,
-            price: UNDEFINED_PRICE,
-            size: 0,
-            side: side::NONE,
-            action: action::NONE,
-            flags: 0,
-        }
     }
 }
 
@@ -761,6 +460,22 @@ pub(super) fn quote_of(value: &LastValue) -> Quote {
     }
 }
 
+/// Returns the text on those symbols that stand for no topic yet.
+fn unknown(market: &Market, names: &Names) -> Option<String> {
+    let is_known = |name: &str| market.board.find(name.as_bytes()).is_some();
+    let has_id = |id: u32| {
+        let number = id.checked_sub(1);
+        number.is_some_and(|number| market.board.topic(number).is_some())
+    };
+    let all = match names.has_parents() {
+        true => market.board.topics(),
+        false => Vec::new(),
+    };
+    let all = all.iter().map(|topic| topic.symbol());
+    let all = all.filter_map(|symbol| std::str::from_utf8(symbol).ok());
+    names.unknown(is_known, has_id, all).text()
+}
+
 /// Returns the source's time of a message, or 0 if it has none.
 pub(super) fn time_ns(message: &Message) -> u64 {
     match message {
@@ -768,21 +483,20 @@ pub(super) fn time_ns(message: &Message) -> u64 {
         Message::Quote(quote) => quote.source_time_ns,
         Message::Status(status) => status.source_time_ns,
         Message::Definition(definition) => definition.source_time_ns,
+        Message::Record(part) => part.source_time_ns,
         Message::LastValue(value) => value.source_time_ns,
         _ => 0,
     }
 }
 
-fn price(price: i64) -> i64 {
-    match price {
-        PRICE_UNDEFINED => UNDEFINED_PRICE,
-        price => price,
-    }
-}
-
 /// Schemas that need the best prices.
-const PRICED: u8 =
-    (1 << Schema::Mbp1 as u8) | (1 << Schema::Tbbo as u8) | (1 << Schema::Bbo1s as u8);
+const PRICED: u16 = Schema::Mbp1.bit() | Schema::Tbbo.bit() | BBO;
+/// Schemas whose current values a client gets after messages were skipped.
+const REFRESHED: u16 = PRICED
+    | Schema::Status.bit()
+    | Schema::Statistics.bit()
+    | Schema::Imbalance.bit()
+    | Schema::Mbo.bit();
 /// Maximum number of bytes written between two checks for waiting input.
 const PRODUCE_BYTES: usize = 64 * 1024;
 /// Maximum number of messages read under one lock of the journal.

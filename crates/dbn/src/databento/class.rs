@@ -1,0 +1,180 @@
+//! What the form of an instrument's name says about it.
+
+use super::symbology::{MONTHS, is_expiry};
+use crate::names::start_of_day_ns;
+use crate::{UNDEFINED_PRICE, UNDEFINED_TIME};
+
+/// Class, expiration and strike by the form of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Form<'a> {
+    /// Databento's letter of the class: `K` stock, `F` future, `S` spread of futures, `C` call, `P`
+    /// put.
+    pub(super) class: u8,
+    /// Root of the name; empty for a stock.
+    pub(super) root: &'a str,
+    /// Year and month; 0 for a stock.
+    pub(super) maturity: (u16, u8),
+    /// End of the day or month that the name gives, ns since the UNIX epoch: the instrument cannot
+    /// expire later. [`UNDEFINED_TIME`] for a stock.
+    pub(super) expiration: u64,
+    /// 1 unit = 1e-9; [`UNDEFINED_PRICE`] unless it is an option.
+    pub(super) strike: i64,
+}
+
+impl<'a> Form<'a> {
+    /// Reads a name: a future (`ESH4`), a spread (`ESH4-ESM4`), an option (`ESH4 C4800`,
+    /// `AAPL  240119C00150000`), else a stock. A year of one digit is the one closest to `now_ns`.
+    pub(super) fn of(name: &'a str, now_ns: u64) -> Self {
+        let found = match (name.split_once(' '), name.split_once('-')) {
+            (Some((first, rest)), _) => {
+                let rest = rest.trim_start();
+                Self::option(first, rest, now_ns).or_else(|| Self::dated_option(first, rest))
+            }
+            (None, Some((first, second))) => Self::future(first, now_ns)
+                .filter(|_| Self::future(second, now_ns).is_some())
+                .map(|future| Self {
+                    class: b'S',
+                    ..future
+                }),
+            (None, None) => Self::future(name, now_ns),
+        };
+        found.unwrap_or(Self {
+            class: b'K',
+            root: "",
+            maturity: (0, 0),
+            expiration: UNDEFINED_TIME,
+            strike: UNDEFINED_PRICE,
+        })
+    }
+
+    /// A root, a month's letter and one or two digits of a year.
+    fn future(name: &'a str, now_ns: u64) -> Option<Self> {
+        let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
+        let month_place = name.len().checked_sub(digits + 1)?;
+        let is_future = month_place > 0 && name.is_ascii() && is_expiry(&name[month_place..]);
+        if !is_future {
+            return None;
+        }
+        let letter = name.as_bytes()[month_place];
+        let month = MONTHS.iter().position(|&month| month == letter)? as u32 + 1;
+        let number: u32 = name[month_place + 1..].parse().ok()?;
+        let year = match digits {
+            1 => closest_year(number, now_ns),
+            _ => 2_000 + number,
+        };
+        let next = match month {
+            12 => (year + 1) * 10_000 + 101,
+            _ => year * 10_000 + (month + 1) * 100 + 1,
+        };
+        Some(Self {
+            class: b'F',
+            root: &name[..month_place],
+            maturity: (year as u16, month as u8),
+            expiration: start_of_day_ns(next),
+            strike: UNDEFINED_PRICE,
+        })
+    }
+
+    /// CME's form: `ESH4 C4800`.
+    fn option(first: &'a str, rest: &str, now_ns: u64) -> Option<Self> {
+        let (&class, strike) = rest.as_bytes().split_first()?;
+        let strike = std::str::from_utf8(strike).ok()?;
+        let is_number = !strike.is_empty() && strike.bytes().all(|byte| byte.is_ascii_digit());
+        if !matches!(class, b'C' | b'P') || !is_number {
+            return None;
+        }
+        Some(Self {
+            class,
+            strike: strike.parse::<i64>().ok()?.checked_mul(1_000_000_000)?,
+            ..Self::future(first, now_ns)?
+        })
+    }
+
+    /// OCC's form: the day, the class, and the strike in thousandths with 8 digits.
+    fn dated_option(root: &'a str, rest: &str) -> Option<Self> {
+        let bytes = rest.as_bytes();
+        let &class = bytes.get(6)?;
+        let digits = bytes.iter().filter(|byte| byte.is_ascii_digit()).count();
+        if bytes.len() != 15 || digits != 14 || !matches!(class, b'C' | b'P') {
+            return None;
+        }
+        let date = 20_000_000 + rest[..6].parse::<u32>().ok()?;
+        let month = date / 100 % 100;
+        if !(1..=12).contains(&month) {
+            return None;
+        }
+        Some(Self {
+            class,
+            root,
+            maturity: ((date / 10_000) as u16, month as u8),
+            expiration: start_of_day_ns(date).saturating_add(DAY_NS),
+            strike: rest[7..].parse::<i64>().ok()? * 1_000_000,
+        })
+    }
+}
+
+/// Returns the year that ends with `digit`, from 4 years before `now_ns` to 5 after it.
+fn closest_year(digit: u32, now_ns: u64) -> u32 {
+    let now = 1_970 + (now_ns / YEAR_NS) as u32;
+    let first = now - 4;
+    first + (digit + 10 - first % 10) % 10
+}
+
+const DAY_NS: u64 = 86_400_000_000_000;
+/// 365.2425 days.
+const YEAR_NS: u64 = 31_556_952_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW_NS: u64 = 1_780_000_000_000_000_000; // 2026-05
+
+    #[test]
+    fn the_form_of_a_name_gives_the_class() {
+        for (name, class) in [
+            ("AAPL", b'K'),
+            ("BRK.B", b'K'),
+            ("BF-B", b'K'),
+            ("T", b'K'),
+            ("H4", b'K'),
+            ("ESH4", b'F'),
+            ("6EZ24", b'F'),
+            ("ESA4", b'K'),
+            ("ESH2024", b'K'),
+            ("ESH4-ESM4", b'S'),
+            ("ESH4 C4800", b'C'),
+            ("ESH4 P4800", b'P'),
+            ("ESH4 C", b'K'),
+            ("AAPL  240119C00150000", b'C'),
+            ("AAPL  240119P00150000", b'P'),
+            ("AAPL  249919P00150000", b'K'),
+            ("AAPL 24C150", b'K'),
+            ("ABC PR", b'K'),
+            ("ABC 12345é12345678", b'K'),
+            ("äH4", b'K'),
+            ("", b'K'),
+        ] {
+            let form = Form::of(name, NOW_NS);
+            assert_eq!(char::from(form.class), char::from(class), "{name}");
+            let is_stock = class == b'K';
+            assert_eq!(form.expiration == UNDEFINED_TIME, is_stock, "{name}");
+            assert_eq!(form.root.is_empty(), is_stock, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_form_of_a_name_gives_its_end_and_strike() {
+        let future = Form::of("ESZ4", NOW_NS);
+        assert_eq!((future.root, future.maturity), ("ES", (2024, 12)));
+        assert_eq!(future.expiration, start_of_day_ns(20_250_101));
+        assert_eq!(Form::of("ESH1", NOW_NS).maturity, (2031, 3));
+        assert_eq!(Form::of("ESH30", NOW_NS).maturity, (2030, 3));
+        let option = Form::of("ESH4 P4800", NOW_NS);
+        assert_eq!(option.strike, 4_800_000_000_000);
+        let dated = Form::of("AAPL  240119C00150500", NOW_NS);
+        assert_eq!((dated.root, dated.maturity), ("AAPL", (2024, 1)));
+        assert_eq!(dated.strike, 150_500_000_000);
+        assert_eq!(dated.expiration, start_of_day_ns(20_240_120));
+    }
+}

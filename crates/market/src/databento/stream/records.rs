@@ -1,0 +1,179 @@
+//! DBN records that a source has sent whole, and what continuous symbols stand for.
+
+use std::sync::atomic::Ordering;
+
+use tidewire_dbn::databento::Schema;
+use tidewire_dbn::{Kind, RecordRef, flag};
+use tidewire_feed::wire::{Definition, Message, RecordPart};
+
+use super::super::selection::instrument_id;
+use super::Stream;
+use super::time_ns;
+use super::values::Stamp;
+use crate::market::Market;
+use crate::topic::Topic;
+
+impl Stream {
+    /// Sends a definition: its mapping, and the record if it is wanted. Returns the number of
+    /// records.
+    pub(super) fn tell_definition(
+        &mut self,
+        market: &Market,
+        definition: &Definition,
+        reached: u16,
+        stamp: Stamp,
+        unix_ns: u64,
+        out: &mut Vec<u8>,
+    ) -> u64 {
+        let id = instrument_id(stamp.number);
+        let name = definition.name.as_str();
+        let topic = market.board.topic(stamp.number);
+        let asked = topic.as_ref().and_then(|topic| self.selection.asked(topic));
+        let mut writer = self.writer(out, unix_ns);
+        let asked = asked.unwrap_or((1, name));
+        writer.mapping(id, definition.source, unix_ns, asked, name);
+        if reached & Schema::Definition.bit() == 0 {
+            return 1;
+        }
+        match topic.and_then(|topic| topic.records.definition()) {
+            // The source's own record follows, or comes from the replay.
+            Some(kept) if stamp.ts_recv.is_none() || kept.sequence > stamp.sequence => return 1,
+            Some(kept) => writer.record(&kept.bytes, id, kept.source, name),
+            None => {
+                let ts_recv = stamp.ts_recv.unwrap_or(definition.source_time_ns);
+                writer.definition(definition, id, ts_recv);
+            }
+        }
+        2
+    }
+
+    /// Takes a part of a record. Sends the record if it is complete and wanted. Returns the number
+    /// of records.
+    pub(super) fn tell_record(
+        &mut self,
+        market: &Market,
+        part: &RecordPart,
+        reached: u16,
+        stamp: Stamp,
+        unix_ns: u64,
+        out: &mut Vec<u8>,
+    ) -> u64 {
+        if reached & CARRIED == 0 {
+            return 0;
+        }
+        let mut join = std::mem::take(&mut self.join);
+        let record = join.push(part).and_then(RecordRef::new);
+        let schema = record.and_then(|record| schema_of(record.kind()));
+        let wanted = schema.filter(|schema| {
+            let key = (stamp.number, schema.bit());
+            let until = self.told_until.get(&key).copied().unwrap_or(0);
+            reached & schema.bit() != 0 && stamp.sequence > until
+        });
+        let mut records = 0;
+        if let (Some(record), Some(_)) = (record, wanted)
+            && let Some(topic) = market.board.topic(stamp.number)
+        {
+            let id = instrument_id(stamp.number);
+            let symbol = std::str::from_utf8(topic.symbol()).unwrap_or_default();
+            let mut writer = self.writer(out, unix_ns);
+            writer.record(record.bytes(), id, part.source, symbol);
+            records = 1;
+        }
+        self.join = join;
+        records
+    }
+
+    /// Sends what is kept of a topic's records in those of these schemas that have it: the newest
+    /// statistics and imbalances, the open orders.
+    pub(super) fn snapshot_records(
+        &mut self,
+        market: &Market,
+        topic: &Topic,
+        schemas: u16,
+        unix_ns: u64,
+        out: &mut Vec<u8>,
+    ) {
+        if schemas & CARRIED == 0 {
+            return;
+        }
+        let id = instrument_id(topic.number);
+        let mut writer = self.writer(out, unix_ns);
+        let mut records = 0;
+        let mut note = |schema: Schema, sequence: u64| {
+            let until = self.told_until.entry((topic.number, schema.bit()));
+            let until = until.or_default();
+            *until = sequence.max(*until);
+        };
+        for kept in topic.records.newest() {
+            let schema = RecordRef::new(&kept.bytes).and_then(|record| schema_of(record.kind()));
+            if let Some(schema) = schema.filter(|schema| schemas & schema.bit() != 0) {
+                writer.record(&kept.bytes, id, kept.source, "");
+                note(schema, kept.sequence);
+                records += 1;
+            }
+        }
+        if schemas & Schema::Mbo.bit() != 0 {
+            let until = topic.records.snapshot_orders(|source, bytes| {
+                debug_assert!(bytes[36] & flag::SNAPSHOT != 0, "an order of a snapshot");
+                writer.record(bytes, id, source, "");
+                records += 1;
+            });
+            until.into_iter().for_each(|until| note(Schema::Mbo, until));
+        }
+        market
+            .databento
+            .records
+            .fetch_add(records, Ordering::Relaxed);
+    }
+
+    /// Finds out whether continuous symbols stand for other instruments from this message on, and
+    /// sends their mappings. Returns the number of records.
+    pub(super) fn roll(
+        &mut self,
+        market: &Market,
+        number: u32,
+        message: &Message,
+        unix_ns: u64,
+        out: &mut Vec<u8>,
+    ) -> u64 {
+        let is_definition = matches!(message, Message::Record(part)
+            if part.offset() == 0 && part.bytes().get(1) == Some(&DEFINITION));
+        let board = &market.board;
+        let new = self
+            .selection
+            .roll(board, number, is_definition, time_ns(message));
+        let mut records = 0;
+        for number in new {
+            self.take_prices_of(market, number);
+            let Some(topic) = board.topic(number) else {
+                continue;
+            };
+            let definition = topic.definition();
+            let (id, name) = (instrument_id(number), definition.name.as_str());
+            if let Some(asked) = self.selection.asked(&topic) {
+                let mut writer = self.writer(out, unix_ns);
+                writer.mapping(id, definition.source, unix_ns, asked, name);
+                records += 1;
+            }
+        }
+        records
+    }
+}
+
+fn schema_of(kind: Kind) -> Option<Schema> {
+    Some(match kind {
+        Kind::Definition => Schema::Definition,
+        Kind::Statistics => Schema::Statistics,
+        Kind::Imbalance => Schema::Imbalance,
+        Kind::Mbo => Schema::Mbo,
+        _ => return None,
+    })
+}
+
+/// Schemas of records that a source sends whole.
+const CARRIED: u16 = Schema::Definition.bit()
+    | Schema::Statistics.bit()
+    | Schema::Imbalance.bit()
+    | Schema::Mbo.bit();
+/// Type byte of a definition.
+const DEFINITION: u8 = 0x13;

@@ -1,0 +1,236 @@
+//! Records made of the hub's own messages: quotes, trades and intervals.
+
+use std::sync::atomic::Ordering;
+
+use tidewire_dbn::databento::{Event, Schema, system_code};
+use tidewire_dbn::{BidAsk, action, flag, side};
+use tidewire_feed::journal::Journal;
+use tidewire_feed::wire::{Quote, Trade, UNDEFINED_PRICE};
+use tidewire_lastvalue::PRICE_UNDEFINED;
+
+use super::super::intervals::BBO;
+use super::super::selection::instrument_id;
+use super::{PRICED, Stream};
+use crate::market::Market;
+
+impl Stream {
+    pub(super) fn tell_quote(
+        &mut self,
+        quote: &Quote,
+        reached: u16,
+        stamp: Stamp,
+        unix_ns: u64,
+        out: &mut Vec<u8>,
+    ) -> u64 {
+        let now = BidAsk {
+            bid: quote.bid,
+            ask: quote.ask,
+            bid_size: quote.bid_size,
+            ask_size: quote.ask_size,
+            bid_orders: quote.bid_orders,
+            ask_orders: quote.ask_orders,
+        };
+        let Some(prices) = self.prices_of(stamp.number) else {
+            return 0;
+        };
+        let before = std::mem::replace(prices, now);
+        self.intervals.note(reached, stamp.number);
+        if reached & Schema::Mbp1.bit() == 0 {
+            return 0;
+        }
+        let bid_same = (before.bid, before.bid_size) == (now.bid, now.bid_size);
+        let ask_same = (before.ask, before.ask_size) == (now.ask, now.ask_size);
+        let (side, price, size) = match (bid_same, ask_same) {
+            (false, true) => (side::BID, now.bid, now.bid_size),
+            (true, false) => (side::ASK, now.ask, now.ask_size),
+            _ => (side::NONE, UNDEFINED_PRICE, 0),
+        };
+        let event = Event {
+            price,
+            size,
+            side,
+            action: action::MODIFY,
+            flags: flag::TOP_OF_BOOK,
+            ..stamp.event(quote.source_time_ns, quote.source)
+        };
+        self.writer(out, unix_ns).best_prices(&event, &now);
+        1
+    }
+
+    pub(super) fn tell_trade(
+        &mut self,
+        trade: &Trade,
+        reached: u16,
+        stamp: Stamp,
+        unix_ns: u64,
+        out: &mut Vec<u8>,
+    ) -> u64 {
+        let event = Event {
+            price: trade.price,
+            size: trade.size,
+            // As DBN files were played into the hub.
+            side: match trade.condition {
+                1 => side::BID,
+                2 => side::ASK,
+                _ => side::NONE,
+            },
+            action: action::TRADE,
+            ..stamp.event(trade.source_time_ns, trade.source)
+        };
+        if reached & BBO != 0 {
+            self.intervals.trade(stamp.number, event);
+        }
+        self.intervals.note(reached, stamp.number);
+        let prices = self.prices_of(stamp.number).map(|prices| *prices);
+        let prices = prices.unwrap_or(BidAsk::EMPTY);
+        let mut writer = self.writer(out, unix_ns);
+        let mut records = 0;
+        if reached & Schema::Trades.bit() != 0 {
+            writer.trade(&event);
+            records += 1;
+        }
+        if reached & (Schema::Mbp1.bit() | Schema::Tbbo.bit()) != 0 {
+            let flags = flag::TOP_OF_BOOK;
+            writer.best_prices(&Event { flags, ..event }, &prices);
+            records += 1;
+        }
+        records
+    }
+
+    /// Returns the prices of a topic, if a subscription needs them.
+    fn prices_of(&mut self, number: u32) -> Option<&mut BidAsk> {
+        if !self.selection.wants(PRICED) {
+            return None;
+        }
+        let index = number as usize;
+        if index >= self.prices.len() {
+            self.prices.resize(index + 1, BidAsk::EMPTY);
+        }
+        self.prices.get_mut(index)
+    }
+
+    /// Takes the current prices of one topic that is followed from now on.
+    pub(super) fn take_prices_of(&mut self, market: &Market, number: u32) {
+        if let Some(prices) = self.prices_of(number)
+            && let Some(current) = current_prices(market, number)
+        {
+            *prices = current;
+        }
+    }
+
+    /// Takes the current prices while the journal is locked.
+    pub(super) fn take_prices(&mut self, market: &Market, _: &Journal) {
+        if !self.selection.wants(PRICED) {
+            return;
+        }
+        let known = self.selection.look(&market.board);
+        let followed = self.prices.len();
+        self.prices.resize(known.max(followed), BidAsk::EMPTY);
+        for (number, prices) in self.prices.iter_mut().enumerate() {
+            if self.selection.of(number as u32).schemas & PRICED == 0 {
+                continue;
+            }
+            *prices = current_prices(market, number as u32).unwrap_or(*prices);
+        }
+    }
+
+    /// Returns whether an interval with changes has ended by `now_ns`. It is then sent before
+    /// anything else.
+    pub(super) fn begins_interval(&mut self, now_ns: u64) -> bool {
+        self.selection.wants(BBO) && self.intervals.turn(now_ns)
+    }
+
+    /// Sends the intervals that have ended, while there is room.
+    pub(super) fn tell_intervals(
+        &mut self,
+        market: &Market,
+        unix_ns: u64,
+        out: &mut Vec<u8>,
+        end: usize,
+    ) {
+        let mut records = 0;
+        while out.len() < end
+            && let Some((schema, ended_ns)) = self.intervals.telling()
+        {
+            let Some((number, trade)) = self.intervals.take_next() else {
+                let mut writer = self.writer(out, unix_ns);
+                let text = format!("End of interval for {}", schema.name());
+                writer.system(ended_ns, system_code::END_OF_INTERVAL, &text);
+                continue;
+            };
+            // The topic may have been unsubscribed in the meantime.
+            if self.selection.of(number).schemas & schema.bit() == 0 {
+                continue;
+            }
+            let prices = self.prices.get(number as usize).copied();
+            let event = Event {
+                ts_recv: ended_ns,
+                flags: flag::TOP_OF_BOOK,
+                ..trade.unwrap_or_else(|| Stamp::none(number).event(ended_ns, 0))
+            };
+            let prices = prices.unwrap_or(BidAsk::EMPTY);
+            let is_minute = schema == Schema::Bbo1m;
+            self.writer(out, unix_ns)
+                .interval(&event, &prices, is_minute);
+            records += 1;
+        }
+        market
+            .databento
+            .records
+            .fetch_add(records, Ordering::Relaxed);
+    }
+}
+
+/// The position and times of a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stamp {
+    pub(super) number: u32,
+    pub(super) sequence: u64,
+    /// `None` for a message of a replay, whose time of receipt is not stored.
+    pub(super) ts_recv: Option<u64>,
+}
+
+impl Stamp {
+    fn none(number: u32) -> Self {
+        Self {
+            number,
+            sequence: 0,
+            ts_recv: None,
+        }
+    }
+
+    pub(super) fn event(self, ts_event: u64, publisher_id: u16) -> Event {
+        Event {
+            instrument_id: instrument_id(self.number),
+            publisher_id,
+            ts_event,
+            ts_recv: self.ts_recv.unwrap_or(ts_event),
+            sequence: self.sequence,
+            price: UNDEFINED_PRICE,
+            size: 0,
+            side: side::NONE,
+            action: action::NONE,
+            flags: 0,
+        }
+    }
+}
+
+/// Returns the current prices of a topic.
+fn current_prices(market: &Market, number: u32) -> Option<BidAsk> {
+    let value = market.board.value(number)?;
+    Some(BidAsk {
+        bid: price(value.bid),
+        ask: price(value.ask),
+        bid_size: value.bid_size,
+        ask_size: value.ask_size,
+        bid_orders: 0,
+        ask_orders: 0,
+    })
+}
+
+fn price(price: i64) -> i64 {
+    match price {
+        PRICE_UNDEFINED => UNDEFINED_PRICE,
+        price => price,
+    }
+}
