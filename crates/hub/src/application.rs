@@ -421,6 +421,14 @@ impl Application for HubLane {
         }
     }
 
+    fn stopping(&mut self, context: &mut Context) {
+        for session in self.sessions.iter_mut().flatten() {
+            if let Session::Databento(session) = session {
+                session.stopping(context);
+            }
+        }
+    }
+
     fn buffered(&mut self, context: &mut Context, id: ConnectionId) {
         self.redis.buffered(context, id);
     }

@@ -42,6 +42,10 @@ pub trait Application: Sized {
     /// A connection has ended; its id is no longer valid.
     fn closed(&mut self, context: &mut Context, connection: ConnectionId, reason: CloseReason);
 
+    /// The lane is about to stop. What is written now is sent, as far as the kernel accepts it,
+    /// before the connections close.
+    fn stopping(&mut self, _: &mut Context) {}
+
     /// A message from another lane or a control thread.
     fn mail(&mut self, context: &mut Context, mail: Self::Mail);
 

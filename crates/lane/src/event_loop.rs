@@ -302,6 +302,7 @@ impl<A: Application> Lane<A> {
     }
 
     fn close_all(&mut self) {
+        self.application.stopping(&mut self.context);
         self.traffic().flush_all();
         self.stop_listening();
         for index in 0..self.context.connections.len() {
