@@ -119,6 +119,18 @@ class TooOld:
 
 
 @dataclass
+class Level:
+    symbol: int
+    time_ns: int
+    price: int
+    size: int
+    orders: int
+    side: int
+    action: int
+    is_last: int
+
+
+@dataclass
 class Other:
     kind: int
 
@@ -172,6 +184,16 @@ def status(symbol, state, time_ns, reason=0):
 def quote(symbol, bid, ask, bid_size, ask_size, time_ns):
     return PREFIX.pack(0x31, 0, 0, symbol, time_ns) + struct.pack(
         "<qqIIII", bid, ask, bid_size, ask_size, 0, 0
+    )
+
+
+BID, ASK = 1, 2
+SET, CLEAR, END_OF_LEVELS = 0, 1, 2
+
+
+def level(symbol, side, price, size, orders=1, action=SET, is_last=False, depth=0, time_ns=0):
+    return PREFIX.pack(0x33, 0, 0, symbol, time_ns) + struct.pack(
+        "<qIIBBBxHxx8x", price, size, orders, side, action, is_last, depth
     )
 
 
@@ -259,6 +281,8 @@ def _message(body):
             return Trade(symbol, time_ns, *fields("qI"))
         case 0x31:
             return Quote(symbol, time_ns, *fields("qqII"))
+        case 0x33:
+            return Level(symbol, time_ns, *fields("qIIBBB"))
         case 0x71:
             return Definition(symbol, *fields("q"), text(40))
         case 0x61:
@@ -390,6 +414,8 @@ class FeedClient:
     def _live(self, sequence, message):
         if isinstance(message, Definition):
             self.names[message.symbol] = message.name
+        if isinstance(message, Level):
+            self.live.append((sequence, message))
         if isinstance(message, (Quote, Trade)) and sequence > self._sequence(message.symbol):
             value = self.values.setdefault(message.symbol, {})
             value["seq"] = sequence

@@ -17,6 +17,7 @@ use tidewire_feed::simulation::{Market, SimulationConfig};
 use tidewire_feed::wire::Tick;
 use tidewire_feed::wire::{Flags, Message, PACKET_LENGTH_MAX, PacketWriter};
 use tidewire_lastvalue::{LatencyRecorder, LatencyTracker, Quote, SlotTable, Stamp, Trade, Writer};
+use tidewire_market::{Aggregator, Interval};
 
 use super::report::{Spread, Table};
 use super::scenario::Bench;
@@ -83,6 +84,10 @@ fn one_core(bench: &Bench<'_>) -> Result<Vec<CoreWork>, Failure> {
     let many = itch::Day::generate(8_000)?;
     time("ITCH decoding", None, &mut few.decoding());
     time("ITCH decoding and books", None, &mut few.applying(NullSink));
+    let work = "the same, and the levels of every symbol";
+    let every = SYMBOLS as u16;
+    time(work, None, &mut few.applying_levels(every, NullSink));
+    time("four bars of a symbol, per trade", None, &mut bars());
     let work = "ITCH decoding, books, last values, journal and latency";
     time(
         work,
@@ -124,6 +129,23 @@ fn generation() -> impl FnMut() -> u64 {
             // As at 100,000 messages per second.
             time_ns += 10_000;
             black_box(market.next(time_ns));
+        }
+        BATCH
+    }
+}
+
+/// Adds trades of one symbol to its bars of all intervals.
+fn bars() -> impl FnMut() -> u64 {
+    let mut all = Interval::ALL.map(Aggregator::new);
+    let (mut time_ns, mut price) = (START_NS, 100_000_000_000);
+    move || {
+        for _ in 0..BATCH {
+            // As at 1,000 trades per second.
+            time_ns += 1_000_000;
+            price += (time_ns >> 20 & 7) as i64 - 3;
+            for bars in &mut all {
+                black_box(bars.trade(time_ns, price, 1));
+            }
         }
         BATCH
     }

@@ -50,8 +50,24 @@ impl Day {
 
     /// Decodes every message and gives the books' output to `sink`. The books keep their capacity
     /// from day to day.
-    pub(super) fn applying<S: Sink>(&self, mut sink: S) -> impl FnMut() -> u64 {
+    pub(super) fn applying<S: Sink>(&self, sink: S) -> impl FnMut() -> u64 {
+        self.applying_to(Books::default(), sink)
+    }
+
+    /// Does the same, and gives `sink` the price levels of the first `symbols` securities too.
+    pub(super) fn applying_levels<S: Sink>(
+        &self,
+        symbols: u16,
+        mut sink: S,
+    ) -> impl FnMut() -> u64 {
         let mut books = Books::default();
+        for locate in 1..=symbols {
+            books.follow(locate, true, 0, 0, &mut sink);
+        }
+        self.applying_to(books, sink)
+    }
+
+    fn applying_to<S: Sink>(&self, mut books: Books, mut sink: S) -> impl FnMut() -> u64 {
         move || {
             let mut frames = Frames::new(black_box(&self.bytes));
             let mut sequence = 0;

@@ -75,6 +75,26 @@ impl Levels {
         }
     }
 
+    /// Iterates over the levels, the best first. [`Iterator::take`] gives the best `N`.
+    pub fn iter(&self) -> impl Iterator<Item = Level> + '_ {
+        let levels = self.keys.iter().zip(&self.sums).rev();
+        levels.map(|(key, sum)| Level {
+            price: key * self.sign,
+            size: sum.size,
+            orders: sum.orders,
+        })
+    }
+
+    /// Returns the level of a price, if there is one.
+    pub fn get(&self, price: i64) -> Option<Level> {
+        let sum = self.sums[self.find(price).ok()?];
+        Some(Level {
+            price,
+            size: sum.size,
+            orders: sum.orders,
+        })
+    }
+
     /// Reads the best level to bring it into the cache.
     #[inline]
     pub fn touch(&self) {

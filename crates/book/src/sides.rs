@@ -83,6 +83,14 @@ impl Sides {
         levels.remove(taken.price, taken.size, gone);
     }
 
+    /// Returns the levels of one side, to read them.
+    pub fn side(&self, is_bid: bool) -> &Levels {
+        match is_bid {
+            true => &self.bids,
+            false => &self.asks,
+        }
+    }
+
     /// Returns the levels of one side.
     #[inline]
     pub fn levels(&mut self, is_bid: bool) -> &mut Levels {

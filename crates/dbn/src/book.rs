@@ -15,6 +15,7 @@
 
 mod accounting;
 mod books;
+mod depth;
 mod repeats;
 
 #[cfg(test)]
@@ -22,10 +23,13 @@ mod tests;
 
 pub use accounting::{Accounting, Unused};
 pub use books::{Books, BooksConfig};
+pub use depth::Depth;
+
+use books::key;
 
 use crate::{MboRecord, UNDEFINED_PRICE, action, flag, side};
 
-use tidewire_book::{BidAsk, Order, Orders};
+use tidewire_book::{BidAsk, Level, Order, Orders};
 pub use tidewire_book::{BookError, BookLimits, Sides};
 
 /// What a record did that must be published.
@@ -89,6 +93,11 @@ impl Book {
     #[inline]
     pub fn top(&self) -> BidAsk {
         self.sides.top()
+    }
+
+    /// Iterates over the price levels of a side, the best first.
+    pub fn levels(&self, is_bid: bool) -> impl Iterator<Item = Level> + '_ {
+        self.sides.side(is_bid).iter()
     }
 
     /// Returns the number of orders in the book.

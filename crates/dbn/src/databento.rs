@@ -19,15 +19,19 @@
 //!
 //! `docs/databento.md` describes how the hub maps its own messages to DBN.
 
+mod bars;
 mod class;
 mod compressor;
+mod depth;
 mod publisher;
 mod record;
 mod request;
 mod schema;
 mod symbology;
 
+pub use bars::{BAR_TYPES, Ohlcv};
 pub use compressor::Compressor;
+pub use depth::DEPTH_LEVELS;
 pub use publisher::publisher_of;
 pub use record::{Event, RecordWriter, TEXT_LENGTH_MAX, error_code, system_code};
 pub use request::{

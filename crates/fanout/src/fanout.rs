@@ -523,12 +523,18 @@ impl Fanout {
             return Vec::new();
         }
         if kind == Kind::Channel {
+            self.topics.prepare(name, None);
             return self.topics.find(name).into_iter().collect();
         }
         let matches = |channel: &[u8]| match kind {
             Kind::Prefix => channel.starts_with(name),
             _ => glob::matches(name, channel),
         };
+        let literal = match kind {
+            Kind::Prefix => name,
+            _ => literal_start(name),
+        };
+        self.topics.prepare(literal, Some(&matches));
         self.topics.matching(&matches)
     }
 
@@ -635,6 +641,13 @@ impl Fanout {
 /// Returns whether a subscription of this kind to [`SNAPSHOT_CHANNEL`] requests marks.
 fn marks(kind: Kind) -> bool {
     matches!(kind, Kind::Channel | Kind::Prefix)
+}
+
+/// Returns what the names that a glob pattern matches begin with.
+fn literal_start(pattern: &[u8]) -> &[u8] {
+    let special = |byte: &u8| b"*?[\\".contains(byte);
+    let end = pattern.iter().position(special);
+    &pattern[..end.unwrap_or(pattern.len())]
 }
 
 /// Generous maximum time from a source's lane to a subscriber's lane.

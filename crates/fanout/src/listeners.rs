@@ -22,7 +22,7 @@ pub(crate) struct Listeners {
     /// Bytes counted for channels, patterns and distinct prefixes.
     name_bytes: usize,
     /// Routes of topics by number, for each source; `None` until first used.
-    routes: [Vec<Option<Vec<Target>>>; 2],
+    routes: [Vec<Option<Vec<Target>>>; TopicId::KINDS],
     /// Sum of the lengths of `routes`.
     routed: usize,
 }
@@ -53,7 +53,7 @@ impl Listeners {
             patterns: HashMap::default(),
             prefixes: PrefixTable::new(),
             name_bytes: 0,
-            routes: [Vec::new(), Vec::new()],
+            routes: Default::default(),
             routed: 0,
         }
     }
@@ -220,7 +220,7 @@ impl Listeners {
         name: &[u8],
         mut spare: Vec<Target>,
     ) -> Vec<Target> {
-        let (source, index) = place(id);
+        let (source, index) = id.place();
         let route = self.routes[source].get_mut(index);
         if let Some(route) = route.and_then(Option::take) {
             debug_assert!(self.routed >= route.len(), "the sum has every route in it");
@@ -238,7 +238,7 @@ impl Listeners {
         if self.routed + route.len() > ROUTED_MAX {
             return Some(route);
         }
-        let (source, index) = place(id);
+        let (source, index) = id.place();
         let routes = &mut self.routes[source];
         if index >= routes.len() {
             routes.resize(index + 1, None);
@@ -265,19 +265,10 @@ impl Listeners {
             self.routed = 0;
             return;
         }
-        for (source, index) in topics.iter().copied().map(place) {
+        for (source, index) in topics.iter().copied().map(TopicId::place) {
             let route = self.routes[source].get_mut(index).and_then(Option::take);
             self.routed -= route.map_or(0, |route| route.len());
         }
-    }
-}
-
-/// Returns the place of a topic's route.
-#[inline]
-fn place(id: TopicId) -> (usize, usize) {
-    match id {
-        TopicId::Market(number) => (0, number as usize),
-        TopicId::Tag(number) => (1, number as usize),
     }
 }
 

@@ -13,6 +13,26 @@ pub enum TopicId {
     Market(u32),
     /// `mx:` and a tag.
     Tag(u32),
+    /// `book:` and a symbol.
+    Book(u32),
+    /// `bar:`, an interval and a symbol.
+    Bar(u32),
+}
+
+impl TopicId {
+    /// Number of kinds of topics.
+    pub(crate) const KINDS: usize = 4;
+
+    /// Returns the number of its kind and its number in the kind.
+    #[inline]
+    pub(crate) fn place(self) -> (usize, usize) {
+        match self {
+            TopicId::Market(number) => (0, number as usize),
+            TopicId::Tag(number) => (1, number as usize),
+            TopicId::Book(number) => (2, number as usize),
+            TopicId::Bar(number) => (3, number as usize),
+        }
+    }
 }
 
 /// A topic that a live source writes.
@@ -41,6 +61,10 @@ pub trait TopicSource: Debug + Send + Sync {
     fn write(&self, number: u32, snapshot: bool, out: &mut Vec<u8>) -> Option<u64>;
     /// Notes that a client subscribes to a name or a prefix without a topic yet.
     fn want(&self, _name: &[u8], _is_prefix: bool) {}
+    /// Makes the topics that exist only on demand. Called before a subscription's topics are
+    /// looked up: `literal` is the name of a channel, or what the names of a pattern or prefix
+    /// begin with; `matches` is `None` for a channel.
+    fn prepare(&self, _literal: &[u8], _matches: Option<&dyn Fn(&[u8]) -> bool>) {}
 }
 
 /// The live sources of the hub.
@@ -50,6 +74,10 @@ pub struct Topics {
     pub market: Option<Arc<dyn TopicSource>>,
     /// A plant.
     pub plant: Option<Arc<dyn TopicSource>>,
+    /// Price levels of market topics.
+    pub books: Option<Arc<dyn TopicSource>>,
+    /// Bars of market topics.
+    pub bars: Option<Arc<dyn TopicSource>>,
 }
 
 impl Topics {
@@ -82,18 +110,24 @@ impl Topics {
             .for_each(|source| source.want(name, is_prefix));
     }
 
+    /// Does the same as [`TopicSource::prepare`], for every source.
+    pub fn prepare(&self, literal: &[u8], matches: Option<&dyn Fn(&[u8]) -> bool>) {
+        self.sources()
+            .for_each(|source| source.prepare(literal, matches));
+    }
+
     fn source(&self, id: TopicId) -> Option<(&dyn TopicSource, u32)> {
         match id {
             TopicId::Market(number) => Some((self.market.as_deref()?, number)),
             TopicId::Tag(number) => Some((self.plant.as_deref()?, number)),
+            TopicId::Book(number) => Some((self.books.as_deref()?, number)),
+            TopicId::Bar(number) => Some((self.bars.as_deref()?, number)),
         }
     }
 
     fn sources(&self) -> impl Iterator<Item = &dyn TopicSource> {
-        self.market
-            .as_deref()
-            .into_iter()
-            .chain(self.plant.as_deref())
+        let all = [&self.market, &self.plant, &self.books, &self.bars];
+        all.into_iter().filter_map(Option::as_deref)
     }
 }
 

@@ -8,7 +8,9 @@ use std::sync::atomic::Ordering;
 
 use tidewire_fanout::Dispatch;
 use tidewire_lane::{Application, CloseReason, ConnectionId, Context, Endpoint, Peer};
-use tidewire_market::{DatabentoSession, Exchange, FeedSession, LinesOut, MarketMail, Source};
+use tidewire_market::{
+    BarClock, DatabentoSession, Exchange, FeedSession, LinesOut, MarketMail, Source,
+};
 use tidewire_plant::PlantLink;
 use tidewire_redis::{RedisLane, RedisMail, earlier};
 use tracing::debug;
@@ -47,6 +49,8 @@ pub struct HubLane {
     /// Number of sessions with timeouts.
     timed_sessions: usize,
     exchange: Option<Exchange>,
+    /// Closes bars by the wall clock, on the lane that does so.
+    bar_clock: Option<BarClock>,
     /// The hub's own stream in datagrams, if this lane sends it.
     lines_out: Option<LinesOut>,
     /// The journal's next sequence when other lanes were last notified.
@@ -82,6 +86,7 @@ impl HubLane {
             sweep_ns: 0,
             timed_sessions: 0,
             exchange: None,
+            bar_clock: (lane == BarClock::LANE).then(BarClock::default),
             lines_out: None,
             feed_announced: 0,
             hub,
@@ -193,6 +198,14 @@ impl HubLane {
     fn turn_exchange(&mut self, context: &mut Context) -> Option<u64> {
         let exchange = self.exchange.as_mut()?;
         let (news, deadline_ns) = exchange.turn(context.now_ns(), context.unix_ns());
+        self.distribute(context, news);
+        deadline_ns
+    }
+
+    fn turn_bars(&mut self, context: &mut Context) -> Option<u64> {
+        let clock = self.bar_clock.as_mut()?;
+        let bars = &self.hub.market.bars;
+        let (news, deadline_ns) = clock.turn(bars, context.now_ns(), context.unix_ns());
         self.distribute(context, news);
         deadline_ns
     }
@@ -323,6 +336,7 @@ impl HubLane {
         }
         let (has_right, mut deadline_ns) = self.redis.begin_turn(context);
         deadline_ns = earlier(deadline_ns, self.turn_exchange(context));
+        deadline_ns = earlier(deadline_ns, self.turn_bars(context));
         deadline_ns = earlier(deadline_ns, self.turn_sources(context));
         deadline_ns = earlier(deadline_ns, self.turn_plant(context));
         if has_right {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use tidewire_fanout::{FanoutConfig, Post, Publication, Topics};
 use tidewire_keyspace::Mount;
 use tidewire_lane::{MailSender, Mailboxes};
-use tidewire_market::{Market, MarketConfig, MarketMail};
+use tidewire_market::{BarMount, Market, MarketConfig, MarketMail};
 use tidewire_plant::{Plant, PlantMail, PlantOptions};
 use tidewire_redis::{RedisConfig, RedisMail, Server};
 
@@ -126,10 +126,13 @@ impl Hub {
             Arc::new(Plant::new(options, post.clone(), sender))
         });
         let mut mounts: Vec<Arc<dyn Mount>> = vec![market.board.clone()];
+        mounts.extend(BarMount::all(&market.bars).map(|mount| Arc::new(mount) as Arc<dyn Mount>));
         mounts.extend(plant.iter().map(|plant| plant.clone() as Arc<dyn Mount>));
         let topics = Arc::new(Topics {
             market: Some(market.board.clone()),
             plant: plant.as_ref().map(|plant| plant.clone() as _),
+            books: Some(market.books.clone()),
+            bars: Some(market.bars.clone()),
         });
         let server = Server::new(
             config.redis.clone(),

@@ -1,5 +1,7 @@
 //! All books of a day: messages in; quotes, trades, statuses and definitions out; in one pass.
 
+mod depth;
+
 use super::message::{MessageError, sized};
 use super::{
     AddAttributedOrder, AddOrder, CrossTrade, DayTime, Head, Letters, OperationalHalt, OrderCancel,
@@ -83,6 +85,8 @@ pub struct Books {
     states: Vec<Option<Box<SecurityState>>>,
     /// Orders of all books; their numbers are unique within a day.
     orders: Orders,
+    /// Securities whose price levels are given too.
+    followed: depth::Followed,
     counters: Counters,
     ended: bool,
 }
@@ -102,6 +106,7 @@ impl Books {
             config,
             states: Vec::new(),
             orders: Orders::new(config.orders_max),
+            followed: depth::Followed::default(),
             counters: Counters {
                 kinds: Box::new([0; 256]),
                 quotes: 0,
@@ -143,6 +148,7 @@ impl Books {
     pub fn clear(&mut self) {
         self.states.clear();
         self.orders.clear();
+        self.followed = depth::Followed::default();
         self.ended = false;
     }
 
@@ -360,7 +366,10 @@ impl Books {
         };
         self.define(sequence, &add.head, add.stock, sink);
         match self.insert(add.reference, order) {
-            Ok(()) => self.show(sequence, &add.head, sink),
+            Ok(()) => {
+                self.show(sequence, &add.head, sink);
+                self.show_levels(sequence, &add.head, &[(is_bid, order.price)], sink);
+            }
             Err(error) => self.refuse(error),
         }
     }
@@ -375,7 +384,10 @@ impl Books {
         sink: &mut S,
     ) {
         match self.take(head.locate, reference, shares) {
-            Ok(_) => self.show(sequence, head, sink),
+            Ok(taken) => {
+                self.show(sequence, head, sink);
+                self.show_levels(sequence, head, &[(taken.is_bid, taken.price)], sink);
+            }
             Err(error) => self.refuse(error),
         }
     }
@@ -402,6 +414,7 @@ impl Books {
         };
         self.trade(sequence, head, price, shares, aggressor, sink);
         self.show(sequence, head, sink);
+        self.show_levels(sequence, head, &[(taken.is_bid, taken.price)], sink);
     }
 
     #[inline]
@@ -421,6 +434,10 @@ impl Books {
             self.refuse(error);
         }
         self.show(sequence, &replace.head, sink);
+        // The new order may have the same price.
+        let places = [(gone.is_bid, gone.price), (order.is_bid, order.price)];
+        let first = usize::from(places[0] == places[1]);
+        self.show_levels(sequence, &replace.head, &places[first..], sink);
     }
 
     #[inline]
@@ -431,6 +448,7 @@ impl Books {
         self.state(order.book).sides.add(order)?;
         if let Some(replaced) = self.orders.insert(reference, order) {
             self.state(replaced.book).sides.remove(replaced, true);
+            self.followed.renew(replaced.book);
         }
         Ok(())
     }

@@ -693,7 +693,7 @@ fn unorder(value: &mut Value) {
 }
 
 /// Commands that Redis 8.0 lacks.
-const LATER_THAN_8_0: &[&str] = &["tidewire.top", "xackdel", "xdelex"];
+const LATER_THAN_8_0: &[&str] = &["tidewire.book", "tidewire.top", "xackdel", "xdelex"];
 
 /// Commands that Redis 7.0 lacks or declares differently.
 const LATER_THAN_7_0: &[&str] = &[
@@ -701,6 +701,7 @@ const LATER_THAN_7_0: &[&str] = &[
     "cluster|shards",
     "cluster|slots",
     "migrate",
+    "tidewire.book",
     "tidewire.top",
     "blmove",
     "blpop",

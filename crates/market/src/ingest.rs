@@ -20,6 +20,8 @@ use crate::venues::SourceVenues;
 use apply::Work;
 
 mod apply;
+mod bars;
+mod depth;
 mod venues;
 
 /// The ingest of one source, which owns its topics until it ends.
@@ -38,6 +40,7 @@ pub(crate) struct Ingest {
     /// the source confirms that they are right.
     doubtful: bool,
     generation: u64,
+    open_bars: bars::OpenBars,
     /// Created with the first message: a feed client that only reads needs none.
     latency: Option<LatencyRecorder>,
 }
@@ -74,6 +77,7 @@ pub(crate) struct Batch<'a> {
     /// be right again at its end.
     marked: Vec<u32>,
     generation: &'a mut u64,
+    open_bars: &'a mut bars::OpenBars,
 }
 
 impl Ingest {
@@ -82,6 +86,7 @@ impl Ingest {
         Self {
             writer: market.board.slots().writer(source),
             latency: None,
+            open_bars: bars::OpenBars::default(),
             generation: market.post.subscriptions.generation().now(),
             source,
             symbols: SymbolMap::default(),
@@ -107,6 +112,7 @@ impl Ingest {
             members,
             doubtful,
             generation,
+            open_bars,
             latency,
         } = self;
         unheard.clear();
@@ -131,6 +137,7 @@ impl Ingest {
             doubtful,
             marked: Vec::new(),
             generation,
+            open_bars,
         }
     }
 
@@ -177,7 +184,7 @@ impl Batch<'_> {
     pub(crate) fn finish(mut self) -> (Publication, u64) {
         for number in std::mem::take(&mut self.marked) {
             if self.is_stale(number) {
-                self.work.publish_current(number);
+                self.publish_current(number);
             }
         }
         let market = self.work.market;
@@ -223,7 +230,16 @@ impl Batch<'_> {
             (0, FLAG_STALE)
         };
         for topic in self.own_topics() {
-            self.work.mark(&topic, set, clear, true);
+            if self.work.mark(&topic, set, clear, true) {
+                self.publish_book_again(&topic);
+            }
+        }
+    }
+
+    fn publish_current(&mut self, number: u32) {
+        if let Some(topic) = self.work.market.board.topic(number) {
+            self.publish_book_again(&topic);
+            self.work.publish(&topic);
         }
     }
 
@@ -273,21 +289,25 @@ impl Batch<'_> {
             refused.fetch_add(1, Ordering::Relaxed);
             return;
         };
-        let is_record = matches!(message, Message::Record(_));
-        if let Some(topic) = known.of_venue(venue).filter(|_| !is_record)
-            && self.work.apply(topic, message)
-        {
-            return;
-        }
+        let topic = known.of_venue(venue);
         match message {
+            Message::Level(level) => {
+                let topic = topic.unwrap_or_else(|| known.name()).clone();
+                self.level(&topic, level);
+            }
             Message::Record(part) => {
-                let topic = known.of_venue(venue).unwrap_or_else(|| known.name());
+                let topic = topic.unwrap_or_else(|| known.name());
                 let (source, work) = (self.work.source, &mut self.work);
                 let counters = &work.market.records;
                 let journal = &mut work.journal;
                 self.records.take(part, topic, source, journal, counters);
             }
-            message => self.update_unbound(symbol, venue, message),
+            message => {
+                let applied = topic.is_some_and(|topic| self.work.apply(topic, message));
+                if !applied {
+                    self.update_unbound(symbol, venue, message);
+                }
+            }
         }
     }
 
@@ -349,6 +369,9 @@ impl Sink for Batch<'_> {
     #[inline]
     fn message(&mut self, _sequence: u64, message: &Message) {
         self.update(message);
+        if !self.work.market.bars.is_empty() {
+            self.update_bars(message);
+        }
     }
 
     fn venue(&mut self, venue: &Venue) {
@@ -391,6 +414,9 @@ impl Sink for Batch<'_> {
         if is_free || topic.is_consolidated() {
             self.redefine(&topic, definition);
         }
+        let subscriptions = &market.post.subscriptions;
+        market.books.defined(&topic, subscriptions);
+        market.bars.defined(&topic, subscriptions);
         let venues = self.symbols.get(symbol).into_iter();
         let venues: Vec<_> = venues
             .flat_map(|s| s.venues())
@@ -409,6 +435,7 @@ impl Sink for Batch<'_> {
     fn session_changed(&mut self, old: u32, new: u32) {
         let source = self.work.source;
         debug!(source, old, new, "the feed began another session");
+        self.forget_books();
         self.mark_stale(true);
         *self.symbols = SymbolMap::default();
     }
@@ -430,6 +457,7 @@ impl Sink for Batch<'_> {
             if self.is_stale(topic.number) {
                 let told = untold.binary_search(&topic.number).is_err();
                 self.work.mark(&topic, 0, FLAG_STALE, told);
+                self.publish_book_again(&topic);
             }
         }
     }
@@ -477,6 +505,7 @@ impl Sink for Batch<'_> {
                 reason,
             } => {
                 counters.lost.fetch_add(count, Ordering::Relaxed);
+                self.forget_books();
                 warn!(
                     source,
                     from,

@@ -11,6 +11,7 @@
 //! for it, and its CPU time is its own (`docs/decisions/0021-a-thread-an-input.md`).
 
 mod config;
+mod following;
 mod mold;
 mod native;
 mod soup;
@@ -110,6 +111,7 @@ struct Thread {
     has_session: bool,
     /// Whether its topics are marked stale.
     is_stale: bool,
+    following: following::Following,
     busy_ns: u64,
 }
 
@@ -134,6 +136,7 @@ impl Thread {
             books: Books::default(),
             has_session: false,
             is_stale: false,
+            following: following::Following::default(),
             busy_ns: 0,
         }
     }
@@ -240,6 +243,10 @@ impl SequencedSink for Follower<'_, '_> {
     }
 
     fn gap(&mut self, gap: Gap) {
+        if matches!(gap, Gap::Lost { .. }) {
+            // The levels that clients have may be wrong now: they get the whole books again.
+            self.books.unfollow_all();
+        }
         self.batch.gap(gap);
     }
 

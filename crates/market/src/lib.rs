@@ -10,6 +10,9 @@
 
 #![forbid(unsafe_code)]
 
+mod bars;
+pub use bars::{Aggregator, BAR_PREFIX, Bar, BarClock, BarMount, Bars, Interval, Outcome};
+
 mod board;
 pub use board::{Board, BoardFull, MARKET_PREFIX};
 
@@ -22,6 +25,11 @@ mod databento;
 pub use databento::{DatabentoCounters, DatabentoSession};
 
 mod decimal;
+
+mod depth;
+pub use depth::{BOOK_PREFIX, BookLevel, BookView, Books, DEPTH_ALL};
+
+mod derived;
 
 mod exchange;
 pub use exchange::{Exchange, ExchangeConfig, ExchangeCounters};

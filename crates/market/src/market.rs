@@ -11,9 +11,11 @@ use tidewire_feed::wire::SlowPolicy;
 use tidewire_lane::{ConnectionId, MailSender, unix_ns};
 use tidewire_lastvalue::{LatencyTracker, Writer};
 
+use crate::bars::Bars;
 use crate::board::Board;
 use crate::broadcast::BroadcastCounters;
 use crate::databento::DatabentoCounters;
+use crate::depth::Books;
 use crate::feed_session::SlowFeeds;
 use crate::ingest::IngestCounters;
 use crate::inputs::{FeedLines, FeedSource, Input, Status};
@@ -74,6 +76,10 @@ pub struct Market {
     pub config: MarketConfig,
     /// All topics.
     pub board: Arc<Board>,
+    /// Their price levels.
+    pub books: Arc<Books>,
+    /// Their bars.
+    pub bars: Arc<Bars>,
     /// The hub's own feed: all applied messages, renumbered.
     pub journal: Mutex<Journal>,
     /// The writer of the topics that are consolidated from several venues. It is used under the
@@ -123,11 +129,14 @@ impl Market {
             "a word has one bit per lane"
         );
         let journal = Journal::new(session_id(unix_ns()), config.journal_messages);
-        let board = Board::new(config.topics_max, lane_bits(mail.lanes()));
+        let lanes = lane_bits(mail.lanes());
+        let board = Arc::new(Board::new(config.topics_max, lanes));
         let consolidated = board.slots().writer(0);
         Self {
             consolidated: Mutex::new(consolidated),
-            board: Arc::new(board),
+            books: Arc::new(Books::new(board.clone(), lanes)),
+            bars: Arc::new(Bars::new(board.clone(), lanes, mail.clone())),
+            board,
             journal_next: AtomicU64::new(journal.next_sequence()),
             journal: Mutex::new(journal),
             ingest: IngestCounters::default(),

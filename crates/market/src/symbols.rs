@@ -142,17 +142,21 @@ impl SymbolMap {
         }
     }
 
+    /// Returns the defined symbols with their numbers.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (u32, &Symbol)> {
+        let pages = (0u32..).step_by(PAGE_SYMBOLS).zip(&self.pages);
+        pages.flat_map(|(first, page)| {
+            let places = (first..).zip(page.iter().flat_map(|page| page.iter()));
+            places.filter_map(|(number, symbol)| Some((number, symbol.as_ref()?)))
+        })
+    }
+
     /// Returns the venues' topics that have had a value, each with its symbol number and its venue,
     /// as the source numbers both.
     pub(crate) fn bound(&self) -> impl Iterator<Item = (u32, u16, &Arc<Topic>)> {
-        let pages = (0u32..).zip(&self.pages);
-        let pages = pages.filter_map(|(number, page)| Some((number, page.as_ref()?)));
-        pages.flat_map(|(page_number, page)| {
-            let symbols = (page_number * PAGE_SYMBOLS as u32..).zip(page.iter());
-            symbols.flat_map(|(number, symbol)| {
-                let venues = symbol.iter().flat_map(Symbol::venues);
-                venues.map(move |(source, topic)| (number, source, topic))
-            })
+        self.numbered().flat_map(|(number, symbol)| {
+            let venues = symbol.venues();
+            venues.map(move |(source, topic)| (number, source, topic))
         })
     }
 

@@ -9,6 +9,7 @@ use tidewire_fanout::{Interest, TopicId};
 use tidewire_feed::wire::Definition;
 
 use crate::board::MARKET_PREFIX;
+use crate::derived::Derived;
 use crate::fields;
 use crate::records::TopicRecords;
 
@@ -27,6 +28,8 @@ pub struct Topic {
     venue: AtomicU32,
     /// Sequence of the newest definition in the hub's own feed; 0 before the first.
     defined_sequence: AtomicU64,
+    /// Price levels and bars, if a client has asked for them.
+    pub(crate) derived: Derived,
     /// What is kept of its DBN records.
     pub(crate) records: TopicRecords,
     /// The topics of its venues, once it has several: then its value is consolidated from theirs.
@@ -83,6 +86,7 @@ impl Topic {
             )),
             venue: AtomicU32::new(0),
             defined_sequence: AtomicU64::new(0),
+            derived: Derived::default(),
             records: TopicRecords::default(),
             members: OnceLock::new(),
             parent: OnceLock::new(),

@@ -76,7 +76,7 @@ impl Server {
         name: &[u8],
         locked: Option<&Locked<'_>>,
     ) -> Option<&'static str> {
-        if self.is_mounted(name) {
+        if self.is_mounted(name) || self.topics.find(name).is_some() {
             return Some("READONLY this channel belongs to a live source");
         }
         if is_reserved_channel(name) {

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use tidewire_fanout::{Post, Topics, bits};
 use tidewire_keyspace::{Audience, Command, Flags, Keyspace, Mount, Options};
 use tidewire_lane::{ConnectionId, Context, LaneCounters, MailSender, Peer, unix_ns};
+use tidewire_resp::Writer;
 use tidewire_retry::Seldom;
 
 use crate::access::{AccessControl, Reason};
@@ -48,6 +49,15 @@ pub trait House: Debug + Send + Sync {
     fn refuse(&self, port: u16) -> Vec<u8>;
     /// Appends the sections of INFO behind the server's own that are shown.
     fn write_info(&self, is_shown: &dyn Fn(&str, Shown) -> bool, out: &mut String);
+    /// Replies up to `levels` price levels of each side of a symbol's book. Returns false, and
+    /// replies nothing, for an unknown symbol. `unix_ns` is the time now.
+    fn write_book(
+        &self,
+        symbol: &[u8],
+        levels: usize,
+        unix_ns: u64,
+        reply: &mut Writer<'_>,
+    ) -> bool;
     /// CONFIG RESETSTAT.
     fn reset_statistics(&self);
 }

@@ -3,6 +3,7 @@
 mod acl;
 mod authentication;
 mod blocking;
+mod book;
 mod client;
 mod connection;
 mod cross_protocol;

@@ -122,7 +122,8 @@ impl Feed {
         let failed = Arc::new(AtomicBool::new(false));
         let (asked, fails) = (stop.clone(), failed.clone());
         let thread = std::thread::spawn(move || {
-            let played = replay::play(&file, &to, speed, false, false, &asked);
+            let extras = replay::Extras::default();
+            let played = replay::play(&file, &to, speed, false, extras, &asked);
             fails.store(played.is_err(), Ordering::Release);
             played
         });

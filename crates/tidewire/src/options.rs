@@ -490,6 +490,9 @@ pub(crate) struct ReplayOptions {
     /// Send each order of a DBN file (mbo), too, for mbo subscribers of the Databento gateway.
     #[arg(long)]
     pub(crate) orders: bool,
+    /// Price levels of each side to send too, from the orders and mbp-10 records of a DBN file.
+    #[arg(long, value_name = "LEVELS", default_value_t = 0)]
+    pub(crate) depth: u16,
 }
 
 /// How fast a file is played.

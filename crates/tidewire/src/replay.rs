@@ -10,7 +10,7 @@ use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tidewire_dbn::book::Unused;
+use tidewire_dbn::book::{Depth, Unused};
 use tidewire_dbn::{ReadError, Reader, RecordRef, Translator};
 use tidewire_feed::wire::Message;
 use tidewire_lane::Endpoint;
@@ -31,21 +31,32 @@ pub(crate) fn run(options: &ReplayOptions) -> Result<(), Failure> {
         &options.to,
         options.speed,
         options.repeat,
-        options.orders,
+        Extras {
+            orders: options.orders,
+            depth: options.depth,
+        },
         &stop,
     )?;
     print!("{report}");
     Ok(())
 }
 
-/// Plays `file` into the hub at `to`, with `orders` also each order of a DBN file. Returns the
-/// report to print.
+/// What is sent of a DBN file besides quotes, trades and what defines them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Extras {
+    /// Whether each order is sent whole.
+    pub(crate) orders: bool,
+    /// Price levels of each side, from the best; 0 for none.
+    pub(crate) depth: u16,
+}
+
+/// Plays `file` into the hub at `to`. Returns the report to print.
 pub(crate) fn play(
     file: &Path,
     to: &Endpoint,
     speed: Speed,
     repeat: bool,
-    orders: bool,
+    extras: Extras,
     stop: &Stop,
 ) -> Result<String, Failure> {
     if recording::is_recording(file) {
@@ -61,7 +72,9 @@ pub(crate) fn play(
         speed,
         stop,
         messages: Vec::new(),
-        carrier: Carrier::new(orders),
+        carrier: Carrier::new(extras.orders),
+        depth: extras.depth,
+        levels: 0,
     };
     let mut played = player.play_once(file)?;
     let mut rounds = 1;
@@ -91,6 +104,10 @@ struct DbnPlayer<'a> {
     stop: &'a Stop,
     messages: Vec<Message>,
     carrier: Carrier,
+    /// Price levels of each side to publish.
+    depth: u16,
+    /// Messages about levels.
+    levels: u64,
 }
 
 impl DbnPlayer<'_> {
@@ -107,6 +124,7 @@ impl DbnPlayer<'_> {
             first_ns: None,
             start: Instant::now(),
         };
+        let mut depth = Depth::new(self.depth);
         loop {
             let record = reader.next_record().map_err(|error| {
                 let record = translator.accounting().read() + 1;
@@ -137,6 +155,10 @@ impl DbnPlayer<'_> {
                 self.link.publish(message)?;
             }
             self.messages.clear();
+            for level in depth.after(&record, translator.books()) {
+                self.link.publish(&Message::Level(*level))?;
+                self.levels += 1;
+            }
         }
         Ok(translator)
     }
@@ -226,6 +248,11 @@ fn describe(
     );
     if let Some(carried) = player.carrier.describe() {
         report.line("carried", carried);
+    }
+    if player.depth > 0 {
+        let levels = grouped(player.levels);
+        let text = format!("{levels} messages, the best {} of each side", player.depth);
+        report.line("levels", text);
     }
     report.rounds(rounds, "records and their use are those of the last");
     report.hub(end);

@@ -164,6 +164,12 @@ impl Books {
         self.states.get(*place as usize)?.book.as_deref()
     }
 
+    /// Returns the current symbol number of an instrument at a publisher.
+    pub fn symbol(&self, publisher_id: u16, instrument_id: u32) -> Option<u32> {
+        let place = self.books.get(&key(publisher_id, instrument_id))?;
+        Some(self.states.get(*place as usize)?.symbol)
+    }
+
     #[inline]
     fn apply_order(
         &mut self,
@@ -461,8 +467,9 @@ impl InstrumentState {
     }
 }
 
+/// Returns the key of an instrument at a publisher.
 #[inline]
-fn key(publisher_id: u16, instrument_id: u32) -> u64 {
+pub(super) fn key(publisher_id: u16, instrument_id: u32) -> u64 {
     u64::from(publisher_id) << 32 | u64::from(instrument_id)
 }
 

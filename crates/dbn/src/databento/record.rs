@@ -269,12 +269,18 @@ impl<'a> RecordWriter<'a> {
         self.end(start);
     }
 
-    fn begin_event(&mut self, rtype: u8, event: &Event) -> usize {
+    pub(super) fn begin_event(&mut self, rtype: u8, event: &Event) -> usize {
         let (instrument_id, publisher_id) = (event.instrument_id, event.publisher_id);
         self.begin(rtype, instrument_id, publisher_id, event.ts_event)
     }
 
-    fn begin(&mut self, rtype: u8, instrument_id: u32, publisher_id: u16, ts_event: u64) -> usize {
+    pub(super) fn begin(
+        &mut self,
+        rtype: u8,
+        instrument_id: u32,
+        publisher_id: u16,
+        ts_event: u64,
+    ) -> usize {
         let start = self.out.len();
         // The gateway's own messages are about no instrument.
         let publisher_id = match publisher_id {
@@ -289,7 +295,7 @@ impl<'a> RecordWriter<'a> {
     }
 
     /// Writes the fields of a trade's record after the header.
-    fn event(&mut self, event: &Event) {
+    pub(super) fn event(&mut self, event: &Event) {
         self.put(&event.price.to_le_bytes());
         self.put(&event.size.to_le_bytes());
         // The best level is level 0.
@@ -300,7 +306,7 @@ impl<'a> RecordWriter<'a> {
         self.put(&(event.sequence as u32).to_le_bytes());
     }
 
-    fn level(&mut self, prices: &BidAsk) {
+    pub(super) fn level(&mut self, prices: &BidAsk) {
         self.put(
             [prices.bid, prices.ask]
                 .map(i64::to_le_bytes)
@@ -320,7 +326,7 @@ impl<'a> RecordWriter<'a> {
     }
 
     #[inline]
-    fn put(&mut self, bytes: &[u8]) {
+    pub(super) fn put(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
     }
 
@@ -355,7 +361,7 @@ impl<'a> RecordWriter<'a> {
     }
 
     /// Writes the record's length into its first byte.
-    fn end(&mut self, start: usize) {
+    pub(super) fn end(&mut self, start: usize) {
         if let Some(ts_out) = self.ts_out {
             self.out.extend_from_slice(&ts_out.to_le_bytes());
         }

@@ -6,7 +6,8 @@ use super::message::{layout, prefix};
 
 /// The new total of one price level, or the end of a book's contents: 48 bytes.
 ///
-/// A level replaces what was known of its price and side. Size 0 removes it.
+/// A level replaces what was known of its price and side. Size 0 removes it. A book begins with a
+/// clear of both sides; levels before that say nothing about the rest of the book.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Level {
     /// The symbol's id.
@@ -15,7 +16,7 @@ pub struct Level {
     pub source: u16,
     /// Time of the event at the source, nanoseconds since the UNIX epoch.
     pub source_time_ns: u64,
-    /// Price, 1 unit = 1e-9; ignored if `action` is [`Level::CLEAR`].
+    /// Price, 1 unit = 1e-9; ignored unless `action` is [`Level::SET`].
     pub price: i64,
     /// Total quantity at this price; 0 if no order is left.
     pub size: u32,
@@ -23,7 +24,7 @@ pub struct Level {
     pub orders: u32,
     /// [`Level::BID`], [`Level::ASK`], or 0 for both in a clear.
     pub side: u8,
-    /// [`Level::SET`] or [`Level::CLEAR`].
+    /// [`Level::SET`], [`Level::CLEAR`] or [`Level::END`].
     pub action: u8,
     /// 1 if this is the event's last level: the book is consistent after it.
     pub is_last: u8,
@@ -40,6 +41,8 @@ impl Level {
     pub const SET: u8 = 0;
     /// Action: the side, or both sides, are empty now.
     pub const CLEAR: u8 = 1;
+    /// Action: the sender gives this book's levels no longer; nothing is known of it.
+    pub const END: u8 = 2;
 }
 
 layout!(Level: 48, MessageKind::LEVEL, {

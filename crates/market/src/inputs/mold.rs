@@ -56,6 +56,7 @@ pub(super) fn run(mut thread: Thread, input: &MoldInput, sockets: Sockets) {
     while !thread.is_stopped() {
         mold.wait();
         let begin = Instant::now();
+        thread.follow_wanted();
         let mut more = true;
         while more && !thread.is_stopped() {
             more = mold.turn(&mut thread);

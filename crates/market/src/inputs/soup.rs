@@ -91,6 +91,7 @@ impl SoupReceiver {
             }
             self.wait(stream);
             let begin = Instant::now();
+            thread.follow_wanted();
             let result = self.read(thread, stream);
             thread.busy_ns += begin.elapsed().as_nanos() as u64;
             self.show(thread, true);

@@ -7,13 +7,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidewire_hub::watched_counters;
+use tidewire_resp::Value;
 
+use super::ladder::{self, Ladder};
 use crate::options::InfoSource;
 use crate::stop::Stop;
 
 /// The latest INFO reply of a hub.
 pub(super) struct InfoReader {
     latest: Mutex<Latest>,
+    /// The symbol whose price levels are requested too.
+    wanted: Mutex<Option<String>>,
 }
 
 #[derive(Debug, Default)]
@@ -24,6 +28,7 @@ struct Latest {
     /// Messages applied and the time, at the last two replies, for the hub's rate.
     applied: Option<(u64, Instant)>,
     rate: f64,
+    ladder: Option<Ladder>,
 }
 
 /// A hub's own figures: the counters that are marked for `watch` in the table of counters.
@@ -52,6 +57,7 @@ impl InfoReader {
     pub(super) fn start(source: &InfoSource, user: Option<&str>, stop: &Stop) -> Arc<Self> {
         let reader = Arc::new(Self {
             latest: Mutex::default(),
+            wanted: Mutex::default(),
         });
         let address = match source {
             InfoSource::Nowhere => {
@@ -93,6 +99,24 @@ impl InfoReader {
         }
     }
 
+    /// Requests the price levels of a symbol from now on, or of none.
+    pub(super) fn want_ladder(&self, symbol: Option<&str>) {
+        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        if wanted.as_deref() != symbol {
+            *wanted = symbol.map(str::to_owned);
+        }
+    }
+
+    /// Returns the price levels that arrived last, of any symbol.
+    pub(super) fn ladder(&self) -> Option<Ladder> {
+        self.latest().ladder.clone()
+    }
+
+    fn wanted(&self) -> Option<String> {
+        let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        wanted.clone()
+    }
+
     /// Requests INFO repeatedly over one connection.
     fn ask(
         &self,
@@ -118,9 +142,24 @@ impl InfoReader {
             stream.write_all(&request).map_err(text)?;
             let figures = parse(&read_reply(&mut replies)?);
             self.take(figures);
-            std::thread::sleep(INTERVAL);
+            let wanted = self.wanted();
+            if let Some(symbol) = &wanted {
+                let request = command(&ladder::request(symbol));
+                stream.write_all(&request).map_err(text)?;
+                let reply = read_value(&mut replies)?;
+                self.latest().ladder = Some(Ladder::from_reply(symbol, &reply));
+            }
+            self.pause(wanted.as_deref());
         }
         Ok(())
+    }
+
+    /// Waits for the next requests; shorter if another symbol is wanted meanwhile.
+    fn pause(&self, wanted: Option<&str>) {
+        let end = Instant::now() + INTERVAL;
+        while Instant::now() < end && self.wanted().as_deref() == wanted {
+            std::thread::sleep(LOOK_INTERVAL);
+        }
     }
 
     fn take(&self, figures: Figures) {
@@ -178,6 +217,26 @@ fn read_reply(replies: &mut impl BufRead) -> Result<String, String> {
     }
 }
 
+/// Reads one reply of any kind. Nothing may follow it.
+fn read_value(replies: &mut impl BufRead) -> Result<Value, String> {
+    let mut bytes = Vec::new();
+    loop {
+        let more = replies.fill_buf().map_err(|error| error.to_string())?;
+        let count = more.len();
+        if count == 0 {
+            return Err("the server closed the connection".to_owned());
+        }
+        bytes.extend_from_slice(more);
+        replies.consume(count);
+        match tidewire_resp::decode(&bytes) {
+            Ok(Some((value, _))) => return Ok(value),
+            Ok(None) if bytes.len() <= REPLY_BYTES_MAX => {}
+            Ok(None) => return Err("the reply is too long".to_owned()),
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}
+
 fn parse(info: &str) -> Figures {
     let pairs: HashMap<&str, &str> = info
         .lines()
@@ -208,6 +267,8 @@ fn request() -> Vec<u8> {
 }
 
 const INTERVAL: Duration = Duration::from_millis(500);
+/// Maximum delay until another symbol's levels are requested.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(2);
 const LINE_BYTES_MAX: u64 = 4 * 1024;
 const REPLY_BYTES_MAX: usize = 4 << 20;

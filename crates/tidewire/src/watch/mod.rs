@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!  native feed ─▶ link (thread) ─▶ model ─┐
-//!  INFO        ─▶ info (thread) ─▶ figures├─▶ sample ─▶ screen, or json
+//!  INFO, levels ▶ info (thread) ─▶ figures├─▶ sample ─▶ screen, or json
 //!  keys        ─▶ view (sort, filter) ────┘
 //! ```
 
 mod info;
 mod json;
+mod ladder;
 mod link;
 mod model;
 mod sample;

@@ -9,6 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Sparkline};
 
 use super::Watch;
+use super::ladder::Ladder;
 use super::model::ConnectionState;
 use super::sample::{Sample, SymbolRow};
 use super::spread::Percentiles;
@@ -30,7 +31,10 @@ pub(super) fn show(watch: &Watch, mut view: TableView) -> Result<(), Failure> {
             return Err(Failure::running("the reader of the feed failed"));
         }
         let terminal = &mut screen.terminal;
-        let drawn = terminal.draw(|frame| draw(frame, &sample, &mut view));
+        let ladder = watch.info.ladder();
+        let drawn = terminal.draw(|frame| draw(frame, &sample, ladder.as_ref(), &mut view));
+        let top = view.top.as_deref().filter(|_| view.has_ladder);
+        watch.info.want_ladder(top);
         if let Err(error) = drawn {
             let is_gone = matches!(keys::hear(Duration::ZERO), Ok(Heard::Gone) | Err(_));
             return if is_gone { Ok(()) } else { Err(failed(error)) };
@@ -98,7 +102,7 @@ fn padded(column: Column, text: &str, width: usize) -> String {
     }
 }
 
-fn draw(frame: &mut Frame<'_>, sample: &Sample, view: &mut TableView) {
+fn draw(frame: &mut Frame<'_>, sample: &Sample, ladder: Option<&Ladder>, view: &mut TableView) {
     let area = frame.area();
     // On a small screen the table has priority.
     let panel = if area.height >= PANEL_FROM_ROWS { 5 } else { 0 };
@@ -123,7 +127,7 @@ fn draw(frame: &mut Frame<'_>, sample: &Sample, view: &mut TableView) {
         Line::raw(whole_parts(&stream(sample), width)),
     ];
     frame.render_widget(Paragraph::new(lines), top);
-    draw_table(frame, middle, sample, view);
+    draw_middle(frame, middle, sample, ladder, view);
     if panel > 0 {
         draw_latency(frame, lower, sample);
     }
@@ -139,6 +143,28 @@ fn draw(frame: &mut Frame<'_>, sample: &Sample, view: &mut TableView) {
     };
     let lines = vec![Line::raw(whole_parts(&hub(sample), width)), keys];
     frame.render_widget(Paragraph::new(lines), bottom);
+}
+
+/// Draws the table, and beside it the price levels of its first row if they are wanted.
+fn draw_middle(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    sample: &Sample,
+    ladder: Option<&Ladder>,
+    view: &mut TableView,
+) {
+    if !view.has_ladder {
+        return draw_table(frame, area, sample, view);
+    }
+    let [left, right] =
+        Layout::horizontal([Constraint::Min(0), Constraint::Length(LADDER_WIDTH)]).areas(area);
+    draw_table(frame, left, sample, view);
+    let is_of_top = |ladder: &&Ladder| Some(&ladder.symbol) == view.top.as_ref();
+    let waiting = Ladder::default();
+    ladder
+        .filter(is_of_top)
+        .unwrap_or(&waiting)
+        .draw(frame, right);
 }
 
 fn draw_table(frame: &mut Frame<'_>, area: Rect, sample: &Sample, view: &mut TableView) {
@@ -329,9 +355,11 @@ fn clock(seconds: u64) -> String {
 }
 
 const KEYS: &str = "q quits · r resets the figures · / filters · ←→ change the sort column · space reverses the order \
-     · ↑↓ PgUp PgDn";
+     · ↑↓ PgUp PgDn · Enter shows the levels of the first row";
 const WIDTHS: [u16; 8] = [16, 12, 12, 12, 15, 9, 13, 9];
 const REFRESH_INTERVAL: Duration = Duration::from_millis(500);
+/// Columns of the price levels, with their frame.
+const LADDER_WIDTH: u16 = 36;
 /// Maximum delay until a signal is noticed.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 /// Minimum number of rows for a screen that shows the latency panel.

@@ -73,6 +73,10 @@ pub(super) struct TableView {
     pub(super) filter: String,
     /// The filter is being typed.
     pub(super) is_typing: bool,
+    /// Whether the price levels of the first row are shown.
+    pub(super) has_ladder: bool,
+    /// The symbol of the first row, when it was last drawn.
+    pub(super) top: Option<String>,
     /// The first row shown.
     pub(super) first: usize,
     /// Number of rows that passed the filter, and that fit the screen, when it was last drawn.
@@ -87,6 +91,8 @@ impl TableView {
             ascending: ascending || column == Column::Symbol,
             filter: String::new(),
             is_typing: false,
+            has_ladder: false,
+            top: None,
             first: 0,
             passing: 0,
             page: 1,
@@ -106,7 +112,9 @@ impl TableView {
         (self.passing, self.page) = (passing.len(), page.max(1));
         self.first = self.first.min(self.first_max());
         let shown = passing.into_iter().skip(self.first).take(page);
-        shown.collect()
+        let shown: Vec<&SymbolRow> = shown.collect();
+        self.top = shown.first().map(|row| row.symbol.clone());
+        shown
     }
 
     /// Returns how many rows passed the filter when the screen was last drawn.
@@ -133,6 +141,8 @@ impl TableView {
         }
         match key.code {
             KeyCode::Char('q') => return Wish::Quit,
+            KeyCode::Enter => self.has_ladder = !self.has_ladder,
+            KeyCode::Esc if self.has_ladder => self.has_ladder = false,
             KeyCode::Esc if self.filter.is_empty() => return Wish::Quit,
             KeyCode::Esc => self.filter.clear(),
             KeyCode::Char('r') => return Wish::Reset,

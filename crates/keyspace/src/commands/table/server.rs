@@ -193,6 +193,9 @@ pub(super) const SERVER: &[Command] = &[
         Run::Session).syntax("[selection(what([KEYS] [CHANNELS] [COUNT=count:i]) | RESET | HELP)]")
         .docs("Lists the most used keys and channels.",
             "O(1), by the bounds of the sketches."),
+    command("tidewire.book", -2, "readonly noscript loading stale fast", Group::Server, "8.0.0",
+        Run::Session).syntax("symbol [LEVELS=levels:i]")
+        .docs("Returns the best price levels of a market topic.", "O(N) in the number of levels."),
     command("module", -2, "", Group::Server, "4.0.0", Run::Container)
         .docs("Commands on modules; modules are not supported.", "Depends on subcommand."),
     command("module|help", 2, "loading stale", Group::Server, "5.0.0", Run::Session)

@@ -1,0 +1,214 @@
+//! Bars of market topics: `bar:1s:`, `bar:1m:`, `bar:1h:` and `bar:1d:` topics and keys.
+//!
+//! Bars are made only of symbols and intervals that a client has asked for, and from then on until
+//! the hub ends.
+
+mod bar;
+mod clock;
+mod mount;
+mod state;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::RwLock;
+use tidewire_fanout as fanout;
+use tidewire_fanout::{Subscriptions, TopicId, TopicSource};
+use tidewire_lane::MailSender;
+
+use crate::board::Board;
+use crate::derived::DerivedTopic;
+use crate::market::MarketMail;
+use crate::topic::Topic;
+
+pub use bar::{Aggregator, Bar, Interval, Outcome};
+pub use clock::BarClock;
+pub use mount::BarMount;
+pub(crate) use state::{BarState, BarTrade, Shown};
+
+/// Prefix of the channels of bars; the interval follows.
+pub const BAR_PREFIX: &[u8] = b"bar:";
+
+/// The bars of one market topic and interval.
+pub(crate) type BarTopic = DerivedTopic<BarState>;
+
+/// The bars of one market topic, by interval.
+#[derive(Debug, Default)]
+pub(crate) struct TopicBars([OnceLock<Arc<BarTopic>>; Interval::ALL.len()]);
+
+impl TopicBars {
+    /// Returns the bars that exist.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<BarTopic>> {
+        self.0.iter().filter_map(OnceLock::get)
+    }
+
+    pub(crate) fn get(&self, interval: Interval) -> Option<&Arc<BarTopic>> {
+        self.0[interval as usize].get()
+    }
+}
+
+/// All `bar:` topics that clients have asked for.
+#[derive(Debug)]
+pub struct Bars {
+    board: Arc<Board>,
+    lanes: u64,
+    /// By interval, in the order in which clients asked.
+    existing: [RwLock<Vec<Arc<BarTopic>>>; Interval::ALL.len()],
+    asked: Arc<AtomicU64>,
+    /// Whether subscriptions may match topics of symbols that are not defined yet.
+    awaits_symbols: AtomicBool,
+    /// Whether any topic exists.
+    is_on: AtomicBool,
+    /// Wakes the lane that closes bars.
+    mail: MailSender<MarketMail>,
+}
+
+impl Bars {
+    /// Creates the bars of the board's topics, for the lanes of `lanes` (one bit each).
+    pub(crate) fn new(board: Arc<Board>, lanes: u64, mail: MailSender<MarketMail>) -> Self {
+        Self {
+            board,
+            lanes,
+            existing: Default::default(),
+            asked: Arc::default(),
+            awaits_symbols: AtomicBool::new(false),
+            is_on: AtomicBool::new(false),
+            mail,
+        }
+    }
+
+    /// Returns the number of topics that exist.
+    pub fn len(&self) -> usize {
+        self.existing.iter().map(|topics| topics.read().len()).sum()
+    }
+
+    /// Returns whether no topic exists.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        !self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bars of a topic, and makes them if there are none.
+    pub(crate) fn bars_of<'a>(&self, topic: &'a Topic, interval: Interval) -> &'a Arc<BarTopic> {
+        let place = interval as usize;
+        topic.derived.bars_or_new().0[place].get_or_init(|| {
+            debug_assert!(topic.number < 1 << 30, "a number of topic and interval");
+            let id = TopicId::Bar(topic.number * KINDS + place as u32);
+            let prefix = prefix(interval);
+            let value = self.board.value(topic.number);
+            let is_late = value.is_some_and(|value| value.updates > 0);
+            let state = BarState::new(interval, is_late);
+            let (symbol, asked) = (topic.symbol(), self.asked.clone());
+            let bars = BarTopic::new(id, prefix, symbol, self.lanes, asked, state);
+            let bars = Arc::new(bars);
+            self.existing[place].write().push(bars.clone());
+            self.is_on.store(true, Ordering::Release);
+            self.mail.wake(CLOCK_LANE);
+            bars
+        })
+    }
+
+    /// Makes the bars of a topic that has just been defined, if subscriptions match them.
+    pub(crate) fn defined(&self, topic: &Topic, subscriptions: &Subscriptions) {
+        if !self.awaits_symbols.load(Ordering::Acquire) {
+            return;
+        }
+        for interval in Interval::ALL {
+            let channel = [prefix(interval), topic.symbol()].concat();
+            if subscriptions.route(&channel).lanes != 0 {
+                self.bars_of(topic, interval);
+            }
+        }
+    }
+
+    /// Returns the existing topic with this number.
+    pub(crate) fn existing(&self, number: u32) -> Option<Arc<BarTopic>> {
+        let topic = self.board.topic(number / KINDS)?;
+        let interval = Interval::ALL[(number % KINDS) as usize];
+        topic.derived.bars()?.get(interval).cloned()
+    }
+
+    /// Returns the market topic and the interval of a channel name.
+    fn parse(&self, channel: &[u8]) -> Option<(Option<Arc<Topic>>, Interval)> {
+        let interval = Interval::ALL
+            .into_iter()
+            .find(|interval| channel.starts_with(prefix(*interval)))?;
+        let symbol = &channel[prefix(interval).len()..];
+        Some((self.board.find(symbol), interval))
+    }
+}
+
+impl TopicSource for Bars {
+    fn topic(&self, number: u32) -> Option<Arc<dyn fanout::Topic>> {
+        Some(self.existing(number)?)
+    }
+
+    fn find(&self, channel: &[u8]) -> Option<Arc<dyn fanout::Topic>> {
+        let (topic, interval) = self.parse(channel)?;
+        Some(topic?.derived.bars()?.get(interval)?.clone())
+    }
+
+    fn matching(&self, wanted: &dyn Fn(&[u8]) -> bool) -> Vec<Arc<dyn fanout::Topic>> {
+        let mut found: Vec<Arc<dyn fanout::Topic>> = Vec::new();
+        for topics in &self.existing {
+            let topics = topics.read();
+            let wanted = topics.iter().filter(|bars| wanted(bars.name()));
+            found.extend(wanted.map(|bars| bars.clone() as Arc<dyn fanout::Topic>));
+        }
+        found
+    }
+
+    fn write(&self, number: u32, snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {
+        let bars = self.existing(number)?;
+        let state = bars.state.lock();
+        state.write_json(out, bars.symbol(), &state.shown()?, snapshot);
+        Some(state.version())
+    }
+
+    fn want(&self, name: &[u8], is_prefix: bool) {
+        // The symbol may have been defined before the subscription was counted.
+        if !is_prefix {
+            self.prepare(name, None);
+        }
+    }
+
+    fn prepare(&self, literal: &[u8], matches: Option<&dyn Fn(&[u8]) -> bool>) {
+        if !literal.starts_with(BAR_PREFIX) {
+            return;
+        }
+        // Before the look: a symbol that is defined meanwhile is found here or there.
+        self.awaits_symbols.store(true, Ordering::SeqCst);
+        let Some(matches) = matches else {
+            if let Some((Some(topic), interval)) = self.parse(literal) {
+                self.bars_of(&topic, interval);
+            }
+            return;
+        };
+        let mut channel = Vec::new();
+        for topic in self.board.topics() {
+            for interval in Interval::ALL {
+                channel.clear();
+                channel.extend_from_slice(prefix(interval));
+                channel.extend_from_slice(topic.symbol());
+                if matches(&channel) {
+                    self.bars_of(&topic, interval);
+                }
+            }
+        }
+    }
+}
+
+/// Returns the prefix of an interval's channels and keys.
+fn prefix(interval: Interval) -> &'static [u8] {
+    match interval {
+        Interval::Second => b"bar:1s:",
+        Interval::Minute => b"bar:1m:",
+        Interval::Hour => b"bar:1h:",
+        Interval::Day => b"bar:1d:",
+    }
+}
+
+/// Number of intervals.
+const KINDS: u32 = Interval::ALL.len() as u32;
+/// The lane that closes bars by the wall clock.
+pub(crate) const CLOCK_LANE: usize = 0;

@@ -1,0 +1,79 @@
+//! Closes bars by the wall clock, where the source is live and says nothing more.
+
+use tidewire_fanout::{Dispatch, Origin, Publication};
+
+use super::{BarTopic, Bars, CLOCK_LANE};
+
+/// The clock of bars. The first lane drives it.
+#[derive(Debug, Default)]
+pub struct BarClock {
+    /// The next bars to look at: interval and position.
+    place: (usize, usize),
+    due_ns: u64,
+}
+
+impl BarClock {
+    /// The lane that drives the clock.
+    pub const LANE: usize = CLOCK_LANE;
+
+    /// Closes the bars that are due, some thousands at a time. Returns the publication, and when
+    /// the next turn is due, monotonic ns; `None` while there are no bars.
+    pub fn turn(&mut self, bars: &Bars, now_ns: u64, unix_ns: u64) -> (Dispatch, Option<u64>) {
+        let mut dispatch = (Publication::default(), 0);
+        if bars.is_empty() {
+            return (dispatch, None);
+        }
+        if now_ns < self.due_ns {
+            return (dispatch, Some(self.due_ns));
+        }
+        let mut left = TURN_BARS_MAX;
+        while left > 0 && self.place.0 < bars.existing.len() {
+            let topics = bars.existing[self.place.0].read();
+            let rest = topics.iter().skip(self.place.1).take(left);
+            let count = rest.len();
+            debug_assert!(count <= left, "a turn has its limit");
+            for topic in rest {
+                close(topic, unix_ns, &mut dispatch);
+            }
+            left -= count;
+            self.place.1 += count;
+            if self.place.1 >= topics.len() {
+                self.place = (self.place.0 + 1, 0);
+            }
+        }
+        // A round that is not finished goes on soon.
+        let is_finished = self.place.0 >= bars.existing.len();
+        let pause_ns = if is_finished { ROUND_NS } else { PAUSE_NS };
+        if is_finished {
+            self.place = (0, 0);
+        }
+        self.due_ns = now_ns + pause_ns;
+        (dispatch, Some(self.due_ns))
+    }
+}
+
+fn close(topic: &BarTopic, unix_ns: u64, dispatch: &mut Dispatch) {
+    let mut state = topic.state.lock();
+    if !state.close_by_clock(unix_ns) {
+        return;
+    }
+    let version = state.closed();
+    let (interest, shown) = (topic.interest(), state.shown());
+    if interest != 0
+        && let Some(shown) = shown
+    {
+        dispatch.1 |= interest;
+        let origin = Origin::Topic(topic.topic_id());
+        dispatch.0.push_with(topic.name(), origin, version, |out| {
+            state.write_json(out, topic.symbol(), &shown, false);
+        });
+    }
+    state.is_whole();
+}
+
+/// Interval of the looks at all bars.
+const ROUND_NS: u64 = 100_000_000;
+/// Pause within a round.
+const PAUSE_NS: u64 = 1_000_000;
+/// Maximum bars of a turn, so that the lane's clients do not wait.
+const TURN_BARS_MAX: usize = 4_096;

@@ -1,0 +1,175 @@
+//! The state of one `bar:` topic, and its published forms.
+
+use tidewire_fanout::write_json_text;
+
+use super::bar::{Aggregator, Bar, Interval};
+use crate::decimal::{write_price, write_unsigned};
+
+/// The bars of one symbol and interval.
+#[derive(Debug)]
+pub(crate) struct BarState {
+    pub(crate) bars: Aggregator,
+    interval: Interval,
+    /// Number of changes published so far.
+    version: u64,
+    /// Sequence of the newest trade in the hub's own feed.
+    sequence: u64,
+    /// Time of receipt of the newest trade, nanoseconds since the UNIX epoch.
+    receive_time_ns: u64,
+    /// Whether the newest trade arrived within a minute of its source time: the wall clock then
+    /// closes its bar too.
+    is_live: bool,
+    /// Whether the newest bar may lack trades: aggregation began within its interval.
+    is_partial: bool,
+}
+
+/// A trade as bars need it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BarTrade {
+    pub(crate) source_time_ns: u64,
+    pub(crate) receive_time_ns: u64,
+    pub(crate) sequence: u64,
+    pub(crate) price: i64,
+    pub(crate) size: u32,
+}
+
+impl BarState {
+    /// Creates bars of an interval. `is_late` tells that the symbol may have traded before.
+    pub(crate) fn new(interval: Interval, is_late: bool) -> Self {
+        Self {
+            bars: Aggregator::new(interval),
+            interval,
+            version: 0,
+            sequence: 0,
+            receive_time_ns: 0,
+            is_live: false,
+            is_partial: is_late,
+        }
+    }
+
+    /// Notes the newest trade, which has been given to the aggregator.
+    pub(crate) fn note(&mut self, trade: &BarTrade) {
+        let (receive_time_ns, source_time_ns) = (trade.receive_time_ns, trade.source_time_ns);
+        (self.sequence, self.receive_time_ns) = (trade.sequence, receive_time_ns);
+        self.is_live = receive_time_ns.saturating_sub(source_time_ns) < LIVE_NS;
+        self.version += 1;
+    }
+
+    /// Notes that the newest bar has been closed. Returns the version of that change.
+    pub(crate) fn closed(&mut self) -> u64 {
+        self.version += 1;
+        self.version
+    }
+
+    /// Notes that the bars from now on have all trades.
+    pub(crate) fn is_whole(&mut self) {
+        self.is_partial = false;
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(crate) fn is_partial(&self) -> bool {
+        self.is_partial
+    }
+
+    /// Closes the open bar if the wall clock is past its end, and no trade has arrived lately.
+    pub(crate) fn close_by_clock(&mut self, unix_ns: u64) -> bool {
+        let quiet_ns = unix_ns.saturating_sub(self.receive_time_ns);
+        let is_due = self.is_live && quiet_ns >= QUIET_NS;
+        is_due
+            && self
+                .bars
+                .close(unix_ns.saturating_sub(CLOCK_GRACE_NS))
+                .is_some()
+    }
+
+    /// Appends the JSON text of a bar.
+    pub(crate) fn write_json(
+        &self,
+        out: &mut Vec<u8>,
+        symbol: &[u8],
+        shown: &Shown,
+        snapshot: bool,
+    ) {
+        out.extend_from_slice(b"{\"symbol\":");
+        write_json_text(out, symbol);
+        out.extend_from_slice(b",\"interval\":\"");
+        out.extend_from_slice(self.interval.name().as_bytes());
+        out.push(b'"');
+        self.fields(shown, &mut |name, value| {
+            out.extend_from_slice(b",\"");
+            out.extend_from_slice(name);
+            out.extend_from_slice(b"\":");
+            match value {
+                b"" => out.extend_from_slice(b"null"),
+                value => out.extend_from_slice(value),
+            }
+        });
+        if snapshot {
+            out.extend_from_slice(b",\"snapshot\":true");
+        }
+        out.push(b'}');
+    }
+
+    /// Returns what is shown of the newest bar.
+    pub(crate) fn shown(&self) -> Option<Shown> {
+        let (bar, is_final) = self.bars.newest()?;
+        Some(Shown {
+            bar,
+            is_final,
+            is_partial: self.is_partial,
+        })
+    }
+
+    /// Passes the fields of a bar to `fields`, as text.
+    pub(crate) fn fields(&self, shown: &Shown, fields: &mut dyn FnMut(&[u8], &[u8])) {
+        let bar = &shown.bar;
+        let mut text = Vec::with_capacity(24);
+        let mut unsigned = |name: &str, value: u64, fields: &mut dyn FnMut(&[u8], &[u8])| {
+            text.clear();
+            write_unsigned(&mut text, value);
+            fields(name.as_bytes(), &text);
+        };
+        unsigned("start", bar.start_ns, fields);
+        let average = bar.average();
+        let prices = [
+            ("open", Some(bar.open)),
+            ("high", Some(bar.high)),
+            ("low", Some(bar.low)),
+            ("close", Some(bar.close)),
+            ("vwap", average),
+        ];
+        for (name, price) in prices {
+            let mut text = Vec::with_capacity(24);
+            if let Some(price) = price {
+                write_price(&mut text, price);
+            }
+            fields(name.as_bytes(), &text);
+        }
+        unsigned("volume", bar.volume, fields);
+        unsigned("trades", bar.trades, fields);
+        unsigned("final", shown.is_final.into(), fields);
+        unsigned("partial", shown.is_partial.into(), fields);
+        unsigned("late", self.bars.late(), fields);
+        unsigned("seq", self.sequence, fields);
+    }
+}
+
+/// A bar as clients see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown {
+    pub(crate) bar: Bar,
+    pub(crate) is_final: bool,
+    pub(crate) is_partial: bool,
+}
+
+/// An older trade is replayed history: only the source's clock closes its bar.
+const LIVE_NS: u64 = 60_000_000_000;
+/// How long after a bar's end the wall clock closes it. A trade takes that long at most from a
+/// source with a right clock.
+pub(crate) const CLOCK_GRACE_NS: u64 = 250_000_000;
+/// How long no trade must have arrived before the wall clock closes a bar: batches that are on
+/// their way to subscribers are delivered by then.
+const QUIET_NS: u64 = 50_000_000;

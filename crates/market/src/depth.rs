@@ -1,0 +1,193 @@
+//! Price levels of market topics: `book:` topics and TIDEWIRE.BOOK.
+//!
+//! A book is kept for each topic whose source sends [`Level`] messages. Sources that build books
+//! themselves send levels only while a client wants them ([`Books::wanted`]).
+
+mod book;
+mod state;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+use tidewire_fanout as fanout;
+use tidewire_fanout::{Subscriptions, TopicId, TopicSource};
+use tidewire_lastvalue::FLAG_STALE;
+
+use crate::board::Board;
+use crate::derived::{DerivedTopic, Hold};
+use crate::topic::Topic;
+
+pub use book::BookLevel;
+pub(crate) use book::Ladders;
+pub(crate) use state::BookState;
+pub use state::{BookView, DEPTH_ALL};
+
+/// Prefix of the channels of price levels.
+pub const BOOK_PREFIX: &[u8] = b"book:";
+
+/// The price levels of one market topic.
+pub(crate) type BookTopic = DerivedTopic<BookState>;
+
+/// All `book:` topics. A topic exists once a client has asked for it by its name or by a pattern
+/// that begins with [`BOOK_PREFIX`], or once its source has sent levels.
+#[derive(Debug)]
+pub struct Books {
+    board: Arc<Board>,
+    lanes: u64,
+    existing: RwLock<Vec<Arc<BookTopic>>>,
+    /// Grows whenever a client asks for a topic.
+    asked: Arc<AtomicU64>,
+    /// Whether subscriptions may match topics of symbols that are not defined yet.
+    awaits_symbols: AtomicBool,
+}
+
+impl Books {
+    /// Creates the books of the board's topics, for the lanes of `lanes` (one bit each).
+    pub(crate) fn new(board: Arc<Board>, lanes: u64) -> Self {
+        Self {
+            board,
+            lanes,
+            existing: RwLock::default(),
+            asked: Arc::default(),
+            awaits_symbols: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns a symbol's book with up to `levels` levels on each side; `None` for an unknown
+    /// symbol. The book is wanted for a minute from `unix_ns` on.
+    pub fn read(&self, symbol: &[u8], levels: usize, unix_ns: u64) -> Option<BookView> {
+        let topic = self.board.find(symbol)?;
+        let book = self.book_of(&topic);
+        book.want_until(unix_ns.saturating_add(READ_WANTED_NS));
+        let is_stale = self.is_stale(topic.number);
+        let view = book.state.lock().view(levels, is_stale);
+        Some(view)
+    }
+
+    /// Wants a topic's book until the result is dropped.
+    pub(crate) fn hold(&self, topic: &Topic) -> Hold<BookState> {
+        self.book_of(topic).hold()
+    }
+
+    /// Returns the number of times that clients have asked for topics.
+    #[inline]
+    pub(crate) fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Acquire)
+    }
+
+    /// Returns whether any client wants a topic's book at `unix_ns`.
+    pub(crate) fn is_wanted(&self, topic: &Topic, unix_ns: u64) -> bool {
+        let book = topic.derived.book();
+        book.is_some_and(|book| book.is_wanted(unix_ns))
+    }
+
+    /// Returns the number of topics that exist.
+    pub fn len(&self) -> usize {
+        self.existing.read().len()
+    }
+
+    /// Returns whether no topic exists.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the book of a topic, and makes it if there is none.
+    pub(crate) fn book_of<'a>(&self, topic: &'a Topic) -> &'a Arc<BookTopic> {
+        topic.derived.book_or(|| {
+            let id = TopicId::Book(topic.number);
+            let (symbol, asked) = (topic.symbol(), self.asked.clone());
+            let state = BookState::default();
+            let book = BookTopic::new(id, BOOK_PREFIX, symbol, self.lanes, asked, state);
+            let book = Arc::new(book);
+            self.existing.write().push(book.clone());
+            book
+        })
+    }
+
+    /// Makes the book of a topic that has just been defined, if a subscription matches it.
+    pub(crate) fn defined(&self, topic: &Topic, subscriptions: &Subscriptions) {
+        if !self.awaits_symbols.load(Ordering::Acquire) || topic.derived.book().is_some() {
+            return;
+        }
+        let channel = [BOOK_PREFIX, topic.symbol()].concat();
+        if subscriptions.route(&channel).lanes != 0 {
+            self.book_of(topic);
+            self.asked.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Returns whether the source may have newer values than the topic shows.
+    pub(crate) fn is_stale(&self, number: u32) -> bool {
+        let value = self.board.value(number);
+        value.is_some_and(|value| value.flags & FLAG_STALE != 0)
+    }
+
+    fn existing_book(&self, number: u32) -> Option<Arc<BookTopic>> {
+        self.board.topic(number)?.derived.book().cloned()
+    }
+}
+
+impl TopicSource for Books {
+    fn topic(&self, number: u32) -> Option<Arc<dyn fanout::Topic>> {
+        Some(self.existing_book(number)?)
+    }
+
+    fn find(&self, channel: &[u8]) -> Option<Arc<dyn fanout::Topic>> {
+        let topic = self.board.find(channel.strip_prefix(BOOK_PREFIX)?)?;
+        Some(topic.derived.book()?.clone())
+    }
+
+    fn matching(&self, wanted: &dyn Fn(&[u8]) -> bool) -> Vec<Arc<dyn fanout::Topic>> {
+        let existing = self.existing.read();
+        let wanted = existing.iter().filter(|book| wanted(book.name()));
+        wanted.map(|book| book.clone() as Arc<_>).collect()
+    }
+
+    fn write(&self, number: u32, snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {
+        let book = self.existing_book(number)?;
+        let is_stale = self.is_stale(number);
+        let state = book.state.lock();
+        // Nothing is shown of a book that has never been known.
+        if state.version() == 0 {
+            return None;
+        }
+        state.write_json(out, book.symbol(), snapshot, is_stale);
+        Some(state.version())
+    }
+
+    fn want(&self, name: &[u8], is_prefix: bool) {
+        // The symbol may have been defined before the subscription was counted.
+        if !is_prefix {
+            self.prepare(name, None);
+        }
+    }
+
+    fn prepare(&self, literal: &[u8], matches: Option<&dyn Fn(&[u8]) -> bool>) {
+        let Some(symbol) = literal.strip_prefix(BOOK_PREFIX) else {
+            return;
+        };
+        let mut channel = BOOK_PREFIX.to_vec();
+        // Before the look: a symbol that is defined meanwhile is found here or there.
+        self.awaits_symbols.store(true, Ordering::SeqCst);
+        match matches {
+            None => {
+                if let Some(topic) = self.board.find(symbol) {
+                    self.book_of(&topic);
+                }
+            }
+            Some(matches) => {
+                for topic in self.board.topics() {
+                    channel.truncate(BOOK_PREFIX.len());
+                    channel.extend_from_slice(topic.symbol());
+                    if matches(&channel) {
+                        self.book_of(&topic);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// How long a book that was read once is wanted.
+const READ_WANTED_NS: u64 = 60_000_000_000;

@@ -1,0 +1,168 @@
+//! Adds trades to bars, and closes bars by the source's clock.
+
+use tidewire_fanout::Origin;
+use tidewire_feed::wire::Message;
+
+use super::Batch;
+use crate::bars::{BarState, BarTopic, BarTrade, Outcome, Shown};
+use crate::topic::Topic;
+
+/// The open bars of one source.
+#[derive(Debug)]
+pub(super) struct OpenBars {
+    /// Source time at which the first of them may be closed, nanoseconds since the UNIX epoch;
+    /// `u64::MAX` if there are none.
+    pub(super) due_ns: u64,
+    /// End of the bar, and the number of its topic.
+    open: Vec<(u64, u32)>,
+}
+
+impl Default for OpenBars {
+    fn default() -> Self {
+        Self {
+            due_ns: u64::MAX,
+            open: Vec::new(),
+        }
+    }
+}
+
+impl OpenBars {
+    fn add(&mut self, end_ns: u64, number: u32) {
+        self.open.push((end_ns, number));
+        self.due_ns = self.due_ns.min(end_ns.saturating_add(GRACE_NS));
+    }
+
+    /// Takes out the bars that are due at `now_ns`.
+    fn take_due(&mut self, now_ns: u64) -> Vec<(u64, u32)> {
+        let is_due = |bar: &mut (u64, u32)| bar.0.saturating_add(GRACE_NS) <= now_ns;
+        let due = self.open.extract_if(.., is_due).collect();
+        let left = self.open.iter().map(|bar| bar.0.saturating_add(GRACE_NS));
+        self.due_ns = left.min().unwrap_or(u64::MAX);
+        due
+    }
+}
+
+impl Batch<'_> {
+    /// Closes the source's bars that have ended before this message, and adds it if it is a trade.
+    /// The message has been applied.
+    #[inline(never)]
+    pub(super) fn update_bars(&mut self, message: &Message) {
+        let source_time_ns = match message {
+            Message::Trade(trade) => trade.source_time_ns,
+            Message::Quote(quote) => quote.source_time_ns,
+            Message::Status(status) => status.source_time_ns,
+            _ => return,
+        };
+        if source_time_ns >= self.open_bars.due_ns {
+            self.close_bars(source_time_ns);
+        }
+        if let Message::Trade(trade) = message
+            && let Some(symbol) = self.symbols.get(trade.symbol)
+            && let Some(topic) = symbol.of_venue(trade.source).cloned()
+        {
+            let trade = BarTrade {
+                source_time_ns,
+                receive_time_ns: self.work.receive_time_ns,
+                sequence: self.work.journal.next_sequence() - 1,
+                price: trade.price,
+                size: trade.size,
+            };
+            self.add_to_bars(&topic, &trade);
+            if let Some(parent) = topic.parent() {
+                self.add_to_bars(parent, &trade);
+            }
+        }
+    }
+
+    fn add_to_bars(&mut self, topic: &Topic, trade: &BarTrade) {
+        let Some(all) = topic.derived.bars() else {
+            return;
+        };
+        for bars in all.iter() {
+            let mut state = bars.state.lock();
+            let was_partial = state.is_partial();
+            match state
+                .bars
+                .trade(trade.source_time_ns, trade.price, trade.size)
+            {
+                Outcome::LeftOut => continue,
+                Outcome::Added => {}
+                Outcome::Began { closed } => {
+                    if let Some(bar) = closed {
+                        let shown = Shown {
+                            bar,
+                            is_final: true,
+                            is_partial: was_partial,
+                        };
+                        let version = state.closed();
+                        self.publish_bar(bars, &state, &shown, version);
+                        state.is_whole();
+                    }
+                    if let Some(end_ns) = state.bars.end_ns() {
+                        self.open_bars.add(end_ns, bars.number());
+                    }
+                }
+            }
+            state.note(trade);
+            if let Some(shown) = state.shown() {
+                self.publish_bar(bars, &state, &shown, state.version());
+            }
+        }
+    }
+
+    /// Closes the bars of this source that have ended by its clock.
+    #[cold]
+    fn close_bars(&mut self, now_ns: u64) {
+        for (end_ns, number) in self.open_bars.take_due(now_ns) {
+            let Some(bars) = self.work.market.bars.existing(number) else {
+                continue;
+            };
+            let mut state = bars.state.lock();
+            // The next trade or the wall clock may have closed it.
+            if state.bars.end_ns() != Some(end_ns) || state.bars.close(end_ns).is_none() {
+                continue;
+            }
+            let version = state.closed();
+            if let Some(shown) = state.shown() {
+                self.publish_bar(&bars, &state, &shown, version);
+            }
+            state.is_whole();
+        }
+    }
+
+    fn publish_bar(&mut self, bars: &BarTopic, state: &BarState, shown: &Shown, version: u64) {
+        let interest = bars.interest();
+        if interest == 0 {
+            return;
+        }
+        self.work.lanes |= interest;
+        let origin = Origin::Topic(bars.topic_id());
+        self.work
+            .publication
+            .push_with(bars.name(), origin, version, |out| {
+                state.write_json(out, bars.symbol(), shown, false);
+            });
+    }
+}
+
+/// How long after its end a bar is closed by other messages of its source: trades of one source
+/// may be out of order by that.
+const GRACE_NS: u64 = 50_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_are_taken_out_when_their_source_is_past_them() {
+        let mut open = OpenBars::default();
+        assert_eq!(open.due_ns, u64::MAX);
+        open.add(2_000, 1);
+        open.add(1_000, 2);
+        assert_eq!(open.due_ns, 1_000 + GRACE_NS);
+        assert_eq!(open.take_due(1_000 + GRACE_NS), [(1_000, 2)]);
+        assert_eq!(open.due_ns, 2_000 + GRACE_NS);
+        assert_eq!(open.take_due(u64::MAX), [(2_000, 1)]);
+        assert_eq!(open.due_ns, u64::MAX);
+    }
+}

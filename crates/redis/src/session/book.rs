@@ -1,0 +1,35 @@
+//! TIDEWIRE.BOOK: the price levels of a market topic.
+
+use tidewire_resp::number::parse_integer;
+
+use super::{Call, State};
+
+impl State {
+    pub(super) fn book(&self, call: &mut Call<'_>) {
+        let levels = match call.arguments.len() {
+            2 => LEVELS_DEFAULT,
+            4 if call.arguments[2].eq_ignore_ascii_case(b"LEVELS") => {
+                match parse_integer(&call.arguments[3]) {
+                    Some(levels @ 1..=LEVELS_MAX) => levels,
+                    _ => return self.refuse(call, "ERR LEVELS must be between 1 and 65536"),
+                }
+            }
+            _ => return self.refuse(call, "ERR syntax error"),
+        };
+        let Some(house) = call.server.house() else {
+            return self.refuse(call, "ERR the server is stopping");
+        };
+        let (symbol, unix_ns) = (&call.arguments[1], call.context.unix_ns());
+        let mut is_known = true;
+        self.reply(call.context, |reply| {
+            is_known = house.write_book(symbol, levels as usize, unix_ns, reply);
+        });
+        if !is_known {
+            self.refuse(call, "ERR unknown symbol");
+        }
+    }
+}
+
+const LEVELS_DEFAULT: i64 = 10;
+/// The most levels that a side may have.
+const LEVELS_MAX: i64 = 65_536;
