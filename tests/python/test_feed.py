@@ -10,7 +10,8 @@ from decimal import Decimal
 import pytest
 
 from feed_client import (
-    CONTROL, FILTERED, HEARTBEAT, LIVE, RETRANSMISSION, SNAPSHOT, Definition, FeedClient, Skip,
+    ABSENT, CONTROL, FILTERED, HEARTBEAT, LIVE, RETRANSMISSION, SNAPSHOT, Definition, FeedClient,
+    Skip,
     accepted, crc32c, definition, encode, last_value, login, mark, messages_of, notice, quote,
     request, skip, snapshot_request, subscribe, too_old, trade, unsubscribe, status,
 )
@@ -166,10 +167,12 @@ def test_a_publishers_gap_is_asked_for(hub):
         if packet.flags & CONTROL and packet.body[0] == 0x28:
             asked = packet.body[16:32]
     assert asked == (2).to_bytes(8, "little") + (2).to_bytes(8, "little")
+    eventually(lambda: hub.hash("md:GAP").get("stale") == "2", "the doubt")
     again = [trade(0, 2 * 10**9, 2, now_ns), trade(0, 3 * 10**9, 3, now_ns)]
     client.send(RETRANSMISSION, 2, *again, session=78)
     eventually(lambda: hub.hash("md:GAP").get("volume") == "9", "all three trades")
     assert hub.hash("md:GAP")["last"] == "4", "in the order of their sequences"
+    assert hub.hash("md:GAP")["stale"] == "0"
     info = hub.info("feed")
     assert info["feed_lost_messages"] == 0 and info["feed_recovered_messages"] == 2
 
@@ -262,7 +265,8 @@ def test_a_feed_in_datagrams_is_recovered_over_tcp(start_simulator, start_hub, l
     line = dict(pair.split("=") for pair in info["feed_input0"].split(","))
     assert line["kind"] == "native" and line["connected"] == "1", line
     assert int(line["a_packets"]) > 100 and int(line["b_lost"]) > 0, line
-    assert hub.hash("md:RELIANCE")["stale"] == "0"
+    # What both lines have lost may just be missing.
+    eventually(lambda: hub.hash("md:RELIANCE")["stale"] == "0", "complete values")
     simulator.kill()
     eventually(lambda: hub.hash("md:RELIANCE")["stale"] == "1", "the mark of a lost source")
 
@@ -365,20 +369,97 @@ def test_a_publisher_that_comes_again_before_its_end_was_noticed_goes_on(start_h
     first.until(lambda: first.accepted)
     first.send(LIVE, 1, definition(4, "TWICE"), trade(4, 10**9, 1, now_ns), session=90)
     eventually(lambda: hub.hash("md:TWICE").get("volume") == "1", "the first trade")
-    # Its network has failed: the hub has not noticed, and the first connection stands.
-    for _ in range(10):
-        again = publisher(hub, 90)
+
+    def accepted_again():
+        client = publisher(hub, 90)
         try:
-            again.until(lambda: again.accepted)
-            break
-        except ConnectionError:
-            continue
+            client.until(lambda: client.accepted)
+        except ConnectionError as error:
+            assert "reason 11" in str(error)
+            return None
+        return client
+
+    # Its network has failed: the hub has not noticed, and the first connection stands, silent.
+    again = eventually(accepted_again, "the end of the silent connection")
     assert again.accepted.next == 3, "nothing is asked for twice"
     again.send(LIVE, 3, trade(4, 2 * 10**9, 2, now_ns), session=90)
     fields = eventually(
         lambda: (found := hub.hash("md:TWICE"))["volume"] == "3" and found, "the second trade"
     )
     assert fields["last"] == "2" and fields["stale"] == "0"
+
+
+def test_a_second_publisher_of_a_live_session_is_refused_and_the_first_goes_on(hub):
+    first = publisher(hub, 79)
+    first.until(lambda: first.accepted)
+    now_ns = time.time_ns()
+    first.send(LIVE, 1, definition(0, "OWN"), trade(0, 10**9, 1, now_ns), session=79)
+    eventually(lambda: hub.hash("md:OWN").get("last") == "1", "the first publisher's trade")
+    subscriber = hub.subscriber("md:OWN")
+    assert subscriber.json()["last"] == 1
+    # What follows the login of a refused publisher is not read.
+    foreign = encode(CONTROL, 0, [login(0, next_sequence=1, session=79, role=1)]) + encode(
+        LIVE, 1, [definition(0, "FOREIGN"), trade(0, 9 * 10**9, 1, now_ns)], 79
+    )
+    for _ in range(40):
+        first.send(HEARTBEAT, 0, session=79)
+        second = FeedClient(hub.connect(hub.feed_port))
+        second.socket.sendall(foreign)
+        with pytest.raises(ConnectionError, match="reason 11"):
+            second.until(lambda: False)
+        with pytest.raises(ConnectionError, match="closed|reset"):
+            second.receive()
+    first.send(LIVE, 3, trade(0, 2 * 10**9, 1, now_ns), session=79)
+    update = subscriber.json()
+    assert (update["last"], update["stale"]) == (2, 0), "its topics were never marked"
+    assert not hub.hash("md:FOREIGN")
+    assert hub.info("feed")["feed_refused_publishers"] == 40
+    warnings = hub.stderr.count("another connection publishes this session")
+    assert 1 <= warnings < 40, "told, but not each time"
+
+
+def test_a_name_that_is_not_utf8_is_refused_with_words(hub):
+    client = publisher(hub, 81)
+    client.until(lambda: client.accepted)
+    bad = definition(0, "LATIN").replace(b"LATIN", b"LAT\xcdN")
+    client.send(LIVE, 1, definition(1, "GOOD"), bad, session=81)
+    with pytest.raises(ConnectionError, match="reason 7: malformed packet: a name or text is not"):
+        client.until(lambda: False)
+    eventually(lambda: "its stream is invalid" in hub.stderr, "the word of it in the log")
+    assert not [key for key in hub.redis().keys("md:*") if key != b"md:GOOD"]
+
+
+def test_a_trade_without_price_changes_nothing(hub):
+    client = publisher(hub, 82)
+    client.until(lambda: client.accepted)
+    now_ns = time.time_ns()
+    trades = [trade(0, 2 * 10**9, 5, now_ns), trade(0, ABSENT, 1_000, now_ns)]
+    client.send(LIVE, 1, definition(0, "PRICED"), *trades, session=82)
+    eventually(lambda: hub.info("feed")["feed_refused_messages"] == 1, "the refusal")
+    fields = hub.hash("md:PRICED")
+    assert (fields["volume"], fields["last"], fields["last_size"]) == ("5", "2", "5")
+
+
+def test_a_source_clock_that_is_ahead_is_shown(hub):
+    client = publisher(hub, 83)
+    client.until(lambda: client.accepted)
+    assert hub.info("feed")["feed_clock_ahead_messages"] == 0
+    # More than any test takes, and a source that is behind beside it.
+    ahead_ns = time.time_ns() + 3_600 * 10**9
+    trades = [trade(0, 10**9, 1, ahead_ns), trade(0, 10**9, 1, time.time_ns() - 10**9)]
+    client.send(LIVE, 1, definition(0, "AHEAD"), *trades, session=83)
+    info = eventually(
+        lambda: (found := hub.info("feed"))["feed_applied_messages"] == 2 and found, "both trades"
+    )
+    assert info["feed_clock_ahead_messages"] == 1
+    assert 3_000 * 10**6 < info["feed_clock_ahead_max_us"] <= 3_600 * 10**6
+    clock = dict(pair.split("=") for pair in info["feed_clock_ahead0"].split(","))
+    host, port = client.socket.getsockname()
+    assert clock["source"] == f"{host}:{port}" and clock["messages"] == "1"
+    eventually(lambda: "the clock of a source is ahead" in hub.stderr, "the word of it in the log")
+    client.socket.close()
+    eventually(lambda: "feed_clock_ahead0" not in hub.info("feed"), "the end of the source")
+    assert hub.info("feed")["feed_clock_ahead_messages"] == 1
 
 
 def test_two_publishers_of_one_symbol_are_both_heard(hub):
@@ -461,7 +542,7 @@ class Exchange:
 SESSION = 77
 
 
-def test_after_a_loss_each_topic_is_stale_until_its_own_record_comes(start_hub):
+def test_after_a_loss_each_topic_is_in_doubt_until_its_own_record_comes(start_hub):
     """Word by word, with an exchange that says of three symbols that two have changed."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(30)
@@ -490,16 +571,46 @@ def test_after_a_loss_each_topic_is_stale_until_its_own_record_comes(start_hub):
         asked = exchange.hear(0x28)
         assert int.from_bytes(asked[16:24], "little") == 4
         exchange.say(CONTROL, 0, too_old(4, 10, recovers=True))
-        eventually(lambda: stale() == "111", "the doubt")
+        eventually(lambda: stale() == "222", "the doubt")
         exchange.say(CONTROL, 0, notice(2, as_of=10, since=4))
         first = 2 << 32
         exchange.say(SNAPSHOT, first, mark(0x22, 10, 3), records[0], last_value(0, 8, bid=700))
-        eventually(lambda: stale() == "011", "the first symbol's record")
+        eventually(lambda: stale() == "022", "the first symbol's record")
         assert int(hub.hash("md:A")["bid"]) * 10**9 == 700 * 10**9
         exchange.say(SNAPSHOT, first + 3, records[2], last_value(1, 10, bid=500))
-        eventually(lambda: stale() == "001", "the second symbol's record")
+        eventually(lambda: stale() == "002", "the second symbol's record")
         exchange.say(SNAPSHOT, first + 5, skip(2), mark(0x23, 10, 3))
         eventually(lambda: stale() == "000", "the word that the third was not touched")
         assert int(hub.hash("md:C")["bid"]) == 102, "and it was not"
         info = hub.info("feed")
         assert (info["feed_lost_messages"], info["feed_snapshot_records"]) == (6, 5), info
+
+
+def test_while_messages_are_missing_the_values_are_in_doubt(start_hub):
+    """An exchange that is in no hurry to answer."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(30)
+        hub = start_hub("--source", f"127.0.0.1:{listener.getsockname()[1]}")
+        exchange = Exchange(listener)
+        exchange.hear(0x69)
+        exchange.say(CONTROL, 0, accepted(SESSION, 2))
+        exchange.say(CONTROL, 0, notice(1, as_of=1))
+        records = definition(0, "A"), last_value(0, 1, bid=100)
+        exchange.say(SNAPSHOT, 1 << 32, mark(0x22, 1, 1), *records, mark(0x23, 1, 1))
+        eventually(lambda: hub.hash("md:A").get("stale") == "0", "the first value")
+        told = hub.subscriber("md:A")
+        assert told.json()["stale"] == 0
+        exchange.say(LIVE, 3, quote(0, 300 * 10**9, 301 * 10**9, 1, 1, 10))
+        exchange.hear(0x28)
+        update = told.json()
+        assert (update["stale"], update["bid"]) == (2, 100), "the old value, marked"
+        assert hub.hash("md:A")["stale"] == "2"
+        missing = quote(0, 200 * 10**9, 201 * 10**9, 1, 1, 10)
+        exchange.say(RETRANSMISSION, 2, missing)
+        value = told.json()
+        while value["bid"] != 300:
+            value = told.json()
+        eventually(lambda: hub.hash("md:A")["stale"] == "0", "the end of the doubt")
+        while value["stale"]:
+            value = told.json()
+        assert hub.info("feed")["feed_lost_messages"] == 0

@@ -1,13 +1,16 @@
 //! Removes the subscriptions of closed connections in steps: a peer may have had a million, and
 //! other clients of the lane must not wait for them.
 
+use std::collections::hash_map::IntoKeys;
 use std::collections::hash_set::IntoIter;
 use std::sync::Arc;
 
 use tidewire_lane::ConnectionId;
 
 use crate::fanout::Fanout;
+use crate::frames::How;
 use crate::outlet::Outlet;
+use crate::pending::{Pending, PendingTopic};
 use crate::subscriptions::Kind;
 
 /// The remaining subscriptions of a closed connection. A message that still matches one of them
@@ -18,6 +21,10 @@ pub(crate) struct Departing {
     channels: IntoIter<Box<[u8]>>,
     shard_channels: IntoIter<Box<[u8]>>,
     patterns: IntoIter<Arc<[u8]>>,
+    /// What it was owed, and what it was given lately: a million entries take tens of milliseconds
+    /// to free.
+    owed: Pending,
+    given: IntoKeys<(PendingTopic, How), (u64, u64)>,
 }
 
 impl Departing {
@@ -31,6 +38,13 @@ impl Departing {
         }
         let pattern = self.patterns.next()?;
         Some((Kind::Pattern, Name::Shared(pattern)))
+    }
+
+    /// Frees up to `most` entries. Returns whether some are left.
+    fn free_some(&mut self, most: usize) -> bool {
+        let owed = (0..most).take_while(|_| self.owed.pop().is_some()).count();
+        let given = self.given.by_ref().take(most - owed).count();
+        owed + given == most
     }
 }
 
@@ -80,7 +94,7 @@ impl Fanout {
                 left -= 1;
                 self.remove_prefixes(connection, NAMES_A_TURN)
             };
-            if has_prefixes {
+            if has_prefixes || departing.free_some(ENTRIES_A_TURN) {
                 self.departing.push_back(departing);
                 break;
             }
@@ -105,8 +119,12 @@ fn departing(outlet: Outlet) -> Departing {
         channels: outlet.channels.into_iter(),
         shard_channels: outlet.shard_channels.into_iter(),
         patterns: outlet.patterns.into_iter(),
+        owed: outlet.pending,
+        given: outlet.current.into_keys(),
     }
 }
 
 /// Maximum subscriptions removed in one turn: about a millisecond.
 const NAMES_A_TURN: usize = 512;
+/// Maximum entries of owed and given values freed in one turn: a few hundred microseconds.
+const ENTRIES_A_TURN: usize = 4_096;

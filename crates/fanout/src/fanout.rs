@@ -22,9 +22,10 @@ use crate::outlet::{Outlet, Verdict};
 use crate::pending::PendingTopic;
 use crate::post::Post;
 use crate::publication::{News, Origin, Publication};
+use crate::pump::Pumping;
 use crate::renewal::Renewing;
 use crate::subscriptions::Kind;
-use crate::topic::{LiveKeys, SNAPSHOT_CHANNEL, Topic, TopicId, Topics};
+use crate::topic::{LiveKeys, SNAPSHOT_CHANNEL, TopicId, Topics};
 
 /// The subscribers of one lane.
 #[derive(Debug)]
@@ -36,14 +37,13 @@ pub struct Fanout {
     pub(crate) listeners: Listeners,
     /// Subscribers by connection index.
     pub(crate) outlets: Vec<Option<Outlet>>,
-    frames: Frames,
+    pub(crate) frames: Frames,
     pub(crate) targets: Vec<Target>,
     pub(crate) renewing: Renewing,
-    json: Vec<u8>,
+    pub(crate) json: Vec<u8>,
     /// Connections that recently got a current value.
-    current_written: Vec<ConnectionId>,
-    /// Connections whose owed values wait until the lane may lock shards.
-    put_off: Vec<ConnectionId>,
+    pub(crate) current_written: Vec<ConnectionId>,
+    pub(crate) pumping: Pumping,
     /// Ended connections whose subscriptions must still be removed.
     pub(crate) departing: VecDeque<Departing>,
     /// Time of the next look at current values written, in monotonic nanoseconds.
@@ -82,7 +82,7 @@ impl Fanout {
             renewing: Renewing::default(),
             json: Vec::new(),
             current_written: Vec::new(),
-            put_off: Vec::new(),
+            pumping: Pumping::default(),
             departing: VecDeque::new(),
             forget_at_ns: 0,
         }
@@ -115,27 +115,38 @@ impl Fanout {
         if !is_new {
             return Ok(());
         }
-        let topics = self.matching_topics(kind, name);
-        debug_assert!(
-            kind != Kind::Channel || topics.len() <= 1,
-            "names are of one topic"
-        );
-        let ids: Vec<_> = topics.iter().map(|topic| topic.id()).collect();
-        match self.listeners.add(connection, kind, name, &ids) {
+        match kind {
+            Kind::Channel => self.topics.prepare(name, None),
+            Kind::Pattern => self.topics.prepare(
+                crate::scan::literal(name),
+                Some(&|channel| glob::matches(name, channel)),
+            ),
+            Kind::Prefix => self
+                .topics
+                .prepare(name, Some(&|channel| channel.starts_with(name))),
+            Kind::Shard => {}
+        }
+        // The topics of a pattern or a prefix are found turn by turn.
+        let topic = match kind {
+            Kind::Channel => self.topics.find(name),
+            Kind::Shard | Kind::Pattern | Kind::Prefix => None,
+        };
+        let id = topic.as_ref().map(|topic| topic.id());
+        match self.listeners.add(connection, kind, name, id) {
             Change::None => return Ok(()),
             Change::Connection => {}
             Change::Lane => {
-                topics
-                    .iter()
-                    .for_each(|topic| topic.add_interest(self.lane));
+                if let Some(topic) = &topic {
+                    topic.add_interest(self.lane);
+                }
                 self.post.subscriptions.add(self.lane, kind, name);
             }
         }
         self.keys.watch_topics_for(kind, name);
-        self.owe_current_values(connection, kind, name, &ids);
+        self.owe_current_values(connection, kind, name, id);
         match kind {
-            Kind::Channel if ids.is_empty() => self.topics.want(name, false),
-            Kind::Prefix if ids.is_empty() => self.topics.want(name, true),
+            Kind::Channel if id.is_none() => self.topics.want(name, false),
+            Kind::Prefix if self.topics.find(name).is_none() => self.topics.want(name, true),
             _ => {}
         }
         Ok(())
@@ -161,11 +172,14 @@ impl Fanout {
         };
         if existed
             && self.remove_subscriber(connection, kind, name) != Change::None
-            && name == SNAPSHOT_CHANNEL
-            && marks(kind)
             && let Some(outlet) = self.outlet_of(connection)
         {
-            outlet.marks_snapshots = false;
+            match kind {
+                Kind::Pattern => outlet.scans.remove_pattern(name),
+                Kind::Prefix => outlet.scans.remove_prefix(name),
+                Kind::Channel | Kind::Shard => {}
+            }
+            outlet.marks_snapshots &= name != SNAPSHOT_CHANNEL || !marks(kind);
         }
     }
 
@@ -228,7 +242,7 @@ impl Fanout {
         slot.take_if(|outlet| outlet.connection == connection)
     }
 
-    fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> Limits {
         let FanoutConfig {
             conflate_bytes,
             zmq_high_water_bytes,
@@ -278,69 +292,6 @@ impl Fanout {
         counter.fetch_add(delivered, Ordering::Relaxed);
     }
 
-    /// Writes the current values owed to a connection, as far as its outbox accepts them.
-    ///
-    /// Values of live keys are in shards. While the lane may not lock shards, they are put off.
-    pub fn pump(&mut self, context: &mut Context, connection: ConnectionId) {
-        let (limits, is_filling) = (self.limits(), self.keys.is_filling());
-        loop {
-            if !self.keys.may_look(self.lane) {
-                if self.owes_pending(connection) && !self.put_off.contains(&connection) {
-                    self.put_off.push(connection);
-                }
-                return;
-            }
-            let Some(outlet) = self
-                .outlets
-                .get_mut(connection.index())
-                .and_then(Option::as_mut)
-            else {
-                return;
-            };
-            if outlet.connection != connection {
-                return;
-            }
-            if outlet.is_behind {
-                if !context.is_ending(connection) {
-                    self.post.counters.cut_off.fetch_add(1, Ordering::Relaxed);
-                    context.close(connection, CloseReason::Requested);
-                }
-                return;
-            }
-            let Some(next) = outlet.pending.front() else {
-                return;
-            };
-            if is_filling && matches!(next, PendingTopic::Live(_)) {
-                self.renewing.is_held = true;
-                return;
-            }
-            if context.out_bytes(connection) > limits.conflate_bytes {
-                context.watch_drain(connection);
-                return;
-            }
-            let Some((topic, how)) = outlet.pending.pop() else {
-                return;
-            };
-            debug_assert_ne!(how, How::Shard, "a shard channel is no topic");
-            if !outlet.is_subscribed(&how, &topic, &self.topics) {
-                continue;
-            }
-            self.write_current(context, connection, &topic, &how);
-        }
-    }
-
-    fn owes_pending(&self, connection: ConnectionId) -> bool {
-        let outlet = self.existing(connection);
-        outlet.is_some_and(|outlet| !outlet.pending.is_empty())
-    }
-
-    /// Writes the values that were put off, because the lane may lock shards again.
-    pub fn pump_put_off(&mut self, context: &mut Context) {
-        for connection in std::mem::take(&mut self.put_off) {
-            self.pump(context, connection);
-        }
-    }
-
     /// Forgets the current values written long ago: news takes milliseconds to arrive, so nothing
     /// older can follow.
     pub fn sweep(&mut self, now_ns: u64) {
@@ -355,44 +306,6 @@ impl Fanout {
         let remembers = |outlet: &mut Outlet| outlet.forget_current(until_ns);
         waiting.retain(|&connection| self.outlet_of(connection).is_some_and(remembers));
         self.current_written = waiting;
-    }
-
-    /// Notes that this lane missed updates because its mailbox was full: every subscriber of a
-    /// last-value topic is owed the current value.
-    pub fn owe_everything(&mut self, context: &mut Context) {
-        let mut owed = Vec::new();
-        for topic in self.topics.matching(&|_| true) {
-            let is_watched = self.keys.watches_topics(self.lane);
-            let targets = self.take_route(topic.id(), topic.channel(), is_watched);
-            self.owe(&targets, &PendingTopic::Topic(topic.id()), &mut owed);
-            self.put_route(topic.id(), targets);
-        }
-        let mut live = Vec::new();
-        let listeners = &self.listeners;
-        self.keys.live_names(&|key| listeners.hear(key), &mut live);
-        for name in live {
-            let mut targets = Vec::new();
-            self.listeners.collect(&name, &mut targets);
-            self.owe(&targets, &PendingTopic::Live(name), &mut owed);
-        }
-        owed.sort_unstable();
-        owed.dedup();
-        owed.into_iter()
-            .for_each(|connection| self.pump(context, connection));
-    }
-
-    pub(crate) fn owe(
-        &mut self,
-        targets: &[Target],
-        topic: &PendingTopic,
-        owed: &mut Vec<ConnectionId>,
-    ) {
-        for target in targets {
-            if let Some(outlet) = self.outlet_of(target.connection) {
-                outlet.owe((topic.clone(), target.how.clone()));
-                owed.push(target.connection);
-            }
-        }
     }
 
     /// Offers a message to one subscriber. Returns whether it was written.
@@ -461,89 +374,12 @@ impl Fanout {
         true
     }
 
-    fn write_current(
-        &mut self,
-        context: &mut Context,
-        connection: ConnectionId,
-        topic: &PendingTopic,
-        how: &How,
-    ) {
-        let now_ns = context.now_ns();
-        let mut json = std::mem::take(&mut self.json);
-        json.clear();
-        let found;
-        let (name, version): (&[u8], Option<u64>) = match topic {
-            PendingTopic::Topic(id) => {
-                found = self.topics.topic(*id);
-                match &found {
-                    Some(topic) => {
-                        let version = self.topics.write(*id, true, &mut json);
-                        (topic.channel(), version)
-                    }
-                    None => (&[], None),
-                }
-            }
-            PendingTopic::Live(name) => (name, Some(self.keys.write_live_state(name, &mut json))),
-        };
-        if let (Some(version), Some(outlet), Some(out)) = (
-            version,
-            self.outlets
-                .get_mut(connection.index())
-                .and_then(Option::as_mut),
-            context.out(connection),
-        ) {
-            outlet.note_current((topic.clone(), how.clone()), version, now_ns);
-            if self.current_written.last() != Some(&connection) {
-                self.current_written.push(connection);
-            }
-            let origin = Origin::Live;
-            let news = News {
-                name,
-                payload: &json,
-                shared: None,
-                origin,
-                version,
-            };
-            if outlet.marks_snapshots {
-                self.frames.mark_snapshot(out, outlet, name);
-            }
-            self.frames.begin();
-            match &outlet.seal {
-                None => self.frames.write(out, outlet.dialect, how, &news),
-                Some(connection) => write_sealed(&mut connection.lock(), out, &news),
-            }
-            self.post.counters.delivered.fetch_add(1, Ordering::Relaxed);
-        }
-        self.json = json;
-    }
-
-    /// Returns the topics of live sources that a subscription matches.
-    fn matching_topics(&self, kind: Kind, name: &[u8]) -> Vec<Arc<dyn Topic>> {
-        if kind == Kind::Shard {
-            return Vec::new();
-        }
-        if kind == Kind::Channel {
-            self.topics.prepare(name, None);
-            return self.topics.find(name).into_iter().collect();
-        }
-        let matches = |channel: &[u8]| match kind {
-            Kind::Prefix => channel.starts_with(name),
-            _ => glob::matches(name, channel),
-        };
-        let literal = match kind {
-            Kind::Prefix => name,
-            _ => literal_start(name),
-        };
-        self.topics.prepare(literal, Some(&matches));
-        self.topics.matching(&matches)
-    }
-
     fn owe_current_values(
         &mut self,
         connection: ConnectionId,
         kind: Kind,
         name: &[u8],
-        topics: &[TopicId],
+        topic: Option<TopicId>,
     ) {
         let mut live: Vec<Arc<[u8]>> = Vec::new();
         match kind {
@@ -556,16 +392,23 @@ impl Fanout {
                 .keys
                 .live_names(&|key| key.starts_with(name), &mut live),
         }
-        let how = match kind {
-            Kind::Channel => How::Channel,
-            Kind::Shard => return,
-            Kind::Pattern => How::Pattern(name.into()),
-            Kind::Prefix => How::Prefix,
-        };
+        let topics = self.topics.clone();
         let Some(outlet) = self.outlet_of(connection) else {
             return;
         };
-        for &id in topics {
+        let how = match kind {
+            Kind::Channel => How::Channel,
+            Kind::Shard => return,
+            Kind::Pattern => {
+                outlet.scans.add_pattern(name, &topics);
+                How::Pattern(name.into())
+            }
+            Kind::Prefix => {
+                outlet.scans.add_prefix(name);
+                How::Prefix
+            }
+        };
+        if let Some(id) = topic {
             outlet.pending.push((PendingTopic::Topic(id), how.clone()));
         }
         for name in live {
@@ -575,7 +418,7 @@ impl Fanout {
 
     /// Returns the targets of a topic's news. If there are none, the other lanes need not send
     /// more of them.
-    fn take_route(&mut self, id: TopicId, name: &[u8], is_watched: bool) -> Vec<Target> {
+    pub(crate) fn take_route(&mut self, id: TopicId, name: &[u8], is_watched: bool) -> Vec<Target> {
         let spare = std::mem::take(&mut self.targets);
         let targets = self.listeners.take_route(id, name, spare);
         if targets.is_empty()
@@ -587,7 +430,7 @@ impl Fanout {
         targets
     }
 
-    fn put_route(&mut self, id: TopicId, targets: Vec<Target>) {
+    pub(crate) fn put_route(&mut self, id: TopicId, targets: Vec<Target>) {
         if let Some(spare) = self.listeners.put_route(id, targets) {
             self.targets = spare;
         }
@@ -627,7 +470,7 @@ impl Fanout {
         outlet
     }
 
-    fn outlet_of(&mut self, connection: ConnectionId) -> Option<&mut Outlet> {
+    pub(crate) fn outlet_of(&mut self, connection: ConnectionId) -> Option<&mut Outlet> {
         let outlet = self.outlets.get_mut(connection.index())?.as_mut()?;
         (outlet.connection == connection).then_some(outlet)
     }
@@ -641,13 +484,6 @@ impl Fanout {
 /// Returns whether a subscription of this kind to [`SNAPSHOT_CHANNEL`] requests marks.
 fn marks(kind: Kind) -> bool {
     matches!(kind, Kind::Channel | Kind::Prefix)
-}
-
-/// Returns what the names that a glob pattern matches begin with.
-fn literal_start(pattern: &[u8]) -> &[u8] {
-    let special = |byte: &u8| b"*?[\\".contains(byte);
-    let end = pattern.iter().position(special);
-    &pattern[..end.unwrap_or(pattern.len())]
 }
 
 /// Generous maximum time from a source's lane to a subscriber's lane.

@@ -29,6 +29,8 @@ mod outlet;
 
 mod pending;
 
+mod pump;
+
 mod post;
 pub use post::{Post, bits, lane_bits};
 
@@ -36,6 +38,8 @@ mod publication;
 pub use publication::{Dispatch, GONE, News, Origin, Publication};
 
 mod renewal;
+
+mod scan;
 
 mod subscriptions;
 pub use subscriptions::{Kind, Route, Subscriptions};

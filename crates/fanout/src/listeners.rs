@@ -21,11 +21,25 @@ pub(crate) struct Listeners {
     prefixes: PrefixTable<ConnectionId>,
     /// Bytes counted for channels, patterns and distinct prefixes.
     name_bytes: usize,
-    /// Routes of topics by number, for each source; `None` until first used.
-    routes: [Vec<Option<Vec<Target>>>; TopicId::KINDS],
-    /// Sum of the lengths of `routes`.
+    /// Routes of topics by number, for each source, in pages: a topic with a high number costs one
+    /// page.
+    routes: [Vec<Option<Box<Page>>>; TopicId::PLACES],
+    /// Incremented when routes of all topics become invalid. Clearing a million would take tens of
+    /// milliseconds.
+    epoch: u64,
+    /// Sum of the lengths of `routes`, invalid ones included.
     routed: usize,
 }
+
+/// The cached targets of a topic.
+#[derive(Clone, Debug, Default)]
+struct CachedRoute {
+    /// The epoch in which it is valid; 0 for none.
+    epoch: u64,
+    targets: Vec<Target>,
+}
+
+type Page = [CachedRoute; PAGE_TOPICS];
 
 /// One delivery of one message: a client with two matching subscriptions is two targets.
 #[derive(Clone, Debug)]
@@ -53,7 +67,8 @@ impl Listeners {
             patterns: HashMap::default(),
             prefixes: PrefixTable::new(),
             name_bytes: 0,
-            routes: Default::default(),
+            routes: [const { Vec::new() }; TopicId::PLACES],
+            epoch: 1,
             routed: 0,
         }
     }
@@ -64,14 +79,15 @@ impl Listeners {
         self.name_bytes + pair_bytes + cost_bytes(name) > SUBSCRIPTION_BYTES_MAX
     }
 
-    /// Adds a subscription that matches these topics. Channels and patterns must be new to the
-    /// connection. A prefix counts once on the lane, regardless of the number of connections.
+    /// Adds a subscription. Channels and patterns must be new to the connection. A prefix counts
+    /// once on the lane, regardless of the number of connections. `topic` is the topic of a
+    /// channel.
     pub(crate) fn add(
         &mut self,
         connection: ConnectionId,
         kind: Kind,
         name: &[u8],
-        topics: &[TopicId],
+        topic: Option<TopicId>,
     ) -> Change {
         let change = match kind {
             Kind::Channel | Kind::Shard => {
@@ -102,7 +118,7 @@ impl Listeners {
         if change == Change::Lane {
             self.name_bytes += cost_bytes(name);
         }
-        self.forget_routes(kind, topics);
+        self.forget_routes(kind, topic);
         change
     }
 
@@ -148,7 +164,7 @@ impl Listeners {
             );
             self.name_bytes -= cost_bytes(name);
         }
-        self.forget_routes(kind, topic.as_slice());
+        self.forget_routes(kind, topic);
         change
     }
 
@@ -164,7 +180,7 @@ impl Listeners {
         let mut note = |prefix: &[u8]| ended.push(prefix.to_vec());
         let has_more = self.prefixes.remove_some(connection, most, &mut note);
         if self.prefixes.len() < pairs {
-            self.forget_routes(Kind::Prefix, &[]);
+            self.forget_routes(Kind::Prefix, None);
         }
         self.name_bytes -= ended.iter().map(|prefix| cost_bytes(prefix)).sum::<usize>();
         (ended, has_more)
@@ -220,12 +236,21 @@ impl Listeners {
         name: &[u8],
         mut spare: Vec<Target>,
     ) -> Vec<Target> {
-        let (source, index) = id.place();
-        let route = self.routes[source].get_mut(index);
-        if let Some(route) = route.and_then(Option::take) {
-            debug_assert!(self.routed >= route.len(), "the sum has every route in it");
-            self.routed -= route.len();
-            return route;
+        let now = self.epoch;
+        if let Some(route) = self.cached(id) {
+            let (epoch, targets) = (route.epoch, std::mem::take(&mut route.targets));
+            route.epoch = 0;
+            debug_assert!(
+                self.routed >= targets.len(),
+                "the sum has every route in it"
+            );
+            self.routed -= targets.len();
+            if epoch == now {
+                return targets;
+            }
+            if targets.capacity() > 0 {
+                spare = targets;
+            }
         }
         spare.clear();
         self.collect(name, &mut spare);
@@ -238,18 +263,30 @@ impl Listeners {
         if self.routed + route.len() > ROUTED_MAX {
             return Some(route);
         }
-        let (source, index) = id.place();
-        let routes = &mut self.routes[source];
-        if index >= routes.len() {
-            routes.resize(index + 1, None);
+        let (source, number) = id.place();
+        let (pages, page) = (&mut self.routes[source], number as usize / PAGE_TOPICS);
+        if page >= pages.len() {
+            pages.resize_with(page + 1, || None);
         }
+        let page = pages[page]
+            .get_or_insert_with(|| Box::new(std::array::from_fn(|_| CachedRoute::default())));
+        let cached = &mut page[number as usize % PAGE_TOPICS];
         debug_assert!(
-            routes[index].is_none(),
+            cached.epoch == 0 && cached.targets.is_empty(),
             "a route is taken out before it is put back"
         );
         self.routed += route.len();
-        routes[index] = Some(route);
+        *cached = CachedRoute {
+            epoch: self.epoch,
+            targets: route,
+        };
         None
+    }
+
+    fn cached(&mut self, id: TopicId) -> Option<&mut CachedRoute> {
+        let (source, number) = id.place();
+        let page = self.routes[source].get_mut(number as usize / PAGE_TOPICS)?;
+        Some(&mut page.as_mut()?[number as usize % PAGE_TOPICS])
     }
 
     fn named(&mut self, kind: Kind) -> &mut HashMap<Box<[u8]>, Vec<ConnectionId>, RandomState> {
@@ -259,15 +296,12 @@ impl Listeners {
         }
     }
 
-    fn forget_routes(&mut self, kind: Kind, topics: &[TopicId]) {
+    fn forget_routes(&mut self, kind: Kind, topic: Option<TopicId>) {
         if !matches!(kind, Kind::Channel | Kind::Shard) {
-            self.routes.iter_mut().for_each(Vec::clear);
-            self.routed = 0;
-            return;
-        }
-        for (source, index) in topics.iter().copied().map(TopicId::place) {
-            let route = self.routes[source].get_mut(index).and_then(Option::take);
-            self.routed -= route.map_or(0, |route| route.len());
+            self.epoch += 1;
+        } else if let Some(route) = topic.and_then(|topic| self.cached(topic)) {
+            // Its memory is used again, or freed, when the topic has news.
+            route.epoch = 0;
         }
     }
 }
@@ -293,3 +327,44 @@ const SUBSCRIPTION_OVERHEAD_BYTES: usize = 192;
 /// Maximum cached targets of topics: 32 MiB. A thousand subscribers to all of a hundred thousand
 /// topics would take gigabytes.
 const ROUTED_MAX: usize = 1 << 20;
+const PAGE_TOPICS: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns how many targets the topic's route has, and whether it was cached.
+    fn route(listeners: &mut Listeners, number: u32) -> (usize, bool) {
+        let id = TopicId::Market(number);
+        let now = listeners.epoch;
+        let is_cached = listeners.cached(id).is_some_and(|route| route.epoch == now);
+        let targets = listeners.take_route(id, b"md:A", Vec::new());
+        let count = targets.len();
+        assert!(listeners.put_route(id, targets).is_none());
+        (count, is_cached)
+    }
+
+    #[test]
+    fn a_pattern_makes_every_route_invalid_and_a_channel_only_its_own() {
+        let (mut listeners, one) = (Listeners::new(), ConnectionId::NONE);
+        for number in [0, 700_000] {
+            assert_eq!(route(&mut listeners, number), (0, false));
+            assert_eq!(route(&mut listeners, number), (0, true));
+        }
+        listeners.add(one, Kind::Channel, b"md:A", Some(TopicId::Market(0)));
+        assert_eq!(route(&mut listeners, 0), (1, false));
+        assert_eq!(
+            route(&mut listeners, 700_000),
+            (0, true),
+            "a name of another topic"
+        );
+        listeners.add(one, Kind::Pattern, b"md:*", None);
+        assert_eq!(route(&mut listeners, 0), (2, false));
+        assert_eq!(route(&mut listeners, 700_000), (2, false));
+        assert_eq!(listeners.routed, 4);
+        listeners.remove(one, Kind::Pattern, b"md:*", None);
+        assert_eq!(route(&mut listeners, 0), (1, false));
+        // The invalid route is counted until its topic has news.
+        assert_eq!(listeners.routed, 3);
+    }
+}

@@ -11,6 +11,7 @@ use tidewire_zmtp::Connection;
 use crate::frames::{Dialect, How};
 use crate::limit::{Limits, OverLimit};
 use crate::pending::{Pending, PendingTopic};
+use crate::scan::{Scanned, Scans};
 use crate::topic::Topics;
 
 /// The state of a subscribed connection beyond its session.
@@ -25,6 +26,10 @@ pub(crate) struct Outlet {
     pub(crate) patterns: HashSet<Arc<[u8]>, RandomState>,
     /// Topics whose current value is owed.
     pub(crate) pending: Pending,
+    /// Subscriptions to many topics, whose current values are owed.
+    pub(crate) scans: Scans,
+    /// Whether it waits for the next turn to be given more of what it is owed.
+    pub(crate) waits_turn: bool,
     /// Whether its messages are marked if they are current values.
     pub(crate) marks_snapshots: bool,
     /// Whether it was owed more than the maximum, and must be disconnected.
@@ -34,9 +39,12 @@ pub(crate) struct Outlet {
     /// The state of each topic whose current value was written, and the time (monotonic
     /// nanoseconds). Older news of it may still arrive. Forgotten with the first newer news, or
     /// after a time.
-    current: HashMap<(PendingTopic, How), (u64, u64), RandomState>,
+    pub(crate) current: Current,
     over_limit: OverLimit,
 }
+
+/// Version and time of current values, by topic and the way they were written.
+pub(crate) type Current = HashMap<(PendingTopic, How), (u64, u64), RandomState>;
 
 /// What happens to a message to one subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +70,8 @@ impl Outlet {
             shard_channels: HashSet::default(),
             patterns: HashSet::default(),
             pending: Pending::default(),
+            scans: Scans::default(),
+            waits_turn: false,
             marks_snapshots: false,
             is_behind: false,
             has_prefixes: false,
@@ -81,10 +91,17 @@ impl Outlet {
         limits: &Limits,
     ) -> Verdict {
         let slow = waiting_bytes > limits.conflate_bytes;
-        if !slow && self.pending.is_empty() && self.current.is_empty() {
+        let owes_nothing = self.pending.is_empty() && self.scans.is_empty();
+        if !slow && owes_nothing && self.current.is_empty() {
             return Verdict::Send;
         }
         let key = (topic(), how.clone());
+        match self.scanned(&key) {
+            // Its value comes with the scan.
+            Scanned::Ahead => return Verdict::Outdated,
+            Scanned::Written(written) if version <= written => return Verdict::Outdated,
+            Scanned::Written(_) | Scanned::Unknown => {}
+        }
         match self.current.get(&key) {
             Some((written, _)) if version <= *written => return Verdict::Outdated,
             Some(_) => {
@@ -130,11 +147,19 @@ impl Outlet {
         self.current.insert(owed, (version, now_ns));
     }
 
+    fn scanned(&self, (topic, how): &(PendingTopic, How)) -> Scanned {
+        match topic {
+            PendingTopic::Topic(id) => self.scans.look(*id, how),
+            PendingTopic::Live(_) => Scanned::Unknown,
+        }
+    }
+
     /// Forgets entries older than `until_ns`. Returns whether any are left.
     pub(crate) fn forget_current(&mut self, until_ns: u64) -> bool {
         self.current
             .retain(|_, (_, written_ns)| *written_ns > until_ns);
-        !self.current.is_empty()
+        let has_scans = self.scans.forget(until_ns);
+        has_scans || !self.current.is_empty()
     }
 
     /// Returns whether the subscription that a pending value is owed to still exists. After the
@@ -156,8 +181,11 @@ impl Outlet {
         }
     }
 
-    /// Owes a topic's current value, unless too much is owed already.
+    /// Owes a topic's current value, unless a scan will write it or too much is owed already.
     pub(crate) fn owe(&mut self, owed: (PendingTopic, How)) {
+        if self.scanned(&owed) == Scanned::Ahead {
+            return;
+        }
         match self.pending.is_full() && !self.pending.contains(&owed) {
             true => self.is_behind = true,
             false => self.pending.push(owed),

@@ -85,6 +85,16 @@ impl Post {
         }
     }
 
+    /// Returns the number of lanes.
+    pub fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Wakes `lane`: its next turn begins at once.
+    pub fn wake(&self, lane: usize) {
+        self.sender.wake(lane);
+    }
+
     /// Sends `publication` to every lane of `lanes` (one bit each).
     pub fn send(&self, lanes: u64, publication: &Arc<Publication>) {
         for lane in bits(lanes & lane_bits(self.lanes.len())) {

@@ -30,7 +30,7 @@ impl Fanout {
             return true;
         }
         if std::mem::take(&mut self.renewing.is_held) {
-            self.pump_all(context);
+            self.pump_everyone(context);
         }
         let (mut owed, mut budget) = (Vec::new(), RENEWED_A_TURN);
         while budget > 0 {
@@ -63,10 +63,7 @@ impl Fanout {
             );
             self.renewing.names = (done < names.len()).then_some(names);
         }
-        owed.sort_unstable();
-        owed.dedup();
-        owed.into_iter()
-            .for_each(|connection| self.pump(context, connection));
+        self.pump_all(context, owed);
         self.renewing.names.is_some() || self.post.is_renewed(self.lane)
     }
 
@@ -84,7 +81,7 @@ impl Fanout {
         }
     }
 
-    fn pump_all(&mut self, context: &mut Context) {
+    fn pump_everyone(&mut self, context: &mut Context) {
         let outlets = self.outlets.iter().flatten();
         let waiting: Vec<ConnectionId> = outlets
             .filter(|outlet| !outlet.pending.is_empty())

@@ -1,6 +1,7 @@
 //! Last-value topics and live keys: the traits that fan-out requires of their owners.
 
 use std::fmt::Debug;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::limit::OutputLimit;
@@ -20,17 +21,28 @@ pub enum TopicId {
 }
 
 impl TopicId {
-    /// Number of kinds of topics.
-    pub(crate) const KINDS: usize = 4;
+    /// Number of live sources.
+    pub(crate) const PLACES: usize = 4;
 
-    /// Returns the number of its kind and its number in the kind.
+    /// Returns the place of the topic's source, and the topic's number.
     #[inline]
-    pub(crate) fn place(self) -> (usize, usize) {
+    pub(crate) fn place(self) -> (usize, u32) {
         match self {
-            TopicId::Market(number) => (0, number as usize),
-            TopicId::Tag(number) => (1, number as usize),
-            TopicId::Book(number) => (2, number as usize),
-            TopicId::Bar(number) => (3, number as usize),
+            TopicId::Market(number) => (0, number),
+            TopicId::Tag(number) => (1, number),
+            TopicId::Book(number) => (2, number),
+            TopicId::Bar(number) => (3, number),
+        }
+    }
+
+    /// Returns the topic with this number of the source with this place.
+    pub(crate) fn at(place: usize, number: u32) -> TopicId {
+        debug_assert!(place < Self::PLACES, "the place of a source");
+        match place {
+            0 => TopicId::Market(number),
+            1 => TopicId::Tag(number),
+            2 => TopicId::Book(number),
+            _ => TopicId::Bar(number),
         }
     }
 }
@@ -53,8 +65,17 @@ pub trait TopicSource: Debug + Send + Sync {
     fn topic(&self, number: u32) -> Option<Arc<dyn Topic>>;
     /// Returns the topic of a channel name.
     fn find(&self, channel: &[u8]) -> Option<Arc<dyn Topic>>;
-    /// Returns the topics whose channel names are requested.
-    fn matching(&self, wanted: &dyn Fn(&[u8]) -> bool) -> Vec<Arc<dyn Topic>>;
+    /// Returns what all its channel names begin with.
+    fn prefix(&self) -> &[u8];
+    /// Returns the number of topics. Topics are never removed.
+    fn count(&self) -> u32;
+    /// Appends the topics of these numbers whose channel names are wanted.
+    fn matching(
+        &self,
+        numbers: Range<u32>,
+        wanted: &dyn Fn(&[u8]) -> bool,
+        found: &mut Vec<Arc<dyn Topic>>,
+    );
     /// Appends a topic's current value in its published form. `snapshot` marks it as a value that
     /// replaces the updates before it. Returns the number of updates so far, or `None` if there
     /// is no value.
@@ -92,10 +113,20 @@ impl Topics {
         self.sources().find_map(|source| source.find(channel))
     }
 
-    /// Returns the topics whose channel names are requested.
-    pub fn matching(&self, wanted: &dyn Fn(&[u8]) -> bool) -> Vec<Arc<dyn Topic>> {
-        let all = self.sources();
-        all.flat_map(|source| source.matching(wanted)).collect()
+    /// Returns all topics.
+    pub fn all(&self) -> Vec<Arc<dyn Topic>> {
+        let mut found = Vec::new();
+        for source in self.sources() {
+            source.matching(0..source.count(), &|_| true, &mut found);
+        }
+        found
+    }
+
+    /// Returns the live source with this place, as in [`TopicId::at`].
+    pub(crate) fn at(&self, place: usize) -> Option<&dyn TopicSource> {
+        [&self.market, &self.plant, &self.books, &self.bars]
+            .get(place)?
+            .as_deref()
     }
 
     /// Does the same as [`TopicSource::write`].

@@ -23,7 +23,7 @@ pub use connector::{Connector, Step};
 pub use counters::{ClientCounters, SideCounters};
 pub use holes::{HOLES_MAX, REQUEST_ATTEMPTS_MAX, REQUEST_RANGES_MAX};
 pub use publisher::{Publisher, PublisherConfig, PublisherError, PublisherState};
-pub use sink::{Gap, LossReason, NullSink, Side, Sink};
+pub use sink::{Gap, LossReason, NullSink, PublisherLogin, Side, Sink};
 pub use tidewire_retry::BackOff;
 
 use crate::server::{HEARTBEAT_INTERVAL_NS_MAX, PATTERNS_MAX, SILENCE_INTERVALS_MAX};
@@ -57,6 +57,9 @@ pub struct ClientConfig {
     pub reorder_grace_ns: u64,
     /// Delay between two requests for the same range; doubles up to 16-fold.
     pub request_retry_ns: u64,
+    /// How long after their first request messages may be missing before all values count as in
+    /// doubt. A loss that is repaired sooner leaves no mark.
+    pub doubt_delay_ns: u64,
     /// Maximum bytes of early packets kept while an earlier packet is missing.
     pub early_bytes_max: usize,
     /// What the server does if this client is too slow; `None` for the server's own default.
@@ -73,6 +76,7 @@ impl Default for ClientConfig {
             heartbeat_interval_ns: HEARTBEAT_INTERVAL_NS_MAX,
             reorder_grace_ns: 1_000_000,
             request_retry_ns: 50_000_000,
+            doubt_delay_ns: 50_000_000,
             early_bytes_max: 4 << 20,
             slow_policy: None,
             datagrams: false,
@@ -147,6 +151,8 @@ pub struct Client {
     values_complete: bool,
     /// The loss since, until a snapshot covers it.
     doubt: Option<Doubt>,
+    /// Whether the sink was told that values are in doubt because a hole is overdue.
+    tells_overdue: bool,
     /// One past the session's last sequence, once the sender has announced it.
     end: Option<u64>,
     end_reported: bool,
@@ -178,6 +184,7 @@ impl Client {
             watched: Vec::new(),
             values_complete: false,
             doubt: None,
+            tells_overdue: false,
             end: None,
             end_reported: false,
             interval_ns: config
@@ -191,6 +198,7 @@ impl Client {
     pub fn listener(config: ClientConfig, session: u32, next_sequence: u64) -> Client {
         let mut client = Client::new(config);
         client.role = ReceiverRole::Listener;
+        client.values_complete = true;
         client.session = session;
         client.expected = next_sequence;
         client.highest = next_sequence;
@@ -315,6 +323,7 @@ impl Client {
             if !self.holes.is_empty() || self.doubt.is_some() {
                 self.poll_requests(now_ns);
                 self.give_up_unanswered(sink);
+                self.check_overdue(now_ns, sink);
             }
         }
         Ok(used)
@@ -355,6 +364,7 @@ impl Client {
         if !self.holes.is_empty() {
             self.poll_requests(now_ns);
             self.give_up_unanswered(sink);
+            self.check_overdue(now_ns, sink);
         }
         result
     }
@@ -363,6 +373,7 @@ impl Client {
     pub fn handle_timeout<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
         self.poll_requests(now_ns);
         self.give_up_unanswered(sink);
+        self.check_overdue(now_ns, sink);
         for side in Side::ALL {
             if self.is_silent(side, now_ns) && !self.sides[side.index()].silence_reported {
                 self.sides[side.index()].silence_reported = true;
@@ -436,6 +447,7 @@ impl Client {
             .deadline_ns()
             .into_iter()
             .chain(self.doubt_deadline_ns())
+            .chain(self.holes.overdue_ns(self.config.doubt_delay_ns))
             .chain(
                 self.assemblies
                     .iter()
@@ -584,6 +596,7 @@ impl Client {
         if !self.holes.is_empty() {
             result = self.apply_early(sink);
             self.close_holes(sink);
+            self.settle_overdue(sink);
         }
         if self.end.is_some() {
             self.report_end(side, sink);
@@ -727,9 +740,11 @@ impl Client {
         match reason {
             _ if !loses => {}
             // This client chose that no snapshot replaces what was dropped.
-            LossReason::Dropped => self.values_complete = false,
+            LossReason::Dropped => self.lose_values(sink),
+            _ if self.role == ReceiverRole::Listener => self.lose_values(sink),
             _ => self.doubt(since, until, ask_ns, sink),
         }
+        self.settle_overdue(sink);
         if self.end.is_some() {
             self.report_end(self.latest_side, sink);
         }

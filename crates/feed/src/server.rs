@@ -25,7 +25,7 @@ pub(crate) use stream::StreamSender;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::client::{Client, ClientConfig, ReceiveError, Side, Sink};
+use crate::client::{Client, ClientConfig, PublisherLogin, ReceiveError, Side, Sink};
 use crate::journal::{Cursor, Journal};
 use crate::wire::{
     Control, Flags, Login, LoginAccepted, MessageError, PACKET_LENGTH_MAX, Packet, PacketError,
@@ -41,6 +41,7 @@ pub const SILENCE_INTERVALS_MAX: u64 = 3;
 pub const SNAPSHOTS_KEPT_MAX: usize = 8;
 /// Maximum refusals waiting to be sent; further ones are dropped.
 pub const REFUSALS_MAX: usize = 16;
+const SESSION_IN_USE_TEXT: &str = "another connection publishes this session; retry later";
 
 /// Settings of a session.
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +94,9 @@ pub enum SessionError {
     /// The login was refused.
     #[error("the login was refused")]
     Refused,
+    /// The publisher's session has another connection.
+    #[error("another connection publishes this session")]
+    SessionInUse,
 }
 
 /// A server's session with one client.
@@ -177,7 +181,13 @@ impl Session {
         loop {
             if let Some(receiver) = &mut self.receiver {
                 let result = receiver.receive(Side::A, &input[used..], now_ns, sink);
-                let received = result.map_err(SessionError::from)?;
+                let received = match result {
+                    Ok(received) => received,
+                    Err(error) => {
+                        self.refuse(RefusalReason::PROTOCOL, &error.to_string());
+                        return Err(error.into());
+                    }
+                };
                 if received > 0 {
                     self.last_received_ns = now_ns;
                 }
@@ -425,17 +435,27 @@ impl Session {
         self.subscriptions_due = login.subscription_count;
         self.state = SessionState::LoginUnanswered;
         if login.role == Role::Publisher {
-            self.receiver = Some(self.publisher_receiver(login, now_ns, sink));
+            let Some(receiver) = self.publisher_receiver(login, now_ns, sink) else {
+                self.refuse(RefusalReason::SESSION_IN_USE, SESSION_IN_USE_TEXT);
+                return Err(SessionError::SessionInUse);
+            };
+            self.receiver = Some(receiver);
         }
         Ok(())
     }
 
     /// Returns the receiver of a publisher's stream: the one of its last connection, or a new
-    /// one.
-    fn publisher_receiver<S: Sink>(&self, login: &Login, now_ns: u64, sink: &mut S) -> Box<Client> {
+    /// one; `None` if the session has another connection.
+    fn publisher_receiver<S: Sink>(
+        &self,
+        login: &Login,
+        now_ns: u64,
+        sink: &mut S,
+    ) -> Option<Box<Client>> {
         let mut receiver = match sink.publisher_login(login) {
-            Some(receiver) if receiver.session() == login.session => receiver,
-            _ => {
+            PublisherLogin::InUse => return None,
+            PublisherLogin::Resumed(receiver) if receiver.session() == login.session => receiver,
+            PublisherLogin::Resumed(_) | PublisherLogin::New => {
                 let config = ClientConfig {
                     heartbeat_interval_ns: self.config.heartbeat_interval_ns,
                     ..ClientConfig::default()
@@ -448,7 +468,7 @@ impl Session {
             }
         };
         receiver.peer_connected(Side::A, now_ns);
-        receiver
+        Some(receiver)
     }
 
     fn answer_login<B: Board>(&mut self, journal: &Journal, board: &B, out: &mut Vec<u8>) {

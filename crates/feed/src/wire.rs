@@ -326,7 +326,7 @@ pub enum MessageError {
     #[error("bytes after the last message")]
     TrailingBytes,
     /// A name, pattern or reason is not zero-padded UTF-8.
-    #[error("text is not zero-padded UTF-8")]
+    #[error("a name or text is not zero-padded UTF-8")]
     BadText,
     /// A record's part does not fit its record.
     #[error("a part of a record does not fit its record")]

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tidewire_feed::client::{
-    Client, ClientConfig, Gap, LossReason, NullSink, Publisher, PublisherConfig, PublisherState,
-    Side, Sink,
+    Client, ClientConfig, Gap, LossReason, NullSink, Publisher, PublisherConfig, PublisherLogin,
+    PublisherState, Side, Sink,
 };
 use tidewire_feed::faults::{FaultInjector, FaultPlan, Pause};
 use tidewire_feed::journal::Journal;
@@ -298,8 +298,11 @@ impl Sink for Recorder {
         assert!(self.ended.replace(*end).is_none());
     }
 
-    fn publisher_login(&mut self, _login: &Login) -> Option<Box<Client>> {
-        self.kept.take()
+    fn publisher_login(&mut self, _login: &Login) -> PublisherLogin {
+        match self.kept.take() {
+            Some(receiver) => PublisherLogin::Resumed(receiver),
+            None => PublisherLogin::New,
+        }
     }
 }
 

@@ -8,9 +8,7 @@ use std::sync::atomic::Ordering;
 
 use tidewire_fanout::Dispatch;
 use tidewire_lane::{Application, CloseReason, ConnectionId, Context, Endpoint, Peer};
-use tidewire_market::{
-    BarClock, DatabentoSession, Exchange, FeedSession, LinesOut, MarketMail, Source,
-};
+use tidewire_market::{BarClock, DatabentoSession, Exchange, FeedSession, LinesOut, Source};
 use tidewire_plant::PlantLink;
 use tidewire_redis::{RedisLane, RedisMail, earlier};
 use tracing::debug;
@@ -375,7 +373,7 @@ impl Application for HubLane {
             port::ZMQ_PULL => self.accept_zmq(context, id, Port::Pull, peer),
             port::ZMQ_ROUTER => self.accept_zmq(context, id, Port::Router, peer),
             port::FEED => {
-                let session = FeedSession::new(id, market.clone(), now_ns);
+                let session = FeedSession::new(id, market.clone(), peer.to_string(), now_ns);
                 self.accept_follower(id, Session::Feed(Box::new(session)))
             }
             port::DATABENTO => {
@@ -461,9 +459,6 @@ impl Application for HubLane {
             Mail::News(publication) => {
                 self.hub.post.taken(self.lane, publication.memory_bytes());
                 self.redis.fanout.deliver(context, &publication);
-            }
-            Mail::Market(MarketMail::End(id)) => {
-                context.close_after_flush(id, CloseReason::Requested);
             }
             Mail::Plant(mail) => self.take_plant_mail(context, mail),
             Mail::Redis(RedisMail::UsersChanged) => self.users_changed(context),

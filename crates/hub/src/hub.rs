@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use tidewire_fanout::{FanoutConfig, Post, Publication, Topics};
 use tidewire_keyspace::Mount;
 use tidewire_lane::{MailSender, Mailboxes};
-use tidewire_market::{BarMount, Market, MarketConfig, MarketMail};
+use tidewire_market::{BarMount, Market, MarketConfig};
 use tidewire_plant::{Plant, PlantMail, PlantOptions};
 use tidewire_redis::{RedisConfig, RedisMail, Server};
 
@@ -81,8 +81,6 @@ pub struct Hub {
 pub enum Mail {
     /// Messages for subscribers of that lane.
     News(Arc<Publication>),
-    /// About market data.
-    Market(MarketMail),
     /// About plant tags.
     Plant(PlantMail),
     /// About Redis clients.
@@ -92,12 +90,6 @@ pub enum Mail {
 impl From<Arc<Publication>> for Mail {
     fn from(publication: Arc<Publication>) -> Self {
         Mail::News(publication)
-    }
-}
-
-impl From<MarketMail> for Mail {
-    fn from(mail: MarketMail) -> Self {
-        Mail::Market(mail)
     }
 }
 
@@ -119,8 +111,7 @@ impl Hub {
         assert_eq!(config.redis.lanes, mailboxes.len(), "one mailbox a lane");
         let post = Post::new(MailSender::new(mailboxes.clone()), config.fanout);
         let post = Arc::new(post);
-        let sender = MailSender::new(mailboxes.clone());
-        let market = Market::new(config.market.clone(), post.clone(), sender);
+        let market = Market::new(config.market.clone(), post.clone());
         let plant = config.plant.clone().map(|options| {
             let sender = MailSender::new(mailboxes.clone());
             Arc::new(Plant::new(options, post.clone(), sender))

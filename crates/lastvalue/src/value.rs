@@ -11,6 +11,9 @@ pub const TURNOVER_UNKNOWN: i128 = i128::MIN / 2;
 pub const FLAG_STALE: u32 = 1;
 /// Flag of [`MarketValue::flags`]: trading in this symbol is halted.
 pub const FLAG_HALTED: u32 = 2;
+/// Flag of [`MarketValue::flags`]: messages of the source are missing and have been requested; the
+/// value may be wrong until they arrive.
+pub const FLAG_DOUBT: u32 = 1 << 7;
 
 /// The best bid and offer. A side without orders has [`PRICE_UNDEFINED`] and size 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +133,7 @@ pub struct TopOfBook {
     pub last: i64,
     /// Quantity of the last trade.
     pub last_size: u32,
-    /// [`FLAG_STALE`], [`FLAG_HALTED`].
+    /// [`FLAG_STALE`], [`FLAG_HALTED`], [`FLAG_DOUBT`].
     pub flags: u32,
     /// Source time of the newest update: nanoseconds since the UNIX epoch.
     pub source_time_ns: u64,
@@ -155,7 +158,7 @@ pub struct MarketValue {
     pub last: i64,
     /// Quantity of the last trade.
     pub last_size: u32,
-    /// [`FLAG_STALE`], [`FLAG_HALTED`].
+    /// [`FLAG_STALE`], [`FLAG_HALTED`], [`FLAG_DOUBT`].
     pub flags: u32,
     /// Source time of the newest update: nanoseconds since the UNIX epoch.
     pub source_time_ns: u64,

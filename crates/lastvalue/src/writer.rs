@@ -59,6 +59,7 @@ impl<'a> SlotWriter<'a> {
     }
 
     /// Stores a trade: last, volume, number of trades, high, low, and the open if it is the first.
+    /// Of a trade without price only the stamp is stored.
     #[inline]
     pub fn update_trade(&mut self, trade: Trade, stamp: Stamp) {
         self.slot.update(|slot| {

@@ -8,17 +8,16 @@ mod clock;
 mod mount;
 mod state;
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLock;
 use tidewire_fanout as fanout;
-use tidewire_fanout::{Subscriptions, TopicId, TopicSource};
-use tidewire_lane::MailSender;
+use tidewire_fanout::{Post, Subscriptions, TopicId, TopicSource};
 
 use crate::board::Board;
 use crate::derived::DerivedTopic;
-use crate::market::MarketMail;
 use crate::topic::Topic;
 
 pub use bar::{Aggregator, Bar, Interval, Outcome};
@@ -59,13 +58,13 @@ pub struct Bars {
     awaits_symbols: AtomicBool,
     /// Whether any topic exists.
     is_on: AtomicBool,
-    /// Wakes the lane that closes bars.
-    mail: MailSender<MarketMail>,
+    /// To wake the lane that closes bars.
+    post: Arc<Post>,
 }
 
 impl Bars {
     /// Creates the bars of the board's topics, for the lanes of `lanes` (one bit each).
-    pub(crate) fn new(board: Arc<Board>, lanes: u64, mail: MailSender<MarketMail>) -> Self {
+    pub(crate) fn new(board: Arc<Board>, lanes: u64, post: Arc<Post>) -> Self {
         Self {
             board,
             lanes,
@@ -73,7 +72,7 @@ impl Bars {
             asked: Arc::default(),
             awaits_symbols: AtomicBool::new(false),
             is_on: AtomicBool::new(false),
-            mail,
+            post,
         }
     }
 
@@ -103,7 +102,7 @@ impl Bars {
             let bars = Arc::new(bars);
             self.existing[place].write().push(bars.clone());
             self.is_on.store(true, Ordering::Release);
-            self.mail.wake(CLOCK_LANE);
+            self.post.wake(CLOCK_LANE);
             bars
         })
     }
@@ -148,14 +147,26 @@ impl TopicSource for Bars {
         Some(topic?.derived.bars()?.get(interval)?.clone())
     }
 
-    fn matching(&self, wanted: &dyn Fn(&[u8]) -> bool) -> Vec<Arc<dyn fanout::Topic>> {
-        let mut found: Vec<Arc<dyn fanout::Topic>> = Vec::new();
-        for topics in &self.existing {
-            let topics = topics.read();
-            let wanted = topics.iter().filter(|bars| wanted(bars.name()));
-            found.extend(wanted.map(|bars| bars.clone() as Arc<dyn fanout::Topic>));
+    fn prefix(&self) -> &[u8] {
+        BAR_PREFIX
+    }
+
+    fn count(&self) -> u32 {
+        match self.is_empty() {
+            true => 0,
+            false => self.board.count() * KINDS,
         }
-        found
+    }
+
+    fn matching(
+        &self,
+        numbers: Range<u32>,
+        wanted: &dyn Fn(&[u8]) -> bool,
+        found: &mut Vec<Arc<dyn fanout::Topic>>,
+    ) {
+        let existing = numbers.filter_map(|number| self.existing(number));
+        let wanted = existing.filter(|bars| wanted(bars.name()));
+        found.extend(wanted.map(|bars| bars as Arc<_>));
     }
 
     fn write(&self, number: u32, snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {

@@ -1,6 +1,7 @@
 //! The market board: every `md:` topic with its slot.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
@@ -12,7 +13,7 @@ use tidewire_feed::wire::{
     Definition, Figures, LastValue, ReferenceKind, TradingState, Venue, VenueName,
 };
 use tidewire_keyspace::Mount;
-use tidewire_lastvalue::{FLAG_STALE, MarketValue, SlotTable};
+use tidewire_lastvalue::{FLAG_DOUBT, FLAG_STALE, MarketValue, SlotTable};
 
 use crate::fields;
 use crate::topic::Topic;
@@ -93,6 +94,11 @@ impl Board {
         self.topics.read().clone()
     }
 
+    /// Returns the number of topics.
+    pub fn count(&self) -> u32 {
+        self.topics.read().len() as u32
+    }
+
     /// Returns the newest value of a topic.
     pub fn value(&self, number: u32) -> Option<MarketValue> {
         Some(self.slots.slot(number)?.snapshot())
@@ -146,10 +152,25 @@ impl TopicSource for Board {
         Some(self.find_channel(channel)?)
     }
 
-    fn matching(&self, wanted: &dyn Fn(&[u8]) -> bool) -> Vec<Arc<dyn fanout::Topic>> {
-        let topics = self.topics();
-        let wanted = topics.iter().filter(|topic| wanted(&topic.channel));
-        wanted.map(|topic| topic.clone() as Arc<_>).collect()
+    fn prefix(&self) -> &[u8] {
+        MARKET_PREFIX
+    }
+
+    fn count(&self) -> u32 {
+        self.count()
+    }
+
+    fn matching(
+        &self,
+        numbers: Range<u32>,
+        wanted: &dyn Fn(&[u8]) -> bool,
+        found: &mut Vec<Arc<dyn fanout::Topic>>,
+    ) {
+        let topics = self.topics.read();
+        let numbers = numbers.start as usize..(numbers.end as usize).min(topics.len());
+        let topics = topics.get(numbers).unwrap_or_default().iter();
+        let wanted = topics.filter(|topic| wanted(&topic.channel));
+        found.extend(wanted.map(|topic| topic.clone() as Arc<_>));
     }
 
     fn write(&self, number: u32, snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {
@@ -269,6 +290,16 @@ impl server::Board for Board {
     }
 }
 
+/// Returns the field `stale`: 0 current, 1 the source is disconnected or silent, 2 in doubt,
+/// because messages are known to be missing.
+pub(crate) fn staleness(value: &MarketValue) -> u64 {
+    match value.flags {
+        flags if flags & FLAG_STALE != 0 => 1,
+        flags if flags & FLAG_DOUBT != 0 => 2,
+        _ => 0,
+    }
+}
+
 fn figures(value: &MarketValue) -> Figures {
     let flag = |own: u32, bit: u8| match value.flags & own {
         0 => 0,
@@ -284,7 +315,7 @@ fn figures(value: &MarketValue) -> Figures {
         reason: value.status.reason,
         trading_day: value.trading_day,
         reference_kind: ReferenceKind(value.reference.kind),
-        flags: flag(FLAG_STALE, Figures::STALE),
+        flags: flag(FLAG_STALE, Figures::STALE) | flag(FLAG_DOUBT, Figures::IN_DOUBT),
     }
 }
 

@@ -6,6 +6,7 @@
 mod book;
 mod state;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -138,10 +139,26 @@ impl TopicSource for Books {
         Some(topic.derived.book()?.clone())
     }
 
-    fn matching(&self, wanted: &dyn Fn(&[u8]) -> bool) -> Vec<Arc<dyn fanout::Topic>> {
-        let existing = self.existing.read();
-        let wanted = existing.iter().filter(|book| wanted(book.name()));
-        wanted.map(|book| book.clone() as Arc<_>).collect()
+    fn prefix(&self) -> &[u8] {
+        BOOK_PREFIX
+    }
+
+    fn count(&self) -> u32 {
+        match self.is_empty() {
+            true => 0,
+            false => self.board.count(),
+        }
+    }
+
+    fn matching(
+        &self,
+        numbers: Range<u32>,
+        wanted: &dyn Fn(&[u8]) -> bool,
+        found: &mut Vec<Arc<dyn fanout::Topic>>,
+    ) {
+        let existing = numbers.filter_map(|number| self.existing_book(number));
+        let wanted = existing.filter(|book| wanted(book.name()));
+        found.extend(wanted.map(|book| book as Arc<_>));
     }
 
     fn write(&self, number: u32, snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {

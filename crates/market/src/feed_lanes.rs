@@ -37,7 +37,7 @@ impl Market {
         );
         for lane in bits(lanes) {
             if !self.feed_told[lane].swap(true, Ordering::AcqRel) {
-                self.mail.wake(lane);
+                self.post.wake(lane);
             }
         }
     }

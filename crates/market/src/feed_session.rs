@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidewire_feed::faults::{FaultInjector, Pause};
-use tidewire_feed::server::{Session as ServerSession, SessionConfig};
+use tidewire_feed::server::{Session as ServerSession, SessionConfig, SessionError};
 use tidewire_feed::wire::SlowPolicy;
 use tidewire_lane::{CloseReason, ConnectionId, Context};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::ingest::Ingest;
-use crate::market::{Market, MarketMail};
-use crate::publishers::{Busy, ParkedPublisher};
+use crate::market::Market;
+use crate::publishers::ParkedPublisher;
 use tidewire_fanout::{Dispatch, Publication};
+use tidewire_retry::Seldom;
 
 /// Counters of slow feed clients; every field only grows.
 #[derive(Debug, Default)]
@@ -29,11 +30,11 @@ pub struct SlowFeeds {
 #[derive(Debug)]
 pub struct FeedSession {
     id: ConnectionId,
+    /// The peer's address, for the log.
+    peer: String,
     session: ServerSession,
     /// Applies a publisher's messages.
     ingest: Ingest,
-    /// The publisher's session that this connection receives.
-    publishes: Option<u32>,
     /// Conflated messages, dropped messages and disconnects that are already in the hub's counters.
     counted: [u64; 3],
     faults: Option<Box<Faults>>,
@@ -51,8 +52,8 @@ struct Faults {
 }
 
 impl FeedSession {
-    /// Creates the session of a connection that has just been accepted.
-    pub fn new(id: ConnectionId, market: Arc<Market>, now_ns: u64) -> Self {
+    /// Creates the session of a connection from `peer` that has just been accepted.
+    pub fn new(id: ConnectionId, market: Arc<Market>, peer: String, now_ns: u64) -> Self {
         let faults = market.config.faults.map(|plan| {
             let seed = market
                 .config
@@ -72,11 +73,12 @@ impl FeedSession {
             slow_policy: market.config.feed_slow,
             ..SessionConfig::default()
         };
+        let ingest = Ingest::new(market, source, "publisher").named(peer.clone());
         Self {
             id,
+            peer,
             session: ServerSession::new(config, now_ns),
-            ingest: Ingest::new(market, source, "publisher"),
-            publishes: None,
+            ingest,
             counted: [0; 3],
             faults,
         }
@@ -93,10 +95,6 @@ impl FeedSession {
         let mut batch = self.ingest.begin(tidewire_lane::unix_ns());
         let result = self.session.receive(input, context.now_ns(), &mut batch);
         let news = batch.finish();
-        if !self.is_sole_receiver(market, context) {
-            context.close(self.id, CloseReason::Requested);
-            return (input.len(), news);
-        }
         self.produce(market, context);
         match result {
             Ok(consumed) => {
@@ -104,37 +102,49 @@ impl FeedSession {
                 (consumed, news)
             }
             Err(error) => {
-                debug!(%error, "a feed client broke the protocol");
+                match error {
+                    SessionError::SessionInUse => self.note_session_in_use(market),
+                    _ if self.session.receiver().is_some() => self.note_invalid(error),
+                    _ => debug!(%error, "a feed client broke the protocol"),
+                }
                 context.close_after_flush(self.id, CloseReason::Requested);
                 (input.len(), news)
             }
         }
     }
 
-    /// Returns whether no other connection receives the publisher's session. If a publisher
-    /// reconnects before the hub has noticed the end of its last connection, the old connection is
-    /// closed and the publisher must reconnect once more.
-    fn is_sole_receiver(&mut self, market: &Market, context: &Context) -> bool {
-        let Some(receiver) = self.session.receiver() else {
-            return true;
-        };
-        if self.publishes.is_some() {
-            return true;
+    /// Counts and logs a publisher that is refused because another connection publishes its
+    /// session. If a publisher reconnects before the hub has noticed the end of its last
+    /// connection, this happens until that one is found silent; otherwise two publishers use one
+    /// session id.
+    fn note_session_in_use(&self, market: &Market) {
+        let counter = &market.ingest.refused_publishers;
+        counter.fetch_add(1, Ordering::Relaxed);
+        let login = self.session.login();
+        if let Some(left_out) = SESSIONS_IN_USE.note_now() {
+            warn!(
+                session = login.session,
+                address = %self.peer,
+                client = %login.client_name.as_str(),
+                left_out,
+                "publisher refused: another connection publishes this session"
+            );
         }
-        let session = receiver.session();
-        match market.publishers.connect(session, context.lane(), self.id) {
-            Ok(()) => {
-                self.publishes = Some(session);
-                return true;
-            }
-            Err(Busy::Connected(lane, other)) => market.mail.send(lane, MarketMail::End(other)),
-            Err(Busy::Parked) => {}
+    }
+
+    /// Logs a publisher whose stream is invalid. Retrying does not help it.
+    fn note_invalid(&self, error: SessionError) {
+        let login = self.session.login();
+        if let Some(left_out) = INVALID_STREAMS.note_now() {
+            warn!(
+                session = login.session,
+                address = %self.peer,
+                client = %login.client_name.as_str(),
+                left_out,
+                %error,
+                "publisher refused: its stream is invalid"
+            );
         }
-        debug!(
-            session,
-            "a publisher's session has another connection still"
-        );
-        false
     }
 
     /// Writes the client's output, as far as its outbox has room.
@@ -246,15 +256,17 @@ impl FeedSession {
     /// Handles the end of the connection: a publisher's topics are stale from now on.
     pub fn closed(mut self, market: &Market, unix_ns: u64) -> Dispatch {
         let news = self.ingest.lose(unix_ns);
-        let (symbols, venues) = self.ingest.take_names();
+        let (symbols, venues, doubt) = self.ingest.take_state();
         // The topics must be free before the next connection can claim them.
         drop(self.ingest);
-        if let Some(session) = self.publishes {
-            let receiver = self.session.into_receiver().filter(|r| !r.is_ended());
-            let parked = receiver.map(|receiver| ParkedPublisher {
+        if let Some(receiver) = self.session.into_receiver() {
+            let session = receiver.session();
+            let is_over = receiver.is_ended();
+            let parked = (!is_over).then_some(ParkedPublisher {
                 receiver,
                 symbols,
                 venues,
+                doubt,
             });
             market.publishers.disconnect(session, parked);
         }
@@ -310,5 +322,8 @@ impl Faults {
     }
 }
 
+/// Limits the log lines that publishers cause by retrying.
+static SESSIONS_IN_USE: Seldom = Seldom::new(3, 10);
+static INVALID_STREAMS: Seldom = Seldom::new(3, 10);
 /// Maximum number of bytes produced between two checks of the outbox.
 const PRODUCE_BYTES: usize = 256 * 1024;

@@ -4,8 +4,9 @@ use tidewire_fanout::write_json_text;
 use tidewire_feed::wire::{
     AGGRESSOR_BUY, AGGRESSOR_SELL, CROSS, Definition, NOT_SHOWN, ReferenceKind, TradingState,
 };
-use tidewire_lastvalue::{FLAG_STALE, MarketValue, PRICE_UNDEFINED};
+use tidewire_lastvalue::{MarketValue, PRICE_UNDEFINED};
 
+use crate::board::staleness;
 use crate::consolidated::Crossing;
 use crate::decimal::{write_per_cent, write_price, write_unsigned};
 use crate::topic::{Facts, Topic};
@@ -34,7 +35,7 @@ fn write_value(value: &MarketValue, fields: &mut impl Fields) {
     fields.unsigned("seq", value.sequence);
     fields.unsigned("ts", value.source_time_ns);
     fields.unsigned("recv_ts", value.receive_time_ns);
-    fields.unsigned("stale", u64::from(value.flags & FLAG_STALE != 0));
+    fields.unsigned("stale", staleness(value));
     fields.text("state", state_name(value.status.state).as_bytes());
 }
 

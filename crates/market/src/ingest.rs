@@ -6,13 +6,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tidewire_fanout::Publication;
-use tidewire_feed::client::{Client, Gap, Sink};
+use tidewire_feed::client::{Gap, PublisherLogin, Sink};
 use tidewire_feed::wire::{Definition, LastValue, Login, Message, Venue, VenueName};
-use tidewire_lastvalue::{FLAG_STALE, LatencyRecorder, MarketValue, Writer};
+use tidewire_lastvalue::{
+    FLAG_DOUBT, FLAG_STALE, LatencyRecorder, MarketValue, PRICE_UNDEFINED, Writer,
+};
+use tidewire_retry::Seldom;
 use tracing::{debug, warn};
 
+use crate::clocks::Ahead;
 use crate::market::Market;
-use crate::publishers::ParkedPublisher;
+use crate::publishers::{ParkedPublisher, SessionInUse};
 use crate::records::RecordIngest;
 use crate::symbols::{Symbol, SymbolMap};
 use crate::topic::Topic;
@@ -36,13 +40,26 @@ pub(crate) struct Ingest {
     /// Topics updated in this batch that seemed to have no subscriber.
     unheard: Vec<u32>,
     members: Vec<(u16, MarketValue)>,
-    /// Whether messages were lost. Topics are then stale until their own records arrive, or until
-    /// the source confirms that they are right.
-    doubtful: bool,
+    /// Why topics are in doubt.
+    doubt: Doubt,
     generation: u64,
     open_bars: bars::OpenBars,
     /// Created with the first message: a feed client that only reads needs none.
     latency: Option<LatencyRecorder>,
+    /// The source as the operator knows it.
+    name: String,
+}
+
+/// What the topics marked with [`FLAG_DOUBT`] wait for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// None is marked.
+    #[default]
+    None,
+    /// Their own records, or the source's confirmation that they are right.
+    Records,
+    /// Their own next messages, because nothing replaces what was lost.
+    Messages,
 }
 
 /// Counters of ingest since the start, over all sources.
@@ -52,7 +69,8 @@ pub struct IngestCounters {
     pub applied: AtomicU64,
     /// Snapshot records applied.
     pub snapshot_records: AtomicU64,
-    /// Messages whose symbol was not defined or belongs to another source.
+    /// Messages whose symbol was not defined or belongs to another source, and trades without
+    /// price.
     pub refused: AtomicU64,
     /// Gaps in the sequences.
     pub gaps: AtomicU64,
@@ -60,6 +78,8 @@ pub struct IngestCounters {
     pub recovered: AtomicU64,
     /// Messages lost for good.
     pub lost: AtomicU64,
+    /// Publishers refused because another connection publishes their session.
+    pub refused_publishers: AtomicU64,
     /// Connected feeds, as source or publisher.
     pub sources: AtomicU64,
     /// Numbers of the configured sources that currently answer.
@@ -72,12 +92,12 @@ pub(crate) struct Batch<'a> {
     symbols: &'a mut SymbolMap,
     venues: &'a mut SourceVenues,
     records: &'a mut RecordIngest,
-    doubtful: &'a mut bool,
-    /// Topics marked stale in this batch because of a loss, and not yet published: their values may
-    /// be right again at its end.
+    /// Topics marked as in doubt in this batch, and not yet published: their values may be right
+    /// again at its end.
     marked: Vec<u32>,
     generation: &'a mut u64,
     open_bars: &'a mut bars::OpenBars,
+    name: &'a str,
 }
 
 impl Ingest {
@@ -87,6 +107,7 @@ impl Ingest {
             writer: market.board.slots().writer(source),
             latency: None,
             open_bars: bars::OpenBars::default(),
+            name: feed.to_owned(),
             generation: market.post.subscriptions.generation().now(),
             source,
             symbols: SymbolMap::default(),
@@ -94,9 +115,15 @@ impl Ingest {
             records: RecordIngest::default(),
             unheard: Vec::new(),
             members: Vec::new(),
-            doubtful: false,
+            doubt: Doubt::None,
             market,
         }
+    }
+
+    /// Names the source for the operator, such as by its address.
+    pub(crate) fn named(mut self, name: String) -> Self {
+        self.name = name;
+        self
     }
 
     /// Begins a batch received at `receive_time_ns` (UNIX epoch).
@@ -110,10 +137,11 @@ impl Ingest {
             records,
             unheard,
             members,
-            doubtful,
+            doubt,
             generation,
             open_bars,
             latency,
+            name,
         } = self;
         unheard.clear();
         let work = Work {
@@ -123,7 +151,9 @@ impl Ingest {
             writer,
             unheard,
             members,
+            doubt,
             latency,
+            ahead: Ahead::default(),
             publication: Publication::default(),
             lanes: 0,
             receive_time_ns,
@@ -134,10 +164,10 @@ impl Ingest {
             symbols,
             venues,
             records,
-            doubtful,
             marked: Vec::new(),
             generation,
             open_bars,
+            name,
         }
     }
 
@@ -152,10 +182,10 @@ impl Ingest {
         }
     }
 
-    /// Takes the source's symbols and venues, to keep them for its next connection.
-    pub(crate) fn take_names(&mut self) -> (SymbolMap, SourceVenues) {
+    /// Takes the source's symbols, venues and doubt, to keep them for its next connection.
+    pub(crate) fn take_state(&mut self) -> (SymbolMap, SourceVenues, Doubt) {
         let venues = std::mem::take(&mut self.venues);
-        (std::mem::take(&mut self.symbols), venues)
+        (std::mem::take(&mut self.symbols), venues, self.doubt)
     }
 
     /// Names a venue by the source's number.
@@ -173,6 +203,7 @@ impl Ingest {
 
 impl Drop for Ingest {
     fn drop(&mut self) {
+        self.market.clocks.remove(self.source);
         if self.latency.is_some() {
             self.market.ingest.sources.fetch_sub(1, Ordering::Relaxed);
         }
@@ -183,7 +214,7 @@ impl Batch<'_> {
     /// Ends the batch. Returns the publication and the lanes it is for (one bit each).
     pub(crate) fn finish(mut self) -> (Publication, u64) {
         for number in std::mem::take(&mut self.marked) {
-            if self.is_stale(number) {
+            if self.flags(number) & FLAG_DOUBT != 0 {
                 self.publish_current(number);
             }
         }
@@ -194,6 +225,10 @@ impl Batch<'_> {
             "the journal only grows, and its copy is written under its lock"
         );
         market.journal_next.store(next, Ordering::Release);
+        if self.work.ahead.messages > 0 {
+            let (source, ahead) = (self.work.source, self.work.ahead);
+            market.clocks.note(source, self.name, ahead);
+        }
         self.hear_late_subscribers();
         market
             .ingest
@@ -243,16 +278,28 @@ impl Batch<'_> {
         }
     }
 
-    /// Marks the topics of the source as current again, unless messages are missing.
+    /// Notes that the source is back. Topics that are in doubt stay so.
     pub(crate) fn revive(&mut self) {
-        if !*self.doubtful {
-            self.mark_stale(false);
-        }
+        self.mark_stale(false);
     }
 
-    fn is_stale(&self, number: u32) -> bool {
-        let value = self.work.market.board.value(number);
-        value.is_some_and(|value| value.flags & FLAG_STALE != 0)
+    fn flags(&self, number: u32) -> u32 {
+        let slot = self.work.market.board.slots().slot(number);
+        slot.map_or(0, |slot| slot.quote().flags)
+    }
+
+    /// Marks the topics of the source as in doubt. Those that are not stale are published when the
+    /// batch ends.
+    fn mark_doubtful(&mut self) {
+        for topic in self.own_topics() {
+            let flags = self.flags(topic.number);
+            if flags & FLAG_DOUBT == 0
+                && self.work.mark(&topic, FLAG_DOUBT, 0, false)
+                && flags & FLAG_STALE == 0
+            {
+                self.marked.push(topic.number);
+            }
+        }
     }
 
     /// Returns the topics that the source writes to. Takes those that became a venue's own
@@ -284,7 +331,8 @@ impl Batch<'_> {
     fn update(&mut self, message: &Message) {
         let symbol = message.symbol().unwrap_or(u32::MAX);
         let venue = message.source();
-        let Some(known) = self.symbols.get(symbol) else {
+        let is_valid = !matches!(message, Message::Trade(trade) if trade.price == PRICE_UNDEFINED);
+        let Some(known) = self.symbols.get(symbol).filter(|_| is_valid) else {
             let refused = &self.work.market.ingest.refused;
             refused.fetch_add(1, Ordering::Relaxed);
             return;
@@ -341,7 +389,7 @@ impl Batch<'_> {
         };
         if is_value && is_first {
             self.work.declare_open(&topic);
-            if !*self.doubtful {
+            if *self.work.doubt == Doubt::None {
                 self.work.revive(&topic);
             }
         }
@@ -351,6 +399,16 @@ impl Batch<'_> {
 }
 
 impl Batch<'_> {
+    fn refuse_symbol(&self, symbol: u32) {
+        let refused = &self.work.market.ingest.refused;
+        refused.fetch_add(1, Ordering::Relaxed);
+        if let Some(left_out) = UNNAMED.note_now() {
+            let source = self.name;
+            let text = "symbol refused: no UTF-8 name, or a number too high";
+            warn!(source, symbol, left_out, "{text}");
+        }
+    }
+
     /// Gives a topic its source's definition, and tells the hub's own feed.
     fn redefine(&mut self, topic: &Topic, definition: &Definition) {
         let own = Definition {
@@ -392,7 +450,7 @@ impl Sink for Batch<'_> {
         let market = self.work.market;
         if definition.name.is_empty() {
             let _ = self.symbols.define(symbol, None);
-            market.ingest.refused.fetch_add(1, Ordering::Relaxed);
+            self.refuse_symbol(symbol);
             return;
         }
         let Ok(topic) = market.board.define(definition) else {
@@ -401,7 +459,7 @@ impl Sink for Batch<'_> {
             return;
         };
         if self.symbols.define(symbol, Some(topic.clone())).is_err() {
-            market.ingest.refused.fetch_add(1, Ordering::Relaxed);
+            self.refuse_symbol(symbol);
             return;
         }
         // Another source's symbol keeps that source's definition.
@@ -441,42 +499,54 @@ impl Sink for Batch<'_> {
     }
 
     fn values_doubtful(&mut self) {
-        *self.doubtful = true;
-        for topic in self.own_topics() {
-            if !self.is_stale(topic.number) && self.work.mark(&topic, FLAG_STALE, 0, false) {
-                self.marked.push(topic.number);
-            }
-        }
+        *self.work.doubt = match *self.work.doubt {
+            // What was lost stays lost.
+            Doubt::Messages => Doubt::Messages,
+            Doubt::None | Doubt::Records => Doubt::Records,
+        };
+        self.mark_doubtful();
+    }
+
+    fn values_lost(&mut self) {
+        *self.work.doubt = Doubt::Messages;
+        self.mark_doubtful();
     }
 
     fn values_right(&mut self) {
-        *self.doubtful = false;
+        *self.work.doubt = Doubt::None;
         let mut untold = std::mem::take(&mut self.marked);
         untold.sort_unstable();
         for topic in self.own_topics() {
-            if self.is_stale(topic.number) {
+            if self.flags(topic.number) & (FLAG_STALE | FLAG_DOUBT) != 0 {
                 let told = untold.binary_search(&topic.number).is_err();
-                self.work.mark(&topic, 0, FLAG_STALE, told);
+                self.work.mark(&topic, 0, FLAG_STALE | FLAG_DOUBT, told);
                 self.publish_book_again(&topic);
             }
         }
     }
 
-    fn publisher_login(&mut self, login: &Login) -> Option<Box<Client>> {
+    fn publisher_login(&mut self, login: &Login) -> PublisherLogin {
+        let parked = self.work.market.publishers.connect(login.session);
         self.venues.set_feed(login.client_name.as_str());
         let ParkedPublisher {
             receiver,
             mut symbols,
             venues,
-        } = self.work.market.publishers.unpark(login.session)?;
+            doubt,
+        } = match parked {
+            Ok(Some(parked)) => parked,
+            Ok(None) => return PublisherLogin::New,
+            Err(SessionInUse) => return PublisherLogin::InUse,
+        };
         // Another source may have claimed a topic meanwhile.
         symbols.retain(|topic| self.work.writer.claim(topic.number).is_ok());
         for (_, _, topic) in symbols.bound() {
             topic.records.adopt(self.work.source);
         }
         (*self.symbols, *self.venues) = (symbols, venues);
+        *self.work.doubt = doubt;
         self.mark_stale(false);
-        Some(receiver)
+        PublisherLogin::Resumed(receiver)
     }
 
     fn snapshot_record(&mut self, _as_of: u64, record: &LastValue) {
@@ -518,6 +588,9 @@ impl Sink for Batch<'_> {
         }
     }
 }
+
+/// Limits the log lines about symbols without a name.
+static UNNAMED: Seldom = Seldom::new(3, 10);
 
 #[cfg(all(loom, test))]
 mod model;

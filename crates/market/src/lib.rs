@@ -19,7 +19,9 @@ pub use board::{Board, BoardFull, MARKET_PREFIX};
 mod broadcast;
 pub use broadcast::{BroadcastCounters, LinesOut};
 
+mod clocks;
 mod consolidated;
+pub use clocks::{Ahead, Clocks, SourceClock};
 
 mod databento;
 pub use databento::{DatabentoCounters, DatabentoSession};
@@ -50,7 +52,7 @@ pub use inputs::{
 };
 
 mod market;
-pub use market::{Market, MarketConfig, MarketMail};
+pub use market::{Market, MarketConfig};
 
 mod publishers;
 

@@ -8,12 +8,13 @@ use tidewire_fanout::{Post, lane_bits};
 use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::journal::Journal;
 use tidewire_feed::wire::SlowPolicy;
-use tidewire_lane::{ConnectionId, MailSender, unix_ns};
+use tidewire_lane::unix_ns;
 use tidewire_lastvalue::{LatencyTracker, Writer};
 
 use crate::bars::Bars;
 use crate::board::Board;
 use crate::broadcast::BroadcastCounters;
+use crate::clocks::Clocks;
 use crate::databento::DatabentoCounters;
 use crate::depth::Books;
 use crate::feed_session::SlowFeeds;
@@ -62,13 +63,6 @@ impl Default for MarketConfig {
     }
 }
 
-/// Messages about market data between lanes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MarketMail {
-    /// Close a connection of that lane, because its publisher has reconnected.
-    End(ConnectionId),
-}
-
 /// The shared state of market data: last values, the hub's own feed, and counters.
 #[derive(Debug)]
 pub struct Market {
@@ -97,6 +91,8 @@ pub struct Market {
     pub inputs: Vec<Status>,
     /// Latency from source time to the last-value cache.
     pub latency: LatencyTracker,
+    /// Sources whose clocks are ahead of ours.
+    pub clocks: Clocks,
     /// Counters of the Databento gateway.
     pub databento: DatabentoCounters,
     /// Counters of sent datagrams.
@@ -104,7 +100,6 @@ pub struct Market {
     /// Counters of slow feed clients.
     pub slow_feeds: SlowFeeds,
     pub(crate) post: Arc<Post>,
-    pub(crate) mail: MailSender<MarketMail>,
     /// Whether the threads of the inputs must end.
     pub(crate) inputs_stopped: AtomicBool,
     /// Sessions of publishers into the hub.
@@ -119,23 +114,19 @@ pub struct Market {
 
 impl Market {
     /// Creates the market data of a hub that publishes through `post`.
-    pub fn new(config: MarketConfig, post: Arc<Post>, mail: MailSender<MarketMail>) -> Self {
+    pub fn new(config: MarketConfig, post: Arc<Post>) -> Self {
         assert!(
             config.journal_messages.is_power_of_two(),
             "the journal is a ring"
         );
-        assert!(
-            mail.lanes() <= u64::BITS as usize,
-            "a word has one bit per lane"
-        );
         let journal = Journal::new(session_id(unix_ns()), config.journal_messages);
-        let lanes = lane_bits(mail.lanes());
+        let lanes = lane_bits(post.lanes());
         let board = Arc::new(Board::new(config.topics_max, lanes));
         let consolidated = board.slots().writer(0);
         Self {
             consolidated: Mutex::new(consolidated),
             books: Arc::new(Books::new(board.clone(), lanes)),
-            bars: Arc::new(Bars::new(board.clone(), lanes, mail.clone())),
+            bars: Arc::new(Bars::new(board.clone(), lanes, post.clone())),
             board,
             journal_next: AtomicU64::new(journal.next_sequence()),
             journal: Mutex::new(journal),
@@ -144,6 +135,7 @@ impl Market {
             recording: RecordingCounters::default(),
             inputs: config.inputs.iter().map(|_| Status::default()).collect(),
             latency: LatencyTracker::new(),
+            clocks: Clocks::default(),
             databento: DatabentoCounters::default(),
             broadcast: BroadcastCounters::default(),
             slow_feeds: SlowFeeds::default(),
@@ -151,9 +143,8 @@ impl Market {
             publishers: Publishers::default(),
             source_numbers: AtomicU64::new(1),
             feed_lanes: AtomicU64::new(0),
-            feed_told: (0..mail.lanes()).map(|_| AtomicBool::new(false)).collect(),
+            feed_told: (0..post.lanes()).map(|_| AtomicBool::new(false)).collect(),
             post,
-            mail,
             config,
         }
     }
@@ -191,12 +182,11 @@ impl Market {
     #[cfg(test)]
     pub(crate) fn of_one_lane(config: MarketConfig) -> Arc<Self> {
         use tidewire_fanout::{FanoutConfig, Publication};
-        use tidewire_lane::Lanes;
+        use tidewire_lane::{Lanes, MailSender};
 
         let news = MailSender::new(Lanes::<Arc<Publication>>::mailboxes(1).unwrap());
-        let mail = MailSender::new(Lanes::<MarketMail>::mailboxes(1).unwrap());
         let post = Post::new(news, FanoutConfig::default());
-        Arc::new(Self::new(config, Arc::new(post), mail))
+        Arc::new(Self::new(config, Arc::new(post)))
     }
 }
 

@@ -1,12 +1,12 @@
 //! Sessions of publishers: which are connected, and the state of disconnected ones.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashSet, VecDeque};
 
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use tidewire_feed::client::Client;
-use tidewire_lane::ConnectionId;
 
+use crate::ingest::Doubt;
 use crate::symbols::SymbolMap;
 use crate::venues::SourceVenues;
 
@@ -22,58 +22,44 @@ pub(crate) struct ParkedPublisher {
     pub(crate) receiver: Box<Client>,
     pub(crate) symbols: SymbolMap,
     pub(crate) venues: SourceVenues,
+    /// What its topics in doubt wait for.
+    pub(crate) doubt: Doubt,
 }
 
-/// The reason why a connection cannot receive a session now.
+/// Error: another connection receives the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Busy {
-    /// Another connection, on this lane, receives it.
-    Connected(usize, ConnectionId),
-    /// Another connection has just stopped receiving it.
-    Parked,
-}
+pub(crate) struct SessionInUse;
 
 #[derive(Debug, Default)]
 struct Sessions {
-    connected: HashMap<u32, (usize, ConnectionId), RandomState>,
+    connected: HashSet<u32, RandomState>,
     /// Oldest first.
     parked: VecDeque<(u32, ParkedPublisher)>,
 }
 
 impl Publishers {
-    /// Returns the stored state of a session and removes it.
-    pub(crate) fn unpark(&self, session: u32) -> Option<ParkedPublisher> {
-        let parked = &mut self.state.lock().parked;
-        let position = parked.iter().position(|(other, _)| *other == session)?;
-        parked.remove(position).map(|(_, publisher)| publisher)
-    }
-
-    /// Notes that a connection receives the session from now on. Only one connection may receive a
-    /// session at a time, because two would not know what the other has applied.
-    pub(crate) fn connect(
-        &self,
-        session: u32,
-        lane: usize,
-        connection: ConnectionId,
-    ) -> Result<(), Busy> {
+    /// Notes that a connection receives the session from now on. Returns the state that its last
+    /// connection left, if any.
+    ///
+    /// Only one connection may receive a session at a time, because two would not know what the
+    /// other has applied. The first one keeps it until it ends or is found silent.
+    pub(crate) fn connect(&self, session: u32) -> Result<Option<ParkedPublisher>, SessionInUse> {
         let mut state = self.state.lock();
-        if state.parked.iter().any(|(other, _)| *other == session) {
-            return Err(Busy::Parked);
+        if !state.connected.insert(session) {
+            return Err(SessionInUse);
         }
-        if let Some(&(lane, connection)) = state.connected.get(&session) {
-            return Err(Busy::Connected(lane, connection));
-        }
-        let other = state.connected.insert(session, (lane, connection));
-        debug_assert!(other.is_none(), "a session has one connection");
-        Ok(())
+        let mut parked = state.parked.iter();
+        let position = parked.position(|(other, _)| *other == session);
+        let parked = position.and_then(|position| state.parked.remove(position));
+        Ok(parked.map(|(_, publisher)| publisher))
     }
 
     /// Notes that the session's connection has ended. Its state is kept for the next connection,
     /// unless the session is over.
     pub(crate) fn disconnect(&self, session: u32, publisher: Option<ParkedPublisher>) {
         let mut state = self.state.lock();
-        let connected = state.connected.remove(&session);
-        debug_assert!(connected.is_some(), "only who connected disconnects");
+        let was_connected = state.connected.remove(&session);
+        debug_assert!(was_connected, "only who connected disconnects");
         let Some(publisher) = publisher else { return };
         if state.parked.len() >= PARKED_MAX {
             state.parked.pop_front();
@@ -93,3 +79,28 @@ impl Publishers {
 
 /// Maximum number of disconnected publishers that are remembered.
 const PARKED_MAX: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidewire_feed::client::ClientConfig;
+
+    #[test]
+    fn a_session_has_one_connection_and_keeps_its_state_between_two() {
+        let publishers = Publishers::default();
+        assert!(matches!(publishers.connect(7), Ok(None)));
+        assert!(matches!(publishers.connect(7), Err(SessionInUse)));
+        assert!(matches!(publishers.connect(8), Ok(None)));
+        let parked = ParkedPublisher {
+            receiver: Box::new(Client::listener(ClientConfig::default(), 7, 41)),
+            symbols: SymbolMap::default(),
+            venues: SourceVenues::default(),
+            doubt: Doubt::None,
+        };
+        publishers.disconnect(7, Some(parked));
+        let again = publishers.connect(7).unwrap().expect("the parked state");
+        assert_eq!(again.receiver.next_sequence(), 41);
+        publishers.disconnect(7, None);
+        assert!(matches!(publishers.connect(7), Ok(None)));
+    }
+}

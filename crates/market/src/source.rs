@@ -56,13 +56,14 @@ impl Source {
             unreachable: Repeated::default(),
             connection: None,
         };
+        let ingest = Ingest::new(market.clone(), writer as u32, &source.to_string());
         let sides = if source.b.is_some() { 2 } else { 1 };
         Self {
             number,
             port,
             client,
-            ingest: Ingest::new(market.clone(), writer as u32, &source.to_string()),
             source,
+            ingest,
             inputs: Side::ALL.into_iter().take(sides).map(input).collect(),
             is_standing: false,
             market,

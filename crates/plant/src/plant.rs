@@ -1,5 +1,6 @@
 //! The plant state shared by all lanes: the `mx:` mount.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -165,10 +166,24 @@ impl TopicSource for Plant {
         Some(self.board.find_channel(channel)?)
     }
 
-    fn matching(&self, wanted: &dyn Fn(&[u8]) -> bool) -> Vec<Arc<dyn Topic>> {
-        let tags = self.board.tags();
-        let wanted = tags.iter().filter(|tag| wanted(&tag.channel));
-        wanted.map(|tag| tag.clone() as Arc<_>).collect()
+    fn prefix(&self) -> &[u8] {
+        PLANT_PREFIX
+    }
+
+    fn count(&self) -> u32 {
+        self.board.len() as u32
+    }
+
+    fn matching(
+        &self,
+        numbers: Range<u32>,
+        wanted: &dyn Fn(&[u8]) -> bool,
+        found: &mut Vec<Arc<dyn Topic>>,
+    ) {
+        self.board.with_tags(numbers, |tags| {
+            let wanted = tags.iter().filter(|tag| wanted(&tag.channel));
+            found.extend(wanted.map(|tag| tag.clone() as Arc<_>));
+        });
     }
 
     fn write(&self, number: u32, snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {

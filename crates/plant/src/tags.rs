@@ -1,6 +1,7 @@
 //! The plant's confirmed tags: every `mx:` topic, its slot and its type.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -80,9 +81,11 @@ impl TagBoard {
         self.find(crate::plant::name_of(channel)?)
     }
 
-    /// Returns a copy of the list of tags, in order of their numbers.
-    pub fn tags(&self) -> Vec<Arc<Tag>> {
-        self.tags.read().clone()
+    /// Shows the tags of these numbers, as far as they exist.
+    pub(crate) fn with_tags(&self, numbers: Range<u32>, look: impl FnOnce(&[Arc<Tag>])) {
+        let tags = self.tags.read();
+        let numbers = numbers.start as usize..(numbers.end as usize).min(tags.len());
+        look(tags.get(numbers).unwrap_or_default());
     }
 
     /// Returns whether a tag name begins with `prefix`.

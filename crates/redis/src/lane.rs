@@ -297,6 +297,9 @@ impl RedisLane {
         if self.fanout.renew(context) {
             deadline_ns = Some(self.renew_again_ns(context));
         }
+        if self.fanout.pump_waiting(context) {
+            deadline_ns = Some(context.now_ns());
+        }
         if self.invalid_bytes + self.unsent_bytes > 0 {
             // Output of this turn is sent at its end.
             self.server.post.taken(self.lane, self.unsent_bytes);

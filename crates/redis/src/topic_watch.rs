@@ -17,7 +17,7 @@ impl Server {
     /// topic, until it finds for each that no client wants it.
     pub(crate) fn watch_topics(&self) {
         self.topic_watch.0.store(true, Ordering::SeqCst);
-        let topics = self.topics.matching(&|_| true);
+        let topics = self.topics.all();
         topics.iter().for_each(|topic| topic.add_interest(LANE));
     }
 

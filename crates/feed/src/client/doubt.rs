@@ -1,4 +1,5 @@
-//! The effect of a loss: values that may be wrong until their own records arrive.
+//! The effect of missing messages: values that may be wrong until the messages or the values' own
+//! records arrive.
 
 use super::*;
 
@@ -26,9 +27,11 @@ impl Doubt {
 impl Client {
     /// Notes a loss and requests the values changed since, at `ask_ns`.
     pub(super) fn doubt<S: Sink>(&mut self, since: u64, until: u64, ask_ns: u64, sink: &mut S) {
-        if self.role == ReceiverRole::Listener {
-            return;
-        }
+        debug_assert_eq!(
+            self.role,
+            ReceiverRole::Subscriber,
+            "only it gets snapshots"
+        );
         if self.doubt.is_none() && self.assemblies.is_empty() {
             self.watched.fill(0);
         }
@@ -57,6 +60,34 @@ impl Client {
             }
         }
         self.values_complete = self.assemblies.is_empty() && self.doubt.is_none();
+        if self.values_complete && !self.tells_overdue {
+            sink.values_right();
+        }
+    }
+
+    /// Notes a loss after which no snapshot comes.
+    pub(super) fn lose_values<S: Sink>(&mut self, sink: &mut S) {
+        self.values_complete = false;
+        sink.values_lost();
+    }
+
+    /// Reports that all values are in doubt if a hole has been open for too long. A hole names no
+    /// symbols, so it may concern each of them.
+    pub(super) fn check_overdue<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
+        self.holes.mark_overdue(now_ns, self.config.doubt_delay_ns);
+        if !self.tells_overdue && self.holes.is_overdue() {
+            self.tells_overdue = true;
+            sink.values_doubtful();
+        }
+    }
+
+    /// Reports that the values are right again if no hole is overdue any more and nothing else
+    /// makes them doubtful.
+    pub(super) fn settle_overdue<S: Sink>(&mut self, sink: &mut S) {
+        if !self.tells_overdue || self.holes.is_overdue() {
+            return;
+        }
+        self.tells_overdue = false;
         if self.values_complete {
             sink.values_right();
         }

@@ -19,6 +19,10 @@ pub struct Hole {
     /// The first sequence after it.
     pub until: u64,
     next_request_ns: u64,
+    /// When it is first requested.
+    first_request_ns: u64,
+    /// Whether it has been missing for so long that the values count as in doubt.
+    is_overdue: bool,
     attempts: u32,
     /// Missing sequences when the hole was last requested.
     missing: u64,
@@ -71,9 +75,33 @@ impl Holes {
             from,
             until,
             next_request_ns: request_ns,
+            first_request_ns: request_ns,
+            is_overdue: false,
             attempts: 0,
             missing: u64::MAX,
         });
+    }
+
+    /// Marks the holes that are still open `delay_ns` after their first request was due.
+    pub fn mark_overdue(&mut self, now_ns: u64, delay_ns: u64) {
+        for hole in &mut self.list {
+            if hole.first_request_ns.saturating_add(delay_ns) > now_ns {
+                // Later holes were opened later.
+                break;
+            }
+            hole.is_overdue = true;
+        }
+    }
+
+    /// Returns whether a hole is marked as overdue.
+    pub fn is_overdue(&self) -> bool {
+        self.list.front().is_some_and(|hole| hole.is_overdue)
+    }
+
+    /// Returns when the first hole becomes overdue, if it is not marked yet.
+    pub fn overdue_ns(&self, delay_ns: u64) -> Option<u64> {
+        let first = self.list.front().filter(|hole| !hole.is_overdue)?;
+        Some(first.first_request_ns.saturating_add(delay_ns))
     }
 
     /// Keeps an early packet; returns false if that would exceed the limit.
@@ -137,6 +165,7 @@ impl Holes {
     pub fn postpone(&mut self, until_ns: u64) {
         for hole in &mut self.list {
             hole.next_request_ns = until_ns;
+            hole.first_request_ns = until_ns;
             hole.attempts = 0;
             hole.missing = u64::MAX;
         }

@@ -6,7 +6,7 @@ use crate::server::{
 };
 use crate::wire::{
     ClientName, Control, EndOfSessionAcknowledgement, Flags, Login, Message, MessageError,
-    PACKET_LENGTH_MAX, PacketError, PacketWriter, Refused, Role, decode_packet,
+    PACKET_LENGTH_MAX, PacketError, PacketWriter, RefusalReason, Refused, Role, decode_packet,
 };
 
 /// Settings of a publisher.
@@ -46,6 +46,12 @@ pub enum PublisherError {
     /// The server refused; [`Publisher::refusal`] has the reason.
     #[error("the server refused")]
     Refused,
+    /// Another connection publishes this session. It may be our own last one, whose end the server
+    /// has not noticed yet: reconnect with backoff. The server drops a silent connection after
+    /// [`SILENCE_INTERVALS_MAX`] heartbeat intervals. If the refusal lasts longer, another
+    /// publisher uses the same session id.
+    #[error("another connection publishes this session")]
+    SessionInUse,
     /// The server has more of this session than this publisher: the session id was used twice,
     /// which is our fault.
     #[error("the server has sequences up to {server_next}, we only up to {own_next}")]
@@ -107,6 +113,7 @@ impl Publisher {
     pub fn connected(&mut self, now_ns: u64) {
         self.state = PublisherState::LoggingIn;
         self.last_received_ns = now_ns;
+        self.refusal = None;
         self.outgoing.clear();
         let login = Login {
             role: Role::Publisher,
@@ -270,7 +277,10 @@ impl Publisher {
             }
             Control::Refused(refused) => {
                 self.refusal = Some(*refused);
-                return Err(PublisherError::Refused);
+                return Err(match refused.reason {
+                    RefusalReason::SESSION_IN_USE => PublisherError::SessionInUse,
+                    _ => PublisherError::Refused,
+                });
             }
             Control::Unknown(_) => {}
             _ => return Err(PublisherError::OutOfOrder),
@@ -282,7 +292,7 @@ impl Publisher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{LoginAccepted, RefusalReason, RefusalText, Request, Trade};
+    use crate::wire::{LoginAccepted, RefusalText, Request, Trade};
 
     fn control(publisher: &mut Publisher, control: Control) -> Result<usize, PublisherError> {
         let mut bytes = Vec::new();
@@ -381,5 +391,22 @@ mod tests {
         let error = control(&mut publisher, Control::Refused(refused));
         assert_eq!(error, Err(PublisherError::Refused));
         assert_eq!(publisher.refusal(), Some(&refused));
+    }
+
+    #[test]
+    fn a_session_that_another_connection_has_is_tried_again_later() {
+        let mut publisher = publisher(3);
+        let refused = Refused {
+            reason: RefusalReason::SESSION_IN_USE,
+            text: RefusalText::truncated("in use"),
+        };
+        let error = control(&mut publisher, Control::Refused(refused));
+        assert_eq!(error, Err(PublisherError::SessionInUse));
+        publisher.disconnected();
+        assert_eq!(publisher.state(), PublisherState::Disconnected);
+        publisher.connected(1);
+        assert_eq!(publisher.refusal(), None);
+        control(&mut publisher, accepted(1)).unwrap();
+        assert_eq!(said(&mut publisher).0, [(1, 3)]);
     }
 }

@@ -131,13 +131,19 @@ pub trait Sink {
         let _ = gap;
     }
 
-    /// Messages were lost. A value may be wrong until its symbol's record arrives or until
-    /// [`Sink::values_right`]. Symbols without lost messages get no record.
+    /// Messages have been missing for [`ClientConfig::doubt_delay_ns`](super::ClientConfig), or
+    /// were lost, and have been requested. A value may be wrong until its symbol's record arrives
+    /// or until [`Sink::values_right`]. Symbols without lost messages get no record. It may be
+    /// called again before that.
     fn values_doubtful(&mut self) {}
 
+    /// Messages were lost and nothing replaces them. A value may be wrong until its symbol's next
+    /// message.
+    fn values_lost(&mut self) {}
+
     /// All values are correct at the stream's position. Either a snapshot of all subscriptions is
-    /// complete, or records of all symbols affected by a loss have arrived, or a new connection
-    /// has resumed the stream without a gap.
+    /// complete, or records of all symbols affected by a loss have arrived, or the missing
+    /// messages have, or a new connection has resumed the stream without a gap.
     fn values_right(&mut self) {}
 
     /// A heartbeat with the sender's next sequence.
@@ -170,12 +176,23 @@ pub trait Sink {
         let _ = end;
     }
 
-    /// A publisher logs in to a server. Returns the receiver of this session if it was kept
-    /// ([`crate::server::Session::into_receiver`]); `None` starts a new one.
-    fn publisher_login(&mut self, login: &Login) -> Option<Box<Client>> {
+    /// A publisher logs in to a server. Returns what the server knows of its session.
+    fn publisher_login(&mut self, login: &Login) -> PublisherLogin {
         let _ = login;
-        None
+        PublisherLogin::New
     }
+}
+
+/// What a server knows of a session when its publisher logs in.
+#[derive(Debug)]
+pub enum PublisherLogin {
+    /// Nothing: a new receiver starts.
+    New,
+    /// The receiver of the session's last connection was kept
+    /// ([`crate::server::Session::into_receiver`]).
+    Resumed(Box<Client>),
+    /// Another connection publishes the session now: this one is refused.
+    InUse,
 }
 
 /// A sink that ignores everything, for benchmarks and fuzzing.

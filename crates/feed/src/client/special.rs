@@ -82,7 +82,7 @@ impl Client {
         state.partial_snapshots = accepted.partial_snapshots;
         sink.accepted(side, accepted);
         let resumes = self.expected > 0 && accepted.oldest_sequence <= self.expected;
-        if resumes && self.values_complete {
+        if resumes && self.values_complete && !self.tells_overdue {
             sink.values_right();
         }
     }
@@ -95,6 +95,7 @@ impl Client {
         self.give_up(self.highest, LossReason::SessionChanged, 0, sink);
         self.doubt = None;
         self.values_complete = false;
+        self.tells_overdue = false;
         self.holes.clear();
         self.expected = 0;
         self.highest = 0;

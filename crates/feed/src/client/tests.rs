@@ -5,9 +5,9 @@ use crate::wire::{LastValue, Refused, SnapshotMark, Trade};
 const SESSION: u32 = 9;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Events as text, so that a test reads as a story.
+/// Events as text, so that a test reads as a story; and apart from them what is said of the values.
 #[derive(Default)]
-struct Story(Vec<String>);
+struct Story(Vec<String>, Vec<&'static str>);
 
 impl Sink for Story {
     fn message(&mut self, sequence: u64, _message: &Message) {
@@ -27,6 +27,18 @@ impl Sink for Story {
 
     fn gap(&mut self, gap: Gap) {
         self.0.push(format!("{gap:?}"));
+    }
+
+    fn values_doubtful(&mut self) {
+        self.1.push("in doubt");
+    }
+
+    fn values_lost(&mut self) {
+        self.1.push("lost");
+    }
+
+    fn values_right(&mut self) {
+        self.1.push("right");
     }
 
     fn refused(&mut self, _side: Side, refused: &Refused) {
@@ -91,6 +103,7 @@ impl Fixture {
         writer.finish();
         fixture.receive(&out);
         fixture.story.0.clear();
+        fixture.story.1.clear();
         fixture.sent();
         fixture
     }
@@ -447,4 +460,107 @@ fn early_packets_beyond_the_limit_are_asked_for_later() {
         "Recovered { from: 4, count: 2 }"
     );
     assert!(fixture.client.is_complete());
+}
+
+/// Time after which a hole that opened at 0 makes the values doubtful.
+const DOUBT_NS: u64 = 51_000_000;
+
+#[test]
+fn values_are_in_doubt_while_a_hole_is_open_for_long() {
+    let mut fixture = Fixture::joined();
+    fixture.messages(1, 5);
+    fixture.messages(8, 10);
+    assert!(fixture.client.deadline_ns() <= DOUBT_NS);
+    fixture
+        .client
+        .handle_timeout(DOUBT_NS - 1, &mut fixture.story);
+    assert!(fixture.story.1.is_empty(), "a round trip has its time");
+    fixture.client.handle_timeout(DOUBT_NS, &mut fixture.story);
+    fixture
+        .client
+        .handle_timeout(2 * DOUBT_NS, &mut fixture.story);
+    assert_eq!(fixture.story.1, ["in doubt"], "told once");
+    fixture.messages(5, 7);
+    assert_eq!(fixture.story.1, ["in doubt"], "7 is still missing");
+    fixture.messages(7, 8);
+    assert_eq!(fixture.story.1, ["in doubt", "right"]);
+    assert!(fixture.client.is_complete());
+}
+
+#[test]
+fn a_hole_that_is_filled_soon_leaves_no_doubt() {
+    let mut fixture = Fixture::joined();
+    fixture.messages(3, 5);
+    fixture
+        .client
+        .handle_timeout(DOUBT_NS - 1, &mut fixture.story);
+    fixture.messages(1, 3);
+    fixture
+        .client
+        .handle_timeout(2 * DOUBT_NS, &mut fixture.story);
+    assert!(fixture.story.1.is_empty());
+}
+
+#[test]
+fn the_doubt_of_a_hole_that_is_given_up_lasts_until_the_values_have_come() {
+    let mut fixture = Fixture::joined();
+    fixture.messages(3, 5);
+    fixture.client.handle_timeout(DOUBT_NS, &mut fixture.story);
+    fixture.control(&Control::TooOld(TooOld {
+        wanted: 1,
+        oldest: 3,
+        ..TooOld::default()
+    }));
+    assert!(
+        !fixture.story.1.contains(&"right"),
+        "nothing has replaced it"
+    );
+    fixture.control(&Control::SnapshotNotice(SnapshotNotice {
+        number: 2,
+        as_of: 4,
+        since: 1,
+    }));
+    let mut out = Vec::new();
+    let mut writer = PacketWriter::new(&mut out, SESSION, Flags::SNAPSHOT, 2 << 32, 1_472);
+    let mark = SnapshotMark {
+        as_of: 4,
+        records: 0,
+    };
+    writer.push(&Message::SnapshotBegin(mark));
+    writer.push(&Message::SnapshotEnd(mark));
+    writer.finish();
+    fixture.receive(&out);
+    assert_eq!(fixture.story.1.last(), Some(&"right"));
+}
+
+#[test]
+fn a_reconnect_does_not_end_the_doubt_before_the_stream_resumes() {
+    let mut fixture = Fixture::joined();
+    fixture.messages(3, 5);
+    fixture.client.handle_timeout(DOUBT_NS, &mut fixture.story);
+    fixture.client.disconnected(Side::A);
+    fixture.client.connected(Side::A, DOUBT_NS);
+    fixture.control(&accepted(SESSION));
+    assert_eq!(
+        fixture.story.1,
+        ["in doubt"],
+        "the stream has yet to resume"
+    );
+    fixture.messages(1, 3);
+    assert_eq!(fixture.story.1, ["in doubt", "right"]);
+}
+
+#[test]
+fn what_a_publisher_has_lost_nothing_replaces() {
+    let mut fixture = Fixture::joined();
+    fixture.client = Client::listener(ClientConfig::default(), SESSION, 1);
+    fixture.client.peer_connected(Side::A, 0);
+    fixture.messages(3, 5);
+    fixture.client.handle_timeout(DOUBT_NS, &mut fixture.story);
+    fixture.control(&Control::TooOld(TooOld {
+        wanted: 1,
+        oldest: 3,
+        ..TooOld::default()
+    }));
+    assert_eq!(fixture.story.1, ["in doubt", "lost"]);
 }

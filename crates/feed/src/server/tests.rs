@@ -359,3 +359,33 @@ fn roles_sequences_and_patterns_are_refused_with_their_reason() {
     assert_eq!(refusal(&mut session), RefusalReason::TOO_MANY_PATTERNS);
     assert!(session.is_logged_in(), "the first subscription stays");
 }
+
+/// A server whose publishers' sessions all have another connection.
+struct Taken;
+
+impl Sink for Taken {
+    fn message(&mut self, _sequence: u64, _message: &Message) {
+        unreachable!("nothing of a refused publisher is read");
+    }
+
+    fn publisher_login(&mut self, _login: &Login) -> PublisherLogin {
+        PublisherLogin::InUse
+    }
+}
+
+#[test]
+fn a_publisher_whose_session_is_in_use_is_refused_and_not_read() {
+    let mut session = Session::new(SessionConfig::default(), 0);
+    let mut bytes = Vec::new();
+    let login = Login {
+        role: Role::Publisher,
+        session: 5,
+        next_sequence: 1,
+        ..Login::default()
+    };
+    PacketWriter::control(&mut bytes, 5, &Control::Login(login));
+    let result = session.receive(&bytes, 0, &mut Taken);
+    assert_eq!(result, Err(SessionError::SessionInUse));
+    assert!(session.is_closing() && session.receiver().is_none());
+    assert_eq!(refusal(&mut session), RefusalReason::SESSION_IN_USE);
+}

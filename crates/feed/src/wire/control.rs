@@ -284,6 +284,8 @@ impl RefusalReason {
     pub const FUTURE_SEQUENCE: RefusalReason = RefusalReason(9);
     /// Peers from other machines are not allowed.
     pub const DENIED: RefusalReason = RefusalReason(10);
+    /// Another connection publishes this session, and its peer answers. Retry later.
+    pub const SESSION_IN_USE: RefusalReason = RefusalReason(11);
 }
 
 /// A refusal with its reason: 96 bytes.

@@ -101,13 +101,15 @@ impl LastValue {
         }
     }
 
-    /// Applies a stream's message about this symbol if it is newer. Returns whether it was.
+    /// Applies a stream's message about this symbol if it is newer. A trade without price changes
+    /// nothing. Returns whether the value changed.
     #[inline]
     pub fn apply(&mut self, sequence: u64, message: &Message) -> bool {
         if sequence <= self.sequence || message.symbol() != Some(self.symbol) {
             return false;
         }
         match message {
+            Message::Trade(trade) if trade.price == UNDEFINED_PRICE => return false,
             Message::Trade(trade) => {
                 self.last = trade.price;
                 self.last_size = trade.size;

@@ -22,6 +22,11 @@ pub(super) const FEED: &[HubCounter] = &[
     HubCounter::atomic("feed_refused_messages", |look| &look.market.ingest.refused)
         .counter(1260, "feed_refused_total")
         .help("Messages refused as invalid."),
+    HubCounter::atomic("feed_refused_publishers", |look| {
+        &look.market.ingest.refused_publishers
+    })
+    .counter(1261, "feed_publishers_refused_total")
+    .help("Publishers refused because another connection publishes their session."),
     HubCounter::atomic("feed_gaps", |look| &look.market.ingest.gaps)
         .counter(1230, "feed_gaps_total")
         .help("Gaps in sequences.")
@@ -123,6 +128,27 @@ pub(super) const FEED: &[HubCounter] = &[
             line(out, &format!("feed_input{number}"), &*status.lock());
         }
     }),
+    HubCounter::count("feed_clock_ahead_messages", |look| {
+        look.market.clocks.total().messages
+    })
+    .counter(1280, "feed_clock_ahead_total")
+    .help("Messages whose source time was ahead of our clock."),
+    HubCounter::count("feed_clock_ahead_max_us", |look| {
+        look.market.clocks.total().max_ns / 1_000
+    }),
+    HubCounter::lines(|look, out| {
+        for (number, clock) in look.market.clocks.sources().iter().enumerate() {
+            line(out, &format!("feed_clock_ahead{number}"), clock);
+        }
+    }),
+    HubCounter::series(|look, name, page| {
+        for clock in look.market.clocks.sources() {
+            let max_s = clock.ahead.max_ns as f64 / 1e9;
+            page.value(name, &[("source", &clock.name)], max_s);
+        }
+    })
+    .gauge(1281, "feed_clock_ahead_seconds_max")
+    .help("Longest time that a source's clock was ahead of ours."),
     HubCounter::time("feed_latency_p50_ns", Unit::Nanoseconds, |look| {
         look.latency().p50_ns
     })

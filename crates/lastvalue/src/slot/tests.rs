@@ -128,7 +128,7 @@ fn a_quote_and_its_trade_are_one_update() {
 }
 
 #[test]
-fn a_trade_without_price_adds_no_volume() {
+fn a_trade_without_price_changes_nothing() {
     let slot = MarketSlot::new();
     let mut writer = slot.claim(1).unwrap();
     writer.update_trade(trade(PRICE_UNDEFINED, 3), stamp(1));

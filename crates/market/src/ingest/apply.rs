@@ -8,10 +8,12 @@ use tidewire_fanout::{Origin, Publication, TopicId};
 use tidewire_feed::journal::Journal;
 use tidewire_feed::wire::{self, Figures, LastValue, Message, ReferenceKind, TradingState};
 use tidewire_lastvalue::{
-    FLAG_HALTED, FLAG_STALE, LATENCY_MAX_NS, LatencyRecorder, MarketValue, NewSession,
+    FLAG_DOUBT, FLAG_HALTED, FLAG_STALE, LATENCY_MAX_NS, LatencyRecorder, MarketValue, NewSession,
     PRICE_UNDEFINED, Quote, Reference, SlotWriter, Stamp, Status, TURNOVER_UNKNOWN, Trade, Writer,
 };
 
+use super::Doubt;
+use crate::clocks::Ahead;
 use crate::market::Market;
 use crate::topic::Topic;
 
@@ -24,6 +26,8 @@ pub(super) struct Work<'a> {
     /// Values of a symbol's venues; kept to allocate once.
     pub(super) members: &'a mut Vec<(u16, MarketValue)>,
     pub(super) latency: &'a mut Option<LatencyRecorder>,
+    pub(super) doubt: &'a mut Doubt,
+    pub(super) ahead: Ahead,
     pub(super) journal: MutexGuard<'a, Journal>,
     pub(super) publication: Publication,
     pub(super) lanes: u64,
@@ -51,13 +55,17 @@ impl Work<'_> {
         ) else {
             return true;
         };
+        if *self.doubt == Doubt::Messages && !matches!(message, Message::Status(_)) {
+            end_doubt(self.market, &mut slot, number);
+        }
         drop(slot);
         self.applied += 1;
-        // A message older than a minute is replayed history and not latency.
-        let latency_ns = self.receive_time_ns.saturating_sub(source_time_ns);
         let latency = recorder(self.market, self.latency);
-        if latency_ns < LATENCY_MAX_NS {
-            latency.record(latency_ns);
+        match self.receive_time_ns.checked_sub(source_time_ns) {
+            Some(latency_ns) if latency_ns < LATENCY_MAX_NS => latency.record(latency_ns),
+            // A message older than a minute is replayed history and not latency.
+            Some(_) => {}
+            None => self.ahead.note(source_time_ns - self.receive_time_ns),
         }
         self.publish(topic);
         if topic.parent().is_some() {
@@ -117,7 +125,7 @@ impl Work<'_> {
         let value = self.market.board.value(topic.number);
         let is_stale = value.is_some_and(|value| value.flags & FLAG_STALE != 0);
         if let Some(mut slot) = self.writer.slot(topic.number).filter(|_| is_stale) {
-            slot.update_fresh(Quote::EMPTY, FLAG_STALE);
+            slot.update_fresh(Quote::EMPTY, FLAG_STALE | FLAG_DOUBT);
         }
     }
 
@@ -279,6 +287,15 @@ impl Address {
     }
 }
 
+/// Ends the doubt about a topic.
+#[cold]
+fn end_doubt(market: &Market, writer: &mut SlotWriter<'_>, number: u32) {
+    let slot = market.board.slots().slot(number);
+    if slot.is_some_and(|slot| slot.quote().flags & FLAG_DOUBT != 0) {
+        writer.update_flags(0, FLAG_DOUBT);
+    }
+}
+
 /// Returns the source's latency recorder. With its first message the source counts as connected.
 #[inline]
 fn recorder<'a>(
@@ -317,10 +334,11 @@ fn market_value(value: &LastValue, stamp: Stamp) -> MarketValue {
     let Some(figures) = &value.figures else {
         return short;
     };
-    let stale = match figures.flags & Figures::STALE {
+    let flag = |bit: u8, own: u32| match figures.flags & bit {
         0 => 0,
-        _ => FLAG_STALE,
+        _ => own,
     };
+    let stale = flag(Figures::STALE, FLAG_STALE) | flag(Figures::IN_DOUBT, FLAG_DOUBT);
     MarketValue {
         flags: short.flags | stale,
         high: figures.high,

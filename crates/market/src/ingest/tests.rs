@@ -1,4 +1,5 @@
 use super::*;
+use crate::board::staleness;
 use crate::market::MarketConfig;
 use tidewire_fanout::Kind;
 use tidewire_fanout::Topic as _;
@@ -322,7 +323,7 @@ fn a_halted_venue_gives_no_consolidated_price() {
 }
 
 #[test]
-fn after_a_loss_each_topic_is_stale_until_its_own_record_and_only_the_rest_is_told() {
+fn after_a_loss_each_topic_is_in_doubt_until_its_own_record_and_only_the_rest_is_told() {
     let market = Market::of_one_lane(MarketConfig::default());
     let mut ingest = Ingest::new(market.clone(), 1, "test");
     let mut batch = ingest.begin(1);
@@ -331,21 +332,21 @@ fn after_a_loss_each_topic_is_stale_until_its_own_record_and_only_the_rest_is_to
         batch.message(1, &quote(symbol, 0, 10, 20));
     }
     batch.finish();
-    let stale = || [0, 1, 2].map(|number| market.board.value(number).unwrap().flags & FLAG_STALE);
+    let doubt = || [0, 1, 2].map(|number| market.board.value(number).unwrap().flags & FLAG_DOUBT);
     let mut batch = ingest.begin(2);
     batch.values_doubtful();
     batch.snapshot_record(5, &LastValue::new(0));
     let told = names(&batch.finish());
-    assert_eq!(stale(), [0, FLAG_STALE, FLAG_STALE]);
+    assert_eq!(doubt(), [0, FLAG_DOUBT, FLAG_DOUBT]);
     assert_eq!(told, [b"md:A".to_vec(), b"md:B".to_vec(), b"md:C".to_vec()]);
     let mut batch = ingest.begin(3);
     batch.definition(0, &definition(1, "B"));
     batch.revive();
-    assert_eq!(stale(), [0, FLAG_STALE, FLAG_STALE], "no value has come");
+    assert_eq!(doubt(), [0, FLAG_DOUBT, FLAG_DOUBT], "no value has come");
     batch.snapshot_record(5, &LastValue::new(1));
     batch.values_right();
     assert_eq!(names(&batch.finish()), [b"md:B".to_vec(), b"md:C".to_vec()]);
-    assert_eq!(stale(), [0; 3]);
+    assert_eq!(doubt(), [0; 3]);
 
     let mut batch = ingest.begin(4);
     batch.values_doubtful();
@@ -356,5 +357,28 @@ fn after_a_loss_each_topic_is_stale_until_its_own_record_and_only_the_rest_is_to
         [b"md:C".to_vec()],
         "all of it came at once"
     );
-    assert_eq!(stale(), [0; 3]);
+    assert_eq!(doubt(), [0; 3]);
+}
+
+#[test]
+fn what_nothing_replaces_leaves_each_topic_in_doubt_until_its_next_message() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = Ingest::new(market.clone(), 1, "test");
+    let mut batch = ingest.begin(1);
+    batch.definition(1, &definition(0, "A"));
+    batch.definition(2, &definition(1, "B"));
+    batch.message(3, &quote(0, 0, 10, 20));
+    batch.message(4, &quote(1, 0, 10, 20));
+    batch.values_lost();
+    batch.message(9, &trade(1, 0, 15, 1));
+    batch.finish();
+    let flags = |number| market.board.value(number).unwrap().flags;
+    assert_eq!((flags(0), flags(1)), (FLAG_DOUBT, 0));
+    // A source that is gone says more than a doubt.
+    ingest.lose(2);
+    let stale = staleness(&market.board.value(0).unwrap());
+    assert_eq!((stale, flags(0)), (1, FLAG_DOUBT | FLAG_STALE));
+    let (symbols, _, doubt) = ingest.take_state();
+    assert_eq!(doubt, Doubt::Messages);
+    drop(symbols);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tidewire_feed::client::{
-    Client, ClientConfig, Publisher, PublisherConfig, PublisherState, Side, Sink,
+    Client, ClientConfig, Publisher, PublisherConfig, PublisherError, PublisherState, Side, Sink,
 };
 use tidewire_feed::journal::Journal;
 use tidewire_feed::wire::{Definition, LastValue, Message, Name, Quote};
@@ -72,11 +72,16 @@ impl FeedPublisher {
             .produce(around.now_ns, &mut link.outgoing, 4_096);
         let is_open = link.step(around);
         let used = self.publisher.receive(&link.incoming, around.now_ns);
-        match used {
-            Ok(used) => drop(link.incoming.drain(..used)),
+        let is_busy = match used {
+            Ok(used) => {
+                link.incoming.drain(..used);
+                false
+            }
+            // The hub has not noticed the end of the last connection yet.
+            Err(PublisherError::SessionInUse) => true,
             Err(error) => return Err(error.to_string()),
-        }
-        if !is_open || self.publisher.is_silent(around.now_ns) {
+        };
+        if is_busy || !is_open || self.publisher.is_silent(around.now_ns) {
             self.publisher.disconnected();
             self.link = None;
         }
