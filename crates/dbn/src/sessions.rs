@@ -84,8 +84,8 @@ impl Sessions {
         self.begin(place, source, symbol, time_ns)
     }
 
-    /// Returns whether a statistics record gives an opening price, settlement or close, of a day that
-    /// can be meant. `time_ns` is the record's time.
+    /// Returns whether a statistics record gives an opening price, settlement or close, of a day
+    /// that can be meant. `time_ns` is the record's time.
     pub(crate) fn uses(statistic: &StatisticsRecord, time_ns: u64) -> bool {
         price_of(statistic, time_ns).is_some()
     }

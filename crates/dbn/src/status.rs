@@ -9,8 +9,8 @@ impl StatusRecord {
     ///
     /// The field `action` decides. Where it says that the instrument trades and `is_trading` says
     /// that it does not, orders alone are accepted (pre-open) if `is_quoting` does not say no, else
-    /// it is halted. A new price indication of an instrument that trades opens it. An unknown action
-    /// leaves the decision to both fields.
+    /// it is halted. A new price indication of an instrument that trades opens it. An unknown
+    /// action leaves the decision to both fields.
     pub fn trading_state(&self) -> Option<TradingState> {
         let state = match self.action {
             NONE | SHORT_SALE_RESTRICTION => return None,
