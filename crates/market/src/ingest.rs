@@ -265,7 +265,8 @@ impl Batch<'_> {
             (0, FLAG_STALE)
         };
         for topic in self.own_topics() {
-            if self.work.mark(&topic, set, clear, true) {
+            let is_stale = self.flags(topic.number) & FLAG_STALE != 0;
+            if is_stale != stale && self.work.mark(&topic, set, clear, true) {
                 self.publish_book_again(&topic);
             }
         }
