@@ -22,7 +22,7 @@ use tidewire_market::{Aggregator, Interval};
 use super::report::{Spread, Table};
 use super::scenario::Bench;
 use super::timing::{millions_a_second, ns_an_operation};
-use super::{end_to_end, failed, itch, reconnect};
+use super::{end_to_end, failed, itch, mdp, reconnect};
 use tidewire::failure::Failure;
 
 /// Measures, prints, and stores the raw run.
@@ -99,6 +99,7 @@ fn one_core(bench: &Bench<'_>) -> Result<Vec<CoreWork>, Failure> {
         None,
         &mut many.applying(Update::new(8_001, true)),
     );
+    mdp_rows(&mut time);
     let work = "native decoding, last values, journal and latency";
     time(
         work,
@@ -119,6 +120,27 @@ fn one_core(bench: &Bench<'_>) -> Result<Vec<CoreWork>, Failure> {
         }
     }
     Ok(rows)
+}
+
+/// Times CME MDP 3.0, per entry: a level, order, trade, volume or statistic.
+fn mdp_rows(time: &mut impl FnMut(&'static str, Option<f64>, &mut dyn FnMut() -> u64)) {
+    let few = mdp::Channel::generate(SYMBOLS);
+    let many = mdp::Channel::generate(8_000);
+    let work = "MDP decoding and books by price, one line";
+    time(work, Some(10.0), &mut few.receiving(1, false, NullSink));
+    let work = "MDP decoding and books by price, both lines";
+    time(work, Some(10.0), &mut few.receiving(2, false, NullSink));
+    let work = "MDP decoding, books by price and by order";
+    time(work, Some(10.0), &mut few.receiving(1, true, NullSink));
+    let work = "MDP decoding, books by price, last values, journal and latency";
+    let update = Update::new(SYMBOLS, true);
+    time(work, None, &mut few.receiving(2, false, update));
+    let update = Update::new(8_000, true);
+    time(
+        "the same, 8,000 instruments",
+        None,
+        &mut many.receiving(2, false, update),
+    );
 }
 
 fn generation() -> impl FnMut() -> u64 {

@@ -31,6 +31,7 @@ mod itch;
 mod load;
 mod load_threads;
 mod loss;
+mod mdp;
 mod memory;
 mod mix;
 mod mx;

@@ -2,7 +2,7 @@
 //!
 //! Nothing here reads a clock or a database of time zones: the rules of daylight saving time are
 //! code, because the few zones that exchanges live in have not changed theirs since 2007
-//! (`docs/decisions/0052-trading-days-from-rules.md`).
+//! (`docs/decisions/0048-trading-days-from-rules.md`).
 //!
 //! * [`days_of_date`] and [`date_of_days`] convert between a date and the days since 1970-01-01.
 //! * [`Zone`] converts between UTC and the time of a place.

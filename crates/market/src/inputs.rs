@@ -1,5 +1,5 @@
-//! Feeds with their own threads: ITCH over MoldUDP64 and SoupBinTCP, and native feeds in datagrams
-//! ([`native`]).
+//! Feeds with their own threads: ITCH over MoldUDP64 and SoupBinTCP, CME MDP 3.0 ([`mdp`]), and
+//! native feeds in datagrams ([`native`]).
 //!
 //! ```text
 //!  lines A, B ─▶ mold::Receiver ─┐
@@ -12,6 +12,7 @@
 
 mod config;
 mod following;
+mod mdp;
 mod mold;
 mod native;
 mod soup;
@@ -19,6 +20,7 @@ mod source;
 mod status;
 
 pub use config::{Input, InputError, MoldInput, SoupInput};
+pub use mdp::MdpInput;
 pub use source::{FeedLines, FeedSource};
 pub use status::{Figures, Status};
 
@@ -69,6 +71,12 @@ impl Inputs {
                     let sockets = sockets.map_err(|error| format!("--mold: {error}"))?;
                     let mold = mold.clone();
                     Box::new(move || mold::run(thread, &mold, sockets))
+                }
+                Input::Mdp(mdp) => {
+                    let sockets = mdp::Sockets::open(mdp);
+                    let sockets = sockets.map_err(|error| format!("--mdp: {error}"))?;
+                    let mdp = mdp.clone();
+                    Box::new(move || mdp::run(thread, &mdp, sockets))
                 }
                 Input::Native(source) => {
                     let client = native::open(source);
@@ -123,6 +131,7 @@ impl Thread {
             Input::Native(source) => (source.to_string(), None),
             Input::Mold(mold) => (format!("mold-{number}"), Some(&mold.venue)),
             Input::Soup(soup) => (format!("soup-{number}"), Some(&soup.venue)),
+            Input::Mdp(mdp) => (format!("mdp-{number}"), Some(&mdp.venue)),
         };
         let mut ingest = Ingest::new(market.clone(), source, &name);
         if let Some(venue) = venue {

@@ -48,7 +48,8 @@ pub use ingest::IngestCounters;
 
 mod inputs;
 pub use inputs::{
-    FeedLines, FeedSource, Figures, Input, InputError, Inputs, MoldInput, SoupInput, Status,
+    FeedLines, FeedSource, Figures, Input, InputError, Inputs, MdpInput, MoldInput, SoupInput,
+    Status,
 };
 
 mod market;

@@ -73,6 +73,7 @@ struct File {
     protected_mode: Option<YesNo>,
     source: Vec<String>,
     record: Option<PathBuf>,
+    mdp: Vec<String>,
     mold: Vec<String>,
     soup: Vec<String>,
     lanes: Option<u16>,
@@ -340,6 +341,12 @@ fn inputs(options: &ServeOptions, file: &File, place: &FilePlace) -> Result<Vec<
             mold.push(text.parse().map_err(|error| wrong("mold", text, error))?);
         }
     }
+    let mut mdp = options.mdp.clone();
+    if mdp.is_empty() {
+        for text in &file.mdp {
+            mdp.push(text.parse().map_err(|error| wrong("mdp", text, error))?);
+        }
+    }
     let mut soup = options.soup.clone();
     if soup.is_empty() {
         for text in &file.soup {
@@ -348,6 +355,7 @@ fn inputs(options: &ServeOptions, file: &File, place: &FilePlace) -> Result<Vec<
         }
     }
     let mold = mold.into_iter().map(Input::Mold);
+    let mold = mold.chain(mdp.into_iter().map(Input::Mdp));
     Ok(mold.chain(soup.into_iter().map(Input::Soup)).collect())
 }
 

@@ -86,7 +86,7 @@ fn raise() -> u64 {
 /// Returns the number of descriptors that the process itself needs: listeners, each lane's epoll,
 /// mailbox and ring, files being saved, connections to sources, and admin connections.
 fn reserved(config: &Config) -> u64 {
-    let links = config.hub.market.sources.len() * 2 + config.hub.market.inputs.len() * 4;
+    let links = config.hub.market.sources.len() * 2 + config.hub.market.inputs.len() * 8;
     (OWN + PER_LANE * config.hub.redis.lanes + links) as u64
 }
 

@@ -10,7 +10,7 @@ use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::simulation::MarketKind;
 use tidewire_feed::wire::SlowPolicy;
 use tidewire_lane::{Endpoint, EndpointError};
-use tidewire_market::{FeedLines, FeedSource, MoldInput, SoupInput};
+use tidewire_market::{FeedLines, FeedSource, MdpInput, MoldInput, SoupInput};
 use tidewire_mx::plant::Faults;
 use tidewire_mx::plant::tags::TAGS_MAX;
 
@@ -184,6 +184,10 @@ pub(crate) struct ServeOptions {
     /// interface=ADDRESS,date=YYYY-MM-DD; repeatable.
     #[arg(long, value_name = "LINES", env = "TIDEWIRE_MOLD")]
     pub(crate) mold: Vec<MoldInput>,
+    /// CME MDP 3.0 to read: A=GROUP:PORT,B=GROUP:PORT,snapshot=GROUP:PORT,orders=GROUP:PORT,
+    /// definition=GROUP:PORT,interface=ADDRESS,venue=NAME; repeatable.
+    #[arg(long, value_name = "LINES", env = "TIDEWIRE_MDP")]
+    pub(crate) mdp: Vec<MdpInput>,
     /// ITCH over SoupBinTCP to read: HOST:PORT,user=NAME,password=WORD,session=NAME,
     /// date=YYYY-MM-DD; repeatable.
     #[arg(

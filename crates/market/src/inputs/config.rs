@@ -8,6 +8,7 @@ use thiserror::Error;
 use tidewire_itch::parse_midnight_unix_ns;
 use tidewire_lane::Endpoint;
 
+use super::mdp::MdpInput;
 use super::source::FeedSource;
 
 /// A feed of an exchange.
@@ -17,6 +18,8 @@ pub enum Input {
     Mold(MoldInput),
     /// ITCH 5.0 over SoupBinTCP.
     Soup(SoupInput),
+    /// CME MDP 3.0.
+    Mdp(MdpInput),
     /// A native feed in datagrams.
     Native(FeedSource),
 }
@@ -27,6 +30,7 @@ impl Input {
         match self {
             Self::Mold(_) => "mold",
             Self::Soup(_) => "soup",
+            Self::Mdp(_) => "mdp",
             Self::Native(_) => "native",
         }
     }
@@ -175,7 +179,7 @@ impl fmt::Debug for SoupInput {
     }
 }
 
-fn parts(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn parts(text: &str) -> impl Iterator<Item = &str> {
     text.split(',')
         .map(str::trim)
         .filter(|part| !part.is_empty())

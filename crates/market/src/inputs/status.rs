@@ -10,7 +10,7 @@ pub type Status = Mutex<Figures>;
 /// The counters of an input.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
-    /// `mold`, `soup` or `native`.
+    /// `mold`, `soup`, `mdp` or `native`.
     pub kind: &'static str,
     /// Name of the session, as the exchange sends it.
     pub session: String,
@@ -32,6 +32,8 @@ pub struct Figures {
     pub recovered: u64,
     /// Messages lost for good.
     pub lost: u64,
+    /// Instruments whose values wait for a snapshot; of MDP.
+    pub in_doubt: u64,
     /// Requests for missing messages.
     pub requests: u64,
     /// Packets and skipped sequences of line A and line B.
@@ -56,6 +58,7 @@ impl fmt::Display for Figures {
             gaps,
             recovered,
             lost,
+            in_doubt,
             requests,
             lines: [a, b],
             connections,
@@ -72,6 +75,11 @@ impl fmt::Display for Figures {
             "mold" | "native" => write!(
                 formatter,
                 ",requests={requests},a_packets={},a_lost={},b_packets={},b_lost={}",
+                a.0, a.1, b.0, b.1
+            )?,
+            "mdp" => write!(
+                formatter,
+                ",in_doubt={in_doubt},a_packets={},a_lost={},b_packets={},b_lost={}",
                 a.0, a.1, b.0, b.1
             )?,
             _ => write!(formatter, ",connections={connections}")?,

@@ -1,0 +1,320 @@
+//! Lines A and B of the incremental feed: the first copy of a packet wins.
+
+use std::collections::BTreeMap;
+
+use tidewire_feed::client::{Gap, LossReason, Side, SideCounters};
+
+use crate::packet::{Packet, PacketError, decode_packet};
+
+/// Settings of an arbiter.
+#[derive(Clone, Copy, Debug)]
+pub struct ArbiterConfig {
+    /// How long a missing packet may be late on the other line before it is lost.
+    pub patience_ns: u64,
+    /// Maximum bytes of early packets kept while an earlier packet is missing.
+    pub early_bytes_max: usize,
+    /// Silence after which a line counts as lost. The exchange sends a heartbeat each 30 s.
+    pub silence_ns_max: u64,
+}
+
+impl Default for ArbiterConfig {
+    /// Returns 20 ms of patience, 16 MiB of early packets, and 65 s of silence.
+    fn default() -> Self {
+        Self {
+            patience_ns: 20_000_000,
+            early_bytes_max: 16 << 20,
+            silence_ns_max: 65_000_000_000,
+        }
+    }
+}
+
+/// Counters of an arbiter; every field only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ArbiterCounters {
+    /// Packets delivered.
+    pub packets: u64,
+    /// Holes opened.
+    pub gaps: u64,
+    /// Missing packets that arrived later.
+    pub recovered: u64,
+    /// Packets that never arrived.
+    pub lost: u64,
+    /// Packets of a sequence that has ended, and packets without a sequence.
+    pub foreign: u64,
+    /// Times at which the sequence started again.
+    pub restarts: u64,
+}
+
+/// Receives packets in order.
+pub trait PacketSink {
+    /// The first packet: the stream is known from this sequence on.
+    fn joined(&mut self, first: u64);
+
+    /// The sequence started again, at `first`.
+    fn restarted(&mut self, first: u64);
+
+    /// The next packet.
+    fn packet(&mut self, packet: &Packet<'_>);
+
+    /// The set of missing packets changed.
+    fn gap(&mut self, gap: Gap);
+}
+
+/// Orders the packets of two lines.
+#[derive(Debug)]
+pub struct Arbiter {
+    config: ArbiterConfig,
+    /// The next sequence; 0 before the first packet.
+    expected: u64,
+    /// One past the highest sequence seen; `>= expected`.
+    highest: u64,
+    /// Sending time of the newest delivered packet.
+    newest_time_ns: u64,
+    early: BTreeMap<u64, Early>,
+    early_bytes: usize,
+    lines: [Line; 2],
+    counters: ArbiterCounters,
+}
+
+#[derive(Debug)]
+struct Early {
+    datagram: Box<[u8]>,
+    arrived_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    next: u64,
+    last_received_ns: u64,
+    counters: SideCounters,
+}
+
+impl Arbiter {
+    /// Creates an arbiter that joins the stream at its first packet.
+    pub fn new(config: ArbiterConfig) -> Self {
+        Self {
+            config,
+            expected: 0,
+            highest: 0,
+            newest_time_ns: 0,
+            early: BTreeMap::new(),
+            early_bytes: 0,
+            lines: [Line::default(); 2],
+            counters: ArbiterCounters::default(),
+        }
+    }
+
+    /// Handles a datagram of one line.
+    ///
+    /// # Errors
+    /// It has no packet header. Invalid messages are the sink's to find.
+    #[inline]
+    pub fn receive<S: PacketSink>(
+        &mut self,
+        side: Side,
+        datagram: &[u8],
+        now_ns: u64,
+        sink: &mut S,
+    ) -> Result<(), PacketError> {
+        let packet = decode_packet(datagram)?;
+        let sequence = u64::from(packet.header.sequence);
+        self.note(side, sequence, now_ns);
+        if sequence == self.expected && sequence != 0 {
+            self.deliver(&packet, sink);
+            if !self.early.is_empty() {
+                self.counters.recovered += 1;
+                let (from, count) = (sequence, 1);
+                sink.gap(Gap::Recovered { from, count });
+                self.deliver_early(sink);
+            }
+            return Ok(());
+        }
+        self.receive_other(side, &packet, datagram, now_ns, sink);
+        Ok(())
+    }
+
+    /// Handles a packet that is not the next one.
+    #[inline(never)]
+    fn receive_other<S: PacketSink>(
+        &mut self,
+        side: Side,
+        packet: &Packet<'_>,
+        datagram: &[u8],
+        now_ns: u64,
+        sink: &mut S,
+    ) {
+        let (sequence, time_ns) = (
+            u64::from(packet.header.sequence),
+            packet.header.sending_time_ns,
+        );
+        if sequence == 0 {
+            self.counters.foreign += 1;
+            return;
+        }
+        if self.expected == 0 {
+            self.expected = sequence;
+            self.highest = self.expected;
+            sink.joined(self.expected);
+            return self.deliver(packet, sink);
+        }
+        if sequence < self.expected {
+            if time_ns > self.newest_time_ns.saturating_add(RESTART_NS) {
+                return self.restart(packet, sink);
+            }
+            self.lines[side.index()].counters.duplicate += 1;
+            return;
+        }
+        // After a restart, the other line may still bring the end of the old sequence.
+        if time_ns < self.newest_time_ns {
+            self.counters.foreign += 1;
+            return;
+        }
+        self.keep(sequence, datagram, now_ns, sink);
+    }
+
+    /// Handles the passing of time: gives up packets that are too late.
+    pub fn handle_timeout<S: PacketSink>(&mut self, now_ns: u64, sink: &mut S) {
+        while self.deadline_ns() <= now_ns {
+            self.give_up(sink);
+        }
+    }
+
+    /// Returns when [`Arbiter::handle_timeout`] has something to do.
+    #[inline]
+    pub fn deadline_ns(&self) -> u64 {
+        match self.early.first_key_value() {
+            Some((_, early)) => early.arrived_ns.saturating_add(self.config.patience_ns),
+            None => u64::MAX,
+        }
+    }
+
+    /// Returns the next sequence; 0 before the first packet.
+    pub fn next_sequence(&self) -> u64 {
+        self.expected
+    }
+
+    /// Returns whether a line has been silent for too long. A line that never sent is silent.
+    pub fn is_silent(&self, side: Side, now_ns: u64) -> bool {
+        let last_ns = self.lines[side.index()].last_received_ns;
+        now_ns.saturating_sub(last_ns) >= self.config.silence_ns_max
+    }
+
+    /// Returns the counters.
+    pub fn counters(&self) -> &ArbiterCounters {
+        &self.counters
+    }
+
+    /// Returns the counters of a line.
+    pub fn side_counters(&self, side: Side) -> &SideCounters {
+        &self.lines[side.index()].counters
+    }
+
+    #[inline]
+    fn note(&mut self, side: Side, sequence: u64, now_ns: u64) {
+        let line = &mut self.lines[side.index()];
+        line.last_received_ns = now_ns;
+        line.counters.packets += 1;
+        if sequence >= line.next {
+            if line.next != 0 {
+                line.counters.lost += sequence - line.next;
+            }
+            line.next = sequence + 1;
+        } else {
+            line.counters.late += 1;
+        }
+    }
+
+    #[inline]
+    fn deliver<S: PacketSink>(&mut self, packet: &Packet<'_>, sink: &mut S) {
+        debug_assert_eq!(
+            u64::from(packet.header.sequence),
+            self.expected,
+            "packets are delivered in order"
+        );
+        self.newest_time_ns = self.newest_time_ns.max(packet.header.sending_time_ns);
+        self.expected += 1;
+        self.highest = self.highest.max(self.expected);
+        self.counters.packets += 1;
+        sink.packet(packet);
+    }
+
+    /// Delivers the early packets that are due.
+    fn deliver_early<S: PacketSink>(&mut self, sink: &mut S) {
+        while let Some(entry) = self.early.first_entry() {
+            if *entry.key() > self.expected {
+                return;
+            }
+            let early = entry.remove();
+            self.early_bytes -= early.datagram.len();
+            if let Ok(packet) = decode_packet(&early.datagram)
+                && u64::from(packet.header.sequence) == self.expected
+            {
+                self.deliver(&packet, sink);
+            }
+        }
+    }
+
+    #[cold]
+    fn keep<S: PacketSink>(&mut self, sequence: u64, datagram: &[u8], now_ns: u64, sink: &mut S) {
+        if self.early.contains_key(&sequence) {
+            return;
+        }
+        if sequence > self.highest {
+            let (from, count) = (self.highest, sequence - self.highest);
+            self.counters.gaps += 1;
+            sink.gap(Gap::Opened { from, count });
+        } else if sequence < self.highest {
+            let (from, count) = (sequence, 1);
+            self.counters.recovered += 1;
+            sink.gap(Gap::Recovered { from, count });
+        }
+        self.highest = self.highest.max(sequence + 1);
+        self.early_bytes += datagram.len();
+        let early = Early {
+            datagram: datagram.into(),
+            arrived_ns: now_ns,
+        };
+        self.early.insert(sequence, early);
+        while self.early_bytes > self.config.early_bytes_max && !self.early.is_empty() {
+            self.give_up(sink);
+        }
+    }
+
+    /// Gives up what is missing before the first early packet, and delivers from there.
+    #[cold]
+    fn give_up<S: PacketSink>(&mut self, sink: &mut S) {
+        let Some((&first, _)) = self.early.first_key_value() else {
+            return;
+        };
+        assert!(first > self.expected, "an early packet is not due");
+        let (from, count) = (self.expected, first - self.expected);
+        self.counters.lost += count;
+        self.expected = first;
+        let reason = LossReason::NoAnswer;
+        sink.gap(Gap::Lost {
+            from,
+            count,
+            reason,
+        });
+        self.deliver_early(sink);
+    }
+
+    /// Begins the sequence that a packet shows, which is below the expected one and newer.
+    #[cold]
+    fn restart<S: PacketSink>(&mut self, packet: &Packet<'_>, sink: &mut S) {
+        self.early.clear();
+        self.early_bytes = 0;
+        self.expected = u64::from(packet.header.sequence);
+        self.highest = self.expected;
+        for line in &mut self.lines {
+            line.next = 0;
+        }
+        self.counters.restarts += 1;
+        sink.restarted(self.expected);
+        self.deliver(packet, sink);
+    }
+}
+
+/// A packet of a lower sequence that was sent this much later belongs to a new sequence: two copies
+/// of a packet have the same sending time.
+const RESTART_NS: u64 = 1_000_000_000;

@@ -1,0 +1,704 @@
+//! All instruments of a channel: messages in; quotes, trades, states and definitions out.
+
+use std::collections::BTreeMap;
+
+use tidewire_feed::client::Sink;
+use tidewire_feed::wire::UNDEFINED_PRICE;
+use tidewire_feed::wire::{self, AGGRESSOR_BUY, AGGRESSOR_SELL};
+use tidewire_sbe::{DecodeError, Message};
+
+use crate::definition::InstrumentDefinition;
+use crate::index::SecurityIndex;
+use crate::instrument::{BookEntry, Instrument, Scale, State, Statistics};
+use crate::levels::{Contradiction, PriceLevel};
+use crate::orders::{OrderBook, OrderLimits};
+use crate::packet::Packet;
+use crate::recovery::Loop;
+use crate::schema::*;
+
+/// Settings of a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChannelConfig {
+    /// Value of `source` in the output.
+    pub source: u16,
+    /// Number of the first instrument in the output; the others follow.
+    pub symbol_first: u32,
+    /// Maximum number of instruments, about 800 bytes each.
+    pub instruments_max: usize,
+    /// Whether books by order are kept too.
+    pub order_books: bool,
+    /// Limits of each book by order.
+    pub order_limits: OrderLimits,
+}
+
+impl Default for ChannelConfig {
+    /// Returns 262,144 instruments, and books by price only.
+    fn default() -> Self {
+        Self {
+            source: 0,
+            symbol_first: 0,
+            instruments_max: 1 << 18,
+            order_books: false,
+            order_limits: OrderLimits {
+                orders_max: 1_000_000,
+                levels_max: 65_536,
+            },
+        }
+    }
+}
+
+/// Counts of messages, entries and output; every field only grows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChannelCounters {
+    /// Messages of known templates.
+    pub messages: u64,
+    /// Messages of other templates and schemas, skipped by their size.
+    pub unknown: u64,
+    /// Messages with invalid lengths, and rests of packets with an invalid size.
+    pub malformed: u64,
+    /// Entries of incremental refreshes: levels, trades, volumes, statistics, limits, orders.
+    pub entries: u64,
+    /// Entries that were known already.
+    pub old: u64,
+    /// Entries that waited for a snapshot.
+    pub queued: u64,
+    /// Entries that contradicted the book.
+    pub contradictions: u64,
+    /// Holes in an instrument's own sequence.
+    pub instrument_gaps: u64,
+    /// Instruments that a snapshot made right again.
+    pub recoveries: u64,
+    /// Changes of unknown orders.
+    pub unknown_orders: u64,
+    /// Orders and instruments that exceed a limit.
+    pub refused: u64,
+    /// Corrections and cancellations of trades, which change no value.
+    pub trade_corrections: u64,
+    /// Channel resets.
+    pub resets: u64,
+    /// Quotes published.
+    pub quotes: u64,
+    /// Trades published.
+    pub trades: u64,
+    /// Trading states published.
+    pub statuses: u64,
+    /// Definitions published.
+    pub definitions: u64,
+}
+
+/// The instruments of a channel.
+#[derive(Debug)]
+pub struct Channel {
+    pub(crate) config: ChannelConfig,
+    pub(crate) instruments: Vec<Instrument>,
+    /// Books by order, by the same index; empty without them.
+    pub(crate) order_books: Vec<Option<Box<OrderBook>>>,
+    index: SecurityIndex,
+    /// The instrument of the last entry: the next one is often the same.
+    last_found: (i32, u32),
+    /// Instruments by their group.
+    pub(crate) groups: BTreeMap<[u8; 6], Vec<u32>>,
+    /// Instruments whose book has changed in the current event.
+    dirty: Vec<u32>,
+    pub(crate) event_time_ns: u64,
+    /// Sequence of the current packet.
+    pub(crate) sequence: u64,
+    /// Everything from the beginning of the sequence is known, so that a new instrument's book is
+    /// empty.
+    pub(crate) from_start: bool,
+    /// The first packet of which all later ones are known; `u64::MAX` before the first.
+    pub(crate) known_from: u64,
+    /// Instruments that are not live.
+    pub(crate) recovering: usize,
+    /// Whether the sink was told that values are doubtful.
+    pub(crate) in_doubt: bool,
+    /// Whether books by order wait for a loop of their snapshots.
+    pub(crate) orders_wanted: bool,
+    /// The loops of snapshots by price, and by order.
+    pub(crate) loops: [Loop; 2],
+    pub(crate) counters: ChannelCounters,
+    pub(crate) number: Option<i16>,
+}
+
+/// Whether an entry is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Acceptance {
+    Apply,
+    Queued,
+    Old,
+}
+
+impl Channel {
+    /// Creates a channel without instruments.
+    pub fn new(config: ChannelConfig) -> Self {
+        Self {
+            config,
+            instruments: Vec::new(),
+            order_books: Vec::new(),
+            index: SecurityIndex::default(),
+            last_found: (0, u32::MAX),
+            groups: BTreeMap::new(),
+            dirty: Vec::new(),
+            event_time_ns: 0,
+            sequence: 0,
+            from_start: false,
+            known_from: u64::MAX,
+            recovering: 0,
+            in_doubt: false,
+            orders_wanted: false,
+            loops: [Loop::default(), Loop::default()],
+            counters: ChannelCounters::default(),
+            number: None,
+        }
+    }
+
+    /// Returns the counters.
+    pub fn counters(&self) -> &ChannelCounters {
+        &self.counters
+    }
+
+    /// Returns the number of instruments.
+    pub fn len(&self) -> usize {
+        self.instruments.len()
+    }
+
+    /// Returns whether no instrument is known.
+    pub fn is_empty(&self) -> bool {
+        self.instruments.is_empty()
+    }
+
+    /// Returns the number of instruments whose values may be wrong.
+    pub fn doubtful_count(&self) -> usize {
+        self.recovering
+    }
+
+    /// Returns the channel's number, if a definition or reset gave it.
+    pub fn number(&self) -> Option<i16> {
+        self.number
+    }
+
+    /// Returns the number of an instrument in the output.
+    pub fn symbol_of(&self, security_id: i32) -> Option<u32> {
+        let index = self.index.find(security_id)?;
+        Some(self.config.symbol_first + index)
+    }
+
+    /// Returns the levels of one side of an instrument's real book, the best first, if the book is
+    /// right. Prices are the wire's.
+    pub fn levels(&self, security_id: i32, is_bid: bool) -> Option<&[PriceLevel]> {
+        Some(self.live(security_id)?.book.levels(is_bid))
+    }
+
+    /// Returns the levels of one side of its implied book.
+    pub fn implied_levels(&self, security_id: i32, is_bid: bool) -> Option<&[PriceLevel]> {
+        Some(self.live(security_id)?.book.implied_levels(is_bid))
+    }
+
+    /// Returns an instrument's book by order, if such books are kept and it had an order.
+    pub fn order_book(&self, security_id: i32) -> Option<&OrderBook> {
+        let index = self.index.find(security_id)?;
+        self.order_books.get(index as usize)?.as_deref()
+    }
+
+    /// Returns the statistics of an instrument's session, and the scale of their prices.
+    pub fn statistics(&self, security_id: i32) -> Option<(&Statistics, Scale)> {
+        let index = self.index.find(security_id)?;
+        let details = &self.instruments[index as usize].details;
+        Some((&details.statistics, details.scale))
+    }
+
+    fn live(&self, security_id: i32) -> Option<&Instrument> {
+        let index = self.index.find(security_id)?;
+        let instrument = &self.instruments[index as usize];
+        instrument.state.is_live().then_some(instrument)
+    }
+
+    /// Applies the next packet of the incremental feed.
+    #[inline]
+    pub fn apply_packet<S: Sink>(&mut self, packet: &Packet<'_>, sink: &mut S) {
+        self.sequence = packet.header.sequence.into();
+        for message in packet.messages() {
+            let applied = match message {
+                Ok(message) => self.apply_message(&message, sink),
+                Err(_) => {
+                    self.counters.malformed += 1;
+                    return;
+                }
+            };
+            if applied.is_err() {
+                self.counters.malformed += 1;
+            }
+        }
+    }
+
+    #[inline]
+    fn apply_message<S: Sink>(
+        &mut self,
+        message: &Message<'_>,
+        sink: &mut S,
+    ) -> Result<(), DecodeError> {
+        if message.header().schema_id != SCHEMA_ID {
+            self.counters.unknown += 1;
+            return Ok(());
+        }
+        self.counters.messages += 1;
+        match message.template_id() {
+            MDIncrementalRefreshBook46::TEMPLATE_ID => self.refresh_book(message, sink),
+            MDIncrementalRefreshOrderBook47::TEMPLATE_ID => self.refresh_orders(message, sink),
+            MDIncrementalRefreshTradeSummary48::TEMPLATE_ID => self.refresh_trades(message, sink),
+            MDIncrementalRefreshVolume37::TEMPLATE_ID => {
+                let refresh = MDIncrementalRefreshVolume37::decode(message)?;
+                self.begin_event(refresh.transact_time(), sink);
+                for entry in refresh.md_entries.iter() {
+                    let size = u64::try_from(entry.md_entry_size()).unwrap_or(0);
+                    self.volume(entry.security_id(), entry.rpt_seq(), size, sink);
+                }
+                self.end_event(refresh.match_event_indicator(), sink);
+                Ok(())
+            }
+            _ => self.apply_rare(message, sink),
+        }
+    }
+
+    #[inline(never)]
+    fn apply_rare<S: Sink>(
+        &mut self,
+        message: &Message<'_>,
+        sink: &mut S,
+    ) -> Result<(), DecodeError> {
+        match message.template_id() {
+            MDIncrementalRefreshBookLongQty64::TEMPLATE_ID => self.refresh_long(message, sink)?,
+            MDIncrementalRefreshTradeSummaryLongQty65::TEMPLATE_ID => {
+                let refresh = MDIncrementalRefreshTradeSummaryLongQty65::decode(message)?;
+                self.begin_event(refresh.transact_time(), sink);
+                for entry in refresh.md_entries.iter() {
+                    let trade = TradeEntry {
+                        security_id: entry.security_id(),
+                        rpt_seq: entry.rpt_seq(),
+                        price: entry.md_entry_px(),
+                        size: clamp(entry.md_entry_size()),
+                        side: entry.aggressor_side(),
+                        action: entry.md_update_action(),
+                    };
+                    self.trade(&trade, sink);
+                }
+                self.end_event(refresh.match_event_indicator(), sink);
+            }
+            MDIncrementalRefreshVolumeLongQty66::TEMPLATE_ID => {
+                let refresh = MDIncrementalRefreshVolumeLongQty66::decode(message)?;
+                self.begin_event(refresh.transact_time(), sink);
+                for entry in refresh.md_entries.iter() {
+                    let size = entry.md_entry_size();
+                    self.volume(entry.security_id(), entry.rpt_seq(), size, sink);
+                }
+                self.end_event(refresh.match_event_indicator(), sink);
+            }
+            SecurityStatus30::TEMPLATE_ID => {
+                let status = SecurityStatus30::decode(message)?;
+                self.begin_event(status.transact_time(), sink);
+                self.security_status(&status, sink);
+                self.end_event(status.match_event_indicator(), sink);
+            }
+            ChannelReset4::TEMPLATE_ID => {
+                let reset = ChannelReset4::decode(message)?;
+                self.begin_event(reset.transact_time(), sink);
+                self.number = reset.md_entries.entry(0).map(|entry| entry.appl_id());
+                self.counters.resets += 1;
+                self.reset(true, sink);
+            }
+            AdminHeartbeat12::TEMPLATE_ID => {}
+            _ if self.apply_statistics(message, sink)? => {}
+            _ => match InstrumentDefinition::decode(message)? {
+                Some(definition) => self.define(&definition, sink),
+                None => {
+                    self.counters.messages -= 1;
+                    self.counters.unknown += 1;
+                }
+            },
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn refresh_book<S: Sink>(
+        &mut self,
+        message: &Message<'_>,
+        sink: &mut S,
+    ) -> Result<(), DecodeError> {
+        let refresh = MDIncrementalRefreshBook46::decode(message)?;
+        self.begin_event(refresh.transact_time(), sink);
+        for entry in refresh.md_entries.iter() {
+            let book_entry = BookEntry {
+                level: PriceLevel {
+                    price: entry.md_entry_px().unwrap_or(UNDEFINED_PRICE),
+                    size: size_of_wire(entry.md_entry_size()),
+                    orders: size_of_wire(entry.number_of_orders()),
+                },
+                rpt_seq: entry.rpt_seq(),
+                number: entry.md_price_level(),
+                action: entry.md_update_action(),
+                kind: entry.md_entry_type(),
+            };
+            self.update_book(entry.security_id(), &book_entry, sink);
+        }
+        if self.config.order_books {
+            let levels = |number: usize| {
+                let entry = refresh.md_entries.entry(number)?;
+                let price = entry.md_entry_px();
+                Some((entry.security_id(), price, entry.md_entry_type()))
+            };
+            for entry in refresh.order_id_entries.iter() {
+                self.order_entry(
+                    entry.reference_id(),
+                    (entry.order_id(), entry.md_display_qty()),
+                    entry.order_update_action(),
+                    levels,
+                );
+            }
+        }
+        self.end_event(refresh.match_event_indicator(), sink);
+        Ok(())
+    }
+
+    fn refresh_long<S: Sink>(
+        &mut self,
+        message: &Message<'_>,
+        sink: &mut S,
+    ) -> Result<(), DecodeError> {
+        let refresh = MDIncrementalRefreshBookLongQty64::decode(message)?;
+        self.begin_event(refresh.transact_time(), sink);
+        for entry in refresh.md_entries.iter() {
+            let book_entry = BookEntry {
+                level: PriceLevel {
+                    price: entry.md_entry_px().unwrap_or(UNDEFINED_PRICE),
+                    size: entry.md_entry_size().map_or(0, clamp),
+                    orders: size_of_wire(entry.number_of_orders()),
+                },
+                rpt_seq: entry.rpt_seq(),
+                number: entry.md_price_level(),
+                action: entry.md_update_action(),
+                kind: entry.md_entry_type(),
+            };
+            self.update_book(entry.security_id(), &book_entry, sink);
+        }
+        if self.config.order_books {
+            let levels = |number: usize| {
+                let entry = refresh.md_entries.entry(number)?;
+                let price = entry.md_entry_px();
+                Some((entry.security_id(), price, entry.md_entry_type()))
+            };
+            for entry in refresh.order_id_entries.iter() {
+                self.order_entry(
+                    entry.reference_id(),
+                    (entry.order_id(), entry.md_display_qty()),
+                    entry.order_update_action(),
+                    levels,
+                );
+            }
+        }
+        self.end_event(refresh.match_event_indicator(), sink);
+        Ok(())
+    }
+
+    /// Applies an entry of the book by price.
+    #[inline]
+    fn update_book<S: Sink>(&mut self, security_id: i32, entry: &BookEntry, sink: &mut S) {
+        self.counters.entries += 1;
+        let Some(index) = self.find(security_id) else {
+            return;
+        };
+        if self.accept(index, entry, sink) != Acceptance::Apply {
+            return;
+        }
+        let instrument = &mut self.instruments[index as usize];
+        match instrument.book.apply(entry) {
+            Ok(()) => {
+                if !std::mem::replace(&mut instrument.is_dirty, true) {
+                    self.dirty.push(index);
+                }
+            }
+            Err(Contradiction) => {
+                self.counters.contradictions += 1;
+                // The snapshot must have this entry, too.
+                self.doubt(index, self.sequence + 1, sink);
+            }
+        }
+    }
+
+    /// Compares an entry with the instrument's own sequence.
+    #[inline(always)]
+    fn accept<S: Sink>(&mut self, index: u32, entry: &BookEntry, sink: &mut S) -> Acceptance {
+        let instrument = &mut self.instruments[index as usize];
+        let next = instrument.rpt_seq.wrapping_add(1);
+        if instrument.state == State::Live && entry.rpt_seq == next {
+            instrument.rpt_seq = next;
+            return Acceptance::Apply;
+        }
+        self.accept_other(index, entry, sink)
+    }
+
+    /// Handles an entry that is not the next one of a live instrument.
+    #[inline(never)]
+    fn accept_other<S: Sink>(&mut self, index: u32, entry: &BookEntry, sink: &mut S) -> Acceptance {
+        let instrument = &mut self.instruments[index as usize];
+        let ahead = entry.rpt_seq.wrapping_sub(instrument.rpt_seq);
+        match instrument.state {
+            State::LiveAnyNext => {
+                instrument.state = State::Live;
+                instrument.rpt_seq = entry.rpt_seq;
+                return Acceptance::Apply;
+            }
+            State::Live | State::Doubtful if ahead == 0 || ahead > u32::MAX / 2 => {
+                self.counters.old += 1;
+                return Acceptance::Old;
+            }
+            State::Doubtful if ahead == 1 => {
+                instrument.rpt_seq = entry.rpt_seq;
+                self.confirm(index, State::Live, sink);
+                return Acceptance::Apply;
+            }
+            State::Live => {
+                self.counters.instrument_gaps += 1;
+                self.doubt(index, self.sequence, sink);
+            }
+            // The known loss explains the hole, so that a snapshot of after the loss is enough.
+            State::Doubtful => {
+                self.counters.instrument_gaps += 1;
+                instrument.state = State::Recovering;
+                instrument.details.clear_queue();
+            }
+            // The first entry of all: nothing came before it.
+            State::Recovering if entry.rpt_seq == 1 => {
+                instrument.reset(State::Recovering);
+                instrument.rpt_seq = 1;
+                self.confirm(index, State::Live, sink);
+                return Acceptance::Apply;
+            }
+            State::Recovering => {}
+        }
+        match self.instruments[index as usize].details.keep(entry) {
+            true => {
+                self.counters.queued += 1;
+                Acceptance::Queued
+            }
+            false => {
+                self.counters.old += 1;
+                Acceptance::Old
+            }
+        }
+    }
+
+    /// Begins the recovery of one instrument, of which all is known again from a packet on.
+    #[cold]
+    fn doubt<S: Sink>(&mut self, index: u32, known_from: u64, sink: &mut S) {
+        // The sink knows doubt about all values only. The others are confirmed by their next
+        // entries, or by the snapshot's next loop.
+        self.lose(known_from, sink);
+        let instrument = &mut self.instruments[index as usize];
+        debug_assert!(!instrument.state.is_live(), "a loss leaves nothing live");
+        instrument.state = State::Recovering;
+        instrument.details.clear_queue();
+    }
+
+    #[inline]
+    fn refresh_trades<S: Sink>(
+        &mut self,
+        message: &Message<'_>,
+        sink: &mut S,
+    ) -> Result<(), DecodeError> {
+        let refresh = MDIncrementalRefreshTradeSummary48::decode(message)?;
+        self.begin_event(refresh.transact_time(), sink);
+        for entry in refresh.md_entries.iter() {
+            let trade = TradeEntry {
+                security_id: entry.security_id(),
+                rpt_seq: entry.rpt_seq(),
+                price: entry.md_entry_px(),
+                size: u32::try_from(entry.md_entry_size()).unwrap_or(0),
+                side: entry.aggressor_side(),
+                action: entry.md_update_action(),
+            };
+            self.trade(&trade, sink);
+        }
+        self.end_event(refresh.match_event_indicator(), sink);
+        Ok(())
+    }
+
+    #[inline]
+    fn trade<S: Sink>(&mut self, entry: &TradeEntry, sink: &mut S) {
+        let Some(index) = self.note(entry.security_id, entry.rpt_seq, sink) else {
+            return;
+        };
+        if entry.action != MDUpdateAction::NEW {
+            self.counters.trade_corrections += 1;
+            return;
+        }
+        let details = &mut self.instruments[index as usize].details;
+        details.time_ns = self.event_time_ns;
+        details.trade_rpt_seq = entry.rpt_seq;
+        details.statistics.last = Some((entry.price, entry.size));
+        details.statistics.volume += u64::from(entry.size);
+        details.volume_shown += u64::from(entry.size);
+        if details.symbol.is_none() {
+            return;
+        }
+        let condition = match entry.side {
+            Some(AggressorSide::BUY) => AGGRESSOR_BUY,
+            Some(AggressorSide::SELL) => AGGRESSOR_SELL,
+            _ => 0,
+        };
+        self.counters.trades += 1;
+        let trade = wire::Trade {
+            symbol: self.config.symbol_first + index,
+            source: self.config.source,
+            source_time_ns: self.event_time_ns,
+            price: details.scale.nanos(entry.price),
+            size: entry.size,
+            condition,
+        };
+        sink.message(self.sequence, &wire::Message::Trade(trade));
+    }
+
+    /// Applies the volume of the session. Trades usually add up to it; if not, a record says so.
+    fn volume<S: Sink>(&mut self, security_id: i32, rpt_seq: u32, volume: u64, sink: &mut S) {
+        let Some(index) = self.note(security_id, rpt_seq, sink) else {
+            return;
+        };
+        let instrument = &mut self.instruments[index as usize];
+        instrument.details.trade_rpt_seq = rpt_seq;
+        instrument.details.statistics.volume = volume;
+        if instrument.details.volume_shown != volume {
+            self.publish_record(index, sink);
+        }
+    }
+
+    /// Compares an entry that is not of the book with the instrument's sequence. Returns the
+    /// instrument, if the entry is new. It is valid during a recovery, too.
+    #[inline]
+    pub(crate) fn note<S: Sink>(
+        &mut self,
+        security_id: i32,
+        rpt_seq: u32,
+        sink: &mut S,
+    ) -> Option<u32> {
+        self.counters.entries += 1;
+        let index = self.find(security_id)?;
+        let entry = BookEntry {
+            level: PriceLevel::NONE,
+            rpt_seq,
+            number: 0,
+            action: MDUpdateAction::NEW,
+            kind: MDEntryTypeBook::default(),
+        };
+        (self.accept(index, &entry, sink) != Acceptance::Old).then_some(index)
+    }
+
+    /// Begins an event: what an earlier one has changed is published, if its end was lost.
+    #[inline(always)]
+    pub(crate) fn begin_event<S: Sink>(&mut self, time_ns: u64, sink: &mut S) {
+        if time_ns != self.event_time_ns {
+            if !self.dirty.is_empty() {
+                self.publish_changes(sink);
+            }
+            self.event_time_ns = time_ns;
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn end_event<S: Sink>(&mut self, indicator: MatchEventIndicator, sink: &mut S) {
+        if indicator.contains(MatchEventIndicator::END_OF_EVENT) {
+            self.publish_changes(sink);
+        }
+    }
+
+    /// Publishes the tops that have changed.
+    #[inline]
+    pub(crate) fn publish_changes<S: Sink>(&mut self, sink: &mut S) {
+        for &index in &self.dirty {
+            let instrument = &mut self.instruments[index as usize];
+            instrument.is_dirty = false;
+            // A book in recovery is published with its record.
+            if !instrument.state.is_live() {
+                continue;
+            }
+            let top = instrument.book.top();
+            let symbol = self.config.symbol_first + index;
+            let time_ns = self.event_time_ns;
+            let changed = instrument.changed_quote(top, symbol, self.config.source, time_ns);
+            if let Some(quote) = changed
+                && instrument.is_defined
+            {
+                self.counters.quotes += 1;
+                sink.message(self.sequence, &wire::Message::Quote(quote));
+            }
+        }
+        self.dirty.clear();
+    }
+
+    /// Publishes all that is known of an instrument, if its values are right.
+    pub(crate) fn publish_record<S: Sink>(&mut self, index: u32, sink: &mut S) {
+        let instrument = &mut self.instruments[index as usize];
+        if !instrument.is_defined || !instrument.state.is_live() {
+            return;
+        }
+        let (symbol, source) = (self.config.symbol_first + index, self.config.source);
+        let top = instrument.book.top();
+        let record = instrument.record(top, symbol, source, self.sequence);
+        sink.snapshot_record(self.sequence, &record);
+    }
+
+    /// Returns an instrument's index; makes the instrument if it is new.
+    #[inline(always)]
+    pub(crate) fn find(&mut self, security_id: i32) -> Option<u32> {
+        if self.last_found.0 == security_id && self.last_found.1 != u32::MAX {
+            return Some(self.last_found.1);
+        }
+        let index = match self.index.find(security_id) {
+            Some(index) => index,
+            None => self.make_instrument(security_id)?,
+        };
+        self.last_found = (security_id, index);
+        Some(index)
+    }
+
+    #[cold]
+    fn make_instrument(&mut self, security_id: i32) -> Option<u32> {
+        if self.instruments.len() >= self.config.instruments_max {
+            self.counters.refused += 1;
+            return None;
+        }
+        let index = self.instruments.len() as u32;
+        let state = match self.from_start {
+            true => State::Live,
+            false => {
+                self.recovering += 1;
+                State::Recovering
+            }
+        };
+        self.instruments.push(Instrument::new(state));
+        self.index.insert(security_id, index);
+        Some(index)
+    }
+}
+
+/// A trade of any template.
+#[derive(Clone, Copy, Debug)]
+struct TradeEntry {
+    security_id: i32,
+    rpt_seq: u32,
+    price: i64,
+    size: u32,
+    side: Option<AggressorSide>,
+    action: MDUpdateAction,
+}
+
+/// Returns a quantity of the wire; 0 for none and for negative ones.
+#[inline(always)]
+pub(crate) fn size_of_wire(size: Option<i32>) -> u32 {
+    size.map_or(0, |size| u32::try_from(size).unwrap_or(0))
+}
+
+/// Returns a quantity as the native feed has it.
+#[inline(always)]
+pub(crate) fn clamp(size: u64) -> u32 {
+    u32::try_from(size).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,464 @@
+//! One instrument: its book by price, its place in its own sequence, and what is known of it.
+
+use tidewire_feed::wire::{Definition, LastValue, Name, Quote, TradingState, UNDEFINED_PRICE};
+
+use crate::levels::{Contradiction, IMPLIED_DEPTH_MAX, PriceLevel, PriceLevels, REAL_DEPTH_MAX};
+use crate::schema::{MDEntryTypeBook, MDUpdateAction};
+
+/// What is known of an instrument's place in its own sequence (`RptSeq`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// The book is right.
+    Live,
+    /// The book is right, and the next number of the sequence may be any.
+    LiveAnyNext,
+    /// Packets were lost. If the next number follows, none of them was about this instrument.
+    Doubtful,
+    /// Entries were lost, or their beginning was not received. Entries wait for a snapshot.
+    Recovering,
+}
+
+impl State {
+    pub(crate) fn is_live(self) -> bool {
+        matches!(self, State::Live | State::LiveAnyNext)
+    }
+}
+
+/// One entry of an incremental refresh of the book by price, of any template.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BookEntry {
+    pub(crate) level: PriceLevel,
+    pub(crate) rpt_seq: u32,
+    pub(crate) number: u8,
+    pub(crate) action: MDUpdateAction,
+    pub(crate) kind: MDEntryTypeBook,
+}
+
+/// An instrument. The fields that every entry uses are in its first cache line.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Instrument {
+    pub(crate) state: State,
+    /// Whether it is on the list of changed instruments.
+    pub(crate) is_dirty: bool,
+    pub(crate) is_defined: bool,
+    /// The last number of its own sequence.
+    pub(crate) rpt_seq: u32,
+    /// The last published top, in prices of the wire.
+    published: Top,
+    pub(crate) book: PriceBook,
+    pub(crate) details: Box<Details>,
+}
+
+/// The real and the implied book.
+#[derive(Debug)]
+pub(crate) struct PriceBook {
+    bids: PriceLevels<REAL_DEPTH_MAX>,
+    offers: PriceLevels<REAL_DEPTH_MAX>,
+    implied_bids: PriceLevels<IMPLIED_DEPTH_MAX>,
+    implied_offers: PriceLevels<IMPLIED_DEPTH_MAX>,
+}
+
+/// The best level of both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Top {
+    pub(crate) bid: PriceLevel,
+    pub(crate) offer: PriceLevel,
+}
+
+impl Top {
+    pub(crate) const EMPTY: Self = Self {
+        bid: PriceLevel::NONE,
+        offer: PriceLevel::NONE,
+    };
+}
+
+/// What is used rarely.
+#[derive(Debug, Default)]
+pub(crate) struct Details {
+    pub(crate) symbol: Option<Name>,
+    pub(crate) group: [u8; 6],
+    pub(crate) asset: [u8; 6],
+    pub(crate) currency: [u8; 4],
+    pub(crate) tick: Option<i64>,
+    pub(crate) lot_size: u32,
+    pub(crate) scale: Scale,
+    pub(crate) trading_state: TradingState,
+    pub(crate) halt_reason: u32,
+    pub(crate) statistics: Statistics,
+    /// Volume that the published trades add up to since the last published total.
+    pub(crate) volume_shown: u64,
+    /// Numbers of the instrument's sequence at which trade, volume and statistics last changed.
+    pub(crate) trade_rpt_seq: u32,
+    pub(crate) statistics_rpt_seq: u32,
+    pub(crate) time_ns: u64,
+    /// Entries that wait for a snapshot, in order of their own sequence without a hole.
+    pub(crate) queue: Vec<BookEntry>,
+    /// The first number of the queue, and the one after the last; equal if it is empty.
+    pub(crate) queue_first: u32,
+    pub(crate) queue_next: u32,
+    /// The snapshot loop that had it last.
+    pub(crate) seen_in_loop: u64,
+}
+
+/// Statistics of the session, as the exchange gives them. Prices are in units of 1e-9 in the
+/// exchange's display format; [`Scale`] converts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Price and quantity of the last trade.
+    pub last: Option<(i64, u32)>,
+    /// Contracts traded in the session.
+    pub volume: u64,
+    /// Opening price of the session.
+    pub open: Option<i64>,
+    /// Indicative opening price, before the opening.
+    pub indicative_open: Option<i64>,
+    /// Highest traded price.
+    pub high: Option<i64>,
+    /// Lowest traded price.
+    pub low: Option<i64>,
+    /// Settlement price of the previous session: the reference of the change.
+    pub reference: Option<i64>,
+    /// Newest settlement price; it becomes the reference when the session ends.
+    pub settlement: Option<i64>,
+    /// Contracts cleared in the previous session.
+    pub cleared_volume: Option<u64>,
+    /// Open contracts at the end of the previous session.
+    pub open_interest: Option<u64>,
+    /// Highest price at which orders are accepted.
+    pub high_limit: Option<i64>,
+    /// Lowest price at which orders are accepted.
+    pub low_limit: Option<i64>,
+}
+
+/// Converts prices of the wire into those that traders use: the product with the definition's
+/// display factor. A corn future has 45,025 on the wire, and the factor 0.01.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// The display factor, 1 unit = 1e-9.
+    factor: i64,
+    /// `1e9 / factor`, if that is a whole number; otherwise 0.
+    divisor: i64,
+}
+
+impl Default for Scale {
+    fn default() -> Self {
+        Self::new(UNIT)
+    }
+}
+
+impl Scale {
+    /// Creates the scale of a display factor, 1 unit = 1e-9. A factor of 0 or less means 1.
+    pub fn new(factor: i64) -> Self {
+        let factor = if factor > 0 { factor } else { UNIT };
+        let divisor = if UNIT % factor == 0 { UNIT / factor } else { 0 };
+        Self { factor, divisor }
+    }
+
+    /// Returns the price in units of 1e-9, rounded half away from zero. An undefined price stays
+    /// undefined, and so does one that does not fit.
+    #[inline]
+    pub fn nanos(self, price: i64) -> i64 {
+        if price == UNDEFINED_PRICE || self.divisor == 1 {
+            return price;
+        }
+        if self.divisor != 0 {
+            let half = if price < 0 {
+                -(self.divisor / 2)
+            } else {
+                self.divisor / 2
+            };
+            return price.saturating_add(half) / self.divisor;
+        }
+        let product = i128::from(price) * i128::from(self.factor);
+        let half = i128::from(if price < 0 { -(UNIT / 2) } else { UNIT / 2 });
+        i64::try_from((product + half) / i128::from(UNIT)).unwrap_or(UNDEFINED_PRICE)
+    }
+
+    pub(crate) fn nanos_of(self, price: Option<i64>) -> i64 {
+        price.map_or(UNDEFINED_PRICE, |price| self.nanos(price))
+    }
+}
+
+impl PriceBook {
+    fn new() -> Self {
+        Self {
+            bids: PriceLevels::new(),
+            offers: PriceLevels::new(),
+            implied_bids: PriceLevels::new(),
+            implied_offers: PriceLevels::new(),
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.bids.clear();
+        self.offers.clear();
+        self.implied_bids.clear();
+        self.implied_offers.clear();
+    }
+
+    /// Sets the numbers of levels. Returns whether the book may be wrong, because it was built with
+    /// more.
+    pub(crate) fn set_depths(&mut self, real: u8, implied: u8) -> bool {
+        let bids = self.bids.set_depth(real);
+        let offers = self.offers.set_depth(real);
+        let implied_bids = self.implied_bids.set_depth(implied);
+        let implied_offers = self.implied_offers.set_depth(implied);
+        bids || offers || implied_bids || implied_offers
+    }
+
+    /// Applies an entry. Kinds that are no book by price change nothing.
+    #[inline]
+    pub(crate) fn apply(&mut self, entry: &BookEntry) -> Result<(), Contradiction> {
+        match entry.kind {
+            MDEntryTypeBook::BID => update(&mut self.bids, entry),
+            MDEntryTypeBook::OFFER => update(&mut self.offers, entry),
+            MDEntryTypeBook::IMPLIED_BID => update(&mut self.implied_bids, entry),
+            MDEntryTypeBook::IMPLIED_OFFER => update(&mut self.implied_offers, entry),
+            MDEntryTypeBook::BOOK_RESET => {
+                self.clear();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sets a level of a snapshot. Returns whether it is of a book by price.
+    pub(crate) fn set(&mut self, kind: u8, number: u8, level: PriceLevel) -> bool {
+        match MDEntryTypeBook(kind) {
+            MDEntryTypeBook::BID => self.bids.set(number, level),
+            MDEntryTypeBook::OFFER => self.offers.set(number, level),
+            MDEntryTypeBook::IMPLIED_BID => self.implied_bids.set(number, level),
+            MDEntryTypeBook::IMPLIED_OFFER => self.implied_offers.set(number, level),
+            _ => return false,
+        };
+        true
+    }
+
+    /// Returns the best levels of the real and the implied book together: the better price, and
+    /// the sum of both quantities at the same price.
+    #[inline]
+    pub(crate) fn top(&self) -> Top {
+        Top {
+            bid: better(self.bids.best(), self.implied_bids.best(), 1),
+            offer: better(self.offers.best(), self.implied_offers.best(), -1),
+        }
+    }
+
+    pub(crate) fn levels(&self, is_bid: bool) -> &[PriceLevel] {
+        match is_bid {
+            true => self.bids.as_slice(),
+            false => self.offers.as_slice(),
+        }
+    }
+
+    pub(crate) fn implied_levels(&self, is_bid: bool) -> &[PriceLevel] {
+        match is_bid {
+            true => self.implied_bids.as_slice(),
+            false => self.implied_offers.as_slice(),
+        }
+    }
+}
+
+#[inline(always)]
+fn update<const N: usize>(
+    levels: &mut PriceLevels<N>,
+    entry: &BookEntry,
+) -> Result<(), Contradiction> {
+    match entry.action {
+        MDUpdateAction::CHANGE | MDUpdateAction::OVERLAY => {
+            levels.change(entry.number, entry.level)
+        }
+        MDUpdateAction::NEW => levels.insert(entry.number, entry.level),
+        MDUpdateAction::DELETE => levels.remove(entry.number),
+        MDUpdateAction::DELETE_THRU => levels.remove_through(entry.number),
+        MDUpdateAction::DELETE_FROM => levels.remove_from(entry.number),
+        _ => Err(Contradiction),
+    }
+}
+
+/// Returns the better of two levels; `sign` is 1 for bids and −1 for offers.
+#[inline(always)]
+fn better(real: PriceLevel, implied: PriceLevel, sign: i64) -> PriceLevel {
+    if implied.price == UNDEFINED_PRICE {
+        return real;
+    }
+    if real.price == UNDEFINED_PRICE {
+        return implied;
+    }
+    match (real.price.cmp(&implied.price) as i64 * sign).signum() {
+        1 => real,
+        -1 => implied,
+        _ => PriceLevel {
+            size: real.size.saturating_add(implied.size),
+            ..real
+        },
+    }
+}
+
+impl Instrument {
+    pub(crate) fn new(state: State) -> Self {
+        Self {
+            state,
+            is_dirty: false,
+            is_defined: false,
+            rpt_seq: 0,
+            published: Top::EMPTY,
+            book: PriceBook::new(),
+            details: Box::default(),
+        }
+    }
+
+    /// Empties the book and begins the instrument's own sequence again.
+    pub(crate) fn reset(&mut self, state: State) {
+        self.state = state;
+        self.rpt_seq = 0;
+        self.book.clear();
+        self.details.clear_queue();
+        self.details.trade_rpt_seq = 0;
+        self.details.statistics_rpt_seq = 0;
+    }
+
+    /// Returns the quote of `top` if it differs from the last published one.
+    #[inline]
+    pub(crate) fn changed_quote(
+        &mut self,
+        top: Top,
+        symbol: u32,
+        source: u16,
+        time_ns: u64,
+    ) -> Option<Quote> {
+        if top == self.published {
+            return None;
+        }
+        self.published = top;
+        self.details.time_ns = time_ns;
+        let scale = self.details.scale;
+        Some(Quote {
+            symbol,
+            source,
+            source_time_ns: time_ns,
+            bid: scale.nanos(top.bid.price),
+            ask: scale.nanos(top.offer.price),
+            bid_size: top.bid.size,
+            ask_size: top.offer.size,
+            bid_orders: top.bid.orders,
+            ask_orders: top.offer.orders,
+        })
+    }
+
+    /// Returns all that is known, as a record that replaces earlier values.
+    pub(crate) fn record(
+        &mut self,
+        top: Top,
+        symbol: u32,
+        source: u16,
+        sequence: u64,
+    ) -> LastValue {
+        self.published = top;
+        let details = &mut *self.details;
+        let (scale, statistics) = (details.scale, &details.statistics);
+        details.volume_shown = statistics.volume;
+        let (last, last_size) = statistics.last.unwrap_or((UNDEFINED_PRICE, 0));
+        LastValue {
+            source,
+            source_time_ns: details.time_ns,
+            sequence,
+            bid: scale.nanos(top.bid.price),
+            ask: scale.nanos(top.offer.price),
+            bid_size: top.bid.size,
+            ask_size: top.offer.size,
+            bid_orders: top.bid.orders,
+            ask_orders: top.offer.orders,
+            last: scale.nanos(last),
+            last_size,
+            state: details.trading_state,
+            volume: statistics.volume,
+            open: scale.nanos_of(statistics.reference.or(statistics.open)),
+            ..LastValue::new(symbol)
+        }
+    }
+}
+
+impl Details {
+    pub(crate) fn clear_queue(&mut self) {
+        self.queue.clear();
+        self.queue_first = 0;
+        self.queue_next = 0;
+    }
+
+    /// Keeps an entry until a snapshot arrives. Returns whether it is new.
+    pub(crate) fn keep(&mut self, entry: &BookEntry) -> bool {
+        let is_empty = self.queue_first == self.queue_next;
+        let ahead = entry.rpt_seq.wrapping_sub(self.queue_next);
+        if !is_empty && ahead > u32::MAX / 2 {
+            return false;
+        }
+        if is_empty || ahead != 0 || self.queue.len() >= QUEUE_MAX {
+            // Only a snapshot of after the hole helps.
+            self.queue.clear();
+            self.queue_first = entry.rpt_seq;
+        }
+        self.queue_next = entry.rpt_seq.wrapping_add(1);
+        self.queue.push(*entry);
+        true
+    }
+
+    /// Returns the definition as the native feed has it, if the name is known.
+    pub(crate) fn definition(&self, symbol: u32, source: u16) -> Option<Definition> {
+        let reference = self.statistics.reference.or(self.statistics.open);
+        Some(Definition {
+            symbol,
+            source,
+            source_time_ns: self.time_ns,
+            open: self.scale.nanos_of(reference),
+            price_tick: self.scale.nanos_of(self.tick),
+            lot_size: self.lot_size,
+            currency: self.currency,
+            name: self.symbol?,
+        })
+    }
+}
+
+/// Entries of an instrument that wait for a snapshot at most, 32 bytes each.
+const QUEUE_MAX: usize = 1 << 16;
+
+/// One, in units of 1e-9.
+const UNIT: i64 = 1_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_are_multiplied_by_the_display_factor() {
+        let scale = Scale::new(10_000_000);
+        assert_eq!(scale.nanos(475_025_000_000_000), 4_750_250_000_000);
+        assert_eq!(scale.nanos(-37_630_000_000_000), -376_300_000_000);
+        assert_eq!(scale.nanos(UNDEFINED_PRICE), UNDEFINED_PRICE);
+        assert_eq!(scale.nanos(150), 2, "half away from zero");
+        assert_eq!(scale.nanos(-150), -2);
+        assert_eq!(Scale::new(UNIT).nanos(7), 7);
+        assert_eq!(Scale::new(0), Scale::default());
+        let odd = Scale::new(3 * UNIT);
+        assert_eq!(
+            (odd.nanos(5), odd.nanos(i64::MAX - 1)),
+            (15, UNDEFINED_PRICE)
+        );
+    }
+
+    #[test]
+    fn the_top_is_the_better_of_real_and_implied() {
+        let level = |price, size| PriceLevel {
+            price,
+            size,
+            orders: 1,
+        };
+        let (worse, best) = (level(9, 1), level(10, 2));
+        assert_eq!(better(worse, best, 1), best);
+        assert_eq!(better(worse, best, -1), worse);
+        assert_eq!(better(best, level(10, 3), 1), level(10, 5));
+        assert_eq!(better(PriceLevel::NONE, best, 1), best);
+        assert_eq!(better(best, PriceLevel::NONE, -1), best);
+    }
+}

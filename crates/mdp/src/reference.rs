@@ -1,0 +1,326 @@
+//! Definitions, trading states and statistics of a channel's instruments.
+
+use tidewire_feed::client::Sink;
+use tidewire_feed::wire::{Message as Output, TradingState, TradingStatus};
+use tidewire_sbe::{DecodeError, Message};
+
+use crate::channel::{Channel, size_of_wire};
+use crate::definition::InstrumentDefinition;
+use crate::instrument::Scale;
+use crate::packet::Packet;
+use crate::schema::*;
+
+impl Channel {
+    /// Applies a packet of the definition feed, which repeats all definitions.
+    pub fn apply_definition_packet<S: Sink>(&mut self, packet: &Packet<'_>, sink: &mut S) {
+        for message in packet.messages() {
+            let Ok(message) = message else {
+                self.counters.malformed += 1;
+                return;
+            };
+            if message.header().schema_id != SCHEMA_ID {
+                self.counters.unknown += 1;
+                continue;
+            }
+            match InstrumentDefinition::decode(&message) {
+                Ok(Some(definition)) => {
+                    self.counters.messages += 1;
+                    self.define(&definition, sink);
+                }
+                Ok(None) => {}
+                Err(_) => self.counters.malformed += 1,
+            }
+        }
+    }
+
+    /// Applies a definition. It is published if it is new or changes something.
+    pub(crate) fn define<S: Sink>(&mut self, definition: &InstrumentDefinition, sink: &mut S) {
+        self.number = Some(definition.channel);
+        let Some(index) = self.find(definition.security_id) else {
+            return;
+        };
+        if definition.symbol.is_empty() {
+            self.counters.refused += 1;
+            return;
+        }
+        self.join_group(index, definition);
+        let (symbol, source) = (self.config.symbol_first + index, self.config.source);
+        let instrument = &mut self.instruments[index as usize];
+        let was_defined = instrument.is_defined;
+        let before = instrument.details.definition(symbol, source);
+        let scale = Scale::new(definition.display_factor);
+        let is_rescaled = scale != instrument.details.scale;
+        let details = &mut *instrument.details;
+        details.symbol = Some(definition.symbol);
+        details.currency = [0; 4];
+        details.currency[..3].copy_from_slice(&definition.currency);
+        details.tick = definition.tick;
+        details.lot_size = definition.trade_volume_min;
+        details.scale = scale;
+        details.time_ns = details.time_ns.max(definition.time_ns);
+        match details.statistics.reference {
+            None => details.statistics.reference = definition.reference,
+            Some(_) => {
+                details.statistics.settlement =
+                    definition.reference.or(details.statistics.settlement);
+            }
+        }
+        instrument.is_defined = true;
+        let (real, implied) = definition.depths;
+        let is_wrong = real > 0 && instrument.book.set_depths(real, implied);
+        let after = instrument.details.definition(symbol, source);
+        let is_changed = match (&before, &after) {
+            // The time alone is no change: each loop of the feed repeats all definitions.
+            (Some(before), Some(after)) => {
+                (before.open, before.price_tick, before.lot_size)
+                    != (after.open, after.price_tick, after.lot_size)
+                    || (before.currency, before.name) != (after.currency, after.name)
+            }
+            _ => true,
+        };
+        if let Some(after) = after.filter(|_| is_changed || !was_defined) {
+            self.counters.definitions += 1;
+            sink.definition(self.sequence, &after);
+        }
+        if is_wrong {
+            self.recover_one(index);
+        }
+        self.define_state(index, definition, sink);
+        if is_changed || is_rescaled || !was_defined {
+            self.publish_record(index, sink);
+        }
+    }
+
+    /// Applies the trading state of a definition.
+    fn define_state<S: Sink>(
+        &mut self,
+        index: u32,
+        definition: &InstrumentDefinition,
+        sink: &mut S,
+    ) {
+        if definition.action == SecurityUpdateAction::DELETE {
+            let instrument = &mut self.instruments[index as usize];
+            instrument.book.clear();
+            return self.set_state(index, TradingState::CLOSED, 0, sink);
+        }
+        let known = self.instruments[index as usize].details.trading_state;
+        let state = definition.status.and_then(trading_state);
+        // The definition feed repeats itself, so that a state of the incremental feed is newer.
+        if let Some(state) = state.filter(|_| known == TradingState::UNKNOWN) {
+            self.set_state(index, state, 0, sink);
+        }
+    }
+
+    /// Notes the group of an instrument, whose states are its own.
+    fn join_group(&mut self, index: u32, definition: &InstrumentDefinition) {
+        let details = &mut self.instruments[index as usize].details;
+        details.asset = definition.asset;
+        let old = std::mem::replace(&mut details.group, definition.group);
+        if old == definition.group {
+            return;
+        }
+        if let Some(members) = self.groups.get_mut(&old) {
+            members.retain(|&member| member != index);
+        }
+        self.groups.entry(definition.group).or_default().push(index);
+    }
+
+    /// Applies a trading state: of one instrument, or of all of a group (and product).
+    pub(crate) fn security_status<S: Sink>(&mut self, status: &SecurityStatus30<'_>, sink: &mut S) {
+        let state = status.security_trading_status().and_then(trading_state);
+        let reason = u32::from(status.halt_reason().0);
+        let is_end = status.security_trading_event() == SecurityTradingEvent::RESET_STATISTICS;
+        let members = match status.security_id() {
+            Some(security_id) => self.find(security_id).into_iter().collect(),
+            None => self.members(status.security_group(), status.asset()),
+        };
+        for index in members {
+            if let Some(state) = state {
+                self.set_state(index, state, reason, sink);
+            }
+            if is_end {
+                self.end_session(index, sink);
+            }
+        }
+    }
+
+    /// Returns the instruments of a group and product; a blank product means all.
+    fn members(&self, group: &[u8; 6], asset: &[u8; 6]) -> Vec<u32> {
+        let is_blank = asset.iter().all(|&byte| byte == 0 || byte == b' ');
+        let members = self.groups.get(group).into_iter().flatten();
+        members
+            .copied()
+            .filter(|&index| is_blank || self.instruments[index as usize].details.asset == *asset)
+            .collect()
+    }
+
+    fn set_state<S: Sink>(&mut self, index: u32, state: TradingState, reason: u32, sink: &mut S) {
+        let instrument = &mut self.instruments[index as usize];
+        let details = &mut instrument.details;
+        if (details.trading_state, details.halt_reason) == (state, reason) {
+            return;
+        }
+        (details.trading_state, details.halt_reason) = (state, reason);
+        if !instrument.is_defined {
+            return;
+        }
+        self.counters.statuses += 1;
+        let status = TradingStatus {
+            symbol: self.config.symbol_first + index,
+            source: self.config.source,
+            source_time_ns: self.event_time_ns,
+            state,
+            reason,
+        };
+        sink.message(self.sequence, &Output::Status(status));
+    }
+
+    /// Ends an instrument's session: its statistics begin again, and its settlement price becomes
+    /// the reference of the next.
+    fn end_session<S: Sink>(&mut self, index: u32, sink: &mut S) {
+        let (symbol, source) = (self.config.symbol_first + index, self.config.source);
+        let instrument = &mut self.instruments[index as usize];
+        let statistics = &mut instrument.details.statistics;
+        statistics.reference = statistics.settlement.or(statistics.reference);
+        (statistics.open, statistics.indicative_open) = (None, None);
+        (statistics.high, statistics.low) = (None, None);
+        statistics.volume = 0;
+        if instrument.is_defined
+            && let Some(definition) = instrument.details.definition(symbol, source)
+        {
+            self.counters.definitions += 1;
+            sink.definition(self.sequence, &definition);
+        }
+        self.publish_record(index, sink);
+    }
+
+    /// Applies statistics and limits. Returns whether the message was of that kind.
+    pub(crate) fn apply_statistics<S: Sink>(
+        &mut self,
+        message: &Message<'_>,
+        sink: &mut S,
+    ) -> Result<bool, DecodeError> {
+        match message.template_id() {
+            MDIncrementalRefreshSessionStatistics51::TEMPLATE_ID => {
+                let refresh = MDIncrementalRefreshSessionStatistics51::decode(message)?;
+                self.begin_event(refresh.transact_time(), sink);
+                for entry in refresh.md_entries.iter() {
+                    let (security_id, rpt_seq) = (entry.security_id(), entry.rpt_seq());
+                    let (kind, flag) = (entry.md_entry_type(), entry.open_close_settl_flag());
+                    let (price, action) = (entry.md_entry_px(), entry.md_update_action());
+                    if let Some(index) = self.note(security_id, rpt_seq, sink) {
+                        self.session_statistic(index, (kind, flag), (price, action), rpt_seq);
+                    }
+                }
+                self.end_event(refresh.match_event_indicator(), sink);
+            }
+            MDIncrementalRefreshSessionStatisticsLongQty67::TEMPLATE_ID => {
+                let refresh = MDIncrementalRefreshSessionStatisticsLongQty67::decode(message)?;
+                self.begin_event(refresh.transact_time(), sink);
+                for entry in refresh.md_entries.iter() {
+                    let (security_id, rpt_seq) = (entry.security_id(), entry.rpt_seq());
+                    let (kind, flag) = (entry.md_entry_type(), entry.open_close_settl_flag());
+                    let (price, action) = (entry.md_entry_px(), entry.md_update_action());
+                    if let Some(index) = self.note(security_id, rpt_seq, sink) {
+                        self.session_statistic(index, (kind, flag), (price, action), rpt_seq);
+                    }
+                }
+                self.end_event(refresh.match_event_indicator(), sink);
+            }
+            MDIncrementalRefreshDailyStatistics49::TEMPLATE_ID => {
+                let refresh = MDIncrementalRefreshDailyStatistics49::decode(message)?;
+                self.begin_event(refresh.transact_time(), sink);
+                for entry in refresh.md_entries.iter() {
+                    self.daily_statistic(&entry, sink);
+                }
+                self.end_event(refresh.match_event_indicator(), sink);
+            }
+            MDIncrementalRefreshLimitsBanding50::TEMPLATE_ID => {
+                let refresh = MDIncrementalRefreshLimitsBanding50::decode(message)?;
+                self.begin_event(refresh.transact_time(), sink);
+                for entry in refresh.md_entries.iter() {
+                    if let Some(index) = self.note(entry.security_id(), entry.rpt_seq(), sink) {
+                        let statistics = &mut self.instruments[index as usize].details.statistics;
+                        statistics.high_limit = entry.high_limit_price();
+                        statistics.low_limit = entry.low_limit_price();
+                    }
+                }
+                self.end_event(refresh.match_event_indicator(), sink);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn session_statistic(
+        &mut self,
+        index: u32,
+        (kind, flag): (MDEntryTypeStatistics, Option<OpenCloseSettlFlag>),
+        (price, action): (i64, MDUpdateAction),
+        rpt_seq: u32,
+    ) {
+        let details = &mut self.instruments[index as usize].details;
+        details.statistics_rpt_seq = rpt_seq;
+        let statistics = &mut details.statistics;
+        let price = (action != MDUpdateAction::DELETE).then_some(price);
+        match (kind, flag) {
+            (
+                MDEntryTypeStatistics::OPEN_PRICE,
+                Some(OpenCloseSettlFlag::INDICATIVE_OPENING_PRICE),
+            ) => statistics.indicative_open = price,
+            (MDEntryTypeStatistics::OPEN_PRICE, _) => statistics.open = price,
+            (MDEntryTypeStatistics::HIGH_TRADE, _) => statistics.high = price,
+            (MDEntryTypeStatistics::LOW_TRADE, _) => statistics.low = price,
+            _ => {}
+        }
+    }
+
+    fn daily_statistic<S: Sink>(
+        &mut self,
+        entry: &MDIncrementalRefreshDailyStatistics49MDEntries<'_>,
+        sink: &mut S,
+    ) {
+        let Some(index) = self.note(entry.security_id(), entry.rpt_seq(), sink) else {
+            return;
+        };
+        let details = &mut self.instruments[index as usize].details;
+        details.statistics_rpt_seq = entry.rpt_seq();
+        let statistics = &mut details.statistics;
+        let size = u64::from(size_of_wire(entry.md_entry_size()));
+        let is_there = entry.md_update_action() != MDUpdateAction::DELETE;
+        match entry.md_entry_type() {
+            // An intraday settlement is no settlement of the session.
+            MDEntryTypeDailyStatistics::SETTLEMENT_PRICE
+                if !entry.settl_price_type().contains(SettlPriceType::INTRADAY) =>
+            {
+                statistics.settlement = entry.md_entry_px().filter(|_| is_there);
+            }
+            MDEntryTypeDailyStatistics::CLEARED_VOLUME => {
+                statistics.cleared_volume = is_there.then_some(size);
+            }
+            MDEntryTypeDailyStatistics::OPEN_INTEREST => {
+                statistics.open_interest = is_there.then_some(size);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns the native trading state; `None` for "no change".
+pub(crate) fn trading_state(status: SecurityTradingStatus) -> Option<TradingState> {
+    Some(match status {
+        SecurityTradingStatus::TRADING_HALT => TradingState::HALTED,
+        SecurityTradingStatus::CLOSE
+        | SecurityTradingStatus::NOT_AVAILABLE_FOR_TRADING
+        | SecurityTradingStatus::POST_CLOSE => TradingState::CLOSED,
+        SecurityTradingStatus::NEW_PRICE_INDICATION
+        | SecurityTradingStatus::PRE_CROSS
+        | SecurityTradingStatus::CROSS => TradingState::AUCTION,
+        SecurityTradingStatus::READY_TO_TRADE
+        | SecurityTradingStatus::PRIVATE_WORKUP
+        | SecurityTradingStatus::PUBLIC_WORKUP => TradingState::OPEN,
+        SecurityTradingStatus::PRE_OPEN => TradingState::PRE_OPEN,
+        SecurityTradingStatus::NO_CHANGE => return None,
+        _ => TradingState::UNKNOWN,
+    })
+}

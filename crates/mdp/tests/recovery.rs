@@ -1,0 +1,563 @@
+//! A receiver beside the exchange itself: lines that lose, late joins, late snapshots, resets.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use tidewire_feed::client::{Gap, Side, Sink};
+use tidewire_feed::wire::{Definition, LastValue, Message, TradingState, UNDEFINED_PRICE};
+use tidewire_mdp::schema::{SecurityTradingEvent, SecurityTradingStatus};
+use tidewire_mdp::{
+    ArbiterConfig, ChannelConfig, Exchange, ExchangeConfig, OrderBook, PriceLevel, Receiver, Scale,
+    SimulatedInstrument,
+};
+
+/// What a subscriber knows of the ticks.
+#[derive(Default)]
+struct Values {
+    by_symbol: BTreeMap<u32, LastValue>,
+    definitions: BTreeMap<u32, Definition>,
+    /// Whether values may be wrong.
+    in_doubt: bool,
+    lost: u64,
+    trades: u64,
+}
+
+impl Sink for Values {
+    fn message(&mut self, sequence: u64, message: &Message) {
+        let symbol = message.symbol().expect("every tick has a symbol");
+        assert!(
+            self.definitions.contains_key(&symbol),
+            "a tick before its definition"
+        );
+        let value = self
+            .by_symbol
+            .entry(symbol)
+            .or_insert(LastValue::new(symbol));
+        // One packet has several ticks of a symbol.
+        value.sequence = sequence.saturating_sub(1).min(value.sequence);
+        assert!(value.apply(sequence.max(1), message));
+        self.trades += u64::from(matches!(message, Message::Trade(_)));
+    }
+
+    fn definition(&mut self, _sequence: u64, definition: &Definition) {
+        self.definitions.insert(definition.symbol, *definition);
+    }
+
+    fn snapshot_record(&mut self, _as_of: u64, record: &LastValue) {
+        assert!(self.definitions.contains_key(&record.symbol));
+        self.by_symbol.insert(record.symbol, *record);
+    }
+
+    fn values_doubtful(&mut self) {
+        self.in_doubt = true;
+    }
+
+    fn values_right(&mut self) {
+        assert!(self.in_doubt);
+        self.in_doubt = false;
+    }
+
+    fn gap(&mut self, gap: Gap) {
+        if let Gap::Lost { count, .. } = gap {
+            self.lost += count;
+        }
+    }
+}
+
+struct Pair {
+    exchange: Exchange,
+    receiver: Receiver,
+    values: Values,
+    now_ns: u64,
+    packet: Vec<u8>,
+}
+
+impl Pair {
+    fn new(config: ExchangeConfig, order_books: bool) -> Self {
+        let channel = ChannelConfig {
+            order_books,
+            ..ChannelConfig::default()
+        };
+        Self {
+            exchange: Exchange::new(config),
+            receiver: Receiver::new(ArbiterConfig::default(), channel),
+            values: Values::default(),
+            now_ns: 1,
+            packet: Vec::new(),
+        }
+    }
+
+    /// Makes the next packet, for the lines that do not lose it.
+    fn next(&mut self, lines: &[Side]) {
+        self.exchange.next_packet(&mut self.packet);
+        self.send(lines);
+    }
+
+    fn send(&mut self, lines: &[Side]) {
+        self.now_ns += 1_000_000;
+        let Self {
+            receiver,
+            values,
+            now_ns,
+            packet,
+            ..
+        } = self;
+        for &side in lines {
+            receiver.receive(side, packet, *now_ns, values).unwrap();
+        }
+        receiver.handle_timeout(*now_ns, values);
+    }
+
+    fn define(&mut self) {
+        let Self {
+            exchange,
+            receiver,
+            values,
+            ..
+        } = self;
+        exchange.definitions(|packet| receiver.receive_definition(packet, values).unwrap());
+    }
+
+    /// Sends a loop of both recovery feeds; each `lose`-th packet is lost.
+    fn recover(&mut self, lose: usize) {
+        let Self {
+            exchange,
+            receiver,
+            values,
+            ..
+        } = self;
+        let mut number = 0;
+        let mut take = |packet: &[u8]| {
+            number += 1;
+            if lose == 0 || number % lose != 0 {
+                receiver.receive_snapshot(packet, values).unwrap();
+            }
+        };
+        exchange.snapshots(&mut take);
+        exchange.order_snapshots(&mut take);
+    }
+
+    /// Waits until what is missing is given up.
+    fn give_up(&mut self) {
+        self.now_ns += 1_000_000_000;
+        let Self {
+            receiver,
+            values,
+            now_ns,
+            ..
+        } = self;
+        receiver.handle_timeout(*now_ns, values);
+    }
+
+    fn is_caught_up(&self) -> bool {
+        self.receiver.next_sequence() == u64::from(self.exchange.sequence()) + 1
+    }
+
+    /// Compares every book that is right with the exchange's orders. Returns how many are right.
+    fn compare(&self) -> usize {
+        let instruments = self.exchange.instruments().iter();
+        instruments
+            .filter(|instrument| self.compare_one(instrument))
+            .count()
+    }
+
+    fn compare_one(&self, instrument: &SimulatedInstrument) -> bool {
+        let (channel, id) = (self.receiver.channel(), instrument.security_id());
+        let Some(bids) = channel.levels(id, true) else {
+            return false;
+        };
+        for (is_bid, levels) in [(true, bids), (false, channel.levels(id, false).unwrap())] {
+            let mut expected = instrument.levels(is_bid);
+            expected.truncate(self.exchange.depth());
+            assert_eq!(levels, expected, "{} {is_bid}", instrument.symbol());
+            let implied = channel.implied_levels(id, is_bid).unwrap();
+            assert_eq!(implied, instrument.implied_levels(is_bid));
+        }
+        self.compare_orders(instrument);
+        let symbol = channel.symbol_of(id).unwrap();
+        let Some(value) = self.values.by_symbol.get(&symbol) else {
+            assert_eq!(top(instrument, true).price, UNDEFINED_PRICE);
+            return true;
+        };
+        let scale = Scale::new(instrument.factor());
+        let (bid, ask) = (top(instrument, true), top(instrument, false));
+        assert_eq!(
+            (value.bid, value.ask),
+            (scale.nanos(bid.price), scale.nanos(ask.price))
+        );
+        assert_eq!((value.bid_size, value.ask_size), (bid.size, ask.size));
+        assert_eq!(
+            (value.bid_orders, value.ask_orders),
+            (bid.orders, ask.orders)
+        );
+        let (last, size) = instrument.last().unwrap_or((UNDEFINED_PRICE, 0));
+        assert_eq!((value.last, value.last_size), (scale.nanos(last), size));
+        assert_eq!(value.volume, instrument.volume());
+        true
+    }
+
+    fn compare_orders(&self, instrument: &SimulatedInstrument) {
+        let book = self.receiver.channel().order_book(instrument.security_id());
+        let Some(book) = book.filter(|book| book.is_live()) else {
+            return;
+        };
+        let levels = |is_bid| instrument.levels(is_bid);
+        let (bids, asks) = (levels(true), levels(false));
+        assert_eq!(book.sides().level_counts(), (bids.len(), asks.len()));
+        let orders = bids
+            .iter()
+            .chain(&asks)
+            .map(|level| level.orders as usize)
+            .sum::<usize>();
+        assert_eq!(book.order_count(), orders);
+        let mut sides = book.sides().clone();
+        for (is_bid, all) in [(true, bids), (false, asks)] {
+            let best = sides.levels(is_bid).best();
+            let expected = all.first().copied().unwrap_or(PriceLevel::NONE);
+            assert_eq!((best.price, best.orders), (expected.price, expected.orders));
+            assert_eq!(best.size, u64::from(expected.size));
+        }
+    }
+}
+
+/// Returns the best level of a side, of real and implied orders.
+fn top(instrument: &SimulatedInstrument, is_bid: bool) -> PriceLevel {
+    let mut all = instrument.levels(is_bid);
+    all.extend(instrument.implied_levels(is_bid));
+    let prices = all.iter().map(|level| level.price);
+    let best = if is_bid { prices.max() } else { prices.min() };
+    let Some(price) = best else {
+        return PriceLevel::NONE;
+    };
+    let at_best = all.iter().filter(|level| level.price == price);
+    PriceLevel {
+        price,
+        size: at_best.clone().map(|level| level.size).sum(),
+        orders: at_best.map(|level| level.orders).sum(),
+    }
+}
+
+fn exchange(seed: u64, instruments: u32) -> ExchangeConfig {
+    ExchangeConfig {
+        seed,
+        instruments,
+        depth: [10, 5, 3, 1][seed as usize % 4],
+        ..ExchangeConfig::default()
+    }
+}
+
+const BOTH: &[Side] = &Side::ALL;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn every_book_is_the_exchange_s_after_each_packet(seed: u64, late_definitions: bool) {
+        let mut pair = Pair::new(exchange(seed, 5), true);
+        if !late_definitions {
+            pair.define();
+        }
+        for _ in 0..400 {
+            pair.next(BOTH);
+            if !late_definitions {
+                prop_assert_eq!(pair.compare(), 5);
+            }
+        }
+        pair.define();
+        if late_definitions {
+            // A book of unknown depth needs a snapshot.
+            pair.recover(0);
+        }
+        prop_assert_eq!(pair.compare(), 5);
+        let counters = pair.receiver.channel().counters();
+        prop_assert_eq!((counters.malformed, counters.unknown, counters.unknown_orders), (0, 0, 0));
+        prop_assert_eq!((counters.instrument_gaps, counters.contradictions), (0, 0));
+        prop_assert_eq!(counters.old, 0);
+        prop_assert!(!pair.values.in_doubt && pair.values.lost == 0);
+    }
+
+    #[test]
+    fn what_one_line_loses_the_other_brings(
+        seed: u64,
+        losses in prop::collection::vec(0..4u8, 300),
+    ) {
+        let mut pair = Pair::new(exchange(seed, 4), true);
+        pair.define();
+        pair.next(BOTH);
+        let mut late: Vec<Vec<u8>> = Vec::new();
+        for loss in losses {
+            match loss {
+                0 => pair.next(&[Side::A]),
+                1 => pair.next(&[Side::B]),
+                2 => {
+                    // Line A loses it, and line B brings it after the next one.
+                    pair.next(&[]);
+                    late.push(pair.packet.clone());
+                    pair.next(&[Side::A]);
+                    pair.packet = late.pop().unwrap();
+                    pair.send(&[Side::B]);
+                }
+                _ => pair.next(BOTH),
+            }
+            if pair.is_caught_up() {
+                prop_assert_eq!(pair.compare(), 4);
+            }
+        }
+        prop_assert_eq!(pair.values.lost, 0);
+        prop_assert!(pair.receiver.counters().lost == 0 && !pair.values.in_doubt);
+    }
+
+    #[test]
+    fn after_a_loss_on_both_lines_snapshots_make_every_book_right_again(
+        seed: u64,
+        steps in prop::collection::vec((0..20u8, 1..5usize), 150),
+    ) {
+        let mut pair = Pair::new(exchange(seed, 6), true);
+        pair.define();
+        for (step, count) in steps {
+            match step {
+                0 | 1 => (0..count).for_each(|_| pair.next(&[])),
+                2 => pair.recover(count + 1),
+                3 => pair.recover(0),
+                4 => pair.give_up(),
+                _ => (0..count).for_each(|_| pair.next(BOTH)),
+            }
+            if pair.is_caught_up() {
+                pair.compare();
+            }
+            if pair.receiver.next_sequence() > 0 {
+                let doubtful = pair.receiver.channel().doubtful_count();
+                prop_assert_eq!(pair.values.in_doubt, doubtful > 0);
+            }
+        }
+        // A heartbeat shows what was lost at the end.
+        pair.exchange.heartbeat(&mut pair.packet);
+        pair.send(BOTH);
+        pair.give_up();
+        pair.recover(0);
+        prop_assert!(pair.is_caught_up());
+        prop_assert_eq!((pair.compare(), pair.values.in_doubt), (6, false));
+    }
+
+    #[test]
+    fn a_late_join_waits_for_snapshots_and_queues_what_comes_meanwhile(
+        seed: u64,
+        missed in 1..200usize,
+    ) {
+        let mut pair = Pair::new(exchange(seed, 6), true);
+        (0..missed).for_each(|_| pair.next(&[]));
+        pair.define();
+        // The snapshots are of before the first packet that is received: they are too old, unless
+        // nothing came between.
+        let old = pair.exchange.clone_snapshots();
+        (0..20).for_each(|_| pair.next(&[]));
+        (0..30).for_each(|_| pair.next(BOTH));
+        for packet in &old {
+            pair.receiver.receive_snapshot(packet, &mut pair.values).unwrap();
+        }
+        pair.compare();
+        pair.recover(0);
+        (0..30).for_each(|_| pair.next(BOTH));
+        prop_assert_eq!((pair.compare(), pair.values.in_doubt), (6, false));
+        prop_assert_eq!(pair.values.lost, 0, "what was before the join is not lost");
+    }
+
+    #[test]
+    fn resets_and_new_weeks_begin_with_empty_books(seed: u64, week: bool, first in 0..3usize) {
+        let mut pair = Pair::new(exchange(seed, 3), true);
+        pair.define();
+        (0..100).for_each(|_| pair.next(BOTH));
+        match week {
+            true => pair.exchange.begin_week(),
+            false => {
+                pair.exchange.reset(&mut pair.packet);
+                pair.send(BOTH);
+                prop_assert_eq!(pair.compare(), 3);
+            }
+        }
+        // The first packets of a week may be lost, and snapshots replace them.
+        if week {
+            (0..first).for_each(|_| pair.next(&[]));
+        }
+        (0..100).for_each(|_| pair.next(&[Side::B]));
+        if week && first > 0 {
+            prop_assert!(pair.values.in_doubt || pair.receiver.channel().doubtful_count() == 0);
+            pair.recover(0);
+        }
+        prop_assert_eq!((pair.compare(), pair.values.in_doubt), (3, false));
+        prop_assert_eq!(pair.receiver.counters().restarts, u64::from(week));
+    }
+
+    #[test]
+    fn the_same_seed_makes_the_same_packets(seed: u64) {
+        let pair = || Pair::new(exchange(seed, 3), false);
+        let (mut one, mut other) = (pair(), pair());
+        for _ in 0..50 {
+            one.next(BOTH);
+            other.next(BOTH);
+            prop_assert_eq!(&one.packet, &other.packet);
+        }
+    }
+}
+
+/// Access to feeds of the moment.
+trait Snapshots {
+    fn clone_snapshots(&self) -> Vec<Vec<u8>>;
+}
+
+impl Snapshots for Exchange {
+    fn clone_snapshots(&self) -> Vec<Vec<u8>> {
+        let mut packets = Vec::new();
+        self.snapshots(|packet| packets.push(packet.to_vec()));
+        self.order_snapshots(|packet| packets.push(packet.to_vec()));
+        packets
+    }
+}
+
+#[test]
+fn an_instrument_without_an_entry_has_no_snapshot_and_is_right_after_a_whole_loop() {
+    let mut pair = Pair::new(exchange(7, 50), true);
+    (0..5).for_each(|_| pair.next(&[]));
+    pair.define();
+    (0..5).for_each(|_| pair.next(BOTH));
+    assert!(pair.values.in_doubt);
+    pair.recover(2);
+    assert!(pair.values.in_doubt, "half of the loop");
+    pair.recover(0);
+    assert_eq!((pair.compare(), pair.values.in_doubt), (50, false));
+    (0..300).for_each(|_| pair.next(BOTH));
+    assert_eq!((pair.compare(), pair.values.in_doubt), (50, false));
+    // Books by order of instruments that were not in that loop wait for the next one.
+    pair.recover(0);
+    let channel = pair.receiver.channel();
+    for instrument in pair.exchange.instruments() {
+        let book = channel.order_book(instrument.security_id());
+        assert!(
+            book.is_none_or(OrderBook::is_live),
+            "{}",
+            instrument.symbol()
+        );
+    }
+    assert_eq!(pair.compare(), 50);
+}
+
+#[test]
+fn snapshots_of_right_after_the_loss_are_enough_however_late_they_come() {
+    let mut pair = Pair::new(exchange(4, 3), true);
+    pair.define();
+    (0..100).for_each(|_| pair.next(BOTH));
+    (0..20).for_each(|_| pair.next(&[]));
+    pair.exchange.heartbeat(&mut pair.packet);
+    pair.send(BOTH);
+    pair.give_up();
+    let snapshots = pair.exchange.clone_snapshots();
+    (0..50).for_each(|_| pair.next(BOTH));
+    assert!(pair.values.in_doubt && pair.receiver.channel().counters().instrument_gaps == 3);
+    for packet in &snapshots {
+        pair.receiver
+            .receive_snapshot(packet, &mut pair.values)
+            .unwrap();
+    }
+    assert_eq!((pair.compare(), pair.values.in_doubt), (3, false));
+}
+
+#[test]
+fn a_loss_that_did_not_touch_an_instrument_leaves_it_right() {
+    let mut pair = Pair::new(exchange(4, 2), false);
+    pair.define();
+    (0..100).for_each(|_| pair.next(BOTH));
+    // A heartbeat is lost: no instrument's own sequence has a hole.
+    pair.exchange.heartbeat(&mut pair.packet);
+    pair.next(BOTH);
+    pair.give_up();
+    assert_eq!(pair.values.lost, 1);
+    (0..50).for_each(|_| pair.next(BOTH));
+    assert_eq!((pair.compare(), pair.values.in_doubt), (2, false));
+    assert_eq!(pair.receiver.channel().counters().instrument_gaps, 0);
+}
+
+#[test]
+fn states_of_a_group_and_of_one_instrument_are_told() {
+    let mut pair = Pair::new(exchange(1, 3), false);
+    pair.define();
+    pair.next(BOTH);
+    let states = |pair: &Pair| {
+        let values = pair.values.by_symbol.values();
+        values.map(|value| value.state).collect::<Vec<_>>()
+    };
+    assert_eq!(states(&pair), [TradingState::OPEN; 3]);
+    let (halt, none) = (
+        SecurityTradingStatus::TRADING_HALT,
+        SecurityTradingEvent::NO_EVENT,
+    );
+    pair.exchange.status(None, halt, none, &mut pair.packet);
+    pair.send(BOTH);
+    assert_eq!(states(&pair), [TradingState::HALTED; 3]);
+    let one = pair.exchange.instruments()[1].security_id();
+    let pre_open = SecurityTradingStatus::PRE_OPEN;
+    pair.exchange
+        .status(Some(one), pre_open, none, &mut pair.packet);
+    pair.send(BOTH);
+    let symbol = pair.receiver.channel().symbol_of(one).unwrap();
+    assert_eq!(pair.values.by_symbol[&symbol].state, TradingState::PRE_OPEN);
+    let halted = states(&pair)
+        .iter()
+        .filter(|&&state| state == TradingState::HALTED)
+        .count();
+    assert_eq!(halted, 2);
+}
+
+#[test]
+fn a_session_s_end_makes_the_settlement_the_reference_and_clears_the_volume() {
+    let mut pair = Pair::new(exchange(2, 1), false);
+    pair.define();
+    (0..300).for_each(|_| pair.next(BOTH));
+    assert!(pair.values.trades > 0 && pair.values.by_symbol[&0].volume > 0);
+    let id = pair.exchange.instruments()[0].security_id();
+    let (statistics, scale) = pair.receiver.channel().statistics(id).unwrap();
+    let (open, high, low) = pair.exchange.instruments()[0].open_high_low();
+    assert_eq!(
+        (statistics.open, statistics.high, statistics.low),
+        (open, high, low)
+    );
+    assert_eq!(statistics.reference, None);
+    let settlement = 7_777 * 25_000_000_000;
+    pair.exchange.settle(0, settlement, &mut pair.packet);
+    pair.send(BOTH);
+    let last = pair.values.by_symbol[&0].last;
+    let (closed, roll) = (
+        SecurityTradingStatus::CLOSE,
+        SecurityTradingEvent::RESET_STATISTICS,
+    );
+    pair.exchange.status(None, closed, roll, &mut pair.packet);
+    pair.send(BOTH);
+    let value = pair.values.by_symbol[&0];
+    assert_eq!(
+        (value.volume, value.last, value.state),
+        (0, last, TradingState::CLOSED)
+    );
+    assert_eq!(value.open, scale.nanos(settlement));
+    assert_eq!(pair.values.definitions[&0].open, value.open);
+    (0..100).for_each(|_| pair.next(BOTH));
+    assert_eq!(pair.compare(), 1);
+}
+
+#[test]
+fn a_definition_gives_name_tick_currency_and_is_told_once() {
+    let mut pair = Pair::new(exchange(3, 3), false);
+    pair.define();
+    pair.define();
+    let counters = pair.receiver.channel().counters();
+    assert_eq!(
+        (counters.definitions, pair.values.definitions.len()),
+        (3, 3)
+    );
+    let definition = pair.values.definitions[&0];
+    assert_eq!(definition.name.as_str(), "TW0");
+    assert_eq!(
+        (definition.price_tick, definition.lot_size),
+        (250_000_000, 1)
+    );
+    assert_eq!(&definition.currency, b"USD\0");
+    assert_eq!(pair.receiver.channel().number(), Some(Exchange::CHANNEL));
+}
