@@ -177,6 +177,16 @@ def test_a_recording_that_is_cut_or_none_is_named(hub, start, day, tmp_path):
     assert program.wait(60) == 1 and "recording.pcap: " in program.stderr
 
 
+def test_a_recording_has_the_date_of_its_capture(day, start, tmp_path):
+    path = tmp_path / "recording.pcap"
+    path.write_bytes(itch_file.pcap(recording(day[1][:100])))
+    program = start("itch", "inspect", path)
+    assert program.wait(60) == 0, program.stderr
+    assert "from       2024-01-05" in program.stdout
+    dated = start("itch", "inspect", path, "--date", "2023-07-03")
+    assert dated.wait(60) == 0 and "from       2023-07-03" in dated.stdout
+
+
 def test_a_recording_of_a_link_that_is_not_read_says_so(day, start, tmp_path):
     path = tmp_path / "recording.pcap"
     recorded = bytearray(itch_file.pcap(recording(day[1][:100])))

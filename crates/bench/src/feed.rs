@@ -27,7 +27,7 @@ use tidewire::failure::Failure;
 
 /// Measures, prints, and stores the raw run.
 pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
-    let figures = one_core(bench)?;
+    let (figures, hits) = one_core(bench)?;
     let table = Table::of(
         &figures,
         &[
@@ -40,7 +40,7 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
         ],
     );
     println!("\nThe feed's work, 100 symbols\n");
-    print!("{}", table.text());
+    print!("{}\n{}\n", table.text(), hits.text());
     let way = end_to_end::measure(bench).map_err(failed("from source to subscriber"))?;
     let way_table = end_to_end::table(&way);
     print!("\n{}", way_table.text());
@@ -49,6 +49,7 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<(), Failure> {
     let run = json!({
         "cores": bench.cores,
         "figures": figures,
+        "itch": hits,
         "way": way,
         "reconnects": reconnects,
     });
@@ -65,7 +66,7 @@ struct CoreWork {
     goal: Option<f64>,
 }
 
-fn one_core(bench: &Bench<'_>) -> Result<Vec<CoreWork>, Failure> {
+fn one_core(bench: &Bench<'_>) -> Result<(Vec<CoreWork>, itch::Hits), Failure> {
     let _core = bench.cores.enter_server().map_err(failed("cannot pin"))?;
     let (rounds, sample_time) = (bench.options.pairs, bench.duration() / 10);
     let mut rows = Vec::new();
@@ -80,8 +81,7 @@ fn one_core(bench: &Bench<'_>) -> Result<Vec<CoreWork>, Failure> {
     time("decoding", Some(20.0), &mut decoding(&packets, NullSink));
     let mut last_values = decoding(&packets, Update::new(SYMBOLS, false));
     time("decoding and last values", Some(20.0), &mut last_values);
-    let few = itch::Day::generate(SYMBOLS as u16)?;
-    let many = itch::Day::generate(8_000)?;
+    let few = itch::Day::small(SYMBOLS as u16)?;
     time("ITCH decoding", None, &mut few.decoding());
     time("ITCH decoding and books", None, &mut few.applying(NullSink));
     let work = "the same, and the levels of every symbol";
@@ -94,11 +94,6 @@ fn one_core(bench: &Bench<'_>) -> Result<Vec<CoreWork>, Failure> {
         Some(10.0),
         &mut few.applying(Update::new(SYMBOLS + 1, true)),
     );
-    time(
-        "the same, 8,000 symbols",
-        None,
-        &mut many.applying(Update::new(8_001, true)),
-    );
     mdp_rows(&mut time);
     let work = "native decoding, last values, journal and latency";
     time(
@@ -106,6 +101,7 @@ fn one_core(bench: &Bench<'_>) -> Result<Vec<CoreWork>, Failure> {
         None,
         &mut decoding(&packets, Update::new(SYMBOLS, true)),
     );
+    let hits = itch_rows(rounds, &mut rows)?;
     if let Some(file) = dbn_file(bench.options.dbn.as_deref()) {
         for (work, with_books) in [
             ("DBN reading (zstd)", false),
@@ -119,7 +115,26 @@ fn one_core(bench: &Bench<'_>) -> Result<Vec<CoreWork>, Failure> {
             });
         }
     }
-    Ok(rows)
+    Ok((rows, hits))
+}
+
+/// Measures a day of as many securities and orders as an exchange has.
+fn itch_rows(rounds: usize, rows: &mut Vec<CoreWork>) -> Result<itch::Hits, Failure> {
+    let day = itch::Day::large()?;
+    let (books, _) = day.session(rounds, NullSink);
+    let sink = Update::new(u32::from(itch::LARGE_SYMBOLS) + 1, true);
+    let (all, hits) = day.session(rounds, sink);
+    for (work, ns, goal) in [
+        ("ITCH decoding and books, 8,000 symbols", books, None),
+        (
+            "the same, last values, journal and latency",
+            all,
+            Some(10.0),
+        ),
+    ] {
+        rows.push(CoreWork { work, ns, goal });
+    }
+    Ok(hits)
 }
 
 /// Times CME MDP 3.0, per entry: a level, order, trade, volume or statistic.

@@ -199,6 +199,7 @@ fn two_lines(messages: u64) -> Result<LinkResult, Failure> {
         request: Some(request),
         interface: Ipv4Addr::LOCALHOST,
         midnight_unix_ns: None,
+        venue: "XNAS".to_owned(),
     };
     let mut lines = Lines::open(&mold, plan, 1).map_err(Failure::running)?;
     let config = HubConfig {

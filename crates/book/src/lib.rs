@@ -3,16 +3,20 @@
 //! [`Orders`] stores orders by number, [`Sides`] their totals by price. The state machine of each
 //! venue drives both by its own rules.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 use thiserror::Error;
 
+#[allow(unsafe_code, reason = "prefetching is an intrinsic function")]
+mod cache_line;
+pub use cache_line::prefetch;
+
 mod levels;
-pub use levels::{Level, Levels};
+pub use levels::{Level, LevelChange, Levels};
 
 mod orders;
-pub use orders::{Order, Orders};
+pub use orders::{CacheLine, Order, Orders, Record, WideRecord};
 
 mod sides;
 pub use sides::Sides;
@@ -22,7 +26,8 @@ pub use sides::Sides;
 pub struct BookLimits {
     /// Maximum orders: 24 bytes each, in a table that is 3/8 to 3/4 full.
     pub orders_max: usize,
-    /// Maximum price levels per side, 24 bytes each.
+    /// Maximum price levels per side: 512 bytes for those near the best price, 24 bytes for each
+    /// of the others.
     pub levels_max: usize,
 }
 

@@ -1,25 +1,33 @@
 //! All books of a day: messages in; quotes, trades, statuses and definitions out; in one pass.
 
+mod ahead;
 mod depth;
+mod orders;
+mod securities;
+mod trading;
 
 use super::message::{MessageError, sized};
 use super::{
-    AddAttributedOrder, AddOrder, CrossTrade, DayTime, Head, Letters, OperationalHalt, OrderCancel,
-    OrderDelete, OrderExecuted, OrderExecutedAtPrice, OrderReplace, Price, StockDirectory,
-    SystemEvent, Trade, TradingAction,
+    AddAttributedOrder, AddOrder, AuctionCollar, CrossTrade, DayTime, Head, IpoQuotation, Letters,
+    OperationalHalt, OrderCancel, OrderDelete, OrderExecuted, OrderExecutedAtPrice, OrderReplace,
+    Price, ShortSaleRestriction, StockDirectory, SystemEvent, Trade, TradingAction,
 };
-use crate::sequenced::AHEAD;
-use tidewire_book::{BookError, Order, Orders, Sides};
+use ahead::Ahead;
+use orders::DayOrders;
+use securities::Securities;
+use tidewire_book::{BookError, Order, Sides};
 use tidewire_feed::client::Sink;
-use tidewire_feed::wire::{self, Definition, Message, Name, Quote, TradingState, UNDEFINED_PRICE};
+use tidewire_feed::wire::{self, Definition, Message, Name, Quote, UNDEFINED_PRICE};
 use tidewire_feed::wire::{AGGRESSOR_BUY, AGGRESSOR_SELL, CROSS, NOT_SHOWN};
+use trading::TradingStates;
 
 /// Settings of the books.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BooksConfig {
-    /// Maximum price levels per side of a security's book, 24 bytes each.
+    /// Maximum price levels per side of a security's book: 512 bytes for those near the best
+    /// price, 24 bytes for each of the others.
     pub levels_max: usize,
-    /// Maximum orders of all books together: 24 bytes each, in a table that is 3/8 to 3/4 full.
+    /// Maximum orders of all books together: 16 bytes each, in a table that is 1/4 to 1/2 full.
     pub orders_max: usize,
     /// Start of the day, nanoseconds since the UNIX epoch: the base of the messages' times.
     pub midnight_unix_ns: u64,
@@ -73,6 +81,19 @@ impl Counters {
     }
 }
 
+/// How much of the books' work stays near the best prices and in one cache line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Locality {
+    /// Changes of levels outside of the windows around the best prices.
+    pub far_changes: u64,
+    /// Orders of all books.
+    pub orders: usize,
+    /// Those that are in the cache line where their search begins.
+    pub orders_at_home: usize,
+    /// Size of the table of orders.
+    pub order_table_bytes: usize,
+}
+
 /// The books of all securities of one exchange and day.
 ///
 /// The symbol number in the output is the security's locate code plus
@@ -81,22 +102,15 @@ impl Counters {
 #[derive(Debug)]
 pub struct Books {
     config: BooksConfig,
-    /// Securities by locate code.
-    states: Vec<Option<Box<SecurityState>>>,
+    securities: Securities,
     /// Orders of all books; their numbers are unique within a day.
-    orders: Orders,
+    orders: DayOrders,
+    trading: TradingStates,
     /// Securities whose price levels are given too.
     followed: depth::Followed,
     counters: Counters,
+    ahead: Ahead,
     ended: bool,
-}
-
-/// Aligned to cache lines: one per side, and one for the fields that every message uses.
-#[derive(Debug)]
-#[repr(align(64))]
-struct SecurityState {
-    sides: Sides,
-    is_defined: bool,
 }
 
 impl Books {
@@ -104,8 +118,8 @@ impl Books {
     pub fn new(config: BooksConfig) -> Self {
         Self {
             config,
-            states: Vec::new(),
-            orders: Orders::new(config.orders_max),
+            securities: Securities::new(config.levels_max),
+            orders: DayOrders::new(config.orders_max),
             followed: depth::Followed::default(),
             counters: Counters {
                 kinds: Box::new([0; 256]),
@@ -118,6 +132,8 @@ impl Books {
                 refused_orders: 0,
                 senseless_orders: 0,
             },
+            trading: TradingStates::default(),
+            ahead: Ahead::default(),
             ended: false,
         }
     }
@@ -146,72 +162,33 @@ impl Books {
 
     /// Removes all orders and names, as at the start of another session. The counters stay.
     pub fn clear(&mut self) {
-        self.states.clear();
+        self.securities.clear();
         self.orders.clear();
         self.followed = depth::Followed::default();
+        self.trading.clear();
         self.ended = false;
     }
 
     /// Returns the book of a security, if there was a message about it.
     pub fn book(&self, locate: u16) -> Option<&Sides> {
-        Some(&self.states.get(usize::from(locate))?.as_ref()?.sides)
+        self.securities.book(locate)
+    }
+
+    /// Returns how local the work was, in time proportional to the tables.
+    pub fn locality(&self) -> Locality {
+        let locates = 0..=u16::MAX;
+        let books = locates.filter_map(|locate| self.book(locate));
+        Locality {
+            far_changes: books.map(Sides::far_changes).sum(),
+            orders: self.orders.len(),
+            orders_at_home: self.orders.len_at_home(),
+            order_table_bytes: self.orders.table_bytes(),
+        }
     }
 
     /// Returns the number of orders of all books.
     pub fn order_count(&self) -> usize {
         self.orders.len()
-    }
-
-    /// Prefetches the data of the next messages, so that their cache misses overlap. `frames` are
-    /// messages after their lengths, as in packets and files. Prefetches for the first [`AHEAD`]
-    /// of them: first orders and books, then what books and `sink` store about their symbols.
-    /// Each step finds the addresses of the next one in the cache.
-    #[inline]
-    pub fn expect<S: Sink>(&self, frames: &[u8], sink: &S) {
-        let mut locates = [0; AHEAD];
-        let count = self.expect_orders(frames, &mut locates);
-        for &locate in &locates[..count] {
-            if let Some(Some(state)) = self.states.get(usize::from(locate)) {
-                state.sides.touch();
-            }
-            sink.expect_symbol(self.config.symbol_first + u32::from(locate));
-        }
-    }
-
-    /// Prefetches the orders of the messages and the pointers to their books. Returns the number
-    /// of locate codes written to `locates`.
-    #[inline]
-    fn expect_orders(&self, frames: &[u8], locates: &mut [u16; AHEAD]) -> usize {
-        let (mut rest, mut count) = (frames, 0);
-        for _ in 0..AHEAD {
-            let Some((message, used)) = super::frame(rest) else {
-                break;
-            };
-            rest = &rest[used..];
-            let (Some(&kind), Some(reference)) = (message.first(), message.get(REFERENCE)) else {
-                continue;
-            };
-            let is_of_an_order = matches!(
-                kind,
-                AddOrder::KIND
-                    | AddAttributedOrder::KIND
-                    | OrderExecuted::KIND
-                    | OrderExecutedAtPrice::KIND
-                    | OrderCancel::KIND
-                    | OrderDelete::KIND
-                    | OrderReplace::KIND
-            );
-            if let (true, Ok(reference)) = (is_of_an_order, reference.try_into()) {
-                self.orders.touch(u64::from_be_bytes(reference));
-                let locate = u16::from_be_bytes([message[1], message[2]]);
-                if let Some(Some(state)) = self.states.get(usize::from(locate)) {
-                    std::hint::black_box(state.is_defined);
-                }
-                locates[count] = locate;
-                count += 1;
-            }
-        }
-        count
     }
 
     /// Returns the time of a message, nanoseconds since the UNIX epoch.
@@ -315,34 +292,12 @@ impl Books {
                 let directory = StockDirectory::from_bytes(sized(message)?);
                 self.direct(sequence, &directory, sink);
             }
-            TradingAction::KIND => {
-                let action = TradingAction::from_bytes(sized(message)?);
-                self.define(sequence, &action.head, action.stock, sink);
-                let state = match action.state {
-                    b'H' | b'P' => TradingState::HALTED,
-                    b'Q' => TradingState::AUCTION,
-                    b'T' => TradingState::OPEN,
-                    _ => TradingState::UNKNOWN,
-                };
-                let reason = u32::from_le_bytes(*action.reason.bytes());
-                self.status(sequence, &action.head, state, reason, sink);
-            }
-            OperationalHalt::KIND => {
-                let halt = OperationalHalt::from_bytes(sized(message)?);
-                // This book does not show the other markets.
-                if halt.market == b'Q' {
-                    self.define(sequence, &halt.head, halt.stock, sink);
-                    let state = match halt.action {
-                        b'H' => TradingState::HALTED,
-                        _ => TradingState::OPEN,
-                    };
-                    self.status(sequence, &halt.head, state, 0, sink);
-                }
-            }
-            SystemEvent::KIND => {
-                let event = SystemEvent::from_bytes(sized(message)?);
-                self.ended |= event.event == b'C';
-            }
+            TradingAction::KIND => self.act(sequence, message, sink)?,
+            OperationalHalt::KIND => self.halt(sequence, message, sink)?,
+            AuctionCollar::KIND => self.collar(sequence, message, sink)?,
+            IpoQuotation::KIND => self.quotation(sequence, message, sink)?,
+            ShortSaleRestriction::KIND => self.restrict(sequence, message, sink)?,
+            SystemEvent::KIND => self.system_event(sequence, message, sink)?,
             _ => {
                 // A valid message without order, trade or status; only its length is checked.
                 super::Message::decode(message)?;
@@ -367,7 +322,7 @@ impl Books {
         self.define(sequence, &add.head, add.stock, sink);
         match self.insert(add.reference, order) {
             Ok(()) => {
-                self.show(sequence, &add.head, sink);
+                self.show(sequence, &add.head, is_bid, sink);
                 self.show_levels(sequence, &add.head, &[(is_bid, order.price)], sink);
             }
             Err(error) => self.refuse(error),
@@ -385,7 +340,7 @@ impl Books {
     ) {
         match self.take(head.locate, reference, shares) {
             Ok(taken) => {
-                self.show(sequence, head, sink);
+                self.show(sequence, head, taken.is_bid, sink);
                 self.show_levels(sequence, head, &[(taken.is_bid, taken.price)], sink);
             }
             Err(error) => self.refuse(error),
@@ -413,7 +368,7 @@ impl Books {
             AGGRESSOR_BUY
         };
         self.trade(sequence, head, price, shares, aggressor, sink);
-        self.show(sequence, head, sink);
+        self.show(sequence, head, taken.is_bid, sink);
         self.show_levels(sequence, head, &[(taken.is_bid, taken.price)], sink);
     }
 
@@ -433,7 +388,7 @@ impl Books {
         if let Err(error) = self.insert(replace.reference, order) {
             self.refuse(error);
         }
-        self.show(sequence, &replace.head, sink);
+        self.show(sequence, &replace.head, gone.is_bid, sink);
         // The new order may have the same price.
         let places = [(gone.is_bid, gone.price), (order.is_bid, order.price)];
         let first = usize::from(places[0] == places[1]);
@@ -445,35 +400,45 @@ impl Books {
         if self.orders.is_full() {
             return Err(BookError::OrdersFull);
         }
-        self.state(order.book).sides.add(order)?;
+        self.securities.sides_mut(order.book).add(order)?;
         if let Some(replaced) = self.orders.insert(reference, order) {
-            self.state(replaced.book).sides.remove(replaced, true);
             self.followed.renew(replaced.book);
+            self.remove_replaced(replaced);
         }
         Ok(())
+    }
+
+    /// Removes an order whose number came again from its level. The next event of its book
+    /// compares both sides.
+    #[cold]
+    fn remove_replaced(&mut self, replaced: Order) {
+        let sides = self.securities.sides_mut(replaced.book);
+        sides.remove(replaced, true);
+        self.securities.unsettle(replaced.book);
     }
 
     /// Takes up to `shares` from an order of this security.
     #[inline]
     fn take(&mut self, locate: u16, reference: u64, shares: u32) -> Result<Order, BookError> {
-        let order = self.orders.find(reference);
-        if order.is_none_or(|order| order.book != locate) {
-            return Err(BookError::UnknownOrder);
-        }
-        let taken = self.orders.reduce(reference, shares);
+        let taken = self.orders.reduce(locate, reference, shares);
         let (taken, gone) = taken.ok_or(BookError::UnknownOrder)?;
-        self.state(locate).sides.remove(taken, gone);
+        self.securities.sides_mut(locate).remove(taken, gone);
         Ok(taken)
     }
 
-    /// Publishes the top of the book if it changed.
+    /// Publishes the top of the book if the change of one side changed it.
     #[inline]
-    fn show<S: Sink>(&mut self, sequence: u64, head: &Head, sink: &mut S) {
-        let sides = &mut self.state(head.locate).sides;
-        if !sides.end_event() {
+    fn show<S: Sink>(&mut self, sequence: u64, head: &Head, is_bid: bool, sink: &mut S) {
+        let is_settled = self.securities.settle(head.locate);
+        let sides = self.securities.sides_mut(head.locate);
+        let changed = match is_settled {
+            true => sides.end_event_of(is_bid),
+            false => sides.end_event(),
+        };
+        if !changed {
             return;
         }
-        let top = sides.top();
+        let top = sides.published();
         self.counters.quotes += 1;
         let quote = Quote {
             symbol: self.config.symbol_first + u32::from(head.locate),
@@ -511,29 +476,10 @@ impl Books {
         sink.message(sequence, &Message::Trade(trade));
     }
 
-    fn status<S: Sink>(
-        &mut self,
-        sequence: u64,
-        head: &Head,
-        state: TradingState,
-        reason: u32,
-        sink: &mut S,
-    ) {
-        self.counters.statuses += 1;
-        let status = wire::TradingStatus {
-            symbol: self.config.symbol_first + u32::from(head.locate),
-            source: self.config.source,
-            source_time_ns: self.unix_ns(head.time),
-            state,
-            reason,
-        };
-        sink.message(sequence, &Message::Status(status));
-    }
-
     /// Applies a security's directory entry: its name, and an empty book if the number had
     /// another name.
     fn direct<S: Sink>(&mut self, sequence: u64, directory: &StockDirectory, sink: &mut S) {
-        self.state(directory.head.locate).is_defined = true;
+        self.securities.define(directory.head.locate);
         let lot_size = directory.round_lot_size;
         self.name(sequence, &directory.head, directory.stock, lot_size, sink);
     }
@@ -541,8 +487,7 @@ impl Books {
     /// Publishes the security's definition unless that was done before.
     #[inline]
     fn define<S: Sink>(&mut self, sequence: u64, head: &Head, stock: Letters<8>, sink: &mut S) {
-        let state = self.state(head.locate);
-        if !std::mem::replace(&mut state.is_defined, true) {
+        if !self.securities.define(head.locate) {
             self.name(sequence, head, stock, 0, sink);
         }
     }
@@ -579,33 +524,7 @@ impl Books {
         };
         *counter += 1;
     }
-
-    #[inline(always)]
-    fn state(&mut self, locate: u16) -> &mut SecurityState {
-        let index = usize::from(locate);
-        if self.states.get(index).is_none_or(Option::is_none) {
-            self.make_state(index);
-        }
-        match &mut self.states[index] {
-            Some(state) => state,
-            None => unreachable!("it was made"),
-        }
-    }
-
-    #[cold]
-    fn make_state(&mut self, index: usize) {
-        if self.states.len() <= index {
-            self.states.resize_with(index + 1, || None);
-        }
-        self.states[index] = Some(Box::new(SecurityState {
-            sides: Sides::new(self.config.levels_max),
-            is_defined: false,
-        }));
-    }
 }
-
-/// The bytes of the order's number in messages about an order.
-const REFERENCE: std::ops::Range<usize> = 11..19;
 
 impl Default for Books {
     fn default() -> Self {

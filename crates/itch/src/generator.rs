@@ -78,6 +78,8 @@ pub struct Generator {
     config: GeneratorConfig,
     random: Random,
     securities: Vec<Security>,
+    /// Indexes of securities, the busiest first: real locate codes are in the order of names.
+    by_activity: Vec<u16>,
     /// Messages of a scripted event.
     script: VecDeque<Message>,
     phase: DayPhase,
@@ -135,10 +137,15 @@ impl Generator {
                 asks: Side::asks(config.depth),
             })
             .collect();
+        let mut by_activity: Vec<u16> = (0..config.symbols).collect();
+        for last in (1..by_activity.len()).rev() {
+            by_activity.swap(last, random.below(last as u64 + 1) as usize);
+        }
         let mut generator = Self {
             config,
             random,
             securities,
+            by_activity,
             script: VecDeque::new(),
             phase: DayPhase::Opening,
             left: 0,
@@ -178,8 +185,7 @@ impl Generator {
         match self.phase {
             DayPhase::Opening => {
                 self.phase = DayPhase::BeforeMarket;
-                // 5 % of the messages before the market opens, as many after it closes.
-                self.total = (self.config.messages - self.config.messages_min()) / 20;
+                self.total = self.before_market();
             }
             DayPhase::BeforeMarket => {
                 self.time_ns = hours_ns(9, 30);
@@ -188,7 +194,7 @@ impl Generator {
                 self.list(self.securities.len() - 1);
                 self.phase = DayPhase::Market;
                 let all = self.config.messages - self.config.messages_min();
-                self.total = all - all / 20 * 2;
+                self.total = all - self.before_market() - all / 20;
             }
             DayPhase::Market => {
                 self.time_ns = hours_ns(16, 0);
@@ -206,6 +212,14 @@ impl Generator {
             }
         }
         self.left = self.total;
+    }
+
+    /// Returns the number of order messages before the market opens: the standing orders, half
+    /// of the possible depth, but 5 % to 25 % of all messages.
+    fn before_market(&self) -> u64 {
+        let all = self.config.messages - self.config.messages_min();
+        let standing = u64::from(self.config.symbols) * self.config.depth as u64;
+        standing.clamp(all / 20, all / 4)
     }
 
     /// Writes the beginning of the day: the securities and their trading state.
@@ -381,27 +395,33 @@ impl Generator {
         let done = (self.total - self.left) as u128;
         let span_ns = u128::from(until_ns - from_ns);
         self.time_ns = from_ns + (span_ns * done / u128::from(self.total)) as u64;
-        let index = self.random.skewed(self.securities.len());
+        let is_before = self.phase == DayPhase::BeforeMarket;
+        let index = match is_before {
+            true => self.random.below(self.securities.len() as u64) as usize,
+            false => usize::from(self.by_activity[self.random.skewed(self.securities.len())]),
+        };
         let locate = self.securities[index].locate;
         let head = self.head(locate);
         let buys = self.random.next() & 1 == 0;
-        let choice = self.random.below(1_000);
+        let choice = self.random.below(10_000);
         let security = &self.securities[index];
         let side = if buys { &security.bids } else { &security.asks };
+        // Per 10,000 messages, as Nasdaq counted them on 30 October 2019; see docs/itch.md.
         match choice {
             _ if side.is_empty() => self.add(index, head, buys, choice.is_multiple_of(29)),
-            0..445 if !side.is_full() => self.add(index, head, buys, choice < 15),
-            445..830 => self.delete(index, head, buys),
-            830..905 => self.replace(index, head, buys),
-            905..955 => self.execute(index, head, buys, choice < 908),
-            955..980 => self.cancel(index, head, buys),
-            980..994 => self.trade_hidden(index, head),
-            994..997 => Message::RetailInterest(RetailInterest {
+            _ if is_before && !side.is_full() => self.add(index, head, buys, choice < 111),
+            0..4_425 if !side.is_full() => self.add(index, head, buys, choice < 49),
+            4_425..8_665 => self.delete(index, head, buys),
+            8_665..9_543 => self.replace(index, head, buys),
+            9_543..9_799 => self.execute(index, head, buys, choice < 9_551),
+            9_799..9_922 => self.cancel(index, head, buys),
+            9_922..9_975 => self.trade_hidden(index, head),
+            9_975..9_985 => Message::RetailInterest(RetailInterest {
                 head,
                 stock: self.securities[index].stock,
                 interest: b'A',
             }),
-            997 if self.last_trade > 0 => Message::BrokenTrade(BrokenTrade {
+            9_985..9_990 if self.last_trade > 0 => Message::BrokenTrade(BrokenTrade {
                 head,
                 match_number: std::mem::take(&mut self.last_trade),
             }),
@@ -441,32 +461,48 @@ impl Generator {
     /// Places a new order that does not cross the other side.
     fn place(&mut self, index: usize, buys: bool) -> Resting {
         let reference = self.take_reference();
+        let away = self.distance();
         let bits = self.random.next();
-        // Between 1 and about 10 cents away, usually close.
-        let away = CENT * (1 + (bits as u32 & bits.rotate_right(16) as u32 & 15));
-        let shares = match bits >> 32 & 7 {
-            0 => 1 + (bits >> 40) as u32 % 99,
+        let shares = match bits & 7 {
+            0 => 1 + (bits >> 8) as u32 % 99,
             lots => 100 * lots as u32,
         };
         let security = &mut self.securities[index];
-        // The price drifts with the orders.
-        match bits >> 48 & 63 {
-            0 => security.middle += CENT,
-            1 => security.middle = (security.middle - CENT).max(100 * CENT),
-            _ => {}
-        }
-        let price = if buys {
-            let below = security.asks.best().map_or(u32::MAX, |best| best - CENT);
-            (security.middle - away).min(below)
-        } else {
-            let above = security.bids.best().map_or(0, |best| best + CENT);
-            (security.middle + away).max(above)
+        let (own, other) = match buys {
+            true => (security.bids.best(), security.asks.best()),
+            false => (security.asks.best(), security.bids.best()),
         };
+        // Half of the orders at the touch improve the price, if the spread has room for it.
+        let better = CENT * u32::from(away == 0 && bits >> 48 & 1 == 0);
+        let middle = security.middle;
+        let price = if buys {
+            let price = own.unwrap_or(middle - CENT) + better;
+            let below = other.map_or(u32::MAX, |ask| ask - CENT);
+            price.saturating_sub(away).max(CENT).min(below)
+        } else {
+            let price = own.unwrap_or(middle + CENT) - better;
+            (price + away).max(other.map_or(CENT, |bid| bid + CENT))
+        };
+        if let Some(other) = other {
+            security.middle = price.midpoint(other) / CENT * CENT;
+        }
         Resting {
             reference,
             price,
             shares,
         }
+    }
+
+    /// Returns how far behind the best price of its side a new order is, 1 unit = 1e-4: `d`
+    /// cents or more with probability `(1 + d)^-1.5` in the market's hours, `(1 + d / 3)^-0.6`
+    /// before them, at most 2,000 cents.
+    fn distance(&mut self) -> u32 {
+        let share = self.random.share().max(1e-9);
+        let cents = match self.phase {
+            DayPhase::BeforeMarket => 3.0 * (share.powf(-1.0 / 0.6) - 1.0),
+            _ => share.powf(-1.0 / 1.5) - 1.0,
+        };
+        CENT * cents.min(2_000.0) as u32
     }
 
     fn delete(&mut self, index: usize, head: Head, buys: bool) -> Message {
@@ -616,15 +652,24 @@ impl Random {
         ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
     }
 
-    /// Returns a number below `limit`. Low numbers are the most frequent, as few securities have
-    /// most orders.
+    /// Returns a number from 0 to below 1.
+    #[inline]
+    fn share(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Returns a number below `limit`. Number `n` has a frequency in proportion to
+    /// `1 / (n + ACTIVITY_OFFSET)`: few securities have most messages.
     #[inline]
     fn skewed(&mut self, limit: usize) -> usize {
-        let share = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
-        ((share * share * limit as f64) as usize).min(limit - 1)
+        let span = 1.0 + limit as f64 / ACTIVITY_OFFSET;
+        let number = ACTIVITY_OFFSET * (span.powf(self.share()) - 1.0);
+        (number as usize).min(limit - 1)
     }
 }
 
+/// With 8,000 securities the busiest has 1.4 % of the messages, the first 100 have 36 %.
+const ACTIVITY_OFFSET: f64 = 10.0;
 /// 1 unit = 1e-4.
 const CENT: u32 = 100;
 /// Messages that do not depend on the number of securities: six events, the breaker's levels,

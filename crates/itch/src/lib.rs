@@ -23,7 +23,7 @@ pub mod soup;
 #[cfg(test)]
 mod tests;
 
-pub use books::{Books, BooksConfig, Counters};
+pub use books::{Books, BooksConfig, Counters, Locality};
 pub use field::{DayTime, Letters, Price};
 pub use file::{
     FrameError, Frames, frame, looks_like_file, midnight_of_unix_ns, midnight_unix_ns,

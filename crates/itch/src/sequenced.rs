@@ -93,4 +93,4 @@ impl SequencedSink for tidewire_feed::client::NullSink {
 }
 
 /// Number of messages that [`SequencedSink::expect`] looks ahead.
-pub const AHEAD: usize = 16;
+pub const AHEAD: usize = 8;

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use tidewire_feed::client::Sink;
-use tidewire_feed::wire::{self, Definition, TradingState, UNDEFINED_PRICE};
+use tidewire_feed::wire::{self, Definition, UNDEFINED_PRICE};
 use tidewire_feed::wire::{AGGRESSOR_BUY, AGGRESSOR_SELL, CROSS, NOT_SHOWN};
 
 /// The output that a sink received.
@@ -232,34 +232,6 @@ fn what_a_cross_counts_is_not_counted_twice() {
         trade(&apply(&mut books, hidden)),
         (10_150 * 100_000, 5, NOT_SHOWN)
     );
-}
-
-#[test]
-fn halts_are_statuses() {
-    let mut books = Books::default();
-    let action = |state| {
-        Message::TradingAction(TradingAction {
-            head: head(1),
-            stock: Letters::new("ZVZZT"),
-            state,
-            reserved: b' ',
-            reason: Letters::new("T1"),
-        })
-    };
-    for (state, expected) in [
-        (b'H', TradingState::HALTED),
-        (b'P', TradingState::HALTED),
-        (b'Q', TradingState::AUCTION),
-        (b'T', TradingState::OPEN),
-    ] {
-        let seen = apply(&mut books, action(state));
-        let [(1, wire::Message::Status(status))] = seen.messages[..] else {
-            panic!("no status");
-        };
-        assert_eq!(status.state, expected);
-        assert_eq!(&status.reason.to_le_bytes(), b"T1  ");
-    }
-    assert_eq!(books.counters().definitions, 1);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use tidewire_feed::client::NullSink;
 use tidewire_feed::faults::FaultPlan;
-use tidewire_itch::{Books, BooksConfig, Generator, GeneratorConfig, Head, Message};
+use tidewire_itch::{Books, Generator, GeneratorConfig, Head, Message};
 use tidewire_market::{MoldInput, SoupInput};
 
 use crate::failure::Failure;
@@ -68,7 +68,7 @@ struct InspectOptions {
     /// An ITCH file, or a capture of it (pcap, pcapng); - for standard input.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Date of the file [default: the date in its name, or today].
+    /// Date of the file [default: that of the capture, the date in its name, or today].
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = parse_date)]
     date: Option<u64>,
 }
@@ -156,16 +156,14 @@ fn generate(options: &GenerateOptions) -> Result<(), Failure> {
 
 fn inspect(options: &InspectOptions) -> Result<(), Failure> {
     let mut reader = Reader::open(&options.file)?;
-    let midnight_unix_ns = options.date.unwrap_or_else(|| day_of(&options.file));
-    let mut books = Books::new(BooksConfig {
-        midnight_unix_ns,
-        ..BooksConfig::default()
-    });
+    let mut books = Books::default();
     let (mut first, mut last) = (None, None);
+    let mut midnight_unix_ns = options.date;
     let begin = Instant::now();
     reader.read_all(|item| {
         last = Head::read(item.message).map(|head| head.time).or(last);
         first = first.or(last);
+        midnight_unix_ns.get_or_insert_with(|| day_of_item(&options.file, item.time_ns));
         books.expect(item.ahead, &NullSink);
         books.apply(item.sequence, item.message, &mut NullSink);
         Ok(true)
@@ -185,9 +183,9 @@ fn inspect(options: &InspectOptions) -> Result<(), Failure> {
     };
     let unknown = (0..256).filter(|&kind| !known(kind));
     let unknown: u64 = unknown.map(|kind| counters.kinds[kind]).sum();
-    if let (Some(first), Some(last)) = (first, last) {
-        println!("from       {}", timestamp(books.unix_ns(first)));
-        println!("to         {}", timestamp(books.unix_ns(last)));
+    if let (Some(first), Some(last), Some(midnight)) = (first, last, midnight_unix_ns) {
+        println!("from       {}", timestamp(midnight + first.ns()));
+        println!("to         {}", timestamp(midnight + last.ns()));
     }
     println!("messages   {}", grouped(counters.messages()));
     println!(
@@ -217,8 +215,17 @@ fn inspect(options: &InspectOptions) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Returns the midnight before a file's messages: that of the capture, if they have a time, else
+/// the one its name says, or today.
+pub(crate) fn day_of_item(file: &Path, time_ns: u64) -> u64 {
+    match time_ns {
+        0 => day_of(file),
+        time_ns => tidewire_itch::midnight_of_unix_ns(time_ns),
+    }
+}
+
 /// When the day of a file began: what its name says, or today.
-pub(crate) fn day_of(file: &Path) -> u64 {
+fn day_of(file: &Path) -> u64 {
     let today = || tidewire_itch::midnight_of_unix_ns(tidewire_lane::unix_ns());
     date_of_name(file).unwrap_or_else(today)
 }

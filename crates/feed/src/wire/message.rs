@@ -469,7 +469,7 @@ impl TradingState {
     pub const HALTED: TradingState = TradingState(4);
     /// Closed until the next session.
     pub const CLOSED: TradingState = TradingState(5);
-    /// Paused: orders may be entered, and nothing trades for a short time.
+    /// Paused for a short time, as after a sudden change of the price.
     pub const PAUSED: TradingState = TradingState(6);
 }
 

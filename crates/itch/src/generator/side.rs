@@ -55,14 +55,24 @@ impl Side {
 
     /// Removes and returns the order that `at` selects. There must be one.
     pub(super) fn take(&mut self, at: u64) -> Resting {
-        let index = at as usize % self.orders.len();
+        let index = self.select(at);
         self.remove(index)
+    }
+
+    /// Returns the index of an order: 15 of 16 times of the newest four, else of any.
+    fn select(&self, at: u64) -> usize {
+        let (len, at, is_old) = (self.orders.len(), (at >> 4) as usize, at & 15 == 0);
+        if is_old {
+            at % len
+        } else {
+            len - 1 - at % len.min(NEWEST)
+        }
     }
 
     /// Reduces the order that `at` selects, if it has more than one share. Returns its number and
     /// the shares removed.
     pub(super) fn reduce(&mut self, at: u64) -> Option<(u64, u32)> {
-        let index = at as usize % self.orders.len();
+        let index = self.select(at);
         let order = &mut self.orders[index];
         let gone = order.shares / 2;
         order.shares -= gone;
@@ -104,3 +114,6 @@ impl Side {
         }
     }
 }
+
+/// Orders are short-lived: most of those that are deleted are among the newest of their side.
+const NEWEST: usize = 4;

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use tidewire_feed::client::Sink;
 use tidewire_feed::wire::{Definition, Message};
-use tidewire_itch::{Books, BooksConfig, Head, midnight_of_unix_ns};
+use tidewire_itch::{Books, BooksConfig, Head};
 use tidewire_lane::Endpoint;
 
 use super::link::{Acknowledgement, Link};
 use super::report::Report;
 use crate::failure::Failure;
-use crate::itch::{Content, Item, Reader, day_of};
+use crate::itch::{Content, Item, Reader, day_of_item};
 use crate::options::Speed;
 use crate::stop::Stop;
 use crate::units::grouped;
@@ -119,12 +119,8 @@ impl ExchangePlayer<'_> {
 
     fn make_books(&mut self, item: &Item<'_>) {
         while self.books.len() <= item.stream {
-            let midnight_unix_ns = match item.time_ns {
-                0 => day_of(self.file),
-                time_ns => midnight_of_unix_ns(time_ns),
-            };
             self.books.push(Books::new(BooksConfig {
-                midnight_unix_ns,
+                midnight_unix_ns: day_of_item(self.file, item.time_ns),
                 // Locate codes have 16 bits.
                 symbol_first: (self.books.len() as u32) << 16,
                 ..BooksConfig::default()
