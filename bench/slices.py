@@ -8,7 +8,8 @@ A hub with one lane reads a simulated exchange of so many symbols. One client se
 millisecond, by schedule (open loop: a late reply delays no later PING). Another one sends
 PSUBSCRIBE md:* and reads until it has every current value. The delay of a PING is counted from its
 scheduled time. Each round is done alone first ("idle") and then beside the subscription. The hub
-runs on core 0, the clients and the exchange on core 1.
+runs on core 0, the clients and the exchange on core 1. On a machine with other work, begin it with
+"chrt -r 10": the client that sends PINGs then goes before the one that subscribes.
 """
 
 import argparse
@@ -86,6 +87,8 @@ def hub_of(options, folder):
 def ping(port, begin, end, results):
     """Sends by schedule and reads beside it."""
     os.sched_setaffinity(0, {1})
+    if os.sched_getscheduler(0) != os.SCHED_OTHER:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(20))
     client = connect(port)
     delays, sent = [], []
 
@@ -166,6 +169,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json")
     options = parser.parse_args()
+    is_real_time = os.sched_getscheduler(0) != os.SCHED_OTHER
     with tempfile.TemporaryDirectory() as folder:
         exchange, hub, port = hub_of(options, folder)
         os.sched_setaffinity(0, {1})
@@ -187,8 +191,8 @@ def main():
     p99 = statistics.median(one["beside"]["p99_us"] for one in rounds)
     print(f"median p99 beside the subscription: {p99} µs")
     if options.json:
-        result = {"topics": options.topics, "rate": options.rate, "machine": platform.processor(),
-                  "cores": os.cpu_count(), "kernel": platform.release(), "rounds": rounds}
+        result = {"topics": options.topics, "rate": options.rate, "cores": os.cpu_count(),
+                  "kernel": platform.release(), "is_real_time": is_real_time, "rounds": rounds}
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(result, file, indent=1)
             file.write("\n")

@@ -98,8 +98,8 @@ impl Keyspace {
         value.is_some()
     }
 
-    /// Passes the value of every live topic of database 0 whose name `wanted` accepts to `show`,
-    /// mounted ones last. `show` runs under one shard's lock at a time.
+    /// Passes the value of every live key of database 0 whose name `wanted` accepts to `show`.
+    /// `show` runs under one shard's lock at a time. Mounted topics are not live keys.
     pub fn for_each_live(
         &self,
         now_ms: i64,
@@ -114,18 +114,6 @@ impl Keyspace {
                     let entry = table.entry(place);
                     if entry.deadline_ms().is_none_or(|deadline| deadline > now_ms) {
                         show(name, ValueRef::at(entry, now_ms));
-                    }
-                }
-            }
-        }
-        let (mut name, mut scratch) = (Vec::new(), Vec::new());
-        for mount in &self.mounts {
-            for position in 0..mount.len() {
-                name.clear();
-                if mount.name(position, &mut name) && wanted(&name) {
-                    let read = |fields: &mut dyn FnMut(&[u8], &[u8])| mount.read(&name, fields);
-                    if let Some(entry) = crate::value::materialise(&name, &mut scratch, read) {
-                        show(&name, ValueRef::new(&entry));
                     }
                 }
             }
