@@ -8,6 +8,7 @@
 
 mod broadcast;
 mod pattern;
+mod settings;
 mod snapshot;
 mod stream;
 
@@ -15,6 +16,7 @@ pub use broadcast::Broadcast;
 pub use pattern::{
     PATTERNS_MAX, Pattern, PatternError, SELECTABLE_SYMBOLS_MAX, Selection, WILDCARDS_MAX,
 };
+pub use settings::{SessionConfig, SessionError};
 pub use snapshot::{Board, EmptyBoard, SCAN_ENTRIES_MAX};
 pub use stream::{
     HEARTBEAT_DELAY_NS_FIRST, HEARTBEAT_INTERVAL_NS_MAX, REQUESTS_MAX, SenderCounters,
@@ -25,12 +27,12 @@ pub(crate) use stream::StreamSender;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::client::{Client, ClientConfig, PublisherLogin, ReceiveError, Side, Sink};
+use crate::client::{Client, ClientConfig, PublisherLogin, Side, Sink};
 use crate::journal::{Cursor, Journal};
 use crate::wire::{
-    Control, Flags, Login, LoginAccepted, MessageError, PACKET_LENGTH_MAX, Packet, PacketError,
-    PacketWriter, PatternText, RefusalReason, RefusalText, Refused, Request, Role, SlowPolicy,
-    SnapshotNotice, SnapshotRequest, Subscribe, TooOld, decode_packet,
+    Control, Flags, Login, LoginAccepted, MessageError, Packet, PacketError, PacketWriter,
+    PatternText, RefusalReason, RefusalText, Refused, Request, Role, SlowPolicy, SnapshotNotice,
+    SnapshotRequest, Subscribe, TooOld, decode_packet,
 };
 
 use snapshot::{Scope, SnapshotJob};
@@ -42,62 +44,6 @@ pub const SNAPSHOTS_KEPT_MAX: usize = 8;
 /// Maximum refusals waiting to be sent; further ones are dropped.
 pub const REFUSALS_MAX: usize = 16;
 const SESSION_IN_USE_TEXT: &str = "another connection publishes this session; retry later";
-
-/// Settings of a session.
-#[derive(Clone, Copy, Debug)]
-pub struct SessionConfig {
-    /// Longest silence of this side, at most [`HEARTBEAT_INTERVAL_NS_MAX`].
-    pub heartbeat_interval_ns: u64,
-    /// Largest packet, header included.
-    pub packet_limit_bytes: usize,
-    /// Messages a client may be behind before the slow policy applies. The journal's window is a
-    /// limit in any case. `u64::MAX` for the window alone.
-    pub lag_messages_max: u64,
-    /// What happens to a client that is further behind, unless it chooses a policy itself.
-    pub slow_policy: SlowPolicy,
-    /// Maximum patterns of a client, at most [`PATTERNS_MAX`].
-    pub patterns_max: usize,
-    /// Whether a client may log in as a publisher.
-    pub publishers: bool,
-    /// Whether a client may log in as a subscriber.
-    pub subscribers: bool,
-}
-
-impl Default for SessionConfig {
-    fn default() -> Self {
-        SessionConfig {
-            heartbeat_interval_ns: HEARTBEAT_INTERVAL_NS_MAX,
-            packet_limit_bytes: PACKET_LENGTH_MAX,
-            lag_messages_max: u64::MAX,
-            slow_policy: SlowPolicy::Conflate,
-            patterns_max: PATTERNS_MAX,
-            publishers: true,
-            subscribers: true,
-        }
-    }
-}
-
-/// Why a client's bytes end its session: always the client's fault. Call `produce` once more (a
-/// refusal may be waiting), then close.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SessionError {
-    /// The framing is lost.
-    #[error(transparent)]
-    Packet(#[from] PacketError),
-    /// A packet's checksum is correct but its messages are invalid.
-    #[error(transparent)]
-    Message(#[from] MessageError),
-    /// A packet before the login, a second login, or a control that only servers send.
-    #[error("a packet out of the protocol's order")]
-    OutOfOrder,
-    /// The login was refused.
-    #[error("the login was refused")]
-    Refused,
-    /// The publisher's session has another connection.
-    #[error("another connection publishes this session")]
-    SessionInUse,
-}
 
 /// A server's session with one client.
 #[derive(Debug)]
@@ -805,16 +751,6 @@ impl Session {
         self.snapshot_first
             || !self.snapshot_patterns.is_empty()
             || !self.snapshot_requests.is_empty()
-    }
-}
-
-impl From<ReceiveError> for SessionError {
-    fn from(error: ReceiveError) -> Self {
-        match error {
-            ReceiveError::FramingLost(error) => SessionError::Packet(error),
-            ReceiveError::Malformed(error) => SessionError::Message(error),
-            _ => SessionError::OutOfOrder,
-        }
     }
 }
 
