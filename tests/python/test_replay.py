@@ -155,7 +155,10 @@ def test_trades_are_played_at_the_speed_that_is_asked_for(hub, start, second):
         assert (report.read, report.used, report.trades) == (11, 11, 11)
         prices = []
         while 110 not in prices:
-            prices.append(subscriber.json()["last"])
+            value = subscriber.json()
+            # A session begins before its first value.
+            if not value["stale"]:
+                prices.append(value["last"])
         assert [price for price in prices if price][-11:] == list(range(100, 111))
         eventually(lambda: subscriber.json()["stale"] == 1, "the end of the publisher")
     assert hub.hash("md:OWN")["last"] == "110"
@@ -180,10 +183,7 @@ def test_a_loop_begins_again_until_it_is_stopped(hub, start, second):
     program = start(
         "replay", second, "--to", f"127.0.0.1:{hub.feed_port}", "--speed", "10", "--loop"
     )
-    rounds = sum(range(1, 12))
-    eventually(
-        lambda: int(hub.hash("md:OWN").get("volume", 0)) >= 3 * rounds, "a third round"
-    )
+    eventually(lambda: hub.info("feed")["feed_applied_messages"] >= 33, "a third round")
     program.stop(signal.SIGINT)
     assert "rounds" in program.stdout and "published" in program.stdout
 

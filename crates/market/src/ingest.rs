@@ -317,13 +317,22 @@ impl Batch<'_> {
             };
             topics.extend(topic);
         }
+        // A symbol without a value may have levels, and is as old as the others.
+        let unbound = self.symbols.numbered().filter(|(_, s)| s.is_unbound());
+        let names = unbound.map(|(_, symbol)| symbol.name());
+        let writer = &mut self.work.writer;
+        topics.extend(
+            names
+                .filter(|name| writer.slot(name.number).is_some())
+                .cloned(),
+        );
         topics
     }
 
     /// Finds, and notes, the topic of a symbol at a venue.
     fn bind(&mut self, symbol: u32, venue: u16) -> Option<Arc<Topic>> {
-        let name = self.symbols.get(symbol)?.name().clone();
-        let topic = self.work.topic_of_venue(self.venues, &name, venue)?;
+        let known = self.symbols.get(symbol)?;
+        let topic = self.work.topic_of_venue(self.venues, known, venue)?;
         self.symbols.bind(symbol, venue, topic.clone());
         Some(topic)
     }
@@ -378,10 +387,7 @@ impl Batch<'_> {
         let is_first = known.of_venue(venue).is_none();
         let topic = match is_value {
             true => self.bind(symbol, venue),
-            false => {
-                let name = known.name().clone();
-                self.work.topic_of_venue(self.venues, &name, venue)
-            }
+            false => self.work.topic_of_venue(self.venues, known, venue),
         };
         let Some(topic) = topic else {
             let refused = &self.work.market.ingest.refused;
@@ -473,6 +479,11 @@ impl Sink for Batch<'_> {
         if is_free || topic.is_consolidated() {
             self.redefine(&topic, definition);
         }
+        if is_free {
+            // A symbol has an owner before its first value. Another source that gives a value
+            // first takes it over.
+            let _ = self.work.writer.claim(topic.number);
+        }
         let subscriptions = &market.post.subscriptions;
         market.books.defined(&topic, subscriptions);
         market.bars.defined(&topic, subscriptions);
@@ -541,6 +552,12 @@ impl Sink for Batch<'_> {
         };
         // Another source may have claimed a topic meanwhile.
         symbols.retain(|topic| self.work.writer.claim(topic.number).is_ok());
+        for (_, symbol) in symbols.numbered() {
+            let (name, writer) = (symbol.name(), &mut self.work.writer);
+            if symbol.is_unbound() && !name.is_consolidated() {
+                let _ = writer.claim(name.number);
+            }
+        }
         for (_, _, topic) in symbols.bound() {
             topic.records.adopt(self.work.source);
         }

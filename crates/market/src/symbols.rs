@@ -56,6 +56,11 @@ impl Symbol {
         (self.source != NO_SOURCE).then_some(&self.topic)
     }
 
+    /// Returns whether no venue has had a value.
+    pub(crate) fn is_unbound(&self) -> bool {
+        self.source == NO_SOURCE
+    }
+
     /// Returns the topics of all venues that have had a value.
     pub(crate) fn venues(&self) -> impl Iterator<Item = (u16, &Arc<Topic>)> {
         let others = self.others.iter().flat_map(|others| others.iter());

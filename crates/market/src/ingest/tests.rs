@@ -268,6 +268,24 @@ fn who_loses_the_symbol_to_a_second_venue_marks_its_own_topic_stale() {
 }
 
 #[test]
+fn a_symbol_without_a_value_is_stale_with_its_source_and_belongs_to_who_gives_the_first() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut one = source(&market, "one", 0, "A");
+    let mut other = source(&market, "other", 0, "A");
+    let value = || market.board.value(0).unwrap();
+    let mut batch = other.begin(2);
+    batch.message(2, &quote(0, 0, 10, 20));
+    batch.finish();
+    one.lose(3);
+    assert_eq!((value().bid, value().flags), (10, 0), "it is the other's");
+    other.lose(4);
+    assert_eq!(value().flags, FLAG_STALE);
+    let mut alone = source(&market, "alone", 0, "B");
+    alone.lose(5);
+    assert_eq!(market.board.value(1).unwrap().flags, FLAG_STALE);
+}
+
+#[test]
 fn two_sources_at_one_venue_do_not_overwrite_each_other() {
     let market = Market::of_one_lane(MarketConfig::default());
     let mut sources = [

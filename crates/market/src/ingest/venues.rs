@@ -13,6 +13,7 @@ use tracing::{info, warn};
 use super::apply::{Address, Work};
 use crate::board::VENUE_SEPARATOR;
 use crate::consolidated::consolidate;
+use crate::symbols::Symbol;
 use crate::topic::{Facts, Member, Topic};
 use crate::venues::{CONSOLIDATED, SourceVenues};
 
@@ -34,9 +35,10 @@ impl Work<'_> {
     pub(super) fn topic_of_venue(
         &mut self,
         venues: &SourceVenues,
-        name: &Arc<Topic>,
+        known: &Symbol,
         number: u16,
     ) -> Option<Arc<Topic>> {
+        let name = known.name();
         let (venue, is_named) = venues.name(number);
         for attempt in 1..=SOURCES_OF_A_VENUE_MAX {
             let mut wanted = Wanted {
@@ -44,6 +46,7 @@ impl Work<'_> {
                 number,
                 feed: venues.feed().clone(),
                 is_named,
+                is_first: known.is_unbound(),
             };
             if attempt > 1 {
                 wanted.venue = format!("{venue}#{attempt}");
@@ -74,12 +77,19 @@ impl Work<'_> {
             return self.claim_member(name, wanted);
         }
         let facts = name.facts();
-        let is_free = self.slot_owner(name).is_none();
+        let owner = self.slot_owner(name);
+        let is_free = owner.is_none_or(|owner| owner == self.source && wanted.is_first);
         let is_same = *facts.venue_name == *wanted.venue;
         let is_first = facts.venue.is_none();
         // A feed without venue names is another feed under the same name, not another venue.
         let replaces = is_free && !(facts.is_named && wanted.is_named);
-        if is_same || is_first || replaces {
+        if is_first {
+            // Its owner, if it has one, has given no value.
+            self.take_over(name)?;
+            self.describe(name, wanted)?;
+            return Ok(name.clone());
+        }
+        if is_same || replaces {
             self.claim(name)?;
             self.describe(name, wanted)?;
             return Ok(name.clone());
@@ -200,6 +210,11 @@ impl Work<'_> {
                 ClaimError::Owned { .. } => NoTopic::Owned,
                 _ => NoTopic::Full,
             })
+    }
+
+    fn take_over(&mut self, topic: &Topic) -> Result<(), NoTopic> {
+        let taken = self.writer.take_over(topic.number);
+        taken.map_err(|_| NoTopic::Full)
     }
 
     fn slot_owner(&self, topic: &Topic) -> Option<u32> {
@@ -326,6 +341,8 @@ struct Wanted {
     feed: Arc<str>,
     /// Whether the source itself has named it.
     is_named: bool,
+    /// Whether the source has given the symbol no value yet.
+    is_first: bool,
 }
 
 /// Takes a venue's last trade after its `message`. A trade counts in the order of arrival, because
