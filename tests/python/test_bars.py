@@ -85,10 +85,9 @@ def test_bars_of_history_wait_for_the_source_s_clock(hub):
     publisher = Publisher(hub)
     publisher.trade(10, 1, START)
     assert subscriber.json()["final"] == 0
-    live_ns = time.time_ns()
-    publisher.client.send(LIVE, publisher.sequence, session=publisher.session)
     other = Publisher(hub, session=93)
-    other.send(definition(3, "C"), trade(3, UNIT, 1, live_ns))
+    other.send(definition(3, "C"), trade(3, UNIT, 1, time.time_ns()))
+    eventually(lambda: hub.hash("md:C").get("last") == "1", "another source's trade")
     time.sleep(0.5)
     publisher.trade(11, 1, START + 1)
     assert subscriber.json()["volume"] == 2, "the same bar is open still"
@@ -109,7 +108,7 @@ def test_a_bar_is_a_read_only_hash(hub):
     publisher.trade(10, 1, START)
     eventually(lambda: hub.hash("md:A").get("last") == "10", "the trade")
     client = hub.redis()
-    assert client.keys("bar:*") == [], "nobody has asked for bars"
+    assert client.keys("bar:*") == [], "no client has asked for bars"
     assert hub.hash("bar:1m:A") == {"trades": "0"}, "bars begin with the first reading"
     publisher.trade(12, 3, START + 1)
     bar = eventually(lambda: (found := hub.hash("bar:1m:A")).get("open") and found, "the bar")

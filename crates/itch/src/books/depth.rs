@@ -260,7 +260,8 @@ mod tests {
                         ((2, is_bid, level.price), (size(level.size), level.orders))
                     })
                 });
-                assert_eq!(reader.levels, all.collect());
+                let all: BTreeMap<(u32, bool, i64), (u32, u32)> = all.collect();
+                assert_eq!(reader.levels, all);
             }
         }
         assert!(reader.messages > 1_000 && books.is_followed(2));
