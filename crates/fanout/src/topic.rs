@@ -59,6 +59,9 @@ pub trait Topic: Debug + Send + Sync {
     fn clear_interest(&self, lane: usize);
 }
 
+/// Tells whether a subscription matches a channel name.
+pub type Matches<'a> = &'a dyn Fn(&[u8]) -> bool;
+
 /// A live source: its topics, and their current values.
 pub trait TopicSource: Debug + Send + Sync {
     /// Returns the topic with this number.
@@ -85,7 +88,7 @@ pub trait TopicSource: Debug + Send + Sync {
     /// Makes the topics that exist only on demand. Called before a subscription's topics are
     /// looked up: `literal` is the name of a channel, or what the names of a pattern or prefix
     /// begin with; `matches` is `None` for a channel.
-    fn prepare(&self, _literal: &[u8], _matches: Option<&dyn Fn(&[u8]) -> bool>) {}
+    fn prepare(&self, _literal: &[u8], _matches: Option<Matches<'_>>) {}
 }
 
 /// The live sources of the hub.
@@ -142,7 +145,7 @@ impl Topics {
     }
 
     /// Does the same as [`TopicSource::prepare`], for every source.
-    pub fn prepare(&self, literal: &[u8], matches: Option<&dyn Fn(&[u8]) -> bool>) {
+    pub fn prepare(&self, literal: &[u8], matches: Option<Matches<'_>>) {
         self.sources()
             .for_each(|source| source.prepare(literal, matches));
     }

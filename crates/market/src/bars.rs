@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLock;
 use tidewire_fanout as fanout;
-use tidewire_fanout::{Post, Subscriptions, TopicId, TopicSource};
+use tidewire_fanout::{Matches, Post, Subscriptions, TopicId, TopicSource};
 
 use crate::board::Board;
 use crate::derived::DerivedTopic;
@@ -183,7 +183,7 @@ impl TopicSource for Bars {
         }
     }
 
-    fn prepare(&self, literal: &[u8], matches: Option<&dyn Fn(&[u8]) -> bool>) {
+    fn prepare(&self, literal: &[u8], matches: Option<Matches<'_>>) {
         if !literal.starts_with(BAR_PREFIX) {
             return;
         }

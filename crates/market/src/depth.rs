@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 use tidewire_fanout as fanout;
-use tidewire_fanout::{Subscriptions, TopicId, TopicSource};
+use tidewire_fanout::{Matches, Subscriptions, TopicId, TopicSource};
 use tidewire_lastvalue::FLAG_STALE;
 
 use crate::board::Board;
@@ -180,7 +180,7 @@ impl TopicSource for Books {
         }
     }
 
-    fn prepare(&self, literal: &[u8], matches: Option<&dyn Fn(&[u8]) -> bool>) {
+    fn prepare(&self, literal: &[u8], matches: Option<Matches<'_>>) {
         let Some(symbol) = literal.strip_prefix(BOOK_PREFIX) else {
             return;
         };

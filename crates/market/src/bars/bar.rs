@@ -258,7 +258,7 @@ mod tests {
                 state = state
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1);
-                time_ns += ((state >> 40) * (step_ns >> 10)) >> 13;
+                time_ns += (state >> 44) * (step_ns >> 20);
                 let (price, size) = ((state >> 20) as i64 % 1_000 - 500, (state >> 50) as u32);
                 match bars.trade(time_ns, price, size) {
                     Outcome::Began { closed: bar } => closed.extend(bar),
