@@ -283,7 +283,7 @@ mod tests {
                     open: trades[0].0,
                     high: prices().max().unwrap(),
                     low: prices().min().unwrap(),
-                    close: prices().last().unwrap(),
+                    close: prices().next_back().unwrap(),
                     volume: trades.iter().map(|trade| u64::from(trade.1)).sum(),
                     trades: trades.len() as u64,
                     turnover: turnover.sum(),
