@@ -19,8 +19,8 @@ use window::{Sum, Window};
 ///   levels near the best. A price between two ticks makes it smaller.
 /// * The window follows the best price in steps, so that moving it is rare.
 /// * A side has no window before its ninth level: a venue has many instruments with few orders.
-///   Nor has one whose prices or totals exceed what a window can express, until
-///   [`clear`](Self::clear).
+///   Nor has one whose best price is extreme, nor, until [`clear`](Self::clear), one whose totals
+///   exceeded what a window can express.
 ///
 /// Asks are stored with negated prices, so both sides ascend towards the best.
 ///
