@@ -33,7 +33,11 @@ impl Chains {
         }
         if self.by_root.len() > known {
             for topic in board.topics() {
-                self.note_definition(board, &topic);
+                if let Some(received_ns) = self.note_definition(&topic) {
+                    let value = board.value(topic.number);
+                    let value_ns = value.map_or(0, |value| value.source_time_ns);
+                    self.pass(topic.number, value_ns.max(received_ns));
+                }
             }
         }
     }
@@ -43,34 +47,25 @@ impl Chains {
         self.by_root.is_empty()
     }
 
-    /// Takes a topic's newest definition. Returns whether it is a future of a chain.
-    pub(super) fn note_definition(&mut self, board: &Board, topic: &Topic) -> bool {
-        let Some(kept) = topic.records.definition() else {
-            return false;
-        };
-        let fields = RecordRef::new(&kept.bytes).map(|record| record.decode());
-        let Some(Record::Definition(definition)) = fields else {
-            return false;
+    /// Takes a topic's newest definition. Returns when it was received (ns since the UNIX epoch) if it
+    /// is a future of a chain.
+    pub(super) fn note_definition(&mut self, topic: &Topic) -> Option<u64> {
+        let kept = topic.records.definition()?;
+        let Record::Definition(definition) = RecordRef::new(&kept.bytes)?.decode() else {
+            return None;
         };
         if definition.instrument_class != FUTURE || definition.expiration == UNDEFINED_TIME {
-            return false;
+            return None;
         }
-        let Some(chain) = self.by_root.get_mut(definition.asset) else {
-            return false;
-        };
+        let chain = self.by_root.get_mut(definition.asset)?;
         chain.futures.retain(|&(_, number)| number != topic.number);
         chain.futures.push((definition.expiration, topic.number));
         chain.futures.sort_unstable();
-        let value_ns = board
-            .value(topic.number)
-            .map_or(0, |value| value.source_time_ns);
-        let received_ns = match definition.ts_recv {
+        self.futures.insert(topic.number, definition.asset.into());
+        Some(match definition.ts_recv {
             UNDEFINED_TIME => 0,
             ts_recv => ts_recv,
-        };
-        chain.now_ns = chain.now_ns.max(value_ns).max(received_ns);
-        self.futures.insert(topic.number, definition.asset.into());
-        true
+        })
     }
 
     /// Notes the time of a message about a topic. Returns whether a future of its chain has expired

@@ -89,7 +89,8 @@ impl Selection {
             return Vec::new();
         }
         let topic = board.topic(number).filter(|_| is_definition);
-        let is_defined = topic.is_some_and(|topic| self.chains.note_definition(board, &topic));
+        // What the board has may be newer than the message, so the chain's time is the message's.
+        let is_defined = topic.is_some_and(|topic| self.chains.note_definition(&topic).is_some());
         if !(self.chains.pass(number, time_ns) | is_defined) {
             return Vec::new();
         }

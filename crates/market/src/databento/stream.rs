@@ -180,13 +180,14 @@ impl Stream {
         start_ns
     }
 
-    /// Opens the recording, if there is one and the journal does not go back far enough.
+    /// Opens the recording, if there is one and the journal does not go back far enough. A journal
+    /// whose oldest message has no time may not.
     fn open_past(&mut self, market: &Arc<Market>, start_ns: u64, oldest_ns: u64) -> Option<Past> {
         let path = market
             .recording
             .path
             .get()
-            .filter(|_| start_ns < oldest_ns)?;
+            .filter(|_| start_ns < oldest_ns || oldest_ns == 0)?;
         match Past::open(market, path.clone(), start_ns) {
             Ok(past) => Some(past),
             Err(error) => {
