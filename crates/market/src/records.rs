@@ -64,8 +64,8 @@ struct Kept {
 }
 
 impl RecordIngest {
-    /// Takes the next part that `writer`, a source of the hub, sent about `topic`. A complete record
-    /// is appended to `journal` in one piece.
+    /// Takes the next part that `writer`, a source of the hub, sent about `topic`. A complete
+    /// record is appended to `journal` in one piece.
     pub(crate) fn take(
         &mut self,
         part: &RecordPart,
@@ -159,8 +159,8 @@ fn keep_newest(newest: &mut Vec<KeptRecord>, record: KeptRecord) {
     newest.push(record);
 }
 
-/// What distinguishes two statistics or imbalances of a topic: publisher, type byte, and the kind of
-/// statistic or auction.
+/// What distinguishes two statistics or imbalances of a topic: publisher, type byte, and the kind
+/// of statistic or auction.
 fn key(record: &KeptRecord) -> (u16, u8, u16) {
     let Some(fields) = RecordRef::new(&record.bytes) else {
         return (record.source, 0, 0);

@@ -7,6 +7,7 @@ Prints one line of JSON: for each symbol, the counts of what the adapter decoded
 import asyncio
 import fcntl
 import json
+import re
 import socket
 import struct
 import subprocess
@@ -16,7 +17,10 @@ from collections import Counter
 from pathlib import Path
 
 import nautilus_trader.adapters.databento
+import test_databento
+import test_records
 from nautilus_trader.core import nautilus_pyo3
+from nautilus_trader.model.data import capsule_to_data
 
 PORT = 13000
 SIOCSIFFLAGS, IFF_UP_RUNNING = 0x8914, 0x41
@@ -46,30 +50,26 @@ async def follow(dataset, symbols, wanted):
 
     def take(kind, symbol):
         counts[symbol][kind] += 1
-        if all(counts[symbol][kind] > 0 for symbol in symbols for kind in wanted):
+        is_done = all(counts[symbol][kind] > 0 for symbol in symbols for kind in wanted)
+        if is_done and not loop.is_closed():
             loop.call_soon_threadsafe(done.set)
 
-    def take_capsule(capsule):
-        from nautilus_trader.model.data import capsule_to_data
-
-        data = capsule_to_data(capsule)
-        take(type(data).__name__, str(data.instrument_id.symbol))
-
-    def take_object(record):
-        symbol = str(record.id.symbol) if hasattr(record, "id") else str(record.instrument_id.symbol)
-        take(type(record).__name__, symbol)
-
-    import test_databento
+    def take_data(data):
+        """Quotes and trades come in capsules, instruments as they are."""
+        if type(data).__name__ == "PyCapsule":
+            data = capsule_to_data(data)
+        identifier = data.id if hasattr(data, "id") else data.instrument_id
+        take(type(data).__name__, str(identifier.symbol))
 
     client = nautilus_pyo3.DatabentoLiveClient(
         key=test_databento.KEY, dataset=dataset, publishers_filepath=str(PUBLISHERS),
-        use_exchange_as_venue=False,
+        use_exchange_as_venue=False, bars_timestamp_on_close=True,
     )
     venue = "GLBX" if dataset == "GLBX.MDP3" else "XNAS"
     ids = [nautilus_pyo3.InstrumentId.from_str(f"{symbol}.{venue}") for symbol in symbols]
     for schema in SCHEMAS:
         client.subscribe(schema=schema, instrument_ids=ids)
-    running = asyncio.ensure_future(client.start(callback=take_capsule, callback_pyo3=take_object))
+    running = asyncio.ensure_future(client.start(callback=take_data, callback_pyo3=take_data))
     waiting = asyncio.ensure_future(done.wait())
     await asyncio.wait(
         [running, waiting], timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED
@@ -81,27 +81,27 @@ async def follow(dataset, symbols, wanted):
 
 
 def main(dataset, file):
-    import re
-
-    import test_databento
-    import test_records
-
     raise_loopback()
     folder = Path(tempfile.mkdtemp())
     name_gateway(folder, dataset)
     test_databento.free_ports = ports_with(test_databento.free_ports)
     test_records.free_ports = test_databento.free_ports
+    hub = test_records.QuietHub() if file else test_databento.Hub(folder)
+    try:
+        found = use(hub, dataset, file)
+    finally:
+        hub.end()
+    print(json.dumps(found))
+
+
+def use(hub, dataset, file):
     if file:
-        hub = test_records.QuietHub()
         hub.play(file)
         wanted = ["FuturesContract"]
     else:
-        hub = test_databento.Hub(folder)
         wanted = ["Equity", "QuoteTick", "TradeTick"]
     symbols = re.findall(r"md:(\S+)", hub.ask("KEYS", "md:*"))
-    found = asyncio.run(follow(dataset, symbols, wanted))
-    hub.end()
-    print(json.dumps(found))
+    return asyncio.run(follow(dataset, symbols, wanted))
 
 
 def ports_with(free_ports):

@@ -95,7 +95,8 @@ impl<'a> Form<'a> {
         let bytes = rest.as_bytes();
         let &class = bytes.get(6)?;
         let digits = bytes.iter().filter(|byte| byte.is_ascii_digit()).count();
-        if bytes.len() != 15 || digits != 14 || !matches!(class, b'C' | b'P') {
+        let is_dated = bytes.len() == 15 && digits == 14 && root.is_ascii();
+        if !is_dated || !matches!(class, b'C' | b'P') {
             return None;
         }
         let date = 20_000_000 + rest[..6].parse::<u32>().ok()?;

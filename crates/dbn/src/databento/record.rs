@@ -1,4 +1,5 @@
-//! DBN records of version 3 or 2, as a live gateway sends them. `docs/dbn.md` describes the layouts.
+//! DBN records of version 3 or 2, as a live gateway sends them. `docs/dbn.md` describes the
+//! layouts.
 
 use super::class::Form;
 use crate::{BidAsk, Kind, UNDEFINED_TIME, flag, side, to_version_2};
@@ -330,8 +331,8 @@ impl<'a> RecordWriter<'a> {
         self.out.extend_from_slice(bytes);
     }
 
-    /// Sets those fields of the definition at `start` that the form of its name gives. Clients refuse
-    /// a future or an option without expiration, exchange and underlying.
+    /// Sets those fields of the definition at `start` that the form of its name gives. Clients
+    /// refuse a future or an option without expiration, exchange and underlying.
     fn set_form(&mut self, start: usize, form: &Form<'_>) {
         if form.root.is_empty() {
             return;
@@ -342,12 +343,23 @@ impl<'a> RecordWriter<'a> {
         };
         let root = &form.root.as_bytes()[..form.root.len().min(10)];
         let (year, month) = form.maturity;
+        // ISO 10962: a future, a call or a put; the rest is unknown.
+        let cfi = match form.class {
+            b'C' => b"OCXXXX",
+            b'P' => b"OPXXXX",
+            _ => b"FXXXXX",
+        };
+        if form.class == b'S' {
+            // CME's type of a strategy: generic.
+            set(232, b"GN");
+        }
         set(40, &form.expiration.to_le_bytes());
         set(104, &form.strike.to_le_bytes());
         set(214, &year.to_le_bytes());
         // ISO 10383: no market.
         set(330, b"XXXX");
         set(335, root);
+        set(346, cfi);
         set(391, root);
         set(494, &[month]);
     }

@@ -47,8 +47,8 @@ impl Chains {
         self.by_root.is_empty()
     }
 
-    /// Takes a topic's newest definition. Returns when it was received (ns since the UNIX epoch) if it
-    /// is a future of a chain.
+    /// Takes a topic's newest definition. Returns when it was received (ns since the UNIX epoch) if
+    /// it is a future of a chain.
     pub(super) fn note_definition(&mut self, topic: &Topic) -> Option<u64> {
         let kept = topic.records.definition()?;
         let Record::Definition(definition) = RecordRef::new(&kept.bytes)?.decode() else {

@@ -65,8 +65,8 @@ impl Intervals {
         self.seconds.turn(now_ns) | self.minutes.turn(now_ns)
     }
 
-    /// Returns the next topic of the interval that is being sent, with its last trade; `None` at the
-    /// end of the interval.
+    /// Returns the next topic of the interval that is being sent, with its last trade; `None` at
+    /// the end of the interval.
     pub(super) fn take_next(&mut self) -> Option<(u32, Option<Event>)> {
         let interval = match self.seconds.telling_ns {
             Some(_) => &mut self.seconds,

@@ -34,6 +34,10 @@ pub(super) struct Told {
 }
 
 /// The next item of a replay.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a message is the usual item, and it is not kept"
+)]
 #[derive(Debug)]
 #[allow(
     clippy::large_enum_variant,

@@ -75,8 +75,8 @@ impl Selection {
         names.resolve(|root, rank| self.chains.find(root, rank).map(instrument_id));
     }
 
-    /// Takes a topic's message: it may be a new definition, or a future may have expired by its time.
-    /// Returns the topics that continuous symbols stand for from now on, and did not before.
+    /// Takes a topic's message: it may be a new definition, or a future may have expired by its
+    /// time. Returns the topics that continuous symbols stand for from now on, and did not before.
     #[inline]
     pub(super) fn roll(
         &mut self,
