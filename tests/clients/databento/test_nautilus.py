@@ -1,5 +1,6 @@
 """NautilusTrader's Databento adapter, unmodified."""
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -8,7 +9,9 @@ from pathlib import Path
 import pytest
 from test_records import GOLDEN, needs_golden
 
-pytest.importorskip("nautilus_trader", reason="nautilus_trader is not installed")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("nautilus_trader") is None, reason="nautilus_trader is not installed"
+)
 ISOLATED = ["unshare", "--map-root-user", "--mount", "--net"]
 
 
