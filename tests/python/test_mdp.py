@@ -110,7 +110,7 @@ def test_after_a_loss_on_both_lines_values_are_stale_until_the_snapshot(start_hu
         exchange.next()
     lines.both(exchange.heartbeat())
     names = [f"md:{one.name}" for one in exchange.instruments]
-    eventually(lambda: all(hub.hash(name)["stale"] == "1" for name in names), "doubt")
+    eventually(lambda: all(hub.hash(name)["stale"] == "2" for name in names), "doubt")
     # What comes meanwhile waits for the snapshot, which comes later and is of before it.
     snapshots = list(exchange.snapshots())
     for _ in range(20):

@@ -1,5 +1,6 @@
 //! TIDEWIRE.BOOK: the price levels of a market topic.
 
+use tidewire_resp::Writer;
 use tidewire_resp::number::parse_integer;
 
 use super::{Call, State};
@@ -20,13 +21,12 @@ impl State {
             return self.refuse(call, "ERR the server is stopping");
         };
         let (symbol, unix_ns) = (&call.arguments[1], call.context.unix_ns());
-        let mut is_known = true;
-        self.reply(call.context, |reply| {
-            is_known = house.write_book(symbol, levels as usize, unix_ns, reply);
-        });
-        if !is_known {
-            self.refuse(call, "ERR unknown symbol");
+        let mut book = Vec::new();
+        let mut writer = Writer::new(&mut book, self.protocol);
+        if !house.write_book(symbol, levels as usize, unix_ns, &mut writer) {
+            return self.refuse(call, "ERR unknown symbol");
         }
+        self.reply(call.context, |reply| reply.raw(&book));
     }
 }
 
