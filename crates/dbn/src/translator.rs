@@ -128,8 +128,8 @@ impl Translator {
         }
     }
 
-    /// Returns the symbol of a record that is passed on whole, after it was applied. Gives `sink` what
-    /// must precede it. `None` over the limit of instruments.
+    /// Returns the symbol of a record that is passed on whole, after it was applied. Gives `sink`
+    /// what must precede it. `None` over the limit of instruments.
     pub fn carry(&mut self, record: &RecordRef<'_>, mut sink: impl FnMut(&Message)) -> Option<u32> {
         let (header, time_ns) = (record.header(), record.decode().index_time_ns());
         let symbol = self.books.symbol_of(&header, time_ns)?;

@@ -3,8 +3,8 @@
 /// The price for "none": no bid, or no trade yet.
 pub const PRICE_UNDEFINED: i64 = i64::MAX;
 
-/// The turnover of a session of which only the volume is known. Trades are added to it; it stays far
-/// below any true sum.
+/// The turnover of a session of which only the volume is known. Trades are added to it; it stays
+/// far below any true sum.
 pub const TURNOVER_UNKNOWN: i128 = i128::MIN / 2;
 
 /// Flag of [`MarketValue::flags`]: the source is disconnected or silent; the value may be old.

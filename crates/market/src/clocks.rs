@@ -101,8 +101,8 @@ impl fmt::Display for SourceClock {
     }
 }
 
-/// A clock that is less ahead than this is counted, and not logged: clocks of two machines differ by
-/// some milliseconds.
+/// A clock that is less ahead than this is counted, and not logged: clocks of two machines differ
+/// by some milliseconds.
 const TOLD_NS: u64 = 10_000_000;
 
 #[cfg(test)]

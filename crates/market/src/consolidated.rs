@@ -285,7 +285,8 @@ mod tests {
         #[test]
         fn the_best_prices_are_the_largest_bid_and_the_smallest_ask(
             quotes in prop::collection::vec(
-                (prop::option::of(0..50_i64), 1..9_u32, prop::option::of(0..50_i64), 1..9_u32), 1..6,
+                (prop::option::of(0..50_i64), 1..9_u32, prop::option::of(0..50_i64), 1..9_u32),
+                1..6,
             ),
         ) {
             let price = |price: Option<i64>| price.unwrap_or(PRICE_UNDEFINED);

@@ -39,10 +39,6 @@ pub(super) struct Told {
     reason = "a message is the usual item, and it is not kept"
 )]
 #[derive(Debug)]
-#[allow(
-    clippy::large_enum_variant,
-    reason = "a message is handed over and not kept"
-)]
 pub(super) enum Next {
     /// A message.
     Message(Told),
