@@ -478,6 +478,8 @@ def test_two_publishers_of_one_symbol_are_both_heard(hub):
     both = hub.hash("md:MINE")
     assert (both["volume"], both["trades"], both["last"]) == ("2", "2", "0.000000005")
     assert (both["venue"], both["last_venue"], both["high"]) == ("7,8", "8", "2")
+    venue = hub.subscriber("md:MINE@8")
+    assert venue.json()["symbol"] == "MINE@8"
     reader = FeedClient(hub.connect(hub.feed_port))
     reader.join("MINE@7")
     opens = []
@@ -487,6 +489,19 @@ def test_two_publishers_of_one_symbol_are_both_heard(hub):
             messages = messages_of(packet)
             opens += [message.open for message in messages if isinstance(message, Definition)]
     assert opens == [10**9], "each keeps its own definition"
+
+
+def test_a_subscriber_of_the_only_venue_gets_its_updates(hub):
+    client = publisher(hub, 96)
+    client.until(lambda: client.accepted)
+    now_ns = time.time_ns()
+    client.send(LIVE, 1, definition(0, "ONE"), trade(0, 2 * 10**9, 1, now_ns, source=7), session=96)
+    eventually(lambda: hub.hash("md:ONE@7").get("last") == "2", "the trade")
+    subscriber = hub.subscriber("md:ONE@7")
+    client.send(LIVE, 3, trade(0, 3 * 10**9, 1, now_ns, source=7), session=96)
+    update = subscriber.json()
+    assert (update["symbol"], update["last"]) == ("ONE@7", 3)
+    assert hub.hash("md:ONE")["volume"] == "2"
 
 
 def test_a_halt_is_seen_by_every_subscriber(hub):

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 use tidewire_fanout as fanout;
-use tidewire_fanout::TopicSource;
+use tidewire_fanout::{Matches, TopicSource};
 use tidewire_feed::server;
 use tidewire_feed::wire::{
     Definition, Figures, LastValue, ReferenceKind, TradingState, Venue, VenueName,
@@ -76,6 +76,12 @@ impl Board {
             let is_of_venue = *topic.facts().venue_name == *venue && !topic.is_consolidated();
             is_of_venue.then_some(topic)
         })
+    }
+
+    /// Returns the topic with exactly this channel name.
+    fn exact_channel(&self, channel: &[u8]) -> Option<Arc<Topic>> {
+        let symbol = channel.strip_prefix(MARKET_PREFIX)?;
+        self.named(std::str::from_utf8(symbol).ok()?)
     }
 
     /// Returns the topic with exactly this name.
@@ -149,7 +155,18 @@ impl TopicSource for Board {
     }
 
     fn find(&self, channel: &[u8]) -> Option<Arc<dyn fanout::Topic>> {
-        Some(self.find_channel(channel)?)
+        Some(self.exact_channel(channel)?)
+    }
+
+    /// A subscriber to a symbol's only venue: messages have the name that was asked for, so the
+    /// venue gets a topic of its own with the symbol's next update.
+    fn prepare(&self, literal: &[u8], matches: Option<Matches<'_>>) {
+        if matches.is_none()
+            && self.exact_channel(literal).is_none()
+            && let Some(topic) = self.find_channel(literal)
+        {
+            topic.want_venue();
+        }
     }
 
     fn prefix(&self) -> &[u8] {

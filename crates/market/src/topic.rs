@@ -26,6 +26,8 @@ pub struct Topic {
     reference: RwLock<Reference>,
     /// The hub's number of the venue, as in [`Facts::venue`]; 0 before the first value.
     venue: AtomicU32,
+    /// [`WANTS_VENUE`] and [`HAS_PARENT`].
+    links: AtomicU32,
     /// Sequence of the newest definition in the hub's own feed; 0 before the first.
     defined_sequence: AtomicU64,
     /// Price levels and bars, if a client has asked for them.
@@ -85,6 +87,7 @@ impl Topic {
                 Facts::default(),
             )),
             venue: AtomicU32::new(0),
+            links: AtomicU32::new(0),
             defined_sequence: AtomicU64::new(0),
             derived: Derived::default(),
             records: TopicRecords::default(),
@@ -180,10 +183,27 @@ impl Topic {
         debug_assert!(self.parent.get().is_none(), "a venue has no venues");
         debug_assert_ne!(self.number, member.topic.number, "a topic of its own");
         let _ = member.topic.parent.set(self.clone());
+        member.topic.links.fetch_or(HAS_PARENT, Ordering::Relaxed);
         self.members
             .get_or_init(RwLock::default)
             .write()
             .push(member);
+    }
+
+    /// Notes that a client subscribes to the symbol's only venue by its name.
+    pub(crate) fn want_venue(&self) {
+        self.links.fetch_or(WANTS_VENUE, Ordering::Relaxed);
+    }
+
+    /// Returns whether [`Topic::want_venue`] was called since the last time, and forgets it.
+    pub(crate) fn take_wanted_venue(&self) -> bool {
+        self.links.fetch_and(!WANTS_VENUE, Ordering::Relaxed) & WANTS_VENUE != 0
+    }
+
+    /// Returns whether an update concerns another topic too.
+    #[inline]
+    pub(crate) fn has_links(&self) -> bool {
+        self.links.load(Ordering::Relaxed) != 0
     }
 
     /// Returns the consolidated topic of which this is one venue.
@@ -192,6 +212,11 @@ impl Topic {
         self.parent.get()
     }
 }
+
+/// A client has subscribed to the symbol's only venue by its name.
+const WANTS_VENUE: u32 = 1;
+/// The topic is one venue of a consolidated one.
+const HAS_PARENT: u32 = 2;
 
 impl Reference {
     fn new(definition: Definition, mut facts: Facts) -> Self {

@@ -68,8 +68,8 @@ impl Work<'_> {
             None => self.ahead.note(source_time_ns - self.receive_time_ns),
         }
         self.publish(topic);
-        if topic.parent().is_some() {
-            self.follow(topic, Some(message));
+        if topic.has_links() {
+            self.follow_links(topic, message);
         }
         true
     }

@@ -2,7 +2,7 @@ use super::*;
 use crate::board::staleness;
 use crate::market::MarketConfig;
 use tidewire_fanout::Kind;
-use tidewire_fanout::Topic as _;
+use tidewire_fanout::{Topic as _, TopicSource};
 use tidewire_feed::wire::{
     Name, Quote as QuoteMessage, ReferenceKind, SessionStart, Trade as TradeMessage, TradingState,
     TradingStatus, Venue,
@@ -283,6 +283,33 @@ fn a_symbol_without_a_value_is_stale_with_its_source_and_belongs_to_who_gives_th
     let mut alone = source(&market, "alone", 0, "B");
     alone.lose(5);
     assert_eq!(market.board.value(1).unwrap().flags, FLAG_STALE);
+}
+
+#[test]
+fn who_subscribes_to_the_only_venue_gets_its_updates_under_that_name() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = source(&market, "test", 0, "A");
+    let mut batch = ingest.begin(2);
+    batch.message(2, &quote(0, 7, 10, 20));
+    batch.finish();
+    let sources: &dyn TopicSource = &*market.board;
+    assert!(
+        sources.find(b"md:A@7").is_none(),
+        "messages would have another name"
+    );
+    sources.prepare(b"md:A@8", None);
+    sources.prepare(b"md:A@7", None);
+    for bid in [11, 12] {
+        let mut batch = ingest.begin(3);
+        batch.message(3, &quote(0, 7, bid, 20));
+        let news = names(&batch.finish());
+        assert!(news.contains(&b"md:A@7".to_vec()) && news.contains(&b"md:A".to_vec()));
+        let value = |name: &str| market.board.find(name.as_bytes()).unwrap().number;
+        for name in ["A", "A@7"] {
+            assert_eq!(market.board.value(value(name)).unwrap().bid, bid);
+        }
+    }
+    assert_eq!(market.board.count(), 2);
 }
 
 #[test]

@@ -221,6 +221,22 @@ impl Work<'_> {
         self.market.board.slots().slot(topic.number)?.owner()
     }
 
+    /// Brings the topics up to date that a topic's message concerns too.
+    #[cold]
+    pub(super) fn follow_links(&mut self, topic: &Arc<Topic>, message: &Message) {
+        if topic.parent().is_some() {
+            return self.follow(topic, Some(message));
+        }
+        let facts = topic.facts();
+        let is_single = facts.venue.is_some() && !topic.is_consolidated();
+        if topic.take_wanted_venue() && is_single && self.split(topic, &facts).is_ok() {
+            let member = topic.with_members(|members| members.first().map(|m| m.topic.clone()));
+            if let Some(member) = member {
+                self.publish(&member);
+            }
+        }
+    }
+
     /// Brings the consolidated value up to date with one venue, which has had `message`, or whose
     /// flags have changed.
     #[cold]
