@@ -312,6 +312,21 @@ fn who_subscribes_to_the_only_venue_gets_its_updates_under_that_name() {
     assert_eq!(market.board.count(), 2);
 }
 
+/// Each update of a venue looks at all venues of its symbol.
+#[test]
+fn a_symbol_has_a_bounded_number_of_venues() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = source(&market, "test", 0, "A");
+    let mut batch = ingest.begin(2);
+    for venue in 0..300 {
+        batch.message(2, &quote(0, venue, 10, 20));
+    }
+    batch.finish();
+    assert_eq!(market.board.count(), 1 + 128);
+    let refused = market.ingest.refused.load(Ordering::Relaxed);
+    assert_eq!(refused, 300 - 128);
+}
+
 #[test]
 fn two_sources_at_one_venue_do_not_overwrite_each_other() {
     let market = Market::of_one_lane(MarketConfig::default());

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tidewire_feed::wire::{self, Definition, Message, Name, TradingState, VenueName};
 use tidewire_lastvalue::{ClaimError, MarketValue, PRICE_UNDEFINED};
+use tidewire_retry::Seldom;
 use tracing::{info, warn};
 
 use super::apply::{Address, Work};
@@ -63,8 +64,10 @@ impl Work<'_> {
                 Err(NoTopic::Full) => break,
             }
         }
-        let symbol = String::from_utf8_lossy(name.symbol());
-        warn!(%symbol, venue, source = self.source, "no topic for this symbol at this venue");
+        if let Some(left_out) = NO_TOPIC.note_now() {
+            let (symbol, source) = (String::from_utf8_lossy(name.symbol()), self.source);
+            warn!(%symbol, venue, source, left_out, "no topic for this symbol at this venue");
+        }
         None
     }
 
@@ -131,6 +134,9 @@ impl Work<'_> {
             self.claim(&topic)?;
             self.describe(&topic, wanted)?;
             return Ok(topic);
+        }
+        if name.with_members(<[Member]>::len) >= VENUES_OF_A_SYMBOL_MAX {
+            return Err(NoTopic::Full);
         }
         let topic = self.define_member(name, &wanted.venue)?;
         if topic.parent().is_some() || topic.is_consolidated() {
@@ -389,5 +395,9 @@ fn source_time_ns(message: &Message) -> u64 {
     }
 }
 
+/// Limits the log lines that a source causes with each message.
+static NO_TOPIC: Seldom = Seldom::new(3, 10);
+/// Maximum number of venues of one symbol: each update of one looks at all of them.
+const VENUES_OF_A_SYMBOL_MAX: usize = 128;
 /// Maximum number of sources that give one symbol at one venue at the same time.
 const SOURCES_OF_A_VENUE_MAX: u32 = 16;
