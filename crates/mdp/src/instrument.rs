@@ -1,6 +1,8 @@
 //! One instrument: its book by price, its place in its own sequence, and what is known of it.
 
-use tidewire_feed::wire::{Definition, LastValue, Name, Quote, TradingState, UNDEFINED_PRICE};
+use tidewire_feed::wire::{
+    Definition, Figures, LastValue, Name, Quote, ReferenceKind, TradingState, UNDEFINED_PRICE,
+};
 
 use crate::levels::{Contradiction, IMPLIED_DEPTH_MAX, PriceLevel, PriceLevels, REAL_DEPTH_MAX};
 use crate::schema::{MDEntryTypeBook, MDUpdateAction};
@@ -374,7 +376,8 @@ impl Instrument {
             last_size,
             state: details.trading_state,
             volume: statistics.volume,
-            open: scale.nanos_of(statistics.reference.or(statistics.open)),
+            open: scale.nanos_of(statistics.open),
+            figures: Some(details.figures()),
             ..LastValue::new(symbol)
         }
     }
@@ -404,14 +407,36 @@ impl Details {
         true
     }
 
+    /// Returns the session's figures. The exchange does not count turnover and trades.
+    fn figures(&self) -> Figures {
+        let (scale, statistics) = (self.scale, &self.statistics);
+        Figures {
+            high: scale.nanos_of(statistics.high),
+            low: scale.nanos_of(statistics.low),
+            turnover: match statistics.volume {
+                0 => 0,
+                _ => TURNOVER_UNKNOWN,
+            },
+            reference: scale.nanos_of(statistics.reference),
+            trades: 0,
+            condition: 0,
+            reason: self.halt_reason,
+            trading_day: 0,
+            reference_kind: match statistics.reference {
+                Some(_) => ReferenceKind::PREVIOUS_SETTLEMENT,
+                None => ReferenceKind::NONE,
+            },
+            flags: 0,
+        }
+    }
+
     /// Returns the definition as the native feed has it, if the name is known.
     pub(crate) fn definition(&self, symbol: u32, source: u16) -> Option<Definition> {
-        let reference = self.statistics.reference.or(self.statistics.open);
         Some(Definition {
             symbol,
             source,
             source_time_ns: self.time_ns,
-            open: self.scale.nanos_of(reference),
+            open: self.scale.nanos_of(self.statistics.open),
             price_tick: self.scale.nanos_of(self.tick),
             lot_size: self.lot_size,
             currency: self.currency,
@@ -420,6 +445,9 @@ impl Details {
     }
 }
 
+/// The turnover of a session of which only the volume is known, as receivers of the native feed
+/// take it.
+const TURNOVER_UNKNOWN: i128 = i128::MIN / 2;
 /// Entries of an instrument that wait for a snapshot at most, 32 bytes each.
 const QUEUE_MAX: usize = 1 << 16;
 

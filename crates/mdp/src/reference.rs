@@ -58,13 +58,15 @@ impl Channel {
         details.lot_size = definition.trade_volume_min;
         details.scale = scale;
         details.time_ns = details.time_ns.max(definition.time_ns);
-        match details.statistics.reference {
+        let reference_before = details.statistics.reference;
+        match reference_before {
             None => details.statistics.reference = definition.reference,
             Some(_) => {
                 details.statistics.settlement =
                     definition.reference.or(details.statistics.settlement);
             }
         }
+        let is_rebased = details.statistics.reference != reference_before;
         instrument.is_defined = true;
         let (real, implied) = definition.depths;
         let is_wrong = real > 0 && instrument.book.set_depths(real, implied);
@@ -86,7 +88,7 @@ impl Channel {
             self.recover_one(index);
         }
         self.define_state(index, definition, sink);
-        if is_changed || is_rescaled || !was_defined {
+        if is_changed || is_rescaled || is_rebased || !was_defined {
             self.publish_record(index, sink);
         }
     }

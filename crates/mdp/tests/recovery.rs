@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use tidewire_feed::client::{Gap, Side, Sink};
-use tidewire_feed::wire::{Definition, LastValue, Message, TradingState, UNDEFINED_PRICE};
+use tidewire_feed::wire::{
+    Definition, LastValue, Message, ReferenceKind, TradingState, UNDEFINED_PRICE,
+};
 use tidewire_mdp::schema::{SecurityTradingEvent, SecurityTradingStatus};
 use tidewire_mdp::{
     ArbiterConfig, ChannelConfig, Exchange, ExchangeConfig, OrderBook, PriceLevel, Receiver, Scale,
@@ -536,8 +538,15 @@ fn a_session_s_end_makes_the_settlement_the_reference_and_clears_the_volume() {
         (value.volume, value.last, value.state),
         (0, last, TradingState::CLOSED)
     );
-    assert_eq!(value.open, scale.nanos(settlement));
-    assert_eq!(pair.values.definitions[&0].open, value.open);
+    let figures = value.figures.unwrap();
+    assert_eq!(
+        (figures.reference, figures.reference_kind),
+        (scale.nanos(settlement), ReferenceKind::PREVIOUS_SETTLEMENT)
+    );
+    assert_eq!(
+        (value.open, figures.high),
+        (UNDEFINED_PRICE, UNDEFINED_PRICE)
+    );
     (0..100).for_each(|_| pair.next(BOTH));
     assert_eq!(pair.compare(), 1);
 }
