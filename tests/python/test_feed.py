@@ -511,7 +511,7 @@ def test_a_halt_is_seen_by_every_subscriber(hub):
     now_ns = time.time_ns()
     client.send(LIVE, 1, definition(0, "HALTED"), trade(0, 2 * 10**9, 1, now_ns), session=93)
     eventually(lambda: hub.hash("md:HALTED").get("last") == "2", "the trade")
-    client.send(LIVE, 3, status(0, 4, now_ns, reason=int.from_bytes(b"T1  ", "big")), session=93)
+    client.send(LIVE, 3, status(0, 4, now_ns, reason=int.from_bytes(b"T1  ", "little")), session=93)
     eventually(lambda: hub.hash("md:HALTED")["state"] == "halted", "the halt")
     assert hub.hash("md:HALTED")["reason"] == "T1"
     eventually(lambda: topic.json()["state"] == "halted", "the halt's message")

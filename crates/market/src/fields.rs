@@ -250,7 +250,7 @@ pub(crate) fn state_name(state: u8) -> &'static str {
 /// Returns a reason as text: that of four characters, as ITCH has them, or the number; empty for
 /// none.
 fn reason_text(reason: u32) -> Vec<u8> {
-    let bytes = reason.to_be_bytes();
+    let bytes = reason.to_le_bytes();
     if reason == 0 {
         return Vec::new();
     }
@@ -358,7 +358,7 @@ mod tests {
             },
             status: Status {
                 state: TradingState::HALTED.0,
-                reason: u32::from_be_bytes(*b"T1  "),
+                reason: u32::from_le_bytes(*b"T1  "),
             },
             trading_day: 20_260_102,
             ..MarketValue::EMPTY
@@ -396,6 +396,6 @@ mod tests {
     fn a_reason_is_text_or_a_number() {
         assert_eq!(reason_text(0), b"");
         assert_eq!(reason_text(7), b"7");
-        assert_eq!(reason_text(u32::from_be_bytes(*b"LUDP")), b"LUDP");
+        assert_eq!(reason_text(u32::from_le_bytes(*b"LUDP")), b"LUDP");
     }
 }

@@ -138,6 +138,7 @@ impl<'a> RecordWriter<'a> {
             TradingState::OPEN => (7, b'Y', b'Y'),
             TradingState::AUCTION => (2, b'N', b'Y'),
             TradingState::HALTED => (8, b'N', b'~'),
+            TradingState::PAUSED => (9, b'N', b'~'),
             TradingState::CLOSED => (12, b'N', b'N'),
             _ => (0, b'~', b'~'),
         };
