@@ -495,7 +495,7 @@ pub(crate) struct ReplayOptions {
     #[arg(long)]
     pub(crate) orders: bool,
     /// Price levels of each side to send too, from the orders and mbp-10 records of a DBN file.
-    #[arg(long, value_name = "LEVELS", default_value_t = 0)]
+    #[arg(long, value_name = "LEVELS", default_value_t = 0, value_parser = whole::<u16>(0, 65_535))]
     pub(crate) depth: u16,
 }
 
