@@ -405,10 +405,10 @@ def test_start_reaches_back_into_the_recording(request, tmp_path):
     live.wait(dbn.MBP1Msg, 10_000)
     live.client.terminate()
     sequences = [record.sequence for record in live.of(dbn.MBP1Msg)]
-    assert sequences[0] == 2, "the first value of all, behind its definition"
-    # Six definitions and the six values that the exchange began with.
-    stream = [sequence for sequence in sequences if sequence > 12]
-    assert stream == list(range(13, 13 + len(stream)))
+    assert sequences[0] == 3, "the first value of all, behind its definition and its venue"
+    # The venue, six definitions and the six values that the exchange began with.
+    stream = [sequence for sequence in sequences if sequence > 13]
+    assert stream == list(range(14, 14 + len(stream)))
     assert not live.of(dbn.ErrorMsg)
     assert any("the recording" in record.msg for record in live.of(dbn.SystemMsg))
     half = live.of(dbn.MBP1Msg)[len(sequences) // 2].ts_event

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_records import GOLDEN, needs_golden
+from test_records import ES, needs_es
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("nautilus_trader") is None, reason="nautilus_trader is not installed"
@@ -46,7 +46,7 @@ def test_definitions_quotes_and_trades_of_all_symbols_are_decoded():
 
 
 @needs_namespaces
-@needs_golden
+@needs_es
 def test_a_future_without_a_definition_of_its_source_is_decoded():
-    found, said = session("GLBX.MDP3", GOLDEN / "test_data.mbo.v3.dbn")
-    assert found["running"] and found["counts"]["ESH1"]["FuturesContract"], (found, said)
+    found, said = session("GLBX.MDP3", ES)
+    assert found["running"] and found["counts"]["ESH4"]["FuturesContract"], (found, said)

@@ -129,10 +129,10 @@ def test_what_a_file_holds_arrives_as_its_own_decoder_reads_it(quiet, live, name
         assert record.publisher_id == 1 or record.publisher_id == 2
 
 
-@needs_golden
+@needs_es
 def test_orders_are_sent_only_on_request(quiet, live):
     hub = quiet()
-    report = hub.play(GOLDEN / "test_data.mbo.v3.dbn")
+    report = hub.play(ES)
     assert "carried" not in report
     session = live(hub, "mbo", start=0)
     eventually(lambda: is_over(session), "the replay's end")
