@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(table.take("XBOS", 2), Ok((GIVEN_MIN + 1, true)));
         assert_eq!(table.name(2).as_deref(), Some("XNAS"));
         assert_eq!(table.number("XBOS"), Some(GIVEN_MIN + 1));
-        assert_eq!(table.number("XXXX"), None);
+        assert_eq!(table.number("XLON"), None);
         assert_eq!(table.all().len(), 4, "with the consolidated one");
     }
 

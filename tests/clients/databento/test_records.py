@@ -172,7 +172,7 @@ def test_records_come_from_the_recording_too(quiet, live, tmp_path):
 
 
 class Orders:
-    """An order book by order, simply."""
+    """A simple order book by order."""
 
     def __init__(self):
         self.orders = {}

@@ -344,12 +344,13 @@ impl<'a> RecordWriter<'a> {
         };
         let root = &form.root.as_bytes()[..form.root.len().min(10)];
         let (year, month) = form.maturity;
-        // ISO 10962: a future, a call or a put; the rest is unknown.
-        let cfi = match form.class {
-            b'C' => b"OCXXXX",
-            b'P' => b"OPXXXX",
-            _ => b"FXXXXX",
+        // ISO 10962: a future, a call or a put; the other attributes are unknown.
+        let (category, group) = match form.class {
+            b'C' => (b'O', b'C'),
+            b'P' => (b'O', b'P'),
+            _ => (b'F', UNKNOWN),
         };
+        let cfi = [category, group, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN];
         if form.class == b'S' {
             // CME's type of a strategy: generic.
             set(232, b"GN");
@@ -358,9 +359,9 @@ impl<'a> RecordWriter<'a> {
         set(104, &form.strike.to_le_bytes());
         set(214, &year.to_le_bytes());
         // ISO 10383: no market.
-        set(330, b"XXXX");
+        set(330, &[UNKNOWN; 4]);
         set(335, root);
-        set(346, cfi);
+        set(346, &cfi);
         set(391, root);
         set(494, &[month]);
     }
@@ -400,3 +401,6 @@ const SYMBOL_LENGTH: usize = 71;
 const METADATA_LENGTH: usize = 128;
 /// Offset of the symbol in a definition of version 3.
 const RAW_SYMBOL: usize = 238;
+
+/// An attribute that is unknown or does not apply, in ISO 10962 and ISO 10383.
+const UNKNOWN: u8 = b'X';

@@ -2,8 +2,8 @@
 
 use tidewire_book::Sides;
 
-/// Books by locate code, allocated in chunks when a security is first named: whatever locate
-/// codes come, they take at most 16 MiB before they have levels.
+/// Books by locate code, allocated in chunks when a security is first named. With any locate
+/// codes, they take at most 16 MiB before they have levels.
 #[derive(Debug)]
 pub(super) struct Securities {
     chunks: Vec<Option<Box<[Sides]>>>,
