@@ -1,6 +1,6 @@
 //! The newest state of one symbol: a seqlock of three cache lines.
 
-use crate::sync::{AtomicI64, AtomicU64, Ordering, fence, pause};
+use crate::sync::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence, pause};
 use crate::value::{
     MarketValue, PRICE_UNDEFINED, Quote, Reference, Stamp, Status, TopOfBook, Trade, Venues,
 };
@@ -35,8 +35,8 @@ pub struct MarketSlot {
     /// Bid size in the low half, ask size in the high half.
     sizes: AtomicU64,
     last: AtomicI64,
-    /// Size of the last trade in the low half, flags in the high half.
-    last_size_flags: AtomicU64,
+    last_size: AtomicU32,
+    flags: AtomicU32,
     source_time_ns: AtomicU64,
     sequence: AtomicU64,
 
@@ -45,8 +45,9 @@ pub struct MarketSlot {
     orders: AtomicU64,
     volume: AtomicU64,
     turnover_low: AtomicU64,
-    /// Number of trades in the low half, condition of the last trade in the high half.
-    trades_condition: AtomicU64,
+    trades: AtomicU32,
+    /// Of the last trade.
+    condition: AtomicU32,
     high: AtomicI64,
     low: AtomicI64,
     /// The owner, who may write; 0 for none. It is not part of the value and changes independently
@@ -80,14 +81,16 @@ impl MarketSlot {
             ask: AtomicI64::new(PRICE_UNDEFINED),
             sizes: AtomicU64::new(0),
             last: AtomicI64::new(PRICE_UNDEFINED),
-            last_size_flags: AtomicU64::new(0),
+            last_size: AtomicU32::new(0),
+            flags: AtomicU32::new(0),
             source_time_ns: AtomicU64::new(0),
             sequence: AtomicU64::new(0),
             receive_time_ns: AtomicU64::new(0),
             orders: AtomicU64::new(0),
             volume: AtomicU64::new(0),
             turnover_low: AtomicU64::new(0),
-            trades_condition: AtomicU64::new(0),
+            trades: AtomicU32::new(0),
+            condition: AtomicU32::new(0),
             high: AtomicI64::new(PRICE_UNDEFINED),
             low: AtomicI64::new(PRICE_UNDEFINED),
             owner: AtomicU64::new(0),
@@ -113,19 +116,34 @@ impl MarketSlot {
     /// Returns a consistent copy of the whole slot. Retries during an update.
     #[inline]
     pub fn snapshot(&self) -> MarketValue {
-        retry(|| self.try_snapshot())
+        let mut attempts = 0_u32;
+        loop {
+            if let Some(version) = self.begin_read() {
+                let value = self.copy(version);
+                if self.unchanged_since(version) {
+                    return value;
+                }
+            }
+            attempts = attempts.wrapping_add(1);
+            pause(attempts);
+        }
     }
 
     /// Returns a consistent copy of the whole slot, or `None` if an update interfered.
     #[inline]
     pub fn try_snapshot(&self) -> Option<MarketValue> {
         let version = self.begin_read()?;
+        let value = self.copy(version);
+        self.unchanged_since(version).then_some(value)
+    }
+
+    #[inline]
+    fn copy(&self, version: u64) -> MarketValue {
         let top = self.copy_top(version);
         let (bid_orders, ask_orders) = unpack(self.orders.load(Ordering::Relaxed));
-        let (trades, condition) = unpack(self.trades_condition.load(Ordering::Relaxed));
         let status = self.status.load(Ordering::Relaxed);
         let venues = self.venues.load(Ordering::Relaxed);
-        let value = MarketValue {
+        MarketValue {
             updates: top.updates,
             bid: top.bid,
             ask: top.ask,
@@ -141,8 +159,8 @@ impl MarketSlot {
             receive_time_ns: self.receive_time_ns.load(Ordering::Relaxed),
             volume: self.volume.load(Ordering::Relaxed),
             turnover: self.turnover(),
-            trades,
-            condition,
+            trades: self.trades.load(Ordering::Relaxed),
+            condition: self.condition.load(Ordering::Relaxed),
             session_open: self.session_open.load(Ordering::Relaxed),
             high: self.high.load(Ordering::Relaxed),
             low: self.low.load(Ordering::Relaxed),
@@ -160,8 +178,7 @@ impl MarketSlot {
                 last: (venues >> 32) as u16,
             },
             trading_day: self.trading_day.load(Ordering::Relaxed) as u32,
-        };
-        self.unchanged_since(version).then_some(value)
+        }
     }
 
     /// Returns a consistent copy of the quote and the last trade: one cache line.
@@ -238,7 +255,6 @@ impl MarketSlot {
     #[inline]
     fn copy_top(&self, version: u64) -> TopOfBook {
         let (bid_size, ask_size) = unpack(self.sizes.load(Ordering::Relaxed));
-        let (last_size, flags) = unpack(self.last_size_flags.load(Ordering::Relaxed));
         TopOfBook {
             updates: version / 2,
             bid: self.bid.load(Ordering::Relaxed),
@@ -246,8 +262,8 @@ impl MarketSlot {
             bid_size,
             ask_size,
             last: self.last.load(Ordering::Relaxed),
-            last_size,
-            flags,
+            last_size: self.last_size.load(Ordering::Relaxed),
+            flags: self.flags.load(Ordering::Relaxed),
             source_time_ns: self.source_time_ns.load(Ordering::Relaxed),
             sequence: self.sequence.load(Ordering::Relaxed),
         }
@@ -272,6 +288,10 @@ impl MarketSlot {
         self.ask.store(quote.ask, Ordering::Relaxed);
         self.sizes
             .store(pack(quote.bid_size, quote.ask_size), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn store_orders(&self, quote: Quote) {
         self.orders
             .store(pack(quote.bid_orders, quote.ask_orders), Ordering::Relaxed);
     }
@@ -282,9 +302,7 @@ impl MarketSlot {
             return;
         }
         self.add_trade(trade);
-        let (_, flags) = unpack(self.last_size_flags.load(Ordering::Relaxed));
-        self.last_size_flags
-            .store(pack(trade.size, flags), Ordering::Relaxed);
+        self.last_size.store(trade.size, Ordering::Relaxed);
         self.last.store(trade.price, Ordering::Relaxed);
         let high = self.high.load(Ordering::Relaxed);
         if high == PRICE_UNDEFINED {
@@ -307,11 +325,9 @@ impl MarketSlot {
             volume.wrapping_add(u64::from(trade.size)),
             Ordering::Relaxed,
         );
-        let (trades, _) = unpack(self.trades_condition.load(Ordering::Relaxed));
-        self.trades_condition.store(
-            pack(trades.wrapping_add(1), trade.condition),
-            Ordering::Relaxed,
-        );
+        let trades = self.trades.load(Ordering::Relaxed);
+        self.trades.store(trades.wrapping_add(1), Ordering::Relaxed);
+        self.condition.store(trade.condition, Ordering::Relaxed);
         // The sum is signed and of 128 bits; its high word seldom changes.
         let product = i128::from(trade.price) * i128::from(trade.size);
         let before = self.turnover_low.load(Ordering::Relaxed);
@@ -366,9 +382,8 @@ impl MarketSlot {
     }
 
     pub(crate) fn store_flags(&self, set: u32, clear: u32) {
-        let (last_size, flags) = unpack(self.last_size_flags.load(Ordering::Relaxed));
-        self.last_size_flags
-            .store(pack(last_size, flags & !clear | set), Ordering::Relaxed);
+        let flags = self.flags.load(Ordering::Relaxed);
+        self.flags.store(flags & !clear | set, Ordering::Relaxed);
     }
 
     /// Stores the figures of a session: volume, turnover, trades, open, high, low and day.
@@ -378,8 +393,8 @@ impl MarketSlot {
             .store(value.turnover as u64, Ordering::Relaxed);
         self.turnover_high
             .store((value.turnover >> 64) as i64, Ordering::Relaxed);
-        self.trades_condition
-            .store(pack(value.trades, value.condition), Ordering::Relaxed);
+        self.trades.store(value.trades, Ordering::Relaxed);
+        self.condition.store(value.condition, Ordering::Relaxed);
         self.session_open
             .store(value.session_open, Ordering::Relaxed);
         self.high.store(value.high, Ordering::Relaxed);
@@ -390,8 +405,8 @@ impl MarketSlot {
 
     pub(crate) fn store_last(&self, last: i64, last_size: u32, flags: u32) {
         self.last.store(last, Ordering::Relaxed);
-        self.last_size_flags
-            .store(pack(last_size, flags), Ordering::Relaxed);
+        self.last_size.store(last_size, Ordering::Relaxed);
+        self.flags.store(flags, Ordering::Relaxed);
     }
 }
 

@@ -55,6 +55,7 @@ impl<'a> SlotWriter<'a> {
         self.slot.update(|slot| {
             slot.store_quote(quote);
             slot.store_stamp(stamp);
+            slot.store_orders(quote);
         });
     }
 

@@ -275,10 +275,10 @@ def test_start_at_zero_begins_with_the_oldest(hub, session):
 
 
 def test_what_is_not_served_is_an_error_record(session):
-    live = session().subscribe("mbp-10").subscribe("trades", "NO-SUCH-SYMBOL").start()
+    live = session().subscribe("cmbp-1").subscribe("trades", "NO-SUCH-SYMBOL").start()
     errors = live.wait(dbn.ErrorMsg, 2)
     assert [error.code for error in errors] == [5, 4]
-    assert "'mbp-10'" in errors[0].err and "NO-SUCH-SYMBOL" in errors[1].err
+    assert "'cmbp-1'" in errors[0].err and "NO-SUCH-SYMBOL" in errors[1].err
     assert "use mbp-1, tbbo" in errors[0].err
     # The session goes on.
     live.subscribe("trades")
@@ -371,7 +371,7 @@ def test_who_is_no_client_is_sent_away(hub, words):
 @pytest.mark.skipif(not RUST_CLIENT, reason="the client in Rust was not built")
 @pytest.mark.parametrize(
     "case",
-    ["records", "compressed", "replay", "snapshot", "unsubscribe", "reconnect", "wrong-key", "mbp-10"],
+    ["records", "compressed", "replay", "snapshot", "unsubscribe", "reconnect", "wrong-key", "not-served"],
 )
 def test_databentos_client_in_rust(hub, case):
     done = subprocess.run(

@@ -274,11 +274,11 @@ mod tests {
         let error = |line: &str| Request::parse(line).unwrap_err();
         assert_eq!(error("hello"), RequestError::Unknown);
         assert_eq!(error("auth=x"), RequestError::Missing("dataset"));
-        let depth = error("schema=mbp-10|symbols=A");
-        assert_eq!(depth, RequestError::Schema("mbp-10"));
-        let words = depth.to_string();
+        let consolidated = error("schema=cmbp-1|symbols=A");
+        assert_eq!(consolidated, RequestError::Schema("cmbp-1"));
+        let words = consolidated.to_string();
         assert!(
-            words.contains("'mbp-10'") && words.contains("mbp-1, tbbo"),
+            words.contains("'cmbp-1'") && words.contains("mbp-1, tbbo"),
             "{words}"
         );
         assert_eq!(

@@ -25,6 +25,16 @@ pub enum Schema {
     Imbalance,
     /// Each event of each order.
     Mbo,
+    /// Each change of the ten best price levels, and each trade.
+    Mbp10,
+    /// A bar a second.
+    Ohlcv1s,
+    /// A bar a minute.
+    Ohlcv1m,
+    /// A bar an hour.
+    Ohlcv1h,
+    /// A bar a day, UTC.
+    Ohlcv1d,
 }
 
 /// Symbology of a subscription.
@@ -42,7 +52,7 @@ pub enum SymbolType {
 
 impl Schema {
     /// All schemas, in the order of their bits.
-    pub const ALL: [Schema; 10] = [
+    pub const ALL: [Schema; 15] = [
         Schema::Mbp1,
         Schema::Tbbo,
         Schema::Trades,
@@ -53,6 +63,18 @@ impl Schema {
         Schema::Statistics,
         Schema::Imbalance,
         Schema::Mbo,
+        Schema::Mbp10,
+        Schema::Ohlcv1s,
+        Schema::Ohlcv1m,
+        Schema::Ohlcv1h,
+        Schema::Ohlcv1d,
+    ];
+    /// The schemas of bars, the shortest first.
+    pub const BARS: [Schema; 4] = [
+        Schema::Ohlcv1s,
+        Schema::Ohlcv1m,
+        Schema::Ohlcv1h,
+        Schema::Ohlcv1d,
     ];
 
     /// Parses Databento's name of a schema.
@@ -79,6 +101,11 @@ impl Schema {
             Self::Statistics => "statistics",
             Self::Imbalance => "imbalance",
             Self::Mbo => "mbo",
+            Self::Mbp10 => "mbp-10",
+            Self::Ohlcv1s => "ohlcv-1s",
+            Self::Ohlcv1m => "ohlcv-1m",
+            Self::Ohlcv1h => "ohlcv-1h",
+            Self::Ohlcv1d => "ohlcv-1d",
         }
     }
 
@@ -112,18 +139,7 @@ impl SymbolType {
 }
 
 /// Databento's schemas that the gateway does not serve.
-const NOT_SERVED: [&str; 10] = [
-    "mbp-10",
-    "cmbp-1",
-    "cbbo-1s",
-    "cbbo-1m",
-    "tcbbo",
-    "ohlcv-1s",
-    "ohlcv-1m",
-    "ohlcv-1h",
-    "ohlcv-1d",
-    "ohlcv-eod",
-];
+const NOT_SERVED: [&str; 5] = ["cmbp-1", "cbbo-1s", "cbbo-1m", "tcbbo", "ohlcv-eod"];
 
 #[cfg(test)]
 mod tests {

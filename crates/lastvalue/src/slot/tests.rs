@@ -31,13 +31,14 @@ fn layout_is_three_cache_lines() {
         offset_of!(MarketSlot, ask),
         offset_of!(MarketSlot, sizes),
         offset_of!(MarketSlot, last),
-        offset_of!(MarketSlot, last_size_flags),
+        offset_of!(MarketSlot, last_size),
+        offset_of!(MarketSlot, flags),
         offset_of!(MarketSlot, source_time_ns),
         offset_of!(MarketSlot, sequence),
     ];
     assert_eq!(
         line_one,
-        [0, 8, 16, 24, 32, 40, 48, 56],
+        [0, 8, 16, 24, 32, 40, 44, 48, 56],
         "a quote is read from one cache line"
     );
     let line_two = [
@@ -45,14 +46,15 @@ fn layout_is_three_cache_lines() {
         offset_of!(MarketSlot, orders),
         offset_of!(MarketSlot, volume),
         offset_of!(MarketSlot, turnover_low),
-        offset_of!(MarketSlot, trades_condition),
+        offset_of!(MarketSlot, trades),
+        offset_of!(MarketSlot, condition),
         offset_of!(MarketSlot, high),
         offset_of!(MarketSlot, low),
         offset_of!(MarketSlot, owner),
     ];
     assert_eq!(
         line_two,
-        [64, 72, 80, 88, 96, 104, 112, 120],
+        [64, 72, 80, 88, 96, 100, 104, 112, 120],
         "a trade changes two cache lines"
     );
 }

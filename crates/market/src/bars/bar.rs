@@ -4,7 +4,7 @@ use tidewire_feed::wire::UNDEFINED_PRICE;
 
 /// The length of a bar. Bars begin at multiples of it since the UNIX epoch, so those of a day
 /// begin at midnight UTC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Interval {
     /// One second.
     Second,

@@ -1,6 +1,6 @@
 //! The bars of one client's `ohlcv` subscriptions, from the trades that it reads.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use tidewire_dbn::databento::{BAR_TYPES, Ohlcv};
 use tidewire_feed::wire::Trade;
@@ -12,60 +12,84 @@ use crate::bars::{Aggregator, Bar, Interval, Outcome};
 #[derive(Debug, Default)]
 pub(super) struct ClientBars {
     bars: HashMap<(u32, Interval), ClientBar>,
+    /// By topic: when it last traded before the client's first record, nanoseconds since the UNIX
+    /// epoch.
+    traded_ns: HashMap<u32, u64>,
+    /// The bars that messages of a publisher close. A bar that has been closed by a trade stays
+    /// until its end is passed.
+    ends: HashMap<u16, BTreeSet<End>>,
+    /// The bars that the wall clock closes as well.
+    live_ends: BTreeSet<End>,
     /// Closed bars that have not been sent: record types, and records.
     closed: VecDeque<(u8, Ohlcv)>,
-    /// End of the open bar that ends first; `None` if no bar is open.
-    due_ns: Option<u64>,
 }
 
 #[derive(Debug)]
 struct ClientBar {
     aggregator: Aggregator,
     publisher: u16,
+    /// Start of the last bar of which the client did not get all trades.
+    partial_ns: Option<u64>,
 }
 
+/// The end of a bar, ns since the UNIX epoch, its topic and its interval.
+type End = (u64, u32, Interval);
+
 impl ClientBars {
-    /// Adds a trade, whose symbol is the topic's number, to the bars of an interval.
-    pub(super) fn trade(&mut self, interval: Interval, trade: &Trade) {
+    /// Notes that trades of a topic came before the client's first record, the last one at
+    /// `traded_ns`. The bar of that time is not sent, nor the one before it.
+    pub(super) fn note_traded(&mut self, number: u32, traded_ns: u64) {
+        self.traded_ns.insert(number, traded_ns);
+    }
+
+    /// Adds a trade, whose symbol is the topic's number, to the bars of an interval. `now_ns` is
+    /// the wall clock; `None` in a replay.
+    pub(super) fn trade(&mut self, interval: Interval, trade: &Trade, now_ns: Option<u64>) {
         let key = (trade.symbol, interval);
+        let traded_ns = self.traded_ns.get(&trade.symbol);
         let bar = self.bars.entry(key).or_insert_with(|| ClientBar {
             aggregator: Aggregator::new(interval),
             publisher: trade.source,
+            partial_ns: traded_ns.map(|traded_ns| interval.start_of(*traded_ns)),
         });
         let time_ns = trade.source_time_ns;
         let outcome = bar.aggregator.trade(time_ns, trade.price, trade.size);
         if let Outcome::Began { closed } = outcome {
-            let end_ns = bar.aggregator.end_ns();
-            let closed = closed.map(|closed| record(key, bar.publisher, &closed));
+            let closed = closed.and_then(|closed| bar.finish(key, &closed));
             self.closed.extend(closed);
-            self.due_ns = [self.due_ns, end_ns].into_iter().flatten().min();
+            if let Some(end_ns) = bar.aggregator.end_ns() {
+                let end = (end_ns, key.0, interval);
+                self.ends.entry(trade.source).or_default().insert(end);
+                if now_ns.is_some_and(|now_ns| now_ns.saturating_sub(time_ns) < LIVE_NS) {
+                    self.live_ends.insert(end);
+                }
+            }
         }
         bar.publisher = trade.source;
     }
 
-    /// Closes the bars whose interval has ended at `now_ns`: for live records the wall clock, in a
-    /// replay the time of the record that is read.
-    pub(super) fn close(&mut self, now_ns: u64) {
-        let is_due = |end_ns: u64| end_ns.saturating_add(GRACE_NS) <= now_ns;
-        if !self.due_ns.is_some_and(is_due) {
+    /// Closes the bars of a publisher that have ended at the time of its newest message.
+    #[inline]
+    pub(super) fn pass(&mut self, publisher: u16, time_ns: u64) {
+        let Some(ends) = self.ends.get_mut(&publisher) else {
             return;
+        };
+        while let Some(end) = take_due(ends, time_ns, GRACE_NS) {
+            close(&mut self.bars, &mut self.closed, end);
         }
-        let mut closed = Vec::new();
-        self.due_ns = None;
-        for (key, bar) in &mut self.bars {
-            let aggregator = &mut bar.aggregator;
-            if aggregator.end_ns().is_some_and(is_due)
-                && let Some(final_bar) = aggregator.close(now_ns)
-            {
-                closed.push(record(*key, bar.publisher, &final_bar));
-            }
-            self.due_ns = [self.due_ns, aggregator.end_ns()]
-                .into_iter()
-                .flatten()
-                .min();
+    }
+
+    /// Closes the live bars that have ended by the wall clock.
+    pub(super) fn tick(&mut self, now_ns: u64) {
+        while let Some(end) = take_due(&mut self.live_ends, now_ns, WALL_GRACE_NS) {
+            close(&mut self.bars, &mut self.closed, end);
         }
-        closed.sort_unstable_by_key(|(rtype, bar)| (bar.start_ns, *rtype, bar.instrument_id));
-        self.closed.extend(closed);
+    }
+
+    /// Returns whether closed bars have not been sent.
+    #[inline]
+    pub(super) fn has_closed(&self) -> bool {
+        !self.closed.is_empty()
     }
 
     /// Takes the next closed bar: its record type and record.
@@ -73,9 +97,57 @@ impl ClientBars {
         self.closed.pop_front()
     }
 
-    /// Ends the bars of a topic and interval.
-    pub(super) fn leave(&mut self, number: u32, interval: Interval) {
-        self.bars.remove(&(number, interval));
+    /// Ends the bars that are not `wanted`.
+    pub(super) fn retain(&mut self, wanted: impl Fn(u32, Interval) -> bool) {
+        self.bars
+            .retain(|(number, interval), _| wanted(*number, *interval));
+    }
+
+    /// Forgets all open bars, because trades were skipped.
+    pub(super) fn forget(&mut self) {
+        self.bars.clear();
+        self.ends.clear();
+        self.live_ends.clear();
+    }
+}
+
+impl ClientBar {
+    /// Returns the record of a closed bar, unless trades of it are missing.
+    fn finish(&mut self, key: (u32, Interval), closed: &Bar) -> Option<(u8, Ohlcv)> {
+        let before = self
+            .partial_ns
+            .and_then(|start_ns| start_ns.checked_sub(closed.start_ns));
+        // Records may have begun a little before the trade that is known.
+        if before.is_some_and(|before_ns| before_ns <= key.1.length_ns()) {
+            return None;
+        }
+        self.partial_ns = None;
+        Some(record(key, self.publisher, closed))
+    }
+}
+
+fn take_due(ends: &mut BTreeSet<End>, now_ns: u64, grace_ns: u64) -> Option<End> {
+    let first = ends.first()?;
+    if first.0.saturating_add(grace_ns) > now_ns {
+        return None;
+    }
+    ends.pop_first()
+}
+
+/// Closes a bar at its end, if it is still open.
+fn close(
+    bars: &mut HashMap<(u32, Interval), ClientBar>,
+    closed: &mut VecDeque<(u8, Ohlcv)>,
+    (end_ns, number, interval): End,
+) {
+    let key = (number, interval);
+    let Some(bar) = bars.get_mut(&key) else {
+        return;
+    };
+    if bar.aggregator.end_ns() == Some(end_ns)
+        && let Some(last) = bar.aggregator.close(end_ns)
+    {
+        closed.extend(bar.finish(key, &last));
     }
 }
 
@@ -93,9 +165,13 @@ fn record((number, interval): (u32, Interval), publisher_id: u16, bar: &Bar) -> 
     (BAR_TYPES[interval as usize], record)
 }
 
-/// How long after its end a bar without a later trade is closed: trades of the interval may
-/// arrive until then.
+/// How long after its end, by the publisher's clock, a bar without a later trade is closed: trades
+/// of the interval may arrive until then.
 const GRACE_NS: u64 = 50_000_000;
+/// The same by the wall clock.
+const WALL_GRACE_NS: u64 = 250_000_000;
+/// A trade that arrives within this time is live: the wall clock closes its bar.
+const LIVE_NS: u64 = 60_000_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -114,30 +190,69 @@ mod tests {
         }
     }
 
+    fn closed(bars: &mut ClientBars) -> Vec<(u8, u64, i64)> {
+        let all = std::iter::from_fn(|| bars.take_closed());
+        all.map(|(rtype, bar)| (rtype, bar.start_ns, bar.open))
+            .collect()
+    }
+
     #[test]
-    fn each_bar_is_sent_once_whether_a_trade_or_the_clock_ends_it() {
+    fn each_bar_is_sent_once_whether_a_trade_or_a_clock_ends_it() {
         let mut bars = ClientBars::default();
-        bars.close(u64::MAX);
-        bars.trade(Interval::Second, &trade(1, 5 * SECOND, 10));
-        bars.trade(Interval::Second, &trade(1, 5 * SECOND + 1, 12));
-        bars.trade(Interval::Second, &trade(2, 5 * SECOND + 2, 3));
-        bars.trade(Interval::Minute, &trade(2, 5 * SECOND + 2, 3));
-        assert!(bars.take_closed().is_none());
-        bars.trade(Interval::Second, &trade(1, 6 * SECOND, 11));
+        bars.tick(u64::MAX);
+        bars.trade(Interval::Second, &trade(1, 5 * SECOND, 10), None);
+        bars.trade(Interval::Second, &trade(1, 5 * SECOND + 1, 12), None);
+        bars.trade(Interval::Second, &trade(2, 5 * SECOND + 2, 3), None);
+        bars.trade(Interval::Minute, &trade(2, 5 * SECOND + 2, 3), None);
+        assert!(!bars.has_closed());
+        bars.trade(Interval::Second, &trade(1, 6 * SECOND, 11), None);
         let (rtype, first) = bars.take_closed().unwrap();
         let prices = [first.open, first.high, first.low, first.close];
         assert_eq!((rtype, prices, first.volume), (0x20, [10, 12, 10, 12], 4));
         assert_eq!((first.start_ns, first.publisher_id), (5 * SECOND, 7));
-        bars.close(6 * SECOND + GRACE_NS);
-        let (_, second) = bars.take_closed().unwrap();
-        assert_eq!((second.instrument_id, second.open), (instrument_id(2), 3));
-        assert!(bars.take_closed().is_none(), "the others have not ended");
-        bars.close(60 * SECOND + GRACE_NS);
-        let ended: Vec<_> = std::iter::from_fn(|| bars.take_closed()).collect();
-        let shape = ended.iter().map(|(rtype, bar)| (*rtype, bar.start_ns));
-        assert!(shape.eq([(0x21, 0), (0x20, 6 * SECOND)]));
-        bars.close(u64::MAX);
-        assert!(bars.take_closed().is_none());
-        bars.leave(1, Interval::Second);
+        bars.pass(8, u64::MAX);
+        assert!(!bars.has_closed(), "another publisher's clock");
+        bars.pass(7, 6 * SECOND + GRACE_NS);
+        assert_eq!(closed(&mut bars), [(0x20, 5 * SECOND, 3)]);
+        bars.pass(7, 60 * SECOND + GRACE_NS);
+        assert_eq!(closed(&mut bars), [(0x20, 6 * SECOND, 11), (0x21, 0, 3)]);
+        bars.pass(7, u64::MAX);
+        assert!(!bars.has_closed());
+    }
+
+    #[test]
+    fn the_wall_clock_closes_live_bars_only() {
+        let mut bars = ClientBars::default();
+        let now_ns = 1_000 * SECOND;
+        bars.trade(Interval::Second, &trade(1, now_ns - 1, 10), Some(now_ns));
+        bars.trade(Interval::Second, &trade(2, 5 * SECOND, 11), Some(now_ns));
+        bars.trade(Interval::Second, &trade(3, now_ns - 1, 12), None);
+        bars.tick(now_ns + WALL_GRACE_NS - 1);
+        assert!(!bars.has_closed());
+        bars.tick(now_ns + WALL_GRACE_NS);
+        assert_eq!(closed(&mut bars), [(0x20, now_ns - SECOND, 10)]);
+        bars.tick(u64::MAX);
+        assert!(!bars.has_closed(), "history, and a replay");
+    }
+
+    #[test]
+    fn a_bar_whose_first_trades_are_missing_is_not_sent() {
+        let mut bars = ClientBars::default();
+        bars.note_traded(1, 5 * SECOND + 1);
+        bars.note_traded(2, 4 * SECOND);
+        for number in [1, 2, 3] {
+            bars.trade(Interval::Second, &trade(number, 5 * SECOND + 2, 10), None);
+        }
+        bars.pass(7, 7 * SECOND);
+        assert_eq!(closed(&mut bars).len(), 2);
+        bars.trade(Interval::Second, &trade(1, 8 * SECOND, 10), None);
+        bars.forget();
+        bars.note_traded(1, 9 * SECOND);
+        for second in [8, 9, 10, 11] {
+            let price = second as i64;
+            bars.trade(Interval::Second, &trade(1, second * SECOND, price), None);
+        }
+        assert_eq!(closed(&mut bars), [(0x20, 10 * SECOND, 10)]);
+        bars.retain(|_, _| false);
     }
 }

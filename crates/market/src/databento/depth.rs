@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use tidewire_dbn::databento::DEPTH_LEVELS;
 use tidewire_dbn::{BidAsk, action, side};
-use tidewire_feed::journal::Journal;
 use tidewire_feed::wire::{Level, UNDEFINED_PRICE};
 
 use crate::depth::{BookState, Books, Ladders};
@@ -15,6 +14,8 @@ use crate::topic::Topic;
 #[derive(Debug, Default)]
 pub(super) struct DepthBooks {
     books: HashMap<u32, DepthBook>,
+    /// Topics that were not followed because of [`DEPTH_BOOKS_MAX`].
+    refused: u64,
 }
 
 #[derive(Debug)]
@@ -23,6 +24,8 @@ struct DepthBook {
     /// The levels of an event whose end has not been read.
     pending: Vec<Level>,
     is_known: bool,
+    /// Sequence of the last message of the journal that the book includes.
+    until: u64,
     /// Makes the source give levels as long as the client wants them.
     _hold: Hold<BookState>,
 }
@@ -45,43 +48,57 @@ pub(super) struct DepthChange {
 }
 
 impl DepthBooks {
-    /// Follows a topic's book from the end of the locked journal on. Returns the current levels,
-    /// if they are known.
-    pub(super) fn follow(
-        &mut self,
-        books: &Books,
-        topic: &Topic,
-        _: &Journal,
-    ) -> Option<[BidAsk; DEPTH_LEVELS]> {
-        let hold = books.hold(topic);
-        let book = books.book_of(topic);
-        let state = book.state.lock();
+    /// Follows a topic's book from its current state on. That state includes the journal's messages
+    /// up to `until`; later ones may be in it as well, which does no harm.
+    pub(super) fn follow(&mut self, books: &Books, topic: &Topic, until: u64) {
+        let Some(hold) = self.hold(books, topic) else {
+            return;
+        };
+        let state = books.book_of(topic).state.lock();
         let (ladders, pending, is_known) = state.parts();
         let own = DepthBook {
             ladders: ladders.clone(),
             pending: pending.to_vec(),
             is_known,
+            until,
             _hold: hold,
         };
-        let levels = is_known.then(|| own.best());
+        drop(state);
         self.books.insert(topic.number, own);
-        levels
     }
 
     /// Follows a topic's book from a place before its source began to give levels.
     pub(super) fn follow_from_start(&mut self, books: &Books, topic: &Topic) {
+        let Some(hold) = self.hold(books, topic) else {
+            return;
+        };
         let own = DepthBook {
             ladders: Ladders::default(),
             pending: Vec::new(),
             is_known: false,
-            _hold: books.hold(topic),
+            until: 0,
+            _hold: hold,
         };
         self.books.insert(topic.number, own);
     }
 
-    /// Ends that.
-    pub(super) fn leave(&mut self, number: u32) {
-        self.books.remove(&number);
+    /// Holds a topic's book. Counts it as refused if too many are followed.
+    fn hold(&mut self, books: &Books, topic: &Topic) -> Option<Hold<BookState>> {
+        if self.books.len() >= DEPTH_BOOKS_MAX && !self.follows(topic.number) {
+            self.refused += 1;
+            return None;
+        }
+        Some(books.hold(topic))
+    }
+
+    /// Takes the number of topics that have been refused since the last call.
+    pub(super) fn take_refused(&mut self) -> u64 {
+        std::mem::take(&mut self.refused)
+    }
+
+    /// Ends to follow the topics that are not `wanted`.
+    pub(super) fn retain(&mut self, wanted: impl Fn(u32) -> bool) {
+        self.books.retain(|number, _| wanted(*number));
     }
 
     /// Returns whether a topic's book is followed.
@@ -89,10 +106,25 @@ impl DepthBooks {
         self.books.contains_key(&number)
     }
 
+    /// Returns the topics whose levels are not known.
+    pub(super) fn unknown(&self) -> Vec<u32> {
+        let unknown = self.books.iter().filter(|(_, book)| !book.is_known);
+        unknown.map(|(number, _)| *number).collect()
+    }
+
+    /// Returns the best levels of a topic, if they are known.
+    pub(super) fn levels(&self, number: u32) -> Option<[BidAsk; DEPTH_LEVELS]> {
+        let book = self.books.get(&number)?;
+        book.is_known.then(|| book.best())
+    }
+
     /// Applies the next level of the journal. Returns what the event did to the best levels, if
     /// this is its end and it changed any.
-    pub(super) fn apply(&mut self, level: &Level) -> Option<DepthChange> {
+    pub(super) fn apply(&mut self, level: &Level, sequence: u64) -> Option<DepthChange> {
         let book = self.books.get_mut(&level.symbol)?;
+        if sequence <= book.until {
+            return None;
+        }
         book.pending.push(*level);
         if level.is_last == 0 && book.pending.len() < PENDING_MAX {
             return None;
@@ -176,6 +208,8 @@ const CLEARED: DepthChange = DepthChange {
     depth: 0,
     levels: [BidAsk::EMPTY; DEPTH_LEVELS],
 };
+/// Maximum topics whose books one client may follow.
+const DEPTH_BOOKS_MAX: usize = 20_000;
 /// Maximum levels of an event: a whole book of both sides.
 const PENDING_MAX: usize = 131_073;
 
@@ -219,6 +253,10 @@ mod tests {
         }
     }
 
+    fn apply(depth: &mut DepthBooks, level: &Level) -> Option<DepthChange> {
+        depth.apply(level, 1)
+    }
+
     #[test]
     fn each_event_is_one_change_with_its_place_and_the_book_after_it() {
         let market = Market::of_one_lane(MarketConfig::default());
@@ -226,30 +264,30 @@ mod tests {
         let mut depth = DepthBooks::default();
         depth.follow_from_start(&market.books, &topic);
         assert!(
-            depth.apply(&level(Level::BID, 5, 1, 1)).is_none(),
+            apply(&mut depth, &level(Level::BID, 5, 1, 1)).is_none(),
             "no book"
         );
-        assert!(depth.apply(&clear()).is_none());
+        assert!(apply(&mut depth, &clear()).is_none());
         for price in 1..=12 {
-            assert!(depth.apply(&level(Level::BID, price, 2, 0)).is_none());
+            assert!(apply(&mut depth, &level(Level::BID, price, 2, 0)).is_none());
         }
-        let whole = depth.apply(&level(Level::ASK, 20, 3, 1)).unwrap();
+        let whole = apply(&mut depth, &level(Level::ASK, 20, 3, 1)).unwrap();
         assert_eq!((whole.action, whole.side), (action::CLEAR, side::NONE));
         assert_eq!((whole.levels[0].bid, whole.levels[0].ask), (12, 20));
         assert_eq!(whole.levels[9].bid, 3);
         assert_eq!(whole.levels[1].ask, UNDEFINED_PRICE);
         assert!(
-            depth.apply(&level(Level::BID, 1, 9, 1)).is_none(),
+            apply(&mut depth, &level(Level::BID, 1, 9, 1)).is_none(),
             "below the best ten"
         );
-        let gone = depth.apply(&level(Level::BID, 11, 0, 1)).unwrap();
+        let gone = apply(&mut depth, &level(Level::BID, 11, 0, 1)).unwrap();
         assert_eq!((gone.action, gone.side), (action::CANCEL, side::BID));
         assert_eq!((gone.price, gone.size, gone.depth), (11, 2, 1));
         assert_eq!((gone.levels[1].bid, gone.levels[9].bid), (10, 2));
-        let changed = depth.apply(&level(Level::ASK, 20, 4, 1)).unwrap();
+        let changed = apply(&mut depth, &level(Level::ASK, 20, 4, 1)).unwrap();
         assert_eq!((changed.action, changed.depth), (action::MODIFY, 0));
-        assert!(depth.apply(&level(Level::ASK, 21, 1, 0)).is_none());
-        let added = depth.apply(&level(Level::ASK, 19, 1, 1)).unwrap();
+        assert!(apply(&mut depth, &level(Level::ASK, 21, 1, 0)).is_none());
+        let added = apply(&mut depth, &level(Level::ASK, 19, 1, 1)).unwrap();
         let shape = (added.action, added.price, added.depth);
         assert_eq!(shape, (action::ADD, 19, 0));
         assert_eq!(
@@ -267,14 +305,20 @@ mod tests {
         tidewire_fanout::Topic::clear_interest(&*book, 0);
         assert!(!market.books.is_wanted(&topic, 1));
         let asked = market.books.asked();
-        assert!(
-            depth
-                .follow(&market.books, &topic, &market.journal.lock())
-                .is_none()
-        );
+        depth.follow(&market.books, &topic, 5);
+        assert_eq!(depth.levels(topic.number), None);
         assert!(market.books.is_wanted(&topic, 1) && depth.follows(topic.number));
         assert!(market.books.asked() > asked, "inputs look again");
-        depth.leave(topic.number);
+        assert_eq!(depth.unknown(), [topic.number]);
+        assert!(depth.apply(&clear(), 5).is_none(), "the state includes it");
+        let last = Level {
+            is_last: 1,
+            ..clear()
+        };
+        assert_eq!(depth.apply(&last, 6).unwrap().action, action::CLEAR);
+        let empty = [BidAsk::EMPTY; DEPTH_LEVELS];
+        assert_eq!(depth.levels(topic.number), Some(empty));
+        depth.retain(|number| number != topic.number);
         assert!(!market.books.is_wanted(&topic, 1) && !depth.follows(topic.number));
     }
 }

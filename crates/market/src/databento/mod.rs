@@ -2,16 +2,8 @@
 //!
 //! `docs/databento.md` describes the source of each schema.
 
-#[allow(
-    dead_code,
-    reason = "the stream writes these records from the next commit on"
-)]
 mod bars;
 mod chains;
-#[allow(
-    dead_code,
-    reason = "the stream writes these records from the next commit on"
-)]
 mod depth;
 mod intervals;
 mod past;

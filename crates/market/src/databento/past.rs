@@ -97,10 +97,9 @@ impl Past {
         })
     }
 
-    /// Returns the source time of the next message, if it has been read already.
-    pub(super) fn next_time_ns(&self) -> Option<u64> {
-        let next = self.messages.as_slice().first()?;
-        Some(time_ns(&next.message))
+    /// Returns the next message, if it has been read already.
+    pub(super) fn peek(&self) -> Option<&Told> {
+        self.messages.as_slice().first()
     }
 
     /// Takes the next item.

@@ -172,6 +172,11 @@ impl Selection {
         self.topics.len()
     }
 
+    /// Returns the number of topics that are resolved.
+    pub(super) fn known(&self) -> usize {
+        self.topics.len()
+    }
+
     /// Returns the subscriptions to a topic.
     #[inline]
     pub(super) fn of(&self, number: u32) -> Chosen {

@@ -1,5 +1,6 @@
 //! The records of one client: the initial values, then the journal from the client's position.
 
+mod derived;
 mod opening;
 mod records;
 mod values;
@@ -16,6 +17,8 @@ use tidewire_dbn::databento::{
 use tidewire_feed::journal::Journal;
 use tidewire_feed::wire::{LastValue, Message, Quote, RecordJoin};
 
+use super::bars::ClientBars;
+use super::depth::DepthBooks;
 use super::intervals::{BBO, Intervals};
 use super::past::{Next, Past};
 use super::selection::Selection;
@@ -50,6 +53,8 @@ pub(super) struct Stream {
     /// By topic number, as of `cursor`; empty while no schema needs them.
     prices: Vec<BidAsk>,
     intervals: Intervals,
+    depth: DepthBooks,
+    bars: ClientBars,
     /// The parts of a DBN record so far.
     join: RecordJoin,
     /// By topic number and schema bit: the last sequence that a snapshot of records included.
@@ -61,6 +66,8 @@ pub(super) struct Stream {
     has_begun: bool,
     /// Whether the end of the replay has been announced.
     is_complete: bool,
+    /// Whether the client was told that it follows too many books.
+    has_too_many_books: bool,
 }
 
 #[derive(Debug)]
@@ -124,7 +131,10 @@ impl Stream {
         self.selection.add(&market.board, wanted, names);
         if self.has_begun {
             // Prices that were not followed so far start with their current values.
-            self.take_prices(market, &market.journal.lock());
+            let journal = market.journal.lock();
+            self.take_prices(market, &journal);
+            self.take_traded(market, &journal);
+            drop(journal);
             let still = self.opening.map_or(0, |_| self.opening_schemas);
             self.opening_schemas = still | wanted.schema.bit();
             self.opening = Some(0);
@@ -133,6 +143,7 @@ impl Stream {
 
     pub(super) fn unsubscribe(&mut self, market: &Market, ended: &Subscription<'_>, names: &Names) {
         self.selection.remove(&market.board, ended, names);
+        self.leave_derived();
         let schema = ended.schema.name();
         let text = format!("Unsubscription request for {schema} data succeeded");
         self.note(system_code::UNSUBSCRIBE_ACK, text);
@@ -147,6 +158,7 @@ impl Stream {
         self.cursor = self.live_from;
         (self.opening, self.opening_schemas) = (Some(0), u16::MAX);
         self.take_prices(market, &journal);
+        self.take_traded(market, &journal);
         let Some(start_ns) = self.selection.start_ns() else {
             return unix_ns;
         };
@@ -159,6 +171,11 @@ impl Stream {
         let oldest_ns = journal.source_times_ns().map_or(u64::MAX, |times| times.0);
         drop(journal);
         self.past = self.open_past(market, start_ns, oldest_ns);
+        let known_from_ns = match self.past {
+            None if self.cursor > 1 => oldest_ns.max(start_ns),
+            _ => start_ns,
+        };
+        self.replay_bars(known_from_ns);
         // A replay computes its own prices.
         for (number, prices) in self.prices.iter_mut().enumerate() {
             if self.selection.of(number as u32).replayed != 0 {
@@ -231,9 +248,9 @@ impl Stream {
                 return true;
             }
         }
-        if self.intervals.telling().is_some() {
-            self.tell_intervals(market, unix_ns, out, end);
-            if self.intervals.telling().is_some() {
+        if self.is_due() {
+            self.tell_due(market, unix_ns, out, end);
+            if self.is_due() {
                 return true;
             }
         }
@@ -253,11 +270,14 @@ impl Stream {
     ) -> bool {
         let mut records = 0;
         let more = loop {
-            if out.len() >= end || self.intervals.telling().is_some() {
+            if out.len() >= end || self.is_due() {
                 break true;
             }
-            let next_ns = self.past.as_ref().and_then(Past::next_time_ns);
-            if next_ns.is_some_and(|time_ns| self.begins_interval(time_ns)) {
+            let next = self.past.as_ref().and_then(Past::peek);
+            let next = next.map(|told| (told.message.source(), time_ns(&told.message)));
+            if let Some((publisher, time_ns)) = next
+                && self.passes(publisher, time_ns, time_ns)
+            {
                 break true;
             }
             let Some(past) = &mut self.past else {
@@ -269,7 +289,7 @@ impl Stream {
                     records +=
                         self.tell(market, told.sequence, &told.message, is_live, unix_ns, out);
                     if told.is_of_this_run {
-                        self.advance(told.sequence + 1, unix_ns, out);
+                        self.advance(market, told.sequence + 1, unix_ns, out);
                     }
                 }
                 Next::Gap(from, until) => {
@@ -280,7 +300,7 @@ impl Stream {
                 }
                 Next::Journal(next) => {
                     self.past = None;
-                    self.advance(next, unix_ns, out);
+                    self.advance(market, next, unix_ns, out);
                 }
                 Next::Nothing => break false,
             }
@@ -312,15 +332,16 @@ impl Stream {
         let until = journal.next_sequence().min(self.cursor + SCAN_MESSAGES_MAX);
         let was_replay = self.cursor < self.live_from;
         let mut records = 0;
-        while self.cursor < until && out.len() < end && self.intervals.telling().is_none() {
+        while self.cursor < until && out.len() < end && !self.is_due() {
             let sequence = self.cursor;
             let Some(message) = journal.message(sequence) else {
                 self.cursor += 1;
                 continue;
             };
             let is_live = sequence >= self.live_from;
-            let now_ns = if is_live { unix_ns } else { time_ns(&message) };
-            if self.begins_interval(now_ns) {
+            let time_ns = time_ns(&message);
+            let now_ns = if is_live { unix_ns } else { time_ns };
+            if self.passes(message.source(), time_ns, now_ns) {
                 break;
             }
             records += self.tell(market, sequence, &message, is_live, unix_ns, out);
@@ -337,24 +358,26 @@ impl Stream {
             .records
             .fetch_add(records, Ordering::Relaxed);
         if was_replay {
-            self.complete(unix_ns, out);
+            self.complete(market, unix_ns, out);
         }
         if !more {
             self.is_warned = false;
             self.begins_interval(unix_ns);
+            self.bars.tick(unix_ns);
         }
-        more || self.intervals.telling().is_some()
+        more || self.is_due()
     }
 
     /// Notes that a replay has reached this sequence.
-    fn advance(&mut self, next: u64, unix_ns: u64, out: &mut Vec<u8>) {
+    fn advance(&mut self, market: &Market, next: u64, unix_ns: u64, out: &mut Vec<u8>) {
         self.cursor = next;
-        self.complete(unix_ns, out);
+        self.complete(market, unix_ns, out);
     }
 
     /// Announces the end of the replay, once it is reached.
-    fn complete(&mut self, unix_ns: u64, out: &mut Vec<u8>) {
+    fn complete(&mut self, market: &Market, unix_ns: u64, out: &mut Vec<u8>) {
         if self.cursor >= self.live_from && !std::mem::replace(&mut self.is_complete, true) {
+            self.follow_unknown_books(market);
             let text = format!("Replay completed at sequence {}", self.live_from - 1);
             self.note(system_code::REPLAY_COMPLETED, text);
             self.say(unix_ns, out);
@@ -377,7 +400,7 @@ impl Stream {
         if let Message::Definition(_) = message {
             self.selection.look(&market.board);
         }
-        let rolled = self.roll(market, number, message, unix_ns, out);
+        let rolled = self.roll(market, number, message, sequence, unix_ns, out);
         let chosen = self.selection.of(number);
         if chosen.schemas == 0 {
             return rolled;
@@ -410,6 +433,7 @@ impl Stream {
                 self.tell_definition(market, definition, reached, stamp, unix_ns, out)
             }
             Message::Record(part) => self.tell_record(market, part, reached, stamp, unix_ns, out),
+            Message::Level(level) => self.tell_level(level, reached, stamp, unix_ns, out),
             Message::LastValue(value) => {
                 let quote = quote_of(value);
                 self.tell_quote(&quote, reached, stamp, unix_ns, out)
@@ -441,6 +465,8 @@ impl Stream {
         self.past = None;
         self.live_from = self.live_from.min(next);
         self.take_prices(market, journal);
+        self.bars.forget();
+        self.take_traded(market, journal);
         // A skipped trade is not sent later; only values are.
         self.opening_schemas = REFRESHED;
         (self.opening, self.is_refresh) = (Some(0), true);
@@ -485,6 +511,7 @@ pub(super) fn time_ns(message: &Message) -> u64 {
         Message::Status(status) => status.source_time_ns,
         Message::Definition(definition) => definition.source_time_ns,
         Message::Record(part) => part.source_time_ns,
+        Message::Level(level) => level.source_time_ns,
         Message::LastValue(value) => value.source_time_ns,
         _ => 0,
     }
@@ -497,7 +524,8 @@ const REFRESHED: u16 = PRICED
     | Schema::Status.bit()
     | Schema::Statistics.bit()
     | Schema::Imbalance.bit()
-    | Schema::Mbo.bit();
+    | Schema::Mbo.bit()
+    | Schema::Mbp10.bit();
 /// Maximum number of bytes written between two checks for waiting input.
 const PRODUCE_BYTES: usize = 64 * 1024;
 /// Maximum number of messages read under one lock of the journal.

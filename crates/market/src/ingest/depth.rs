@@ -75,6 +75,14 @@ impl Batch<'_> {
             if let Some(book) = topic.derived.book() {
                 let mut state = book.state.lock();
                 if state.forget() {
+                    // Those who follow the book in the hub's own feed forget it too.
+                    self.work.journal.append(&Message::Level(Level {
+                        symbol: number,
+                        source: topic.definition().source,
+                        action: Level::END,
+                        is_last: 1,
+                        ..Level::default()
+                    }));
                     self.publish_book(number, book, &state);
                 }
             }

@@ -52,6 +52,7 @@ impl Stream {
             true => schemas,
             false => schemas & chosen.snapshots,
         };
+        self.follow_book(market, &topic, chosen, schemas);
         let mut writer = self.writer(out, unix_ns);
         if let Some(asked) = self.selection.asked(&topic)
             && !self.is_refresh
@@ -111,6 +112,12 @@ impl Stream {
                 writer.interval(&event, &prices, is_minute);
                 records += 1;
             }
+        }
+        if wants(Schema::Mbp10)
+            && let Some(levels) = self.depth.levels(number)
+        {
+            writer.depth(&event, 0, &levels);
+            records += 1;
         }
         if wants(Schema::Trades) && value.last != UNDEFINED_PRICE {
             let action = action::TRADE;

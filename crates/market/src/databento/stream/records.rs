@@ -28,6 +28,9 @@ impl Stream {
         let id = instrument_id(stamp.number);
         let name = definition.name.as_str();
         let topic = market.board.topic(stamp.number);
+        if let Some(topic) = &topic {
+            self.follow_new_book(market, topic);
+        }
         let asked = topic.as_ref().and_then(|topic| self.selection.asked(topic));
         let mut writer = self.writer(out, unix_ns);
         let asked = asked.unwrap_or((1, name));
@@ -133,6 +136,7 @@ impl Stream {
         market: &Market,
         number: u32,
         message: &Message,
+        sequence: u64,
         unix_ns: u64,
         out: &mut Vec<u8>,
     ) -> u64 {
@@ -148,6 +152,7 @@ impl Stream {
             let Some(topic) = board.topic(number) else {
                 continue;
             };
+            self.roll_derived(market, &topic, sequence);
             let definition = topic.definition();
             let (id, name) = (instrument_id(number), definition.name.as_str());
             if let Some(asked) = self.selection.asked(&topic) {

@@ -10,6 +10,7 @@ use tidewire_lastvalue::PRICE_UNDEFINED;
 
 use super::super::intervals::BBO;
 use super::super::selection::instrument_id;
+use super::derived::BARS;
 use super::{PRICED, Stream};
 use crate::market::Market;
 
@@ -81,6 +82,9 @@ impl Stream {
             self.intervals.trade(stamp.number, event);
         }
         self.intervals.note(reached, stamp.number);
+        if reached & BARS != 0 {
+            self.add_to_bars(trade, reached, stamp);
+        }
         let prices = self.prices_of(stamp.number).map(|prices| *prices);
         let prices = prices.unwrap_or(BidAsk::EMPTY);
         let mut writer = self.writer(out, unix_ns);
@@ -92,6 +96,12 @@ impl Stream {
         if reached & (Schema::Mbp1.bit() | Schema::Tbbo.bit()) != 0 {
             let flags = flag::TOP_OF_BOOK;
             writer.best_prices(&Event { flags, ..event }, &prices);
+            records += 1;
+        }
+        if reached & Schema::Mbp10.bit() != 0
+            && let Some(levels) = self.depth.levels(stamp.number)
+        {
+            self.writer(out, unix_ns).depth(&event, 0, &levels);
             records += 1;
         }
         records

@@ -36,7 +36,7 @@ fn main() -> Outcome {
                 "unsubscribe" => unsubscribe(&gateway).await,
                 "reconnect" => reconnect(&gateway).await,
                 "wrong-key" => wrong_key(&gateway).await,
-                "mbp-10" => not_served(&gateway).await,
+                "not-served" => not_served(&gateway).await,
                 _ => Err(format!("no such case: {case}").into()),
             }
         };
@@ -233,7 +233,7 @@ async fn wrong_key(gateway: &Gateway) -> Outcome {
 /// A schema that the hub does not have is an error record that names it, and nothing more.
 async fn not_served(gateway: &Gateway) -> Outcome {
     let mut client = gateway.open().await?;
-    client.subscribe(all(Schema::Mbp10)).await?;
+    client.subscribe(all(Schema::Cmbp1)).await?;
     client.subscribe(all(Schema::Trades)).await?;
     client.start().await?;
     let mut words = String::new();
@@ -243,7 +243,7 @@ async fn not_served(gateway: &Gateway) -> Outcome {
             words = error.err()?.to_owned();
         }
         if record.get::<TradeMsg>().is_some() {
-            return check(words.contains("'mbp-10'"), || words.clone());
+            return check(words.contains("'cmbp-1'"), || words.clone());
         }
     }
 }
