@@ -14,7 +14,9 @@ import time
 
 import pytest
 
+from feed_client import LIVE, definition, status, trade
 from support import BINARY, PATIENCE_S, Program, environment, eventually, free_ports
+from test_feed import publisher
 
 
 class Terminal:
@@ -297,3 +299,25 @@ def test_a_pattern_that_nothing_matches_is_an_answer_of_its_own(simulated, start
 def test_one_clock_never_differs_from_itself(simulated, start):
     seen = look(start, simulated, "--for", "1s")
     assert seen["latency_ns"]["ahead_of_clock"] == 0
+
+
+def test_state_and_venue_are_shown(hub, start, terminal):
+    client = publisher(hub, 77)
+    client.until(lambda: client.accepted)
+    now_ns = time.time_ns()
+    client.send(
+        LIVE, 1, definition(0, "HALTED"), trade(0, 2 * 10**9, 1, now_ns), status(0, 4, now_ns),
+        definition(1, "VENUE"), trade(1, 2 * 10**9, 1, now_ns, source=7), session=77,
+    )
+    eventually(lambda: hub.hash("md:HALTED").get("state") == "halted", "the halt")
+    rows = {row["symbol"]: row for row in look(start, hub, "HALTED", "VENUE")["symbols"]}
+    assert (rows["HALTED"]["state"], rows["HALTED"]["state_name"]) == (4, "halted")
+    assert (rows["HALTED"]["venue"], rows["VENUE"]["venue"]) == ("tests", "7")
+    shown = terminal(hub, columns=140)
+    shown.shows(re.compile(r"HALTED .* halted"))
+    shown.press(b"q")
+    shown.end()
+    client.socket.close()
+    eventually(
+        lambda: look(start, hub, "HALTED")["symbols"][0]["state_name"] == "stale", "its end",
+    )

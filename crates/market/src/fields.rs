@@ -36,7 +36,7 @@ fn write_value(value: &MarketValue, fields: &mut impl Fields) {
     fields.unsigned("ts", value.source_time_ns);
     fields.unsigned("recv_ts", value.receive_time_ns);
     fields.unsigned("stale", staleness(value));
-    fields.text("state", state_name(value.status.state).as_bytes());
+    fields.text("state", TradingState(value.status.state).name().as_bytes());
 }
 
 /// Writes the fields that many updates lack. JSON leaves them out where they are unknown.
@@ -231,19 +231,6 @@ impl Fields for Json<'_> {
             self.name(name);
             write_json_text(self.out, text);
         }
-    }
-}
-
-/// Returns the name of a trading state.
-pub(crate) fn state_name(state: u8) -> &'static str {
-    match TradingState(state) {
-        TradingState::PRE_OPEN => "pre-open",
-        TradingState::OPEN => "open",
-        TradingState::AUCTION => "auction",
-        TradingState::HALTED => "halted",
-        TradingState::PAUSED => "paused",
-        TradingState::CLOSED => "closed",
-        _ => "unknown",
     }
 }
 

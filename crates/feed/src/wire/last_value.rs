@@ -2,7 +2,9 @@
 
 use super::bytes::{Field, array_at, i64_at, put, u16_at, u32_at, u64_at};
 use super::message::prefix;
-use super::{Message, MessageKind, ReferenceKind, TradingState, UNDEFINED_PRICE};
+use super::{
+    Message, MessageKind, ReferenceKind, SessionStart, Trade, TradingState, UNDEFINED_PRICE,
+};
 
 /// A symbol's latest value, as a record of a snapshot: 96 bytes, or 176 with its figures.
 ///
@@ -75,6 +77,35 @@ impl Figures {
     pub const STALE: u8 = 1;
     /// Bit of [`Figures::flags`]: messages are missing.
     pub const IN_DOUBT: u8 = 2;
+
+    fn add(&mut self, trade: &Trade) {
+        if self.high == UNDEFINED_PRICE || trade.price > self.high {
+            self.high = trade.price;
+        }
+        // The undefined price is the largest number, so every trade is below it.
+        self.low = self.low.min(trade.price);
+        let product = i128::from(trade.price) * i128::from(trade.size);
+        self.turnover = self.turnover.saturating_add(product);
+        self.trades = self.trades.wrapping_add(1);
+        self.condition = trade.condition;
+    }
+}
+
+impl Default for Figures {
+    fn default() -> Self {
+        Self {
+            high: UNDEFINED_PRICE,
+            low: UNDEFINED_PRICE,
+            turnover: 0,
+            reference: UNDEFINED_PRICE,
+            trades: 0,
+            condition: 0,
+            reason: 0,
+            trading_day: 0,
+            reference_kind: ReferenceKind::NONE,
+            flags: 0,
+        }
+    }
 }
 
 impl LastValue {
@@ -114,6 +145,12 @@ impl LastValue {
                 self.last = trade.price;
                 self.last_size = trade.size;
                 self.volume = self.volume.saturating_add(u64::from(trade.size));
+                if self.open == UNDEFINED_PRICE {
+                    self.open = trade.price;
+                }
+                if let Some(figures) = &mut self.figures {
+                    figures.add(trade);
+                }
                 self.stamp(sequence, trade.source, trade.source_time_ns);
             }
             Message::Quote(quote) => {
@@ -127,15 +164,56 @@ impl LastValue {
             }
             Message::Status(status) => {
                 self.state = status.state;
+                if let Some(figures) = &mut self.figures {
+                    figures.reason = status.reason;
+                }
                 self.stamp(sequence, status.source, status.source_time_ns);
             }
             Message::Definition(definition) => {
                 self.open = definition.open;
                 self.stamp(sequence, definition.source, definition.source_time_ns);
             }
+            Message::SessionStart(start) => {
+                self.begin_session(start);
+                self.stamp(sequence, start.source, start.source_time_ns);
+            }
             _ => return false,
         }
         true
+    }
+
+    /// Begins a session, or takes the price that a message gives the current one.
+    #[cold]
+    fn begin_session(&mut self, start: &SessionStart) {
+        let is_open = start.kind == ReferenceKind::OPEN;
+        if start.rolls != 0 {
+            (self.volume, self.open) = (0, UNDEFINED_PRICE);
+        }
+        if is_open {
+            self.open = start.reference;
+        }
+        if let Some(figures) = &mut self.figures {
+            if start.rolls != 0 {
+                *figures = Figures {
+                    reason: figures.reason,
+                    flags: figures.flags,
+                    trading_day: start.trading_day,
+                    ..Figures::default()
+                };
+            }
+            if !is_open {
+                (figures.reference, figures.reference_kind) = (start.reference, start.kind);
+            }
+        }
+    }
+
+    /// Returns the price from which the change is measured, 1 unit = 1e-9, or
+    /// [`UNDEFINED_PRICE`].
+    pub fn change_base(&self) -> i64 {
+        match self.figures.map(|figures| figures.reference) {
+            None | Some(UNDEFINED_PRICE) => self.open,
+            Some(reference) => reference,
+        }
     }
 
     /// Applies a snapshot's record of this symbol unless it is older. Returns whether it was

@@ -471,6 +471,19 @@ impl TradingState {
     pub const CLOSED: TradingState = TradingState(5);
     /// Paused for a short time, as after a sudden change of the price.
     pub const PAUSED: TradingState = TradingState(6);
+
+    /// Returns the name as clients see it.
+    pub fn name(self) -> &'static str {
+        match self {
+            TradingState::PRE_OPEN => "pre-open",
+            TradingState::OPEN => "open",
+            TradingState::AUCTION => "auction",
+            TradingState::HALTED => "halted",
+            TradingState::PAUSED => "paused",
+            TradingState::CLOSED => "closed",
+            _ => "unknown",
+        }
+    }
 }
 
 /// A symbol's trading state changed: 32 bytes.

@@ -87,8 +87,8 @@ pub struct SessionStart {
     pub trading_day: u32,
     /// What `reference` is.
     pub kind: ReferenceKind,
-    /// 1: a new session. Volume, trades, open, high and low begin again, and the last trade
-    /// becomes the previous close unless `reference` is one. 0: only the reference is given.
+    /// 1: a new session. Volume, trades, open, high and low begin again. 0: only the reference is
+    /// given.
     pub rolls: u8,
 }
 

@@ -453,3 +453,44 @@ fn a_packet_of_any_length_is_there_with_its_last_byte() {
         assert_eq!((packet.messages().count(), taken), (count, bytes.len()));
     }
 }
+
+#[test]
+fn a_receivers_value_follows_sessions_as_the_hubs_does() {
+    let mut value = LastValue {
+        figures: Some(Figures::default()),
+        ..LastValue::new(7)
+    };
+    let trade = |price, size| {
+        Message::Trade(Trade {
+            symbol: 7,
+            price,
+            size,
+            ..Trade::default()
+        })
+    };
+    let start = |reference, kind, rolls| {
+        Message::SessionStart(SessionStart {
+            symbol: 7,
+            reference,
+            kind,
+            rolls,
+            trading_day: 20_240_102,
+            ..SessionStart::default()
+        })
+    };
+    value.apply(1, &trade(10, 2));
+    value.apply(2, &trade(8, 1));
+    assert_eq!((value.open, value.volume, value.change_base()), (10, 3, 10));
+    let figures = value.figures.unwrap();
+    let found = (figures.high, figures.low, figures.turnover, figures.trades);
+    assert_eq!(found, (10, 8, 28, 2));
+    value.apply(3, &start(9, ReferenceKind::PREVIOUS_CLOSE, 1));
+    assert_eq!((value.volume, value.open), (0, UNDEFINED_PRICE));
+    assert_eq!((value.change_base(), value.last), (9, 8));
+    let figures = value.figures.unwrap();
+    assert_eq!((figures.trades, figures.trading_day), (0, 20_240_102));
+    value.apply(4, &start(11, ReferenceKind::OPEN, 0));
+    assert_eq!((value.open, value.change_base()), (11, 9));
+    value.figures = None;
+    assert_eq!(value.change_base(), 11);
+}

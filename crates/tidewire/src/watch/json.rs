@@ -63,6 +63,8 @@ fn symbol(row: &SymbolRow) -> Value {
         "updates": row.updates,
         "updates_per_second": row.rate,
         "state": value.state.0,
+        "state_name": row.state(),
+        "venue": &*row.venue,
         "seq": value.sequence,
         "ts": value.source_time_ns,
     })

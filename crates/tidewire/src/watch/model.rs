@@ -1,11 +1,12 @@
 //! What the feed has delivered: the latest values, and the quality of the stream.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use tidewire_feed::client::{ClientCounters, Gap, LossReason, Side, Sink};
 use tidewire_feed::wire::{
-    Definition, EndOfSessionAcknowledgement, LastValue, LoginAccepted, Message, Refused,
+    Definition, EndOfSessionAcknowledgement, LastValue, LoginAccepted, Message, Refused, Venue,
 };
 
 use tidewire_lane::unix_ns;
@@ -17,6 +18,8 @@ use super::spread::Spread;
 pub(super) struct Model {
     /// By the hub's symbol number.
     rows: HashMap<u32, SymbolState>,
+    /// Names by the hub's numbers of venues.
+    pub(super) venues: HashMap<u16, Arc<str>>,
     /// Symbols that did not fit.
     pub(super) left_out: u64,
     pub(super) connection: Connection,
@@ -117,6 +120,7 @@ impl Model {
         let now = Instant::now();
         Self {
             rows: HashMap::new(),
+            venues: HashMap::new(),
             left_out: 0,
             connection: Connection {
                 state: ConnectionState::Connecting,
@@ -240,6 +244,12 @@ impl Sink for Model {
         }
     }
 
+    fn venue(&mut self, venue: &Venue) {
+        let shown = venue.name.as_str().chars();
+        let name: String = shown.filter(|letter| !letter.is_control()).collect();
+        self.venues.insert(venue.source, name.into());
+    }
+
     fn snapshot_record(&mut self, _: u64, record: &LastValue) {
         if let Some(row) = self.row(record.symbol) {
             row.value.merge(record);
@@ -279,6 +289,7 @@ impl Sink for Model {
     /// Symbol numbers are valid for one session only.
     fn session_changed(&mut self, _: u32, new: u32) {
         self.rows.clear();
+        self.venues.clear();
         self.session = new;
         self.is_complete = false;
     }

@@ -1,10 +1,11 @@
 //! A sample of all figures at one moment.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidewire_feed::wire::{LastValue, UNDEFINED_PRICE};
+use tidewire_feed::wire::{Figures, LastValue, UNDEFINED_PRICE};
 
-use super::info::{Figures, InfoReader};
+use super::info::{Figures as HubFigures, InfoReader};
 use super::model::{Connection, Loss, Model};
 use super::spread::Percentiles;
 
@@ -31,7 +32,7 @@ pub(super) struct Sample {
     pub(super) ahead: u64,
     pub(super) old: u64,
     /// The hub's own figures and rate, or why there are none.
-    pub(super) hub: Result<(Figures, f64), String>,
+    pub(super) hub: Result<(HubFigures, f64), String>,
 }
 
 /// One symbol.
@@ -39,6 +40,8 @@ pub(super) struct Sample {
 pub(super) struct SymbolRow {
     pub(super) symbol: String,
     pub(super) value: LastValue,
+    /// Name of the venue of the last update, or its number; empty if it has none.
+    pub(super) venue: Arc<str>,
     /// Updates of the session, by the hub's count where that is known.
     pub(super) updates: u64,
     /// Updates per second received here since the previous sample.
@@ -57,12 +60,18 @@ impl Sample {
         let interval = now.duration_since(model.looked);
         let seconds = interval.as_secs_f64().max(at_least.as_secs_f64() / 2.0);
         let gained = model.messages - model.looked_messages;
+        let venues = model.venues.clone();
         let rows = model.rows().map(|row| {
             let gained = row.messages - row.looked;
             row.looked = row.messages;
             SymbolRow {
                 symbol: row.name.clone(),
                 value: row.value,
+                venue: match (venues.get(&row.value.source), row.value.source) {
+                    (Some(name), _) => name.clone(),
+                    (None, 0) => Arc::default(),
+                    (None, number) => number.to_string().into(),
+                },
                 updates: row.value.updates,
                 rate: gained as f64 / seconds,
             }
@@ -94,14 +103,25 @@ impl Sample {
 }
 
 impl SymbolRow {
-    /// Returns the change of the last price since the session's open, in parts per million.
+    /// Returns the change of the last price since the session's reference or open, in parts per
+    /// million of its magnitude.
     pub(super) fn change_ppm(&self) -> Option<i64> {
-        let (last, open) = (self.value.last, self.value.open);
-        if last == UNDEFINED_PRICE || open == UNDEFINED_PRICE || open <= 0 {
+        let (last, base) = (self.value.last, self.value.change_base());
+        if last == UNDEFINED_PRICE || base == UNDEFINED_PRICE || base == 0 {
             return None;
         }
-        let change = (i128::from(last) - i128::from(open)) * 1_000_000 / i128::from(open);
-        i64::try_from(change).ok()
+        let change = (i128::from(last) - i128::from(base)) * 1_000_000;
+        i64::try_from(change / i128::from(base).abs()).ok()
+    }
+
+    /// Returns the trading state, or `stale` or `in doubt`.
+    pub(super) fn state(&self) -> &'static str {
+        let flags = self.value.figures.map_or(0, |figures| figures.flags);
+        match flags {
+            flags if flags & Figures::STALE != 0 => "stale",
+            flags if flags & Figures::IN_DOUBT != 0 => "in doubt",
+            _ => self.value.state.name(),
+        }
     }
 
     /// Returns the last price, if there is one.
@@ -127,6 +147,7 @@ mod tests {
                 open,
                 ..LastValue::new(0)
             },
+            venue: Arc::default(),
             updates: 0,
             rate: 0.0,
         }
@@ -138,6 +159,7 @@ mod tests {
         assert_eq!(row(99, 100).change_ppm(), Some(-10_000));
         assert_eq!(row(UNDEFINED_PRICE, 100).change_ppm(), None);
         assert_eq!(row(1, 0).change_ppm(), None);
+        assert_eq!(row(-101, -100).change_ppm(), Some(-10_000));
         assert_eq!(row(i64::MIN, 1).change_ppm(), None, "out of range");
     }
 }

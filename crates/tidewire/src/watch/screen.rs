@@ -76,12 +76,12 @@ pub(super) fn as_text(sample: &Sample, rows: &[&SymbolRow]) -> String {
         text.push_str(&line);
         text.push('\n');
     }
-    let cells: Vec<[String; 8]> = rows.iter().map(|row| texts(row)).collect();
+    let cells: Vec<[String; COLUMNS]> = rows.iter().map(|row| texts(row)).collect();
     let width = |at: usize| {
         let texts = cells.iter().map(|cells| cells[at].chars().count());
         texts.max().unwrap_or(0).max(usize::from(WIDTHS[at]))
     };
-    let widths: [usize; 8] = std::array::from_fn(width);
+    let widths: [usize; COLUMNS] = std::array::from_fn(width);
     for (column, width) in Column::ALL.iter().zip(widths) {
         text.push_str(&padded(*column, column.title(), width));
     }
@@ -231,8 +231,10 @@ fn room_of(column: Column) -> (usize, u8) {
         Column::Last => (11, 0),
         Column::Volume => (11, 3),
         Column::Change => (8, 1),
-        Column::Updates => (9, 5),
-        Column::Rate => (7, 4),
+        Column::State => (8, 4),
+        Column::Updates => (9, 6),
+        Column::Rate => (7, 5),
+        Column::Venue => (6, 7),
     }
 }
 
@@ -251,6 +253,14 @@ fn figures(row: &SymbolRow) -> Vec<Figure> {
         style: Style::new().fg(color),
         ..Figure::text(change)
     };
+    let color = match row.state() {
+        "open" | "unknown" => Color::Reset,
+        _ => Color::Yellow,
+    };
+    let state = Figure {
+        style: Style::new().fg(color),
+        ..Figure::text(row.state().to_owned())
+    };
     vec![
         Figure::text(row.symbol.clone()),
         Figure::text(price(value.bid)),
@@ -258,13 +268,15 @@ fn figures(row: &SymbolRow) -> Vec<Figure> {
         Figure::text(price(value.last)),
         Figure::count(value.volume),
         change,
+        state,
         Figure::count(row.updates),
         Figure::count(row.rate as u64),
+        Figure::text(row.venue.to_string()),
     ]
 }
 
 /// Returns the texts of a row, not shortened.
-fn texts(row: &SymbolRow) -> [String; 8] {
+fn texts(row: &SymbolRow) -> [String; COLUMNS] {
     let mut figures = figures(row).into_iter();
     std::array::from_fn(|_| figures.next().map_or(String::new(), |figure| figure.text))
 }
@@ -356,7 +368,8 @@ fn clock(seconds: u64) -> String {
 
 const KEYS: &str = "q quits · r resets the figures · / filters · ←→ change the sort column · space reverses the order \
      · ↑↓ PgUp PgDn · Enter shows the levels of the first row";
-const WIDTHS: [u16; 8] = [16, 12, 12, 12, 15, 9, 13, 9];
+const COLUMNS: usize = Column::ALL.len();
+const WIDTHS: [u16; COLUMNS] = [16, 12, 12, 12, 15, 9, 9, 13, 9, 6];
 const REFRESH_INTERVAL: Duration = Duration::from_millis(500);
 /// Columns of the price levels, with their frame.
 const LADDER_WIDTH: u16 = 36;

@@ -18,26 +18,36 @@ pub(crate) enum Column {
     Last,
     /// Volume of the session.
     Volume,
-    /// Change since the open.
+    /// Change since the reference, or the open.
     Change,
+    /// Trading state, or why the value is not certain.
+    State,
     /// Updates of the session.
     Updates,
     /// Updates per second.
     Rate,
+    /// Venue of the last update.
+    Venue,
 }
 
 impl Column {
     /// All columns.
-    pub(super) const ALL: [Column; 8] = [
+    pub(super) const ALL: [Column; 10] = [
         Column::Symbol,
         Column::Bid,
         Column::Ask,
         Column::Last,
         Column::Volume,
         Column::Change,
+        Column::State,
         Column::Updates,
         Column::Rate,
+        Column::Venue,
     ];
+
+    fn is_text(self) -> bool {
+        matches!(self, Column::Symbol | Column::State | Column::Venue)
+    }
 
     pub(super) fn title(self) -> &'static str {
         match self {
@@ -47,8 +57,10 @@ impl Column {
             Column::Last => "last",
             Column::Volume => "volume",
             Column::Change => "change %",
+            Column::State => "state",
             Column::Updates => "updates",
             Column::Rate => "/s",
+            Column::Venue => "venue",
         }
     }
 }
@@ -88,7 +100,7 @@ impl TableView {
     pub(super) fn new(column: Column, ascending: bool) -> Self {
         Self {
             column,
-            ascending: ascending || column == Column::Symbol,
+            ascending: ascending || column.is_text(),
             filter: String::new(),
             is_typing: false,
             has_ladder: false,
@@ -182,7 +194,7 @@ impl TableView {
         let next = (place.unwrap_or(0) as isize + step).rem_euclid(count);
         self.column = Column::ALL[next as usize];
         // Names are sorted ascending, figures descending.
-        self.ascending = self.column == Column::Symbol;
+        self.ascending = self.column.is_text();
     }
 
     fn first_max(&self) -> usize {
@@ -203,6 +215,8 @@ impl TableView {
                 Column::Ask => defined(one.value.ask).cmp(&defined(other.value.ask)),
                 Column::Last => one.last().cmp(&other.last()),
                 Column::Volume => one.value.volume.cmp(&other.value.volume),
+                Column::State => one.state().cmp(other.state()),
+                Column::Venue => one.venue.cmp(&other.venue),
                 Column::Change => one.change_ppm().cmp(&other.change_ppm()),
                 Column::Updates => one.updates.cmp(&other.updates),
                 Column::Rate => one.rate.total_cmp(&other.rate),
@@ -232,6 +246,7 @@ mod tests {
                 last,
                 ..LastValue::new(0)
             },
+            venue: std::sync::Arc::default(),
             updates,
             rate: 0.0,
         };
