@@ -218,7 +218,7 @@ fn update_quotes(slot: Arc<MarketSlot>) -> impl FnMut() -> u64 {
         let mut writer = slot.claim(1).expect("it is this loop's alone");
         for _ in 0..BATCH {
             sequence += 1;
-            writer.update_quote(black_box(quote(sequence)), stamp(sequence));
+            writer.update_quote(quote(black_box(sequence)), stamp(sequence));
         }
         BATCH
     }
@@ -231,15 +231,12 @@ fn update_trades() -> impl FnMut() -> u64 {
         let mut writer = slot.claim(1).expect("it is this loop's alone");
         for _ in 0..BATCH {
             sequence += 1;
-            let price = 100_000_000_000 + sequence as i64;
-            writer.update_trade(
-                black_box(Trade {
-                    price,
-                    size: 10,
-                    condition: 1,
-                }),
-                stamp(sequence),
-            );
+            let trade = Trade {
+                price: 100_000_000_000 + black_box(sequence) as i64,
+                size: 10,
+                condition: 1,
+            };
+            writer.update_trade(trade, stamp(sequence));
         }
         BATCH
     }

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 use serde_json::json;
+use tidewire_book::prefetch;
 use tidewire_dbn::Reader;
 use tidewire_dbn::book::{Books, BooksConfig};
 use tidewire_feed::client::{Client, ClientConfig, NullSink, Side, Sink};
@@ -246,7 +247,7 @@ impl Sink for Update {
     #[inline]
     fn expect_symbol(&self, symbol: u32) {
         if let Some(slot) = self.writer.table().slot(symbol) {
-            slot.touch();
+            slot.hot_lines().into_iter().for_each(prefetch);
         }
     }
 

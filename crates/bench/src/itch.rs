@@ -6,6 +6,7 @@ use serde::Serialize;
 use tidewire_feed::client::{NullSink, Sink};
 use tidewire_itch::sequenced::AHEAD;
 use tidewire_itch::{Books, Frames, Generator, GeneratorConfig, Message, SystemEvent};
+use tidewire_memory::HugePages;
 
 use super::report::Spread;
 use super::timing::processor_time;
@@ -119,6 +120,7 @@ impl Day {
     pub(super) fn session<S: Sink>(&self, days: usize, mut sink: S) -> (Spread, Hits) {
         let mut days_ns = Vec::new();
         let mut books = Books::default();
+        let mut pages = HugePages::later();
         for day in 0..=days {
             books.clear();
             let mut frames = Frames::new(black_box(&self.bytes));
@@ -133,6 +135,9 @@ impl Day {
             // The first day warms up.
             if day > 0 {
                 days_ns.push(elapsed.as_nanos() as f64 / (last - sequence) as f64);
+            } else if let Some(pages) = &mut pages {
+                // As the hub does when it has stopped growing.
+                (0..PAGE_TICKS).for_each(|_| pages.tick());
             }
         }
         (Spread::of(days_ns), self.hits())
@@ -198,3 +203,6 @@ fn apply<S: Sink>(books: &mut Books, mut frames: Frames<'_>, after: u64, sink: &
 
 /// Securities of the large day.
 pub(super) const LARGE_SYMBOLS: u16 = 8_000;
+
+/// Ticks that collapse all memory of the large day.
+const PAGE_TICKS: usize = 500;

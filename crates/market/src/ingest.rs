@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use tidewire_book::prefetch;
 use tidewire_fanout::Publication;
 use tidewire_feed::client::{Gap, PublisherLogin, Sink};
 use tidewire_feed::wire::{Definition, LastValue, Login, Message, Venue, VenueName};
@@ -448,7 +449,7 @@ impl Sink for Batch<'_> {
         if let Some(topic) = self.symbols.get(symbol).and_then(Symbol::first)
             && let Some(slot) = self.work.market.board.slots().slot(topic.number)
         {
-            slot.touch();
+            slot.hot_lines().into_iter().for_each(prefetch);
         }
     }
 
