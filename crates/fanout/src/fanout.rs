@@ -116,14 +116,9 @@ impl Fanout {
             return Ok(());
         }
         match kind {
-            Kind::Channel => self.topics.prepare(name, None),
-            Kind::Pattern => self.topics.prepare(
-                crate::scan::literal(name),
-                Some(&|channel| glob::matches(name, channel)),
-            ),
-            Kind::Prefix => self
-                .topics
-                .prepare(name, Some(&|channel| channel.starts_with(name))),
+            Kind::Channel => self.topics.prepare(name, true),
+            Kind::Pattern => self.topics.prepare(crate::scan::literal(name), false),
+            Kind::Prefix => self.topics.prepare(name, false),
             Kind::Shard => {}
         }
         // The topics of a pattern or a prefix are found turn by turn.

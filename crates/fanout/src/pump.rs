@@ -420,7 +420,11 @@ fn find(topics: &Topics, stretch: Stretch, scan: &Scan) -> Vec<Arc<dyn Topic>> {
     let mut found = Vec::new();
     if let Some(source) = topics.at(stretch.place) {
         let numbers = stretch.from..stretch.until;
-        source.matching(numbers, &|name| scan.wants(name), &mut found);
+        let (wants, asks) = (
+            |name: &[u8]| scan.wants(name),
+            |name: &[u8]| scan.asks(name),
+        );
+        source.matching(numbers, &wants, &asks, &mut found);
     }
     found
 }

@@ -50,8 +50,16 @@ pub(crate) struct Scan {
 #[derive(Debug)]
 enum Wanted {
     Every,
-    Pattern(Arc<[u8]>),
-    Prefixes(PrefixTable<()>),
+    Pattern {
+        text: Arc<[u8]>,
+        /// Whether topics that it matches are made.
+        asks: bool,
+    },
+    Prefixes {
+        all: PrefixTable<()>,
+        /// Those for which topics are made.
+        asking: PrefixTable<()>,
+    },
 }
 
 /// Some topics whose current values were written together.
@@ -112,9 +120,10 @@ impl Scans {
     pub(crate) fn remove_prefix(&mut self, prefix: &[u8]) {
         self.new_prefixes.retain(|other| **other != *prefix);
         for scan in &mut self.prefixes {
-            if let Wanted::Prefixes(table) = &mut scan.wanted {
-                table.remove_pair(prefix, ());
-                if table.is_empty() {
+            if let Wanted::Prefixes { all, asking } = &mut scan.wanted {
+                asking.remove_pair(prefix, ());
+                all.remove_pair(prefix, ());
+                if all.is_empty() {
                     scan.place = TopicId::PLACES;
                 }
             }
@@ -191,19 +200,26 @@ impl Scan {
     }
 
     fn of_pattern(text: &[u8], topics: &Topics) -> Self {
-        Self::new(Wanted::Pattern(text.into()), literal(text), topics)
+        let wanted = Wanted::Pattern {
+            text: text.into(),
+            asks: topics.makes(literal(text)),
+        };
+        Self::new(wanted, literal(text), topics)
     }
 
     fn of_prefixes(prefixes: &[Box<[u8]>], topics: &Topics) -> Self {
-        let mut table = PrefixTable::new();
+        let (mut all, mut asking) = (PrefixTable::new(), PrefixTable::new());
         for prefix in prefixes {
-            table.insert(prefix, ());
+            all.insert(prefix, ());
+            if topics.makes(prefix) {
+                asking.insert(prefix, ());
+            }
         }
         let head = match prefixes {
             [only] => only,
             _ => &b""[..],
         };
-        Self::new(Wanted::Prefixes(table), head, topics)
+        Self::new(Wanted::Prefixes { all, asking }, head, topics)
     }
 
     /// Begins a scan of the topics whose names may begin with `head`.
@@ -251,16 +267,25 @@ impl Scan {
     pub(crate) fn wants(&self, channel: &[u8]) -> bool {
         match &self.wanted {
             Wanted::Every => true,
-            Wanted::Pattern(text) => glob::matches(text, channel),
-            Wanted::Prefixes(table) => table.covers(channel),
+            Wanted::Pattern { text, .. } => glob::matches(text, channel),
+            Wanted::Prefixes { all, .. } => all.covers(channel),
+        }
+    }
+
+    /// Returns whether the scan makes the topic of this name, if that exists only on demand.
+    pub(crate) fn asks(&self, channel: &[u8]) -> bool {
+        match &self.wanted {
+            Wanted::Every => false,
+            Wanted::Pattern { text, asks } => *asks && glob::matches(text, channel),
+            Wanted::Prefixes { asking, .. } => asking.covers(channel),
         }
     }
 
     /// Returns how its subscriber gets the values.
     pub(crate) fn how(&self) -> How {
         match &self.wanted {
-            Wanted::Pattern(text) => How::Pattern(text.clone()),
-            Wanted::Prefixes(_) | Wanted::Every => How::Prefix,
+            Wanted::Pattern { text, .. } => How::Pattern(text.clone()),
+            Wanted::Prefixes { .. } | Wanted::Every => How::Prefix,
         }
     }
 

@@ -72,23 +72,29 @@ pub trait TopicSource: Debug + Send + Sync {
     fn prefix(&self) -> &[u8];
     /// Returns the number of topics. Topics are never removed.
     fn count(&self) -> u32;
-    /// Appends the topics of these numbers whose channel names are wanted.
+    /// Appends the topics of these numbers whose channel names are wanted. A topic that exists only
+    /// on demand is made if its name is one that the client `asks` for.
     fn matching(
         &self,
         numbers: Range<u32>,
-        wanted: &dyn Fn(&[u8]) -> bool,
+        wanted: Matches<'_>,
+        asks: Matches<'_>,
         found: &mut Vec<Arc<dyn Topic>>,
     );
+    /// Returns whether topics are made on demand.
+    fn makes_topics(&self) -> bool {
+        false
+    }
     /// Appends a topic's current value in its published form. `snapshot` marks it as a value that
     /// replaces the updates before it. Returns the number of updates so far, or `None` if there
     /// is no value.
     fn write(&self, number: u32, snapshot: bool, out: &mut Vec<u8>) -> Option<u64>;
     /// Notes that a client subscribes to a name or a prefix without a topic yet.
     fn want(&self, _name: &[u8], _is_prefix: bool) {}
-    /// Makes the topics that exist only on demand. Called before a subscription's topics are
-    /// looked up: `literal` is the name of a channel, or what the names of a pattern or prefix
-    /// begin with; `matches` is `None` for a channel.
-    fn prepare(&self, _literal: &[u8], _matches: Option<Matches<'_>>) {}
+    /// Called before a subscription's topics are looked up: `literal` is the name of a channel,
+    /// whose topic is made if it exists only on demand, or what the names of a pattern or prefix
+    /// begin with.
+    fn prepare(&self, _literal: &[u8], _is_channel: bool) {}
 }
 
 /// The live sources of the hub.
@@ -116,11 +122,17 @@ impl Topics {
         self.sources().find_map(|source| source.find(channel))
     }
 
+    /// Returns whether a pattern or prefix that begins with `literal` makes the topics it matches.
+    pub(crate) fn makes(&self, literal: &[u8]) -> bool {
+        let mut makers = self.sources().filter(|source| source.makes_topics());
+        makers.any(|source| literal.starts_with(source.prefix()))
+    }
+
     /// Returns all topics.
     pub fn all(&self) -> Vec<Arc<dyn Topic>> {
         let mut found = Vec::new();
         for source in self.sources() {
-            source.matching(0..source.count(), &|_| true, &mut found);
+            source.matching(0..source.count(), &|_| true, &|_| false, &mut found);
         }
         found
     }
@@ -145,9 +157,9 @@ impl Topics {
     }
 
     /// Does the same as [`TopicSource::prepare`], for every source.
-    pub fn prepare(&self, literal: &[u8], matches: Option<Matches<'_>>) {
+    pub fn prepare(&self, literal: &[u8], is_channel: bool) {
         self.sources()
-            .for_each(|source| source.prepare(literal, matches));
+            .for_each(|source| source.prepare(literal, is_channel));
     }
 
     fn source(&self, id: TopicId) -> Option<(&dyn TopicSource, u32)> {

@@ -152,7 +152,7 @@ impl TopicSource for Bars {
     }
 
     fn count(&self) -> u32 {
-        match self.is_empty() {
+        match self.is_empty() && !self.awaits_symbols.load(Ordering::Acquire) {
             true => 0,
             false => self.board.count() * KINDS,
         }
@@ -161,12 +161,32 @@ impl TopicSource for Bars {
     fn matching(
         &self,
         numbers: Range<u32>,
-        wanted: &dyn Fn(&[u8]) -> bool,
+        wanted: Matches<'_>,
+        asks: Matches<'_>,
         found: &mut Vec<Arc<dyn fanout::Topic>>,
     ) {
-        let existing = numbers.filter_map(|number| self.existing(number));
-        let wanted = existing.filter(|bars| wanted(bars.name()));
-        found.extend(wanted.map(|bars| bars as Arc<_>));
+        let mut channel = Vec::new();
+        for number in numbers {
+            let interval = Interval::ALL[(number % KINDS) as usize];
+            let Some(topic) = self.board.topic(number / KINDS) else {
+                continue;
+            };
+            channel.clear();
+            channel.extend_from_slice(prefix(interval));
+            channel.extend_from_slice(topic.symbol());
+            let existing = topic.derived.bars().and_then(|bars| bars.get(interval));
+            let bars = match existing {
+                Some(bars) if wanted(&channel) => bars,
+                None if asks(&channel) => self.bars_of(&topic, interval),
+                _ => continue,
+            };
+            debug_assert_eq!(bars.name(), channel, "bars have their symbol's name");
+            found.push(bars.clone());
+        }
+    }
+
+    fn makes_topics(&self) -> bool {
+        true
     }
 
     fn write(&self, number: u32, snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {
@@ -179,32 +199,18 @@ impl TopicSource for Bars {
     fn want(&self, name: &[u8], is_prefix: bool) {
         // The symbol may have been defined before the subscription was counted.
         if !is_prefix {
-            self.prepare(name, None);
+            self.prepare(name, true);
         }
     }
 
-    fn prepare(&self, literal: &[u8], matches: Option<Matches<'_>>) {
+    fn prepare(&self, literal: &[u8], is_channel: bool) {
         if !literal.starts_with(BAR_PREFIX) {
             return;
         }
         // Before the look: a symbol that is defined meanwhile is found here or there.
         self.awaits_symbols.store(true, Ordering::SeqCst);
-        let Some(matches) = matches else {
-            if let Some((Some(topic), interval)) = self.parse(literal) {
-                self.bars_of(&topic, interval);
-            }
-            return;
-        };
-        let mut channel = Vec::new();
-        for topic in self.board.topics() {
-            for interval in Interval::ALL {
-                channel.clear();
-                channel.extend_from_slice(prefix(interval));
-                channel.extend_from_slice(topic.symbol());
-                if matches(&channel) {
-                    self.bars_of(&topic, interval);
-                }
-            }
+        if is_channel && let Some((Some(topic), interval)) = self.parse(literal) {
+            self.bars_of(&topic, interval);
         }
     }
 }

@@ -160,8 +160,8 @@ impl TopicSource for Board {
 
     /// A subscriber to a symbol's only venue: messages have the name that was asked for, so the
     /// venue gets a topic of its own with the symbol's next update.
-    fn prepare(&self, literal: &[u8], matches: Option<Matches<'_>>) {
-        if matches.is_none()
+    fn prepare(&self, literal: &[u8], is_channel: bool) {
+        if is_channel
             && self.exact_channel(literal).is_none()
             && let Some(topic) = self.find_channel(literal)
         {
@@ -180,7 +180,8 @@ impl TopicSource for Board {
     fn matching(
         &self,
         numbers: Range<u32>,
-        wanted: &dyn Fn(&[u8]) -> bool,
+        wanted: Matches<'_>,
+        _asks: Matches<'_>,
         found: &mut Vec<Arc<dyn fanout::Topic>>,
     ) {
         let topics = self.topics.read();

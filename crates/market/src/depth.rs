@@ -144,7 +144,7 @@ impl TopicSource for Books {
     }
 
     fn count(&self) -> u32 {
-        match self.is_empty() {
+        match self.is_empty() && !self.awaits_symbols.load(Ordering::Acquire) {
             true => 0,
             false => self.board.count(),
         }
@@ -153,12 +153,26 @@ impl TopicSource for Books {
     fn matching(
         &self,
         numbers: Range<u32>,
-        wanted: &dyn Fn(&[u8]) -> bool,
+        wanted: Matches<'_>,
+        asks: Matches<'_>,
         found: &mut Vec<Arc<dyn fanout::Topic>>,
     ) {
-        let existing = numbers.filter_map(|number| self.existing_book(number));
-        let wanted = existing.filter(|book| wanted(book.name()));
-        found.extend(wanted.map(|book| book as Arc<_>));
+        let mut channel = BOOK_PREFIX.to_vec();
+        for topic in numbers.filter_map(|number| self.board.topic(number)) {
+            channel.truncate(BOOK_PREFIX.len());
+            channel.extend_from_slice(topic.symbol());
+            let book = match topic.derived.book() {
+                Some(book) if wanted(&channel) => book,
+                None if asks(&channel) => self.book_of(&topic),
+                _ => continue,
+            };
+            debug_assert_eq!(book.name(), channel, "a book has its symbol's name");
+            found.push(book.clone());
+        }
+    }
+
+    fn makes_topics(&self) -> bool {
+        true
     }
 
     fn write(&self, number: u32, snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {
@@ -176,32 +190,18 @@ impl TopicSource for Books {
     fn want(&self, name: &[u8], is_prefix: bool) {
         // The symbol may have been defined before the subscription was counted.
         if !is_prefix {
-            self.prepare(name, None);
+            self.prepare(name, true);
         }
     }
 
-    fn prepare(&self, literal: &[u8], matches: Option<Matches<'_>>) {
+    fn prepare(&self, literal: &[u8], is_channel: bool) {
         let Some(symbol) = literal.strip_prefix(BOOK_PREFIX) else {
             return;
         };
-        let mut channel = BOOK_PREFIX.to_vec();
         // Before the look: a symbol that is defined meanwhile is found here or there.
         self.awaits_symbols.store(true, Ordering::SeqCst);
-        match matches {
-            None => {
-                if let Some(topic) = self.board.find(symbol) {
-                    self.book_of(&topic);
-                }
-            }
-            Some(matches) => {
-                for topic in self.board.topics() {
-                    channel.truncate(BOOK_PREFIX.len());
-                    channel.extend_from_slice(topic.symbol());
-                    if matches(&channel) {
-                        self.book_of(&topic);
-                    }
-                }
-            }
+        if is_channel && let Some(topic) = self.board.find(symbol) {
+            self.book_of(&topic);
         }
     }
 }

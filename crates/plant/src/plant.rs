@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tidewire_fanout::{Post, Topic, TopicSource, lane_bits};
+use tidewire_fanout::{Matches, Post, Topic, TopicSource, lane_bits};
 use tidewire_keyspace::{Bare, Mount, MountWriter};
 use tidewire_lane::{Endpoint, MailSender, unix_ns};
 use tidewire_resp::Writer;
@@ -177,7 +177,8 @@ impl TopicSource for Plant {
     fn matching(
         &self,
         numbers: Range<u32>,
-        wanted: &dyn Fn(&[u8]) -> bool,
+        wanted: Matches<'_>,
+        _asks: Matches<'_>,
         found: &mut Vec<Arc<dyn Topic>>,
     ) {
         self.board.with_tags(numbers, |tags| {

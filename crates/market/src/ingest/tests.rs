@@ -297,8 +297,8 @@ fn who_subscribes_to_the_only_venue_gets_its_updates_under_that_name() {
         sources.find(b"md:A@7").is_none(),
         "messages would have another name"
     );
-    sources.prepare(b"md:A@8", None);
-    sources.prepare(b"md:A@7", None);
+    sources.prepare(b"md:A@8", true);
+    sources.prepare(b"md:A@7", true);
     for bid in [11, 12] {
         let mut batch = ingest.begin(3);
         batch.message(3, &quote(0, 7, bid, 20));
