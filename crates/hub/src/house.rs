@@ -40,7 +40,7 @@ impl House for Hub {
         reply.bulk(symbol);
         unsigned(reply, "seq", book.sequence);
         unsigned(reply, "ts", book.source_time_ns);
-        unsigned(reply, "stale", book.is_stale.into());
+        unsigned(reply, "stale", book.stale);
         unsigned(reply, "depth", book.depth.into());
         let mut price = Vec::with_capacity(24);
         for (name, levels) in [("bids", &book.bids), ("asks", &book.asks)] {

@@ -97,7 +97,7 @@ impl MarketSlot {
             session_open: AtomicI64::new(PRICE_UNDEFINED),
             reference: AtomicI64::new(PRICE_UNDEFINED),
             status: AtomicU64::new(0),
-            venues: AtomicU64::new(0),
+            venues: AtomicU64::new(Venues::NONE.word()),
             trading_day: AtomicU64::new(0),
         }
     }
@@ -283,12 +283,20 @@ impl MarketSlot {
 
     #[inline]
     pub(crate) fn store_quote(&self, quote: Quote) {
+        self.store_top(quote);
+        self.store_orders(quote);
+    }
+
+    /// Stores a quote's prices and sizes, which are in line 1.
+    #[inline]
+    pub(crate) fn store_top(&self, quote: Quote) {
         self.bid.store(quote.bid, Ordering::Relaxed);
         self.ask.store(quote.ask, Ordering::Relaxed);
         self.sizes
             .store(pack(quote.bid_size, quote.ask_size), Ordering::Relaxed);
     }
 
+    /// Stores a quote's numbers of orders, which are in line 2.
     #[inline]
     pub(crate) fn store_orders(&self, quote: Quote) {
         self.orders
@@ -375,9 +383,7 @@ impl MarketSlot {
     }
 
     pub(crate) fn store_venues(&self, venues: Venues) {
-        let word =
-            u64::from(venues.bid) | u64::from(venues.ask) << 16 | u64::from(venues.last) << 32;
-        self.venues.store(word, Ordering::Relaxed);
+        self.venues.store(venues.word(), Ordering::Relaxed);
     }
 
     pub(crate) fn store_flags(&self, set: u32, clear: u32) {
@@ -425,6 +431,11 @@ impl MarketSlot {
     /// Gives the slot to `owner`, also if another has it. The caller excludes updates meanwhile.
     pub(crate) fn take_over(&self, owner: u64) {
         self.owner.store(owner, Ordering::Release);
+    }
+
+    /// Returns the owner, or 0.
+    pub(crate) fn owner_word(&self) -> u64 {
+        self.owner.load(Ordering::Relaxed)
     }
 
     /// Releases the slot if `owner` has it. Returns whether it had it.

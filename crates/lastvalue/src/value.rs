@@ -94,8 +94,9 @@ pub struct NewSession {
     pub trading_day: u32,
 }
 
-/// Numbers of the venues that a consolidated value comes from; 0 where it is not consolidated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Numbers of the venues that a consolidated value comes from; [`Venues::NO_VENUE`] where there is
+/// none, and in a value that is not consolidated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Venues {
     /// Venue of the best bid.
     pub bid: u16,
@@ -103,6 +104,21 @@ pub struct Venues {
     pub ask: u16,
     /// Venue of the last trade.
     pub last: u16,
+}
+
+impl Venues {
+    /// No venue.
+    pub const NO_VENUE: u16 = u16::MAX;
+    /// None at all.
+    pub const NONE: Self = Self {
+        bid: Self::NO_VENUE,
+        ask: Self::NO_VENUE,
+        last: Self::NO_VENUE,
+    };
+
+    pub(crate) const fn word(self) -> u64 {
+        self.bid as u64 | (self.ask as u64) << 16 | (self.last as u64) << 32
+    }
 }
 
 /// The time and the sequence of an update.
@@ -224,11 +240,7 @@ impl MarketValue {
             state: 0,
             reason: 0,
         },
-        venues: Venues {
-            bid: 0,
-            ask: 0,
-            last: 0,
-        },
+        venues: Venues::NONE,
         trading_day: 0,
     };
 

@@ -3,6 +3,7 @@
 use crate::slot::MarketSlot;
 use crate::table::SlotTable;
 use crate::value::{MarketValue, NewSession, Quote, Reference, Stamp, Status, Trade};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The reason why a slot could not be claimed.
@@ -53,7 +54,7 @@ impl<'a> SlotWriter<'a> {
     #[inline]
     pub fn update_quote(&mut self, quote: Quote, stamp: Stamp) {
         self.slot.update(|slot| {
-            slot.store_quote(quote);
+            slot.store_top(quote);
             slot.store_stamp(stamp);
             slot.store_orders(quote);
         });
@@ -171,7 +172,7 @@ pub struct Writer {
     table: Arc<SlotTable>,
     /// Differs from the owner word of every other writer: the high half is a serial number.
     owner: u64,
-    claimed: Vec<u32>,
+    claimed: HashSet<u32>,
 }
 
 impl Writer {
@@ -179,7 +180,7 @@ impl Writer {
         Self {
             table,
             owner: u64::from(serial) << 32 | u64::from(owner),
-            claimed: Vec::new(),
+            claimed: HashSet::new(),
         }
     }
 
@@ -189,11 +190,11 @@ impl Writer {
     /// [`ClaimError::NoSlot`], or [`ClaimError::Owned`] while another writer holds it.
     pub fn claim(&mut self, index: u32) -> Result<(), ClaimError> {
         let slot = self.table.slot(index).ok_or(ClaimError::NoSlot { index })?;
-        if slot.is_owned_by(self.owner) {
-            return Ok(());
+        // Another writer may have handed it over.
+        if !slot.is_owned_by(self.owner) {
+            slot.acquire(self.owner)?;
         }
-        slot.acquire(self.owner)?;
-        self.claimed.push(index);
+        self.claimed.insert(index);
         Ok(())
     }
 
@@ -209,9 +210,24 @@ impl Writer {
         let slot = self.table.slot(index).ok_or(ClaimError::NoSlot { index })?;
         if !slot.is_owned_by(self.owner) {
             slot.take_over(self.owner);
-            self.claimed.push(index);
+            self.claimed.insert(index);
         }
         Ok(())
+    }
+
+    /// Gives slot `index`, which this writer has, to the owner of the slot `of`, or releases it if
+    /// that is free. The new owner must [`claim`](Self::claim) it before it ends.
+    ///
+    /// The caller must exclude that the new owner ends meanwhile, as for
+    /// [`take_over`](Self::take_over).
+    pub fn hand_over(&mut self, index: u32, of: u32) {
+        let (slot, of) = (self.table.slot(index), self.table.slot(of));
+        if let (Some(slot), Some(of)) = (slot, of)
+            && self.claimed.remove(&index)
+            && slot.is_owned_by(self.owner)
+        {
+            slot.take_over(of.owner_word());
+        }
     }
 
     /// Returns the claimed slot `index` for an update; `None` if this writer has not claimed it.
@@ -224,18 +240,17 @@ impl Writer {
 
     /// Releases slot `index`. Returns false if this writer does not have it.
     pub fn release(&mut self, index: u32) -> bool {
-        let Some(position) = self.claimed.iter().position(|claimed| *claimed == index) else {
+        if !self.claimed.remove(&index) {
             return false;
-        };
-        self.claimed.swap_remove(position);
+        }
         let slot = self.table.slot(index);
         slot.is_some_and(|slot| slot.release(self.owner))
     }
 
     /// Returns the claimed indexes, in no particular order. Some of them may have been taken over
     /// since.
-    pub fn claimed(&self) -> &[u32] {
-        &self.claimed
+    pub fn claimed(&self) -> impl Iterator<Item = u32> {
+        self.claimed.iter().copied()
     }
 
     /// Returns the table of the slots.
@@ -281,7 +296,7 @@ mod tests {
         let mut writer = table.writer(5);
         writer.claim(1).unwrap();
         writer.claim(1).unwrap();
-        assert_eq!(writer.claimed(), [1]);
+        assert!(writer.claimed().eq([1]));
         writer
             .slot(1)
             .unwrap()
@@ -339,6 +354,68 @@ mod tests {
         assert_eq!(table.slot(0).unwrap().owner(), Some(6));
         assert_eq!(table.slot(1).unwrap().owner(), Some(6));
         assert_eq!(other.take_over(4), Err(ClaimError::NoSlot { index: 4 }));
+    }
+
+    #[test]
+    fn a_slot_is_handed_to_the_owner_of_another() {
+        let table = table();
+        let (mut one, mut other) = (table.writer(5), table.writer(6));
+        one.claim(0).unwrap();
+        other.claim(1).unwrap();
+        other.hand_over(1, 0);
+        assert!(other.slot(1).is_none());
+        assert!(one.slot(1).is_some(), "without a claim");
+        one.claim(1).unwrap();
+        drop(one);
+        assert_eq!(table.slot(1).unwrap().owner(), None);
+        other.claim(1).unwrap();
+        other.hand_over(1, 2);
+        assert_eq!(table.slot(1).unwrap().owner(), None, "a free one has none");
+        other.hand_over(1, 0);
+    }
+
+    #[test]
+    fn every_way_to_store_a_quote_stores_its_orders() {
+        let table = table();
+        let mut writer = table.writer(5);
+        writer.claim(0).unwrap();
+        let (quote, stamp) = (
+            Quote {
+                bid_orders: 7,
+                ask_orders: 8,
+                ..QUOTE
+            },
+            Stamp::default(),
+        );
+        let ways: [fn(&mut SlotWriter<'_>, Quote, Stamp); 4] = [
+            |slot, quote, stamp| slot.update_quote(quote, stamp),
+            |slot, quote, stamp| {
+                slot.update_both(
+                    quote,
+                    Trade {
+                        price: 1,
+                        size: 1,
+                        condition: 0,
+                    },
+                    stamp,
+                )
+            },
+            |slot, quote, _| slot.update_fresh(quote, 0),
+            |slot, quote, _| {
+                let (bid_orders, ask_orders) = (quote.bid_orders, quote.ask_orders);
+                slot.replace(&MarketValue {
+                    bid_orders,
+                    ask_orders,
+                    ..MarketValue::EMPTY
+                });
+            },
+        ];
+        for way in ways {
+            writer.slot(0).unwrap().replace(&MarketValue::EMPTY);
+            way(&mut writer.slot(0).unwrap(), quote, stamp);
+            let found = table.slot(0).unwrap().snapshot();
+            assert_eq!((found.bid_orders, found.ask_orders), (7, 8));
+        }
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Board {
     }
 
     /// Returns the topic with exactly this name.
-    fn named(&self, symbol: &str) -> Option<Arc<Topic>> {
+    pub(crate) fn named(&self, symbol: &str) -> Option<Arc<Topic>> {
         let number = *self.numbers.read().get(symbol)?;
         self.topic(number)
     }

@@ -34,7 +34,7 @@ fn take_quote<'a>(value: &mut MarketValue, members: impl Iterator<Item = (u16, &
     let mut quote = Quote::EMPTY;
     let mut venues = Venues {
         last: value.venues.last,
-        ..Venues::default()
+        ..Venues::NONE
     };
     for (venue, member) in members.filter(|(_, member)| is_open(member)) {
         if is_better(member.bid, member.bid_size, quote.bid, quote.bid_size, true) {
@@ -63,8 +63,12 @@ fn take_session<'a>(
     value: &mut MarketValue,
     members: impl Iterator<Item = &'a MarketValue> + Clone,
 ) {
-    let day = members.clone().map(|member| member.trading_day).max();
-    let day = day.unwrap_or(0);
+    // A venue that has left says nothing about the day of the others.
+    let connected = members
+        .clone()
+        .filter(|member| member.flags & FLAG_STALE == 0);
+    let days = connected.map(|member| member.trading_day);
+    let Some(day) = days.max() else { return };
     if day != value.trading_day {
         (value.trading_day, value.session_open) = (day, PRICE_UNDEFINED);
     }

@@ -13,9 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::RwLock;
 use tidewire_fanout as fanout;
 use tidewire_fanout::{Matches, Subscriptions, TopicId, TopicSource};
-use tidewire_lastvalue::FLAG_STALE;
 
-use crate::board::Board;
+use crate::board::{Board, staleness};
 use crate::derived::{DerivedTopic, Hold};
 use crate::topic::Topic;
 
@@ -61,8 +60,8 @@ impl Books {
         let topic = self.board.find(symbol)?;
         let book = self.book_of(&topic);
         book.want_until(unix_ns.saturating_add(READ_WANTED_NS));
-        let is_stale = self.is_stale(topic.number);
-        let view = book.state.lock().view(levels, is_stale);
+        let stale = self.staleness(topic.number);
+        let view = book.state.lock().view(levels, stale);
         Some(view)
     }
 
@@ -118,10 +117,10 @@ impl Books {
         }
     }
 
-    /// Returns whether the source may have newer values than the topic shows.
-    pub(crate) fn is_stale(&self, number: u32) -> bool {
+    /// Returns the field `stale` of a topic.
+    pub(crate) fn staleness(&self, number: u32) -> u64 {
         let value = self.board.value(number);
-        value.is_some_and(|value| value.flags & FLAG_STALE != 0)
+        value.map_or(0, |value| staleness(&value))
     }
 
     fn existing_book(&self, number: u32) -> Option<Arc<BookTopic>> {
@@ -177,13 +176,13 @@ impl TopicSource for Books {
 
     fn write(&self, number: u32, snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {
         let book = self.existing_book(number)?;
-        let is_stale = self.is_stale(number);
+        let stale = self.staleness(number);
         let state = book.state.lock();
         // Nothing is shown of a book that has never been known.
         if state.version() == 0 {
             return None;
         }
-        state.write_json(out, book.symbol(), snapshot, is_stale);
+        state.write_json(out, book.symbol(), snapshot, stale);
         Some(state.version())
     }
 

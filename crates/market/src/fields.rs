@@ -1,10 +1,12 @@
 //! The fields of a market topic: as a hash, and as JSON. `docs/market-topics.md` describes them.
 
+use std::sync::Arc;
+
 use tidewire_fanout::write_json_text;
 use tidewire_feed::wire::{
     AGGRESSOR_BUY, AGGRESSOR_SELL, CROSS, Definition, NOT_SHOWN, ReferenceKind, TradingState,
 };
-use tidewire_lastvalue::{MarketValue, PRICE_UNDEFINED};
+use tidewire_lastvalue::{MarketValue, PRICE_UNDEFINED, Venues};
 
 use crate::board::staleness;
 use crate::consolidated::Crossing;
@@ -75,7 +77,7 @@ pub(crate) fn write_hash(
     write_facts(&topic.definition(), &facts, &mut hash);
     for (name, venue) in venues_of(topic, value) {
         let text = match topic.is_consolidated() {
-            true => venues.name(venue).unwrap_or_default(),
+            true => venue_name(venues, venue),
             false => facts.venue_name.clone(),
         };
         hash.text(name, text.as_bytes());
@@ -103,7 +105,7 @@ pub(crate) fn write_json(
     topic.with_json(|tail| json.out.extend_from_slice(tail));
     if topic.is_consolidated() {
         for (name, venue) in venues_of(topic, value) {
-            json.text(name, venues.name(venue).unwrap_or_default().as_bytes());
+            json.text(name, venue_name(venues, venue).as_bytes());
         }
     }
     if snapshot {
@@ -139,7 +141,7 @@ fn write_facts(definition: &Definition, facts: &Facts, fields: &mut impl Fields)
 /// Returns the fields that name a venue, with the venues of a consolidated value.
 fn venues_of(topic: &Topic, value: &MarketValue) -> [(&'static str, u16); 3] {
     debug_assert!(
-        topic.is_consolidated() || value.venues.bid == 0,
+        topic.is_consolidated() || value.venues == Venues::NONE,
         "only a consolidated value names venues"
     );
     [
@@ -147,6 +149,13 @@ fn venues_of(topic: &Topic, value: &MarketValue) -> [(&'static str, u16); 3] {
         ("ask_venue", value.venues.ask),
         ("last_venue", value.venues.last),
     ]
+}
+
+fn venue_name(venues: &VenueTable, number: u16) -> Arc<str> {
+    match number {
+        Venues::NO_VENUE => Arc::default(),
+        number => venues.name(number).unwrap_or_default(),
+    }
 }
 
 struct Hash<'a> {

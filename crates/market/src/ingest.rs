@@ -21,7 +21,7 @@ use crate::publishers::{ParkedPublisher, SessionInUse};
 use crate::records::RecordIngest;
 use crate::symbols::{Symbol, SymbolMap};
 use crate::topic::Topic;
-use crate::venues::SourceVenues;
+use crate::venues::{CONSOLIDATED, CONSOLIDATED_NAME, SourceVenues};
 use apply::Work;
 
 mod apply;
@@ -333,9 +333,34 @@ impl Batch<'_> {
     /// Finds, and notes, the topic of a symbol at a venue.
     fn bind(&mut self, symbol: u32, venue: u16) -> Option<Arc<Topic>> {
         let known = self.symbols.get(symbol)?;
-        let topic = self.work.topic_of_venue(self.venues, known, venue)?;
+        let topic = match self.consolidated_upstream(known, venue) {
+            Some(topic) => topic,
+            None => self.work.topic_of_venue(self.venues, known, venue)?,
+        };
         self.symbols.bind(symbol, venue, topic.clone());
         Some(topic)
+    }
+
+    /// Returns the topic that goes on with a consolidated value. A hub before this one has found a
+    /// second venue: what was the value of one venue is now that of both, and already includes it.
+    fn consolidated_upstream(&self, known: &Symbol, venue: u16) -> Option<Arc<Topic>> {
+        if venue != CONSOLIDATED {
+            return None;
+        }
+        let mut venues = known.venues().filter(|(venue, _)| *venue != CONSOLIDATED);
+        let (_, topic) = venues.next()?;
+        let owner = self.work.market.board.slots().slot(topic.number)?.owner();
+        if owner != Some(self.work.source) {
+            return None;
+        }
+        if topic.parent().is_none() {
+            topic.set_facts(|facts| {
+                facts.venue = Some(CONSOLIDATED);
+                facts.venue_name = CONSOLIDATED_NAME.into();
+                facts.is_named = true;
+            });
+        }
+        Some(topic.clone())
     }
 
     #[inline]
@@ -351,15 +376,21 @@ impl Batch<'_> {
         let topic = known.of_venue(venue);
         match message {
             Message::Level(level) => {
-                let topic = topic.unwrap_or_else(|| known.name()).clone();
-                self.level(&topic, level);
+                if let Some(topic) = self.owned_topic(symbol, venue) {
+                    self.level(&topic, level);
+                }
             }
             Message::Record(part) => {
-                let topic = topic.unwrap_or_else(|| known.name());
+                // Orders are of a venue, as levels are. Other records may come before any value.
+                let topic = match part.bytes().get(1) {
+                    Some(&ORDER) if part.offset() == 0 => self.owned_topic(symbol, venue),
+                    _ => Some(topic.unwrap_or_else(|| known.name()).clone()),
+                };
+                let Some(topic) = topic else { return };
                 let (source, work) = (self.work.source, &mut self.work);
                 let counters = &work.market.records;
                 let journal = &mut work.journal;
-                self.records.take(part, topic, source, journal, counters);
+                self.records.take(part, &topic, source, journal, counters);
             }
             message => {
                 let applied = topic.is_some_and(|topic| self.work.apply(topic, message));
@@ -368,6 +399,22 @@ impl Batch<'_> {
                 }
             }
         }
+    }
+
+    /// Returns the topic of a symbol at a venue for levels and orders, which the source owns then.
+    /// Counts the message as refused if there is none.
+    fn owned_topic(&mut self, symbol: u32, venue: u16) -> Option<Arc<Topic>> {
+        let known = self.symbols.get(symbol)?;
+        let topic = known.of_venue(venue).cloned();
+        if let Some(topic) = topic.filter(|topic| self.work.writer.slot(topic.number).is_some()) {
+            return Some(topic);
+        }
+        let topic = self.bind(symbol, venue);
+        if topic.is_none() {
+            let refused = &self.work.market.ingest.refused;
+            refused.fetch_add(1, Ordering::Relaxed);
+        }
+        topic
     }
 
     /// Applies a message whose topic this source does not write to yet.
@@ -397,6 +444,7 @@ impl Batch<'_> {
         };
         if is_value && is_first {
             self.work.declare_open(&topic);
+            self.take_over_book(&topic);
             if *self.work.doubt == Doubt::None {
                 self.work.revive(&topic);
             }
@@ -463,7 +511,13 @@ impl Sink for Batch<'_> {
         }
         let Ok(topic) = market.board.define(definition) else {
             let _ = self.symbols.define(symbol, None);
-            warn!(symbol = %definition.name.as_str(), "symbol refused: market-topics-max is reached");
+            if let Some(left_out) = BOARD_FULL.note_now() {
+                let (source, symbol) = (self.name, definition.name.as_str());
+                warn!(
+                    source,
+                    symbol, left_out, "symbol refused: market-topics-max is reached"
+                );
+            }
             return;
         };
         if self.symbols.define(symbol, Some(topic.clone())).is_err() {
@@ -561,6 +615,9 @@ impl Sink for Batch<'_> {
         }
         for (_, _, topic) in symbols.bound() {
             topic.records.adopt(self.work.source);
+            if let Some(book) = topic.derived.book() {
+                book.state.lock().adopt(self.work.source);
+            }
         }
         (*self.symbols, *self.venues) = (symbols, venues);
         *self.work.doubt = doubt;
@@ -595,19 +652,22 @@ impl Sink for Batch<'_> {
             } => {
                 counters.lost.fetch_add(count, Ordering::Relaxed);
                 self.forget_books();
-                warn!(
-                    source,
-                    from,
-                    count,
-                    ?reason,
-                    "messages of the feed are lost"
-                );
+                if let Some(left_out) = LOST.note_now() {
+                    let text = "messages of the feed are lost";
+                    warn!(source, from, count, ?reason, left_out, "{text}");
+                }
             }
             _ => {}
         }
     }
 }
 
+/// Type byte of an order's record.
+const ORDER: u8 = 0xA0;
+/// Limits the log lines about symbols beyond the limit.
+static BOARD_FULL: Seldom = Seldom::new(3, 10);
+/// Limits the log lines about lost messages.
+static LOST: Seldom = Seldom::new(10, 10);
 /// Limits the log lines about symbols without a name.
 static UNNAMED: Seldom = Seldom::new(3, 10);
 

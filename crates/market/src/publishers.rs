@@ -5,6 +5,8 @@ use std::collections::{HashSet, VecDeque};
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use tidewire_feed::client::Client;
+use tidewire_retry::Seldom;
+use tracing::warn;
 
 use crate::ingest::Doubt;
 use crate::symbols::SymbolMap;
@@ -60,9 +62,18 @@ impl Publishers {
         let mut state = self.state.lock();
         let was_connected = state.connected.remove(&session);
         debug_assert!(was_connected, "only who connected disconnects");
-        let Some(publisher) = publisher else { return };
-        if state.parked.len() >= PARKED_MAX {
-            state.parked.pop_front();
+        // Who has defined no symbol has delivered nothing.
+        let has_symbols =
+            |publisher: &ParkedPublisher| publisher.symbols.numbered().next().is_some();
+        let Some(publisher) = publisher.filter(has_symbols) else {
+            return;
+        };
+        if state.parked.len() >= PARKED_MAX
+            && let Some((forgotten, _)) = state.parked.pop_front()
+            && let Some(left_out) = FORGOTTEN.note_now()
+        {
+            let text = "too many disconnected publishers: the position of one is forgotten";
+            warn!(session = forgotten, left_out, "{text}");
         }
         let is_other = |(other, _): &(u32, ParkedPublisher)| *other != session;
         debug_assert!(
@@ -78,12 +89,48 @@ impl Publishers {
 }
 
 /// Maximum number of disconnected publishers that are remembered.
-const PARKED_MAX: usize = 16;
+const PARKED_MAX: usize = 1_024;
+/// Limits the log lines about forgotten positions.
+static FORGOTTEN: Seldom = Seldom::new(3, 10);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::topic::Topic;
+    use std::sync::Arc;
     use tidewire_feed::client::ClientConfig;
+    use tidewire_feed::wire::{Definition, Name};
+
+    fn parked(session: u32, next: u64, has_symbol: bool) -> ParkedPublisher {
+        let mut symbols = SymbolMap::default();
+        if has_symbol {
+            let definition = Definition::new(0, Name::new("A").unwrap());
+            let topic = Arc::new(Topic::new(0, &definition, 1));
+            symbols.define(0, Some(topic)).unwrap();
+        }
+        ParkedPublisher {
+            receiver: Box::new(Client::listener(ClientConfig::default(), session, next)),
+            symbols,
+            venues: SourceVenues::default(),
+            doubt: Doubt::None,
+        }
+    }
+
+    /// Seventeen publishers that lost their connection at once: the position of one was
+    /// forgotten, and its trades counted twice.
+    #[test]
+    fn a_crowd_of_publishers_keeps_its_positions_also_beside_some_that_only_log_in() {
+        let publishers = Publishers::default();
+        let honest = 1..=PARKED_MAX as u32;
+        for session in honest.clone().chain(5_000..7_000) {
+            publishers.connect(session).unwrap();
+            let has_symbol = session < 5_000;
+            publishers.disconnect(session, Some(parked(session, 3, has_symbol)));
+        }
+        for session in honest {
+            assert!(publishers.connect(session).unwrap().is_some(), "{session}");
+        }
+    }
 
     #[test]
     fn a_session_has_one_connection_and_keeps_its_state_between_two() {
@@ -91,13 +138,7 @@ mod tests {
         assert!(matches!(publishers.connect(7), Ok(None)));
         assert!(matches!(publishers.connect(7), Err(SessionInUse)));
         assert!(matches!(publishers.connect(8), Ok(None)));
-        let parked = ParkedPublisher {
-            receiver: Box::new(Client::listener(ClientConfig::default(), 7, 41)),
-            symbols: SymbolMap::default(),
-            venues: SourceVenues::default(),
-            doubt: Doubt::None,
-        };
-        publishers.disconnect(7, Some(parked));
+        publishers.disconnect(7, Some(parked(7, 41, true)));
         let again = publishers.connect(7).unwrap().expect("the parked state");
         assert_eq!(again.receiver.next_sequence(), 41);
         publishers.disconnect(7, None);

@@ -19,7 +19,7 @@ use tidewire_feed::journal::Journal;
 use tidewire_feed::wire::{Message, RecordJoin, RecordPart};
 
 use crate::topic::Topic;
-use orders::Orders;
+use orders::{Clear, Orders};
 
 /// The records of one source, in parts.
 #[derive(Debug, Default)]
@@ -131,6 +131,20 @@ impl TopicRecords {
     pub(crate) fn snapshot_orders(&self, each: impl FnMut(u16, &[u8])) -> Option<u64> {
         let orders = self.kept.get()?.orders.lock();
         Some(orders.as_ref()?.snapshot(each))
+    }
+
+    /// Moves the orders to `other`, whose topic continues this one. Returns records that clear them
+    /// for those who follow this topic.
+    pub(crate) fn move_orders(&self, other: &Self) -> Vec<Clear> {
+        let Some(kept) = self.kept.get() else {
+            return Vec::new();
+        };
+        let Some(orders) = kept.orders.lock().take() else {
+            return Vec::new();
+        };
+        let clears = orders.clears();
+        *other.kept.get_or_init(Box::default).orders.lock() = Some(orders);
+        clears
     }
 
     /// Gives the orders to the source `writer`: the connection of a publisher that continues.

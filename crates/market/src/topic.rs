@@ -190,6 +190,16 @@ impl Topic {
             .push(member);
     }
 
+    /// Removes the first venue that is `gone`. Returns whether there was one.
+    pub(crate) fn remove_member(&self, gone: impl Fn(&Topic) -> bool) -> bool {
+        let Some(members) = self.members.get() else {
+            return false;
+        };
+        let mut members = members.write();
+        let place = members.iter().position(|member| gone(&member.topic));
+        place.map(|place| members.remove(place)).is_some()
+    }
+
     /// Notes that a client subscribes to the symbol's only venue by its name.
     pub(crate) fn want_venue(&self) {
         self.links.fetch_or(WANTS_VENUE, Ordering::Relaxed);

@@ -156,7 +156,7 @@ fn plain_name(name: &str) -> String {
 
 /// The venue number of consolidated prices.
 pub const CONSOLIDATED: u16 = u16::MAX;
-const CONSOLIDATED_NAME: &str = "consolidated";
+pub(crate) const CONSOLIDATED_NAME: &str = "consolidated";
 /// The name of a source that has none.
 const UNNAMED: &str = "unnamed";
 /// Maximum bytes of a venue's name, as on the native feed.

@@ -30,7 +30,7 @@ pub(crate) struct Ladders {
 }
 
 impl Ladders {
-    /// Applies a level. Returns false if the side is full and the level was left out.
+    /// Applies a level. Returns false if the side is full and its worst level was left out.
     pub(crate) fn apply(&mut self, level: &Level) -> bool {
         match (level.action, level.side) {
             (Level::SET, Level::BID) => self.bids.set(level, true),
@@ -94,7 +94,14 @@ impl Ladder {
             (Ok(place), 0) => drop(self.levels.remove(place)),
             (Ok(place), _) => self.levels[place] = new,
             (Err(_), 0) => {}
-            (Err(_), _) if self.levels.len() >= LEVELS_MAX => return false,
+            (Err(place), _) if self.levels.len() >= LEVELS_MAX => {
+                // The best levels are kept.
+                if let Some(place) = place.checked_sub(1) {
+                    self.levels.remove(0);
+                    self.levels.insert(place, new);
+                }
+                return false;
+            }
             (Err(place), _) => self.levels.insert(place, new),
         }
         debug_assert!(self.levels.len() <= LEVELS_MAX, "a side has its limit");

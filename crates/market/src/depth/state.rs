@@ -1,7 +1,7 @@
 //! The state of one `book:` topic, and its published form.
 
 use tidewire_fanout::write_json_text;
-use tidewire_feed::wire::Level;
+use tidewire_feed::wire::{Level, UNDEFINED_PRICE};
 
 use super::book::{BookLevel, Ladders};
 use crate::decimal::{write_price, write_unsigned};
@@ -29,6 +29,8 @@ pub(crate) struct BookState {
     is_replaced: bool,
     /// Levels left out because a side was full.
     refused: u64,
+    /// The source that sends the levels; 0 before the first.
+    writer: u32,
 }
 
 /// A book as a client reads it.
@@ -40,8 +42,8 @@ pub struct BookView {
     pub source_time_ns: u64,
     /// Levels on each side that the source shows: 0 if the book is unknown, [`DEPTH_ALL`] for all.
     pub depth: u32,
-    /// Whether the source may have newer values.
-    pub is_stale: bool,
+    /// 0 current, 1 not connected, 2 messages are missing.
+    pub stale: u64,
     /// Bids, the best first.
     pub bids: Vec<BookLevel>,
     /// Asks, the best first.
@@ -65,6 +67,7 @@ impl BookState {
             self.apply(&level);
         }
         self.pending = pending;
+        self.pending.shrink_to(PENDING_KEPT);
         self.changed.sort_unstable();
         self.changed.dedup();
         (self.sequence, self.source_time_ns) = (sequence, level.source_time_ns);
@@ -84,7 +87,7 @@ impl BookState {
                 self.is_replaced = true;
             }
             // Levels without their book say nothing about the others.
-            _ if !self.is_known => return,
+            _ if !self.is_known || level.price == UNDEFINED_PRICE => return,
             _ => self.changed.push((level.side == Level::BID, level.price)),
         }
         self.depth = level.depth;
@@ -106,6 +109,29 @@ impl BookState {
         (self.is_replaced, self.depth) = (true, 0);
         self.version += 1;
         true
+    }
+
+    /// Makes `writer` the source of the levels. Those of another say nothing about its book.
+    /// Returns whether a known book was forgotten.
+    pub(crate) fn take_over(&mut self, writer: u32) -> bool {
+        std::mem::replace(&mut self.writer, writer) != writer && self.forget()
+    }
+
+    /// Gives the book to the source `writer`: the connection of a publisher that continues.
+    pub(crate) fn adopt(&mut self, writer: u32) {
+        self.writer = writer;
+    }
+
+    /// Takes the book of a topic that becomes this one.
+    pub(crate) fn take_from(&mut self, other: &mut Self) {
+        let version = self.version.max(other.version) + 1;
+        *self = Self {
+            is_replaced: true,
+            version,
+            ..std::mem::take(other)
+        };
+        other.version = version;
+        (other.is_replaced, other.sequence) = (true, self.sequence);
     }
 
     /// Makes the whole book the next thing that is published.
@@ -138,13 +164,13 @@ impl BookState {
     }
 
     /// Returns up to `levels` levels of each side.
-    pub(crate) fn view(&self, levels: usize, is_stale: bool) -> BookView {
+    pub(crate) fn view(&self, levels: usize, stale: u64) -> BookView {
         let side = |is_bid| self.ladders.best(is_bid).take(levels).copied().collect();
         BookView {
             sequence: self.sequence,
             source_time_ns: self.source_time_ns,
             depth: self.shown_depth(),
-            is_stale,
+            stale,
             bids: side(true),
             asks: side(false),
         }
@@ -152,13 +178,7 @@ impl BookState {
 
     /// Appends the JSON text of the last change: its levels, or the whole book if that was
     /// replaced or a `snapshot` is wanted.
-    pub(crate) fn write_json(
-        &self,
-        out: &mut Vec<u8>,
-        symbol: &[u8],
-        snapshot: bool,
-        is_stale: bool,
-    ) {
+    pub(crate) fn write_json(&self, out: &mut Vec<u8>, symbol: &[u8], snapshot: bool, stale: u64) {
         out.extend_from_slice(b"{\"symbol\":");
         write_json_text(out, symbol);
         let is_whole = snapshot || self.is_replaced;
@@ -172,7 +192,7 @@ impl BookState {
         unsigned(out, ",\"update\":", self.version);
         unsigned(out, ",\"seq\":", self.sequence);
         unsigned(out, ",\"ts\":", self.source_time_ns);
-        unsigned(out, ",\"stale\":", is_stale.into());
+        unsigned(out, ",\"stale\":", stale);
         if is_whole {
             unsigned(out, ",\"depth\":", self.shown_depth().into());
         }
@@ -203,6 +223,8 @@ fn write_levels(out: &mut Vec<u8>, name: &str, levels: impl Iterator<Item = Book
     out.push(b']');
 }
 
+/// Room for the levels of an event that is kept for the next.
+const PENDING_KEPT: usize = 64;
 /// Maximum levels of an unfinished event: a whole book and some. Then it counts as finished.
 const PENDING_MAX: usize = 2 * super::book::LEVELS_MAX + 1;
 
@@ -232,7 +254,7 @@ mod tests {
 
     fn json(state: &BookState, snapshot: bool) -> String {
         let mut out = Vec::new();
-        state.write_json(&mut out, b"A", snapshot, false);
+        state.write_json(&mut out, b"A", snapshot, 0);
         String::from_utf8(out).unwrap()
     }
 
@@ -240,8 +262,8 @@ mod tests {
     fn levels_before_a_clear_are_no_book() {
         let mut state = BookState::default();
         assert!(state.push(&level(Level::BID, 1, 1, 1), 1));
-        assert_eq!(state.view(10, false).depth, 0);
-        assert!(state.view(10, false).bids.is_empty());
+        assert_eq!(state.view(10, 0).depth, 0);
+        assert!(state.view(10, 0).bids.is_empty());
     }
 
     #[test]

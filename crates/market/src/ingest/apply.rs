@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
+use tidewire_calendar::{date_number, days_of_number};
 use tidewire_fanout::{Origin, Publication, TopicId};
 use tidewire_feed::journal::Journal;
 use tidewire_feed::wire::{self, Figures, LastValue, Message, ReferenceKind, TradingState};
@@ -226,21 +227,26 @@ fn store_rare(
             let own = wire::SessionStart {
                 symbol: address.number,
                 source: address.venue,
+                trading_day: address.plausible_day(start.trading_day, start.source_time_ns),
                 ..*start
             };
             let sequence = journal.append(&Message::SessionStart(own));
-            store_session(slot, start, address.stamp(start.source_time_ns, sequence));
+            store_session(slot, &own, address.stamp(start.source_time_ns, sequence));
             Some(start.source_time_ns)
         }
         Message::LastValue(value) => {
-            let own = LastValue {
+            let mut own = LastValue {
                 symbol: address.number,
                 source: address.venue,
                 ..*value
             };
+            if let Some(figures) = &mut own.figures {
+                let day = figures.trading_day;
+                figures.trading_day = address.plausible_day(day, value.source_time_ns);
+            }
             let sequence = journal.append(&Message::LastValue(own));
             slot.replace(&market_value(
-                value,
+                &own,
                 address.stamp(value.source_time_ns, sequence),
             ));
             Some(value.source_time_ns)
@@ -278,6 +284,24 @@ fn store_session(slot: &mut SlotWriter<'_>, start: &wire::SessionStart, stamp: S
 }
 
 impl Address {
+    /// Returns a trading day as a source gives it; 0 for a number that is no date, or one far from
+    /// the time of the message. A later day than that of the other venues would end their session.
+    fn plausible_day(self, day: u32, source_time_ns: u64) -> u32 {
+        if day == 0 {
+            return 0;
+        }
+        let time_ns = match source_time_ns {
+            0 => self.receive_time_ns,
+            time_ns => time_ns,
+        };
+        let days = days_of_number(day);
+        let distance = days.abs_diff((time_ns / DAY_NS) as i64);
+        match date_number(days) == day && distance <= TRADING_DAY_DISTANCE_MAX {
+            true => day,
+            false => 0,
+        }
+    }
+
     pub(super) fn stamp(self, source_time_ns: u64, sequence: u64) -> Stamp {
         Stamp {
             source_time_ns,
@@ -389,3 +413,8 @@ fn short_value(value: &LastValue, stamp: Stamp) -> MarketValue {
         ..MarketValue::EMPTY
     }
 }
+
+const DAY_NS: u64 = 86_400_000_000_000;
+/// Maximum days between a trading day and the time of a message that names it: over holidays the
+/// next trading day begins early.
+const TRADING_DAY_DISTANCE_MAX: u64 = 14;

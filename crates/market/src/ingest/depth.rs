@@ -6,23 +6,51 @@ use tidewire_fanout::Origin;
 use tidewire_feed::wire::{Level, Message};
 
 use super::Batch;
-use crate::depth::BookTopic;
+use super::apply::Work;
+use crate::depth::{BookState, BookTopic};
 use crate::topic::Topic;
 
 impl Batch<'_> {
     /// Applies a level of a topic that the source owns.
     pub(super) fn level(&mut self, topic: &Topic, level: &Level) {
         let number = topic.number;
+        let book = self.work.market.books.book_of(topic);
+        let mut state = book.state.lock();
+        if state.take_over(self.work.source) {
+            self.tell_forgotten(topic, book, &state);
+        }
         let sequence = self.work.journal.append(&Message::Level(Level {
             symbol: number,
+            source: topic.venue(),
             ..*level
         }));
         self.work.applied += 1;
-        let book = self.work.market.books.book_of(topic);
-        let mut state = book.state.lock();
         if state.push(level, sequence) {
-            self.publish_book(number, book, &state);
+            self.work.publish_book(number, book, &state);
         }
+    }
+
+    /// Forgets the book of a topic that the source gives its first value, if another source gave
+    /// the levels.
+    pub(super) fn take_over_book(&mut self, topic: &Topic) {
+        if let Some(book) = topic.derived.book() {
+            let mut state = book.state.lock();
+            if state.take_over(self.work.source) {
+                self.tell_forgotten(topic, book, &state);
+            }
+        }
+    }
+
+    /// Tells those who follow a book that nothing is known of it.
+    fn tell_forgotten(&mut self, topic: &Topic, book: &BookTopic, state: &BookState) {
+        self.work.journal.append(&Message::Level(Level {
+            symbol: topic.number,
+            source: topic.venue(),
+            action: Level::END,
+            is_last: 1,
+            ..Level::default()
+        }));
+        self.work.publish_book(topic.number, book, state);
     }
 
     /// Returns the source's symbols whose topics have a book.
@@ -38,29 +66,13 @@ impl Batch<'_> {
             .collect()
     }
 
-    /// Publishes the last change of a book whose state is locked.
-    fn publish_book(&mut self, number: u32, book: &BookTopic, state: &crate::depth::BookState) {
-        let interest = book.interest();
-        if interest == 0 {
-            return;
-        }
-        self.work.lanes |= interest;
-        let is_stale = self.work.market.books.is_stale(number);
-        let origin = Origin::Topic(book.topic_id());
-        self.work
-            .publication
-            .push_with(book.name(), origin, state.version(), |out| {
-                state.write_json(out, book.symbol(), false, is_stale);
-            });
-    }
-
     /// Publishes a book again because its topic has become stale or current.
     pub(super) fn publish_book_again(&mut self, topic: &Topic) {
         if let Some(book) = topic.derived.book() {
             let mut state = book.state.lock();
             if state.is_known() {
                 state.renew();
-                self.publish_book(topic.number, book, &state);
+                self.work.publish_book(topic.number, book, &state);
             }
         }
     }
@@ -68,24 +80,34 @@ impl Batch<'_> {
     /// Forgets the source's books: levels were lost, or another session has begun. Each is known
     /// again from its next clear on.
     pub(super) fn forget_books(&mut self) {
-        for number in self.work.writer.claimed().to_vec() {
+        let claimed: Vec<u32> = self.work.writer.claimed().collect();
+        for number in claimed {
             let Some(topic) = self.work.market.board.topic(number) else {
                 continue;
             };
             if let Some(book) = topic.derived.book() {
                 let mut state = book.state.lock();
                 if state.forget() {
-                    // Those who follow the book in the hub's own feed forget it too.
-                    self.work.journal.append(&Message::Level(Level {
-                        symbol: number,
-                        source: topic.definition().source,
-                        action: Level::END,
-                        is_last: 1,
-                        ..Level::default()
-                    }));
-                    self.publish_book(number, book, &state);
+                    self.tell_forgotten(&topic, book, &state);
                 }
             }
         }
+    }
+}
+
+impl Work<'_> {
+    /// Publishes the last change of a book whose state is locked.
+    pub(super) fn publish_book(&mut self, number: u32, book: &BookTopic, state: &BookState) {
+        let interest = book.interest();
+        if interest == 0 {
+            return;
+        }
+        self.lanes |= interest;
+        let stale = self.market.books.staleness(number);
+        let origin = Origin::Topic(book.topic_id());
+        self.publication
+            .push_with(book.name(), origin, state.version(), |out| {
+                state.write_json(out, book.symbol(), false, stale);
+            });
     }
 }

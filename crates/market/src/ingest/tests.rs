@@ -4,8 +4,8 @@ use crate::market::MarketConfig;
 use tidewire_fanout::Kind;
 use tidewire_fanout::{Topic as _, TopicSource};
 use tidewire_feed::wire::{
-    Name, Quote as QuoteMessage, ReferenceKind, SessionStart, Trade as TradeMessage, TradingState,
-    TradingStatus, Venue,
+    Level, Name, Quote as QuoteMessage, ReferenceKind, SessionStart, Trade as TradeMessage,
+    TradingState, TradingStatus, Venue,
 };
 use tidewire_lastvalue::{FLAG_HALTED, PRICE_UNDEFINED};
 
@@ -285,6 +285,171 @@ fn a_symbol_without_a_value_is_stale_with_its_source_and_belongs_to_who_gives_th
     assert_eq!(market.board.value(1).unwrap().flags, FLAG_STALE);
 }
 
+fn set_level(symbol: u32, source: u16, bid: i64) -> Message {
+    Message::Level(Level {
+        symbol,
+        source,
+        side: Level::BID,
+        price: bid,
+        size: 1,
+        is_last: 1,
+        ..Level::default()
+    })
+}
+
+fn clear(symbol: u32, source: u16) -> Message {
+    let action = Level::CLEAR;
+    Message::Level(Level {
+        symbol,
+        source,
+        action,
+        is_last: 1,
+        ..Level::default()
+    })
+}
+
+fn send(ingest: &mut Ingest, messages: &[Message]) {
+    let mut batch = ingest.begin(1);
+    messages
+        .iter()
+        .for_each(|message| batch.message(1, message));
+    batch.finish();
+}
+
+fn best_bids(market: &Market, name: &str) -> Vec<i64> {
+    let view = market.books.read(name.as_bytes(), 10, 1).unwrap();
+    view.bids.iter().map(|level| level.price).collect()
+}
+
+fn value_of(market: &Market, name: &str) -> MarketValue {
+    let topic = market.board.find(name.as_bytes()).unwrap();
+    market.board.value(topic.number).unwrap()
+}
+
+/// A hub behind a hub added a symbol's consolidated value to that of its first venue.
+#[test]
+fn a_value_that_is_consolidated_upstream_goes_on_with_that_of_its_first_venue() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut hub = source(&market, "hub", 0, "A");
+    send(&mut hub, &[trade(0, 2, 10, 5), quote(0, 2, 9, 11)]);
+    send(&mut hub, &[trade(0, CONSOLIDATED, 12, 7)]);
+    let value = value_of(&market, "A");
+    assert_eq!((value.volume, value.trades, value.last), (12, 2, 12));
+    assert_eq!(market.board.count(), 1);
+    let facts = market.board.find(b"A").unwrap().facts();
+    assert_eq!(&*facts.venue_name, "consolidated");
+}
+
+/// A symbol that was named like a venue's topic became that topic: its source wrote another's
+/// prices.
+#[test]
+fn a_symbol_with_the_name_of_a_venues_topic_stays_its_sources_own() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut forger = source(&market, "forger", 0, "A@7");
+    send(&mut forger, &[quote(0, 9, 98, 101)]);
+    let mut honest = source(&market, "honest", 0, "A");
+    send(&mut honest, &[quote(0, 7, 10, 20)]);
+    let mut other = source(&market, "other", 0, "A");
+    send(&mut other, &[quote(0, 8, 5, 30)]);
+    send(
+        &mut forger,
+        &[quote(0, 9, 97, 102), trade(0, 9, 100, 1_000)],
+    );
+    send(&mut honest, &[quote(0, 7, 11, 19)]);
+    assert_eq!(value_of(&market, "A@7").bid, 97);
+    assert_eq!(value_of(&market, "A@7#2").bid, 11);
+    let value = value_of(&market, "A");
+    assert_eq!((value.bid, value.ask, value.volume), (11, 19, 0));
+}
+
+/// Between the split of a symbol and the next message of its first source, another source could
+/// take the topic of the first one's venue.
+#[test]
+fn the_topic_of_the_first_venue_waits_for_its_source() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut first = source(&market, "first", 0, "A");
+    send(&mut first, &[quote(0, 7, 10, 20)]);
+    let mut second = source(&market, "second", 0, "A");
+    send(&mut second, &[quote(0, 8, 5, 30)]);
+    let mut thief = source(&market, "thief", 0, "A");
+    send(&mut thief, &[quote(0, 7, 1, 99)]);
+    send(&mut first, &[quote(0, 7, 11, 20)]);
+    assert_eq!(value_of(&market, "A@7").bid, 11);
+    assert_eq!(value_of(&market, "A@7#2").bid, 1);
+    drop(first);
+    let mut again = source(&market, "again", 0, "A");
+    send(&mut again, &[quote(0, 7, 12, 20)]);
+    assert_eq!(value_of(&market, "A@7").bid, 12, "it is free again");
+}
+
+#[test]
+fn levels_and_their_book_belong_to_a_venue() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut first = source(&market, "first", 0, "A");
+    send(
+        &mut first,
+        &[quote(0, 7, 10, 20), clear(0, 7), set_level(0, 7, 10)],
+    );
+    let mut second = source(&market, "second", 0, "A");
+    send(&mut second, &[clear(0, 8), set_level(0, 8, 5)]);
+    send(&mut first, &[set_level(0, 7, 11)]);
+    assert_eq!(best_bids(&market, "A@7"), [11, 10]);
+    assert_eq!(best_bids(&market, "A@8"), [5]);
+    assert!(best_bids(&market, "A").is_empty(), "the symbol has no book");
+}
+
+/// The book of a session that is over was shown beside the quotes of the next one, and mixed with
+/// its levels.
+#[test]
+fn a_new_session_of_a_publisher_begins_without_the_old_ones_book() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut old = source(&market, "feed", 0, "A");
+    send(
+        &mut old,
+        &[quote(0, 7, 1, 2), clear(0, 7), set_level(0, 7, 1)],
+    );
+    old.lose(2);
+    assert_eq!(
+        best_bids(&market, "A"),
+        [1],
+        "the last known, marked as stale"
+    );
+    drop(old);
+    let mut new = source(&market, "feed", 0, "A");
+    send(&mut new, &[quote(0, 7, 7, 8)]);
+    assert!(best_bids(&market, "A").is_empty());
+    send(&mut new, &[set_level(0, 7, 7)]);
+    assert!(best_bids(&market, "A").is_empty(), "no clear yet");
+}
+
+/// One venue's forged trading day emptied the volume of all others, also after it had left.
+#[test]
+fn a_trading_day_that_is_no_date_or_of_who_has_left_ends_no_session() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut honest = source(&market, "honest", 0, "A");
+    send(&mut honest, &[quote(0, 7, 10, 20), trade(0, 7, 10, 5)]);
+    let mut forger = source(&market, "forger", 0, "A");
+    send(&mut forger, &[quote(0, 8, 9, 21)]);
+    let day = |trading_day| {
+        Message::SessionStart(SessionStart {
+            symbol: 0,
+            source: 8,
+            trading_day,
+            rolls: 1,
+            ..SessionStart::default()
+        })
+    };
+    send(
+        &mut forger,
+        &[day(u32::MAX), day(99_999_999), day(20_240_102)],
+    );
+    assert_eq!(value_of(&market, "A").volume, 5, "nothing near 1970");
+    send(&mut forger, &[day(19_700_105)]);
+    assert_eq!(value_of(&market, "A").volume, 0, "a plausible day counts");
+    forger.lose(2);
+    assert_eq!(value_of(&market, "A").volume, 5);
+}
+
 #[test]
 fn who_subscribes_to_the_only_venue_gets_its_updates_under_that_name() {
     let market = Market::of_one_lane(MarketConfig::default());
@@ -325,6 +490,10 @@ fn a_symbol_has_a_bounded_number_of_venues() {
     assert_eq!(market.board.count(), 1 + 128);
     let refused = market.ingest.refused.load(Ordering::Relaxed);
     assert_eq!(refused, 300 - 128);
+    drop(ingest);
+    let mut new = source(&market, "new", 0, "A");
+    send(&mut new, &[quote(0, 400, 11, 19)]);
+    assert_eq!(value_of(&market, "A").bid, 11, "those that left make room");
 }
 
 #[test]

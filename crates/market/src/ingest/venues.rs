@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use tidewire_feed::wire::{self, Definition, Message, Name, TradingState, VenueName};
+use tidewire_feed::wire::{
+    self, Definition, Level, Message, Name, RecordPart, TradingState, VenueName,
+};
 use tidewire_lastvalue::{ClaimError, MarketValue, PRICE_UNDEFINED};
 use tidewire_retry::Seldom;
 use tracing::{info, warn};
@@ -50,7 +52,7 @@ impl Work<'_> {
                 is_first: known.is_unbound(),
             };
             if attempt > 1 {
-                wanted.venue = format!("{venue}#{attempt}");
+                wanted.venue = numbered(&venue, attempt);
             }
             match self.claim_venue(name, &wanted) {
                 Ok(topic) => {
@@ -103,16 +105,34 @@ impl Work<'_> {
 
     /// Gives the symbol's present venue a topic of its own, and makes `name` consolidated.
     fn split(&mut self, name: &Arc<Topic>, facts: &Facts) -> Result<(), NoTopic> {
-        let venue = facts.venue.unwrap_or(0);
-        let topic = self.define_member(name, &facts.venue_name)?;
+        let mut present = Wanted {
+            venue: facts.venue_name.to_string(),
+            number: facts.venue.unwrap_or(0),
+            feed: facts.source_name.clone(),
+            is_named: facts.is_named,
+            is_first: false,
+        };
+        let mut topic = self.define_member(name, &present);
+        for attempt in 2..=SOURCES_OF_A_VENUE_MAX {
+            if !matches!(topic, Err(NoTopic::Owned)) {
+                break;
+            }
+            // Another source has given a symbol of its own this name.
+            present.venue = numbered(&facts.venue_name, attempt);
+            topic = self.define_member(name, &present);
+        }
+        let topic = topic?;
         self.claim(&topic)?;
         let value = self.market.board.value(name.number);
         if let (Some(mut slot), Some(value)) = (self.writer.slot(topic.number), value) {
             slot.replace(&value);
         }
-        // Its source finds out with its next message that it has to write here.
-        self.writer.release(topic.number);
-        topic.set_facts(|own| facts.clone_into(own));
+        self.describe(&topic, &present)?;
+        self.move_derived(name, &topic);
+        // Its source finds out with its next message that it has to write here. Until then no
+        // other may take the topic.
+        self.writer.hand_over(topic.number, name.number);
+        let venue = topic.venue();
         let mut writer = self.market.consolidated.lock();
         let taken = writer.take_over(name.number);
         debug_assert!(taken.is_ok(), "a topic has its slot");
@@ -120,6 +140,30 @@ impl Work<'_> {
         name.add_member(Member { venue, topic });
         name.set_facts(|facts| facts.venue = Some(CONSOLIDATED));
         Ok(())
+    }
+
+    /// Moves price levels and orders to the topic of the venue that they are of.
+    fn move_derived(&mut self, name: &Arc<Topic>, venue: &Arc<Topic>) {
+        if let Some(book) = name.derived.book() {
+            let own = self.market.books.book_of(venue);
+            let mut state = book.state.lock();
+            own.state.lock().take_from(&mut state);
+            self.publish_book(name.number, book, &state);
+            drop(state);
+            self.journal.append(&Message::Level(Level {
+                symbol: name.number,
+                source: name.venue(),
+                action: Level::END,
+                is_last: 1,
+                ..Level::default()
+            }));
+        }
+        for clear in name.records.move_orders(&venue.records) {
+            let (number, publisher_id) = (name.number, clear.publisher_id);
+            for part in RecordPart::split(number, publisher_id, 0, &clear.bytes) {
+                self.journal.append(&Message::Record(part));
+            }
+        }
     }
 
     /// Returns the topic of one venue of a consolidated symbol.
@@ -135,13 +179,12 @@ impl Work<'_> {
             self.describe(&topic, wanted)?;
             return Ok(topic);
         }
-        if name.with_members(<[Member]>::len) >= VENUES_OF_A_SYMBOL_MAX {
+        if name.with_members(<[Member]>::len) >= VENUES_OF_A_SYMBOL_MAX
+            && !name.remove_member(|venue| self.slot_owner(venue).is_none())
+        {
             return Err(NoTopic::Full);
         }
-        let topic = self.define_member(name, &wanted.venue)?;
-        if topic.parent().is_some() || topic.is_consolidated() {
-            return Err(NoTopic::Owned);
-        }
+        let topic = self.define_member(name, wanted)?;
         self.claim(&topic)?;
         self.describe(&topic, wanted)?;
         name.add_member(Member {
@@ -162,15 +205,31 @@ impl Work<'_> {
         Ok(topic)
     }
 
-    /// Returns the topic `SYMBOL@VENUE`, with the symbol's definition.
-    fn define_member(&mut self, name: &Topic, venue: &str) -> Result<Arc<Topic>, NoTopic> {
+    /// Makes the topic `SYMBOL@VENUE`, with the symbol's definition. A symbol that has this name
+    /// already belongs to the source that defined it.
+    fn define_member(&mut self, name: &Arc<Topic>, wanted: &Wanted) -> Result<Arc<Topic>, NoTopic> {
         let definition = name.definition();
-        let text = format!("{}{VENUE_SEPARATOR}{venue}", definition.name.as_str());
+        let text = format!(
+            "{}{VENUE_SEPARATOR}{}",
+            definition.name.as_str(),
+            wanted.venue
+        );
+        let board = &self.market.board;
+        if let Some(known) = board.named(&text) {
+            let is_own = known
+                .parent()
+                .is_some_and(|parent| Arc::ptr_eq(parent, name));
+            return if is_own {
+                Ok(known)
+            } else {
+                Err(NoTopic::Owned)
+            };
+        }
         let definition = Definition {
             name: Name::new(&text).map_err(|_| NoTopic::Full)?,
+            source: self.venue_number(wanted)?,
             ..definition
         };
-        let board = &self.market.board;
         let topic = board.define(&definition).map_err(|_| NoTopic::Full)?;
         if topic.defined_sequence() == 0 {
             let definition = Message::Definition(topic.definition());
@@ -185,6 +244,19 @@ impl Work<'_> {
         if *facts.venue_name == *wanted.venue && facts.source_name == wanted.feed {
             return Ok(());
         }
+        let number = self.venue_number(wanted)?;
+        topic.set_facts(|facts| {
+            facts.venue = Some(number);
+            facts.venue_name = wanted.venue.as_str().into();
+            facts.source_name = wanted.feed.clone();
+            facts.is_named = wanted.is_named;
+        });
+        Ok(())
+    }
+
+    /// Returns the hub's number of a venue. Tells the readers of its own feed what a new number
+    /// means.
+    fn venue_number(&mut self, wanted: &Wanted) -> Result<u16, NoTopic> {
         let venues = self.market.board.venues();
         let taken = venues.take(&wanted.venue, wanted.number);
         let (number, is_new) = taken.map_err(|_| NoTopic::Full)?;
@@ -200,13 +272,7 @@ impl Work<'_> {
                 name,
             }));
         }
-        topic.set_facts(|facts| {
-            facts.venue = Some(number);
-            facts.venue_name = wanted.venue.as_str().into();
-            facts.source_name = wanted.feed.clone();
-            facts.is_named = wanted.is_named;
-        });
-        Ok(())
+        Ok(number)
     }
 
     fn claim(&mut self, topic: &Topic) -> Result<(), NoTopic> {
@@ -365,6 +431,11 @@ struct Wanted {
     is_named: bool,
     /// Whether the source has given the symbol no value yet.
     is_first: bool,
+}
+
+/// Returns the name of another source's venue of the same name.
+fn numbered(venue: &str, attempt: u32) -> String {
+    format!("{venue}#{attempt}")
 }
 
 /// Takes a venue's last trade after its `message`. A trade counts in the order of arrival, because

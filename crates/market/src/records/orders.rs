@@ -39,9 +39,10 @@ struct Order {
 }
 
 /// A record that removes all orders of a publisher.
-pub(super) struct Clear {
-    pub(super) publisher_id: u16,
-    pub(super) bytes: [u8; RECORD_LENGTH],
+#[derive(Debug)]
+pub(crate) struct Clear {
+    pub(crate) publisher_id: u16,
+    pub(crate) bytes: [u8; RECORD_LENGTH],
 }
 
 impl Orders {
@@ -66,8 +67,14 @@ impl Orders {
         total.fetch_sub(self.orders.len() as u64, Ordering::Relaxed);
         self.orders = HashMap::default();
         self.is_whole = true;
-        let publishers = std::mem::take(&mut self.publishers);
-        let cleared = publishers.into_iter().map(|publisher_id| Clear {
+        let cleared = self.clears();
+        self.publishers.clear();
+        cleared
+    }
+
+    /// Returns records that remove all orders.
+    pub(super) fn clears(&self) -> Vec<Clear> {
+        let cleared = self.publishers.iter().map(|&publisher_id| Clear {
             publisher_id,
             bytes: self.clear_record(flag::LAST),
         });

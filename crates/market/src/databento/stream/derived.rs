@@ -40,12 +40,17 @@ impl Stream {
     }
 
     /// Follows the book of a topic whose first definition has just been read.
-    pub(super) fn follow_new_book(&mut self, market: &Market, topic: &Topic) {
+    pub(super) fn follow_new_book(&mut self, market: &Market, topic: &Topic, sequence: u64) {
         let schemas = self.selection.of(topic.number).schemas;
-        if schemas & Schema::Mbp10.bit() != 0 && !self.depth.follows(topic.number) {
-            self.depth.follow_from_start(&market.books, topic);
-            self.note_refused();
+        if schemas & Schema::Mbp10.bit() == 0 || self.depth.follows(topic.number) {
+            return;
         }
+        match topic.parent() {
+            // It has the book that its symbol's topic had before the second venue came.
+            Some(_) => self.depth.follow(&market.books, topic, sequence),
+            None => self.depth.follow_from_start(&market.books, topic),
+        }
+        self.note_refused();
     }
 
     /// Follows the book of a topic that a continuous symbol stands for after `sequence`. Trades

@@ -29,7 +29,7 @@ impl Stream {
         let name = definition.name.as_str();
         let topic = market.board.topic(stamp.number);
         if let Some(topic) = &topic {
-            self.follow_new_book(market, topic);
+            self.follow_new_book(market, topic, stamp.sequence);
         }
         let asked = topic.as_ref().and_then(|topic| self.selection.asked(topic));
         let mut writer = self.writer(out, unix_ns);
