@@ -170,3 +170,22 @@ def test_a_bar_that_began_before_the_client_came_is_not_sent(quiet, live):  # no
     late = live(hub, "trades", snapshot=True)
     late.wait(dbn.TradeMsg)
     assert session.of(dbn.OHLCVMsg) == []
+
+
+@needs_es
+def test_ten_levels_of_a_recording_begin_in_the_middle_with_the_whole_book(
+    quiet, live, tmp_path,  # noqa: F811
+):
+    options = ["--record", str(tmp_path / "stream.rec")]
+    hub = quiet(*options)
+    session = live(hub, "mbp-10")
+    hub.play(ES, "--depth", "10")
+    middle = orders_of_es()[40_000].ts_event
+    eventually(lambda: len(session.of(dbn.MBP10Msg)) > 37_000, "the live records")
+    expected = [levels_of(r) for r in session.of(dbn.MBP10Msg) if r.ts_event >= middle]
+    hub.end()
+    hub = quiet(*options)
+    hub.play(ES, "--depth", "1")
+    replay = live(hub, "mbp-10", start=middle)
+    eventually(lambda: len(replay.of(dbn.MBP10Msg)) >= len(expected), "the earlier run")
+    assert [levels_of(r) for r in replay.of(dbn.MBP10Msg)[: len(expected)]] == expected

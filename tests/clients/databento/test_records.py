@@ -271,6 +271,33 @@ def test_a_continuous_symbol_is_the_next_to_expire_and_rolls_with_the_data(quiet
     assert mappings[0] == ("ES.c.0", "ESH4") and mappings[-1] == ("ES.c.0", "ESM4")
 
 
+def test_two_ranks_of_one_subscription_roll_together(quiet, live, tmp_path):
+    hub = quiet()
+    chain = [(1, b"ESH4", day(3, 15)), (2, b"ESM4", day(6, 21)), (3, b"ESU4", day(9, 20))]
+    definitions = [
+        definition(number, symbol, b"ES", expiration_ns, day(3, 1))
+        for number, symbol, expiration_ns in chain
+    ]
+    hub.play(fragment(tmp_path / "one.dbn.frag", *definitions))
+    session = live(hub, "trades", ["ES.c.0", "ES.c.1"], stype_in="continuous")
+    eventually(lambda: len(session.of(dbn.SymbolMappingMsg)) == 2, "the mappings")
+    hub.play(fragment(
+        tmp_path / "two.dbn.frag", *definitions,
+        trade(1, day(3, 14), 1, 1), trade(2, day(3, 14), 2, 2), trade(3, day(3, 16), 3, 3),
+        trade(2, day(3, 16), 4, 4), trade(3, day(3, 16), 5, 5),
+    ))
+    eventually(lambda: len(session.of(dbn.TradeMsg)) == 5, "the trades")
+    told, names = [], {}
+    for record in session.records:
+        if isinstance(record, dbn.SymbolMappingMsg):
+            names[record.instrument_id] = record.stype_in_symbol
+        elif isinstance(record, dbn.TradeMsg):
+            told.append((names[record.instrument_id], record.price // 10**9))
+    assert told == [
+        ("ES.c.0", 1), ("ES.c.1", 2), ("ES.c.1", 3), ("ES.c.0", 4), ("ES.c.1", 5),
+    ]
+
+
 def test_a_continuous_symbol_by_volume_is_an_error(quiet, live):
     session = live(quiet(), "trades", ["ES.v.0"], stype_in="continuous")
     assert "calendar only" in session.wait(dbn.ErrorMsg)[0].err

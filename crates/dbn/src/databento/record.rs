@@ -157,12 +157,9 @@ impl<'a> RecordWriter<'a> {
     pub fn record(&mut self, record: &[u8], instrument_id: u32, publisher_id: u16, symbol: &str) {
         let start = self.out.len();
         self.put(record);
+        let publisher_id = self.publisher_of(publisher_id);
         let new = &mut self.out[start..];
         debug_assert!(new.len() >= 16, "a record has its header");
-        let publisher_id = match publisher_id {
-            0 => self.publisher,
-            known => known,
-        };
         new[2..4].copy_from_slice(&publisher_id.to_le_bytes());
         new[4..8].copy_from_slice(&instrument_id.to_le_bytes());
         if Kind::of(new[1]) == Kind::Definition
@@ -271,6 +268,15 @@ impl<'a> RecordWriter<'a> {
         self.end(start);
     }
 
+    /// Returns the publisher that clients look up: Databento's number, or that of the dataset where
+    /// the source has none, or one of the hub's own.
+    fn publisher_of(&self, number: u16) -> u16 {
+        match number {
+            1..PUBLISHERS_MAX => number,
+            _ => self.publisher,
+        }
+    }
+
     pub(super) fn begin_event(&mut self, rtype: u8, event: &Event) -> usize {
         let (instrument_id, publisher_id) = (event.instrument_id, event.publisher_id);
         self.begin(rtype, instrument_id, publisher_id, event.ts_event)
@@ -285,9 +291,9 @@ impl<'a> RecordWriter<'a> {
     ) -> usize {
         let start = self.out.len();
         // The gateway's own messages are about no instrument.
-        let publisher_id = match publisher_id {
-            0 if instrument_id != 0 => self.publisher,
-            known => known,
+        let publisher_id = match instrument_id {
+            0 => publisher_id,
+            _ => self.publisher_of(publisher_id),
         };
         self.put(&[0, rtype]);
         self.put(&publisher_id.to_le_bytes());
@@ -404,3 +410,5 @@ const RAW_SYMBOL: usize = 238;
 
 /// An attribute that is unknown or does not apply, in ISO 10962 and ISO 10383.
 const UNKNOWN: u8 = b'X';
+/// Numbers from here on are the hub's own. Databento numbers its publishers from 1 in order.
+const PUBLISHERS_MAX: u16 = 32_768;

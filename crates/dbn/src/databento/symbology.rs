@@ -133,14 +133,20 @@ impl Names {
         Some(&parent.text)
     }
 
+    /// Returns whether every symbol is subscribed.
+    pub fn is_all(&self) -> bool {
+        self.all
+    }
+
     /// Returns the roots of the continuous symbols.
     pub fn roots(&self) -> impl Iterator<Item = &str> {
         self.continuous.iter().map(|one| &*one.root)
     }
 
-    /// Returns the instruments that continuous symbols stand for now.
-    pub fn resolved(&self) -> impl Iterator<Item = u32> {
-        self.continuous.iter().filter_map(|one| one.id)
+    /// Returns the continuous symbols with the instruments that they stand for now.
+    pub fn resolved(&self) -> impl Iterator<Item = (&str, u32)> {
+        let all = self.continuous.iter();
+        all.filter_map(|one| Some((&*one.text, one.id?)))
     }
 
     /// Asks `find` for the instrument of each continuous symbol: root, rank from 0. Returns whether

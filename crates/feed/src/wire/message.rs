@@ -271,6 +271,21 @@ impl Message {
             _ => None,
         }
     }
+
+    /// Replaces the symbol of a message that has one.
+    pub fn set_symbol(&mut self, symbol: u32) {
+        match self {
+            Message::Trade(trade) => trade.symbol = symbol,
+            Message::Quote(quote) => quote.symbol = symbol,
+            Message::Definition(definition) => definition.symbol = symbol,
+            Message::Status(status) => status.symbol = symbol,
+            Message::LastValue(value) => value.symbol = symbol,
+            Message::Level(level) => level.symbol = symbol,
+            Message::SessionStart(start) => start.symbol = symbol,
+            Message::Record(part) => part.symbol = symbol,
+            _ => debug_assert!(self.symbol().is_none(), "every symbol is replaced"),
+        }
+    }
 }
 
 /// Length, type and layout of a message about a symbol: a prefix, then each field at its offset.

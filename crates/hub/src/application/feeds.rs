@@ -22,6 +22,9 @@ impl HubLane {
             (self.feed_served, self.parts_served) = (next, parts);
             self.feed_left = clients;
         }
+        if self.hub.market.databento.unfinished.load(Ordering::Relaxed) > 0 {
+            self.feed_left = clients;
+        }
         let mut deadline_ns = None;
         if self.hub.market.config.faults.is_some() {
             deadline_ns = self.resume_feed_clients(context);
@@ -35,7 +38,10 @@ impl HubLane {
             let before = context.out_bytes(id);
             match self.sessions.get_mut(id.index()) {
                 Some(Some(Session::Databento(session))) => {
-                    session.produce(&self.hub.market, context)
+                    session.produce(&self.hub.market, context);
+                    if session.is_unfinished() {
+                        bytes += UNFINISHED_COST;
+                    }
                 }
                 Some(Some(Session::Feed(session))) => {
                     session.produce(&self.hub.market, context);
@@ -46,7 +52,8 @@ impl HubLane {
             }
             bytes += context.out_bytes(id).saturating_sub(before);
         }
-        if self.feed_left > 0 {
+        let unfinished = self.hub.market.databento.unfinished.load(Ordering::Relaxed);
+        if self.feed_left > 0 || clients > 0 && unfinished > 0 {
             // The other clients are served after the output has been sent and input has been read.
             deadline_ns = Some(context.now_ns());
         }
@@ -91,3 +98,6 @@ impl HubLane {
 /// Maximum number of bytes written to feed clients before the lane serves all others, so that many
 /// slow clients delay neither heartbeats nor Redis clients.
 const FEED_BYTES_A_TURN: usize = 16 << 20;
+/// What a client of the gateway that has more to send costs of it, beside its output: the messages
+/// it looks at may not be for it.
+const UNFINISHED_COST: usize = 2 << 20;

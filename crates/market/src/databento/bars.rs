@@ -15,6 +15,8 @@ pub(super) struct ClientBars {
     /// By topic: when it last traded before the client's first record, nanoseconds since the UNIX
     /// epoch.
     traded_ns: HashMap<u32, u64>,
+    /// Whether trades were lost: the first bar of each topic may lack some.
+    has_lost: bool,
     /// The bars that messages of a publisher close. A bar that has been closed by a trade stays
     /// until its end is passed.
     ends: HashMap<u16, BTreeSet<End>>,
@@ -46,13 +48,16 @@ impl ClientBars {
     /// the wall clock; `None` in a replay.
     pub(super) fn trade(&mut self, interval: Interval, trade: &Trade, now_ns: Option<u64>) {
         let key = (trade.symbol, interval);
-        let traded_ns = self.traded_ns.get(&trade.symbol);
+        let time_ns = trade.source_time_ns;
+        let traded_ns = match self.has_lost {
+            true => Some(time_ns),
+            false => self.traded_ns.get(&trade.symbol).copied(),
+        };
         let bar = self.bars.entry(key).or_insert_with(|| ClientBar {
             aggregator: Aggregator::new(interval),
             publisher: trade.source,
-            partial_ns: traded_ns.map(|traded_ns| interval.start_of(*traded_ns)),
+            partial_ns: traded_ns.map(|traded_ns| interval.start_of(traded_ns)),
         });
-        let time_ns = trade.source_time_ns;
         let outcome = bar.aggregator.trade(time_ns, trade.price, trade.size);
         if let Outcome::Began { closed } = outcome {
             let closed = closed.and_then(|closed| bar.finish(key, &closed));
@@ -103,8 +108,10 @@ impl ClientBars {
             .retain(|(number, interval), _| wanted(*number, *interval));
     }
 
-    /// Forgets all open bars, because trades were skipped.
-    pub(super) fn forget(&mut self) {
+    /// Forgets all open bars, because trades are missing. The next bar of each topic may lack some
+    /// too.
+    pub(super) fn lose(&mut self) {
+        self.has_lost = true;
         self.bars.clear();
         self.ends.clear();
         self.live_ends.clear();
@@ -246,13 +253,13 @@ mod tests {
         bars.pass(7, 7 * SECOND);
         assert_eq!(closed(&mut bars).len(), 2);
         bars.trade(Interval::Second, &trade(1, 8 * SECOND, 10), None);
-        bars.forget();
-        bars.note_traded(1, 9 * SECOND);
+        bars.lose();
         for second in [8, 9, 10, 11] {
             let price = second as i64;
             bars.trade(Interval::Second, &trade(1, second * SECOND, price), None);
         }
-        assert_eq!(closed(&mut bars), [(0x20, 10 * SECOND, 10)]);
+        let whole = [(0x20, 9 * SECOND, 9), (0x20, 10 * SECOND, 10)];
+        assert_eq!(closed(&mut bars), whole, "all but the first");
         bars.retain(|_, _| false);
     }
 }

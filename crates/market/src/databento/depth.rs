@@ -106,6 +106,15 @@ impl DepthBooks {
         self.books.contains_key(&number)
     }
 
+    /// Forgets all levels, because some are missing. Each book is known again from its next clear on.
+    pub(super) fn forget(&mut self) {
+        for book in self.books.values_mut() {
+            book.ladders = Ladders::default();
+            book.pending.clear();
+            book.is_known = false;
+        }
+    }
+
     /// Returns the topics whose levels are not known.
     pub(super) fn unknown(&self) -> Vec<u32> {
         let unknown = self.books.iter().filter(|(_, book)| !book.is_known);

@@ -39,6 +39,8 @@ pub struct DatabentoCounters {
     pub refused: AtomicU64,
     /// Parts of recordings sent in replays.
     pub parts: AtomicU64,
+    /// Clients that have more to send than one turn of their lane allows.
+    pub unfinished: AtomicU64,
 }
 
 /// One client.
@@ -56,6 +58,8 @@ pub struct DatabentoSession {
     /// Time of the last output, monotonic ns.
     said_ns: u64,
     stream: Stream,
+    /// Whether the last turn ended before everything was sent that could be.
+    is_unfinished: bool,
     /// With `compression=zstd`, compresses all output after the start.
     packer: Option<Packer>,
 }
@@ -114,6 +118,7 @@ impl DatabentoSession {
             heartbeat_ns: HEARTBEAT_S * 1_000_000_000,
             said_ns: context.now_ns(),
             stream: Stream::default(),
+            is_unfinished: false,
             packer: None,
         })
     }
@@ -159,16 +164,31 @@ impl DatabentoSession {
         used
     }
 
-    /// Sends what is due, as far as the outbox has room.
+    /// Sends what is due, as far as the outbox has room and the lane has time. The rest is sent in
+    /// the next turn.
     pub fn produce(&mut self, market: &Market, context: &mut Context) {
-        if self.phase != Phase::Started {
-            return;
+        let is_unfinished = self.phase == Phase::Started && self.produce_slices(market, context);
+        if std::mem::replace(&mut self.is_unfinished, is_unfinished) != is_unfinished {
+            let unfinished = &market.databento.unfinished;
+            match is_unfinished {
+                true => unfinished.fetch_add(1, Ordering::Relaxed),
+                false => unfinished.fetch_sub(1, Ordering::Relaxed),
+            };
         }
+    }
+
+    /// Returns whether the client has more to send than its last turn allowed.
+    pub fn is_unfinished(&self) -> bool {
+        self.is_unfinished
+    }
+
+    fn produce_slices(&mut self, market: &Market, context: &mut Context) -> bool {
         let (now_ns, unix_ns) = (context.now_ns(), context.unix_ns());
-        loop {
+        for _ in 0..SLICES_A_TURN {
             if context.out_bytes(self.id) > market.post.config.conflate_bytes {
                 self.stream.fall_behind();
-                return context.watch_drain(self.id);
+                context.watch_drain(self.id);
+                return false;
             }
             let produced = self.write(context, |stream, out| {
                 let before = out.len();
@@ -176,15 +196,16 @@ impl DatabentoSession {
                 (more, out.len() != before)
             });
             let Some((more, has_said)) = produced else {
-                return;
+                return false;
             };
             if has_said {
                 self.said_ns = now_ns;
             }
             if !more {
-                return;
+                return false;
             }
         }
+        true
     }
 
     /// Continues after the outbox has room again.
@@ -259,6 +280,10 @@ impl DatabentoSession {
     pub fn closed(self, market: &Market) {
         let before = market.databento.clients.fetch_sub(1, Ordering::Relaxed);
         debug_assert!(before > 0, "a client that ends was counted");
+        if self.is_unfinished {
+            let before = market.databento.unfinished.fetch_sub(1, Ordering::Relaxed);
+            debug_assert!(before > 0, "an unfinished client was counted");
+        }
     }
 
     /// Returns whether the client may continue.
@@ -406,6 +431,9 @@ fn say(context: &mut Context, id: ConnectionId, text: &str) {
     }
 }
 
+/// Maximum slices of one client's records in a turn of its lane: each is 64 KiB, or 4,096 messages
+/// of the journal, which take some hundred microseconds.
+const SLICES_A_TURN: usize = 2;
 /// Maximum number of connected clients.
 const CLIENTS_MAX: u64 = 1_024;
 /// Time limit for the answer to the challenge.

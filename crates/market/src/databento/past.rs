@@ -65,17 +65,24 @@ enum Part {
 }
 
 impl Past {
-    /// Starts to read at the source time `start_ns`. Dropping this ends the reader.
+    /// Starts to read at the source time `start_ns`; levels from the file's start on if they are
+    /// wanted (`with_levels`). Dropping this ends the reader.
     ///
     /// # Errors
     /// The file or a thread cannot be opened.
-    pub(super) fn open(market: &Arc<Market>, path: PathBuf, start_ns: u64) -> io::Result<Self> {
+    pub(super) fn open(
+        market: &Arc<Market>,
+        path: PathBuf,
+        start_ns: u64,
+        with_levels: bool,
+    ) -> io::Result<Self> {
         let file = File::open(&path)?;
         let (sender, parts) = sync_channel(PARTS_MAX);
         let reader = Reader {
             session: market.journal.lock().session(),
             market: market.clone(),
             start_ns,
+            with_levels,
             next: 1,
             parts: sender,
             batch: Vec::new(),
@@ -127,6 +134,8 @@ struct Reader {
     /// Session of this run of the hub.
     session: u32,
     start_ns: u64,
+    /// Whether levels from before the start are sent too.
+    with_levels: bool,
     /// The next sequence of this run.
     next: u64,
     parts: SyncSender<Part>,
@@ -243,6 +252,10 @@ impl Reader {
             let quote = match &message {
                 Message::Quote(quote) => *quote,
                 Message::LastValue(value) => quote_of(value),
+                // The client's book begins with them.
+                Message::Level(_) if self.with_levels && is_stream => {
+                    return self.push(sequence, message, is_of_this_run);
+                }
                 _ => return Some(()),
             };
             self.quotes.insert(quote.symbol, quote);
@@ -253,6 +266,10 @@ impl Reader {
             return Some(());
         }
         self.begin_if_due(time);
+        self.push(sequence, message, is_of_this_run)
+    }
+
+    fn push(&mut self, sequence: u64, message: Message, is_of_this_run: bool) -> Option<()> {
         self.batch.push(Told {
             sequence,
             is_of_this_run,
@@ -270,10 +287,6 @@ impl Reader {
             return;
         }
         self.has_started = true;
-        debug_assert!(
-            self.batch.is_empty(),
-            "quotes from before come before all else"
-        );
         let quotes = self.quotes.drain().map(|(_, quote)| Told {
             sequence: 0,
             is_of_this_run: false,
@@ -293,15 +306,7 @@ impl Reader {
             self.numbers.insert(definition.symbol, number);
         }
         let number = self.numbers.get(&message.symbol()?).copied()??;
-        match &mut message {
-            Message::Trade(trade) => trade.symbol = number,
-            Message::Quote(quote) => quote.symbol = number,
-            Message::Status(status) => status.symbol = number,
-            Message::Definition(definition) => definition.symbol = number,
-            Message::LastValue(value) => value.symbol = number,
-            Message::Record(part) => part.symbol = number,
-            _ => return None,
-        }
+        message.set_symbol(number);
         Some(message)
     }
 
@@ -309,7 +314,6 @@ impl Reader {
         if self.batch.is_empty() {
             return Some(());
         }
-        debug_assert!(self.has_started, "messages are sent only after the start");
         let batch = std::mem::take(&mut self.batch);
         self.send(Part::Messages(batch))
     }

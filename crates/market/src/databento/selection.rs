@@ -28,6 +28,17 @@ pub(super) struct Chosen {
     pub(super) replayed: u16,
     /// Those that begin with the current value.
     pub(super) snapshots: u16,
+    /// Those whose subscription names the topic, and is not only to all symbols.
+    pub(super) named: u16,
+}
+
+/// A continuous symbol that stands for another topic than before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rolled {
+    pub(super) name: Box<str>,
+    pub(super) number: u32,
+    /// Whether no continuous symbol stood for the topic before.
+    pub(super) is_new: bool,
 }
 
 #[derive(Debug)]
@@ -51,13 +62,14 @@ impl Selection {
             *earliest = Some(earliest.map_or(start_ns, |other| other.min(start_ns)));
         }
         let wanted = Wanted {
-            names,
             symbol_type: wanted.symbol_type.number(),
             chosen: Chosen {
                 schemas: bit,
                 replayed: if wanted.start_ns.is_some() { bit } else { 0 },
                 snapshots: if wanted.snapshot { bit } else { 0 },
+                named: if names.is_all() { 0 } else { bit },
             },
+            names,
         };
         self.schemas |= bit;
         self.look(board);
@@ -76,7 +88,7 @@ impl Selection {
     }
 
     /// Takes a topic's message: it may be a new definition, or a future may have expired by its
-    /// time. Returns the topics that continuous symbols stand for from now on, and did not before.
+    /// time. Returns the continuous symbols that stand for other topics from now on.
     #[inline]
     pub(super) fn roll(
         &mut self,
@@ -84,7 +96,7 @@ impl Selection {
         number: u32,
         is_definition: bool,
         time_ns: u64,
-    ) -> Vec<u32> {
+    ) -> Vec<Rolled> {
         if self.chains.is_empty() {
             return Vec::new();
         }
@@ -94,7 +106,7 @@ impl Selection {
         if !(self.chains.pass(number, time_ns) | is_defined) {
             return Vec::new();
         }
-        let before: Vec<u32> = self.continuous().collect();
+        let before = self.continuous();
         let chains = &self.chains;
         let mut has_changed = false;
         for wanted in &mut self.subscriptions {
@@ -106,17 +118,25 @@ impl Selection {
         }
         self.topics.clear();
         self.look(board);
-        let mut new: Vec<u32> = self.continuous().collect();
-        new.sort_unstable();
-        new.dedup();
-        new.retain(|number| !before.contains(number));
-        new
+        let is_new = |number: u32| !before.iter().any(|(_, other)| *other == number);
+        let rolled = self.continuous().into_iter();
+        let rolled = rolled.filter(|pair| !before.contains(pair));
+        let rolled = rolled.map(|(name, number)| Rolled {
+            name,
+            number,
+            is_new: is_new(number),
+        });
+        rolled.collect()
     }
 
-    /// Returns the topics that continuous symbols stand for.
-    fn continuous(&self) -> impl Iterator<Item = u32> {
+    /// Returns the continuous symbols, and the topics that they stand for; each pair once.
+    fn continuous(&self) -> Vec<(Box<str>, u32)> {
         let all = self.subscriptions.iter();
-        all.flat_map(|wanted| wanted.names.resolved().map(|id| id - 1))
+        let all = all.flat_map(|wanted| wanted.names.resolved());
+        let mut all: Vec<_> = all.map(|(name, id)| (name.into(), id - 1)).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 
     /// Removes the subscriptions of this schema and symbology.
@@ -217,6 +237,7 @@ impl Chosen {
         self.schemas |= other.schemas;
         self.replayed |= other.replayed;
         self.snapshots |= other.snapshots;
+        self.named |= other.named;
     }
 }
 

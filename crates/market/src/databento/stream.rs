@@ -23,6 +23,7 @@ use super::intervals::{BBO, Intervals};
 use super::past::{Next, Past};
 use super::selection::Selection;
 use crate::market::Market;
+use crate::venues::CONSOLIDATED;
 use values::Stamp;
 
 /// The output of one client.
@@ -205,7 +206,8 @@ impl Stream {
             .path
             .get()
             .filter(|_| start_ns < oldest_ns || oldest_ns == 0)?;
-        match Past::open(market, path.clone(), start_ns) {
+        let with_levels = self.selection.wants(Schema::Mbp10.bit());
+        match Past::open(market, path.clone(), start_ns, with_levels) {
             Ok(past) => Some(past),
             Err(error) => {
                 let text = format!("the recording cannot be read: {error}");
@@ -295,6 +297,7 @@ impl Stream {
                 Next::Gap(from, until) => {
                     let last = until.saturating_sub(1);
                     let text = format!("sequences {from} to {last} are not in the recording");
+                    self.lose_derived();
                     self.note_error(error_code::SKIPPED_RECORDS, text);
                     self.say(unix_ns, out);
                 }
@@ -412,6 +415,13 @@ impl Stream {
         if !is_live && chosen.replayed == 0 {
             return rolled;
         }
+        // All symbols include each venue's own topic, so a consolidated value would tell each
+        // trade twice.
+        let reached = match message {
+            Message::Definition(_) => reached,
+            _ if message.source() == CONSOLIDATED => reached & chosen.named,
+            _ => reached,
+        };
         let stamp = Stamp {
             number,
             sequence,
@@ -465,8 +475,7 @@ impl Stream {
         self.past = None;
         self.live_from = self.live_from.min(next);
         self.take_prices(market, journal);
-        self.bars.forget();
-        self.take_traded(market, journal);
+        self.bars.lose();
         // A skipped trade is not sent later; only values are.
         self.opening_schemas = REFRESHED;
         (self.opening, self.is_refresh) = (Some(0), true);

@@ -90,6 +90,12 @@ impl Stream {
             .retain(|number, interval| wants(number, Schema::BARS[interval as usize]));
     }
 
+    /// Forgets books and bars, because messages are missing.
+    pub(super) fn lose_derived(&mut self) {
+        self.depth.forget();
+        self.bars.lose();
+    }
+
     fn note_refused(&mut self) {
         if self.depth.take_refused() > 0 && !std::mem::replace(&mut self.has_too_many_books, true) {
             let text = "mbp-10 of too many symbols: those above the limit get no records";

@@ -52,6 +52,10 @@ impl Stream {
             true => schemas,
             false => schemas & chosen.snapshots,
         };
+        let snapshots = match topic.is_consolidated() {
+            true => snapshots & chosen.named,
+            false => snapshots,
+        };
         self.follow_book(market, &topic, chosen, schemas);
         let mut writer = self.writer(out, unix_ns);
         if let Some(asked) = self.selection.asked(&topic)

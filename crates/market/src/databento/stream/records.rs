@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use tidewire_dbn::databento::Schema;
+use tidewire_dbn::databento::{Schema, SymbolType};
 use tidewire_dbn::{Kind, RecordRef, flag};
 use tidewire_feed::wire::{Definition, Message, RecordPart};
 
@@ -143,23 +143,24 @@ impl Stream {
         let is_definition = matches!(message, Message::Record(part)
             if part.offset() == 0 && part.bytes().get(1) == Some(&DEFINITION));
         let board = &market.board;
-        let new = self
+        let rolled = self
             .selection
             .roll(board, number, is_definition, time_ns(message));
         let mut records = 0;
-        for number in new {
-            self.take_prices_of(market, number);
-            let Some(topic) = board.topic(number) else {
+        for rolled in rolled {
+            let Some(topic) = board.topic(rolled.number) else {
                 continue;
             };
-            self.roll_derived(market, &topic, sequence);
-            let definition = topic.definition();
-            let (id, name) = (instrument_id(number), definition.name.as_str());
-            if let Some(asked) = self.selection.asked(&topic) {
-                let mut writer = self.writer(out, unix_ns);
-                writer.mapping(id, definition.source, unix_ns, asked, name);
-                records += 1;
+            if rolled.is_new {
+                self.take_prices_of(market, rolled.number);
+                self.roll_derived(market, &topic, sequence);
             }
+            let definition = topic.definition();
+            let (id, name) = (instrument_id(rolled.number), definition.name.as_str());
+            let asked = (SymbolType::Continuous.number(), &*rolled.name);
+            let mut writer = self.writer(out, unix_ns);
+            writer.mapping(id, definition.source, unix_ns, asked, name);
+            records += 1;
         }
         records
     }
