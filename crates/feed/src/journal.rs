@@ -147,6 +147,7 @@ impl Journal {
             Message::Status(status) => self.append_encoded(&status.to_bytes()),
             Message::Venue(venue) => self.append_encoded(&venue.to_bytes()),
             Message::Level(level) => self.append_encoded(&level.to_bytes()),
+            Message::Certainty(certainty) => self.append_encoded(&certainty.to_bytes()),
             Message::SessionStart(start) => self.append_encoded(&start.to_bytes()),
             Message::LastValue(_) | Message::Record(_) => {
                 let mut encoded = Vec::with_capacity(MESSAGE_LENGTH_MAX);

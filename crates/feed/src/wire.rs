@@ -29,7 +29,7 @@ pub use control::{
 pub use last_value::{Figures, LastValue};
 pub use level::Level;
 pub use message::{
-    Definition, Message, MessageKind, Quote, Skip, SnapshotMark, Trade, TradingState,
+    Certainty, Definition, Message, MessageKind, Quote, Skip, SnapshotMark, Trade, TradingState,
     TradingStatus, UnknownMessage,
 };
 pub use record::{RECORD_LENGTH_MAX, RECORD_PART_LENGTH_MAX, RecordJoin, RecordPart};

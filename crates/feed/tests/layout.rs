@@ -2,10 +2,11 @@
 //! `docs/feed-protocol.md` has the same tables.
 
 use tidewire_feed::wire::{
-    ClientName, Control, Definition, Figures, Flags, HEADER_LENGTH, LastValue, Level, Login,
-    LoginAccepted, Message, Name, PacketWriter, PatternText, Quote, RecordPart, ReferenceKind,
-    Request, Role, SessionStart, Skip, SlowPolicy, SnapshotMark, SnapshotNotice, SnapshotRequest,
-    Subscribe, TooOld, Trade, TradingState, TradingStatus, Venue, VenueName, snapshot_position,
+    Certainty, ClientName, Control, Definition, Figures, Flags, HEADER_LENGTH, LastValue, Level,
+    Login, LoginAccepted, Message, Name, PacketWriter, PatternText, Quote, RecordPart,
+    ReferenceKind, Request, Role, SessionStart, Skip, SlowPolicy, SnapshotMark, SnapshotNotice,
+    SnapshotRequest, Subscribe, TooOld, Trade, TradingState, TradingStatus, Venue, VenueName,
+    snapshot_position,
 };
 
 fn encoded(message: &Message) -> Vec<u8> {
@@ -142,6 +143,18 @@ fn a_venue() {
     let mut bytes = hex("32 00 0200 00000000 0300000000000000 584e4153");
     bytes.resize(48, 0);
     assert_eq!(encoded(&Message::Venue(venue)), bytes);
+}
+
+#[test]
+fn a_certainty() {
+    let certainty = Certainty {
+        symbol: 1,
+        source: 2,
+        source_time_ns: 3,
+        flags: Figures::IN_DOUBT,
+    };
+    let bytes = hex("25 00 0200 01000000 0300000000000000 02 00000000000000 0000000000000000");
+    assert_eq!(encoded(&Message::Certainty(certainty)), bytes);
 }
 
 #[test]

@@ -47,8 +47,9 @@ pub use pool::{BlockPool, POOL_BATCH_BLOCKS_MAX, PoolCache};
 
 mod value;
 pub use value::{
-    FLAG_DOUBT, FLAG_HALTED, FLAG_STALE, MarketValue, NewSession, PRICE_UNDEFINED, Quote,
-    Reference, Stamp, Status, TURNOVER_UNKNOWN, TopOfBook, Trade, Venues,
+    FLAG_DOUBT, FLAG_HALTED, FLAG_STALE, FLAG_UPSTREAM_DOUBT, FLAG_UPSTREAM_STALE, FLAGS_DOUBT,
+    FLAGS_STALE, MarketValue, NewSession, PRICE_UNDEFINED, Quote, Reference, Stamp, Status,
+    TURNOVER_UNKNOWN, TopOfBook, Trade, Venues,
 };
 
 mod tag;

@@ -213,6 +213,12 @@ impl MarketSlot {
         self.last.load(Ordering::Relaxed)
     }
 
+    /// Returns the flags, as in [`MarketValue::flags`].
+    #[inline]
+    pub fn flags(&self) -> u32 {
+        self.flags.load(Ordering::Relaxed)
+    }
+
     /// Returns the sequence of the newest update.
     #[inline]
     pub fn sequence(&self) -> u64 {

@@ -14,6 +14,14 @@ pub const FLAG_HALTED: u32 = 2;
 /// Flag of [`MarketValue::flags`]: messages of the source are missing and have been requested; the
 /// value may be wrong until they arrive.
 pub const FLAG_DOUBT: u32 = 1 << 7;
+/// Flag of [`MarketValue::flags`]: the source says that the value may be old.
+pub const FLAG_UPSTREAM_STALE: u32 = 1 << 8;
+/// Flag of [`MarketValue::flags`]: the source says that messages are missing.
+pub const FLAG_UPSTREAM_DOUBT: u32 = 1 << 9;
+/// Flags of a value that may be old.
+pub const FLAGS_STALE: u32 = FLAG_STALE | FLAG_UPSTREAM_STALE;
+/// Flags of a value whose messages are known to be incomplete.
+pub const FLAGS_DOUBT: u32 = FLAG_DOUBT | FLAG_UPSTREAM_DOUBT;
 
 /// The best bid and offer. A side without orders has [`PRICE_UNDEFINED`] and size 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -93,6 +93,11 @@ impl<'a> SlotWriter<'a> {
         self.slot.update(|slot| slot.store_flags(set, clear));
     }
 
+    /// Returns the flags.
+    pub fn flags(&self) -> u32 {
+        self.slot.flags()
+    }
+
     /// Stores a quote and clears flags, as one update. The stamp of the last data stays.
     pub fn update_fresh(&mut self, quote: Quote, clear: u32) {
         self.slot.update(|slot| {

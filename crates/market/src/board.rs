@@ -13,7 +13,7 @@ use tidewire_feed::wire::{
     Definition, Figures, LastValue, ReferenceKind, TradingState, Venue, VenueName,
 };
 use tidewire_keyspace::Mount;
-use tidewire_lastvalue::{FLAG_DOUBT, FLAG_STALE, MarketValue, SlotTable};
+use tidewire_lastvalue::{FLAGS_DOUBT, FLAGS_STALE, MarketValue, SlotTable};
 
 use crate::fields;
 use crate::topic::Topic;
@@ -312,17 +312,19 @@ impl server::Board for Board {
 /// because messages are known to be missing.
 pub(crate) fn staleness(value: &MarketValue) -> u64 {
     match value.flags {
-        flags if flags & FLAG_STALE != 0 => 1,
-        flags if flags & FLAG_DOUBT != 0 => 2,
+        flags if flags & FLAGS_STALE != 0 => 1,
+        flags if flags & FLAGS_DOUBT != 0 => 2,
         _ => 0,
     }
 }
 
+/// Returns the flags of [`tidewire_feed::wire::Certainty`] for those of a value.
+pub(crate) fn certainty(flags: u32) -> u8 {
+    let flag = |own: u32, bit: u8| if flags & own == 0 { 0 } else { bit };
+    flag(FLAGS_STALE, Figures::STALE) | flag(FLAGS_DOUBT, Figures::IN_DOUBT)
+}
+
 fn figures(value: &MarketValue) -> Figures {
-    let flag = |own: u32, bit: u8| match value.flags & own {
-        0 => 0,
-        _ => bit,
-    };
     Figures {
         high: value.high,
         low: value.low,
@@ -333,7 +335,7 @@ fn figures(value: &MarketValue) -> Figures {
         reason: value.status.reason,
         trading_day: value.trading_day,
         reference_kind: ReferenceKind(value.reference.kind),
-        flags: flag(FLAG_STALE, Figures::STALE) | flag(FLAG_DOUBT, Figures::IN_DOUBT),
+        flags: certainty(value.flags),
     }
 }
 

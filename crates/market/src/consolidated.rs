@@ -2,7 +2,8 @@
 
 use tidewire_feed::wire::TradingState;
 use tidewire_lastvalue::{
-    FLAG_HALTED, FLAG_STALE, MarketValue, PRICE_UNDEFINED, Quote, Reference, Status, Venues,
+    FLAG_DOUBT, FLAG_HALTED, FLAG_STALE, FLAGS_DOUBT, FLAGS_STALE, MarketValue, PRICE_UNDEFINED,
+    Quote, Reference, Status, Venues,
 };
 
 /// Computes a symbol's value from those of its venues: quote, state, flags, and the figures of the
@@ -18,7 +19,7 @@ pub(crate) fn consolidate<'a>(
 ) {
     let flags = flags_of(members.clone().map(|(_, member)| member));
     // When no venue is connected, the last prices stay, and are marked as old.
-    if flags & FLAG_STALE == 0 {
+    if flags & FLAGS_STALE == 0 {
         take_quote(value, members.clone());
         value.status = status_of(members.clone().map(|(_, member)| member));
     }
@@ -66,7 +67,7 @@ fn take_session<'a>(
     // A venue that has left says nothing about the day of the others.
     let connected = members
         .clone()
-        .filter(|member| member.flags & FLAG_STALE == 0);
+        .filter(|member| member.flags & FLAGS_STALE == 0);
     let days = connected.map(|member| member.trading_day);
     let Some(day) = days.max() else { return };
     if day != value.trading_day {
@@ -103,7 +104,7 @@ fn is_open(member: &MarketValue) -> bool {
         TradingState::CLOSED,
     ]
     .contains(&state);
-    member.flags & FLAG_STALE == 0 && !is_shut
+    member.flags & FLAGS_STALE == 0 && !is_shut
 }
 
 fn is_better(price: i64, size: u32, best: i64, best_size: u32, is_bid: bool) -> bool {
@@ -117,23 +118,27 @@ fn is_better(price: i64, size: u32, best: i64, best_size: u32, is_bid: bool) -> 
     beats || price == best && size > best_size
 }
 
-/// Returns the flags that all venues share, and the doubts of any connected one.
+/// Returns that all venues are stale, or that a connected one is in doubt.
 fn flags_of<'a>(members: impl Iterator<Item = &'a MarketValue>) -> u32 {
-    let (mut all, mut any, mut count) = (u32::MAX, 0, 0_u32);
+    let (mut all_stale, mut any_doubt, mut count) = (true, false, 0_u32);
     for member in members {
-        all &= member.flags;
         count += 1;
-        if member.flags & FLAG_STALE == 0 {
-            any |= member.flags;
+        if member.flags & FLAGS_STALE == 0 {
+            all_stale = false;
+            any_doubt |= member.flags & FLAGS_DOUBT != 0;
         }
     }
     debug_assert!(count > 0, "a consolidated symbol has a venue");
-    (all & FLAG_STALE | any) & !FLAG_HALTED
+    match (all_stale, any_doubt) {
+        (true, _) => FLAG_STALE,
+        (false, true) => FLAG_DOUBT,
+        (false, false) => 0,
+    }
 }
 
 /// Returns the state of the venue that is nearest to open trading.
 fn status_of<'a>(members: impl Iterator<Item = &'a MarketValue>) -> Status {
-    let connected = members.filter(|member| member.flags & FLAG_STALE == 0);
+    let connected = members.filter(|member| member.flags & FLAGS_STALE == 0);
     let rank = |status: &Status| match TradingState(status.state) {
         TradingState::OPEN => 6,
         TradingState::AUCTION => 5,

@@ -216,6 +216,9 @@ impl Batch<'_> {
     pub(crate) fn finish(mut self) -> (Publication, u64) {
         for number in std::mem::take(&mut self.marked) {
             if self.flags(number) & FLAG_DOUBT != 0 {
+                if let Some(topic) = self.work.market.board.topic(number) {
+                    self.work.tell_certainty(&topic);
+                }
                 self.publish_current(number);
             }
         }
@@ -265,12 +268,14 @@ impl Batch<'_> {
         } else {
             (0, FLAG_STALE)
         };
-        for topic in self.own_topics() {
+        let topics = self.own_topics();
+        for topic in &topics {
             let is_stale = self.flags(topic.number) & FLAG_STALE != 0;
-            if is_stale != stale && self.work.mark(&topic, set, clear, true) {
-                self.publish_book_again(&topic);
+            if is_stale != stale && self.work.mark(topic, set, clear, true) {
+                self.publish_book_again(topic);
             }
         }
+        self.work.follow_all(&topics);
     }
 
     fn publish_current(&mut self, number: u32) {
@@ -293,15 +298,17 @@ impl Batch<'_> {
     /// Marks the topics of the source as in doubt. Those that are not stale are published when the
     /// batch ends.
     fn mark_doubtful(&mut self) {
-        for topic in self.own_topics() {
+        let topics = self.own_topics();
+        for topic in &topics {
             let flags = self.flags(topic.number);
             if flags & FLAG_DOUBT == 0
-                && self.work.mark(&topic, FLAG_DOUBT, 0, false)
+                && self.work.mark(topic, FLAG_DOUBT, 0, false)
                 && flags & FLAG_STALE == 0
             {
                 self.marked.push(topic.number);
             }
         }
+        self.work.follow_all(&topics);
     }
 
     /// Returns the topics that the source writes to. Takes those that became a venue's own
@@ -392,6 +399,8 @@ impl Batch<'_> {
                 let journal = &mut work.journal;
                 self.records.take(part, &topic, source, journal, counters);
             }
+            // It says nothing about a venue that has given no value.
+            Message::Certainty(_) if topic.is_none() => {}
             message => {
                 let applied = topic.is_some_and(|topic| self.work.apply(topic, message));
                 if !applied {
@@ -583,13 +592,15 @@ impl Sink for Batch<'_> {
         *self.work.doubt = Doubt::None;
         let mut untold = std::mem::take(&mut self.marked);
         untold.sort_unstable();
-        for topic in self.own_topics() {
+        let topics = self.own_topics();
+        for topic in &topics {
             if self.flags(topic.number) & (FLAG_STALE | FLAG_DOUBT) != 0 {
                 let told = untold.binary_search(&topic.number).is_err();
-                self.work.mark(&topic, 0, FLAG_STALE | FLAG_DOUBT, told);
-                self.publish_book_again(&topic);
+                self.work.mark(topic, 0, FLAG_STALE | FLAG_DOUBT, told);
+                self.publish_book_again(topic);
             }
         }
+        self.work.follow_all(&topics);
     }
 
     fn publisher_login(&mut self, login: &Login) -> PublisherLogin {

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tidewire_hub::Hub;
-use tidewire_lastvalue::{FLAG_DOUBT, FLAG_STALE, MarketValue};
+use tidewire_lastvalue::{FLAGS_DOUBT, FLAGS_STALE, MarketValue};
 
 use crate::columns::Figure;
 use crate::units::{counted, grouped, latency, price};
@@ -144,8 +144,8 @@ impl TopicRow {
             |parts_per_million| format!("{:+.2}", parts_per_million as f64 / 10_000.0),
         );
         let stale = match value.flags {
-            flags if flags & FLAG_STALE != 0 => " (stale)",
-            flags if flags & FLAG_DOUBT != 0 => " (in doubt)",
+            flags if flags & FLAGS_STALE != 0 => " (stale)",
+            flags if flags & FLAGS_DOUBT != 0 => " (in doubt)",
             _ => "",
         };
         [

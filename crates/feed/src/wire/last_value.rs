@@ -173,6 +173,11 @@ impl LastValue {
                 self.open = definition.open;
                 self.stamp(sequence, definition.source, definition.source_time_ns);
             }
+            Message::Certainty(certainty) => {
+                let figures = self.figures.get_or_insert_default();
+                figures.flags = certainty.flags;
+                self.sequence = sequence;
+            }
             Message::SessionStart(start) => {
                 self.begin_session(start);
                 self.stamp(sequence, start.source, start.source_time_ns);

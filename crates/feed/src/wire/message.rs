@@ -21,6 +21,8 @@ impl MessageKind {
     pub const SNAPSHOT_END: u8 = 0x23;
     /// [`TradingStatus`], 32 bytes.
     pub const TRADING_STATUS: u8 = 0x24;
+    /// [`Certainty`], 32 bytes.
+    pub const CERTAINTY: u8 = 0x25;
     /// [`Quote`], 48 bytes.
     pub const QUOTE: u8 = 0x31;
     /// [`Venue`], 48 bytes.
@@ -61,6 +63,8 @@ pub enum Message {
     Definition(Definition),
     /// A symbol's trading state.
     Status(TradingStatus),
+    /// How certain a symbol's value is.
+    Certainty(Certainty),
     /// The name of a venue number.
     Venue(Venue),
     /// One price level of a book.
@@ -127,6 +131,7 @@ impl Message {
         match kind {
             MessageKind::SKIP => split(bytes, Skip::from_bytes, Message::Skip),
             MessageKind::TRADING_STATUS => split(bytes, TradingStatus::from_bytes, Message::Status),
+            MessageKind::CERTAINTY => split(bytes, Certainty::from_bytes, Message::Certainty),
             MessageKind::SNAPSHOT_BEGIN => {
                 split(bytes, SnapshotMark::from_bytes, Message::SnapshotBegin)
             }
@@ -183,6 +188,7 @@ impl Message {
             Message::LastValue(value) => value.encode(out),
             Message::Venue(venue) => out.extend_from_slice(&venue.to_bytes()),
             Message::Level(level) => out.extend_from_slice(&level.to_bytes()),
+            Message::Certainty(certainty) => out.extend_from_slice(&certainty.to_bytes()),
             Message::SessionStart(start) => out.extend_from_slice(&start.to_bytes()),
             Message::Record(part) => part.encode(out),
             Message::SnapshotBegin(mark) => {
@@ -214,6 +220,7 @@ impl Message {
             Message::LastValue(_) => MessageKind::LAST_VALUE,
             Message::Venue(_) => MessageKind::VENUE,
             Message::Level(_) => MessageKind::LEVEL,
+            Message::Certainty(_) => MessageKind::CERTAINTY,
             Message::SessionStart(_) => MessageKind::SESSION_START,
             Message::Record(part) => part.kind().0,
             Message::SnapshotBegin(_) => MessageKind::SNAPSHOT_BEGIN,
@@ -250,6 +257,7 @@ impl Message {
             Message::LastValue(value) => value.source,
             Message::Venue(venue) => venue.source,
             Message::Level(level) => level.source,
+            Message::Certainty(certainty) => certainty.source,
             Message::SessionStart(start) => start.source,
             Message::Record(part) => part.source,
             _ => 0,
@@ -266,6 +274,7 @@ impl Message {
             Message::Status(status) => Some(status.symbol),
             Message::LastValue(value) => Some(value.symbol),
             Message::Level(level) => Some(level.symbol),
+            Message::Certainty(certainty) => Some(certainty.symbol),
             Message::SessionStart(start) => Some(start.symbol),
             Message::Record(part) => Some(part.symbol),
             _ => None,
@@ -281,6 +290,7 @@ impl Message {
             Message::Status(status) => status.symbol = symbol,
             Message::LastValue(value) => value.symbol = symbol,
             Message::Level(level) => level.symbol = symbol,
+            Message::Certainty(certainty) => certainty.symbol = symbol,
             Message::SessionStart(start) => start.symbol = symbol,
             Message::Record(part) => part.symbol = symbol,
             _ => debug_assert!(self.symbol().is_none(), "every symbol is replaced"),
@@ -515,6 +525,22 @@ pub struct TradingStatus {
     /// Reason code, chosen by the sender; 0 for none.
     pub reason: u32,
 }
+
+/// How certain a symbol's value is has changed: 32 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Certainty {
+    /// The symbol's id.
+    pub symbol: u32,
+    /// Venue or publisher number.
+    pub source: u16,
+    /// Time of the value's last change at the source, nanoseconds since the UNIX epoch.
+    pub source_time_ns: u64,
+    /// [`Figures::STALE`](super::Figures::STALE), [`Figures::IN_DOUBT`](super::Figures::IN_DOUBT);
+    /// 0 if the value is certain.
+    pub flags: u8,
+}
+
+layout!(Certainty: 32, MessageKind::CERTAINTY, { flags: 16 });
 
 layout!(TradingStatus: 32, MessageKind::TRADING_STATUS, { state: 16, reason: 20 });
 

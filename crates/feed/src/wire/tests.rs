@@ -157,6 +157,11 @@ fn messages() -> Vec<Message> {
             source_time_ns: 8,
             name: VenueName::new("XNAS").unwrap(),
         }),
+        Message::Certainty(Certainty {
+            symbol: 7,
+            flags: Figures::STALE,
+            ..Certainty::default()
+        }),
         Message::Level(Level {
             symbol: 7,
             price: 12,
@@ -189,7 +194,7 @@ fn every_message_comes_back_out_of_a_packet() {
     let mut out = Vec::new();
     let mut writer = PacketWriter::new(&mut out, 5, Flags::NONE, 40, UDP_PACKET_LENGTH_MAX);
     messages().iter().for_each(|message| writer.push(message));
-    assert_eq!(writer.finish(), 40 + 13 + 3);
+    assert_eq!(writer.finish(), 40 + 14 + 3);
     let (packet, consumed) = decode_packet(&out).unwrap().unwrap();
     assert_eq!(consumed, out.len());
     assert_eq!(

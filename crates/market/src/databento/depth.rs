@@ -106,7 +106,8 @@ impl DepthBooks {
         self.books.contains_key(&number)
     }
 
-    /// Forgets all levels, because some are missing. Each book is known again from its next clear on.
+    /// Forgets all levels, because some are missing. Each book is known again from its next clear
+    /// on.
     pub(super) fn forget(&mut self) {
         for book in self.books.values_mut() {
             book.ladders = Ladders::default();

@@ -9,11 +9,13 @@ use tidewire_fanout::{Origin, Publication, TopicId};
 use tidewire_feed::journal::Journal;
 use tidewire_feed::wire::{self, Figures, LastValue, Message, ReferenceKind, TradingState};
 use tidewire_lastvalue::{
-    FLAG_DOUBT, FLAG_HALTED, FLAG_STALE, LATENCY_MAX_NS, LatencyRecorder, MarketValue, NewSession,
-    PRICE_UNDEFINED, Quote, Reference, SlotWriter, Stamp, Status, TURNOVER_UNKNOWN, Trade, Writer,
+    FLAG_DOUBT, FLAG_HALTED, FLAG_STALE, FLAG_UPSTREAM_DOUBT, FLAG_UPSTREAM_STALE, FLAGS_DOUBT,
+    FLAGS_STALE, LATENCY_MAX_NS, LatencyRecorder, MarketValue, NewSession, PRICE_UNDEFINED, Quote,
+    Reference, SlotWriter, Stamp, Status, TURNOVER_UNKNOWN, Trade, Writer,
 };
 
 use super::Doubt;
+use crate::board::certainty;
 use crate::clocks::Ahead;
 use crate::market::Market;
 use crate::topic::Topic;
@@ -56,10 +58,13 @@ impl Work<'_> {
         ) else {
             return true;
         };
-        if *self.doubt == Doubt::Messages && !matches!(message, Message::Status(_)) {
-            end_doubt(self.market, &mut slot, number);
-        }
+        let ends_doubt = *self.doubt == Doubt::Messages
+            && !matches!(message, Message::Status(_) | Message::Certainty(_))
+            && end_doubt(self.market, &mut slot, number);
         drop(slot);
+        if ends_doubt {
+            self.tell_certainty(topic);
+        }
         self.applied += 1;
         let latency = recorder(self.market, self.latency);
         match self.receive_time_ns.checked_sub(source_time_ns) {
@@ -103,7 +108,8 @@ impl Work<'_> {
     }
 
     /// Sets and clears flags of a topic that this source owns. Publishes the value if it is
-    /// `told`. Returns whether the source owns it.
+    /// `told`. Returns whether the source owns it. Consolidated topics follow with
+    /// [`Work::follow_all`].
     pub(super) fn mark(&mut self, topic: &Arc<Topic>, set: u32, clear: u32, told: bool) -> bool {
         debug_assert_eq!(set & clear, 0, "a flag is set or cleared");
         let Some(mut slot) = self.writer.slot(topic.number) else {
@@ -112,12 +118,24 @@ impl Work<'_> {
         slot.update_flags(set, clear);
         drop(slot);
         if told {
+            self.tell_certainty(topic);
             self.publish(topic);
         }
-        if topic.parent().is_some() {
-            self.follow(topic, None);
-        }
         true
+    }
+
+    /// Tells the hub's own feed how certain a topic's value is.
+    #[cold]
+    pub(super) fn tell_certainty(&mut self, topic: &Topic) {
+        if let Some(slot) = self.market.board.slots().slot(topic.number) {
+            let top = slot.quote();
+            self.journal.append(&Message::Certainty(wire::Certainty {
+                symbol: topic.number,
+                source: topic.venue(),
+                source_time_ns: top.source_time_ns,
+                flags: certainty(top.flags),
+            }));
+        }
     }
 
     /// Ends the staleness of a topic whose first value in a new session comes now. The quote of the
@@ -125,8 +143,15 @@ impl Work<'_> {
     pub(super) fn revive(&mut self, topic: &Topic) {
         let value = self.market.board.value(topic.number);
         let is_stale = value.is_some_and(|value| value.flags & FLAG_STALE != 0);
-        if let Some(mut slot) = self.writer.slot(topic.number).filter(|_| is_stale) {
-            slot.update_fresh(Quote::EMPTY, FLAG_STALE | FLAG_DOUBT);
+        let revived = match self.writer.slot(topic.number) {
+            Some(mut slot) if is_stale => {
+                slot.update_fresh(Quote::EMPTY, FLAGS_STALE | FLAGS_DOUBT);
+                true
+            }
+            _ => false,
+        };
+        if revived {
+            self.tell_certainty(topic);
         }
     }
 
@@ -223,6 +248,18 @@ fn store_rare(
             slot.update_flags(set, clear);
             Some(status.source_time_ns)
         }
+        Message::Certainty(told) => {
+            let flags = upstream_flags(told.flags);
+            slot.update_flags(flags, !flags & (FLAG_UPSTREAM_STALE | FLAG_UPSTREAM_DOUBT));
+            journal.append(&Message::Certainty(wire::Certainty {
+                symbol: address.number,
+                source: address.venue,
+                flags: certainty(slot.flags()),
+                ..*told
+            }));
+            // It is no event at the source, and has no latency.
+            Some(0)
+        }
         Message::SessionStart(start) => {
             let own = wire::SessionStart {
                 symbol: address.number,
@@ -311,13 +348,15 @@ impl Address {
     }
 }
 
-/// Ends the doubt about a topic.
+/// Ends the doubt about a topic. Returns whether there was one.
 #[cold]
-fn end_doubt(market: &Market, writer: &mut SlotWriter<'_>, number: u32) {
+fn end_doubt(market: &Market, writer: &mut SlotWriter<'_>, number: u32) -> bool {
     let slot = market.board.slots().slot(number);
-    if slot.is_some_and(|slot| slot.quote().flags & FLAG_DOUBT != 0) {
+    let is_doubtful = slot.is_some_and(|slot| slot.quote().flags & FLAG_DOUBT != 0);
+    if is_doubtful {
         writer.update_flags(0, FLAG_DOUBT);
     }
+    is_doubtful
 }
 
 /// Returns the source's latency recorder. With its first message the source counts as connected.
@@ -358,13 +397,8 @@ fn market_value(value: &LastValue, stamp: Stamp) -> MarketValue {
     let Some(figures) = &value.figures else {
         return short;
     };
-    let flag = |bit: u8, own: u32| match figures.flags & bit {
-        0 => 0,
-        _ => own,
-    };
-    let stale = flag(Figures::STALE, FLAG_STALE) | flag(Figures::IN_DOUBT, FLAG_DOUBT);
     MarketValue {
-        flags: short.flags | stale,
+        flags: short.flags | upstream_flags(figures.flags),
         high: figures.high,
         low: figures.low,
         turnover: figures.turnover,
@@ -381,6 +415,12 @@ fn market_value(value: &LastValue, stamp: Stamp) -> MarketValue {
         trading_day: figures.trading_day,
         ..short
     }
+}
+
+/// Returns the flags of a value for what its source says of it.
+fn upstream_flags(certainty: u8) -> u32 {
+    let flag = |bit: u8, own: u32| if certainty & bit == 0 { 0 } else { own };
+    flag(Figures::STALE, FLAG_UPSTREAM_STALE) | flag(Figures::IN_DOUBT, FLAG_UPSTREAM_DOUBT)
 }
 
 fn short_value(value: &LastValue, stamp: Stamp) -> MarketValue {

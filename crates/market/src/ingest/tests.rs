@@ -4,8 +4,8 @@ use crate::market::MarketConfig;
 use tidewire_fanout::Kind;
 use tidewire_fanout::{Topic as _, TopicSource};
 use tidewire_feed::wire::{
-    Level, Name, Quote as QuoteMessage, ReferenceKind, SessionStart, Trade as TradeMessage,
-    TradingState, TradingStatus, Venue,
+    Certainty, Figures, Level, Name, Quote as QuoteMessage, ReferenceKind, SessionStart,
+    Trade as TradeMessage, TradingState, TradingStatus, Venue,
 };
 use tidewire_lastvalue::{FLAG_HALTED, PRICE_UNDEFINED};
 
@@ -420,6 +420,72 @@ fn a_new_session_of_a_publisher_begins_without_the_old_ones_book() {
     assert!(best_bids(&market, "A").is_empty());
     send(&mut new, &[set_level(0, 7, 7)]);
     assert!(best_bids(&market, "A").is_empty(), "no clear yet");
+}
+
+/// A replay of several venues ended with the prices of the venue that was marked last, and a
+/// subscriber saw those in between as current.
+#[test]
+fn venues_that_leave_together_leave_their_last_consolidated_value() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut feed = source(&market, "feed", 0, "A");
+    send(&mut feed, &[quote(0, 7, 99, 101), quote(0, 8, 98, 102)]);
+    send(
+        &mut feed,
+        &[
+            status(0, 7, TradingState::OPEN),
+            status(0, 8, TradingState::PAUSED),
+        ],
+    );
+    let before = value_of(&market, "A");
+    let topic = market.board.find(b"A").unwrap();
+    let updates = before.updates;
+    feed.lose(2);
+    let after = value_of(&market, "A");
+    assert_eq!((after.bid, after.ask), (99, 101));
+    assert_eq!(after.status, before.status);
+    assert_eq!(after.flags & FLAG_STALE, FLAG_STALE);
+    assert_eq!(after.updates, updates + 1, "no step in between");
+    assert!(topic.is_consolidated());
+}
+
+/// A hub behind another one showed values of a source that had died as current.
+#[test]
+fn what_the_source_says_of_a_value_and_what_the_hub_knows_of_the_source_are_both_shown() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut hub = source(&market, "hub", 0, "A");
+    send(&mut hub, &[quote(0, 7, 10, 20)]);
+    let told = |flags| {
+        Message::Certainty(Certainty {
+            symbol: 0,
+            source: 7,
+            flags,
+            ..Certainty::default()
+        })
+    };
+    let stale = || staleness(&value_of(&market, "A"));
+    send(&mut hub, &[told(Figures::IN_DOUBT)]);
+    assert_eq!(stale(), 2);
+    send(&mut hub, &[told(Figures::STALE)]);
+    assert_eq!(stale(), 1);
+    hub.lose(2);
+    let mut batch = hub.begin(3);
+    batch.revive();
+    batch.finish();
+    assert_eq!(
+        stale(),
+        1,
+        "the connection is back, the source behind it is not"
+    );
+    send(&mut hub, &[told(0)]);
+    assert_eq!(stale(), 0);
+    let journal = market.journal.lock();
+    let all = (1..journal.next_sequence()).filter_map(|at| journal.message(at));
+    let told = all.filter_map(|message| match message {
+        Message::Certainty(certainty) => Some(certainty.flags),
+        _ => None,
+    });
+    let (stale, doubt) = (Figures::STALE, Figures::IN_DOUBT);
+    assert_eq!(told.collect::<Vec<_>>(), [doubt, stale, stale, stale, 0]);
 }
 
 /// One venue's forged trading day emptied the volume of all others, also after it had left.

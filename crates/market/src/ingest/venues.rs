@@ -4,6 +4,7 @@
 //! topic of its own (`SYMBOL@VENUE`), and the symbol's topic becomes the consolidated one. All this
 //! happens under the journal's lock, as every update does.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tidewire_feed::wire::{
@@ -14,7 +15,7 @@ use tidewire_retry::Seldom;
 use tracing::{info, warn};
 
 use super::apply::{Address, Work};
-use crate::board::VENUE_SEPARATOR;
+use crate::board::{VENUE_SEPARATOR, certainty};
 use crate::consolidated::consolidate;
 use crate::symbols::Symbol;
 use crate::topic::{Facts, Member, Topic};
@@ -309,6 +310,19 @@ impl Work<'_> {
         }
     }
 
+    /// Brings the consolidated values up to date with these venues, whose flags have changed. Each
+    /// is computed once: venues that leave together do not leave their symbol to the last of them.
+    pub(super) fn follow_all(&mut self, venues: &[Arc<Topic>]) {
+        let mut seen = HashSet::new();
+        for venue in venues {
+            if let Some(parent) = venue.parent()
+                && seen.insert(parent.number)
+            {
+                self.follow(venue, None);
+            }
+        }
+    }
+
     /// Brings the consolidated value up to date with one venue, which has had `message`, or whose
     /// flags have changed.
     #[cold]
@@ -356,6 +370,9 @@ impl Work<'_> {
             slot.replace(&value);
         }
         drop(writer);
+        if certainty(before.flags) != certainty(value.flags) {
+            self.tell_certainty(&topic);
+        }
         self.publish(&topic);
     }
 

@@ -187,6 +187,7 @@ impl RecordingPlayer<'_> {
             | Message::Status(_)
             | Message::Venue(_)
             | Message::Level(_)
+            | Message::Certainty(_)
             | Message::SessionStart(_)
             | Message::Record(_)
             | Message::LastValue(_) => self.link.publish(message),
