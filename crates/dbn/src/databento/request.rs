@@ -215,7 +215,11 @@ impl<'a> Fields<'a> {
             compression: self.find("compression").unwrap_or("none"),
             encoding: self.find("encoding").unwrap_or("dbn"),
             heartbeat_interval_s: self.number("heartbeat_interval_s")?,
-            skips: self.find("slow_reader_behavior") == Some("skip"),
+            skips: match self.find("slow_reader_behavior") {
+                None | Some("" | "warn") => false,
+                Some("skip") => true,
+                Some(_) => return Err(RequestError::Bad("slow_reader_behavior")),
+            },
             client: self.find("client").unwrap_or(""),
         })
     }

@@ -109,7 +109,8 @@ impl Client {
     }
 
     fn too_old<S: Sink>(&mut self, too_old: &TooOld, now_ns: u64, sink: &mut S) {
-        if self.expected == 0 || too_old.oldest <= self.expected {
+        let jump = too_old.oldest.saturating_sub(self.expected);
+        if self.expected == 0 || jump == 0 || jump > JUMP_MAX {
             return;
         }
         let reason = match (too_old.conflated, too_old.dropped) {
@@ -288,3 +289,6 @@ impl Client {
         }
     }
 }
+
+/// Maximum messages that a peer may call too old at once: what it counts as lost is added up.
+const JUMP_MAX: u64 = 1 << 40;

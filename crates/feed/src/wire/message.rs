@@ -455,7 +455,7 @@ impl Definition {
             open: i64_at(bytes, 16),
             price_tick: i64_at(bytes, 24),
             lot_size: u32_at(bytes, 32),
-            currency: array_at(bytes, 36),
+            currency: plain_currency(array_at(bytes, 36)),
             name: Name::from_padded(array_at(bytes, 40)).map_err(|_| MessageError::BadText)?,
         })
     }
@@ -475,6 +475,14 @@ impl Definition {
         put(&mut bytes, 40, self.name.to_padded());
         bytes
     }
+}
+
+/// Returns a currency if it is an ASCII code, zero-padded; none otherwise.
+fn plain_currency(code: [u8; 4]) -> [u8; 4] {
+    let length = code.iter().position(|&byte| byte == 0).unwrap_or(4);
+    let (text, rest) = code.split_at(length);
+    let is_plain = text.iter().all(u8::is_ascii_alphanumeric) && rest.iter().all(|&byte| byte == 0);
+    if is_plain { code } else { [0; 4] }
 }
 
 /// The trading state of a symbol: a byte, so that an unknown state of a later version is kept.

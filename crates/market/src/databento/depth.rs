@@ -24,6 +24,8 @@ struct DepthBook {
     /// The levels of an event whose end has not been read.
     pending: Vec<Level>,
     is_known: bool,
+    /// Time of the last event at the source, nanoseconds since the UNIX epoch.
+    source_time_ns: u64,
     /// Sequence of the last message of the journal that the book includes.
     until: u64,
     /// Makes the source give levels as long as the client wants them.
@@ -56,10 +58,12 @@ impl DepthBooks {
         };
         let state = books.book_of(topic).state.lock();
         let (ladders, pending, is_known) = state.parts();
+        let source_time_ns = state.source_time_ns();
         let own = DepthBook {
             ladders: ladders.clone(),
             pending: pending.to_vec(),
             is_known,
+            source_time_ns,
             until,
             _hold: hold,
         };
@@ -76,6 +80,7 @@ impl DepthBooks {
             ladders: Ladders::default(),
             pending: Vec::new(),
             is_known: false,
+            source_time_ns: 0,
             until: 0,
             _hold: hold,
         };
@@ -128,6 +133,12 @@ impl DepthBooks {
         book.is_known.then(|| book.best())
     }
 
+    /// Returns the time of the last event of a topic's book at the source.
+    pub(super) fn source_time_ns(&self, number: u32) -> u64 {
+        let book = self.books.get(&number);
+        book.map_or(0, |book| book.source_time_ns)
+    }
+
     /// Applies the next level of the journal. Returns what the event did to the best levels, if
     /// this is its end and it changed any.
     pub(super) fn apply(&mut self, level: &Level, sequence: u64) -> Option<DepthChange> {
@@ -139,6 +150,7 @@ impl DepthBooks {
         if level.is_last == 0 && book.pending.len() < PENDING_MAX {
             return None;
         }
+        book.source_time_ns = level.source_time_ns;
         book.end_event()
     }
 }

@@ -147,15 +147,13 @@ impl DatabentoSession {
                     Err(error)
                 }
             };
-            let goes_on = match taken {
-                Ok(goes_on) => goes_on,
-                Err(error) => self.refuse(&error),
+            let (goes_on, reason) = match taken {
+                Ok(goes_on) => (goes_on, "Authentication failed.".to_owned()),
+                Err(error) => (self.refuse(&error), error.to_string()),
             };
             if !goes_on {
                 market.databento.refused.fetch_add(1, Ordering::Relaxed);
-                if self.phase == Phase::Challenged {
-                    say(context, self.id, "success=0|error=Authentication failed.\n");
-                }
+                self.say_end(context, &reason);
                 context.close_after_flush(self.id, CloseReason::Requested);
                 return input.len();
             }
@@ -220,7 +218,8 @@ impl DatabentoSession {
         let now_ns = context.now_ns();
         if self.phase == Phase::Challenged && now_ns >= self.patience_until_ns {
             debug!("a Databento client does not answer the challenge");
-            return context.close(self.id, CloseReason::Requested);
+            self.say_end(context, "the challenge was not answered in time");
+            return context.close_after_flush(self.id, CloseReason::Requested);
         }
         if self.phase != Phase::Started {
             return;
@@ -384,6 +383,18 @@ impl DatabentoSession {
                 true
             }
         }
+    }
+
+    /// Tells the client why the connection ends.
+    fn say_end(&mut self, context: &mut Context, reason: &str) {
+        if self.phase != Phase::Started {
+            return say(context, self.id, &format!("success=0|error={reason}\n"));
+        }
+        let unix_ns = context.unix_ns();
+        self.write(context, |stream, out| {
+            let mut writer = stream.writer(out, unix_ns);
+            writer.error(unix_ns, error_code::INVALID_SUBSCRIPTION, reason);
+        });
     }
 
     /// Handles an invalid line: fatal before the key is proved, and an error record afterwards.

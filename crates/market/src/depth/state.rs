@@ -145,6 +145,11 @@ impl BookState {
         self.version
     }
 
+    /// Returns the time of the last event at the source, nanoseconds since the UNIX epoch.
+    pub(crate) fn source_time_ns(&self) -> u64 {
+        self.source_time_ns
+    }
+
     /// Returns whether the levels are known.
     pub(crate) fn is_known(&self) -> bool {
         self.is_known

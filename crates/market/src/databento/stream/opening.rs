@@ -120,7 +120,8 @@ impl Stream {
         if wants(Schema::Mbp10)
             && let Some(levels) = self.depth.levels(number)
         {
-            writer.depth(&event, 0, &levels);
+            let ts_event = self.depth.source_time_ns(number);
+            writer.depth(&Event { ts_event, ..event }, 0, &levels);
             records += 1;
         }
         if wants(Schema::Trades) && value.last != UNDEFINED_PRICE {
