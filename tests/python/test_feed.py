@@ -629,3 +629,41 @@ def test_while_messages_are_missing_the_values_are_in_doubt(start_hub):
         while value["stale"]:
             value = told.json()
         assert hub.info("feed")["feed_lost_messages"] == 0
+
+
+def test_a_publisher_of_many_symbols_leaves_them_stale_and_goes_on(hub):
+    count = 6_000
+    client = publisher(hub, 98)
+    client.until(lambda: client.accepted)
+    now_ns = time.time_ns()
+    for first in range(0, count, 10):
+        messages = [
+            message
+            for number in range(first, first + 10)
+            for message in (definition(number, f"MANY{number}"), trade(number, 10**9, 1, now_ns))
+        ]
+        client.send(LIVE, 2 * first + 1, *messages, session=98)
+    last = f"md:MANY{count - 1}"
+    eventually(lambda: hub.hash(last).get("volume") == "1", "the last trade")
+    client.socket.close()
+    names = [f"md:MANY{number}" for number in range(count)]
+
+    def all_stale():
+        return all(hub.redis().hget(name, "stale") == b"1" for name in names[::97] + [last])
+
+    eventually(all_stale, "all of them stale")
+
+    def accepted_again():
+        client = publisher(hub, 98)
+        try:
+            client.until(lambda: client.accepted)
+        except ConnectionError as error:
+            assert "reason 11" in str(error)
+            return None
+        return client
+
+    again = eventually(accepted_again, "the session is free again")
+    assert again.accepted.next == 2 * count + 1
+    again.send(LIVE, 2 * count + 1, trade(count - 1, 10**9, 1, now_ns), session=98)
+    eventually(lambda: hub.hash(last)["volume"] == "2", "the next trade")
+    assert hub.hash(last)["stale"] == "0"

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use tidewire_feed::faults::{FaultInjector, Pause};
 use tidewire_feed::server::{Session as ServerSession, SessionConfig, SessionError};
 use tidewire_feed::wire::SlowPolicy;
@@ -254,8 +255,46 @@ impl FeedSession {
     }
 
     /// Handles the end of the connection: a publisher's topics are stale from now on.
-    pub fn closed(mut self, market: &Market, unix_ns: u64) -> Dispatch {
-        let news = self.ingest.lose(unix_ns);
+    pub fn closed(mut self, market: &Arc<Market>, unix_ns: u64) -> Dispatch {
+        if self.ingest.topics() <= TOPICS_MARKED_AT_ONCE {
+            let news = self.ingest.lose(unix_ns);
+            self.park(market);
+            return news;
+        }
+        // Marking a million topics takes a second, which a lane does not have. Until it is done, the
+        // session is in use.
+        let waiting = Arc::new(Mutex::new(Some(self)));
+        let leave = {
+            let (market, waiting) = (market.clone(), waiting.clone());
+            move || {
+                if let Some(session) = waiting.lock().take() {
+                    session.leave(&market);
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("leaving".to_owned());
+        if let Err(error) = thread.spawn(leave) {
+            warn!(%error, "no thread to mark the topics of a publisher that has left");
+            if let Some(session) = waiting.lock().take() {
+                session.leave(market);
+            }
+        }
+        Dispatch::default()
+    }
+
+    /// Marks the publisher's topics in slices, and keeps its state.
+    fn leave(mut self, market: &Market) {
+        self.ingest.lose_slowly(|(publication, lanes)| {
+            if !publication.is_empty() {
+                market.post.send(lanes, &Arc::new(publication));
+            }
+            market.tell_all_feed_lanes();
+        });
+        self.park(market);
+    }
+
+    /// Keeps the publisher's state for its next connection.
+    fn park(mut self, market: &Market) {
         let (symbols, venues, doubt) = self.ingest.take_state();
         // The topics must be free before the next connection can claim them.
         drop(self.ingest);
@@ -270,9 +309,11 @@ impl FeedSession {
             });
             market.publishers.disconnect(session, parked);
         }
-        news
     }
 }
+
+/// Maximum topics of a publisher that its lane marks as stale in one turn.
+const TOPICS_MARKED_AT_ONCE: usize = 4_096;
 
 impl Faults {
     fn is_holding(&self) -> bool {

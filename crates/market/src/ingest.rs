@@ -9,6 +9,7 @@ use tidewire_book::prefetch;
 use tidewire_fanout::Publication;
 use tidewire_feed::client::{Gap, PublisherLogin, Sink};
 use tidewire_feed::wire::{Definition, LastValue, Login, Message, Venue, VenueName};
+use tidewire_lane::unix_ns;
 use tidewire_lastvalue::{
     FLAG_DOUBT, FLAG_STALE, LatencyRecorder, MarketValue, PRICE_UNDEFINED, Writer,
 };
@@ -194,6 +195,48 @@ impl Ingest {
         self.venues.set(number, VenueName::truncated(name));
     }
 
+    /// Returns the number of topics that the source has claimed.
+    pub(crate) fn topics(&self) -> usize {
+        self.writer.claimed().count()
+    }
+
+    /// Marks the topics of a source that has ended in slices, and gives each publication to
+    /// `publish`. Between two slices other sources have the journal.
+    pub(crate) fn lose_slowly(&mut self, publish: impl Fn((Publication, u64))) {
+        let mut claimed: Vec<u32> = self.writer.claimed().collect();
+        // A symbol's venues follow one another, so that few consolidated values have a step in
+        // between.
+        let board = self.market.board.clone();
+        claimed.sort_unstable_by_key(|&number| {
+            let topic = board.topic(number);
+            let parent = topic.and_then(|topic| topic.parent().map(|parent| parent.number));
+            (parent.unwrap_or(number), number)
+        });
+        for slice in claimed.chunks(LEAVING_SLICE) {
+            let topics: Vec<_> = slice
+                .iter()
+                .filter_map(|&number| board.topic(number))
+                .collect();
+            let mut batch = self.begin(unix_ns());
+            batch.mark_topics_stale(&topics, true);
+            publish(batch.finish());
+        }
+        // Those that became a venue's own, and are not claimed yet.
+        let bound = self.symbols.bound();
+        let writer = &mut self.writer;
+        let lost = bound.filter(|(_, _, topic)| writer.slot(topic.number).is_none());
+        let lost: Vec<_> = lost.map(|(symbol, venue, _)| (symbol, venue)).collect();
+        for slice in lost.chunks(LEAVING_SLICE) {
+            let mut batch = self.begin(unix_ns());
+            let topics = slice
+                .iter()
+                .filter_map(|&(symbol, venue)| batch.bind(symbol, venue));
+            let topics: Vec<_> = topics.collect();
+            batch.mark_topics_stale(&topics, true);
+            publish(batch.finish());
+        }
+    }
+
     /// Marks the topics of a source that has ended or was lost. Returns the publication.
     pub(crate) fn lose(&mut self, receive_time_ns: u64) -> (Publication, u64) {
         let mut batch = self.begin(receive_time_ns);
@@ -263,19 +306,23 @@ impl Batch<'_> {
 
     /// Marks all topics of the source as stale, or as current again.
     pub(crate) fn mark_stale(&mut self, stale: bool) {
+        let topics = self.own_topics();
+        self.mark_topics_stale(&topics, stale);
+    }
+
+    fn mark_topics_stale(&mut self, topics: &[Arc<Topic>], stale: bool) {
         let (set, clear) = if stale {
             (FLAG_STALE, 0)
         } else {
             (0, FLAG_STALE)
         };
-        let topics = self.own_topics();
-        for topic in &topics {
+        for topic in topics {
             let is_stale = self.flags(topic.number) & FLAG_STALE != 0;
             if is_stale != stale && self.work.mark(topic, set, clear, true) {
                 self.publish_book_again(topic);
             }
         }
-        self.work.follow_all(&topics);
+        self.work.follow_all(topics);
     }
 
     fn publish_current(&mut self, number: u32) {
@@ -673,6 +720,8 @@ impl Sink for Batch<'_> {
     }
 }
 
+/// Topics of a source that has ended, marked under one lock of the journal.
+const LEAVING_SLICE: usize = 1_024;
 /// Type byte of an order's record.
 const ORDER: u8 = 0xA0;
 /// Limits the log lines about symbols beyond the limit.
