@@ -261,8 +261,8 @@ impl FeedSession {
             self.park(market);
             return news;
         }
-        // Marking a million topics takes a second, which a lane does not have. Until it is done, the
-        // session is in use.
+        // Marking a million topics takes a second, which a lane does not have. Until it is done,
+        // the session is in use.
         let waiting = Arc::new(Mutex::new(Some(self)));
         let leave = {
             let (market, waiting) = (market.clone(), waiting.clone());
