@@ -488,6 +488,22 @@ fn what_the_source_says_of_a_value_and_what_the_hub_knows_of_the_source_are_both
     assert_eq!(told.collect::<Vec<_>>(), [doubt, stale, stale, stale, 0]);
 }
 
+/// A hub behind another one had none of a venue's trades from before the second venue came.
+#[test]
+fn the_feed_has_the_value_with_which_a_venues_topic_begins() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut feed = source(&market, "feed", 0, "A");
+    send(&mut feed, &[trade(0, 7, 10, 100), quote(0, 8, 9, 11)]);
+    let topic = market.board.find(b"A@7").unwrap();
+    let journal = market.journal.lock();
+    let all = (1..journal.next_sequence()).filter_map(|at| journal.message(at));
+    let told = all.filter_map(|message| match message {
+        Message::LastValue(value) if value.symbol == topic.number => Some(value.volume),
+        _ => None,
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [100]);
+}
+
 /// One venue's forged trading day emptied the volume of all others, also after it had left.
 #[test]
 fn a_trading_day_that_is_no_date_or_of_who_has_left_ends_no_session() {

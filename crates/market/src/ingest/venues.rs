@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use tidewire_feed::server;
 use tidewire_feed::wire::{
     self, Definition, Level, Message, Name, RecordPart, TradingState, VenueName,
 };
@@ -129,6 +130,11 @@ impl Work<'_> {
             slot.replace(&value);
         }
         self.describe(&topic, &present)?;
+        // The readers of the hub's own feed have no other message with the value so far.
+        let board = &*self.market.board;
+        if let Some(record) = server::Board::last_value(board, topic.number as usize) {
+            self.journal.append(&Message::LastValue(record));
+        }
         self.move_derived(name, &topic);
         // Its source finds out with its next message that it has to write here. Until then no
         // other may take the topic.
