@@ -17,6 +17,7 @@ mod accounting;
 mod books;
 mod depth;
 mod repeats;
+mod symbols;
 
 #[cfg(test)]
 mod tests;

@@ -205,7 +205,9 @@ impl Translator {
         }
         let instrument_id = self.books.instrument_id(symbol).unwrap_or_default();
         let symbol_name = self.books.symbol_name(symbol);
+        // Another id of the same name may have no definition.
         let facts = self.facts_of(instrument_id, symbol_name);
+        let facts = facts.or(self.defined[place]).unwrap_or(Facts::NONE);
         if self.defined[place] == Some(facts) {
             return;
         }
@@ -226,7 +228,7 @@ impl Translator {
 
     /// Returns what is known of an instrument: what its symbol's own definition says, else what the
     /// newest one does.
-    fn facts_of(&self, instrument_id: u32, name: Option<&str>) -> Facts {
+    fn facts_of(&self, instrument_id: u32, name: Option<&str>) -> Option<Facts> {
         let known = self
             .details
             .get(&instrument_id)
@@ -235,7 +237,7 @@ impl Translator {
             .iter()
             .find(|details| Some(&*details.raw_symbol) == name);
         let details = of_name.or_else(|| known.last());
-        details.map_or(Facts::NONE, |details| details.facts)
+        details.map(|details| details.facts)
     }
 
     fn note_definition(&mut self, record: &RecordRef<'_>, sink: &mut impl FnMut(&Message)) {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::repeats::Repeats;
+use super::symbols::Symbols;
 use super::{Accounting, Book, BookLimits, Change, Unused};
 use crate::{
     BidAsk, ConsolidatedRecord, MboRecord, Metadata, NamesFull, Publisher, Record, RecordHeader,
@@ -35,20 +36,21 @@ impl Default for BooksConfig {
 
 /// The best prices of all instruments of a stream.
 ///
-/// Each instrument id gets a symbol number when it first appears, from
-/// [`BooksConfig::symbol_first`] without gaps. A tick's `symbol` is this number.
-/// [`instrument_id`](Self::instrument_id) returns the id of a number,
-/// [`symbol_name`](Self::symbol_name) its name. A tick's `source` is the publisher. One
-/// instrument at two publishers is one symbol with two books.
+/// Each name gets a symbol number when it first appears, from [`BooksConfig::symbol_first`]
+/// without gaps; an instrument id without a name gets one too. A tick's `symbol` is this number.
+/// [`symbol_name`](Self::symbol_name) returns the name of a number,
+/// [`instrument_id`](Self::instrument_id) the id that got this name last. A tick's `source` is the
+/// publisher. One instrument at two publishers is one symbol with two books.
 #[derive(Debug)]
 pub struct Books {
     config: BooksConfig,
     books: HashMap<u64, u32>,
     states: Vec<InstrumentState>,
-    /// By symbol number.
-    instruments: Vec<Instrument>,
-    /// Symbol numbers by instrument id, one for each of its names.
-    symbols: HashMap<u32, Vec<u32>>,
+    symbols: Symbols,
+    /// The quote given out last of each symbol at each publisher, from any kind of record.
+    quotes: Vec<BidAsk>,
+    /// Places in `quotes` by publisher and symbol.
+    quote_places: HashMap<(u16, u32), u32>,
     names: SymbolNames,
     /// Changes when `names` does.
     names_version: u32,
@@ -61,13 +63,6 @@ pub struct Books {
     last: (u64, usize),
 }
 
-/// An instrument under one of its names.
-#[derive(Debug)]
-struct Instrument {
-    id: u32,
-    name: Option<Box<str>>,
-}
-
 /// One instrument at one publisher.
 #[derive(Debug)]
 struct InstrumentState {
@@ -77,12 +72,14 @@ struct InstrumentState {
     /// The version of the names when its own was looked up.
     names_version: u32,
     publisher_id: u16,
+    /// Place of the symbol's quote.
+    quote: u32,
+    /// The quote given out last may not be that of the book: the next event shows it.
+    owes_quote: bool,
     /// Created by the first order.
     book: Option<Box<Book>>,
     /// Trades that another schema may tell again; `None` before the first trade.
     repeats: Option<Box<Repeats>>,
-    /// The quote published last, from any kind of record.
-    published: BidAsk,
 }
 
 impl Books {
@@ -92,8 +89,9 @@ impl Books {
             config,
             books: HashMap::new(),
             states: Vec::new(),
-            instruments: Vec::new(),
-            symbols: HashMap::new(),
+            symbols: Symbols::new(config.symbol_first),
+            quotes: Vec::new(),
+            quote_places: HashMap::new(),
             names: SymbolNames::new(),
             names_version: 0,
             newest_ns: 0,
@@ -133,19 +131,14 @@ impl Books {
         &self.accounting
     }
 
-    /// Returns the instrument id of a symbol number.
+    /// Returns the instrument id that got the name of a symbol number last.
     pub fn instrument_id(&self, symbol: u32) -> Option<u32> {
-        Some(self.instrument(symbol)?.id)
-    }
-
-    fn instrument(&self, symbol: u32) -> Option<&Instrument> {
-        let place = symbol.checked_sub(self.config.symbol_first)?;
-        self.instruments.get(place as usize)
+        self.symbols.instrument_id(symbol)
     }
 
     /// Returns the name of a symbol number, if the stream has named it.
     pub fn symbol_name(&self, symbol: u32) -> Option<&str> {
-        self.instrument(symbol)?.name.as_deref()
+        self.symbols.name(symbol)
     }
 
     /// Returns the names by instrument id.
@@ -155,7 +148,7 @@ impl Books {
 
     /// Returns the number of symbols seen.
     pub fn symbol_count(&self) -> usize {
-        self.instruments.len()
+        self.symbols.len()
     }
 
     /// Returns the book of an instrument at a publisher, if orders of it were read.
@@ -224,9 +217,14 @@ impl Books {
             let (price, size) = (order.price, order.size);
             sink(state.trade(source_time_ns, price, size, order.side));
         }
-        if show && let Some(quote) = state.changed(source_time_ns, top) {
-            self.accounting.quotes += 1;
-            sink(quote);
+        let show = show || state.owes_quote && order.flags & flag::LAST != 0;
+        if show {
+            state.owes_quote = false;
+            let published = &mut self.quotes[state.quote as usize];
+            if let Some(quote) = state.changed(published, source_time_ns, top) {
+                self.accounting.quotes += 1;
+                sink(quote);
+            }
         }
     }
 
@@ -262,7 +260,9 @@ impl Books {
             let Some(place) = self.place(&header, time_ns) else {
                 return self.count_unused(record, Unused::TooManyInstruments);
             };
-            if let Some(quote) = self.states[place].changed(source_time_ns, top) {
+            let state = &self.states[place];
+            let published = &mut self.quotes[state.quote as usize];
+            if let Some(quote) = state.changed(published, source_time_ns, top) {
                 self.accounting.quotes += 1;
                 sink(quote);
             }
@@ -308,9 +308,7 @@ impl Books {
     /// epoch), if a record has used it.
     pub(crate) fn known_symbol(&self, instrument_id: u32, time_ns: u64) -> Option<u32> {
         let (name, _) = self.names.name_at(instrument_id, time_ns);
-        let symbols = self.symbols.get(&instrument_id)?;
-        let has_name = |&&symbol: &&u32| self.symbol_name(symbol) == name;
-        symbols.iter().find(has_name).copied()
+        self.symbols.find(instrument_id, name)
     }
 
     /// Counts a record that was used outside the books.
@@ -360,42 +358,40 @@ impl Books {
             named_ns: 0..0,
             names_version: self.names_version,
             publisher_id: header.publisher_id,
+            quote: u32::MAX,
+            owes_quote: false,
             book: None,
             repeats: None,
-            published: BidAsk::EMPTY,
         });
         Some(place)
     }
 
-    /// Gives an instrument the symbol number of its name at a time. Another name is another
-    /// symbol, of which nothing is published yet. `None` if there are too many symbols.
+    /// Gives an instrument the symbol number of its name at a time. `None` if there are too many
+    /// symbols.
     #[inline(never)]
     fn name(&mut self, place: usize, instrument_id: u32, time_ns: u64) -> Option<()> {
         let (name, named_ns) = self.names.name_at(instrument_id, time_ns);
-        let numbers = self.symbols.entry(instrument_id).or_default();
-        let first = self.config.symbol_first;
-        let has_name = |symbol: &u32| {
-            let instrument = &self.instruments[symbol.wrapping_sub(first) as usize];
-            instrument.name.as_deref() == name
-        };
-        let symbol = match numbers.iter().copied().find(has_name) {
-            Some(symbol) => symbol,
-            None if self.instruments.len() >= self.config.instruments_max => return None,
-            None => {
-                let symbol = first.wrapping_add(self.instruments.len() as u32);
-                self.instruments.push(Instrument {
-                    id: instrument_id,
-                    name: name.map(Box::from),
-                });
-                numbers.push(symbol);
-                symbol
-            }
-        };
+        let symbols_max = self.config.instruments_max;
+        let symbol = self
+            .symbols
+            .find_or_make(instrument_id, name, symbols_max)?;
         let state = &mut self.states[place];
         if state.symbol != symbol {
-            state.published = BidAsk::EMPTY;
+            let key = (state.publisher_id, symbol);
+            let (quote, is_first) = match self.quote_places.get(&key) {
+                Some(&quote) => (quote, false),
+                None if self.quotes.len() >= symbols_max => return None,
+                None => {
+                    let quote = self.quotes.len() as u32;
+                    self.quotes.push(BidAsk::EMPTY);
+                    self.quote_places.insert(key, quote);
+                    (quote, true)
+                }
+            };
+            // The book has lived under another name, or the name under another book.
+            state.owes_quote = state.symbol != u32::MAX || !is_first;
+            (state.symbol, state.quote) = (symbol, quote);
         }
-        state.symbol = symbol;
         state.named_ns = named_ns;
         state.names_version = self.names_version;
         Some(())
@@ -430,13 +426,13 @@ impl Default for Books {
 }
 
 impl InstrumentState {
-    /// Returns the quote to publish if the top differs from the quote published last.
+    /// Returns the quote to publish if the top differs from `published`, the quote published last.
     #[inline]
-    fn changed(&mut self, source_time_ns: u64, top: BidAsk) -> Option<Tick> {
-        if top == self.published {
+    fn changed(&self, published: &mut BidAsk, source_time_ns: u64, top: BidAsk) -> Option<Tick> {
+        if top == *published {
             return None;
         }
-        self.published = top;
+        *published = top;
         Some(Tick::Quote(Quote {
             symbol: self.symbol,
             source: self.publisher_id,

@@ -276,3 +276,78 @@ fn a_record_without_a_time_still_has_a_definition() {
     let messages = apply(&mut translator, &trade(2, 42, UNDEFINED_TIME, 100));
     assert_eq!(kinds(&messages), "VDST");
 }
+
+/// A symbol mapping without start and end.
+fn mapping(id: u32, symbol: &str) -> Vec<u8> {
+    let mut bytes = record(0x16, 176, 0, id, NOON_NS);
+    for (offset, field) in [(17, symbol.as_bytes()), (89, symbol.as_bytes())] {
+        put(&mut bytes, offset, field);
+    }
+    put(&mut bytes, 160, &[0xFF; 16]);
+    bytes
+}
+
+#[test]
+fn a_name_that_gets_another_instrument_id_keeps_its_session() {
+    let mut translator = Translator::default();
+    let mut said = |bytes: Vec<u8>| apply(&mut translator, &bytes);
+    said(mapping(7, "A"));
+    let first = said(trade(1, 7, NOON_NS, 100));
+    assert_eq!(kinds(&first), "VDST");
+    said(mapping(8, "A"));
+    let second = said(trade(1, 8, NOON_NS + 1, 101));
+    assert_eq!(kinds(&second), "T", "the same trading day");
+    assert_eq!(second[0].symbol(), first[3].symbol());
+}
+
+#[test]
+fn a_reference_stays_when_the_name_gets_another_instrument_id() {
+    let mut translator = Translator::default();
+    let mut said = |bytes: Vec<u8>| apply(&mut translator, &bytes);
+    let date_ns = NOON_NS / DAY_NS * DAY_NS;
+    said(mapping(7, "A"));
+    said(trade(1, 7, NOON_NS, 100));
+    said(settlement(7, NOON_NS + 1, date_ns, 105));
+    said(mapping(8, "A"));
+    let messages = said(trade(1, 8, NOON_NS + DAY_NS, 110));
+    let Message::SessionStart(start) = messages[0] else {
+        panic!("no session");
+    };
+    assert_eq!((start.trading_day, start.reference), (20240308, 105));
+}
+
+#[test]
+fn an_id_without_a_definition_leaves_that_of_its_name() {
+    let mut translator = Translator::default();
+    let mut said = |bytes: Vec<u8>| kinds(&apply(&mut translator, &bytes));
+    said(mapping(7, "A"));
+    said(definition(7, NOON_NS, "A", 25, 2));
+    assert_eq!(said(trade(1, 7, NOON_NS, 100)), "VDST");
+    said(mapping(8, "A"));
+    assert_eq!(said(trade(1, 8, NOON_NS + DAY_NS, 100)), "ST");
+}
+
+#[test]
+fn an_empty_quote_of_a_names_new_id_replaces_the_old_quote() {
+    let mut translator = Translator::default();
+    let mut said = |bytes: Vec<u8>| apply(&mut translator, &bytes);
+    let empty = |id| {
+        let mut bytes = level(0x01, 1, id, NOON_NS, 90);
+        put(&mut bytes, 48, &UNDEFINED_PRICE.to_le_bytes());
+        put(&mut bytes, 56, &UNDEFINED_PRICE.to_le_bytes());
+        bytes
+    };
+    said(mapping(7, "A"));
+    said(level(0x01, 1, 7, NOON_NS, 90));
+    said(mapping(8, "A"));
+    let [Message::Quote(quote)] = said(empty(8))[..] else {
+        panic!("one quote");
+    };
+    assert_eq!((quote.bid, quote.ask), (UNDEFINED_PRICE, UNDEFINED_PRICE));
+    // The same where an id returns to a name that it had.
+    said(level(0x01, 1, 8, NOON_NS, 91));
+    said(mapping(8, "B"));
+    assert_eq!(said(empty(8)), [], "B has no quote yet");
+    said(mapping(8, "A"));
+    assert_eq!(kinds(&said(empty(8))), "Q");
+}
