@@ -139,7 +139,17 @@ impl Levels {
 
     /// Iterates over the levels, the best first. [`Iterator::take`] gives the best `N`.
     pub fn iter(&self) -> impl Iterator<Item = Level> + '_ {
+        self.iter_from(0)
+    }
+
+    /// Iterates over the levels behind the best `better` ones, the best first. The far ones among
+    /// these are stepped over at once.
+    pub fn iter_from(&self, better: usize) -> impl Iterator<Item = Level> + '_ {
         let mut occupied = self.occupied;
+        let near_count = occupied.count_ones() as usize;
+        for _ in 0..better.min(near_count) {
+            occupied ^= 1 << occupied.ilog2();
+        }
         let near = std::iter::from_fn(move || {
             let index = u64::from(occupied.checked_ilog2()?);
             occupied ^= 1 << index;
@@ -147,6 +157,7 @@ impl Levels {
             Some(self.level(self.key_at(index), window.sum(index)))
         });
         let far = self.far.iter().rev();
+        let far = far.skip(better.saturating_sub(near_count));
         near.chain(far.map(|level| self.level(level.key, level.sum)))
     }
 

@@ -15,6 +15,7 @@
 
 mod accounting;
 mod books;
+mod changes;
 mod depth;
 mod repeats;
 mod symbols;
@@ -26,7 +27,7 @@ pub use accounting::{Accounting, Unused};
 pub use books::{Books, BooksConfig};
 pub use depth::Depth;
 
-use books::key;
+use changes::Changes;
 
 use crate::{MboRecord, UNDEFINED_PRICE, action, flag, side};
 
@@ -48,6 +49,8 @@ pub struct Book {
     orders: Orders,
     sides: Sides,
     suspect: bool,
+    /// Kept from the first time that they are taken.
+    changes: Option<Box<Changes>>,
 }
 
 impl Book {
@@ -57,6 +60,7 @@ impl Book {
             orders: Orders::new(limits.orders_max),
             sides: Sides::new(limits.levels_max),
             suspect: false,
+            changes: None,
         }
     }
 
@@ -121,6 +125,28 @@ impl Book {
         self.orders.clear();
         self.sides.clear();
         self.suspect = false;
+        self.note_all();
+    }
+
+    /// Moves the sides and prices that have changed since the last call to `places`, each once.
+    /// Returns whether any other level may have changed too. `symbol` is the one for which they
+    /// are taken; another one begins with a whole book.
+    fn take_changes(&mut self, symbol: u32, places: &mut Vec<(bool, i64)>) -> bool {
+        let changes = self.changes.get_or_insert_with(|| Box::new(Changes::new()));
+        changes.take(symbol, places)
+    }
+
+    #[inline]
+    fn note(&mut self, is_bid: bool, price: i64) {
+        if let Some(changes) = &mut self.changes {
+            changes.note(is_bid, price);
+        }
+    }
+
+    fn note_all(&mut self) {
+        if let Some(changes) = &mut self.changes {
+            changes.note_all();
+        }
     }
 
     #[inline]
@@ -148,10 +174,12 @@ impl Book {
         self.sides
             .levels(order.is_bid)
             .add(order.price, order.size)?;
+        self.note(order.is_bid, order.price);
         if let Some(replaced) = self.orders.insert(order_id, order) {
             // An order number sent twice: the newer order replaces the older one.
             let levels = self.sides.levels(replaced.is_bid);
             levels.remove(replaced.price, replaced.size, true);
+            self.note(replaced.is_bid, replaced.price);
         }
         Ok(())
     }
@@ -172,6 +200,7 @@ impl Book {
             .reduce(order_id, size)
             .ok_or(BookError::UnknownOrder)?;
         self.sides.remove(taken, gone);
+        self.note(taken.is_bid, taken.price);
         Ok(taken)
     }
 
@@ -189,6 +218,7 @@ impl Book {
             *order = new;
             let levels = self.sides.levels(new.is_bid);
             levels.resize(new.price, old.size, new.size);
+            self.note(new.is_bid, new.price);
             return Ok(());
         }
         self.sides.levels(new.is_bid).add(new.price, new.size)?;
@@ -197,6 +227,8 @@ impl Book {
         }
         let levels = self.sides.levels(old.is_bid);
         levels.remove(old.price, old.size, true);
+        self.note(new.is_bid, new.price);
+        self.note(old.is_bid, old.price);
         Ok(())
     }
 
@@ -220,6 +252,7 @@ impl Book {
         if record.price == i64::MIN {
             return Err(BookError::NoPrice);
         }
+        self.note_all();
         self.orders.remove_side(is_bid);
         let levels = self.sides.levels(is_bid);
         levels.clear();

@@ -3,13 +3,13 @@
 use std::collections::{HashMap, HashSet};
 
 use tidewire_book::BookLimits;
-use tidewire_feed::wire::Message;
+use tidewire_feed::wire::{Level, Message};
 
 use super::{
     Container, Decoder, Event, Reader, RecordRef, Translator, carried_length, detect, to_version_2,
     to_version_3,
 };
-use crate::book::BooksConfig;
+use crate::book::{BooksConfig, Depth};
 use crate::databento::{Names, Request, next_line};
 
 /// Decodes arbitrary bytes as a stream, as a fragment and through the reader, and translates
@@ -77,6 +77,7 @@ fn drain(mut decoder: Decoder, data: &[u8]) -> usize {
     let mut rest = data;
     let mut count = 0;
     let mut receiver = Receiver::default();
+    let mut depth = Depth::new(2);
     let error = loop {
         let before = rest.len();
         match decoder.decode(&mut rest) {
@@ -85,6 +86,9 @@ fn drain(mut decoder: Decoder, data: &[u8]) -> usize {
                 let fields = record.decode();
                 assert!(!format!("{fields:?} {:?}", record.ts_out()).is_empty());
                 translator.apply(&record, |message| receiver.take(message));
+                for level in translator.levels(&record, &mut depth) {
+                    receiver.take(&Message::Level(*level));
+                }
                 let _ = translator.carry(&record, |message| receiver.take(message));
                 convert(&record);
             }
@@ -116,6 +120,8 @@ struct Receiver {
     venues: HashSet<u16>,
     /// The trading day by publisher and symbol.
     days: HashMap<(u16, u32), u32>,
+    /// The prices shown, by publisher, symbol and side.
+    levels: HashMap<(u16, u32, u8), HashSet<i64>>,
 }
 
 impl Receiver {
@@ -138,6 +144,23 @@ impl Receiver {
                     _ => assert_eq!(before, Some(start.trading_day)),
                 }
                 key
+            }
+            Message::Level(level) => {
+                assert!(self.venues.contains(&level.source));
+                assert!(self.symbols.contains(&level.symbol), "a definition first");
+                let side = (level.source, level.symbol, level.side);
+                let prices = self.levels.entry(side).or_default();
+                match (level.action, level.size) {
+                    (Level::SET, 0) => {
+                        prices.remove(&level.price);
+                    }
+                    (Level::SET, _) => {
+                        prices.insert(level.price);
+                    }
+                    _ => {}
+                }
+                assert!(level.is_last == 0 || prices.len() <= 2, "the best two");
+                return;
             }
             Message::Quote(quote) => (quote.source, quote.symbol),
             Message::Trade(trade) => (trade.source, trade.symbol),

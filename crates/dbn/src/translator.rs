@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tidewire_feed::wire::{Definition, Message, Name, Tick, TradingStatus, Venue};
+use tidewire_feed::wire::{Definition, Level, Message, Name, Tick, TradingStatus, Venue};
 
-use crate::book::{Accounting, Books, BooksConfig, Unused};
+use crate::book::{Accounting, Books, BooksConfig, Depth, Unused};
 use crate::sessions::{OPENING_PRICE, Sessions};
 use crate::{
     DefinitionRecord, Kind, Metadata, NamesFull, Publisher, Record, RecordRef, StatisticsRecord,
@@ -17,9 +17,9 @@ mod tests;
 /// Turns the records of a stream into messages of the native feed.
 ///
 /// Before the first message of a publisher it gives its [`Venue`], before the first one of a
-/// symbol its [`Definition`], and before the first one of a trading day, for each publisher and
-/// symbol, the start of the session. A definition is given again when its name, tick, lot or
-/// currency changes.
+/// symbol its [`Definition`] (before its first order or price at the latest), and before the first
+/// one of a trading day, for each publisher and symbol, the start of the session. A definition is
+/// given again when its name, tick, lot or currency changes.
 #[derive(Debug)]
 pub struct Translator {
     books: Books,
@@ -118,6 +118,9 @@ impl Translator {
             kind => {
                 let mut ticks = Ticks::default();
                 self.books.apply(record, |tick| ticks.push(tick));
+                if let Some((source, symbol)) = self.books.take_appeared() {
+                    self.define(source, symbol, &mut sink);
+                }
                 for tick in ticks.ticks.into_iter().flatten() {
                     self.publish_tick(tick, &mut sink);
                 }
@@ -135,6 +138,13 @@ impl Translator {
         let symbol = self.books.symbol_of(&header, time_ns)?;
         self.define(header.publisher_id, symbol, &mut sink);
         Some(symbol)
+    }
+
+    /// Returns what a record has changed among the best levels that `depth` shows, after it was
+    /// applied. The definition of their symbol precedes them: it was given at the latest when the
+    /// record was applied.
+    pub fn levels<'a>(&mut self, record: &RecordRef<'_>, depth: &'a mut Depth) -> &'a [Level] {
+        depth.after(record, &mut self.books)
     }
 
     /// Returns what happened to all records so far.

@@ -134,6 +134,7 @@ impl DbnPlayer<'_> {
             if self.stop.is_asked() {
                 break;
             }
+            self.link.keep_alive()?;
             if let Some(due) = pace.due(&record) {
                 self.link.serve_until(due, self.stop)?;
             }
@@ -155,7 +156,7 @@ impl DbnPlayer<'_> {
                 self.link.publish(message)?;
             }
             self.messages.clear();
-            for level in depth.after(&record, translator.books()) {
+            for level in translator.levels(&record, &mut depth) {
                 self.link.publish(&Message::Level(*level))?;
                 self.levels += 1;
             }

@@ -264,3 +264,18 @@ fn few_levels_have_no_window() {
     asks.add(8 * CENT, 1).unwrap();
     assert!(asks.window.is_some());
 }
+
+#[test]
+fn levels_from_a_place_on_are_those_behind_the_better_ones() {
+    for count in [0, 5, 20, 100] {
+        let mut bids = Levels::bids(1_000);
+        for cents in 0..count {
+            bids.add((1_000 - cents) * CENT, 1).unwrap();
+        }
+        let all = Vec::from_iter(bids.iter());
+        for better in [0, 1, 3, 19, 50, 63, 64, 65, 99, 100, 200] {
+            let rest = Vec::from_iter(bids.iter_from(better));
+            assert_eq!(rest, all[better.min(all.len())..], "{better} of {count}");
+        }
+    }
+}

@@ -59,6 +59,8 @@ pub struct Books {
     /// The stream may tell a trade in several schemas.
     mixes_schemas: bool,
     pub(super) accounting: Accounting,
+    /// See [`take_appeared`](Self::take_appeared).
+    appeared: Option<(u16, u32)>,
     /// Key and place of the book used last: most streams stay with one book for many records.
     last: (u64, usize),
 }
@@ -72,6 +74,8 @@ struct InstrumentState {
     /// The version of the names when its own was looked up.
     names_version: u32,
     publisher_id: u16,
+    /// Orders or prices of the symbol were read.
+    has_appeared: bool,
     /// Place of the symbol's quote.
     quote: u32,
     /// The quote given out last may not be that of the book: the next event shows it.
@@ -97,6 +101,7 @@ impl Books {
             newest_ns: 0,
             mixes_schemas: true,
             accounting: Accounting::new(),
+            appeared: None,
             last: (u64::MAX, 0),
         }
     }
@@ -157,6 +162,23 @@ impl Books {
         self.states.get(*place as usize)?.book.as_deref()
     }
 
+    /// Returns the book of an instrument at a publisher, and its current symbol number.
+    pub(super) fn book_to_show(
+        &mut self,
+        publisher_id: u16,
+        instrument_id: u32,
+    ) -> Option<(u32, &mut Book)> {
+        let place = self.books.get(&key(publisher_id, instrument_id))?;
+        let state = self.states.get_mut(*place as usize)?;
+        Some((state.symbol, state.book.as_deref_mut()?))
+    }
+
+    /// Returns the publisher and the symbol of orders or prices that the last record applied has
+    /// given, if the one before it for this instrument had another symbol, or there was none.
+    pub(crate) fn take_appeared(&mut self) -> Option<(u16, u32)> {
+        self.appeared.take()
+    }
+
     /// Returns the current symbol number of an instrument at a publisher.
     pub fn symbol(&self, publisher_id: u16, instrument_id: u32) -> Option<u32> {
         let place = self.books.get(&key(publisher_id, instrument_id))?;
@@ -174,6 +196,9 @@ impl Books {
             return self.count_unused(record, Unused::TooManyInstruments);
         };
         let state = &mut self.states[place];
+        if !state.has_appeared {
+            self.appeared = state.appear();
+        }
         let limits = self.config.book;
         let book = state
             .book
@@ -260,7 +285,10 @@ impl Books {
             let Some(place) = self.place(&header, time_ns) else {
                 return self.count_unused(record, Unused::TooManyInstruments);
             };
-            let state = &self.states[place];
+            let state = &mut self.states[place];
+            if !state.has_appeared {
+                self.appeared = state.appear();
+            }
             let published = &mut self.quotes[state.quote as usize];
             if let Some(quote) = state.changed(published, source_time_ns, top) {
                 self.accounting.quotes += 1;
@@ -358,6 +386,7 @@ impl Books {
             named_ns: 0..0,
             names_version: self.names_version,
             publisher_id: header.publisher_id,
+            has_appeared: false,
             quote: u32::MAX,
             owes_quote: false,
             book: None,
@@ -391,6 +420,7 @@ impl Books {
             // The book has lived under another name, or the name under another book.
             state.owes_quote = state.symbol != u32::MAX || !is_first;
             (state.symbol, state.quote) = (symbol, quote);
+            state.has_appeared = false;
         }
         state.named_ns = named_ns;
         state.names_version = self.names_version;
@@ -426,6 +456,12 @@ impl Default for Books {
 }
 
 impl InstrumentState {
+    #[cold]
+    fn appear(&mut self) -> Option<(u16, u32)> {
+        self.has_appeared = true;
+        Some((self.publisher_id, self.symbol))
+    }
+
     /// Returns the quote to publish if the top differs from `published`, the quote published last.
     #[inline]
     fn changed(&self, published: &mut BidAsk, source_time_ns: u64, top: BidAsk) -> Option<Tick> {
@@ -465,7 +501,7 @@ impl InstrumentState {
 
 /// Returns the key of an instrument at a publisher.
 #[inline]
-pub(super) fn key(publisher_id: u16, instrument_id: u32) -> u64 {
+fn key(publisher_id: u16, instrument_id: u32) -> u64 {
     u64::from(publisher_id) << 32 | u64::from(instrument_id)
 }
 

@@ -196,7 +196,7 @@ fn records_that_make_no_sense_are_told_apart() {
 }
 
 /// Encodes an order event as on the wire.
-fn bytes(record: &MboRecord) -> [u8; 56] {
+pub(super) fn bytes(record: &MboRecord) -> [u8; 56] {
     let mut bytes = [0; 56];
     bytes[0] = 14;
     bytes[1] = record.header.rtype;

@@ -72,6 +72,17 @@ fn definition(id: u32, ts_recv: u64, symbol: &str, tick: i64, lot_size: i32) -> 
     bytes
 }
 
+fn order(id: u32, ts_event: u64, action: u8, order_id: u64, price: i64, flags: u8) -> Vec<u8> {
+    let mut bytes = record(0xA0, 56, 1, id, ts_event);
+    put(&mut bytes, 16, &order_id.to_le_bytes());
+    put(&mut bytes, 24, &price.to_le_bytes());
+    put(&mut bytes, 32, &3u32.to_le_bytes());
+    bytes[36] = flags;
+    put(&mut bytes, 38, &[action, b'B']);
+    put(&mut bytes, 40, &ts_event.to_le_bytes());
+    bytes
+}
+
 fn apply(translator: &mut Translator, bytes: &[u8]) -> Vec<Message> {
     let mut messages = Vec::new();
     let record = RecordRef::new(bytes).expect("a whole record");
@@ -79,7 +90,16 @@ fn apply(translator: &mut Translator, bytes: &[u8]) -> Vec<Message> {
     messages
 }
 
-/// The messages by their types: V, D, S, Q, T or X for a status.
+/// As `apply`, with the levels behind the messages.
+fn apply_with_levels(translator: &mut Translator, depth: &mut Depth, bytes: &[u8]) -> Vec<Message> {
+    let mut messages = apply(translator, bytes);
+    let record = RecordRef::new(bytes).expect("a whole record");
+    let levels = translator.levels(&record, depth).iter();
+    messages.extend(levels.map(|&level| Message::Level(level)));
+    messages
+}
+
+/// The messages by their types: V, D, S, Q, T, X for a status, L for a level.
 fn kinds(messages: &[Message]) -> String {
     let kind = |message: &Message| match message {
         Message::Venue(_) => 'V',
@@ -88,6 +108,7 @@ fn kinds(messages: &[Message]) -> String {
         Message::Quote(_) => 'Q',
         Message::Trade(_) => 'T',
         Message::Status(_) => 'X',
+        Message::Level(_) => 'L',
         other => panic!("{other:?}"),
     };
     messages.iter().map(kind).collect()
@@ -347,7 +368,90 @@ fn an_empty_quote_of_a_names_new_id_replaces_the_old_quote() {
     // The same where an id returns to a name that it had.
     said(level(0x01, 1, 8, NOON_NS, 91));
     said(mapping(8, "B"));
-    assert_eq!(said(empty(8)), [], "B has no quote yet");
+    assert_eq!(kinds(&said(empty(8))), "D", "B has no quote yet");
     said(mapping(8, "A"));
     assert_eq!(kinds(&said(empty(8))), "Q");
+}
+
+#[test]
+fn a_definition_precedes_the_levels_of_a_book_that_begins_empty() {
+    let last = crate::flag::LAST;
+    let empty_first = [
+        order(7, NOON_NS, b'C', 9, 100, last),
+        order(7, NOON_NS, b'R', 0, UNDEFINED_PRICE, last),
+        {
+            let mut bytes = record(0x0A, 368, 1, 7, NOON_NS);
+            put(&mut bytes, 28, b"A");
+            for offset in (48..368).step_by(32) {
+                put(&mut bytes, offset, &UNDEFINED_PRICE.to_le_bytes());
+                put(&mut bytes, offset + 8, &UNDEFINED_PRICE.to_le_bytes());
+            }
+            bytes
+        },
+    ];
+    for bytes in empty_first {
+        let (mut translator, mut depth) = (Translator::default(), Depth::new(5));
+        let messages = apply_with_levels(&mut translator, &mut depth, &bytes);
+        assert_eq!(kinds(&messages), "VDL");
+        let add = order(7, NOON_NS + 1, b'A', 1, 100, last);
+        let messages = apply_with_levels(&mut translator, &mut depth, &add);
+        assert_eq!(kinds(&messages), "SQL");
+    }
+}
+
+#[test]
+fn orders_that_end_no_event_define_their_symbol() {
+    let mut translator = Translator::default();
+    let mut said = |bytes: Vec<u8>| kinds(&apply(&mut translator, &bytes));
+    assert_eq!(said(order(7, NOON_NS, b'A', 1, 100, 0)), "VD");
+    assert_eq!(said(order(7, NOON_NS, b'A', 2, 101, 0)), "");
+}
+
+#[test]
+fn a_new_name_of_a_living_book_gets_its_levels_and_its_quote() {
+    let last = crate::flag::LAST;
+    let (mut translator, mut depth) = (Translator::default(), Depth::new(5));
+    let mut said = |bytes: Vec<u8>| apply_with_levels(&mut translator, &mut depth, &bytes);
+    let levels = |messages: &[Message]| {
+        let levels = messages.iter().filter_map(|message| match message {
+            Message::Level(level) => Some((level.symbol, level.action, level.price)),
+            _ => None,
+        });
+        Vec::from_iter(levels)
+    };
+    let (set, clear) = (Level::SET, Level::CLEAR);
+    said(mapping(7, "A"));
+    let messages = said(order(7, NOON_NS, b'A', 1, 100, last));
+    assert_eq!(levels(&messages), [(0, clear, 0), (0, set, 100)]);
+    said(mapping(7, "B"));
+    // Behind the best price, so the top is as before.
+    let messages = said(order(7, NOON_NS, b'A', 2, 90, last));
+    assert_eq!(kinds(&messages), "DSQLLL");
+    let all = [(1, clear, 0), (1, set, 100), (1, set, 90)];
+    assert_eq!(levels(&messages), all);
+    let Message::Quote(quote) = messages[2] else {
+        panic!("no quote");
+    };
+    assert_eq!((quote.symbol, quote.bid), (1, 100));
+    // Back to the first name: what has changed since then.
+    said(mapping(7, "A"));
+    let messages = said(order(7, NOON_NS, b'C', 1, 0, last));
+    assert_eq!(kinds(&messages), "QLL");
+    assert_eq!(levels(&messages), [(0, set, 100), (0, set, 90)]);
+}
+
+#[test]
+fn a_name_shows_the_book_of_the_id_that_has_it() {
+    let last = crate::flag::LAST;
+    let (mut translator, mut depth) = (Translator::default(), Depth::new(5));
+    let mut said = |bytes: Vec<u8>| apply_with_levels(&mut translator, &mut depth, &bytes);
+    said(mapping(7, "A"));
+    said(order(7, NOON_NS, b'A', 1, 100, last));
+    said(mapping(8, "A"));
+    let messages = said(order(8, NOON_NS, b'R', 0, UNDEFINED_PRICE, last));
+    assert_eq!(kinds(&messages), "QL", "both are empty");
+    let Message::Level(level) = messages[1] else {
+        panic!("no level");
+    };
+    assert_eq!((level.price, level.size), (100, 0));
 }

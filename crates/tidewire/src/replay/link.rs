@@ -25,6 +25,10 @@ pub(super) struct Link {
     input: Vec<u8>,
     chunk: Vec<u8>,
     since_served: u32,
+    /// Steps of work, of which every few look at the clock.
+    steps: u32,
+    /// When the connection was served last, nanoseconds after `started`.
+    served_ns: u64,
 }
 
 /// The hub's confirmation at the end of the stream.
@@ -64,6 +68,8 @@ impl Link {
             input: Vec::new(),
             chunk: vec![0; 64 * 1024],
             since_served: 0,
+            steps: 0,
+            served_ns: 0,
         };
         while link.publisher.state() == PublisherState::LoggingIn {
             link.serve(WAIT_MAX)?;
@@ -84,6 +90,17 @@ impl Link {
         self.publisher.append(message);
         self.since_served += 1;
         if self.since_served >= SERVE_EVERY_MESSAGES {
+            self.serve(Duration::ZERO)?;
+        }
+        Ok(())
+    }
+
+    /// Serves the connection if that was long ago: a hub closes one on which nothing arrives. To be
+    /// called at each step of work that may publish nothing.
+    pub(super) fn keep_alive(&mut self) -> Result<(), Failure> {
+        self.steps = self.steps.wrapping_add(1);
+        let looks = self.steps.is_multiple_of(STEPS_BETWEEN_LOOKS);
+        if looks && self.now_ns().saturating_sub(self.served_ns) >= SERVE_EVERY_NS {
             self.serve(Duration::ZERO)?;
         }
         Ok(())
@@ -118,6 +135,7 @@ impl Link {
     /// Sends what is due and takes what has arrived. Waits up to `wait` for either.
     pub(super) fn serve(&mut self, wait: Duration) -> Result<(), Failure> {
         self.since_served = 0;
+        self.served_ns = self.now_ns();
         let mut moved = true;
         while moved {
             let now_ns = self.now_ns();
@@ -220,6 +238,10 @@ const WINDOW_MESSAGES: usize = 1 << 16;
 const ROOM_MESSAGES: u64 = 8;
 /// Messages between two looks at the socket, so that a file at full speed is sent in bulk.
 const SERVE_EVERY_MESSAGES: u32 = 1_024;
+/// Time between two looks at the socket while few messages are published.
+const SERVE_EVERY_NS: u64 = 50_000_000;
+/// Steps of work between two looks at the clock.
+const STEPS_BETWEEN_LOOKS: u32 = 16;
 /// Maximum delay until a request to stop is noticed.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 const OUT_BYTES: usize = 256 * 1024;
