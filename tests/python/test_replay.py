@@ -196,11 +196,15 @@ def test_a_replay_that_is_interrupted_says_how_far_it_came(hub, start, second):
     assert 0 < Report(program.stdout).read < 11
 
 
-def one_line(program, code, *words):
+def one_line(program, code, *words, played=None):
+    """One error, and a report only of the records before it, if some were played."""
     assert program.wait(60) == code, (program.stdout, program.stderr)
     lines = program.stderr.splitlines()
     assert len(lines) == 1 and lines[0].startswith("tidewire: "), lines
-    assert program.stdout == "", "a file that failed is not summed up as if it were complete"
+    if played is None:
+        assert program.stdout == "", "nothing was played"
+    else:
+        assert Report(program.stdout).read == played
     for word in words:
         assert str(word) in lines[0], f"'{word}' is missing in: {lines[0]}"
 
@@ -238,13 +242,13 @@ def test_a_file_that_is_no_dbn_is_named(hub, start, tmp_path, content):
 def test_a_truncated_file_names_the_record(hub, start, second):
     second.write_bytes(second.read_bytes()[:-10])
     to = f"127.0.0.1:{hub.feed_port}"
-    one_line(start("replay", second, "--to", to, "--speed", "max"), 1, second, "record 11")
+    one_line(start("replay", second, "--to", to, "--speed", "max"), 1, second, "record 11", played=10)
 
 
 def test_a_record_of_no_length_ends_the_replay(hub, start, second):
     second.write_bytes(second.read_bytes() + bytes(16))
     to = f"127.0.0.1:{hub.feed_port}"
-    one_line(start("replay", second, "--to", to, "--speed", "max"), 1, second, "record 12")
+    one_line(start("replay", second, "--to", to, "--speed", "max"), 1, second, "record 12", played=11)
 
 
 @needs_es
@@ -252,7 +256,21 @@ def test_a_truncated_archive_names_the_record(hub, start, tmp_path):
     path = tmp_path / "short.dbn.zst"
     path.write_bytes(ES.read_bytes()[:100_000])
     to = f"127.0.0.1:{hub.feed_port}"
-    one_line(start("replay", path, "--to", to, "--speed", "max"), 1, path, "record")
+    program = start("replay", path, "--to", to, "--speed", "max")
+    program.wait(60)
+    played = Report(program.stdout).read
+    assert played > 0
+    one_line(program, 1, path, f"record {played + 1}", played=played)
+
+
+def test_all_records_before_the_fault_of_a_file_arrive(hub, start, tmp_path):
+    path = tmp_path / "cut.dbn"
+    records = [dbn_file.trade(MARCH_NS + number, 10**9, 1) for number in range(1_001)]
+    path.write_bytes(dbn_file.file([("CUT", [(20200101, 20300101, 42)])], records)[:-3])
+    to = f"127.0.0.1:{hub.feed_port}"
+    program = start("replay", path, "--to", to, "--speed", "max")
+    one_line(program, 1, path, "record 1001", "truncated", "1000 records", played=1_000)
+    assert hub.hash("md:CUT")["trades"] == "1000"
 
 
 def test_a_hub_that_does_not_run_is_named(start, second):

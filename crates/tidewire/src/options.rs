@@ -494,7 +494,8 @@ pub(crate) struct ReplayOptions {
     /// Send each order of a DBN file (mbo), too, for mbo subscribers of the Databento gateway.
     #[arg(long)]
     pub(crate) orders: bool,
-    /// Price levels of each side to send too, from the orders and mbp-10 records of a DBN file.
+    /// Price levels of each side to send too, from the orders and mbp-10 records of a DBN file; at
+    /// most 65,535.
     #[arg(long, value_name = "LEVELS", default_value_t = 0, value_parser = whole::<u16>(0, 65_535))]
     pub(crate) depth: u16,
 }

@@ -76,14 +76,27 @@ pub(crate) fn play(
         depth: extras.depth,
         levels: 0,
     };
-    let mut played = player.play_once(file)?;
+    let (mut played, mut fault) = player.play_once(file)?;
     let mut rounds = 1;
-    while repeat && !stop.is_asked() {
-        played = player.play_once(file)?;
+    while repeat && fault.is_none() && !stop.is_asked() {
+        (played, fault) = player.play_once(file)?;
         rounds += 1;
     }
     let end = player.link.finish()?;
-    Ok(describe(file, &played, &player, rounds, end))
+    let report = describe(file, &played, &player, rounds, end);
+    as_far_as_valid(report, fault)
+}
+
+/// Returns the report of a file. That of a damaged or truncated one, which was played as far as it
+/// is valid, comes before the error.
+fn as_far_as_valid(report: String, fault: Option<Failure>) -> Result<String, Failure> {
+    match fault {
+        None => Ok(report),
+        Some(fault) => {
+            print!("{report}");
+            Err(fault)
+        }
+    }
 }
 
 /// Checks that `file` can be played.
@@ -111,7 +124,8 @@ struct DbnPlayer<'a> {
 }
 
 impl DbnPlayer<'_> {
-    fn play_once(&mut self, file: &Path) -> Result<Translator, Failure> {
+    /// Plays the file once. Returns also what is wrong with the file after the part that was played.
+    fn play_once(&mut self, file: &Path) -> Result<(Translator, Option<Failure>), Failure> {
         let mut reader = open(file)?;
         let mut translator = Translator::default();
         if let Some(metadata) = reader.metadata() {
@@ -126,11 +140,18 @@ impl DbnPlayer<'_> {
         };
         let mut depth = Depth::new(self.depth);
         loop {
-            let record = reader.next_record().map_err(|error| {
-                let record = translator.accounting().read() + 1;
-                Failure::running(format!("{}: record {record}: {error}", file.display()))
-            })?;
-            let Some(record) = record else { break };
+            let record = match reader.next_record() {
+                Ok(Some(record)) => record,
+                Ok(None) => break,
+                Err(error) => {
+                    let (file, read) = (file.display(), translator.accounting().read());
+                    let text = format!(
+                        "{file}: record {}: {error}; the {read} records before it were played",
+                        read + 1
+                    );
+                    return Ok((translator, Some(Failure::running(text))));
+                }
+            };
             if self.stop.is_asked() {
                 break;
             }
@@ -161,7 +182,7 @@ impl DbnPlayer<'_> {
                 self.levels += 1;
             }
         }
-        Ok(translator)
+        Ok((translator, None))
     }
 }
 

@@ -26,7 +26,8 @@ pub(super) fn check(file: &Path) -> Result<(), Failure> {
     Reader::open(file).map(drop)
 }
 
-/// Plays `file` into the hub at `to`. Returns the report to print.
+/// Plays `file` into the hub at `to`, and returns the report to print. A damaged or truncated file
+/// is played as far as it is valid; the report then comes before the error.
 pub(super) fn play(
     file: &Path,
     to: &Endpoint,
@@ -47,16 +48,16 @@ pub(super) fn play(
         times_ns: None,
         start: Instant::now(),
     };
-    player.play_once(&mut reader)?;
+    let mut fault = player.play_once(&mut reader)?;
     let mut rounds = 1;
-    while repeat && !stop.is_asked() {
+    while repeat && fault.is_none() && !stop.is_asked() {
         reader = Reader::open(file)?;
         player.begin_again();
-        player.play_once(&mut reader)?;
+        fault = player.play_once(&mut reader)?;
         rounds += 1;
     }
     let end = player.output.link.finish()?;
-    Ok(player.describe(&reader, rounds, end))
+    super::as_far_as_valid(player.describe(&reader, rounds, end), fault)
 }
 
 /// A function that reads one counter of the books.
@@ -87,8 +88,20 @@ impl ExchangePlayer<'_> {
         self.start = Instant::now();
     }
 
-    fn play_once(&mut self, reader: &mut Reader) -> Result<(), Failure> {
-        reader.read_all(|item| self.take(&item))
+    /// Plays the file once. Returns what is wrong with the file after the part that was played.
+    fn play_once(&mut self, reader: &mut Reader) -> Result<Option<Failure>, Failure> {
+        let mut failure = None;
+        let read = reader.read_all(|item| match self.take(&item) {
+            Ok(goes_on) => Ok(goes_on),
+            Err(error) => {
+                failure = Some(error);
+                Ok(false)
+            }
+        });
+        match failure {
+            Some(failure) => Err(failure),
+            None => Ok(read.err()),
+        }
     }
 
     fn take(&mut self, item: &Item<'_>) -> Result<bool, Failure> {

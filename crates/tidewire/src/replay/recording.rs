@@ -52,13 +52,8 @@ pub(super) fn play(
     let published = player.link.published();
     let end = player.link.finish()?;
     let report = player.account.describe(file, rounds, published, end);
-    match fault {
-        None => Ok(report),
-        Some(fault) => {
-            print!("{report}");
-            Err(Failure::running(format!("{}: {fault}", file.display())))
-        }
-    }
+    let fault = fault.map(|fault| Failure::running(format!("{}: {fault}", file.display())));
+    super::as_far_as_valid(report, fault)
 }
 
 /// A recording that is being played into a hub.
