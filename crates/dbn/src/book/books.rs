@@ -256,12 +256,12 @@ impl Books {
     fn apply_other(&mut self, record: &RecordRef<'_>, mut sink: impl FnMut(Tick)) {
         let fields = record.decode();
         let (top, event) = match &fields {
-            Record::Mbp1(mbp) | Record::Mbp10(mbp) => (Some(mbp.top), Some(mbp.event)),
+            Record::Mbp1(mbp) | Record::Mbp10(mbp) => (Some(priced(mbp.top)), Some(mbp.event)),
             Record::Trade(trade) => (None, Some(*trade)),
-            Record::Bbo(bbo) => (Some(bbo.top), None),
+            Record::Bbo(bbo) => (Some(priced(bbo.top)), None),
             Record::Consolidated(consolidated) => {
                 let (top, event) = parts(consolidated);
-                (Some(top), Some(event))
+                (Some(priced(top)), Some(event))
             }
             Record::Definition(_) | Record::SymbolMapping(_) => {
                 self.names_version = self.names_version.wrapping_add(1);
@@ -426,6 +426,17 @@ impl Books {
         state.names_version = self.names_version;
         Some(())
     }
+}
+
+/// Returns a top whose sides without a price have no size and no orders.
+fn priced(mut top: BidAsk) -> BidAsk {
+    if top.bid == UNDEFINED_PRICE {
+        (top.bid_size, top.bid_orders) = (0, 0);
+    }
+    if top.ask == UNDEFINED_PRICE {
+        (top.ask_size, top.ask_orders) = (0, 0);
+    }
+    top
 }
 
 /// Returns the prices of a consolidated record, and its event.

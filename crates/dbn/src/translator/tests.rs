@@ -455,3 +455,26 @@ fn a_name_shows_the_book_of_the_id_that_has_it() {
     };
     assert_eq!((level.price, level.size), (100, 0));
 }
+
+#[test]
+fn a_side_without_a_price_has_no_size_and_no_orders() {
+    for rtype in [0x01, 0xC3, 0xB1] {
+        let mut translator = Translator::default();
+        let mut bytes = level(rtype, 1, 7, NOON_NS, 90);
+        put(&mut bytes, 48, &UNDEFINED_PRICE.to_le_bytes());
+        for offset in (64..80).step_by(4) {
+            put(&mut bytes, offset, &7u32.to_le_bytes());
+        }
+        let quotes = apply(&mut translator, &bytes)
+            .into_iter()
+            .filter_map(|message| {
+                let Message::Quote(quote) = message else {
+                    return None;
+                };
+                let bid = (quote.bid, quote.bid_size, quote.bid_orders);
+                Some((bid, quote.ask, quote.ask_size))
+            });
+        let bid = (UNDEFINED_PRICE, 0, 0);
+        assert_eq!(Vec::from_iter(quotes), [(bid, 91, 7)], "{rtype:#x}");
+    }
+}
