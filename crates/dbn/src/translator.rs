@@ -104,7 +104,7 @@ impl Translator {
     /// * What [`Books::apply`] gives: quotes and trades.
     /// * `status`: the trading state.
     /// * `statistics` with a settlement, close or opening price: a reference of a session.
-    /// * `ohlcv-1d` and `ohlcv-eod`: nothing, but their close may be the reference of a later day.
+    /// * `ohlcv-1d` and `ohlcv-eod`: their close may be the reference of a session.
     pub fn apply(&mut self, record: &RecordRef<'_>, mut sink: impl FnMut(&Message)) {
         match record.kind() {
             Kind::Status | Kind::Statistics | Kind::Ohlcv1d | Kind::OhlcvEod => {
@@ -313,7 +313,16 @@ impl Translator {
             Record::Statistics(statistic) => {
                 self.apply_statistic(statistic, symbol, time_ns, sink);
             }
-            Record::Ohlcv(bar) => self.sessions.note_bar(symbol, bar),
+            Record::Ohlcv(bar) => {
+                self.sessions.note_bar(symbol, bar);
+                // The bar has the time of its begin, but is known only now.
+                let now_ns = self.books.newest_ns();
+                let changed = self.sessions.changed(header.publisher_id, symbol, now_ns);
+                if let Some(start) = changed {
+                    self.counts.sessions += 1;
+                    sink(&Message::SessionStart(start));
+                }
+            }
             _ => {}
         }
     }

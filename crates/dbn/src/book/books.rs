@@ -339,6 +339,11 @@ impl Books {
         self.symbols.find(instrument_id, name)
     }
 
+    /// Returns the newest time of a record, ns since the UNIX epoch.
+    pub(crate) fn newest_ns(&self) -> u64 {
+        self.newest_ns
+    }
+
     /// Counts a record that was used outside the books.
     pub(crate) fn note_used(&mut self, record: &RecordRef<'_>, source_time_ns: u64) {
         self.accounting.note_time(source_time_ns);

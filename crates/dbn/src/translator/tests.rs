@@ -61,6 +61,13 @@ fn settlement(id: u32, ts_event: u64, ts_reference: u64, price: i64) -> Vec<u8> 
     bytes
 }
 
+/// A daily bar of publisher 1.
+fn bar(id: u32, ts_event: u64, close: i64) -> Vec<u8> {
+    let mut bytes = record(0x23, 56, 1, id, ts_event);
+    put(&mut bytes, 40, &close.to_le_bytes());
+    bytes
+}
+
 fn definition(id: u32, ts_recv: u64, symbol: &str, tick: i64, lot_size: i32) -> Vec<u8> {
     let mut bytes = record(0x13, 520, 1, id, ts_recv);
     put(&mut bytes, 16, &ts_recv.to_le_bytes());
@@ -477,4 +484,24 @@ fn a_side_without_a_price_has_no_size_and_no_orders() {
         let bid = (UNDEFINED_PRICE, 0, 0);
         assert_eq!(Vec::from_iter(quotes), [(bid, 91, 7)], "{rtype:#x}");
     }
+}
+
+#[test]
+fn a_bar_of_a_past_day_within_the_session_is_its_reference() {
+    let mut translator = Translator::default();
+    let mut said = |bytes: Vec<u8>| apply(&mut translator, &bytes);
+    let date_ns = NOON_NS / DAY_NS * DAY_NS;
+    assert_eq!(said(bar(7, date_ns, 80)), [], "there is no session yet");
+    said(trade(1, 7, NOON_NS, 100));
+    said(trade(1, 7, NOON_NS + DAY_NS, 100));
+    let [Message::SessionStart(start)] = said(bar(7, date_ns, 81))[..] else {
+        panic!("one reference");
+    };
+    assert_eq!(
+        (start.kind, start.reference),
+        (ReferenceKind::PREVIOUS_CLOSE, 81)
+    );
+    assert_eq!((start.trading_day, start.rolls), (20240308, 0));
+    assert_eq!(start.source_time_ns, NOON_NS + DAY_NS, "no step back");
+    assert_eq!(said(bar(7, date_ns, 81)), [], "as before");
 }
