@@ -39,6 +39,8 @@ struct SessionState {
     day_before: i32,
     /// The reference that the receiver knows.
     told: Reference,
+    /// The open that the receiver knows.
+    told_open: i64,
     /// What the stream has said of prices; `None` before the first one.
     prices: Option<Box<[DayPrices; DAYS_KEPT]>>,
 }
@@ -128,13 +130,14 @@ impl Sessions {
         Some(state.message(source, symbol, time_ns))
     }
 
-    /// Returns the open that a statistic has given for the day of a symbol's session; `None` if it
-    /// is the reference.
+    /// Returns the open that a statistic has given for the day of a symbol's session; `None` if the
+    /// receiver knows it, or gets it as the reference.
     pub(crate) fn open(&mut self, source: u16, symbol: u32, time_ns: u64) -> Option<SessionStart> {
         let place = self.find_or_make(source, symbol);
-        let state = &self.states[place];
+        let state = &mut self.states[place];
         let open = state.price(state.day, PriceKind::Open)?;
-        if state.told.0 == ReferenceKind::OPEN {
+        let before = std::mem::replace(&mut state.told_open, open);
+        if state.told.0 == ReferenceKind::OPEN || before == open {
             return None;
         }
         Some(SessionStart {
@@ -190,6 +193,7 @@ impl Sessions {
             state.day = day.days;
             state.end_ns = day.end_ns;
             state.told = state.reference();
+            state.told_open = UNDEFINED_PRICE;
         }
         Some(SessionStart {
             rolls: 1,
@@ -216,6 +220,7 @@ impl SessionState {
             day: i32::MIN,
             day_before: i32::MIN,
             told: NO_REFERENCE,
+            told_open: UNDEFINED_PRICE,
             prices: None,
         }
     }

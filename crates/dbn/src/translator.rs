@@ -193,8 +193,12 @@ impl Translator {
     ) {
         if let Some(start) = self.sessions.enter(source, symbol, time_ns) {
             self.define(source, symbol, sink);
-            self.counts.sessions += 1;
-            sink(&Message::SessionStart(start));
+            // A statistic of the day before may have given the open.
+            let open = self.sessions.open(source, symbol, time_ns);
+            for start in [Some(start), open].into_iter().flatten() {
+                self.counts.sessions += 1;
+                sink(&Message::SessionStart(start));
+            }
         }
     }
 

@@ -34,6 +34,9 @@ fn say(sessions: &mut Sessions, record: &StatisticsRecord, time_ns: u64) -> Vec<
     let source = record.header.publisher_id;
     sessions.note_statistic(7, record, time_ns);
     let mut told = Vec::from_iter(sessions.enter(source, 7, time_ns));
+    if !told.is_empty() {
+        told.extend(sessions.open(source, 7, time_ns));
+    }
     told.extend(sessions.changed(source, 7, time_ns));
     if record.statistic == OPENING_PRICE {
         told.extend(sessions.open(source, 7, time_ns));

@@ -52,11 +52,15 @@ fn status(publisher: u16, id: u32, ts_event: u64, action: u16, reason: u16) -> V
 }
 
 fn settlement(id: u32, ts_event: u64, ts_reference: u64, price: i64) -> Vec<u8> {
+    statistic(3, id, ts_event, ts_reference, price)
+}
+
+fn statistic(number: u16, id: u32, ts_event: u64, ts_reference: u64, price: i64) -> Vec<u8> {
     let mut bytes = record(0x18, 80, 1, id, ts_event);
     put(&mut bytes, 16, &ts_event.to_le_bytes());
     put(&mut bytes, 24, &ts_reference.to_le_bytes());
     put(&mut bytes, 32, &price.to_le_bytes());
-    put(&mut bytes, 56, &3u16.to_le_bytes());
+    put(&mut bytes, 56, &number.to_le_bytes());
     put(&mut bytes, 60, &[1]);
     bytes
 }
@@ -504,4 +508,26 @@ fn a_bar_of_a_past_day_within_the_session_is_its_reference() {
     assert_eq!((start.trading_day, start.rolls), (20240308, 0));
     assert_eq!(start.source_time_ns, NOON_NS + DAY_NS, "no step back");
     assert_eq!(said(bar(7, date_ns, 81)), [], "as before");
+}
+
+#[test]
+fn an_open_that_is_known_before_its_day_is_given_with_the_day() {
+    let mut translator = Translator::default();
+    let mut said = |bytes: Vec<u8>| apply(&mut translator, &bytes);
+    let date_ns = NOON_NS / DAY_NS * DAY_NS;
+    said(trade(1, 7, NOON_NS, 100));
+    assert_eq!(said(statistic(11, 7, NOON_NS + 1, date_ns, 90)), []);
+    assert_eq!(said(statistic(1, 7, NOON_NS + 2, date_ns + DAY_NS, 95)), []);
+    let messages = said(trade(1, 7, NOON_NS + DAY_NS, 97));
+    let starts = messages.iter().filter_map(|message| match message {
+        Message::SessionStart(start) => Some((start.rolls, start.kind, start.reference)),
+        _ => None,
+    });
+    let (close, open) = (ReferenceKind::PREVIOUS_CLOSE, ReferenceKind::OPEN);
+    assert_eq!(Vec::from_iter(starts), [(1, close, 90), (0, open, 95)]);
+    assert_eq!(kinds(&messages), "SST");
+    // The same open again says nothing new; another one does.
+    let again = |price| statistic(1, 7, NOON_NS + DAY_NS + 1, date_ns + DAY_NS, price);
+    assert_eq!(said(again(95)), []);
+    assert_eq!(kinds(&said(again(96))), "S");
 }
