@@ -6,8 +6,8 @@
 
 use tidewire_book::BidAsk;
 
-use super::UNDEFINED_TIME;
 use super::fields::{array, bid_ask};
+use super::{Kind, UNDEFINED_TIME};
 
 /// The header of every record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -440,11 +440,14 @@ impl Record<'_> {
             Self::Mbo(record) => record.source_time_ns(),
             Self::Trade(record) => record.source_time_ns(),
             Self::Mbp1(record) | Self::Mbp10(record) => record.event.source_time_ns(),
+            // The end of the interval: the header has the time of the last trade.
+            Self::Consolidated(ConsolidatedRecord {
+                ts_recv, header, ..
+            }) if matches!(Kind::of(header.rtype), Kind::Cbbo1s | Kind::Cbbo1m) => *ts_recv,
+            Self::Bbo(record) => record.ts_recv,
             Self::Consolidated(record) => {
                 source_time(record.header.ts_event, record.ts_recv, record.flags)
             }
-            // The end of the interval: the header has the time of the last trade.
-            Self::Bbo(record) => record.ts_recv,
             Self::Ohlcv(record) => record.header.ts_event,
             Self::Status(record) => source_time(record.header.ts_event, record.ts_recv, 0),
             Self::Definition(record) => source_time(record.header.ts_event, record.ts_recv, 0),

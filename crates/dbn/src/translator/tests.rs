@@ -531,3 +531,20 @@ fn an_open_that_is_known_before_its_day_is_given_with_the_day() {
     assert_eq!(said(again(95)), []);
     assert_eq!(kinds(&said(again(96))), "S");
 }
+
+#[test]
+fn a_sampled_quote_has_the_time_of_the_sample_and_not_of_the_last_trade() {
+    for rtype in [0xC0, 0xC1, 0xC3, 0xC4] {
+        let mut translator = Translator::default();
+        let mut bytes = level(rtype, 30, 7, NOON_NS - DAY_NS, 90);
+        put(&mut bytes, 32, &NOON_NS.to_le_bytes());
+        let messages = apply(&mut translator, &bytes);
+        assert_eq!(kinds(&messages), "VDSQ");
+        let (Message::SessionStart(start), Message::Quote(quote)) = (messages[2], messages[3])
+        else {
+            panic!("{messages:?}");
+        };
+        assert_eq!(start.trading_day, 20240307, "{rtype:#x}");
+        assert_eq!(quote.source_time_ns, NOON_NS, "{rtype:#x}");
+    }
+}
