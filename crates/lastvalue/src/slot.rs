@@ -405,7 +405,6 @@ impl MarketSlot {
         self.turnover_high
             .store((value.turnover >> 64) as i64, Ordering::Relaxed);
         self.trades.store(value.trades, Ordering::Relaxed);
-        self.condition.store(value.condition, Ordering::Relaxed);
         self.session_open
             .store(value.session_open, Ordering::Relaxed);
         self.high.store(value.high, Ordering::Relaxed);
@@ -414,10 +413,12 @@ impl MarketSlot {
             .store(value.trading_day.into(), Ordering::Relaxed);
     }
 
-    pub(crate) fn store_last(&self, last: i64, last_size: u32, flags: u32) {
-        self.last.store(last, Ordering::Relaxed);
-        self.last_size.store(last_size, Ordering::Relaxed);
-        self.flags.store(flags, Ordering::Relaxed);
+    /// Stores the last trade, which a session's start leaves as it is, and the flags.
+    pub(crate) fn store_last(&self, value: &MarketValue) {
+        self.last.store(value.last, Ordering::Relaxed);
+        self.last_size.store(value.last_size, Ordering::Relaxed);
+        self.condition.store(value.condition, Ordering::Relaxed);
+        self.flags.store(value.flags, Ordering::Relaxed);
     }
 }
 

@@ -146,7 +146,7 @@ impl<'a> SlotWriter<'a> {
         };
         self.slot.update(|slot| {
             slot.store_quote(value.quote());
-            slot.store_last(value.last, value.last_size, value.flags);
+            slot.store_last(value);
             slot.store_session(value);
             slot.store_reference(value.reference);
             slot.store_status(value.status);

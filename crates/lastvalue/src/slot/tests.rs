@@ -180,6 +180,25 @@ fn a_session_starts_without_the_figures_of_the_one_before() {
 }
 
 #[test]
+fn the_side_of_the_last_trade_stays_when_a_session_starts() {
+    let slot = MarketSlot::new();
+    let mut writer = slot.claim(1).unwrap();
+    let last = Trade {
+        condition: 1,
+        ..trade(100, 9)
+    };
+    writer.update_trade(last, stamp(1));
+    let start = NewSession {
+        open: PRICE_UNDEFINED,
+        reference: Reference::NONE,
+        trading_day: 20_260_102,
+    };
+    writer.start_session(start, stamp(2));
+    let value = slot.snapshot();
+    assert_eq!((value.last, value.last_size, value.condition), (100, 9, 1));
+}
+
+#[test]
 fn a_replaced_value_comes_back_whole() {
     let value = MarketValue {
         updates: 12_345,
