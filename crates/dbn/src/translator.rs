@@ -61,7 +61,7 @@ struct Details {
 /// What a definition says besides the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Facts {
-    /// Smallest price step, 1 unit = 1e-9.
+    /// Smallest price step, 1 unit = 1e-9; 0 if unknown.
     tick: i64,
     /// Smallest quantity; 0 if unknown.
     lot_size: u32,
@@ -362,7 +362,7 @@ impl Default for Translator {
 
 impl Facts {
     const NONE: Facts = Facts {
-        tick: UNDEFINED_PRICE,
+        tick: 0,
         lot_size: 0,
         currency: [0; 4],
     };
@@ -383,7 +383,10 @@ impl Details {
         Self {
             raw_symbol: definition.raw_symbol.into(),
             facts: Facts {
-                tick: definition.min_price_increment,
+                tick: match definition.min_price_increment {
+                    UNDEFINED_PRICE => 0,
+                    tick => tick,
+                },
                 lot_size,
                 currency: code,
             },

@@ -548,3 +548,21 @@ fn a_sampled_quote_has_the_time_of_the_sample_and_not_of_the_last_trade() {
         assert_eq!(quote.source_time_ns, NOON_NS, "{rtype:#x}");
     }
 }
+
+#[test]
+fn an_unknown_tick_is_0() {
+    let mut translator = Translator::default();
+    let mut ticks = Vec::new();
+    for bytes in [
+        trade(1, 7, NOON_NS, 100),
+        definition(8, NOON_NS, "B", UNDEFINED_PRICE, 1),
+        trade(1, 8, NOON_NS, 100),
+    ] {
+        let messages = apply(&mut translator, &bytes);
+        ticks.extend(messages.iter().filter_map(|message| match message {
+            Message::Definition(definition) => Some(definition.price_tick),
+            _ => None,
+        }));
+    }
+    assert_eq!(ticks, [0, 0]);
+}
