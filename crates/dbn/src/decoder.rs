@@ -67,6 +67,12 @@ pub enum DecodeError {
         /// The minimum length of that type, in bytes.
         minimum: u16,
     },
+    /// Another stream's metadata follows, as in files that were joined.
+    #[error("another DBN stream begins at byte {position}: each is a file of its own")]
+    SecondStream {
+        /// First byte of its metadata.
+        position: u64,
+    },
     /// The stream ends inside its metadata or a record.
     #[error("truncated: at least {missing} bytes are missing after byte {position}")]
     Truncated {
@@ -136,6 +142,11 @@ impl Decoder {
         let &[words, rtype, ..] = bytes else {
             return Ok(Event::NeedMore(HEADER_LENGTH - bytes.len()));
         };
+        if [words, rtype] == METADATA_MARK && self.is_second_stream(bytes) {
+            return Err(DecodeError::SecondStream {
+                position: self.position,
+            });
+        }
         if words < WORDS_MIN[usize::from(rtype)] {
             return Err(self.record_length(words, rtype));
         }
@@ -146,6 +157,14 @@ impl Decoder {
         *input = rest;
         self.position += length as u64;
         Ok(Event::Record(RecordRef { bytes: record }))
+    }
+
+    /// Returns whether metadata begins here. No record of a known type has these bytes, and one of
+    /// an unknown type would have a publisher that does not exist.
+    #[cold]
+    fn is_second_stream(&self, bytes: &[u8]) -> bool {
+        self.position > 0
+            && matches!(bytes, [b'D', b'B', b'N', version, ..] if (1..=VERSION_MAX).contains(version))
     }
 
     #[cold]
@@ -250,6 +269,9 @@ enum DecoderState {
     Records,
 }
 
+/// The first bytes of metadata, in the place of a record's length and type.
+const METADATA_MARK: [u8; 2] = *b"DB";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,6 +297,19 @@ mod tests {
             }
             assert_eq!(rest.len(), 64);
         }
+    }
+
+    #[test]
+    fn a_second_stream_behind_the_records_is_named_and_not_taken_for_a_record() {
+        let mut bytes = vec![0u8; 56];
+        (bytes[0], bytes[1]) = (14, 0xA0);
+        bytes.extend_from_slice(b"DBN\x03");
+        bytes.resize(400, 0);
+        let mut decoder = Decoder::fragment();
+        let mut rest = &bytes[..];
+        assert!(matches!(decoder.decode(&mut rest), Ok(Event::Record(_))));
+        let error = decoder.decode(&mut rest).unwrap_err();
+        assert_eq!(error, DecodeError::SecondStream { position: 56 });
     }
 
     #[test]
