@@ -2,6 +2,7 @@
 
 import re
 import signal
+import struct
 import time
 from decimal import Decimal
 
@@ -165,6 +166,29 @@ def test_trades_are_played_at_the_speed_that_is_asked_for(hub, start, second):
     assert hub.hash("md:OWN")["last"] == "110"
 
 
+def test_a_record_without_a_time_is_played_at_once(hub, start, tmp_path):
+    path = tmp_path / "undefined.dbn"
+    times_ns = [2**64 - 1, TRADES[0][0], 2**64 - 1, 0, TRADES[1][0]]
+    path.write_bytes(dbn_file.trades_file("UNDEFINED", [(at, 10**9, 1) for at in times_ns]))
+    assert play(start, hub, path, speed="1").trades == 5
+
+
+def test_a_long_wait_is_said(hub, start, tmp_path):
+    path = tmp_path / "far.dbn"
+    times_ns = [TRADES[0][0], TRADES[0][0] + 7 * DAY_NS]
+    path.write_bytes(dbn_file.trades_file("FAR", [(at, 10**9, 1) for at in times_ns]))
+    program = start("replay", path, "--to", f"127.0.0.1:{hub.feed_port}", "--speed", "1")
+    eventually(lambda: "record=2 wait_s=604" in program.stderr, "the warning")
+    program.stop(signal.SIGINT)
+
+
+def test_files_that_were_joined_are_named(hub, start, second):
+    second.write_bytes(second.read_bytes() * 2)
+    to = f"127.0.0.1:{hub.feed_port}"
+    said = ("record 12", "another DBN stream begins")
+    one_line(start("replay", second, "--to", to, "--speed", "max"), 1, second, *said, played=11)
+
+
 def test_a_compressed_file_is_played_like_a_plain_one(hub, start, second, tmp_path):
     path = tmp_path / "second.dbn.zst"
     path.write_bytes(zstandard.compress(second.read_bytes()))
@@ -307,6 +331,7 @@ def test_a_demo_plays_a_file(start, second):
 
 
 DAY_NS = 86_400 * 10**9
+HOUR_NS = DAY_NS // 24
 #: 2024-03-01.
 MARCH_NS = 1_709_251_200 * 10**9
 PRICE = 10**9
@@ -375,3 +400,72 @@ def test_a_mapping_in_the_middle_names_what_comes_behind_it(hub, start, tmp_path
     played(start, hub, tmp_path, [], records)
     volumes = {name: hub.hash(f"md:{name}")["volume"] for name in ("ESH4", "ESM4", "ESU4")}
     assert volumes == {"ESH4": "1", "ESM4": "6", "ESU4": "8"}
+
+
+def test_a_name_that_gets_another_id_keeps_its_session_and_its_reference(hub, start, tmp_path):
+    path = tmp_path / "ids.dbn"
+    # From the 1st to the 2nd of March within one trading day of the publisher.
+    evening_ns, second_ns = MARCH_NS + 23 * HOUR_NS + HOUR_NS // 2, MARCH_NS + DAY_NS
+    records = [
+        dbn_file.trade(MARCH_NS + 10 * HOUR_NS, 90 * 10**9, 5, instrument=1),
+        dbn_file.statistic(MARCH_NS + 20 * HOUR_NS, 3, MARCH_NS, 100 * 10**9, instrument=1),
+        dbn_file.trade(evening_ns, 104 * 10**9, 7, instrument=1),
+        dbn_file.trade(second_ns, 105 * 10**9, 1, instrument=2),
+    ]
+    mapping = ("ROLL", [(20240301, 20240302, 1), (20240302, 20240303, 2)])
+    path.write_bytes(dbn_file.file([mapping], records))
+    report = play(start, hub, path)
+    assert (report.definitions, report.sessions) == (1, 2)
+    fields = hub.hash("md:ROLL")
+    assert (fields["volume"], fields["prev_close"], fields["change_pct"]) == ("8", "100", "5")
+
+
+def order(time_ns, action, side, order_id, price):
+    """An order event that ends its event."""
+    price, size, flags = price * 10**9, 3, 0x80
+    body = struct.pack(
+        "<QqIBBccQiI", order_id, price, size, flags, 0, action, side, time_ns, 0, 0
+    )
+    length = (dbn_file.HEADER.size + len(body)) // 4
+    return dbn_file.HEADER.pack(length, dbn_file.ORDER, 1, 42, time_ns) + body
+
+
+def best(hub, name):
+    """Depth, bids and asks; a level is price, size and number of orders."""
+    reply = hub.redis().execute_command("TIDEWIRE.BOOK", name)
+    fields = dict(zip(reply[::2], reply[1::2], strict=True))
+    bids, asks = (
+        [(int(price), size, orders) for price, size, orders in fields[side]]
+        for side in (b"bids", b"asks")
+    )
+    return fields[b"depth"], bids, asks
+
+
+@pytest.mark.parametrize("first", [b"C", b"R"])
+def test_the_levels_of_a_book_that_begins_empty_arrive(hub, start, tmp_path, first):
+    path = tmp_path / "levels.dbn"
+    records = [
+        order(MARCH_NS, first, b"N" if first == b"R" else b"B", 9, 90),
+        order(MARCH_NS + 1, b"A", b"B", 1, 100),
+        order(MARCH_NS + 2, b"A", b"A", 2, 101),
+    ]
+    path.write_bytes(dbn_file.file([("EMPTY", [(20240301, 20240302, 42)])], records))
+    play(start, hub, path, "--depth", "10")
+    assert best(hub, "EMPTY") == (10, [(100, 3, 1)], [(101, 3, 1)])
+    assert hub.info("feed")["feed_refused_messages"] == 0
+
+
+def test_many_levels_cost_no_more_than_few(hub, start, tmp_path):
+    """A book as deep as this one was compared with itself at each event, for minutes."""
+    path = tmp_path / "deep.dbn"
+    levels, changes = 5_000, 20_000
+    records = [order(MARCH_NS, b"A", b"B", number, 1 + number) for number in range(levels)]
+    records += [
+        order(MARCH_NS, b"A", b"B", levels + number, 1 + number * 7_919 % levels)
+        for number in range(changes)
+    ]
+    path.write_bytes(dbn_file.file([("DEEP", [(20240301, 20240302, 42)])], records))
+    report = play(start, hub, path, "--depth", str(levels))
+    assert report.line("levels").startswith(f"{1 + levels + changes:,} messages")
+    _, bids, _ = best(hub, "DEEP")
+    assert bids == [(price, 15, 5) for price in range(levels, levels - 10, -1)]

@@ -11,9 +11,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tidewire_dbn::book::{Depth, Unused};
-use tidewire_dbn::{ReadError, Reader, RecordRef, Translator};
+use tidewire_dbn::{ReadError, Reader, RecordRef, Translator, UNDEFINED_TIME};
 use tidewire_feed::wire::Message;
 use tidewire_lane::Endpoint;
+use tracing::warn;
 
 use crate::failure::Failure;
 use crate::options::{ReplayOptions, Speed};
@@ -124,7 +125,8 @@ struct DbnPlayer<'a> {
 }
 
 impl DbnPlayer<'_> {
-    /// Plays the file once. Returns also what is wrong with the file after the part that was played.
+    /// Plays the file once. Returns also what is wrong with the file behind the part that was
+    /// played.
     fn play_once(&mut self, file: &Path) -> Result<(Translator, Option<Failure>), Failure> {
         let mut reader = open(file)?;
         let mut translator = Translator::default();
@@ -157,6 +159,11 @@ impl DbnPlayer<'_> {
             }
             self.link.keep_alive()?;
             if let Some(due) = pace.due(&record) {
+                let wait_s = due.saturating_duration_since(Instant::now()).as_secs();
+                if wait_s >= LONG_WAIT_S {
+                    let number = translator.accounting().read() + 1;
+                    warn!(record = number, wait_s, "the next record is due much later");
+                }
                 self.link.serve_until(due, self.stop)?;
             }
             translator.apply(&record, |message| self.messages.push(*message));
@@ -195,11 +202,15 @@ struct Pace {
 }
 
 impl Pace {
+    /// Returns when a record is due; `None` for immediately.
     fn due(&mut self, record: &RecordRef<'_>) -> Option<Instant> {
         let Speed::Times(times) = self.speed else {
             return None;
         };
         let time_ns = record.decode().source_time_ns();
+        if matches!(time_ns, 0 | UNDEFINED_TIME) {
+            return None;
+        }
         let first_ns = *self.first_ns.get_or_insert(time_ns);
         // Records of a snapshot have earlier times and are due immediately.
         let elapsed_ns = time_ns.saturating_sub(first_ns) as f64 / times;
@@ -280,3 +291,6 @@ fn describe(
     report.hub(end);
     report.into_text()
 }
+
+/// Waits from this length on are said, as one wrong time in a file makes one.
+const LONG_WAIT_S: u64 = 60;
