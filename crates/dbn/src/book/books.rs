@@ -290,6 +290,8 @@ impl Books {
                 self.appeared = state.appear();
             }
             let published = &mut self.quotes[state.quote as usize];
+            // The quote is current now, and a book of orders may be incomplete.
+            state.owes_quote = false;
             if let Some(quote) = state.changed(published, source_time_ns, top) {
                 self.accounting.quotes += 1;
                 sink(quote);

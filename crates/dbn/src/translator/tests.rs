@@ -566,3 +566,15 @@ fn an_unknown_tick_is_0() {
     }
     assert_eq!(ticks, [0, 0]);
 }
+
+#[test]
+fn a_quote_of_another_schema_under_a_new_name_is_not_that_of_an_empty_book() {
+    let last = crate::flag::LAST;
+    let mut translator = Translator::default();
+    let mut said = |bytes: Vec<u8>| kinds(&apply(&mut translator, &bytes));
+    said(mapping(7, "A"));
+    said(level(0x01, 1, 7, NOON_NS, 90));
+    said(mapping(7, "B"));
+    assert_eq!(said(level(0x01, 1, 7, NOON_NS, 91)), "DSQ");
+    assert_eq!(said(order(7, NOON_NS, b'T', 0, 91, last)), "T");
+}
