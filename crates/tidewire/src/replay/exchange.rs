@@ -108,6 +108,7 @@ impl ExchangePlayer<'_> {
         if self.stop.is_asked() {
             return Ok(false);
         }
+        self.output.link.keep_alive()?;
         self.make_books(item);
         let books = &self.books[item.stream];
         let time_ns = match (item.time_ns, Head::read(item.message)) {

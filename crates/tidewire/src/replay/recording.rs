@@ -143,6 +143,7 @@ impl RecordingPlayer<'_> {
             if let Some(due) = span.due(number as u64, count, self.speed) {
                 self.link.serve_until(due, self.stop)?;
             }
+            self.link.keep_alive()?;
             self.account.note_sequence(sequence);
             let symbol = message.symbol().unwrap_or(u32::MAX);
             let is_old = self
