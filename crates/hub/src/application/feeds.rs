@@ -100,4 +100,4 @@ impl HubLane {
 const FEED_BYTES_A_TURN: usize = 16 << 20;
 /// What a client of the gateway that has more to send costs of it, beside its output: the messages
 /// it looks at may not be for it.
-const UNFINISHED_COST: usize = 2 << 20;
+const UNFINISHED_COST: usize = 8 << 20;

@@ -201,12 +201,10 @@ impl Stream {
     /// Opens the recording, if there is one and the journal does not go back far enough. A journal
     /// whose oldest message has no time may not.
     fn open_past(&mut self, market: &Arc<Market>, start_ns: u64, oldest_ns: u64) -> Option<Past> {
-        let path = market
-            .recording
-            .path
-            .get()
-            .filter(|_| start_ns < oldest_ns || oldest_ns == 0)?;
         let with_levels = self.selection.wants(Schema::Mbp10.bit());
+        // A book may have begun before the journal.
+        let is_older = start_ns < oldest_ns || oldest_ns == 0 || with_levels;
+        let path = market.recording.path.get().filter(|_| is_older)?;
         match Past::open(market, path.clone(), start_ns, with_levels) {
             Ok(past) => Some(past),
             Err(error) => {
