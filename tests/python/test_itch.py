@@ -263,6 +263,80 @@ def test_who_can_ask_nobody_says_what_is_lost(start_hub):
     assert hub.info("feed")["feed_lost_messages"] == 2
 
 
+def order(locate, number, side, price, shares=5, name=b"XX"):
+    """A new order, five hours into the day."""
+    head = struct.pack(">HH", locate, 0) + (18 * 10**12).to_bytes(6, "big")
+    return b"A" + head + struct.pack(">QcI8sI", number, side, shares, name.ljust(8), price)
+
+
+def deletion(locate, number):
+    head = struct.pack(">HH", locate, 0) + (18 * 10**12).to_bytes(6, "big")
+    return b"D" + head + struct.pack(">Q", number)
+
+
+@pytest.mark.parametrize("server", ["no server", "a server that does not answer"])
+def test_after_a_loss_the_wrong_book_is_not_shown_as_certain(start_hub, server):
+    port, request = free_ports(2)
+    options = "" if server == "no server" else f",request=127.0.0.1:{request}"
+    hub = start_hub("--mold", f"A=127.0.0.1:{port}{options}")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.connect(("127.0.0.1", port))
+        one.send(mold("S1", 1, [order(1, 1, b"B", 10_000), order(1, 2, b"S", 20_000)]))
+        eventually(lambda: hub.hash("md:XX").get("bid") == "1", "the book")
+        assert hub.hash("md:XX")["stale"] == "0"
+        # Message 3, which deletes the only bid, is lost.
+        one.send(mold("S1", 4, [order(1, 3, b"S", 19_000)]))
+        eventually(lambda: hub.hash("md:XX")["stale"] == "2", "doubt")
+        # What comes after the loss, of symbols old and new, proves nothing.
+        eventually(lambda: info(hub)["lost"] == 1, "the loss", patience_s=30)
+        one.send(mold("S1", 5, [order(1, 4, b"S", 18_000), order(2, 5, b"B", 7, name=b"NEW")]))
+        eventually(lambda: hub.hash("md:XX")["ask"] == "1.8", "what comes after the loss")
+        eventually(lambda: hub.hash("md:NEW").get("stale") == "2", "doubt about a new symbol")
+        assert hub.hash("md:XX")["stale"] == "2"
+        # Another session begins without doubt.
+        one.send(mold("S1", 7, [], count=0xFFFF))
+        eventually(lambda: hub.hash("md:XX")["stale"] == "1", "the end of the session")
+        one.send(mold("S2", 1, [order(1, 1, b"B", 10_000)]))
+        eventually(lambda: hub.hash("md:XX")["stale"] == "0", "a certain value")
+        fields = hub.hash("md:XX")
+        assert (fields["bid"], fields["ask"]) == ("1", "")
+        assert hub.hash("md:NEW")["stale"] == "1"
+
+
+def test_values_are_in_doubt_while_messages_are_missing_and_right_when_they_come(start_hub):
+    port, request = free_ports(2)
+    hub = start_hub("--mold", f"A=127.0.0.1:{port},request=127.0.0.1:{request}")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.connect(("127.0.0.1", port))
+        one.send(mold("S1", 1, [order(1, 1, b"B", 10_000)]))
+        one.send(mold("S1", 3, [order(1, 3, b"S", 19_000)]))
+        eventually(lambda: hub.hash("md:XX").get("stale") == "2", "doubt")
+        one.send(mold("S1", 2, [deletion(1, 1)]))
+        eventually(lambda: hub.hash("md:XX")["stale"] == "0", "the missing message")
+        assert (hub.hash("md:XX")["bid"], hub.hash("md:XX")["ask"]) == ("", "1.9")
+        assert info(hub)["lost"] == 0
+
+
+def test_a_late_start_without_a_server_is_in_doubt(start_hub):
+    [port] = free_ports(1)
+    hub = start_hub("--mold", f"A=127.0.0.1:{port}")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.connect(("127.0.0.1", port))
+        one.send(mold("S1", 100_000, [order(1, 1, b"B", 10_000)]))
+        eventually(lambda: hub.hash("md:XX").get("stale") == "2", "doubt")
+
+
+def test_a_login_answered_with_a_later_message_is_a_loss_with_doubt(start_hub):
+    event = b"S" + bytes(10) + b"O"
+    accepted = b" " * 9 + b"7" + b"%20d" % 50
+    told = soup(b"A", accepted) + soup(b"S", event) + soup(b"S", order(1, 1, b"B", 10_000))
+    exchange = Exchange(lambda *_: told)
+    hub = start_hub("--soup", f"127.0.0.1:{exchange.port}")
+    eventually(lambda: hub.hash("md:XX").get("stale") == "2", "doubt")
+    assert info(hub)["lost"] == 49
+    exchange.listener.close()
+
+
 def test_a_stream_over_tcp_goes_on_after_every_disconnect(start_hub, start, day):
     [port] = free_ports(1)
     program = send(start, day, "--soup", f"127.0.0.1:{port},user=ME,password=SECRET", "--fault",

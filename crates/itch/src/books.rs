@@ -79,6 +79,12 @@ impl Counters {
     pub fn messages(&self) -> u64 {
         self.kinds.iter().sum::<u64>() + self.malformed
     }
+
+    /// Returns the number of messages that could not be applied, so that a book is wrong or shows
+    /// to be.
+    pub fn faults(&self) -> u64 {
+        self.malformed + self.unknown_orders + self.refused_orders + self.senseless_orders
+    }
 }
 
 /// How much of the books' work stays near the best prices and in one cache line.

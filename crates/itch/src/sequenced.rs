@@ -75,6 +75,19 @@ pub trait SequencedSink {
         let _ = gap;
     }
 
+    /// Messages have been missing for a while and have been requested: what was made of the others
+    /// may be wrong until [`SequencedSink::values_right`].
+    fn values_doubtful(&mut self) {}
+
+    /// No message is missing for long any more. Those reported as lost stay lost.
+    fn values_right(&mut self) {}
+
+    /// The stream begins for this receiver at a later message than the session's first; the ones
+    /// before it will not arrive.
+    fn joined_late(&mut self, next_sequence: u64) {
+        let _ = next_sequence;
+    }
+
     /// The stream has this session from now on, and its sequences start again. Also called for
     /// the first session.
     fn session(&mut self, session: SessionName) {

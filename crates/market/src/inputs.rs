@@ -119,6 +119,7 @@ struct Thread {
     has_session: bool,
     /// Whether its topics are marked stale.
     is_stale: bool,
+    completeness: Completeness,
     following: following::Following,
     busy_ns: u64,
 }
@@ -145,6 +146,7 @@ impl Thread {
             books: Books::default(),
             has_session: false,
             is_stale: false,
+            completeness: Completeness::default(),
             following: following::Following::default(),
             busy_ns: 0,
         }
@@ -180,12 +182,16 @@ impl Thread {
         if is_alive && std::mem::take(&mut self.is_stale) {
             batch.mark_stale(false);
         }
+        let counters = self.books.counters();
+        let before = (counters.faults(), counters.definitions);
         let mut follower = Follower {
             batch: &mut batch,
             books: &mut self.books,
             has_session: &mut self.has_session,
+            completeness: &mut self.completeness,
         };
         take(&mut follower);
+        follower.look_for_faults(before);
         let news = batch.finish();
         self.publish(news);
     }
@@ -238,6 +244,45 @@ struct Follower<'a, 'b> {
     batch: &'a mut Batch<'b>,
     books: &'a mut Books,
     has_session: &'a mut bool,
+    completeness: &'a mut Completeness,
+}
+
+/// Whether the books are made of all messages of the session.
+#[derive(Clone, Copy, Debug, Default)]
+struct Completeness {
+    /// A message is missing for good: an order may be wrong, or a state, until the next session.
+    is_incomplete: bool,
+    /// The topics are in doubt.
+    in_doubt: bool,
+}
+
+impl Follower<'_, '_> {
+    /// Marks all topics as in doubt until the session ends.
+    fn lose(&mut self) {
+        self.completeness.is_incomplete = true;
+        if !self.completeness.in_doubt {
+            self.doubt();
+        }
+    }
+
+    fn doubt(&mut self) {
+        self.completeness.in_doubt = true;
+        self.batch.values_doubtful();
+    }
+
+    /// Compares the books' numbers of faults and definitions with those before the batch. A message
+    /// that cannot be applied is as good as lost, and a topic that is new shares the doubt.
+    fn look_for_faults(&mut self, (faults, definitions): (u64, u64)) {
+        let counters = self.books.counters();
+        let has_new = counters.definitions != definitions;
+        if counters.faults() != faults && !self.completeness.is_incomplete {
+            warn!("messages of the exchange contradict its books, which are in doubt now");
+            self.lose();
+        }
+        if self.completeness.in_doubt && has_new {
+            self.doubt();
+        }
+    }
 }
 
 impl SequencedSink for Follower<'_, '_> {
@@ -255,8 +300,29 @@ impl SequencedSink for Follower<'_, '_> {
         if matches!(gap, Gap::Lost { .. }) {
             // The levels that clients have may be wrong now: they get the whole books again.
             self.books.unfollow_all();
+            self.batch.gap(gap);
+            return self.lose();
         }
         self.batch.gap(gap);
+    }
+
+    fn values_doubtful(&mut self) {
+        self.doubt();
+    }
+
+    fn values_right(&mut self) {
+        if !self.completeness.is_incomplete {
+            self.completeness.in_doubt = false;
+            self.batch.values_right();
+        }
+    }
+
+    fn joined_late(&mut self, next_sequence: u64) {
+        warn!(
+            next_sequence,
+            "the exchange's session is joined late: its books are in doubt"
+        );
+        self.lose();
     }
 
     fn session(&mut self, session: SessionName) {
@@ -264,6 +330,10 @@ impl SequencedSink for Follower<'_, '_> {
         if std::mem::replace(self.has_session, true) {
             self.books.clear();
             self.batch.session_changed(0, 0);
+        }
+        if std::mem::take(self.completeness).in_doubt {
+            // All topics are stale now. The doubt was about the session before.
+            self.batch.values_right();
         }
     }
 

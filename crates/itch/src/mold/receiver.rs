@@ -22,6 +22,8 @@ pub struct ReceiverConfig {
     pub patience_ns: u64,
     /// Delay between two requests for the same range; doubles up to 16-fold.
     pub request_retry_ns: u64,
+    /// How long after the first request values count as doubtful.
+    pub doubt_delay_ns: u64,
     /// Maximum bytes of early packets kept while an earlier packet is missing.
     pub early_bytes_max: usize,
     /// Silence after which a line counts as lost, and another session may take over.
@@ -36,6 +38,7 @@ impl Default for ReceiverConfig {
             reorder_grace_ns: 1_000_000,
             patience_ns: 100_000_000,
             request_retry_ns: 20_000_000,
+            doubt_delay_ns: 50_000_000,
             early_bytes_max: 16 << 20,
             silence_ns_max: 3_000_000_000,
         }
@@ -76,6 +79,8 @@ pub struct Receiver {
     lines: [Line; 2],
     end: Option<u64>,
     end_reported: bool,
+    /// Whether the sink was told that messages are missing for long.
+    tells_overdue: bool,
     /// Ranges to request: first sequence and count.
     requests: Vec<(u64, u16)>,
     /// End of the first requested range, and the number of answers since.
@@ -106,6 +111,7 @@ impl Receiver {
             lines: Default::default(),
             end: None,
             end_reported: false,
+            tells_overdue: false,
             requests: Vec::new(),
             asked: None,
             answers_singly: false,
@@ -178,6 +184,7 @@ impl Receiver {
         while let Some(until) = self.holes.given_up_after(attempts_max) {
             self.give_up(until, LossReason::NoAnswer, sink);
         }
+        self.check_overdue(now_ns, sink);
     }
 
     /// Reports all missing messages as lost, because no more will arrive: the end of a capture.
@@ -213,7 +220,10 @@ impl Receiver {
     /// Returns when [`handle_timeout`](Self::handle_timeout) must be called even if nothing
     /// arrives; `u64::MAX` for never.
     pub fn deadline_ns(&self) -> u64 {
-        self.holes.deadline_ns().unwrap_or(u64::MAX)
+        let overdue_ns = self.holes.overdue_ns(self.config.doubt_delay_ns);
+        let overdue_ns = overdue_ns.filter(|_| !self.tells_overdue);
+        let due_ns = self.holes.deadline_ns().into_iter().chain(overdue_ns);
+        due_ns.min().unwrap_or(u64::MAX)
     }
 
     /// Returns whether a line was silent for [`ReceiverConfig::silence_ns_max`], or has never
@@ -319,10 +329,14 @@ impl Receiver {
         self.asked = None;
         self.end = None;
         self.end_reported = false;
+        self.tells_overdue = false;
         for line in &mut self.lines {
             line.next_sequence = 0;
         }
         sink.session(header.session);
+        if self.expected > 1 {
+            sink.joined_late(self.expected);
+        }
         true
     }
 
@@ -408,8 +422,29 @@ impl Receiver {
         if !self.holes.is_empty() {
             self.apply_early(sink);
         }
+        if self.tells_overdue {
+            self.settle_overdue(sink);
+        }
         if self.end.is_some() {
             self.report_end(sink);
+        }
+    }
+
+    /// Reports that values are in doubt if a hole is open for too long.
+    fn check_overdue<S: SequencedSink>(&mut self, now_ns: u64, sink: &mut S) {
+        self.holes.mark_overdue(now_ns, self.config.doubt_delay_ns);
+        if !self.tells_overdue && self.holes.is_overdue() {
+            self.tells_overdue = true;
+            sink.values_doubtful();
+        }
+    }
+
+    /// Reports that values are right again if no hole is overdue any more.
+    #[cold]
+    fn settle_overdue<S: SequencedSink>(&mut self, sink: &mut S) {
+        if self.tells_overdue && !self.holes.is_overdue() {
+            self.tells_overdue = false;
+            sink.values_right();
         }
     }
 
@@ -494,6 +529,7 @@ impl Receiver {
         }
         self.apply_early(sink);
         self.highest = self.highest.max(self.expected);
+        self.settle_overdue(sink);
         self.report_end(sink);
     }
 

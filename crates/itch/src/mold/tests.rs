@@ -12,6 +12,9 @@ struct Seen {
     gaps: Vec<Gap>,
     sessions: Vec<SessionName>,
     end: Option<u64>,
+    /// Each change of the doubt, and the sequences at which the stream was joined late.
+    doubts: Vec<bool>,
+    late: Vec<u64>,
 }
 
 impl SequencedSink for Seen {
@@ -21,6 +24,18 @@ impl SequencedSink for Seen {
 
     fn gap(&mut self, gap: Gap) {
         self.gaps.push(gap);
+    }
+
+    fn values_doubtful(&mut self) {
+        self.doubts.push(true);
+    }
+
+    fn values_right(&mut self) {
+        self.doubts.push(false);
+    }
+
+    fn joined_late(&mut self, next_sequence: u64) {
+        self.late.push(next_sequence);
     }
 
     fn session(&mut self, session: SessionName) {
@@ -112,6 +127,43 @@ fn two_lines_make_one_stream_and_each_is_counted() {
     assert_eq!(receiver.side_counters(Side::B).lost, 0);
     assert_eq!(receiver.side_counters(Side::B).duplicate, 3);
     assert_eq!(receiver.deadline_ns(), u64::MAX);
+}
+
+#[test]
+fn values_are_in_doubt_while_a_server_does_not_answer_and_right_when_it_does() {
+    let (mut receiver, mut seen) = (Receiver::new(ReceiverConfig::default()), Seen::default());
+    for sequence in [1, 3] {
+        let packet = datagram("S", sequence, &[b"x"]);
+        receiver.receive(Side::A, &packet, 0, &mut seen).unwrap();
+    }
+    // The first request is due after 1 ms.
+    while receiver.deadline_ns() < 51_000_000 {
+        receiver.handle_timeout(receiver.deadline_ns(), &mut seen);
+        while receiver.take_request().is_some() {}
+    }
+    assert_eq!(seen.doubts, []);
+    assert_eq!(receiver.deadline_ns(), 51_000_000);
+    receiver.handle_timeout(51_000_000, &mut seen);
+    assert_eq!(seen.doubts, [true]);
+    assert!(receiver.deadline_ns() > 51_000_000, "it is said once");
+    let answer = datagram("S", 2, &[b"x"]);
+    receiver
+        .receive_answer(&answer, 52_000_000, &mut seen)
+        .unwrap();
+    assert_eq!((seen.messages.len(), seen.doubts), (3, vec![true, false]));
+    assert_eq!(receiver.deadline_ns(), u64::MAX);
+}
+
+#[test]
+fn a_stream_that_is_joined_late_without_a_server_is_incomplete() {
+    let (mut receiver, mut seen) = (Receiver::new(live_only()), Seen::default());
+    let packet = datagram("S", 100_000, &[b"x"]);
+    receiver.receive(Side::A, &packet, 0, &mut seen).unwrap();
+    assert_eq!(seen.late, [100_000]);
+    let (mut receiver, mut seen) = (Receiver::new(live_only()), Seen::default());
+    let packet = datagram("S", 1, &[b"x"]);
+    receiver.receive(Side::A, &packet, 0, &mut seen).unwrap();
+    assert_eq!(seen.late, []);
 }
 
 #[test]
