@@ -97,10 +97,10 @@ def settlement(time_ns, security_id, rpt_seq, price):
     return message(49, root(time_ns, LAST_STATISTICS | END_OF_EVENT), group(32, [entry]))
 
 
-def snapshot(as_of, total, security_id, rpt_seq, time_ns, entries):
+def snapshot(as_of, total, security_id, rpt_seq, time_ns, entries, state=17):
     """A snapshot by price: (kind, price, size, orders, level)."""
     block = struct.pack(
-        "<IIiIQQHBqqq", as_of, total, security_id, rpt_seq, time_ns, time_ns, 65535, 17,
+        "<IIiIQQHBqqq", as_of, total, security_id, rpt_seq, time_ns, time_ns, 65535, state,
         NULL_PRICE, NULL_PRICE, NULL_PRICE,
     )
     assert len(block) == 59
@@ -191,7 +191,7 @@ class Instrument:
         left = None if taken == size else (size - taken, orders)
         return told + book(time_ns, self.set(kind, price, left))
 
-    def snapshot(self, as_of, total, time_ns):
+    def snapshot(self, as_of, total, time_ns, state=17):
         entries = []
         for kind in self.sides:
             for number, (price, (size, orders)) in enumerate(self.sorted(kind)[: self.depth], 1):
@@ -199,7 +199,7 @@ class Instrument:
         if self.last:
             entries.append((b"2", *self.last, NULL_INT32, 127))
         entries.append((b"e", NULL_PRICE, self.volume, NULL_INT32, 127))
-        return snapshot(as_of, total, self.security_id, self.rpt_seq, time_ns, entries)
+        return snapshot(as_of, total, self.security_id, self.rpt_seq, time_ns, entries, state)
 
     def values(self):
         """What a hash says of it: bid, sizes and so on, in the traders' prices."""
@@ -251,11 +251,16 @@ class Exchange:
             yield packet(number, definition(one.security_id, one.name.encode(), one.tick,
                                             one.factor, reference, total, one.depth))
 
-    def snapshots(self):
+    def halt(self):
+        time_ns = self.begin()
+        return packet(self.sequence, status(time_ns, 2))
+
+    def snapshots(self, state=17):
         known = [one for one in self.instruments if one.rpt_seq]
         time_ns = BEGIN_NS + self.sequence * 1_000_000
         for number, one in enumerate(known, 1):
-            yield packet(number, one.snapshot(self.sequence, len(known), time_ns), time_ns=time_ns)
+            told = one.snapshot(self.sequence, len(known), time_ns, state)
+            yield packet(number, told, time_ns=time_ns)
 
 
 def values(fields):

@@ -122,6 +122,42 @@ def test_after_a_loss_on_both_lines_values_are_stale_until_the_snapshot(start_hu
     assert info(hub)["lost"] == 30 and info(hub)["in_doubt"] == 0
 
 
+def test_a_halt_that_was_lost_does_not_leave_the_instruments_open_as_certain(start_hub, lines):
+    hub, exchange = start_hub("--mdp", lines.option()), Exchange(instruments=2, seed=2)
+    define(hub, lines, exchange)
+    for _ in range(60):
+        lines.both(exchange.next())
+    arrive(hub, exchange)
+    is_equal(hub, exchange)
+    names = [f"md:{one.name}" for one in exchange.instruments]
+    assert [hub.hash(name)["state"] for name in names] == ["open", "open"]
+    exchange.halt()
+    # Every instrument's own sequence goes on without a hole.
+    for _ in range(60):
+        lines.both(exchange.next())
+    arrive(hub, exchange)
+    assert [hub.hash(name)["stale"] for name in names] == ["2", "2"]
+    assert info(hub)["in_doubt"] == 2
+    for datagram in exchange.snapshots(state=2):
+        lines.send("snapshot", datagram)
+    is_equal(hub, exchange)
+    assert [hub.hash(name)["state"] for name in names] == ["halted", "halted"]
+
+
+def test_an_instrument_defined_after_a_late_start_is_in_doubt_until_its_snapshot(start_hub, lines):
+    exchange = Exchange(instruments=2, seed=3)
+    for _ in range(300):
+        exchange.next()
+    hub = start_hub("--mdp", lines.option())
+    lines.both(exchange.heartbeat())
+    arrive(hub, exchange)
+    define(hub, lines, exchange)
+    names = [f"md:{one.name}" for one in exchange.instruments]
+    eventually(lambda: all(hub.hash(name)["stale"] == "2" for name in names), "doubt")
+    recover(lines, exchange)
+    is_equal(hub, exchange)
+
+
 def test_a_hub_that_starts_late_takes_its_books_from_the_snapshots(start_hub, lines):
     exchange = Exchange(instruments=5, seed=3)
     for _ in range(300):

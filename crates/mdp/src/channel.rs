@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use tidewire_feed::client::Sink;
-use tidewire_feed::wire::UNDEFINED_PRICE;
 use tidewire_feed::wire::{self, AGGRESSOR_BUY, AGGRESSOR_SELL};
+use tidewire_feed::wire::{Figures, UNDEFINED_PRICE};
 use tidewire_sbe::{DecodeError, Message};
 
 use crate::definition::InstrumentDefinition;
 use crate::index::SecurityIndex;
-use crate::instrument::{BookEntry, Instrument, Scale, State, Statistics};
+use crate::instrument::{BookEntry, Instrument, Scale, State, Statistics, Top};
 use crate::levels::{Contradiction, PriceLevel};
 use crate::orders::{OrderBook, OrderLimits};
 use crate::packet::Packet;
@@ -108,8 +108,11 @@ pub struct Channel {
     pub(crate) from_start: bool,
     /// The first packet of which all later ones are known; `u64::MAX` before the first.
     pub(crate) known_from: u64,
-    /// Instruments that are not live.
+    /// Instruments that are not right: their book or their trading state is in doubt.
     pub(crate) recovering: usize,
+    /// Sending time of the first packet after the last loss: definitions sent since show the
+    /// trading states; `u64::MAX` before that packet, 0 without a loss.
+    pub(crate) states_known_ns: u64,
     /// Whether the sink was told that values are doubtful.
     pub(crate) in_doubt: bool,
     /// Whether books by order wait for a loop of their snapshots.
@@ -144,6 +147,7 @@ impl Channel {
             from_start: false,
             known_from: u64::MAX,
             recovering: 0,
+            states_known_ns: 0,
             in_doubt: false,
             orders_wanted: false,
             loops: [Loop::default(), Loop::default()],
@@ -217,6 +221,9 @@ impl Channel {
     #[inline]
     pub fn apply_packet<S: Sink>(&mut self, packet: &Packet<'_>, sink: &mut S) {
         self.sequence = packet.header.sequence.into();
+        if self.states_known_ns == u64::MAX {
+            self.states_known_ns = packet.header.sending_time_ns;
+        }
         for message in packet.messages() {
             let applied = match message {
                 Ok(message) => self.apply_message(&message, sink),
@@ -309,7 +316,7 @@ impl Channel {
             AdminHeartbeat12::TEMPLATE_ID => {}
             _ if self.apply_statistics(message, sink)? => {}
             _ => match InstrumentDefinition::decode(message)? {
-                Some(definition) => self.define(&definition, sink),
+                Some(definition) => self.define(&definition, true, sink),
                 None => {
                     self.counters.messages -= 1;
                     self.counters.unknown += 1;
@@ -493,7 +500,7 @@ impl Channel {
     fn doubt<S: Sink>(&mut self, index: u32, known_from: u64, sink: &mut S) {
         // The sink knows doubt about all values only. The others are confirmed by their next
         // entries, or by the snapshot's next loop.
-        self.lose(known_from, sink);
+        self.doubt_books(known_from, sink);
         let instrument = &mut self.instruments[index as usize];
         debug_assert!(!instrument.state.is_live(), "a loss leaves nothing live");
         instrument.state = State::Recovering;
@@ -642,7 +649,27 @@ impl Channel {
         }
         let (symbol, source) = (self.config.symbol_first + index, self.config.source);
         let top = instrument.book.top();
-        let record = instrument.record(top, symbol, source, self.sequence);
+        let is_right = instrument.is_right();
+        let mut record = instrument.record(top, symbol, source, self.sequence);
+        if let Some(figures) = record.figures.as_mut().filter(|_| !is_right) {
+            figures.flags |= Figures::IN_DOUBT;
+        }
+        sink.snapshot_record(self.sequence, &record);
+    }
+
+    /// Publishes what is known of an instrument whose book is not, marked as in doubt.
+    pub(crate) fn publish_doubt<S: Sink>(&mut self, index: u32, sink: &mut S) {
+        let instrument = &mut self.instruments[index as usize];
+        debug_assert!(
+            !instrument.state.is_live(),
+            "only its record ends the doubt"
+        );
+        let (symbol, source) = (self.config.symbol_first + index, self.config.source);
+        let mut record = instrument.record(Top::EMPTY, symbol, source, self.sequence);
+        if let Some(figures) = &mut record.figures {
+            figures.flags |= Figures::IN_DOUBT;
+        }
+        self.in_doubt = true;
         sink.snapshot_record(self.sequence, &record);
     }
 

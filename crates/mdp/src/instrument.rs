@@ -44,6 +44,8 @@ pub(crate) struct Instrument {
     /// Whether it is on the list of changed instruments.
     pub(crate) is_dirty: bool,
     pub(crate) is_defined: bool,
+    /// A change of the trading state may be lost: it has no number in the instrument's sequence.
+    pub(crate) is_state_doubtful: bool,
     /// The last number of its own sequence.
     pub(crate) rpt_seq: u32,
     /// The last published top, in prices of the wire.
@@ -304,11 +306,17 @@ impl Instrument {
             state,
             is_dirty: false,
             is_defined: false,
+            is_state_doubtful: !state.is_live(),
             rpt_seq: 0,
             published: Top::EMPTY,
             book: PriceBook::new(),
             details: Box::default(),
         }
+    }
+
+    /// Returns whether all values are right.
+    pub(crate) fn is_right(&self) -> bool {
+        self.state.is_live() && !self.is_state_doubtful
     }
 
     /// Empties the book and begins the instrument's own sequence again.

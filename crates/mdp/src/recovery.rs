@@ -3,9 +3,13 @@
 //! After a loss each instrument is doubtful. If the next entry about it follows in the instrument's
 //! own sequence (`RptSeq`), nothing about it was lost. Otherwise its entries wait for a snapshot
 //! that is newer than the loss, and those after the snapshot are applied to it.
+//!
+//! Trading states have no number in that sequence. After a loss each is doubtful until the
+//! instrument's next status, its next snapshot, or its next definition on the definition feed.
 
 use tidewire_book::Order;
 use tidewire_feed::client::Sink;
+use tidewire_feed::wire::TradingState;
 use tidewire_sbe::{DecodeError, Message};
 
 use crate::channel::{Channel, clamp, size_of_wire};
@@ -66,7 +70,10 @@ impl Channel {
     pub fn join<S: Sink>(&mut self, first: u64, sink: &mut S) {
         self.known_from = first;
         match first {
-            1 => self.reset(true, sink),
+            1 => {
+                self.doubt_states(false);
+                self.reset(true, sink);
+            }
             _ => self.lose(first, sink),
         }
     }
@@ -75,6 +82,7 @@ impl Channel {
     pub fn restart<S: Sink>(&mut self, first: u64, sink: &mut S) {
         self.publish_changes(sink);
         self.sequence = first;
+        self.doubt_states(first != 1);
         self.reset(first == 1, sink);
         self.known_from = first;
     }
@@ -87,6 +95,21 @@ impl Channel {
 
     #[cold]
     pub(crate) fn lose<S: Sink>(&mut self, known_from: u64, sink: &mut S) {
+        self.doubt_states(true);
+        self.doubt_books(known_from, sink);
+    }
+
+    /// Notes whether changes of trading states may be lost.
+    fn doubt_states(&mut self, is_doubtful: bool) {
+        self.states_known_ns = if is_doubtful { u64::MAX } else { 0 };
+        for instrument in &mut self.instruments {
+            instrument.is_state_doubtful = is_doubtful;
+        }
+    }
+
+    /// Notes that entries may be lost. Trading states are as right as before.
+    #[cold]
+    pub(crate) fn doubt_books<S: Sink>(&mut self, known_from: u64, sink: &mut S) {
         self.from_start = false;
         self.known_from = known_from;
         self.recovering = self.instruments.len();
@@ -112,7 +135,7 @@ impl Channel {
     /// snapshot of after this packet.
     pub(crate) fn recover_one(&mut self, index: u32) {
         let instrument = &mut self.instruments[index as usize];
-        if instrument.state.is_live() {
+        if instrument.is_right() {
             self.recovering += 1;
         }
         instrument.state = State::Recovering;
@@ -138,28 +161,56 @@ impl Channel {
         }
         self.from_start = is_start;
         self.orders_wanted = self.config.order_books && !is_start;
+        let all = self.instruments.iter();
+        self.recovering = all.filter(|instrument| !instrument.is_right()).count();
         if !is_start {
-            self.recovering = self.instruments.len();
             self.in_doubt = true;
             return sink.values_doubtful();
         }
-        self.recovering = 0;
         for index in 0..self.instruments.len() {
             self.publish_record(index as u32, sink);
         }
         self.tell_if_right(sink);
     }
 
-    /// An instrument's values are right again.
+    /// An instrument's book is right again.
     pub(crate) fn confirm<S: Sink>(&mut self, index: u32, state: State, sink: &mut S) {
         assert!(state.is_live(), "only a live state is confirmed");
         let instrument = &mut self.instruments[index as usize];
         debug_assert!(!instrument.state.is_live(), "it was counted as recovering");
         instrument.state = state;
         instrument.details.clear_queue();
-        self.recovering -= 1;
+        self.recovering -= usize::from(instrument.is_right());
         self.publish_record(index, sink);
         self.tell_if_right(sink);
+    }
+
+    /// An instrument's trading state is right again.
+    pub(crate) fn confirm_state<S: Sink>(&mut self, index: u32, sink: &mut S) {
+        let instrument = &mut self.instruments[index as usize];
+        let was_doubtful = std::mem::take(&mut instrument.is_state_doubtful);
+        if was_doubtful && instrument.is_right() {
+            self.recovering -= 1;
+            self.publish_record(index, sink);
+            self.tell_if_right(sink);
+        }
+    }
+
+    /// Takes the trading state of a snapshot that is newer than the last loss. Without one, the
+    /// state is unknown.
+    fn restore_state<S: Sink>(
+        &mut self,
+        index: u32,
+        status: Option<SecurityTradingStatus>,
+        sink: &mut S,
+    ) {
+        let details = &self.instruments[index as usize].details;
+        let state = status.and_then(crate::reference::trading_state);
+        let state = state.unwrap_or(TradingState::UNKNOWN);
+        if state != details.trading_state {
+            self.set_state(index, state, 0, sink);
+        }
+        self.confirm_state(index, sink);
     }
 
     fn tell_if_right<S: Sink>(&mut self, sink: &mut S) {
@@ -292,8 +343,11 @@ impl Channel {
         let (number, known_from) = (self.loops[BY_PRICE].number, self.known_from);
         let instrument = &mut self.instruments[index as usize];
         instrument.details.seen_in_loop = number;
-        if instrument.state.is_live() || head.as_of.saturating_add(1) < known_from {
+        if instrument.is_right() || head.as_of.saturating_add(1) < known_from {
             return;
+        }
+        if instrument.state.is_live() {
+            return self.restore_state(index, head.status, sink);
         }
         let details = &mut instrument.details;
         let is_after =
@@ -380,9 +434,15 @@ impl Channel {
             let instrument = &mut self.instruments[index];
             let is_quiet = instrument.details.queue.is_empty();
             let is_left_out = instrument.details.seen_in_loop != number;
-            if !instrument.state.is_live() && is_quiet && is_left_out {
+            if instrument.is_right() || !is_left_out {
+                continue;
+            }
+            if !instrument.state.is_live() && is_quiet {
                 instrument.book.clear();
                 self.confirm(index as u32, State::LiveAnyNext, sink);
+            }
+            if self.instruments[index].is_state_doubtful {
+                self.restore_state(index as u32, None, sink);
             }
         }
     }
@@ -416,15 +476,25 @@ fn fill(
     head: &SnapshotHead,
     entries: impl Iterator<Item = SnapshotEntry>,
 ) {
-    let Instrument { book, details, .. } = instrument;
+    let Instrument {
+        book,
+        details,
+        is_state_doubtful,
+        ..
+    } = instrument;
     let is_newer = |rpt_seq: u32| {
         rpt_seq != 0 && rpt_seq.wrapping_sub(head.rpt_seq).wrapping_sub(1) < u32::MAX / 2
     };
     let keep_trades = is_newer(details.trade_rpt_seq);
     let keep_statistics = is_newer(details.statistics_rpt_seq);
     details.time_ns = details.time_ns.max(head.time_ns);
-    if let Some(state) = head.status.and_then(crate::reference::trading_state) {
-        details.trading_state = state;
+    // A state that is not in doubt may be newer than the snapshot.
+    if std::mem::take(is_state_doubtful) {
+        let state = head.status.and_then(crate::reference::trading_state);
+        let state = state.unwrap_or(TradingState::UNKNOWN);
+        if std::mem::replace(&mut details.trading_state, state) != state {
+            details.halt_reason = 0;
+        }
     }
     let statistics = &mut details.statistics;
     (statistics.high_limit, statistics.low_limit) = head.limits;

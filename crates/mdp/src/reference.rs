@@ -25,7 +25,8 @@ impl Channel {
             match InstrumentDefinition::decode(&message) {
                 Ok(Some(definition)) => {
                     self.counters.messages += 1;
-                    self.define(&definition, sink);
+                    let is_current = packet.header.sending_time_ns >= self.states_known_ns;
+                    self.define(&definition, is_current, sink);
                 }
                 Ok(None) => {}
                 Err(_) => self.counters.malformed += 1,
@@ -33,8 +34,15 @@ impl Channel {
         }
     }
 
-    /// Applies a definition. It is published if it is new or changes something.
-    pub(crate) fn define<S: Sink>(&mut self, definition: &InstrumentDefinition, sink: &mut S) {
+    /// Applies a definition. It is published if it is new or changes something. Its trading state
+    /// is used if none is known, or if that one is in doubt and the definition `is_current`: sent
+    /// after the last loss.
+    pub(crate) fn define<S: Sink>(
+        &mut self,
+        definition: &InstrumentDefinition,
+        is_current: bool,
+        sink: &mut S,
+    ) {
         self.number = Some(definition.channel);
         let Some(index) = self.find(definition.security_id) else {
             return;
@@ -87,8 +95,11 @@ impl Channel {
         if is_wrong {
             self.recover_one(index);
         }
-        self.define_state(index, definition, sink);
-        if is_changed || is_rescaled || is_rebased || !was_defined {
+        self.define_state(index, definition, is_current, sink);
+        let is_live = self.instruments[index as usize].state.is_live();
+        if !is_live && (is_wrong || !was_defined) {
+            self.publish_doubt(index, sink);
+        } else if is_changed || is_rescaled || is_rebased || !was_defined {
             self.publish_record(index, sink);
         }
     }
@@ -98,6 +109,7 @@ impl Channel {
         &mut self,
         index: u32,
         definition: &InstrumentDefinition,
+        is_current: bool,
         sink: &mut S,
     ) {
         if definition.action == SecurityUpdateAction::DELETE {
@@ -105,11 +117,20 @@ impl Channel {
             instrument.book.clear();
             return self.set_state(index, TradingState::CLOSED, 0, sink);
         }
-        let known = self.instruments[index as usize].details.trading_state;
-        let state = definition.status.and_then(trading_state);
+        let instrument = &self.instruments[index as usize];
+        let (known, is_doubtful) = (
+            instrument.details.trading_state,
+            instrument.is_state_doubtful && is_current,
+        );
+        let Some(state) = definition.status.and_then(trading_state) else {
+            return;
+        };
         // The definition feed repeats itself, so that a state of the incremental feed is newer.
-        if let Some(state) = state.filter(|_| known == TradingState::UNKNOWN) {
+        if known == TradingState::UNKNOWN || (is_doubtful && known != state) {
             self.set_state(index, state, 0, sink);
+        }
+        if is_doubtful {
+            self.confirm_state(index, sink);
         }
     }
 
@@ -139,6 +160,7 @@ impl Channel {
         for index in members {
             if let Some(state) = state {
                 self.set_state(index, state, reason, sink);
+                self.confirm_state(index, sink);
             }
             if is_end {
                 self.end_session(index, sink);
@@ -156,7 +178,13 @@ impl Channel {
             .collect()
     }
 
-    fn set_state<S: Sink>(&mut self, index: u32, state: TradingState, reason: u32, sink: &mut S) {
+    pub(crate) fn set_state<S: Sink>(
+        &mut self,
+        index: u32,
+        state: TradingState,
+        reason: u32,
+        sink: &mut S,
+    ) {
         let instrument = &mut self.instruments[index as usize];
         let details = &mut instrument.details;
         if (details.trading_state, details.halt_reason) == (state, reason) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use tidewire_feed::client::{Gap, Side, Sink};
 use tidewire_feed::wire::{
-    Definition, LastValue, Message, ReferenceKind, TradingState, UNDEFINED_PRICE,
+    Definition, Figures, LastValue, Message, ReferenceKind, TradingState, UNDEFINED_PRICE,
 };
 use tidewire_mdp::schema::{SecurityTradingEvent, SecurityTradingStatus};
 use tidewire_mdp::{
@@ -47,6 +47,8 @@ impl Sink for Values {
 
     fn snapshot_record(&mut self, _as_of: u64, record: &LastValue) {
         assert!(self.definitions.contains_key(&record.symbol));
+        let flags = record.figures.map_or(0, |figures| figures.flags);
+        self.in_doubt |= flags & Figures::IN_DOUBT != 0;
         self.by_symbol.insert(record.symbol, *record);
     }
 
@@ -474,8 +476,82 @@ fn a_loss_that_did_not_touch_an_instrument_leaves_it_right() {
     pair.give_up();
     assert_eq!(pair.values.lost, 1);
     (0..50).for_each(|_| pair.next(BOTH));
-    assert_eq!((pair.compare(), pair.values.in_doubt), (2, false));
+    assert_eq!((pair.compare(), pair.values.in_doubt), (2, true));
     assert_eq!(pair.receiver.channel().counters().instrument_gaps, 0);
+    let states = TradingState::OPEN;
+    assert!(pair.values.by_symbol.values().all(|v| v.state == states));
+    // What was lost may have been a trading state, which has no number.
+    pair.recover(0);
+    assert_eq!((pair.compare(), pair.values.in_doubt), (2, false));
+}
+
+/// Loses a halt of all instruments, and goes on with entries that follow in their own sequences.
+fn lose_a_halt() -> Pair {
+    let mut pair = Pair::new(exchange(4, 2), false);
+    pair.define();
+    (0..100).for_each(|_| pair.next(BOTH));
+    let (halt, none) = (
+        SecurityTradingStatus::TRADING_HALT,
+        SecurityTradingEvent::NO_EVENT,
+    );
+    pair.exchange.status(None, halt, none, &mut pair.packet);
+    pair.next(BOTH);
+    pair.give_up();
+    (0..50).for_each(|_| pair.next(BOTH));
+    assert_eq!(pair.receiver.channel().counters().instrument_gaps, 0);
+    assert_eq!((pair.compare(), pair.values.in_doubt), (2, true));
+    pair
+}
+
+#[test]
+fn after_a_lost_halt_the_state_is_in_doubt_until_the_next_status() {
+    let mut pair = lose_a_halt();
+    let one = pair.exchange.instruments()[0].security_id();
+    let (pre_open, none) = (
+        SecurityTradingStatus::PRE_OPEN,
+        SecurityTradingEvent::NO_EVENT,
+    );
+    for (id, in_doubt) in [(Some(one), true), (None, false)] {
+        pair.exchange.status(id, pre_open, none, &mut pair.packet);
+        pair.send(BOTH);
+        assert_eq!(pair.values.in_doubt, in_doubt);
+    }
+    let states = TradingState::PRE_OPEN;
+    assert!(pair.values.by_symbol.values().all(|v| v.state == states));
+}
+
+#[test]
+fn after_a_lost_halt_definitions_sent_later_give_the_state() {
+    let mut pair = lose_a_halt();
+    let mut packets = Vec::new();
+    pair.exchange
+        .definitions(|packet| packets.push(packet.to_vec()));
+    for (early, in_doubt) in [(true, true), (false, false)] {
+        for packet in &mut packets {
+            let time_ns = if early { 1u64 } else { u64::MAX - 1 };
+            packet[4..12].copy_from_slice(&time_ns.to_le_bytes());
+            let Pair {
+                receiver, values, ..
+            } = &mut pair;
+            receiver.receive_definition(packet, values).unwrap();
+        }
+        assert_eq!(pair.values.in_doubt, in_doubt);
+    }
+}
+
+#[test]
+fn an_instrument_that_is_defined_after_a_late_join_is_in_doubt_until_its_snapshot() {
+    let mut pair = Pair::new(exchange(4, 2), false);
+    (0..100).for_each(|_| pair.next(&[]));
+    (0..5).for_each(|_| pair.next(BOTH));
+    pair.values.in_doubt = false;
+    pair.define();
+    assert!(pair.values.in_doubt, "each definition says so");
+    let records = || pair.values.by_symbol.values().map(|value| value.figures);
+    assert_eq!(records().count(), 2);
+    assert!(records().all(|figures| figures.unwrap().flags == Figures::IN_DOUBT));
+    pair.recover(0);
+    assert_eq!((pair.compare(), pair.values.in_doubt), (2, false));
 }
 
 #[test]
