@@ -317,6 +317,45 @@ def test_values_are_in_doubt_while_messages_are_missing_and_right_when_they_come
         assert info(hub)["lost"] == 0
 
 
+def event(letter):
+    return b"S\0\0\0\0" + (18 * 10**12).to_bytes(6, "big") + letter
+
+
+def traded(locate, price, shares, name=b"AA"):
+    head = struct.pack(">HH", locate, 0) + (18 * 10**12).to_bytes(6, "big")
+    return b"P" + head + struct.pack(">QcI8sIQ", 0, b"B", shares, name.ljust(8), price, 1)
+
+
+def test_another_session_is_another_day_with_its_own_volume(start_hub):
+    [port] = free_ports(1)
+    hub = start_hub("--mold", f"127.0.0.1:{port}")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.connect(("127.0.0.1", port))
+        for session, price, shares in (("DAY1", 10_000, 100), ("DAY2", 20_000, 7)):
+            one.send(mold(session, 1, [event(b"Q"), traded(1, price, shares), event(b"C")]))
+            one.send(mold(session, 4, [], count=0xFFFF))
+            last = str(price // 10_000)
+            eventually(lambda: hub.hash("md:AA").get("last") == last, session)
+            eventually(lambda: hub.hash("md:AA")["stale"] == "1", "the end of the session")
+            fields = hub.hash("md:AA")
+            assert (fields["volume"], fields["trades"]) == (str(shares), "1")
+            assert (fields["open"], fields["high"], fields["low"]) == (last, last, last)
+            assert float(fields["change_pct"]) == 0 and fields["state"] == "closed"
+            assert fields["trading_day"] != "0"
+
+
+def test_two_days_that_are_played_are_not_added_together(hub, start, tmp_path):
+    for name, day, price, shares in (("S111826", 20_261_118, 10_000, 100),
+                                     ("S111926", 20_261_119, 20_000, 7)):
+        path = tmp_path / f"{name}.itch"
+        told = [event(b"Q"), traded(1, price, shares, b"TWODAYS"), event(b"C")]
+        path.write_bytes(b"".join(itch_file.framed(message) for message in told))
+        play(start, hub, path)
+        eventually(lambda: hub.hash("md:TWODAYS").get("trading_day") == str(day), "the day")
+        eventually(lambda: hub.hash("md:TWODAYS")["volume"] == str(shares), "its volume")
+        assert hub.hash("md:TWODAYS")["open"] == str(price // 10_000)
+
+
 def test_a_late_start_without_a_server_is_in_doubt(start_hub):
     [port] = free_ports(1)
     hub = start_hub("--mold", f"A=127.0.0.1:{port}")

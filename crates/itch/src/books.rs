@@ -6,6 +6,7 @@ mod orders;
 mod securities;
 mod trading;
 
+use super::file::date_of_midnight;
 use super::message::{MessageError, sized};
 use super::{
     AddAttributedOrder, AddOrder, AuctionCollar, CrossTrade, DayTime, Head, IpoQuotation, Letters,
@@ -17,7 +18,7 @@ use orders::DayOrders;
 use securities::Securities;
 use tidewire_book::{BookError, Order, Sides};
 use tidewire_feed::client::Sink;
-use tidewire_feed::wire::{self, Definition, Message, Name, Quote, UNDEFINED_PRICE};
+use tidewire_feed::wire::{self, Definition, Message, Name, Quote, SessionStart, UNDEFINED_PRICE};
 use tidewire_feed::wire::{AGGRESSOR_BUY, AGGRESSOR_SELL, CROSS, NOT_SHOWN};
 use trading::TradingStates;
 
@@ -166,7 +167,14 @@ impl Books {
         self.ended
     }
 
-    /// Removes all orders and names, as at the start of another session. The counters stay.
+    /// Sets the day: the midnight from which the messages' times count, nanoseconds since the UNIX
+    /// epoch.
+    pub fn set_midnight(&mut self, midnight_unix_ns: u64) {
+        self.config.midnight_unix_ns = midnight_unix_ns;
+    }
+
+    /// Removes all orders and names, as at the start of another session. The counters stay. Each
+    /// security begins a session with its next definition.
     pub fn clear(&mut self) {
         self.securities.clear();
         self.orders.clear();
@@ -485,17 +493,52 @@ impl Books {
     /// Applies a security's directory entry: its name, and an empty book if the number had
     /// another name.
     fn direct<S: Sink>(&mut self, sequence: u64, directory: &StockDirectory, sink: &mut S) {
-        self.securities.define(directory.head.locate);
+        let was_defined = self.securities.define(directory.head.locate);
         let lot_size = directory.round_lot_size;
         self.name(sequence, &directory.head, directory.stock, lot_size, sink);
+        if !was_defined {
+            self.begin_session(sequence, &directory.head, sink);
+            self.publish_state_of_hours(sequence, &directory.head, sink);
+        }
     }
 
-    /// Publishes the security's definition unless that was done before.
+    /// Publishes the security's definition, session and state unless that was done before.
     #[inline]
     fn define<S: Sink>(&mut self, sequence: u64, head: &Head, stock: Letters<8>, sink: &mut S) {
         if !self.securities.define(head.locate) {
             self.name(sequence, head, stock, 0, sink);
+            self.begin_session(sequence, head, sink);
+            self.publish_state_of_hours(sequence, head, sink);
         }
+    }
+
+    /// Does the same for a message that gives the state itself.
+    fn define_without_state<S: Sink>(
+        &mut self,
+        sequence: u64,
+        head: &Head,
+        stock: Letters<8>,
+        sink: &mut S,
+    ) {
+        if !self.securities.define(head.locate) {
+            self.name(sequence, head, stock, 0, sink);
+            self.begin_session(sequence, head, sink);
+        }
+    }
+
+    /// Begins the session of a security that is new in this day: volume, trades, open, high and
+    /// low begin again. ITCH gives no close of the day before.
+    #[cold]
+    fn begin_session<S: Sink>(&mut self, sequence: u64, head: &Head, sink: &mut S) {
+        let start = SessionStart {
+            symbol: self.config.symbol_first + u32::from(head.locate),
+            source: self.config.source,
+            source_time_ns: self.unix_ns(head.time),
+            trading_day: trading_day(self.config.midnight_unix_ns),
+            rolls: 1,
+            ..SessionStart::default()
+        };
+        sink.message(sequence, &Message::SessionStart(start));
     }
 
     #[cold]
@@ -535,6 +578,14 @@ impl Books {
 impl Default for Books {
     fn default() -> Self {
         Self::new(BooksConfig::default())
+    }
+}
+
+/// Returns the day that begins at a midnight, as `YYYYMMDD`; 0 for the epoch, which is no day.
+fn trading_day(midnight_unix_ns: u64) -> u32 {
+    match midnight_unix_ns {
+        0 => 0,
+        midnight => date_of_midnight(midnight),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Nasdaq's file format (BinaryFILE): a two-byte length before each message.
 
 use thiserror::Error;
-use tidewire_calendar::{DAY_S, TradingCalendar, Zone, days_of_date, days_of_month};
+use tidewire_calendar::{DAY_S, TradingCalendar, Zone, date_number, days_of_date, days_of_month};
 
 use super::Message;
 
@@ -120,6 +120,12 @@ pub fn midnight_of_unix_ns(unix_ns: u64) -> u64 {
         .start_ns
 }
 
+/// Returns the date of the exchange's day that begins at a midnight, as `YYYYMMDD`.
+pub(super) fn date_of_midnight(midnight_unix_ns: u64) -> u32 {
+    let day = TradingCalendar::new(Zone::NEW_YORK).day_of(midnight_unix_ns);
+    date_number(day.days.into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,6 +142,11 @@ mod tests {
         assert_eq!((hours(2024, 3, 10).1, hours(2024, 3, 11).1), (5, 4));
         assert_eq!((hours(2024, 11, 3).1, hours(2024, 11, 4).1), (4, 5));
         assert_eq!(hours(2024, 2, 29).1, 5);
+        let dates = [(2019, 1, 30, 20_190_130), (2024, 7, 1, 20_240_701)];
+        for (year, month, day, number) in dates {
+            let midnight = midnight_unix_ns(year, month, day).unwrap();
+            assert_eq!(date_of_midnight(midnight), number);
+        }
         for (year, month, day) in [(2023, 2, 29), (2023, 13, 1), (2023, 4, 31), (1969, 1, 1)] {
             assert_eq!(midnight_unix_ns(year, month, day), None);
         }

@@ -134,7 +134,10 @@ fn an_order_lives_through_execution_cancel_replace_and_delete() {
     let seen = apply(&mut books, add(1, b'B', 500, 10_000));
     assert_eq!(seen.definitions[0].name.as_str(), "ZVZZT");
     assert_eq!(quote(&seen), (100 * CENT_NANOS, 500, UNDEFINED_PRICE, 0));
-    assert!(matches!(seen.messages[0], (1, wire::Message::Quote(quote))
+    assert!(
+        matches!(seen.messages[0], (1, wire::Message::SessionStart(start)) if start.rolls == 1)
+    );
+    assert!(matches!(seen.messages[1], (1, wire::Message::Quote(quote))
         if (quote.symbol, quote.source_time_ns) == (7, 1_005)));
     let seen = apply(&mut books, add(2, b'S', 300, 10_100));
     assert!(seen.definitions.is_empty());
@@ -370,7 +373,8 @@ fn a_generated_day_is_whole_valid_and_followed_by_the_books() {
         let count = counters.kinds[usize::from(*kind)];
         assert_eq!(count > 0, !b"WO".contains(kind), "{name}: {count}");
     }
-    let given = counters.quotes + counters.trades + counters.statuses;
+    let sessions = 7;
+    let given = counters.quotes + counters.trades + counters.statuses + sessions;
     assert_eq!(
         (given, seen.definitions.len()),
         (seen.messages.len() as u64, 7)

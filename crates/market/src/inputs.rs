@@ -120,6 +120,8 @@ struct Thread {
     /// Whether its topics are marked stale.
     is_stale: bool,
     completeness: Completeness,
+    /// Whether the configuration gives the day.
+    is_dated: bool,
     following: following::Following,
     busy_ns: u64,
 }
@@ -147,13 +149,15 @@ impl Thread {
             has_session: false,
             is_stale: false,
             completeness: Completeness::default(),
+            is_dated: false,
             following: following::Following::default(),
             busy_ns: 0,
         }
     }
 
-    /// Begins the day of `midnight`, or today.
+    /// Begins the day of `midnight`; without one, each session is of the day it begins on.
     fn set_day(&mut self, midnight: Option<u64>) {
+        self.is_dated = midnight.is_some();
         self.books = Books::new(BooksConfig {
             midnight_unix_ns: midnight.unwrap_or_else(|| midnight_of_unix_ns(unix_ns())),
             ..BooksConfig::default()
@@ -189,6 +193,8 @@ impl Thread {
             books: &mut self.books,
             has_session: &mut self.has_session,
             completeness: &mut self.completeness,
+            is_dated: self.is_dated,
+            is_stale: &mut self.is_stale,
         };
         take(&mut follower);
         follower.look_for_faults(before);
@@ -245,6 +251,8 @@ struct Follower<'a, 'b> {
     books: &'a mut Books,
     has_session: &'a mut bool,
     completeness: &'a mut Completeness,
+    is_dated: bool,
+    is_stale: &'a mut bool,
 }
 
 /// Whether the books are made of all messages of the session.
@@ -327,9 +335,14 @@ impl SequencedSink for Follower<'_, '_> {
 
     fn session(&mut self, session: SessionName) {
         info!(%session, "a session of an exchange begins");
+        if !self.is_dated {
+            self.books.set_midnight(midnight_of_unix_ns(unix_ns()));
+        }
         if std::mem::replace(self.has_session, true) {
             self.books.clear();
             self.batch.session_changed(0, 0);
+            // Each topic is current again with its first value, and stale at the end of this one.
+            *self.is_stale = false;
         }
         if std::mem::take(self.completeness).in_doubt {
             // All topics are stale now. The doubt was about the session before.

@@ -81,7 +81,7 @@ impl Books {
         sink: &mut S,
     ) -> Result<(), MessageError> {
         let action = TradingAction::from_bytes(sized(message)?);
-        self.define(sequence, &action.head, action.stock, sink);
+        self.define_without_state(sequence, &action.head, action.stock, sink);
         let security = self.trading.security(action.head.locate);
         security.interruption = match action.state {
             b'H' => Some(TradingState::HALTED),
@@ -109,7 +109,7 @@ impl Books {
         let halt = OperationalHalt::from_bytes(sized(message)?);
         // This book does not show the other markets.
         if halt.market == b'Q' {
-            self.define(sequence, &halt.head, halt.stock, sink);
+            self.define_without_state(sequence, &halt.head, halt.stock, sink);
             let security = self.trading.security(halt.head.locate);
             security.is_halted_here = halt.action == b'H';
             security.may_trade = true;
@@ -126,7 +126,7 @@ impl Books {
         sink: &mut S,
     ) -> Result<(), MessageError> {
         let collar = AuctionCollar::from_bytes(sized(message)?);
-        self.define(sequence, &collar.head, collar.stock, sink);
+        self.define_without_state(sequence, &collar.head, collar.stock, sink);
         let security = self.trading.security(collar.head.locate);
         security.interruption = Some(TradingState::AUCTION);
         self.publish_state(sequence, &collar.head, sink);
@@ -141,7 +141,7 @@ impl Books {
         sink: &mut S,
     ) -> Result<(), MessageError> {
         let quotation = IpoQuotation::from_bytes(sized(message)?);
-        self.define(sequence, &quotation.head, quotation.stock, sink);
+        self.define_without_state(sequence, &quotation.head, quotation.stock, sink);
         let security = self.trading.security(quotation.head.locate);
         security.interruption = Some(match quotation.qualifier {
             b'A' => TradingState::PRE_OPEN,
@@ -194,6 +194,19 @@ impl Books {
             }
         }
         Ok(())
+    }
+
+    /// Publishes the state of a security that has just been defined: that of the hours, if it is
+    /// known.
+    pub(super) fn publish_state_of_hours<S: Sink>(
+        &mut self,
+        sequence: u64,
+        head: &Head,
+        sink: &mut S,
+    ) {
+        if self.trading.state(head.locate).0 != self.published_state(head.locate) {
+            self.publish_state(sequence, head, sink);
+        }
     }
 
     fn published_state(&mut self, locate: u16) -> TradingState {

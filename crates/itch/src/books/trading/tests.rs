@@ -159,9 +159,10 @@ fn the_hours_are_the_state_of_all_securities_that_may_trade() {
         apply(&mut books, b'H', locate, body);
     }
     // The third has no message about its state.
-    apply(&mut books, b'Y', 3, b"C       0");
+    let told = apply(&mut books, b'Y', 3, b"C       0").0;
+    assert_eq!(told, [(3, TradingState::PRE_OPEN, NO_REASON)]);
     let mut hours = |event: u8| apply(&mut books, b'S', 0, &[event]).0;
-    assert_eq!(hours(b'S'), [(3, TradingState::PRE_OPEN, NO_REASON)]);
+    assert_eq!(hours(b'S'), []);
     for (event, state) in [(b'Q', TradingState::OPEN), (b'M', TradingState::CLOSED)] {
         assert_eq!(hours(event), [(1, state, NO_REASON), (3, state, NO_REASON)]);
         assert_eq!(hours(event), [], "nothing has changed");
@@ -184,4 +185,51 @@ fn another_session_begins_without_states() {
     let mut books = Books::default();
     apply(&mut books, b'H', 7, b"ZVZZT   T     ");
     assert_eq!(books.counters().statuses, 1);
+}
+
+#[test]
+fn a_symbol_defined_after_the_market_opened_has_the_state_of_the_hours() {
+    let mut books = Books::default();
+    assert_eq!(apply(&mut books, b'S', 0, b"Q").0, []);
+    let directory = b"LATE    Q N\0\0\0\x64NC  P N1N\0\0\0\0N";
+    let told = apply(&mut books, b'R', 7, &directory[..28]).0;
+    assert_eq!(told, [(7, TradingState::OPEN, NO_REASON)]);
+    let again = apply(&mut books, b'R', 7, &directory[..28]).0;
+    assert_eq!(again, [], "it is told once");
+    // Without a directory entry, the first message about it defines it.
+    let order = b"\0\0\0\0\0\0\0\x01B\0\0\0\x05NODIR   \0\0\0\x64";
+    let told = apply(&mut books, b'A', 8, order).0;
+    assert_eq!(told, [(8, TradingState::OPEN, NO_REASON)]);
+    let told = apply(&mut books, b'H', 9, b"HALTED  H T1  ").0;
+    assert_eq!(told, [(9, TradingState::HALTED, *b"T1  ")]);
+}
+
+#[test]
+fn a_new_day_begins_the_sessions_of_its_securities() {
+    #[derive(Default)]
+    struct Starts(Vec<(u32, u32, u8)>);
+    impl Sink for Starts {
+        fn message(&mut self, _: u64, message: &Message) {
+            if let Message::SessionStart(start) = message {
+                self.0.push((start.symbol, start.trading_day, start.rolls));
+            }
+        }
+    }
+    let mut books = Books::default();
+    let mut starts = Starts::default();
+    let mut trade = b"P\0\x07\0\0\0\0\0\0\0\x01".to_vec();
+    trade.extend(b"\0\0\0\0\0\0\0\0B\0\0\0\x05AA      \0\0\0\x64");
+    trade.extend(1u64.to_be_bytes());
+    for (month, day, number) in [(11, 18, 20_261_118), (11, 19, 20_261_119)] {
+        books.clear();
+        books.set_midnight(crate::midnight_unix_ns(2026, month, day).unwrap());
+        for _ in 0..2 {
+            books.apply(1, &trade, &mut starts);
+        }
+        assert_eq!(std::mem::take(&mut starts.0), [(7, number, 1)]);
+    }
+    assert_eq!(
+        (books.counters().trades, books.counters().malformed),
+        (4, 0)
+    );
 }
