@@ -217,24 +217,24 @@ impl Channel {
         instrument.state.is_live().then_some(instrument)
     }
 
-    /// Applies the next packet of the incremental feed.
+    /// Applies the next packet of the incremental feed. What cannot be decoded is lost.
     #[inline]
     pub fn apply_packet<S: Sink>(&mut self, packet: &Packet<'_>, sink: &mut S) {
         self.sequence = packet.header.sequence.into();
         if self.states_known_ns == u64::MAX {
             self.states_known_ns = packet.header.sending_time_ns;
         }
+        let mut is_whole = true;
         for message in packet.messages() {
-            let applied = match message {
-                Ok(message) => self.apply_message(&message, sink),
-                Err(_) => {
-                    self.counters.malformed += 1;
-                    return;
-                }
-            };
-            if applied.is_err() {
+            let is_applied =
+                message.is_ok_and(|message| self.apply_message(&message, sink).is_ok());
+            if !is_applied {
                 self.counters.malformed += 1;
+                is_whole = false;
             }
+        }
+        if !is_whole {
+            self.packets_lost(self.sequence + 1, sink);
         }
     }
 

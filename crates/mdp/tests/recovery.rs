@@ -540,6 +540,23 @@ fn after_a_lost_halt_definitions_sent_later_give_the_state() {
 }
 
 #[test]
+fn a_packet_that_cannot_be_decoded_is_a_lost_packet() {
+    let mut pair = Pair::new(exchange(4, 2), false);
+    pair.define();
+    (0..100).for_each(|_| pair.next(BOTH));
+    assert_eq!((pair.compare(), pair.values.in_doubt), (2, false));
+    pair.next(&[]);
+    let length = pair.packet.len();
+    pair.packet.truncate(length - 8);
+    pair.send(BOTH);
+    assert!(pair.values.in_doubt);
+    assert_eq!(pair.receiver.channel().counters().malformed, 1);
+    (0..20).for_each(|_| pair.next(BOTH));
+    pair.recover(0);
+    assert_eq!((pair.compare(), pair.values.in_doubt), (2, false));
+}
+
+#[test]
 fn an_instrument_that_is_defined_after_a_late_join_is_in_doubt_until_its_snapshot() {
     let mut pair = Pair::new(exchange(4, 2), false);
     (0..100).for_each(|_| pair.next(&[]));
