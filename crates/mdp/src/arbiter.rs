@@ -39,7 +39,8 @@ pub struct ArbiterCounters {
     pub recovered: u64,
     /// Packets that never arrived.
     pub lost: u64,
-    /// Packets of a sequence that has ended, and packets without a sequence.
+    /// Packets of a sequence that has ended, packets without a sequence, and packets far from the
+    /// sequence that no second one had confirmed.
     pub foreign: u64,
     /// Times at which the sequence started again.
     pub restarts: u64,
@@ -68,8 +69,12 @@ pub struct Arbiter {
     expected: u64,
     /// One past the highest sequence seen; `>= expected`.
     highest: u64,
-    /// Sending time of the newest delivered packet.
-    newest_time_ns: u64,
+    /// Sending time of the last delivered packet.
+    last_time_ns: u64,
+    /// Sending time of the first packet after a restart; 0 before one.
+    begin_time_ns: u64,
+    /// A packet far from the sequence, until a second one confirms it.
+    suspect: Option<Suspect>,
     early: BTreeMap<u64, Early>,
     early_bytes: usize,
     lines: [Line; 2],
@@ -78,6 +83,15 @@ pub struct Arbiter {
 
 #[derive(Debug)]
 struct Early {
+    datagram: Box<[u8]>,
+    arrived_ns: u64,
+}
+
+#[derive(Debug)]
+struct Suspect {
+    sequence: u64,
+    /// Whether it was below the expected sequence.
+    is_below: bool,
     datagram: Box<[u8]>,
     arrived_ns: u64,
 }
@@ -96,7 +110,9 @@ impl Arbiter {
             config,
             expected: 0,
             highest: 0,
-            newest_time_ns: 0,
+            last_time_ns: 0,
+            begin_time_ns: 0,
+            suspect: None,
             early: BTreeMap::new(),
             early_bytes: 0,
             lines: [Line::default(); 2],
@@ -158,18 +174,77 @@ impl Arbiter {
             return self.deliver(packet, sink);
         }
         if sequence < self.expected {
-            if time_ns > self.newest_time_ns.saturating_add(RESTART_NS) {
-                return self.restart(packet, sink);
+            if time_ns > self.last_time_ns.saturating_add(RESTART_NS) {
+                return self.suspect(side, packet, datagram, now_ns, sink);
             }
             self.lines[side.index()].counters.duplicate += 1;
             return;
         }
         // After a restart, the other line may still bring the end of the old sequence.
-        if time_ns < self.newest_time_ns {
+        if time_ns < self.begin_time_ns {
             self.counters.foreign += 1;
             return;
         }
+        if sequence - self.highest.min(sequence) > JUMP_MAX {
+            return self.suspect(side, packet, datagram, now_ns, sink);
+        }
         self.keep(sequence, datagram, now_ns, sink);
+    }
+
+    /// Handles a packet from which on the sequence would have jumped: ahead, or back to a new
+    /// beginning. One packet alone may be a stray. It is believed, and delivered, when another one
+    /// follows it.
+    #[cold]
+    fn suspect<S: PacketSink>(
+        &mut self,
+        side: Side,
+        packet: &Packet<'_>,
+        datagram: &[u8],
+        now_ns: u64,
+        sink: &mut S,
+    ) {
+        let sequence = u64::from(packet.header.sequence);
+        let is_below = sequence < self.expected;
+        let follows = |first: &Suspect| {
+            (1..=JUMP_MAX).contains(&sequence.wrapping_sub(first.sequence))
+                && first.is_below == is_below
+        };
+        // The stream may have come near it meanwhile.
+        let is_still_far = |first: &Suspect| match first.is_below {
+            true => first.sequence < self.expected,
+            false => first.sequence > self.highest,
+        };
+        let suspect = self.suspect.take();
+        let first = match suspect.filter(is_still_far) {
+            Some(first) if first.sequence == sequence => {
+                // The other line's copy.
+                self.suspect = Some(first);
+                return;
+            }
+            Some(first) if follows(&first) => first,
+            _ => {
+                self.counters.foreign += 1;
+                self.suspect = Some(Suspect {
+                    sequence,
+                    is_below,
+                    datagram: datagram.into(),
+                    arrived_ns: now_ns,
+                });
+                return;
+            }
+        };
+        for line in &mut self.lines {
+            line.next = 0;
+        }
+        if !is_below {
+            self.keep(first.sequence, &first.datagram, first.arrived_ns, sink);
+        } else if let Ok(first) = decode_packet(&first.datagram) {
+            self.restart(&first, sink);
+        }
+        match sequence == self.expected {
+            true => self.deliver(packet, sink),
+            false => self.receive_other(side, packet, datagram, now_ns, sink),
+        }
     }
 
     /// Handles the passing of time: gives up packets that are too late.
@@ -215,7 +290,12 @@ impl Arbiter {
         line.last_received_ns = now_ns;
         line.counters.packets += 1;
         if sequence >= line.next {
-            if line.next != 0 {
+            let is_first = line.next == 0;
+            // A stray packet says nothing about the line.
+            if !is_first && sequence - line.next > JUMP_MAX {
+                return;
+            }
+            if !is_first {
                 line.counters.lost += sequence - line.next;
             }
             line.next = sequence + 1;
@@ -231,7 +311,7 @@ impl Arbiter {
             self.expected,
             "packets are delivered in order"
         );
-        self.newest_time_ns = self.newest_time_ns.max(packet.header.sending_time_ns);
+        self.last_time_ns = packet.header.sending_time_ns;
         self.expected += 1;
         self.highest = self.highest.max(self.expected);
         self.counters.packets += 1;
@@ -306,9 +386,7 @@ impl Arbiter {
         self.early_bytes = 0;
         self.expected = u64::from(packet.header.sequence);
         self.highest = self.expected;
-        for line in &mut self.lines {
-            line.next = 0;
-        }
+        self.begin_time_ns = packet.header.sending_time_ns;
         self.counters.restarts += 1;
         sink.restarted(self.expected);
         self.deliver(packet, sink);
@@ -318,3 +396,9 @@ impl Arbiter {
 /// A packet of a lower sequence that was sent this much later belongs to a new sequence: two copies
 /// of a packet have the same sending time.
 const RESTART_NS: u64 = 1_000_000_000;
+/// A packet further ahead than this must be confirmed by a second one. A tenth of a second of a
+/// busy channel.
+const JUMP_MAX: u64 = 1_000;
+
+#[cfg(test)]
+mod tests;

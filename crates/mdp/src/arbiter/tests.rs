@@ -1,0 +1,120 @@
+//! Strays, jumps and new sequences.
+
+use super::*;
+use crate::packet::{PacketHeader, begin_packet};
+
+/// What a sink sees: each sequence, and 0 at a restart.
+#[derive(Default)]
+struct Seen {
+    packets: Vec<u64>,
+    lost: u64,
+}
+
+impl PacketSink for Seen {
+    fn joined(&mut self, _first: u64) {}
+
+    fn restarted(&mut self, _first: u64) {
+        self.packets.push(0);
+    }
+
+    fn packet(&mut self, packet: &Packet<'_>) {
+        self.packets.push(packet.header.sequence.into());
+    }
+
+    fn gap(&mut self, gap: Gap) {
+        if let Gap::Lost { count, .. } = gap {
+            self.lost += count;
+        }
+    }
+}
+
+/// An arbiter that has delivered packets 1 to 3.
+struct Pair {
+    arbiter: Arbiter,
+    seen: Seen,
+    now_ns: u64,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let mut pair = Self {
+            arbiter: Arbiter::new(ArbiterConfig::default()),
+            seen: Seen::default(),
+            now_ns: 1,
+        };
+        (1..=3).for_each(|sequence| pair.receive(sequence, sequence));
+        assert_eq!(std::mem::take(&mut pair.seen.packets), [1, 2, 3]);
+        pair
+    }
+
+    /// Receives a packet on line A, which was sent `time_s` seconds after the epoch, and waits.
+    fn receive(&mut self, sequence: u64, time_s: u64) {
+        let mut datagram = Vec::new();
+        let header = PacketHeader {
+            sequence: sequence as u32,
+            sending_time_ns: time_s * 1_000_000_000,
+        };
+        begin_packet(&mut datagram, header);
+        let Self {
+            arbiter,
+            seen,
+            now_ns,
+        } = self;
+        arbiter.receive(Side::A, &datagram, *now_ns, seen).unwrap();
+        *now_ns += 100_000_000;
+        arbiter.handle_timeout(*now_ns, seen);
+    }
+}
+
+const YEAR_S: u64 = 365 * 86_400;
+
+#[test]
+fn one_stray_packet_far_ahead_does_not_stop_the_channel() {
+    let mut pair = Pair::new();
+    pair.receive(1_000_000, YEAR_S);
+    (4..=6).for_each(|sequence| pair.receive(sequence, sequence));
+    assert_eq!((pair.seen.packets, pair.seen.lost), (vec![4, 5, 6], 0));
+    assert_eq!(pair.arbiter.side_counters(Side::A).lost, 0);
+}
+
+#[test]
+fn one_stray_packet_of_a_lower_sequence_does_not_begin_a_new_one() {
+    let mut pair = Pair::new();
+    pair.receive(1, YEAR_S);
+    (4..=6).for_each(|sequence| pair.receive(sequence, sequence));
+    assert_eq!((pair.seen.packets, pair.seen.lost), (vec![4, 5, 6], 0));
+    assert_eq!(pair.arbiter.counters().restarts, 0);
+}
+
+#[test]
+fn the_time_of_a_stray_packet_near_the_sequence_does_not_shut_out_the_others() {
+    let mut pair = Pair::new();
+    pair.receive(5, YEAR_S);
+    assert_eq!(pair.seen.packets, [5], "packet 4 is lost");
+    (7..=8).for_each(|sequence| pair.receive(sequence, sequence));
+    assert_eq!((pair.seen.packets, pair.seen.lost), (vec![5, 7, 8], 2));
+}
+
+#[test]
+fn a_jump_is_believed_with_its_second_packet_and_nothing_after_it_is_lost() {
+    let mut pair = Pair::new();
+    pair.receive(5_000, 10);
+    pair.receive(5_000, 10);
+    assert_eq!(pair.seen.packets, [], "a copy confirms nothing");
+    pair.receive(5_001, 11);
+    assert_eq!(pair.seen.packets, [5_000, 5_001]);
+    assert_eq!(pair.seen.lost, 4_996);
+}
+
+#[test]
+fn a_new_sequence_begins_with_its_second_packet_and_the_first_is_delivered() {
+    let mut pair = Pair::new();
+    pair.receive(1, YEAR_S);
+    pair.receive(2, YEAR_S);
+    assert_eq!(pair.seen.packets, [0, 1, 2]);
+    assert_eq!(pair.arbiter.counters().restarts, 1);
+    // The end of the old sequence, late on the other line.
+    pair.receive(4, 4);
+    pair.receive(3, YEAR_S);
+    assert_eq!((pair.seen.packets, pair.seen.lost), (vec![0, 1, 2, 3], 0));
+}
