@@ -78,10 +78,10 @@ def book(time_ns, levels, orders=(), indicator=LAST_QUOTE | END_OF_EVENT, versio
     return message(46, root(time_ns, indicator), *groups, version=version)
 
 
-def trades(time_ns, entries, indicator=LAST_TRADE):
+def trades(time_ns, entries, indicator=LAST_TRADE, action=NEW):
     """Trade summaries: (security, rpt_seq, price, size, aggressor)."""
     packed = [
-        struct.pack("<qiiIiBBI2x", price, size, security, rpt_seq, 2, aggressor, NEW, rpt_seq)
+        struct.pack("<qiiIiBBI2x", price, size, security, rpt_seq, 2, aggressor, action, rpt_seq)
         for security, rpt_seq, price, size, aggressor in entries
     ]
     return message(48, root(time_ns, indicator), group(32, packed), group8(16, []))
@@ -90,6 +90,15 @@ def trades(time_ns, entries, indicator=LAST_TRADE):
 def volume(time_ns, security_id, rpt_seq, size, indicator=LAST_VOLUME):
     entry = struct.pack("<iiIB3x", size, security_id, rpt_seq, CHANGE)
     return message(37, root(time_ns, indicator), group(16, [entry]))
+
+
+def statistics(time_ns, entries):
+    """Session statistics: (security, rpt_seq, kind, price)."""
+    packed = [
+        struct.pack("<qiIBBci1x", price, security, rpt_seq, 255, NEW, kind, NULL_INT32)
+        for security, rpt_seq, kind, price in entries
+    ]
+    return message(51, root(time_ns, LAST_STATISTICS | END_OF_EVENT), group(24, packed))
 
 
 def settlement(time_ns, security_id, rpt_seq, price):

@@ -219,6 +219,46 @@ def test_prices_have_the_display_factor_and_the_change_is_from_the_settlement(st
     assert info(hub)["session"] == "XCBT:310"
 
 
+def test_a_cancelled_trade_and_statistics_leave_the_session_s_figures_right(start_hub, lines):
+    hub, exchange = start_hub("--mdp", lines.option()), Exchange(instruments=1)
+    define(hub, lines, exchange)
+    one = exchange.instruments[0]
+
+    def send(*told):
+        time_ns = exchange.begin()
+        lines.both(packet(exchange.sequence, *(make(time_ns) for make in told)))
+
+    def trade(price, size, action=mdp_packets.NEW):
+        entry = (one.security_id, one.next(), price * 10**11, size, 1)
+        return lambda time_ns: mdp_packets.trades(time_ns, [entry], action=action)
+
+    def volume(size):
+        number = one.next()
+        return lambda time_ns: mdp_packets.volume(
+            time_ns, one.security_id, number, size, mdp_packets.END_OF_EVENT)
+
+    def figures(*names):
+        fields = hub.hash("md:TW0")
+        return [float(fields[name] or 0) for name in names]
+
+    names = ["volume", "trades", "vwap", "open", "high", "low"]
+    for number, price in enumerate((10, 12, 14), 1):
+        send(trade(price, 2), volume(2 * number))
+    eventually(lambda: figures(*names) == [6, 3, 12, 10, 14, 10], "three trades")
+    send(trade(14, 2, action=mdp_packets.DELETE), volume(4))
+    eventually(lambda: figures(*names) == [4, 2, 11, 10, 14, 10], "one of them cancelled")
+    entries = [(one.security_id, one.next(), kind, price * 10**11)
+               for kind, price in ((b"4", 9), (b"7", 13), (b"8", 8))]
+    send(lambda time_ns: mdp_packets.statistics(time_ns, entries))
+    eventually(lambda: figures(*names) == [4, 2, 11, 9, 13, 8], "the exchange's statistics")
+    # A volume that the trades do not add up to, as of spreads: no price of it is known.
+    send(volume(10))
+    eventually(lambda: figures(*names) == [10, 2, 0, 9, 13, 8], "the exchange's volume")
+    send(trade(15, 1), volume(11))
+    eventually(lambda: figures(*names) == [11, 3, 0, 9, 15, 8], "another trade")
+    assert hub.hash("md:TW0")["side"] == "buy"
+
+
 def test_orders_of_a_level_are_followed_by_their_number(start_hub, lines):
     (orders,) = free_ports(1)
     hub = start_hub("--mdp", f"{lines.option()},orders=127.0.0.1:{orders}")

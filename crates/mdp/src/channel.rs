@@ -535,30 +535,36 @@ impl Channel {
         let Some(index) = self.note(entry.security_id, entry.rpt_seq, sink) else {
             return;
         };
+        let details = &mut self.instruments[index as usize].details;
+        let nanos = details.scale.nanos(entry.price);
         if entry.action != MDUpdateAction::NEW {
             self.counters.trade_corrections += 1;
+            if entry.action == MDUpdateAction::DELETE {
+                details.session.cancel(nanos, entry.size);
+            }
             return;
         }
-        let details = &mut self.instruments[index as usize].details;
         details.time_ns = self.event_time_ns;
         details.trade_rpt_seq = entry.rpt_seq;
         details.statistics.last = Some((entry.price, entry.size));
         details.statistics.volume += u64::from(entry.size);
         details.volume_shown += u64::from(entry.size);
-        if details.symbol.is_none() {
-            return;
-        }
         let condition = match entry.side {
             Some(AggressorSide::BUY) => AGGRESSOR_BUY,
             Some(AggressorSide::SELL) => AGGRESSOR_SELL,
             _ => 0,
         };
+        details.session.add(entry.price, nanos, entry.size);
+        details.session.condition = condition;
+        if details.symbol.is_none() {
+            return;
+        }
         self.counters.trades += 1;
         let trade = wire::Trade {
             symbol: self.config.symbol_first + index,
             source: self.config.source,
             source_time_ns: self.event_time_ns,
-            price: details.scale.nanos(entry.price),
+            price: nanos,
             size: entry.size,
             condition,
         };

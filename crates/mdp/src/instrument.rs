@@ -90,6 +90,7 @@ pub(crate) struct Details {
     pub(crate) trading_state: TradingState,
     pub(crate) halt_reason: u32,
     pub(crate) statistics: Statistics,
+    pub(crate) session: Session,
     /// Volume that the published trades add up to since the last published total.
     pub(crate) volume_shown: u64,
     /// Numbers of the instrument's sequence at which trade, volume and statistics last changed.
@@ -103,6 +104,55 @@ pub(crate) struct Details {
     pub(crate) queue_next: u32,
     /// The snapshot loop that had it last.
     pub(crate) seen_in_loop: u64,
+}
+
+/// The session as it is shown: the exchange's statistics where it gives them, and the trades since.
+/// Prices are the wire's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Session {
+    pub(crate) open: Option<i64>,
+    pub(crate) high: Option<i64>,
+    pub(crate) low: Option<i64>,
+    /// Received trades, without those that were cancelled.
+    trades: u32,
+    /// Their quantity.
+    volume: u64,
+    /// Sum of their price times quantity, 1 unit = 1e-9.
+    turnover: i128,
+    /// Condition of the last trade.
+    pub(crate) condition: u32,
+}
+
+impl Session {
+    /// Adds a trade. `nanos` is its price as it is shown.
+    pub(crate) fn add(&mut self, price: i64, nanos: i64, size: u32) {
+        self.open.get_or_insert(price);
+        self.high = self.high.max(Some(price));
+        self.low = Some(self.low.map_or(price, |low| low.min(price)));
+        self.trades = self.trades.saturating_add(1);
+        self.volume += u64::from(size);
+        self.turnover += i128::from(nanos) * i128::from(size);
+    }
+
+    /// Removes a trade that the exchange has cancelled. Its statistics say what that changes of
+    /// open, high and low.
+    pub(crate) fn cancel(&mut self, nanos: i64, size: u32) {
+        if u64::from(size) > self.volume || self.trades == 0 {
+            return; // a trade that was not received
+        }
+        self.trades -= 1;
+        self.volume -= u64::from(size);
+        self.turnover -= i128::from(nanos) * i128::from(size);
+    }
+
+    /// Returns the turnover of a session of this volume, if these are its trades.
+    fn turnover_of(&self, volume: u64) -> i128 {
+        match volume {
+            0 => 0,
+            volume if volume == self.volume => self.turnover,
+            _ => TURNOVER_UNKNOWN,
+        }
+    }
 }
 
 /// Statistics of the session, as the exchange gives them. Prices are in units of 1e-9 in the
@@ -384,7 +434,7 @@ impl Instrument {
             last_size,
             state: details.trading_state,
             volume: statistics.volume,
-            open: scale.nanos_of(statistics.open),
+            open: scale.nanos_of(details.session.open),
             figures: Some(details.figures()),
             ..LastValue::new(symbol)
         }
@@ -415,19 +465,17 @@ impl Details {
         true
     }
 
-    /// Returns the session's figures. The exchange does not count turnover and trades.
+    /// Returns the session's figures. The exchange does not give turnover and number of trades:
+    /// they are those of the received trades.
     fn figures(&self) -> Figures {
-        let (scale, statistics) = (self.scale, &self.statistics);
+        let (scale, statistics, session) = (self.scale, &self.statistics, &self.session);
         Figures {
-            high: scale.nanos_of(statistics.high),
-            low: scale.nanos_of(statistics.low),
-            turnover: match statistics.volume {
-                0 => 0,
-                _ => TURNOVER_UNKNOWN,
-            },
+            high: scale.nanos_of(session.high),
+            low: scale.nanos_of(session.low),
+            turnover: session.turnover_of(statistics.volume),
             reference: scale.nanos_of(statistics.reference),
-            trades: 0,
-            condition: 0,
+            trades: session.trades,
+            condition: session.condition,
             reason: self.halt_reason,
             trading_day: 0,
             reference_kind: match statistics.reference {

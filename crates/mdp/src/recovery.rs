@@ -496,7 +496,7 @@ fn fill(
             details.halt_reason = 0;
         }
     }
-    let statistics = &mut details.statistics;
+    let (statistics, session) = (&mut details.statistics, &mut details.session);
     (statistics.high_limit, statistics.low_limit) = head.limits;
     for entry in entries {
         let price = entry.price.unwrap_or(PriceLevel::NONE.price);
@@ -517,17 +517,17 @@ fn fill(
                 Some(OpenCloseSettlFlag::INDICATIVE_OPENING_PRICE) => {
                     statistics.indicative_open = entry.price;
                 }
-                _ => statistics.open = entry.price,
+                _ => (statistics.open, session.open) = (entry.price, entry.price),
             },
             MDEntryType::SETTLEMENT_PRICE if !keep_statistics => {
                 statistics.settlement = entry.price;
                 statistics.reference = statistics.reference.or(entry.price);
             }
             MDEntryType::TRADING_SESSION_HIGH_PRICE if !keep_statistics => {
-                statistics.high = entry.price;
+                (statistics.high, session.high) = (entry.price, entry.price);
             }
             MDEntryType::TRADING_SESSION_LOW_PRICE if !keep_statistics => {
-                statistics.low = entry.price;
+                (statistics.low, session.low) = (entry.price, entry.price);
             }
             MDEntryType::CLEARED_VOLUME if !keep_statistics => {
                 statistics.cleared_volume = Some(entry.size);

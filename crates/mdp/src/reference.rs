@@ -6,7 +6,7 @@ use tidewire_sbe::{DecodeError, Message};
 
 use crate::channel::{Channel, size_of_wire};
 use crate::definition::InstrumentDefinition;
-use crate::instrument::Scale;
+use crate::instrument::{Scale, Session};
 use crate::packet::Packet;
 use crate::schema::*;
 
@@ -215,6 +215,7 @@ impl Channel {
         (statistics.open, statistics.indicative_open) = (None, None);
         (statistics.high, statistics.low) = (None, None);
         statistics.volume = 0;
+        instrument.details.session = Session::default();
         if instrument.is_defined
             && let Some(definition) = instrument.details.definition(symbol, source)
         {
@@ -239,7 +240,7 @@ impl Channel {
                     let (kind, flag) = (entry.md_entry_type(), entry.open_close_settl_flag());
                     let (price, action) = (entry.md_entry_px(), entry.md_update_action());
                     if let Some(index) = self.note(security_id, rpt_seq, sink) {
-                        self.session_statistic(index, (kind, flag), (price, action), rpt_seq);
+                        self.session_statistic(index, (kind, flag), (price, action), rpt_seq, sink);
                     }
                 }
                 self.end_event(refresh.match_event_indicator(), sink);
@@ -252,7 +253,7 @@ impl Channel {
                     let (kind, flag) = (entry.md_entry_type(), entry.open_close_settl_flag());
                     let (price, action) = (entry.md_entry_px(), entry.md_update_action());
                     if let Some(index) = self.note(security_id, rpt_seq, sink) {
-                        self.session_statistic(index, (kind, flag), (price, action), rpt_seq);
+                        self.session_statistic(index, (kind, flag), (price, action), rpt_seq, sink);
                     }
                 }
                 self.end_event(refresh.match_event_indicator(), sink);
@@ -282,26 +283,38 @@ impl Channel {
         Ok(true)
     }
 
-    fn session_statistic(
+    /// Applies a statistic of the session, and shows it.
+    fn session_statistic<S: Sink>(
         &mut self,
         index: u32,
         (kind, flag): (MDEntryTypeStatistics, Option<OpenCloseSettlFlag>),
         (price, action): (i64, MDUpdateAction),
         rpt_seq: u32,
+        sink: &mut S,
     ) {
         let details = &mut self.instruments[index as usize].details;
         details.statistics_rpt_seq = rpt_seq;
-        let statistics = &mut details.statistics;
+        let (statistics, session) = (&mut details.statistics, &mut details.session);
+        let before = *session;
         let price = (action != MDUpdateAction::DELETE).then_some(price);
         match (kind, flag) {
             (
                 MDEntryTypeStatistics::OPEN_PRICE,
                 Some(OpenCloseSettlFlag::INDICATIVE_OPENING_PRICE),
             ) => statistics.indicative_open = price,
-            (MDEntryTypeStatistics::OPEN_PRICE, _) => statistics.open = price,
-            (MDEntryTypeStatistics::HIGH_TRADE, _) => statistics.high = price,
-            (MDEntryTypeStatistics::LOW_TRADE, _) => statistics.low = price,
+            (MDEntryTypeStatistics::OPEN_PRICE, _) => {
+                (statistics.open, session.open) = (price, price);
+            }
+            (MDEntryTypeStatistics::HIGH_TRADE, _) => {
+                (statistics.high, session.high) = (price, price);
+            }
+            (MDEntryTypeStatistics::LOW_TRADE, _) => {
+                (statistics.low, session.low) = (price, price);
+            }
             _ => {}
+        }
+        if *session != before {
+            self.publish_record(index, sink);
         }
     }
 

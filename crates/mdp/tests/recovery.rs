@@ -603,6 +603,31 @@ fn states_of_a_group_and_of_one_instrument_are_told() {
 }
 
 #[test]
+fn trades_open_high_low_and_turnover_outlive_a_record() {
+    let mut pair = Pair::new(exchange(2, 1), false);
+    pair.define();
+    while pair.values.trades < 20 {
+        pair.next(BOTH);
+    }
+    // A snapshot after a loss that took no trade gives a record.
+    // The first heartbeat is lost.
+    pair.exchange.heartbeat(&mut pair.packet);
+    pair.exchange.heartbeat(&mut pair.packet);
+    pair.send(BOTH);
+    pair.give_up();
+    pair.recover(0);
+    assert!(!pair.values.in_doubt);
+    let figures = pair.values.by_symbol[&0].figures.unwrap();
+    assert_eq!(u64::from(figures.trades), pair.values.trades);
+    assert!(figures.turnover > 0, "the volume is that of the trades");
+    let (open, high, low) = pair.exchange.instruments()[0].open_high_low();
+    let scale = Scale::new(pair.exchange.instruments()[0].factor());
+    assert_eq!(pair.values.by_symbol[&0].open, scale.nanos(open.unwrap()));
+    let expected = (scale.nanos(high.unwrap()), scale.nanos(low.unwrap()));
+    assert_eq!((figures.high, figures.low), expected);
+}
+
+#[test]
 fn a_session_s_end_makes_the_settlement_the_reference_and_clears_the_volume() {
     let mut pair = Pair::new(exchange(2, 1), false);
     pair.define();
