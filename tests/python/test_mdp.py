@@ -144,6 +144,30 @@ def test_a_halt_that_was_lost_does_not_leave_the_instruments_open_as_certain(sta
     assert [hub.hash(name)["state"] for name in names] == ["halted", "halted"]
 
 
+@pytest.mark.parametrize("wrong", ["better than the best", "another price", "no price", "negative"])
+def test_an_entry_that_cannot_be_puts_the_book_in_doubt(start_hub, lines, wrong):
+    hub, exchange = start_hub("--mdp", lines.option()), Exchange(instruments=1, seed=2)
+    define(hub, lines, exchange)
+    for _ in range(60):
+        lines.both(exchange.next())
+    arrive(hub, exchange)
+    is_equal(hub, exchange)
+    one = exchange.instruments[0]
+    best, (size, orders) = one.sorted(b"0")[0]
+    entry = {
+        "better than the best": (mdp_packets.NEW, 2, best + one.tick, size),
+        "another price": (mdp_packets.DELETE, 1, best + one.tick, size),
+        "no price": (mdp_packets.NEW, 1, mdp_packets.NULL_PRICE, size),
+        "negative": (mdp_packets.CHANGE, 1, best, -5),
+    }[wrong]
+    time_ns = exchange.begin()
+    told = mdp_packets.book(time_ns, [one.entry(b"0", *entry, orders)])
+    lines.both(packet(exchange.sequence, told))
+    eventually(lambda: hub.hash("md:TW0")["stale"] == "2", "doubt")
+    recover(lines, exchange)
+    is_equal(hub, exchange)
+
+
 def test_an_instrument_defined_after_a_late_start_is_in_doubt_until_its_snapshot(start_hub, lines):
     exchange = Exchange(instruments=2, seed=3)
     for _ in range(300):

@@ -343,7 +343,10 @@ impl Channel {
                 },
                 rpt_seq: entry.rpt_seq(),
                 number: entry.md_price_level(),
-                action: entry.md_update_action(),
+                action: match entry.md_entry_size() {
+                    Some(..0) => IMPOSSIBLE,
+                    _ => entry.md_update_action(),
+                },
                 kind: entry.md_entry_type(),
             };
             self.update_book(entry.security_id(), &book_entry, sink);
@@ -723,6 +726,9 @@ struct TradeEntry {
     side: Option<AggressorSide>,
     action: MDUpdateAction,
 }
+
+/// The action of an entry with a negative quantity: none, so that the book contradicts.
+const IMPOSSIBLE: MDUpdateAction = MDUpdateAction(u8::MAX);
 
 /// Returns a quantity of the wire; 0 for none and for negative ones.
 #[inline(always)]

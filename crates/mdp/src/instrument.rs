@@ -57,6 +57,8 @@ pub(crate) struct Instrument {
 /// The real and the implied book.
 #[derive(Debug)]
 pub(crate) struct PriceBook {
+    /// Whether the definition gave the depth: until then, levels beyond it may stand in the book.
+    is_depth_known: bool,
     bids: PriceLevels<REAL_DEPTH_MAX>,
     offers: PriceLevels<REAL_DEPTH_MAX>,
     implied_bids: PriceLevels<IMPLIED_DEPTH_MAX>,
@@ -237,6 +239,7 @@ impl Scale {
 impl PriceBook {
     fn new() -> Self {
         Self {
+            is_depth_known: false,
             bids: PriceLevels::new(),
             offers: PriceLevels::new(),
             implied_bids: PriceLevels::new(),
@@ -254,6 +257,7 @@ impl PriceBook {
     /// Sets the numbers of levels. Returns whether the book may be wrong, because it was built with
     /// more.
     pub(crate) fn set_depths(&mut self, real: u8, implied: u8) -> bool {
+        self.is_depth_known = true;
         let bids = self.bids.set_depth(real);
         let offers = self.offers.set_depth(real);
         let implied_bids = self.implied_bids.set_depth(implied);
@@ -264,11 +268,14 @@ impl PriceBook {
     /// Applies an entry. Kinds that are no book by price change nothing.
     #[inline]
     pub(crate) fn apply(&mut self, entry: &BookEntry) -> Result<(), Contradiction> {
+        let checks = self.is_depth_known;
         match entry.kind {
-            MDEntryTypeBook::BID => update(&mut self.bids, entry),
-            MDEntryTypeBook::OFFER => update(&mut self.offers, entry),
-            MDEntryTypeBook::IMPLIED_BID => update(&mut self.implied_bids, entry),
-            MDEntryTypeBook::IMPLIED_OFFER => update(&mut self.implied_offers, entry),
+            MDEntryTypeBook::BID => update(&mut self.bids, entry, true, checks),
+            MDEntryTypeBook::OFFER => update(&mut self.offers, entry, false, checks),
+            MDEntryTypeBook::IMPLIED_BID => update(&mut self.implied_bids, entry, true, checks),
+            MDEntryTypeBook::IMPLIED_OFFER => {
+                update(&mut self.implied_offers, entry, false, checks)
+            }
             MDEntryTypeBook::BOOK_RESET => {
                 self.clear();
                 Ok(())
@@ -318,7 +325,24 @@ impl PriceBook {
 fn update<const N: usize>(
     levels: &mut PriceLevels<N>,
     entry: &BookEntry,
+    is_bid: bool,
+    checks: bool,
 ) -> Result<(), Contradiction> {
+    let (number, price) = (entry.number, entry.level.price);
+    let is_possible = match entry.action {
+        _ if !checks => true,
+        MDUpdateAction::NEW => price != UNDEFINED_PRICE && levels.takes_new(number, price, is_bid),
+        MDUpdateAction::CHANGE => {
+            price != UNDEFINED_PRICE && levels.takes_change(number, price, is_bid)
+        }
+        // Overlays of several levels may be out of order between two of them.
+        MDUpdateAction::OVERLAY => price != UNDEFINED_PRICE,
+        MDUpdateAction::DELETE => price == UNDEFINED_PRICE || levels.has(number, price),
+        _ => true,
+    };
+    if !is_possible {
+        return Err(Contradiction);
+    }
     match entry.action {
         MDUpdateAction::CHANGE | MDUpdateAction::OVERLAY => {
             levels.change(entry.number, entry.level)
@@ -529,6 +553,49 @@ mod tests {
             (odd.nanos(5), odd.nanos(i64::MAX - 1)),
             (15, UNDEFINED_PRICE)
         );
+    }
+
+    #[test]
+    fn an_entry_that_no_right_book_can_have_is_a_contradiction() {
+        let entry = |action, number, price| BookEntry {
+            level: PriceLevel {
+                price,
+                size: 5,
+                orders: 1,
+            },
+            rpt_seq: 1,
+            number,
+            action,
+            kind: MDEntryTypeBook::BID,
+        };
+        let (new, change, delete) = (
+            MDUpdateAction::NEW,
+            MDUpdateAction::CHANGE,
+            MDUpdateAction::DELETE,
+        );
+        let mut book = PriceBook::new();
+        assert!(!book.set_depths(10, 2));
+        for (number, price) in [(1, 50), (2, 40), (2, 45)] {
+            assert_eq!(book.apply(&entry(new, number, price)), Ok(()));
+        }
+        let before: Vec<_> = book.levels(true).to_vec();
+        for (action, number, price) in [
+            (new, 2, 60),
+            (new, 2, 50),
+            (new, 1, 45),
+            (new, 1, UNDEFINED_PRICE),
+            (change, 2, 51),
+            (change, 1, UNDEFINED_PRICE),
+            (delete, 1, 45),
+            (MDUpdateAction(255), 1, 50),
+        ] {
+            let applied = book.apply(&entry(action, number, price));
+            assert_eq!(applied, Err(Contradiction), "{action:?} {number} {price}");
+        }
+        assert_eq!(book.levels(true), before);
+        for (action, number, price) in [(change, 1, 50), (delete, 1, 50), (delete, 1, i64::MAX)] {
+            assert_eq!(book.apply(&entry(action, number, price)), Ok(()));
+        }
     }
 
     #[test]

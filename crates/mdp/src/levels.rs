@@ -98,6 +98,40 @@ impl<const N: usize> PriceLevels<N> {
         Ok(())
     }
 
+    /// Returns whether a price stands in order between the levels `before` and `after` of it.
+    fn is_in_order(&self, price: i64, before: usize, after: usize, is_bid: bool) -> bool {
+        let is_better = |one: i64, other: i64| match is_bid {
+            true => one > other,
+            false => one < other,
+        };
+        let levels = self.as_slice();
+        let before = levels.get(before.wrapping_sub(1));
+        let is_after = before.is_none_or(|level| is_better(level.price, price));
+        let after = levels.get(after);
+        is_after && after.is_none_or(|level| is_better(price, level.price))
+    }
+
+    /// Returns whether a new level may have this number and price.
+    #[inline]
+    pub(crate) fn takes_new(&self, number: u8, price: i64, is_bid: bool) -> bool {
+        let at = usize::from(number).wrapping_sub(1);
+        self.is_in_order(price, at, at, is_bid)
+    }
+
+    /// Returns whether a level may change to this price.
+    #[inline]
+    pub(crate) fn takes_change(&self, number: u8, price: i64, is_bid: bool) -> bool {
+        let at = usize::from(number).wrapping_sub(1);
+        self.is_in_order(price, at, usize::from(number), is_bid)
+    }
+
+    /// Returns whether a level has this price.
+    #[inline]
+    pub(crate) fn has(&self, number: u8, price: i64) -> bool {
+        let level = self.as_slice().get(usize::from(number).wrapping_sub(1));
+        level.is_some_and(|level| level.price == price)
+    }
+
     /// Replaces a level.
     #[inline]
     pub(crate) fn change(&mut self, number: u8, level: PriceLevel) -> Result<(), Contradiction> {
