@@ -52,9 +52,9 @@ def channel_reset(time_ns, channel=310):
     return message(4, struct.pack("<QB", time_ns, END_OF_EVENT), group(2, [entry]))
 
 
-def status(time_ns, state, group_name=b"TW", security_id=NULL_INT32, event=0):
+def status(time_ns, state, group_name=b"TW", security_id=NULL_INT32, event=0, date=65535):
     block = struct.pack(
-        "<Q6s6siHBBBB", time_ns, group_name, b"", security_id, 65535, END_OF_EVENT, state, 0, event
+        "<Q6s6siHBBBB", time_ns, group_name, b"", security_id, date, END_OF_EVENT, state, 0, event
     )
     assert len(block) == 30
     return message(30, block)

@@ -283,6 +283,17 @@ def test_a_cancelled_trade_and_statistics_leave_the_session_s_figures_right(star
     assert hub.hash("md:TW0")["side"] == "buy"
 
 
+def test_a_status_gives_the_trading_day(start_hub, lines):
+    hub, exchange = start_hub("--mdp", lines.option()), Exchange(instruments=1)
+    define(hub, lines, exchange)
+    # 20,001 days after 1970-01-01; the second is the end of the session.
+    for state, event, date, day in ((17, 0, 20_001, "20241005"), (21, 4, 20_002, "20241006")):
+        time_ns = exchange.begin()
+        told = mdp_packets.status(time_ns, state, event=event, date=date)
+        lines.both(packet(exchange.sequence, told))
+        eventually(lambda: hub.hash("md:TW0")["trading_day"] == day, day)
+
+
 def test_orders_of_a_level_are_followed_by_their_number(start_hub, lines):
     (orders,) = free_ports(1)
     hub = start_hub("--mdp", f"{lines.option()},orders=127.0.0.1:{orders}")

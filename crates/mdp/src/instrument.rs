@@ -1,5 +1,6 @@
 //! One instrument: its book by price, its place in its own sequence, and what is known of it.
 
+use tidewire_calendar::date_number;
 use tidewire_feed::wire::{
     Definition, Figures, LastValue, Name, Quote, ReferenceKind, TradingState, UNDEFINED_PRICE,
 };
@@ -93,6 +94,8 @@ pub(crate) struct Details {
     pub(crate) halt_reason: u32,
     pub(crate) statistics: Statistics,
     pub(crate) session: Session,
+    /// Trading day of the session, in days since 1970-01-01.
+    pub(crate) trade_date: Option<u16>,
     /// Volume that the published trades add up to since the last published total.
     pub(crate) volume_shown: u64,
     /// Numbers of the instrument's sequence at which trade, volume and statistics last changed.
@@ -501,7 +504,7 @@ impl Details {
             trades: session.trades,
             condition: session.condition,
             reason: self.halt_reason,
-            trading_day: 0,
+            trading_day: self.trade_date.map_or(0, |days| date_number(days.into())),
             reference_kind: match statistics.reference {
                 Some(_) => ReferenceKind::PREVIOUS_SETTLEMENT,
                 None => ReferenceKind::NONE,

@@ -295,6 +295,7 @@ impl Channel {
             rpt_seq: snapshot.rpt_seq(),
             time_ns: snapshot.transact_time(),
             status: snapshot.md_security_trading_status(),
+            trade_date: snapshot.trade_date(),
             limits: (snapshot.high_limit_price(), snapshot.low_limit_price()),
         };
         self.restore(&head, entries, sink);
@@ -323,6 +324,7 @@ impl Channel {
             rpt_seq: snapshot.rpt_seq(),
             time_ns: snapshot.transact_time(),
             status: snapshot.md_security_trading_status(),
+            trade_date: snapshot.trade_date(),
             limits: (snapshot.high_limit_price(), snapshot.low_limit_price()),
         };
         self.restore(&head, entries, sink);
@@ -456,6 +458,7 @@ struct SnapshotHead {
     rpt_seq: u32,
     time_ns: u64,
     status: Option<SecurityTradingStatus>,
+    trade_date: Option<u16>,
     limits: (Option<i64>, Option<i64>),
 }
 
@@ -488,6 +491,7 @@ fn fill(
     let keep_trades = is_newer(details.trade_rpt_seq);
     let keep_statistics = is_newer(details.statistics_rpt_seq);
     details.time_ns = details.time_ns.max(head.time_ns);
+    details.trade_date = details.trade_date.max(head.trade_date);
     // A state that is not in doubt may be newer than the snapshot.
     if std::mem::take(is_state_doubtful) {
         let state = head.status.and_then(crate::reference::trading_state);

@@ -158,12 +158,17 @@ impl Channel {
             None => self.members(status.security_group(), status.asset()),
         };
         for index in members {
+            let details = &mut self.instruments[index as usize].details;
+            let date = status.trade_date().or(details.trade_date);
+            let has_new_date = std::mem::replace(&mut details.trade_date, date) != date;
             if let Some(state) = state {
                 self.set_state(index, state, reason, sink);
                 self.confirm_state(index, sink);
             }
             if is_end {
                 self.end_session(index, sink);
+            } else if has_new_date {
+                self.publish_record(index, sink);
             }
         }
     }
