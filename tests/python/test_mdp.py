@@ -286,12 +286,21 @@ def test_a_cancelled_trade_and_statistics_leave_the_session_s_figures_right(star
 def test_a_status_gives_the_trading_day(start_hub, lines):
     hub, exchange = start_hub("--mdp", lines.option()), Exchange(instruments=1)
     define(hub, lines, exchange)
-    # 20,001 days after 1970-01-01; the second is the end of the session.
-    for state, event, date, day in ((17, 0, 20_001, "20241005"), (21, 4, 20_002, "20241006")):
+    one = exchange.instruments[0]
+    # 20,001 days after 1970-01-01. A later day begins a session, with or without its event.
+    days = (17, 0, 20_001, "20241005"), (21, 0, 20_002, "20241006"), (21, 4, 20_003, "20241007")
+    for state, event, date, day in days:
         time_ns = exchange.begin()
         told = mdp_packets.status(time_ns, state, event=event, date=date)
+        entry = (one.security_id, one.next(), date * 10**11, 2, 1)
+        told += mdp_packets.trades(time_ns, [entry])
+        told += mdp_packets.volume(time_ns, one.security_id, one.next(), 2,
+                                   mdp_packets.END_OF_EVENT)
         lines.both(packet(exchange.sequence, told))
         eventually(lambda: hub.hash("md:TW0")["trading_day"] == day, day)
+        eventually(lambda: hub.hash("md:TW0")["last"] == str(date), "the trade")
+        fields = hub.hash("md:TW0")
+        assert (fields["volume"], fields["trades"], fields["open"]) == ("2", "1", str(date))
 
 
 def test_orders_of_a_level_are_followed_by_their_number(start_hub, lines):

@@ -13,7 +13,7 @@ use tidewire_feed::wire::TradingState;
 use tidewire_sbe::{DecodeError, Message};
 
 use crate::channel::{Channel, clamp, size_of_wire};
-use crate::instrument::{Instrument, State};
+use crate::instrument::{Instrument, Session, State};
 use crate::levels::PriceLevel;
 use crate::packet::Packet;
 use crate::schema::*;
@@ -491,7 +491,11 @@ fn fill(
     let keep_trades = is_newer(details.trade_rpt_seq);
     let keep_statistics = is_newer(details.statistics_rpt_seq);
     details.time_ns = details.time_ns.max(head.time_ns);
-    details.trade_date = details.trade_date.max(head.trade_date);
+    let date = details.trade_date.max(head.trade_date);
+    let old_date = std::mem::replace(&mut details.trade_date, date);
+    if old_date.is_some() && old_date != date {
+        details.session = Session::default();
+    }
     // A state that is not in doubt may be newer than the snapshot.
     if std::mem::take(is_state_doubtful) {
         let state = head.status.and_then(crate::reference::trading_state);

@@ -159,15 +159,17 @@ impl Channel {
         };
         for index in members {
             let details = &mut self.instruments[index as usize].details;
-            let date = status.trade_date().or(details.trade_date);
-            let has_new_date = std::mem::replace(&mut details.trade_date, date) != date;
+            let date = details.trade_date.max(status.trade_date());
+            let old_date = std::mem::replace(&mut details.trade_date, date);
+            // The end of the old day's session may have been lost, or in the week before.
+            let is_end = is_end || (old_date.is_some() && old_date != date);
             if let Some(state) = state {
                 self.set_state(index, state, reason, sink);
                 self.confirm_state(index, sink);
             }
             if is_end {
                 self.end_session(index, sink);
-            } else if has_new_date {
+            } else if old_date != date {
                 self.publish_record(index, sink);
             }
         }
