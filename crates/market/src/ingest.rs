@@ -11,7 +11,7 @@ use tidewire_feed::client::{Gap, PublisherLogin, Sink};
 use tidewire_feed::wire::{Definition, LastValue, Login, Message, Venue, VenueName};
 use tidewire_lane::unix_ns;
 use tidewire_lastvalue::{
-    FLAG_DOUBT, FLAG_STALE, LatencyRecorder, MarketValue, PRICE_UNDEFINED, Writer,
+    FLAG_DOUBT, FLAG_STALE, FLAGS_DOUBT, LatencyRecorder, MarketValue, PRICE_UNDEFINED, Writer,
 };
 use tidewire_retry::Seldom;
 use tracing::{debug, warn};
@@ -594,6 +594,11 @@ impl Sink for Batch<'_> {
             // A symbol has an owner before its first value. Another source that gives a value
             // first takes it over.
             let _ = self.work.writer.claim(topic.number);
+            // What is missing may be about it.
+            if *self.work.doubt != Doubt::None && self.flags(topic.number) & FLAGS_DOUBT == 0 {
+                self.work.mark(&topic, FLAG_DOUBT, 0, false);
+                self.marked.push(topic.number);
+            }
         }
         let subscriptions = &market.post.subscriptions;
         market.books.defined(&topic, subscriptions);
