@@ -446,8 +446,14 @@ impl Batch<'_> {
                 let journal = &mut work.journal;
                 self.records.take(part, &topic, source, journal, counters);
             }
-            // It says nothing about a venue that has given no value.
-            Message::Certainty(_) if topic.is_none() => {}
+            // Before the first value it is about the symbol; of a symbol with values it says nothing
+            // about a venue without one.
+            Message::Certainty(_) if topic.is_none() => {
+                if known.is_unbound() {
+                    let name = known.name().clone();
+                    self.work.apply(&name, message);
+                }
+            }
             message => {
                 let applied = topic.is_some_and(|topic| self.work.apply(topic, message));
                 if !applied {

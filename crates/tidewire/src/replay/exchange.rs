@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tidewire_feed::client::Sink;
-use tidewire_feed::wire::{Definition, Message};
+use tidewire_feed::wire::{Certainty, Definition, Figures, Message};
 use tidewire_itch::{Books, BooksConfig, Head};
 use tidewire_lane::Endpoint;
 
@@ -40,11 +40,14 @@ pub(super) fn play(
         output: Output {
             link: Link::connect(to)?,
             failure: None,
+            symbols: Vec::new(),
+            is_in_doubt: false,
         },
         file,
         speed,
         stop,
         books: Vec::new(),
+        streams: Vec::new(),
         times_ns: None,
         start: Instant::now(),
     };
@@ -70,20 +73,37 @@ struct ExchangePlayer<'a> {
     stop: &'a Stop,
     /// One set of books per stream.
     books: Vec<Books>,
+    /// What of each stream has been played.
+    streams: Vec<Played>,
     /// Times of the first and the last message, ns since the UNIX epoch.
     times_ns: Option<(u64, u64)>,
     start: Instant,
+}
+
+/// What of a stream has been played.
+#[derive(Clone, Copy, Default)]
+struct Played {
+    /// Its next sequence; 0 before the first message.
+    next: u64,
+    /// Whether messages are missing: its books may be wrong from then on.
+    is_in_doubt: bool,
 }
 
 /// Publishes the output of the books, and keeps the first failure.
 struct Output {
     link: Link,
     failure: Option<Failure>,
+    /// The symbols that have been defined.
+    symbols: Vec<u32>,
+    /// Whether the stream that is played is in doubt.
+    is_in_doubt: bool,
 }
 
 impl ExchangePlayer<'_> {
     fn begin_again(&mut self) {
         self.books.clear();
+        self.streams.clear();
+        self.output.symbols.clear();
         self.times_ns = None;
         self.start = Instant::now();
     }
@@ -122,6 +142,7 @@ impl ExchangePlayer<'_> {
             let due = self.start + Duration::from_nanos(after_ns as u64);
             self.output.link.serve_until(due, self.stop)?;
         }
+        self.look_for_loss(item);
         let Self { books, output, .. } = self;
         books[item.stream].expect(item.ahead, output);
         books[item.stream].apply(item.sequence, item.message, output);
@@ -129,6 +150,23 @@ impl ExchangePlayer<'_> {
             Some(failure) => Err(failure),
             None => Ok(true),
         }
+    }
+
+    /// Tells the hub that the books of a stream are in doubt, if messages are missing before this
+    /// one.
+    fn look_for_loss(&mut self, item: &Item<'_>) {
+        if self.streams.len() <= item.stream {
+            self.streams.resize(item.stream + 1, Played::default());
+        }
+        let played = &mut self.streams[item.stream];
+        let is_complete = item.sequence == played.next.max(1);
+        played.next = item.sequence + 1;
+        if !is_complete && !std::mem::replace(&mut played.is_in_doubt, true) {
+            let own = |symbol: &u32| (*symbol >> 16) as usize == item.stream;
+            let symbols: Vec<u32> = self.output.symbols.iter().copied().filter(own).collect();
+            symbols.into_iter().for_each(|symbol| self.output.doubt(symbol));
+        }
+        self.output.is_in_doubt = self.streams[item.stream].is_in_doubt;
     }
 
     fn make_books(&mut self, item: &Item<'_>) {
@@ -190,6 +228,15 @@ impl ExchangePlayer<'_> {
 }
 
 impl Output {
+    /// Tells the hub that a symbol's values may be wrong.
+    fn doubt(&mut self, symbol: u32) {
+        self.publish(&Message::Certainty(Certainty {
+            symbol,
+            flags: Figures::IN_DOUBT,
+            ..Certainty::default()
+        }));
+    }
+
     fn publish(&mut self, message: &Message) {
         if self.failure.is_none() {
             self.failure = self.link.publish(message).err();
@@ -204,5 +251,9 @@ impl Sink for Output {
 
     fn definition(&mut self, _: u64, definition: &Definition) {
         self.publish(&Message::Definition(*definition));
+        self.symbols.push(definition.symbol);
+        if self.is_in_doubt {
+            self.doubt(definition.symbol);
+        }
     }
 }
