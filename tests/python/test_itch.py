@@ -1,6 +1,7 @@
 """ITCH 5.0: days made, sent and played, and what the hub says of them."""
 
 import gzip
+import json
 import random
 import re
 import socket
@@ -160,7 +161,12 @@ def test_what_a_recording_has_lost_is_said(hub, start, day, tmp_path):
     _, messages, _ = day
     path = tmp_path / "recording.pcap"
     path.write_bytes(itch_file.pcap(recording(messages[:5_000], loss_a=0.02, lines=1)))
+    listener = hub.redis().pubsub()
+    listener.psubscribe("md:*")
     report = play(start, hub, path)
+    told = iter(lambda: listener.get_message(timeout=5), None)
+    news = (json.loads(one["data"]) for one in told if one["type"] == "pmessage")
+    assert any(one["stale"] == 2 for one in news), "what follows a loss is in doubt"
     read, lost = re.search(r"sessions   1; ([\d,]+) messages, ([\d,]+) lost", report).groups()
     read, lost = (int(text.replace(",", "")) for text in (read, lost))
     assert lost > 0 and read + lost == 5_000

@@ -2,6 +2,7 @@
 
 import random
 import socket
+import time
 
 import pytest
 
@@ -287,10 +288,11 @@ def test_a_status_gives_the_trading_day(start_hub, lines):
     hub, exchange = start_hub("--mdp", lines.option()), Exchange(instruments=1)
     define(hub, lines, exchange)
     one = exchange.instruments[0]
-    # 20,001 days after 1970-01-01. A later day begins a session, with or without its event.
-    days = (17, 0, 20_001, "20241005"), (21, 0, 20_002, "20241006"), (21, 4, 20_003, "20241007")
-    for state, event, date, day in days:
+    # A later day begins a session, with or without its event.
+    for state, event, later in (17, 0, 0), (21, 0, 1), (21, 4, 2):
         time_ns = exchange.begin()
+        date = time_ns // (86_400 * 10**9) + later
+        day = time.strftime("%Y%m%d", time.gmtime(date * 86_400))
         told = mdp_packets.status(time_ns, state, event=event, date=date)
         entry = (one.security_id, one.next(), date * 10**11, 2, 1)
         told += mdp_packets.trades(time_ns, [entry])

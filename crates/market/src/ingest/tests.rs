@@ -467,7 +467,11 @@ fn what_the_source_says_of_a_value_and_what_the_hub_knows_of_the_source_are_both
     assert_eq!(stale(), 2);
     let mut early = source(&market, "early", 0, "B");
     send(&mut early, &[told(Figures::IN_DOUBT), quote(0, 7, 10, 20)]);
-    assert_eq!(staleness(&value_of(&market, "B")), 2, "said before the first value");
+    assert_eq!(
+        staleness(&value_of(&market, "B")),
+        2,
+        "said before the first value"
+    );
     send(&mut hub, &[told(Figures::STALE)]);
     assert_eq!(stale(), 1);
     hub.lose(2);
@@ -488,7 +492,10 @@ fn what_the_source_says_of_a_value_and_what_the_hub_knows_of_the_source_are_both
         _ => None,
     });
     let (stale, doubt) = (Figures::STALE, Figures::IN_DOUBT);
-    assert_eq!(told.collect::<Vec<_>>(), [doubt, doubt, stale, stale, stale, 0]);
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [doubt, doubt, stale, stale, stale, 0]
+    );
 }
 
 /// A hub behind another one had none of a venue's trades from before the second venue came.

@@ -164,7 +164,9 @@ impl ExchangePlayer<'_> {
         if !is_complete && !std::mem::replace(&mut played.is_in_doubt, true) {
             let own = |symbol: &u32| (*symbol >> 16) as usize == item.stream;
             let symbols: Vec<u32> = self.output.symbols.iter().copied().filter(own).collect();
-            symbols.into_iter().for_each(|symbol| self.output.doubt(symbol));
+            symbols
+                .into_iter()
+                .for_each(|symbol| self.output.doubt(symbol));
         }
         self.output.is_in_doubt = self.streams[item.stream].is_in_doubt;
     }

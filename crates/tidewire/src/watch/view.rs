@@ -267,7 +267,7 @@ mod tests {
     fn arrows_choose_the_column_and_space_turns_the_order() {
         let mut view = TableView::new(Column::Updates, false);
         assert_eq!(shown(&mut view, 9), "CBa", "equal ones by name");
-        (0..3).for_each(|_| assert_eq!(press(&mut view, KeyCode::Left), Wish::None));
+        (0..4).for_each(|_| assert_eq!(press(&mut view, KeyCode::Left), Wish::None));
         assert_eq!(
             (view.column, shown(&mut view, 9).as_str()),
             (Column::Last, "aCB")
@@ -280,7 +280,7 @@ mod tests {
             (Column::Symbol, "BCa")
         );
         press(&mut view, KeyCode::Left);
-        assert_eq!(view.column, Column::Rate, "round the corner");
+        assert_eq!(view.column, Column::Venue, "round the corner");
     }
 
     #[test]
