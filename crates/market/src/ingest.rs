@@ -446,8 +446,8 @@ impl Batch<'_> {
                 let journal = &mut work.journal;
                 self.records.take(part, &topic, source, journal, counters);
             }
-            // Before the first value it is about the symbol; of a symbol with values it says nothing
-            // about a venue without one.
+            // Before the first value it is about the symbol; of a symbol with values it says
+            // nothing about a venue without one.
             Message::Certainty(_) if topic.is_none() => {
                 if known.is_unbound() {
                     let name = known.name().clone();
