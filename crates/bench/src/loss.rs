@@ -238,7 +238,7 @@ fn two_lines(messages: u64) -> Result<LinkResult, Failure> {
     }
     store.end_session();
     let counters = books.counters();
-    let sent = counters.quotes + counters.trades + counters.statuses;
+    let sent = counters.quotes + counters.trades + counters.statuses + counters.sessions;
     wait_until_applied(&hub, sent, || {
         lines.turn(&store, started.elapsed().as_nanos() as u64);
         std::thread::sleep(Duration::from_micros(200));

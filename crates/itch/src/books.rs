@@ -64,6 +64,8 @@ pub struct Counters {
     pub statuses: u64,
     /// Definitions published.
     pub definitions: u64,
+    /// Session starts published.
+    pub sessions: u64,
     /// Messages of a known type with a wrong length, and empty messages.
     pub malformed: u64,
     /// Executions, cancels, deletes and replaces of orders that are not in the book, because
@@ -134,6 +136,7 @@ impl Books {
                 trades: 0,
                 statuses: 0,
                 definitions: 0,
+                sessions: 0,
                 malformed: 0,
                 unknown_orders: 0,
                 refused_orders: 0,
@@ -538,6 +541,7 @@ impl Books {
             rolls: 1,
             ..SessionStart::default()
         };
+        self.counters.sessions += 1;
         sink.message(sequence, &Message::SessionStart(start));
     }
 

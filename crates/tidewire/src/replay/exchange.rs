@@ -210,12 +210,13 @@ impl ExchangePlayer<'_> {
         report.line(
             "published",
             format!(
-                "{} messages: {} quotes, {} trades, {} statuses, {} definitions",
+                "{} messages: {} quotes, {} trades, {} statuses, {} definitions, {} sessions",
                 grouped(self.output.link.published()),
                 sum(|books| books.counters().quotes),
                 sum(|books| books.counters().trades),
                 sum(|books| books.counters().statuses),
-                sum(|books| books.counters().definitions)
+                sum(|books| books.counters().definitions),
+                sum(|books| books.counters().sessions)
             ),
         );
         report.rounds(rounds, "the counts are those of the last round");
