@@ -115,17 +115,7 @@ impl MarketSlot {
     /// Returns a consistent copy of the whole slot. Retries during an update.
     #[inline]
     pub fn snapshot(&self) -> MarketValue {
-        let mut attempts = 0_u32;
-        loop {
-            if let Some(version) = self.begin_read() {
-                let value = self.copy(version);
-                if self.unchanged_since(version) {
-                    return value;
-                }
-            }
-            attempts = attempts.wrapping_add(1);
-            pause(attempts);
-        }
+        retry(|| self.try_snapshot())
     }
 
     /// Returns a consistent copy of the whole slot, or `None` if an update interfered.

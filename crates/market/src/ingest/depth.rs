@@ -17,7 +17,7 @@ impl Batch<'_> {
         let book = self.work.market.books.book_of(topic);
         let mut state = book.state.lock();
         if state.take_over(self.work.source) {
-            self.tell_forgotten(topic, book, &state);
+            self.work.tell_forgotten(topic, book, &state);
         }
         let sequence = self.work.journal.append(&Message::Level(Level {
             symbol: number,
@@ -36,21 +36,9 @@ impl Batch<'_> {
         if let Some(book) = topic.derived.book() {
             let mut state = book.state.lock();
             if state.take_over(self.work.source) {
-                self.tell_forgotten(topic, book, &state);
+                self.work.tell_forgotten(topic, book, &state);
             }
         }
-    }
-
-    /// Tells those who follow a book that nothing is known of it.
-    fn tell_forgotten(&mut self, topic: &Topic, book: &BookTopic, state: &BookState) {
-        self.work.journal.append(&Message::Level(Level {
-            symbol: topic.number,
-            source: topic.venue(),
-            action: Level::END,
-            is_last: 1,
-            ..Level::default()
-        }));
-        self.work.publish_book(topic.number, book, state);
     }
 
     /// Returns the source's symbols whose topics have a book.
@@ -88,7 +76,7 @@ impl Batch<'_> {
             if let Some(book) = topic.derived.book() {
                 let mut state = book.state.lock();
                 if state.forget() {
-                    self.tell_forgotten(&topic, book, &state);
+                    self.work.tell_forgotten(&topic, book, &state);
                 }
             }
         }
@@ -96,8 +84,20 @@ impl Batch<'_> {
 }
 
 impl Work<'_> {
+    /// Tells those who follow a book that nothing is known of it.
+    pub(super) fn tell_forgotten(&mut self, topic: &Topic, book: &BookTopic, state: &BookState) {
+        self.journal.append(&Message::Level(Level {
+            symbol: topic.number,
+            source: topic.venue(),
+            action: Level::END,
+            is_last: 1,
+            ..Level::default()
+        }));
+        self.publish_book(topic.number, book, state);
+    }
+
     /// Publishes the last change of a book whose state is locked.
-    pub(super) fn publish_book(&mut self, number: u32, book: &BookTopic, state: &BookState) {
+    fn publish_book(&mut self, number: u32, book: &BookTopic, state: &BookState) {
         let interest = book.interest();
         if interest == 0 {
             return;

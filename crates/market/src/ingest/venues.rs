@@ -8,9 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use tidewire_feed::server;
-use tidewire_feed::wire::{
-    self, Definition, Level, Message, Name, RecordPart, TradingState, VenueName,
-};
+use tidewire_feed::wire::{self, Definition, Message, Name, RecordPart, TradingState, VenueName};
 use tidewire_lastvalue::{ClaimError, MarketValue, PRICE_UNDEFINED};
 use tidewire_retry::Seldom;
 use tracing::{info, warn};
@@ -155,15 +153,7 @@ impl Work<'_> {
             let own = self.market.books.book_of(venue);
             let mut state = book.state.lock();
             own.state.lock().take_from(&mut state);
-            self.publish_book(name.number, book, &state);
-            drop(state);
-            self.journal.append(&Message::Level(Level {
-                symbol: name.number,
-                source: name.venue(),
-                action: Level::END,
-                is_last: 1,
-                ..Level::default()
-            }));
+            self.tell_forgotten(name, book, &state);
         }
         for clear in name.records.move_orders(&venue.records) {
             let (number, publisher_id) = (name.number, clear.publisher_id);
