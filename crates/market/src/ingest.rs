@@ -258,11 +258,12 @@ impl Batch<'_> {
     /// Ends the batch. Returns the publication and the lanes it is for (one bit each).
     pub(crate) fn finish(mut self) -> (Publication, u64) {
         for number in std::mem::take(&mut self.marked) {
-            if self.flags(number) & FLAG_DOUBT != 0 {
-                if let Some(topic) = self.work.market.board.topic(number) {
-                    self.work.tell_certainty(&topic);
-                }
-                self.publish_current(number);
+            if self.flags(number) & FLAG_DOUBT != 0
+                && let Some(topic) = self.work.market.board.topic(number)
+            {
+                self.work.tell_certainty(&topic);
+                self.publish_book_again(&topic);
+                self.work.publish(&topic);
             }
         }
         let market = self.work.market;
@@ -323,13 +324,6 @@ impl Batch<'_> {
             }
         }
         self.work.follow_all(topics);
-    }
-
-    fn publish_current(&mut self, number: u32) {
-        if let Some(topic) = self.work.market.board.topic(number) {
-            self.publish_book_again(&topic);
-            self.work.publish(&topic);
-        }
     }
 
     /// Notes that the source is back. Topics that are in doubt stay so.
@@ -471,12 +465,26 @@ impl Batch<'_> {
         if let Some(topic) = topic.filter(|topic| self.work.writer.slot(topic.number).is_some()) {
             return Some(topic);
         }
+        let is_first = known.of_venue(venue).is_none();
         let topic = self.bind(symbol, venue);
-        if topic.is_none() {
-            let refused = &self.work.market.ingest.refused;
-            refused.fetch_add(1, Ordering::Relaxed);
+        match &topic {
+            Some(topic) if is_first => self.begin_topic(topic),
+            Some(_) => {}
+            None => {
+                let refused = &self.work.market.ingest.refused;
+                refused.fetch_add(1, Ordering::Relaxed);
+            }
         }
         topic
+    }
+
+    /// Prepares a topic for the first value, level or order that the source gives it.
+    fn begin_topic(&mut self, topic: &Arc<Topic>) {
+        self.work.declare_open(topic);
+        self.take_over_book(topic);
+        if *self.work.doubt == Doubt::None {
+            self.work.revive(topic);
+        }
     }
 
     /// Applies a message whose topic this source does not write to yet.
@@ -505,11 +513,7 @@ impl Batch<'_> {
             return;
         };
         if is_value && is_first {
-            self.work.declare_open(&topic);
-            self.take_over_book(&topic);
-            if *self.work.doubt == Doubt::None {
-                self.work.revive(&topic);
-            }
+            self.begin_topic(&topic);
         }
         let applied = self.work.apply(&topic, message);
         debug_assert!(applied, "the topic has just been claimed");

@@ -514,6 +514,24 @@ fn the_feed_has_the_value_with_which_a_venues_topic_begins() {
     assert_eq!(told.collect::<Vec<_>>(), [100]);
 }
 
+/// A new session whose levels came before its first quote stayed stale.
+#[test]
+fn a_session_that_begins_with_levels_is_current() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut old = source(&market, "feed", 0, "A");
+    send(&mut old, &[quote(0, 7, 1, 2)]);
+    old.lose(2);
+    drop(old);
+    let mut new = source(&market, "feed", 0, "A");
+    send(&mut new, &[clear(0, 7), set_level(0, 7, 8)]);
+    let value = value_of(&market, "A");
+    assert_eq!((value.bid, staleness(&value)), (PRICE_UNDEFINED, 0));
+    send(&mut new, &[quote(0, 7, 8, 9)]);
+    let value = value_of(&market, "A");
+    assert_eq!((value.bid, staleness(&value)), (8, 0));
+    assert_eq!(best_bids(&market, "A"), [8]);
+}
+
 /// One venue's forged trading day emptied the volume of all others, also after it had left.
 #[test]
 fn a_trading_day_that_is_no_date_or_of_who_has_left_ends_no_session() {
