@@ -3,6 +3,7 @@
 import random
 import socket
 import time
+from decimal import Decimal
 
 import pytest
 
@@ -121,6 +122,38 @@ def test_after_a_loss_on_both_lines_values_are_stale_until_the_snapshot(start_hu
         lines.send("snapshot", datagram)
     is_equal(hub, exchange)
     assert info(hub)["lost"] == 30 and info(hub)["in_doubt"] == 0
+
+
+def test_levels_of_an_instrument_are_read_and_stay_right_over_a_loss(start_hub, lines):
+    hub, exchange = start_hub("--mdp", lines.option()), Exchange(instruments=2, seed=4)
+    define(hub, lines, exchange)
+    client, one = hub.redis(protocol=3), exchange.instruments[0]
+
+    def same_levels():
+        book = client.execute_command("TIDEWIRE.BOOK", one.name)
+        told = {
+            kind: [(Decimal(price.decode()), size, orders) for price, size, orders in book[side]]
+            for kind, side in ((b"0", b"bids"), (b"1", b"asks"))
+        }
+        expected = {
+            kind: [(one.price(price), *level) for price, level in one.sorted(kind)[: one.depth]]
+            for kind in one.sides
+        }
+        return told == expected and (book[b"depth"], book[b"stale"]) == (10, 0)
+
+    for _ in range(100):
+        lines.both(exchange.next())
+    eventually(same_levels, "the whole book")
+    for _ in range(50):
+        lines.both(exchange.next())
+    eventually(same_levels, "the changed levels")
+    for _ in range(20):
+        exchange.next()
+    lines.both(exchange.heartbeat())
+    book = f"TIDEWIRE.BOOK {one.name}"
+    eventually(lambda: not client.execute_command(book)[b"bids"], "nothing is known of it")
+    recover(lines, exchange)
+    eventually(same_levels, "the book of the snapshot")
 
 
 def test_a_halt_that_was_lost_does_not_leave_the_instruments_open_as_certain(start_hub, lines):

@@ -18,6 +18,8 @@ pub use levels::{Level, LevelChange, Levels};
 mod orders;
 pub use orders::{CacheLine, Order, Orders, Record, WideRecord};
 
+pub mod shown;
+
 mod sides;
 pub use sides::Sides;
 

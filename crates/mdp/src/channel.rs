@@ -8,6 +8,7 @@ use tidewire_feed::wire::{Figures, UNDEFINED_PRICE};
 use tidewire_sbe::{DecodeError, Message};
 
 use crate::definition::InstrumentDefinition;
+use crate::depth::Followed;
 use crate::index::SecurityIndex;
 use crate::instrument::{BookEntry, Instrument, Scale, State, Statistics, Top};
 use crate::levels::{Contradiction, PriceLevel};
@@ -100,6 +101,8 @@ pub struct Channel {
     pub(crate) groups: BTreeMap<[u8; 6], Vec<u32>>,
     /// Instruments whose book has changed in the current event.
     dirty: Vec<u32>,
+    /// Instruments whose price levels are given too.
+    pub(crate) followed: Followed,
     pub(crate) event_time_ns: u64,
     /// Sequence of the current packet.
     pub(crate) sequence: u64,
@@ -142,6 +145,7 @@ impl Channel {
             last_found: (0, u32::MAX),
             groups: BTreeMap::new(),
             dirty: Vec::new(),
+            followed: Followed::default(),
             event_time_ns: 0,
             sequence: 0,
             from_start: false,
@@ -629,7 +633,8 @@ impl Channel {
     /// Publishes the tops that have changed.
     #[inline]
     pub(crate) fn publish_changes<S: Sink>(&mut self, sink: &mut S) {
-        for &index in &self.dirty {
+        for place in 0..self.dirty.len() {
+            let index = self.dirty[place];
             let instrument = &mut self.instruments[index as usize];
             instrument.is_dirty = false;
             // A book in recovery is published with its record.
@@ -645,6 +650,9 @@ impl Channel {
             {
                 self.counters.quotes += 1;
                 sink.message(self.sequence, &wire::Message::Quote(quote));
+            }
+            if !self.followed.is_empty() {
+                self.show_levels(index, sink);
             }
         }
         self.dirty.clear();
@@ -664,6 +672,9 @@ impl Channel {
             figures.flags |= Figures::IN_DOUBT;
         }
         sink.snapshot_record(self.sequence, &record);
+        if !self.followed.is_empty() {
+            self.show_levels(index, sink);
+        }
     }
 
     /// Publishes what is known of an instrument whose book is not, marked as in doubt.

@@ -309,6 +309,11 @@ impl PriceBook {
         }
     }
 
+    /// Returns the number of levels of a real side at most.
+    pub(crate) fn depth(&self) -> u8 {
+        self.bids.depth()
+    }
+
     pub(crate) fn levels(&self, is_bid: bool) -> &[PriceLevel] {
         match is_bid {
             true => self.bids.as_slice(),

@@ -64,6 +64,11 @@ impl<const N: usize> PriceLevels<N> {
         self.levels[0]
     }
 
+    /// Returns the number of levels that the exchange sends.
+    pub(crate) fn depth(&self) -> u8 {
+        self.depth
+    }
+
     pub(crate) fn clear(&mut self) {
         self.truncate(0);
         self.deepest = 0;

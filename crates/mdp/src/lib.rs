@@ -19,6 +19,8 @@ pub use channel::{Channel, ChannelConfig, ChannelCounters};
 mod definition;
 pub use definition::InstrumentDefinition;
 
+mod depth;
+
 mod exchange;
 pub use exchange::{Exchange, ExchangeConfig, SimulatedInstrument};
 

@@ -101,6 +101,11 @@ impl Receiver {
         self.arbiter.side_counters(side)
     }
 
+    /// Gives the levels of an instrument from now on, or ends that: see [`Channel::follow`].
+    pub fn follow<S: Sink>(&mut self, symbol: u32, is_followed: bool, sink: &mut S) {
+        self.channel.follow(symbol, is_followed, sink);
+    }
+
     /// Returns the channel: books, statistics, and counters of messages.
     pub fn channel(&self) -> &Channel {
         &self.channel

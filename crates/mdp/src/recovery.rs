@@ -128,6 +128,7 @@ impl Channel {
         }
         self.orders_wanted = self.config.order_books;
         self.in_doubt = true;
+        self.followed.renew();
         sink.values_doubtful();
     }
 
@@ -141,6 +142,7 @@ impl Channel {
         instrument.state = State::Recovering;
         instrument.book.clear();
         instrument.details.clear_queue();
+        self.followed.renew_one(index);
         self.from_start = false;
         self.known_from = self.known_from.max(self.sequence + 1);
     }
@@ -156,6 +158,7 @@ impl Channel {
         for instrument in &mut self.instruments {
             instrument.reset(state);
         }
+        self.followed.renew();
         for book in self.order_books.iter_mut().flatten() {
             book.reset(is_start, self.sequence);
         }

@@ -9,6 +9,15 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 #[test]
 fn packets_of_a_channel_with_books_by_order() {
+    count_allocations(false);
+}
+
+#[test]
+fn packets_of_a_channel_whose_levels_are_followed() {
+    count_allocations(true);
+}
+
+fn count_allocations(follows: bool) {
     let mut exchange = Exchange::new(ExchangeConfig::default());
     let channel = ChannelConfig {
         order_books: true,
@@ -16,6 +25,9 @@ fn packets_of_a_channel_with_books_by_order() {
     };
     let mut receiver = Receiver::new(ArbiterConfig::default(), channel);
     exchange.definitions(|packet| receiver.receive_definition(packet, &mut NullSink).unwrap());
+    for symbol in (0..).take(if follows { receiver.channel().len() } else { 0 }) {
+        receiver.follow(symbol, true, &mut NullSink);
+    }
     let mut packet = Vec::new();
     let mut packets = Vec::new();
     for _ in 0..20_000 {

@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use tidewire_feed::client::{Gap, Side, Sink};
 use tidewire_feed::wire::{
-    Definition, Figures, LastValue, Message, ReferenceKind, TradingState, UNDEFINED_PRICE,
+    Definition, Figures, LastValue, Level, Message, ReferenceKind, TradingState, UNDEFINED_PRICE,
 };
 use tidewire_mdp::schema::{SecurityTradingEvent, SecurityTradingStatus};
 use tidewire_mdp::{
     ArbiterConfig, ChannelConfig, Exchange, ExchangeConfig, OrderBook, PriceLevel, Receiver, Scale,
     SimulatedInstrument,
 };
+
+/// Size and orders by price.
+type Totals = BTreeMap<i64, (u32, u32)>;
 
 /// What a subscriber knows of the ticks.
 #[derive(Default)]
@@ -22,11 +25,41 @@ struct Values {
     in_doubt: bool,
     lost: u64,
     trades: u64,
+    /// Sizes and orders by price, asks and bids, of the books that are known.
+    books: BTreeMap<u32, [Totals; 2]>,
+    /// An event's levels have not ended.
+    is_open: bool,
+}
+
+impl Values {
+    fn level(&mut self, level: &Level) {
+        self.is_open = level.is_last == 0;
+        match level.action {
+            Level::CLEAR => drop(self.books.insert(level.symbol, Default::default())),
+            Level::END => drop(self.books.remove(&level.symbol)),
+            _ => {
+                let book = self.books.get_mut(&level.symbol);
+                let book = book.expect("a book begins with a clear");
+                let side = &mut book[usize::from(level.side == Level::BID)];
+                if level.size == 0 {
+                    assert!(
+                        side.remove(&level.price).is_some(),
+                        "a level that was given"
+                    );
+                } else {
+                    side.insert(level.price, (level.size, level.orders));
+                }
+            }
+        }
+    }
 }
 
 impl Sink for Values {
     fn message(&mut self, sequence: u64, message: &Message) {
         let symbol = message.symbol().expect("every tick has a symbol");
+        if let Message::Level(level) = message {
+            return self.level(level);
+        }
         assert!(
             self.definitions.contains_key(&symbol),
             "a tick before its definition"
@@ -64,6 +97,8 @@ impl Sink for Values {
     fn gap(&mut self, gap: Gap) {
         if let Gap::Lost { count, .. } = gap {
             self.lost += count;
+            // As the hub does: each book is known again from its next clear on.
+            self.books.clear();
         }
     }
 }
@@ -179,6 +214,7 @@ impl Pair {
         }
         self.compare_orders(instrument);
         let symbol = channel.symbol_of(id).unwrap();
+        self.compare_given_levels(instrument, symbol);
         let Some(value) = self.values.by_symbol.get(&symbol) else {
             assert_eq!(top(instrument, true).price, UNDEFINED_PRICE);
             return true;
@@ -198,6 +234,43 @@ impl Pair {
         assert_eq!((value.last, value.last_size), (scale.nanos(last), size));
         assert_eq!(value.volume, instrument.volume());
         true
+    }
+
+    /// Compares the levels that a follower was given with the real and implied ones together.
+    fn compare_given_levels(&self, instrument: &SimulatedInstrument, symbol: u32) {
+        assert!(!self.values.is_open, "an event has an end");
+        let Some(book) = self.values.books.get(&symbol) else {
+            let is_followed = self.receiver.channel().followed_count() > symbol as usize;
+            return assert!(
+                !is_followed,
+                "{} is right, and not given",
+                instrument.symbol()
+            );
+        };
+        let scale = Scale::new(instrument.factor());
+        for (is_bid, given) in [(false, &book[0]), (true, &book[1])] {
+            let mut real = instrument.levels(is_bid);
+            real.truncate(self.exchange.depth());
+            let mut expected = Totals::new();
+            for level in real.iter().chain(instrument.implied_levels(is_bid)) {
+                let total = expected.entry(scale.nanos(level.price)).or_default();
+                *total = (total.0 + level.size, total.1 + level.orders);
+            }
+            while expected.len() > self.exchange.depth() {
+                match is_bid {
+                    true => expected.pop_first(),
+                    false => expected.pop_last(),
+                };
+            }
+            assert_eq!(given, &expected, "{} {is_bid}", instrument.symbol());
+        }
+    }
+
+    /// Follows the levels of the first `count` instruments.
+    fn follow(&mut self, count: u32) {
+        for symbol in 0..count {
+            self.receiver.follow(symbol, true, &mut self.values);
+        }
     }
 
     fn compare_orders(&self, instrument: &SimulatedInstrument) {
@@ -261,8 +334,11 @@ proptest! {
         if !late_definitions {
             pair.define();
         }
-        for _ in 0..400 {
+        for number in 0..400 {
             pair.next(BOTH);
+            if number == 150 {
+                pair.follow(3);
+            }
             if !late_definitions {
                 prop_assert_eq!(pair.compare(), 5);
             }
@@ -319,6 +395,7 @@ proptest! {
         let mut pair = Pair::new(exchange(seed, 6), true);
         pair.define();
         for (step, count) in steps {
+            pair.follow(4);
             match step {
                 0 | 1 => (0..count).for_each(|_| pair.next(&[])),
                 2 => pair.recover(count + 1),

@@ -1,17 +1,15 @@
 //! The best price levels of a stream's symbols, as messages of the native feed.
 
-mod shown;
-
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
 
+use tidewire_book::shown::{Change, ShownSide, Total};
 use tidewire_feed::wire::Level;
 
 use super::Books;
 use crate::{BidAsk, Record, RecordRef, UNDEFINED_PRICE, flag};
-use shown::{Change, ShownSide, Total};
 
 /// Turns the events of a stream into changes of the best price levels: those of orders, and
 /// `mbp-10` records. Other records have no levels.
@@ -179,7 +177,7 @@ fn tell(changes: &mut [Change], is_bid: bool, empty: &Level, levels: &mut Vec<Le
         true => Level::BID,
         false => Level::ASK,
     };
-    changes.sort_unstable_by_key(|change| change.order(is_bid));
+    Change::sort(changes, is_bid);
     levels.extend(changes.iter().map(|change| Level {
         price: change.total.price,
         size: change.total.size,

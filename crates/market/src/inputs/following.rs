@@ -3,6 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::Thread;
+use crate::ingest::{Batch, Ingest};
+use crate::market::Market;
+use tidewire_fanout::Publication;
 use tidewire_lane::unix_ns;
 
 /// What an input knows of its clients' wishes.
@@ -25,37 +28,97 @@ impl Default for Following {
     }
 }
 
-impl Thread {
-    /// Follows the books that clients want, and ends what no client wants any more. Costs a load
-    /// and some comparisons if nothing has changed.
-    pub(super) fn follow_wanted(&mut self) {
-        let asked = self.market.books.asked();
+/// Books whose price levels can be given.
+pub(super) trait LevelBooks {
+    /// Number of symbols that were defined so far; it only grows.
+    fn definitions(&self) -> u64;
+
+    /// Number of followed symbols.
+    fn followed_count(&self) -> usize;
+
+    /// Gives the levels of a symbol from now on, or ends that. `time_ns` is the time of the book.
+    fn follow(&mut self, symbol: u32, is_followed: bool, time_ns: u64, batch: &mut Batch<'_>);
+}
+
+impl LevelBooks for tidewire_itch::Books {
+    fn definitions(&self) -> u64 {
+        self.counters().definitions
+    }
+
+    fn followed_count(&self) -> usize {
+        self.followed_count()
+    }
+
+    fn follow(&mut self, symbol: u32, is_followed: bool, time_ns: u64, batch: &mut Batch<'_>) {
+        if let Ok(locate) = u16::try_from(symbol) {
+            self.follow(locate, is_followed, 0, time_ns, batch);
+        }
+    }
+}
+
+impl LevelBooks for tidewire_mdp::Receiver {
+    fn definitions(&self) -> u64 {
+        self.channel().counters().definitions
+    }
+
+    fn followed_count(&self) -> usize {
+        self.channel().followed_count()
+    }
+
+    fn follow(&mut self, symbol: u32, is_followed: bool, _time_ns: u64, batch: &mut Batch<'_>) {
+        self.follow(symbol, is_followed, batch);
+    }
+}
+
+impl Following {
+    /// Follows the books that clients want, and ends what no client wants any more. Returns what
+    /// that gave. Costs a load and some comparisons if nothing has changed.
+    fn look(
+        &mut self,
+        market: &Market,
+        ingest: &mut Ingest,
+        books: &mut impl LevelBooks,
+    ) -> Option<(Publication, u64)> {
+        let asked = market.books.asked();
         if asked == 0 {
-            return;
+            return None;
         }
-        let seen = (asked, self.books.counters().definitions);
-        let is_changed = seen != self.following.seen
-            // A loss or a new session ends all following.
-            || self.books.followed_count() != self.following.count;
-        let is_due = self.following.count > 0 && self.following.looked.elapsed() >= LOOK_AGAIN;
+        let seen = (asked, books.definitions());
+        let is_changed = seen != self.seen
+            // A loss or a new session may end all following.
+            || books.followed_count() != self.count;
+        let is_due = self.count > 0 && self.looked.elapsed() >= LOOK_AGAIN;
         if !is_changed && !is_due {
-            return;
+            return None;
         }
-        (self.following.seen, self.following.looked) = (seen, Instant::now());
+        (self.seen, self.looked) = (seen, Instant::now());
         let unix_ns = unix_ns();
-        let mut batch = self.ingest.begin(unix_ns);
+        let mut batch = ingest.begin(unix_ns);
         for (symbol, topic) in batch.topics_with_books() {
-            let Ok(locate) = u16::try_from(symbol) else {
-                continue;
-            };
-            let is_wanted = self.market.books.is_wanted(&topic, unix_ns);
-            let value = self.market.board.value(topic.number);
+            let is_wanted = market.books.is_wanted(&topic, unix_ns);
+            let value = market.board.value(topic.number);
             let time_ns = value.map_or(0, |value| value.source_time_ns);
-            self.books.follow(locate, is_wanted, 0, time_ns, &mut batch);
+            books.follow(symbol, is_wanted, time_ns, &mut batch);
         }
         let news = batch.finish();
-        self.following.count = self.books.followed_count();
-        self.publish(news);
+        self.count = books.followed_count();
+        Some(news)
+    }
+}
+
+impl Thread {
+    /// Follows the wanted ones among the thread's own books.
+    pub(super) fn follow_wanted(&mut self) {
+        let news = self
+            .following
+            .look(&self.market, &mut self.ingest, &mut self.books);
+        news.into_iter().for_each(|news| self.publish(news));
+    }
+
+    /// Does the same with books that are not the thread's.
+    pub(super) fn follow_wanted_of(&mut self, books: &mut impl LevelBooks) {
+        let news = self.following.look(&self.market, &mut self.ingest, books);
+        news.into_iter().for_each(|news| self.publish(news));
     }
 }
 

@@ -153,6 +153,7 @@ pub(super) fn run(mut thread: Thread, input: &MdpInput, sockets: Sockets) {
             more = mdp.turn(&mut thread);
         }
         thread.busy_ns += begin.elapsed().as_nanos() as u64;
+        thread.follow_wanted_of(&mut mdp.receiver);
         mdp.show(&mut thread);
     }
 }

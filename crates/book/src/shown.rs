@@ -2,49 +2,64 @@
 
 use std::collections::VecDeque;
 
-use tidewire_book::Level;
+use crate::Level;
 
 /// A price, its size, and its number of orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Total {
-    pub(super) price: i64,
-    pub(super) size: u32,
-    pub(super) orders: u32,
+pub struct Total {
+    /// The price, 1 unit = 1e-9.
+    pub price: i64,
+    /// Total size of the orders.
+    pub size: u32,
+    /// Number of orders; 0 if unknown.
+    pub orders: u32,
 }
 
 /// The new total of a price; size 0 if it is shown no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Change {
-    pub(super) total: Total,
+pub struct Change {
+    /// The total after the event.
+    pub total: Total,
     /// The receiver knew this price before the event.
     was_shown: bool,
 }
 
 /// The best levels of one side.
 #[derive(Debug)]
-pub(super) struct ShownSide {
+pub struct ShownSide {
     is_bid: bool,
     /// The best last, as nearly all changes are close to it. Invariant: [`key`] ascends.
     totals: VecDeque<Total>,
+    /// Empty; only its memory is used.
+    spare: VecDeque<Total>,
 }
 
 impl ShownSide {
-    pub(super) fn new(is_bid: bool) -> Self {
+    /// Creates a side without levels.
+    pub fn new(is_bid: bool) -> Self {
         Self {
             is_bid,
             totals: VecDeque::new(),
+            spare: VecDeque::new(),
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// Returns whether no level is shown.
+    pub fn is_empty(&self) -> bool {
+        self.totals.is_empty()
+    }
+
+    /// Returns the number of levels that are shown.
+    pub fn len(&self) -> usize {
         self.totals.len()
     }
 
     /// Replaces all levels by `new`, the best first, each price once.
-    pub(super) fn replace(&mut self, new: impl Iterator<Item = Total>, changes: &mut Vec<Change>) {
-        let old = std::mem::take(&mut self.totals);
-        let mut old = old.into_iter().rev().peekable();
-        let mut totals = VecDeque::new();
+    pub fn replace(&mut self, new: impl Iterator<Item = Total>, changes: &mut Vec<Change>) {
+        let mut before = std::mem::take(&mut self.totals);
+        let mut totals = std::mem::take(&mut self.spare);
+        debug_assert!(totals.is_empty(), "only its memory is used");
+        let mut old = before.drain(..).rev().peekable();
         for total in new {
             let key = self.key(total.price);
             while let Some(gone) = old.next_if(|old| self.key(old.price) > key) {
@@ -60,12 +75,12 @@ impl ShownSide {
             totals.push_front(total);
         }
         changes.extend(old.map(|gone| Change::gone(gone.price)));
-        self.totals = totals;
+        (self.totals, self.spare) = (totals, before);
     }
 
     /// Sets the total of a price; `None` if its level is gone. A level that is worse than all is
     /// left to [`append`](Self::append).
-    pub(super) fn set(&mut self, price: i64, total: Option<Total>, changes: &mut Vec<Change>) {
+    pub fn set(&mut self, price: i64, total: Option<Total>, changes: &mut Vec<Change>) {
         let key = self.key(price);
         let is_bid = self.is_bid;
         let found = self
@@ -91,7 +106,7 @@ impl ShownSide {
     }
 
     /// Removes the worst levels while there are more than `depth`.
-    pub(super) fn trim(&mut self, depth: usize, changes: &mut Vec<Change>) {
+    pub fn trim(&mut self, depth: usize, changes: &mut Vec<Change>) {
         while self.totals.len() > depth
             && let Some(Total { price, .. }) = self.totals.pop_front()
         {
@@ -107,13 +122,13 @@ impl ShownSide {
     }
 
     /// Sorts levels, the best first, and removes all but one of a price.
-    pub(super) fn sort(&self, totals: &mut Vec<Total>) {
+    pub fn sort(&self, totals: &mut Vec<Total>) {
         totals.sort_by_key(|total| !self.key(total.price));
         totals.dedup_by_key(|total| total.price);
     }
 
     /// Adds levels that are worse than all others, the best first.
-    pub(super) fn append(&mut self, next: impl Iterator<Item = Total>, changes: &mut Vec<Change>) {
+    pub fn append(&mut self, next: impl Iterator<Item = Total>, changes: &mut Vec<Change>) {
         for total in next {
             debug_assert!(
                 self.totals
@@ -136,7 +151,7 @@ impl ShownSide {
 
 impl Total {
     /// Returns a level's total. A size above `u32::MAX` is shown as `u32::MAX`.
-    pub(super) fn of(level: Level) -> Self {
+    pub fn of(level: Level) -> Self {
         Self {
             price: level.price,
             size: u32::try_from(level.size).unwrap_or(u32::MAX),
@@ -157,8 +172,12 @@ impl Change {
         }
     }
 
-    /// Returns the order in which changes are told: what is gone first, then the best first.
-    pub(super) fn order(&self, is_bid: bool) -> (bool, i64) {
+    /// Sorts changes in the order in which they are told: what is gone first, then the best first.
+    pub fn sort(changes: &mut [Self], is_bid: bool) {
+        changes.sort_unstable_by_key(|change| change.order(is_bid));
+    }
+
+    fn order(&self, is_bid: bool) -> (bool, i64) {
         // Unlike a negation, this cannot overflow.
         (self.total.size != 0, !side_key(self.total.price, is_bid))
     }
