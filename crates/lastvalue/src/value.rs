@@ -252,6 +252,25 @@ impl MarketValue {
         trading_day: 0,
     };
 
+    /// Adds a trade to the session's figures, as a slot does.
+    pub fn add_to_session(&mut self, trade: Trade) {
+        if trade.price == PRICE_UNDEFINED {
+            return;
+        }
+        self.volume = self.volume.wrapping_add(u64::from(trade.size));
+        self.trades = self.trades.wrapping_add(1);
+        let product = i128::from(trade.price) * i128::from(trade.size);
+        self.turnover = self.turnover.wrapping_add(product);
+        if self.high == PRICE_UNDEFINED {
+            if self.session_open == PRICE_UNDEFINED {
+                self.session_open = trade.price;
+            }
+            self.high = trade.price;
+        }
+        self.high = self.high.max(trade.price);
+        self.low = self.low.min(trade.price);
+    }
+
     /// Returns the best bid and offer.
     pub fn quote(&self) -> Quote {
         Quote {

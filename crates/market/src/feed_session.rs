@@ -295,18 +295,13 @@ impl FeedSession {
 
     /// Keeps the publisher's state for its next connection.
     fn park(mut self, market: &Market) {
-        let (symbols, venues, doubt) = self.ingest.take_state();
+        let state = self.ingest.take_state();
         // The topics must be free before the next connection can claim them.
         drop(self.ingest);
         if let Some(receiver) = self.session.into_receiver() {
             let session = receiver.session();
             let is_over = receiver.is_ended();
-            let parked = (!is_over).then_some(ParkedPublisher {
-                receiver,
-                symbols,
-                venues,
-                doubt,
-            });
+            let parked = (!is_over).then_some(ParkedPublisher { receiver, state });
             market.publishers.disconnect(session, parked);
         }
     }

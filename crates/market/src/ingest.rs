@@ -8,10 +8,9 @@ use parking_lot::Mutex;
 use tidewire_book::prefetch;
 use tidewire_fanout::Publication;
 use tidewire_feed::client::{Gap, PublisherLogin, Sink};
-use tidewire_feed::wire::{Definition, LastValue, Login, Message, Venue, VenueName};
-use tidewire_lane::unix_ns;
+use tidewire_feed::wire::{Definition, LastValue, Level, Login, Message, Venue, VenueName};
 use tidewire_lastvalue::{
-    FLAG_DOUBT, FLAG_STALE, FLAGS_DOUBT, LatencyRecorder, MarketValue, PRICE_UNDEFINED, Writer,
+    FLAG_DOUBT, FLAGS_DOUBT, LatencyRecorder, MarketValue, PRICE_UNDEFINED, Writer,
 };
 use tidewire_retry::Seldom;
 use tracing::{debug, warn};
@@ -22,11 +21,12 @@ use crate::publishers::{ParkedPublisher, SessionInUse};
 use crate::records::RecordIngest;
 use crate::symbols::{Symbol, SymbolMap};
 use crate::topic::Topic;
-use crate::venues::{CONSOLIDATED, CONSOLIDATED_NAME, SourceVenues};
+use crate::venues::{CONSOLIDATED, SourceVenues};
 use apply::Work;
 
 mod apply;
 mod bars;
+mod certainty;
 mod depth;
 mod venues;
 
@@ -44,12 +44,26 @@ pub(crate) struct Ingest {
     members: Vec<(u16, MarketValue)>,
     /// Why topics are in doubt.
     doubt: Doubt,
+    /// Topics that are stale because the source has left or is silent. They are current again when
+    /// it is back.
+    left: Vec<u32>,
     generation: u64,
     open_bars: bars::OpenBars,
     /// Created with the first message: a feed client that only reads needs none.
     latency: Option<LatencyRecorder>,
     /// The source as the operator knows it.
     name: String,
+}
+
+/// What a publisher's next connection continues with.
+#[derive(Debug, Default)]
+pub(crate) struct SourceState {
+    pub(crate) symbols: SymbolMap,
+    pub(crate) venues: SourceVenues,
+    /// What its topics in doubt wait for.
+    pub(crate) doubt: Doubt,
+    /// Topics that are stale because it has left.
+    pub(crate) left: Vec<u32>,
 }
 
 /// What the topics marked with [`FLAG_DOUBT`] wait for.
@@ -94,6 +108,7 @@ pub(crate) struct Batch<'a> {
     symbols: &'a mut SymbolMap,
     venues: &'a mut SourceVenues,
     records: &'a mut RecordIngest,
+    left: &'a mut Vec<u32>,
     /// Topics marked as in doubt in this batch, and not yet published: their values may be right
     /// again at its end.
     marked: Vec<u32>,
@@ -118,6 +133,7 @@ impl Ingest {
             unheard: Vec::new(),
             members: Vec::new(),
             doubt: Doubt::None,
+            left: Vec::new(),
             market,
         }
     }
@@ -140,6 +156,7 @@ impl Ingest {
             unheard,
             members,
             doubt,
+            left,
             generation,
             open_bars,
             latency,
@@ -166,6 +183,7 @@ impl Ingest {
             symbols,
             venues,
             records,
+            left,
             marked: Vec::new(),
             generation,
             open_bars,
@@ -184,10 +202,14 @@ impl Ingest {
         }
     }
 
-    /// Takes the source's symbols, venues and doubt, to keep them for its next connection.
-    pub(crate) fn take_state(&mut self) -> (SymbolMap, SourceVenues, Doubt) {
-        let venues = std::mem::take(&mut self.venues);
-        (std::mem::take(&mut self.symbols), venues, self.doubt)
+    /// Takes what the source's next connection continues with.
+    pub(crate) fn take_state(&mut self) -> SourceState {
+        SourceState {
+            symbols: std::mem::take(&mut self.symbols),
+            venues: std::mem::take(&mut self.venues),
+            doubt: self.doubt,
+            left: std::mem::take(&mut self.left),
+        }
     }
 
     /// Names a venue by the source's number.
@@ -199,54 +221,11 @@ impl Ingest {
     pub(crate) fn topics(&self) -> usize {
         self.writer.claimed().count()
     }
-
-    /// Marks the topics of a source that has ended in slices, and gives each publication to
-    /// `publish`. Between two slices other sources have the journal.
-    pub(crate) fn lose_slowly(&mut self, publish: impl Fn((Publication, u64))) {
-        let mut claimed: Vec<u32> = self.writer.claimed().collect();
-        // A symbol's venues follow one another, so that few consolidated values have a step in
-        // between.
-        let board = self.market.board.clone();
-        claimed.sort_unstable_by_key(|&number| {
-            let topic = board.topic(number);
-            let parent = topic.and_then(|topic| topic.parent().map(|parent| parent.number));
-            (parent.unwrap_or(number), number)
-        });
-        for slice in claimed.chunks(LEAVING_SLICE) {
-            let topics: Vec<_> = slice
-                .iter()
-                .filter_map(|&number| board.topic(number))
-                .collect();
-            let mut batch = self.begin(unix_ns());
-            batch.mark_topics_stale(&topics, true);
-            publish(batch.finish());
-        }
-        // Those that became a venue's own, and are not claimed yet.
-        let bound = self.symbols.bound();
-        let writer = &mut self.writer;
-        let lost = bound.filter(|(_, _, topic)| writer.slot(topic.number).is_none());
-        let lost: Vec<_> = lost.map(|(symbol, venue, _)| (symbol, venue)).collect();
-        for slice in lost.chunks(LEAVING_SLICE) {
-            let mut batch = self.begin(unix_ns());
-            let topics = slice
-                .iter()
-                .filter_map(|&(symbol, venue)| batch.bind(symbol, venue));
-            let topics: Vec<_> = topics.collect();
-            batch.mark_topics_stale(&topics, true);
-            publish(batch.finish());
-        }
-    }
-
-    /// Marks the topics of a source that has ended or was lost. Returns the publication.
-    pub(crate) fn lose(&mut self, receive_time_ns: u64) -> (Publication, u64) {
-        let mut batch = self.begin(receive_time_ns);
-        batch.mark_stale(true);
-        batch.finish()
-    }
 }
 
 impl Drop for Ingest {
     fn drop(&mut self) {
+        self.release_topics();
         self.market.clocks.remove(self.source);
         if self.latency.is_some() {
             self.market.ingest.sources.fetch_sub(1, Ordering::Relaxed);
@@ -305,110 +284,41 @@ impl Batch<'_> {
         }
     }
 
-    /// Marks all topics of the source as stale, or as current again.
-    pub(crate) fn mark_stale(&mut self, stale: bool) {
-        let topics = self.own_topics();
-        self.mark_topics_stale(&topics, stale);
-    }
-
-    fn mark_topics_stale(&mut self, topics: &[Arc<Topic>], stale: bool) {
-        let (set, clear) = if stale {
-            (FLAG_STALE, 0)
-        } else {
-            (0, FLAG_STALE)
-        };
-        for topic in topics {
-            let is_stale = self.flags(topic.number) & FLAG_STALE != 0;
-            if is_stale != stale && self.work.mark(topic, set, clear, true) {
-                self.publish_book_again(topic);
-            }
-        }
-        self.work.follow_all(topics);
-    }
-
-    /// Notes that the source is back. Topics that are in doubt stay so.
-    pub(crate) fn revive(&mut self) {
-        self.mark_stale(false);
-    }
-
     fn flags(&self, number: u32) -> u32 {
         let slot = self.work.market.board.slots().slot(number);
         slot.map_or(0, |slot| slot.quote().flags)
     }
 
-    /// Marks the topics of the source as in doubt. Those that are not stale are published when the
-    /// batch ends.
-    fn mark_doubtful(&mut self) {
-        let topics = self.own_topics();
-        for topic in &topics {
-            let flags = self.flags(topic.number);
-            if flags & FLAG_DOUBT == 0
-                && self.work.mark(topic, FLAG_DOUBT, 0, false)
-                && flags & FLAG_STALE == 0
-            {
-                self.marked.push(topic.number);
-            }
-        }
-        self.work.follow_all(&topics);
-    }
-
-    /// Returns the topics that the source writes to. Takes those that became a venue's own
-    /// meanwhile.
-    fn own_topics(&mut self) -> Vec<Arc<Topic>> {
-        let bound = self.symbols.bound();
-        let bound: Vec<_> = bound.map(|(s, v, topic)| (s, v, topic.clone())).collect();
-        let mut topics = Vec::with_capacity(bound.len());
-        for (symbol, venue, topic) in bound {
-            let owns = self.work.writer.slot(topic.number).is_some();
-            let topic = match owns {
-                true => Some(topic),
-                false => self.bind(symbol, venue),
-            };
-            topics.extend(topic);
-        }
-        // A symbol without a value may have levels, and is as old as the others.
-        let unbound = self.symbols.numbered().filter(|(_, s)| s.is_unbound());
-        let names = unbound.map(|(_, symbol)| symbol.name());
-        let writer = &mut self.work.writer;
-        topics.extend(
-            names
-                .filter(|name| writer.slot(name.number).is_some())
-                .cloned(),
-        );
-        topics
-    }
-
     /// Finds, and notes, the topic of a symbol at a venue.
     fn bind(&mut self, symbol: u32, venue: u16) -> Option<Arc<Topic>> {
-        let known = self.symbols.get(symbol)?;
-        let topic = match self.consolidated_upstream(known, venue) {
-            Some(topic) => topic,
-            None => self.work.topic_of_venue(self.venues, known, venue)?,
-        };
+        let topic = self.find_topic(symbol, venue)?;
         self.symbols.bind(symbol, venue, topic.clone());
         Some(topic)
     }
 
-    /// Returns the topic that goes on with a consolidated value. A hub before this one has found a
-    /// second venue: what was the value of one venue is now that of both, and already includes it.
-    fn consolidated_upstream(&self, known: &Symbol, venue: u16) -> Option<Arc<Topic>> {
-        if venue != CONSOLIDATED {
+    fn find_topic(&mut self, symbol: u32, venue: u16) -> Option<Arc<Topic>> {
+        let known = self.symbols.get(symbol)?;
+        match self.one_value_upstream(known, venue) {
+            Some(topic) => {
+                self.work.rename_venue(self.venues, &topic, venue);
+                Some(topic)
+            }
+            None => self.work.topic_of_venue(self.venues, known, venue),
+        }
+    }
+
+    /// Returns the topic that goes on with a value from another venue. A hub before this one gives
+    /// each symbol one value: that of its venue or, when it has found a second one, that of both,
+    /// which already includes the first. After its restart it may be of one venue again.
+    fn one_value_upstream(&self, known: &Symbol, venue: u16) -> Option<Arc<Topic>> {
+        if venue != CONSOLIDATED && !self.venues.is_hub() {
             return None;
         }
-        let mut venues = known.venues().filter(|(venue, _)| *venue != CONSOLIDATED);
-        let (_, topic) = venues.next()?;
+        // A venue that has given a state only is bound to no symbol.
+        let topic = known.first().unwrap_or_else(|| known.name());
         let owner = self.work.market.board.slots().slot(topic.number)?.owner();
-        if owner != Some(self.work.source) {
-            return None;
-        }
-        if topic.parent().is_none() {
-            topic.set_facts(|facts| {
-                facts.venue = Some(CONSOLIDATED);
-                facts.venue_name = CONSOLIDATED_NAME.into();
-                facts.is_named = true;
-            });
-        }
-        Some(topic.clone())
+        let is_own = owner == Some(self.work.source) && !topic.is_consolidated();
+        is_own.then(|| topic.clone())
     }
 
     #[inline]
@@ -423,6 +333,8 @@ impl Batch<'_> {
         };
         let topic = known.of_venue(venue);
         match message {
+            // The end of a book that the source has not given is no value.
+            Message::Level(level) if level.action == Level::END && topic.is_none() => {}
             Message::Level(level) => {
                 if let Some(topic) = self.owned_topic(symbol, venue) {
                     self.level(&topic, level);
@@ -442,7 +354,9 @@ impl Batch<'_> {
             }
             // Before the first value it is about the symbol; of a symbol with values it says
             // nothing about a venue without one.
-            Message::Certainty(_) if topic.is_none() => {
+            Message::Certainty(_)
+                if topic.is_none() && self.one_value_upstream(known, venue).is_none() =>
+            {
                 if known.is_unbound() {
                     let name = known.name().clone();
                     self.work.apply(&name, message);
@@ -468,7 +382,10 @@ impl Batch<'_> {
         let is_first = known.of_venue(venue).is_none();
         let topic = self.bind(symbol, venue);
         match &topic {
-            Some(topic) if is_first => self.begin_topic(topic),
+            Some(topic) if is_first => {
+                self.work.begin_first_session(topic, 0);
+                self.begin_topic(topic);
+            }
             Some(_) => {}
             None => {
                 let refused = &self.work.market.ingest.refused;
@@ -505,13 +422,22 @@ impl Batch<'_> {
         let is_first = known.of_venue(venue).is_none();
         let topic = match is_value {
             true => self.bind(symbol, venue),
-            false => self.work.topic_of_venue(self.venues, known, venue),
+            false => self.find_topic(symbol, venue),
         };
         let Some(topic) = topic else {
             let refused = &self.work.market.ingest.refused;
             refused.fetch_add(1, Ordering::Relaxed);
             return;
         };
+        let begins = match message {
+            Message::LastValue(_) => true,
+            Message::SessionStart(start) => start.rolls == 1,
+            _ => false,
+        };
+        if !begins {
+            let time_ns = venues::source_time_ns(message);
+            self.work.begin_first_session(&topic, time_ns);
+        }
         if is_value && is_first {
             self.begin_topic(&topic);
         }
@@ -632,7 +558,10 @@ impl Sink for Batch<'_> {
         let source = self.work.source;
         debug!(source, old, new, "the feed began another session");
         self.forget_books();
-        self.mark_stale(true);
+        let topics = self.own_topics();
+        self.mark_topics_stale(&topics);
+        // Each waits for a value of the new session.
+        self.left.clear();
         *self.symbols = SymbolMap::default();
     }
 
@@ -652,49 +581,18 @@ impl Sink for Batch<'_> {
 
     fn values_right(&mut self) {
         *self.work.doubt = Doubt::None;
-        let mut untold = std::mem::take(&mut self.marked);
-        untold.sort_unstable();
-        let topics = self.own_topics();
-        for topic in &topics {
-            if self.flags(topic.number) & (FLAG_STALE | FLAG_DOUBT) != 0 {
-                let told = untold.binary_search(&topic.number).is_err();
-                self.work.mark(topic, 0, FLAG_STALE | FLAG_DOUBT, told);
-                self.publish_book_again(topic);
-            }
-        }
-        self.work.follow_all(&topics);
+        self.end_all_doubt();
     }
 
     fn publisher_login(&mut self, login: &Login) -> PublisherLogin {
         let parked = self.work.market.publishers.connect(login.session);
         self.venues.set_feed(login.client_name.as_str());
-        let ParkedPublisher {
-            receiver,
-            mut symbols,
-            venues,
-            doubt,
-        } = match parked {
+        let ParkedPublisher { receiver, state } = match parked {
             Ok(Some(parked)) => parked,
             Ok(None) => return PublisherLogin::New,
             Err(SessionInUse) => return PublisherLogin::InUse,
         };
-        // Another source may have claimed a topic meanwhile.
-        symbols.retain(|topic| self.work.writer.claim(topic.number).is_ok());
-        for (_, symbol) in symbols.numbered() {
-            let (name, writer) = (symbol.name(), &mut self.work.writer);
-            if symbol.is_unbound() && !name.is_consolidated() {
-                let _ = writer.claim(name.number);
-            }
-        }
-        for (_, _, topic) in symbols.bound() {
-            topic.records.adopt(self.work.source);
-            if let Some(book) = topic.derived.book() {
-                book.state.lock().adopt(self.work.source);
-            }
-        }
-        (*self.symbols, *self.venues) = (symbols, venues);
-        *self.work.doubt = doubt;
-        self.mark_stale(false);
+        self.resume(state);
         PublisherLogin::Resumed(receiver)
     }
 
@@ -735,8 +633,6 @@ impl Sink for Batch<'_> {
     }
 }
 
-/// Topics of a source that has ended, marked under one lock of the journal.
-const LEAVING_SLICE: usize = 1_024;
 /// Type byte of an order's record.
 const ORDER: u8 = 0xA0;
 /// Limits the log lines about symbols beyond the limit.

@@ -184,7 +184,7 @@ impl Thread {
     fn batch(&mut self, is_alive: bool, take: impl FnOnce(&mut Follower<'_, '_>)) {
         let mut batch = self.ingest.begin(unix_ns());
         if is_alive && std::mem::take(&mut self.is_stale) {
-            batch.mark_stale(false);
+            batch.revive();
         }
         let counters = self.books.counters();
         let before = (counters.faults(), counters.definitions);

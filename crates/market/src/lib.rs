@@ -39,6 +39,7 @@ pub use exchange::{Exchange, ExchangeConfig, ExchangeCounters};
 mod feed_lanes;
 
 mod fields;
+mod handed;
 
 mod feed_session;
 pub use feed_session::{FeedSession, SlowFeeds};

@@ -18,6 +18,7 @@ use crate::clocks::Clocks;
 use crate::databento::DatabentoCounters;
 use crate::depth::Books;
 use crate::feed_session::SlowFeeds;
+use crate::handed::HandedTopics;
 use crate::ingest::IngestCounters;
 use crate::inputs::{FeedLines, FeedSource, Input, Status};
 use crate::publishers::Publishers;
@@ -104,6 +105,8 @@ pub struct Market {
     pub(crate) inputs_stopped: AtomicBool,
     /// Sessions of publishers into the hub.
     pub(crate) publishers: Publishers,
+    /// Topics that sources got from others.
+    pub(crate) handed: HandedTopics,
     /// The next number of a source, which is its name as a writer.
     source_numbers: AtomicU64,
     /// Lanes that serve feed clients, one bit each.
@@ -141,6 +144,7 @@ impl Market {
             slow_feeds: SlowFeeds::default(),
             inputs_stopped: AtomicBool::new(false),
             publishers: Publishers::default(),
+            handed: HandedTopics::default(),
             source_numbers: AtomicU64::new(1),
             feed_lanes: AtomicU64::new(0),
             feed_told: (0..post.lanes()).map(|_| AtomicBool::new(false)).collect(),

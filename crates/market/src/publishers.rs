@@ -8,9 +8,7 @@ use tidewire_feed::client::Client;
 use tidewire_retry::Seldom;
 use tracing::warn;
 
-use crate::ingest::Doubt;
-use crate::symbols::SymbolMap;
-use crate::venues::SourceVenues;
+use crate::ingest::SourceState;
 
 /// All publishers' sessions, by session id.
 #[derive(Debug, Default)]
@@ -22,10 +20,7 @@ pub(crate) struct Publishers {
 #[derive(Debug)]
 pub(crate) struct ParkedPublisher {
     pub(crate) receiver: Box<Client>,
-    pub(crate) symbols: SymbolMap,
-    pub(crate) venues: SourceVenues,
-    /// What its topics in doubt wait for.
-    pub(crate) doubt: Doubt,
+    pub(crate) state: SourceState,
 }
 
 /// Error: another connection receives the session.
@@ -64,7 +59,7 @@ impl Publishers {
         debug_assert!(was_connected, "only who connected disconnects");
         // Who has defined no symbol has delivered nothing.
         let has_symbols =
-            |publisher: &ParkedPublisher| publisher.symbols.numbered().next().is_some();
+            |publisher: &ParkedPublisher| publisher.state.symbols.numbered().next().is_some();
         let Some(publisher) = publisher.filter(has_symbols) else {
             return;
         };
@@ -96,6 +91,7 @@ static FORGOTTEN: Seldom = Seldom::new(3, 10);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::symbols::SymbolMap;
     use crate::topic::Topic;
     use std::sync::Arc;
     use tidewire_feed::client::ClientConfig;
@@ -110,9 +106,10 @@ mod tests {
         }
         ParkedPublisher {
             receiver: Box::new(Client::listener(ClientConfig::default(), session, next)),
-            symbols,
-            venues: SourceVenues::default(),
-            doubt: Doubt::None,
+            state: SourceState {
+                symbols,
+                ..SourceState::default()
+            },
         }
     }
 

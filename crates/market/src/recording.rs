@@ -429,17 +429,18 @@ mod tests {
         let path = file("torn");
         let market = market();
         let mut ingest = Ingest::new(market.clone(), 1, "test");
+        // With a definition and the start of a session.
         publish(&mut ingest, 3);
         Recorder::start(&market, &path).unwrap().finish().unwrap();
         use BlockKind::{Begin, End, Stream};
-        assert_eq!(read(&path), (vec![Begin, Stream, End], vec![1, 2, 3, 4]));
+        assert_eq!(read(&path), (vec![Begin, Stream, End], (1..6).collect()));
         let whole = std::fs::metadata(&path).unwrap().len();
         let mut torn = Disk::default().append(&path).unwrap();
         torn.append(b"TWBK\x02\0\0").unwrap();
         Recorder::start(&market, &path).unwrap().finish().unwrap();
         let (kinds, sequences) = read(&path);
         assert_eq!(kinds, [Begin, Stream, End, Begin, Stream, End]);
-        assert_eq!(sequences, [1, 2, 3, 4, 1, 2, 3, 4]);
+        assert_eq!(sequences, [1, 2, 3, 4, 5, 1, 2, 3, 4, 5]);
         assert!(whole > 0);
         std::fs::remove_file(path).unwrap();
     }
@@ -475,8 +476,8 @@ mod tests {
         use BlockKind::{Begin, Gap, Snapshot, Stream};
         assert_eq!(kinds, [Begin, Stream, Gap, Snapshot, Stream]);
         assert_eq!(
-            sequences[..12],
-            (1..12).chain([oldest]).collect::<Vec<_>>()[..]
+            sequences[..13],
+            (1..13).chain([oldest]).collect::<Vec<_>>()[..]
         );
         assert_eq!(market.recording.lost.load(Ordering::Relaxed), oldest - 12);
         std::fs::remove_file(path).unwrap();

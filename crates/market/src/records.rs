@@ -147,6 +147,17 @@ impl TopicRecords {
         clears
     }
 
+    /// Gives `append` the orders again, as a snapshot for those who follow the topic. It returns the
+    /// sequence of each record.
+    pub(crate) fn tell_orders(&self, mut append: impl FnMut(u16, &[u8]) -> u64) {
+        let Some(kept) = self.kept.get() else { return };
+        if let Some(orders) = kept.orders.lock().as_mut() {
+            let mut last = 0;
+            orders.snapshot(|publisher_id, bytes| last = append(publisher_id, bytes));
+            orders.told_until(last);
+        }
+    }
+
     /// Gives the orders to the source `writer`: the connection of a publisher that continues.
     pub(crate) fn adopt(&self, writer: u32) {
         if let Some(kept) = self.kept.get()

@@ -128,6 +128,12 @@ impl SourceVenues {
         self.named.insert(number, name) != Some(name)
     }
 
+    /// Returns whether the source is a hub: those have a number for consolidated values.
+    pub(crate) fn is_hub(&self) -> bool {
+        let name = self.named.get(&CONSOLIDATED);
+        name.is_some_and(|name| name.as_str() == CONSOLIDATED_NAME)
+    }
+
     /// Returns the venue's name, and whether the source has named it.
     pub(crate) fn name(&self, number: u16) -> (String, bool) {
         match (self.named.get(&number), number) {

@@ -7,6 +7,7 @@ use parking_lot::MutexGuard;
 use tidewire_calendar::{date_number, days_of_number};
 use tidewire_fanout::{Origin, Publication, TopicId};
 use tidewire_feed::journal::Journal;
+use tidewire_feed::server;
 use tidewire_feed::wire::{self, Figures, LastValue, Message, ReferenceKind, TradingState};
 use tidewire_lastvalue::{
     FLAG_DOUBT, FLAG_HALTED, FLAG_STALE, FLAG_UPSTREAM_DOUBT, FLAG_UPSTREAM_STALE, FLAGS_DOUBT,
@@ -151,8 +152,38 @@ impl Work<'_> {
             _ => false,
         };
         if revived {
+            if value.is_some_and(|value| value.quote() != Quote::EMPTY) {
+                self.journal.append(&Message::Quote(wire::Quote {
+                    symbol: topic.number,
+                    source: topic.venue(),
+                    source_time_ns: value.map_or(0, |value| value.source_time_ns),
+                    bid: PRICE_UNDEFINED,
+                    ask: PRICE_UNDEFINED,
+                    bid_size: 0,
+                    ask_size: 0,
+                    bid_orders: 0,
+                    ask_orders: 0,
+                }));
+            }
             self.tell_certainty(topic);
         }
+    }
+
+    /// Tells the readers of the hub's own feed that a topic begins, before its first value. What
+    /// they know of it is of a hub that ran before: its volume must not be added to.
+    pub(super) fn begin_first_session(&mut self, topic: &Topic, source_time_ns: u64) {
+        let value = self.market.board.value(topic.number);
+        if value.is_some_and(|value| value.updates > 0) {
+            return;
+        }
+        self.journal
+            .append(&Message::SessionStart(wire::SessionStart {
+                symbol: topic.number,
+                source: topic.venue(),
+                source_time_ns,
+                rolls: 1,
+                ..wire::SessionStart::default()
+            }));
     }
 
     /// Begins a session if the topic's definition declares another open than the value has.
@@ -162,18 +193,25 @@ impl Work<'_> {
         if definition.open == PRICE_UNDEFINED || definition.open == value.session_open {
             return;
         }
-        if let Some(mut slot) = self.writer.slot(topic.number) {
-            let stamp = Stamp {
-                source_time_ns: definition.source_time_ns,
-                receive_time_ns: self.receive_time_ns,
-                sequence: value.sequence,
-            };
-            let session = NewSession {
-                open: definition.open,
-                reference: value.reference,
-                trading_day: value.trading_day,
-            };
-            slot.start_session(session, stamp);
+        let Some(mut slot) = self.writer.slot(topic.number) else {
+            return;
+        };
+        let stamp = Stamp {
+            source_time_ns: definition.source_time_ns,
+            receive_time_ns: self.receive_time_ns,
+            sequence: value.sequence,
+        };
+        let session = NewSession {
+            open: definition.open,
+            reference: value.reference,
+            trading_day: value.trading_day,
+        };
+        slot.start_session(session, stamp);
+        drop(slot);
+        // A reader that has had a record before knows of no session that begins now.
+        let board = &*self.market.board;
+        if let Some(record) = server::Board::last_value(board, topic.number as usize) {
+            self.journal.append(&Message::LastValue(record));
         }
     }
 }

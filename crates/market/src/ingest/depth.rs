@@ -7,7 +7,7 @@ use tidewire_feed::wire::{Level, Message};
 
 use super::Batch;
 use super::apply::Work;
-use crate::depth::{BookState, BookTopic};
+use crate::depth::{BookState, BookTopic, DEPTH_ALL};
 use crate::topic::Topic;
 
 impl Batch<'_> {
@@ -17,7 +17,8 @@ impl Batch<'_> {
         let book = self.work.market.books.book_of(topic);
         let mut state = book.state.lock();
         if state.take_over(self.work.source) {
-            self.work.tell_forgotten(topic, book, &state);
+            self.work
+                .tell_forgotten(topic, book, &state, level.source_time_ns);
         }
         let sequence = self.work.journal.append(&Message::Level(Level {
             symbol: number,
@@ -36,7 +37,7 @@ impl Batch<'_> {
         if let Some(book) = topic.derived.book() {
             let mut state = book.state.lock();
             if state.take_over(self.work.source) {
-                self.work.tell_forgotten(topic, book, &state);
+                self.work.tell_forgotten(topic, book, &state, 0);
             }
         }
     }
@@ -76,7 +77,7 @@ impl Batch<'_> {
             if let Some(book) = topic.derived.book() {
                 let mut state = book.state.lock();
                 if state.forget() {
-                    self.work.tell_forgotten(&topic, book, &state);
+                    self.work.tell_forgotten(&topic, book, &state, 0);
                 }
             }
         }
@@ -84,15 +85,70 @@ impl Batch<'_> {
 }
 
 impl Work<'_> {
-    /// Tells those who follow a book that nothing is known of it.
-    pub(super) fn tell_forgotten(&mut self, topic: &Topic, book: &BookTopic, state: &BookState) {
+    /// Tells those who follow a book that nothing is known of it since `source_time_ns`.
+    pub(super) fn tell_forgotten(
+        &mut self,
+        topic: &Topic,
+        book: &BookTopic,
+        state: &BookState,
+        source_time_ns: u64,
+    ) {
         self.journal.append(&Message::Level(Level {
             symbol: topic.number,
             source: topic.venue(),
+            source_time_ns,
             action: Level::END,
             is_last: 1,
             ..Level::default()
         }));
+        self.publish_book(topic.number, book, state);
+    }
+
+    /// Tells those who follow a book all that is known of it: a clear, then each level. An event
+    /// that has not ended goes on after it.
+    pub(super) fn tell_book(&mut self, topic: &Topic, book: &BookTopic, state: &BookState) {
+        if state.is_known() {
+            let view = state.view(usize::MAX, 0);
+            let own = Level {
+                symbol: topic.number,
+                source: topic.venue(),
+                source_time_ns: view.source_time_ns,
+                depth: match view.depth {
+                    DEPTH_ALL.. => 0,
+                    depth => depth as u16,
+                },
+                ..Level::default()
+            };
+            let mut last = Level {
+                action: Level::CLEAR,
+                ..own
+            };
+            let sides = [(Level::BID, &view.bids), (Level::ASK, &view.asks)];
+            let levels = sides
+                .into_iter()
+                .flat_map(|(side, levels)| levels.iter().map(move |level| (side, level)));
+            for (side, level) in levels {
+                self.journal.append(&Message::Level(last));
+                last = Level {
+                    price: level.price,
+                    size: level.size,
+                    orders: level.orders,
+                    side,
+                    ..own
+                };
+            }
+            last.is_last = 1;
+            self.journal.append(&Message::Level(last));
+            for level in state.parts().1 {
+                let (symbol, source) = (own.symbol, own.source);
+                let level = Level {
+                    symbol,
+                    source,
+                    ..*level
+                };
+                self.journal.append(&Message::Level(level));
+            }
+        }
         self.publish_book(topic.number, book, state);
     }
 

@@ -1,3 +1,5 @@
+mod mirror;
+
 use super::*;
 use crate::board::staleness;
 use crate::market::MarketConfig;
@@ -717,7 +719,142 @@ fn what_nothing_replaces_leaves_each_topic_in_doubt_until_its_next_message() {
     ingest.lose(2);
     let stale = staleness(&market.board.value(0).unwrap());
     assert_eq!((stale, flags(0)), (1, FLAG_DOUBT | FLAG_STALE));
-    let (symbols, _, doubt) = ingest.take_state();
-    assert_eq!(doubt, Doubt::Messages);
-    drop(symbols);
+    assert_eq!(ingest.take_state().doubt, Doubt::Messages);
 }
+
+/// The trade of the first venue had no venue as soon as a second one came.
+#[test]
+fn the_last_trade_keeps_its_venue_when_a_second_one_comes() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut one = named_source(&market, "one", "V1");
+    let mut batch = one.begin(1);
+    batch.message(1, &trade(0, 1, 10, 5));
+    batch.finish();
+    let mut other = named_source(&market, "other", "V2");
+    let mut batch = other.begin(2);
+    batch.message(1, &quote(0, 1, 9, 11));
+    batch.finish();
+    let value = market.board.value(0).unwrap();
+    let name = market.board.venues().name(value.venues.last);
+    assert_eq!((value.last, name.as_deref()), (10, Some("V1")));
+}
+
+/// A venue that had sent a status only stayed current for ever, and its state and trading day
+/// counted.
+#[test]
+fn a_venue_with_a_state_only_is_stale_when_its_source_leaves() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut one = named_source(&market, "one", "V1");
+    let mut batch = one.begin(1);
+    batch.message(1, &quote(0, 1, 9, 11));
+    batch.message(2, &trade(0, 1, 10, 5));
+    batch.message(3, &status(0, 1, TradingState::CLOSED));
+    batch.finish();
+    let mut other = named_source(&market, "other", "V2");
+    let mut batch = other.begin(DAY_NS);
+    batch.message(1, &status(0, 1, TradingState::OPEN));
+    let tomorrow = SessionStart {
+        source: 1,
+        trading_day: 19_700_102,
+        rolls: 1,
+        ..SessionStart::default()
+    };
+    batch.message(2, &Message::SessionStart(tomorrow));
+    batch.finish();
+    let value = |name: &[u8]| {
+        let topic = market.board.find(name).unwrap();
+        market.board.value(topic.number).unwrap()
+    };
+    let (volume, state) = (value(b"A").volume, value(b"A").status.state);
+    assert_eq!((volume, state), (0, TradingState::OPEN.0));
+    other.lose(3);
+    assert_eq!(staleness(&value(b"A@V2")), 1);
+    assert_eq!(
+        (staleness(&value(b"A@V1")), staleness(&value(b"A"))),
+        (0, 0)
+    );
+    assert_eq!(value(b"A").volume, 5);
+    assert_eq!(value(b"A").status.state, TradingState::CLOSED.0);
+    // The same connection's source is back.
+    other.begin(4).revive();
+    assert_eq!(staleness(&value(b"A@V2")), 0);
+}
+
+/// A venue that left before another one came had `#2` behind its name when it returned.
+#[test]
+fn a_venue_that_returns_after_another_came_continues_its_topic() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut two = named_source(&market, "two", "V2");
+    let mut batch = two.begin(1);
+    batch.message(1, &quote(0, 1, 9, 11));
+    batch.finish();
+    two.lose(2);
+    let state = two.take_state();
+    drop(two);
+    let mut one = named_source(&market, "one", "V1");
+    let mut batch = one.begin(3);
+    batch.message(1, &quote(0, 1, 8, 12));
+    batch.finish();
+    for is_same_session in [true, false] {
+        let mut two = named_source(&market, "two", "V2");
+        let mut batch = two.begin(4);
+        if is_same_session {
+            batch.resume(SourceState {
+                symbols: SymbolMap::default(),
+                ..SourceState::default()
+            });
+            batch.definition(1, &definition(0, "A"));
+            batch.venue(&venue(1, "V2"));
+        }
+        batch.message(5, &quote(0, 1, 10, 13));
+        batch.finish();
+        assert!(market.board.find(b"A@V2#2").is_none(), "{is_same_session}");
+        let topic = market.board.find(b"A@V2").unwrap();
+        assert_eq!(market.board.value(topic.number).unwrap().bid, 10);
+        two.lose(5);
+    }
+    drop(state);
+}
+
+/// The session that had only defined a symbol made the quote of the one before current again by
+/// its own reconnection.
+#[test]
+fn a_session_that_only_defines_leaves_the_old_quote_stale_when_it_reconnects() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut old = source(&market, "old", 0, "A");
+    let mut batch = old.begin(1);
+    batch.message(1, &quote(0, 0, 10, 11));
+    batch.finish();
+    old.lose(2);
+    drop(old);
+    let mut new = source(&market, "old", 0, "A");
+    let stale = || staleness(&market.board.value(0).unwrap());
+    new.lose(3);
+    let state = new.take_state();
+    drop(new);
+    let number = market.next_source_number() as u32;
+    let mut again = Ingest::new(market.clone(), number, "old");
+    let mut batch = again.begin(4);
+    batch.resume(state);
+    batch.finish();
+    assert_eq!(stale(), 1);
+    // Another venue's topic does not hide it.
+    let mut other = named_source(&market, "other", "V2");
+    let mut batch = other.begin(5);
+    batch.message(1, &quote(0, 1, 5, 6));
+    batch.finish();
+    assert_eq!(market.board.value(0).unwrap().bid, 5);
+    let mut batch = again.begin(6);
+    batch.message(2, &trade(0, 0, 10, 1));
+    batch.finish();
+    assert_eq!(stale(), 0);
+}
+
+/// Returns a source that has defined the symbol `A` as number 0, and the venue number 1.
+fn named_source(market: &Arc<Market>, feed: &str, name: &str) -> Ingest {
+    let mut ingest = source(market, feed, 0, "A");
+    ingest.begin(1).venue(&venue(1, name));
+    ingest
+}
+
+const DAY_NS: u64 = 86_400_000_000_000;

@@ -7,9 +7,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use tidewire_feed::journal::Journal;
 use tidewire_feed::server;
 use tidewire_feed::wire::{self, Definition, Message, Name, RecordPart, TradingState, VenueName};
-use tidewire_lastvalue::{ClaimError, MarketValue, PRICE_UNDEFINED};
+use tidewire_lastvalue::{ClaimError, MarketValue, PRICE_UNDEFINED, Trade};
 use tidewire_retry::Seldom;
 use tracing::{info, warn};
 
@@ -18,7 +19,7 @@ use crate::board::{VENUE_SEPARATOR, certainty};
 use crate::consolidated::consolidate;
 use crate::symbols::Symbol;
 use crate::topic::{Facts, Member, Topic};
-use crate::venues::{CONSOLIDATED, SourceVenues};
+use crate::venues::{CONSOLIDATED, CONSOLIDATED_NAME, SourceVenues};
 
 /// Why a source cannot write to a venue's topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,8 +87,10 @@ impl Work<'_> {
         let is_free = owner.is_none_or(|owner| owner == self.source && wanted.is_first);
         let is_same = *facts.venue_name == *wanted.venue;
         let is_first = facts.venue.is_none();
-        // A feed without venue names is another feed under the same name, not another venue.
-        let replaces = is_free && !(facts.is_named && wanted.is_named);
+        // A feed without venue names is another feed under the same name, not another venue. What
+        // a hub had consolidated is gone with its session.
+        let is_venue = facts.is_named && *facts.venue_name != *CONSOLIDATED_NAME;
+        let replaces = is_free && !(is_venue && wanted.is_named);
         if is_first {
             // Its owner, if it has one, has given no value.
             self.take_over(name)?;
@@ -99,12 +102,19 @@ impl Work<'_> {
             self.describe(name, wanted)?;
             return Ok(name.clone());
         }
-        self.split(name, &facts)?;
+        // A source that has given the symbol no value owns its name at most since its definition.
+        self.split(name, &facts, owner.filter(|_| !is_free))?;
         self.claim_member(name, wanted)
     }
 
-    /// Gives the symbol's present venue a topic of its own, and makes `name` consolidated.
-    fn split(&mut self, name: &Arc<Topic>, facts: &Facts) -> Result<(), NoTopic> {
+    /// Gives the symbol's present venue a topic of its own, which `owner` writes to, and makes
+    /// `name` consolidated.
+    fn split(
+        &mut self,
+        name: &Arc<Topic>,
+        facts: &Facts,
+        owner: Option<u32>,
+    ) -> Result<(), NoTopic> {
         let mut present = Wanted {
             venue: facts.venue_name.to_string(),
             number: facts.venue.unwrap_or(0),
@@ -124,8 +134,8 @@ impl Work<'_> {
         let topic = topic?;
         self.claim(&topic)?;
         let value = self.market.board.value(name.number);
-        if let (Some(mut slot), Some(value)) = (self.writer.slot(topic.number), value) {
-            slot.replace(&value);
+        if let (Some(mut slot), Some(value)) = (self.writer.slot(topic.number), value.as_ref()) {
+            slot.replace(value);
         }
         self.describe(&topic, &present)?;
         // The readers of the hub's own feed have no other message with the value so far.
@@ -134,33 +144,54 @@ impl Work<'_> {
             self.journal.append(&Message::LastValue(record));
         }
         self.move_derived(name, &topic);
-        // Its source finds out with its next message that it has to write here. Until then no
-        // other may take the topic.
-        self.writer.hand_over(topic.number, name.number);
+        match owner {
+            Some(owner) if owner == self.source => {}
+            // Its source finds out with its next message, or when it leaves, that it has to write
+            // here. Until then no other may take the topic.
+            Some(owner) => {
+                self.writer.hand_over(topic.number, name.number);
+                self.market.handed.add(owner, topic.number);
+            }
+            None => drop(self.writer.release(topic.number)),
+        }
         let venue = topic.venue();
         let mut writer = self.market.consolidated.lock();
         let taken = writer.take_over(name.number);
         debug_assert!(taken.is_ok(), "a topic has its slot");
+        if let (Some(mut slot), Some(mut value)) = (writer.slot(name.number), value)
+            && value.last != PRICE_UNDEFINED
+        {
+            value.venues.last = venue;
+            slot.replace(&value);
+        }
         drop(writer);
+        self.publish(&topic);
         name.add_member(Member { venue, topic });
         name.set_facts(|facts| facts.venue = Some(CONSOLIDATED));
         Ok(())
     }
 
-    /// Moves price levels and orders to the topic of the venue that they are of.
+    /// Moves price levels and orders to the topic of the venue that they are of. The readers of the
+    /// hub's own feed get all of them again under its number.
     fn move_derived(&mut self, name: &Arc<Topic>, venue: &Arc<Topic>) {
         if let Some(book) = name.derived.book() {
             let own = self.market.books.book_of(venue);
-            let mut state = book.state.lock();
-            own.state.lock().take_from(&mut state);
-            self.tell_forgotten(name, book, &state);
+            let (mut state, mut own_state) = (book.state.lock(), own.state.lock());
+            own_state.take_from(&mut state);
+            let time_ns = own_state.source_time_ns();
+            self.tell_forgotten(name, book, &state, time_ns);
+            self.tell_book(venue, own, &own_state);
         }
+        let append = |journal: &mut Journal, number: u32, publisher_id: u16, bytes: &[u8]| {
+            let parts = RecordPart::split(number, publisher_id, 0, bytes);
+            parts.fold(0, |_, part| journal.append(&Message::Record(part)))
+        };
+        let journal = &mut *self.journal;
         for clear in name.records.move_orders(&venue.records) {
-            let (number, publisher_id) = (name.number, clear.publisher_id);
-            for part in RecordPart::split(number, publisher_id, 0, &clear.bytes) {
-                self.journal.append(&Message::Record(part));
-            }
+            append(journal, name.number, clear.publisher_id, &clear.bytes);
         }
+        let again = |publisher_id, bytes: &[u8]| append(journal, venue.number, publisher_id, bytes);
+        venue.records.tell_orders(again);
     }
 
     /// Returns the topic of one venue of a consolidated symbol.
@@ -251,6 +282,23 @@ impl Work<'_> {
         Ok(())
     }
 
+    /// Notes that a topic's value is now that of the venue that the source numbers `number`.
+    pub(super) fn rename_venue(&mut self, venues: &SourceVenues, topic: &Topic, number: u16) {
+        if topic.parent().is_some() {
+            return;
+        }
+        let (venue, is_named) = venues.name(number);
+        let wanted = Wanted {
+            venue,
+            number,
+            feed: venues.feed().clone(),
+            is_named,
+            is_first: false,
+        };
+        // Without a free number the topic keeps the venue that it had.
+        let _ = self.describe(topic, &wanted);
+    }
+
     /// Returns the hub's number of a venue. Tells the readers of its own feed what a new number
     /// means.
     fn venue_number(&mut self, wanted: &Wanted) -> Result<u16, NoTopic> {
@@ -298,11 +346,9 @@ impl Work<'_> {
         }
         let facts = topic.facts();
         let is_single = facts.venue.is_some() && !topic.is_consolidated();
-        if topic.take_wanted_venue() && is_single && self.split(topic, &facts).is_ok() {
-            let member = topic.with_members(|members| members.first().map(|m| m.topic.clone()));
-            if let Some(member) = member {
-                self.publish(&member);
-            }
+        if topic.take_wanted_venue() && is_single {
+            // Without room for it the symbol stays one topic.
+            let _ = self.split(topic, &facts, Some(self.source));
         }
     }
 
@@ -358,7 +404,8 @@ impl Work<'_> {
             venue: CONSOLIDATED,
             receive_time_ns: self.receive_time_ns,
         };
-        if let Some(sequence) = self.append_changes(&before, &value, is_trade, address) {
+        let is_told = is_session_told(&before, &value, is_trade);
+        if let Some(sequence) = self.append_changes(&before, &value, is_trade, is_told, address) {
             value.sequence = sequence;
         }
         let mut writer = self.market.consolidated.lock();
@@ -366,18 +413,24 @@ impl Work<'_> {
             slot.replace(&value);
         }
         drop(writer);
+        if !is_told && let Some(record) = server::Board::last_value(&**board, topic.number as usize)
+        {
+            self.journal.append(&Message::LastValue(record));
+        }
         if certainty(before.flags) != certainty(value.flags) {
             self.tell_certainty(&topic);
         }
         self.publish(&topic);
     }
 
-    /// Appends what has changed of a consolidated value. Returns the last sequence.
+    /// Appends what has changed of a consolidated value. Unless `is_session_told`, a record with
+    /// the session's figures follows. Returns the last sequence.
     fn append_changes(
         &mut self,
         before: &MarketValue,
         value: &MarketValue,
         is_trade: bool,
+        is_session_told: bool,
         address: Address,
     ) -> Option<u64> {
         let (symbol, source) = (address.number, address.venue);
@@ -418,7 +471,7 @@ impl Work<'_> {
             };
             sequence = Some(self.journal.append(&Message::Status(status)));
         }
-        if value.trading_day != before.trading_day || value.reference != before.reference {
+        if !is_session_told && value.trading_day != before.trading_day {
             let start = wire::SessionStart {
                 symbol,
                 source,
@@ -426,12 +479,33 @@ impl Work<'_> {
                 reference: value.reference.price,
                 trading_day: value.trading_day,
                 kind: wire::ReferenceKind(value.reference.kind),
-                rolls: u8::from(value.trading_day != before.trading_day),
+                rolls: 1,
             };
             sequence = Some(self.journal.append(&Message::SessionStart(start)));
         }
         sequence
     }
+}
+
+/// Returns whether the readers of a consolidated value know its session without a record: it has
+/// had this trade, or nothing at all. Venues that roll, leave or repeat a session change sums in
+/// ways that no single message describes.
+fn is_session_told(before: &MarketValue, value: &MarketValue, is_trade: bool) -> bool {
+    let mut expected = *before;
+    if is_trade {
+        let (price, size) = (value.last, value.last_size);
+        expected.add_to_session(Trade {
+            price,
+            size,
+            condition: value.condition,
+        });
+    }
+    let session = |value: &MarketValue| {
+        let (open, high, low) = (value.session_open, value.high, value.low);
+        let sums = (value.volume, value.turnover, value.trades);
+        (sums, open, high, low, value.trading_day, value.reference)
+    };
+    session(&expected) == session(value)
 }
 
 /// The venue that a source's message belongs to.
@@ -468,7 +542,8 @@ fn take_last(value: &mut MarketValue, message: &Message, venue: u16, own: &Marke
     is_newer
 }
 
-fn source_time_ns(message: &Message) -> u64 {
+/// Returns the time of a message at its source; 0 for kinds that change no value.
+pub(super) fn source_time_ns(message: &Message) -> u64 {
     match message {
         Message::Quote(quote) => quote.source_time_ns,
         Message::Trade(trade) => trade.source_time_ns,

@@ -85,6 +85,11 @@ impl Orders {
         self.writer = writer;
     }
 
+    /// Notes that the readers of the hub's feed have all orders up to this sequence.
+    pub(super) fn told_until(&mut self, sequence: u64) {
+        self.sequence = self.sequence.max(sequence);
+    }
+
     /// Applies the record `order`, whose last part has this sequence. `total` counts the orders of
     /// all topics.
     pub(super) fn apply(

@@ -1,0 +1,343 @@
+//! A hub that reads another hub's feed has the same values, whatever the sources did.
+
+use proptest::prelude::*;
+use tidewire_feed::server;
+use tidewire_lastvalue::{MarketValue, Quote};
+
+use super::*;
+use crate::venues::CONSOLIDATED_NAME;
+
+/// Hubs, each of which follows the feed of the one before.
+struct Chain {
+    hubs: Vec<Arc<Market>>,
+    /// The reader of each hub but the first.
+    readers: Vec<Reader>,
+    /// A hub that has joined the first one with a snapshot.
+    late: Option<(Arc<Market>, Reader)>,
+    /// Whether the first hub has run before, and others may know more than it does.
+    has_restarted: bool,
+}
+
+struct Reader {
+    ingest: Ingest,
+    /// Sequence of the next message.
+    next: u64,
+}
+
+impl Reader {
+    /// Reads what `hub` has published.
+    fn read(&mut self, hub: &Market) {
+        let mut batch = self.ingest.begin(DAY_NS);
+        // As a hub's login does.
+        batch.venue(&venue(CONSOLIDATED, CONSOLIDATED_NAME));
+        loop {
+            let message = hub.journal.lock().message(self.next);
+            let Some(message) = message else { break };
+            match &message {
+                Message::Definition(definition) => batch.definition(self.next, definition),
+                Message::Venue(venue) => batch.venue(venue),
+                message => batch.message(self.next, message),
+            }
+            self.next += 1;
+        }
+        batch.finish();
+    }
+}
+
+impl Chain {
+    fn new() -> Self {
+        let hubs = Vec::from_iter((0..3).map(|_| Market::of_one_lane(MarketConfig::default())));
+        let readers = hubs[1..].iter().map(|hub| Reader {
+            ingest: Ingest::new(hub.clone(), 1, "before"),
+            next: 1,
+        });
+        Self {
+            readers: readers.collect(),
+            hubs,
+            late: None,
+            has_restarted: false,
+        }
+    }
+
+    fn read(&mut self) {
+        for (reader, hub) in self.readers.iter_mut().zip(&self.hubs) {
+            reader.read(hub);
+        }
+        if let Some((_, reader)) = &mut self.late {
+            reader.read(&self.hubs[0]);
+        }
+    }
+
+    /// Lets one more hub join the first one.
+    fn join(&mut self) {
+        let (first, late) = (&self.hubs[0], Market::of_one_lane(MarketConfig::default()));
+        let mut reader = Reader {
+            ingest: Ingest::new(late.clone(), 1, "before"),
+            next: first.journal.lock().next_sequence(),
+        };
+        let mut batch = reader.ingest.begin(DAY_NS);
+        server::Board::venues(&*first.board)
+            .iter()
+            .for_each(|venue| batch.venue(venue));
+        for number in 0..first.board.count() {
+            let topic = first.board.topic(number).unwrap();
+            batch.definition(0, &topic.definition());
+            if let Some(record) = server::Board::last_value(&*first.board, number as usize) {
+                batch.snapshot_record(reader.next - 1, &record);
+            }
+        }
+        batch.finish();
+        self.late = Some((late, reader));
+    }
+
+    /// Starts the first hub again, without what it knew.
+    fn restart(&mut self) {
+        self.hubs[0] = Market::of_one_lane(MarketConfig::default());
+        let late = self.late.iter_mut().map(|(_, reader)| reader);
+        for reader in late.chain(&mut self.readers[..1]) {
+            reader.ingest.lose(DAY_NS);
+            reader.ingest.begin(DAY_NS).session_changed(1, 2);
+            reader.next = 1;
+        }
+        self.has_restarted = true;
+    }
+
+    /// Compares each topic of the first hub with the others'.
+    fn compare(&self) {
+        let first = &self.hubs[0];
+        let late = self.late.iter().map(|(hub, _)| hub);
+        for (place, hub) in self.hubs.iter().chain(late).enumerate().skip(1) {
+            for number in 0..first.board.count() {
+                let topic = first.board.topic(number).unwrap();
+                let value = first.board.value(number).unwrap();
+                // Without a price of the new session, the old one's stays, as stale.
+                let has_price = value.quote() != Quote::EMPTY || value.last != PRICE_UNDEFINED;
+                if value.updates > 0 && (has_price || !self.has_restarted) {
+                    compare((first, hub), topic.symbol(), place, self.has_restarted);
+                }
+            }
+            let (own, other) = (first.board.count(), hub.board.count());
+            assert!(own == other || self.has_restarted, "no topic is invented");
+        }
+    }
+}
+
+/// `may_know_more` means that the second hub may have the last trade and the state of before.
+fn compare(hubs: (&Market, &Market), symbol: &[u8], place: usize, may_know_more: bool) {
+    let name = format!("{} of hub {place}", String::from_utf8_lossy(symbol));
+    let value_of = |hub: &Market| {
+        let topic = hub.board.find(symbol);
+        let topic = topic.unwrap_or_else(|| panic!("{name} is unknown"));
+        hub.board.value(topic.number).unwrap()
+    };
+    let (value, mut other) = (value_of(hubs.0), value_of(hubs.1));
+    if may_know_more && value.last == PRICE_UNDEFINED {
+        (other.last, other.last_size, other.condition) = (value.last, 0, value.condition);
+    }
+    if may_know_more && value.status.state == 0 {
+        other.status = value.status;
+    }
+    assert_eq!(figures(&value), figures(&other), "{name}");
+    // Snapshots have no levels.
+    if place > 2 {
+        return;
+    }
+    let book = |hub: &Market| hub.books.read(symbol, 100, 0).unwrap();
+    let (book, other) = (book(hubs.0), book(hubs.1));
+    assert_eq!(book.depth, other.depth, "levels of {name}");
+    assert_eq!(
+        (book.bids, book.asks),
+        (other.bids, other.asks),
+        "levels of {name}"
+    );
+}
+
+/// Returns what the second hub must know of a value.
+fn figures(value: &MarketValue) -> impl PartialEq + std::fmt::Debug + use<> {
+    let last = (value.last, value.last_size, value.condition);
+    let session = (
+        value.volume,
+        value.turnover,
+        value.trades,
+        value.session_open,
+    );
+    let range = (value.high, value.low, value.reference, value.trading_day);
+    (
+        value.quote(),
+        last,
+        session,
+        range,
+        value.status,
+        staleness(value),
+    )
+}
+
+/// What a source does.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Quote(i64),
+    Trade(i64, u32),
+    Status(u8),
+    Start {
+        day: u32,
+        reference: i64,
+        rolls: u8,
+    },
+    Book(i64),
+    Level(i64, u32),
+    /// It defines the symbol again, with this open.
+    Open(i64),
+    /// Its connection ends, and another one continues its session.
+    Reconnect,
+    /// Its connection ends, and another session begins.
+    Restart,
+    /// The first hub starts again, and each source sends its session from the start.
+    HubRestart,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let start = (0..3_u32, 0..2_i64, 0..2_u8).prop_map(|(day, reference, rolls)| Step::Start {
+        day: if day == 0 { 0 } else { 19_700_100 + day },
+        reference: if reference == 0 { PRICE_UNDEFINED } else { 7 },
+        rolls,
+    });
+    prop_oneof![
+        4 => (1..9_i64).prop_map(Step::Quote),
+        4 => (1..9_i64, 1..9_u32).prop_map(|(price, size)| Step::Trade(price, size)),
+        2 => (0..7_u8).prop_map(Step::Status),
+        2 => start,
+        1 => (1..9_i64).prop_map(Step::Book),
+        2 => (1..9_i64, 0..9_u32).prop_map(|(price, size)| Step::Level(price, size)),
+        1 => (1..4_i64).prop_map(Step::Open),
+        1 => Just(Step::Reconnect),
+        1 => Just(Step::Restart),
+        1 => Just(Step::HubRestart),
+    ]
+}
+
+fn messages(step: Step) -> Vec<Message> {
+    let level = |price, size, action, is_last| {
+        Message::Level(Level {
+            source: 1,
+            price,
+            size,
+            orders: 1,
+            side: if action == Level::CLEAR {
+                0
+            } else {
+                Level::BID
+            },
+            action,
+            is_last,
+            ..Level::default()
+        })
+    };
+    match step {
+        Step::Quote(bid) => vec![quote(0, 1, bid, bid + 2)],
+        Step::Trade(price, size) => vec![trade(0, 1, price, size)],
+        Step::Status(state) => vec![status(0, 1, TradingState(state))],
+        Step::Start {
+            day,
+            reference,
+            rolls,
+        } => vec![Message::SessionStart(SessionStart {
+            source: 1,
+            trading_day: day,
+            reference,
+            kind: match reference {
+                PRICE_UNDEFINED => ReferenceKind::NONE,
+                _ => ReferenceKind::PREVIOUS_CLOSE,
+            },
+            rolls,
+            ..SessionStart::default()
+        })],
+        Step::Book(price) => vec![
+            level(0, 0, Level::CLEAR, 0),
+            level(price, 5, Level::SET, 0),
+            level(price + 1, 6, Level::SET, 1),
+        ],
+        Step::Level(price, size) => vec![level(price, size, Level::SET, 1)],
+        Step::Open(open) => vec![Message::Definition(Definition {
+            open,
+            ..definition(0, "A")
+        })],
+        Step::Reconnect | Step::Restart | Step::HubRestart => Vec::new(),
+    }
+}
+
+/// A publisher and what it has sent in its session.
+struct Publisher {
+    ingest: Ingest,
+    sent: Vec<Message>,
+}
+
+impl Publisher {
+    fn send(&mut self, messages: &[Message]) {
+        let mut batch = self.ingest.begin(DAY_NS);
+        messages
+            .iter()
+            .for_each(|message| batch.message(1, message));
+        batch.finish();
+        self.sent.extend(messages);
+    }
+}
+
+/// Lets three sources take the steps, and compares the hubs after each.
+fn run(steps: &[(usize, Step)]) {
+    let mut chain = Chain::new();
+    let mut publishers: [Option<Publisher>; 3] = [const { None }; 3];
+    let begin = |market: &Arc<Market>, number: usize| Publisher {
+        ingest: named_source(market, &format!("s{number}"), ["V1", "V2", "V1"][number]),
+        sent: Vec::new(),
+    };
+    for (place, &(number, step)) in steps.iter().enumerate() {
+        if place == steps.len() / 2 {
+            chain.join();
+        }
+        let market = chain.hubs[0].clone();
+        let publisher = &mut publishers[number];
+        match step {
+            Step::Reconnect => {
+                if let Some(publisher) = publisher {
+                    publisher.ingest.lose(DAY_NS);
+                    let state = publisher.ingest.take_state();
+                    let source = market.next_source_number() as u32;
+                    publisher.ingest = Ingest::new(market, source, &format!("s{number}"));
+                    publisher.ingest.begin(DAY_NS).resume(state);
+                }
+            }
+            Step::Restart => {
+                if let Some(mut publisher) = publisher.take() {
+                    publisher.ingest.lose(DAY_NS);
+                }
+            }
+            Step::HubRestart => {
+                chain.restart();
+                for (number, publisher) in publishers.iter_mut().enumerate() {
+                    if let Some(publisher) = publisher {
+                        let sent = std::mem::take(&mut publisher.sent);
+                        *publisher = begin(&chain.hubs[0], number);
+                        publisher.send(&sent);
+                    }
+                }
+            }
+            step => {
+                let publisher = publisher.get_or_insert_with(|| begin(&market, number));
+                publisher.send(&messages(step));
+            }
+        }
+        chain.read();
+        chain.compare();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn a_hub_behind_another_has_its_values(
+        steps in prop::collection::vec((0..3_usize, step()), 1..40),
+    ) {
+        run(&steps);
+    }
+}
