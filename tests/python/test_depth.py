@@ -145,6 +145,98 @@ def test_who_subscribes_before_the_symbol_exists_gets_its_book(hub):
         assert book["snapshot"] is True and len(book["bids"]) == 3
 
 
+def test_the_first_message_of_a_subscription_is_a_snapshot_also_before_the_book_begins(hub):
+    subscriber = hub.subscriber("book:DEEP")
+    publisher = Publisher(hub)
+    publisher.send(level(3, BID, UNIT, 1, is_last=True), quote(3, UNIT, 2 * UNIT, 1, 1, 5))
+    eventually(lambda: hub.hash("md:DEEP").get("bid") == "1", "the quote")
+    publisher.book(BIDS, ASKS)
+    first = subscriber.json()
+    assert first["snapshot"] is True and first["update"] == 1 and first["depth"] == 65_536
+    assert first["bids"] == [[100, 5, 2], [99, 7, 1], [98, 1, 1]]
+
+
+def test_the_removal_of_a_level_that_is_not_there_is_not_published(hub):
+    publisher = Publisher(hub)
+    publisher.book(BIDS, ASKS)
+    wait_for(hub, "DEEP", lambda book: book["bids"])
+    subscriber = hub.subscriber("book:DEEP")
+    first = subscriber.json()
+    publisher.send(
+        level(3, BID, 50 * UNIT, 0, 0, is_last=True),
+        level(3, ASK, 150 * UNIT, 0, 0),
+        level(3, ASK, 101 * UNIT, 0, 0, is_last=True),
+    )
+    change = subscriber.json()
+    assert change["update"] == first["update"] + 1
+    assert change["asks"] == [[101, 0, 0]] and "bids" not in change
+
+
+FULL = 65_536
+
+
+def send_bids(publisher, prices, size=1):
+    """Sends bids as one event, in packets of up to 1,000."""
+    prices = list(prices)
+    for start in range(0, len(prices), 1_000):
+        levels = [
+            level(3, BID, price * UNIT, size, is_last=price == prices[-1])
+            for price in prices[start : start + 1_000]
+        ]
+        publisher.send(*levels)
+
+
+def test_a_book_that_left_levels_out_never_has_depth_all(hub):
+    publisher = Publisher(hub)
+    publisher.send(level(3, 0, 0, 0, action=CLEAR))
+    send_bids(publisher, range(1, FULL + 1_001))
+    book = wait_for(hub, "DEEP", lambda book: book["bids"])
+    assert book["depth"] == FULL - 1 and book["bids"][0][0] == b"66536"
+    # The best 1,000 levels are all that the hub knows after this.
+    send_bids(publisher, range(2_001, FULL + 1_001), size=0)
+    book = wait_for(hub, "DEEP", lambda book: book["bids"][0][0] == b"2000")
+    assert book["depth"] == 1_000
+    send_bids(publisher, range(1_001, 2_001), size=0)
+    wait_for(hub, "DEEP", lambda book: book["depth"] == 0 and not book["bids"])
+    publisher.book(BIDS, ASKS)
+    wait_for(hub, "DEEP", lambda book: book["depth"] == FULL and len(book["bids"]) == 3)
+
+
+def test_a_subscriber_of_a_huge_book_gets_its_newest_state_and_every_change(hub):
+    publisher = Publisher(hub)
+    subscriber = hub.subscriber("book:DEEP")
+    publisher.send(level(3, 0, 0, 0, action=CLEAR))
+    send_bids(publisher, range(FULL, 0, -1))
+    change = subscriber.json()
+    assert change["snapshot"] is True and len(change["bids"]) == FULL
+    sides, update = {"bids": {}, "asks": {}}, change["update"]
+    apply(sides, change)
+    # Each of these clears has 65,536 levels to tell: 2.5 GB, if each were written.
+    changes = []
+    for size in range(2, 1_002):
+        changes.append(level(3, ASK, 0, 0, action=CLEAR, is_last=True))
+        changes.append(level(3, BID, FULL * UNIT, size, is_last=True))
+    publisher.send(*changes[:1_000])
+    publisher.send(*changes[1_000:])
+    # Better bids push out the worst.
+    send_bids(publisher, range(FULL + 1, FULL + 11))
+    snapshots = 0
+    while FULL + 10 not in bids_of(sides):
+        change = subscriber.json()
+        assert change["update"] > update
+        assert change.get("snapshot") or change["update"] == update + 1
+        update, snapshots = change["update"], snapshots + bool(change.get("snapshot"))
+        apply(sides, change)
+    bids = bids_of(sides)
+    assert (min(bids), max(bids), len(bids)) == (11, FULL + 10, FULL)
+    assert bids[FULL] == 1_001 and 1 <= snapshots < 100
+    assert hub.redis().ping()
+
+
+def bids_of(sides):
+    return {price // UNIT: size for price, size in sides["bids"].items()}
+
+
 def test_a_zeromq_subscriber_gets_the_book_too(hub):
     publisher = Publisher(hub)
     publisher.book(BIDS, ASKS)

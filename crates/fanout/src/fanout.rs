@@ -256,7 +256,7 @@ impl Fanout {
         let mut delivered = 0;
         for news in publication.news() {
             let targets = match news.origin {
-                Origin::Topic(id) => {
+                Origin::Topic(id) | Origin::Owed(id) => {
                     let is_watched = self.keys.watches_topics(self.lane)
                         && self.keys.tell_topic_changed(news.name);
                     self.take_route(id, news.name, is_watched)
@@ -279,7 +279,7 @@ impl Fanout {
                 delivered += u64::from(self.offer(context, target, &news, &limits));
             }
             match news.origin {
-                Origin::Topic(id) => self.put_route(id, targets),
+                Origin::Topic(id) | Origin::Owed(id) => self.put_route(id, targets),
                 Origin::Live | Origin::Channel | Origin::Shard => self.targets = targets,
             }
         }
@@ -320,12 +320,19 @@ impl Fanout {
         else {
             return false;
         };
-        let waiting_bytes = context.out_bytes(target.connection);
         let how = &target.how;
+        let waiting_bytes = context.out_bytes(target.connection);
         let verdict = match news.origin {
             Origin::Topic(id) => {
                 let topic = || PendingTopic::Topic(id);
                 outlet.admit_update(topic, how, news.version, waiting_bytes, limits)
+            }
+            Origin::Owed(id) => {
+                let owed = (PendingTopic::Topic(id), how.clone());
+                if outlet.owe_version(owed, news.version) {
+                    self.pump_next_turn(target.connection);
+                }
+                return false;
             }
             Origin::Live => {
                 let topic = || PendingTopic::Live(news.name.into());

@@ -96,18 +96,8 @@ impl Outlet {
             return Verdict::Send;
         }
         let key = (topic(), how.clone());
-        match self.scanned(&key) {
-            // Its value comes with the scan.
-            Scanned::Ahead => return Verdict::Outdated,
-            Scanned::Written(written) if version <= written => return Verdict::Outdated,
-            Scanned::Written(_) | Scanned::Unknown => {}
-        }
-        match self.current.get(&key) {
-            Some((written, _)) if version <= *written => return Verdict::Outdated,
-            Some(_) => {
-                self.current.remove(&key);
-            }
-            None => {}
+        if self.is_outdated(&key, version) {
+            return Verdict::Outdated;
         }
         if slow || self.pending.contains(&key) {
             if self.pending.is_full() {
@@ -117,6 +107,34 @@ impl Outlet {
             return Verdict::Conflate;
         }
         Verdict::Send
+    }
+
+    /// Owes a topic's current value, unless one of `version` or later was written. Returns whether
+    /// it is owed.
+    pub(crate) fn owe_version(&mut self, owed: (PendingTopic, How), version: u64) -> bool {
+        if self.is_outdated(&owed, version) {
+            return false;
+        }
+        self.owe(owed);
+        true
+    }
+
+    /// Returns whether the subscriber has a newer state of a topic, or gets one with a scan.
+    fn is_outdated(&mut self, key: &(PendingTopic, How), version: u64) -> bool {
+        match self.scanned(key) {
+            // Its value comes with the scan.
+            Scanned::Ahead => return true,
+            Scanned::Written(written) if version <= written => return true,
+            Scanned::Written(_) | Scanned::Unknown => {}
+        }
+        match self.current.get(key) {
+            Some((written, _)) if version <= *written => return true,
+            Some(_) => {
+                self.current.remove(key);
+            }
+            None => {}
+        }
+        false
     }
 
     /// Decides on a plain message, which no later one replaces.

@@ -37,6 +37,9 @@ pub type Dispatch = (Publication, u64);
 pub enum Origin {
     /// An update of a topic that a live source writes: a newer one replaces it.
     Topic(TopicId),
+    /// A topic has changed whose value is too long to be published with each change. Its
+    /// subscribers are owed the current value; the message has no payload.
+    Owed(TopicId),
     /// A write to a live key: a newer one replaces it.
     Live,
     /// A plain message (PUBLISH): each counts.
@@ -104,6 +107,19 @@ impl Publication {
             name: start..middle,
             payload,
             origin,
+            version,
+        });
+    }
+
+    /// Adds that the subscribers of a topic are owed its current value, of `version` or later.
+    pub fn push_owed(&mut self, name: &[u8], id: TopicId, version: u64) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(name);
+        let end = self.bytes.len();
+        self.entries.push(Entry {
+            name: start..end,
+            payload: Payload::Inline(end..end),
+            origin: Origin::Owed(id),
             version,
         });
     }
@@ -189,6 +205,19 @@ mod tests {
             .collect();
         let first = (&b"one"[..], &b"first"[..], Origin::Topic(TopicId::Tag(3)));
         assert_eq!(news, [first, (&b"two"[..], &b""[..], Origin::Live)]);
+    }
+
+    #[test]
+    fn an_owed_value_is_a_message_without_payload() {
+        let mut all = Publication::default();
+        all.push_owed(b"one", TopicId::Book(3), 7);
+        let mut second = Publication::default();
+        second.push_owed(b"two", TopicId::Book(4), 8);
+        all.append(second);
+        let news: Vec<_> = all.news().map(|n| (n.name, n.origin, n.version)).collect();
+        let of = |number| Origin::Owed(TopicId::Book(number));
+        assert_eq!(news, [(&b"one"[..], of(3), 7), (&b"two"[..], of(4), 8)]);
+        assert!(all.news().all(|news| news.payload.is_empty()));
     }
 
     #[test]

@@ -68,12 +68,24 @@ impl Fanout {
         if !self.outlet_of(connection).is_some_and(is_owed) {
             return;
         }
-        if self.pump_some(context, connection) == Step::Spent
-            && let Some(outlet) = self.outlet_of(connection)
+        if self.pump_some(context, connection) == Step::Spent {
+            self.pump_next_turn(connection);
+        }
+    }
+
+    /// Writes the current values owed to a connection with the next [`Fanout::pump_waiting`].
+    pub(crate) fn pump_next_turn(&mut self, connection: ConnectionId) {
+        if let Some(outlet) = self.outlet_of(connection)
             && !std::mem::replace(&mut outlet.waits_turn, true)
         {
             self.pumping.waiting.push_back(connection);
         }
+    }
+
+    /// Returns whether [`Fanout::pump_waiting`] has something to do.
+    #[inline]
+    pub fn is_waited_for(&self) -> bool {
+        !self.pumping.waiting.is_empty()
     }
 
     /// Continues with the connections that wait for this turn. Returns whether there is more to do
@@ -386,6 +398,8 @@ impl Fanout {
             return false;
         };
         debug_assert_eq!(outlet.connection, connection, "values are owed to it");
+        let cost = news.payload.len() / COST_BYTES;
+        self.pumping.budget = self.pumping.budget.saturating_sub(cost);
         if outlet.marks_snapshots {
             self.frames.mark_snapshot(out, outlet, news.name);
         }
@@ -434,5 +448,7 @@ fn find(topics: &Topics, stretch: Stretch, scan: &Scan) -> Vec<Arc<dyn Topic>> {
 const TURN_BUDGET: usize = 4_096;
 /// Cost of a value that is written, where a topic that is looked at costs 1.
 const VALUE_COST: usize = 8;
+/// Bytes of a value whose writing costs as much as a look at a topic.
+const COST_BYTES: usize = 64;
 /// Maximum topics looked at before the outbox is checked again.
 const STRETCH_TOPICS: u32 = 256;

@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 use tidewire_fanout as fanout;
-use tidewire_fanout::{Matches, Subscriptions, TopicId, TopicSource};
+use tidewire_fanout::{Matches, Origin, Publication, Subscriptions, TopicId, TopicSource};
 
 use crate::board::{Board, staleness};
 use crate::derived::{DerivedTopic, Hold};
 use crate::topic::Topic;
 
 pub use book::BookLevel;
-pub(crate) use book::Ladders;
+pub(crate) use book::{Ladders, Outcome};
 pub(crate) use state::BookState;
 pub use state::{BookView, DEPTH_ALL};
 
@@ -125,6 +125,20 @@ impl Books {
 
     fn existing_book(&self, number: u32) -> Option<Arc<BookTopic>> {
         self.board.topic(number)?.derived.book().cloned()
+    }
+}
+
+impl BookTopic {
+    /// Publishes the last change of the book, whose state is locked. Subscribers are owed a long
+    /// book: events can replace it faster than a lane can write it.
+    pub(crate) fn publish(&self, state: &BookState, stale: u64, publication: &mut Publication) {
+        if state.is_owed() {
+            return publication.push_owed(self.name(), self.topic_id(), state.version());
+        }
+        let origin = Origin::Topic(self.topic_id());
+        publication.push_with(self.name(), origin, state.version(), |out| {
+            state.write_json(out, self.symbol(), false, stale);
+        });
     }
 }
 

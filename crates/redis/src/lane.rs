@@ -314,7 +314,7 @@ impl RedisLane {
     pub fn turn(&mut self, context: &mut Context, has_right: bool) -> Option<u64> {
         self.sweep(context, has_right);
         let mut deadline_ns = None;
-        if self.fanout.take_departing_out() {
+        if self.fanout.take_departing_out() || self.fanout.is_waited_for() {
             deadline_ns = Some(context.now_ns());
         }
         if !self.sessions.replicas.is_empty() {

@@ -6,7 +6,7 @@ use tidewire_dbn::databento::DEPTH_LEVELS;
 use tidewire_dbn::{BidAsk, action, side};
 use tidewire_feed::wire::{Level, UNDEFINED_PRICE};
 
-use crate::depth::{BookState, Books, Ladders};
+use crate::depth::{BookState, Books, Ladders, Outcome};
 use crate::derived::Hold;
 use crate::topic::Topic;
 
@@ -189,9 +189,11 @@ impl DepthBook {
         }
         let is_bid = level.side == Level::BID;
         let before = self.ladders.at(is_bid, level.price).size;
-        self.ladders.apply(level);
-        let depth = self.ladders.better_than(is_bid, level.price);
-        if depth >= DEPTH_LEVELS || (before, level.size) == (0, 0) {
+        if self.ladders.apply(level) == Outcome::Nothing {
+            return None;
+        }
+        let depth = self.ladders.better_than(is_bid, level.price, DEPTH_LEVELS);
+        if depth >= DEPTH_LEVELS {
             return None;
         }
         let (action, size) = match (before, level.size) {

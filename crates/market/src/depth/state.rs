@@ -3,34 +3,64 @@
 use tidewire_fanout::write_json_text;
 use tidewire_feed::wire::{Level, UNDEFINED_PRICE};
 
-use super::book::{BookLevel, Ladders};
+use super::book::{BookLevel, Ladders, Outcome};
 use crate::decimal::{write_price, write_unsigned};
 
 /// What is known of a book.
 #[derive(Debug, Default)]
 pub(crate) struct BookState {
     /// As of the end of the last event.
-    ladders: Ladders,
+    book: Book,
+    /// What the last event changed.
+    changes: Changes,
     /// The levels of an event whose end has not arrived.
     pending: Vec<Level>,
+    /// The book with all `pending` levels, once there are many. So the end of an event is not more
+    /// work than any of its levels.
+    draft: Option<Box<Draft>>,
+    /// Number of changes published so far.
+    version: u64,
+    /// Sequence of the last level of the last event that changed anything, in the hub's own feed.
+    sequence: u64,
+    /// Time of that event at the source, nanoseconds since the UNIX epoch.
+    source_time_ns: u64,
+    /// The source that sends the levels; 0 before the first.
+    writer: u32,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Book {
+    ladders: Ladders,
     /// Whether the book has been given from its start.
     is_known: bool,
     /// Levels on each side that the source shows; 0 for all.
     depth: u16,
-    /// Number of changes published so far.
-    version: u64,
-    /// Sequence of the last event's last level in the hub's own feed.
-    sequence: u64,
-    /// Time of the last event at the source, nanoseconds since the UNIX epoch.
-    source_time_ns: u64,
-    /// Sides and prices that the last event changed, each once.
-    changed: Vec<(bool, i64)>,
-    /// Whether the last event replaced the book.
-    is_replaced: bool,
-    /// Levels left out because a side was full.
-    refused: u64,
-    /// The source that sends the levels; 0 before the first.
-    writer: u32,
+}
+
+#[derive(Debug, Default)]
+struct Draft {
+    book: Book,
+    changes: Changes,
+}
+
+/// What an event changes.
+#[derive(Debug, Default)]
+struct Changes {
+    /// Empty if the whole book is told.
+    levels: Vec<Changed>,
+    /// Whether the book was replaced, or so much of it that the whole book is told.
+    is_whole: bool,
+    /// Whether the shown depth is another.
+    is_depth: bool,
+}
+
+/// A level that an event changes.
+#[derive(Clone, Copy, Debug)]
+struct Changed {
+    is_bid: bool,
+    price: i64,
+    /// Whether this change made the level.
+    is_new: bool,
 }
 
 /// A book as a client reads it.
@@ -54,60 +84,68 @@ pub struct BookView {
 pub const DEPTH_ALL: u32 = 65_536;
 
 impl BookState {
-    /// Takes the next level. Returns whether it ends an event; the change is visible from then on.
+    /// Takes the next level. Returns whether it ends an event that changes anything; the change is
+    /// visible from then on.
     pub(crate) fn push(&mut self, level: &Level, sequence: u64) -> bool {
         self.pending.push(*level);
+        if let Some(draft) = &mut self.draft {
+            draft.book.apply(level, &mut draft.changes);
+        }
         if level.is_last == 0 && self.pending.len() < PENDING_MAX {
+            if self.pending.len() == DRAFT_LEVELS_MIN {
+                self.draft = Some(self.begin_draft());
+            }
             return false;
         }
-        self.changed.clear();
-        self.is_replaced = false;
-        let mut pending = std::mem::take(&mut self.pending);
-        for level in pending.drain(..) {
-            self.apply(&level);
+        let depth_before = self.shown_depth();
+        if let Some(draft) = self.draft.take() {
+            (self.book, self.changes) = (draft.book, draft.changes);
+        } else {
+            self.changes.clear();
+            for level in &self.pending {
+                self.book.apply(level, &mut self.changes);
+            }
         }
-        self.pending = pending;
+        self.pending.clear();
         self.pending.shrink_to(PENDING_KEPT);
-        self.changed.sort_unstable();
-        self.changed.dedup();
+        self.changes.settle(&self.book.ladders);
+        self.changes.is_depth = self.shown_depth() != depth_before;
+        if !self.changes.is_any() {
+            return false;
+        }
         (self.sequence, self.source_time_ns) = (sequence, level.source_time_ns);
         self.version += 1;
         true
     }
 
-    fn apply(&mut self, level: &Level) {
-        let is_both = level.side == 0;
-        match level.action {
-            Level::CLEAR => {
-                self.is_known |= is_both;
-                self.is_replaced = true;
-            }
-            Level::END => {
-                self.is_known = false;
-                self.is_replaced = true;
-            }
-            // Levels without their book say nothing about the others.
-            _ if !self.is_known || level.price == UNDEFINED_PRICE => return,
-            _ => self.changed.push((level.side == Level::BID, level.price)),
+    #[cold]
+    fn begin_draft(&self) -> Box<Draft> {
+        let mut draft = Box::<Draft>::default();
+        let replaces = |level: &Level| level.action == Level::CLEAR && level.side == 0;
+        draft.book = match self.pending.iter().any(replaces) {
+            // What was before is not needed.
+            true => Book {
+                is_known: self.book.is_known,
+                ..Book::default()
+            },
+            false => self.book.clone(),
+        };
+        for level in &self.pending {
+            draft.book.apply(level, &mut draft.changes);
         }
-        self.depth = level.depth;
-        self.refused += u64::from(!self.ladders.apply(level));
-        debug_assert!(
-            self.is_known || self.ladders.len() == 0,
-            "an unknown book has no levels"
-        );
+        draft
     }
 
     /// Forgets the book, because messages were lost or another session has begun. Returns whether
     /// there was one.
     pub(crate) fn forget(&mut self) -> bool {
         self.pending.clear();
-        if !std::mem::take(&mut self.is_known) {
+        self.draft = None;
+        if !self.book.is_known {
             return false;
         }
-        self.ladders = Ladders::default();
-        (self.is_replaced, self.depth) = (true, 0);
-        self.version += 1;
+        self.book = Book::default();
+        self.renew();
         true
     }
 
@@ -124,20 +162,25 @@ impl BookState {
 
     /// Takes the book of a topic that becomes this one.
     pub(crate) fn take_from(&mut self, other: &mut Self) {
-        let version = self.version.max(other.version) + 1;
-        *self = Self {
-            is_replaced: true,
-            version,
-            ..std::mem::take(other)
-        };
-        other.version = version;
-        (other.is_replaced, other.sequence) = (true, self.sequence);
+        let version = self.version.max(other.version);
+        *self = std::mem::take(other);
+        (self.version, other.version) = (version, version);
+        other.sequence = self.sequence;
+        self.renew();
+        other.renew();
     }
 
     /// Makes the whole book the next thing that is published.
     pub(crate) fn renew(&mut self) {
-        self.is_replaced = true;
+        self.changes.clear();
+        self.changes.is_whole = true;
         self.version += 1;
+    }
+
+    /// Returns whether the next thing to publish is a book of so many levels that each subscriber
+    /// is owed it, rather than given it with every event.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.changes.is_whole && self.book.ladders.len() > TOLD_LEVELS_MAX
     }
 
     /// Returns the number of changes published so far.
@@ -152,25 +195,38 @@ impl BookState {
 
     /// Returns whether the levels are known.
     pub(crate) fn is_known(&self) -> bool {
-        self.is_known
+        self.book.is_known
     }
 
     /// Returns the committed levels, and those of an unfinished event.
     pub(crate) fn parts(&self) -> (&Ladders, &[Level], bool) {
-        (&self.ladders, &self.pending, self.is_known)
+        (&self.book.ladders, &self.pending, self.book.is_known)
     }
 
+    /// Returns the levels on each side that are certain. Those of a source that shows all are not
+    /// all any more once the hub left some out.
     fn shown_depth(&self) -> u32 {
-        match (self.is_known, self.depth) {
-            (false, _) => 0,
+        let depth = match (self.book.is_known, self.book.depth) {
+            (false, _) => return 0,
             (true, 0) => DEPTH_ALL,
             (true, depth) => depth.into(),
-        }
+        };
+        let certain = self.book.ladders.certain();
+        certain.map_or(depth, |certain| {
+            depth.min(certain as u32).min(DEPTH_ALL - 1)
+        })
     }
 
     /// Returns up to `levels` levels of each side.
     pub(crate) fn view(&self, levels: usize, stale: u64) -> BookView {
-        let side = |is_bid| self.ladders.best(is_bid).take(levels).copied().collect();
+        let side = |is_bid| {
+            self.book
+                .ladders
+                .best(is_bid)
+                .take(levels)
+                .copied()
+                .collect()
+        };
         BookView {
             sequence: self.sequence,
             source_time_ns: self.source_time_ns,
@@ -186,7 +242,7 @@ impl BookState {
     pub(crate) fn write_json(&self, out: &mut Vec<u8>, symbol: &[u8], snapshot: bool, stale: u64) {
         out.extend_from_slice(b"{\"symbol\":");
         write_json_text(out, symbol);
-        let is_whole = snapshot || self.is_replaced;
+        let is_whole = snapshot || self.changes.is_whole;
         if is_whole {
             out.extend_from_slice(b",\"snapshot\":true");
         }
@@ -198,19 +254,98 @@ impl BookState {
         unsigned(out, ",\"seq\":", self.sequence);
         unsigned(out, ",\"ts\":", self.source_time_ns);
         unsigned(out, ",\"stale\":", stale);
-        if is_whole {
+        if is_whole || self.changes.is_depth {
             unsigned(out, ",\"depth\":", self.shown_depth().into());
         }
         for (is_bid, name) in [(true, ",\"bids\":["), (false, ",\"asks\":[")] {
+            let ladders = &self.book.ladders;
             if is_whole {
-                write_levels(out, name, self.ladders.best(is_bid).copied());
-            } else if self.changed.iter().any(|(side, _)| *side == is_bid) {
-                let changed = self.changed.iter().filter(|(side, _)| *side == is_bid);
-                let changed = changed.map(|(_, price)| self.ladders.at(is_bid, *price));
-                write_levels(out, name, changed);
+                write_levels(out, name, ladders.best(is_bid).copied());
+                continue;
+            }
+            let changed = self
+                .changes
+                .levels
+                .iter()
+                .filter(|one| one.is_bid == is_bid);
+            let mut levels = changed.map(|one| ladders.at(is_bid, one.price)).peekable();
+            if levels.peek().is_some() {
+                write_levels(out, name, levels);
             }
         }
         out.push(b'}');
+    }
+}
+
+impl Book {
+    fn apply(&mut self, level: &Level, changes: &mut Changes) {
+        match level.action {
+            Level::CLEAR => self.is_known |= level.side == 0,
+            _ if level.price == UNDEFINED_PRICE && level.action != Level::END => return,
+            _ => {}
+        }
+        // Levels without their book say nothing about the others, and the end of an unknown book
+        // nothing at all.
+        if !self.is_known {
+            return;
+        }
+        self.is_known = level.action != Level::END;
+        self.depth = level.depth;
+        let (is_bid, price) = (level.side == Level::BID, level.price);
+        match self.ladders.apply(level) {
+            Outcome::Nothing => {}
+            Outcome::Cleared => changes.tell_whole(),
+            Outcome::Added => changes.note(is_bid, price, true),
+            Outcome::Changed => changes.note(is_bid, price, false),
+            Outcome::Displaced(worst) => {
+                changes.note(is_bid, price, true);
+                changes.note(is_bid, worst, false);
+            }
+        }
+        debug_assert!(
+            self.is_known || self.ladders.len() == 0,
+            "an unknown book has no levels"
+        );
+    }
+}
+
+impl Changes {
+    fn clear(&mut self) {
+        self.levels.clear();
+        self.levels.shrink_to(PENDING_KEPT);
+        (self.is_whole, self.is_depth) = (false, false);
+    }
+
+    fn note(&mut self, is_bid: bool, price: i64, is_new: bool) {
+        if self.levels.len() >= CHANGED_LEVELS_MAX {
+            self.tell_whole();
+        }
+        if !self.is_whole {
+            self.levels.push(Changed {
+                is_bid,
+                price,
+                is_new,
+            });
+        }
+    }
+
+    fn tell_whole(&mut self) {
+        self.is_whole = true;
+        self.levels.clear();
+    }
+
+    /// Keeps each level once, and none that the event both made and removed.
+    fn settle(&mut self, ladders: &Ladders) {
+        let place = |one: &Changed| (one.is_bid, one.price);
+        // Stable: the first change of a level tells whether it is new.
+        self.levels.sort_by_key(place);
+        self.levels.dedup_by_key(|one| place(one));
+        self.levels
+            .retain(|one| !one.is_new || ladders.at(one.is_bid, one.price).size != 0);
+    }
+
+    fn is_any(&self) -> bool {
+        self.is_whole || self.is_depth || !self.levels.is_empty()
     }
 }
 
@@ -232,6 +367,14 @@ fn write_levels(out: &mut Vec<u8>, name: &str, levels: impl Iterator<Item = Book
 const PENDING_KEPT: usize = 64;
 /// Maximum levels of an unfinished event: a whole book and some. Then it counts as finished.
 const PENDING_MAX: usize = 2 * super::book::LEVELS_MAX + 1;
+
+/// Levels of an unfinished event from which on they are applied as they arrive.
+const DRAFT_LEVELS_MIN: usize = 4_096;
+/// Maximum changed levels that an event tells one by one. With more it tells the whole book.
+const CHANGED_LEVELS_MAX: usize = 4_096;
+/// Maximum levels of both sides of a whole book that is written with every event: a packet of
+/// 64 KiB may have 1,300 events that replace a book.
+const TOLD_LEVELS_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -266,9 +409,100 @@ mod tests {
     #[test]
     fn levels_before_a_clear_are_no_book() {
         let mut state = BookState::default();
-        assert!(state.push(&level(Level::BID, 1, 1, 1), 1));
+        let one_side = Level {
+            side: Level::BID,
+            ..clear(1)
+        };
+        let end = Level {
+            action: Level::END,
+            ..clear(1)
+        };
+        for message in [level(Level::BID, 1, 1, 1), one_side, end] {
+            assert!(!state.push(&message, 1), "there is nothing to publish");
+        }
+        assert_eq!(state.version(), 0);
+        assert_eq!(state.view(10, 0), BookView::default());
+        assert!(state.push(&clear(1), 2));
+        assert!(json(&state, false).contains("\"snapshot\":true,\"update\":1,"));
+    }
+
+    #[test]
+    fn the_removal_of_a_level_that_is_not_there_is_not_told() {
+        let mut state = BookState::default();
+        state.push(&clear(0), 1);
+        state.push(&level(Level::BID, 10, 5, 1), 2);
+        let before = state.view(10, 0);
+        assert!(!state.push(&level(Level::BID, 9, 0, 1), 3));
+        assert!(!state.push(&level(Level::ASK, 11, 4, 0), 4));
+        assert!(
+            !state.push(&level(Level::ASK, 11, 0, 1), 5),
+            "made and removed"
+        );
+        assert_eq!((state.view(10, 0), state.version()), (before, 1));
+        state.push(&level(Level::BID, 9, 0, 0), 6);
+        state.push(&level(Level::BID, 10, 0, 0), 7);
+        state.push(&level(Level::BID, 10, 2, 0), 8);
+        assert!(state.push(&level(Level::ASK, 12, 0, 1), 9));
+        let change = "{\"symbol\":\"A\",\"update\":2,\"seq\":9,\"ts\":5,\"stale\":0,\
+            \"bids\":[[10,2,1]]}";
+        assert_eq!(json(&state, false), change);
+    }
+
+    #[test]
+    fn a_book_that_left_levels_out_does_not_say_that_it_has_all() {
+        let mut state = BookState::default();
+        state.push(&clear(0), 1);
+        let full = i64::from(DEPTH_ALL);
+        for price in 1..=full {
+            state.push(&level(Level::BID, price, 1, u8::from(price == full)), 2);
+        }
+        assert_eq!(state.view(0, 0).depth, DEPTH_ALL);
+        assert!(!state.push(&level(Level::BID, full + 1, 1, 0), 3));
+        assert!(state.push(&level(Level::BID, full + 2, 1, 1), 4));
+        let (depth, levels) = ("\"depth\":65535", "[1,0,0],[2,0,0],[65537,1,1],[65538,1,1]");
+        assert!(json(&state, false).contains(&format!("{depth},\"bids\":[{levels}]")));
+        for price in 4..=full + 2 {
+            state.push(&level(Level::BID, price, 0, u8::from(price == full + 2)), 5);
+        }
+        let view = state.view(10, 0);
+        assert_eq!((view.depth, view.bids.len()), (1, 1));
+        assert!(
+            !state.push(&level(Level::BID, 2, 8, 1), 6),
+            "not next to the best"
+        );
+        state.push(&level(Level::BID, 3, 0, 1), 7);
+        assert_eq!(state.view(10, 0).depth, 0, "no level is certain");
+        state.push(&clear(1), 8);
+        assert_eq!(state.view(10, 0).depth, DEPTH_ALL);
+    }
+
+    #[test]
+    fn a_long_event_is_visible_at_its_end_and_tells_the_whole_book() {
+        let mut state = BookState::default();
+        state.push(&clear(0), 1);
+        state.push(&level(Level::BID, -1, 7, 1), 2);
+        assert!(!state.is_owed(), "a short book is written with its event");
+        let many = 2 * DRAFT_LEVELS_MIN as i64;
+        for price in 0..many {
+            assert!(!state.push(&level(Level::BID, price, 1, 0), 3));
+        }
+        assert_eq!(state.view(10, 0).bids.len(), 1, "the event has not ended");
+        assert!(state.push(&level(Level::BID, 0, 0, 1), 4));
+        assert_eq!(state.view(usize::MAX, 0).bids.len() as i64, many);
+        assert!(state.is_owed() && json(&state, false).contains("\"snapshot\":true"));
+        for price in 0..many {
+            state.push(&level(Level::ASK, price, 1, 0), 5);
+        }
+        state.push(&clear(0), 6);
+        assert!(state.push(&level(Level::BID, 3, 1, 1), 7));
+        let view = state.view(10, 0);
+        assert_eq!((view.bids.len(), view.asks.len()), (1, 0));
+        for price in 0..many {
+            state.push(&level(Level::ASK, price, 1, 0), 8);
+        }
+        assert!(state.forget(), "the unfinished event is forgotten, too");
+        assert!(!state.push(&level(Level::ASK, 1, 1, 1), 9));
         assert_eq!(state.view(10, 0).depth, 0);
-        assert!(state.view(10, 0).bids.is_empty());
     }
 
     #[test]

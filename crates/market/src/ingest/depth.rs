@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use tidewire_fanout::Origin;
 use tidewire_feed::wire::{Level, Message};
 
 use super::Batch;
@@ -160,10 +159,6 @@ impl Work<'_> {
         }
         self.lanes |= interest;
         let stale = self.market.books.staleness(number);
-        let origin = Origin::Topic(book.topic_id());
-        self.publication
-            .push_with(book.name(), origin, state.version(), |out| {
-                state.write_json(out, book.symbol(), false, stale);
-            });
+        book.publish(state, stale, &mut self.publication);
     }
 }
