@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use tidewire_book::BookLimits;
-use tidewire_feed::wire::{Level, Message};
+use tidewire_feed::wire::{Level, Message, SessionStart};
 
 use super::{
     Container, Decoder, Event, Reader, RecordRef, Translator, carried_length, detect, to_version_2,
@@ -120,6 +120,8 @@ struct Receiver {
     venues: HashSet<u16>,
     /// The trading day by publisher and symbol.
     days: HashMap<(u16, u32), u32>,
+    /// Publishers, symbols and days whose first trade has been told.
+    traded: HashSet<((u16, u32), u32)>,
     /// The prices shown, by publisher, symbol and side.
     levels: HashMap<(u16, u32, u8), HashSet<i64>>,
 }
@@ -140,8 +142,16 @@ impl Receiver {
                 let key = (start.source, start.symbol);
                 let before = self.days.insert(key, start.trading_day);
                 match start.rolls {
-                    1 => assert!(before.is_none_or(|before| before < start.trading_day)),
-                    _ => assert_eq!(before, Some(start.trading_day)),
+                    SessionStart::KEEPS => assert_eq!(before, Some(start.trading_day)),
+                    SessionStart::BEGINS => assert!(before.is_none() && start.trading_day == 0),
+                    SessionStart::BEGINS_DAY => {
+                        assert!(before.is_none_or(|before| before < start.trading_day));
+                    }
+                    // The first trade follows.
+                    _ => {
+                        assert!(before.is_none_or(|before| before <= start.trading_day));
+                        assert!(self.traded.insert((key, start.trading_day)), "once a day");
+                    }
                 }
                 key
             }

@@ -31,6 +31,8 @@ type SymbolKey = (u16, u32);
 
 #[derive(Debug)]
 struct SessionState {
+    /// No trade of the day has been told.
+    awaits_trade: bool,
     /// End of the day, ns since the UNIX epoch; 0 before the first one, 1 if it is unknown.
     end_ns: u64,
     /// The day and the one before it that had a session, in days since 1970-01-01; `i32::MIN` for
@@ -72,18 +74,49 @@ impl Sessions {
         Self::default()
     }
 
-    /// Returns the start of a session if `time_ns` (ns since the UNIX epoch) is in a later trading
-    /// day than all times of the symbol before.
+    /// Returns whether [`enter`](Self::enter) may have a start to tell.
     #[inline]
-    pub fn enter(&mut self, source: u16, symbol: u32, time_ns: u64) -> Option<SessionStart> {
+    pub fn is_due(&mut self, source: u16, symbol: u32, time_ns: u64, is_trade: bool) -> bool {
         let place = match self.last {
             Some((key, place)) if key == (source, symbol) => place,
             _ => self.find_or_make(source, symbol),
         };
-        if time_ns < self.states[place].end_ns {
+        let state = &self.states[place];
+        time_ns >= state.end_ns || is_trade && state.awaits_trade
+    }
+
+    /// Returns the start of a session if `time_ns` (ns since the UNIX epoch) is in a later trading
+    /// day than all times of the symbol before, or if this is the first trade of the day.
+    ///
+    /// The receiver may have got another file of the day before. So the first message of a day
+    /// begins it only there where it has not begun ([`SessionStart::BEGINS_DAY`]), and the first
+    /// trade also where the same trades come again ([`SessionStart::BEGINS_DAY_OR_AGAIN`]).
+    pub fn enter(
+        &mut self,
+        source: u16,
+        symbol: u32,
+        time_ns: u64,
+        is_trade: bool,
+    ) -> Option<SessionStart> {
+        let place = self.find_or_make(source, symbol);
+        let is_later = time_ns >= self.states[place].end_ns;
+        if is_later && !self.begin(place, source, time_ns) {
             return None;
         }
-        self.begin(place, source, symbol, time_ns)
+        let state = &mut self.states[place];
+        let rolls = match (is_later, is_trade && state.awaits_trade) {
+            (true, _) if state.day == i32::MIN => SessionStart::BEGINS,
+            (_, true) => SessionStart::BEGINS_DAY_OR_AGAIN,
+            (true, false) => SessionStart::BEGINS_DAY,
+            (false, false) => return None,
+        };
+        state.awaits_trade = rolls == SessionStart::BEGINS_DAY;
+        // The receiver may forget the open with the session.
+        state.told_open = UNDEFINED_PRICE;
+        Some(SessionStart {
+            rolls,
+            ..state.message(source, symbol, time_ns)
+        })
     }
 
     /// Returns whether a statistics record gives an opening price, settlement or close, of a day
@@ -171,18 +204,13 @@ impl Sessions {
         days[found].prices[kind as usize] = price;
     }
 
+    /// Begins the day of a time. Returns whether one begins.
     #[cold]
-    fn begin(
-        &mut self,
-        place: usize,
-        source: u16,
-        symbol: u32,
-        time_ns: u64,
-    ) -> Option<SessionStart> {
+    fn begin(&mut self, place: usize, source: u16, time_ns: u64) -> bool {
         let state = &mut self.states[place];
         if matches!(time_ns, 0 | UNDEFINED_TIME) {
             if state.end_ns > 0 {
-                return None;
+                return false;
             }
             // The first known time ends it.
             state.end_ns = 1;
@@ -193,12 +221,9 @@ impl Sessions {
             state.day = day.days;
             state.end_ns = day.end_ns;
             state.told = state.reference();
-            state.told_open = UNDEFINED_PRICE;
         }
-        Some(SessionStart {
-            rolls: 1,
-            ..state.message(source, symbol, time_ns)
-        })
+        state.awaits_trade = true;
+        true
     }
 
     fn find_or_make(&mut self, source: u16, symbol: u32) -> usize {
@@ -216,6 +241,7 @@ impl Sessions {
 impl SessionState {
     fn new() -> Self {
         Self {
+            awaits_trade: false,
             end_ns: 0,
             day: i32::MIN,
             day_before: i32::MIN,
@@ -234,7 +260,7 @@ impl SessionState {
             reference: self.told.1,
             trading_day: date_number(self.day.into()),
             kind: self.told.0,
-            rolls: 0,
+            rolls: SessionStart::KEEPS,
         }
     }
 

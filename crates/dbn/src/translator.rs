@@ -8,7 +8,7 @@ use crate::book::{Accounting, Books, BooksConfig, Depth, Unused};
 use crate::sessions::{OPENING_PRICE, Sessions};
 use crate::{
     DefinitionRecord, Kind, Metadata, NamesFull, Publisher, Record, RecordRef, StatisticsRecord,
-    SymbolNames, UNDEFINED_PRICE,
+    SymbolNames, UNDEFINED_PRICE, UNDEFINED_TIME,
 };
 
 #[cfg(test)]
@@ -122,7 +122,7 @@ impl Translator {
                     self.define(source, symbol, &mut sink);
                 }
                 for tick in ticks.ticks.into_iter().flatten() {
-                    self.publish_tick(tick, &mut sink);
+                    self.publish_tick(record, tick, &mut sink);
                 }
                 if kind == Kind::Definition {
                     self.note_definition(record, &mut sink);
@@ -163,7 +163,13 @@ impl Translator {
     }
 
     #[inline]
-    fn publish_tick(&mut self, tick: Tick, sink: &mut impl FnMut(&Message)) {
+    fn publish_tick(
+        &mut self,
+        record: &RecordRef<'_>,
+        tick: Tick,
+        sink: &mut impl FnMut(&Message),
+    ) {
+        let is_trade = matches!(tick, Tick::Trade(_));
         let (source, symbol, time_ns, message) = match tick {
             Tick::Quote(quote) => (
                 quote.source,
@@ -178,20 +184,24 @@ impl Translator {
                 Message::Trade(trade),
             ),
         };
-        self.introduce(source, symbol, time_ns, sink);
+        if self.sessions.is_due(source, symbol, time_ns, is_trade) {
+            let day_ns = day_time_ns(time_ns, record.decode().index_time_ns());
+            self.introduce(source, symbol, day_ns, is_trade, sink);
+        }
         sink(&message);
     }
 
     /// Gives what must precede a message: venue, definition, start of the session.
-    #[inline]
+    #[cold]
     fn introduce(
         &mut self,
         source: u16,
         symbol: u32,
         time_ns: u64,
+        is_trade: bool,
         sink: &mut impl FnMut(&Message),
     ) {
-        if let Some(start) = self.sessions.enter(source, symbol, time_ns) {
+        if let Some(start) = self.sessions.enter(source, symbol, time_ns, is_trade) {
             self.define(source, symbol, sink);
             // A statistic of the day before may have given the open.
             let open = self.sessions.open(source, symbol, time_ns);
@@ -287,13 +297,14 @@ impl Translator {
         let fields = record.decode();
         let header = record.header();
         let time_ns = fields.source_time_ns();
+        let day_ns = day_time_ns(time_ns, fields.index_time_ns());
         let state = match &fields {
             Record::Status(status) => match status.trading_state() {
                 None => return self.books.count_unused(record, Unused::NoChange),
                 state => state,
             },
             // It is passed on whole.
-            Record::Statistics(statistic) if !Sessions::uses(statistic, time_ns) => {
+            Record::Statistics(statistic) if !Sessions::uses(statistic, day_ns) => {
                 return self.books.note_used(record, time_ns);
             }
             _ => None,
@@ -304,7 +315,7 @@ impl Translator {
         self.books.note_used(record, time_ns);
         match &fields {
             Record::Status(status) => {
-                self.introduce(header.publisher_id, symbol, time_ns, sink);
+                self.introduce(header.publisher_id, symbol, day_ns, false, sink);
                 self.counts.statuses += 1;
                 sink(&Message::Status(TradingStatus {
                     symbol,
@@ -315,7 +326,7 @@ impl Translator {
                 }));
             }
             Record::Statistics(statistic) => {
-                self.apply_statistic(statistic, symbol, time_ns, sink);
+                self.apply_statistic(statistic, symbol, day_ns, sink);
             }
             Record::Ohlcv(bar) => {
                 self.sessions.note_bar(symbol, bar);
@@ -340,7 +351,7 @@ impl Translator {
     ) {
         let source = statistic.header.publisher_id;
         self.sessions.note_statistic(symbol, statistic, time_ns);
-        self.introduce(source, symbol, time_ns, sink);
+        self.introduce(source, symbol, time_ns, false, sink);
         let sessions = &mut self.sessions;
         let changed = sessions.changed(source, symbol, time_ns);
         let open = match statistic.statistic {
@@ -351,6 +362,16 @@ impl Translator {
             self.counts.sessions += 1;
             sink(&Message::SessionStart(start));
         }
+    }
+}
+
+/// Returns the time by which a record belongs to a trading day: that of the event, or that of the
+/// capture if the other one is more than a day away from it. All times are ns since the UNIX epoch.
+fn day_time_ns(source_time_ns: u64, captured_ns: u64) -> u64 {
+    let is_known = !matches!(captured_ns, 0 | UNDEFINED_TIME);
+    match is_known && source_time_ns.abs_diff(captured_ns) > DAY_NS {
+        true => captured_ns,
+        false => source_time_ns,
     }
 }
 
@@ -407,3 +428,4 @@ impl Ticks {
 
 /// Symbols of one instrument whose definitions are kept; the oldest goes first.
 const SYMBOLS_MAX: usize = 16;
+const DAY_NS: u64 = 86_400_000_000_000;

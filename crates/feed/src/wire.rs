@@ -33,7 +33,7 @@ pub use message::{
     TradingStatus, UnknownMessage,
 };
 pub use record::{RECORD_LENGTH_MAX, RECORD_PART_LENGTH_MAX, RecordJoin, RecordPart};
-pub use reference::{ReferenceKind, SessionStart, Venue};
+pub use reference::{ReferenceKind, SessionStart, SessionState, Venue};
 pub use text::{ClientName, Name, PatternText, RefusalText, Text, TextError, VenueName};
 pub use tick::{AGGRESSOR_BUY, AGGRESSOR_SELL, CROSS, NOT_SHOWN, Tick};
 pub use writer::PacketWriter;

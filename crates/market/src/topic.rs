@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tidewire_fanout as fanout;
 use tidewire_fanout::{Interest, TopicId};
 use tidewire_feed::wire::Definition;
+use tidewire_lastvalue::MarketValue;
 
 use crate::board::MARKET_PREFIX;
 use crate::derived::Derived;
@@ -32,6 +33,8 @@ pub struct Topic {
     defined_sequence: AtomicU64,
     /// Price levels and bars, if a client has asked for them.
     pub(crate) derived: Derived,
+    /// The session's trades, as its starts have found them.
+    traded: Mutex<Traded>,
     /// What is kept of its DBN records.
     pub(crate) records: TopicRecords,
     /// The topics of its venues, once it has several: then its value is consolidated from theirs.
@@ -62,6 +65,16 @@ pub struct Facts {
     pub(crate) json: Box<[u8]>,
 }
 
+/// Until when a session's trades are known. A value has only the time of its newest change, which
+/// may be a quote of an earlier time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Traded {
+    trading_day: u32,
+    trades: u32,
+    /// Source time, ns since the UNIX epoch; 0 without a trade.
+    until_ns: u64,
+}
+
 /// One venue of a consolidated topic.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
@@ -90,6 +103,7 @@ impl Topic {
             links: AtomicU32::new(0),
             defined_sequence: AtomicU64::new(0),
             derived: Derived::default(),
+            traded: Mutex::default(),
             records: TopicRecords::default(),
             members: OnceLock::new(),
             parent: OnceLock::new(),
@@ -103,6 +117,29 @@ impl Topic {
             "a channel is made with it"
         );
         &self.channel[MARKET_PREFIX.len()..]
+    }
+
+    /// Returns the source time until which the trades of the session of `value` are known, ns since
+    /// the UNIX epoch; 0 without a trade. Each start of a session asks: where there are more trades
+    /// than the last time, they end at the newest change of the value at the latest.
+    pub(crate) fn traded_until_ns(&self, value: &MarketValue) -> u64 {
+        let mut traded = self.traded.lock();
+        if value.trading_day != traded.trading_day || value.trades < traded.trades {
+            *traded = Traded {
+                trading_day: value.trading_day,
+                ..Traded::default()
+            };
+        }
+        if value.trades > traded.trades {
+            traded.trades = value.trades;
+            traded.until_ns = traded.until_ns.max(value.source_time_ns);
+        }
+        traded.until_ns
+    }
+
+    /// Notes that a session begins.
+    pub(crate) fn session_begins(&self) {
+        *self.traded.lock() = Traded::default();
     }
 
     /// Returns the lanes that may have subscribers, one bit each.

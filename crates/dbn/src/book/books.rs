@@ -47,7 +47,8 @@ pub struct Books {
     books: HashMap<u64, u32>,
     states: Vec<InstrumentState>,
     symbols: Symbols,
-    /// The quote given out last of each symbol at each publisher, from any kind of record.
+    /// The quote given out last of each symbol at each publisher, from any kind of record;
+    /// [`NOT_TOLD`] before the first one.
     quotes: Vec<BidAsk>,
     /// Places in `quotes` by publisher and symbol.
     quote_places: HashMap<(u16, u32), u32>,
@@ -80,6 +81,9 @@ struct InstrumentState {
     quote: u32,
     /// The quote given out last may not be that of the book: the next event shows it.
     owes_quote: bool,
+    /// No order has changed the book, and no quote of the symbol has been given out: the first state
+    /// of the book is one to show, also if it is empty.
+    awaits_book: bool,
     /// Created by the first order.
     book: Option<Box<Book>>,
     /// Trades that another schema may tell again; `None` before the first trade.
@@ -122,6 +126,7 @@ impl Books {
     /// * Orders: a quote at the end of an event that changed the top; a trade at once.
     /// * `mbp-1`, `mbp-10`, `bbo` and consolidated records: their first level if it changed, and
     ///   a trade if the record is one.
+    /// * The first state of a book is given also if it is empty: the receiver may have an older one.
     /// * Definitions and symbol mappings name instruments. All other records count as unused.
     #[inline]
     pub fn apply(&mut self, record: &RecordRef<'_>, sink: impl FnMut(Tick)) {
@@ -227,6 +232,9 @@ impl Books {
             }
             Ok(change) => {
                 self.accounting.count_used(record.kind());
+                if state.awaits_book && gives_book(order.action) {
+                    (state.awaits_book, state.owes_quote) = (false, true);
+                }
                 (change.trade, change.quote)
             }
             Err(error) => {
@@ -291,7 +299,7 @@ impl Books {
             }
             let published = &mut self.quotes[state.quote as usize];
             // The quote is current now, and a book of orders may be incomplete.
-            state.owes_quote = false;
+            (state.awaits_book, state.owes_quote) = (false, false);
             if let Some(quote) = state.changed(published, source_time_ns, top) {
                 self.accounting.quotes += 1;
                 sink(quote);
@@ -396,6 +404,7 @@ impl Books {
             has_appeared: false,
             quote: u32::MAX,
             owes_quote: false,
+            awaits_book: false,
             book: None,
             repeats: None,
         });
@@ -419,13 +428,14 @@ impl Books {
                 None if self.quotes.len() >= symbols_max => return None,
                 None => {
                     let quote = self.quotes.len() as u32;
-                    self.quotes.push(BidAsk::EMPTY);
+                    self.quotes.push(NOT_TOLD);
                     self.quote_places.insert(key, quote);
                     (quote, true)
                 }
             };
             // The book has lived under another name, or the name under another book.
-            state.owes_quote = state.symbol != u32::MAX || !is_first;
+            state.owes_quote = state.book.is_some() || !is_first;
+            state.awaits_book = !state.owes_quote;
             (state.symbol, state.quote) = (symbol, quote);
             state.has_appeared = false;
         }
@@ -444,6 +454,12 @@ fn priced(mut top: BidAsk) -> BidAsk {
         (top.ask_size, top.ask_orders) = (0, 0);
     }
     top
+}
+
+/// Returns whether an order's action changes the book.
+fn gives_book(order_action: u8) -> bool {
+    use action::{ADD, CANCEL, CLEAR, MODIFY};
+    matches!(order_action, ADD | CANCEL | CLEAR | MODIFY)
 }
 
 /// Returns the prices of a consolidated record, and its event.
@@ -523,5 +539,11 @@ fn key(publisher_id: u16, instrument_id: u32) -> u64 {
     u64::from(publisher_id) << 32 | u64::from(instrument_id)
 }
 
+/// Differs from every quote: a side without a price has no size.
+const NOT_TOLD: BidAsk = BidAsk {
+    bid_size: 1,
+    ask_size: 1,
+    ..BidAsk::EMPTY
+};
 /// Places are kept in 32 bits.
 const INSTRUMENTS_MAX: usize = u32::MAX as usize;

@@ -33,7 +33,7 @@ fn statistic(statistic: u16, ts_reference: u64, price: i64) -> StatisticsRecord 
 fn say(sessions: &mut Sessions, record: &StatisticsRecord, time_ns: u64) -> Vec<SessionStart> {
     let source = record.header.publisher_id;
     sessions.note_statistic(7, record, time_ns);
-    let mut told = Vec::from_iter(sessions.enter(source, 7, time_ns));
+    let mut told = Vec::from_iter(sessions.enter(source, 7, time_ns, false));
     if !told.is_empty() {
         told.extend(sessions.open(source, 7, time_ns));
     }
@@ -49,18 +49,20 @@ fn parts(start: SessionStart) -> (u32, u8, ReferenceKind, i64) {
     (start.trading_day, start.rolls, start.kind, start.reference)
 }
 
+const DAY: u8 = SessionStart::BEGINS_DAY;
+const AGAIN: u8 = SessionStart::BEGINS_DAY_OR_AGAIN;
 const NONE: (ReferenceKind, i64) = NO_REFERENCE;
 
 #[test]
 fn a_session_begins_with_the_first_record_of_a_trading_day() {
     let mut sessions = Sessions::new();
-    let mut day = |time_ns| sessions.enter(GLOBEX, 7, time_ns).map(parts);
+    let mut day = |time_ns| sessions.enter(GLOBEX, 7, time_ns, true).map(parts);
     // Winter in Chicago: five o'clock is 23:00 UTC.
-    let first = Some((20240307, 1, NONE.0, NONE.1));
+    let first = Some((20240307, AGAIN, NONE.0, NONE.1));
     assert_eq!(day(utc_ns(20240307, 10)), first);
     assert_eq!(day(utc_ns(20240307, 23) - 1), None);
     let next = day(utc_ns(20240307, 23)).unwrap();
-    assert_eq!(next, (20240308, 1, NONE.0, NONE.1));
+    assert_eq!(next, (20240308, AGAIN, NONE.0, NONE.1));
     assert_eq!(day(utc_ns(20240307, 22)), None, "a late record");
     assert_eq!(day(utc_ns(20240308, 22)), None);
     // Over the weekend clocks change: five o'clock is 22:00 UTC.
@@ -74,7 +76,7 @@ fn each_publisher_and_symbol_has_a_session_of_its_own() {
     let mut sessions = Sessions::new();
     let time_ns = utc_ns(20240307, 23) + 1;
     let mut day = |source, symbol| {
-        let start = sessions.enter(source, symbol, time_ns)?;
+        let start = sessions.enter(source, symbol, time_ns, true)?;
         assert_eq!((start.source, start.symbol), (source, symbol));
         assert_eq!(start.source_time_ns, time_ns);
         Some(start.trading_day)
@@ -91,18 +93,20 @@ fn each_publisher_and_symbol_has_a_session_of_its_own() {
 #[test]
 fn a_settlement_is_the_reference_of_the_next_day() {
     let mut sessions = Sessions::new();
-    sessions.enter(GLOBEX, 7, utc_ns(20240307, 10));
+    sessions.enter(GLOBEX, 7, utc_ns(20240307, 10), true);
     let settlement = statistic(SETTLEMENT_PRICE, utc_ns(20240307, 0), 500);
     assert_eq!(say(&mut sessions, &settlement, utc_ns(20240307, 21)), []);
-    let start = sessions.enter(GLOBEX, 7, utc_ns(20240308, 10)).unwrap();
-    let expected = (20240308, 1, ReferenceKind::PREVIOUS_SETTLEMENT, 500);
+    let start = sessions
+        .enter(GLOBEX, 7, utc_ns(20240308, 10), true)
+        .unwrap();
+    let expected = (20240308, AGAIN, ReferenceKind::PREVIOUS_SETTLEMENT, 500);
     assert_eq!(parts(start), expected);
 }
 
 #[test]
 fn a_settlement_that_comes_late_is_told_within_the_day() {
     let mut sessions = Sessions::new();
-    sessions.enter(GLOBEX, 7, utc_ns(20240307, 10));
+    sessions.enter(GLOBEX, 7, utc_ns(20240307, 10), true);
     // It begins the day itself.
     let close = statistic(CLOSE_PRICE, utc_ns(20240307, 0), 498);
     let [start] = say(&mut sessions, &close, utc_ns(20240307, 23))[..] else {
@@ -110,7 +114,7 @@ fn a_settlement_that_comes_late_is_told_within_the_day() {
     };
     assert_eq!(
         parts(start),
-        (20240308, 1, ReferenceKind::PREVIOUS_CLOSE, 498)
+        (20240308, DAY, ReferenceKind::PREVIOUS_CLOSE, 498)
     );
     let mut settlement = statistic(SETTLEMENT_PRICE, utc_ns(20240307, 0), 500);
     let [start] = say(&mut sessions, &settlement, utc_ns(20240308, 1))[..] else {
@@ -135,13 +139,17 @@ fn a_reference_older_than_the_session_before_is_not_used() {
     let mut sessions = Sessions::new();
     let settlement = statistic(SETTLEMENT_PRICE, utc_ns(20240305, 0), 500);
     say(&mut sessions, &settlement, utc_ns(20240305, 21));
-    sessions.enter(GLOBEX, 7, utc_ns(20240306, 10));
-    let start = sessions.enter(GLOBEX, 7, utc_ns(20240307, 10)).unwrap();
-    assert_eq!(parts(start), (20240307, 1, NONE.0, NONE.1));
+    sessions.enter(GLOBEX, 7, utc_ns(20240306, 10), true);
+    let start = sessions
+        .enter(GLOBEX, 7, utc_ns(20240307, 10), true)
+        .unwrap();
+    assert_eq!(parts(start), (20240307, AGAIN, NONE.0, NONE.1));
     // A day without a session in between may settle.
     let settlement = statistic(SETTLEMENT_PRICE, utc_ns(20240308, 0), 510);
     sessions.note_statistic(7, &settlement, utc_ns(20240308, 10));
-    let start = sessions.enter(GLOBEX, 7, utc_ns(20240311, 10)).unwrap();
+    let start = sessions
+        .enter(GLOBEX, 7, utc_ns(20240311, 10), true)
+        .unwrap();
     assert_eq!(start.reference, 510);
 }
 
@@ -152,7 +160,7 @@ fn an_opening_price_is_the_open_and_replaces_no_better_reference() {
     let [start] = say(&mut sessions, &open, utc_ns(20240307, 10))[..] else {
         panic!("one message");
     };
-    assert_eq!(parts(start), (20240307, 1, ReferenceKind::OPEN, 300));
+    assert_eq!(parts(start), (20240307, DAY, ReferenceKind::OPEN, 300));
     let settlement = statistic(SETTLEMENT_PRICE, utc_ns(20240306, 0), 290);
     let [start] = say(&mut sessions, &settlement, utc_ns(20240307, 11))[..] else {
         panic!("one message");
@@ -180,10 +188,12 @@ fn a_daily_bar_gives_a_close_and_a_close_is_better() {
         ..Default::default()
     };
     sessions.note_bar(7, &bar);
-    let start = sessions.enter(NASDAQ, 7, utc_ns(20240308, 15)).unwrap();
+    let start = sessions
+        .enter(NASDAQ, 7, utc_ns(20240308, 15), true)
+        .unwrap();
     assert_eq!(
         parts(start),
-        (20240308, 1, ReferenceKind::PREVIOUS_CLOSE, 100)
+        (20240308, AGAIN, ReferenceKind::PREVIOUS_CLOSE, 100)
     );
     let mut close = statistic(CLOSE_PRICE, utc_ns(20240307, 0), 101);
     close.header.publisher_id = NASDAQ;
@@ -197,7 +207,9 @@ fn a_statistic_without_a_day_belongs_to_that_of_its_time() {
     let settlement = statistic(SETTLEMENT_PRICE, UNDEFINED_TIME, 500);
     // Sunday evening in Chicago is Monday.
     say(&mut sessions, &settlement, utc_ns(20240310, 23));
-    let start = sessions.enter(GLOBEX, 7, utc_ns(20240312, 10)).unwrap();
+    let start = sessions
+        .enter(GLOBEX, 7, utc_ns(20240312, 10), true)
+        .unwrap();
     assert_eq!((start.trading_day, start.reference), (20240312, 500));
 }
 
@@ -219,9 +231,28 @@ fn a_day_far_ahead_is_not_believed() {
 #[test]
 fn a_record_without_a_time_begins_a_session_of_no_day_once() {
     let mut sessions = Sessions::new();
-    let mut day = |time_ns| Some(sessions.enter(GLOBEX, 7, time_ns)?.trading_day);
+    let mut day = |time_ns| Some(sessions.enter(GLOBEX, 7, time_ns, true)?.trading_day);
     assert_eq!(day(UNDEFINED_TIME), Some(0));
     assert_eq!((day(0), day(UNDEFINED_TIME)), (None, None));
     assert_eq!(day(utc_ns(20240307, 10)), Some(20240307));
     assert_eq!((day(0), day(UNDEFINED_TIME)), (None, None));
+}
+
+/// A second file of a day began the day again, and its volume was lost.
+#[test]
+fn a_day_begins_only_where_it_has_not_begun_and_its_first_trade_asks_again() {
+    let mut sessions = Sessions::new();
+    let mut rolls = |time_ns, is_trade| {
+        let start = sessions.enter(GLOBEX, 7, time_ns, is_trade)?;
+        assert_eq!(start.source_time_ns, time_ns);
+        Some((start.trading_day, start.rolls))
+    };
+    let at = |hour| utc_ns(20240307, hour);
+    assert_eq!(rolls(at(10), false), Some((20240307, DAY)));
+    assert_eq!(rolls(at(11), false), None);
+    assert_eq!(rolls(at(12), true), Some((20240307, AGAIN)));
+    assert_eq!((rolls(at(13), true), rolls(at(13), false)), (None, None));
+    // The next day begins with a trade.
+    assert_eq!(rolls(at(23), true), Some((20240308, AGAIN)));
+    assert_eq!((rolls(at(23), true), rolls(at(23), false)), (None, None));
 }

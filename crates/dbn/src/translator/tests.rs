@@ -1,11 +1,10 @@
 //! Files in, messages out: what must precede what.
 
-use tidewire_feed::wire::{ReferenceKind, TradingState};
+use tidewire_feed::wire::{ReferenceKind, SessionStart, TradingState};
 
 use super::*;
 use crate::UNDEFINED_TIME;
 
-const DAY_NS: u64 = 86_400_000_000_000;
 /// 2024-03-07, 15:00 UTC.
 const NOON_NS: u64 = 1_709_823_600_000_000_000;
 
@@ -241,7 +240,7 @@ fn a_settlement_in_the_stream_is_the_next_days_reference() {
     };
     assert_eq!(
         (start.trading_day, start.reference, start.rolls),
-        (20240308, 105, 1)
+        (20240308, 105, SessionStart::BEGINS_DAY_OR_AGAIN)
     );
     assert_eq!(start.kind, ReferenceKind::PREVIOUS_SETTLEMENT);
     // A better one comes late.
@@ -379,7 +378,7 @@ fn an_empty_quote_of_a_names_new_id_replaces_the_old_quote() {
     // The same where an id returns to a name that it had.
     said(level(0x01, 1, 8, NOON_NS, 91));
     said(mapping(8, "B"));
-    assert_eq!(kinds(&said(empty(8))), "D", "B has no quote yet");
+    assert_eq!(kinds(&said(empty(8))), "DSQ", "the first state of B");
     said(mapping(8, "A"));
     assert_eq!(kinds(&said(empty(8))), "Q");
 }
@@ -400,13 +399,15 @@ fn a_definition_precedes_the_levels_of_a_book_that_begins_empty() {
             bytes
         },
     ];
-    for bytes in empty_first {
+    // The cancel is of an unknown order and says nothing of the book.
+    let expected = [("VDL", "SQL"), ("VDSQL", "QL"), ("VDSQL", "QL")];
+    for (bytes, expected) in empty_first.into_iter().zip(expected) {
         let (mut translator, mut depth) = (Translator::default(), Depth::new(5));
         let messages = apply_with_levels(&mut translator, &mut depth, &bytes);
-        assert_eq!(kinds(&messages), "VDL");
+        assert_eq!(kinds(&messages), expected.0);
         let add = order(7, NOON_NS + 1, b'A', 1, 100, last);
         let messages = apply_with_levels(&mut translator, &mut depth, &add);
-        assert_eq!(kinds(&messages), "SQL");
+        assert_eq!(kinds(&messages), expected.1);
     }
 }
 
@@ -524,7 +525,8 @@ fn an_open_that_is_known_before_its_day_is_given_with_the_day() {
         _ => None,
     });
     let (close, open) = (ReferenceKind::PREVIOUS_CLOSE, ReferenceKind::OPEN);
-    assert_eq!(Vec::from_iter(starts), [(1, close, 90), (0, open, 95)]);
+    let again = SessionStart::BEGINS_DAY_OR_AGAIN;
+    assert_eq!(Vec::from_iter(starts), [(again, close, 90), (0, open, 95)]);
     assert_eq!(kinds(&messages), "SST");
     // The same open again says nothing new; another one does.
     let again = |price| statistic(1, 7, NOON_NS + DAY_NS + 1, date_ns + DAY_NS, price);
@@ -576,5 +578,54 @@ fn a_quote_of_another_schema_under_a_new_name_is_not_that_of_an_empty_book() {
     said(level(0x01, 1, 7, NOON_NS, 90));
     said(mapping(7, "B"));
     assert_eq!(said(level(0x01, 1, 7, NOON_NS, 91)), "DSQ");
-    assert_eq!(said(order(7, NOON_NS, b'T', 0, 91, last)), "T");
+    assert_eq!(said(order(7, NOON_NS, b'T', 0, 91, last)), "ST");
+}
+
+/// A later file that begins with an empty book left the quote of the file before.
+#[test]
+fn an_empty_first_book_of_a_file_is_told() {
+    let last = crate::flag::LAST;
+    let mut empty = level(0x01, 1, 7, NOON_NS, 90);
+    put(&mut empty, 48, &UNDEFINED_PRICE.to_le_bytes());
+    put(&mut empty, 56, &UNDEFINED_PRICE.to_le_bytes());
+    let clear = |flags| order(7, NOON_NS, b'R', 0, UNDEFINED_PRICE, flags);
+    let told = |records: &[Vec<u8>]| {
+        let mut translator = Translator::default();
+        let said = records
+            .iter()
+            .flat_map(|bytes| apply(&mut translator, bytes));
+        kinds(&Vec::from_iter(said))
+    };
+    assert_eq!(told(&[clear(last), clear(last)]), "VDSQ");
+    assert_eq!(told(&[empty.clone(), empty]), "VDSQ");
+    // The event ends later, with a record that says nothing of the book itself.
+    let fill = order(7, NOON_NS, b'F', 1, 100, last);
+    assert_eq!(told(&[clear(0), fill]), "VDSQ");
+    // No book: trades alone.
+    let order_trade = order(7, NOON_NS, b'T', 0, 100, last);
+    assert_eq!(told(&[order_trade]), "VDST");
+    assert_eq!(told(&[trade(1, 7, NOON_NS, 100)]), "VDST");
+}
+
+/// A time of the event in 2100 began that day, and no real day after it.
+#[test]
+fn a_record_far_from_its_capture_belongs_to_the_day_of_the_capture() {
+    let mut translator = Translator::default();
+    let mut days = |event_ns: u64, captured_ns: u64| {
+        let mut bytes = trade(1, 7, event_ns, 100);
+        put(&mut bytes, 32, &captured_ns.to_le_bytes());
+        let messages = apply(&mut translator, &bytes);
+        let days = messages.iter().filter_map(|message| match message {
+            Message::SessionStart(start) => Some((start.trading_day, start.source_time_ns)),
+            _ => None,
+        });
+        Vec::from_iter(days)
+    };
+    let far_ns = NOON_NS + 76 * 365 * DAY_NS;
+    assert_eq!(days(far_ns, NOON_NS), [(20240307, NOON_NS)]);
+    assert_eq!(days(far_ns, NOON_NS + 1), []);
+    assert_eq!(
+        days(NOON_NS + DAY_NS, NOON_NS),
+        [(20240308, NOON_NS + DAY_NS)]
+    );
 }

@@ -3,7 +3,8 @@
 use super::bytes::{Field, array_at, i64_at, put, u16_at, u32_at, u64_at};
 use super::message::prefix;
 use super::{
-    Message, MessageKind, ReferenceKind, SessionStart, Trade, TradingState, UNDEFINED_PRICE,
+    Message, MessageKind, ReferenceKind, SessionStart, SessionState, Trade, TradingState,
+    UNDEFINED_PRICE,
 };
 
 /// A symbol's latest value, as a record of a snapshot: 96 bytes, or 176 with its figures.
@@ -170,7 +171,10 @@ impl LastValue {
                 self.stamp(sequence, status.source, status.source_time_ns);
             }
             Message::Definition(definition) => {
-                self.open = definition.open;
+                // Without an open it says nothing of the session.
+                if definition.open != UNDEFINED_PRICE {
+                    self.open = definition.open;
+                }
                 self.stamp(sequence, definition.source, definition.source_time_ns);
             }
             Message::Certainty(certainty) => {
@@ -179,7 +183,10 @@ impl LastValue {
                 self.sequence = sequence;
             }
             Message::SessionStart(start) => {
-                self.begin_session(start);
+                let Some(start) = start.decide(&self.session_state()) else {
+                    return false;
+                };
+                self.begin_session(&start);
                 self.stamp(sequence, start.source, start.source_time_ns);
             }
             _ => return false,
@@ -187,18 +194,35 @@ impl LastValue {
         true
     }
 
+    /// Returns what is known of the session; nothing of its day without figures.
+    #[cold]
+    fn session_state(&self) -> SessionState {
+        let figures = self.figures.unwrap_or_default();
+        SessionState {
+            trading_day: figures.trading_day,
+            open: self.open,
+            reference: figures.reference,
+            kind: figures.reference_kind,
+            traded_until_ns: match self.volume {
+                0 => 0,
+                _ => self.source_time_ns,
+            },
+        }
+    }
+
     /// Begins a session, or takes the price that a message gives the current one.
     #[cold]
     fn begin_session(&mut self, start: &SessionStart) {
         let is_open = start.kind == ReferenceKind::OPEN;
-        if start.rolls != 0 {
+        let begins = start.rolls != SessionStart::KEEPS;
+        if begins {
             (self.volume, self.open) = (0, UNDEFINED_PRICE);
         }
         if is_open {
             self.open = start.reference;
         }
         if let Some(figures) = &mut self.figures {
-            if start.rolls != 0 {
+            if begins {
                 *figures = Figures {
                     reason: figures.reason,
                     flags: figures.flags,

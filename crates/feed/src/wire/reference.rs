@@ -87,9 +87,82 @@ pub struct SessionStart {
     pub trading_day: u32,
     /// What `reference` is.
     pub kind: ReferenceKind,
-    /// 1: a new session. Volume, trades, open, high and low begin again. 0: only the reference is
-    /// given.
+    /// Whether a session begins: [`SessionStart::KEEPS`], [`SessionStart::BEGINS`],
+    /// [`SessionStart::BEGINS_DAY`], [`SessionStart::BEGINS_DAY_OR_AGAIN`].
     pub rolls: u8,
+}
+
+/// What a receiver of a [`SessionStart`] knows of the symbol's session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionState {
+    /// Trading day as the number `YYYYMMDD`; 0 if unknown.
+    pub trading_day: u32,
+    /// The session's open, 1 unit = 1e-9, or [`UNDEFINED_PRICE`].
+    pub open: i64,
+    /// Price from which the change is measured, 1 unit = 1e-9, or [`UNDEFINED_PRICE`] if it is
+    /// the open.
+    pub reference: i64,
+    /// What `reference` is.
+    pub kind: ReferenceKind,
+    /// Source time until which the session's trades are known, nanoseconds since the UNIX epoch; 0
+    /// without a trade.
+    pub traded_until_ns: u64,
+}
+
+impl SessionStart {
+    /// Value of `rolls`: only the reference is given.
+    pub const KEEPS: u8 = 0;
+    /// Value of `rolls`: a new session. Volume, trades, open, high and low begin again.
+    pub const BEGINS: u8 = 1;
+    /// Value of `rolls`: a new session, unless the symbol is in this trading day. A publisher that
+    /// does not know what the receiver has got before sends it.
+    pub const BEGINS_DAY: u8 = 2;
+    /// Value of `rolls`: as [`SessionStart::BEGINS_DAY`]; also a new session if the trades of the
+    /// day are not all before this message. Then the publisher gives the same trades again.
+    pub const BEGINS_DAY_OR_AGAIN: u8 = 3;
+
+    /// Returns what this message means for a session, with `rolls` [`SessionStart::KEEPS`] or
+    /// [`SessionStart::BEGINS`]; `None` if it says nothing new. A trading day that goes on, or that
+    /// begins again, keeps a better reference than that of the message.
+    pub fn decide(&self, state: &SessionState) -> Option<SessionStart> {
+        if matches!(self.rolls, Self::KEEPS | Self::BEGINS) {
+            return Some(*self);
+        }
+        let begun = SessionStart {
+            rolls: Self::BEGINS,
+            ..*self
+        };
+        if self.trading_day == 0 || self.trading_day != state.trading_day {
+            return Some(begun);
+        }
+        let is_open = self.kind == ReferenceKind::OPEN;
+        let has_reference = !is_open
+            && self.kind != ReferenceKind::NONE
+            && self.reference != UNDEFINED_PRICE
+            && (state.reference == UNDEFINED_PRICE || self.kind.0 >= state.kind.0);
+        let is_again = self.rolls != Self::BEGINS_DAY
+            && state.traded_until_ns != 0
+            && self.source_time_ns <= state.traded_until_ns;
+        if is_again {
+            let keeps = !has_reference && state.reference != UNDEFINED_PRICE;
+            return Some(match keeps {
+                true => SessionStart {
+                    reference: state.reference,
+                    kind: state.kind,
+                    ..begun
+                },
+                false => begun,
+            });
+        }
+        let is_news = match is_open {
+            true => self.reference != state.open,
+            false => has_reference && (self.reference, self.kind) != (state.reference, state.kind),
+        };
+        is_news.then_some(SessionStart {
+            rolls: Self::KEEPS,
+            ..*self
+        })
+    }
 }
 
 impl Default for SessionStart {
@@ -101,7 +174,7 @@ impl Default for SessionStart {
             reference: UNDEFINED_PRICE,
             trading_day: 0,
             kind: ReferenceKind::NONE,
-            rolls: 0,
+            rolls: Self::KEEPS,
         }
     }
 }

@@ -499,3 +499,92 @@ fn a_receivers_value_follows_sessions_as_the_hubs_does() {
     value.figures = None;
     assert_eq!(value.change_base(), 11);
 }
+
+#[test]
+fn a_session_that_has_begun_is_kept_unless_the_same_trades_come_again() {
+    let (day, again) = (SessionStart::BEGINS_DAY, SessionStart::BEGINS_DAY_OR_AGAIN);
+    let (close, settlement) = (
+        ReferenceKind::PREVIOUS_CLOSE,
+        ReferenceKind::PREVIOUS_SETTLEMENT,
+    );
+    let state = SessionState {
+        trading_day: 20_240_102,
+        open: 100,
+        reference: 90,
+        kind: settlement,
+        traded_until_ns: 50,
+    };
+    let start = |rolls, source_time_ns| SessionStart {
+        source_time_ns,
+        trading_day: 20_240_102,
+        rolls,
+        ..SessionStart::default()
+    };
+    let decided = |start: SessionStart| {
+        let start = start.decide(&state)?;
+        Some((start.rolls, start.kind, start.reference))
+    };
+    let none = (ReferenceKind::NONE, UNDEFINED_PRICE);
+    assert_eq!(
+        (decided(start(day, 10)), decided(start(again, 51))),
+        (None, None)
+    );
+    // The trades again: a session that keeps its reference.
+    assert_eq!(decided(start(again, 50)), Some((1, settlement, 90)));
+    let untraded = SessionState {
+        traded_until_ns: 0,
+        ..state
+    };
+    assert_eq!(start(again, 50).decide(&untraded), None);
+    // Another day, and a day that is not known.
+    let of_day = |trading_day| SessionStart {
+        trading_day,
+        ..start(day, 60)
+    };
+    assert_eq!(decided(of_day(20_240_103)), Some((1, none.0, none.1)));
+    assert_eq!(decided(of_day(0)), Some((1, none.0, none.1)));
+    // References: a better one and a correction count, a worse one and a known one do not.
+    let with = |kind, reference| SessionStart {
+        kind,
+        reference,
+        ..start(day, 60)
+    };
+    assert_eq!(decided(with(settlement, 91)), Some((0, settlement, 91)));
+    assert_eq!(decided(with(settlement, 90)), None);
+    assert_eq!(decided(with(close, 91)), None);
+    assert_eq!(
+        decided(with(ReferenceKind::OPEN, 101)),
+        Some((0, ReferenceKind::OPEN, 101))
+    );
+    assert_eq!(decided(with(ReferenceKind::OPEN, 100)), None);
+    // What is decided is not decided again.
+    let plain = SessionStart {
+        rolls: 0,
+        ..with(close, 91)
+    };
+    assert_eq!(decided(plain), Some((0, close, 91)));
+}
+
+/// A reader of a stream lost the open with each definition that is given again.
+#[test]
+fn a_definition_without_an_open_leaves_that_of_the_session() {
+    let mut value = LastValue::new(7);
+    let trade = Trade {
+        symbol: 7,
+        price: 10,
+        size: 1,
+        ..Trade::default()
+    };
+    let definition = Definition::new(7, Name::new("A").unwrap());
+    value.apply(1, &Message::Trade(trade));
+    value.apply(2, &Message::Definition(definition));
+    assert_eq!(value.open, 10);
+    value.apply(
+        3,
+        &Message::Definition(Definition {
+            open: 12,
+            ..definition
+        }),
+    );
+    assert_eq!(value.open, 12);
+}

@@ -55,6 +55,7 @@ impl Work<'_> {
                 venue: topic.venue(),
                 receive_time_ns: self.receive_time_ns,
             },
+            (topic, self.market),
             &mut self.journal,
         ) else {
             return true;
@@ -231,6 +232,7 @@ fn store(
     slot: &mut SlotWriter<'_>,
     message: &Message,
     address: Address,
+    of: (&Topic, &Market),
     journal: &mut Journal,
 ) -> Option<u64> {
     match message {
@@ -254,7 +256,7 @@ fn store(
             slot.update_trade(trade_of(trade), stamp);
             Some(trade.source_time_ns)
         }
-        _ => store_rare(slot, message, address, journal),
+        _ => store_rare(slot, message, address, of, journal),
     }
 }
 
@@ -263,6 +265,7 @@ fn store_rare(
     slot: &mut SlotWriter<'_>,
     message: &Message,
     address: Address,
+    (topic, market): (&Topic, &Market),
     journal: &mut Journal,
 ) -> Option<u64> {
     match message {
@@ -305,6 +308,11 @@ fn store_rare(
                 trading_day: address.plausible_day(start.trading_day, start.source_time_ns),
                 ..*start
             };
+            let value = market.board.value(address.number)?;
+            let own = own.decide(&session_state(topic, &value))?;
+            if own.rolls != wire::SessionStart::KEEPS {
+                topic.session_begins();
+            }
             let sequence = journal.append(&Message::SessionStart(own));
             store_session(slot, &own, address.stamp(start.source_time_ns, sequence));
             Some(start.source_time_ns)
@@ -330,6 +338,16 @@ fn store_rare(
     }
 }
 
+fn session_state(topic: &Topic, value: &MarketValue) -> wire::SessionState {
+    wire::SessionState {
+        trading_day: value.trading_day,
+        open: value.session_open,
+        reference: value.reference.price,
+        kind: ReferenceKind(value.reference.kind),
+        traded_until_ns: topic.traded_until_ns(value),
+    }
+}
+
 fn store_session(slot: &mut SlotWriter<'_>, start: &wire::SessionStart, stamp: Stamp) {
     let is_open = start.kind == ReferenceKind::OPEN;
     let is_reference = !is_open && start.kind != ReferenceKind::NONE;
@@ -344,7 +362,7 @@ fn store_session(slot: &mut SlotWriter<'_>, start: &wire::SessionStart, stamp: S
         true => start.reference,
         false => PRICE_UNDEFINED,
     };
-    if start.rolls != 0 {
+    if start.rolls != wire::SessionStart::KEEPS {
         let session = NewSession {
             open,
             reference,
@@ -360,7 +378,8 @@ fn store_session(slot: &mut SlotWriter<'_>, start: &wire::SessionStart, stamp: S
 
 impl Address {
     /// Returns a trading day as a source gives it; 0 for a number that is no date, or one far from
-    /// the time of the message. A later day than that of the other venues would end their session.
+    /// the time of the message, or far in the future. A later day than that of the other venues
+    /// would end their session, and no real day would begin one after it.
     fn plausible_day(self, day: u32, source_time_ns: u64) -> u32 {
         if day == 0 {
             return 0;
@@ -371,7 +390,9 @@ impl Address {
         };
         let days = days_of_number(day);
         let distance = days.abs_diff((time_ns / DAY_NS) as i64);
-        match date_number(days) == day && distance <= TRADING_DAY_DISTANCE_MAX {
+        let ahead = days.saturating_sub((self.receive_time_ns / DAY_NS) as i64);
+        let is_near = distance <= TRADING_DAY_DISTANCE_MAX && ahead <= TRADING_DAYS_AHEAD_MAX;
+        match date_number(days) == day && is_near {
             true => day,
             false => 0,
         }
@@ -496,3 +517,5 @@ const DAY_NS: u64 = 86_400_000_000_000;
 /// Maximum days between a trading day and the time of a message that names it: over holidays the
 /// next trading day begins early.
 const TRADING_DAY_DISTANCE_MAX: u64 = 14;
+/// Maximum days from the receipt of a message to the trading day that it names.
+const TRADING_DAYS_AHEAD_MAX: i64 = 14;
