@@ -420,6 +420,47 @@ def test_a_name_that_gets_another_id_keeps_its_session_and_its_reference(hub, st
     assert (fields["volume"], fields["prev_close"], fields["change_pct"]) == ("8", "100", "5")
 
 
+#: Files of one day, as Databento gives them: one schema a file, or one hour.
+FILES_OF_A_DAY = {
+    "trades": [
+        dbn_file.trade(MARCH_NS + 14 * HOUR_NS, 100 * PRICE, 5),
+        dbn_file.trade(MARCH_NS + 14 * HOUR_NS + 9, 102 * PRICE, 5),
+    ],
+    "later trades": [dbn_file.trade(MARCH_NS + 15 * HOUR_NS, 103 * PRICE, 7)],
+    "status": [dbn_file.status(MARCH_NS + 13 * HOUR_NS, 7, 1)],
+    "statistics": [dbn_file.statistic(MARCH_NS + HOUR_NS, 11, MARCH_NS - DAY_NS, 90 * PRICE)],
+    # Its first trade is that of "trades".
+    "mbp-1": [
+        dbn_file.quoted_trade(MARCH_NS + 14 * HOUR_NS + at, 10 * price * PRICE, 5, 4 * PRICE, 6 * PRICE)
+        for at, price in [(0, 10), (9, 10)]
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    "files, volume, close",
+    [
+        (["trades", "later trades"], "17", ""),
+        (["trades", "status"], "10", ""),
+        (["trades", "status", "later trades"], "17", ""),
+        (["statistics", "trades", "later trades"], "17", "90"),
+        (["trades", "statistics"], "10", "90"),
+        (["statistics", "trades", "trades"], "10", "90"),
+        (["trades", "status", "mbp-1"], "10", ""),
+        (["mbp-1", "mbp-1", "later trades"], "17", ""),
+    ],
+)
+def test_a_second_file_of_a_day_goes_on_with_it_and_counts_each_trade_once(
+    hub, start, tmp_path, files, volume, close
+):
+    for file in files:
+        mapping = [("DAY", [(20200101, 20300101, 42)])]
+        played(start, hub, tmp_path, mapping, FILES_OF_A_DAY[file])
+    fields = hub.hash("md:DAY")
+    assert (fields["volume"], fields["open"], fields["prev_close"]) == (volume, "100", close)
+    assert fields["trading_day"] == "20240301"
+
+
 def order(time_ns, action, side, order_id, price):
     """An order event that ends its event."""
     price, size, flags = price * 10**9, 3, 0x80
@@ -469,3 +510,20 @@ def test_many_levels_cost_no_more_than_few(hub, start, tmp_path):
     assert report.line("levels").startswith(f"{1 + levels + changes:,} messages")
     _, bids, _ = best(hub, "DEEP")
     assert bids == [(price, 15, 5) for price in range(levels, levels - 10, -1)]
+
+
+@pytest.mark.parametrize("schema", ["mbo", "mbp-1"])
+def test_an_empty_first_book_of_a_later_file_empties_the_quote(hub, start, tmp_path, schema):
+    mapping = [("CLEARED", [(20200101, 20300101, 42)])]
+    absent = 2**63 - 1
+    quoted = dbn_file.quoted_trade(MARCH_NS, 5 * PRICE, 1, 4 * PRICE, 6 * PRICE)
+    played(start, hub, tmp_path, mapping, [quoted])
+    assert hub.hash("md:CLEARED")["bid"] == "4"
+    next_ns = MARCH_NS + DAY_NS
+    first = {
+        "mbo": order(next_ns, b"R", b"N", 0, 0),
+        "mbp-1": dbn_file.quoted_trade(next_ns, 5 * PRICE, 1, absent, absent),
+    }
+    played(start, hub, tmp_path, mapping, [first[schema]])
+    fields = hub.hash("md:CLEARED")
+    assert (fields["bid"], fields["ask"], fields["bid_size"]) == ("", "", "0")

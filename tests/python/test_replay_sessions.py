@@ -20,6 +20,8 @@ PRICE = 10**9
 ABSENT = feed_client.ABSENT
 QUOTE, TRADE, DEFINITION, STATUS, VENUE, SESSION = 0x31, 0x21, 0x71, 0x24, 0x32, 0x34
 NONE, OPEN, PREVIOUS_CLOSE, PREVIOUS_SETTLEMENT = range(4)
+#: What `rolls` says.
+KEEPS, BEGINS, BEGINS_DAY, BEGINS_DAY_OR_AGAIN = range(4)
 #: States of docs/feed-protocol.md.
 PRE_OPEN, TRADING, AUCTION, HALTED, CLOSED, PAUSED = range(1, 7)
 
@@ -135,7 +137,11 @@ def test_each_trading_day_begins_a_session_also_where_clocks_change(
     day, days = 0, []
     for message in of_kind(messages, SESSION, TRADE):
         if message.kind == SESSION:
-            assert (message.is_what, message.reference, message.rolls) == (NONE, ABSENT, 1)
+            assert (message.is_what, message.reference, message.rolls) == (
+                NONE,
+                ABSENT,
+                BEGINS_DAY_OR_AGAIN,
+            )
             assert message.source == publisher
             day = message.day
             days.append(day)
@@ -162,10 +168,10 @@ def test_four_days_with_settlements_have_them_as_references(start, tmp_path):
         (one.day, one.rolls, one.is_what, one.reference) for one in of_kind(messages, SESSION)
     ]
     assert sessions == [
-        (20240307, 1, NONE, ABSENT),
-        (20240308, 1, PREVIOUS_SETTLEMENT, 200 * PRICE),
-        (20240311, 1, PREVIOUS_SETTLEMENT, 201 * PRICE),
-        (20240312, 1, PREVIOUS_SETTLEMENT, 202 * PRICE),
+        (20240307, BEGINS_DAY_OR_AGAIN, NONE, ABSENT),
+        (20240308, BEGINS_DAY_OR_AGAIN, PREVIOUS_SETTLEMENT, 200 * PRICE),
+        (20240311, BEGINS_DAY_OR_AGAIN, PREVIOUS_SETTLEMENT, 201 * PRICE),
+        (20240312, BEGINS_DAY_OR_AGAIN, PREVIOUS_SETTLEMENT, 202 * PRICE),
     ]
     kinds = [one.kind for one in messages]
     assert kinds[:4] == [VENUE, DEFINITION, SESSION, TRADE]
@@ -188,10 +194,10 @@ def test_a_close_and_a_late_settlement_change_the_reference_of_the_day(start, tm
         (one.day, one.rolls, one.is_what, one.reference) for one in of_kind(messages, SESSION)
     ]
     assert sessions == [
-        (20240307, 1, NONE, ABSENT),
-        (20240308, 1, PREVIOUS_CLOSE, 99 * PRICE),
-        (20240308, 0, PREVIOUS_SETTLEMENT, 98 * PRICE),
-        (20240308, 0, OPEN, 97 * PRICE),
+        (20240307, BEGINS_DAY_OR_AGAIN, NONE, ABSENT),
+        (20240308, BEGINS_DAY_OR_AGAIN, PREVIOUS_CLOSE, 99 * PRICE),
+        (20240308, KEEPS, PREVIOUS_SETTLEMENT, 98 * PRICE),
+        (20240308, KEEPS, OPEN, 97 * PRICE),
     ]
 
 
@@ -207,6 +213,23 @@ def test_a_daily_bar_gives_the_previous_close(start, tmp_path):
     assert [(one.day, one.is_what, one.reference) for one in sessions] == [
         (20240307, PREVIOUS_CLOSE, 50 * PRICE),
         (20240308, PREVIOUS_CLOSE, 51 * PRICE),
+    ]
+
+
+def test_a_day_begins_with_a_quote_and_again_with_its_first_trade(start, tmp_path):
+    noon_ns = utc_ns(2024, 3, 7, 15)
+    records = [
+        dbn_file.status(noon_ns, 7, 1),
+        dbn_file.trade(noon_ns + 1, PRICE, 1),
+        dbn_file.trade(noon_ns + 2, PRICE, 1),
+    ]
+    messages = of_kind(played(start, tmp_path, records), SESSION, STATUS, TRADE)
+    assert [(one.kind, getattr(one, "rolls", None)) for one in messages] == [
+        (SESSION, BEGINS_DAY),
+        (STATUS, None),
+        (SESSION, BEGINS_DAY_OR_AGAIN),
+        (TRADE, None),
+        (TRADE, None),
     ]
 
 
