@@ -81,8 +81,8 @@ struct InstrumentState {
     quote: u32,
     /// The quote given out last may not be that of the book: the next event shows it.
     owes_quote: bool,
-    /// No order has changed the book, and no quote of the symbol has been given out: the first state
-    /// of the book is one to show, also if it is empty.
+    /// No order has changed the book, and no quote of the symbol has been given out: the first
+    /// state of the book is shown, also if it is empty.
     awaits_book: bool,
     /// Created by the first order.
     book: Option<Box<Book>>,
@@ -126,7 +126,8 @@ impl Books {
     /// * Orders: a quote at the end of an event that changed the top; a trade at once.
     /// * `mbp-1`, `mbp-10`, `bbo` and consolidated records: their first level if it changed, and
     ///   a trade if the record is one.
-    /// * The first state of a book is given also if it is empty: the receiver may have an older one.
+    /// * The first state of a book is given also if it is empty: the receiver may have an older
+    ///   one.
     /// * Definitions and symbol mappings name instruments. All other records count as unused.
     #[inline]
     pub fn apply(&mut self, record: &RecordRef<'_>, sink: impl FnMut(Tick)) {
