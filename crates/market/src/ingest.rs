@@ -44,6 +44,8 @@ pub(crate) struct Ingest {
     members: Vec<(u16, MarketValue)>,
     /// Why topics are in doubt.
     doubt: Doubt,
+    /// Topics that are not in doubt, although all of the source's were marked; `None` before that.
+    certain: Option<Vec<u32>>,
     /// Topics that are stale because the source has left or is silent. They are current again when
     /// it is back.
     left: Vec<u32>,
@@ -133,6 +135,7 @@ impl Ingest {
             unheard: Vec::new(),
             members: Vec::new(),
             doubt: Doubt::None,
+            certain: None,
             left: Vec::new(),
             market,
         }
@@ -156,6 +159,7 @@ impl Ingest {
             unheard,
             members,
             doubt,
+            certain,
             left,
             generation,
             open_bars,
@@ -171,6 +175,7 @@ impl Ingest {
             unheard,
             members,
             doubt,
+            certain,
             latency,
             ahead: Ahead::default(),
             publication: Publication::default(),
@@ -463,11 +468,19 @@ impl Batch<'_> {
             name: topic.definition().name,
             ..*definition
         };
+        let before = topic.definition();
         topic.redefine(&own);
         let definition = topic.definition();
         debug_assert_eq!(definition.symbol, topic.number, "the hub's own number");
         let sequence = self.work.journal.append(&Message::Definition(definition));
         topic.defined_at(sequence);
+        let shown = |definition: &Definition| (definition.price_tick, definition.currency);
+        if shown(&before) != shown(&definition) && before.name == definition.name {
+            let value = self.work.market.board.value(topic.number);
+            if value.is_some_and(|value| value.updates > 0) {
+                self.work.publish(topic);
+            }
+        }
     }
 }
 
@@ -562,6 +575,7 @@ impl Sink for Batch<'_> {
         self.mark_topics_stale(&topics);
         // Each waits for a value of the new session.
         self.left.clear();
+        *self.work.certain = None;
         *self.symbols = SymbolMap::default();
     }
 
@@ -580,7 +594,7 @@ impl Sink for Batch<'_> {
     }
 
     fn values_right(&mut self) {
-        *self.work.doubt = Doubt::None;
+        (*self.work.doubt, *self.work.certain) = (Doubt::None, None);
         self.end_all_doubt();
     }
 

@@ -147,8 +147,8 @@ impl TopicRecords {
         clears
     }
 
-    /// Gives `append` the orders again, as a snapshot for those who follow the topic. It returns the
-    /// sequence of each record.
+    /// Gives `append` the orders again, as a snapshot for those who follow the topic. It returns
+    /// the sequence of each record.
     pub(crate) fn tell_orders(&self, mut append: impl FnMut(u16, &[u8]) -> u64) {
         let Some(kept) = self.kept.get() else { return };
         if let Some(orders) = kept.orders.lock().as_mut() {

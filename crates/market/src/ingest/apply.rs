@@ -31,6 +31,7 @@ pub(super) struct Work<'a> {
     pub(super) members: &'a mut Vec<(u16, MarketValue)>,
     pub(super) latency: &'a mut Option<LatencyRecorder>,
     pub(super) doubt: &'a mut Doubt,
+    pub(super) certain: &'a mut Option<Vec<u32>>,
     pub(super) ahead: Ahead,
     pub(super) journal: MutexGuard<'a, Journal>,
     pub(super) publication: Publication,
@@ -66,6 +67,9 @@ impl Work<'_> {
         drop(slot);
         if ends_doubt {
             self.tell_certainty(topic);
+        }
+        if ends_doubt || matches!(message, Message::LastValue(_)) {
+            self.note_certain(number);
         }
         self.applied += 1;
         let latency = recorder(self.market, self.latency);
@@ -140,6 +144,14 @@ impl Work<'_> {
         }
     }
 
+    /// Notes a topic that may not be in doubt, although all of the source's were marked.
+    #[cold]
+    pub(super) fn note_certain(&mut self, number: u32) {
+        if let Some(certain) = self.certain {
+            certain.push(number);
+        }
+    }
+
     /// Ends the staleness of a topic whose first value in a new session comes now. The quote of the
     /// session before is void.
     pub(super) fn revive(&mut self, topic: &Topic) {
@@ -153,6 +165,7 @@ impl Work<'_> {
             _ => false,
         };
         if revived {
+            self.note_certain(topic.number);
             if value.is_some_and(|value| value.quote() != Quote::EMPTY) {
                 self.journal.append(&Message::Quote(wire::Quote {
                     symbol: topic.number,

@@ -97,6 +97,7 @@ impl Batch<'_> {
         } = state;
         (*self.symbols, *self.venues) = (symbols, venues);
         (*self.work.doubt, *self.left) = (doubt, left);
+        *self.work.certain = None;
         // A venue may have got a topic of its own meanwhile, and another source may have claimed
         // it.
         let bound = self.symbols.bound();
@@ -131,9 +132,19 @@ impl Batch<'_> {
     }
 
     /// Marks the topics of the source as in doubt. Those that are not stale are published when the
-    /// batch ends.
+    /// batch ends. After many losses in a row only those are looked at whose doubt has ended since
+    /// the last one.
     pub(super) fn mark_doubtful(&mut self) {
-        let topics = self.own_topics();
+        let topics = match self.work.certain.replace(Vec::new()) {
+            None => self.own_topics(),
+            Some(mut certain) => {
+                certain.sort_unstable();
+                certain.dedup();
+                let board = &self.work.market.board;
+                let topics = certain.into_iter();
+                topics.filter_map(|number| board.topic(number)).collect()
+            }
+        };
         for topic in &topics {
             let flags = self.flags(topic.number);
             if flags & FLAG_DOUBT == 0

@@ -9,7 +9,7 @@ use tidewire_feed::wire::{
     Certainty, Figures, Level, Name, Quote as QuoteMessage, ReferenceKind, SessionStart,
     Trade as TradeMessage, TradingState, TradingStatus, Venue,
 };
-use tidewire_lastvalue::{FLAG_HALTED, PRICE_UNDEFINED};
+use tidewire_lastvalue::{FLAG_HALTED, FLAG_STALE, PRICE_UNDEFINED};
 
 fn names(news: &(Publication, u64)) -> Vec<Vec<u8>> {
     news.0.news().map(|news| news.name.to_vec()).collect()
@@ -848,6 +848,29 @@ fn a_session_that_only_defines_leaves_the_old_quote_stale_when_it_reconnects() {
     batch.message(2, &trade(0, 0, 10, 1));
     batch.finish();
     assert_eq!(stale(), 0);
+}
+
+/// Each of 300 losses looked at all of 200,000 topics: the hub stood still for 20 s.
+#[test]
+fn losses_in_a_row_look_only_at_topics_whose_doubt_has_ended() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = Ingest::new(market.clone(), 1, "test");
+    let mut batch = ingest.begin(1);
+    for (symbol, name) in [(0, "A"), (1, "B"), (2, "C")] {
+        batch.definition(1, &definition(symbol, name));
+        batch.message(2, &quote(symbol, 0, 10, 20));
+    }
+    batch.values_lost();
+    batch.message(3, &quote(1, 0, 11, 20));
+    assert_eq!(batch.work.certain.as_deref(), Some(&[1][..]));
+    batch.values_lost();
+    assert_eq!(batch.work.certain.as_deref(), Some(&[][..]));
+    batch.message(4, &quote(2, 0, 11, 20));
+    batch.message(5, &quote(2, 0, 12, 20));
+    batch.finish();
+    assert_eq!(ingest.certain.as_deref(), Some(&[2][..]));
+    let stale = |number| staleness(&market.board.value(number).unwrap());
+    assert_eq!((stale(0), stale(1), stale(2)), (2, 2, 0));
 }
 
 /// Returns a source that has defined the symbol `A` as number 0, and the venue number 1.

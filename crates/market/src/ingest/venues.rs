@@ -321,6 +321,7 @@ impl Work<'_> {
     }
 
     fn claim(&mut self, topic: &Topic) -> Result<(), NoTopic> {
+        self.note_certain(topic.number);
         self.writer
             .claim(topic.number)
             .map_err(|error| match error {
@@ -330,6 +331,7 @@ impl Work<'_> {
     }
 
     fn take_over(&mut self, topic: &Topic) -> Result<(), NoTopic> {
+        self.note_certain(topic.number);
         let taken = self.writer.take_over(topic.number);
         taken.map_err(|_| NoTopic::Full)
     }

@@ -196,7 +196,7 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let start = (0..3_u32, 0..2_i64, 0..2_u8).prop_map(|(day, reference, rolls)| Step::Start {
+    let start = (0..3_u32, 0..2_i64, 0..4_u8).prop_map(|(day, reference, rolls)| Step::Start {
         day: if day == 0 { 0 } else { 19_700_100 + day },
         reference: if reference == 0 { PRICE_UNDEFINED } else { 7 },
         rolls,
@@ -332,7 +332,7 @@ fn run(steps: &[(usize, Step)]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
     fn a_hub_behind_another_has_its_values(
