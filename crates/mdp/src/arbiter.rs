@@ -51,8 +51,8 @@ pub trait PacketSink {
     /// The first packet: the stream is known from this sequence on.
     fn joined(&mut self, first: u64);
 
-    /// The sequence started again, at `first`.
-    fn restarted(&mut self, first: u64);
+    /// The sequence started again, at `first`, with a packet sent at `begin_time_ns`.
+    fn restarted(&mut self, first: u64, begin_time_ns: u64);
 
     /// The next packet.
     fn packet(&mut self, packet: &Packet<'_>);
@@ -388,7 +388,7 @@ impl Arbiter {
         self.highest = self.expected;
         self.begin_time_ns = packet.header.sending_time_ns;
         self.counters.restarts += 1;
-        sink.restarted(self.expected);
+        sink.restarted(self.expected, self.begin_time_ns);
         self.deliver(packet, sink);
     }
 }

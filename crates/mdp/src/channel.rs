@@ -59,7 +59,8 @@ pub struct ChannelCounters {
     pub malformed: u64,
     /// Entries of incremental refreshes: levels, trades, volumes, statistics, limits, orders.
     pub entries: u64,
-    /// Entries that were known already.
+    /// Entries with a number that the instrument's own sequence has passed, and changes of orders
+    /// that a snapshot had.
     pub old: u64,
     /// Entries that waited for a snapshot.
     pub queued: u64,
@@ -100,7 +101,7 @@ pub struct Channel {
     /// Instruments by their group.
     pub(crate) groups: BTreeMap<[u8; 6], Vec<u32>>,
     /// Instruments whose book has changed in the current event.
-    dirty: Vec<u32>,
+    pub(crate) dirty: Vec<u32>,
     /// Instruments whose price levels are given too.
     pub(crate) followed: Followed,
     pub(crate) event_time_ns: u64,
@@ -116,6 +117,8 @@ pub struct Channel {
     /// Sending time of the first packet after the last loss: definitions sent since show the
     /// trading states; `u64::MAX` before that packet, 0 without a loss.
     pub(crate) states_known_ns: u64,
+    /// Sending time of the first packet after a restart of the sequence; 0 before one.
+    pub(crate) begin_time_ns: u64,
     /// Whether the sink was told that values are doubtful.
     pub(crate) in_doubt: bool,
     /// Whether books by order wait for a loop of their snapshots.
@@ -152,6 +155,7 @@ impl Channel {
             known_from: u64::MAX,
             recovering: 0,
             states_known_ns: 0,
+            begin_time_ns: 0,
             in_doubt: false,
             orders_wanted: false,
             loops: [Loop::default(), Loop::default()],
@@ -228,16 +232,20 @@ impl Channel {
         if self.states_known_ns == u64::MAX {
             self.states_known_ns = packet.header.sending_time_ns;
         }
-        let mut is_whole = true;
+        let mut faults = 0;
         for message in packet.messages() {
             let is_applied =
                 message.is_ok_and(|message| self.apply_message(&message, sink).is_ok());
             if !is_applied {
                 self.counters.malformed += 1;
-                is_whole = false;
+                faults += 1;
+                // The doubt comes before the rest of the packet, which may end the event.
+                if faults == 1 {
+                    self.packets_lost(self.sequence + 1, sink);
+                }
             }
         }
-        if !is_whole {
+        if faults > 1 {
             self.packets_lost(self.sequence + 1, sink);
         }
     }
@@ -462,8 +470,13 @@ impl Channel {
                 instrument.rpt_seq = entry.rpt_seq;
                 return Acceptance::Apply;
             }
+            // The packets are consecutive, so no entry of a later one can be older: the number is
+            // wrong, or the instrument's sequence began again in a lost packet.
             State::Live | State::Doubtful if ahead == 0 || ahead > u32::MAX / 2 => {
                 self.counters.old += 1;
+                self.counters.contradictions += 1;
+                self.doubt(index, self.sequence, sink);
+                self.instruments[index as usize].details.keep(entry);
                 return Acceptance::Old;
             }
             State::Doubtful if ahead == 1 => {
@@ -490,16 +503,9 @@ impl Channel {
             }
             State::Recovering => {}
         }
-        match self.instruments[index as usize].details.keep(entry) {
-            true => {
-                self.counters.queued += 1;
-                Acceptance::Queued
-            }
-            false => {
-                self.counters.old += 1;
-                Acceptance::Old
-            }
-        }
+        self.instruments[index as usize].details.keep(entry);
+        self.counters.queued += 1;
+        Acceptance::Queued
     }
 
     /// Begins the recovery of one instrument, of which all is known again from a packet on.

@@ -480,21 +480,16 @@ impl Details {
         self.queue_next = 0;
     }
 
-    /// Keeps an entry until a snapshot arrives. Returns whether it is new.
-    pub(crate) fn keep(&mut self, entry: &BookEntry) -> bool {
+    /// Keeps an entry until a snapshot arrives.
+    pub(crate) fn keep(&mut self, entry: &BookEntry) {
         let is_empty = self.queue_first == self.queue_next;
-        let ahead = entry.rpt_seq.wrapping_sub(self.queue_next);
-        if !is_empty && ahead > u32::MAX / 2 {
-            return false;
-        }
-        if is_empty || ahead != 0 || self.queue.len() >= QUEUE_MAX {
-            // Only a snapshot of after the hole helps.
+        if is_empty || entry.rpt_seq != self.queue_next || self.queue.len() >= QUEUE_MAX {
+            // Only a snapshot of after the hole helps. A lower number has a wrong one before it.
             self.queue.clear();
             self.queue_first = entry.rpt_seq;
         }
         self.queue_next = entry.rpt_seq.wrapping_add(1);
         self.queue.push(*entry);
-        true
     }
 
     /// Returns the session's figures. The exchange does not give turnover and number of trades:

@@ -128,8 +128,8 @@ impl<S: Sink> PacketSink for Follower<'_, S> {
         self.channel.join(first, self.sink);
     }
 
-    fn restarted(&mut self, first: u64) {
-        self.channel.restart(first, self.sink);
+    fn restarted(&mut self, first: u64, begin_time_ns: u64) {
+        self.channel.restart(first, begin_time_ns, self.sink);
     }
 
     #[inline]

@@ -27,6 +27,8 @@ pub(crate) struct Loop {
     reports: u32,
     /// The incremental feed's sequence at the first snapshot.
     as_of: u64,
+    /// Its highest sequence at any snapshot of the loop.
+    as_of_max: u64,
     /// Whether every packet of the loop has arrived so far.
     is_whole: bool,
     /// Whether the current packet was counted before: the other line has brought it.
@@ -57,6 +59,7 @@ impl Loop {
         if self.reports == 1 {
             self.as_of = as_of;
         }
+        self.as_of_max = self.as_of_max.max(as_of);
         self.is_whole && self.reports == total
     }
 }
@@ -78,9 +81,11 @@ impl Channel {
         }
     }
 
-    /// The incremental feed's sequence started again, at `first`.
-    pub fn restart<S: Sink>(&mut self, first: u64, sink: &mut S) {
-        self.publish_changes(sink);
+    /// The incremental feed's sequence started again, at `first`, with a packet sent at
+    /// `begin_time_ns`. Snapshots sent before it are of the old sequence.
+    pub fn restart<S: Sink>(&mut self, first: u64, begin_time_ns: u64, sink: &mut S) {
+        self.begin_time_ns = begin_time_ns;
+        self.discard_changes();
         self.sequence = first;
         self.doubt_states(first != 1);
         self.reset(first == 1, sink);
@@ -88,9 +93,18 @@ impl Channel {
     }
 
     /// Packets before `known_from` were lost.
+    ///
+    /// The end of the current event may be among them. Its changes so far are a state that never
+    /// was, so they are not published; the record that ends the doubt has them.
     pub fn packets_lost<S: Sink>(&mut self, known_from: u64, sink: &mut S) {
-        self.publish_changes(sink);
+        self.discard_changes();
         self.lose(known_from, sink);
+    }
+
+    fn discard_changes(&mut self) {
+        for index in self.dirty.drain(..) {
+            self.instruments[index as usize].is_dirty = false;
+        }
     }
 
     #[cold]
@@ -224,7 +238,8 @@ impl Channel {
 
     /// Applies a packet of the recovery feed. It is skipped while nothing is to be recovered.
     pub fn apply_snapshot_packet<S: Sink>(&mut self, packet: &Packet<'_>, sink: &mut S) {
-        if self.recovering == 0 && !self.orders_wanted {
+        let is_old = packet.header.sending_time_ns < self.begin_time_ns;
+        if is_old || (self.recovering == 0 && !self.orders_wanted) {
             return;
         }
         let mut begun = [false; 2];
@@ -336,6 +351,9 @@ impl Channel {
 
     /// Replaces the book and statistics of an instrument by its snapshot, if it is newer than what
     /// was lost, and applies the entries that have waited.
+    ///
+    /// A snapshot ahead of the incremental feed is left to the next loop: it may be of the sequence
+    /// before a restart, which has higher numbers.
     fn restore<S: Sink>(
         &mut self,
         head: &SnapshotHead,
@@ -348,7 +366,8 @@ impl Channel {
         let (number, known_from) = (self.loops[BY_PRICE].number, self.known_from);
         let instrument = &mut self.instruments[index as usize];
         instrument.details.seen_in_loop = number;
-        if instrument.is_right() || head.as_of.saturating_add(1) < known_from {
+        let is_early = head.as_of.saturating_add(1) < known_from;
+        if instrument.is_right() || is_early || head.as_of > self.sequence {
             return;
         }
         if instrument.state.is_live() {
@@ -387,7 +406,7 @@ impl Channel {
         let snapshot = SnapshotFullRefreshOrderBook53::decode(message)?;
         let as_of = snapshot.last_msg_seq_num_processed();
         let result = Ok((as_of, snapshot.tot_num_reports()));
-        if !self.config.order_books {
+        if !self.config.order_books || u64::from(as_of) > self.sequence {
             return result;
         }
         let Some(index) = self.find(snapshot.security_id()) else {
@@ -420,8 +439,13 @@ impl Channel {
 
     /// All snapshots of a loop have arrived. Instruments without one have an empty book.
     fn complete_loop<S: Sink>(&mut self, kind: usize, sink: &mut S) {
-        let Loop { number, as_of, .. } = self.loops[kind];
-        if as_of.saturating_add(1) < self.known_from {
+        let Loop {
+            number,
+            as_of,
+            as_of_max,
+            ..
+        } = self.loops[kind];
+        if as_of.saturating_add(1) < self.known_from || as_of_max > self.sequence {
             return;
         }
         if kind == BY_ORDER {

@@ -765,3 +765,114 @@ fn a_definition_gives_name_tick_currency_and_is_told_once() {
     assert_eq!(&definition.currency, b"USD\0");
     assert_eq!(pair.receiver.channel().number(), Some(Exchange::CHANNEL));
 }
+
+#[test]
+fn a_late_snapshot_of_the_old_week_is_not_taken_for_one_of_the_new_week() {
+    let mut pair = Pair::new(exchange(4, 2), true);
+    pair.define();
+    (0..300).for_each(|_| pair.next(BOTH));
+    let mut old = pair.exchange.clone_snapshots();
+    pair.exchange.begin_week();
+    pair.next(&[]);
+    (0..5).for_each(|_| pair.next(BOTH));
+    assert!(pair.values.in_doubt);
+    for is_sent_later in [false, true] {
+        for packet in &mut old {
+            if is_sent_later {
+                let time_ns = pair.packet[4..12].to_vec();
+                packet[4..12].copy_from_slice(&time_ns);
+            }
+            let taken = pair.receiver.receive_snapshot(packet, &mut pair.values);
+            taken.unwrap();
+        }
+        assert!(pair.values.in_doubt, "300 is ahead of the stream");
+        (0..5).for_each(|_| pair.next(BOTH));
+        pair.compare();
+    }
+    pair.recover(0);
+    (0..30).for_each(|_| pair.next(BOTH));
+    assert_eq!((pair.compare(), pair.values.in_doubt), (2, false));
+}
+
+#[test]
+fn a_snapshot_that_overtakes_the_stream_is_left_to_the_next_loop() {
+    let mut pair = Pair::new(exchange(4, 2), false);
+    (0..50).for_each(|_| pair.next(&[]));
+    pair.define();
+    (0..5).for_each(|_| pair.next(BOTH));
+    let mut delayed = Vec::new();
+    for _ in 0..10 {
+        pair.next(&[]);
+        delayed.push(pair.packet.clone());
+    }
+    pair.recover(0);
+    assert!(pair.values.in_doubt);
+    for packet in delayed {
+        pair.packet = packet;
+        pair.send(BOTH);
+    }
+    assert!(pair.values.in_doubt);
+    pair.recover(0);
+    assert_eq!((pair.compare(), pair.values.in_doubt), (2, false));
+}
+
+#[test]
+fn an_instrument_whose_entries_go_on_below_its_snapshot_is_in_doubt() {
+    let mut pair = Pair::new(exchange(4, 1), false);
+    (0..50).for_each(|_| pair.next(&[]));
+    pair.define();
+    (0..5).for_each(|_| pair.next(BOTH));
+    // A forged one: the number of the instrument's sequence is too high.
+    let number_at = 12 + 10 + 12;
+    for mut packet in pair.exchange.clone_snapshots() {
+        let rpt_seq = u32::from_le_bytes(packet[number_at..number_at + 4].try_into().unwrap());
+        assert!((1..10_000).contains(&rpt_seq));
+        packet[number_at..number_at + 4].copy_from_slice(&(rpt_seq + 9_000).to_le_bytes());
+        let taken = pair.receiver.receive_snapshot(&packet, &mut pair.values);
+        taken.unwrap();
+    }
+    assert!(!pair.values.in_doubt);
+    pair.next(BOTH);
+    assert!(
+        pair.values.in_doubt,
+        "its entries are older than the snapshot"
+    );
+    pair.recover(0);
+    (0..30).for_each(|_| pair.next(BOTH));
+    assert_eq!((pair.compare(), pair.values.in_doubt), (1, false));
+}
+
+#[test]
+fn a_torn_event_is_not_published_as_certain() {
+    let mut pair = Pair::new(exchange(4, 1), false);
+    pair.define();
+    (0..100).for_each(|_| pair.next(BOTH));
+    let mut is_torn = false;
+    for _ in 0..200 {
+        pair.exchange.next_packet(&mut pair.packet);
+        // Without the end flags, and of one time, the event is open at the end of the packet.
+        let (before, mut at) = (pair.values.by_symbol[&0], 12);
+        let time = pair.packet[at + 10..at + 18].to_vec();
+        while at < pair.packet.len() {
+            let message = &mut pair.packet[at..];
+            let size = u16::from_le_bytes([message[0], message[1]]);
+            message[10..18].copy_from_slice(&time);
+            message[18] &= 0x7f;
+            at += usize::from(size);
+        }
+        pair.send(BOTH);
+        pair.next(&[]);
+        pair.exchange.heartbeat(&mut pair.packet);
+        pair.send(BOTH);
+        pair.give_up();
+        let after = pair.values.by_symbol[&0];
+        assert_eq!((before.bid, before.ask), (after.bid, after.ask));
+        assert!(pair.values.in_doubt);
+        let channel = pair.receiver.channel();
+        is_torn |= channel.doubtful_count() == 1;
+        pair.recover(0);
+        pair.next(BOTH);
+        assert_eq!((pair.compare(), pair.values.in_doubt), (1, false));
+    }
+    assert!(is_torn);
+}

@@ -13,7 +13,7 @@ struct Seen {
 impl PacketSink for Seen {
     fn joined(&mut self, _first: u64) {}
 
-    fn restarted(&mut self, _first: u64) {
+    fn restarted(&mut self, _first: u64, _begin_time_ns: u64) {
         self.packets.push(0);
     }
 
