@@ -6,6 +6,7 @@ import random
 import re
 import socket
 import struct
+import subprocess
 import threading
 
 import pytest
@@ -13,7 +14,7 @@ from itch.parser import MessageParser
 
 import itch_file
 from itch_file import Market, mold, soup, values
-from support import Program, eventually, free_ports
+from support import BINARY, Program, eventually, free_ports
 
 SYMBOLS = 40
 
@@ -218,6 +219,11 @@ def test_a_day_compressed_with_gzip_is_read_as_it_is_published(start, day, tmp_p
         return [line for line in program.stdout.splitlines() if not line.startswith("read in")]
 
     assert counts(packed) == counts(plain)
+    # The same on standard input.
+    with path.open("rb") as packed:
+        told = subprocess.run([BINARY, "itch", "inspect", "-"], stdin=packed, timeout=60,
+                              capture_output=True, text=True, check=True)
+    assert counts(told) == counts(plain)
 
 
 def send(start, day, *options, rate="40k"):
@@ -234,7 +240,7 @@ def test_two_lines_that_each_lose_a_packet_in_twenty_lose_nothing(start_hub, sta
     is_equal(hub, day[2])
     status = info(hub)
     assert (status["lost"], status["malformed"], status["unknown_orders"]) == (0, 0, 0)
-    assert status["next_sequence"] == 60_001 and status["session"] == "TIDEWIRE01"
+    assert status["next_sequence"] == 60_001 and len(str(status["session"])) == 10
     assert status["a_lost"] > 0 and status["b_lost"] > 0
     assert hub.info("feed")["feed_lost_messages"] == 0
     program.stop()
@@ -321,6 +327,48 @@ def test_values_are_in_doubt_while_messages_are_missing_and_right_when_they_come
         eventually(lambda: hub.hash("md:XX")["stale"] == "0", "the missing message")
         assert (hub.hash("md:XX")["bid"], hub.hash("md:XX")["ask"]) == ("", "1.9")
         assert info(hub)["lost"] == 0
+
+
+def test_a_stray_packet_far_ahead_changes_nothing(start_hub):
+    [port] = free_ports(1)
+    hub = start_hub("--mold", f"127.0.0.1:{port}")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.connect(("127.0.0.1", port))
+        one.send(mold("S1", 1, [order(1, 1, b"B", 10_000)]))
+        one.send(mold("S1", 1_000_000, [order(1, 9, b"B", 90_000)]))
+        one.send(mold("S1", 1, [], count=0xFFFF))
+        one.send(mold("S1", 2, [order(1, 2, b"B", 11_000)]))
+        eventually(lambda: hub.hash("md:XX").get("bid") == "1.1", "the next message")
+        assert hub.hash("md:XX")["stale"] == "0"
+        assert (info(hub)["next_sequence"], info(hub)["lost"]) == (3, 0)
+
+
+def test_a_sender_that_restarts_with_the_same_session_begins_with_empty_books(start_hub):
+    [port] = free_ports(1)
+    hub = start_hub("--mold", f"127.0.0.1:{port}")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.connect(("127.0.0.1", port))
+        old = [order(1, 1, b"B", 10_000), order(1, 2, b"S", 20_000), order(1, 3, b"S", 30_000)]
+        one.send(mold("S1", 1, old))
+        eventually(lambda: hub.hash("md:XX").get("stale") == "0", "the book")
+        eventually(lambda: hub.hash("md:XX")["stale"] == "1", "silence", patience_s=30)
+        one.send(mold("S1", 1, [order(1, 7, b"B", 7_000)]))
+        one.send(mold("S1", 2, [order(1, 8, b"B", 8_000)]))
+        eventually(lambda: hub.hash("md:XX")["stale"] == "0", "the new book")
+        assert (hub.hash("md:XX")["bid"], hub.hash("md:XX")["ask"]) == ("0.8", "")
+
+
+def test_info_names_the_session_that_has_taken_over(start_hub):
+    [port] = free_ports(1)
+    hub = start_hub("--mold", f"127.0.0.1:{port}")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.connect(("127.0.0.1", port))
+        one.send(mold("S1", 1, [order(1, 1, b"B", 10_000)]))
+        eventually(lambda: hub.hash("md:XX").get("stale") == "0", "the book")
+        eventually(lambda: hub.hash("md:XX")["stale"] == "1", "silence", patience_s=30)
+        one.send(mold("S2", 1, [order(1, 1, b"B", 10_000), order(1, 2, b"B", 11_000)]))
+        eventually(lambda: hub.hash("md:XX")["bid"] == "1.1", "the new session")
+        eventually(lambda: info(hub)["session"] == "S2", "its name")
 
 
 def event(letter):

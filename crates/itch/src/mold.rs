@@ -12,6 +12,7 @@
 mod packet;
 mod receiver;
 mod sender;
+mod suspect;
 
 #[cfg(test)]
 mod tests;

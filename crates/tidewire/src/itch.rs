@@ -86,9 +86,9 @@ pub(crate) struct SendOptions {
     /// SoupBinTCP: HOST:PORT to listen on, user=NAME,password=WORD to require [default: none].
     #[arg(long, value_name = "SERVER")]
     soup: Option<SoupInput>,
-    /// Name of the session, at most ten characters.
-    #[arg(long, default_value = "TIDEWIRE01")]
-    session: String,
+    /// Name of the session, at most ten characters [default: the time, in seconds since 1970].
+    #[arg(long)]
+    session: Option<String>,
     /// Messages per second, evenly spaced.
     #[arg(long, value_name = "N", default_value = "100k", value_parser = parse_count)]
     rate: u64,

@@ -11,8 +11,9 @@ use tidewire_feed::wire::{Message, TradingState, TradingStatus};
 
 /// The trading states of all securities.
 ///
-/// A security that may trade is in the state of the exchange's hours. A halt, a pause or an
-/// auction of the security comes first, and an operational halt of the exchange second.
+/// A security that may trade is in the state of the exchange's hours. An interruption comes first:
+/// a halt, a pause or an auction of the security, or an operational halt of the exchange. Of two,
+/// the more restrictive one is shown.
 #[derive(Debug, Default)]
 pub(super) struct TradingStates {
     /// By locate code.
@@ -57,8 +58,9 @@ impl TradingStates {
         let hours = self.hours;
         let security = self.security(locate);
         match (security.interruption, security.is_halted_here, hours) {
-            (Some(state), ..) => (state, security.reason),
-            (None, true, _) => (TradingState::HALTED, 0),
+            (Some(TradingState::HALTED), ..) => (TradingState::HALTED, security.reason),
+            (_, true, _) => (TradingState::HALTED, 0),
+            (Some(state), false, _) => (state, security.reason),
             (None, false, Some(hours)) => (hours, security.reason),
             (None, false, None) if security.may_trade => (TradingState::OPEN, security.reason),
             (None, false, None) => (TradingState::UNKNOWN, 0),

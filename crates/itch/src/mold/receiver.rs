@@ -1,6 +1,7 @@
 //! A receiver of one stream on up to two lines.
 
 use super::packet::{Header, Messages, Packet, PacketError, decode_packet};
+use super::suspect::{JUMP_MAX, Suspect, end_of};
 use crate::sequenced::{AHEAD, SequencedSink, SessionName};
 use tidewire_feed::client::{Gap, Holes, LossReason, Side, SideCounters};
 
@@ -62,8 +63,11 @@ pub struct Counters {
     pub answers: u64,
     /// Early packets that did not fit in the buffer.
     pub early_dropped: u64,
-    /// Packets of another session.
+    /// Packets of another session, packets far from the sequence that no second one had confirmed,
+    /// and ends of the session before messages that exist.
     pub foreign: u64,
+    /// Times at which the sequence started again with the same session.
+    pub restarts: u64,
 }
 
 /// The receiver of a MoldUDP64 stream.
@@ -87,7 +91,10 @@ pub struct Receiver {
     asked: Option<(u64, u32)>,
     /// Whether the server sends one packet per request: request again after each packet.
     answers_singly: bool,
-    last_received_ns: u64,
+    /// When a packet last was at the front of the sequence.
+    front_ns: u64,
+    /// A packet far from the sequence, until a second one confirms it.
+    suspect: Option<Suspect>,
     counters: Counters,
 }
 
@@ -115,7 +122,8 @@ impl Receiver {
             requests: Vec::new(),
             asked: None,
             answers_singly: false,
-            last_received_ns: 0,
+            front_ns: 0,
+            suspect: None,
             counters: Counters::default(),
         }
     }
@@ -274,20 +282,61 @@ impl Receiver {
         sink: &mut S,
     ) -> Result<(), PacketError> {
         let header = &packet.header;
-        if self.session != Some(header.session) && !self.join(header, now_ns, sink) {
+        let is_first = self.session != Some(header.session);
+        if is_first && !self.join(header, now_ns, sink) {
             self.counters.foreign += 1;
             return Ok(());
         }
-        self.last_received_ns = now_ns;
+        let is_ahead = header.sequence > self.highest.saturating_add(JUMP_MAX);
+        if side.is_none() {
+            if is_ahead {
+                self.counters.foreign += 1;
+                return Ok(());
+            }
+            return self.process(side, packet, now_ns, sink);
+        }
+        let is_behind = end_of(header) < self.expected;
+        if (is_ahead && !is_first) || (is_behind && self.is_silent_at_front(now_ns)) {
+            return self.suspect(side, packet, now_ns, sink);
+        }
+        if !is_behind {
+            self.front_ns = now_ns;
+            // It speaks against a jump.
+            if self.suspect.is_some() {
+                self.suspect = None;
+            }
+        }
+        self.process(side, packet, now_ns, sink)
+    }
+
+    /// Handles a packet of the sequence.
+    #[inline]
+    fn process<S: SequencedSink>(
+        &mut self,
+        side: Option<Side>,
+        packet: &Packet<'_>,
+        now_ns: u64,
+        sink: &mut S,
+    ) -> Result<(), PacketError> {
+        let header = &packet.header;
+        let until = end_of(header);
+        if self.end.is_some_and(|end| until > end) {
+            // The stream goes on, so the end was wrong.
+            (self.end, self.end_reported) = (None, false);
+        }
         if header.count == Header::HEARTBEAT || header.count == Header::END_OF_SESSION {
+            let is_end = header.count == Header::END_OF_SESSION;
+            if is_end && header.sequence < self.highest {
+                self.counters.foreign += 1;
+                return Ok(());
+            }
             self.observe(header.sequence, now_ns, sink);
-            if header.count == Header::END_OF_SESSION && self.end.is_none() {
+            if is_end && self.end.is_none() {
                 self.end = Some(header.sequence);
             }
             self.report_end(sink);
             return Ok(());
         }
-        let until = header.sequence.saturating_add(header.count.into());
         if let Some(side) = side {
             self.lines[side.index()].note(header.sequence, until);
         }
@@ -305,14 +354,95 @@ impl Receiver {
         result
     }
 
+    /// Handles a packet far ahead of the sequence, or behind it while the front is silent: the
+    /// sender may have started again. It is believed, and processed, when another one confirms it.
+    #[cold]
+    fn suspect<S: SequencedSink>(
+        &mut self,
+        side: Option<Side>,
+        packet: &Packet<'_>,
+        now_ns: u64,
+        sink: &mut S,
+    ) -> Result<(), PacketError> {
+        for message in packet.messages() {
+            message?;
+        }
+        let header = &packet.header;
+        let is_behind = end_of(header) < self.expected;
+        match self.suspect.take() {
+            Some(first) if first.is_confirmed_by(header, is_behind, now_ns) => {
+                if is_behind {
+                    self.restart(&first.header, sink);
+                }
+                self.front_ns = now_ns;
+                for line in &mut self.lines {
+                    line.next_sequence = 0;
+                }
+                self.process(side, &first.packet(), now_ns, sink)?;
+                self.process(side, packet, now_ns, sink)
+            }
+            Some(first) if first.is_copied_by(header) => {
+                self.suspect = Some(first);
+                Ok(())
+            }
+            _ => {
+                self.counters.foreign += 1;
+                self.suspect = Some(Suspect::new(packet, is_behind, now_ns));
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns whether nothing was at the front of the sequence for
+    /// [`ReceiverConfig::silence_ns_max`].
+    fn is_silent_at_front(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.front_ns) >= self.config.silence_ns_max
+    }
+
+    /// Returns whether a datagram of a line shows that the delivered values are current. A packet
+    /// of another session does not, nor one that only a second one can confirm.
+    pub fn is_current(&self, datagram: &[u8], now_ns: u64) -> bool {
+        let Ok(Packet { header, .. }) = decode_packet(datagram) else {
+            return false;
+        };
+        if self.session != Some(header.session) {
+            return self.session.is_none();
+        }
+        let (is_ahead, is_behind) = (
+            header.sequence > self.highest.saturating_add(JUMP_MAX),
+            end_of(&header) < self.expected,
+        );
+        match (is_ahead, is_behind) {
+            (_, true) => !self.is_silent_at_front(now_ns),
+            (true, _) => {
+                let suspect = self.suspect.as_ref();
+                suspect.is_some_and(|first| first.is_confirmed_by(&header, false, now_ns))
+            }
+            _ => true,
+        }
+    }
+
     /// Returns whether a packet of another session starts that session here.
     #[cold]
     fn join<S: SequencedSink>(&mut self, header: &Header, now_ns: u64, sink: &mut S) -> bool {
-        let silence_ns = now_ns.saturating_sub(self.last_received_ns);
-        let is_over = self.end_reported || silence_ns >= self.config.silence_ns_max;
+        let is_over = self.end_reported || self.is_silent_at_front(now_ns);
         if self.session.is_some() && !is_over {
             return false;
         }
+        self.begin(header, sink);
+        true
+    }
+
+    /// Begins the same session again, at a packet behind the sequence: its sender has restarted.
+    #[cold]
+    fn restart<S: SequencedSink>(&mut self, header: &Header, sink: &mut S) {
+        debug_assert_eq!(self.session, Some(header.session), "it is the same session");
+        self.counters.restarts += 1;
+        self.begin(header, sink);
+    }
+
+    /// Begins a session at the packet that shows it.
+    fn begin<S: SequencedSink>(&mut self, header: &Header, sink: &mut S) {
         if self.session.is_some() {
             self.give_up(self.highest, LossReason::SessionChanged, sink);
         }
@@ -327,6 +457,7 @@ impl Receiver {
         self.holes.clear();
         self.requests.clear();
         self.asked = None;
+        self.suspect = None;
         self.end = None;
         self.end_reported = false;
         self.tells_overdue = false;
@@ -337,7 +468,6 @@ impl Receiver {
         if self.expected > 1 {
             sink.joined_late(self.expected);
         }
-        true
     }
 
     /// Delivers the due messages.

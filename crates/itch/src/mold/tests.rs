@@ -254,6 +254,164 @@ fn a_packet_that_is_cut_gives_what_is_whole() {
     assert_eq!(receiver.side_counters(Side::A).corrupt, 3);
 }
 
+/// A receiver and the packets of a line, one each millisecond.
+struct OneLine {
+    receiver: Receiver,
+    seen: Seen,
+    now_ns: u64,
+}
+
+impl OneLine {
+    fn new(config: ReceiverConfig) -> Self {
+        Self {
+            receiver: Receiver::new(config),
+            seen: Seen::default(),
+            now_ns: 0,
+        }
+    }
+
+    fn take(&mut self, datagram: &[u8]) -> &mut Self {
+        self.now_ns += 1_000_000;
+        let Self {
+            receiver,
+            seen,
+            now_ns,
+        } = self;
+        receiver.receive(Side::A, datagram, *now_ns, seen).unwrap();
+        receiver.handle_timeout(*now_ns, seen);
+        while receiver.take_request().is_some() {}
+        self
+    }
+
+    fn data(&mut self, sequence: u64) -> &mut Self {
+        self.take(&datagram("S", sequence, &[b"x"]))
+    }
+
+    fn wait_ms(&mut self, ms: u64) -> &mut Self {
+        self.now_ns += ms * 1_000_000;
+        self.receiver.handle_timeout(self.now_ns, &mut self.seen);
+        while self.receiver.take_request().is_some() {}
+        self
+    }
+}
+
+#[test]
+fn one_stray_packet_or_heartbeat_far_ahead_does_not_end_the_input() {
+    for requests in [false, true] {
+        for far in [1_000_000, 1 << 63, u64::MAX] {
+            for count in [Header::HEARTBEAT, Header::END_OF_SESSION, 1] {
+                let mut line = OneLine::new(ReceiverConfig {
+                    requests,
+                    ..ReceiverConfig::default()
+                });
+                (1..=10).for_each(|sequence| {
+                    line.data(sequence);
+                });
+                match count {
+                    1 => line.data(far),
+                    count => line.take(&special("S", far, count)),
+                };
+                // A quiet line, with heartbeats of the right number.
+                for _ in 0..4 {
+                    line.wait_ms(1_000).take(&special("S", 11, 0));
+                }
+                (11..=20).for_each(|sequence| {
+                    line.data(sequence);
+                });
+                assert_eq!(
+                    (line.receiver.next_sequence(), line.seen.messages.len()),
+                    (21, 20)
+                );
+                let counters = line.receiver.counters();
+                assert_eq!((counters.lost, counters.foreign), (0, 1), "{far} {count}");
+                assert_eq!(
+                    (&line.seen.gaps[..], &line.seen.doubts[..]),
+                    (&[][..], &[][..])
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_jump_is_believed_at_the_second_packet_or_a_repeated_heartbeat() {
+    let mut line = OneLine::new(live_only());
+    line.data(1).data(5_001);
+    assert_eq!(line.receiver.highest_sequence(), 2);
+    line.data(5_001).data(5_002).wait_ms(100);
+    assert_eq!(
+        (line.receiver.next_sequence(), line.receiver.counters().lost),
+        (5_003, 4_999)
+    );
+    let heartbeat = special("S", 9_000, 0);
+    line.take(&heartbeat).take(&heartbeat);
+    assert_eq!(
+        line.receiver.highest_sequence(),
+        5_003,
+        "the other line's copy"
+    );
+    line.wait_ms(1_000).take(&heartbeat);
+    assert_eq!(line.receiver.highest_sequence(), 9_000);
+}
+
+#[test]
+fn an_end_of_the_past_and_an_end_before_further_messages_are_wrong() {
+    let mut line = OneLine::new(live_only());
+    line.data(1).data(2).take(&special("S", 2, 0xFFFF));
+    assert_eq!((line.receiver.is_ended(), line.seen.end), (false, None));
+    line.take(&special("S", 3, 0xFFFF));
+    assert!(line.receiver.is_ended());
+    line.data(2);
+    assert!(line.receiver.is_ended(), "a late copy is no news");
+    line.data(3);
+    assert!(!line.receiver.is_ended());
+    line.take(&special("S", 4, 0xFFFF));
+    assert_eq!((line.receiver.is_ended(), line.seen.end), (true, Some(4)));
+}
+
+#[test]
+fn a_sender_that_restarts_with_the_same_session_begins_it_again() {
+    for (requests, first, late) in [(false, 1, None), (false, 4, Some(4)), (true, 4, None)] {
+        let mut line = OneLine::new(ReceiverConfig {
+            requests,
+            ..ReceiverConfig::default()
+        });
+        (1..=50).for_each(|sequence| {
+            line.data(sequence);
+        });
+        line.data(first);
+        assert_eq!(line.receiver.counters().restarts, 0, "a late copy");
+        line.wait_ms(3_000);
+        let old = datagram("S", first, &[b"new"]);
+        assert!(!line.receiver.is_current(&old, line.now_ns));
+        line.take(&old);
+        assert_eq!(
+            (line.seen.sessions.len(), line.receiver.next_sequence()),
+            (1, 51)
+        );
+        line.take(&datagram("S", first + 1, &[b"new"]));
+        assert_eq!(line.seen.sessions.len(), 2);
+        assert_eq!(line.seen.late.last().copied(), late);
+        let expected = if requests { 1 } else { first + 2 };
+        assert_eq!(line.receiver.next_sequence(), expected);
+        assert_eq!(line.receiver.highest_sequence(), first + 2);
+        assert!(line.receiver.is_current(&old, line.now_ns));
+    }
+}
+
+#[test]
+fn an_old_packet_after_a_silence_is_a_stray_if_the_stream_goes_on() {
+    let mut line = OneLine::new(live_only());
+    (1..=50).for_each(|sequence| {
+        line.data(sequence);
+    });
+    line.wait_ms(5_000).data(7).data(51).data(8);
+    assert_eq!(
+        (line.seen.sessions.len(), line.receiver.next_sequence()),
+        (1, 52)
+    );
+}
+
 #[test]
 fn requests_are_answered_from_what_is_kept_and_was_sent() {
     let mut store = Store::new(SessionName::new("S"), 64);

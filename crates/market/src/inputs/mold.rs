@@ -9,6 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use tidewire_feed::client::Side;
 use tidewire_itch::mold::{Receiver, ReceiverConfig};
+use tidewire_itch::sequenced::SessionName;
 use tracing::{debug, info, warn};
 
 use super::Thread;
@@ -51,6 +52,7 @@ pub(super) fn run(mut thread: Thread, input: &MoldInput, sockets: Sockets) {
         sockets,
         datagrams: Datagrams::new(),
         started: Instant::now(),
+        shown: None,
     };
     info!(input = thread.number, a = %input.a, b = ?input.b, "listening");
     while !thread.is_stopped() {
@@ -71,6 +73,8 @@ struct MoldReceiver {
     sockets: Sockets,
     datagrams: Datagrams,
     started: Instant,
+    /// The session that INFO shows.
+    shown: Option<SessionName>,
 }
 
 impl MoldReceiver {
@@ -112,7 +116,11 @@ impl MoldReceiver {
             datagrams,
             ..
         } = self;
-        let is_alive = !datagrams.is_empty() && !receiver.is_ended();
+        // A packet of another session, or a stray, does not show that values are current.
+        let is_current = |(number, datagram): (usize, &[u8])| {
+            number == request_number || receiver.is_current(datagram, now_ns)
+        };
+        let is_alive = !receiver.is_ended() && datagrams.iter().any(is_current);
         let take = |follower: &mut super::Follower<'_, '_>| {
             for (number, datagram) in datagrams.iter() {
                 let result = match number {
@@ -155,13 +163,16 @@ impl MoldReceiver {
         }
     }
 
-    fn show(&self, thread: &mut Thread) {
-        let receiver = &self.receiver;
+    fn show(&mut self, thread: &mut Thread) {
+        let Self {
+            receiver, shown, ..
+        } = self;
         let is_connected = thread.has_session && !thread.is_stale;
         thread.show(|figures| {
             let counters = receiver.counters();
-            if figures.session.is_empty() || figures.next_sequence > receiver.next_sequence() {
-                figures.session = receiver.session().map_or(String::new(), |s| s.to_string());
+            if receiver.session() != *shown {
+                *shown = receiver.session();
+                figures.session = shown.map_or(String::new(), |session| session.to_string());
             }
             figures.is_connected = is_connected;
             figures.next_sequence = receiver.next_sequence();

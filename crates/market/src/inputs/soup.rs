@@ -30,6 +30,7 @@ pub(super) fn run(mut thread: Thread, input: &SoupInput) {
         out: Vec::new(),
         chunk: vec![0; CHUNK_BYTES],
         connections: 0,
+        shown: None,
     };
     let mut failures = 0;
     while !thread.is_stopped() {
@@ -64,6 +65,8 @@ struct SoupReceiver {
     out: Vec<u8>,
     chunk: Vec<u8>,
     connections: u64,
+    /// The session that INFO shows.
+    shown: Option<SessionName>,
 }
 
 impl SoupReceiver {
@@ -172,17 +175,23 @@ impl SoupReceiver {
         }
     }
 
-    fn show(&self, thread: &mut Thread, is_connected: bool) {
-        let client = &self.client;
+    fn show(&mut self, thread: &mut Thread, is_connected: bool) {
+        let Self {
+            client,
+            shown,
+            connections,
+            ..
+        } = self;
         thread.show(|figures| {
             let counters = client.counters();
-            if figures.session.is_empty() || figures.next_sequence > client.next_sequence() {
-                figures.session = client.session().map_or(String::new(), |s| s.to_string());
+            if client.session() != *shown {
+                *shown = client.session();
+                figures.session = shown.map_or(String::new(), |session| session.to_string());
             }
             figures.is_connected = is_connected;
             figures.next_sequence = client.next_sequence();
             figures.lost = counters.lost;
-            figures.connections = self.connections;
+            figures.connections = *connections;
         });
     }
 

@@ -95,10 +95,11 @@ impl Reader {
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let place = path.display().to_string();
         let failed = |error: io::Error| Failure::usage(format!("cannot read {place}: {error}"));
-        let input: Box<dyn Read> = match is_standard_input(path) {
-            true => Box::new(io::stdin().lock()),
-            false => open_file(path).map_err(failed)?,
+        let input = match is_standard_input(path) {
+            true => unpacked(io::stdin().lock()),
+            false => File::open(path).and_then(unpacked),
         };
+        let input = input.map_err(failed)?;
         let mut bytes = Bytes::new(input);
         while bytes.rest().len() < 16 && bytes.fill().map_err(failed)? {}
         let content = Content::of_bytes(bytes.rest());
@@ -436,17 +437,16 @@ impl Bytes {
     }
 }
 
-/// Opens a file, and decompresses gzip, which Nasdaq uses for whole days.
-fn open_file(path: &Path) -> io::Result<Box<dyn Read>> {
-    let mut file = File::open(path)?;
+/// Decompresses gzip, which Nasdaq uses for whole days. Other input is read as it is.
+fn unpacked(mut input: impl Read + 'static) -> io::Result<Box<dyn Read>> {
     let (mut magic, mut length) = ([0; 2], 0);
     while length < magic.len() {
-        match file.read(&mut magic[length..])? {
+        match input.read(&mut magic[length..])? {
             0 => break,
             count => length += count,
         }
     }
-    let whole = io::Cursor::new(magic).take(length as u64).chain(file);
+    let whole = io::Cursor::new(magic).take(length as u64).chain(input);
     match magic {
         GZIP_MAGIC => Ok(Box::new(MultiGzDecoder::new(whole))),
         _ => Ok(Box::new(whole)),

@@ -9,6 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use tidewire_itch::Head;
 use tidewire_itch::sequenced::{SessionName, Store};
+use tidewire_lane::unix_ns;
 
 use super::SendOptions;
 use super::lines::Lines;
@@ -25,7 +26,10 @@ pub(super) fn run(options: &SendOptions) -> Result<(), Failure> {
     if options.mold.is_none() && options.soup.is_none() {
         return Err(Failure::usage("no destination: give --mold or --soup"));
     }
-    if options.session.is_empty() || options.session.len() > SessionName::LENGTH {
+    // Receivers take two runs with one name for one stream.
+    let session = options.session.clone();
+    let session = session.unwrap_or_else(|| (unix_ns() / 1_000_000_000).to_string());
+    if session.is_empty() || session.len() > SessionName::LENGTH {
         return Err(Failure::usage("--session: must have 1 to 10 characters"));
     }
     let plan = options.fault.unwrap_or_default();
@@ -37,7 +41,7 @@ pub(super) fn run(options: &SendOptions) -> Result<(), Failure> {
     let servers = soup.map(|soup| Servers::open(soup, plan));
     let window = usize::try_from(options.window).unwrap_or(usize::MAX);
     let mut exchange = Exchange {
-        store: Store::new(SessionName::new(&options.session), window),
+        store: Store::new(SessionName::new(&session), window),
         lines: lines.transpose().map_err(usage("--mold"))?,
         servers: servers.transpose().map_err(usage("--soup"))?,
         started: Instant::now(),
@@ -46,11 +50,7 @@ pub(super) fn run(options: &SendOptions) -> Result<(), Failure> {
         next: None,
         sent: 0,
     };
-    println!(
-        "sending {} as session {}",
-        options.file.display(),
-        options.session
-    );
+    println!("sending {} as session {session}", options.file.display());
     exchange.run(options, &stop)?;
     exchange.report();
     Ok(())

@@ -114,6 +114,33 @@ fn the_end_of_an_operational_halt_does_not_end_a_regulatory_one() {
 }
 
 #[test]
+fn an_operational_halt_is_shown_also_in_an_auction_a_pause_and_the_pre_open() {
+    let interruptions: [(u8, &[u8], TradingState); 4] = [
+        (b'H', b"ZVZZT   Q T1  ", TradingState::AUCTION),
+        (b'H', b"ZVZZT   P LUDP", TradingState::PAUSED),
+        (b'J', COLLAR, TradingState::AUCTION),
+        (
+            b'K',
+            b"ZVZZT   \0\0\x85\xfcA\0\0\0\0",
+            TradingState::PRE_OPEN,
+        ),
+    ];
+    for (kind, body, expected) in interruptions {
+        let mut books = Books::default();
+        let halted = TradingState::HALTED;
+        assert_eq!(state(&mut books, kind, body).0, expected);
+        assert_eq!(state(&mut books, b'h', b"ZVZZT   QH"), (halted, NO_REASON));
+        assert_eq!(state(&mut books, b'h', b"ZVZZT   QT").0, expected);
+        let mut books = Books::default();
+        assert_eq!(state(&mut books, b'h', b"ZVZZT   QH"), (halted, NO_REASON));
+        assert_eq!(state(&mut books, kind, body).0, halted);
+        assert_eq!(state(&mut books, b'h', b"ZVZZT   QT").0, expected);
+    }
+}
+
+const COLLAR: &[u8] = b"ZVZZT   \0\0\x27\x10\0\0\x28\x10\0\0\x26\x10\0\0\0\0";
+
+#[test]
 fn a_collar_begins_the_auction_after_a_pause() {
     let mut books = Books::default();
     state(&mut books, b'H', b"ZVZZT   P LUDP");
