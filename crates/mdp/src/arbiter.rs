@@ -73,6 +73,8 @@ pub struct Arbiter {
     last_time_ns: u64,
     /// Sending time of the first packet after a restart; 0 before one.
     begin_time_ns: u64,
+    /// When a packet last was the next one.
+    delivered_ns: u64,
     /// A packet far from the sequence, until a second one confirms it.
     suspect: Option<Suspect>,
     early: BTreeMap<u64, Early>,
@@ -112,6 +114,7 @@ impl Arbiter {
             highest: 0,
             last_time_ns: 0,
             begin_time_ns: 0,
+            delivered_ns: 0,
             suspect: None,
             early: BTreeMap::new(),
             early_bytes: 0,
@@ -136,6 +139,7 @@ impl Arbiter {
         let sequence = u64::from(packet.header.sequence);
         self.note(side, sequence, now_ns);
         if sequence == self.expected && sequence != 0 {
+            self.delivered_ns = now_ns;
             self.deliver(&packet, sink);
             if !self.early.is_empty() {
                 self.counters.recovered += 1;
@@ -182,6 +186,10 @@ impl Arbiter {
         }
         // After a restart, the other line may still bring the end of the old sequence.
         if time_ns < self.begin_time_ns {
+            if now_ns.saturating_sub(self.delivered_ns) >= RESTART_NS {
+                // The new sequence does not go on, and the old one does.
+                return self.suspect(side, packet, datagram, now_ns, sink);
+            }
             self.counters.foreign += 1;
             return;
         }
@@ -237,8 +245,12 @@ impl Arbiter {
             line.next = 0;
         }
         if !is_below {
+            if packet.header.sending_time_ns < self.begin_time_ns {
+                self.begin_time_ns = 0;
+            }
             self.keep(first.sequence, &first.datagram, first.arrived_ns, sink);
         } else if let Ok(first) = decode_packet(&first.datagram) {
+            self.delivered_ns = now_ns;
             self.restart(&first, sink);
         }
         match sequence == self.expected {

@@ -15,6 +15,7 @@ use crate::levels::{Contradiction, PriceLevel};
 use crate::orders::{OrderBook, OrderLimits};
 use crate::packet::Packet;
 use crate::recovery::Loop;
+use crate::reference::GroupStatus;
 use crate::schema::*;
 
 /// Settings of a channel.
@@ -100,6 +101,10 @@ pub struct Channel {
     last_found: (i32, u32),
     /// Instruments by their group.
     pub(crate) groups: BTreeMap<[u8; 6], Vec<u32>>,
+    /// The last statuses of each group and product, for instruments that are defined later.
+    pub(crate) group_statuses: BTreeMap<([u8; 6], [u8; 6]), GroupStatus>,
+    /// Number of statuses so far.
+    pub(crate) status_number: u64,
     /// Instruments whose book has changed in the current event.
     pub(crate) dirty: Vec<u32>,
     /// Instruments whose price levels are given too.
@@ -147,6 +152,8 @@ impl Channel {
             index: SecurityIndex::default(),
             last_found: (0, u32::MAX),
             groups: BTreeMap::new(),
+            group_statuses: BTreeMap::new(),
+            status_number: 0,
             dirty: Vec::new(),
             followed: Followed::default(),
             event_time_ns: 0,
@@ -231,6 +238,8 @@ impl Channel {
         self.sequence = packet.header.sequence.into();
         if self.states_known_ns == u64::MAX {
             self.states_known_ns = packet.header.sending_time_ns;
+            // The sequence before the restart may have come back.
+            self.begin_time_ns = self.begin_time_ns.min(self.states_known_ns);
         }
         let mut faults = 0;
         for message in packet.messages() {
@@ -553,12 +562,13 @@ impl Channel {
         if entry.action != MDUpdateAction::NEW {
             self.counters.trade_corrections += 1;
             if entry.action == MDUpdateAction::DELETE {
-                details.session.cancel(nanos, entry.size);
+                details.session.cancel(entry.price, entry.size);
             }
             return;
         }
         details.time_ns = self.event_time_ns;
         details.trade_rpt_seq = entry.rpt_seq;
+        details.figures_at = self.sequence;
         details.statistics.last = Some((entry.price, entry.size));
         details.statistics.volume += u64::from(entry.size);
         details.volume_shown += u64::from(entry.size);
@@ -567,7 +577,7 @@ impl Channel {
             Some(AggressorSide::SELL) => AGGRESSOR_SELL,
             _ => 0,
         };
-        details.session.add(entry.price, nanos, entry.size);
+        details.session.add(entry.price, entry.size);
         details.session.condition = condition;
         if details.symbol.is_none() {
             return;
@@ -591,6 +601,7 @@ impl Channel {
         };
         let instrument = &mut self.instruments[index as usize];
         instrument.details.trade_rpt_seq = rpt_seq;
+        instrument.details.figures_at = self.sequence;
         instrument.details.statistics.volume = volume;
         if instrument.details.volume_shown != volume {
             self.publish_record(index, sink);
@@ -727,7 +738,9 @@ impl Channel {
                 State::Recovering
             }
         };
-        self.instruments.push(Instrument::new(state));
+        let mut instrument = Instrument::new(state);
+        instrument.details.made_at = self.sequence;
+        self.instruments.push(instrument);
         self.index.insert(security_id, index);
         Some(index)
     }

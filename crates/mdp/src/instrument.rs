@@ -109,6 +109,15 @@ pub(crate) struct Details {
     pub(crate) queue_next: u32,
     /// The snapshot loop that had it last.
     pub(crate) seen_in_loop: u64,
+    /// Sequence of the packet with which the instrument appeared.
+    pub(crate) made_at: u64,
+    /// Sequence of the packet with which the session began. Figures of earlier snapshots are of the
+    /// session before.
+    pub(crate) session_from: u64,
+    /// Sequence of the packet that last changed the session's figures.
+    pub(crate) figures_at: u64,
+    /// Number of the status of the channel that was the instrument's last.
+    pub(crate) status_number: u64,
 }
 
 /// The session as it is shown: the exchange's statistics where it gives them, and the trades since.
@@ -122,39 +131,52 @@ pub(crate) struct Session {
     trades: u32,
     /// Their quantity.
     volume: u64,
-    /// Sum of their price times quantity, 1 unit = 1e-9.
+    /// Sum of their price of the wire times quantity, 1 unit = 1e-9.
     turnover: i128,
     /// Condition of the last trade.
     pub(crate) condition: u32,
 }
 
 impl Session {
-    /// Adds a trade. `nanos` is its price as it is shown.
-    pub(crate) fn add(&mut self, price: i64, nanos: i64, size: u32) {
+    /// Adds a trade.
+    pub(crate) fn add(&mut self, price: i64, size: u32) {
+        self.include(price);
+        self.trades = self.trades.saturating_add(1);
+        self.volume += u64::from(size);
+        self.turnover += i128::from(price) * i128::from(size);
+    }
+
+    /// Extends open, high and low by the price of a trade.
+    pub(crate) fn include(&mut self, price: i64) {
         self.open.get_or_insert(price);
         self.high = self.high.max(Some(price));
         self.low = Some(self.low.map_or(price, |low| low.min(price)));
-        self.trades = self.trades.saturating_add(1);
-        self.volume += u64::from(size);
-        self.turnover += i128::from(nanos) * i128::from(size);
+    }
+
+    /// Forgets the received trades if they have more quantity than the session: they are of the
+    /// session before.
+    pub(crate) fn forget_trades_beyond(&mut self, volume: u64) {
+        if self.volume > volume {
+            (self.trades, self.volume, self.turnover) = (0, 0, 0);
+        }
     }
 
     /// Removes a trade that the exchange has cancelled. Its statistics say what that changes of
     /// open, high and low.
-    pub(crate) fn cancel(&mut self, nanos: i64, size: u32) {
+    pub(crate) fn cancel(&mut self, price: i64, size: u32) {
         if u64::from(size) > self.volume || self.trades == 0 {
             return; // a trade that was not received
         }
         self.trades -= 1;
         self.volume -= u64::from(size);
-        self.turnover -= i128::from(nanos) * i128::from(size);
+        self.turnover -= i128::from(price) * i128::from(size);
     }
 
-    /// Returns the turnover of a session of this volume, if these are its trades.
-    fn turnover_of(&self, volume: u64) -> i128 {
+    /// Returns the turnover of a session of this volume in traders' prices, if these are its trades.
+    fn turnover_of(&self, volume: u64, scale: Scale) -> i128 {
         match volume {
             0 => 0,
-            volume if volume == self.volume => self.turnover,
+            volume if volume == self.volume => scale.turnover(self.turnover),
             _ => TURNOVER_UNKNOWN,
         }
     }
@@ -232,6 +254,16 @@ impl Scale {
         let product = i128::from(price) * i128::from(self.factor);
         let half = i128::from(if price < 0 { -(UNIT / 2) } else { UNIT / 2 });
         i64::try_from((product + half) / i128::from(UNIT)).unwrap_or(UNDEFINED_PRICE)
+    }
+
+    /// Returns a turnover of the wire in traders' prices.
+    fn turnover(self, turnover: i128) -> i128 {
+        let unit = i128::from(UNIT);
+        let product = turnover.checked_mul(self.factor.into());
+        let half = if turnover < 0 { -(unit / 2) } else { unit / 2 };
+        product.map_or(TURNOVER_UNKNOWN, |product| {
+            product.saturating_add(half) / unit
+        })
     }
 
     pub(crate) fn nanos_of(self, price: Option<i64>) -> i64 {
@@ -314,6 +346,14 @@ impl PriceBook {
         self.bids.depth()
     }
 
+    /// Returns whether every side has all levels up to its last, in the order of their prices.
+    pub(crate) fn is_in_order(&self) -> bool {
+        is_in_order(self.bids.as_slice(), true)
+            && is_in_order(self.offers.as_slice(), false)
+            && is_in_order(self.implied_bids.as_slice(), true)
+            && is_in_order(self.implied_offers.as_slice(), false)
+    }
+
     pub(crate) fn levels(&self, is_bid: bool) -> &[PriceLevel] {
         match is_bid {
             true => self.bids.as_slice(),
@@ -327,6 +367,14 @@ impl PriceBook {
             false => self.implied_offers.as_slice(),
         }
     }
+}
+
+fn is_in_order(levels: &[PriceLevel], is_bid: bool) -> bool {
+    let is_better = |pair: &[PriceLevel]| match is_bid {
+        true => pair[0].price > pair[1].price,
+        false => pair[0].price < pair[1].price,
+    };
+    levels.iter().all(|level| level.price != UNDEFINED_PRICE) && levels.windows(2).all(is_better)
 }
 
 #[inline(always)]
@@ -492,6 +540,23 @@ impl Details {
         self.queue.push(*entry);
     }
 
+    /// Begins a session: its figures are empty, and the last settlement is its reference. `sequence`
+    /// is that of the packet with which it begins.
+    pub(crate) fn begin_session(&mut self, sequence: u64) {
+        let statistics = &mut self.statistics;
+        statistics.reference = statistics.settlement.or(statistics.reference);
+        (statistics.open, statistics.indicative_open) = (None, None);
+        (statistics.high, statistics.low) = (None, None);
+        statistics.volume = 0;
+        self.session = Session::default();
+        self.session_from = sequence;
+    }
+
+    /// The sequence of the packets begins again.
+    pub(crate) fn forget_sequences(&mut self) {
+        (self.made_at, self.session_from, self.figures_at) = (0, 0, 0);
+    }
+
     /// Returns the session's figures. The exchange does not give turnover and number of trades:
     /// they are those of the received trades.
     fn figures(&self) -> Figures {
@@ -499,7 +564,7 @@ impl Details {
         Figures {
             high: scale.nanos_of(session.high),
             low: scale.nanos_of(session.low),
-            turnover: session.turnover_of(statistics.volume),
+            turnover: session.turnover_of(statistics.volume, scale),
             reference: scale.nanos_of(statistics.reference),
             trades: session.trades,
             condition: session.condition,

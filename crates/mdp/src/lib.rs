@@ -48,6 +48,7 @@ pub use receiver::Receiver;
 mod recovery;
 mod reference;
 pub mod schema;
+mod snapshot;
 
 #[cfg(test)]
 mod tests;

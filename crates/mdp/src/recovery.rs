@@ -12,11 +12,12 @@ use tidewire_feed::client::Sink;
 use tidewire_feed::wire::TradingState;
 use tidewire_sbe::{DecodeError, Message};
 
-use crate::channel::{Channel, clamp, size_of_wire};
-use crate::instrument::{Instrument, Session, State};
-use crate::levels::PriceLevel;
+use crate::channel::{Channel, size_of_wire};
+use crate::instrument::State;
 use crate::packet::Packet;
+use crate::reference::GroupStatus;
 use crate::schema::*;
+use crate::snapshot::{SnapshotEntry, SnapshotHead, fill, fill_figures};
 
 /// One run through the snapshots of all instruments, which the recovery feed repeats.
 #[derive(Clone, Copy, Debug, Default)]
@@ -87,6 +88,12 @@ impl Channel {
         self.begin_time_ns = begin_time_ns;
         self.discard_changes();
         self.sequence = first;
+        for instrument in &mut self.instruments {
+            instrument.details.forget_sequences();
+        }
+        self.group_statuses
+            .values_mut()
+            .for_each(GroupStatus::forget_sequences);
         self.doubt_states(first != 1);
         self.reset(first == 1, sink);
         self.known_from = first;
@@ -371,6 +378,8 @@ impl Channel {
             return;
         }
         if instrument.state.is_live() {
+            // A lost status may have begun a session, too.
+            fill_figures(&mut instrument.details, head, entries);
             return self.restore_state(index, head.status, sink);
         }
         let details = &mut instrument.details;
@@ -380,8 +389,11 @@ impl Channel {
         {
             return; // entries between the snapshot and the queue are missing
         }
-        instrument.book.clear();
-        fill(instrument, head, entries);
+        if fill(instrument, head, entries).is_err() {
+            instrument.book.clear();
+            self.counters.contradictions += 1;
+            return;
+        }
         let mut rpt_seq = head.rpt_seq;
         let queue = std::mem::take(&mut instrument.details.queue);
         for entry in &queue {
@@ -473,104 +485,6 @@ impl Channel {
             if self.instruments[index].is_state_doubtful {
                 self.restore_state(index as u32, None, sink);
             }
-        }
-    }
-}
-
-/// A snapshot without its entries.
-#[derive(Clone, Copy, Debug)]
-struct SnapshotHead {
-    security_id: i32,
-    as_of: u64,
-    rpt_seq: u32,
-    time_ns: u64,
-    status: Option<SecurityTradingStatus>,
-    trade_date: Option<u16>,
-    limits: (Option<i64>, Option<i64>),
-}
-
-/// An entry of a snapshot of any template.
-#[derive(Clone, Copy, Debug)]
-struct SnapshotEntry {
-    kind: u8,
-    price: Option<i64>,
-    size: u64,
-    orders: u32,
-    number: u8,
-    open_flag: Option<OpenCloseSettlFlag>,
-}
-
-/// Fills an emptied book, and the statistics unless entries after the snapshot have set them.
-fn fill(
-    instrument: &mut Instrument,
-    head: &SnapshotHead,
-    entries: impl Iterator<Item = SnapshotEntry>,
-) {
-    let Instrument {
-        book,
-        details,
-        is_state_doubtful,
-        ..
-    } = instrument;
-    let is_newer = |rpt_seq: u32| {
-        rpt_seq != 0 && rpt_seq.wrapping_sub(head.rpt_seq).wrapping_sub(1) < u32::MAX / 2
-    };
-    let keep_trades = is_newer(details.trade_rpt_seq);
-    let keep_statistics = is_newer(details.statistics_rpt_seq);
-    details.time_ns = details.time_ns.max(head.time_ns);
-    let date = details.trade_date.max(head.trade_date);
-    let old_date = std::mem::replace(&mut details.trade_date, date);
-    if old_date.is_some() && old_date != date {
-        details.session = Session::default();
-    }
-    // A state that is not in doubt may be newer than the snapshot.
-    if std::mem::take(is_state_doubtful) {
-        let state = head.status.and_then(crate::reference::trading_state);
-        let state = state.unwrap_or(TradingState::UNKNOWN);
-        if std::mem::replace(&mut details.trading_state, state) != state {
-            details.halt_reason = 0;
-        }
-    }
-    let (statistics, session) = (&mut details.statistics, &mut details.session);
-    (statistics.high_limit, statistics.low_limit) = head.limits;
-    for entry in entries {
-        let price = entry.price.unwrap_or(PriceLevel::NONE.price);
-        let level = PriceLevel {
-            price,
-            size: clamp(entry.size),
-            orders: entry.orders,
-        };
-        if book.set(entry.kind, entry.number, level) {
-            continue;
-        }
-        match MDEntryType(entry.kind) {
-            MDEntryType::TRADE if !keep_trades => {
-                statistics.last = entry.price.map(|price| (price, clamp(entry.size)));
-            }
-            MDEntryType::ELECTRONIC_VOLUME if !keep_trades => statistics.volume = entry.size,
-            MDEntryType::OPEN_PRICE if !keep_statistics => match entry.open_flag {
-                Some(OpenCloseSettlFlag::INDICATIVE_OPENING_PRICE) => {
-                    statistics.indicative_open = entry.price;
-                }
-                _ => (statistics.open, session.open) = (entry.price, entry.price),
-            },
-            MDEntryType::SETTLEMENT_PRICE if !keep_statistics => {
-                statistics.settlement = entry.price;
-                statistics.reference = statistics.reference.or(entry.price);
-            }
-            MDEntryType::TRADING_SESSION_HIGH_PRICE if !keep_statistics => {
-                (statistics.high, session.high) = (entry.price, entry.price);
-            }
-            MDEntryType::TRADING_SESSION_LOW_PRICE if !keep_statistics => {
-                (statistics.low, session.low) = (entry.price, entry.price);
-            }
-            MDEntryType::CLEARED_VOLUME if !keep_statistics => {
-                statistics.cleared_volume = Some(entry.size);
-            }
-            MDEntryType::OPEN_INTEREST if !keep_statistics => {
-                statistics.open_interest = Some(entry.size);
-            }
-            _ => {}
         }
     }
 }

@@ -6,9 +6,28 @@ use tidewire_sbe::{DecodeError, Message};
 
 use crate::channel::{Channel, size_of_wire};
 use crate::definition::InstrumentDefinition;
-use crate::instrument::{Scale, Session};
+use crate::instrument::Scale;
 use crate::packet::Packet;
 use crate::schema::*;
+
+/// What the statuses of a group, or of a product of it, have said so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct GroupStatus {
+    /// The last trading state, with its reason.
+    state: Option<(TradingState, u32)>,
+    /// Number of the status that gave it.
+    state_number: u64,
+    trade_date: Option<u16>,
+    /// Sequence of the packet that last began a session; 0 for none.
+    session_from: u64,
+}
+
+impl GroupStatus {
+    /// The sequence of the packets begins again.
+    pub(crate) fn forget_sequences(&mut self) {
+        self.session_from = 0;
+    }
+}
 
 impl Channel {
     /// Applies a packet of the definition feed, which repeats all definitions.
@@ -92,6 +111,8 @@ impl Channel {
             self.counters.definitions += 1;
             sink.definition(self.sequence, &after);
         }
+        let is_mixed = !was_defined && self.catch_up_with_group(index, definition, sink);
+        let is_wrong = is_wrong || is_mixed;
         if is_wrong {
             self.recover_one(index);
         }
@@ -101,6 +122,65 @@ impl Channel {
             self.publish_doubt(index, sink);
         } else if is_changed || is_rescaled || is_rebased || !was_defined {
             self.publish_record(index, sink);
+        }
+    }
+
+    /// Applies what the statuses of its group have said of an instrument that is defined after them.
+    /// Returns whether its figures are of two sessions, so that a snapshot is needed.
+    fn catch_up_with_group<S: Sink>(
+        &mut self,
+        index: u32,
+        definition: &InstrumentDefinition,
+        sink: &mut S,
+    ) -> bool {
+        let keys = [[0; 6], definition.asset].map(|asset| (definition.group, asset));
+        let known = keys.map(|key| self.group_statuses.get(&key).copied());
+        let (mut session_from, mut is_mixed) = (0, false);
+        for status in known.into_iter().flatten() {
+            let details = &mut self.instruments[index as usize].details;
+            details.trade_date = details.trade_date.max(status.trade_date);
+            session_from = session_from.max(status.session_from);
+            if let Some((state, reason)) = status.state
+                && status.state_number > details.status_number
+            {
+                details.status_number = status.state_number;
+                self.set_state(index, state, reason, sink);
+            }
+        }
+        let details = &self.instruments[index as usize].details;
+        if session_from > details.session_from && session_from >= details.made_at {
+            match details.figures_at < session_from {
+                true => self.end_session(index, sink),
+                false => is_mixed = true,
+            }
+        }
+        is_mixed
+    }
+
+    /// Notes a status of a group for instruments that are defined later.
+    fn note_group_status(
+        &mut self,
+        status: &SecurityStatus30<'_>,
+        state: Option<(TradingState, u32)>,
+        is_end: bool,
+    ) {
+        let asset = match is_blank(status.asset()) {
+            true => [0; 6],
+            false => *status.asset(),
+        };
+        let key = (*status.security_group(), asset);
+        if self.group_statuses.len() >= GROUPS_MAX && !self.group_statuses.contains_key(&key) {
+            self.counters.refused += 1;
+            return;
+        }
+        let known = self.group_statuses.entry(key).or_default();
+        if state.is_some() {
+            (known.state, known.state_number) = (state, self.status_number);
+        }
+        let date = known.trade_date.max(status.trade_date());
+        let old_date = std::mem::replace(&mut known.trade_date, date);
+        if is_end || (old_date.is_some() && old_date != date) {
+            known.session_from = self.sequence;
         }
     }
 
@@ -153,16 +233,35 @@ impl Channel {
         let state = status.security_trading_status().and_then(trading_state);
         let reason = u32::from(status.halt_reason().0);
         let is_end = status.security_trading_event() == SecurityTradingEvent::RESET_STATISTICS;
+        self.status_number += 1;
         let members = match status.security_id() {
             Some(security_id) => self.find(security_id).into_iter().collect(),
-            None => self.members(status.security_group(), status.asset()),
+            None => {
+                self.note_group_status(status, state.map(|state| (state, reason)), is_end);
+                self.members(status.security_group(), status.asset())
+            }
         };
         for index in members {
             let details = &mut self.instruments[index as usize].details;
+            if state.is_some() {
+                details.status_number = self.status_number;
+            }
             let date = details.trade_date.max(status.trade_date());
             let old_date = std::mem::replace(&mut details.trade_date, date);
             // The end of the old day's session may have been lost, or in the week before.
-            let is_end = is_end || (old_date.is_some() && old_date != date);
+            let is_later = old_date.is_some() && old_date != date;
+            let has_figures_since = details.figures_at >= self.known_from;
+            let instrument = &self.instruments[index as usize];
+            if is_later && !is_end && instrument.is_state_doubtful && has_figures_since {
+                // The figures since the loss may be of the new session already: a snapshot tells.
+                if let Some(state) = state {
+                    self.set_state(index, state, reason, sink);
+                }
+                self.recover_one(index);
+                self.publish_doubt(index, sink);
+                continue;
+            }
+            let is_end = is_end || is_later;
             if let Some(state) = state {
                 self.set_state(index, state, reason, sink);
                 self.confirm_state(index, sink);
@@ -177,7 +276,7 @@ impl Channel {
 
     /// Returns the instruments of a group and product; a blank product means all.
     fn members(&self, group: &[u8; 6], asset: &[u8; 6]) -> Vec<u32> {
-        let is_blank = asset.iter().all(|&byte| byte == 0 || byte == b' ');
+        let is_blank = is_blank(asset);
         let members = self.groups.get(group).into_iter().flatten();
         members
             .copied()
@@ -217,12 +316,7 @@ impl Channel {
     fn end_session<S: Sink>(&mut self, index: u32, sink: &mut S) {
         let (symbol, source) = (self.config.symbol_first + index, self.config.source);
         let instrument = &mut self.instruments[index as usize];
-        let statistics = &mut instrument.details.statistics;
-        statistics.reference = statistics.settlement.or(statistics.reference);
-        (statistics.open, statistics.indicative_open) = (None, None);
-        (statistics.high, statistics.low) = (None, None);
-        statistics.volume = 0;
-        instrument.details.session = Session::default();
+        instrument.details.begin_session(self.sequence);
         if instrument.is_defined
             && let Some(definition) = instrument.details.definition(symbol, source)
         {
@@ -301,6 +395,7 @@ impl Channel {
     ) {
         let details = &mut self.instruments[index as usize].details;
         details.statistics_rpt_seq = rpt_seq;
+        details.figures_at = self.sequence;
         let (statistics, session) = (&mut details.statistics, &mut details.session);
         let before = *session;
         let price = (action != MDUpdateAction::DELETE).then_some(price);
@@ -355,6 +450,14 @@ impl Channel {
         }
     }
 }
+
+/// Returns whether a product is blank: the status is of the whole group.
+fn is_blank(asset: &[u8; 6]) -> bool {
+    asset.iter().all(|&byte| byte == 0 || byte == b' ')
+}
+
+/// Groups and products whose statuses are kept at most, about 64 bytes each.
+const GROUPS_MAX: usize = 1 << 14;
 
 /// Returns the native trading state; `None` for "no change".
 pub(crate) fn trading_state(status: SecurityTradingStatus) -> Option<TradingState> {

@@ -876,3 +876,214 @@ fn a_torn_event_is_not_published_as_certain() {
     }
     assert!(is_torn);
 }
+
+/// Sets the trade date of a status (template 30), or of a snapshot (52), which begins its packet.
+fn set_trade_date(packet: &mut [u8], date: u16) {
+    let template_id = u16::from_le_bytes([packet[16], packet[17]]);
+    let at = 12 + 10 + if template_id == 30 { 24 } else { 32 };
+    packet[at..at + 2].copy_from_slice(&date.to_le_bytes());
+}
+
+fn figures(pair: &Pair) -> (u64, u32, i64, u32) {
+    let value = pair.values.by_symbol[&0];
+    let figures = value.figures.unwrap();
+    (
+        value.volume,
+        figures.trades,
+        value.open,
+        figures.trading_day,
+    )
+}
+
+/// Sends a loop of snapshots with this trade date.
+fn recover_with_date(pair: &mut Pair, date: u16) {
+    for mut packet in pair.exchange.clone_snapshots() {
+        set_trade_date(&mut packet, date);
+        let taken = pair.receiver.receive_snapshot(&packet, &mut pair.values);
+        taken.unwrap();
+    }
+}
+
+/// Sends a status of all instruments with this trade date.
+fn send_status(pair: &mut Pair, event: SecurityTradingEvent, date: u16, lines: &[Side]) {
+    let status = SecurityTradingStatus::READY_TO_TRADE;
+    pair.exchange.status(None, status, event, &mut pair.packet);
+    set_trade_date(&mut pair.packet, date);
+    pair.send(lines);
+}
+
+fn next_until_a_trade(pair: &mut Pair) {
+    let before = pair.values.trades;
+    while pair.values.trades == before {
+        pair.next(BOTH);
+    }
+}
+
+const NO_EVENT: SecurityTradingEvent = SecurityTradingEvent::NO_EVENT;
+const RESET: SecurityTradingEvent = SecurityTradingEvent::RESET_STATISTICS;
+
+/// Trades a session, loses the status that ends it, and goes on until the book is proven.
+fn lose_a_reset(date: u16) -> Pair {
+    let mut pair = Pair::new(exchange(2, 1), false);
+    pair.define();
+    send_status(&mut pair, NO_EVENT, 20_000, BOTH);
+    next_until_a_trade(&mut pair);
+    next_until_a_trade(&mut pair);
+    assert!(figures(&pair).0 > 0);
+    send_status(&mut pair, RESET, date, &[]);
+    pair.exchange.heartbeat(&mut pair.packet);
+    pair.send(BOTH);
+    pair.give_up();
+    assert!(pair.values.in_doubt);
+    pair
+}
+
+#[test]
+fn after_a_lost_reset_of_statistics_the_snapshot_begins_the_session_once() {
+    for date in [20_001, 20_000] {
+        let mut pair = lose_a_reset(date);
+        recover_with_date(&mut pair, date);
+        let (volume, trades, open, day) = figures(&pair);
+        assert_eq!((volume, trades, open), (0, 0, UNDEFINED_PRICE), "{date}");
+        let expected = if date == 20_001 {
+            20_241_005
+        } else {
+            20_241_004
+        };
+        assert_eq!((day, pair.values.in_doubt), (expected, false));
+        next_until_a_trade(&mut pair);
+        let before = figures(&pair);
+        assert!(before.0 > 0 && before.1 > 0);
+        send_status(&mut pair, NO_EVENT, date, BOTH);
+        assert_eq!(figures(&pair), before);
+        assert_eq!((pair.compare(), pair.values.in_doubt), (1, false));
+    }
+}
+
+#[test]
+fn a_proven_book_takes_the_session_s_figures_from_the_snapshot() {
+    let mut pair = lose_a_reset(20_001);
+    // The next entry proves the book; its session is unknown.
+    pair.next(BOTH);
+    assert!(pair.values.in_doubt);
+    assert_eq!(pair.receiver.channel().counters().instrument_gaps, 0);
+    recover_with_date(&mut pair, 20_001);
+    assert_eq!((pair.compare(), pair.values.in_doubt), (1, false));
+    assert_eq!(figures(&pair).3, 20_241_005);
+}
+
+#[test]
+fn a_status_of_the_next_day_does_not_wipe_trades_that_came_before_it() {
+    let mut pair = lose_a_reset(20_001);
+    let before = pair.values.trades;
+    while pair.values.trades == before {
+        pair.next(BOTH);
+    }
+    send_status(&mut pair, NO_EVENT, 20_001, BOTH);
+    assert!(pair.values.in_doubt, "the volume is of either session");
+    recover_with_date(&mut pair, 20_001);
+    assert_eq!((pair.compare(), pair.values.in_doubt), (1, false));
+    assert!(figures(&pair).0 > 0);
+}
+
+#[test]
+fn statuses_of_a_group_hold_for_an_instrument_that_is_defined_later() {
+    let mut pair = Pair::new(exchange(2, 1), false);
+    send_status(&mut pair, NO_EVENT, 20_000, BOTH);
+    (0..200).for_each(|_| pair.next(BOTH));
+    let (halt, id) = (
+        SecurityTradingStatus::TRADING_HALT,
+        pair.exchange.instruments()[0].security_id(),
+    );
+    let ready = SecurityTradingStatus::READY_TO_TRADE;
+    pair.exchange
+        .status(Some(id), ready, NO_EVENT, &mut pair.packet);
+    pair.send(BOTH);
+    assert!(pair.receiver.channel().statistics(id).unwrap().0.volume > 0);
+    pair.exchange.status(None, halt, RESET, &mut pair.packet);
+    set_trade_date(&mut pair.packet, 20_001);
+    pair.send(BOTH);
+    pair.define();
+    let value = pair.values.by_symbol[&0];
+    assert_eq!((value.volume, value.state), (0, TradingState::HALTED));
+    assert_eq!(figures(&pair), (0, 0, UNDEFINED_PRICE, 20_241_005));
+}
+
+#[test]
+fn trades_on_both_sides_of_a_reset_before_the_definition_need_a_snapshot() {
+    let mut pair = Pair::new(exchange(2, 1), false);
+    send_status(&mut pair, NO_EVENT, 20_000, BOTH);
+    (0..200).for_each(|_| pair.next(BOTH));
+    send_status(&mut pair, RESET, 20_001, BOTH);
+    (0..200).for_each(|_| pair.next(BOTH));
+    pair.define();
+    assert!(pair.values.in_doubt);
+    recover_with_date(&mut pair, 20_001);
+    assert_eq!((pair.compare(), pair.values.in_doubt), (1, false));
+    assert_eq!(pair.values.by_symbol[&0].state, TradingState::OPEN);
+}
+
+#[test]
+fn the_turnover_of_trades_before_the_definition_is_in_traders_prices() {
+    let mut pair = Pair::new(exchange(2, 1), false);
+    (0..300).for_each(|_| pair.next(BOTH));
+    pair.define();
+    // A book of unknown depth may need a snapshot.
+    pair.recover(0);
+    let value = pair.values.by_symbol[&0];
+    let figures = value.figures.unwrap();
+    assert!(value.volume > 0 && figures.trades > 0);
+    let average = (figures.turnover / i128::from(value.volume)) as i64;
+    assert!((figures.low..=figures.high).contains(&average), "{average}");
+}
+
+#[test]
+fn a_snapshot_that_no_book_can_have_is_not_taken() {
+    let mut pair = Pair::new(exchange(4, 1), false);
+    (0..300).for_each(|_| pair.next(&[]));
+    pair.define();
+    (0..5).for_each(|_| pair.next(BOTH));
+    let snapshot = pair.exchange.clone_snapshots().swap_remove(0);
+    // The entries of 22 bytes: price, size, orders, level at byte 16, and kind at byte 21.
+    let entries = 12 + 10 + 59 + 3;
+    let is_second = |entry: &[u8]| (entry[16], entry[21]) == (2, b'0');
+    let at = snapshot[entries..].chunks(22).position(is_second).unwrap() * 22 + entries;
+    let [mut gap, mut disorder] = [snapshot.clone(), snapshot.clone()];
+    gap[at + 21] = b'w';
+    disorder[at..at + 8].copy_from_slice(&(i64::MAX - 1).to_le_bytes());
+    for (number, packet) in (1..).zip([gap, disorder]) {
+        let taken = pair.receiver.receive_snapshot(&packet, &mut pair.values);
+        taken.unwrap();
+        assert!(pair.values.in_doubt);
+        let counters = pair.receiver.channel().counters();
+        assert_eq!(counters.contradictions, number);
+    }
+    pair.recover(0);
+    assert_eq!((pair.compare(), pair.values.in_doubt), (1, false));
+}
+
+#[test]
+fn two_forged_packets_of_the_past_do_not_end_the_channel() {
+    let mut pair = Pair::new(exchange(4, 2), false);
+    pair.define();
+    (0..100).for_each(|_| pair.next(BOTH));
+    let genuine = pair.packet.clone();
+    for sequence in [5u32, 6] {
+        // A heartbeat of next century.
+        let mut forged = sequence.to_le_bytes().to_vec();
+        forged.extend(4_000_000_000_000_000_000u64.to_le_bytes());
+        forged.extend([10, 0, 0, 0, 12, 0, 1, 0, 9, 0]);
+        pair.packet = forged;
+        pair.send(&[Side::A]);
+    }
+    pair.packet = genuine;
+    assert!(pair.values.in_doubt);
+    for _ in 0..30 {
+        pair.now_ns += 100_000_000;
+        pair.next(BOTH);
+        pair.recover(0);
+        pair.compare();
+    }
+    assert!(pair.is_caught_up());
+    assert_eq!((pair.compare(), pair.values.in_doubt), (2, false));
+}

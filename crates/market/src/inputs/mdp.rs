@@ -255,6 +255,7 @@ impl MdpReceiver {
             figures.next_sequence = receiver.next_sequence();
             figures.messages = counters.messages;
             figures.malformed = counters.malformed;
+            figures.unknown = counters.unknown;
             figures.unknown_orders = counters.unknown_orders;
             figures.refused_orders = counters.refused;
             figures.gaps = packets.gaps;

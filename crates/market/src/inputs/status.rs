@@ -32,6 +32,8 @@ pub struct Figures {
     pub recovered: u64,
     /// Messages lost for good.
     pub lost: u64,
+    /// Messages of templates that are not read; of MDP.
+    pub unknown: u64,
     /// Instruments whose values wait for a snapshot; of MDP.
     pub in_doubt: u64,
     /// Requests for missing messages.
@@ -58,6 +60,7 @@ impl fmt::Display for Figures {
             gaps,
             recovered,
             lost,
+            unknown,
             in_doubt,
             requests,
             lines: [a, b],
@@ -79,7 +82,7 @@ impl fmt::Display for Figures {
             )?,
             "mdp" => write!(
                 formatter,
-                ",in_doubt={in_doubt},a_packets={},a_lost={},b_packets={},b_lost={}",
+                ",unknown_messages={unknown},in_doubt={in_doubt},a_packets={},a_lost={},b_packets={},b_lost={}",
                 a.0, a.1, b.0, b.1
             )?,
             _ => write!(formatter, ",connections={connections}")?,

@@ -35,7 +35,7 @@ impl Content {
         }
         let mut head = [0; 16];
         let mut length = 0;
-        if let Ok(mut file) = open_file(path) {
+        if let Ok(mut file) = File::open(path).and_then(unpacked) {
             while let Ok(count @ 1..) = file.read(&mut head[length..]) {
                 length += count;
             }
