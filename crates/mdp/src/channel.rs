@@ -490,7 +490,7 @@ impl Channel {
             }
             State::Doubtful if ahead == 1 => {
                 instrument.rpt_seq = entry.rpt_seq;
-                self.confirm(index, State::Live, sink);
+                self.confirm_with_event(index);
                 return Acceptance::Apply;
             }
             State::Live => {
@@ -507,7 +507,7 @@ impl Channel {
             State::Recovering if entry.rpt_seq == 1 => {
                 instrument.reset(State::Recovering);
                 instrument.rpt_seq = 1;
-                self.confirm(index, State::Live, sink);
+                self.confirm_with_event(index);
                 return Acceptance::Apply;
             }
             State::Recovering => {}
@@ -658,6 +658,7 @@ impl Channel {
             if !instrument.state.is_live() {
                 continue;
             }
+            let is_confirming = instrument.is_confirming;
             let top = instrument.book.top();
             let symbol = self.config.symbol_first + index;
             let time_ns = self.event_time_ns;
@@ -668,7 +669,9 @@ impl Channel {
                 self.counters.quotes += 1;
                 sink.message(self.sequence, &wire::Message::Quote(quote));
             }
-            if !self.followed.is_empty() {
+            if is_confirming {
+                self.confirm_event(index, sink);
+            } else if !self.followed.is_empty() {
                 self.show_levels(index, sink);
             }
         }
@@ -678,8 +681,9 @@ impl Channel {
     /// Publishes all that is known of an instrument, if its values are right.
     pub(crate) fn publish_record<S: Sink>(&mut self, index: u32, sink: &mut S) {
         let instrument = &mut self.instruments[index as usize];
-        if !instrument.is_defined || !instrument.state.is_live() {
-            return;
+        let is_known = instrument.is_defined && instrument.state.is_live();
+        if !is_known || instrument.is_confirming {
+            return; // the end of the event publishes it
         }
         let (symbol, source) = (self.config.symbol_first + index, self.config.source);
         let top = instrument.book.top();

@@ -45,6 +45,8 @@ pub(crate) struct Instrument {
     /// Whether it is on the list of changed instruments.
     pub(crate) is_dirty: bool,
     pub(crate) is_defined: bool,
+    /// The book is right again, and is published at the end of the event.
+    pub(crate) is_confirming: bool,
     /// A change of the trading state may be lost: it has no number in the instrument's sequence.
     pub(crate) is_state_doubtful: bool,
     /// The last number of its own sequence.
@@ -436,6 +438,7 @@ impl Instrument {
             state,
             is_dirty: false,
             is_defined: false,
+            is_confirming: false,
             is_state_doubtful: !state.is_live(),
             rpt_seq: 0,
             published: Top::EMPTY,
@@ -446,12 +449,13 @@ impl Instrument {
 
     /// Returns whether all values are right.
     pub(crate) fn is_right(&self) -> bool {
-        self.state.is_live() && !self.is_state_doubtful
+        self.state.is_live() && !self.is_state_doubtful && !self.is_confirming
     }
 
     /// Empties the book and begins the instrument's own sequence again.
     pub(crate) fn reset(&mut self, state: State) {
         self.state = state;
+        self.is_confirming = false;
         self.rpt_seq = 0;
         self.book.clear();
         self.details.clear_queue();

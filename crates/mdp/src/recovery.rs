@@ -135,6 +135,7 @@ impl Channel {
         self.known_from = known_from;
         self.recovering = self.instruments.len();
         for instrument in &mut self.instruments {
+            instrument.is_confirming = false;
             match instrument.state {
                 State::Live => instrument.state = State::Doubtful,
                 State::LiveAnyNext => {
@@ -161,6 +162,7 @@ impl Channel {
             self.recovering += 1;
         }
         instrument.state = State::Recovering;
+        instrument.is_confirming = false;
         instrument.book.clear();
         instrument.details.clear_queue();
         self.followed.renew_one(index);
@@ -204,6 +206,29 @@ impl Channel {
         debug_assert!(!instrument.state.is_live(), "it was counted as recovering");
         instrument.state = state;
         instrument.details.clear_queue();
+        self.recovering -= usize::from(instrument.is_right());
+        self.publish_record(index, sink);
+        self.tell_if_right(sink);
+    }
+
+    /// An entry has proven an instrument's book. Its event is not over, so that a record of now would
+    /// show a state between two levels.
+    pub(crate) fn confirm_with_event(&mut self, index: u32) {
+        let instrument = &mut self.instruments[index as usize];
+        debug_assert!(!instrument.state.is_live(), "it was counted as recovering");
+        instrument.state = State::Live;
+        instrument.is_confirming = true;
+        instrument.details.clear_queue();
+        if !std::mem::replace(&mut instrument.is_dirty, true) {
+            self.dirty.push(index);
+        }
+    }
+
+    /// The event that has proven an instrument's book is over.
+    pub(crate) fn confirm_event<S: Sink>(&mut self, index: u32, sink: &mut S) {
+        let instrument = &mut self.instruments[index as usize];
+        debug_assert!(instrument.state.is_live(), "the event has proven the book");
+        instrument.is_confirming = false;
         self.recovering -= usize::from(instrument.is_right());
         self.publish_record(index, sink);
         self.tell_if_right(sink);

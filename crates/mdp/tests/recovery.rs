@@ -1063,6 +1063,33 @@ fn a_snapshot_that_no_book_can_have_is_not_taken() {
 }
 
 #[test]
+fn a_book_is_certain_again_at_the_end_of_the_event_that_proves_it() {
+    let mut pair = Pair::new(exchange(4, 1), false);
+    pair.define();
+    (0..100).for_each(|_| pair.next(BOTH));
+    let template_id = |packet: &[u8]| u16::from_le_bytes([packet[16], packet[17]]);
+    pair.exchange.next_packet(&mut pair.packet);
+    while template_id(&pair.packet) != 46 {
+        pair.send(BOTH);
+        pair.exchange.next_packet(&mut pair.packet);
+    }
+    // A heartbeat is lost before it.
+    let sequence = u32::from_le_bytes(pair.packet[..4].try_into().unwrap()) + 1;
+    pair.packet[..4].copy_from_slice(&sequence.to_le_bytes());
+    let before = pair.values.by_symbol[&0];
+    let size = usize::from(u16::from_le_bytes([pair.packet[12], pair.packet[13]]));
+    // Only its first message, without the end of the event.
+    pair.packet.truncate(12 + size);
+    pair.packet[12 + 10 + 8] &= 0x7f;
+    pair.send(BOTH);
+    pair.give_up();
+    assert!(pair.values.in_doubt);
+    let after = pair.values.by_symbol[&0];
+    assert_eq!((before.bid, before.ask), (after.bid, after.ask));
+    assert_eq!(pair.receiver.channel().doubtful_count(), 1);
+}
+
+#[test]
 fn two_forged_packets_of_the_past_do_not_end_the_channel() {
     let mut pair = Pair::new(exchange(4, 2), false);
     pair.define();
