@@ -174,7 +174,8 @@ impl Session {
         self.turnover -= i128::from(price) * i128::from(size);
     }
 
-    /// Returns the turnover of a session of this volume in traders' prices, if these are its trades.
+    /// Returns the turnover in traders' prices of a session of this volume, if these are its
+    /// trades.
     fn turnover_of(&self, volume: u64, scale: Scale) -> i128 {
         match volume {
             0 => 0,
@@ -544,8 +545,8 @@ impl Details {
         self.queue.push(*entry);
     }
 
-    /// Begins a session: its figures are empty, and the last settlement is its reference. `sequence`
-    /// is that of the packet with which it begins.
+    /// Begins a session: its figures are empty, and the last settlement is its reference.
+    /// `sequence` is that of the packet with which it begins.
     pub(crate) fn begin_session(&mut self, sequence: u64) {
         let statistics = &mut self.statistics;
         statistics.reference = statistics.settlement.or(statistics.reference);

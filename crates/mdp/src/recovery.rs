@@ -211,8 +211,8 @@ impl Channel {
         self.tell_if_right(sink);
     }
 
-    /// An entry has proven an instrument's book. Its event is not over, so that a record of now would
-    /// show a state between two levels.
+    /// An entry has proven an instrument's book. Its event is not over, so that a record of now
+    /// would show a state between two levels.
     pub(crate) fn confirm_with_event(&mut self, index: u32) {
         let instrument = &mut self.instruments[index as usize];
         debug_assert!(!instrument.state.is_live(), "it was counted as recovering");

@@ -125,7 +125,7 @@ impl Channel {
         }
     }
 
-    /// Applies what the statuses of its group have said of an instrument that is defined after them.
+    /// Applies what the statuses of its group have said of an instrument that is defined later.
     /// Returns whether its figures are of two sessions, so that a snapshot is needed.
     fn catch_up_with_group<S: Sink>(
         &mut self,
