@@ -567,8 +567,7 @@ impl Channel {
             return;
         }
         details.time_ns = self.event_time_ns;
-        details.trade_rpt_seq = entry.rpt_seq;
-        details.figures_at = self.sequence;
+        details.trades_at = self.sequence;
         details.statistics.last = Some((entry.price, entry.size));
         details.statistics.volume += u64::from(entry.size);
         details.volume_shown += u64::from(entry.size);
@@ -600,8 +599,7 @@ impl Channel {
             return;
         };
         let instrument = &mut self.instruments[index as usize];
-        instrument.details.trade_rpt_seq = rpt_seq;
-        instrument.details.figures_at = self.sequence;
+        instrument.details.trades_at = self.sequence;
         instrument.details.statistics.volume = volume;
         if instrument.details.volume_shown != volume {
             self.publish_record(index, sink);

@@ -100,9 +100,9 @@ pub(crate) struct Details {
     pub(crate) trade_date: Option<u16>,
     /// Volume that the published trades add up to since the last published total.
     pub(crate) volume_shown: u64,
-    /// Numbers of the instrument's sequence at which trade, volume and statistics last changed.
-    pub(crate) trade_rpt_seq: u32,
-    pub(crate) statistics_rpt_seq: u32,
+    /// Sequences of the packets that last changed trade and volume, and the statistics.
+    pub(crate) trades_at: u64,
+    pub(crate) statistics_at: u64,
     pub(crate) time_ns: u64,
     /// Entries that wait for a snapshot, in order of their own sequence without a hole.
     pub(crate) queue: Vec<BookEntry>,
@@ -116,8 +116,6 @@ pub(crate) struct Details {
     /// Sequence of the packet with which the session began. Figures of earlier snapshots are of the
     /// session before.
     pub(crate) session_from: u64,
-    /// Sequence of the packet that last changed the session's figures.
-    pub(crate) figures_at: u64,
     /// Number of the status of the channel that was the instrument's last.
     pub(crate) status_number: u64,
 }
@@ -460,8 +458,6 @@ impl Instrument {
         self.rpt_seq = 0;
         self.book.clear();
         self.details.clear_queue();
-        self.details.trade_rpt_seq = 0;
-        self.details.statistics_rpt_seq = 0;
     }
 
     /// Returns the quote of `top` if it differs from the last published one.
@@ -557,9 +553,15 @@ impl Details {
         self.session_from = sequence;
     }
 
+    /// Returns the sequence of the packet that last changed a figure.
+    pub(crate) fn figures_at(&self) -> u64 {
+        self.trades_at.max(self.statistics_at)
+    }
+
     /// The sequence of the packets begins again.
     pub(crate) fn forget_sequences(&mut self) {
-        (self.made_at, self.session_from, self.figures_at) = (0, 0, 0);
+        (self.made_at, self.session_from) = (0, 0);
+        (self.trades_at, self.statistics_at) = (0, 0);
     }
 
     /// Returns the session's figures. The exchange does not give turnover and number of trades:

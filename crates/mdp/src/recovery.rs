@@ -402,6 +402,9 @@ impl Channel {
         if instrument.is_right() || is_early || head.as_of > self.sequence {
             return;
         }
+        if instrument.state.is_live() && !instrument.is_state_doubtful {
+            return; // the end of its event confirms it
+        }
         if instrument.state.is_live() {
             // A lost status may have begun a session, too.
             fill_figures(&mut instrument.details, head, entries);

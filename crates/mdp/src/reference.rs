@@ -149,7 +149,7 @@ impl Channel {
         }
         let details = &self.instruments[index as usize].details;
         if session_from > details.session_from && session_from >= details.made_at {
-            match details.figures_at < session_from {
+            match details.figures_at() < session_from {
                 true => self.end_session(index, sink),
                 false => is_mixed = true,
             }
@@ -250,7 +250,7 @@ impl Channel {
             let old_date = std::mem::replace(&mut details.trade_date, date);
             // The end of the old day's session may have been lost, or in the week before.
             let is_later = old_date.is_some() && old_date != date;
-            let has_figures_since = details.figures_at >= self.known_from;
+            let has_figures_since = details.figures_at() >= self.known_from;
             let instrument = &self.instruments[index as usize];
             if is_later && !is_end && instrument.is_state_doubtful && has_figures_since {
                 // The figures since the loss may be of the new session already: a snapshot tells.
@@ -341,7 +341,7 @@ impl Channel {
                     let (kind, flag) = (entry.md_entry_type(), entry.open_close_settl_flag());
                     let (price, action) = (entry.md_entry_px(), entry.md_update_action());
                     if let Some(index) = self.note(security_id, rpt_seq, sink) {
-                        self.session_statistic(index, (kind, flag), (price, action), rpt_seq, sink);
+                        self.session_statistic(index, (kind, flag), (price, action), sink);
                     }
                 }
                 self.end_event(refresh.match_event_indicator(), sink);
@@ -354,7 +354,7 @@ impl Channel {
                     let (kind, flag) = (entry.md_entry_type(), entry.open_close_settl_flag());
                     let (price, action) = (entry.md_entry_px(), entry.md_update_action());
                     if let Some(index) = self.note(security_id, rpt_seq, sink) {
-                        self.session_statistic(index, (kind, flag), (price, action), rpt_seq, sink);
+                        self.session_statistic(index, (kind, flag), (price, action), sink);
                     }
                 }
                 self.end_event(refresh.match_event_indicator(), sink);
@@ -390,12 +390,10 @@ impl Channel {
         index: u32,
         (kind, flag): (MDEntryTypeStatistics, Option<OpenCloseSettlFlag>),
         (price, action): (i64, MDUpdateAction),
-        rpt_seq: u32,
         sink: &mut S,
     ) {
         let details = &mut self.instruments[index as usize].details;
-        details.statistics_rpt_seq = rpt_seq;
-        details.figures_at = self.sequence;
+        details.statistics_at = self.sequence;
         let (statistics, session) = (&mut details.statistics, &mut details.session);
         let before = *session;
         let price = (action != MDUpdateAction::DELETE).then_some(price);
@@ -429,7 +427,7 @@ impl Channel {
             return;
         };
         let details = &mut self.instruments[index as usize].details;
-        details.statistics_rpt_seq = entry.rpt_seq();
+        details.statistics_at = self.sequence;
         let statistics = &mut details.statistics;
         let size = u64::from(size_of_wire(entry.md_entry_size()));
         let is_there = entry.md_update_action() != MDUpdateAction::DELETE;

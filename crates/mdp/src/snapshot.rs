@@ -82,11 +82,8 @@ pub(crate) fn fill_figures(
     if head.as_of < details.session_from {
         return; // of the session before
     }
-    let is_newer = |rpt_seq: u32| {
-        rpt_seq != 0 && rpt_seq.wrapping_sub(head.rpt_seq).wrapping_sub(1) < u32::MAX / 2
-    };
-    let keep_trades = is_newer(details.trade_rpt_seq);
-    let keep_statistics = is_newer(details.statistics_rpt_seq);
+    let keep_trades = details.trades_at > head.as_of;
+    let keep_statistics = details.statistics_at > head.as_of;
     let (old, old_session) = (details.statistics, details.session);
     let date = details.trade_date.max(head.trade_date);
     let old_date = std::mem::replace(&mut details.trade_date, date);
