@@ -1114,3 +1114,27 @@ fn two_forged_packets_of_the_past_do_not_end_the_channel() {
     assert!(pair.is_caught_up());
     assert_eq!((pair.compare(), pair.values.in_doubt), (2, false));
 }
+
+#[test]
+fn figures_of_before_a_lost_channel_reset_do_not_outlive_the_snapshot() {
+    let mut pair = Pair::new(exchange(2, 1), false);
+    pair.define();
+    send_status(&mut pair, NO_EVENT, 20_000, BOTH);
+    (0..100).for_each(|_| pair.next(BOTH));
+    assert!(pair.values.trades > 0);
+    // The reset is lost, and the end of the session.
+    pair.exchange.reset(&mut pair.packet);
+    send_status(&mut pair, RESET, 20_001, &[]);
+    (0..3).for_each(|_| pair.next(&[]));
+    pair.exchange.heartbeat(&mut pair.packet);
+    pair.send(BOTH);
+    pair.give_up();
+    recover_with_date(&mut pair, 20_001);
+    assert_eq!((pair.compare(), pair.values.in_doubt), (1, false));
+    let (open, high, low) = pair.exchange.instruments()[0].open_high_low();
+    let scale = Scale::new(pair.exchange.instruments()[0].factor());
+    let value = pair.values.by_symbol[&0];
+    let figures = value.figures.unwrap();
+    let expected = [open, high, low].map(|price| price.map_or(UNDEFINED_PRICE, |p| scale.nanos(p)));
+    assert_eq!([value.open, figures.high, figures.low], expected);
+}
