@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 
 import pytest
 
@@ -156,3 +157,25 @@ def test_another_file_is_not_written_over(tmp_path, start):
     assert program.wait() == 2
     assert "--record" in program.stderr and "no recording" in program.stderr
     assert file.read_text().startswith("what somebody")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_replay_does_not_say_that_the_hub_was_killed(recorded, start, hub, number):
+    file, _, values = recorded
+    program = play(start, hub, file, "--speed", "0.001")
+    eventually(lambda: hub.info("feed")["feed_applied_messages"] > 0, "the first messages")
+    program.stop(number)
+    assert "interrupted: the rest was not played" in program.stdout
+    assert "end mark" not in program.stdout and program.wait() == 0
+
+
+def test_one_damaged_byte_does_not_cost_the_blocks_behind_it(recorded, start, tmp_path):
+    file, _, _ = recorded
+    whole = bytearray(file.read_bytes())
+    whole[len(whole) // 3] ^= 0xFF
+    file.write_bytes(whole)
+    addresses = [f"--{name}=127.0.0.1:0" for name in ("resp", "zmq-pub", "zmq-pull", "zmq-router", "feed")]
+    program = start("serve", *addresses, "--record", file)
+    assert program.wait() != 0
+    assert "damaged at byte" in program.stderr and "a valid block follows" in program.stderr
+    assert file.read_bytes() == whole

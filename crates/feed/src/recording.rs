@@ -209,6 +209,17 @@ pub fn write_numbers(
     end_block(kind, session, recorded_ns, start, out);
 }
 
+/// Returns the offset of the first whole and valid block header in `bytes`. Its body may be damaged
+/// or incomplete.
+pub fn find_block_header(bytes: &[u8]) -> Option<usize> {
+    let mut headers = bytes.windows(BLOCK_HEADER_LENGTH);
+    headers.position(|head| head.first_chunk().is_some_and(is_block_header))
+}
+
+fn is_block_header(head: &[u8; BLOCK_HEADER_LENGTH]) -> bool {
+    head[..4] == *BLOCK_MAGIC && crc32c::crc32c(&head[..28]) == u32_at(head, 28)
+}
+
 /// The result of [`Decoder::decode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
@@ -250,7 +261,7 @@ impl Decoder {
         let Some(head) = input.first_chunk::<BLOCK_HEADER_LENGTH>() else {
             return Ok(Event::NeedMore(BLOCK_HEADER_LENGTH - input.len()));
         };
-        if head[..4] != *BLOCK_MAGIC || crc32c::crc32c(&head[..28]) != u32_at(head, 28) {
+        if !is_block_header(head) {
             return Err(RecordingError::BadHeader { at });
         }
         let length = u32_at(head, 8) as usize;

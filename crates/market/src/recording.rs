@@ -4,7 +4,9 @@
 //! cost for it. Messages that leave the journal's window before they are written are counted; in
 //! the file they are a gap, followed by a snapshot.
 
-use std::io::{self, Read};
+mod opening;
+
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,15 +15,15 @@ use std::time::{Duration, Instant};
 
 use tidewire_feed::journal::{Cursor, Everything, PacketOptions};
 use tidewire_feed::recording::{
-    BlockKind, Decoder, Event, FILE_HEADER_LENGTH, MAGIC, RecordingError, begin_block, end_block,
-    write_file_header, write_numbers,
+    BlockKind, begin_block, end_block, write_file_header, write_numbers,
 };
 use tidewire_feed::server::Board;
 use tidewire_feed::wire::{Flags, Message, PACKET_LENGTH_MAX, PacketWriter};
-use tidewire_files::{AppendFile, Disk, FileLock};
-use tracing::{info, warn};
+use tidewire_files::{AppendFile, FileLock};
+use tracing::warn;
 
 use crate::market::Market;
+use opening::open;
 use tidewire_lane::unix_ns;
 
 /// Counters of recording since the start.
@@ -54,7 +56,7 @@ impl Recorder {
     ///
     /// # Errors
     ///
-    /// The file cannot be written, or is not a recording.
+    /// The file cannot be written, is not a recording, or is damaged in front of its last block.
     pub fn start(market: &Arc<Market>, path: &Path) -> io::Result<Self> {
         let lock = FileLock::take(path)?;
         let file = open(path)?;
@@ -296,68 +298,6 @@ impl Writing {
     }
 }
 
-/// Opens a new file, or an existing recording at the end of its last whole block.
-fn open(path: &Path) -> io::Result<AppendFile> {
-    let disk = Disk::default();
-    let mut file = disk.append(path)?;
-    let (valid, length) = (valid_length(disk.read(path)?)?, file.length());
-    assert!(valid <= length, "whole blocks are a part of the file");
-    if length - valid > TORN_BYTES_MAX {
-        let text =
-            format!("damaged at byte {valid}, with much more data after it; move the file away");
-        return Err(io::Error::other(text));
-    }
-    if length > valid {
-        let path = path.display();
-        info!(%path, bytes = length - valid, "removed an incomplete block at the end of a recording");
-        file.cut(valid);
-        file.mend()?;
-    }
-    Ok(file)
-}
-
-/// Returns the length of the whole blocks from the beginning; 0 for an empty file.
-fn valid_length(mut file: impl Read) -> io::Result<u64> {
-    let mut decoder = Decoder::new();
-    let (mut input, mut is_over) = (Vec::new(), false);
-    loop {
-        let mut rest = &input[..];
-        let failure = loop {
-            match decoder.decode(&mut rest) {
-                Ok(Event::NeedMore(_)) => break None,
-                Ok(_) => {}
-                Err(error) => break Some(error),
-            }
-        };
-        match failure {
-            // The end of a file after a crash need not be the beginning of a block: a disk may have
-            // stored the file's length and not its bytes.
-            Some(RecordingError::BadHeader { at } | RecordingError::BadChecksum { at })
-                if at >= FILE_HEADER_LENGTH as u64 =>
-            {
-                return Ok(decoder.position());
-            }
-            Some(error) => return Err(io::Error::other(error.to_string())),
-            None if is_over => {
-                let torn = decoder.position() == 0 && rest.len() >= MAGIC.len();
-                return match decoder.position() {
-                    0 if torn || rest.is_empty() => Ok(0),
-                    0 => Err(io::Error::other("not a recording")),
-                    position => Ok(position),
-                };
-            }
-            None => {}
-        }
-        debug_assert!(rest.len() <= input.len(), "a decoder takes from the front");
-        let used = input.len() - rest.len();
-        input.drain(..used);
-        is_over = Read::by_ref(&mut file)
-            .take(READ_BYTES)
-            .read_to_end(&mut input)?
-            == 0;
-    }
-}
-
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -366,10 +306,6 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const BLOCK_BYTES: usize = 1 << 20;
 /// Maximum number of board entries in one block; each has at most 208 bytes.
 const SNAPSHOT_ENTRIES: usize = 8_192;
-const READ_BYTES: u64 = 4 << 20;
-/// Maximum number of bytes that a crash can leave after the last whole block. Damage further from
-/// the end needs a person's decision.
-const TORN_BYTES_MAX: u64 = 64 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -377,7 +313,9 @@ mod tests {
     use crate::ingest::Ingest;
     use crate::market::MarketConfig;
     use tidewire_feed::client::Sink;
+    use tidewire_feed::recording::{Decoder, Event};
     use tidewire_feed::wire::{Definition, Name, Trade};
+    use tidewire_files::Disk;
 
     fn market() -> Arc<Market> {
         let config = MarketConfig {
