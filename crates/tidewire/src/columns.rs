@@ -135,10 +135,16 @@ impl Fit {
             let Some(&(dropped, ..)) = next else { break };
             shown.retain(|(column, ..)| *column != dropped);
         }
+        // A table that is narrower than its figures has fewer of them, so that none is cut.
+        let name = shown.first().map_or(0, |&(_, name, _)| name);
+        while shown.len() > 1 && taken(&shown) - (name - name.min(NAME_WIDTH_MIN)) > room {
+            shown.pop();
+        }
         let excess = taken(&shown).saturating_sub(room);
         if let Some((_, name, _)) = shown.first_mut() {
             *name = name.saturating_sub(excess);
         }
+        debug_assert!(taken(&shown) <= room, "the columns fit");
         let spare = room.saturating_sub(taken(&shown));
         spread(&mut shown, spare);
         Self { shown }
@@ -210,6 +216,8 @@ fn aligned<'a>(column: usize, text: String) -> Cell<'a> {
 }
 
 const GAP: usize = 1;
+/// Characters of a name that are kept while there are other columns.
+const NAME_WIDTH_MIN: usize = 3;
 /// Width of the table's frame.
 const BORDERS: usize = 2;
 
@@ -278,6 +286,27 @@ mod tests {
             [(0, 10, false), (2, 9, false)],
             "the name is shortened"
         );
+    }
+
+    /// Without this, the terminal's layout would cut columns that may not be dropped, and show 10.00
+    /// for 4810.00.
+    #[test]
+    fn no_figure_is_cut_in_a_table_that_is_too_narrow_for_its_columns() {
+        let mut headings = headings();
+        headings[3].dropped = 0;
+        for room in 0..60 {
+            let fit = Fit::of(&headings, &rows(), room);
+            let width: usize = fit.shown.iter().map(|(_, width, _)| width + GAP).sum();
+            assert!(width <= room + GAP, "{room}: {fit:?}");
+            for row in rows() {
+                for &(column, width, is_short) in &fit.shown[1..] {
+                    let text = row[column].shown(column, width, is_short);
+                    let compacted = row[column].count.map(compact);
+                    let whole = text == row[column].text || Some(text.clone()) == compacted;
+                    assert!(whole, "{room}: {text}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -70,25 +70,74 @@ impl Ladder {
         if !self.reason.is_empty() {
             return vec![Line::raw(whole_words(&self.reason, width))];
         }
-        let dim = Style::new().add_modifier(Modifier::DIM);
-        let mut lines = vec![Line::styled(
-            format!("{:>12} {:>11} {:>7}", "price", "size", "orders"),
-            dim,
-        )];
         let room = height.saturating_sub(1) / 2;
-        let line = |step: &Step, color| {
-            let (price, size, orders) = step;
-            let figures = format!(" {:>11} {:>7}", grouped(*size), grouped(*orders));
-            let price = Span::styled(format!("{price:>12}"), Style::new().fg(color));
-            Line::from(vec![price, Span::raw(figures)])
-        };
         let asks = self.asks.iter().take(room).rev();
-        lines.extend(asks.map(|step| line(step, Color::Red)));
+        let asks = asks.map(|step| (step, Color::Red));
         let bids = self.bids.iter().take(room);
-        lines.extend(bids.map(|step| line(step, Color::Green)));
+        let bids = bids.map(|step| (step, Color::Green));
+        let steps: Vec<(&Step, Color)> = asks.chain(bids).collect();
+        let decimals = steps.iter().map(|(step, _)| decimals_of(&step.0));
+        let decimals = decimals.max().unwrap_or(0).max(DECIMALS_MIN);
+        let cells: Vec<[String; 3]> = steps
+            .iter()
+            .map(|((price, size, orders), _)| {
+                [padded(price, decimals), grouped(*size), grouped(*orders)]
+            })
+            .collect();
+        let widths = widths(&cells, width);
+        let dim = Style::new().add_modifier(Modifier::DIM);
+        let mut lines = vec![Line::styled(row(&TITLES.map(str::to_owned), &widths), dim)];
+        for (cells, (_, color)) in cells.iter().zip(&steps) {
+            let price = row(&cells[..1], &widths[..widths.len().min(1)]);
+            let figures = row(cells, &widths).split_off(price.len());
+            let price = Span::styled(price, Style::new().fg(*color));
+            lines.push(Line::from(vec![price, Span::raw(figures)]));
+        }
         debug_assert!(lines.len() <= height.max(1), "the lines have room");
         lines
     }
+}
+
+/// Returns the widths of the columns that fit: price, size and orders, or fewer. A number that has
+/// no room is not shown; it is never cut.
+fn widths(cells: &[[String; 3]], room: usize) -> Vec<usize> {
+    let needed: [usize; 3] = std::array::from_fn(|column| {
+        let cells = cells.iter().map(|row| row[column].len());
+        cells.max().unwrap_or(0).max(TITLES[column].len())
+    });
+    let usual: [usize; 3] = std::array::from_fn(|column| needed[column].max(WIDTHS[column]));
+    let taken = |widths: &[usize]| widths.iter().map(|width| width + 1).sum::<usize>();
+    // The gap before the first column is not drawn.
+    let fits = |widths: &&[usize]| taken(widths) <= room + 1;
+    let choices = [&usual[..], &needed, &needed[..2], &needed[..1]];
+    choices.into_iter().find(fits).unwrap_or_default().to_vec()
+}
+
+/// Returns the first cells, each aligned right in its width.
+fn row(cells: &[String], widths: &[usize]) -> String {
+    let cells = cells.iter().zip(widths);
+    let cells: Vec<String> = cells
+        .map(|(cell, &width)| format!("{cell:>width$}"))
+        .collect();
+    cells.join(" ")
+}
+
+/// Returns how many decimals a price has.
+fn decimals_of(price: &str) -> usize {
+    price
+        .split_once('.')
+        .map_or(0, |(_, decimals)| decimals.len())
+}
+
+/// Returns a price with this many decimals, which are not fewer than it has.
+fn padded(price: &str, decimals: usize) -> String {
+    let missing = decimals.saturating_sub(decimals_of(price));
+    let point = if price.contains('.') || missing == 0 {
+        ""
+    } else {
+        "."
+    };
+    format!("{price}{point}{:0<missing$}", "")
 }
 
 /// Returns the words of the request for a symbol's levels.
@@ -134,6 +183,11 @@ fn steps(levels: &Value) -> Vec<Step> {
 
 /// Levels of each side: more than a usual screen has room for.
 const LEVELS_MAX: &str = "40";
+const TITLES: [&str; 3] = ["price", "size", "orders"];
+/// Usual widths of the columns.
+const WIDTHS: [usize; 3] = [12, 11, 7];
+/// Decimals of every price in the table.
+const DECIMALS_MIN: usize = 2;
 
 #[cfg(test)]
 mod tests {
@@ -156,9 +210,49 @@ mod tests {
             lines.iter().filter_map(first).collect()
         };
         let lines = text(&ladder.lines(9, 34));
-        assert_eq!(prices(&lines), ["price", "103", "101", "100", "99"]);
+        assert_eq!(
+            prices(&lines),
+            ["price", "103.00", "101.00", "100.00", "99.00"]
+        );
         let lines = text(&ladder.lines(3, 34));
-        assert_eq!(prices(&lines), ["price", "101", "100"]);
+        assert_eq!(prices(&lines), ["price", "101.00", "100.00"]);
+    }
+
+    fn of(prices: [&str; 2], size: u64) -> Ladder {
+        let step = |price: &str| (price.to_owned(), size, 3);
+        Ladder {
+            bids: vec![step(prices[0])],
+            asks: vec![step(prices[1])],
+            ..Ladder::default()
+        }
+    }
+
+    #[test]
+    fn all_prices_have_the_same_number_of_decimals() {
+        for (prices, shown) in [
+            (["4810.5", "4811"], ["4811.00", "4810.50"]),
+            (["4810.25", "4810.5"], ["4810.50", "4810.25"]),
+            (["-0.125", "3"], ["3.000", "-0.125"]),
+        ] {
+            let lines = text(&of(prices, 7).lines(9, 34));
+            let first = |line: &String| line.split_whitespace().next().map(str::to_owned);
+            let prices: Vec<String> = lines[1..].iter().filter_map(first).collect();
+            assert_eq!(prices, shown);
+        }
+    }
+
+    #[test]
+    fn a_narrow_ladder_has_fewer_columns_and_no_cut_number() {
+        let ladder = of(["4810.25", "123456789.123456789"], 1_234_567);
+        for width in 0..60 {
+            for line in &text(&ladder.lines(9, width))[1..] {
+                assert!(line.len() <= width, "{width}: {line}");
+                for word in line.split_whitespace() {
+                    let whole = ["4810.250000000", "123456789.123456789", "1,234,567", "3"];
+                    assert!(whole.contains(&word), "{width}: {line}");
+                }
+            }
+        }
     }
 
     #[test]
