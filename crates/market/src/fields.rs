@@ -75,13 +75,7 @@ pub(crate) fn write_hash(
     write_details(value, &mut hash);
     let facts = topic.facts();
     write_facts(&topic.definition(), &facts, &mut hash);
-    for (name, venue) in venues_of(topic, value) {
-        let text = match topic.is_consolidated() {
-            true => venue_name(venues, venue),
-            false => facts.venue_name.clone(),
-        };
-        hash.text(name, text.as_bytes());
-    }
+    write_venues(topic, value, venues, &facts, &mut hash);
 }
 
 /// Appends the JSON text of a market topic. `snapshot` marks a current value that replaces the
@@ -102,12 +96,10 @@ pub(crate) fn write_json(
     write_value(value, &mut json);
     json.is_sparse = true;
     write_details(value, &mut json);
-    topic.with_json(|tail| json.out.extend_from_slice(tail));
-    if topic.is_consolidated() {
-        for (name, venue) in venues_of(topic, value) {
-            json.text(name, venue_name(venues, venue).as_bytes());
-        }
-    }
+    topic.with_facts(|facts| {
+        json.out.extend_from_slice(&facts.json);
+        write_venues(topic, value, venues, facts, &mut json);
+    });
     if snapshot {
         out.extend_from_slice(b",\"snapshot\":true");
     }
@@ -138,17 +130,30 @@ fn write_facts(definition: &Definition, facts: &Facts, fields: &mut impl Fields)
     fields.text("venue", facts.venue_name.as_bytes());
 }
 
-/// Returns the fields that name a venue, with the venues of a consolidated value.
-fn venues_of(topic: &Topic, value: &MarketValue) -> [(&'static str, u16); 3] {
+/// Writes whose the quote's sides and the last trade are; nothing for a side that is empty.
+fn write_venues(
+    topic: &Topic,
+    value: &MarketValue,
+    venues: &VenueTable,
+    facts: &Facts,
+    fields: &mut impl Fields,
+) {
+    let is_consolidated = topic.is_consolidated();
     debug_assert!(
-        topic.is_consolidated() || value.venues == Venues::NONE,
+        is_consolidated || value.venues == Venues::NONE,
         "only a consolidated value names venues"
     );
-    [
-        ("bid_venue", value.venues.bid),
-        ("ask_venue", value.venues.ask),
-        ("last_venue", value.venues.last),
-    ]
+    for (name, price, venue) in [
+        ("bid_venue", value.bid, value.venues.bid),
+        ("ask_venue", value.ask, value.venues.ask),
+        ("last_venue", value.last, value.venues.last),
+    ] {
+        match (price, is_consolidated) {
+            (PRICE_UNDEFINED, _) => fields.text(name, b""),
+            (_, true) => fields.text(name, venue_name(venues, venue).as_bytes()),
+            (_, false) => fields.text(name, facts.venue_name.as_bytes()),
+        }
+    }
 }
 
 fn venue_name(venues: &VenueTable, number: u16) -> Arc<str> {
@@ -368,7 +373,8 @@ mod tests {
             \"conditions\":\"auction,64\",\"open\":2,\"high\":2.5,\"low\":2,\"prev_close\":5,\
             \"change_from\":\"prev_settlement\",\"trades\":2,\"vwap\":2.5,\"bid_orders\":4,\
             \"book\":\"crossed\",\"trading_day\":20260102,\"tick\":0.01,\"currency\":\"USD\",\
-            \"source\":\"feed\",\"venue\":\"XNAS\"}";
+            \"source\":\"feed\",\"venue\":\"XNAS\",\"bid_venue\":\"XNAS\",\
+            \"ask_venue\":\"XNAS\",\"last_venue\":\"XNAS\"}";
         let text = json(&topic, &value, false);
         assert!(text.ends_with(expected), "{text}");
         assert!(text.contains("\"change_pct\":-50,"), "{text}");
@@ -382,10 +388,19 @@ mod tests {
             let (name, text) = part.trim_start_matches('"').split_once("\":").unwrap();
             assert_eq!(field(name), text.trim_matches('"'));
         }
-        assert_eq!(
-            (field("bid_venue"), field("ask_orders")),
-            ("XNAS".into(), "0".into())
+        assert_eq!(field("ask_orders"), "0");
+        let value = MarketValue {
+            bid: PRICE_UNDEFINED,
+            ..value
+        };
+        let text = json(&topic, &value, false);
+        assert!(
+            !text.contains("bid_venue") && text.contains("ask_venue"),
+            "an empty side: {text}"
         );
+        write_hash(&topic, &value, &VenueTable::default(), &mut |name, text| {
+            assert!(name != b"bid_venue" || text.is_empty(), "an empty side");
+        });
     }
 
     #[test]

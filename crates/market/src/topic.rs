@@ -195,10 +195,10 @@ impl Topic {
         self.venue.load(Ordering::Relaxed) as u16
     }
 
-    /// Calls `append` with the end of the topic's JSON text.
+    /// Calls `read` with what clients see beside the value.
     #[inline]
-    pub(crate) fn with_json(&self, append: impl FnOnce(&[u8])) {
-        append(&self.reference.read().facts.json);
+    pub(crate) fn with_facts(&self, read: impl FnOnce(&Facts)) {
+        read(&self.reference.read().facts);
     }
 
     /// Returns whether the topic is consolidated from several venues.
