@@ -264,7 +264,7 @@ impl HubLane {
         self.timed_sessions -= usize::from(session.is_timed());
         match session {
             Session::Zmq(mut session) => {
-                debug!(port = "ZeroMQ", address = %session.address(), ?reason, "disconnected");
+                debug!(port = "ZeroMQ", address = %session.address(), reason = %reason.text(), "disconnected");
                 session.closed(&self.hub, context);
                 self.parked.forget(&self.hub, id);
                 let peers = &self.hub.zmq_peers[session.port() as usize];
@@ -275,13 +275,13 @@ impl HubLane {
                 }
             }
             Session::Feed(session) => {
-                debug!(port = "feed", ?reason, "disconnected");
+                debug!(port = "feed", reason = %reason.text(), "disconnected");
                 self.leave_feed(id);
                 let news = session.closed(&self.hub.market, context.unix_ns());
                 self.distribute(context, news);
             }
             Session::Databento(session) => {
-                debug!(port = "Databento", ?reason, "disconnected");
+                debug!(port = "Databento", reason = %reason.text(), "disconnected");
                 self.leave_feed(id);
                 session.closed(&self.hub.market);
             }

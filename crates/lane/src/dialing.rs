@@ -91,7 +91,7 @@ impl Dialing {
     pub fn closed(&mut self, now_ns: u64, reason: CloseReason) -> bool {
         let was_standing = std::mem::take(&mut self.is_standing);
         if was_standing && reason != CloseReason::Stopping {
-            warn!(peer = %self.endpoint, ?reason, "disconnected");
+            warn!(peer = %self.endpoint, reason = %reason.text(), "disconnected");
         } else if reason != CloseReason::Stopping
             && let Some((times, lasts)) = self.unreachable.failed(Instant::now())
         {

@@ -139,7 +139,7 @@ impl Source {
         input.connection = None;
         let stood = input.connector.ended(&mut self.client, context.now_ns());
         if stood && reason != CloseReason::Stopping {
-            warn!(source = %self.source, ?reason, "disconnected");
+            warn!(source = %self.source, reason = %reason.text(), "disconnected");
         } else if reason != CloseReason::Stopping
             && let Some((times, lasts)) = input.unreachable.failed(Instant::now())
         {

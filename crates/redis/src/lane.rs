@@ -160,7 +160,7 @@ impl RedisLane {
             return false;
         };
         let client = session.client();
-        debug!(client = client.id, address = %client.address, ?reason, "disconnected");
+        debug!(client = client.id, address = %client.address, reason = %reason.text(), "disconnected");
         session.closed(&self.server, &mut self.waiting);
         let now_ms = (context.unix_ns() / 1_000_000) as i64;
         let replicas = &mut self.sessions.replicas;
