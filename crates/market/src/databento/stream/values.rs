@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use tidewire_dbn::databento::{Event, Schema, system_code};
 use tidewire_dbn::{BidAsk, action, flag, side};
 use tidewire_feed::journal::Journal;
-use tidewire_feed::wire::{Quote, Trade, UNDEFINED_PRICE};
+use tidewire_feed::wire::{AGGRESSOR_BUY, AGGRESSOR_SELL, Quote, Trade, UNDEFINED_PRICE};
 use tidewire_lastvalue::PRICE_UNDEFINED;
 
 use super::super::intervals::BBO;
@@ -70,9 +70,9 @@ impl Stream {
             price: trade.price,
             size: trade.size,
             // As DBN files were played into the hub.
-            side: match trade.condition {
-                1 => side::BID,
-                2 => side::ASK,
+            side: match trade.condition & (AGGRESSOR_BUY | AGGRESSOR_SELL) {
+                AGGRESSOR_BUY => side::BID,
+                AGGRESSOR_SELL => side::ASK,
                 _ => side::NONE,
             },
             action: action::TRADE,
