@@ -30,7 +30,8 @@ use crate::records::RecordCounters;
 pub struct MarketConfig {
     /// Maximum number of topics.
     pub topics_max: usize,
-    /// Messages of the hub's own feed kept for retransmission; a power of two.
+    /// Messages of the hub's own feed kept for retransmission: 64 to 67,108,864, rounded up to a
+    /// power of two.
     pub journal_messages: usize,
     /// Native feeds that the hub reads from.
     pub sources: Vec<FeedSource>,
@@ -118,10 +119,6 @@ pub struct Market {
 impl Market {
     /// Creates the market data of a hub that publishes through `post`.
     pub fn new(config: MarketConfig, post: Arc<Post>) -> Self {
-        assert!(
-            config.journal_messages.is_power_of_two(),
-            "the journal is a ring"
-        );
         let journal = Journal::new(session_id(unix_ns()), config.journal_messages);
         let lanes = lane_bits(post.lanes());
         let board = Arc::new(Board::new(config.topics_max, lanes));

@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::Deserialize;
+use tidewire_feed::journal::{CAPACITY_MAX, CAPACITY_MIN};
 use tidewire_feed::wire::SlowPolicy;
 use tidewire_hub::{HubConfig, ZmqSecurity};
 use tidewire_lane::Endpoint;
+use tidewire_lastvalue::SLOT_LIMIT_MAX;
 use tidewire_market::{FeedSource, Input, InputError, MarketConfig};
 use tidewire_redis::ids::{BIND, DIR, PORT, PROTECTED_MODE, SAVE, SUPERVISED};
 use tidewire_redis::{BindAddress, Parameters, RedisConf, RedisConfig};
@@ -210,7 +212,7 @@ impl Config {
             false => "--live-prefix".to_owned(),
         };
         check_live_prefixes(&hub.redis.live_prefixes, &option)?;
-        file.limits.apply(&mut hub);
+        file.limits.apply(&mut hub, &place)?;
         hub.redis.parameters = conf.parameters;
         // `dir` among the command line's directives turns saving on, as `--dir` does.
         let directory = conf
@@ -360,7 +362,8 @@ fn inputs(options: &ServeOptions, file: &File, place: &FilePlace) -> Result<Vec<
 }
 
 impl Limits {
-    fn apply(&self, hub: &mut HubConfig) {
+    fn apply(&self, hub: &mut HubConfig, place: &FilePlace) -> Result<(), Failure> {
+        self.check(place)?;
         fn set<T: Copy>(target: &mut T, value: Option<T>) {
             if let Some(value) = value {
                 *target = value;
@@ -380,6 +383,47 @@ impl Limits {
         set(&mut hub.redis.pubsub_soft_bytes, self.pubsub_soft_bytes);
         set(&mut hub.redis.pubsub_soft_seconds, self.pubsub_soft_seconds);
         set(&mut hub.fanout.waiting_bytes_max, self.mailbox_bytes_max);
+        Ok(())
+    }
+
+    /// Refuses values with which a hub cannot work.
+    fn check(&self, place: &FilePlace) -> Result<(), Failure> {
+        let whole = |value: Option<usize>| value.map(|value| value as u64);
+        let checks = [
+            (
+                "clients-max",
+                whole(self.clients_max),
+                1,
+                u64::from(u32::MAX),
+            ),
+            (
+                "market-topics-max",
+                whole(self.market_topics_max),
+                1,
+                SLOT_LIMIT_MAX as u64,
+            ),
+            (
+                "journal-messages",
+                whole(self.journal_messages),
+                CAPACITY_MIN as u64,
+                CAPACITY_MAX as u64,
+            ),
+            ("zmq-frame-bytes-max", self.zmq_frame_bytes_max, 1, u64::MAX),
+            ("topic-bytes-max", whole(self.topic_bytes_max), 1, u64::MAX),
+        ];
+        for (name, value, min, max) in checks {
+            let Some(value) = value.filter(|value| !(min..=max).contains(value)) else {
+                continue;
+            };
+            let place = place.of(&format!("limits.{name}"));
+            let range = match max {
+                u64::MAX => format!("of at least {min}"),
+                max => format!("from {min} to {max}"),
+            };
+            let text = format!("{place} = {value}: a whole number {range} is expected");
+            return Err(Failure::usage(text));
+        }
+        Ok(())
     }
 }
 
@@ -537,6 +581,7 @@ fn cores() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidewire_feed::journal::Journal;
 
     fn with_file(text: &str, options: ServeOptions) -> Result<Config, String> {
         let name = format!("tidewire-config-{:?}.toml", std::thread::current().id());
@@ -564,6 +609,35 @@ mod tests {
         assert_eq!(config.feed.to_string(), "127.0.0.1:9876");
         assert_eq!(config.hub.topic_bytes_max, 99);
         assert_eq!(config.hub.redis.live_prefixes, [b"live:"]);
+    }
+
+    #[test]
+    fn a_journal_of_any_number_of_messages_in_its_range_is_accepted() {
+        for messages in [64, 100, 1_000, 100_000, 67_108_864] {
+            let text = format!("[limits]\njournal-messages = {messages}\n");
+            let config = with_file(&text, ServeOptions::default()).unwrap();
+            let journal = Journal::new(1, config.hub.market.journal_messages);
+            assert_eq!(journal.capacity(), u64::next_power_of_two(messages));
+        }
+    }
+
+    #[test]
+    fn a_limit_with_which_a_hub_cannot_work_is_named_with_its_range() {
+        for (name, wrong, range) in [
+            ("journal-messages", 0, "from 64 to 67108864"),
+            ("journal-messages", 1, "from 64 to 67108864"),
+            ("journal-messages", 63, "from 64 to 67108864"),
+            ("journal-messages", 67_108_865, "from 64 to 67108864"),
+            ("clients-max", 0, "from 1 to 4294967295"),
+            ("market-topics-max", 0, "from 1 to 16777216"),
+            ("zmq-frame-bytes-max", 0, "of at least 1"),
+            ("topic-bytes-max", 0, "of at least 1"),
+        ] {
+            let text = format!("[limits]\n{name} = {wrong}\n");
+            let error = with_file(&text, ServeOptions::default()).unwrap_err();
+            let wanted = format!("line 2: limits.{name} = {wrong}: a whole number {range} is");
+            assert!(error.contains(&wanted), "{error}");
+        }
     }
 
     #[test]
