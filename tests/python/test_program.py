@@ -138,7 +138,7 @@ def test_an_unknown_variable_is_named_with_the_likely_one(start_hub):
         (["serve", "--mold", "abc"], ["--mold", "invalid address 'abc': no port"]),
         (["serve", "--", "--port", "abc"], ["--port abc", "a whole number"]),
         (["replay", "/etc"], ["/etc is a directory"]),
-        (["replay", "/etc/passwd"], ["/etc/passwd: not a recording", "ITCH"]),
+        (["replay", "/etc/passwd"], ["/etc/passwd: unknown kind of file", "ITCH"]),
         (["itch", "generate", "--messages", "10", "/no/such/day.itch"],
          ["--messages 10", "at least"]),
         (["dance"], ["dance"]),

@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 import dbn_file
-from support import DATA, eventually, free_ports
+from support import DATA, REPOSITORY, eventually, free_ports
 
 ES = DATA / "esh4-glbx-mdp3-20231225.mbo.dbn.zst"
 
@@ -218,6 +218,7 @@ def test_a_replay_that_is_interrupted_says_how_far_it_came(hub, start, second):
     eventually(lambda: hub.hash("md:OWN").get("last") == "100", "the first trade")
     program.stop()
     assert 0 < Report(program.stdout).read < 11
+    assert Report(program.stdout).line("ends") == "interrupted: the rest was not played"
 
 
 def one_line(program, code, *words, played=None):
@@ -261,6 +262,22 @@ def test_a_file_that_is_no_dbn_is_named(hub, start, tmp_path, content):
     path = tmp_path / "bad.dbn"
     path.write_bytes(content)
     one_line(start("replay", path, "--to", f"127.0.0.1:{hub.feed_port}"), 2, path)
+
+
+@pytest.mark.parametrize("name", ["README.md", "tests/python/test_replay.py", "Cargo.lock"])
+def test_a_text_file_is_not_taken_for_records(hub, start, name):
+    program = start("replay", REPOSITORY / name, "--to", f"127.0.0.1:{hub.feed_port}", "--speed", "max")
+    kinds = ["recording of serve --record", "DBN", "ITCH 5.0", "network capture"]
+    one_line(program, 2, name, "unknown kind of file", *kinds)
+    assert hub.redis().keys("md:*") == []
+
+
+@pytest.mark.parametrize("option", [["--depth", "10"], ["--orders"]])
+def test_an_option_that_an_exchange_file_does_not_know_is_not_ignored(hub, start, tmp_path, option):
+    path = tmp_path / "day.itch"
+    assert start("itch", "generate", path, "--messages", "1k").wait(60) == 0
+    program = start("replay", path, "--to", f"127.0.0.1:{hub.feed_port}", *option)
+    one_line(program, 2, option[0], "DBN files", path)
 
 
 def test_a_truncated_file_names_the_record(hub, start, second):

@@ -51,6 +51,21 @@ pub(crate) struct Extras {
     pub(crate) depth: u16,
 }
 
+impl Extras {
+    /// Refuses the options for a file that has nothing for them.
+    fn refuse_for(self, file: &Path, reason: &str) -> Result<(), Failure> {
+        let option = match self {
+            Self { orders: true, .. } => "--orders",
+            Self { depth: 1.., .. } => "--depth",
+            _ => return Ok(()),
+        };
+        let place = file.display();
+        Err(Failure::usage(format!(
+            "{option} is for DBN files, and {place} is none: {reason}; omit {option}"
+        )))
+    }
+}
+
 /// Plays `file` into the hub at `to`. Returns the report to print.
 pub(crate) fn play(
     file: &Path,
@@ -61,9 +76,11 @@ pub(crate) fn play(
     stop: &Stop,
 ) -> Result<String, Failure> {
     if recording::is_recording(file) {
+        extras.refuse_for(file, "a recording is sent as it is")?;
         return recording::play(file, to, speed, repeat, stop);
     }
     if exchange::is_exchange_file(file) {
+        extras.refuse_for(file, "of ITCH, the quotes and trades are sent")?;
         return exchange::play(file, to, speed, repeat, stop);
     }
     // Before connecting: an unreadable file is the likeliest mistake.
@@ -76,6 +93,7 @@ pub(crate) fn play(
         carrier: Carrier::new(extras.orders),
         depth: extras.depth,
         levels: 0,
+        is_interrupted: false,
     };
     let (mut played, mut fault) = player.play_once(file)?;
     let mut rounds = 1;
@@ -122,6 +140,8 @@ struct DbnPlayer<'a> {
     depth: u16,
     /// Messages about levels.
     levels: u64,
+    /// Whether a signal ended the replay before the end of the file.
+    is_interrupted: bool,
 }
 
 impl DbnPlayer<'_> {
@@ -155,6 +175,7 @@ impl DbnPlayer<'_> {
                 }
             };
             if self.stop.is_asked() {
+                self.is_interrupted = true;
                 break;
             }
             self.link.keep_alive()?;
@@ -229,7 +250,8 @@ fn open(file: &Path) -> Result<Reader<File>, Failure> {
         .map_err(|error| Failure::usage(format!("cannot read {place}: {error}")))?;
     Reader::open(input).map_err(|error| match error {
         ReadError::UnknownContainer => Failure::usage(format!(
-            "{place}: not a recording, a DBN or ITCH file, or a network capture"
+            "{place}: unknown kind of file: a recording of serve --record, a DBN file (plain or \
+             zstd), an ITCH 5.0 file or a network capture (pcap, pcapng) is expected"
         )),
         error => Failure::usage(format!("{place}: {error}")),
     })
@@ -264,6 +286,9 @@ fn describe(
         );
     }
     report.times(accounting.source_times_ns());
+    if player.is_interrupted {
+        report.interrupted();
+    }
     let counts = played.counts();
     let parts = [
         (accounting.quotes, "quotes"),

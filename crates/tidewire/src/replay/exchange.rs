@@ -50,6 +50,7 @@ pub(super) fn play(
         streams: Vec::new(),
         times_ns: None,
         start: Instant::now(),
+        is_interrupted: false,
     };
     let mut fault = player.play_once(&mut reader)?;
     let mut rounds = 1;
@@ -78,6 +79,8 @@ struct ExchangePlayer<'a> {
     /// Times of the first and the last message, ns since the UNIX epoch.
     times_ns: Option<(u64, u64)>,
     start: Instant,
+    /// Whether a signal ended the replay before the end of the file.
+    is_interrupted: bool,
 }
 
 /// What of a stream has been played.
@@ -126,6 +129,7 @@ impl ExchangePlayer<'_> {
 
     fn take(&mut self, item: &Item<'_>) -> Result<bool, Failure> {
         if self.stop.is_asked() {
+            self.is_interrupted = true;
             return Ok(false);
         }
         self.output.link.keep_alive()?;
@@ -207,6 +211,9 @@ impl ExchangePlayer<'_> {
             }
         }
         report.times(self.times_ns);
+        if self.is_interrupted {
+            report.interrupted();
+        }
         report.line(
             "published",
             format!(

@@ -89,6 +89,7 @@ impl RecordingPlayer<'_> {
                     return Ok(Some(said(&fault, decoder.position())));
                 }
                 if self.stop.is_asked() {
+                    self.account.is_interrupted = true;
                     return Ok(None);
                 }
             }
@@ -274,6 +275,8 @@ struct Account {
     snapshot: u64,
     unknown: u64,
     times_ns: Option<(u64, u64)>,
+    /// Whether a signal ended the replay before the end of the file.
+    is_interrupted: bool,
 }
 
 impl Account {
@@ -319,11 +322,15 @@ impl Account {
             );
         }
         report.times(self.times_ns);
-        let clean = match self.sessions > 0 && self.ends == self.sessions {
-            true => "cleanly",
-            false => "without an end mark: the hub was killed, or is still recording",
-        };
-        report.line("ends", clean.to_owned());
+        let is_clean = self.sessions > 0 && self.ends == self.sessions;
+        match (self.is_interrupted, is_clean) {
+            (true, _) => report.interrupted(),
+            (false, true) => report.line("ends", "cleanly".to_owned()),
+            (false, false) => {
+                let text = "without an end mark: the hub was killed, or is still recording";
+                report.line("ends", text.to_owned());
+            }
+        }
         report.line("published", format!("{} messages", grouped(published)));
         report.rounds(rounds, "the counts are those of the last round");
         report.hub(end);

@@ -41,6 +41,11 @@ impl Report {
         }
     }
 
+    /// Adds that a signal ended the replay before the end of the file.
+    pub(super) fn interrupted(&mut self) {
+        self.line("ends", "interrupted: the rest was not played".to_owned());
+    }
+
     /// Adds what the hub confirmed at the end.
     pub(super) fn hub(&mut self, end: Acknowledgement) {
         let last_sequence = grouped(end.next_sequence.saturating_sub(1));
