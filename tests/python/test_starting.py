@@ -72,7 +72,7 @@ def test_what_is_logged_changes_while_it_runs(start_hub):
     assert client.config_get("loglevel") == {"loglevel": "notice"} and not tells("")
     client.config_set("loglevel", "debug")
     eventually(lambda: tells("disconnected"), "the end of a connection, with its reason")
-    assert "reason=PeerClosed" in hub.stderr
+    assert "the peer closed the connection" in hub.stderr and "PeerClosed" not in hub.stderr
     client.config_set("loglevel", "notice")
     assert not tells("")
     with pytest.raises(redis.ResponseError, match="debug, verbose, notice, warning, nothing"):
@@ -416,3 +416,44 @@ def test_a_folder_named_by_a_directive_of_the_command_line_keeps_the_keys(start_
     hub.stop()
     again = start_hub("--", "--dir", folder).redis()
     assert again.mget("key", "late") == [b"value", b"value"]
+
+
+def test_a_databento_key_that_can_be_guessed_is_warned_of(start_hub):
+    (port,) = free_ports(1)
+    options = ["--databento", f"127.0.0.1:{port}", "--databento-key"]
+    hub = start_hub(*options, "abc")
+    hub.stop()
+    assert "--databento-key has 3 characters" in hub.stderr and "abc" not in hub.stderr
+    hub = start_hub(*options, "db-0123456789abcdefghijklmnopqrs")
+    hub.stop()
+    assert "--databento-key has" not in hub.stderr
+
+
+@pytest.mark.parametrize("messages", [0, 63, 67_108_865])
+def test_a_journal_that_cannot_be_kept_is_one_line_and_no_panic(start, tmp_path, messages):
+    file = tmp_path / "hub.toml"
+    file.write_text(f"[limits]\njournal-messages = {messages}\n")
+    program = start("serve", *OTHERS, "--resp", "127.0.0.1:0", "--config", file)
+    assert program.wait() == 2
+    assert f"limits.journal-messages = {messages}" in program.stderr
+    assert "64 to 67108864" in program.stderr and len(program.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("limit", [
+    "clients-max", "market-topics-max", "conflate-bytes", "zmq-high-water-bytes",
+    "zmq-frame-bytes-max", "topic-bytes-max", "pubsub-hard-bytes", "pubsub-soft-bytes",
+    "pubsub-soft-seconds", "mailbox-bytes-max",
+])
+@pytest.mark.parametrize("value", [0, 1, 3, 2**63 - 1])
+def test_no_limit_of_the_file_makes_the_hub_panic(start, tmp_path, limit, value):
+    """It starts, or refuses with one line."""
+    file = tmp_path / "hub.toml"
+    file.write_text(f"[limits]\n{limit} = {value}\n")
+    program = start("serve", *OTHERS, "--resp", "127.0.0.1:0", "--config", file)
+    eventually(lambda: program.process.poll() is not None or "is serving" in program.stderr
+               or "is serving" in program.stdout, "a start or a refusal")
+    if program.process.poll() is None:
+        program.stop()
+    else:
+        assert program.wait() == 2 and len(program.stderr.splitlines()) == 1, program.stderr
+    assert "panicked" not in program.stderr

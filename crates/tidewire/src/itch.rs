@@ -104,7 +104,7 @@ pub(crate) struct SendOptions {
     /// Seed: the same seed gives the same faults.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Wait for this many SoupBinTCP clients, or for the first request, before the first message.
+    /// Wait for a SoupBinTCP client, or for the first request, before the first message.
     #[arg(long)]
     wait: bool,
     /// Stop this long after the last message [default: run until stopped].

@@ -43,6 +43,7 @@ pub(crate) fn run(options: &ServeOptions, logging: &LogOptions) -> Result<(), Fa
     }
     start_log(&mut config, logging)?;
     environment::warn_of_unknown_variables();
+    warn_of_short_key(&config);
     let result = serve(&mut config, logging.format, began, &stop, &reload);
     if let Err(failure) = &result
         && log::is_in_file()
@@ -101,6 +102,19 @@ fn serve(
     Ok(())
 }
 
+/// Warns of a key that can be guessed. Databento's own have 32 characters.
+fn warn_of_short_key(config: &Config) {
+    let key = config.hub.market.databento_key.as_ref();
+    if let Some(count) = key.map(|key| key.chars().count())
+        && count < KEY_LENGTH_MIN
+    {
+        warn!(
+            "--databento-key has {count} characters and can be guessed; use 32, as Databento's keys \
+             have (db-...)"
+        );
+    }
+}
+
 /// Handles SIGINT or SIGTERM. A second signal that arrives meanwhile ends the process in its signal
 /// handler.
 fn answer(stop: &Stop, ending: &mut Ending, server: &Server) {
@@ -145,3 +159,6 @@ fn start_log(config: &mut Config, logging: &LogOptions) -> Result<(), Failure> {
 fn absolute(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
 }
+
+/// Characters of a key below which a warning is given.
+const KEY_LENGTH_MIN: usize = 16;
