@@ -25,8 +25,8 @@ pub enum Container {
 }
 
 impl Container {
-    /// With this many bytes the result is never [`Short`](Self::Short), and a fragment is checked as
-    /// well as possible: four of the longest records.
+    /// With this many bytes the result is never [`Short`](Self::Short), and a fragment is checked
+    /// as well as possible: four of the longest records.
     pub const DETECT_LENGTH: usize = FRAGMENT_RECORDS * (520 + SEND_TIME_LENGTH);
 }
 

@@ -136,6 +136,11 @@ impl Fit {
             shown.retain(|(column, ..)| *column != dropped);
         }
         // A table that is narrower than its figures has fewer of them, so that none is cut.
+        if taken(&shown) > room {
+            for (column, wide, _) in shown.iter_mut().skip(1) {
+                *wide = width(*column, true);
+            }
+        }
         let name = shown.first().map_or(0, |&(_, name, _)| name);
         while shown.len() > 1 && taken(&shown) - (name - name.min(NAME_WIDTH_MIN)) > room {
             shown.pop();
@@ -283,13 +288,13 @@ mod tests {
         let fit = Fit::of(&headings(), &rows(), 20);
         assert_eq!(
             fit.shown,
-            [(0, 10, false), (2, 9, false)],
+            [(0, 12, false), (2, 7, false)],
             "the name is shortened"
         );
     }
 
-    /// Without this, the terminal's layout would cut columns that may not be dropped, and show 10.00
-    /// for 4810.00.
+    /// Without this, the terminal's layout would cut columns that may not be dropped, and show
+    /// 10.00 for 4810.00.
     #[test]
     fn no_figure_is_cut_in_a_table_that_is_too_narrow_for_its_columns() {
         let mut headings = headings();
