@@ -98,7 +98,10 @@ pub(crate) fn write_json(
     write_details(value, &mut json);
     topic.with_facts(|facts| {
         json.out.extend_from_slice(&facts.json);
-        write_venues(topic, value, venues, facts, &mut json);
+        // Of one venue, "venue" says it.
+        if topic.is_consolidated() {
+            write_venues(topic, value, venues, facts, &mut json);
+        }
     });
     if snapshot {
         out.extend_from_slice(b",\"snapshot\":true");
@@ -373,8 +376,7 @@ mod tests {
             \"conditions\":\"auction,64\",\"open\":2,\"high\":2.5,\"low\":2,\"prev_close\":5,\
             \"change_from\":\"prev_settlement\",\"trades\":2,\"vwap\":2.5,\"bid_orders\":4,\
             \"book\":\"crossed\",\"trading_day\":20260102,\"tick\":0.01,\"currency\":\"USD\",\
-            \"source\":\"feed\",\"venue\":\"XNAS\",\"bid_venue\":\"XNAS\",\
-            \"ask_venue\":\"XNAS\",\"last_venue\":\"XNAS\"}";
+            \"source\":\"feed\",\"venue\":\"XNAS\"}";
         let text = json(&topic, &value, false);
         assert!(text.ends_with(expected), "{text}");
         assert!(text.contains("\"change_pct\":-50,"), "{text}");
@@ -393,11 +395,6 @@ mod tests {
             bid: PRICE_UNDEFINED,
             ..value
         };
-        let text = json(&topic, &value, false);
-        assert!(
-            !text.contains("bid_venue") && text.contains("ask_venue"),
-            "an empty side: {text}"
-        );
         write_hash(&topic, &value, &VenueTable::default(), &mut |name, text| {
             assert!(name != b"bid_venue" || text.is_empty(), "an empty side");
         });

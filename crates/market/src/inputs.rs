@@ -24,6 +24,8 @@ pub use mdp::MdpInput;
 pub use source::{FeedLines, FeedSource};
 pub use status::{Figures, Status};
 
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -244,6 +246,23 @@ impl Thread {
         fill(&mut figures);
     }
 }
+
+/// Returns an address as the log shows it.
+fn shown(address: Option<SocketAddr>) -> String {
+    address.map_or_else(|| "none".to_owned(), |address| address.to_string())
+}
+
+/// Returns why an address cannot be listened on. A group without a route needs an interface.
+fn cannot_listen(address: SocketAddr, error: &io::Error) -> String {
+    let hint = match address.ip().is_multicast() && error.raw_os_error() == Some(NO_DEVICE) {
+        true => " (interface=ADDRESS names the network that has the group)",
+        false => "",
+    };
+    format!("cannot listen on {address}: {error}{hint}")
+}
+
+/// ENODEV: no such device.
+const NO_DEVICE: i32 = 19;
 
 /// Applies a stream's messages to the books and then to the hub.
 struct Follower<'a, 'b> {

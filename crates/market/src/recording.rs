@@ -417,7 +417,7 @@ mod tests {
             sequences[..13],
             (1..13).chain([oldest]).collect::<Vec<_>>()[..]
         );
-        assert_eq!(market.recording.lost.load(Ordering::Relaxed), oldest - 12);
+        assert_eq!(market.recording.lost.load(Ordering::Relaxed), oldest - 13);
         std::fs::remove_file(path).unwrap();
     }
 

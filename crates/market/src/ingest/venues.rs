@@ -158,16 +158,15 @@ impl Work<'_> {
         let mut writer = self.market.consolidated.lock();
         let taken = writer.take_over(name.number);
         debug_assert!(taken.is_ok(), "a topic has its slot");
+        self.publish(&topic);
+        name.add_member(Member { venue, topic });
+        name.set_facts(|facts| facts.venue = Some(CONSOLIDATED));
         if let (Some(mut slot), Some(mut value)) = (writer.slot(name.number), value)
             && value.last != PRICE_UNDEFINED
         {
             value.venues.last = venue;
             slot.replace(&value);
         }
-        drop(writer);
-        self.publish(&topic);
-        name.add_member(Member { venue, topic });
-        name.set_facts(|facts| facts.venue = Some(CONSOLIDATED));
         Ok(())
     }
 

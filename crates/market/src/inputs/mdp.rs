@@ -13,8 +13,8 @@ use tidewire_feed_client::{DATAGRAMS_MAX, Datagrams, listen};
 use tidewire_mdp::{ArbiterConfig, ChannelConfig, PacketError, Receiver};
 use tracing::{debug, info, warn};
 
-use super::Thread;
 use super::config::{InputError, address, parts};
+use super::{Thread, cannot_listen, shown};
 use crate::ingest::Batch;
 
 /// `A=GROUP:PORT,B=GROUP:PORT,snapshot=GROUP:PORT,orders=GROUP:PORT,definition=GROUP:PORT,
@@ -121,8 +121,7 @@ impl Sockets {
         let mut all = Vec::new();
         for (feed, address) in wanted {
             let socket = listen(address, input.interface);
-            let socket = socket
-                .map_err(|error: io::Error| format!("cannot listen on {address}: {error}"))?;
+            let socket = socket.map_err(|error: io::Error| cannot_listen(address, &error))?;
             all.push((feed, socket));
         }
         Ok(Self { all })
@@ -144,7 +143,7 @@ pub(super) fn run(mut thread: Thread, input: &MdpInput, sockets: Sockets) {
         venue: input.venue.clone(),
         shown: None,
     };
-    info!(input = thread.number, a = %input.a, b = ?input.b, venue = %input.venue, "listening");
+    info!(input = thread.number, a = %input.a, b = %shown(input.b), venue = %input.venue, "listening");
     while !thread.is_stopped() {
         mdp.wait();
         let begin = Instant::now();
@@ -324,7 +323,10 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         let wrong = |text: &str| text.parse::<MdpInput>().unwrap_err().to_string();
-        assert_eq!(wrong("B=1.2.3.4:5"), "no address");
+        assert_eq!(
+            wrong("B=1.2.3.4:5"),
+            "no address: give one, as HOST:PORT or A=HOST:PORT"
+        );
         assert!(wrong("1.2.3.4:5,C=1").starts_with("unknown name 'C'; use A, B, snapshot,"));
         assert_eq!(
             wrong("1.2.3.4:5,venue=CHICAGO"),

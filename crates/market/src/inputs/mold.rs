@@ -12,8 +12,8 @@ use tidewire_itch::mold::{Receiver, ReceiverConfig};
 use tidewire_itch::sequenced::SessionName;
 use tracing::{debug, info, warn};
 
-use super::Thread;
 use super::config::MoldInput;
+use super::{Thread, cannot_listen, shown};
 use tidewire_feed_client::{DATAGRAMS_MAX, Datagrams, connect, listen};
 
 /// The sockets of lines A and B, and of retransmission requests.
@@ -24,7 +24,7 @@ pub(super) struct Sockets {
 
 impl Sockets {
     pub(super) fn open(input: &MoldInput) -> Result<Self, String> {
-        let failed = |address, error: io::Error| format!("cannot listen on {address}: {error}");
+        let failed = |address, error: io::Error| cannot_listen(address, &error);
         let mut lines = Vec::new();
         for address in [Some(input.a), input.b].into_iter().flatten() {
             let socket = listen(address, input.interface);
@@ -54,7 +54,7 @@ pub(super) fn run(mut thread: Thread, input: &MoldInput, sockets: Sockets) {
         started: Instant::now(),
         shown: None,
     };
-    info!(input = thread.number, a = %input.a, b = ?input.b, "listening");
+    info!(input = thread.number, a = %input.a, b = %shown(input.b), "listening");
     while !thread.is_stopped() {
         mold.wait();
         let begin = Instant::now();
