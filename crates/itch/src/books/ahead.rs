@@ -38,9 +38,12 @@ struct Expected {
 impl Books {
     /// Prefetches the data of the next messages, so that their cache misses overlap with each
     /// other and with work. `frames` are messages after their lengths, as in packets and files.
-    /// It is best called before each [`AHEAD`] messages.
+    /// It is best called before each [`AHEAD`] messages. No bytes change nothing.
     #[inline]
     pub fn expect<S: Sink>(&mut self, frames: &[u8], sink: &S) {
+        if frames.is_empty() {
+            return;
+        }
         let from_start = self.ahead.until.wrapping_sub(frames.as_ptr().addr());
         let mut rest = match frames.get(from_start..) {
             Some(rest) if self.ahead.count > 0 => rest,
