@@ -308,7 +308,13 @@ impl Batch<'_> {
                 self.work.rename_venue(self.venues, &topic, venue);
                 Some(topic)
             }
-            None => self.work.topic_of_venue(self.venues, known, venue),
+            None => {
+                if self.venues.is_hub() {
+                    self.work
+                        .leave_other_venues(known.name(), self.venues, venue);
+                }
+                self.work.topic_of_venue(self.venues, known, venue)
+            }
         }
     }
 
@@ -322,8 +328,9 @@ impl Batch<'_> {
         // A venue that has given a state only is bound to no symbol.
         let topic = known.first().unwrap_or_else(|| known.name());
         let owner = self.work.market.board.slots().slot(topic.number)?.owner();
-        let is_own = owner == Some(self.work.source) && !topic.is_consolidated();
-        is_own.then(|| topic.clone())
+        // Beside other sources of this hub it is one venue among several.
+        let is_alone = topic.parent().is_none() && !topic.is_consolidated();
+        (is_alone && owner == Some(self.work.source)).then(|| topic.clone())
     }
 
     #[inline]
@@ -400,9 +407,17 @@ impl Batch<'_> {
         topic
     }
 
+    /// Begins a session if the topic's definition declares another open. A hub does that itself,
+    /// and tells it.
+    fn declare_open(&mut self, topic: &Arc<Topic>) {
+        if !self.venues.is_hub() {
+            self.work.declare_open(topic);
+        }
+    }
+
     /// Prepares a topic for the first value, level or order that the source gives it.
     fn begin_topic(&mut self, topic: &Arc<Topic>) {
-        self.work.declare_open(topic);
+        self.declare_open(topic);
         self.take_over_book(topic);
         if *self.work.doubt == Doubt::None {
             self.work.revive(topic);
@@ -421,7 +436,7 @@ impl Batch<'_> {
         );
         // A record is about the symbol, not only about the venue of its last change.
         let venue = match (message, known.venues().next()) {
-            (Message::LastValue(_), Some((first, _))) => first,
+            (Message::LastValue(_), Some((first, _))) if venue != CONSOLIDATED => first,
             _ => venue,
         };
         let is_first = known.of_venue(venue).is_none();
@@ -466,6 +481,11 @@ impl Batch<'_> {
     fn redefine(&mut self, topic: &Topic, definition: &Definition) {
         let own = Definition {
             name: topic.definition().name,
+            // Opens are declared for venues.
+            open: match topic.is_consolidated() {
+                true => PRICE_UNDEFINED,
+                false => definition.open,
+            },
             ..*definition
         };
         let before = topic.definition();
@@ -558,10 +578,10 @@ impl Sink for Batch<'_> {
             .map(|(_, t)| t.clone())
             .collect();
         for venue in venues {
-            self.work.declare_open(&venue);
             if !Arc::ptr_eq(&venue, &topic) {
                 self.redefine(&venue, definition);
             }
+            self.declare_open(&venue);
         }
     }
 

@@ -201,7 +201,7 @@ impl Work<'_> {
     }
 
     /// Begins a session if the topic's definition declares another open than the value has.
-    pub(super) fn declare_open(&mut self, topic: &Topic) {
+    pub(super) fn declare_open(&mut self, topic: &Arc<Topic>) {
         let definition = topic.definition();
         let value = self.market.board.value(topic.number).unwrap_or_default();
         if definition.open == PRICE_UNDEFINED || definition.open == value.session_open {
@@ -227,6 +227,7 @@ impl Work<'_> {
         if let Some(record) = server::Board::last_value(board, topic.number as usize) {
             self.journal.append(&Message::LastValue(record));
         }
+        self.follow(topic, None);
     }
 }
 

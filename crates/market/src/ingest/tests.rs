@@ -873,6 +873,46 @@ fn losses_in_a_row_look_only_at_topics_whose_doubt_has_ended() {
     assert_eq!((stale(0), stale(1), stale(2)), (2, 2, 0));
 }
 
+/// A hub that had found a second venue counted twice behind it, beside a source of the hub itself.
+#[test]
+fn a_hubs_consolidated_value_is_one_venue_among_those_of_the_hub_behind_it() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut own = named_source(&market, "own", "W9");
+    send(&mut own, &[trade(0, 1, 10, 100), quote(0, 1, 9, 12)]);
+    let mut hub = named_source(&market, "hub", "W1");
+    hub.begin(1).venue(&venue(CONSOLIDATED, "consolidated"));
+    send(&mut hub, &[trade(0, 1, 11, 5), quote(0, 1, 8, 11)]);
+    assert_eq!(value_of(&market, "A").volume, 105);
+    // The hub finds a second venue: W1 gets a symbol of its own.
+    let mut batch = hub.begin(2);
+    batch.definition(1, &definition(1, "A@W1"));
+    batch.finish();
+    let record = LastValue {
+        source: CONSOLIDATED,
+        volume: 5,
+        ..LastValue::new(0)
+    };
+    send(&mut hub, &[Message::LastValue(record)]);
+    send(
+        &mut hub,
+        &[trade(1, 1, 11, 2), trade(0, CONSOLIDATED, 12, 7)],
+    );
+    send(
+        &mut hub,
+        &[quote(1, 1, 7, 13), quote(0, CONSOLIDATED, 8, 10)],
+    );
+    let value = value_of(&market, "A");
+    assert_eq!((value.volume, value.bid, value.ask), (112, 9, 10));
+    assert_eq!(
+        (
+            value_of(&market, "A@W1").volume,
+            value_of(&market, "A@W1").bid
+        ),
+        (7, 7)
+    );
+    assert_eq!(value_of(&market, "A@consolidated").volume, 12);
+}
+
 /// Returns a source that has defined the symbol `A` as number 0, and the venue number 1.
 fn named_source(market: &Arc<Market>, feed: &str, name: &str) -> Ingest {
     let mut ingest = source(market, feed, 0, "A");

@@ -167,6 +167,11 @@ impl Work<'_> {
             value.venues.last = venue;
             slot.replace(&value);
         }
+        drop(writer);
+        // To a hub that reads this, and has sources of its own, it is another venue from now on.
+        if let Some(record) = server::Board::last_value(board, name.number as usize) {
+            self.journal.append(&Message::LastValue(record));
+        }
         Ok(())
     }
 
@@ -281,11 +286,23 @@ impl Work<'_> {
         Ok(())
     }
 
+    /// Takes what a hub gave of a consolidated symbol under other venues out of it: its value is
+    /// now that of this one, and may include the others'.
+    pub(super) fn leave_other_venues(
+        &mut self,
+        name: &Arc<Topic>,
+        venues: &SourceVenues,
+        number: u16,
+    ) {
+        let (venue, _) = venues.name(number);
+        let is_left = |topic: &Topic| {
+            self.slot_owner(topic) == Some(self.source) && *topic.facts().venue_name != *venue
+        };
+        while name.remove_member(is_left) {}
+    }
+
     /// Notes that a topic's value is now that of the venue that the source numbers `number`.
     pub(super) fn rename_venue(&mut self, venues: &SourceVenues, topic: &Topic, number: u16) {
-        if topic.parent().is_some() {
-            return;
-        }
         let (venue, is_named) = venues.name(number);
         let wanted = Wanted {
             venue,

@@ -274,9 +274,12 @@ struct Publisher {
 impl Publisher {
     fn send(&mut self, messages: &[Message]) {
         let mut batch = self.ingest.begin(DAY_NS);
-        messages
-            .iter()
-            .for_each(|message| batch.message(1, message));
+        for message in messages {
+            match message {
+                Message::Definition(definition) => batch.definition(1, definition),
+                message => batch.message(1, message),
+            }
+        }
         batch.finish();
         self.sent.extend(messages);
     }
