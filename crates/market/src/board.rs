@@ -324,7 +324,7 @@ pub(crate) fn certainty(flags: u32) -> u8 {
     flag(FLAGS_STALE, Figures::STALE) | flag(FLAGS_DOUBT, Figures::IN_DOUBT)
 }
 
-fn figures(value: &MarketValue) -> Figures {
+pub(crate) fn figures(value: &MarketValue) -> Figures {
     Figures {
         high: value.high,
         low: value.low,

@@ -309,7 +309,7 @@ impl Batch<'_> {
                 Some(topic)
             }
             None => {
-                if self.venues.is_hub() {
+                if venue == CONSOLIDATED || self.venues.is_hub() {
                     self.work
                         .leave_other_venues(known.name(), self.venues, venue);
                 }
@@ -395,8 +395,11 @@ impl Batch<'_> {
         let topic = self.bind(symbol, venue);
         match &topic {
             Some(topic) if is_first => {
-                self.work.begin_first_session(topic, 0);
+                self.work.begin_empty(topic, 0);
                 self.begin_topic(topic);
+                // A level changes no value, and ends the staleness of one.
+                self.work.publish(topic);
+                self.work.follow(topic, None);
             }
             Some(_) => {}
             None => {
@@ -449,14 +452,11 @@ impl Batch<'_> {
             refused.fetch_add(1, Ordering::Relaxed);
             return;
         };
-        let begins = match message {
-            Message::LastValue(_) => true,
-            Message::SessionStart(start) => start.rolls == 1,
-            _ => false,
-        };
-        if !begins {
-            let time_ns = venues::source_time_ns(message);
-            self.work.begin_first_session(&topic, time_ns);
+        match message {
+            Message::LastValue(_) => _ = topic.begin(),
+            message => self
+                .work
+                .begin_empty(&topic, venues::source_time_ns(message)),
         }
         if is_value && is_first {
             self.begin_topic(&topic);

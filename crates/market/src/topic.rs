@@ -1,6 +1,6 @@
 //! One market topic: its name, its reference data, and the venues behind it.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
@@ -29,6 +29,8 @@ pub struct Topic {
     venue: AtomicU32,
     /// [`WANTS_VENUE`] and [`HAS_PARENT`].
     links: AtomicU32,
+    /// Whether it has had a message in this hub's life.
+    has_begun: AtomicBool,
     /// Sequence of the newest definition in the hub's own feed; 0 before the first.
     defined_sequence: AtomicU64,
     /// Price levels and bars, if a client has asked for them.
@@ -101,6 +103,7 @@ impl Topic {
             )),
             venue: AtomicU32::new(0),
             links: AtomicU32::new(0),
+            has_begun: AtomicBool::new(false),
             defined_sequence: AtomicU64::new(0),
             derived: Derived::default(),
             traded: Mutex::default(),
@@ -245,6 +248,11 @@ impl Topic {
     /// Returns whether [`Topic::want_venue`] was called since the last time, and forgets it.
     pub(crate) fn take_wanted_venue(&self) -> bool {
         self.links.fetch_and(!WANTS_VENUE, Ordering::Relaxed) & WANTS_VENUE != 0
+    }
+
+    /// Notes a message about the topic. Returns whether it is the first one.
+    pub(crate) fn begin(&self) -> bool {
+        !self.has_begun.swap(true, Ordering::Relaxed)
     }
 
     /// Returns whether an update concerns another topic too.

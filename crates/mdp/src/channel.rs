@@ -124,6 +124,8 @@ pub struct Channel {
     pub(crate) states_known_ns: u64,
     /// Sending time of the first packet after a restart of the sequence; 0 before one.
     pub(crate) begin_time_ns: u64,
+    /// A reset came while something was not right: books are proven by snapshots only.
+    pub(crate) needs_snapshots: bool,
     /// Whether the sink was told that values are doubtful.
     pub(crate) in_doubt: bool,
     /// Whether books by order wait for a loop of their snapshots.
@@ -163,6 +165,7 @@ impl Channel {
             recovering: 0,
             states_known_ns: 0,
             begin_time_ns: 0,
+            needs_snapshots: false,
             in_doubt: false,
             orders_wanted: false,
             loops: [Loop::default(), Loop::default()],
@@ -332,7 +335,7 @@ impl Channel {
                 self.begin_event(reset.transact_time(), sink);
                 self.number = reset.md_entries.entry(0).map(|entry| entry.appl_id());
                 self.counters.resets += 1;
-                self.reset(true, sink);
+                self.reset_by_exchange(sink);
             }
             AdminHeartbeat12::TEMPLATE_ID => {}
             _ if self.apply_statistics(message, sink)? => {}
@@ -485,7 +488,9 @@ impl Channel {
                 self.counters.old += 1;
                 self.counters.contradictions += 1;
                 self.doubt(index, self.sequence, sink);
-                self.instruments[index as usize].details.keep(entry);
+                self.instruments[index as usize]
+                    .details
+                    .keep(entry, self.sequence);
                 return Acceptance::Old;
             }
             State::Doubtful if ahead == 1 => {
@@ -503,8 +508,11 @@ impl Channel {
                 instrument.state = State::Recovering;
                 instrument.details.clear_queue();
             }
-            // The first entry of all: nothing came before it.
-            State::Recovering if entry.rpt_seq == 1 => {
+            // The first entry of all: nothing came before it. Of an instrument with a history it
+            // tells of a lost reset, and not of what else was lost.
+            State::Recovering
+                if entry.rpt_seq == 1 && !self.needs_snapshots && instrument.is_blank() =>
+            {
                 instrument.reset(State::Recovering);
                 instrument.rpt_seq = 1;
                 self.confirm_with_event(index);
@@ -512,7 +520,9 @@ impl Channel {
             }
             State::Recovering => {}
         }
-        self.instruments[index as usize].details.keep(entry);
+        self.instruments[index as usize]
+            .details
+            .keep(entry, self.sequence);
         self.counters.queued += 1;
         Acceptance::Queued
     }

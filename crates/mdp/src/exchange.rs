@@ -194,13 +194,13 @@ impl Exchange {
         }
     }
 
-    /// Makes a loop of the recovery feed by price: a snapshot of each instrument that had an
-    /// entry. Gives `visit` each packet.
+    /// Makes a loop of the recovery feed by price: a snapshot of each instrument that had an entry or
+    /// a trade. Gives `visit` each packet.
     pub fn snapshots(&self, mut visit: impl FnMut(&[u8])) {
         let known: Vec<_> = self
             .instruments
             .iter()
-            .filter(|one| one.rpt_seq() > 0)
+            .filter(|one| one.rpt_seq() > 0 || one.last().is_some())
             .collect();
         let mut out = Vec::new();
         for (number, instrument) in (1..).zip(&known) {

@@ -109,6 +109,8 @@ pub(crate) struct Details {
     /// The first number of the queue, and the one after the last; equal if it is empty.
     pub(crate) queue_first: u32,
     pub(crate) queue_next: u32,
+    /// Sequence of the packet of the queue's last entry.
+    pub(crate) queue_at: u64,
     /// The snapshot loop that had it last.
     pub(crate) seen_in_loop: u64,
     /// Sequence of the packet with which the instrument appeared.
@@ -451,6 +453,13 @@ impl Instrument {
         self.state.is_live() && !self.is_state_doubtful && !self.is_confirming
     }
 
+    /// Returns whether nothing has come about it.
+    pub(crate) fn is_blank(&self) -> bool {
+        let statistics = &self.details.statistics;
+        let has_traded = statistics.last.is_some() || statistics.volume > 0;
+        self.rpt_seq == 0 && self.details.figures_at() == 0 && !has_traded
+    }
+
     /// Empties the book and begins the instrument's own sequence again.
     pub(crate) fn reset(&mut self, state: State) {
         self.state = state;
@@ -529,8 +538,8 @@ impl Details {
         self.queue_next = 0;
     }
 
-    /// Keeps an entry until a snapshot arrives.
-    pub(crate) fn keep(&mut self, entry: &BookEntry) {
+    /// Keeps an entry of the packet `sequence` until a snapshot arrives.
+    pub(crate) fn keep(&mut self, entry: &BookEntry, sequence: u64) {
         let is_empty = self.queue_first == self.queue_next;
         if is_empty || entry.rpt_seq != self.queue_next || self.queue.len() >= QUEUE_MAX {
             // Only a snapshot of after the hole helps. A lower number has a wrong one before it.
@@ -538,6 +547,7 @@ impl Details {
             self.queue_first = entry.rpt_seq;
         }
         self.queue_next = entry.rpt_seq.wrapping_add(1);
+        self.queue_at = sequence;
         self.queue.push(*entry);
     }
 

@@ -170,6 +170,17 @@ impl Channel {
         self.known_from = self.known_from.max(self.sequence + 1);
     }
 
+    /// The exchange has emptied all books. What was lost before, such as a trade, the reset does not
+    /// bring back: then snapshots are needed for the figures of the session.
+    pub(crate) fn reset_by_exchange<S: Sink>(&mut self, sink: &mut S) {
+        let is_proven = self.recovering == 0;
+        if !is_proven {
+            self.needs_snapshots = true;
+            self.known_from = self.sequence + 1;
+        }
+        self.reset(is_proven, sink);
+    }
+
     /// Empties all books. With `is_start`, nothing came before; otherwise snapshots are needed.
     #[cold]
     pub(crate) fn reset<S: Sink>(&mut self, is_start: bool, sink: &mut S) {
@@ -186,6 +197,7 @@ impl Channel {
             book.reset(is_start, self.sequence);
         }
         self.from_start = is_start;
+        self.needs_snapshots &= !is_start;
         self.orders_wanted = self.config.order_books && !is_start;
         let all = self.instruments.iter();
         self.recovering = all.filter(|instrument| !instrument.is_right()).count();
@@ -263,6 +275,7 @@ impl Channel {
     }
 
     fn tell_if_right<S: Sink>(&mut self, sink: &mut S) {
+        self.needs_snapshots &= self.recovering > 0;
         if self.recovering == 0 && std::mem::take(&mut self.in_doubt) {
             sink.values_right();
         }
@@ -413,6 +426,11 @@ impl Channel {
         let details = &mut instrument.details;
         let is_after =
             |left: u32, right: u32| left.wrapping_sub(right).wrapping_sub(1) < u32::MAX / 2;
+        // After a reset that was lost, too, the numbers of the queue are of the sequence before it.
+        let has_all = head.as_of >= details.queue_at;
+        if has_all {
+            details.clear_queue();
+        }
         if !details.queue.is_empty() && is_after(details.queue_first, head.rpt_seq.wrapping_add(1))
         {
             return; // entries between the snapshot and the queue are missing
@@ -501,7 +519,9 @@ impl Channel {
         }
         for index in 0..self.instruments.len() {
             let instrument = &mut self.instruments[index];
-            let is_quiet = instrument.details.queue.is_empty();
+            // What waits came before the loop, and a reset after it, which was lost.
+            let is_quiet =
+                instrument.details.queue.is_empty() || instrument.details.queue_at <= as_of;
             let is_left_out = instrument.details.seen_in_loop != number;
             if instrument.is_right() || !is_left_out {
                 continue;

@@ -469,6 +469,42 @@ proptest! {
         prop_assert_eq!(pair.receiver.counters().restarts, u64::from(week));
     }
 
+    /// A reset ended the doubt about a trade that was lost before it; and entries that waited when
+    /// a reset was lost kept every snapshot of after it away.
+    #[test]
+    fn a_loss_and_a_reset_leave_the_figures_in_doubt_until_a_snapshot(
+        seed: u64,
+        (lost, then) in (1..20usize, 0..20usize),
+        waits: bool,
+        is_reset_lost: bool,
+    ) {
+        let mut pair = Pair::new(exchange(seed, 4), true);
+        pair.define();
+        (0..60).for_each(|_| pair.next(BOTH));
+        (0..lost).for_each(|_| pair.next(&[]));
+        if waits {
+            (0..5).for_each(|_| pair.next(BOTH));
+            pair.give_up();
+        }
+        pair.exchange.reset(&mut pair.packet);
+        pair.send(if is_reset_lost { &[] } else { BOTH });
+        for _ in 0..then {
+            pair.next(BOTH);
+            if pair.is_caught_up() {
+                pair.compare();
+            }
+        }
+        pair.exchange.heartbeat(&mut pair.packet);
+        pair.send(BOTH);
+        pair.give_up();
+        prop_assert!(pair.is_caught_up());
+        pair.compare();
+        pair.recover(0);
+        prop_assert_eq!((pair.compare(), pair.values.in_doubt), (4, false));
+        (0..20).for_each(|_| pair.next(BOTH));
+        prop_assert_eq!((pair.compare(), pair.values.in_doubt), (4, false));
+    }
+
     #[test]
     fn the_same_seed_makes_the_same_packets(seed: u64) {
         let pair = || Pair::new(exchange(seed, 3), false);

@@ -16,7 +16,7 @@ use tidewire_lastvalue::{
 };
 
 use super::Doubt;
-use crate::board::certainty;
+use crate::board::{certainty, figures};
 use crate::clocks::Ahead;
 use crate::market::Market;
 use crate::topic::Topic;
@@ -71,7 +71,8 @@ impl Work<'_> {
         if ends_doubt || matches!(message, Message::LastValue(_)) {
             self.note_certain(number);
         }
-        self.applied += 1;
+        // A record repeats what has happened.
+        self.applied += u64::from(!matches!(message, Message::LastValue(_)));
         let latency = recorder(self.market, self.latency);
         match self.receive_time_ns.checked_sub(source_time_ns) {
             Some(latency_ns) if latency_ns < LATENCY_MAX_NS => latency.record(latency_ns),
@@ -183,21 +184,23 @@ impl Work<'_> {
         }
     }
 
-    /// Tells the readers of the hub's own feed that a topic begins, before its first value. What
-    /// they know of it is of a hub that ran before: its volume must not be added to.
-    pub(super) fn begin_first_session(&mut self, topic: &Topic, source_time_ns: u64) {
-        let value = self.market.board.value(topic.number);
-        if value.is_some_and(|value| value.updates > 0) {
+    /// Tells the readers of the hub's own feed that a topic begins with nothing, before its first
+    /// message. What they know of it is of a hub that ran before: its volume must not be added to,
+    /// and its state and last trade are not what this hub says.
+    pub(super) fn begin_empty(&mut self, topic: &Topic, source_time_ns: u64) {
+        if !topic.begin() {
             return;
         }
-        self.journal
-            .append(&Message::SessionStart(wire::SessionStart {
-                symbol: topic.number,
-                source: topic.venue(),
-                source_time_ns,
-                rolls: 1,
-                ..wire::SessionStart::default()
-            }));
+        // One that was only marked has nothing either.
+        let board = &*self.market.board;
+        let known = server::Board::last_value(board, topic.number as usize);
+        let record = known.unwrap_or_else(|| LastValue {
+            source: topic.venue(),
+            source_time_ns,
+            figures: Some(figures(&MarketValue::EMPTY)),
+            ..LastValue::new(topic.number)
+        });
+        self.journal.append(&Message::LastValue(record));
     }
 
     /// Begins a session if the topic's definition declares another open than the value has.

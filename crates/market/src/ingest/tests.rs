@@ -873,6 +873,51 @@ fn losses_in_a_row_look_only_at_topics_whose_doubt_has_ended() {
     assert_eq!((stale(0), stale(1), stale(2)), (2, 2, 0));
 }
 
+/// A publisher whose first word of a symbol was a state of one venue, and whose values were of
+/// another, left the first one current.
+#[test]
+fn both_venues_of_a_publisher_are_stale_when_it_leaves() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut one = named_source(&market, "one", "W1");
+    let mut batch = one.begin(1);
+    batch.venue(&venue(9, "W9"));
+    batch.message(1, &status(0, 9, TradingState::OPEN));
+    batch.message(2, &trade(0, 1, 10, 5));
+    batch.message(3, &quote(0, 1, 9, 11));
+    batch.finish();
+    one.lose(2);
+    for name in ["A", "A@W1", "A@W9"] {
+        assert_eq!(staleness(&value_of(&market, name)), 1, "{name}");
+    }
+    assert_eq!(
+        (value_of(&market, "A").bid, value_of(&market, "A").volume),
+        (9, 5)
+    );
+}
+
+/// Subscribers kept the quote of the session before, because a level is no message of the topic.
+#[test]
+fn the_first_level_of_a_new_session_publishes_the_emptied_quote() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut old = named_source(&market, "one", "W1");
+    send(&mut old, &[quote(0, 1, 10, 11)]);
+    old.lose(2);
+    drop(old);
+    let mut new = named_source(&market, "one", "W1");
+    let mut batch = new.begin(3);
+    batch.message(
+        1,
+        &Message::Level(Level {
+            source: 1,
+            action: Level::CLEAR,
+            is_last: 1,
+            ..Level::default()
+        }),
+    );
+    assert!(names(&batch.finish()).contains(&b"md:A".to_vec()));
+    assert_eq!(staleness(&value_of(&market, "A")), 0);
+}
+
 /// A hub that had found a second venue counted twice behind it, beside a source of the hub itself.
 #[test]
 fn a_hubs_consolidated_value_is_one_venue_among_those_of_the_hub_behind_it() {

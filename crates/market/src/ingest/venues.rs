@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tidewire_feed::journal::Journal;
 use tidewire_feed::server;
 use tidewire_feed::wire::{self, Definition, Message, Name, RecordPart, TradingState, VenueName};
-use tidewire_lastvalue::{ClaimError, MarketValue, PRICE_UNDEFINED, Trade};
+use tidewire_lastvalue::{ClaimError, FLAG_STALE, MarketValue, PRICE_UNDEFINED, Trade};
 use tidewire_retry::Seldom;
 use tracing::{info, warn};
 
@@ -102,8 +102,10 @@ impl Work<'_> {
             self.describe(name, wanted)?;
             return Ok(name.clone());
         }
-        // A source that has given the symbol no value owns its name at most since its definition.
-        self.split(name, &facts, owner.filter(|_| !is_free))?;
+        // The definition of a source that has given the symbol nothing claims the name of one that
+        // has left.
+        let has_left = is_free && self.is_stale(name);
+        self.split(name, &facts, owner.filter(|_| !has_left))?;
         self.claim_member(name, wanted)
     }
 
@@ -350,6 +352,11 @@ impl Work<'_> {
         self.note_certain(topic.number);
         let taken = self.writer.take_over(topic.number);
         taken.map_err(|_| NoTopic::Full)
+    }
+
+    fn is_stale(&self, topic: &Topic) -> bool {
+        let slot = self.market.board.slots().slot(topic.number);
+        slot.is_some_and(|slot| slot.flags() & FLAG_STALE != 0)
     }
 
     fn slot_owner(&self, topic: &Topic) -> Option<u32> {
