@@ -422,7 +422,7 @@ class Order:
         last, self.last = self.last, value
         if last is not None and value["seq"] <= last["seq"]:
             assert value["seq"] == last["seq"], f"{value} came behind {last}"
-            assert "snapshot" in value or value["stale"] != last["stale"], f"{value} came again"
+            assert "snapshot" in value or value["stale"] != last["stale"], f"{value} came again behind {last}"
 
 
 def same_value(text, fields):
