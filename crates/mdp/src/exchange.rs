@@ -194,8 +194,8 @@ impl Exchange {
         }
     }
 
-    /// Makes a loop of the recovery feed by price: a snapshot of each instrument that had an entry or
-    /// a trade. Gives `visit` each packet.
+    /// Makes a loop of the recovery feed by price: a snapshot of each instrument that had an entry
+    /// or a trade. Gives `visit` each packet.
     pub fn snapshots(&self, mut visit: impl FnMut(&[u8])) {
         let known: Vec<_> = self
             .instruments

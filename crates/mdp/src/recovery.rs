@@ -170,8 +170,8 @@ impl Channel {
         self.known_from = self.known_from.max(self.sequence + 1);
     }
 
-    /// The exchange has emptied all books. What was lost before, such as a trade, the reset does not
-    /// bring back: then snapshots are needed for the figures of the session.
+    /// The exchange has emptied all books. What was lost before, such as a trade, the reset does
+    /// not bring back: then snapshots are needed for the figures of the session.
     pub(crate) fn reset_by_exchange<S: Sink>(&mut self, sink: &mut S) {
         let is_proven = self.recovering == 0;
         if !is_proven {
