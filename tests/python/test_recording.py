@@ -113,8 +113,9 @@ def test_the_beginning_of_a_truncated_file_is_played(recorded, start, start_hub,
     assert "truncated: the block at byte" in program.stderr and "were played" in program.stderr
     count = stated(program)
     assert 0 < count < published
-    # The names of the venue and of the symbols are messages of the stream as well.
-    assert hub.info()["feed_applied_messages"] + 6 == count
+    # The names of the venue and of the five symbols are messages of the stream as well, and so is
+    # the record with which each symbol begins.
+    assert hub.info()["feed_applied_messages"] + 11 == count
 
 
 def test_a_damaged_block_ends_the_replay_before_it(recorded, start, start_hub):
