@@ -1,4 +1,4 @@
-//! A hub that reads another hub's feed has the same values, whatever the sources did.
+//! A hub that reads another hub's feed has the same values after each step of the sources.
 
 use proptest::prelude::*;
 use tidewire_feed::server;

@@ -1,0 +1,343 @@
+//! Which topics are stale or in doubt.
+
+use super::*;
+
+/// A new session that only defines a symbol showed the old session's prices as current.
+#[test]
+fn a_new_session_leaves_its_topics_stale_until_their_first_value() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = Ingest::new(market.clone(), 1, "test");
+    let mut batch = ingest.begin(1);
+    for (symbol, name) in [(0, "A"), (1, "B")] {
+        batch.definition(1, &definition(symbol, name));
+        batch.message(2, &quote(symbol, 0, 10, 20));
+        batch.message(3, &trade(symbol, 0, 15, 1));
+    }
+    batch.session_changed(7, 8);
+    batch.definition(1, &definition(1, "A"));
+    batch.definition(1, &definition(2, "B"));
+    batch.finish();
+    let value = |number| market.board.value(number).unwrap();
+    let stale = |number| value(number).flags & FLAG_STALE != 0;
+    assert_eq!((stale(0), stale(1)), (true, true), "only defined");
+    assert_eq!((value(0).bid, value(0).ask), (10, 20), "the last known");
+    let mut batch = ingest.begin(2);
+    batch.message(2, &status(1, 0, TradingState::OPEN));
+    batch.finish();
+    assert!(stale(0), "a state is no price");
+    let mut batch = ingest.begin(3);
+    batch.message(3, &trade(1, 0, 16, 1));
+    batch.finish();
+    assert_eq!((stale(0), stale(1)), (false, true));
+    assert_eq!(
+        (value(0).bid, value(0).last, value(0).status.state),
+        (PRICE_UNDEFINED, 16, TradingState::OPEN.0),
+        "the quote of the session before is void"
+    );
+    assert_eq!(ingest.symbols.get(1).unwrap().name().number, 0);
+}
+
+#[test]
+fn who_loses_the_symbol_to_a_second_venue_marks_its_own_topic_stale() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let (mut one, mut other) = (
+        source(&market, "one", 0, "A"),
+        source(&market, "other", 5, "A"),
+    );
+    for (ingest, symbol) in [(&mut one, 0), (&mut other, 5)] {
+        let mut batch = ingest.begin(2);
+        batch.message(2, &quote(symbol, 0, 10, 20));
+        batch.finish();
+    }
+    one.lose(5);
+    let topic = market.board.find(b"A@one").unwrap();
+    assert_eq!(market.board.value(topic.number).unwrap().flags, FLAG_STALE);
+}
+
+#[test]
+fn a_symbol_without_a_value_is_stale_with_its_source_and_belongs_to_who_gives_the_first() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut one = source(&market, "one", 0, "A");
+    let mut other = source(&market, "other", 0, "A");
+    let value = || market.board.value(0).unwrap();
+    let mut batch = other.begin(2);
+    batch.message(2, &quote(0, 0, 10, 20));
+    batch.finish();
+    one.lose(3);
+    assert_eq!((value().bid, value().flags), (10, 0), "it is the other's");
+    other.lose(4);
+    assert_eq!(value().flags, FLAG_STALE);
+    let mut alone = source(&market, "alone", 0, "B");
+    alone.lose(5);
+    assert_eq!(market.board.value(1).unwrap().flags, FLAG_STALE);
+}
+
+/// A hub behind another one showed values of a source that had died as current.
+#[test]
+fn what_the_source_says_of_a_value_and_what_the_hub_knows_of_the_source_are_both_shown() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut hub = source(&market, "hub", 0, "A");
+    send(&mut hub, &[quote(0, 7, 10, 20)]);
+    let told = |flags| {
+        Message::Certainty(Certainty {
+            symbol: 0,
+            source: 7,
+            flags,
+            ..Certainty::default()
+        })
+    };
+    let stale = || staleness(&value_of(&market, "A"));
+    send(&mut hub, &[told(Figures::IN_DOUBT)]);
+    assert_eq!(stale(), 2);
+    let mut early = source(&market, "early", 0, "B");
+    send(&mut early, &[told(Figures::IN_DOUBT), quote(0, 7, 10, 20)]);
+    assert_eq!(
+        staleness(&value_of(&market, "B")),
+        2,
+        "said before the first value"
+    );
+    send(&mut hub, &[told(Figures::STALE)]);
+    assert_eq!(stale(), 1);
+    hub.lose(2);
+    let mut batch = hub.begin(3);
+    batch.revive();
+    batch.finish();
+    assert_eq!(
+        stale(),
+        1,
+        "the connection is back, the source behind it is not"
+    );
+    send(&mut hub, &[told(0)]);
+    assert_eq!(stale(), 0);
+    let journal = market.journal.lock();
+    let all = (1..journal.next_sequence()).filter_map(|at| journal.message(at));
+    let told = all.filter_map(|message| match message {
+        Message::Certainty(certainty) => Some(certainty.flags),
+        _ => None,
+    });
+    let (stale, doubt) = (Figures::STALE, Figures::IN_DOUBT);
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [doubt, doubt, stale, stale, stale, 0]
+    );
+}
+
+/// A new session whose levels came before its first quote stayed stale.
+#[test]
+fn a_session_that_begins_with_levels_is_current() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut old = source(&market, "feed", 0, "A");
+    send(&mut old, &[quote(0, 7, 1, 2)]);
+    old.lose(2);
+    drop(old);
+    let mut new = source(&market, "feed", 0, "A");
+    send(&mut new, &[clear(0, 7), set_level(0, 7, 8)]);
+    let value = value_of(&market, "A");
+    assert_eq!((value.bid, staleness(&value)), (PRICE_UNDEFINED, 0));
+    send(&mut new, &[quote(0, 7, 8, 9)]);
+    let value = value_of(&market, "A");
+    assert_eq!((value.bid, staleness(&value)), (8, 0));
+    assert_eq!(best_bids(&market, "A"), [8]);
+}
+
+#[test]
+fn after_a_loss_each_topic_is_in_doubt_until_its_own_record_and_only_the_rest_is_told() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = Ingest::new(market.clone(), 1, "test");
+    let mut batch = ingest.begin(1);
+    for (symbol, name) in [(0, "A"), (1, "B"), (2, "C")] {
+        batch.definition(1, &definition(symbol, name));
+        batch.message(1, &quote(symbol, 0, 10, 20));
+    }
+    batch.finish();
+    let doubt = || [0, 1, 2].map(|number| market.board.value(number).unwrap().flags & FLAG_DOUBT);
+    let mut batch = ingest.begin(2);
+    batch.values_doubtful();
+    batch.snapshot_record(5, &LastValue::new(0));
+    let told = names(&batch.finish());
+    assert_eq!(doubt(), [0, FLAG_DOUBT, FLAG_DOUBT]);
+    assert_eq!(told, [b"md:A".to_vec(), b"md:B".to_vec(), b"md:C".to_vec()]);
+    let mut batch = ingest.begin(3);
+    batch.definition(0, &definition(1, "B"));
+    batch.revive();
+    assert_eq!(doubt(), [0, FLAG_DOUBT, FLAG_DOUBT], "no value has come");
+    batch.snapshot_record(5, &LastValue::new(1));
+    batch.values_right();
+    assert_eq!(names(&batch.finish()), [b"md:B".to_vec(), b"md:C".to_vec()]);
+    assert_eq!(doubt(), [0; 3]);
+
+    let mut batch = ingest.begin(4);
+    batch.values_doubtful();
+    batch.snapshot_record(9, &LastValue::new(2));
+    batch.values_right();
+    assert_eq!(
+        names(&batch.finish()),
+        [b"md:C".to_vec()],
+        "all of it came at once"
+    );
+    assert_eq!(doubt(), [0; 3]);
+}
+
+#[test]
+fn what_nothing_replaces_leaves_each_topic_in_doubt_until_its_next_message() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = Ingest::new(market.clone(), 1, "test");
+    let mut batch = ingest.begin(1);
+    batch.definition(1, &definition(0, "A"));
+    batch.definition(2, &definition(1, "B"));
+    batch.message(3, &quote(0, 0, 10, 20));
+    batch.message(4, &quote(1, 0, 10, 20));
+    batch.values_lost();
+    batch.message(9, &trade(1, 0, 15, 1));
+    batch.finish();
+    let flags = |number| market.board.value(number).unwrap().flags;
+    assert_eq!((flags(0), flags(1)), (FLAG_DOUBT, 0));
+    // A source that is gone says more than a doubt.
+    ingest.lose(2);
+    let stale = staleness(&market.board.value(0).unwrap());
+    assert_eq!((stale, flags(0)), (1, FLAG_DOUBT | FLAG_STALE));
+    assert_eq!(ingest.take_state().doubt, Doubt::Messages);
+}
+
+/// A venue that had sent a status only stayed current, and its state and trading day
+/// counted.
+#[test]
+fn a_venue_with_a_state_only_is_stale_when_its_source_leaves() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut one = named_source(&market, "one", "V1");
+    let mut batch = one.begin(1);
+    batch.message(1, &quote(0, 1, 9, 11));
+    batch.message(2, &trade(0, 1, 10, 5));
+    batch.message(3, &status(0, 1, TradingState::CLOSED));
+    batch.finish();
+    let mut other = named_source(&market, "other", "V2");
+    let mut batch = other.begin(DAY_NS);
+    batch.message(1, &status(0, 1, TradingState::OPEN));
+    let tomorrow = SessionStart {
+        source: 1,
+        trading_day: 19_700_102,
+        rolls: 1,
+        ..SessionStart::default()
+    };
+    batch.message(2, &Message::SessionStart(tomorrow));
+    batch.finish();
+    let value = |name: &[u8]| {
+        let topic = market.board.find(name).unwrap();
+        market.board.value(topic.number).unwrap()
+    };
+    let (volume, state) = (value(b"A").volume, value(b"A").status.state);
+    assert_eq!((volume, state), (0, TradingState::OPEN.0));
+    other.lose(3);
+    assert_eq!(staleness(&value(b"A@V2")), 1);
+    assert_eq!(
+        (staleness(&value(b"A@V1")), staleness(&value(b"A"))),
+        (0, 0)
+    );
+    assert_eq!(value(b"A").volume, 5);
+    assert_eq!(value(b"A").status.state, TradingState::CLOSED.0);
+    // The same connection's source is back.
+    other.begin(4).revive();
+    assert_eq!(staleness(&value(b"A@V2")), 0);
+}
+
+/// The session that had only defined a symbol made the quote of the one before current again by
+/// its own reconnection.
+#[test]
+fn a_session_that_only_defines_leaves_the_old_quote_stale_when_it_reconnects() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut old = source(&market, "old", 0, "A");
+    let mut batch = old.begin(1);
+    batch.message(1, &quote(0, 0, 10, 11));
+    batch.finish();
+    old.lose(2);
+    drop(old);
+    let mut new = source(&market, "old", 0, "A");
+    let stale = || staleness(&market.board.value(0).unwrap());
+    new.lose(3);
+    let state = new.take_state();
+    drop(new);
+    let number = market.next_source_number() as u32;
+    let mut again = Ingest::new(market.clone(), number, "old");
+    let mut batch = again.begin(4);
+    batch.resume(state);
+    batch.finish();
+    assert_eq!(stale(), 1);
+    // Another venue's topic does not hide it.
+    let mut other = named_source(&market, "other", "V2");
+    let mut batch = other.begin(5);
+    batch.message(1, &quote(0, 1, 5, 6));
+    batch.finish();
+    assert_eq!(market.board.value(0).unwrap().bid, 5);
+    let mut batch = again.begin(6);
+    batch.message(2, &trade(0, 0, 10, 1));
+    batch.finish();
+    assert_eq!(stale(), 0);
+}
+
+/// Each of 300 losses looked at all of 200,000 topics: the hub stood still for 20 s.
+#[test]
+fn losses_in_a_row_look_only_at_topics_whose_doubt_has_ended() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = Ingest::new(market.clone(), 1, "test");
+    let mut batch = ingest.begin(1);
+    for (symbol, name) in [(0, "A"), (1, "B"), (2, "C")] {
+        batch.definition(1, &definition(symbol, name));
+        batch.message(2, &quote(symbol, 0, 10, 20));
+    }
+    batch.values_lost();
+    batch.message(3, &quote(1, 0, 11, 20));
+    assert_eq!(batch.work.certain.as_deref(), Some(&[1][..]));
+    batch.values_lost();
+    assert_eq!(batch.work.certain.as_deref(), Some(&[][..]));
+    batch.message(4, &quote(2, 0, 11, 20));
+    batch.message(5, &quote(2, 0, 12, 20));
+    batch.finish();
+    assert_eq!(ingest.certain.as_deref(), Some(&[2][..]));
+    let stale = |number| staleness(&market.board.value(number).unwrap());
+    assert_eq!((stale(0), stale(1), stale(2)), (2, 2, 0));
+}
+
+/// A publisher whose first word of a symbol was a state of one venue, and whose values were of
+/// another, left the first one current.
+#[test]
+fn both_venues_of_a_publisher_are_stale_when_it_leaves() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut one = named_source(&market, "one", "W1");
+    let mut batch = one.begin(1);
+    batch.venue(&venue(9, "W9"));
+    batch.message(1, &status(0, 9, TradingState::OPEN));
+    batch.message(2, &trade(0, 1, 10, 5));
+    batch.message(3, &quote(0, 1, 9, 11));
+    batch.finish();
+    one.lose(2);
+    for name in ["A", "A@W1", "A@W9"] {
+        assert_eq!(staleness(&value_of(&market, name)), 1, "{name}");
+    }
+    assert_eq!(
+        (value_of(&market, "A").bid, value_of(&market, "A").volume),
+        (9, 5)
+    );
+}
+
+/// Subscribers kept the quote of the session before, because a level is no message of the topic.
+#[test]
+fn the_first_level_of_a_new_session_publishes_the_emptied_quote() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut old = named_source(&market, "one", "W1");
+    send(&mut old, &[quote(0, 1, 10, 11)]);
+    old.lose(2);
+    drop(old);
+    let mut new = named_source(&market, "one", "W1");
+    let mut batch = new.begin(3);
+    batch.message(
+        1,
+        &Message::Level(Level {
+            source: 1,
+            action: Level::CLEAR,
+            is_last: 1,
+            ..Level::default()
+        }),
+    );
+    assert!(names(&batch.finish()).contains(&b"md:A".to_vec()));
+    assert_eq!(staleness(&value_of(&market, "A")), 0);
+}

@@ -1,0 +1,228 @@
+//! Sessions: how they begin, and how files of a day go on with them.
+
+use super::*;
+
+#[test]
+fn a_session_rolls_and_says_what_the_change_is_measured_from() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = source(&market, "test", 0, "A");
+    let value = || market.board.value(0).unwrap();
+    let mut batch = ingest.begin(2);
+    batch.message(2, &trade(0, 0, 100, 7));
+    batch.message(3, &start(0, 90, ReferenceKind::NONE, 0));
+    batch.message(3, &trade(0, 0, 110, 3));
+    batch.finish();
+    assert_eq!((value().volume, value().change_base()), (10, 100));
+    let mut batch = ingest.begin(3);
+    batch.message(4, &start(0, 105, ReferenceKind::PREVIOUS_SETTLEMENT, 1));
+    batch.message(5, &trade(0, 0, 210, 1));
+    batch.finish();
+    assert_eq!((value().volume, value().trades), (1, 1));
+    assert_eq!((value().session_open, value().high), (210, 210));
+    assert_eq!(value().change_ppm(), Some(1_000_000));
+    let mut batch = ingest.begin(4);
+    batch.message(6, &start(0, 200, ReferenceKind::OPEN, 0));
+    batch.finish();
+    assert_eq!((value().session_open, value().volume), (200, 1));
+}
+
+/// One venue's forged trading day emptied the volume of all others, also after it had left.
+#[test]
+fn a_trading_day_that_is_no_date_or_of_who_has_left_ends_no_session() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut honest = source(&market, "honest", 0, "A");
+    send(&mut honest, &[quote(0, 7, 10, 20), trade(0, 7, 10, 5)]);
+    let mut forger = source(&market, "forger", 0, "A");
+    send(&mut forger, &[quote(0, 8, 9, 21)]);
+    let day = |trading_day| {
+        Message::SessionStart(SessionStart {
+            symbol: 0,
+            source: 8,
+            trading_day,
+            rolls: 1,
+            ..SessionStart::default()
+        })
+    };
+    send(
+        &mut forger,
+        &[day(u32::MAX), day(99_999_999), day(20_240_102)],
+    );
+    assert_eq!(value_of(&market, "A").volume, 5, "nothing near 1970");
+    send(&mut forger, &[day(19_700_105)]);
+    assert_eq!(value_of(&market, "A").volume, 0, "a plausible day counts");
+    forger.lose(2);
+    assert_eq!(value_of(&market, "A").volume, 5);
+}
+
+/// A trade of A at venue 7, at a source time in ns.
+fn trade_at(time_ns: u64, price: i64, size: u32) -> Message {
+    Message::Trade(TradeMessage {
+        source: 7,
+        source_time_ns: time_ns,
+        price,
+        size,
+        ..TradeMessage::default()
+    })
+}
+
+fn quote_at(time_ns: u64) -> Message {
+    Message::Quote(QuoteMessage {
+        source: 7,
+        source_time_ns: time_ns,
+        bid: 9,
+        ask: 11,
+        ..QuoteMessage::default()
+    })
+}
+
+/// A start of a session of A at venue 7, with a previous close if it is not 0.
+fn start_at(time_ns: u64, trading_day: u32, rolls: u8, close: i64) -> Message {
+    let (reference, kind) = match close {
+        0 => (PRICE_UNDEFINED, ReferenceKind::NONE),
+        close => (close, ReferenceKind::PREVIOUS_CLOSE),
+    };
+    Message::SessionStart(SessionStart {
+        source: 7,
+        source_time_ns: time_ns,
+        trading_day,
+        rolls,
+        reference,
+        kind,
+        ..SessionStart::default()
+    })
+}
+
+const DAY: u8 = SessionStart::BEGINS_DAY;
+const AGAIN: u8 = SessionStart::BEGINS_DAY_OR_AGAIN;
+const FRIDAY: u32 = 19_700_102;
+const MONDAY: u32 = 19_700_105;
+
+/// Plays files of A one after the other, each from a source of its own. Returns the value, and that
+/// of a reader of the hub's own feed.
+fn after_files(files: &[&[Message]]) -> (MarketValue, LastValue) {
+    let market = Market::of_one_lane(MarketConfig::default());
+    for file in files {
+        let mut ingest = source(&market, "replay", 0, "A");
+        send(&mut ingest, file);
+        ingest.lose(3);
+    }
+    let value = value_of(&market, "A");
+    let mut reader = LastValue {
+        figures: Some(Figures::default()),
+        ..LastValue::new(0)
+    };
+    let journal = market.journal.lock();
+    for sequence in 1..journal.next_sequence() {
+        let message = journal.message(sequence).expect("kept");
+        if let Message::SessionStart(start) = &message {
+            assert!(start.rolls <= SessionStart::BEGINS, "the hub has decided");
+        }
+        reader.apply(sequence, &message);
+    }
+    drop(journal);
+    let figures = reader.figures.unwrap();
+    assert_eq!(
+        (reader.volume, figures.trades),
+        (value.volume, value.trades)
+    );
+    assert_eq!(
+        (reader.open, figures.high),
+        (value.session_open, value.high)
+    );
+    assert_eq!(figures.reference, value.reference.price);
+    assert_eq!(figures.trading_day, value.trading_day);
+    (value, reader)
+}
+
+/// Databento gives one schema a file: a second file of a day emptied the day's figures.
+#[test]
+fn a_second_file_of_a_day_goes_on_with_it() {
+    let trades = [
+        start_at(10, FRIDAY, AGAIN, 0),
+        trade_at(10, 100, 5),
+        trade_at(20, 102, 5),
+    ];
+    let later = [start_at(30, FRIDAY, AGAIN, 0), trade_at(30, 103, 7)];
+    let quotes = [start_at(5, FRIDAY, DAY, 0), quote_at(5), quote_at(15)];
+    let close = [start_at(1, FRIDAY, DAY, 90)];
+    let volume = |files: &[&[Message]]| after_files(files).0.volume;
+    assert_eq!(volume(&[&trades, &later]), 17);
+    assert_eq!(volume(&[&trades, &quotes]), 10);
+    // The quotes have gone back in time; the trades before them still are before the later ones.
+    assert_eq!(volume(&[&trades, &quotes, &later]), 17);
+    assert_eq!(volume(&[&quotes, &trades, &later]), 17);
+    for files in [
+        &[&close[..], &trades, &later][..],
+        &[&trades, &later, &close],
+    ] {
+        let (value, _) = after_files(files);
+        assert_eq!(
+            (value.volume, value.session_open, value.high),
+            (17, 100, 103)
+        );
+        assert_eq!(value.reference.price, 90);
+    }
+}
+
+#[test]
+fn the_same_trades_again_count_once() {
+    let trades = [
+        start_at(10, FRIDAY, AGAIN, 0),
+        trade_at(10, 100, 5),
+        trade_at(20, 102, 5),
+    ];
+    let both = [
+        start_at(5, FRIDAY, DAY, 0),
+        quote_at(5),
+        start_at(10, FRIDAY, AGAIN, 0),
+        trade_at(10, 100, 5),
+        trade_at(20, 102, 5),
+        quote_at(21),
+    ];
+    let status = [start_at(1, FRIDAY, DAY, 90), quote_at(1)];
+    let volume = |files: &[&[Message]]| after_files(files).0.volume;
+    assert_eq!(volume(&[&trades, &trades]), 10);
+    assert_eq!(volume(&[&both, &both, &both]), 10);
+    assert_eq!(volume(&[&trades, &both]), 10);
+    assert_eq!(volume(&[&both, &trades]), 10);
+    let (value, _) = after_files(&[&trades, &status, &both]);
+    assert_eq!(
+        (value.volume, value.reference.price),
+        (10, 90),
+        "the close stays"
+    );
+}
+
+#[test]
+fn files_of_two_days_begin_each_day_in_both_orders() {
+    let day_ns = 3 * 86_400_000_000_000;
+    let friday = [start_at(10, FRIDAY, AGAIN, 90), trade_at(10, 100, 5)];
+    let monday = [start_at(day_ns, MONDAY, AGAIN, 0), trade_at(day_ns, 103, 7)];
+    for (files, day, volume, close) in [
+        ([&friday, &monday], MONDAY, 7, PRICE_UNDEFINED),
+        ([&monday, &friday], FRIDAY, 5, 90),
+    ] {
+        let (value, _) = after_files(&files.map(|file| &file[..]));
+        assert_eq!((value.trading_day, value.volume), (day, volume));
+        assert_eq!(value.reference.price, close);
+    }
+}
+
+/// A trade in 2100 began that day, and no real day after it.
+#[test]
+fn a_trading_day_of_the_far_future_is_none() {
+    let far_ns = 76 * 365 * 86_400_000_000_000;
+    let far_day = date_of(far_ns);
+    let file = [
+        start_at(far_ns, far_day, SessionStart::BEGINS, 0),
+        trade_at(far_ns, 100, 5),
+    ];
+    assert_eq!(after_files(&[&file]).0.trading_day, 0);
+    let next = [start_at(10, FRIDAY, AGAIN, 0), trade_at(10, 100, 1)];
+    let (value, _) = after_files(&[&file, &next]);
+    assert_eq!((value.trading_day, value.volume), (FRIDAY, 1));
+}
+
+fn date_of(time_ns: u64) -> u32 {
+    tidewire_calendar::date_number((time_ns / 86_400_000_000_000) as i64)
+}
