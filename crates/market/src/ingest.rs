@@ -479,8 +479,9 @@ impl Batch<'_> {
 
     /// Gives a topic its source's definition, and tells the hub's own feed.
     fn redefine(&mut self, topic: &Topic, definition: &Definition) {
+        let before = topic.definition();
         let own = Definition {
-            name: topic.definition().name,
+            name: before.name,
             // Opens are declared for venues.
             open: match topic.is_consolidated() {
                 true => PRICE_UNDEFINED,
@@ -488,14 +489,13 @@ impl Batch<'_> {
             },
             ..*definition
         };
-        let before = topic.definition();
         topic.redefine(&own);
         let definition = topic.definition();
         debug_assert_eq!(definition.symbol, topic.number, "the hub's own number");
         let sequence = self.work.journal.append(&Message::Definition(definition));
         topic.defined_at(sequence);
         let shown = |definition: &Definition| (definition.price_tick, definition.currency);
-        if shown(&before) != shown(&definition) && before.name == definition.name {
+        if shown(&before) != shown(&definition) {
             let value = self.work.market.board.value(topic.number);
             if value.is_some_and(|value| value.updates > 0) {
                 self.work.publish(topic);

@@ -72,8 +72,10 @@ impl Followed {
             return false;
         }
         self.shown[index] = is_followed.then(|| Box::new(Shown::new()));
-        self.count -= usize::from(was_followed);
-        self.count += usize::from(is_followed);
+        match is_followed {
+            true => self.count += 1,
+            false => self.count -= 1,
+        }
         debug_assert_eq!(self.count, self.shown.iter().flatten().count());
         true
     }

@@ -197,7 +197,6 @@ impl Channel {
             book.reset(is_start, self.sequence);
         }
         self.from_start = is_start;
-        self.needs_snapshots &= !is_start;
         self.orders_wanted = self.config.order_books && !is_start;
         let all = self.instruments.iter();
         self.recovering = all.filter(|instrument| !instrument.is_right()).count();

@@ -68,11 +68,12 @@ impl Work<'_> {
         if ends_doubt {
             self.tell_certainty(topic);
         }
-        if ends_doubt || matches!(message, Message::LastValue(_)) {
+        let is_record = matches!(message, Message::LastValue(_));
+        if ends_doubt || is_record {
             self.note_certain(number);
         }
         // A record repeats what has happened.
-        self.applied += u64::from(!matches!(message, Message::LastValue(_)));
+        self.applied += u64::from(!is_record);
         let latency = recorder(self.market, self.latency);
         match self.receive_time_ns.checked_sub(source_time_ns) {
             Some(latency_ns) if latency_ns < LATENCY_MAX_NS => latency.record(latency_ns),
@@ -167,18 +168,10 @@ impl Work<'_> {
         };
         if revived {
             self.note_certain(topic.number);
-            if value.is_some_and(|value| value.quote() != Quote::EMPTY) {
-                self.journal.append(&Message::Quote(wire::Quote {
-                    symbol: topic.number,
-                    source: topic.venue(),
-                    source_time_ns: value.map_or(0, |value| value.source_time_ns),
-                    bid: PRICE_UNDEFINED,
-                    ask: PRICE_UNDEFINED,
-                    bid_size: 0,
-                    ask_size: 0,
-                    bid_orders: 0,
-                    ask_orders: 0,
-                }));
+            if let Some(value) = value.filter(|value| value.quote() != Quote::EMPTY) {
+                let time_ns = value.source_time_ns;
+                let quote = quote_message(topic.number, topic.venue(), time_ns, Quote::EMPTY);
+                self.journal.append(&quote);
             }
             self.tell_certainty(topic);
         }
@@ -192,15 +185,26 @@ impl Work<'_> {
             return;
         }
         // One that was only marked has nothing either.
+        if !self.tell_record(topic) {
+            let record = LastValue {
+                source: topic.venue(),
+                source_time_ns,
+                figures: Some(figures(&MarketValue::EMPTY)),
+                ..LastValue::new(topic.number)
+            };
+            self.journal.append(&Message::LastValue(record));
+        }
+    }
+
+    /// Tells the readers of the hub's own feed all that is known of a topic. Returns whether there
+    /// is anything.
+    pub(super) fn tell_record(&mut self, topic: &Topic) -> bool {
         let board = &*self.market.board;
-        let known = server::Board::last_value(board, topic.number as usize);
-        let record = known.unwrap_or_else(|| LastValue {
-            source: topic.venue(),
-            source_time_ns,
-            figures: Some(figures(&MarketValue::EMPTY)),
-            ..LastValue::new(topic.number)
-        });
-        self.journal.append(&Message::LastValue(record));
+        let record = server::Board::last_value(board, topic.number as usize);
+        if let Some(record) = record {
+            self.journal.append(&Message::LastValue(record));
+        }
+        record.is_some()
     }
 
     /// Begins a session if the topic's definition declares another open than the value has.
@@ -226,10 +230,7 @@ impl Work<'_> {
         slot.start_session(session, stamp);
         drop(slot);
         // A reader that has had a record before knows of no session that begins now.
-        let board = &*self.market.board;
-        if let Some(record) = server::Board::last_value(board, topic.number as usize) {
-            self.journal.append(&Message::LastValue(record));
-        }
+        self.tell_record(topic);
         self.follow(topic, None);
     }
 }
@@ -444,6 +445,26 @@ fn recorder<'a>(
     latency.get_or_insert_with(|| {
         market.ingest.sources.fetch_add(1, Ordering::Relaxed);
         market.latency.recorder()
+    })
+}
+
+/// Returns a quote as the hub's own feed has it.
+pub(super) fn quote_message(
+    symbol: u32,
+    source: u16,
+    source_time_ns: u64,
+    quote: Quote,
+) -> Message {
+    Message::Quote(wire::Quote {
+        symbol,
+        source,
+        source_time_ns,
+        bid: quote.bid,
+        ask: quote.ask,
+        bid_size: quote.bid_size,
+        ask_size: quote.ask_size,
+        bid_orders: quote.bid_orders,
+        ask_orders: quote.ask_orders,
     })
 }
 

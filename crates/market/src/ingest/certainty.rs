@@ -21,36 +21,45 @@ impl Ingest {
     /// Does the same in slices, and gives each publication to `publish`. Between two slices other
     /// sources have the journal.
     pub(crate) fn lose_slowly(&mut self, publish: impl Fn((Publication, u64))) {
-        let mut batch = self.begin(unix_ns());
-        let mut topics = batch.own_topics();
-        publish(batch.finish());
+        let board = self.market.board.clone();
+        let claimed = self.writer.claimed();
+        let mut topics: Vec<_> = claimed.filter_map(|number| board.topic(number)).collect();
         // A symbol's venues follow one another, so that few consolidated values have a step in
         // between.
-        topics.sort_by_key(|topic| topic.parent().map_or(topic.number, |parent| parent.number));
+        topics.sort_unstable_by_key(|topic| {
+            let parent = topic.parent().map(|parent| parent.number);
+            (parent.unwrap_or(topic.number), topic.number)
+        });
         for slice in topics.chunks(LEAVING_SLICE) {
             let mut batch = self.begin(unix_ns());
             batch.mark_topics_stale(slice);
             publish(batch.finish());
         }
-        // Those that another source has made a venue's own meanwhile.
-        publish(self.lose(unix_ns()));
+        let mut batch = self.begin(unix_ns());
+        let handed = batch.take_handed();
+        let topics = handed.into_iter().filter_map(|number| board.topic(number));
+        batch.mark_topics_stale(&topics.collect::<Vec<_>>());
+        publish(batch.finish());
     }
 
-    /// Gives the source's topics back. The journal's lock excludes that another source hands one
-    /// over meanwhile, which would then have an owner that is gone.
+    /// Gives the source's topics back, in slices. The journal's lock excludes that another source
+    /// hands one over meanwhile, which would then have an owner that is gone.
     pub(super) fn release_topics(&mut self) {
-        if self.writer.claimed().next().is_none() {
-            return;
+        loop {
+            let claimed = self.writer.claimed().take(LEAVING_SLICE);
+            let claimed: Vec<u32> = claimed.collect();
+            if claimed.is_empty() {
+                return;
+            }
+            let journal = self.market.journal.lock();
+            for number in self.market.handed.take(self.source) {
+                let _ = self.writer.claim(number);
+            }
+            for number in claimed {
+                self.writer.release(number);
+            }
+            drop(journal);
         }
-        let journal = self.market.journal.lock();
-        for number in self.market.handed.take(self.source) {
-            let _ = self.writer.claim(number);
-        }
-        let claimed: Vec<u32> = self.writer.claimed().collect();
-        for number in claimed {
-            self.writer.release(number);
-        }
-        drop(journal);
     }
 }
 
@@ -181,10 +190,8 @@ impl Batch<'_> {
     /// Returns the topics that the source writes to, in the order of their numbers. Takes those
     /// that another source has made a venue's own.
     pub(super) fn own_topics(&mut self) -> Vec<Arc<Topic>> {
+        self.take_handed();
         let (market, writer) = (self.work.market, &mut self.work.writer);
-        for number in market.handed.take(self.work.source) {
-            let _ = writer.claim(number);
-        }
         let mut claimed: Vec<u32> = writer.claimed().collect();
         claimed.sort_unstable();
         claimed.retain(|&number| writer.slot(number).is_some());
@@ -192,6 +199,15 @@ impl Batch<'_> {
         topics
             .filter_map(|number| market.board.topic(number))
             .collect()
+    }
+
+    /// Claims and returns the topics that another source has made a venue's own.
+    fn take_handed(&mut self) -> Vec<u32> {
+        let handed = self.work.market.handed.take(self.work.source);
+        for &number in &handed {
+            let _ = self.work.writer.claim(number);
+        }
+        handed
     }
 }
 

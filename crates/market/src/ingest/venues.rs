@@ -8,13 +8,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use tidewire_feed::journal::Journal;
-use tidewire_feed::server;
 use tidewire_feed::wire::{self, Definition, Message, Name, RecordPart, TradingState, VenueName};
 use tidewire_lastvalue::{ClaimError, FLAG_STALE, MarketValue, PRICE_UNDEFINED, Trade};
 use tidewire_retry::Seldom;
 use tracing::{info, warn};
 
-use super::apply::{Address, Work};
+use super::apply::{Address, Work, quote_message};
 use crate::board::{VENUE_SEPARATOR, certainty};
 use crate::consolidated::consolidate;
 use crate::symbols::Symbol;
@@ -141,10 +140,8 @@ impl Work<'_> {
         }
         self.describe(&topic, &present)?;
         // The readers of the hub's own feed have no other message with the value so far.
-        let board = &*self.market.board;
-        if let Some(record) = server::Board::last_value(board, topic.number as usize) {
-            self.journal.append(&Message::LastValue(record));
-        }
+        self.tell_record(&topic);
+        self.publish(&topic);
         self.move_derived(name, &topic);
         match owner {
             Some(owner) if owner == self.source => {}
@@ -160,7 +157,6 @@ impl Work<'_> {
         let mut writer = self.market.consolidated.lock();
         let taken = writer.take_over(name.number);
         debug_assert!(taken.is_ok(), "a topic has its slot");
-        self.publish(&topic);
         name.add_member(Member { venue, topic });
         name.set_facts(|facts| facts.venue = Some(CONSOLIDATED));
         if let (Some(mut slot), Some(mut value)) = (writer.slot(name.number), value)
@@ -171,9 +167,7 @@ impl Work<'_> {
         }
         drop(writer);
         // To a hub that reads this, and has sources of its own, it is another venue from now on.
-        if let Some(record) = server::Board::last_value(board, name.number as usize) {
-            self.journal.append(&Message::LastValue(record));
-        }
+        self.tell_record(name);
         Ok(())
     }
 
@@ -438,9 +432,8 @@ impl Work<'_> {
             slot.replace(&value);
         }
         drop(writer);
-        if !is_told && let Some(record) = server::Board::last_value(&**board, topic.number as usize)
-        {
-            self.journal.append(&Message::LastValue(record));
+        if !is_told {
+            self.tell_record(&topic);
         }
         if certainty(before.flags) != certainty(value.flags) {
             self.tell_certainty(&topic);
@@ -473,18 +466,8 @@ impl Work<'_> {
             sequence = Some(self.journal.append(&Message::Trade(trade)));
         }
         if value.quote() != before.quote() {
-            let quote = wire::Quote {
-                symbol,
-                source,
-                source_time_ns,
-                bid: value.bid,
-                ask: value.ask,
-                bid_size: value.bid_size,
-                ask_size: value.ask_size,
-                bid_orders: value.bid_orders,
-                ask_orders: value.ask_orders,
-            };
-            sequence = Some(self.journal.append(&Message::Quote(quote)));
+            let quote = quote_message(symbol, source, source_time_ns, value.quote());
+            sequence = Some(self.journal.append(&quote));
         }
         if value.status != before.status {
             let status = wire::TradingStatus {
