@@ -286,8 +286,12 @@ impl Stream {
             match past.next(market) {
                 Next::Message(told) => {
                     let is_live = told.is_of_this_run && told.sequence >= self.live_from;
+                    let sent_ns = match is_live {
+                        true => unix_ns.max(tidewire_lane::unix_ns()),
+                        false => unix_ns,
+                    };
                     records +=
-                        self.tell(market, told.sequence, &told.message, is_live, unix_ns, out);
+                        self.tell(market, told.sequence, &told.message, is_live, sent_ns, out);
                     if told.is_of_this_run {
                         self.advance(market, told.sequence + 1, unix_ns, out);
                     }
@@ -330,6 +334,9 @@ impl Stream {
             self.skip(market, &journal);
             return true;
         }
+        // The turn began before another lane, or this one, applied the newest messages. No record
+        // may be sent before its event.
+        let unix_ns = unix_ns.max(tidewire_lane::unix_ns());
         let until = journal.next_sequence().min(self.cursor + SCAN_MESSAGES_MAX);
         let was_replay = self.cursor < self.live_from;
         let mut records = 0;

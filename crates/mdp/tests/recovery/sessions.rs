@@ -1,0 +1,119 @@
+//! Sessions that begin while messages are missing.
+
+use super::*;
+
+/// Trades a session, loses the status that ends it, and goes on until the book is proven.
+fn lose_a_reset(date: u16) -> Pair {
+    let mut pair = Pair::new(exchange(2, 1), false);
+    pair.define();
+    send_status(&mut pair, NO_EVENT, 20_000, BOTH);
+    next_until_a_trade(&mut pair);
+    next_until_a_trade(&mut pair);
+    assert!(figures(&pair).0 > 0);
+    send_status(&mut pair, RESET, date, &[]);
+    pair.exchange.heartbeat(&mut pair.packet);
+    pair.send(BOTH);
+    pair.give_up();
+    assert!(pair.values.in_doubt);
+    pair
+}
+
+#[test]
+fn after_a_lost_reset_of_statistics_the_snapshot_begins_the_session_once() {
+    for date in [20_001, 20_000] {
+        let mut pair = lose_a_reset(date);
+        recover_with_date(&mut pair, date);
+        let (volume, trades, open, day) = figures(&pair);
+        assert_eq!((volume, trades, open), (0, 0, UNDEFINED_PRICE), "{date}");
+        let expected = if date == 20_001 {
+            20_241_005
+        } else {
+            20_241_004
+        };
+        assert_eq!((day, pair.values.in_doubt), (expected, false));
+        next_until_a_trade(&mut pair);
+        let before = figures(&pair);
+        assert!(before.0 > 0 && before.1 > 0);
+        send_status(&mut pair, NO_EVENT, date, BOTH);
+        assert_eq!(figures(&pair), before);
+        assert_eq!((pair.compare(), pair.values.in_doubt), (1, false));
+    }
+}
+
+#[test]
+fn a_proven_book_takes_the_session_s_figures_from_the_snapshot() {
+    let mut pair = lose_a_reset(20_001);
+    // The next entry proves the book; its session is unknown.
+    pair.next(BOTH);
+    assert!(pair.values.in_doubt);
+    assert_eq!(pair.receiver.channel().counters().instrument_gaps, 0);
+    recover_with_date(&mut pair, 20_001);
+    assert_eq!((pair.compare(), pair.values.in_doubt), (1, false));
+    assert_eq!(figures(&pair).3, 20_241_005);
+}
+
+#[test]
+fn a_status_of_the_next_day_does_not_wipe_trades_that_came_before_it() {
+    let mut pair = lose_a_reset(20_001);
+    let before = pair.values.trades;
+    while pair.values.trades == before {
+        pair.next(BOTH);
+    }
+    send_status(&mut pair, NO_EVENT, 20_001, BOTH);
+    assert!(pair.values.in_doubt, "the volume is of either session");
+    recover_with_date(&mut pair, 20_001);
+    assert_eq!((pair.compare(), pair.values.in_doubt), (1, false));
+    assert!(figures(&pair).0 > 0);
+}
+
+#[test]
+fn trades_on_both_sides_of_a_reset_before_the_definition_need_a_snapshot() {
+    let mut pair = Pair::new(exchange(2, 1), false);
+    send_status(&mut pair, NO_EVENT, 20_000, BOTH);
+    (0..200).for_each(|_| pair.next(BOTH));
+    send_status(&mut pair, RESET, 20_001, BOTH);
+    (0..200).for_each(|_| pair.next(BOTH));
+    pair.define();
+    assert!(pair.values.in_doubt);
+    recover_with_date(&mut pair, 20_001);
+    assert_eq!((pair.compare(), pair.values.in_doubt), (1, false));
+    assert_eq!(pair.values.by_symbol[&0].state, TradingState::OPEN);
+}
+
+#[test]
+fn the_turnover_of_trades_before_the_definition_is_in_traders_prices() {
+    let mut pair = Pair::new(exchange(2, 1), false);
+    (0..300).for_each(|_| pair.next(BOTH));
+    pair.define();
+    // A book of unknown depth may need a snapshot.
+    pair.recover(0);
+    let value = pair.values.by_symbol[&0];
+    let figures = value.figures.unwrap();
+    assert!(value.volume > 0 && figures.trades > 0);
+    let average = (figures.turnover / i128::from(value.volume)) as i64;
+    assert!((figures.low..=figures.high).contains(&average), "{average}");
+}
+
+#[test]
+fn figures_of_before_a_lost_channel_reset_do_not_outlive_the_snapshot() {
+    let mut pair = Pair::new(exchange(2, 1), false);
+    pair.define();
+    send_status(&mut pair, NO_EVENT, 20_000, BOTH);
+    (0..100).for_each(|_| pair.next(BOTH));
+    assert!(pair.values.trades > 0);
+    // The reset is lost, and the end of the session.
+    pair.exchange.reset(&mut pair.packet);
+    send_status(&mut pair, RESET, 20_001, &[]);
+    (0..3).for_each(|_| pair.next(&[]));
+    pair.exchange.heartbeat(&mut pair.packet);
+    pair.send(BOTH);
+    pair.give_up();
+    recover_with_date(&mut pair, 20_001);
+    assert_eq!((pair.compare(), pair.values.in_doubt), (1, false));
+    let (open, high, low) = pair.exchange.instruments()[0].open_high_low();
+    let scale = Scale::new(pair.exchange.instruments()[0].factor());
+    let value = pair.values.by_symbol[&0];
+    let figures = value.figures.unwrap();
+    let expected = [open, high, low].map(|price| price.map_or(UNDEFINED_PRICE, |p| scale.nanos(p)));
+    assert_eq!([value.open, figures.high, figures.low], expected);
+}
