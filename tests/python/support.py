@@ -422,7 +422,8 @@ class Order:
         last, self.last = self.last, value
         if last is not None and value["seq"] <= last["seq"]:
             assert value["seq"] == last["seq"], f"{value} came behind {last}"
-            assert "snapshot" in value or value["stale"] != last["stale"], f"{value} came again behind {last}"
+            is_current = "snapshot" in value or value["stale"] != last["stale"]
+            assert is_current, f"{value} came again behind {last}"
 
 
 def same_value(text, fields):

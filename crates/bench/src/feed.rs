@@ -138,6 +138,25 @@ fn itch_rows(rounds: usize, rows: &mut Vec<CoreWork>) -> Result<itch::Hits, Fail
     Ok(hits)
 }
 
+/// Measures the day in a file once, as other programs that read such files are measured.
+pub(crate) fn run_itch(bench: &Bench<'_>) -> Result<(), Failure> {
+    let file = bench.options.itch.as_deref();
+    let file = file.ok_or_else(|| Failure::usage("itch needs --itch FILE"))?;
+    let _core = bench.cores.enter_server().map_err(failed("cannot pin"))?;
+    let day = itch::Day::read(file)?;
+    let sink = Update::new(u32::from(u16::MAX) + 1, true);
+    for (work, ns) in [
+        ("decoding and books", day.first_time(NullSink)),
+        (
+            "the same, last values, journal and latency",
+            day.first_time(sink),
+        ),
+    ] {
+        println!("{ns:6.1} ns a message, {:5.2} M/s: {work}", 1e3 / ns);
+    }
+    Ok(())
+}
+
 /// Times CME MDP 3.0, per entry: a level, order, trade, volume or statistic.
 fn mdp_rows(time: &mut impl FnMut(&'static str, Option<f64>, &mut dyn FnMut() -> u64)) {
     let few = mdp::Channel::generate(SYMBOLS);

@@ -1,6 +1,7 @@
 //! ITCH on one core: decoding, books, last values and the ring.
 
 use std::hint::black_box;
+use std::path::Path;
 
 use serde::Serialize;
 use tidewire_feed::client::{NullSink, Sink};
@@ -54,6 +55,27 @@ impl Day {
             depth: 200,
             ..GeneratorConfig::default()
         })
+    }
+
+    /// Reads a day from a file.
+    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
+        let bytes = std::fs::read(path);
+        let bytes = bytes.map_err(|error| Failure::running(format!("{path:?}: {error}")))?;
+        let messages = Frames::new(&bytes).count() as u64;
+        Ok(Self {
+            bytes,
+            messages,
+            before_market: 0,
+        })
+    }
+
+    /// Returns the processor time of the whole day in new books, ns per message.
+    pub(super) fn first_time<S: Sink>(&self, mut sink: S) -> f64 {
+        let mut books = Books::default();
+        let start = processor_time();
+        apply(&mut books, Frames::new(&self.bytes), 0, &mut sink);
+        let elapsed = processor_time().saturating_sub(start);
+        elapsed.as_nanos() as f64 / self.messages.max(1) as f64
     }
 
     fn generate(config: GeneratorConfig) -> Result<Self, Failure> {

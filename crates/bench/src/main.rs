@@ -120,10 +120,11 @@ fn failed(what: &str) -> impl Fn(std::io::Error) -> Failure + '_ {
 type Measure = fn(&Bench<'_>) -> Result<(), Failure>;
 
 /// The subjects in their order, and whether `all` includes them.
-const SUBJECTS: [(BenchSubject, bool, Measure); 13] = [
+const SUBJECTS: [(BenchSubject, bool, Measure); 14] = [
     (BenchSubject::Cache, true, cache::run),
     (BenchSubject::Mx, true, mx::run),
     (BenchSubject::Feed, true, feed::run),
+    (BenchSubject::Itch, false, feed::run_itch),
     // A thousand connections need more descriptors than some machines allow.
     (BenchSubject::Fanout, false, fanout::run),
     (BenchSubject::Loss, false, loss::run),

@@ -80,6 +80,9 @@ pub(crate) struct BenchOptions {
     /// A DBN file of orders for `feed` [default: the E-mini session, if available].
     #[arg(long, value_name = "FILE")]
     pub(crate) dbn: Option<PathBuf>,
+    /// The day that `itch` measures: messages, each after its length.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) itch: Option<PathBuf>,
     /// File for raw results [default: bench/runs/DATE-MACHINE-SUBJECT.json in a checkout];
     /// without FILE, standard output.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
@@ -113,6 +116,8 @@ pub(crate) enum BenchSubject {
     Plant,
     /// Generation, decoding, and the path from a source to a subscriber.
     Feed,
+    /// Books of an ITCH day in a file, from its first message on. Not part of `all`.
+    Itch,
     /// Cost per client with 1 to 1,000 clients, for `--seconds` each. Not part of `all`.
     Fanout,
     /// Delivery of `--messages` over lossy links, on loopback; exit code 1 on any loss. Not part of
