@@ -65,7 +65,12 @@ def wait_for(hub, symbol, condition):
     client = hub.redis()
 
     def found():
-        book = as_book(client.execute_command("TIDEWIRE.BOOK", symbol))
+        try:
+            book = as_book(client.execute_command("TIDEWIRE.BOOK", symbol))
+        except redis.ResponseError as error:
+            # Its definition is still on its way.
+            assert str(error) == "unknown symbol"
+            return False
         return condition(book) and book
 
     return eventually(found, "the book")
