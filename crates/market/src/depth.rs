@@ -193,11 +193,19 @@ impl TopicSource for Books {
         let stale = self.staleness(number);
         let state = book.state.lock();
         // Nothing is shown of a book that has never been known.
-        if state.version() == 0 {
+        let version = state.version();
+        if version == 0 {
             return None;
         }
-        state.write_json(out, book.symbol(), snapshot, stale);
-        Some(state.version())
+        if state.is_long() {
+            // Its text takes milliseconds, and its source must not wait for that.
+            let copy = state.told();
+            drop(state);
+            copy.write_json(out, book.symbol(), snapshot, stale);
+        } else {
+            state.write_json(out, book.symbol(), snapshot, stale);
+        }
+        Some(version)
     }
 
     fn want(&self, name: &[u8], is_prefix: bool) {

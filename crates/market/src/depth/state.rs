@@ -44,7 +44,7 @@ struct Draft {
 }
 
 /// What an event changes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Changes {
     /// Empty if the whole book is told.
     levels: Vec<Changed>,
@@ -181,6 +181,23 @@ impl BookState {
     /// is owed it, rather than given it with every event.
     pub(crate) fn is_owed(&self) -> bool {
         self.changes.is_whole && self.book.ladders.len() > TOLD_LEVELS_MAX
+    }
+
+    /// Returns whether the book has too many levels to write its text while it is locked.
+    pub(crate) fn is_long(&self) -> bool {
+        self.book.ladders.len() > LOCKED_LEVELS_MAX
+    }
+
+    /// Returns a copy of all that [`write_json`](Self::write_json) tells.
+    pub(crate) fn told(&self) -> Self {
+        Self {
+            book: self.book.clone(),
+            changes: self.changes.clone(),
+            version: self.version,
+            sequence: self.sequence,
+            source_time_ns: self.source_time_ns,
+            ..Self::default()
+        }
     }
 
     /// Returns the number of changes published so far.
@@ -375,6 +392,9 @@ const CHANGED_LEVELS_MAX: usize = 4_096;
 /// Maximum levels of both sides of a whole book that is written with every event: a packet of
 /// 64 KiB may have 1,300 events that replace a book.
 const TOLD_LEVELS_MAX: usize = 64;
+/// Maximum levels of both sides of a book whose text is written while it is locked. The text of the
+/// longest book takes 4 ms.
+const LOCKED_LEVELS_MAX: usize = 512;
 
 #[cfg(test)]
 mod tests {
@@ -490,6 +510,7 @@ mod tests {
         assert!(state.push(&level(Level::BID, 0, 0, 1), 4));
         assert_eq!(state.view(usize::MAX, 0).bids.len() as i64, many);
         assert!(state.is_owed() && json(&state, false).contains("\"snapshot\":true"));
+        assert!(state.is_long() && json(&state.told(), true) == json(&state, true));
         for price in 0..many {
             state.push(&level(Level::ASK, price, 1, 0), 5);
         }
