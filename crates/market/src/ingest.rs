@@ -49,6 +49,9 @@ pub(crate) struct Ingest {
     /// Topics that are stale because the source has left or is silent. They are current again when
     /// it is back.
     left: Vec<u32>,
+    /// Topics that were certain until messages went missing, while others wait for what was lost
+    /// before. They are certain again when the messages have come.
+    interrupted: Vec<u32>,
     generation: u64,
     open_bars: bars::OpenBars,
     /// Created with the first message: a feed client that only reads needs none.
@@ -66,6 +69,8 @@ pub(crate) struct SourceState {
     pub(crate) doubt: Doubt,
     /// Topics that are stale because it has left.
     pub(crate) left: Vec<u32>,
+    /// Topics that are in doubt only while messages are missing.
+    pub(crate) interrupted: Vec<u32>,
 }
 
 /// What the topics marked with [`FLAG_DOUBT`] wait for.
@@ -111,6 +116,7 @@ pub(crate) struct Batch<'a> {
     venues: &'a mut SourceVenues,
     records: &'a mut RecordIngest,
     left: &'a mut Vec<u32>,
+    interrupted: &'a mut Vec<u32>,
     /// Topics marked as in doubt in this batch, and not yet published: their values may be right
     /// again at its end.
     marked: Vec<u32>,
@@ -137,6 +143,7 @@ impl Ingest {
             doubt: Doubt::None,
             certain: None,
             left: Vec::new(),
+            interrupted: Vec::new(),
             market,
         }
     }
@@ -161,6 +168,7 @@ impl Ingest {
             doubt,
             certain,
             left,
+            interrupted,
             generation,
             open_bars,
             latency,
@@ -189,6 +197,7 @@ impl Ingest {
             venues,
             records,
             left,
+            interrupted,
             marked: Vec::new(),
             generation,
             open_bars,
@@ -214,6 +223,7 @@ impl Ingest {
             venues: std::mem::take(&mut self.venues),
             doubt: self.doubt,
             left: std::mem::take(&mut self.left),
+            interrupted: std::mem::take(&mut self.interrupted),
         }
     }
 
@@ -422,9 +432,7 @@ impl Batch<'_> {
     fn begin_topic(&mut self, topic: &Arc<Topic>) {
         self.declare_open(topic);
         self.take_over_book(topic);
-        if *self.work.doubt == Doubt::None {
-            self.work.revive(topic);
-        }
+        self.work.revive(topic);
     }
 
     /// Applies a message whose topic this source does not write to yet.
@@ -595,22 +603,28 @@ impl Sink for Batch<'_> {
         self.mark_topics_stale(&topics);
         // Each waits for a value of the new session.
         self.left.clear();
+        self.interrupted.clear();
         *self.work.certain = None;
         *self.symbols = SymbolMap::default();
     }
 
     fn values_doubtful(&mut self) {
-        *self.work.doubt = match *self.work.doubt {
+        if *self.work.doubt == Doubt::Messages {
             // What was lost stays lost.
-            Doubt::Messages => Doubt::Messages,
-            Doubt::None | Doubt::Records => Doubt::Records,
-        };
+            return self.interrupt();
+        }
+        *self.work.doubt = Doubt::Records;
         self.mark_doubtful();
     }
 
     fn values_lost(&mut self) {
         *self.work.doubt = Doubt::Messages;
+        self.interrupted.clear();
         self.mark_doubtful();
+    }
+
+    fn values_as_before(&mut self) {
+        self.end_interruption();
     }
 
     fn values_right(&mut self) {

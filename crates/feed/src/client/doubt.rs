@@ -88,8 +88,9 @@ impl Client {
             return;
         }
         self.tells_overdue = false;
-        if self.values_complete {
-            sink.values_right();
+        match self.values_complete {
+            true => sink.values_right(),
+            false => sink.values_as_before(),
         }
     }
 

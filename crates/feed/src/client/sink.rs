@@ -141,6 +141,10 @@ pub trait Sink {
     /// message.
     fn values_lost(&mut self) {}
 
+    /// The messages that were missing have come, but some that were lost before have not. Values are
+    /// as right as they were before [`Sink::values_doubtful`].
+    fn values_as_before(&mut self) {}
+
     /// All values are correct at the stream's position. Either a snapshot of all subscriptions is
     /// complete, or records of all symbols affected by a loss have arrived, or the missing
     /// messages have, or a new connection has resumed the stream without a gap.

@@ -155,19 +155,21 @@ impl Work<'_> {
     }
 
     /// Ends the staleness of a topic whose first value in a new session comes now. The quote of the
-    /// session before is void.
+    /// session before is void, also while messages are missing: then the topic is in doubt.
     pub(super) fn revive(&mut self, topic: &Topic) {
         let value = self.market.board.value(topic.number);
         let is_stale = value.is_some_and(|value| value.flags & FLAG_STALE != 0);
         let revived = match self.writer.slot(topic.number) {
             Some(mut slot) if is_stale => {
                 slot.update_fresh(Quote::EMPTY, FLAGS_STALE | FLAGS_DOUBT);
+                if *self.doubt != Doubt::None {
+                    slot.update_flags(FLAG_DOUBT, 0);
+                }
                 true
             }
             _ => false,
         };
         if revived {
-            self.note_certain(topic.number);
             if let Some(value) = value.filter(|value| value.quote() != Quote::EMPTY) {
                 let time_ns = value.source_time_ns;
                 let quote = quote_message(topic.number, topic.venue(), time_ns, Quote::EMPTY);

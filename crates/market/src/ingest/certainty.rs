@@ -6,7 +6,7 @@ use tidewire_fanout::Publication;
 use tidewire_lane::unix_ns;
 use tidewire_lastvalue::{FLAG_DOUBT, FLAG_STALE};
 
-use super::{Batch, Ingest, SourceState};
+use super::{Batch, Doubt, Ingest, SourceState};
 use crate::topic::Topic;
 
 impl Ingest {
@@ -103,9 +103,11 @@ impl Batch<'_> {
             venues,
             doubt,
             left,
+            interrupted,
         } = state;
         (*self.symbols, *self.venues) = (symbols, venues);
         (*self.work.doubt, *self.left) = (doubt, left);
+        *self.interrupted = interrupted;
         *self.work.certain = None;
         // A venue may have got a topic of its own meanwhile, and another source may have claimed
         // it.
@@ -144,6 +146,41 @@ impl Batch<'_> {
     /// batch ends. After many losses in a row only those are looked at whose doubt has ended since
     /// the last one.
     pub(super) fn mark_doubtful(&mut self) {
+        self.mark_all_doubtful();
+    }
+
+    /// Marks the topics that are certain although others wait for what was lost, until the messages
+    /// that are missing now have come.
+    pub(super) fn interrupt(&mut self) {
+        *self.interrupted = self.mark_all_doubtful();
+    }
+
+    /// Ends the doubt of the topics that were certain before the last interruption.
+    pub(super) fn end_interruption(&mut self) {
+        debug_assert_ne!(
+            *self.work.doubt,
+            Doubt::None,
+            "something has made values doubtful"
+        );
+        let mut topics = Vec::new();
+        for number in std::mem::take(self.interrupted) {
+            let board = &self.work.market.board;
+            let topic = board.topic(number);
+            let Some(topic) = topic.filter(|_| self.flags(number) & FLAG_DOUBT != 0) else {
+                continue;
+            };
+            if self.work.mark(&topic, 0, FLAG_DOUBT, true) {
+                self.work.note_certain(number);
+                self.publish_book_again(&topic);
+                topics.push(topic);
+            }
+        }
+        self.work.follow_all(&topics);
+    }
+
+    /// Marks topics as [`mark_doubtful`](Self::mark_doubtful) says. Returns those that were not.
+    fn mark_all_doubtful(&mut self) -> Vec<u32> {
+        let mut marked = Vec::new();
         let topics = match self.work.certain.replace(Vec::new()) {
             None => self.own_topics(),
             Some(mut certain) => {
@@ -156,14 +193,15 @@ impl Batch<'_> {
         };
         for topic in &topics {
             let flags = self.flags(topic.number);
-            if flags & FLAG_DOUBT == 0
-                && self.work.mark(topic, FLAG_DOUBT, 0, false)
-                && flags & FLAG_STALE == 0
-            {
-                self.marked.push(topic.number);
+            if flags & FLAG_DOUBT == 0 && self.work.mark(topic, FLAG_DOUBT, 0, false) {
+                marked.push(topic.number);
+                if flags & FLAG_STALE == 0 {
+                    self.marked.push(topic.number);
+                }
             }
         }
         self.work.follow_all(&topics);
+        marked
     }
 
     /// Ends the doubt about all topics of the source. Those that this session has given a value are
