@@ -199,6 +199,39 @@ fn what_nothing_replaces_leaves_each_topic_in_doubt_until_its_next_message() {
     assert_eq!(ingest.take_state().doubt, Doubt::Messages);
 }
 
+/// After one loss for good, every later gap left all topics in doubt until their next messages, also
+/// when it was filled.
+#[test]
+fn a_filled_gap_leaves_topics_as_certain_as_they_were() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = Ingest::new(market.clone(), 1, "test");
+    let mut batch = ingest.begin(1);
+    for (symbol, name) in [(0, "A"), (1, "B")] {
+        batch.definition(1, &definition(symbol, name));
+        batch.message(2, &quote(symbol, 0, 10, 20));
+    }
+    batch.values_lost();
+    batch.message(3, &quote(1, 0, 11, 20));
+    batch.finish();
+    let stale = || [0, 1].map(|number| staleness(&market.board.value(number).unwrap()));
+    for _ in 0..2 {
+        let mut batch = ingest.begin(2);
+        batch.values_doubtful();
+        batch.finish();
+        assert_eq!(stale(), [2, 2]);
+        let mut batch = ingest.begin(3);
+        batch.values_as_before();
+        assert_eq!(names(&batch.finish()), [b"md:B".to_vec()]);
+        assert_eq!(stale(), [2, 0], "what was lost stays lost");
+    }
+    let mut batch = ingest.begin(4);
+    batch.values_doubtful();
+    batch.values_lost();
+    batch.values_as_before();
+    batch.finish();
+    assert_eq!(stale(), [2, 2], "the gap was not filled");
+}
+
 /// A venue that had sent a status only stayed current, and its state and trading day
 /// counted.
 #[test]
