@@ -733,21 +733,26 @@ impl Client {
             let next_early = self.holes.first_early().unwrap_or(until);
             self.lose(next_early.min(until), reason, sink);
             loses = true;
+            if self.is_final(reason) {
+                // Before what has waited behind the loss, which ends the doubt about its values.
+                self.lose_values(sink);
+            }
         }
         let _ = self.apply_early(sink);
         self.close_holes(sink);
         self.highest = self.highest.max(self.expected);
-        match reason {
-            _ if !loses => {}
-            // This client chose that no snapshot replaces what was dropped.
-            LossReason::Dropped => self.lose_values(sink),
-            _ if self.role == ReceiverRole::Listener => self.lose_values(sink),
-            _ => self.doubt(since, until, ask_ns, sink),
+        if loses && !self.is_final(reason) {
+            self.doubt(since, until, ask_ns, sink);
         }
         self.settle_overdue(sink);
         if self.end.is_some() {
             self.report_end(self.latest_side, sink);
         }
+    }
+
+    /// Returns whether no snapshot replaces what is lost: this client chose so, or gets none.
+    fn is_final(&self, reason: LossReason) -> bool {
+        reason == LossReason::Dropped || self.role == ReceiverRole::Listener
     }
 
     /// Reports everything from `expected` up to `until` as lost.

@@ -376,11 +376,12 @@ impl Batch<'_> {
             }
             // Before the first value it is about the symbol; of a symbol with values it says
             // nothing about a venue without one.
-            Message::Certainty(_)
+            Message::Certainty(told)
                 if topic.is_none() && self.one_value_upstream(known, venue).is_none() =>
             {
-                if known.is_unbound() {
-                    let name = known.name().clone();
+                let name = known.is_unbound().then(|| known.name().clone());
+                self.symbols.note_told(symbol, venue, told.flags);
+                if let Some(name) = name {
                     self.work.apply(&name, message);
                 }
             }
@@ -406,7 +407,7 @@ impl Batch<'_> {
         match &topic {
             Some(topic) if is_first => {
                 self.work.begin_empty(topic, 0);
-                self.begin_topic(topic);
+                self.begin_topic(symbol, venue, topic);
                 // A level changes no value, and ends the staleness of one.
                 self.work.publish(topic);
                 self.work.follow(topic, None);
@@ -429,10 +430,11 @@ impl Batch<'_> {
     }
 
     /// Prepares a topic for the first value, level or order that the source gives it.
-    fn begin_topic(&mut self, topic: &Arc<Topic>) {
+    fn begin_topic(&mut self, symbol: u32, venue: u16, topic: &Arc<Topic>) {
         self.declare_open(topic);
         self.take_over_book(topic);
-        self.work.revive(topic);
+        let told = self.symbols.take_told(symbol, venue);
+        self.work.revive(topic, apply::upstream_flags(told));
     }
 
     /// Applies a message whose topic this source does not write to yet.
@@ -467,7 +469,7 @@ impl Batch<'_> {
                 .begin_empty(&topic, venues::source_time_ns(message)),
         }
         if is_value && is_first {
-            self.begin_topic(&topic);
+            self.begin_topic(symbol, venue, &topic);
         }
         let applied = self.work.apply(&topic, message);
         debug_assert!(applied, "the topic has just been claimed");

@@ -26,8 +26,14 @@ pub(crate) struct Symbol {
     others: Option<Box<Others>>,
 }
 
-/// Topics of venues, as the source numbers them.
-type Others = Vec<(u16, Arc<Topic>)>;
+/// What is rare of a symbol.
+#[derive(Debug, Default)]
+struct Others {
+    /// Topics of venues, as the source numbers them.
+    topics: Vec<(u16, Arc<Topic>)>,
+    /// What the source has said of the certainty of venues before their first values.
+    told: Vec<(u16, u8)>,
+}
 
 /// Error: the number is [`SYMBOL_NUMBERS_MAX`] or more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +51,7 @@ impl Symbol {
         if self.source == u32::from(source) {
             return Some(&self.topic);
         }
-        let mut others = self.others.as_ref()?.iter();
+        let mut others = self.others.as_ref()?.topics.iter();
         others
             .find(|(other, _)| *other == source)
             .map(|(_, topic)| topic)
@@ -63,7 +69,7 @@ impl Symbol {
 
     /// Returns the topics of all venues that have had a value.
     pub(crate) fn venues(&self) -> impl Iterator<Item = (u16, &Arc<Topic>)> {
-        let others = self.others.iter().flat_map(|others| others.iter());
+        let others = self.others.iter().flat_map(|others| &others.topics);
         let first = self.first().map(|topic| (self.source as u16, topic));
         let others = others.map(|(source, topic)| (*source, topic));
         first.into_iter().chain(others)
@@ -75,11 +81,22 @@ impl Symbol {
             (self.source, self.topic) = (source.into(), topic);
             return;
         }
-        let others = self.others.get_or_insert_default();
+        let others = &mut self.others.get_or_insert_default().topics;
         match others.iter_mut().find(|(other, _)| *other == source) {
             Some((_, known)) => *known = topic,
             None => others.push((source, topic)),
         }
+    }
+
+    /// Notes what the source says of a venue before its first value. Beyond [`TOLD_MAX`] venues the
+    /// oldest is forgotten.
+    fn note_told(&mut self, source: u16, certainty: u8) {
+        let told = &mut self.others.get_or_insert_default().told;
+        told.retain(|(other, _)| *other != source);
+        if told.len() >= TOLD_MAX {
+            told.remove(0);
+        }
+        told.push((source, certainty));
     }
 
     /// Keeps the venues that `keep` accepts.
@@ -88,7 +105,7 @@ impl Symbol {
             (self.source, self.topic) = (NO_SOURCE, self.name.clone());
         }
         if let Some(others) = &mut self.others {
-            others.retain(|(_, topic)| keep(topic));
+            others.topics.retain(|(_, topic)| keep(topic));
         }
     }
 }
@@ -138,13 +155,34 @@ impl SymbolMap {
 
     /// Notes the topic of a venue of a defined symbol.
     pub(crate) fn bind(&mut self, symbol: u32, source: u16, topic: Arc<Topic>) {
-        let page = self.pages.get_mut(symbol as usize / PAGE_SYMBOLS);
-        let Some(page) = page.and_then(Option::as_mut) else {
-            return;
-        };
-        if let Some(known) = &mut page[symbol as usize % PAGE_SYMBOLS] {
+        if let Some(known) = self.get_mut(symbol) {
             known.bind(source, topic);
         }
+    }
+
+    /// Notes what the source says of a value's certainty before the venue's first one.
+    pub(crate) fn note_told(&mut self, symbol: u32, source: u16, certainty: u8) {
+        if let Some(known) = self.get_mut(symbol) {
+            known.note_told(source, certainty);
+        }
+    }
+
+    /// Takes what the source has said of a venue before its first value; 0 for nothing.
+    pub(crate) fn take_told(&mut self, symbol: u32, source: u16) -> u8 {
+        let known = self.get_mut(symbol);
+        let Some(others) = known.and_then(|known| known.others.as_mut()) else {
+            return 0;
+        };
+        let place = others.told.iter().position(|(other, _)| *other == source);
+        place.map_or(0, |place| others.told.remove(place).1)
+    }
+
+    fn get_mut(&mut self, symbol: u32) -> Option<&mut Symbol> {
+        let page = self
+            .pages
+            .get_mut(symbol as usize / PAGE_SYMBOLS)?
+            .as_mut()?;
+        page[symbol as usize % PAGE_SYMBOLS].as_mut()
     }
 
     /// Returns the defined symbols with their numbers.
@@ -174,6 +212,8 @@ impl SymbolMap {
     }
 }
 
+/// Maximum venues of a symbol of which something is kept that was said before their first values.
+const TOLD_MAX: usize = 32;
 /// [`Symbol::source`] before the first value.
 const NO_SOURCE: u32 = u32::MAX;
 const PAGE_SYMBOLS: usize = 256;

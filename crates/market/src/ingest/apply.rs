@@ -62,7 +62,10 @@ impl Work<'_> {
             return true;
         };
         let ends_doubt = *self.doubt == Doubt::Messages
-            && !matches!(message, Message::Status(_) | Message::Certainty(_))
+            && matches!(
+                message,
+                Message::Quote(_) | Message::Trade(_) | Message::LastValue(_)
+            )
             && end_doubt(self.market, &mut slot, number);
         drop(slot);
         if ends_doubt {
@@ -154,29 +157,37 @@ impl Work<'_> {
         }
     }
 
-    /// Ends the staleness of a topic whose first value in a new session comes now. The quote of the
-    /// session before is void, also while messages are missing: then the topic is in doubt.
-    pub(super) fn revive(&mut self, topic: &Topic) {
-        let value = self.market.board.value(topic.number);
-        let is_stale = value.is_some_and(|value| value.flags & FLAG_STALE != 0);
-        let revived = match self.writer.slot(topic.number) {
-            Some(mut slot) if is_stale => {
-                slot.update_fresh(Quote::EMPTY, FLAGS_STALE | FLAGS_DOUBT);
-                if *self.doubt != Doubt::None {
-                    slot.update_flags(FLAG_DOUBT, 0);
-                }
-                true
-            }
-            _ => false,
+    /// Makes a topic as certain as this source is, whose first value in its session comes now;
+    /// `upstream` is what the source said of the value before. What another source or session left
+    /// ends: a topic that was stale is not, and its quote is void, also while messages are missing.
+    pub(super) fn revive(&mut self, topic: &Topic, upstream: u32) {
+        let Some(value) = self.market.board.value(topic.number) else {
+            return;
         };
-        if revived {
-            if let Some(value) = value.filter(|value| value.quote() != Quote::EMPTY) {
-                let time_ns = value.source_time_ns;
-                let quote = quote_message(topic.number, topic.venue(), time_ns, Quote::EMPTY);
-                self.journal.append(&quote);
-            }
-            self.tell_certainty(topic);
+        let own = match *self.doubt {
+            Doubt::None => 0,
+            Doubt::Records | Doubt::Messages => FLAG_DOUBT,
+        };
+        let (all, now) = (FLAGS_STALE | FLAGS_DOUBT, own | upstream);
+        debug_assert_eq!(now & !all, 0, "only what is said of a value's certainty");
+        if value.flags & all == now {
+            return;
         }
+        let Some(mut slot) = self.writer.slot(topic.number) else {
+            return;
+        };
+        let was_stale = value.flags & FLAG_STALE != 0;
+        if was_stale {
+            slot.update_fresh(Quote::EMPTY, all);
+        }
+        slot.update_flags(now, all & !now);
+        drop(slot);
+        if was_stale && value.quote() != Quote::EMPTY {
+            let time_ns = value.source_time_ns;
+            let quote = quote_message(topic.number, topic.venue(), time_ns, Quote::EMPTY);
+            self.journal.append(&quote);
+        }
+        self.tell_certainty(topic);
     }
 
     /// Tells the readers of the hub's own feed that a topic begins with nothing, before its first
@@ -517,7 +528,7 @@ fn market_value(value: &LastValue, stamp: Stamp) -> MarketValue {
 }
 
 /// Returns the flags of a value for what its source says of it.
-fn upstream_flags(certainty: u8) -> u32 {
+pub(super) fn upstream_flags(certainty: u8) -> u32 {
     let flag = |bit: u8, own: u32| if certainty & bit == 0 { 0 } else { own };
     flag(Figures::STALE, FLAG_UPSTREAM_STALE) | flag(Figures::IN_DOUBT, FLAG_UPSTREAM_DOUBT)
 }
