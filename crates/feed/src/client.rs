@@ -441,20 +441,24 @@ impl Client {
                 };
                 [silence_ns, heartbeat_ns]
             });
-        let connected = self.sides.iter().any(|state| state.connected);
-        let recovery = self
-            .holes
-            .deadline_ns()
-            .into_iter()
+        let recovery = self.recovery_deadline_ns();
+        sides.chain(recovery).min().unwrap_or(u64::MAX)
+    }
+
+    /// Returns when a request or a doubt is due next; `None` if nothing is missing or no side is
+    /// connected.
+    pub fn recovery_deadline_ns(&self) -> Option<u64> {
+        let is_connected = self.sides.iter().any(|state| state.connected);
+        let holes = self.holes.deadline_ns().into_iter();
+        let records = self
+            .assemblies
+            .iter()
+            .map(|assembly| assembly.next_request_ns);
+        let all = holes
             .chain(self.doubt_deadline_ns())
             .chain(self.holes.overdue_ns(self.config.doubt_delay_ns))
-            .chain(
-                self.assemblies
-                    .iter()
-                    .map(|assembly| assembly.next_request_ns),
-            )
-            .filter(|_| connected);
-        sides.chain(recovery).min().unwrap_or(u64::MAX)
+            .chain(records);
+        all.min().filter(|_| is_connected)
     }
 
     /// Returns whether a connected side was silent for [`SILENCE_INTERVALS_MAX`] heartbeat

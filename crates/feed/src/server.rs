@@ -217,6 +217,12 @@ impl Session {
         }
     }
 
+    /// Returns when a publisher's missing messages must be requested or its values doubted next;
+    /// `None` if none are missing.
+    pub fn recovery_deadline_ns(&self) -> Option<u64> {
+        self.receiver.as_ref()?.recovery_deadline_ns()
+    }
+
     /// Returns whether the client was silent for [`SILENCE_INTERVALS_MAX`] heartbeat intervals.
     pub fn is_silent(&self, now_ns: u64) -> bool {
         now_ns

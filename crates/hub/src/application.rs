@@ -46,6 +46,8 @@ pub struct HubLane {
     sweep_ns: u64,
     /// Number of sessions with timeouts.
     timed_sessions: usize,
+    /// Publishers with missing messages, whose requests are due before the next check.
+    recovering: Vec<ConnectionId>,
     exchange: Option<Exchange>,
     /// Closes bars by the wall clock, on the lane that does so.
     bar_clock: Option<BarClock>,
@@ -83,6 +85,7 @@ impl HubLane {
             feed_left: 0,
             sweep_ns: 0,
             timed_sessions: 0,
+            recovering: Vec::new(),
             exchange: None,
             bar_clock: (lane == BarClock::LANE).then(BarClock::default),
             lines_out: None,
@@ -145,7 +148,7 @@ impl HubLane {
     }
 
     /// Checks the timeouts of sessions. They are 100 ms or longer, so a coarse check is cheaper
-    /// than exact timers.
+    /// than exact timers. Only requests for missing messages are due sooner: [`HubLane::recover`].
     #[inline]
     fn sweep(&mut self, context: &mut Context) {
         if context.now_ns() >= self.sweep_ns {
@@ -300,7 +303,14 @@ impl HubLane {
                 let (fanout, waiting) = (&mut redis.fanout, &mut redis.waiting);
                 return session.received(hub, fanout, parked, waiting, context, input);
             }
-            Session::Feed(session) => session.received(&hub.market, context, input),
+            Session::Feed(session) => {
+                let (consumed, news) = session.received(&hub.market, context, input);
+                let has_gap = session.recovery_deadline_ns().is_some();
+                if has_gap && !session.set_recovering(true) {
+                    self.recovering.push(id);
+                }
+                (consumed, news)
+            }
             Session::Databento(session) => return session.received(&hub.market, context, input),
             Session::Source(number) => {
                 let mut sources = self.sources.iter_mut();
@@ -341,6 +351,9 @@ impl HubLane {
             deadline_ns = earlier(deadline_ns, self.turn_parked(context));
         }
         self.sweep(context);
+        if !self.recovering.is_empty() {
+            deadline_ns = earlier(deadline_ns, self.recover(context));
+        }
         if !self.feed_clients.is_empty() {
             deadline_ns = earlier(deadline_ns, self.serve_feed_clients(context));
         }

@@ -38,6 +38,8 @@ pub struct FeedSession {
     ingest: Ingest,
     /// Conflated messages, dropped messages and disconnects that are already in the hub's counters.
     counted: [u64; 3],
+    /// Whether the lane looks at its missing messages in each turn.
+    is_recovering: bool,
     faults: Option<Box<Faults>>,
 }
 
@@ -81,6 +83,7 @@ impl FeedSession {
             session: ServerSession::new(config, now_ns),
             ingest,
             counted: [0; 3],
+            is_recovering: false,
             faults,
         }
     }
@@ -244,6 +247,18 @@ impl FeedSession {
             self.produce(market, context);
         }
         news
+    }
+
+    /// Returns when messages that a publisher has lost must be requested next; `None` if none are
+    /// missing.
+    pub fn recovery_deadline_ns(&self) -> Option<u64> {
+        self.session.recovery_deadline_ns()
+    }
+
+    /// Notes whether the lane looks at [`recovery_deadline_ns`](Self::recovery_deadline_ns) in each
+    /// turn. Returns whether it did before.
+    pub fn set_recovering(&mut self, is_recovering: bool) -> bool {
+        std::mem::replace(&mut self.is_recovering, is_recovering)
     }
 
     /// Returns when output delayed by a fault continues; `None` if there is none or if it waits for

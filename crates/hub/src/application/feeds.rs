@@ -60,6 +60,34 @@ impl HubLane {
         deadline_ns
     }
 
+    /// Requests what publishers have lost, where it is due. Returns when to look again.
+    pub(super) fn recover(&mut self, context: &mut Context) -> Option<u64> {
+        let (mut next_ns, now_ns) = (None, context.now_ns());
+        for id in std::mem::take(&mut self.recovering) {
+            let Some(Some(Session::Feed(session))) = self.sessions.get_mut(id.index()) else {
+                continue;
+            };
+            let due_ns = session.recovery_deadline_ns();
+            let (deadline_ns, news) = match due_ns.is_some_and(|due_ns| due_ns <= now_ns) {
+                true => {
+                    let news = session.timeout(&self.hub.market, context);
+                    (session.recovery_deadline_ns(), Some(news))
+                }
+                false => (due_ns, None),
+            };
+            if deadline_ns.is_some() {
+                self.recovering.push(id);
+            } else {
+                session.set_recovering(false);
+            }
+            next_ns = earlier(next_ns, deadline_ns);
+            if let Some(news) = news {
+                self.distribute(context, news);
+            }
+        }
+        next_ns
+    }
+
     /// Sends output that faults have delayed, where it is due.
     fn resume_feed_clients(&mut self, context: &mut Context) -> Option<u64> {
         let mut deadline_ns = None;

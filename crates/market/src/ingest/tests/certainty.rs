@@ -199,6 +199,102 @@ fn what_nothing_replaces_leaves_each_topic_in_doubt_until_its_next_message() {
     assert_eq!(ingest.take_state().doubt, Doubt::Messages);
 }
 
+fn certainty_of(symbol: u32, venue: u16, flags: u8) -> Message {
+    Message::Certainty(Certainty {
+        symbol,
+        source: venue,
+        flags,
+        ..Certainty::default()
+    })
+}
+
+/// A trade that had waited behind a gap made the quote of the session before current, and a loss for
+/// good left the new session's topics stale until another session.
+#[test]
+fn a_first_value_while_messages_are_missing_ends_staleness_and_voids_the_old_quote() {
+    for is_final in [false, true] {
+        let market = Market::of_one_lane(MarketConfig::default());
+        let mut ingest = source(&market, "test", 0, "A");
+        send(&mut ingest, &[quote(0, 0, 10, 20)]);
+        let mut batch = ingest.begin(2);
+        batch.session_changed(7, 8);
+        batch.definition(1, &definition(0, "A"));
+        match is_final {
+            true => batch.values_lost(),
+            false => batch.values_doubtful(),
+        }
+        batch.finish();
+        assert_eq!(staleness(&value_of(&market, "A")), 1, "no value has come");
+        send(&mut ingest, &[trade(0, 0, 15, 1)]);
+        let value = value_of(&market, "A");
+        assert_eq!((value.bid, value.last), (PRICE_UNDEFINED, 15));
+        assert_eq!(staleness(&value), if is_final { 0 } else { 2 });
+        let mut batch = ingest.begin(3);
+        batch.values_right();
+        batch.finish();
+        assert_eq!(staleness(&value_of(&market, "A")), 0);
+    }
+}
+
+/// The other source's values stayed in doubt until the hub ended.
+#[test]
+fn the_doubt_of_a_source_that_only_defined_a_symbol_is_not_that_of_its_values() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut one = source(&market, "one", 0, "A");
+    let mut other = source(&market, "other", 0, "A");
+    let mut batch = one.begin(2);
+    batch.values_lost();
+    batch.finish();
+    assert_eq!(staleness(&value_of(&market, "A")), 2);
+    send(&mut other, &[quote(0, 0, 10, 20)]);
+    assert_eq!(staleness(&value_of(&market, "A")), 0);
+}
+
+/// What was told of one venue held for another, and what was told of a venue without a value was
+/// forgotten.
+#[test]
+fn what_is_told_of_a_venue_before_its_first_value_holds_for_it_alone() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = named_source(&market, "feed", "V1");
+    ingest.begin(1).venue(&venue(2, "V2"));
+    send(&mut ingest, &[certainty_of(0, 1, Figures::STALE)]);
+    assert_eq!(staleness(&value_of(&market, "A")), 1);
+    send(&mut ingest, &[quote(0, 2, 10, 20)]);
+    assert_eq!(
+        staleness(&value_of(&market, "A")),
+        0,
+        "of V2 nothing was told"
+    );
+    send(&mut ingest, &[quote(0, 1, 11, 19)]);
+    let stale = |name| staleness(&value_of(&market, name));
+    assert_eq!((stale("A@V1"), stale("A@V2")), (1, 0));
+    send(&mut ingest, &[certainty_of(0, 1, 0)]);
+    assert_eq!(stale("A@V1"), 0);
+}
+
+/// A lost quote was current again with the next session start.
+#[test]
+fn a_session_start_does_not_end_the_doubt_about_a_quote() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = source(&market, "test", 0, "A");
+    send(&mut ingest, &[quote(0, 0, 10, 20)]);
+    let mut batch = ingest.begin(2);
+    batch.values_lost();
+    batch.message(
+        3,
+        &start(
+            0,
+            9,
+            ReferenceKind::PREVIOUS_SETTLEMENT,
+            SessionStart::KEEPS,
+        ),
+    );
+    batch.finish();
+    assert_eq!(staleness(&value_of(&market, "A")), 2);
+    send(&mut ingest, &[trade(0, 0, 15, 1)]);
+    assert_eq!(staleness(&value_of(&market, "A")), 0);
+}
+
 /// After one loss for good, every later gap left all topics in doubt until their next messages, also
 /// when it was filled.
 #[test]
