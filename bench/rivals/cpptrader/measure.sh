@@ -36,6 +36,7 @@ build corrected market_manager_optimized "$handled" \
     '/order_ptr->Side = side;/a order_ptr->Price = price;'
 build aggressive market_manager_optimized_aggressive "$plain"
 
+rm -f "$work/day.itch"
 target/release/tidewire itch generate "$work/day.itch" --messages "$messages" \
     --symbols "$symbols" --depth 200 --seed 1
 for ((pair = 0; pair < pairs; pair++)); do
