@@ -141,8 +141,8 @@ pub trait Sink {
     /// message.
     fn values_lost(&mut self) {}
 
-    /// The messages that were missing have come, but some that were lost before have not. Values are
-    /// as right as they were before [`Sink::values_doubtful`].
+    /// The messages that were missing have come, but some that were lost before have not. Values
+    /// are as right as they were before [`Sink::values_doubtful`].
     fn values_as_before(&mut self) {}
 
     /// All values are correct at the stream's position. Either a snapshot of all subscriptions is

@@ -208,8 +208,8 @@ fn certainty_of(symbol: u32, venue: u16, flags: u8) -> Message {
     })
 }
 
-/// A trade that had waited behind a gap made the quote of the session before current, and a loss for
-/// good left the new session's topics stale until another session.
+/// A trade that had waited behind a gap made the quote of the session before current, and a loss
+/// for good left the new session's topics stale until another session.
 #[test]
 fn a_first_value_while_messages_are_missing_ends_staleness_and_voids_the_old_quote() {
     for is_final in [false, true] {
@@ -295,8 +295,8 @@ fn a_session_start_does_not_end_the_doubt_about_a_quote() {
     assert_eq!(staleness(&value_of(&market, "A")), 0);
 }
 
-/// After one loss for good, every later gap left all topics in doubt until their next messages, also
-/// when it was filled.
+/// After one loss for good, every later gap left all topics in doubt until their next messages,
+/// also when it was filled.
 #[test]
 fn a_filled_gap_leaves_topics_as_certain_as_they_were() {
     let market = Market::of_one_lane(MarketConfig::default());
