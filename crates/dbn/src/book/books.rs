@@ -81,8 +81,8 @@ struct InstrumentState {
     quote: u32,
     /// The quote given out last may not be that of the book: the next event shows it.
     owes_quote: bool,
-    /// No order has changed the book, and no quote of the symbol has been given out: the first
-    /// state of the book is shown, also if it is empty.
+    /// The book has had no order record, and no quote of the symbol has been given out: the state
+    /// of the book after its first event is shown, also if it is empty.
     awaits_book: bool,
     /// Created by the first order.
     book: Option<Box<Book>>,
@@ -126,8 +126,8 @@ impl Books {
     /// * Orders: a quote at the end of an event that changed the top; a trade at once.
     /// * `mbp-1`, `mbp-10`, `bbo` and consolidated records: their first level if it changed, and
     ///   a trade if the record is one.
-    /// * The first state of a book is given also if it is empty: the receiver may have an older
-    ///   one.
+    /// * The first state of a book is given also if it is empty, and whatever records the first
+    ///   event of orders has: the receiver may have an older one.
     /// * Definitions and symbol mappings name instruments. All other records count as unused.
     #[inline]
     pub fn apply(&mut self, record: &RecordRef<'_>, sink: impl FnMut(Tick)) {
@@ -209,6 +209,9 @@ impl Books {
         let book = state
             .book
             .get_or_insert_with(|| Box::new(Book::new(limits)));
+        if state.awaits_book {
+            (state.awaits_book, state.owes_quote) = (false, true);
+        }
         let source_time_ns = order.source_time_ns();
         self.accounting.note_time(source_time_ns);
         self.accounting.suspect += u64::from(order.flags & flag::MAYBE_BAD_BOOK != 0);
@@ -233,9 +236,6 @@ impl Books {
             }
             Ok(change) => {
                 self.accounting.count_used(record.kind());
-                if state.awaits_book && gives_book(order.action) {
-                    (state.awaits_book, state.owes_quote) = (false, true);
-                }
                 (change.trade, change.quote)
             }
             Err(error) => {
@@ -455,12 +455,6 @@ fn priced(mut top: BidAsk) -> BidAsk {
         (top.ask_size, top.ask_orders) = (0, 0);
     }
     top
-}
-
-/// Returns whether an order's action changes the book.
-fn gives_book(order_action: u8) -> bool {
-    use action::{ADD, CANCEL, CLEAR, MODIFY};
-    matches!(order_action, ADD | CANCEL | CLEAR | MODIFY)
 }
 
 /// Returns the prices of a consolidated record, and its event.

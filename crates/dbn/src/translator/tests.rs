@@ -399,15 +399,14 @@ fn a_definition_precedes_the_levels_of_a_book_that_begins_empty() {
             bytes
         },
     ];
-    // The cancel is of an unknown order and says nothing of the book.
-    let expected = [("VDL", "SQL"), ("VDSQL", "QL"), ("VDSQL", "QL")];
-    for (bytes, expected) in empty_first.into_iter().zip(expected) {
+    // The cancel is of an unknown order: the book is empty as far as the file says.
+    for bytes in empty_first {
         let (mut translator, mut depth) = (Translator::default(), Depth::new(5));
         let messages = apply_with_levels(&mut translator, &mut depth, &bytes);
-        assert_eq!(kinds(&messages), expected.0);
+        assert_eq!(kinds(&messages), "VDSQL");
         let add = order(7, NOON_NS + 1, b'A', 1, 100, last);
         let messages = apply_with_levels(&mut translator, &mut depth, &add);
-        assert_eq!(kinds(&messages), expected.1);
+        assert_eq!(kinds(&messages), "QL");
     }
 }
 
@@ -602,9 +601,38 @@ fn an_empty_first_book_of_a_file_is_told() {
     let fill = order(7, NOON_NS, b'F', 1, 100, last);
     assert_eq!(told(&[clear(0), fill]), "VDSQ");
     // No book: trades alone.
-    let order_trade = order(7, NOON_NS, b'T', 0, 100, last);
-    assert_eq!(told(&[order_trade]), "VDST");
     assert_eq!(told(&[trade(1, 7, NOON_NS, 100)]), "VDST");
+}
+
+/// The first event of a file had no record that changed the book: the quote of the file before
+/// stayed until a later event.
+#[test]
+fn the_first_event_of_orders_tells_an_empty_book_whatever_its_records_are() {
+    let last = crate::flag::LAST;
+    let order = |action, flags| order(7, NOON_NS, action, 9, 100, flags);
+    for (records, expected) in [
+        (vec![order(b'T', last)], "VDSTQ"),
+        (
+            vec![order(b'T', 0), order(b'F', 0), order(b'C', last)],
+            "VDSTQ",
+        ),
+        (vec![order(b'C', last), order(b'C', last)], "VDSQ"),
+        (vec![order(b'F', last)], "VDSQ"),
+        (vec![order(b'N', last)], "VDSQ"),
+        // It has no known action.
+        (vec![order(b'?', last)], "VDSQ"),
+        (vec![order(b'T', 0), order(b'C', 0)], "VDST"),
+    ] {
+        let mut translator = Translator::default();
+        let said = records
+            .iter()
+            .flat_map(|bytes| apply(&mut translator, bytes));
+        let said = Vec::from_iter(said);
+        assert_eq!(kinds(&said), expected);
+        if let Some(Message::Quote(quote)) = said.last() {
+            assert_eq!((quote.bid, quote.ask), (UNDEFINED_PRICE, UNDEFINED_PRICE));
+        }
+    }
 }
 
 /// A time of the event in 2100 began that day, and no real day after it.
