@@ -25,19 +25,18 @@ impl<'a> Form<'a> {
     /// Reads a name: a future (`ESH4`), a spread (`ESH4-ESM4`), an option (`ESH4 C4800`,
     /// `AAPL  240119C00150000`), else a stock. A year of one digit is the one closest to `now_ns`.
     pub(super) fn of(name: &'a str, now_ns: u64) -> Self {
-        let found = match (name.split_once(' '), name.split_once('-')) {
-            (Some((first, rest)), _) => {
-                let rest = rest.trim_start();
-                Self::option(first, rest, now_ns).or_else(|| Self::dated_option(first, rest))
+        let found = Self::dated_option(name).or_else(|| {
+            match (name.split_once(' '), name.split_once('-')) {
+                (Some((first, rest)), _) => Self::option(first, rest.trim_start(), now_ns),
+                (None, Some((first, second))) => Self::future(first, now_ns)
+                    .filter(|_| Self::future(second, now_ns).is_some())
+                    .map(|future| Self {
+                        class: b'S',
+                        ..future
+                    }),
+                (None, None) => Self::future(name, now_ns),
             }
-            (None, Some((first, second))) => Self::future(first, now_ns)
-                .filter(|_| Self::future(second, now_ns).is_some())
-                .map(|future| Self {
-                    class: b'S',
-                    ..future
-                }),
-            (None, None) => Self::future(name, now_ns),
-        };
+        });
         found.unwrap_or(Self {
             class: b'K',
             root: "",
@@ -90,28 +89,36 @@ impl<'a> Form<'a> {
         })
     }
 
-    /// OCC's form: the day, the class, and the strike in thousandths with 8 digits.
-    fn dated_option(root: &'a str, rest: &str) -> Option<Self> {
-        let bytes = rest.as_bytes();
-        let &class = bytes.get(6)?;
-        let digits = bytes.iter().filter(|byte| byte.is_ascii_digit()).count();
-        let is_dated = bytes.len() == 15 && digits == 14 && root.is_ascii();
-        if !is_dated || !matches!(class, b'C' | b'P') {
-            return None;
-        }
+    /// OCC's form: `AAPL  240119C00150000`.
+    fn dated_option(name: &'a str) -> Option<Self> {
+        let (root, rest) = split_dated(name)?;
         let date = 20_000_000 + rest[..6].parse::<u32>().ok()?;
         let month = date / 100 % 100;
-        if !(1..=12).contains(&month) {
-            return None;
-        }
+        debug_assert!((1..=12).contains(&month), "it was checked");
         Some(Self {
-            class,
+            class: rest.as_bytes()[6],
             root,
             maturity: ((date / 10_000) as u16, month as u8),
             expiration: start_of_day_ns(date).saturating_add(DAY_NS),
             strike: rest[7..].parse::<i64>().ok()? * 1_000_000,
         })
     }
+}
+
+/// Splits a name of OCC's form into its root and the part behind it: the day, the class, and the
+/// strike in thousandths with 8 digits.
+pub(super) fn split_dated(name: &str) -> Option<(&str, &str)> {
+    let (root, rest) = name.split_at_checked(name.len().checked_sub(DATED_LENGTH)?)?;
+    let root = root.trim_end_matches(' ');
+    let (bytes, class) = (rest.as_bytes(), rest.as_bytes()[6]);
+    let digits = bytes.iter().filter(|byte| byte.is_ascii_digit()).count();
+    let has_root = !root.is_empty() && root.is_ascii() && !root.contains(' ');
+    let is_month = matches!(
+        &rest.as_bytes()[2..4],
+        [b'0', b'1'..=b'9'] | [b'1', b'0'..=b'2']
+    );
+    let is_dated = digits == DATED_LENGTH - 1 && matches!(class, b'C' | b'P') && is_month;
+    (has_root && is_dated).then_some((root, rest))
 }
 
 /// Returns the year that ends with `digit`, from 4 years before `now_ns` to 5 after it.
@@ -121,6 +128,8 @@ fn closest_year(digit: u32, now_ns: u64) -> u32 {
     first + (digit + 10 - first % 10) % 10
 }
 
+/// Bytes of OCC's form behind the root.
+const DATED_LENGTH: usize = 15;
 const DAY_NS: u64 = 86_400_000_000_000;
 /// 365.2425 days.
 const YEAR_NS: u64 = 31_556_952_000_000_000;
@@ -150,6 +159,9 @@ mod tests {
             ("AAPL  240119C00150000", b'C'),
             ("AAPL  240119P00150000", b'P'),
             ("AAPL  249919P00150000", b'K'),
+            ("ABCDEF240119C00150000", b'C'),
+            ("  240119C00150000", b'K'),
+            ("A B 240119C00150000", b'K'),
             ("AAPL 24C150", b'K'),
             ("ABC PR", b'K'),
             ("ABC 12345é12345678", b'K'),

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::class::split_dated;
 use super::{Subscription, SymbolType};
 
 /// Maximum symbols of all subscriptions to a schema.
@@ -284,7 +285,7 @@ impl Parent {
     }
 
     /// Returns whether `name` belongs to this root and class. CME's forms: `ESH4`, `ESH4-ESM4`,
-    /// `ESH4 C4800`.
+    /// `ESH4 C4800`. OCC's form of options: `AAPL  240119C00150000`.
     fn holds(&self, name: &str) -> bool {
         let Some(rest) = name.strip_prefix(&*self.root) else {
             return false;
@@ -299,9 +300,12 @@ impl Parent {
                 let is_leg = |name: &str| name.strip_prefix(&*self.root).is_some_and(is_expiry);
                 is_expiry(first) && second.is_none_or(is_leg)
             }
-            Class::Options => rest.split_once(' ').is_some_and(|(expiry, strike)| {
-                is_expiry(expiry) && strike.starts_with(['C', 'P'])
-            }),
+            Class::Options => {
+                let is_of_month = rest.split_once(' ').is_some_and(|(expiry, strike)| {
+                    is_expiry(expiry) && strike.starts_with(['C', 'P'])
+                });
+                is_of_month || split_dated(name).is_some_and(|(root, _)| root == &*self.root)
+            }
         }
     }
 }
@@ -371,6 +375,32 @@ mod tests {
         let options = names(SymbolType::Parent, "ES.OPT,BTC.SPOT").unwrap();
         assert_eq!(options.find("ESH4 C4800", 0), Some("ES.OPT"));
         assert_eq!(options.find("BTC", 0), Some("BTC.SPOT"));
+    }
+
+    /// The usual subscription to options of shares found none of them.
+    #[test]
+    fn a_parent_has_the_options_in_the_form_of_occ() {
+        let parent = names(SymbolType::Parent, "AAPL.OPT").unwrap();
+        for (name, found) in [
+            ("AAPL  240119C00150000", true),
+            ("AAPL  240119P00150000", true),
+            ("AAPL240119P00150000", true),
+            ("AAPL1 240119P00150000", false),
+            ("AAP   240119C00150000", false),
+            ("AAPL  241319C00150000", false),
+            ("AAPL  240119X00150000", false),
+            ("AAPL  240119C0015000", false),
+            ("AAPL", false),
+        ] {
+            assert_eq!(parent.find(name, 0).is_some(), found, "{name}");
+        }
+        let six = names(SymbolType::Parent, "ABCDEF.OPT,SPX.FUT").unwrap();
+        assert_eq!(six.find("ABCDEF240119C00150000", 0), Some("ABCDEF.OPT"));
+        assert_eq!(six.find("SPX   240119C04800000", 0), None);
+        let none = parent.unknown(|_| false, |_| false, ["SPY   240119C00400000"].into_iter());
+        assert!(none.text().unwrap().ends_with(": AAPL.OPT"));
+        let known = parent.unknown(|_| false, |_| false, ["AAPL  240119C00150000"].into_iter());
+        assert_eq!(known.text(), None);
     }
 
     #[test]
