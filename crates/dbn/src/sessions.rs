@@ -17,7 +17,8 @@ mod tests;
 /// * Its reference price is the newest one of the days before it: a settlement or close of a
 ///   statistics record, else the close of a daily bar. One that is older than the session before
 ///   is not used. In one day the settlement comes first, then the close, then the bar.
-/// * Without such a price the reference is the session's open, which the receiver knows.
+/// * Without such a price there is no reference: the receiver measures from the session's open,
+///   which is its first trade unless a statistics record gives an opening price.
 #[derive(Debug, Default)]
 pub struct Sessions {
     places: HashMap<SymbolKey, u32>,
@@ -41,7 +42,7 @@ struct SessionState {
     day_before: i32,
     /// The reference that the receiver knows.
     told: Reference,
-    /// The open that the receiver knows.
+    /// The opening price that the receiver knows, or `UNDEFINED_PRICE`.
     told_open: i64,
     /// What the stream has said of prices; `None` before the first one.
     prices: Option<Box<[DayPrices; DAYS_KEPT]>>,
@@ -111,7 +112,7 @@ impl Sessions {
             (false, false) => return None,
         };
         state.awaits_trade = rolls == SessionStart::BEGINS_DAY;
-        // The receiver may forget the open with the session.
+        // The receiver may forget the open with the session: the caller asks for it.
         state.told_open = UNDEFINED_PRICE;
         Some(SessionStart {
             rolls,
@@ -145,39 +146,34 @@ impl Sessions {
         self.note(source, symbol, day, PriceKind::BarClose, bar.close);
     }
 
-    /// Returns what the receiver of a symbol's session does not know yet: another reference, or the
-    /// open. `time_ns` is the time of the record that says it.
+    /// Returns what the receiver of a symbol's session does not know yet: another reference, or
+    /// that there is none, and another open, or that there is none. `time_ns` is the time of the
+    /// record that says it.
     pub(crate) fn changed(
         &mut self,
         source: u16,
         symbol: u32,
         time_ns: u64,
-    ) -> Option<SessionStart> {
+    ) -> impl Iterator<Item = SessionStart> + use<> {
         let place = self.find_or_make(source, symbol);
         let state = &mut self.states[place];
-        let reference = state.reference();
-        if reference == state.told || state.day == i32::MIN {
-            return None;
+        let mut changes = [None; 2];
+        if state.day != i32::MIN {
+            let reference = state.reference();
+            if reference != std::mem::replace(&mut state.told, reference) {
+                changes[0] = Some(state.message(source, symbol, time_ns));
+            }
+            let open = state.price(state.day, PriceKind::Open);
+            let open = open.unwrap_or(UNDEFINED_PRICE);
+            if open != std::mem::replace(&mut state.told_open, open) {
+                changes[1] = Some(SessionStart {
+                    kind: ReferenceKind::OPEN,
+                    reference: open,
+                    ..state.message(source, symbol, time_ns)
+                });
+            }
         }
-        state.told = reference;
-        Some(state.message(source, symbol, time_ns))
-    }
-
-    /// Returns the open that a statistic has given for the day of a symbol's session; `None` if the
-    /// receiver knows it, or gets it as the reference.
-    pub(crate) fn open(&mut self, source: u16, symbol: u32, time_ns: u64) -> Option<SessionStart> {
-        let place = self.find_or_make(source, symbol);
-        let state = &mut self.states[place];
-        let open = state.price(state.day, PriceKind::Open)?;
-        let before = std::mem::replace(&mut state.told_open, open);
-        if state.told.0 == ReferenceKind::OPEN || before == open {
-            return None;
-        }
-        Some(SessionStart {
-            kind: ReferenceKind::OPEN,
-            reference: open,
-            ..state.message(source, symbol, time_ns)
-        })
+        changes.into_iter().flatten()
     }
 
     fn note(&mut self, source: u16, symbol: u32, day: i32, kind: PriceKind, price: i64) {
@@ -188,6 +184,8 @@ impl Sessions {
             .get_or_insert_with(|| Box::new([DayPrices::EMPTY; DAYS_KEPT]));
         let found = match days.iter().position(|prices| prices.day == day) {
             Some(found) => found,
+            // It is not known here.
+            None if price == UNDEFINED_PRICE => return,
             None => {
                 // The oldest day goes, if it is older than this one.
                 let oldest = (0..DAYS_KEPT).min_by_key(|&place| days[place].day);
@@ -264,18 +262,14 @@ impl SessionState {
         }
     }
 
-    /// Returns the best reference for the day that is known.
+    /// Returns the best reference for the day that is known, besides its open.
     fn reference(&self) -> Reference {
         let known = self.prices.iter().flat_map(|days| days.iter());
         let before = known.filter(|prices| (self.day_before..self.day).contains(&prices.day));
         let newest = before
             .filter_map(|prices| Some((prices.day, prices.reference()?)))
             .max_by_key(|&(day, _)| day);
-        match (newest, self.price(self.day, PriceKind::Open)) {
-            (Some((_, reference)), _) => reference,
-            (None, Some(open)) => (ReferenceKind::OPEN, open),
-            (None, None) => NO_REFERENCE,
-        }
+        newest.map_or(NO_REFERENCE, |(_, reference)| reference)
     }
 
     fn price(&self, day: i32, kind: PriceKind) -> Option<i64> {
@@ -341,7 +335,7 @@ const DAY_NS: u64 = 86_400_000_000_000;
 const AHEAD_DAYS_MAX: i32 = 7;
 
 /// Databento's numbers of statistics.
-pub(crate) const OPENING_PRICE: u16 = 1;
+const OPENING_PRICE: u16 = 1;
 const SETTLEMENT_PRICE: u16 = 3;
 const CLOSE_PRICE: u16 = 11;
 /// Databento's number of a statistic that is deleted.

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use tidewire_feed::wire::{Definition, Level, Message, Name, Tick, TradingStatus, Venue};
 
 use crate::book::{Accounting, Books, BooksConfig, Depth, Unused};
-use crate::sessions::{OPENING_PRICE, Sessions};
+use crate::sessions::Sessions;
 use crate::{
     DefinitionRecord, Kind, Metadata, NamesFull, Publisher, Record, RecordRef, StatisticsRecord,
     SymbolNames, UNDEFINED_PRICE, UNDEFINED_TIME,
@@ -203,12 +203,25 @@ impl Translator {
     ) {
         if let Some(start) = self.sessions.enter(source, symbol, time_ns, is_trade) {
             self.define(source, symbol, sink);
+            self.counts.sessions += 1;
+            sink(&Message::SessionStart(start));
             // A statistic of the day before may have given the open.
-            let open = self.sessions.open(source, symbol, time_ns);
-            for start in [Some(start), open].into_iter().flatten() {
-                self.counts.sessions += 1;
-                sink(&Message::SessionStart(start));
-            }
+            self.tell_changed(source, symbol, time_ns, sink);
+        }
+    }
+
+    /// Gives what has changed of a session's reference and open.
+    #[cold]
+    fn tell_changed(
+        &mut self,
+        source: u16,
+        symbol: u32,
+        time_ns: u64,
+        sink: &mut impl FnMut(&Message),
+    ) {
+        for start in self.sessions.changed(source, symbol, time_ns) {
+            self.counts.sessions += 1;
+            sink(&Message::SessionStart(start));
         }
     }
 
@@ -332,11 +345,7 @@ impl Translator {
                 self.sessions.note_bar(symbol, bar);
                 // The bar has the time of its begin, but is known only now.
                 let now_ns = self.books.newest_ns();
-                let changed = self.sessions.changed(header.publisher_id, symbol, now_ns);
-                if let Some(start) = changed {
-                    self.counts.sessions += 1;
-                    sink(&Message::SessionStart(start));
-                }
+                self.tell_changed(header.publisher_id, symbol, now_ns, sink);
             }
             _ => {}
         }
@@ -352,16 +361,7 @@ impl Translator {
         let source = statistic.header.publisher_id;
         self.sessions.note_statistic(symbol, statistic, time_ns);
         self.introduce(source, symbol, time_ns, false, sink);
-        let sessions = &mut self.sessions;
-        let changed = sessions.changed(source, symbol, time_ns);
-        let open = match statistic.statistic {
-            OPENING_PRICE => sessions.open(source, symbol, time_ns),
-            _ => None,
-        };
-        for start in [changed, open].into_iter().flatten() {
-            self.counts.sessions += 1;
-            sink(&Message::SessionStart(start));
-        }
+        self.tell_changed(source, symbol, time_ns, sink);
     }
 }
 

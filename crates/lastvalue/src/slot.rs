@@ -15,8 +15,8 @@ use crate::writer::{ClaimError, SlotWriter};
 ///        │         │        │        │ ask_size  │         │ flags     │ time       │          │
 /// line 2 │ receive│ orders │ volume │ turnover │ trades  │ high      │ low        │ owner    │
 ///        │ time   │        │        │ low      │ condit. │           │            │          │
-/// line 3 │ turn-  │ open   │ refer- │ status   │ venues  │ trading   │            │          │
-///        │ over hi│        │ ence   │          │         │ day       │            │          │
+/// line 3 │ turn-  │ open   │ refer- │ status   │ venues  │ trading   │ first      │          │
+///        │ over hi│        │ ence   │          │         │ day       │ trade      │          │
 /// ```
 ///
 /// A quote changes line 1 and two words of line 2, a trade lines 1 and 2. Line 3 changes at most
@@ -62,6 +62,8 @@ pub struct MarketSlot {
     /// Venues of bid, ask and last trade, 16 bits each from the lowest.
     venues: AtomicU64,
     trading_day: AtomicU64,
+    /// Price of the session's first trade.
+    first_trade: AtomicI64,
 }
 
 impl MarketSlot {
@@ -99,6 +101,7 @@ impl MarketSlot {
             status: AtomicU64::new(0),
             venues: AtomicU64::new(Venues::NONE.word()),
             trading_day: AtomicU64::new(0),
+            first_trade: AtomicI64::new(PRICE_UNDEFINED),
         }
     }
 
@@ -151,6 +154,7 @@ impl MarketSlot {
             trades: self.trades.load(Ordering::Relaxed),
             condition: self.condition.load(Ordering::Relaxed),
             session_open: self.session_open.load(Ordering::Relaxed),
+            first_trade: self.first_trade.load(Ordering::Relaxed),
             high: self.high.load(Ordering::Relaxed),
             low: self.low.load(Ordering::Relaxed),
             reference: Reference {
@@ -309,7 +313,7 @@ impl MarketSlot {
         self.last.store(trade.price, Ordering::Relaxed);
         let high = self.high.load(Ordering::Relaxed);
         if high == PRICE_UNDEFINED {
-            self.store_open(trade.price);
+            self.store_first(trade.price);
         }
         if trade.price > high || high == PRICE_UNDEFINED {
             self.high.store(trade.price, Ordering::Relaxed);
@@ -344,9 +348,11 @@ impl MarketSlot {
         }
     }
 
-    /// Stores the price of the session's first trade as its open, unless the source declared one.
+    /// Stores the price of the session's first trade; as its open too, unless the source declared
+    /// one.
     #[cold]
-    fn store_open(&self, price: i64) {
+    fn store_first(&self, price: i64) {
+        self.first_trade.store(price, Ordering::Relaxed);
         if self.session_open.load(Ordering::Relaxed) == PRICE_UNDEFINED {
             self.session_open.store(price, Ordering::Relaxed);
         }
@@ -387,7 +393,8 @@ impl MarketSlot {
         self.flags.store(flags & !clear | set, Ordering::Relaxed);
     }
 
-    /// Stores the figures of a session: volume, turnover, trades, open, high, low and day.
+    /// Stores the figures of a session: volume, turnover, trades, open, first trade, high, low and
+    /// day.
     pub(crate) fn store_session(&self, value: &MarketValue) {
         self.volume.store(value.volume, Ordering::Relaxed);
         self.turnover_low
@@ -397,6 +404,7 @@ impl MarketSlot {
         self.trades.store(value.trades, Ordering::Relaxed);
         self.session_open
             .store(value.session_open, Ordering::Relaxed);
+        self.first_trade.store(value.first_trade, Ordering::Relaxed);
         self.high.store(value.high, Ordering::Relaxed);
         self.low.store(value.low, Ordering::Relaxed);
         self.trading_day

@@ -206,6 +206,9 @@ pub struct MarketValue {
     /// The session's open: its first trade, or what the source declares, 1 unit = 1e-9, or
     /// [`PRICE_UNDEFINED`].
     pub session_open: i64,
+    /// The session's first trade, 1 unit = 1e-9, or [`PRICE_UNDEFINED`] if there is none or it is
+    /// unknown. It is the open again if the source takes back the one that it declared.
+    pub first_trade: i64,
     /// Highest trade of the session, 1 unit = 1e-9, or [`PRICE_UNDEFINED`].
     pub high: i64,
     /// Lowest trade of the session, 1 unit = 1e-9, or [`PRICE_UNDEFINED`].
@@ -241,6 +244,7 @@ impl MarketValue {
         trades: 0,
         condition: 0,
         session_open: PRICE_UNDEFINED,
+        first_trade: PRICE_UNDEFINED,
         high: PRICE_UNDEFINED,
         low: PRICE_UNDEFINED,
         reference: Reference::NONE,
@@ -265,6 +269,7 @@ impl MarketValue {
             if self.session_open == PRICE_UNDEFINED {
                 self.session_open = trade.price;
             }
+            self.first_trade = trade.price;
             self.high = trade.price;
         }
         self.high = self.high.max(trade.price);

@@ -336,6 +336,7 @@ pub(crate) fn figures(value: &MarketValue) -> Figures {
         trading_day: value.trading_day,
         reference_kind: ReferenceKind(value.reference.kind),
         flags: certainty(value.flags),
+        first_trade: value.first_trade,
     }
 }
 

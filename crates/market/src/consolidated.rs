@@ -31,6 +31,17 @@ pub(crate) fn consolidate<'a>(
     take_session(value, members.map(|(_, member)| member));
 }
 
+/// Forgets an open that no venue has any more: its source has given another one, or has taken it
+/// back. [`consolidate`] then takes that of a venue.
+pub(crate) fn forget_open<'a>(
+    value: &mut MarketValue,
+    mut members: impl Iterator<Item = &'a MarketValue>,
+) {
+    if !members.any(|member| member.session_open == value.session_open) {
+        value.session_open = PRICE_UNDEFINED;
+    }
+}
+
 fn take_quote<'a>(value: &mut MarketValue, members: impl Iterator<Item = (u16, &'a MarketValue)>) {
     let mut quote = Quote::EMPTY;
     let mut venues = Venues {

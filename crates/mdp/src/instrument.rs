@@ -592,6 +592,7 @@ impl Details {
                 None => ReferenceKind::NONE,
             },
             flags: 0,
+            first_trade: UNDEFINED_PRICE,
         }
     }
 

@@ -34,13 +34,7 @@ fn say(sessions: &mut Sessions, record: &StatisticsRecord, time_ns: u64) -> Vec<
     let source = record.header.publisher_id;
     sessions.note_statistic(7, record, time_ns);
     let mut told = Vec::from_iter(sessions.enter(source, 7, time_ns, false));
-    if !told.is_empty() {
-        told.extend(sessions.open(source, 7, time_ns));
-    }
     told.extend(sessions.changed(source, 7, time_ns));
-    if record.statistic == OPENING_PRICE {
-        told.extend(sessions.open(source, 7, time_ns));
-    }
     told
 }
 
@@ -157,10 +151,11 @@ fn a_reference_older_than_the_session_before_is_not_used() {
 fn an_opening_price_is_the_open_and_replaces_no_better_reference() {
     let mut sessions = Sessions::new();
     let open = statistic(OPENING_PRICE, UNDEFINED_TIME, 300);
-    let [start] = say(&mut sessions, &open, utc_ns(20240307, 10))[..] else {
-        panic!("one message");
+    let [start, opened] = say(&mut sessions, &open, utc_ns(20240307, 10))[..] else {
+        panic!("two messages");
     };
-    assert_eq!(parts(start), (20240307, DAY, ReferenceKind::OPEN, 300));
+    assert_eq!(parts(start), (20240307, DAY, NONE.0, NONE.1));
+    assert_eq!(parts(opened), (20240307, 0, ReferenceKind::OPEN, 300));
     let settlement = statistic(SETTLEMENT_PRICE, utc_ns(20240306, 0), 290);
     let [start] = say(&mut sessions, &settlement, utc_ns(20240307, 11))[..] else {
         panic!("one message");
@@ -171,8 +166,64 @@ fn an_opening_price_is_the_open_and_replaces_no_better_reference() {
         panic!("one message");
     };
     assert_eq!(parts(start), (20240307, 0, ReferenceKind::OPEN, 301));
-    let again = sessions.changed(GLOBEX, 7, utc_ns(20240307, 13));
-    assert_eq!(again, None, "the settlement still is the reference");
+    let mut again = sessions.changed(GLOBEX, 7, utc_ns(20240307, 13));
+    assert_eq!(again.next(), None, "the settlement still is the reference");
+    // The receiver may forget the open when the trades of the day come again.
+    let trade_ns = utc_ns(20240307, 14);
+    assert!(sessions.enter(GLOBEX, 7, trade_ns, true).is_some());
+    let open: Vec<_> = sessions.changed(GLOBEX, 7, trade_ns).map(parts).collect();
+    assert_eq!(open, [(20240307, 0, ReferenceKind::OPEN, 301)]);
+}
+
+/// An opening price that was taken back stayed, and a settlement where an opening price was known.
+#[test]
+fn a_price_that_is_taken_back_is_told_beside_the_others() {
+    let (open, settlement) = (ReferenceKind::OPEN, ReferenceKind::PREVIOUS_SETTLEMENT);
+    let opened = statistic(OPENING_PRICE, UNDEFINED_TIME, 300);
+    let settled = statistic(SETTLEMENT_PRICE, utc_ns(20240306, 0), 290);
+    let deleted = |record: &StatisticsRecord| StatisticsRecord {
+        update_action: DELETED,
+        ..*record
+    };
+    for has_settlement in [false, true] {
+        let mut sessions = Sessions::new();
+        let mut tell = |record: &StatisticsRecord| {
+            let told = say(&mut sessions, record, utc_ns(20240307, 10)).into_iter();
+            let told = told.map(|start| (start.rolls, start.kind, start.reference));
+            told.collect::<Vec<_>>()
+        };
+        if has_settlement {
+            assert_eq!(tell(&settled), [(DAY, settlement, 290)]);
+        }
+        assert_eq!(tell(&opened).last(), Some(&(0, open, 300)));
+        assert_eq!(tell(&deleted(&opened)), [(0, open, UNDEFINED_PRICE)]);
+        assert_eq!(tell(&deleted(&opened)), []);
+        assert_eq!(tell(&opened), [(0, open, 300)]);
+        // The open stays without the settlement.
+        let gone = Vec::from_iter(has_settlement.then_some((0, NONE.0, NONE.1)));
+        assert_eq!(tell(&deleted(&settled)), gone);
+        assert_eq!(tell(&opened), []);
+    }
+}
+
+/// A price that is taken back and was never given took the place of a day whose prices are kept.
+#[test]
+fn a_price_of_an_unknown_day_that_is_taken_back_changes_nothing() {
+    let mut sessions = Sessions::new();
+    for (date, price) in [(20240304, 1), (20240305, 2), (20240306, 3)] {
+        let settlement = statistic(SETTLEMENT_PRICE, utc_ns(date, 0), price);
+        sessions.note_statistic(7, &settlement, utc_ns(20240306, 10));
+    }
+    let mut unknown = statistic(SETTLEMENT_PRICE, utc_ns(20240307, 0), 4);
+    unknown.update_action = DELETED;
+    sessions.note_statistic(7, &unknown, utc_ns(20240307, 10));
+    for date in [20240306, 20240305] {
+        let mut settlement = statistic(SETTLEMENT_PRICE, utc_ns(date, 0), 0);
+        settlement.update_action = DELETED;
+        sessions.note_statistic(7, &settlement, utc_ns(20240307, 10));
+    }
+    let start = sessions.enter(GLOBEX, 7, utc_ns(20240307, 11), true);
+    assert_eq!(start.unwrap().reference, 1);
 }
 
 #[test]

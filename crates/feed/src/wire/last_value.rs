@@ -71,6 +71,9 @@ pub struct Figures {
     pub reference_kind: ReferenceKind,
     /// [`Figures::STALE`], [`Figures::IN_DOUBT`].
     pub flags: u8,
+    /// First trade of the session, 1 unit = 1e-9; [`UNDEFINED_PRICE`] if there is none or it is
+    /// unknown.
+    pub first_trade: i64,
 }
 
 impl Figures {
@@ -80,6 +83,9 @@ impl Figures {
     pub const IN_DOUBT: u8 = 2;
 
     fn add(&mut self, trade: &Trade) {
+        if self.high == UNDEFINED_PRICE {
+            self.first_trade = trade.price;
+        }
         if self.high == UNDEFINED_PRICE || trade.price > self.high {
             self.high = trade.price;
         }
@@ -105,6 +111,7 @@ impl Default for Figures {
             trading_day: 0,
             reference_kind: ReferenceKind::NONE,
             flags: 0,
+            first_trade: UNDEFINED_PRICE,
         }
     }
 }
@@ -145,10 +152,10 @@ impl LastValue {
             Message::Trade(trade) => {
                 self.last = trade.price;
                 self.last_size = trade.size;
-                self.volume = self.volume.saturating_add(u64::from(trade.size));
-                if self.open == UNDEFINED_PRICE {
+                if self.open == UNDEFINED_PRICE && self.awaits_trade() {
                     self.open = trade.price;
                 }
+                self.volume = self.volume.saturating_add(u64::from(trade.size));
                 if let Some(figures) = &mut self.figures {
                     figures.add(trade);
                 }
@@ -194,6 +201,15 @@ impl LastValue {
         true
     }
 
+    /// Returns whether the session has no trade. The open of one that has trades may be unknown.
+    #[inline]
+    fn awaits_trade(&self) -> bool {
+        match &self.figures {
+            Some(figures) => figures.high == UNDEFINED_PRICE,
+            None => self.volume == 0,
+        }
+    }
+
     /// Returns what is known of the session; nothing of its day without figures.
     #[cold]
     fn session_state(&self) -> SessionState {
@@ -201,6 +217,7 @@ impl LastValue {
         SessionState {
             trading_day: figures.trading_day,
             open: self.open,
+            first_trade: figures.first_trade,
             reference: figures.reference,
             kind: figures.reference_kind,
             traded_until_ns: match self.volume {
@@ -309,6 +326,10 @@ impl LastValue {
                 trading_day: u32_at(bytes, 148),
                 reference_kind: Field::read(bytes, 152),
                 flags: bytes[153],
+                first_trade: match bytes[154] {
+                    FIRST_TRADE_GIVEN => i64_at(bytes, 160),
+                    _ => UNDEFINED_PRICE,
+                },
             }),
             ..Self::from_bytes(&array_at(bytes, 0))
         }
@@ -352,6 +373,10 @@ impl LastValue {
         put(&mut bytes, 144, figures.reason.to_le_bytes());
         put(&mut bytes, 148, figures.trading_day.to_le_bytes());
         put(&mut bytes, 152, [figures.reference_kind.0, figures.flags]);
+        if figures.first_trade != UNDEFINED_PRICE {
+            bytes[154] = FIRST_TRADE_GIVEN;
+            put(&mut bytes, 160, figures.first_trade.to_le_bytes());
+        }
         bytes
     }
 
@@ -372,3 +397,6 @@ impl LastValue {
         put(bytes, 88, self.updates.to_le_bytes());
     }
 }
+
+/// Byte 154 of a value with figures whose first trade is at byte 160.
+const FIRST_TRADE_GIVEN: u8 = 1;

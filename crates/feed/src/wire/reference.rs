@@ -81,7 +81,8 @@ pub struct SessionStart {
     pub source: u16,
     /// Time of the event at the source, nanoseconds since the UNIX epoch.
     pub source_time_ns: u64,
-    /// The reference price of `change_pct`, 1 unit = 1e-9, or [`UNDEFINED_PRICE`].
+    /// The reference price of `change_pct`, 1 unit = 1e-9, or [`UNDEFINED_PRICE`]. With `rolls`
+    /// [`SessionStart::KEEPS`] that takes back the price of this kind.
     pub reference: i64,
     /// The session's trading day as `YYYYMMDD`; 0 if unknown.
     pub trading_day: u32,
@@ -99,6 +100,9 @@ pub struct SessionState {
     pub trading_day: u32,
     /// The session's open, 1 unit = 1e-9, or [`UNDEFINED_PRICE`].
     pub open: i64,
+    /// The session's first trade, 1 unit = 1e-9, or [`UNDEFINED_PRICE`] if there is none or it is
+    /// unknown.
+    pub first_trade: i64,
     /// Price from which the change is measured, 1 unit = 1e-9, or [`UNDEFINED_PRICE`] if it is
     /// the open.
     pub reference: i64,
@@ -125,8 +129,10 @@ impl SessionStart {
     /// [`SessionStart::BEGINS`]; `None` if it says nothing new. A trading day that goes on, or that
     /// begins again, keeps a better reference than that of the message.
     pub fn decide(&self, state: &SessionState) -> Option<SessionStart> {
-        if matches!(self.rolls, Self::KEEPS | Self::BEGINS) {
-            return Some(*self);
+        match self.rolls {
+            Self::KEEPS => return self.decide_kept(state),
+            Self::BEGINS => return Some(*self),
+            _ => {}
         }
         let begun = SessionStart {
             rolls: Self::BEGINS,
@@ -155,13 +161,42 @@ impl SessionStart {
             });
         }
         let is_news = match is_open {
-            true => self.reference != state.open,
+            true => ![UNDEFINED_PRICE, state.open].contains(&self.reference),
             false => has_reference && (self.reference, self.kind) != (state.reference, state.kind),
         };
         is_news.then_some(SessionStart {
             rolls: Self::KEEPS,
             ..*self
         })
+    }
+
+    /// Returns what a message means that begins no session. Without a price it takes back the one
+    /// of its kind: the open is then the first trade, and a close or settlement is gone.
+    fn decide_kept(&self, state: &SessionState) -> Option<SessionStart> {
+        debug_assert_eq!(self.rolls, Self::KEEPS, "no session begins");
+        let is_absent = self.reference == UNDEFINED_PRICE;
+        match self.kind {
+            ReferenceKind::OPEN => {
+                let open = if is_absent {
+                    state.first_trade
+                } else {
+                    self.reference
+                };
+                (open != state.open).then_some(SessionStart {
+                    reference: open,
+                    ..*self
+                })
+            }
+            ReferenceKind::NONE => Some(*self),
+            kind if is_absent => {
+                let is_known = kind == state.kind && state.reference != UNDEFINED_PRICE;
+                is_known.then_some(SessionStart {
+                    kind: ReferenceKind::NONE,
+                    ..*self
+                })
+            }
+            _ => Some(*self),
+        }
     }
 }
 
@@ -185,3 +220,87 @@ layout!(SessionStart: 48, MessageKind::SESSION_START, {
     kind: 28,
     rolls: 29,
 });
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Figures, LastValue, Message, Trade};
+    use super::*;
+
+    /// An opening price that was taken back stayed, as did a settlement where an open was known.
+    #[test]
+    fn a_price_that_is_taken_back_leaves_the_others() {
+        let (open, close, settlement) = (
+            ReferenceKind::OPEN,
+            ReferenceKind::PREVIOUS_CLOSE,
+            ReferenceKind::PREVIOUS_SETTLEMENT,
+        );
+        let state = SessionState {
+            trading_day: 20_240_102,
+            open: 100,
+            first_trade: 98,
+            reference: 90,
+            kind: settlement,
+            traded_until_ns: 50,
+        };
+        let without = |kind, state: &SessionState| {
+            let start = SessionStart {
+                kind,
+                ..SessionStart::default()
+            };
+            let start = start.decide(state)?;
+            assert_eq!(start.rolls, SessionStart::KEEPS);
+            Some((start.kind, start.reference))
+        };
+        let none = (ReferenceKind::NONE, UNDEFINED_PRICE);
+        assert_eq!(without(open, &state), Some((open, 98)), "the first trade");
+        assert_eq!(without(settlement, &state), Some(none));
+        assert_eq!(without(close, &state), None, "the settlement stays");
+        assert_eq!(without(ReferenceKind::NONE, &state), Some(none));
+        let untraded = SessionState {
+            first_trade: UNDEFINED_PRICE,
+            ..state
+        };
+        assert_eq!(without(open, &untraded), Some((open, UNDEFINED_PRICE)));
+        let undeclared = SessionState { open: 98, ..state };
+        assert_eq!(without(open, &undeclared), None);
+    }
+
+    /// The next trade became the open of a session whose open was taken back.
+    #[test]
+    fn the_open_that_is_unknown_is_no_later_trade() {
+        let trade = |price| {
+            Message::Trade(Trade {
+                symbol: 7,
+                price,
+                size: 1,
+                ..Trade::default()
+            })
+        };
+        let open = |reference| {
+            Message::SessionStart(SessionStart {
+                symbol: 7,
+                reference,
+                kind: ReferenceKind::OPEN,
+                ..SessionStart::default()
+            })
+        };
+        for figures in [None, Some(Figures::default())] {
+            let mut value = LastValue {
+                figures,
+                ..LastValue::new(7)
+            };
+            value.apply(1, &trade(10));
+            value.apply(2, &open(12));
+            assert_eq!(value.open, 12);
+            value.apply(3, &open(UNDEFINED_PRICE));
+            let first = if figures.is_some() {
+                10
+            } else {
+                UNDEFINED_PRICE
+            };
+            assert_eq!(value.open, first);
+            value.apply(4, &trade(11));
+            assert_eq!(value.open, first);
+        }
+    }
+}

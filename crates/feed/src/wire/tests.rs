@@ -149,6 +149,7 @@ fn messages() -> Vec<Message> {
                 trading_day: 25,
                 reference_kind: ReferenceKind::PREVIOUS_CLOSE,
                 flags: Figures::STALE,
+                first_trade: -4,
             }),
             ..last_value()
         }),
@@ -510,6 +511,7 @@ fn a_session_that_has_begun_is_kept_unless_the_same_trades_come_again() {
     let state = SessionState {
         trading_day: 20_240_102,
         open: 100,
+        first_trade: 98,
         reference: 90,
         kind: settlement,
         traded_until_ns: 50,
@@ -563,6 +565,8 @@ fn a_session_that_has_begun_is_kept_unless_the_same_trades_come_again() {
         ..with(close, 91)
     };
     assert_eq!(decided(plain), Some((0, close, 91)));
+    // A day that goes on knows nothing of an open without a price.
+    assert_eq!(decided(with(ReferenceKind::OPEN, UNDEFINED_PRICE)), None);
 }
 
 /// A reader of a stream lost the open with each definition that is given again.

@@ -96,6 +96,7 @@ fn a_quote_leaves_the_trade_as_it_was() {
         volume: 7,
         turnover: -35,
         session_open: -5,
+        first_trade: -5,
         receive_time_ns: 2_002,
         high: -5,
         low: -5,
@@ -177,6 +178,9 @@ fn a_session_starts_without_the_figures_of_the_one_before() {
     assert_eq!((value.session_open, value.last), (90, 100));
     writer.update_trade(trade(99, 1), stamp(4));
     assert_eq!(slot.snapshot().change_ppm(), Some(100_000));
+    assert_eq!(slot.snapshot().first_trade, 99, "beside the declared open");
+    writer.update_trade(trade(98, 1), stamp(5));
+    assert_eq!(slot.snapshot().first_trade, 99);
 }
 
 #[test]
@@ -232,6 +236,7 @@ fn a_replaced_value_comes_back_whole() {
             last: 24,
         },
         trading_day: 25,
+        first_trade: 26,
     };
     let slot = MarketSlot::new();
     slot.claim(1).unwrap().replace(&value);

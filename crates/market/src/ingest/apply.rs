@@ -373,6 +373,7 @@ fn session_state(topic: &Topic, value: &MarketValue) -> wire::SessionState {
     wire::SessionState {
         trading_day: value.trading_day,
         open: value.session_open,
+        first_trade: value.first_trade,
         reference: value.reference.price,
         kind: ReferenceKind(value.reference.kind),
         traded_until_ns: topic.traded_until_ns(value),
@@ -509,6 +510,7 @@ fn market_value(value: &LastValue, stamp: Stamp) -> MarketValue {
     };
     MarketValue {
         flags: short.flags | upstream_flags(figures.flags),
+        first_trade: figures.first_trade,
         high: figures.high,
         low: figures.low,
         turnover: figures.turnover,

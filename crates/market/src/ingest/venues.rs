@@ -8,14 +8,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use tidewire_feed::journal::Journal;
-use tidewire_feed::wire::{self, Definition, Message, Name, RecordPart, TradingState, VenueName};
+use tidewire_feed::wire::{
+    self, Definition, Message, Name, RecordPart, ReferenceKind, TradingState, VenueName,
+};
 use tidewire_lastvalue::{ClaimError, FLAG_STALE, MarketValue, PRICE_UNDEFINED, Trade};
 use tidewire_retry::Seldom;
 use tracing::{info, warn};
 
 use super::apply::{Address, Work, quote_message};
 use crate::board::{VENUE_SEPARATOR, certainty};
-use crate::consolidated::consolidate;
+use crate::consolidated::{consolidate, forget_open};
 use crate::symbols::Symbol;
 use crate::topic::{Facts, Member, Topic};
 use crate::venues::{CONSOLIDATED, CONSOLIDATED_NAME, SourceVenues};
@@ -405,6 +407,9 @@ impl Work<'_> {
         });
         let mut value = before;
         consolidate(&mut value, self.members.iter().map(|(v, m)| (*v, m)));
+        if gives_open(message) {
+            forget_open(&mut value, self.members.iter().map(|(_, m)| m));
+        }
         let own = self.members.iter().find(|(v, _)| *v == venue.venue());
         let is_trade = match (message, own) {
             (Some(message), Some((venue, own))) => take_last(&mut value, message, *venue, own),
@@ -496,6 +501,11 @@ impl Work<'_> {
 }
 
 /// Returns whether the readers of a consolidated value know its session without a record: it has
+/// Returns whether a message may give a venue another open than its first trade.
+fn gives_open(message: Option<&Message>) -> bool {
+    matches!(message, Some(Message::SessionStart(start)) if start.kind == ReferenceKind::OPEN)
+}
+
 /// had this trade, or nothing at all. Venues that roll, leave or repeat a session change sums in
 /// ways that no single message describes.
 fn is_session_told(before: &MarketValue, value: &MarketValue, is_trade: bool) -> bool {

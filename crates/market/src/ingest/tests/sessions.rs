@@ -208,6 +208,134 @@ fn files_of_two_days_begin_each_day_in_both_orders() {
     }
 }
 
+/// Returns a message of A at venue 7 that gives the price of a kind, or takes it back.
+fn price(kind: ReferenceKind, reference: i64) -> Message {
+    Message::SessionStart(SessionStart {
+        source: 7,
+        source_time_ns: 15,
+        trading_day: FRIDAY,
+        reference,
+        kind,
+        ..SessionStart::default()
+    })
+}
+
+/// An opening price or settlement that a venue took back stayed in the value.
+#[test]
+fn a_price_that_is_taken_back_leaves_the_first_trade_and_the_other_price() {
+    const ABSENT: i64 = PRICE_UNDEFINED;
+    let (open, settlement) = (ReferenceKind::OPEN, ReferenceKind::PREVIOUS_SETTLEMENT);
+    let trades = [
+        start_at(10, FRIDAY, AGAIN, 0),
+        trade_at(10, 100, 5),
+        price(settlement, 187),
+        price(open, 182),
+        trade_at(20, 102, 5),
+    ];
+    let after = |files: &[&[Message]]| {
+        let (value, reader) = after_files(files);
+        let figures = reader.figures.unwrap();
+        assert_eq!(figures.first_trade, value.first_trade);
+        (
+            value.session_open,
+            value.reference.price,
+            value.change_base(),
+        )
+    };
+    assert_eq!(after(&[&trades]), (182, 187, 187));
+    assert_eq!(after(&[&trades, &[price(open, ABSENT)]]), (100, 187, 187));
+    assert_eq!(
+        after(&[&trades, &[price(settlement, ABSENT)]]),
+        (182, ABSENT, 182)
+    );
+    let close = price(ReferenceKind::PREVIOUS_CLOSE, ABSENT);
+    assert_eq!(after(&[&trades, &[close]]), (182, 187, 187));
+    let none = price(ReferenceKind::NONE, ABSENT);
+    assert_eq!(
+        after(&[&trades, &[none, price(open, ABSENT)]]),
+        (100, ABSENT, 100)
+    );
+    // An open before the first trade.
+    let early = [
+        start_at(1, FRIDAY, DAY, 0),
+        price(open, 182),
+        start_at(10, FRIDAY, AGAIN, 0),
+        trade_at(10, 100, 5),
+    ];
+    assert_eq!(after(&[&early]), (182, ABSENT, 182));
+    assert_eq!(after(&[&early, &[price(open, ABSENT)]]), (100, ABSENT, 100));
+    let untraded = [start_at(1, FRIDAY, DAY, 0), price(open, 182)];
+    let gone = [price(open, ABSENT), trade_at(20, 102, 5)];
+    assert_eq!(after(&[&untraded, &gone]), (102, ABSENT, 102));
+}
+
+/// A hub behind this one gets the open that it decided, also where a value came from a record.
+#[test]
+fn a_hub_behind_this_one_follows_an_open_that_is_taken_back() {
+    let (first, second) = (
+        Market::of_one_lane(MarketConfig::default()),
+        Market::of_one_lane(MarketConfig::default()),
+    );
+    let mut ingest = source(&first, "replay", 0, "A");
+    let mut behind = source(&second, "hub", 0, "A");
+    let pass = |from: u64, behind: &mut Ingest| {
+        let journal = first.journal.lock();
+        let until = journal.next_sequence();
+        let messages: Vec<_> = (from..until)
+            .map(|sequence| journal.message(sequence).expect("kept"))
+            .filter(|message| !matches!(message, Message::Definition(_)))
+            .collect();
+        drop(journal);
+        send(behind, &messages);
+        until
+    };
+    send(
+        &mut ingest,
+        &[
+            start_at(10, FRIDAY, AGAIN, 0),
+            trade_at(10, 100, 5),
+            price(ReferenceKind::OPEN, 182),
+        ],
+    );
+    let from = pass(1, &mut behind);
+    assert_eq!(value_of(&second, "A").session_open, 182);
+    send(&mut ingest, &[price(ReferenceKind::OPEN, PRICE_UNDEFINED)]);
+    pass(from, &mut behind);
+    assert_eq!(value_of(&second, "A").session_open, 100);
+    // The record of a snapshot has the first trade too.
+    send(&mut ingest, &[price(ReferenceKind::OPEN, 182)]);
+    let topic = first.board.find(b"A").unwrap();
+    let record = tidewire_feed::server::Board::last_value(&*first.board, topic.number as usize);
+    let third = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = source(&third, "recording", 0, "A");
+    let open = price(ReferenceKind::OPEN, PRICE_UNDEFINED);
+    send(&mut ingest, &[Message::LastValue(record.unwrap()), open]);
+    assert_eq!(value_of(&third, "A").session_open, 100);
+}
+
+/// The open of a symbol of several venues stayed where its venue gave another one.
+#[test]
+fn a_consolidated_open_is_that_of_a_venue() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = source(&market, "test", 0, "A");
+    let mut other = source(&market, "other", 0, "A");
+    send(
+        &mut ingest,
+        &[start_at(10, FRIDAY, AGAIN, 0), trade_at(10, 100, 5)],
+    );
+    let (mut day, mut traded) = (start_at(11, FRIDAY, AGAIN, 0), trade_at(11, 101, 5));
+    if let (Message::SessionStart(day), Message::Trade(traded)) = (&mut day, &mut traded) {
+        (day.source, traded.source) = (8, 8);
+    }
+    send(&mut other, &[day, traded]);
+    let open = || value_of(&market, "A").session_open;
+    assert_eq!(open(), 100);
+    for (reference, expected) in [(182, 182), (183, 183), (PRICE_UNDEFINED, 100)] {
+        send(&mut ingest, &[price(ReferenceKind::OPEN, reference)]);
+        assert_eq!(open(), expected);
+    }
+}
+
 /// A trade in 2100 began that day, and no real day after it.
 #[test]
 fn a_trading_day_of_the_far_future_is_none() {
