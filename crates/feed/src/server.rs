@@ -65,6 +65,8 @@ pub struct Session {
     /// Whether the live stream waits for `snapshot`.
     live_waits: bool,
     snapshot_number: u32,
+    /// Venues that the client was told by controls.
+    venues_told: usize,
     snapshots_kept: VecDeque<SnapshotJob>,
     snapshot_ranges: VecDeque<SnapshotJob>,
     refusals: VecDeque<Refused>,
@@ -106,6 +108,7 @@ impl Session {
             snapshot: None,
             live_waits: false,
             snapshot_number: 0,
+            venues_told: 0,
             snapshots_kept: VecDeque::new(),
             snapshot_ranges: VecDeque::new(),
             refusals: VecDeque::new(),
@@ -444,7 +447,7 @@ impl Session {
         }
         PacketWriter::control(out, accepted.session, &Control::LoginAccepted(accepted));
         if self.receiver.is_none() {
-            snapshot::tell_venues(board, accepted.session, out);
+            self.venues_told = snapshot::tell_venues(board, 0, accepted.session, out);
         }
     }
 
@@ -687,6 +690,8 @@ impl Session {
             as_of,
             since,
         };
+        // The messages that the snapshot replaces may have named others.
+        self.venues_told = snapshot::tell_venues(board, self.venues_told, journal.session(), out);
         PacketWriter::control(out, journal.session(), &Control::SnapshotNotice(notice));
         let mut job = SnapshotJob::new(notice, Arc::new(scope), board.len());
         job.with_figures = self.login.reads_figures;

@@ -18,7 +18,9 @@ use tidewire_feed::recording::{
     BlockKind, begin_block, end_block, write_file_header, write_numbers,
 };
 use tidewire_feed::server::Board;
-use tidewire_feed::wire::{Flags, Message, PACKET_LENGTH_MAX, PacketWriter};
+use tidewire_feed::wire::{
+    Flags, Message, PACKET_LENGTH_MAX, PacketWriter, RecordPart, Venue, VenueName,
+};
 use tidewire_files::{AppendFile, FileLock};
 use tracing::warn;
 
@@ -217,11 +219,36 @@ impl Writing {
         self.snapshot(session)
     }
 
-    /// Writes the current definitions and last values. Each has the sequence of its last change,
-    /// which may be later than the sequence at which the stream continues. They are written block
-    /// by block, so that a million symbols are not in memory at once.
+    /// Writes what the messages before have named: the venues. They have a block of their own.
+    fn write_venues(&mut self, session: u32) {
+        let start = begin_block(&mut self.block);
+        let (block, flags) = (&mut self.block, Flags::SNAPSHOT);
+        let mut writer = PacketWriter::new(block, session, flags, 0, PACKET_LENGTH_MAX);
+        for (source, name) in self.market.board.venues().told() {
+            writer.push(&Message::Venue(Venue {
+                source,
+                source_time_ns: 0,
+                name: VenueName::truncated(&name),
+            }));
+        }
+        writer.finish();
+        end_block(
+            BlockKind::Snapshot,
+            session,
+            unix_ns(),
+            start,
+            &mut self.block,
+        );
+    }
+
+    /// Writes what a reader needs of the messages before: the venues, then the current definitions,
+    /// with the whole record where the source has given one, and last values. Each value has the
+    /// sequence of its last change, which may be later than the sequence at which the stream
+    /// continues. They are written block by block, so that a million symbols are not in memory at
+    /// once.
     fn snapshot(&mut self, session: u32) -> io::Result<()> {
         let board = self.market.board.clone();
+        self.write_venues(session);
         let mut index = 0;
         while index < board.slots().len() {
             let start = begin_block(&mut self.block);
@@ -233,6 +260,12 @@ impl Writing {
             for entry in index..until {
                 if let Some(definition) = Board::definition(&*board, entry) {
                     writer.push(&Message::Definition(definition));
+                }
+                let topic = board.topic(entry as u32);
+                if let Some(kept) = topic.and_then(|topic| topic.records.definition()) {
+                    for part in RecordPart::split(entry as u32, kept.source, 0, &kept.bytes) {
+                        writer.push(&Message::Record(part));
+                    }
                 }
                 if let Some(value) = Board::last_value(&*board, entry) {
                     writer.push(&Message::LastValue(value));
@@ -304,8 +337,9 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of bytes taken from the journal at a time. Its lock is held for a fraction of a
 /// millisecond.
 const BLOCK_BYTES: usize = 1 << 20;
-/// Maximum number of board entries in one block; each has at most 208 bytes.
-const SNAPSHOT_ENTRIES: usize = 8_192;
+/// Maximum number of board entries in one block; each has at most 288 bytes, and 1,200 with a whole
+/// record.
+const SNAPSHOT_ENTRIES: usize = 2_048;
 
 #[cfg(test)]
 mod tests {
@@ -412,12 +446,69 @@ mod tests {
         writing.write().unwrap();
         let (kinds, sequences) = read(&path);
         use BlockKind::{Begin, Gap, Snapshot, Stream};
-        assert_eq!(kinds, [Begin, Stream, Gap, Snapshot, Stream]);
+        assert_eq!(kinds, [Begin, Stream, Gap, Snapshot, Snapshot, Stream]);
         assert_eq!(
             sequences[..13],
             (1..13).chain([oldest]).collect::<Vec<_>>()[..]
         );
         assert_eq!(market.recording.lost.load(Ordering::Relaxed), oldest - 13);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    /// A replay had the number of the venue in the place of its name, and made up the definition.
+    #[test]
+    fn a_gap_over_the_venue_and_the_definition_is_followed_by_both() {
+        let path = file("venue");
+        let market = market();
+        let mut ingest = Ingest::new(market.clone(), 1, "test");
+        let record: Vec<u8> = {
+            let mut record = vec![0; 520];
+            (record[0], record[1]) = (130, 0x13);
+            record
+        };
+        let mut batch = ingest.begin(1);
+        batch.venue(&Venue {
+            source: 2,
+            source_time_ns: 0,
+            name: VenueName::new("XNAS").unwrap(),
+        });
+        batch.definition(1, &Definition::new(0, Name::new("A").unwrap()));
+        for part in RecordPart::split(0, 2, 0, &record) {
+            batch.message(2, &Message::Record(part));
+        }
+        for sequence in 3..200 {
+            let trade = Trade {
+                source: 2,
+                ..Trade::default()
+            };
+            batch.message(sequence, &Message::Trade(trade));
+        }
+        batch.finish();
+        Recorder::start(&market, &path).unwrap().finish().unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        let (mut rest, mut decoder) = (&bytes[..], Decoder::new());
+        let mut found = Vec::new();
+        loop {
+            match decoder.decode(&mut rest).unwrap() {
+                Event::NeedMore(_) => break,
+                Event::Block(block) if block.kind == BlockKind::Snapshot => {
+                    found.extend(block.messages().map(|message| message.unwrap().1));
+                }
+                _ => {}
+            }
+        }
+        let Message::Venue(venue) = found[0] else {
+            panic!("the venue first: {found:?}");
+        };
+        assert_eq!((venue.source, venue.name.as_str()), (2, "XNAS"));
+        assert_eq!(found.len(), 6, "without the consolidated venue: {found:?}");
+        assert!(matches!(found[1], Message::Definition(_)));
+        let parts = found.iter().filter_map(|message| match message {
+            Message::Record(part) => Some(part.bytes().to_vec()),
+            _ => None,
+        });
+        assert_eq!(parts.flatten().collect::<Vec<_>>().len(), 520);
+        assert!(matches!(&found[5], Message::LastValue(value) if value.source == 2));
         std::fs::remove_file(path).unwrap();
     }
 

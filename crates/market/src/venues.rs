@@ -17,6 +17,8 @@ pub struct VenueTable {
 struct State {
     names: HashMap<u16, Arc<str>, RandomState>,
     numbers: HashMap<Arc<str>, u16, RandomState>,
+    /// Numbers whose names the hub's own feed has been told, in the order of the messages.
+    told: Vec<u16>,
     /// The last number given where the wanted one was taken.
     last_given: u16,
 }
@@ -45,6 +47,21 @@ impl VenueTable {
             .collect();
         all.sort_unstable_by_key(|(number, _)| *number);
         all
+    }
+
+    /// Notes that the hub's own feed is told the name of a new number.
+    pub(crate) fn note_told(&self, number: u16) {
+        let mut state = self.state.write();
+        debug_assert!(state.names.contains_key(&number), "it has a name");
+        state.told.push(number);
+    }
+
+    /// Returns the names with their numbers that the hub's own feed has been told, in the order of
+    /// the messages.
+    pub(crate) fn told(&self) -> Vec<(u16, Arc<str>)> {
+        let state = self.state.read();
+        let named = |number: &u16| Some((*number, state.names.get(number)?.clone()));
+        state.told.iter().filter_map(named).collect()
     }
 
     /// Returns the number of the venue `name`, and whether it is new. A new venue gets `wanted` if

@@ -32,7 +32,7 @@ pub trait Board {
     /// as new as the journal's messages about the entry.
     fn last_value(&self, index: usize) -> Option<LastValue>;
 
-    /// Returns the venues that have a name; each new subscriber gets them.
+    /// Returns the venues that have a name; each new subscriber gets them. They are only added.
     fn venues(&self) -> Vec<Venue> {
         Vec::new()
     }
@@ -47,11 +47,22 @@ pub trait Board {
     }
 }
 
-/// Tells a new subscriber the names of the venues.
-pub(super) fn tell_venues(board: &impl Board, session: u32, out: &mut Vec<u8>) {
-    for venue in board.venues() {
-        PacketWriter::control(out, session, &Control::Venue(venue));
+/// Tells a subscriber the names of the venues, if there are more than the `told` that it was told
+/// before. Returns how many it knows now.
+pub(super) fn tell_venues(
+    board: &impl Board,
+    told: usize,
+    session: u32,
+    out: &mut Vec<u8>,
+) -> usize {
+    let venues = board.venues();
+    debug_assert!(venues.len() >= told, "venues are only added");
+    if venues.len() > told {
+        for venue in &venues {
+            PacketWriter::control(out, session, &Control::Venue(*venue));
+        }
     }
+    venues.len()
 }
 
 /// A board without entries, for a stream without snapshots.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::client::NullSink;
-use crate::wire::{Message, Trade};
+use crate::wire::{Definition, LastValue, Message, Trade, Venue, VenueName};
 
 const INTERVAL_NS: u64 = HEARTBEAT_INTERVAL_NS_MAX;
 
@@ -46,8 +46,17 @@ fn said(
     journal: &Journal,
     now_ns: u64,
 ) -> (Vec<(u8, u64, u16)>, Vec<Control>) {
+    said_of(session, journal, &EmptyBoard, now_ns)
+}
+
+fn said_of(
+    session: &mut Session,
+    journal: &Journal,
+    board: &impl Board,
+    now_ns: u64,
+) -> (Vec<(u8, u64, u16)>, Vec<Control>) {
     let mut out = Vec::new();
-    while session.produce(journal, &EmptyBoard, now_ns, &mut out, 4_096) {}
+    while session.produce(journal, board, now_ns, &mut out, 4_096) {}
     let (mut packets, mut controls, mut rest) = (Vec::new(), Vec::new(), out.as_slice());
     while let Some((packet, length)) = decode_packet(rest).unwrap() {
         let header = packet.header;
@@ -144,6 +153,62 @@ fn a_client_that_lags_too_far_is_conflated_before_the_window_ends() {
 }
 
 /// Creates a client of this policy that falls out of the window after it has joined.
+/// A board that has only venues.
+struct Venues(Vec<Venue>);
+
+impl Board for Venues {
+    fn len(&self) -> usize {
+        0
+    }
+
+    fn definition(&self, _index: usize) -> Option<Definition> {
+        None
+    }
+
+    fn last_value(&self, _index: usize) -> Option<LastValue> {
+        None
+    }
+
+    fn venues(&self) -> Vec<Venue> {
+        self.0.clone()
+    }
+}
+
+/// The message that names a venue was among the messages that a conflated client does not get.
+#[test]
+fn a_conflated_client_is_told_the_venues_that_it_may_have_missed() {
+    let mut session = Session::new(SessionConfig::default(), 0);
+    let mut journal = journal(5);
+    receive(&mut session, &[login(0, 0), subscribe("*", false)]).unwrap();
+    let venue = |source| Venue {
+        source,
+        source_time_ns: 0,
+        name: VenueName::new("XNAS").unwrap(),
+    };
+    let mut board = Venues(vec![venue(2)]);
+    let mut told = |journal: &Journal, board: &Venues| {
+        let (_, controls) = said_of(&mut session, journal, board, 0);
+        let venues = controls.iter().filter_map(|control| match control {
+            Control::Venue(venue) => Some(venue.source),
+            _ => None,
+        });
+        let is_snapshot = |control: &Control| matches!(control, Control::SnapshotNotice(_));
+        let venues = venues.collect::<Vec<_>>();
+        (venues, controls.iter().any(is_snapshot))
+    };
+    assert_eq!(told(&journal, &board), (vec![2], true));
+    let append = |journal: &mut Journal| {
+        for _ in 0..100 {
+            journal.append(&Message::Trade(Trade::default()));
+        }
+    };
+    append(&mut journal);
+    assert_eq!(told(&journal, &board), (vec![], true));
+    board.0.push(venue(3));
+    append(&mut journal);
+    assert_eq!(told(&journal, &board), (vec![2, 3], true));
+}
+
 fn overrun(server: SlowPolicy, client: Option<SlowPolicy>) -> (Session, Journal) {
     let config = SessionConfig {
         slow_policy: server,

@@ -330,6 +330,7 @@ impl Work<'_> {
                 source_time_ns: 0,
                 name,
             }));
+            venues.note_told(number);
         }
         Ok(number)
     }
@@ -406,10 +407,10 @@ impl Work<'_> {
             self.members.extend(values);
         });
         let mut value = before;
-        consolidate(&mut value, self.members.iter().map(|(v, m)| (*v, m)));
         if gives_open(message) {
             forget_open(&mut value, self.members.iter().map(|(_, m)| m));
         }
+        consolidate(&mut value, self.members.iter().map(|(v, m)| (*v, m)));
         let own = self.members.iter().find(|(v, _)| *v == venue.venue());
         let is_trade = match (message, own) {
             (Some(message), Some((venue, own))) => take_last(&mut value, message, *venue, own),
@@ -500,12 +501,12 @@ impl Work<'_> {
     }
 }
 
-/// Returns whether the readers of a consolidated value know its session without a record: it has
 /// Returns whether a message may give a venue another open than its first trade.
 fn gives_open(message: Option<&Message>) -> bool {
     matches!(message, Some(Message::SessionStart(start)) if start.kind == ReferenceKind::OPEN)
 }
 
+/// Returns whether the readers of a consolidated value know its session without a record: it has
 /// had this trade, or nothing at all. Venues that roll, leave or repeat a session change sums in
 /// ways that no single message describes.
 fn is_session_told(before: &MarketValue, value: &MarketValue, is_trade: bool) -> bool {

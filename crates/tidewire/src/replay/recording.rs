@@ -1,13 +1,13 @@
 //! Plays a recording (`serve --record`) into a running hub.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tidewire_feed::recording::{Block, BlockKind, Decoder, Event, MAGIC};
-use tidewire_feed::wire::Message;
+use tidewire_feed::wire::{Level, Message};
 use tidewire_lane::Endpoint;
 
 use super::link::{Acknowledgement, Link};
@@ -40,6 +40,7 @@ pub(super) fn play(
         stop,
         clock: Clock::default(),
         newest: HashMap::new(),
+        books: Books::default(),
         account: Account::default(),
     };
     let mut fault = player.play_once(file)?;
@@ -64,6 +65,7 @@ struct RecordingPlayer<'a> {
     clock: Clock,
     /// For each symbol, the last sequence that a snapshot included.
     newest: HashMap<u32, u64>,
+    books: Books,
     account: Account,
 }
 
@@ -114,6 +116,7 @@ impl RecordingPlayer<'_> {
             BlockKind::Begin => {
                 self.account.sessions += 1;
                 self.newest.clear();
+                self.end_books()?;
                 // Nothing was recorded in between, so that time is skipped.
                 self.clock.skip_to(block.recorded_ns);
             }
@@ -122,6 +125,7 @@ impl RecordingPlayer<'_> {
             BlockKind::Gap => {
                 self.account.gaps += 1;
                 self.account.missing += other.saturating_sub(one);
+                self.end_books()?;
             }
             BlockKind::End => self.account.ends += 1,
             _ => {}
@@ -151,7 +155,7 @@ impl RecordingPlayer<'_> {
                 .newest
                 .get(&symbol)
                 .is_some_and(|&newest| sequence <= newest);
-            if is_old && !matches!(message, Message::Definition(_)) {
+            if is_old && is_in_value(&message) {
                 self.account.known += 1;
                 continue;
             }
@@ -175,7 +179,14 @@ impl RecordingPlayer<'_> {
         Ok(None)
     }
 
+    /// Ends the books: levels are missing. Each is known again from its next clear on.
+    fn end_books(&mut self) -> Result<(), Failure> {
+        let ends = self.books.take_ends();
+        ends.iter().try_for_each(|end| self.link.publish(end))
+    }
+
     fn publish(&mut self, message: &Message) -> Result<(), Failure> {
+        self.books.note(message);
         match message {
             // Other messages are not part of a stream.
             Message::Trade(_)
@@ -196,9 +207,45 @@ impl RecordingPlayer<'_> {
     }
 }
 
+/// Returns whether a symbol's value of a snapshot, if it is newer, includes a message. It does not
+/// have levels, records and definitions.
+fn is_in_value(message: &Message) -> bool {
+    !matches!(
+        message,
+        Message::Definition(_) | Message::Level(_) | Message::Record(_)
+    )
+}
+
 fn said(fault: &str, position: u64) -> String {
     let position = grouped(position);
     format!("{fault}; the {position} bytes before it were played")
+}
+
+/// Symbols and venues whose price levels were published.
+#[derive(Debug, Default)]
+struct Books(BTreeSet<(u32, u16)>);
+
+impl Books {
+    fn note(&mut self, message: &Message) {
+        if let Message::Level(level) = message {
+            self.0.insert((level.symbol, level.source));
+        }
+    }
+
+    /// Returns the messages that end all books.
+    fn take_ends(&mut self) -> Vec<Message> {
+        let ends = std::mem::take(&mut self.0).into_iter();
+        let end = |(symbol, source)| {
+            Message::Level(Level {
+                symbol,
+                source,
+                action: Level::END,
+                is_last: 1,
+                ..Level::default()
+            })
+        };
+        ends.map(end).collect()
+    }
 }
 
 /// Converts the recorder's clock to this machine's.
@@ -344,6 +391,41 @@ const SPREAD_NS_MAX: u64 = 5_000_000;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidewire_feed::wire::{Quote, RecordPart, SessionStart};
+
+    /// A book went on with the levels behind a gap, as if none were missing.
+    #[test]
+    fn each_book_ends_once_at_a_gap() {
+        let mut books = Books::default();
+        assert_eq!(books.take_ends(), []);
+        for (symbol, source) in [(1, 2), (1, 3), (1, 2), (4, 2)] {
+            books.note(&Message::Level(Level {
+                symbol,
+                source,
+                ..Level::default()
+            }));
+        }
+        books.note(&Message::Quote(Quote::default()));
+        let ends = books.take_ends();
+        let ends = ends.iter().map(|end| match end {
+            Message::Level(level) => (level.symbol, level.source, level.action, level.is_last),
+            other => panic!("{other:?}"),
+        });
+        let end = Level::END;
+        let expected = [(1, 2, end, 1), (1, 3, end, 1), (4, 2, end, 1)];
+        assert_eq!(ends.collect::<Vec<_>>(), expected);
+        assert_eq!(books.take_ends(), []);
+    }
+
+    /// Levels and records between a snapshot's beginning and its values were left out.
+    #[test]
+    fn a_value_of_a_snapshot_has_no_levels_and_records() {
+        let part = RecordPart::split(1, 2, 3, &[0; 8]).next().expect("a part");
+        assert!(!is_in_value(&Message::Level(Level::default())));
+        assert!(!is_in_value(&Message::Record(part)));
+        assert!(is_in_value(&Message::Quote(Quote::default())));
+        assert!(is_in_value(&Message::SessionStart(SessionStart::default())));
+    }
 
     #[test]
     fn messages_are_played_at_the_recorders_pace_without_the_time_it_was_off() {
