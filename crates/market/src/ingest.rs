@@ -9,13 +9,12 @@ use tidewire_book::prefetch;
 use tidewire_fanout::Publication;
 use tidewire_feed::client::{Gap, PublisherLogin, Sink};
 use tidewire_feed::wire::{Definition, LastValue, Level, Login, Message, Venue, VenueName};
-use tidewire_lastvalue::{
-    FLAG_DOUBT, FLAGS_DOUBT, LatencyRecorder, MarketValue, PRICE_UNDEFINED, Writer,
-};
+use tidewire_lastvalue::{FLAG_DOUBT, FLAGS_DOUBT, LatencyRecorder, PRICE_UNDEFINED, Writer};
 use tidewire_retry::Seldom;
 use tracing::{debug, warn};
 
 use crate::clocks::Ahead;
+use crate::consolidated::VenueValue;
 use crate::market::Market;
 use crate::publishers::{ParkedPublisher, SessionInUse};
 use crate::records::RecordIngest;
@@ -41,7 +40,7 @@ pub(crate) struct Ingest {
     records: RecordIngest,
     /// Topics updated in this batch that seemed to have no subscriber.
     unheard: Vec<u32>,
-    members: Vec<(u16, MarketValue)>,
+    members: Vec<VenueValue>,
     /// Why topics are in doubt.
     doubt: Doubt,
     /// Topics that are not in doubt, although all of the source's were marked; `None` before that.

@@ -18,6 +18,7 @@ use tidewire_lastvalue::{
 use super::Doubt;
 use crate::board::{certainty, figures};
 use crate::clocks::Ahead;
+use crate::consolidated::VenueValue;
 use crate::market::Market;
 use crate::topic::Topic;
 
@@ -28,7 +29,7 @@ pub(super) struct Work<'a> {
     pub(super) writer: &'a mut Writer,
     pub(super) unheard: &'a mut Vec<u32>,
     /// Values of a symbol's venues; kept to allocate once.
-    pub(super) members: &'a mut Vec<(u16, MarketValue)>,
+    pub(super) members: &'a mut Vec<VenueValue>,
     pub(super) latency: &'a mut Option<LatencyRecorder>,
     pub(super) doubt: &'a mut Doubt,
     pub(super) certain: &'a mut Option<Vec<u32>>,
@@ -348,14 +349,24 @@ fn store_rare(
                 figures.trading_day = address.plausible_day(day, value.source_time_ns);
             }
             let sequence = journal.append(&Message::LastValue(own));
-            slot.replace(&market_value(
-                &own,
-                address.stamp(value.source_time_ns, sequence),
-            ));
+            let stamp = address.stamp(value.source_time_ns, sequence);
+            let new = market_value(&own, stamp);
+            if topic.parent().is_some() && is_other_session(market, &new, address.number) {
+                topic.session_begins();
+            }
+            slot.replace(&new);
             Some(value.source_time_ns)
         }
         _ => None,
     }
+}
+
+/// Returns whether a record of a venue is of another session than the value before it. What the
+/// venue says of its session may change the open, and takes no volume back.
+fn is_other_session(market: &Market, new: &MarketValue, number: u32) -> bool {
+    let before = market.board.value(number).unwrap_or_default();
+    let is_less = new.trading_day != before.trading_day || new.volume < before.volume;
+    is_less && new.session_open != before.session_open
 }
 
 fn session_state(topic: &Topic, value: &MarketValue) -> wire::SessionState {

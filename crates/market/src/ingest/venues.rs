@@ -15,7 +15,7 @@ use tracing::{info, warn};
 
 use super::apply::{Address, Work, quote_message};
 use crate::board::{VENUE_SEPARATOR, certainty};
-use crate::consolidated::consolidate;
+use crate::consolidated::{VenueValue, consolidate};
 use crate::symbols::Symbol;
 use crate::topic::{Facts, Member, Topic};
 use crate::venues::{CONSOLIDATED, CONSOLIDATED_NAME, SourceVenues};
@@ -396,18 +396,23 @@ impl Work<'_> {
             return;
         };
         self.members.clear();
+        let next = self.journal.next_sequence();
         topic.with_members(|members| {
             let values = members.iter().filter_map(|member| {
                 let value = board.value(member.topic.number)?;
-                Some((member.venue, value))
+                Some(VenueValue {
+                    venue: member.venue,
+                    opened: member.topic.opened(value.session_open, next),
+                    value,
+                })
             });
             self.members.extend(values);
         });
         let mut value = before;
-        consolidate(&mut value, self.members.iter().map(|(v, m)| (*v, m)));
-        let own = self.members.iter().find(|(v, _)| *v == venue.venue());
+        consolidate(&mut value, self.members);
+        let own = self.members.iter().find(|own| own.venue == venue.venue());
         let is_trade = match (message, own) {
-            (Some(message), Some((venue, own))) => take_last(&mut value, message, *venue, own),
+            (Some(message), Some(own)) => take_last(&mut value, message, own.venue, &own.value),
             _ => false,
         };
         if value == before {

@@ -1,0 +1,142 @@
+//! Opens: what definitions declare, and the consolidated one.
+
+use super::*;
+
+/// Returns a source of the venues 1 (`V1`) and 2 (`V2`) that defines A with an open.
+fn publisher(market: &Arc<Market>, open: i64) -> Ingest {
+    let number = market.next_source_number() as u32;
+    let mut ingest = Ingest::new(market.clone(), number, "feed");
+    let mut batch = ingest.begin(1);
+    batch.venue(&venue(1, "V1"));
+    batch.venue(&venue(2, "V2"));
+    batch.finish();
+    define(&mut ingest, open);
+    ingest
+}
+
+fn define(ingest: &mut Ingest, open: i64) {
+    let mut batch = ingest.begin(DAY_NS);
+    batch.definition(
+        1,
+        &Definition {
+            open,
+            ..definition(0, "A")
+        },
+    );
+    batch.finish();
+}
+
+/// Applies messages at a time of which 1970-01-02 is a plausible trading day.
+fn apply(ingest: &mut Ingest, messages: &[Message]) {
+    let mut batch = ingest.begin(DAY_NS);
+    messages
+        .iter()
+        .for_each(|message| batch.message(1, message));
+    batch.finish();
+}
+
+fn begins(source: u16, trading_day: u32) -> Message {
+    Message::SessionStart(SessionStart {
+        source,
+        trading_day,
+        rolls: SessionStart::BEGINS,
+        ..SessionStart::default()
+    })
+}
+
+fn opens(source: u16, price: i64, rolls: u8) -> Message {
+    Message::SessionStart(SessionStart {
+        source,
+        trading_day: FRIDAY,
+        reference: price,
+        kind: ReferenceKind::OPEN,
+        rolls,
+        ..SessionStart::default()
+    })
+}
+
+/// Returns open, high, low and volume, and checks that a reader of the hub's own feed has them.
+fn session(market: &Market, name: &str) -> (i64, i64, i64, u64) {
+    let number = market.board.find(name.as_bytes()).unwrap().number;
+    let value = market.board.value(number).unwrap();
+    let mut reader = LastValue {
+        figures: Some(Figures::default()),
+        ..LastValue::new(number)
+    };
+    let journal = market.journal.lock();
+    for sequence in 1..journal.next_sequence() {
+        match journal.message(sequence).expect("kept") {
+            Message::LastValue(record) if record.symbol == number => {
+                reader = LastValue { sequence, ..record };
+            }
+            message => _ = reader.apply(sequence, &message),
+        }
+    }
+    let read = (reader.open, reader.volume);
+    assert_eq!(read, (value.session_open, value.volume), "of a reader");
+    (value.session_open, value.high, value.low, value.volume)
+}
+
+const FRIDAY: u32 = 19_700_102;
+const NONE: i64 = PRICE_UNDEFINED;
+
+/// On the fourth day the consolidated open was still the first trade of the first day.
+#[test]
+fn the_consolidated_open_ends_with_its_session_also_without_a_named_day() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut feed = publisher(&market, NONE);
+    apply(&mut feed, &[begins(1, 0), begins(2, 0)]);
+    apply(&mut feed, &[trade(0, 1, 500, 5), trade(0, 2, 100, 5)]);
+    assert_eq!(session(&market, "A"), (500, 500, 100, 10));
+    apply(&mut feed, &[begins(1, 0)]);
+    assert_eq!(session(&market, "A"), (100, 100, 100, 5), "V2's trade");
+    apply(&mut feed, &[begins(2, 0)]);
+    assert_eq!(session(&market, "A"), (NONE, NONE, NONE, 0));
+    apply(&mut feed, &[trade(0, 2, 103, 5), trade(0, 1, 102, 5)]);
+    assert_eq!(session(&market, "A"), (103, 103, 102, 10));
+    apply(&mut feed, &[begins(1, 0), trade(0, 1, 90, 5)]);
+    assert_eq!(session(&market, "A"), (103, 103, 90, 10));
+    apply(&mut feed, &[begins(2, 0), trade(0, 2, 91, 5)]);
+    assert_eq!(session(&market, "A"), (90, 91, 90, 10), "V1's came first");
+}
+
+#[test]
+fn the_consolidated_open_leaves_with_a_venue_that_begins_its_day_again() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut feed = publisher(&market, NONE);
+    apply(&mut feed, &[begins(1, FRIDAY), begins(2, FRIDAY)]);
+    apply(&mut feed, &[trade(0, 1, 500, 5), trade(0, 2, 100, 5)]);
+    apply(&mut feed, &[begins(1, FRIDAY), trade(0, 2, 101, 5)]);
+    assert_eq!(session(&market, "A"), (100, 101, 100, 10));
+    apply(&mut feed, &[trade(0, 1, 102, 5)]);
+    assert_eq!(session(&market, "A"), (100, 102, 100, 15));
+    // What a venue says later of its session does not change which came first.
+    apply(&mut feed, &[opens(2, 99, 0), opens(1, 105, 0)]);
+    assert_eq!(session(&market, "A").0, 99);
+    apply(&mut feed, &[opens(2, 98, 1)]);
+    assert_eq!(
+        session(&market, "A").0,
+        105,
+        "V2's session is the newer one"
+    );
+}
+
+/// A venue whose values are records, as another hub's are, kept its place among the opens.
+#[test]
+fn a_record_of_another_session_brings_a_new_open() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut feed = publisher(&market, NONE);
+    apply(&mut feed, &[trade(0, 1, 500, 5), trade(0, 2, 100, 5)]);
+    let record = |open, volume| {
+        Message::LastValue(LastValue {
+            source: 1,
+            open,
+            volume,
+            ..LastValue::new(0)
+        })
+    };
+    apply(&mut feed, &[record(501, 6)]);
+    assert_eq!(session(&market, "A").0, 501, "the same session");
+    apply(&mut feed, &[record(90, 1)]);
+    assert_eq!(session(&market, "A").0, 100);
+}
