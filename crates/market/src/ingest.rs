@@ -405,7 +405,7 @@ impl Batch<'_> {
         match &topic {
             Some(topic) if is_first => {
                 self.work.begin_empty(topic, 0);
-                self.begin_topic(topic);
+                self.begin_topic(topic, symbol);
                 // A level changes no value, and ends the staleness of one.
                 self.work.publish(topic);
                 self.work.follow(topic, None);
@@ -419,17 +419,18 @@ impl Batch<'_> {
         topic
     }
 
-    /// Begins a session if the topic's definition declares another open. A hub does that itself,
-    /// and tells it.
-    fn declare_open(&mut self, topic: &Arc<Topic>) {
-        if !self.venues.is_hub() {
-            self.work.declare_open(topic);
+    /// Begins a session of a symbol's topic if the source's definition declares another open than
+    /// the last one. A hub does that itself, and tells it.
+    fn declare_open(&mut self, topic: &Arc<Topic>, symbol: u32) {
+        let open = self.symbols.open(symbol);
+        if let Some(open) = open.filter(|_| !self.venues.is_hub()) {
+            self.work.declare_open(topic, open);
         }
     }
 
     /// Prepares a topic for the first value, level or order that the source gives it.
-    fn begin_topic(&mut self, topic: &Arc<Topic>) {
-        self.declare_open(topic);
+    fn begin_topic(&mut self, topic: &Arc<Topic>, symbol: u32) {
+        self.declare_open(topic, symbol);
         self.take_over_book(topic);
         self.work.revive(topic);
     }
@@ -466,7 +467,10 @@ impl Batch<'_> {
                 .begin_empty(&topic, venues::source_time_ns(message)),
         }
         if is_value && is_first {
-            self.begin_topic(&topic);
+            self.begin_topic(&topic, symbol);
+        } else if matches!(message, Message::SessionStart(_)) {
+            // The definition came first: its open is of the session before.
+            self.declare_open(&topic, symbol);
         }
         let applied = self.work.apply(&topic, message);
         debug_assert!(applied, "the topic has just been claimed");
@@ -487,12 +491,16 @@ impl Batch<'_> {
     /// Gives a topic its source's definition, and tells the hub's own feed.
     fn redefine(&mut self, topic: &Topic, definition: &Definition) {
         let before = topic.definition();
+        let value = self.work.market.board.value(topic.number);
+        let value = value.unwrap_or_default();
+        // Readers take it as the session's open. If a session begins with it, a record follows.
+        // Opens are declared for venues.
+        let is_open = definition.open == value.session_open || value.updates == 0;
         let own = Definition {
             name: before.name,
-            // Opens are declared for venues.
-            open: match topic.is_consolidated() {
-                true => PRICE_UNDEFINED,
-                false => definition.open,
+            open: match is_open && !topic.is_consolidated() {
+                true => definition.open,
+                false => PRICE_UNDEFINED,
             },
             ..*definition
         };
@@ -502,11 +510,8 @@ impl Batch<'_> {
         let sequence = self.work.journal.append(&Message::Definition(definition));
         topic.defined_at(sequence);
         let shown = |definition: &Definition| (definition.price_tick, definition.currency);
-        if shown(&before) != shown(&definition) {
-            let value = self.work.market.board.value(topic.number);
-            if value.is_some_and(|value| value.updates > 0) {
-                self.work.publish(topic);
-            }
+        if shown(&before) != shown(&definition) && value.updates > 0 {
+            self.work.publish(topic);
         }
     }
 }
@@ -556,6 +561,9 @@ impl Sink for Batch<'_> {
             self.refuse_symbol(symbol);
             return;
         }
+        if !self.venues.is_hub() {
+            self.symbols.set_open(definition);
+        }
         // Another source's symbol keeps that source's definition.
         let owner = market
             .board
@@ -588,7 +596,7 @@ impl Sink for Batch<'_> {
             if !Arc::ptr_eq(&venue, &topic) {
                 self.redefine(&venue, definition);
             }
-            self.declare_open(&venue);
+            self.declare_open(&venue, symbol);
         }
     }
 

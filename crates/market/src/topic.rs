@@ -1,6 +1,6 @@
 //! One market topic: its name, its reference data, and the venues behind it.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
@@ -37,6 +37,9 @@ pub struct Topic {
     pub(crate) derived: Derived,
     /// The session's trades, as its starts have found them.
     traded: Mutex<Traded>,
+    /// The open that its source's definitions have declared last; [`PRICE_UNDEFINED`] before the
+    /// first.
+    declared_open: AtomicI64,
     /// As [`Topic::opened`] returns it; 0 without an open.
     opened: AtomicU64,
     /// What is kept of its DBN records.
@@ -109,6 +112,7 @@ impl Topic {
             defined_sequence: AtomicU64::new(0),
             derived: Derived::default(),
             traded: Mutex::default(),
+            declared_open: AtomicI64::new(PRICE_UNDEFINED),
             opened: AtomicU64::new(0),
             records: TopicRecords::default(),
             members: OnceLock::new(),
@@ -147,6 +151,18 @@ impl Topic {
     pub(crate) fn session_begins(&self) {
         *self.traded.lock() = Traded::default();
         self.opened.store(0, Ordering::Relaxed);
+    }
+
+    /// Notes the open that a definition declares. Returns whether the last one that declared an
+    /// open declared another one.
+    pub(crate) fn declare_open(&self, open: i64) -> bool {
+        self.declared_open.swap(open, Ordering::Relaxed) != open
+    }
+
+    /// Notes that this is the topic of a venue whose values `topic` has had so far.
+    pub(crate) fn continue_open(&self, topic: &Self) {
+        let open = topic.declared_open.load(Ordering::Relaxed);
+        self.declared_open.store(open, Ordering::Relaxed);
     }
 
     /// Returns when the session's `open` came: the sequence in the hub's own feed at which it was

@@ -8,7 +8,9 @@ use tidewire_calendar::{date_number, days_of_number};
 use tidewire_fanout::{Origin, Publication, TopicId};
 use tidewire_feed::journal::Journal;
 use tidewire_feed::server;
-use tidewire_feed::wire::{self, Figures, LastValue, Message, ReferenceKind, TradingState};
+use tidewire_feed::wire::{
+    self, Definition, Figures, LastValue, Message, ReferenceKind, TradingState,
+};
 use tidewire_lastvalue::{
     FLAG_DOUBT, FLAG_HALTED, FLAG_STALE, FLAG_UPSTREAM_DOUBT, FLAG_UPSTREAM_STALE, FLAGS_DOUBT,
     FLAGS_STALE, LATENCY_MAX_NS, LatencyRecorder, MarketValue, NewSession, PRICE_UNDEFINED, Quote,
@@ -20,6 +22,7 @@ use crate::board::{certainty, figures};
 use crate::clocks::Ahead;
 use crate::consolidated::VenueValue;
 use crate::market::Market;
+use crate::symbols::DeclaredOpen;
 use crate::topic::Topic;
 
 /// What a batch works with.
@@ -210,28 +213,36 @@ impl Work<'_> {
         record.is_some()
     }
 
-    /// Begins a session if the topic's definition declares another open than the value has.
-    pub(super) fn declare_open(&mut self, topic: &Arc<Topic>) {
-        let definition = topic.definition();
-        let value = self.market.board.value(topic.number).unwrap_or_default();
-        if definition.open == PRICE_UNDEFINED || definition.open == value.session_open {
-            return;
-        }
+    /// Begins a session with the open that the source's definition declares, unless the last one
+    /// that declared an open has declared the same: a definition that is repeated says nothing of
+    /// the session, which may have begun since.
+    pub(super) fn declare_open(&mut self, topic: &Arc<Topic>, open: DeclaredOpen) {
+        debug_assert_ne!(open.price, PRICE_UNDEFINED, "an open is declared");
         let Some(mut slot) = self.writer.slot(topic.number) else {
             return;
         };
+        let value = self.market.board.value(topic.number).unwrap_or_default();
+        if !topic.declare_open(open.price) || open.price == value.session_open {
+            return;
+        }
         let stamp = Stamp {
-            source_time_ns: definition.source_time_ns,
+            source_time_ns: open.source_time_ns,
             receive_time_ns: self.receive_time_ns,
             sequence: value.sequence,
         };
         let session = NewSession {
-            open: definition.open,
+            open: open.price,
             reference: value.reference,
             trading_day: value.trading_day,
         };
         slot.start_session(session, stamp);
         drop(slot);
+        topic.session_begins();
+        // Snapshots give the definition together with the value.
+        topic.redefine(&Definition {
+            open: open.price,
+            ..topic.definition()
+        });
         // A reader that has had a record before knows of no session that begins now.
         self.tell_record(topic);
         self.follow(topic, None);

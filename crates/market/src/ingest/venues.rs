@@ -138,6 +138,7 @@ impl Work<'_> {
         if let (Some(mut slot), Some(value)) = (self.writer.slot(topic.number), value.as_ref()) {
             slot.replace(value);
         }
+        topic.continue_open(name);
         self.describe(&topic, &present)?;
         // The readers of the hub's own feed have no other message with the value so far.
         self.tell_record(&topic);

@@ -140,3 +140,89 @@ fn a_record_of_another_session_brings_a_new_open() {
     apply(&mut feed, &[record(90, 1)]);
     assert_eq!(session(&market, "A").0, 100);
 }
+
+/// The same definition again set the volume to 0, and the open to that of an earlier session.
+#[test]
+fn an_unchanged_definition_begins_no_session() {
+    for (restarts, declared) in [(false, false), (false, true), (true, false), (true, true)] {
+        let market = Market::of_one_lane(MarketConfig::default());
+        let mut feed = publisher(&market, 50);
+        apply(&mut feed, &[trade(0, 1, 51, 5), begins(1, FRIDAY)]);
+        if declared {
+            apply(&mut feed, &[opens(1, 55, 0)]);
+        }
+        apply(&mut feed, &[trade(0, 1, 52, 5)]);
+        let open = if declared { 55 } else { 52 };
+        for round in 1..3_u64 {
+            if restarts {
+                feed.lose(DAY_NS);
+                drop(feed);
+                feed = publisher(&market, 50);
+            } else {
+                define(&mut feed, 50);
+            }
+            assert_eq!(session(&market, "A"), (open, 52, 52, 5 * round));
+            apply(&mut feed, &[trade(0, 1, 52, 5)]);
+            assert_eq!(session(&market, "A"), (open, 52, 52, 5 * round + 5));
+        }
+        // Without an open it says nothing of the session, and forgets none.
+        define(&mut feed, NONE);
+        define(&mut feed, 50);
+        assert_eq!(session(&market, "A").3, 15);
+        define(&mut feed, 60);
+        assert_eq!(session(&market, "A"), (60, NONE, NONE, 0), "another open");
+        define(&mut feed, 60);
+        apply(&mut feed, &[trade(0, 1, 61, 5)]);
+        assert_eq!(session(&market, "A"), (60, 61, 61, 5));
+    }
+}
+
+/// Two venues went back to the open of the session before, and lost their volume.
+#[test]
+fn a_restart_without_an_open_goes_on_with_the_session_of_each_venue() {
+    for open in [NONE, 50] {
+        let market = Market::of_one_lane(MarketConfig::default());
+        let mut feed = publisher(&market, 50);
+        apply(&mut feed, &[trade(0, 1, 51, 5), trade(0, 2, 52, 5)]);
+        apply(&mut feed, &[begins(1, FRIDAY), begins(2, FRIDAY)]);
+        apply(&mut feed, &[trade(0, 1, 61, 5), trade(0, 2, 62, 5)]);
+        feed.lose(DAY_NS);
+        drop(feed);
+        let mut feed = publisher(&market, open);
+        apply(&mut feed, &[trade(0, 2, 63, 5)]);
+        assert_eq!(session(&market, "A"), (61, 63, 61, 15));
+        apply(&mut feed, &[trade(0, 1, 64, 5)]);
+        assert_eq!(session(&market, "A"), (61, 64, 61, 20));
+        assert_eq!(session(&market, "A@V1"), (61, 64, 61, 10));
+        assert_eq!(session(&market, "A@V2"), (62, 63, 62, 10));
+    }
+}
+
+/// A definition's open is that of the session in which it came, also before the first value.
+#[test]
+fn a_session_that_begins_after_the_definition_has_an_open_of_its_own() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut feed = publisher(&market, 50);
+    apply(&mut feed, &[opens(1, 55, 1), trade(0, 1, 52, 5)]);
+    assert_eq!(session(&market, "A"), (55, 52, 52, 5));
+    apply(&mut feed, &[begins(2, FRIDAY), trade(0, 2, 53, 5)]);
+    assert_eq!(session(&market, "A@V2"), (53, 53, 53, 5));
+}
+
+/// A second source's venue began with the open that the first source had declared.
+#[test]
+fn an_open_is_that_of_the_source_that_declares_it() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut one = publisher(&market, 50);
+    apply(&mut one, &[trade(0, 1, 51, 5)]);
+    let mut other = publisher(&market, 70);
+    apply(&mut other, &[trade(0, 2, 71, 5)]);
+    assert_eq!(session(&market, "A@V2"), (70, 71, 71, 5));
+    let mut third = publisher(&market, NONE);
+    third.begin(1).venue(&venue(3, "V3"));
+    apply(&mut third, &[trade(0, 3, 90, 5)]);
+    assert_eq!(session(&market, "A@V3"), (90, 90, 90, 5));
+    define(&mut one, 50);
+    assert_eq!(session(&market, "A@V1"), (50, 51, 51, 5), "the split topic");
+    assert_eq!(session(&market, "A"), (50, 90, 51, 15));
+}
