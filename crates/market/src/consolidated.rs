@@ -6,48 +6,45 @@ use tidewire_lastvalue::{
     Quote, Reference, Status, Venues,
 };
 
+/// The value of one venue of a consolidated symbol.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VenueValue {
+    pub(crate) venue: u16,
+    /// When the session's open came, as [`crate::topic::Topic::opened`] has it.
+    pub(crate) opened: u64,
+    pub(crate) value: MarketValue,
+}
+
 /// Computes a symbol's value from those of its venues: quote, state, flags, and the figures of the
 /// session. Last trade and stamp stay.
 ///
 /// A venue's quote counts while the venue is connected and trades, or may trade: not while it is
 /// halted, paused or closed. Of venues with the same price the one with the larger size gives the
 /// quote, and of equal ones the one that was there first. Volume, turnover and trades are sums over
-/// the venues that are in the newest trading day.
-pub(crate) fn consolidate<'a>(
-    value: &mut MarketValue,
-    members: impl Iterator<Item = (u16, &'a MarketValue)> + Clone,
-) {
-    let flags = flags_of(members.clone().map(|(_, member)| member));
+/// the venues that are in the newest trading day. Of their opens the one that came first counts.
+pub(crate) fn consolidate(value: &mut MarketValue, members: &[VenueValue]) {
+    let values = || members.iter().map(|member| &member.value);
+    let flags = flags_of(values());
     // When no venue is connected, the last prices stay, and are marked as old.
     if flags & FLAGS_STALE == 0 {
-        take_quote(value, members.clone());
-        value.status = status_of(members.clone().map(|(_, member)| member));
+        take_quote(value, members);
+        value.status = status_of(values());
     }
     let halted = match value.status.state == TradingState::HALTED.0 {
         true => FLAG_HALTED,
         false => 0,
     };
     value.flags = flags | halted;
-    take_session(value, members.map(|(_, member)| member));
+    take_session(value, members);
 }
 
-/// Forgets an open that no venue has any more: its source has given another one, or has taken it
-/// back. [`consolidate`] then takes that of a venue.
-pub(crate) fn forget_open<'a>(
-    value: &mut MarketValue,
-    mut members: impl Iterator<Item = &'a MarketValue>,
-) {
-    if !members.any(|member| member.session_open == value.session_open) {
-        value.session_open = PRICE_UNDEFINED;
-    }
-}
-
-fn take_quote<'a>(value: &mut MarketValue, members: impl Iterator<Item = (u16, &'a MarketValue)>) {
+fn take_quote(value: &mut MarketValue, members: &[VenueValue]) {
     let mut quote = Quote::EMPTY;
     let mut venues = Venues {
         last: value.venues.last,
         ..Venues::NONE
     };
+    let members = members.iter().map(|member| (member.venue, &member.value));
     for (venue, member) in members.filter(|(_, member)| is_open(member)) {
         if is_better(member.bid, member.bid_size, quote.bid, quote.bid_size, true) {
             (quote.bid, quote.bid_size) = (member.bid, member.bid_size);
@@ -71,23 +68,19 @@ fn take_quote<'a>(value: &mut MarketValue, members: impl Iterator<Item = (u16, &
 }
 
 /// Computes the figures of the session.
-fn take_session<'a>(
-    value: &mut MarketValue,
-    members: impl Iterator<Item = &'a MarketValue> + Clone,
-) {
+fn take_session(value: &mut MarketValue, members: &[VenueValue]) {
     // A venue that has left says nothing about the day of the others.
-    let connected = members
-        .clone()
-        .filter(|member| member.flags & FLAGS_STALE == 0);
+    let values = members.iter().map(|member| &member.value);
+    let connected = values.filter(|member| member.flags & FLAGS_STALE == 0);
     let days = connected.map(|member| member.trading_day);
     let Some(day) = days.max() else { return };
-    if day != value.trading_day {
-        (value.trading_day, value.session_open) = (day, PRICE_UNDEFINED);
-    }
+    value.trading_day = day;
     (value.volume, value.turnover, value.trades) = (0, 0, 0);
     (value.high, value.low) = (PRICE_UNDEFINED, PRICE_UNDEFINED);
-    value.reference = Reference::NONE;
-    for member in members.filter(|member| member.trading_day == day) {
+    (value.session_open, value.reference) = (PRICE_UNDEFINED, Reference::NONE);
+    let mut first_opened = u64::MAX;
+    let members = members.iter().map(|member| (member.opened, &member.value));
+    for (opened, member) in members.filter(|(_, member)| member.trading_day == day) {
         value.volume = value.volume.saturating_add(member.volume);
         value.turnover = value.turnover.saturating_add(member.turnover);
         value.trades = value.trades.saturating_add(member.trades);
@@ -97,8 +90,8 @@ fn take_session<'a>(
             value.high = member.high;
         }
         value.low = value.low.min(member.low);
-        if value.session_open == PRICE_UNDEFINED {
-            value.session_open = member.session_open;
+        if member.session_open != PRICE_UNDEFINED && opened < first_opened {
+            (value.session_open, first_opened) = (member.session_open, opened);
         }
         if value.reference.price == PRICE_UNDEFINED {
             value.reference = member.reference;
@@ -218,9 +211,19 @@ mod tests {
             ask: 9,
             ..MarketValue::EMPTY
         };
-        let members = members.iter().map(|(venue, member)| (*venue, member));
-        consolidate(&mut value, members);
+        consolidate(&mut value, &in_order(members));
         value
+    }
+
+    /// Venues whose opens came in this order.
+    fn in_order(members: &[(u16, MarketValue)]) -> Vec<VenueValue> {
+        let members = (1..).zip(members);
+        let values = members.map(|(opened, &(venue, value))| VenueValue {
+            venue,
+            opened,
+            value,
+        });
+        values.collect()
     }
 
     #[test]
@@ -287,9 +290,13 @@ mod tests {
         assert_eq!((value.session_open, value.high, value.low), (5, 7, 5));
         let mut value = value;
         let members = [(2, traded(1, 10, 5)), (3, traded(2, 1, 9))];
-        consolidate(&mut value, members.iter().map(|(venue, m)| (*venue, m)));
+        consolidate(&mut value, &in_order(&members));
         assert_eq!((value.volume, value.trades, value.session_open), (1, 1, 9));
         assert_eq!((value.high, value.low, value.trading_day), (9, 9, 2));
+        let mut members = in_order(&[(2, traded(2, 1, 5)), (3, traded(2, 1, 7))]);
+        members[0].opened = 3;
+        consolidate(&mut value, &members);
+        assert_eq!(value.session_open, 7, "the first in time, not in the list");
     }
 
     #[test]

@@ -9,13 +9,12 @@ use tidewire_book::prefetch;
 use tidewire_fanout::Publication;
 use tidewire_feed::client::{Gap, PublisherLogin, Sink};
 use tidewire_feed::wire::{Definition, LastValue, Level, Login, Message, Venue, VenueName};
-use tidewire_lastvalue::{
-    FLAG_DOUBT, FLAGS_DOUBT, LatencyRecorder, MarketValue, PRICE_UNDEFINED, Writer,
-};
+use tidewire_lastvalue::{FLAG_DOUBT, FLAGS_DOUBT, LatencyRecorder, PRICE_UNDEFINED, Writer};
 use tidewire_retry::Seldom;
 use tracing::{debug, warn};
 
 use crate::clocks::Ahead;
+use crate::consolidated::VenueValue;
 use crate::market::Market;
 use crate::publishers::{ParkedPublisher, SessionInUse};
 use crate::records::RecordIngest;
@@ -41,7 +40,7 @@ pub(crate) struct Ingest {
     records: RecordIngest,
     /// Topics updated in this batch that seemed to have no subscriber.
     unheard: Vec<u32>,
-    members: Vec<(u16, MarketValue)>,
+    members: Vec<VenueValue>,
     /// Why topics are in doubt.
     doubt: Doubt,
     /// Topics that are not in doubt, although all of the source's were marked; `None` before that.
@@ -421,17 +420,18 @@ impl Batch<'_> {
         topic
     }
 
-    /// Begins a session if the topic's definition declares another open. A hub does that itself,
-    /// and tells it.
-    fn declare_open(&mut self, topic: &Arc<Topic>) {
-        if !self.venues.is_hub() {
-            self.work.declare_open(topic);
+    /// Begins a session of a symbol's topic if the source's definition declares another open than
+    /// the last one. A hub does that itself, and tells it.
+    fn declare_open(&mut self, topic: &Arc<Topic>, symbol: u32) {
+        let open = self.symbols.open(symbol);
+        if let Some(open) = open.filter(|_| !self.venues.is_hub()) {
+            self.work.declare_open(topic, open);
         }
     }
 
     /// Prepares a topic for the first value, level or order that the source gives it.
     fn begin_topic(&mut self, symbol: u32, venue: u16, topic: &Arc<Topic>) {
-        self.declare_open(topic);
+        self.declare_open(topic, symbol);
         self.take_over_book(topic);
         let told = self.symbols.take_told(symbol, venue);
         self.work.revive(topic, apply::upstream_flags(told));
@@ -470,6 +470,9 @@ impl Batch<'_> {
         }
         if is_value && is_first {
             self.begin_topic(symbol, venue, &topic);
+        } else if matches!(message, Message::SessionStart(_)) {
+            // The definition came first: its open is of the session before.
+            self.declare_open(&topic, symbol);
         }
         let applied = self.work.apply(&topic, message);
         debug_assert!(applied, "the topic has just been claimed");
@@ -490,12 +493,16 @@ impl Batch<'_> {
     /// Gives a topic its source's definition, and tells the hub's own feed.
     fn redefine(&mut self, topic: &Topic, definition: &Definition) {
         let before = topic.definition();
+        let value = self.work.market.board.value(topic.number);
+        let value = value.unwrap_or_default();
+        // Readers take it as the session's open. If a session begins with it, a record follows.
+        // Opens are declared for venues.
+        let is_open = definition.open == value.session_open || value.updates == 0;
         let own = Definition {
             name: before.name,
-            // Opens are declared for venues.
-            open: match topic.is_consolidated() {
-                true => PRICE_UNDEFINED,
-                false => definition.open,
+            open: match is_open && !topic.is_consolidated() {
+                true => definition.open,
+                false => PRICE_UNDEFINED,
             },
             ..*definition
         };
@@ -505,11 +512,8 @@ impl Batch<'_> {
         let sequence = self.work.journal.append(&Message::Definition(definition));
         topic.defined_at(sequence);
         let shown = |definition: &Definition| (definition.price_tick, definition.currency);
-        if shown(&before) != shown(&definition) {
-            let value = self.work.market.board.value(topic.number);
-            if value.is_some_and(|value| value.updates > 0) {
-                self.work.publish(topic);
-            }
+        if shown(&before) != shown(&definition) && value.updates > 0 {
+            self.work.publish(topic);
         }
     }
 }
@@ -559,6 +563,9 @@ impl Sink for Batch<'_> {
             self.refuse_symbol(symbol);
             return;
         }
+        if !self.venues.is_hub() {
+            self.symbols.set_open(definition);
+        }
         // Another source's symbol keeps that source's definition.
         let owner = market
             .board
@@ -591,7 +598,7 @@ impl Sink for Batch<'_> {
             if !Arc::ptr_eq(&venue, &topic) {
                 self.redefine(&venue, definition);
             }
-            self.declare_open(&venue);
+            self.declare_open(&venue, symbol);
         }
     }
 

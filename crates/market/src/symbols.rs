@@ -1,6 +1,10 @@
 //! Maps a source's symbol numbers to topics.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use tidewire_feed::wire::{Definition, UNDEFINED_PRICE};
 
 use crate::topic::Topic;
 
@@ -9,6 +13,17 @@ use crate::topic::Topic;
 #[derive(Debug, Default)]
 pub(crate) struct SymbolMap {
     pages: Vec<Option<Box<Page>>>,
+    /// Opens that the definitions declare, by symbol number. Few sources declare any.
+    opens: HashMap<u32, DeclaredOpen, RandomState>,
+}
+
+/// The open of a session, as a source's newest definition of a symbol declares it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DeclaredOpen {
+    /// 1 unit = 1e-9; never [`UNDEFINED_PRICE`].
+    pub(crate) price: i64,
+    /// Source time of the definition, ns since the UNIX epoch.
+    pub(crate) source_time_ns: u64,
 }
 
 type Page = [Option<Symbol>; PAGE_SYMBOLS];
@@ -128,6 +143,9 @@ impl SymbolMap {
         if symbol >= SYMBOL_NUMBERS_MAX {
             return Err(NumberTooHigh);
         }
+        if name.is_none() {
+            self.opens.remove(&symbol);
+        }
         let index = symbol as usize / PAGE_SYMBOLS;
         if index >= self.pages.len() {
             self.pages.resize_with(index + 1, || None);
@@ -151,6 +169,24 @@ impl SymbolMap {
             }
         }
         Ok(())
+    }
+
+    /// Notes the open that the newest definition of a defined symbol declares, if it declares one.
+    pub(crate) fn set_open(&mut self, definition: &Definition) {
+        debug_assert!(self.get(definition.symbol).is_some(), "it is defined");
+        let open = DeclaredOpen {
+            price: definition.open,
+            source_time_ns: definition.source_time_ns,
+        };
+        match open.price {
+            UNDEFINED_PRICE => self.opens.remove(&definition.symbol),
+            _ => self.opens.insert(definition.symbol, open),
+        };
+    }
+
+    /// Returns the open that the newest definition of a symbol declares.
+    pub(crate) fn open(&self, symbol: u32) -> Option<DeclaredOpen> {
+        self.opens.get(&symbol).copied()
     }
 
     /// Notes the topic of a venue of a defined symbol.

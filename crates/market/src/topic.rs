@@ -1,13 +1,13 @@
 //! One market topic: its name, its reference data, and the venues behind it.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 use tidewire_fanout as fanout;
 use tidewire_fanout::{Interest, TopicId};
 use tidewire_feed::wire::Definition;
-use tidewire_lastvalue::MarketValue;
+use tidewire_lastvalue::{MarketValue, PRICE_UNDEFINED};
 
 use crate::board::MARKET_PREFIX;
 use crate::derived::Derived;
@@ -37,6 +37,11 @@ pub struct Topic {
     pub(crate) derived: Derived,
     /// The session's trades, as its starts have found them.
     traded: Mutex<Traded>,
+    /// The open that its source's definitions have declared last; [`PRICE_UNDEFINED`] before the
+    /// first.
+    declared_open: AtomicI64,
+    /// As [`Topic::opened`] returns it; 0 without an open.
+    opened: AtomicU64,
     /// What is kept of its DBN records.
     pub(crate) records: TopicRecords,
     /// The topics of its venues, once it has several: then its value is consolidated from theirs.
@@ -107,6 +112,8 @@ impl Topic {
             defined_sequence: AtomicU64::new(0),
             derived: Derived::default(),
             traded: Mutex::default(),
+            declared_open: AtomicI64::new(PRICE_UNDEFINED),
+            opened: AtomicU64::new(0),
             records: TopicRecords::default(),
             members: OnceLock::new(),
             parent: OnceLock::new(),
@@ -143,6 +150,33 @@ impl Topic {
     /// Notes that a session begins.
     pub(crate) fn session_begins(&self) {
         *self.traded.lock() = Traded::default();
+        self.opened.store(0, Ordering::Relaxed);
+    }
+
+    /// Notes the open that a definition declares. Returns whether the last one that declared an
+    /// open declared another one.
+    pub(crate) fn declare_open(&self, open: i64) -> bool {
+        self.declared_open.swap(open, Ordering::Relaxed) != open
+    }
+
+    /// Notes that this is the topic of a venue whose values `topic` has had so far.
+    pub(crate) fn continue_open(&self, topic: &Self) {
+        let open = topic.declared_open.load(Ordering::Relaxed);
+        self.declared_open.store(open, Ordering::Relaxed);
+    }
+
+    /// Returns when the session's `open` came: the sequence in the hub's own feed at which it was
+    /// first seen. `next` is the next sequence. The journal's lock is held.
+    pub(crate) fn opened(&self, open: i64, next: u64) -> u64 {
+        debug_assert!(next > 0, "sequences of the journal begin at 1");
+        let opened = self.opened.load(Ordering::Relaxed);
+        let is_open = open != PRICE_UNDEFINED;
+        if is_open == (opened != 0) {
+            return opened;
+        }
+        let opened = if is_open { next } else { 0 };
+        self.opened.store(opened, Ordering::Relaxed);
+        opened
     }
 
     /// Returns the lanes that may have subscribers, one bit each.

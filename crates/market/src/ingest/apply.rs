@@ -8,7 +8,9 @@ use tidewire_calendar::{date_number, days_of_number};
 use tidewire_fanout::{Origin, Publication, TopicId};
 use tidewire_feed::journal::Journal;
 use tidewire_feed::server;
-use tidewire_feed::wire::{self, Figures, LastValue, Message, ReferenceKind, TradingState};
+use tidewire_feed::wire::{
+    self, Definition, Figures, LastValue, Message, ReferenceKind, TradingState,
+};
 use tidewire_lastvalue::{
     FLAG_DOUBT, FLAG_HALTED, FLAG_STALE, FLAG_UPSTREAM_DOUBT, FLAG_UPSTREAM_STALE, FLAGS_DOUBT,
     FLAGS_STALE, LATENCY_MAX_NS, LatencyRecorder, MarketValue, NewSession, PRICE_UNDEFINED, Quote,
@@ -18,7 +20,9 @@ use tidewire_lastvalue::{
 use super::Doubt;
 use crate::board::{certainty, figures};
 use crate::clocks::Ahead;
+use crate::consolidated::VenueValue;
 use crate::market::Market;
+use crate::symbols::DeclaredOpen;
 use crate::topic::Topic;
 
 /// What a batch works with.
@@ -28,7 +32,7 @@ pub(super) struct Work<'a> {
     pub(super) writer: &'a mut Writer,
     pub(super) unheard: &'a mut Vec<u32>,
     /// Values of a symbol's venues; kept to allocate once.
-    pub(super) members: &'a mut Vec<(u16, MarketValue)>,
+    pub(super) members: &'a mut Vec<VenueValue>,
     pub(super) latency: &'a mut Option<LatencyRecorder>,
     pub(super) doubt: &'a mut Doubt,
     pub(super) certain: &'a mut Option<Vec<u32>>,
@@ -220,28 +224,36 @@ impl Work<'_> {
         record.is_some()
     }
 
-    /// Begins a session if the topic's definition declares another open than the value has.
-    pub(super) fn declare_open(&mut self, topic: &Arc<Topic>) {
-        let definition = topic.definition();
-        let value = self.market.board.value(topic.number).unwrap_or_default();
-        if definition.open == PRICE_UNDEFINED || definition.open == value.session_open {
-            return;
-        }
+    /// Begins a session with the open that the source's definition declares, unless the last one
+    /// that declared an open has declared the same: a definition that is repeated says nothing of
+    /// the session, which may have begun since.
+    pub(super) fn declare_open(&mut self, topic: &Arc<Topic>, open: DeclaredOpen) {
+        debug_assert_ne!(open.price, PRICE_UNDEFINED, "an open is declared");
         let Some(mut slot) = self.writer.slot(topic.number) else {
             return;
         };
+        let value = self.market.board.value(topic.number).unwrap_or_default();
+        if !topic.declare_open(open.price) || open.price == value.session_open {
+            return;
+        }
         let stamp = Stamp {
-            source_time_ns: definition.source_time_ns,
+            source_time_ns: open.source_time_ns,
             receive_time_ns: self.receive_time_ns,
             sequence: value.sequence,
         };
         let session = NewSession {
-            open: definition.open,
+            open: open.price,
             reference: value.reference,
             trading_day: value.trading_day,
         };
         slot.start_session(session, stamp);
         drop(slot);
+        topic.session_begins();
+        // Snapshots give the definition together with the value.
+        topic.redefine(&Definition {
+            open: open.price,
+            ..topic.definition()
+        });
         // A reader that has had a record before knows of no session that begins now.
         self.tell_record(topic);
         self.follow(topic, None);
@@ -359,14 +371,24 @@ fn store_rare(
                 figures.trading_day = address.plausible_day(day, value.source_time_ns);
             }
             let sequence = journal.append(&Message::LastValue(own));
-            slot.replace(&market_value(
-                &own,
-                address.stamp(value.source_time_ns, sequence),
-            ));
+            let stamp = address.stamp(value.source_time_ns, sequence);
+            let new = market_value(&own, stamp);
+            if topic.parent().is_some() && is_other_session(market, &new, address.number) {
+                topic.session_begins();
+            }
+            slot.replace(&new);
             Some(value.source_time_ns)
         }
         _ => None,
     }
+}
+
+/// Returns whether a record of a venue is of another session than the value before it. What the
+/// venue says of its session may change the open, and takes no volume back.
+fn is_other_session(market: &Market, new: &MarketValue, number: u32) -> bool {
+    let before = market.board.value(number).unwrap_or_default();
+    let is_less = new.trading_day != before.trading_day || new.volume < before.volume;
+    is_less && new.session_open != before.session_open
 }
 
 fn session_state(topic: &Topic, value: &MarketValue) -> wire::SessionState {

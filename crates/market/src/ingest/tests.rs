@@ -1,5 +1,6 @@
 mod certainty;
 mod mirror;
+mod opens;
 mod sessions;
 mod venues;
 
@@ -12,7 +13,7 @@ use tidewire_feed::wire::{
     Certainty, Figures, Level, Name, Quote as QuoteMessage, ReferenceKind, SessionStart,
     Trade as TradeMessage, TradingState, TradingStatus, Venue,
 };
-use tidewire_lastvalue::{FLAG_HALTED, FLAG_STALE, PRICE_UNDEFINED};
+use tidewire_lastvalue::{FLAG_HALTED, FLAG_STALE, MarketValue, PRICE_UNDEFINED};
 
 fn names(news: &(Publication, u64)) -> Vec<Vec<u8>> {
     news.0.news().map(|news| news.name.to_vec()).collect()

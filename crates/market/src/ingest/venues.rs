@@ -17,7 +17,7 @@ use tracing::{info, warn};
 
 use super::apply::{Address, Work, quote_message};
 use crate::board::{VENUE_SEPARATOR, certainty};
-use crate::consolidated::{consolidate, forget_open};
+use crate::consolidated::{VenueValue, consolidate};
 use crate::symbols::Symbol;
 use crate::topic::{Facts, Member, Topic};
 use crate::venues::{CONSOLIDATED, CONSOLIDATED_NAME, SourceVenues};
@@ -140,6 +140,7 @@ impl Work<'_> {
         if let (Some(mut slot), Some(value)) = (self.writer.slot(topic.number), value.as_ref()) {
             slot.replace(value);
         }
+        topic.continue_open(name);
         self.describe(&topic, &present)?;
         // The readers of the hub's own feed have no other message with the value so far.
         self.tell_record(&topic);
@@ -399,21 +400,23 @@ impl Work<'_> {
             return;
         };
         self.members.clear();
+        let next = self.journal.next_sequence();
         topic.with_members(|members| {
             let values = members.iter().filter_map(|member| {
                 let value = board.value(member.topic.number)?;
-                Some((member.venue, value))
+                Some(VenueValue {
+                    venue: member.venue,
+                    opened: member.topic.opened(value.session_open, next),
+                    value,
+                })
             });
             self.members.extend(values);
         });
         let mut value = before;
-        if gives_open(message) {
-            forget_open(&mut value, self.members.iter().map(|(_, m)| m));
-        }
-        consolidate(&mut value, self.members.iter().map(|(v, m)| (*v, m)));
-        let own = self.members.iter().find(|(v, _)| *v == venue.venue());
+        consolidate(&mut value, self.members);
+        let own = self.members.iter().find(|own| own.venue == venue.venue());
         let is_trade = match (message, own) {
-            (Some(message), Some((venue, own))) => take_last(&mut value, message, *venue, own),
+            (Some(message), Some(own)) => take_last(&mut value, message, own.venue, &own.value),
             _ => false,
         };
         if value == before {
@@ -499,11 +502,6 @@ impl Work<'_> {
         }
         sequence
     }
-}
-
-/// Returns whether a message may give a venue another open than its first trade.
-fn gives_open(message: Option<&Message>) -> bool {
-    matches!(message, Some(Message::SessionStart(start)) if start.kind == ReferenceKind::OPEN)
 }
 
 /// Returns whether the readers of a consolidated value know its session without a record: it has

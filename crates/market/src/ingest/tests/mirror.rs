@@ -5,6 +5,7 @@ use tidewire_feed::server;
 use tidewire_lastvalue::MarketValue;
 
 use super::*;
+use crate::topic::Member;
 use crate::venues::CONSOLIDATED_NAME;
 
 /// Hubs, each of which follows the feed of the one before.
@@ -105,6 +106,7 @@ impl Chain {
     /// Compares each topic of the first hub with the others'.
     fn compare(&self) {
         let first = &self.hubs[0];
+        check_opens(first);
         let late = self.late.iter().map(|(hub, _)| hub);
         for (place, hub) in self.hubs.iter().chain(late).enumerate().skip(1) {
             for number in 0..first.board.count() {
@@ -118,6 +120,28 @@ impl Chain {
             let (own, other) = (first.board.count(), hub.board.count());
             assert!(own == other || self.has_restarted, "no topic is invented");
         }
+    }
+}
+
+/// Checks that each consolidated open is that of a venue whose session counts.
+fn check_opens(hub: &Market) {
+    for topic in hub.board.topics() {
+        let value = hub.board.value(topic.number).unwrap();
+        if !topic.is_consolidated() || staleness(&value) == 1 {
+            continue;
+        }
+        let of = |member: &Member| hub.board.value(member.topic.number).unwrap();
+        let values = topic.with_members(|members| Vec::from_iter(members.iter().map(of)));
+        let counted = values
+            .iter()
+            .filter(|own| own.trading_day == value.trading_day);
+        let mut opens = Vec::from_iter(counted.map(|own| own.session_open));
+        opens.retain(|&open| open != PRICE_UNDEFINED);
+        if opens.is_empty() {
+            opens.push(PRICE_UNDEFINED);
+        }
+        let open = value.session_open;
+        assert!(opens.contains(&open), "{open} is not of {opens:?}");
     }
 }
 
