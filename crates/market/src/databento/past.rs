@@ -36,7 +36,7 @@ pub(super) struct Told {
 /// The next item of a replay.
 #[expect(
     clippy::large_enum_variant,
-    reason = "a message is the usual item, and it is not kept"
+    reason = "a message is the usual item"
 )]
 #[derive(Debug)]
 pub(super) enum Next {
@@ -55,6 +55,8 @@ pub(super) enum Next {
 pub(super) struct Past {
     parts: Receiver<Part>,
     messages: std::vec::IntoIter<Told>,
+    /// What follows the messages: a gap, or the end.
+    other: Option<Next>,
 }
 
 #[derive(Debug)]
@@ -101,29 +103,41 @@ impl Past {
         Ok(Self {
             parts,
             messages: Vec::new().into_iter(),
+            other: None,
         })
     }
 
-    /// Returns the next message, if it has been read already.
-    pub(super) fn peek(&self) -> Option<&Told> {
+    /// Returns the next message, if it has been read already. It is the one that [`Past::next`]
+    /// takes, also where a part ends.
+    pub(super) fn peek(&mut self, market: &Market) -> Option<&Told> {
+        self.fill(market);
         self.messages.as_slice().first()
     }
 
     /// Takes the next item.
     pub(super) fn next(&mut self, market: &Market) -> Next {
-        loop {
-            if let Some(told) = self.messages.next() {
-                return Next::Message(told);
-            }
-            match self.parts.try_recv() {
-                Ok(Part::Messages(messages)) => self.messages = messages.into_iter(),
-                Ok(Part::Gap(from, until)) => return Next::Gap(from, until),
-                Ok(Part::Journal(next)) => return Next::Journal(next),
-                Err(TryRecvError::Empty) => return Next::Nothing,
-                Err(TryRecvError::Disconnected) => {
-                    return Next::Journal(market.journal.lock().oldest_sequence());
+        self.fill(market);
+        let message = self.messages.next().map(Next::Message);
+        message
+            .or_else(|| self.other.take())
+            .unwrap_or(Next::Nothing)
+    }
+
+    /// Takes the reader's next part, if the one before it has been taken.
+    fn fill(&mut self, market: &Market) {
+        while self.messages.as_slice().is_empty() && self.other.is_none() {
+            self.other = Some(match self.parts.try_recv() {
+                Ok(Part::Messages(messages)) => {
+                    self.messages = messages.into_iter();
+                    continue;
                 }
-            }
+                Ok(Part::Gap(from, until)) => Next::Gap(from, until),
+                Ok(Part::Journal(next)) => Next::Journal(next),
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Disconnected) => {
+                    Next::Journal(market.journal.lock().oldest_sequence())
+                }
+            });
         }
     }
 }
@@ -337,3 +351,44 @@ const READ_BYTES: u64 = 256 * 1024;
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 /// How long to wait for a recorder that writes nothing.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::market::MarketConfig;
+
+    #[test]
+    fn the_next_message_is_seen_before_it_is_taken_also_where_a_part_ends() {
+        let market = Market::of_one_lane(MarketConfig::default());
+        let (sender, parts) = sync_channel(PARTS_MAX);
+        let mut past = Past {
+            parts,
+            messages: Vec::new().into_iter(),
+            other: None,
+        };
+        assert!(past.peek(&market).is_none() && matches!(past.next(&market), Next::Nothing));
+        let told = |sequence| Told {
+            sequence,
+            is_of_this_run: true,
+            message: Message::Quote(Quote::default()),
+        };
+        sender.send(Part::Messages(vec![told(1), told(2)])).unwrap();
+        sender.send(Part::Gap(3, 5)).unwrap();
+        sender.send(Part::Messages(vec![told(5)])).unwrap();
+        drop(sender);
+        let mut seen = Vec::new();
+        loop {
+            let peeked = past.peek(&market).map(|told| told.sequence);
+            match past.next(&market) {
+                Next::Message(told) => {
+                    assert_eq!(peeked, Some(told.sequence));
+                    seen.push(told.sequence);
+                }
+                Next::Gap(3, 5) => assert_eq!((peeked, seen.len()), (None, 2)),
+                Next::Journal(_) => break assert_eq!(peeked, None),
+                next => panic!("{next:?}"),
+            }
+        }
+        assert_eq!(seen, [1, 2, 5]);
+    }
+}

@@ -273,7 +273,7 @@ impl Stream {
             if out.len() >= end || self.is_due() {
                 break true;
             }
-            let next = self.past.as_ref().and_then(Past::peek);
+            let next = self.past.as_mut().and_then(|past| past.peek(market));
             let next = next.map(|told| (told.message.source(), time_ns(&told.message)));
             if let Some((publisher, time_ns)) = next
                 && self.passes(publisher, time_ns, time_ns)
