@@ -357,14 +357,17 @@ impl Batch<'_> {
             // The end of a book that the source has not given is no value.
             Message::Level(level) if level.action == Level::END && topic.is_none() => {}
             Message::Level(level) => {
-                if let Some(topic) = self.owned_topic(symbol, venue) {
+                let time_ns = level.source_time_ns;
+                if let Some(topic) = self.owned_topic(symbol, venue, time_ns) {
                     self.level(&topic, level);
                 }
             }
             Message::Record(part) => {
                 // Orders are of a venue, as levels are. Other records may come before any value.
                 let topic = match part.bytes().get(1) {
-                    Some(&ORDER) if part.offset() == 0 => self.owned_topic(symbol, venue),
+                    Some(&ORDER) if part.offset() == 0 => {
+                        self.owned_topic(symbol, venue, part.source_time_ns)
+                    }
                     _ => Some(topic.unwrap_or_else(|| known.name()).clone()),
                 };
                 let Some(topic) = topic else { return };
@@ -393,9 +396,9 @@ impl Batch<'_> {
         }
     }
 
-    /// Returns the topic of a symbol at a venue for levels and orders, which the source owns then.
-    /// Counts the message as refused if there is none.
-    fn owned_topic(&mut self, symbol: u32, venue: u16) -> Option<Arc<Topic>> {
+    /// Returns the topic of a symbol at a venue for a level or order of `time_ns`, which the source
+    /// owns then. Counts the message as refused if there is none.
+    fn owned_topic(&mut self, symbol: u32, venue: u16, time_ns: u64) -> Option<Arc<Topic>> {
         let known = self.symbols.get(symbol)?;
         let topic = known.of_venue(venue).cloned();
         if let Some(topic) = topic.filter(|topic| self.work.writer.slot(topic.number).is_some()) {
@@ -405,8 +408,8 @@ impl Batch<'_> {
         let topic = self.bind(symbol, venue);
         match &topic {
             Some(topic) if is_first => {
-                self.work.begin_empty(topic, 0);
-                self.begin_topic(symbol, venue, topic);
+                self.work.begin_empty(topic, time_ns);
+                self.begin_topic((symbol, venue), topic, time_ns);
                 // A level changes no value, and ends the staleness of one.
                 self.work.publish(topic);
                 self.work.follow(topic, None);
@@ -429,12 +432,14 @@ impl Batch<'_> {
         }
     }
 
-    /// Prepares a topic for the first value, level or order that the source gives it.
-    fn begin_topic(&mut self, symbol: u32, venue: u16, topic: &Arc<Topic>) {
+    /// Prepares a topic for the first value, level or order that the source gives a symbol at a
+    /// venue, at `time_ns`.
+    fn begin_topic(&mut self, (symbol, venue): (u32, u16), topic: &Arc<Topic>, time_ns: u64) {
         self.declare_open(topic, symbol);
         self.take_over_book(topic);
         let told = self.symbols.take_told(symbol, venue);
-        self.work.revive(topic, apply::upstream_flags(told));
+        self.work
+            .revive(topic, apply::upstream_flags(told), time_ns);
     }
 
     /// Applies a message whose topic this source does not write to yet.
@@ -462,14 +467,13 @@ impl Batch<'_> {
             refused.fetch_add(1, Ordering::Relaxed);
             return;
         };
+        let time_ns = venues::source_time_ns(message);
         match message {
             Message::LastValue(_) => _ = topic.begin(),
-            message => self
-                .work
-                .begin_empty(&topic, venues::source_time_ns(message)),
+            _ => self.work.begin_empty(&topic, time_ns),
         }
         if is_value && is_first {
-            self.begin_topic(symbol, venue, &topic);
+            self.begin_topic((symbol, venue), &topic, time_ns);
         } else if matches!(message, Message::SessionStart(_)) {
             // The definition came first: its open is of the session before.
             self.declare_open(&topic, symbol);

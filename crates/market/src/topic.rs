@@ -42,6 +42,10 @@ pub struct Topic {
     declared_open: AtomicI64,
     /// As [`Topic::opened`] returns it; 0 without an open.
     opened: AtomicU64,
+    /// Source time of the newest trade and of the newest status, ns since the UNIX epoch; 0 if
+    /// unknown. A value has only the time of its newest change of any kind.
+    last_trade_ns: AtomicU64,
+    last_status_ns: AtomicU64,
     /// What is kept of its DBN records.
     pub(crate) records: TopicRecords,
     /// The topics of its venues, once it has several: then its value is consolidated from theirs.
@@ -114,6 +118,8 @@ impl Topic {
             traded: Mutex::default(),
             declared_open: AtomicI64::new(PRICE_UNDEFINED),
             opened: AtomicU64::new(0),
+            last_trade_ns: AtomicU64::new(0),
+            last_status_ns: AtomicU64::new(0),
             records: TopicRecords::default(),
             members: OnceLock::new(),
             parent: OnceLock::new(),
@@ -145,6 +151,33 @@ impl Topic {
             traded.until_ns = traded.until_ns.max(value.source_time_ns);
         }
         traded.until_ns
+    }
+
+    /// Returns the source time of the newest trade, ns since the UNIX epoch; `None` if unknown.
+    pub(crate) fn last_trade_ns(&self) -> Option<u64> {
+        known(self.last_trade_ns.load(Ordering::Relaxed))
+    }
+
+    /// Returns the source time of the newest status, ns since the UNIX epoch; `None` if unknown.
+    pub(crate) fn last_status_ns(&self) -> Option<u64> {
+        known(self.last_status_ns.load(Ordering::Relaxed))
+    }
+
+    /// Notes the source time of the newest trade; 0 if unknown.
+    #[inline]
+    pub(crate) fn traded_at(&self, source_time_ns: u64) {
+        self.last_trade_ns.store(source_time_ns, Ordering::Relaxed);
+    }
+
+    /// Notes the source time of the newest status; 0 if unknown.
+    pub(crate) fn status_at(&self, source_time_ns: u64) {
+        self.last_status_ns.store(source_time_ns, Ordering::Relaxed);
+    }
+
+    /// Takes the times of the last trade and status of a topic whose value this one continues.
+    pub(crate) fn take_times(&self, other: &Self) {
+        self.traded_at(other.last_trade_ns.load(Ordering::Relaxed));
+        self.status_at(other.last_status_ns.load(Ordering::Relaxed));
     }
 
     /// Notes that a session begins.
@@ -300,6 +333,11 @@ impl Topic {
     pub(crate) fn parent(&self) -> Option<&Arc<Topic>> {
         self.parent.get()
     }
+}
+
+/// Returns a time, or `None` for 0.
+fn known(time_ns: u64) -> Option<u64> {
+    (time_ns != 0).then_some(time_ns)
 }
 
 /// A client has subscribed to the symbol's only venue by its name.

@@ -162,9 +162,9 @@ impl Work<'_> {
     }
 
     /// Makes a topic as certain as this source is, whose first value in its session comes now;
-    /// `upstream` is what the source said of the value before. What another source or session left
+    /// `upstream` is what the source said of the value before, `source_time_ns` its time. What another source or session left
     /// ends: a topic that was stale is not, and its quote is void, also while messages are missing.
-    pub(super) fn revive(&mut self, topic: &Topic, upstream: u32) {
+    pub(super) fn revive(&mut self, topic: &Topic, upstream: u32, source_time_ns: u64) {
         let Some(value) = self.market.board.value(topic.number) else {
             return;
         };
@@ -187,7 +187,10 @@ impl Work<'_> {
         slot.update_flags(now, all & !now);
         drop(slot);
         if was_stale && value.quote() != Quote::EMPTY {
-            let time_ns = value.source_time_ns;
+            let time_ns = match source_time_ns {
+                0 => value.source_time_ns,
+                time_ns => time_ns,
+            };
             let quote = quote_message(topic.number, topic.venue(), time_ns, Quote::EMPTY);
             self.journal.append(&quote);
         }
@@ -297,6 +300,7 @@ fn store(
             };
             let stamp = address.stamp(trade.source_time_ns, journal.append(&Message::Trade(own)));
             slot.update_trade(trade_of(trade), stamp);
+            of.0.traded_at(trade.source_time_ns);
             Some(trade.source_time_ns)
         }
         _ => store_rare(slot, message, address, of, journal),
@@ -325,6 +329,7 @@ fn store_rare(
                 reason: status.reason,
             };
             slot.update_status(value, stamp);
+            topic.status_at(status.source_time_ns);
             let (set, clear) = match status.state {
                 TradingState::HALTED => (FLAG_HALTED, 0),
                 _ => (0, FLAG_HALTED),
@@ -371,6 +376,7 @@ fn store_rare(
                 figures.trading_day = address.plausible_day(day, value.source_time_ns);
             }
             let sequence = journal.append(&Message::LastValue(own));
+            forget_times(topic, market, &own);
             let stamp = address.stamp(value.source_time_ns, sequence);
             let new = market_value(&own, stamp);
             if topic.parent().is_some() && is_other_session(market, &new, address.number) {
@@ -389,6 +395,21 @@ fn is_other_session(market: &Market, new: &MarketValue, number: u32) -> bool {
     let before = market.board.value(number).unwrap_or_default();
     let is_less = new.trading_day != before.trading_day || new.volume < before.volume;
     is_less && new.session_open != before.session_open
+}
+
+/// Forgets the times of a topic's last trade and status where a record has others: it does not
+/// give their times.
+fn forget_times(topic: &Topic, market: &Market, record: &LastValue) {
+    let before = market.board.value(topic.number).unwrap_or_default();
+    let trades = record
+        .figures
+        .map_or(before.trades, |figures| figures.trades);
+    if (record.last, record.last_size, trades) != (before.last, before.last_size, before.trades) {
+        topic.traded_at(0);
+    }
+    if record.state.0 != before.status.state {
+        topic.status_at(0);
+    }
 }
 
 fn session_state(topic: &Topic, value: &MarketValue) -> wire::SessionState {

@@ -141,6 +141,7 @@ impl Work<'_> {
             slot.replace(value);
         }
         topic.continue_open(name);
+        topic.take_times(name);
         self.describe(&topic, &present)?;
         // The readers of the hub's own feed have no other message with the value so far.
         self.tell_record(&topic);
@@ -177,16 +178,18 @@ impl Work<'_> {
     /// Moves price levels and orders to the topic of the venue that they are of. The readers of the
     /// hub's own feed get all of them again under its number.
     fn move_derived(&mut self, name: &Arc<Topic>, venue: &Arc<Topic>) {
+        let value = self.market.board.value(name.number);
+        let mut time_ns = value.map_or(0, |value| value.source_time_ns);
         if let Some(book) = name.derived.book() {
             let own = self.market.books.book_of(venue);
             let (mut state, mut own_state) = (book.state.lock(), own.state.lock());
             own_state.take_from(&mut state);
-            let time_ns = own_state.source_time_ns();
+            time_ns = time_ns.max(own_state.source_time_ns());
             self.tell_forgotten(name, book, &state, time_ns);
             self.tell_book(venue, own, &own_state);
         }
         let append = |journal: &mut Journal, number: u32, publisher_id: u16, bytes: &[u8]| {
-            let parts = RecordPart::split(number, publisher_id, 0, bytes);
+            let parts = RecordPart::split(number, publisher_id, time_ns, bytes);
             parts.fold(0, |_, part| journal.append(&Message::Record(part)))
         };
         let journal = &mut *self.journal;
@@ -433,7 +436,8 @@ impl Work<'_> {
             receive_time_ns: self.receive_time_ns,
         };
         let is_told = is_session_told(&before, &value, is_trade);
-        if let Some(sequence) = self.append_changes(&before, &value, is_trade, is_told, address) {
+        let told = (is_trade, is_told);
+        if let Some(sequence) = self.append_changes(&topic, &before, &value, told, address) {
             value.sequence = sequence;
         }
         let mut writer = self.market.consolidated.lock();
@@ -454,10 +458,10 @@ impl Work<'_> {
     /// the session's figures follows. Returns the last sequence.
     fn append_changes(
         &mut self,
+        topic: &Topic,
         before: &MarketValue,
         value: &MarketValue,
-        is_trade: bool,
-        is_session_told: bool,
+        (is_trade, is_session_told): (bool, bool),
         address: Address,
     ) -> Option<u64> {
         let (symbol, source) = (address.number, address.venue);
@@ -473,6 +477,7 @@ impl Work<'_> {
                 condition: value.condition,
             };
             sequence = Some(self.journal.append(&Message::Trade(trade)));
+            topic.traded_at(source_time_ns);
         }
         if value.quote() != before.quote() {
             let quote = quote_message(symbol, source, source_time_ns, value.quote());
@@ -487,6 +492,7 @@ impl Work<'_> {
                 reason: value.status.reason,
             };
             sequence = Some(self.journal.append(&Message::Status(status)));
+            topic.status_at(source_time_ns);
         }
         if !is_session_told && value.trading_day != before.trading_day {
             let start = wire::SessionStart {
