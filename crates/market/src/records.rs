@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use tidewire_dbn::{Kind, Record, RecordRef, carried_length};
 use tidewire_feed::journal::Journal;
-use tidewire_feed::wire::{Message, RecordJoin, RecordPart};
+use tidewire_feed::wire::{Message, RECORD_PART_LENGTH_MAX, RecordJoin, RecordPart};
 
 use crate::topic::Topic;
 use orders::{Clear, Orders};
@@ -43,6 +43,10 @@ pub struct RecordCounters {
 pub(crate) struct KeptRecord {
     /// Sequence of its last part.
     pub(crate) sequence: u64,
+    /// Of a definition: the sequence of the topic's first one.
+    pub(crate) first_sequence: u64,
+    /// The time of its message, nanoseconds since the UNIX epoch.
+    pub(crate) source_time_ns: u64,
     /// Number of the venue or publisher that sent it.
     pub(crate) source: u16,
     pub(crate) bytes: Arc<[u8]>,
@@ -99,16 +103,33 @@ impl RecordIngest {
             let sequence = append(part.source_time_ns, part.source, bytes);
             return orders.apply(part.source, &order, bytes, sequence, &counters.orders);
         }
-        let new = KeptRecord {
-            sequence: append(part.source_time_ns, part.source, bytes),
+        let sequence = append(part.source_time_ns, part.source, bytes);
+        let mut new = KeptRecord {
+            sequence,
+            first_sequence: sequence,
+            source_time_ns: part.source_time_ns,
             source: part.source,
             bytes: bytes.into(),
         };
         debug_assert!(new.sequence > 0, "a record has at least one part");
         match record.kind() {
-            Kind::Definition => *kept.definition.lock() = Some(new),
+            Kind::Definition => {
+                let mut definition = kept.definition.lock();
+                if let Some(before) = &*definition {
+                    new.first_sequence = before.first_sequence;
+                }
+                *definition = Some(new);
+            }
             _ => keep_newest(&mut kept.newest.lock(), new),
         }
+    }
+}
+
+impl KeptRecord {
+    /// Returns the sequence of its first part.
+    pub(crate) fn first_part(&self) -> u64 {
+        let parts = self.bytes.len().div_ceil(RECORD_PART_LENGTH_MAX);
+        (self.sequence + 1).saturating_sub(parts as u64)
     }
 }
 

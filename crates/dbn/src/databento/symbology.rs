@@ -14,6 +14,8 @@ pub struct Names {
     /// Whether every symbol is subscribed.
     all: bool,
     names: HashSet<Box<str>>,
+    /// The symbols of which `names` has a venue (`AAPL` of `AAPL@XNAS`).
+    of_venues: HashSet<Box<str>>,
     parents: Vec<Parent>,
     ids: HashSet<u32>,
     continuous: Vec<Continuous>,
@@ -95,7 +97,12 @@ impl Names {
                 return Err(NamesError::TooLong);
             }
             match subscription.symbol_type {
-                SymbolType::RawSymbol => drop(names.names.insert(text.into())),
+                SymbolType::RawSymbol => {
+                    if let Some((symbol, _)) = text.rsplit_once(VENUE_SEPARATOR) {
+                        names.of_venues.insert(symbol.into());
+                    }
+                    names.names.insert(text.into());
+                }
                 SymbolType::Parent => names.parents.push(Parent::parse(text)?),
                 SymbolType::Continuous => names.continuous.push(Continuous::parse(text)?),
                 SymbolType::InstrumentId => {
@@ -139,6 +146,11 @@ impl Names {
         self.all
     }
 
+    /// Returns whether a venue of the symbol `name` is named, such as `AAPL@XNAS` of `AAPL`.
+    pub fn has_venue_of(&self, name: &str) -> bool {
+        self.of_venues.contains(name)
+    }
+
     /// Returns the roots of the continuous symbols.
     pub fn roots(&self) -> impl Iterator<Item = &str> {
         self.continuous.iter().map(|one| &*one.root)
@@ -172,6 +184,9 @@ impl Names {
             self.excluded.extend(other.names.iter().cloned());
         }
         self.names.retain(|name| !other.names.contains(name));
+        let of_venues = self.names.iter();
+        let of_venues = of_venues.filter_map(|name| name.rsplit_once(VENUE_SEPARATOR));
+        self.of_venues = of_venues.map(|(symbol, _)| symbol.into()).collect();
         self.ids.retain(|id| !other.ids.contains(id));
         self.parents
             .retain(|parent| !other.parents.contains(parent));
@@ -317,6 +332,8 @@ pub(super) fn is_expiry(text: &str) -> bool {
     is_month && matches!(bytes.len(), 2 | 3) && bytes[1..].iter().all(u8::is_ascii_digit)
 }
 
+/// Separates a symbol from its venue, as in the hub's topics.
+const VENUE_SEPARATOR: char = '@';
 const ALL_SYMBOLS: &str = "ALL_SYMBOLS";
 /// Longest symbol name in bytes, as in the native feed.
 const NAME_LENGTH_MAX: usize = 72;

@@ -154,6 +154,11 @@ impl RecordJoin {
         );
         (self.record.len() == part.record_length()).then_some(&self.record[..])
     }
+
+    /// Returns the bytes of the newest record so far.
+    pub fn bytes(&self) -> &[u8] {
+        &self.record
+    }
 }
 
 /// Bytes before those of the record: the prefix, both lengths, and 4 reserved.

@@ -7,6 +7,7 @@ use tidewire_feed::wire::Trade;
 
 use super::selection::instrument_id;
 use crate::bars::{Aggregator, Bar, Interval, Outcome};
+use crate::venues::CONSOLIDATED;
 
 /// Bars by topic number and interval.
 #[derive(Debug, Default)]
@@ -26,7 +27,7 @@ pub(super) struct ClientBars {
     closed: VecDeque<(u8, Ohlcv)>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct ClientBar {
     aggregator: Aggregator,
     publisher: u16,
@@ -100,6 +101,69 @@ impl ClientBars {
     /// Takes the next closed bar: its record type and record.
     pub(super) fn take_closed(&mut self) -> Option<(u8, Ohlcv)> {
         self.closed.pop_front()
+    }
+
+    /// Moves the open bars of a symbol to the topic `to` of its first venue, numbered `venue`,
+    /// which continues its trades from now on. A bar that the symbol `keeps` goes on there as
+    /// well, as the consolidated one.
+    pub(super) fn split(
+        &mut self,
+        (from, to): (u32, u32),
+        venue: u16,
+        keeps: impl Fn(Interval) -> bool,
+    ) {
+        for interval in Interval::ALL {
+            let key = (to, interval);
+            let Some(bar) = self.bars.get_mut(&(from, interval)) else {
+                continue;
+            };
+            if bar.publisher != venue {
+                continue;
+            }
+            let mut moved = bar.clone();
+            bar.publisher = CONSOLIDATED;
+            if !keeps(interval) {
+                self.bars.remove(&(from, interval));
+            }
+            let start_ns = moved.aggregator.newest().map(|(bar, _)| bar.start_ns);
+            if let Some(mut before) = self.bars.remove(&key) {
+                // The topic is of an earlier run of the hub.
+                let (last, is_final) = before.aggregator.newest().unzip();
+                if last.map(|bar| bar.start_ns) == start_ns {
+                    moved.partial_ns = start_ns;
+                } else if let Some(last) = last.filter(|_| is_final == Some(false)) {
+                    self.closed.extend(before.finish(key, &last));
+                }
+            }
+            if let Some(end_ns) = moved.aggregator.end_ns() {
+                self.ends
+                    .entry(venue)
+                    .or_default()
+                    .insert((end_ns, to, interval));
+                if self.live_ends.contains(&(end_ns, from, interval)) {
+                    self.live_ends.insert((end_ns, to, interval));
+                }
+            }
+            self.bars.insert(key, moved);
+        }
+    }
+
+    /// Drops the bars of a topic that have ended by `time_ns`, and which no record has shown: its
+    /// records begin then.
+    pub(super) fn show_from(&mut self, number: u32, time_ns: u64) {
+        for interval in Interval::ALL {
+            if let Some(bar) = self.bars.get_mut(&(number, interval)) {
+                bar.aggregator.close(time_ns);
+            }
+        }
+    }
+
+    /// Takes over until when a symbol had traded before the client's first record to the topic that
+    /// continues its trades.
+    pub(super) fn take_traded(&mut self, from: u32, to: u32) {
+        if let Some(&traded_ns) = self.traded_ns.get(&from) {
+            self.traded_ns.entry(to).or_insert(traded_ns);
+        }
     }
 
     /// Ends the bars that are not `wanted`.
@@ -261,5 +325,66 @@ mod tests {
         let whole = [(0x20, 9 * SECOND, 9), (0x20, 10 * SECOND, 10)];
         assert_eq!(closed(&mut bars), whole, "all but the first");
         bars.retain(|_, _| false);
+    }
+
+    #[test]
+    fn the_open_bar_of_the_first_venue_goes_on_under_its_own_topic() {
+        for keeps in [false, true] {
+            let mut bars = ClientBars::default();
+            let trade_of = |symbol, source, time_ns, price| Trade {
+                source,
+                ..trade(symbol, time_ns, price)
+            };
+            let add = |bars: &mut ClientBars, trade| bars.trade(Interval::Second, &trade, None);
+            add(&mut bars, trade_of(1, 7, 5 * SECOND, 10));
+            bars.split((1, 2), 7, |_| keeps);
+            bars.split((1, 3), 9, |_| keeps);
+            add(&mut bars, trade_of(3, 9, 5 * SECOND + 1, 11));
+            if keeps {
+                add(&mut bars, trade_of(1, CONSOLIDATED, 5 * SECOND + 1, 11));
+            }
+            bars.split((1, 2), 7, |_| keeps);
+            add(&mut bars, trade_of(2, 7, 5 * SECOND + 2, 12));
+            bars.pass(7, 7 * SECOND);
+            bars.pass(9, 7 * SECOND);
+            let sent = std::iter::from_fn(|| bars.take_closed());
+            let mut sent: Vec<_> = sent
+                .map(|(_, bar)| (bar.instrument_id, bar.open, bar.close, bar.volume))
+                .collect();
+            sent.sort_unstable();
+            let mut expected = vec![(instrument_id(2), 10, 12, 4), (instrument_id(3), 11, 11, 2)];
+            if keeps {
+                expected.insert(0, (instrument_id(1), 10, 11, 4));
+            }
+            assert_eq!(sent, expected, "{keeps}");
+        }
+    }
+
+    #[test]
+    fn a_bar_with_missing_trades_stays_one_under_the_topic_of_its_venue() {
+        let mut bars = ClientBars::default();
+        bars.note_traded(1, 5 * SECOND);
+        bars.trade(Interval::Second, &trade(1, 5 * SECOND + 1, 10), None);
+        bars.trade(Interval::Minute, &trade(1, 5 * SECOND + 1, 10), None);
+        bars.take_traded(1, 2);
+        bars.split((1, 2), 7, |_| false);
+        bars.trade(Interval::Second, &trade(2, 6 * SECOND, 11), None);
+        bars.trade(Interval::Hour, &trade(2, 6 * SECOND, 11), None);
+        bars.pass(7, 8 * SECOND);
+        assert_eq!(closed(&mut bars), [(0x20, 6 * SECOND, 11)]);
+        bars.pass(7, u64::MAX);
+        assert_eq!(closed(&mut bars), [], "the minute and the hour lack trades");
+    }
+
+    #[test]
+    fn bars_that_ended_before_a_symbol_is_shown_are_not_sent() {
+        let mut bars = ClientBars::default();
+        for interval in [Interval::Second, Interval::Minute] {
+            bars.trade(interval, &trade(1, 5 * SECOND, 10), None);
+        }
+        bars.show_from(1, 6 * SECOND);
+        bars.trade(Interval::Second, &trade(1, 6 * SECOND, 11), None);
+        bars.pass(7, u64::MAX);
+        assert_eq!(closed(&mut bars), [(0x20, 6 * SECOND, 11), (0x21, 0, 10)]);
     }
 }

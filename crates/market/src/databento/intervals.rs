@@ -5,6 +5,8 @@ use std::collections::HashMap;
 
 use tidewire_dbn::databento::{Event, Schema};
 
+use super::selection::instrument_id;
+
 /// The intervals of one client.
 #[derive(Debug)]
 pub(super) struct Intervals {
@@ -45,6 +47,33 @@ impl Intervals {
     /// Notes a topic's last trade.
     pub(super) fn trade(&mut self, number: u32, event: Event) {
         self.trades.insert(number, event);
+    }
+
+    /// Moves a symbol's last trade to the topic `to` of its first venue, numbered `venue`, which
+    /// continues it. The changes in those of `schemas` that the symbol does not keep are of that
+    /// topic, too.
+    pub(super) fn split(&mut self, (from, to): (u32, u32), venue: u16, moves: u16) {
+        let last = self.trades.get(&from).copied();
+        if let Some(last) = last.filter(|last| last.publisher_id == venue) {
+            let instrument_id = instrument_id(to);
+            self.trades.insert(
+                to,
+                Event {
+                    instrument_id,
+                    ..last
+                },
+            );
+        }
+        for interval in [&mut self.seconds, &mut self.minutes] {
+            if moves & interval.schema.bit() != 0 && interval.forget(from) {
+                interval.note(to);
+            }
+        }
+    }
+
+    /// Forgets a topic's last trade.
+    pub(super) fn forget_trade(&mut self, number: u32) {
+        self.trades.remove(&number);
     }
 
     /// Returns the schema and the end of the interval that is being sent, ns since the UNIX epoch.
@@ -109,6 +138,16 @@ impl Interval {
         }
     }
 
+    /// Forgets that a topic has changed. Returns whether it had.
+    fn forget(&mut self, number: u32) -> bool {
+        let mark = self.marked.get_mut(number as usize);
+        let was_marked = mark.is_some_and(std::mem::take);
+        if was_marked {
+            self.changed.retain(|&other| other != number);
+        }
+        was_marked
+    }
+
     fn turn(&mut self, now_ns: u64) -> bool {
         if now_ns < self.end_ns {
             return false;
@@ -163,6 +202,33 @@ mod tests {
         assert!(!intervals.turn(5 * SECOND_NS), "nothing has changed in it");
         intervals.note(Schema::Bbo1s.bit(), 1);
         assert!(intervals.turn(6 * SECOND_NS));
+    }
+
+    #[test]
+    fn what_has_changed_goes_to_the_topic_of_the_first_venue() {
+        let mut intervals = Intervals::default();
+        assert!(!intervals.turn(SECOND_NS / 2));
+        let last = |number: u32, publisher_id: u16| Event {
+            instrument_id: instrument_id(number),
+            publisher_id,
+            ts_event: 1,
+            ts_recv: 1,
+            sequence: 1,
+            price: 5,
+            size: 1,
+            side: 0,
+            action: 0,
+            flags: 0,
+        };
+        intervals.trade(3, last(3, 7));
+        intervals.note(BBO, 3);
+        intervals.split((3, 5), 7, Schema::Bbo1s.bit());
+        intervals.split((3, 6), 9, 0);
+        assert!(intervals.turn(60 * SECOND_NS));
+        assert_eq!(intervals.take_next(), Some((5, Some(last(5, 7)))));
+        assert_eq!(intervals.take_next(), None);
+        assert_eq!(intervals.take_next(), Some((3, Some(last(3, 7)))));
+        assert_eq!(intervals.take_next(), None);
     }
 
     #[test]

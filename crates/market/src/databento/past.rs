@@ -19,7 +19,7 @@ use tidewire_feed::recording::{Block, BlockKind, Decoder, Event};
 use tidewire_feed::wire::{Message, Quote};
 use tracing::{debug, warn};
 
-use super::stream::{quote_of, time_ns};
+use super::stream::{is_definition, quote_of, time_ns};
 use crate::market::Market;
 
 /// A message of the past.
@@ -34,10 +34,7 @@ pub(super) struct Told {
 }
 
 /// The next item of a replay.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a message is the usual item"
-)]
+#[expect(clippy::large_enum_variant, reason = "a message is the usual item")]
 #[derive(Debug)]
 pub(super) enum Next {
     /// A message.
@@ -67,8 +64,8 @@ enum Part {
 }
 
 impl Past {
-    /// Starts to read at the source time `start_ns`; levels from the file's start on if they are
-    /// wanted (`with_levels`). Dropping this ends the reader.
+    /// Starts to read at the source time `start_ns`; what `from_before` names from the file's start
+    /// on. Dropping this ends the reader.
     ///
     /// # Errors
     /// The file or a thread cannot be opened.
@@ -76,7 +73,7 @@ impl Past {
         market: &Arc<Market>,
         path: PathBuf,
         start_ns: u64,
-        with_levels: bool,
+        from_before: FromBefore,
     ) -> io::Result<Self> {
         let file = File::open(&path)?;
         let (sender, parts) = sync_channel(PARTS_MAX);
@@ -84,7 +81,8 @@ impl Past {
             session: market.journal.lock().session(),
             market: market.clone(),
             start_ns,
-            with_levels,
+            from_before,
+            is_definition: false,
             next: 1,
             parts: sender,
             batch: Vec::new(),
@@ -142,14 +140,24 @@ impl Past {
     }
 }
 
+/// What a replay needs from before its start, beside the prices.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FromBefore {
+    /// Levels: a book may have begun before the start.
+    pub(super) levels: bool,
+    /// Definitions: the futures behind continuous symbols.
+    pub(super) definitions: bool,
+}
+
 /// The state of the reader's thread.
 struct Reader {
     market: Arc<Market>,
     /// Session of this run of the hub.
     session: u32,
     start_ns: u64,
-    /// Whether levels from before the start are sent too.
-    with_levels: bool,
+    from_before: FromBefore,
+    /// Whether the newest record is a definition.
+    is_definition: bool,
     /// The next sequence of this run.
     next: u64,
     parts: SyncSender<Part>,
@@ -262,12 +270,20 @@ impl Reader {
             return Some(());
         };
         let time = time_ns(&message);
+        if let Message::Record(part) = &message
+            && part.offset() == 0
+        {
+            self.is_definition = is_definition(part);
+        }
         if time < self.start_ns {
             let quote = match &message {
                 Message::Quote(quote) => *quote,
                 Message::LastValue(value) => quote_of(value),
                 // The client's book begins with them.
-                Message::Level(_) if self.with_levels && is_stream => {
+                Message::Level(_) if self.from_before.levels && is_stream => {
+                    return self.push(sequence, message, is_of_this_run);
+                }
+                Message::Record(_) if self.from_before.definitions && self.is_definition => {
                     return self.push(sequence, message, is_of_this_run);
                 }
                 _ => return Some(()),

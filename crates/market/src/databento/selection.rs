@@ -1,5 +1,7 @@
 //! The symbols and schemas that one client has subscribed to.
 
+use std::collections::HashSet;
+
 use tidewire_dbn::databento::{Names, Schema, Subscription};
 
 use super::chains::Chains;
@@ -30,6 +32,10 @@ pub(super) struct Chosen {
     pub(super) snapshots: u16,
     /// Those whose subscription names the topic, and is not only to all symbols.
     pub(super) named: u16,
+    /// Those of subscriptions that may come to the topic or continue its values: a continuous
+    /// symbol may stand for it later, or the topic of its venue is wanted. Its values are followed
+    /// without records.
+    pub(super) watched: u16,
 }
 
 /// A continuous symbol that stands for another topic than before.
@@ -68,15 +74,15 @@ impl Selection {
                 replayed: if wanted.start_ns.is_some() { bit } else { 0 },
                 snapshots: if wanted.snapshot { bit } else { 0 },
                 named: if names.is_all() { 0 } else { bit },
+                watched: bit,
             },
             names,
         };
         self.schemas |= bit;
         self.look(board);
         for topic in board.topics().iter().take(self.topics.len()) {
-            if find(&wanted, topic).is_some() {
-                self.topics[topic.number as usize].add(wanted.chosen);
-            }
+            let chosen = wanted.choose(topic, &self.chains);
+            self.topics[topic.number as usize].add(chosen);
         }
         self.subscriptions.push(wanted);
     }
@@ -87,37 +93,37 @@ impl Selection {
         names.resolve(|root, rank| self.chains.find(root, rank).map(instrument_id));
     }
 
-    /// Takes a topic's message: it may be a new definition, or a future may have expired by its
-    /// time. Returns the continuous symbols that stand for other topics from now on.
+    /// Returns whether continuous symbols are subscribed.
     #[inline]
+    pub(super) fn has_chains(&self) -> bool {
+        !self.chains.is_empty()
+    }
+
+    /// Takes a topic's message: it may end a new `definition`, or a future may have expired by its
+    /// time. Returns the continuous symbols that stand for other topics from now on.
     pub(super) fn roll(
         &mut self,
         board: &Board,
         number: u32,
-        is_definition: bool,
+        definition: Option<&[u8]>,
         time_ns: u64,
     ) -> Vec<Rolled> {
-        if self.chains.is_empty() {
-            return Vec::new();
-        }
-        let topic = board.topic(number).filter(|_| is_definition);
-        // What the board has may be newer than the message, so the chain's time is the message's.
-        let is_defined = topic.is_some_and(|topic| self.chains.note_definition(&topic).is_some());
+        // What the board has may be newer than the message, so both are the message's.
+        let is_defined =
+            definition.is_some_and(|record| self.chains.note_definition(number, record));
         if !(self.chains.pass(number, time_ns) | is_defined) {
             return Vec::new();
         }
         let before = self.continuous();
-        let chains = &self.chains;
-        let mut has_changed = false;
-        for wanted in &mut self.subscriptions {
-            let find = |root: &str, rank| chains.find(root, rank).map(instrument_id);
-            has_changed |= wanted.names.resolve(find);
-        }
-        if !has_changed {
+        if !self.resolve_again() {
+            if is_defined && let Some(topic) = board.topic(number) {
+                let chosen = self.choose(&topic);
+                let known = self.topics.get_mut(number as usize);
+                known.into_iter().for_each(|known| *known = chosen);
+            }
             return Vec::new();
         }
-        self.topics.clear();
-        self.look(board);
+        self.look_again(board);
         let is_new = |number: u32| !before.iter().any(|(_, other)| *other == number);
         let rolled = self.continuous().into_iter();
         let rolled = rolled.filter(|pair| !before.contains(pair));
@@ -127,6 +133,46 @@ impl Selection {
             is_new: is_new(number),
         });
         rolled.collect()
+    }
+
+    /// Goes back to the time at which a replay starts: the continuous symbols of replays stand for
+    /// the futures of then. The replay's first message is `first_sequence`.
+    pub(super) fn go_back(&mut self, board: &Board, start_ns: u64, first_sequence: u64) {
+        let replays = self.subscriptions.iter();
+        let replays = replays.filter(|wanted| wanted.chosen.replayed != 0);
+        let roots: HashSet<&str> = replays.flat_map(|wanted| wanted.names.roots()).collect();
+        if !roots.is_empty() {
+            self.chains.go_back(board, &roots, start_ns, first_sequence);
+            self.resolve_again();
+            self.look_again(board);
+        }
+    }
+
+    /// Resolves the continuous symbols as of now, because messages were skipped.
+    pub(super) fn catch_up(&mut self, board: &Board) {
+        if self.has_chains() {
+            self.chains.catch_up(board);
+            self.resolve_again();
+            self.look_again(board);
+        }
+    }
+
+    /// Finds out what the continuous symbols stand for. Returns whether one stands for another
+    /// topic than before.
+    fn resolve_again(&mut self) -> bool {
+        let chains = &self.chains;
+        let mut has_changed = false;
+        for wanted in &mut self.subscriptions {
+            let find = |root: &str, rank| chains.find(root, rank).map(instrument_id);
+            has_changed |= wanted.names.resolve(find);
+        }
+        has_changed
+    }
+
+    /// Resolves all topics.
+    fn look_again(&mut self, board: &Board) {
+        self.topics.clear();
+        self.look(board);
     }
 
     /// Returns the continuous symbols, and the topics that they stand for; each pair once.
@@ -150,8 +196,7 @@ impl Selection {
         self.subscriptions.retain(|wanted| !wanted.names.is_empty());
         let all = self.subscriptions.iter();
         self.schemas = all.fold(0, |schemas, wanted| schemas | wanted.chosen.schemas);
-        self.topics.clear();
-        self.look(board);
+        self.look_again(board);
     }
 
     /// Returns the number of subscriptions.
@@ -176,12 +221,7 @@ impl Selection {
             let Some(topic) = board.topic(number as u32) else {
                 break;
             };
-            let mut chosen = Chosen::default();
-            for wanted in &self.subscriptions {
-                if find(wanted, &topic).is_some() {
-                    chosen.add(wanted.chosen);
-                }
-            }
+            let chosen = self.choose(&topic);
             debug_assert_eq!(
                 topic.number as usize,
                 self.topics.len(),
@@ -190,6 +230,20 @@ impl Selection {
             self.topics.push(chosen);
         }
         self.topics.len()
+    }
+
+    /// Returns what all subscriptions want of a topic.
+    fn choose(&self, topic: &Topic) -> Chosen {
+        let mut chosen = Chosen::default();
+        for wanted in &self.subscriptions {
+            chosen.add(wanted.choose(topic, &self.chains));
+        }
+        chosen
+    }
+
+    /// Returns a copy of the subscriptions by topic.
+    pub(super) fn all(&self) -> Vec<Chosen> {
+        self.topics.clone()
     }
 
     /// Returns the number of topics that are resolved.
@@ -233,11 +287,35 @@ impl Selection {
 }
 
 impl Chosen {
+    /// Returns whether the topic's values are followed for any of these schemas.
+    pub(super) fn follows(self, schemas: u16) -> bool {
+        (self.schemas | self.watched) & schemas != 0
+    }
+
     fn add(&mut self, other: Self) {
         self.schemas |= other.schemas;
         self.replayed |= other.replayed;
         self.snapshots |= other.snapshots;
         self.named |= other.named;
+        self.watched |= other.watched;
+    }
+}
+
+impl Wanted {
+    /// Returns what this subscription wants of a topic.
+    fn choose(&self, topic: &Topic, chains: &Chains) -> Chosen {
+        let is_chosen = find(self, topic).is_some();
+        let is_watched = || {
+            let root = chains.root_of(topic.number);
+            let has_root = |root| self.names.roots().any(|other| other == root);
+            let name = std::str::from_utf8(topic.symbol()).unwrap_or_default();
+            root.is_some_and(has_root) || self.names.has_venue_of(name)
+        };
+        let none = Chosen::default();
+        Chosen {
+            watched: if is_watched() { self.chosen.watched } else { 0 },
+            ..if is_chosen { self.chosen } else { none }
+        }
     }
 }
 

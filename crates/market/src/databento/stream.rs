@@ -4,6 +4,7 @@ mod derived;
 mod opening;
 mod records;
 mod values;
+mod watch;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -20,11 +21,14 @@ use tidewire_feed::wire::{LastValue, Message, Quote, RecordJoin};
 use super::bars::ClientBars;
 use super::depth::DepthBooks;
 use super::intervals::{BBO, Intervals};
-use super::past::{Next, Past};
-use super::selection::Selection;
+use super::past::{FromBefore, Next, Past, Told};
+use super::selection::{Chosen, Selection};
 use crate::market::Market;
 use crate::venues::CONSOLIDATED;
+use records::CARRIED;
 use values::Stamp;
+
+pub(super) use records::is_definition;
 
 /// The output of one client.
 #[derive(Debug, Default)]
@@ -58,6 +62,8 @@ pub(super) struct Stream {
     bars: ClientBars,
     /// The parts of a DBN record so far.
     join: RecordJoin,
+    /// Whether they are the whole record.
+    is_joined: bool,
     /// By topic number and schema bit: the last sequence that a snapshot of records included.
     told_until: HashMap<(u32, u16), u64>,
     /// Whether the client has left more unread than is allowed.
@@ -129,12 +135,14 @@ impl Stream {
             system_code::SUBSCRIPTION_ACK,
             format!("Subscription request{number} for {schema} data succeeded"),
         );
+        let before = self.selection.all();
         self.selection.add(&market.board, wanted, names);
         if self.has_begun {
-            // Prices that were not followed so far start with their current values.
+            // What was not followed so far starts with its current values. The rest goes on from
+            // the client's position, which may be in a replay.
             let journal = market.journal.lock();
-            self.take_prices(market, &journal);
-            self.take_traded(market, &journal);
+            self.take_prices(market, &journal, &before);
+            self.take_traded(market, &journal, &before);
             drop(journal);
             let still = self.opening.map_or(0, |_| self.opening_schemas);
             self.opening_schemas = still | wanted.schema.bit();
@@ -158,8 +166,8 @@ impl Stream {
         self.live_from = journal.next_sequence();
         self.cursor = self.live_from;
         (self.opening, self.opening_schemas) = (Some(0), u16::MAX);
-        self.take_prices(market, &journal);
-        self.take_traded(market, &journal);
+        self.take_prices(market, &journal, &[]);
+        self.take_traded(market, &journal, &[]);
         let Some(start_ns) = self.selection.start_ns() else {
             return unix_ns;
         };
@@ -176,13 +184,11 @@ impl Stream {
             None if self.cursor > 1 => oldest_ns.max(start_ns),
             _ => start_ns,
         };
+        let first_sequence = self.past.as_ref().map_or(self.cursor, |_| 0);
+        self.selection
+            .go_back(&market.board, start_ns, first_sequence);
         self.replay_bars(known_from_ns);
-        // A replay computes its own prices.
-        for (number, prices) in self.prices.iter_mut().enumerate() {
-            if self.selection.of(number as u32).replayed != 0 {
-                *prices = BidAsk::EMPTY;
-            }
-        }
+        self.forget_prices();
         let before = self
             .past
             .as_ref()
@@ -202,10 +208,15 @@ impl Stream {
     /// whose oldest message has no time may not.
     fn open_past(&mut self, market: &Arc<Market>, start_ns: u64, oldest_ns: u64) -> Option<Past> {
         let with_levels = self.selection.wants(Schema::Mbp10.bit());
-        // A book may have begun before the journal.
-        let is_older = start_ns < oldest_ns || oldest_ns == 0 || with_levels;
+        let definitions = self.selection.has_chains();
+        // A book, or a future, may have begun before the journal.
+        let is_older = start_ns < oldest_ns || oldest_ns == 0 || with_levels || definitions;
         let path = market.recording.path.get().filter(|_| is_older)?;
-        match Past::open(market, path.clone(), start_ns, with_levels) {
+        let from_before = FromBefore {
+            levels: with_levels,
+            definitions,
+        };
+        match Past::open(market, path.clone(), start_ns, from_before) {
             Ok(past) => Some(past),
             Err(error) => {
                 let text = format!("the recording cannot be read: {error}");
@@ -273,19 +284,24 @@ impl Stream {
             if out.len() >= end || self.is_due() {
                 break true;
             }
-            let next = self.past.as_mut().and_then(|past| past.peek(market));
-            let next = next.map(|told| (told.message.source(), time_ns(&told.message)));
-            if let Some((publisher, time_ns)) = next
-                && self.passes(publisher, time_ns, time_ns)
-            {
+            let live_from = self.live_from;
+            let is_live = move |told: &Told| told.is_of_this_run && told.sequence >= live_from;
+            let Some(past) = &mut self.past else {
                 break true;
+            };
+            if let Some(told) = past.peek(market) {
+                let (publisher, time_ns) = (told.message.source(), time_ns(&told.message));
+                let now_ns = if is_live(told) { unix_ns } else { time_ns };
+                if self.passes(publisher, time_ns, now_ns) {
+                    break true;
+                }
             }
             let Some(past) = &mut self.past else {
                 break true;
             };
             match past.next(market) {
                 Next::Message(told) => {
-                    let is_live = told.is_of_this_run && told.sequence >= self.live_from;
+                    let is_live = is_live(&told);
                     let sent_ns = match is_live {
                         true => unix_ns.max(tidewire_lane::unix_ns()),
                         false => unix_ns,
@@ -386,6 +402,8 @@ impl Stream {
     fn complete(&mut self, market: &Market, unix_ns: u64, out: &mut Vec<u8>) {
         if self.cursor >= self.live_from && !std::mem::replace(&mut self.is_complete, true) {
             self.follow_unknown_books(market);
+            // Books are followed ahead of a roll in a replay only.
+            self.leave_derived();
             let text = format!("Replay completed at sequence {}", self.live_from - 1);
             self.note(system_code::REPLAY_COMPLETED, text);
             self.say(unix_ns, out);
@@ -408,30 +426,30 @@ impl Stream {
         if let Message::Definition(_) = message {
             self.selection.look(&market.board);
         }
-        let rolled = self.roll(market, number, message, sequence, unix_ns, out);
-        let chosen = self.selection.of(number);
-        if chosen.schemas == 0 {
-            return rolled;
-        }
-        let reached = match is_live {
-            true => chosen.schemas,
-            false => self.selection.reaching(chosen.replayed, time_ns(message)),
-        };
-        if !is_live && chosen.replayed == 0 {
-            return rolled;
-        }
-        // All symbols include each venue's own topic, so a consolidated value would tell each
-        // trade twice.
-        let reached = match message {
-            Message::Definition(_) => reached,
-            _ if message.source() == CONSOLIDATED => reached & chosen.named,
-            _ => reached,
-        };
         let stamp = Stamp {
             number,
             sequence,
             ts_recv: is_live.then_some(unix_ns),
         };
+        let has_chains = self.selection.has_chains();
+        if let Message::Record(part) = message
+            && (has_chains || self.selection.of(number).schemas & CARRIED != 0)
+        {
+            self.is_joined = self.join.push(part).is_some();
+        }
+        let mut rolled = 0;
+        if has_chains {
+            rolled = self.roll(market, message, stamp, unix_ns, out);
+        }
+        let chosen = self.selection.of(number);
+        let watched = chosen.watched & !chosen.schemas;
+        if watched != 0 {
+            self.watch(market, message, watched, stamp);
+        }
+        if chosen.schemas == 0 || !is_live && chosen.replayed == 0 {
+            return rolled;
+        }
+        let reached = self.reached(chosen, message, is_live);
         let records = match message {
             Message::Quote(quote) => self.tell_quote(quote, reached, stamp, unix_ns, out),
             Message::Trade(trade) => self.tell_trade(trade, reached, stamp, unix_ns, out),
@@ -449,13 +467,30 @@ impl Stream {
             }
             Message::Record(part) => self.tell_record(market, part, reached, stamp, unix_ns, out),
             Message::Level(level) => self.tell_level(level, reached, stamp, unix_ns, out),
-            Message::LastValue(value) => {
-                let quote = quote_of(value);
-                self.tell_quote(&quote, reached, stamp, unix_ns, out)
-            }
+            Message::LastValue(value) => self.tell_value(value, reached, stamp, unix_ns, out),
             _ => 0,
         };
         rolled + records
+    }
+
+    /// Returns the schemas in which a message is told.
+    fn reached(&self, chosen: Chosen, message: &Message, is_live: bool) -> u16 {
+        let reached = match is_live {
+            true => chosen.schemas,
+            false => self.selection.reaching(chosen.replayed, time_ns(message)),
+        };
+        // All symbols include each venue's own topic, so a consolidated value would tell each
+        // trade twice.
+        match message {
+            Message::Definition(_) => reached,
+            _ if message.source() == CONSOLIDATED => reached & chosen.named,
+            _ => reached,
+        }
+    }
+
+    /// Returns whether the client's position is in a replay.
+    fn is_replaying(&self) -> bool {
+        self.past.is_some() || self.cursor < self.live_from
     }
 
     /// Skips everything before the newest message: announces how much, and starts again with the
@@ -476,13 +511,19 @@ impl Stream {
                 next - 1
             ),
         );
+        // Definitions of a replay have not all been sent.
+        let definitions = match self.is_replaying() {
+            true => Schema::Definition.bit(),
+            false => 0,
+        };
         self.cursor = next;
         self.past = None;
         self.live_from = self.live_from.min(next);
-        self.take_prices(market, journal);
+        self.selection.catch_up(&market.board);
+        self.take_prices(market, journal, &[]);
         self.bars.lose();
         // A skipped trade is not sent later; only values are.
-        self.opening_schemas = REFRESHED;
+        self.opening_schemas = REFRESHED | definitions;
         (self.opening, self.is_refresh) = (Some(0), true);
     }
 }

@@ -2,18 +2,19 @@
 
 use std::sync::atomic::Ordering;
 
-use tidewire_dbn::databento::{Event, Schema, error_code};
+use tidewire_dbn::databento::{BAR_TYPES, Event, Schema, error_code};
 use tidewire_dbn::flag;
 use tidewire_feed::journal::Journal;
 use tidewire_feed::wire::{Level, Trade};
 use tidewire_lastvalue::PRICE_UNDEFINED;
 
+use super::super::intervals::BBO;
 use super::super::selection::Chosen;
 use super::Stream;
 use super::values::Stamp;
 use crate::bars::Interval;
 use crate::market::Market;
-use crate::topic::Topic;
+use crate::topic::{Member, Topic};
 
 impl Stream {
     /// Follows a topic's book from its current state on, or from the replay's start, if `schemas`
@@ -39,32 +40,63 @@ impl Stream {
         self.note_refused();
     }
 
-    /// Follows the book of a topic whose first definition has just been read.
-    pub(super) fn follow_new_book(&mut self, market: &Market, topic: &Topic, sequence: u64) {
+    /// Follows the book of a topic whose first definition has just been read. Where it continues
+    /// the book of its symbol, all levels follow.
+    pub(super) fn follow_new_book(&mut self, market: &Market, topic: &Topic) {
         let schemas = self.selection.of(topic.number).schemas;
-        if schemas & Schema::Mbp10.bit() == 0 || self.depth.follows(topic.number) {
-            return;
-        }
-        match topic.parent() {
-            // It has the book that its symbol's topic had before the second venue came.
-            Some(_) => self.depth.follow(&market.books, topic, sequence),
-            None => self.depth.follow_from_start(&market.books, topic),
-        }
-        self.note_refused();
-    }
-
-    /// Follows the book of a topic that a continuous symbol stands for after `sequence`. Trades
-    /// before it are in none of the client's bars.
-    pub(super) fn roll_derived(&mut self, market: &Market, topic: &Topic, sequence: u64) {
-        let schemas = self.selection.of(topic.number).schemas;
-        if schemas & Schema::Mbp10.bit() != 0 {
-            self.depth.follow(&market.books, topic, sequence);
+        if schemas & Schema::Mbp10.bit() != 0 && !self.depth.follows(topic.number) {
+            self.depth.follow_from_start(&market.books, topic);
             self.note_refused();
         }
-        if schemas & BARS != 0 {
-            self.note_traded(market, topic.number);
+    }
+
+    /// Follows the book of a topic that a continuous symbol stands for after this message. In a
+    /// replay its current book is one of the future. Bars that have ended by `time_ns` are not
+    /// sent.
+    pub(super) fn roll_derived(
+        &mut self,
+        market: &Market,
+        topic: &Topic,
+        stamp: Stamp,
+        time_ns: u64,
+    ) {
+        let schemas = self.selection.of(topic.number).schemas;
+        if schemas & Schema::Mbp10.bit() != 0 {
+            if stamp.ts_recv.is_some() {
+                self.depth.follow(&market.books, topic, stamp.sequence);
+            } else if !self.depth.follows(topic.number) {
+                self.depth.follow_from_start(&market.books, topic);
+            }
+            self.note_refused();
         }
+        self.bars.show_from(topic.number, time_ns);
         self.leave_derived();
+    }
+
+    /// Continues the open bars, the last trade and the changes of a symbol under the topic of its
+    /// first venue, if this is its definition, at which `venue` gets a topic of its own.
+    pub(super) fn split(&mut self, topic: &Topic, venue: u16) {
+        let Some(symbol) = topic.parent() else {
+            return;
+        };
+        let (from, to) = (symbol.number, topic.number);
+        let chosen = self.selection.of(from);
+        let is_kept = |schema: Schema| chosen.named & schema.bit() != 0;
+        if self.selection.wants(BBO) {
+            let moves = self.selection.of(to).schemas & !chosen.named;
+            self.intervals.split((from, to), venue, moves);
+        }
+        if self.selection.wants(BARS) {
+            let is_first = |members: &[Member]| {
+                let first = members.first();
+                first.is_some_and(|first| first.topic.number == to)
+            };
+            if symbol.with_members(is_first) {
+                self.bars.take_traded(from, to);
+            }
+            let keeps = |interval: Interval| is_kept(Schema::BARS[interval as usize]);
+            self.bars.split((from, to), venue, keeps);
+        }
     }
 
     /// After a replay, takes the current state of those books whose start it did not have.
@@ -80,14 +112,16 @@ impl Stream {
 
     /// Ends books and bars of topics that are no longer subscribed to.
     pub(super) fn leave_derived(&mut self) {
-        let selection = &self.selection;
-        let wants = |number: u32, schema: Schema| {
+        let (selection, is_replaying) = (&self.selection, self.is_replaying());
+        self.depth.retain(|number| {
             let chosen = selection.of(number);
-            chosen.schemas & schema.bit() != 0
-        };
-        self.depth.retain(|number| wants(number, Schema::Mbp10));
-        self.bars
-            .retain(|number, interval| wants(number, Schema::BARS[interval as usize]));
+            let is_watched = is_replaying && chosen.watched & Schema::Mbp10.bit() != 0;
+            chosen.schemas & Schema::Mbp10.bit() != 0 || is_watched
+        });
+        self.bars.retain(|number, interval| {
+            let bit = Schema::BARS[interval as usize].bit();
+            selection.of(number).follows(bit)
+        });
     }
 
     /// Forgets books and bars, because messages are missing.
@@ -96,7 +130,7 @@ impl Stream {
         self.bars.lose();
     }
 
-    fn note_refused(&mut self) {
+    pub(super) fn note_refused(&mut self) {
         if self.depth.take_refused() > 0 && !std::mem::replace(&mut self.has_too_many_books, true) {
             let text = "mbp-10 of too many symbols: those above the limit get no records";
             self.note_error(error_code::INVALID_SUBSCRIPTION, text.to_owned());
@@ -142,22 +176,28 @@ impl Stream {
         }
     }
 
-    /// Notes which topics have traded so far, while the journal is locked.
-    pub(super) fn take_traded(&mut self, market: &Market, _: &Journal) {
+    /// Notes which topics that were not followed `before` have traded so far, while the journal is
+    /// locked.
+    pub(super) fn take_traded(&mut self, market: &Market, _: &Journal, before: &[Chosen]) {
         if !self.selection.wants(BARS) {
             return;
         }
-        for number in 0..self.selection.look(&market.board) as u32 {
-            if self.selection.of(number).schemas & BARS != 0 {
-                self.note_traded(market, number);
+        for number in 0..self.selection.look(&market.board) {
+            let was_followed = before.get(number).is_some_and(|one| one.follows(BARS));
+            if self.selection.of(number as u32).follows(BARS) && !was_followed {
+                self.note_traded(market, number as u32);
             }
         }
     }
 
-    fn note_traded(&mut self, market: &Market, number: u32) {
+    /// Notes when a topic last traded. Where the hub does not know it, its newest change of any
+    /// kind counts.
+    pub(super) fn note_traded(&mut self, market: &Market, number: u32) {
         let value = market.board.value(number);
-        if let Some(value) = value.filter(|value| value.last != PRICE_UNDEFINED) {
-            self.bars.note_traded(number, value.source_time_ns);
+        let value = value.filter(|value| value.last != PRICE_UNDEFINED);
+        if let (Some(value), Some(topic)) = (value, market.board.topic(number)) {
+            let traded_ns = topic.last_trade_ns().unwrap_or(value.source_time_ns);
+            self.bars.note_traded(number, traded_ns);
         }
     }
 
@@ -165,7 +205,8 @@ impl Stream {
     pub(super) fn replay_bars(&mut self, known_from_ns: u64) {
         let known = self.selection.known() as u32;
         for number in 0..known {
-            if self.selection.of(number).replayed & BARS != 0 {
+            let chosen = self.selection.of(number);
+            if (chosen.replayed | chosen.watched) & BARS != 0 {
                 self.bars
                     .note_traded(number, known_from_ns.saturating_sub(1));
             }
@@ -200,6 +241,11 @@ impl Stream {
         while out.len() < end
             && let Some((rtype, bar)) = self.bars.take_closed()
         {
+            // The topic may be followed without records.
+            let schemas = self.selection.of(bar.instrument_id - 1).schemas;
+            if schemas & schema_of_bar(rtype) == 0 {
+                continue;
+            }
             self.writer(out, unix_ns).bar(rtype, &bar);
             records += 1;
         }
@@ -208,6 +254,14 @@ impl Stream {
             .records
             .fetch_add(records, Ordering::Relaxed);
     }
+}
+
+/// Returns the bit of the schema of bars with this record type.
+fn schema_of_bar(rtype: u8) -> u16 {
+    let all = BAR_TYPES.into_iter().zip(Schema::BARS);
+    all.fold(0, |bits, (other, schema)| {
+        bits | if other == rtype { schema.bit() } else { 0 }
+    })
 }
 
 /// The schemas of bars.

@@ -2,14 +2,16 @@
 
 use std::sync::atomic::Ordering;
 
-use tidewire_dbn::databento::{Event, Schema};
-use tidewire_dbn::{BidAsk, action, flag, side};
+use tidewire_dbn::databento::{Event, Schema, SymbolType};
+use tidewire_dbn::{BidAsk, UNDEFINED_TIME, action, flag, side};
 use tidewire_feed::server::Board;
-use tidewire_feed::wire::{LastValue, UNDEFINED_PRICE};
+use tidewire_feed::wire::{LastValue, TradingState, UNDEFINED_PRICE};
 
 use super::super::selection::{Chosen, instrument_id};
 use super::Stream;
+use super::values::last_trade;
 use crate::market::Market;
+use crate::topic::Topic;
 
 impl Stream {
     /// Sends topics from `first` on: each mapping, and its value if that is wanted.
@@ -58,14 +60,15 @@ impl Stream {
         };
         self.follow_book(market, &topic, chosen, schemas);
         let mut writer = self.writer(out, unix_ns);
+        // A continuous symbol may have rolled within skipped messages.
         if let Some(asked) = self.selection.asked(&topic)
-            && !self.is_refresh
+            && (!self.is_refresh || asked.0 == SymbolType::Continuous.number())
         {
             let name = definition.name.as_str();
             writer.mapping(id, definition.source, unix_ns, asked, name);
             market.databento.records.fetch_add(1, Ordering::Relaxed);
         }
-        if schemas & Schema::Definition.bit() != 0 && !self.is_refresh {
+        if schemas & Schema::Definition.bit() != 0 && !self.comes_in_replay(&topic, chosen) {
             match topic.records.definition() {
                 Some(kept) => writer.record(&kept.bytes, id, kept.source, definition.name.as_str()),
                 None => writer.definition(&definition, id, unix_ns),
@@ -73,47 +76,71 @@ impl Stream {
             market.databento.records.fetch_add(1, Ordering::Relaxed);
         }
         self.snapshot_records(market, &topic, snapshots, unix_ns, out);
-        if snapshots != 0
-            && let Some(value) = Board::last_value(&*market.board, number as usize)
-        {
-            self.snapshot(market, unix_ns, snapshots, &value, out);
+        if snapshots == 0 {
+            return;
+        }
+        // With the journal's lock, so that the times are those of this value.
+        let journal = market.journal.lock();
+        if let Some(value) = Board::last_value(&*market.board, number as usize) {
+            let last = last_trade(&topic, &value);
+            let status_ns = topic.last_status_ns();
+            drop(journal);
+            self.snapshot(market, unix_ns, snapshots, (&value, last, status_ns), out);
         }
     }
 
-    /// Sends the current value, marked as a snapshot, in each schema of `schemas`.
+    /// Returns whether the replay has a topic's newest definition, and so all since its start.
+    fn comes_in_replay(&self, topic: &Topic, chosen: Chosen) -> bool {
+        if chosen.replayed & Schema::Definition.bit() == 0 || !self.is_replaying() {
+            return false;
+        }
+        let (sequence, time_ns) = match topic.records.definition() {
+            Some(kept) => (kept.first_part(), kept.source_time_ns),
+            None => (topic.defined_sequence(), topic.definition().source_time_ns),
+        };
+        let reached = self.selection.reaching(chosen.replayed, time_ns);
+        reached & Schema::Definition.bit() != 0 && (self.past.is_some() || sequence >= self.cursor)
+    }
+
+    /// Sends the current value with its last trade and the time of its status, marked as a
+    /// snapshot, in each schema of `schemas`. A time that the hub does not know is undefined.
     fn snapshot(
         &self,
         market: &Market,
         unix_ns: u64,
         schemas: u16,
-        value: &LastValue,
+        (value, last, status_ns): (&LastValue, Event, Option<u64>),
         out: &mut Vec<u8>,
     ) {
         let number = value.symbol;
         let prices = self.prices.get(number as usize).copied();
         let prices = prices.unwrap_or(BidAsk::EMPTY);
-        let event = Event {
-            instrument_id: instrument_id(number),
-            publisher_id: value.source,
-            ts_event: value.source_time_ns,
+        let flags = flag::SNAPSHOT | flag::TOP_OF_BOOK;
+        let last = Event {
             ts_recv: unix_ns,
-            sequence: value.sequence,
-            price: value.last,
-            size: value.last_size,
-            side: side::NONE,
             action: action::NONE,
-            flags: flag::SNAPSHOT | flag::TOP_OF_BOOK,
+            flags,
+            ..last
+        };
+        let now = Event {
+            ts_event: value.source_time_ns,
+            price: UNDEFINED_PRICE,
+            size: 0,
+            side: side::NONE,
+            ..last
         };
         let mut writer = self.writer(out, unix_ns);
         let wants = |schema: Schema| schemas & schema.bit() != 0;
         let mut records = 0;
+        // One record type has both schemas: it is a quote if that is wanted.
         if wants(Schema::Mbp1) || wants(Schema::Tbbo) {
-            writer.best_prices(&event, &prices);
+            let event = if wants(Schema::Mbp1) { &now } else { &last };
+            writer.best_prices(event, &prices);
             records += 1;
         }
         for (schema, is_minute) in [(Schema::Bbo1s, false), (Schema::Bbo1m, true)] {
             if wants(schema) {
-                writer.interval(&event, &prices, is_minute);
+                writer.interval(&last, &prices, is_minute);
                 records += 1;
             }
         }
@@ -121,16 +148,17 @@ impl Stream {
             && let Some(levels) = self.depth.levels(number)
         {
             let ts_event = self.depth.source_time_ns(number);
-            writer.depth(&Event { ts_event, ..event }, 0, &levels);
+            writer.depth(&Event { ts_event, ..now }, 0, &levels);
             records += 1;
         }
         if wants(Schema::Trades) && value.last != UNDEFINED_PRICE {
             let action = action::TRADE;
-            writer.trade(&Event { action, ..event });
+            writer.trade(&Event { action, ..last });
             records += 1;
         }
-        if wants(Schema::Status) {
-            writer.status(&event, value.state, 0);
+        if wants(Schema::Status) && value.state != TradingState::UNKNOWN {
+            let ts_event = status_ns.unwrap_or(UNDEFINED_TIME);
+            writer.status(&Event { ts_event, ..now }, value.state, 0);
             records += 1;
         }
         market

@@ -29,7 +29,8 @@ impl Stream {
         let name = definition.name.as_str();
         let topic = market.board.topic(stamp.number);
         if let Some(topic) = &topic {
-            self.follow_new_book(market, topic, stamp.sequence);
+            self.follow_new_book(market, topic);
+            self.split(topic, definition.source);
         }
         let asked = topic.as_ref().and_then(|topic| self.selection.asked(topic));
         let mut writer = self.writer(out, unix_ns);
@@ -50,8 +51,8 @@ impl Stream {
         2
     }
 
-    /// Takes a part of a record. Sends the record if it is complete and wanted. Returns the number
-    /// of records.
+    /// Takes a part of a record, which has been joined to those before it. Sends the record if it
+    /// is complete and wanted. Returns the number of records.
     pub(super) fn tell_record(
         &mut self,
         market: &Market,
@@ -64,8 +65,8 @@ impl Stream {
         if reached & CARRIED == 0 {
             return 0;
         }
-        let mut join = std::mem::take(&mut self.join);
-        let record = join.push(part).and_then(RecordRef::new);
+        let join = std::mem::take(&mut self.join);
+        let record = RecordRef::new(join.bytes()).filter(|_| self.is_joined);
         let schema = record.and_then(|record| schema_of(record.kind()));
         let wanted = schema.filter(|schema| {
             let key = (stamp.number, schema.bit());
@@ -134,26 +135,30 @@ impl Stream {
     pub(super) fn roll(
         &mut self,
         market: &Market,
-        number: u32,
         message: &Message,
-        sequence: u64,
+        stamp: Stamp,
         unix_ns: u64,
         out: &mut Vec<u8>,
     ) -> u64 {
-        let is_definition = matches!(message, Message::Record(part)
-            if part.offset() == 0 && part.bytes().get(1) == Some(&DEFINITION));
-        let board = &market.board;
-        let rolled = self
-            .selection
-            .roll(board, number, is_definition, time_ns(message));
+        let (board, number) = (&market.board, stamp.number);
+        let (is_live, time_ns) = (stamp.ts_recv.is_some(), time_ns(message));
+        let was_followed = self.selection.of(number).follows(u16::MAX);
+        let definition = match message {
+            Message::Record(_) if self.is_joined => Some(self.join.bytes()),
+            _ => None,
+        };
+        let rolled = self.selection.roll(board, number, definition, time_ns);
+        if is_live && !was_followed && self.selection.of(number).follows(u16::MAX) {
+            self.take_prices_of(market, number);
+            self.note_traded(market, number);
+        }
         let mut records = 0;
         for rolled in rolled {
             let Some(topic) = board.topic(rolled.number) else {
                 continue;
             };
             if rolled.is_new {
-                self.take_prices_of(market, rolled.number);
-                self.roll_derived(market, &topic, sequence);
+                self.roll_derived(market, &topic, stamp, time_ns);
             }
             let definition = topic.definition();
             let (id, name) = (instrument_id(rolled.number), definition.name.as_str());
@@ -164,6 +169,11 @@ impl Stream {
         }
         records
     }
+}
+
+/// Returns whether the record of this part, its first one, is a definition.
+pub(in super::super) fn is_definition(part: &RecordPart) -> bool {
+    part.offset() == 0 && part.bytes().get(1) == Some(&DEFINITION)
 }
 
 fn schema_of(kind: Kind) -> Option<Schema> {
@@ -177,7 +187,7 @@ fn schema_of(kind: Kind) -> Option<Schema> {
 }
 
 /// Schemas of records that a source sends whole.
-const CARRIED: u16 = Schema::Definition.bit()
+pub(super) const CARRIED: u16 = Schema::Definition.bit()
     | Schema::Statistics.bit()
     | Schema::Imbalance.bit()
     | Schema::Mbo.bit();

@@ -3,16 +3,19 @@
 use std::sync::atomic::Ordering;
 
 use tidewire_dbn::databento::{Event, Schema, system_code};
-use tidewire_dbn::{BidAsk, action, flag, side};
+use tidewire_dbn::{BidAsk, UNDEFINED_TIME, action, flag, side};
 use tidewire_feed::journal::Journal;
-use tidewire_feed::wire::{AGGRESSOR_BUY, AGGRESSOR_SELL, Quote, Trade, UNDEFINED_PRICE};
-use tidewire_lastvalue::PRICE_UNDEFINED;
+use tidewire_feed::server::Board;
+use tidewire_feed::wire::{
+    AGGRESSOR_BUY, AGGRESSOR_SELL, LastValue, Quote, Trade, UNDEFINED_PRICE,
+};
 
 use super::super::intervals::BBO;
-use super::super::selection::instrument_id;
+use super::super::selection::{Chosen, instrument_id};
 use super::derived::BARS;
-use super::{PRICED, Stream};
+use super::{PRICED, Stream, quote_of};
 use crate::market::Market;
+use crate::topic::Topic;
 
 impl Stream {
     pub(super) fn tell_quote(
@@ -23,14 +26,7 @@ impl Stream {
         unix_ns: u64,
         out: &mut Vec<u8>,
     ) -> u64 {
-        let now = BidAsk {
-            bid: quote.bid,
-            ask: quote.ask,
-            bid_size: quote.bid_size,
-            ask_size: quote.ask_size,
-            bid_orders: quote.bid_orders,
-            ask_orders: quote.ask_orders,
-        };
+        let now = prices_in(quote);
         let Some(prices) = self.prices_of(stamp.number) else {
             return 0;
         };
@@ -39,9 +35,10 @@ impl Stream {
         if reached & Schema::Mbp1.bit() == 0 {
             return 0;
         }
-        let bid_same = (before.bid, before.bid_size) == (now.bid, now.bid_size);
-        let ask_same = (before.ask, before.ask_size) == (now.ask, now.ask_size);
-        let (side, price, size) = match (bid_same, ask_same) {
+        let bid = |prices: &BidAsk| (prices.bid, prices.bid_size, prices.bid_orders);
+        let ask = |prices: &BidAsk| (prices.ask, prices.ask_size, prices.ask_orders);
+        let is_same = (bid(&before) == bid(&now), ask(&before) == ask(&now));
+        let (side, price, size) = match is_same {
             (false, true) => (side::BID, now.bid, now.bid_size),
             (true, false) => (side::ASK, now.ask, now.ask_size),
             _ => (side::NONE, UNDEFINED_PRICE, 0),
@@ -58,6 +55,26 @@ impl Stream {
         1
     }
 
+    /// Takes a whole value, which repeats what has happened. It is a quote only if the client has
+    /// another one: one that was lost, or that ends with a session.
+    pub(super) fn tell_value(
+        &mut self,
+        value: &LastValue,
+        reached: u16,
+        stamp: Stamp,
+        unix_ns: u64,
+        out: &mut Vec<u8>,
+    ) -> u64 {
+        let quote = quote_of(value);
+        let prices = self.prices_of(stamp.number).map(|prices| *prices);
+        match prices {
+            Some(prices) if prices != prices_in(&quote) => {
+                self.tell_quote(&quote, reached, stamp, unix_ns, out)
+            }
+            _ => 0,
+        }
+    }
+
     pub(super) fn tell_trade(
         &mut self,
         trade: &Trade,
@@ -66,18 +83,7 @@ impl Stream {
         unix_ns: u64,
         out: &mut Vec<u8>,
     ) -> u64 {
-        let event = Event {
-            price: trade.price,
-            size: trade.size,
-            // As DBN files were played into the hub.
-            side: match trade.condition & (AGGRESSOR_BUY | AGGRESSOR_SELL) {
-                AGGRESSOR_BUY => side::BID,
-                AGGRESSOR_SELL => side::ASK,
-                _ => side::NONE,
-            },
-            action: action::TRADE,
-            ..stamp.event(trade.source_time_ns, trade.source)
-        };
+        let event = trade_event(trade, stamp);
         if reached & BBO != 0 {
             self.intervals.trade(stamp.number, event);
         }
@@ -108,7 +114,7 @@ impl Stream {
     }
 
     /// Returns the prices of a topic, if a subscription needs them.
-    fn prices_of(&mut self, number: u32) -> Option<&mut BidAsk> {
+    pub(super) fn prices_of(&mut self, number: u32) -> Option<&mut BidAsk> {
         if !self.selection.wants(PRICED) {
             return None;
         }
@@ -119,28 +125,46 @@ impl Stream {
         self.prices.get_mut(index)
     }
 
-    /// Takes the current prices of one topic that is followed from now on.
+    /// Takes the current prices, and the last trade for intervals, of one topic that is followed
+    /// from now on.
     pub(super) fn take_prices_of(&mut self, market: &Market, number: u32) {
-        if let Some(prices) = self.prices_of(number)
-            && let Some(current) = current_prices(market, number)
+        let Some(value) = Board::last_value(&*market.board, number as usize) else {
+            return;
+        };
+        if let Some(prices) = self.prices_of(number) {
+            *prices = prices_in(&quote_of(&value));
+        }
+        let chosen = self.selection.of(number);
+        if (chosen.schemas | chosen.watched) & BBO != 0
+            && value.last != UNDEFINED_PRICE
+            && let Some(topic) = market.board.topic(number)
         {
-            *prices = current;
+            self.intervals.trade(number, last_trade(&topic, &value));
         }
     }
 
-    /// Takes the current prices while the journal is locked.
-    pub(super) fn take_prices(&mut self, market: &Market, _: &Journal) {
+    /// Takes the current prices of all topics that were not followed `before`, while the journal is
+    /// locked.
+    pub(super) fn take_prices(&mut self, market: &Market, _: &Journal, before: &[Chosen]) {
         if !self.selection.wants(PRICED) {
             return;
         }
-        let known = self.selection.look(&market.board);
-        let followed = self.prices.len();
-        self.prices.resize(known.max(followed), BidAsk::EMPTY);
-        for (number, prices) in self.prices.iter_mut().enumerate() {
-            if self.selection.of(number as u32).schemas & PRICED == 0 {
-                continue;
+        for number in 0..self.selection.look(&market.board) {
+            let was_followed = before.get(number).is_some_and(|one| one.follows(PRICED));
+            if self.selection.of(number as u32).follows(PRICED) && !was_followed {
+                self.take_prices_of(market, number as u32);
             }
-            *prices = current_prices(market, number as u32).unwrap_or(*prices);
+        }
+    }
+
+    /// Forgets the prices and trades of the topics in a replay, which has its own.
+    pub(super) fn forget_prices(&mut self) {
+        for (number, prices) in self.prices.iter_mut().enumerate() {
+            let chosen = self.selection.of(number as u32);
+            if chosen.replayed != 0 || chosen.watched != 0 {
+                *prices = BidAsk::EMPTY;
+                self.intervals.forget_trade(number as u32);
+            }
         }
     }
 
@@ -176,7 +200,7 @@ impl Stream {
             let event = Event {
                 ts_recv: ended_ns,
                 flags: flag::TOP_OF_BOOK,
-                ..trade.unwrap_or_else(|| Stamp::none(number).event(ended_ns, 0))
+                ..trade.unwrap_or_else(|| Stamp::none(number).event(UNDEFINED_TIME, 0))
             };
             let prices = prices.unwrap_or(BidAsk::EMPTY);
             let is_minute = schema == Schema::Bbo1m;
@@ -225,22 +249,51 @@ impl Stamp {
     }
 }
 
-/// Returns the current prices of a topic.
-fn current_prices(market: &Market, number: u32) -> Option<BidAsk> {
-    let value = market.board.value(number)?;
-    Some(BidAsk {
-        bid: price(value.bid),
-        ask: price(value.ask),
-        bid_size: value.bid_size,
-        ask_size: value.ask_size,
-        bid_orders: 0,
-        ask_orders: 0,
-    })
+/// Returns a trade as an event of DBN.
+pub(super) fn trade_event(trade: &Trade, stamp: Stamp) -> Event {
+    Event {
+        price: trade.price,
+        size: trade.size,
+        side: side_of(trade.condition),
+        action: action::TRADE,
+        ..stamp.event(trade.source_time_ns, trade.source)
+    }
 }
 
-fn price(price: i64) -> i64 {
-    match price {
-        PRICE_UNDEFINED => UNDEFINED_PRICE,
-        price => price,
+/// Returns the last trade of a topic. Its time is undefined if the hub does not know it.
+pub(super) fn last_trade(topic: &Topic, value: &LastValue) -> Event {
+    let stamp = Stamp {
+        number: topic.number,
+        sequence: value.sequence,
+        ts_recv: None,
+    };
+    let ts_event = topic.last_trade_ns().unwrap_or(UNDEFINED_TIME);
+    Event {
+        price: value.last,
+        size: value.last_size,
+        side: side_of(value.figures.map_or(0, |figures| figures.condition)),
+        action: action::TRADE,
+        ..stamp.event(ts_event, value.source)
+    }
+}
+
+/// Returns the side of a trade with this condition, as DBN files were played into the hub.
+fn side_of(condition: u32) -> u8 {
+    match condition & (AGGRESSOR_BUY | AGGRESSOR_SELL) {
+        AGGRESSOR_BUY => side::BID,
+        AGGRESSOR_SELL => side::ASK,
+        _ => side::NONE,
+    }
+}
+
+/// Returns the prices of a quote.
+pub(super) fn prices_in(quote: &Quote) -> BidAsk {
+    BidAsk {
+        bid: quote.bid,
+        ask: quote.ask,
+        bid_size: quote.bid_size,
+        ask_size: quote.ask_size,
+        bid_orders: quote.bid_orders,
+        ask_orders: quote.ask_orders,
     }
 }
