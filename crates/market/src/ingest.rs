@@ -1,6 +1,6 @@
 //! Applies a feed's messages in one pass: last values, the hub's own feed, and publications.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,7 +9,9 @@ use tidewire_book::prefetch;
 use tidewire_fanout::Publication;
 use tidewire_feed::client::{Gap, PublisherLogin, Sink};
 use tidewire_feed::wire::{Definition, LastValue, Level, Login, Message, Venue, VenueName};
-use tidewire_lastvalue::{FLAG_DOUBT, FLAGS_DOUBT, LatencyRecorder, PRICE_UNDEFINED, Writer};
+use tidewire_lastvalue::{
+    FLAG_DOUBT, FLAG_STALE, FLAGS_DOUBT, LatencyRecorder, PRICE_UNDEFINED, Writer,
+};
 use tidewire_retry::Seldom;
 use tracing::{debug, warn};
 
@@ -27,6 +29,7 @@ mod apply;
 mod bars;
 mod certainty;
 mod depth;
+mod namesake;
 mod venues;
 
 /// The ingest of one source, which owns its topics until it ends.
@@ -37,6 +40,9 @@ pub(crate) struct Ingest {
     writer: Writer,
     symbols: SymbolMap,
     venues: SourceVenues,
+    /// Topics with the name of a symbol's venue that are symbols of their own in this session, each
+    /// with the number of the topic that the symbol's name stands for.
+    apart: HashMap<u32, u32>,
     records: RecordIngest,
     /// Topics updated in this batch that seemed to have no subscriber.
     unheard: Vec<u32>,
@@ -64,6 +70,8 @@ pub(crate) struct Ingest {
 pub(crate) struct SourceState {
     pub(crate) symbols: SymbolMap,
     pub(crate) venues: SourceVenues,
+    /// Topics named like a venue's that are symbols of their own.
+    pub(crate) apart: HashMap<u32, u32>,
     /// What its topics in doubt wait for.
     pub(crate) doubt: Doubt,
     /// Topics that are stale because it has left.
@@ -136,6 +144,7 @@ impl Ingest {
             source,
             symbols: SymbolMap::default(),
             venues: SourceVenues::new(feed),
+            apart: HashMap::new(),
             records: RecordIngest::default(),
             unheard: Vec::new(),
             members: Vec::new(),
@@ -161,6 +170,7 @@ impl Ingest {
             writer,
             symbols,
             venues,
+            apart,
             records,
             unheard,
             members,
@@ -179,6 +189,7 @@ impl Ingest {
             market,
             source: *source,
             writer,
+            apart,
             unheard,
             members,
             doubt,
@@ -220,6 +231,7 @@ impl Ingest {
         SourceState {
             symbols: std::mem::take(&mut self.symbols),
             venues: std::mem::take(&mut self.venues),
+            apart: std::mem::take(&mut self.apart),
             doubt: self.doubt,
             left: std::mem::take(&mut self.left),
             interrupted: std::mem::take(&mut self.interrupted),
@@ -318,11 +330,27 @@ impl Batch<'_> {
                 Some(topic)
             }
             None => {
-                if venue == CONSOLIDATED || self.venues.is_hub() {
-                    self.work
-                        .leave_other_venues(known.name(), self.venues, venue);
-                }
-                self.work.topic_of_venue(self.venues, known, venue)
+                let left = match venue == CONSOLIDATED || self.venues.is_hub() {
+                    true => self
+                        .work
+                        .leave_other_venues(known.name(), self.venues, venue),
+                    false => Vec::new(),
+                };
+                let topic = self.work.topic_of_venue(self.venues, known, venue);
+                self.end_left(&left);
+                topic
+            }
+        }
+    }
+
+    /// Marks topics as stale that the source's symbol has left, unless the source goes on with
+    /// them as symbols of their own.
+    fn end_left(&mut self, left: &[Arc<Topic>]) {
+        for topic in left {
+            let goes_on = self.work.apart.contains_key(&topic.number);
+            let is_stale = self.flags(topic.number) & FLAG_STALE != 0;
+            if !goes_on && !is_stale && self.work.mark(topic, FLAG_STALE, 0, true) {
+                self.publish_book_again(topic);
             }
         }
     }
@@ -360,6 +388,9 @@ impl Batch<'_> {
                 let time_ns = level.source_time_ns;
                 if let Some(topic) = self.owned_topic(symbol, venue, time_ns) {
                     self.level(&topic, level);
+                    if let Some(namesake) = topic.namesake() {
+                        self.level(&namesake, level);
+                    }
                 }
             }
             Message::Record(part) => {
@@ -414,7 +445,8 @@ impl Batch<'_> {
                 self.work.publish(topic);
                 self.work.follow(topic, None);
             }
-            Some(_) => {}
+            // It has another source, or became one venue of several.
+            Some(topic) => self.work.follow(topic, None),
             None => {
                 let refused = &self.work.market.ingest.refused;
                 refused.fetch_add(1, Ordering::Relaxed);
@@ -440,6 +472,7 @@ impl Batch<'_> {
         let told = self.symbols.take_told(symbol, venue);
         self.work
             .revive(topic, apply::upstream_flags(told), time_ns);
+        self.find_namesake(topic);
     }
 
     /// Applies a message whose topic this source does not write to yet.
@@ -517,7 +550,7 @@ impl Batch<'_> {
         topic.defined_at(sequence);
         let shown = |definition: &Definition| (definition.price_tick, definition.currency);
         if shown(&before) != shown(&definition) && value.updates > 0 {
-            self.work.publish(topic);
+            self.work.publish_facts(topic);
         }
     }
 }
@@ -577,13 +610,21 @@ impl Sink for Batch<'_> {
             .slot(topic.number)
             .and_then(|slot| slot.owner());
         let is_free = owner.is_none_or(|owner| owner == self.work.source);
-        if is_free || topic.is_consolidated() {
-            self.redefine(&topic, definition);
-        }
         if is_free {
             // A symbol has an owner before its first value. Another source that gives a value
             // first takes it over.
             let _ = self.work.writer.claim(topic.number);
+        }
+        if is_free || topic.is_consolidated() {
+            self.redefine(&topic, definition);
+        }
+        // The value of a source that has left waits for any source with its venue.
+        let has_left = owner.is_none() && topic.facts().venue.is_some();
+        if has_left {
+            self.work.writer.release(topic.number);
+        }
+        self.work.set_apart(&topic);
+        if is_free && !has_left {
             // What is missing may be about it.
             if *self.work.doubt != Doubt::None && self.flags(topic.number) & FLAGS_DOUBT == 0 {
                 self.work.mark(&topic, FLAG_DOUBT, 0, false);
@@ -619,6 +660,7 @@ impl Sink for Batch<'_> {
         self.interrupted.clear();
         *self.work.certain = None;
         *self.symbols = SymbolMap::default();
+        self.work.apart.clear();
     }
 
     fn values_doubtful(&mut self) {

@@ -69,7 +69,7 @@ struct Kept {
 
 impl RecordIngest {
     /// Takes the next part that `writer`, a source of the hub, sent about `topic`. A complete
-    /// record is appended to `journal` in one piece.
+    /// record is appended to `journal` in one piece, and once more for the topic's namesake.
     pub(crate) fn take(
         &mut self,
         part: &RecordPart,
@@ -88,40 +88,56 @@ impl RecordIngest {
             return;
         };
         counters.applied.fetch_add(1, Ordering::Relaxed);
-        let mut append = |source_time_ns: u64, source: u16, bytes: &[u8]| {
-            let parts = RecordPart::split(topic.number, source, source_time_ns, bytes);
-            parts.fold(0, |_, part| journal.append(&Message::Record(part)))
-        };
-        let kept = topic.records.kept.get_or_init(Box::default);
-        if let Record::Mbo(order) = record.decode() {
-            let mut orders = kept.orders.lock();
-            let orders = orders.get_or_insert_with(|| Orders::new(writer));
-            // Orders of a source that has ended are void, also for clients that follow.
-            for clear in orders.take_over(writer, &counters.orders) {
-                append(part.source_time_ns, clear.publisher_id, &clear.bytes);
-            }
-            let sequence = append(part.source_time_ns, part.source, bytes);
-            return orders.apply(part.source, &order, bytes, sequence, &counters.orders);
+        let from = (part, writer);
+        keep(record, bytes, from, topic, (journal, counters));
+        if let Some(namesake) = topic.namesake() {
+            keep(record, bytes, from, &namesake, (journal, counters));
+        }
+    }
+}
+
+/// Appends a whole record about `topic`, and keeps it there. It ends with `part`, which `writer`
+/// sent.
+fn keep(
+    record: RecordRef<'_>,
+    bytes: &[u8],
+    (part, writer): (&RecordPart, u32),
+    topic: &Topic,
+    (journal, counters): (&mut Journal, &RecordCounters),
+) {
+    let mut append = |source_time_ns: u64, source: u16, bytes: &[u8]| {
+        let parts = RecordPart::split(topic.number, source, source_time_ns, bytes);
+        parts.fold(0, |_, part| journal.append(&Message::Record(part)))
+    };
+    let kept = topic.records.kept.get_or_init(Box::default);
+    if let Record::Mbo(order) = record.decode() {
+        let mut orders = kept.orders.lock();
+        let orders = orders.get_or_insert_with(|| Orders::new(writer));
+        // Orders of a source that has ended are void, also for clients that follow.
+        for clear in orders.take_over(writer, &counters.orders) {
+            append(part.source_time_ns, clear.publisher_id, &clear.bytes);
         }
         let sequence = append(part.source_time_ns, part.source, bytes);
-        let mut new = KeptRecord {
-            sequence,
-            first_sequence: sequence,
-            source_time_ns: part.source_time_ns,
-            source: part.source,
-            bytes: bytes.into(),
-        };
-        debug_assert!(new.sequence > 0, "a record has at least one part");
-        match record.kind() {
-            Kind::Definition => {
-                let mut definition = kept.definition.lock();
-                if let Some(before) = &*definition {
-                    new.first_sequence = before.first_sequence;
-                }
-                *definition = Some(new);
+        return orders.apply(part.source, &order, bytes, sequence, &counters.orders);
+    }
+    let sequence = append(part.source_time_ns, part.source, bytes);
+    let mut new = KeptRecord {
+        sequence,
+        first_sequence: sequence,
+        source_time_ns: part.source_time_ns,
+        source: part.source,
+        bytes: bytes.into(),
+    };
+    debug_assert!(new.sequence > 0, "a record has at least one part");
+    match record.kind() {
+        Kind::Definition => {
+            let mut definition = kept.definition.lock();
+            if let Some(before) = &*definition {
+                new.first_sequence = before.first_sequence;
             }
-            _ => keep_newest(&mut kept.newest.lock(), new),
+            *definition = Some(new);
         }
+        _ => keep_newest(&mut kept.newest.lock(), new),
     }
 }
 
@@ -155,8 +171,8 @@ impl TopicRecords {
     }
 
     /// Moves the orders to `other`, whose topic continues this one. Returns records that clear them
-    /// for those who follow this topic.
-    pub(crate) fn move_orders(&self, other: &Self) -> Vec<Clear> {
+    /// for those who follow this topic. `total` counts the orders of all topics.
+    pub(crate) fn move_orders(&self, other: &Self, total: &AtomicU64) -> Vec<Clear> {
         let Some(kept) = self.kept.get() else {
             return Vec::new();
         };
@@ -164,7 +180,10 @@ impl TopicRecords {
             return Vec::new();
         };
         let clears = orders.clears();
-        *other.kept.get_or_init(Box::default).orders.lock() = Some(orders);
+        let kept = other.kept.get_or_init(Box::default);
+        if let Some(before) = kept.orders.lock().replace(orders) {
+            total.fetch_sub(before.count(), Ordering::Relaxed);
+        }
         clears
     }
 

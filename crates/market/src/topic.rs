@@ -27,7 +27,7 @@ pub struct Topic {
     reference: RwLock<Reference>,
     /// The hub's number of the venue, as in [`Facts::venue`]; 0 before the first value.
     venue: AtomicU32,
-    /// [`WANTS_VENUE`] and [`HAS_PARENT`].
+    /// [`WANTS_VENUE`], [`HAS_PARENT`], [`HAS_NAMESAKE`] and [`UNTOLD`].
     links: AtomicU32,
     /// Whether it has had a message in this hub's life.
     has_begun: AtomicBool,
@@ -52,6 +52,8 @@ pub struct Topic {
     members: OnceLock<RwLock<Vec<Member>>>,
     /// The consolidated topic of which this is one venue.
     parent: OnceLock<Arc<Topic>>,
+    /// The topic with the second name of a symbol of one venue, as [`Topic::namesake`] says.
+    namesake: RwLock<Option<Arc<Topic>>>,
 }
 
 /// What is known of a topic beside its value.
@@ -123,6 +125,7 @@ impl Topic {
             records: TopicRecords::default(),
             members: OnceLock::new(),
             parent: OnceLock::new(),
+            namesake: RwLock::new(None),
         }
     }
 
@@ -297,14 +300,41 @@ impl Topic {
             .push(member);
     }
 
-    /// Removes the first venue that is `gone`. Returns whether there was one.
-    pub(crate) fn remove_member(&self, gone: impl Fn(&Topic) -> bool) -> bool {
-        let Some(members) = self.members.get() else {
-            return false;
+    /// Removes the first venue that is `gone`, and returns it.
+    pub(crate) fn remove_member(&self, gone: impl Fn(&Topic) -> bool) -> Option<Arc<Topic>> {
+        let mut members = self.members.get()?.write();
+        let place = members.iter().position(|member| gone(&member.topic))?;
+        Some(members.remove(place).topic)
+    }
+
+    /// Notes that clients do not know yet what has changed of the topic beside its value.
+    pub(crate) fn note_untold(&self) {
+        self.links.fetch_or(UNTOLD, Ordering::Relaxed);
+    }
+
+    /// Returns whether [`Topic::note_untold`] was called since the last time, and forgets it.
+    pub(crate) fn take_untold(&self) -> bool {
+        self.links.fetch_and(!UNTOLD, Ordering::Relaxed) & UNTOLD != 0
+    }
+
+    /// Returns the topic `SYMBOL@VENUE` of a symbol of one venue. There is none, unless the symbol
+    /// had several venues before, or a source that has left defined a symbol with this name. It
+    /// has the same value.
+    #[inline]
+    pub(crate) fn namesake(&self) -> Option<Arc<Topic>> {
+        match self.links.load(Ordering::Relaxed) & HAS_NAMESAKE {
+            0 => None,
+            _ => self.namesake.read().clone(),
+        }
+    }
+
+    /// Replaces the topic that [`Topic::namesake`] returns. Returns the one before.
+    pub(crate) fn set_namesake(&self, namesake: Option<Arc<Topic>>) -> Option<Arc<Topic>> {
+        match namesake.is_some() {
+            true => self.links.fetch_or(HAS_NAMESAKE, Ordering::Relaxed),
+            false => self.links.fetch_and(!HAS_NAMESAKE, Ordering::Relaxed),
         };
-        let mut members = members.write();
-        let place = members.iter().position(|member| gone(&member.topic));
-        place.map(|place| members.remove(place)).is_some()
+        std::mem::replace(&mut self.namesake.write(), namesake)
     }
 
     /// Notes that a client subscribes to the symbol's only venue by its name.
@@ -344,6 +374,10 @@ fn known(time_ns: u64) -> Option<u64> {
 const WANTS_VENUE: u32 = 1;
 /// The topic is one venue of a consolidated one.
 const HAS_PARENT: u32 = 2;
+/// The topic has another one with its second name.
+const HAS_NAMESAKE: u32 = 4;
+/// Facts of a consolidated topic have changed since it was published.
+const UNTOLD: u32 = 8;
 
 impl Reference {
     fn new(definition: Definition, mut facts: Facts) -> Self {

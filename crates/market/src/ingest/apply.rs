@@ -1,5 +1,6 @@
 //! What a message does: to the last value, to the hub's own feed, and to subscribers.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -30,6 +31,7 @@ pub(super) struct Work<'a> {
     pub(super) market: &'a Market,
     pub(super) source: u32,
     pub(super) writer: &'a mut Writer,
+    pub(super) apart: &'a mut HashMap<u32, u32>,
     pub(super) unheard: &'a mut Vec<u32>,
     /// Values of a symbol's venues; kept to allocate once.
     pub(super) members: &'a mut Vec<VenueValue>,
@@ -113,6 +115,21 @@ impl Work<'_> {
                 |out| board.write_json(out, topic, &value, false),
             );
         }
+    }
+
+    /// Publishes a topic of which something beside its value has changed. Its version grows: a
+    /// subscriber that has this value gets it again.
+    #[cold]
+    pub(super) fn publish_facts(&mut self, topic: &Topic) {
+        if topic.is_consolidated() {
+            let mut writer = self.market.consolidated.lock();
+            if let Some(mut slot) = writer.slot(topic.number) {
+                slot.update_flags(0, 0);
+            }
+        } else if let Some(mut slot) = self.writer.slot(topic.number) {
+            slot.update_flags(0, 0);
+        }
+        self.publish(topic);
     }
 
     /// Publishes the current value of a topic by its number.
@@ -201,9 +218,14 @@ impl Work<'_> {
     /// message. What they know of it is of a hub that ran before: its volume must not be added to,
     /// and its state and last trade are not what this hub says.
     pub(super) fn begin_empty(&mut self, topic: &Topic, source_time_ns: u64) {
-        if !topic.begin() {
-            return;
+        if topic.begin() {
+            self.tell_record_or_nothing(topic, source_time_ns);
         }
+    }
+
+    /// Tells the readers of the hub's own feed all that is known of a topic, also if that is
+    /// nothing.
+    pub(super) fn tell_record_or_nothing(&mut self, topic: &Topic, source_time_ns: u64) {
         // One that was only marked has nothing either.
         if !self.tell_record(topic) {
             let record = LastValue {
@@ -259,6 +281,9 @@ impl Work<'_> {
         });
         // A reader that has had a record before knows of no session that begins now.
         self.tell_record(topic);
+        if let Some(namesake) = topic.namesake() {
+            self.copy_to_namesake(topic, &namesake);
+        }
         self.follow(topic, None);
     }
 }

@@ -68,8 +68,8 @@ impl Batch<'_> {
                 size: trade.size,
             };
             self.add_to_bars(&topic, &trade);
-            if let Some(parent) = topic.parent() {
-                self.add_to_bars(parent, &trade);
+            if let Some(other) = topic.parent().cloned().or_else(|| topic.namesake()) {
+                self.add_to_bars(&other, &trade);
             }
         }
     }

@@ -101,11 +101,13 @@ impl Batch<'_> {
         let SourceState {
             symbols,
             venues,
+            apart,
             doubt,
             left,
             interrupted,
         } = state;
         (*self.symbols, *self.venues) = (symbols, venues);
+        *self.work.apart = apart;
         (*self.work.doubt, *self.left) = (doubt, left);
         *self.interrupted = interrupted;
         *self.work.certain = None;
@@ -122,7 +124,7 @@ impl Batch<'_> {
             .retain(|topic| writer.claim(topic.number).is_ok());
         for (_, symbol) in self.symbols.numbered() {
             let name = symbol.name();
-            if symbol.is_unbound() && !name.is_consolidated() {
+            if symbol.is_unbound() && name.facts().venue.is_none() {
                 let _ = writer.claim(name.number);
             }
         }

@@ -1,4 +1,5 @@
 mod certainty;
+mod chains;
 mod mirror;
 mod opens;
 mod sessions;

@@ -8,9 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use tidewire_feed::journal::Journal;
-use tidewire_feed::wire::{
-    self, Definition, Message, Name, RecordPart, ReferenceKind, TradingState, VenueName,
-};
+use tidewire_feed::wire::{self, Definition, Message, Name, RecordPart, TradingState, VenueName};
 use tidewire_lastvalue::{ClaimError, FLAG_STALE, MarketValue, PRICE_UNDEFINED, Trade};
 use tidewire_retry::Seldom;
 use tracing::{info, warn};
@@ -21,6 +19,8 @@ use crate::consolidated::{VenueValue, consolidate};
 use crate::symbols::Symbol;
 use crate::topic::{Facts, Member, Topic};
 use crate::venues::{CONSOLIDATED, CONSOLIDATED_NAME, SourceVenues};
+
+mod apart;
 
 /// Why a source cannot write to a venue's topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,13 @@ impl Work<'_> {
     ) -> Option<Arc<Topic>> {
         let name = known.name();
         let (venue, is_named) = venues.name(number);
+        if name.parent().is_some() {
+            let topic = self.claim_apart(name, venues, number);
+            if topic.is_none() {
+                self.warn_no_topic(name, &venue);
+            }
+            return topic;
+        }
         for attempt in 1..=SOURCES_OF_A_VENUE_MAX {
             let mut wanted = Wanted {
                 venue: venue.clone(),
@@ -68,20 +75,27 @@ impl Work<'_> {
                 Err(NoTopic::Full) => break,
             }
         }
+        self.warn_no_topic(name, &venue);
+        None
+    }
+
+    fn warn_no_topic(&self, name: &Topic, venue: &str) {
         if let Some(left_out) = NO_TOPIC.note_now() {
             let (symbol, source) = (String::from_utf8_lossy(name.symbol()), self.source);
             warn!(%symbol, venue, source, left_out, "no topic for this symbol at this venue");
         }
-        None
     }
 
     fn claim_venue(&mut self, name: &Arc<Topic>, wanted: &Wanted) -> Result<Arc<Topic>, NoTopic> {
-        // A name that is itself a venue's topic: a feed that already tells venues apart.
-        if name.parent().is_some() {
-            return self.claim(name).map(|()| name.clone());
-        }
+        debug_assert!(name.parent().is_none(), "a venue has no venues");
         if name.is_consolidated() {
             return self.claim_member(name, wanted);
+        }
+        if self.end_namesake(name) {
+            // Another source's symbol had this name because no source had defined it.
+            self.take_over(name)?;
+            self.describe(name, wanted)?;
+            return Ok(name.clone());
         }
         let facts = name.facts();
         let owner = self.slot_owner(name);
@@ -135,7 +149,10 @@ impl Work<'_> {
             topic = self.define_member(name, &present);
         }
         let topic = topic?;
-        self.claim(&topic)?;
+        match name.set_namesake(None) {
+            Some(namesake) if Arc::ptr_eq(&namesake, &topic) => self.take_over(&topic)?,
+            _ => self.claim(&topic)?,
+        }
         let value = self.market.board.value(name.number);
         if let (Some(mut slot), Some(value)) = (self.writer.slot(topic.number), value.as_ref()) {
             slot.replace(value);
@@ -144,7 +161,7 @@ impl Work<'_> {
         topic.take_times(name);
         self.describe(&topic, &present)?;
         // The readers of the hub's own feed have no other message with the value so far.
-        self.tell_record(&topic);
+        self.tell_record_or_nothing(&topic, 0);
         self.publish(&topic);
         self.move_derived(name, &topic);
         match owner {
@@ -170,8 +187,9 @@ impl Work<'_> {
             slot.replace(&value);
         }
         drop(writer);
+        self.name_venues(name);
         // To a hub that reads this, and has sources of its own, it is another venue from now on.
-        self.tell_record(name);
+        self.tell_record_or_nothing(name, 0);
         Ok(())
     }
 
@@ -193,7 +211,8 @@ impl Work<'_> {
             parts.fold(0, |_, part| journal.append(&Message::Record(part)))
         };
         let journal = &mut *self.journal;
-        for clear in name.records.move_orders(&venue.records) {
+        let total = &self.market.records.orders;
+        for clear in name.records.move_orders(&venue.records, total) {
             append(journal, name.number, clear.publisher_id, &clear.bytes);
         }
         let again = |publisher_id, bytes: &[u8]| append(journal, venue.number, publisher_id, bytes);
@@ -214,7 +233,9 @@ impl Work<'_> {
             return Ok(topic);
         }
         if name.with_members(<[Member]>::len) >= VENUES_OF_A_SYMBOL_MAX
-            && !name.remove_member(|venue| self.slot_owner(venue).is_none())
+            && name
+                .remove_member(|venue| self.slot_owner(venue).is_none())
+                .is_none()
         {
             return Err(NoTopic::Full);
         }
@@ -225,22 +246,35 @@ impl Work<'_> {
             venue: topic.venue(),
             topic: topic.clone(),
         });
-        let names = name.with_members(|members| {
-            let facts = members.iter().map(|member| member.topic.facts());
-            let facts: Vec<_> = facts.collect();
-            let mut sources: Vec<&str> = facts.iter().map(|f| &*f.source_name).collect();
-            sources.dedup();
-            let venues: Vec<&str> = facts.iter().map(|f| &*f.venue_name).collect();
-            (sources.join(","), venues.join(","))
-        });
-        name.set_facts(|facts| {
-            (facts.source_name, facts.venue_name) = (names.0.into(), names.1.into());
-        });
+        self.name_venues(name);
         Ok(topic)
     }
 
+    /// Gives a consolidated topic the names of its venues and of their sources.
+    fn name_venues(&self, name: &Topic) {
+        let (sources, venues) = name.with_members(|members| {
+            let (mut sources, mut venues) = (Vec::new(), Vec::new());
+            for facts in members.iter().map(|member| member.topic.facts()) {
+                if !sources.contains(&facts.source_name) {
+                    sources.push(facts.source_name.clone());
+                }
+                venues.push(facts.venue_name.clone());
+            }
+            (sources.join(","), venues.join(","))
+        });
+        let facts = name.facts();
+        if *facts.source_name == *sources && *facts.venue_name == *venues {
+            return;
+        }
+        name.set_facts(|facts| {
+            (facts.source_name, facts.venue_name) = (sources.into(), venues.into());
+        });
+        // The update that made the difference is published soon, perhaps with the same value.
+        name.note_untold();
+    }
+
     /// Makes the topic `SYMBOL@VENUE`, with the symbol's definition. A symbol that has this name
-    /// already belongs to the source that defined it.
+    /// already belongs to the source that defined it, while that is connected.
     fn define_member(&mut self, name: &Arc<Topic>, wanted: &Wanted) -> Result<Arc<Topic>, NoTopic> {
         let definition = name.definition();
         let text = format!(
@@ -253,16 +287,27 @@ impl Work<'_> {
             let is_own = known
                 .parent()
                 .is_some_and(|parent| Arc::ptr_eq(parent, name));
-            return if is_own {
-                Ok(known)
-            } else {
-                Err(NoTopic::Owned)
+            return match is_own || self.may_become_venue(&known, name) {
+                true => Ok(known),
+                false => Err(NoTopic::Owned),
             };
         }
+        let number = self.venue_number(wanted)?;
+        self.define_topic(name, &text, number)
+    }
+
+    /// Makes the topic `text`, with the definition of `name` and the venue `number`.
+    fn define_topic(
+        &mut self,
+        name: &Topic,
+        text: &str,
+        number: u16,
+    ) -> Result<Arc<Topic>, NoTopic> {
+        let board = &self.market.board;
         let definition = Definition {
-            name: Name::new(&text).map_err(|_| NoTopic::Full)?,
-            source: self.venue_number(wanted)?,
-            ..definition
+            name: Name::new(text).map_err(|_| NoTopic::Full)?,
+            source: number,
+            ..name.definition()
         };
         let topic = board.define(&definition).map_err(|_| NoTopic::Full)?;
         if topic.defined_sequence() == 0 {
@@ -285,22 +330,25 @@ impl Work<'_> {
             facts.source_name = wanted.feed.clone();
             facts.is_named = wanted.is_named;
         });
+        if let Some(parent) = topic.parent() {
+            self.name_venues(parent);
+        }
         Ok(())
     }
 
     /// Takes what a hub gave of a consolidated symbol under other venues out of it: its value is
-    /// now that of this one, and may include the others'.
+    /// now that of this one, and may include the others'. Returns their topics.
     pub(super) fn leave_other_venues(
         &mut self,
         name: &Arc<Topic>,
         venues: &SourceVenues,
         number: u16,
-    ) {
+    ) -> Vec<Arc<Topic>> {
         let (venue, _) = venues.name(number);
         let is_left = |topic: &Topic| {
             self.slot_owner(topic) == Some(self.source) && *topic.facts().venue_name != *venue
         };
-        while name.remove_member(is_left) {}
+        std::iter::from_fn(|| name.remove_member(is_left)).collect()
     }
 
     /// Notes that a topic's value is now that of the venue that the source numbers `number`.
@@ -360,7 +408,7 @@ impl Work<'_> {
         slot.is_some_and(|slot| slot.flags() & FLAG_STALE != 0)
     }
 
-    fn slot_owner(&self, topic: &Topic) -> Option<u32> {
+    pub(super) fn slot_owner(&self, topic: &Topic) -> Option<u32> {
         self.market.board.slots().slot(topic.number)?.owner()
     }
 
@@ -370,11 +418,18 @@ impl Work<'_> {
         if topic.parent().is_some() {
             return self.follow(topic, Some(message));
         }
+        self.apply_to_namesake(topic, message);
         let facts = topic.facts();
         let is_single = facts.venue.is_some() && !topic.is_consolidated();
-        if topic.take_wanted_venue() && is_single {
-            // Without room for it the symbol stays one topic.
-            let _ = self.split(topic, &facts, Some(self.source));
+        // Without room for a venue the symbol stays one topic.
+        if topic.take_wanted_venue()
+            && is_single
+            && self.split(topic, &facts, Some(self.source)).is_ok()
+        {
+            let venue = topic.with_members(|members| members.first().cloned());
+            if let Some(venue) = venue {
+                self.follow(&venue.topic, None);
+            }
         }
     }
 
@@ -422,9 +477,11 @@ impl Work<'_> {
             (Some(message), Some(own)) => take_last(&mut value, message, own.venue, &own.value),
             _ => false,
         };
-        if value == before {
+        let is_untold = topic.take_untold();
+        if value == before && !is_untold {
             return;
         }
+        let stamp_before = (value.source_time_ns, value.receive_time_ns);
         if let Some(message) = message {
             let time_ns = source_time_ns(message);
             value.source_time_ns = before.source_time_ns.max(time_ns);
@@ -437,8 +494,11 @@ impl Work<'_> {
         };
         let is_told = is_session_told(&before, &value, is_trade);
         let told = (is_trade, is_told);
-        if let Some(sequence) = self.append_changes(&topic, &before, &value, told, address) {
-            value.sequence = sequence;
+        match self.append_changes(&topic, &before, &value, told, address) {
+            Some(sequence) => value.sequence = sequence,
+            // The readers of the hub's own feed learn of no other time.
+            None if is_told => (value.source_time_ns, value.receive_time_ns) = stamp_before,
+            None => {}
         }
         let mut writer = self.market.consolidated.lock();
         if let Some(mut slot) = writer.slot(topic.number) {

@@ -72,6 +72,11 @@ impl Orders {
         cleared
     }
 
+    /// Returns the number of orders.
+    pub(super) fn count(&self) -> u64 {
+        self.orders.len() as u64
+    }
+
     /// Returns records that remove all orders.
     pub(super) fn clears(&self) -> Vec<Clear> {
         let cleared = self.publishers.iter().map(|&publisher_id| Clear {

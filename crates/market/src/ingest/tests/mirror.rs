@@ -115,6 +115,11 @@ impl Chain {
                 // A topic without a message is as old as the hub knew it before.
                 if value.sequence > 0 {
                     compare((first, hub), topic.symbol(), place);
+                    let facts = topic.facts();
+                    if !topic.is_consolidated() && topic.parent().is_none() {
+                        let name = [topic.symbol(), b"@", facts.venue_name.as_bytes()].concat();
+                        compare((first, hub), &name, place);
+                    }
                 }
             }
             let (own, other) = (first.board.count(), hub.board.count());
@@ -185,6 +190,7 @@ fn figures(value: &MarketValue) -> impl PartialEq + std::fmt::Debug + use<> {
         range,
         value.status,
         staleness(value),
+        value.source_time_ns,
     )
 }
 
@@ -231,7 +237,23 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn messages(step: Step) -> Vec<Message> {
+/// Returns the messages of a step that happens at this time.
+fn messages(step: Step, source_time_ns: u64) -> Vec<Message> {
+    let mut messages = messages_of(step);
+    for message in &mut messages {
+        match message {
+            Message::Quote(quote) => quote.source_time_ns = source_time_ns,
+            Message::Trade(trade) => trade.source_time_ns = source_time_ns,
+            Message::Status(status) => status.source_time_ns = source_time_ns,
+            Message::SessionStart(start) => start.source_time_ns = source_time_ns,
+            Message::Definition(definition) => definition.source_time_ns = source_time_ns,
+            _ => {}
+        }
+    }
+    messages
+}
+
+fn messages_of(step: Step) -> Vec<Message> {
     let level = |price, size, action, is_last| {
         Message::Level(Level {
             source: 1,
@@ -301,6 +323,104 @@ impl Publisher {
     }
 }
 
+/// Two hubs, and a third one that reads both.
+struct Inputs {
+    hubs: [Arc<Market>; 2],
+    behind: Arc<Market>,
+    readers: [Reader; 2],
+}
+
+impl Inputs {
+    fn new() -> Self {
+        let hub = || Market::of_one_lane(MarketConfig::default());
+        let behind = hub();
+        let reader = |source| Reader {
+            ingest: Ingest::new(behind.clone(), source, "before"),
+            next: 1,
+        };
+        Self {
+            readers: [reader(1), reader(2)],
+            hubs: [hub(), hub()],
+            behind,
+        }
+    }
+
+    fn restart(&mut self, place: usize) {
+        self.hubs[place] = Market::of_one_lane(MarketConfig::default());
+        let reader = &mut self.readers[place];
+        reader.ingest.lose(DAY_NS);
+        reader.ingest.begin(DAY_NS).session_changed(1, 2);
+        reader.next = 1;
+    }
+
+    /// Reads both hubs, and compares: each of their values is in a topic, and each value that is
+    /// shown as current is one of theirs.
+    fn compare(&mut self) {
+        for (reader, hub) in self.readers.iter_mut().zip(&self.hubs) {
+            reader.read(hub);
+        }
+        let topics = |hub: &Market| -> Vec<(Arc<Topic>, MarketValue)> {
+            let topics = hub.board.topics().into_iter();
+            let with_value = topics.map(|topic| {
+                let value = hub.board.value(topic.number).unwrap();
+                (topic, value)
+            });
+            with_value.collect()
+        };
+        let mut behind = topics(&self.behind);
+        behind.retain(|(topic, _)| !topic.is_consolidated());
+        let known: Vec<_> = self.hubs.iter().flat_map(|hub| topics(hub)).collect();
+        let is_in = |all: &[(Arc<Topic>, MarketValue)], value: &MarketValue| {
+            all.iter()
+                .any(|(_, other)| figures(other) == figures(value))
+        };
+        for (topic, value) in known.iter().filter(|(_, value)| value.sequence > 0) {
+            let name = String::from_utf8_lossy(topic.symbol());
+            assert!(is_in(&behind, value), "{name} is lost: {value:?}");
+        }
+        behind.retain(|(_, value)| staleness(value) == 0);
+        for (topic, value) in &behind {
+            let name = String::from_utf8_lossy(topic.symbol());
+            assert!(is_in(&known, value), "{name} is old: {value:?}");
+        }
+    }
+}
+
+/// Lets four sources take the steps, two at each of two hubs, and compares the hub behind both.
+fn run_inputs(steps: &[(usize, Step)]) {
+    let mut inputs = Inputs::new();
+    let mut publishers: [Option<Publisher>; 4] = [const { None }; 4];
+    let begin = |market: &Arc<Market>, number: usize| Publisher {
+        ingest: named_source(
+            market,
+            &format!("s{number}"),
+            ["V1", "V2", "V1", "V3"][number],
+        ),
+        sent: Vec::new(),
+    };
+    for (place, &(number, step)) in steps.iter().enumerate() {
+        let at = number / 2;
+        let publisher = &mut publishers[number];
+        match step {
+            Step::Reconnect | Step::Restart => {
+                if let Some(mut publisher) = publisher.take() {
+                    publisher.ingest.lose(DAY_NS);
+                }
+            }
+            Step::HubRestart => {
+                inputs.restart(at);
+                publishers[at * 2] = None;
+                publishers[at * 2 + 1] = None;
+            }
+            step => {
+                let publisher = publisher.get_or_insert_with(|| begin(&inputs.hubs[at], number));
+                publisher.send(&messages(step, place as u64 + 1));
+            }
+        }
+        inputs.compare();
+    }
+}
+
 /// Lets three sources take the steps, and compares the hubs after each.
 fn run(steps: &[(usize, Step)]) {
     let mut chain = Chain::new();
@@ -342,7 +462,7 @@ fn run(steps: &[(usize, Step)]) {
             }
             step => {
                 let publisher = publisher.get_or_insert_with(|| begin(&market, number));
-                publisher.send(&messages(step));
+                publisher.send(&messages(step, place as u64 + 1));
             }
         }
         chain.read();
@@ -358,5 +478,14 @@ proptest! {
         steps in prop::collection::vec((0..3_usize, step()), 1..40),
     ) {
         run(&steps);
+    }
+
+    /// Of two hubs with the same venue, one found a second venue: its first one was in no topic of
+    /// the hub behind both, and stayed there as it was, shown as current.
+    #[test]
+    fn a_hub_behind_two_has_the_values_of_both(
+        steps in prop::collection::vec((0..4_usize, step()), 1..40),
+    ) {
+        run_inputs(&steps);
     }
 }

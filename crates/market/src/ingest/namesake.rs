@@ -1,0 +1,109 @@
+//! The topic `SYMBOL@VENUE` of a symbol of one venue.
+//!
+//! Both names are one topic, and there is nothing to do. But a hub never forgets a topic, and one
+//! with the second name may exist: of a time in which the symbol had several venues, or was a
+//! symbol of its own. It then has the symbol's value, too, until a source defines it.
+
+use std::sync::Arc;
+
+use tidewire_feed::wire::Message;
+use tidewire_lastvalue::{FLAG_STALE, MarketValue};
+
+use super::Batch;
+use super::apply::Work;
+use crate::board::VENUE_SEPARATOR;
+use crate::topic::Topic;
+
+impl Batch<'_> {
+    /// Finds the namesake of a topic that the source gives a first value at a venue. It has the
+    /// topic's value from now on.
+    pub(super) fn find_namesake(&mut self, topic: &Arc<Topic>) {
+        if topic.is_consolidated() || topic.parent().is_some() {
+            return;
+        }
+        let venue = topic.facts().venue_name.clone();
+        let symbol = topic.definition().name;
+        let name = format!("{}{VENUE_SEPARATOR}{venue}", symbol.as_str());
+        let found = self.work.market.board.named(&name);
+        let found = found.filter(|found| self.work.may_become_venue(found, topic));
+        let found = found.filter(|found| self.work.writer.claim(found.number).is_ok());
+        let before = topic.set_namesake(found.clone());
+        if let Some(before) = before
+            && found
+                .as_ref()
+                .is_none_or(|found| !Arc::ptr_eq(found, &before))
+        {
+            self.work.mark(&before, FLAG_STALE, 0, true);
+            self.publish_book_again(&before);
+        }
+        if let Some(found) = found {
+            let facts = topic.facts();
+            found.set_facts(|own| *own = (*facts).clone());
+            self.take_over_book(&found);
+            self.work.copy_to_namesake(topic, &found);
+        }
+    }
+}
+
+impl Work<'_> {
+    /// Returns whether the topic `known`, which has the name of a venue of `name`, is free to be
+    /// that: no connected source has it as a symbol of its own.
+    pub(super) fn may_become_venue(&self, known: &Arc<Topic>, name: &Topic) -> bool {
+        let is_namesake = name.namesake().is_some_and(|own| Arc::ptr_eq(&own, known));
+        let is_free = match self.slot_owner(known) {
+            None => true,
+            Some(owner) => owner == self.source && !self.apart.contains_key(&known.number),
+        };
+        known.parent().is_none() && !known.is_consolidated() && (is_free || is_namesake)
+    }
+
+    /// Ends that `topic` is the namesake of a symbol. Returns whether it was.
+    pub(super) fn end_namesake(&self, topic: &Arc<Topic>) -> bool {
+        let name = topic.definition().name;
+        let symbol = name.as_str().rsplit_once(VENUE_SEPARATOR);
+        let symbol = symbol.and_then(|(symbol, _)| self.market.board.named(symbol));
+        let is_namesake = |own: Arc<Topic>| Arc::ptr_eq(&own, topic);
+        match symbol {
+            Some(symbol) if symbol.namesake().is_some_and(is_namesake) => {
+                symbol.set_namesake(None);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Does to a topic's namesake what `message` has done to the topic.
+    pub(super) fn apply_to_namesake(&mut self, topic: &Topic, message: &Message) {
+        let Some(namesake) = topic.namesake() else {
+            return;
+        };
+        // It is one message of the source.
+        let applied = self.applied;
+        let is_own = match message {
+            Message::Quote(_) | Message::Trade(_) => self.apply(&namesake, message),
+            _ => self.copy_to_namesake(topic, &namesake),
+        };
+        self.applied = applied;
+        if !is_own {
+            topic.set_namesake(None);
+        }
+    }
+
+    /// Gives a namesake the topic's value. Returns whether the source writes to it.
+    pub(super) fn copy_to_namesake(&mut self, topic: &Topic, namesake: &Arc<Topic>) -> bool {
+        let value = self.market.board.value(topic.number).unwrap_or_default();
+        let Some(mut slot) = self.writer.slot(namesake.number) else {
+            return false;
+        };
+        slot.replace(&MarketValue {
+            sequence: self.journal.next_sequence(),
+            ..value
+        });
+        drop(slot);
+        self.note_certain(namesake.number);
+        let is_told = self.tell_record(namesake);
+        debug_assert!(is_told, "it has just been written to");
+        self.publish(namesake);
+        true
+    }
+}

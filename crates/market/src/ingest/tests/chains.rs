@@ -1,0 +1,307 @@
+//! Venues of hubs behind other hubs, and what subscribers see of a change of venues.
+
+use super::*;
+use crate::venues::CONSOLIDATED_NAME;
+
+/// Returns a source that is a hub: it has defined the symbol `A` as number 0, and V1 and V2 are its
+/// venues 1 and 2.
+fn hub(market: &Arc<Market>, feed: &str) -> Ingest {
+    let mut hub = named_source(market, feed, "V1");
+    let mut batch = hub.begin(1);
+    batch.venue(&venue(2, "V2"));
+    batch.venue(&venue(CONSOLIDATED, CONSOLIDATED_NAME));
+    batch.finish();
+    hub
+}
+
+fn define(ingest: &mut Ingest, symbol: u32, name: &str) {
+    let mut batch = ingest.begin(1);
+    batch.definition(1, &definition(symbol, name));
+    batch.finish();
+}
+
+/// Lets a hub begin another session, with the symbol `A` as number 0.
+fn restart(hub: &mut Ingest) {
+    hub.lose(2);
+    let mut batch = hub.begin(2);
+    batch.session_changed(1, 2);
+    batch.definition(1, &definition(0, "A"));
+    batch.finish();
+}
+
+/// Returns best bid and staleness of a topic.
+fn shown(market: &Market, name: &str) -> (i64, u64) {
+    let value = value_of(market, name);
+    (value.bid, staleness(&value))
+}
+
+fn facts(market: &Market, name: &str) -> Arc<crate::topic::Facts> {
+    market.board.find(name.as_bytes()).unwrap().facts()
+}
+
+/// The first venue of the second hub was in no topic from the time on at which that hub found
+/// another venue, and `A@V1#2` kept its old quote, shown as current.
+#[test]
+fn the_second_hub_with_a_venue_goes_on_with_its_topic_when_it_finds_another() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let (mut one, mut two) = (hub(&market, "one"), hub(&market, "two"));
+    send(&mut one, &[quote(0, 1, 10, 20)]);
+    send(
+        &mut two,
+        &[quote(0, 1, 11, 19), clear(0, 1), set_level(0, 1, 11)],
+    );
+    define(&mut two, 1, "A@V1");
+    define(&mut two, 2, "A@V2");
+    send(&mut two, &[quote(1, 1, 11, 19), quote(2, 2, 9, 21)]);
+    send(
+        &mut two,
+        &[quote(0, CONSOLIDATED, 11, 19), quote(1, 1, 5, 6)],
+    );
+    assert_eq!(shown(&market, "A@V1"), (10, 0));
+    assert_eq!(shown(&market, "A@V1#2"), (5, 0));
+    assert_eq!(shown(&market, "A@V2"), (9, 0));
+    assert_eq!(shown(&market, "A@consolidated"), (11, 0));
+    assert_eq!(&*facts(&market, "A").venue_name, "V1,consolidated");
+    assert_eq!(market.ingest.refused.load(Ordering::Relaxed), 0);
+    // A symbol that has the name of what is taken already gets one of its own.
+    define(&mut two, 3, "A@V1#2");
+    send(&mut two, &[quote(3, 1, 4, 7), quote(1, 1, 3, 8)]);
+    assert_eq!(shown(&market, "A@V1#2"), (3, 0));
+    assert_eq!(shown(&market, "A@V1#2#2"), (4, 0));
+}
+
+/// Without a symbol of its own for the venue, its topic has no more values.
+#[test]
+fn a_venue_that_is_part_of_a_hubs_consolidated_value_from_now_on_is_stale() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let (mut one, mut two) = (hub(&market, "one"), hub(&market, "two"));
+    send(&mut one, &[quote(0, 1, 10, 20)]);
+    send(&mut two, &[quote(0, 2, 11, 19)]);
+    send(&mut two, &[quote(0, CONSOLIDATED, 12, 18)]);
+    assert_eq!(shown(&market, "A@V2"), (11, 1));
+    assert_eq!(shown(&market, "A"), (12, 0));
+}
+
+/// A publisher's symbol with the name of another source's venue was refused.
+#[test]
+fn a_symbol_with_the_name_of_another_sources_venue_has_a_topic_of_its_own() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let (mut one, mut two) = (hub(&market, "one"), hub(&market, "two"));
+    send(&mut one, &[quote(0, 1, 10, 20)]);
+    send(&mut two, &[quote(0, 2, 11, 19)]);
+    let mut other = source(&market, "other", 0, "A@V1");
+    send(&mut other, &[quote(0, 5, 98, 99)]);
+    assert_eq!(shown(&market, "A@V1"), (10, 0));
+    assert_eq!(shown(&market, "A@V1#2"), (98, 0));
+    assert_eq!(shown(&market, "A"), (11, 0), "it is no venue of the symbol");
+    assert_eq!(&*facts(&market, "A@V1#2").source_name, "other");
+}
+
+/// `A@V2` stayed stale with the value of the hub's earlier run, while `A` had the new ones.
+#[test]
+fn after_a_hubs_restart_the_only_venue_has_the_symbols_values_under_both_names() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut hub = hub(&market, "hub");
+    define(&mut hub, 1, "A@V1");
+    define(&mut hub, 2, "A@V2");
+    let both = [quote(1, 1, 10, 20), quote(2, 2, 9, 21)];
+    send(&mut hub, &both);
+    send(&mut hub, &[quote(0, CONSOLIDATED, 10, 20)]);
+    restart(&mut hub);
+    send(&mut hub, &[quote(0, 2, 30, 40), trade(0, 2, 35, 5)]);
+    send(&mut hub, &[clear(0, 2), set_level(0, 2, 30)]);
+    send(&mut hub, &[status(0, 2, TradingState::HALTED)]);
+    let session = |value: MarketValue| (value.last, value.volume, value.status, value.quote());
+    for name in ["A", "A@V2"] {
+        assert_eq!(shown(&market, name), (30, 0), "{name}");
+        assert_eq!(best_bids(&market, name), [30], "{name}");
+        let value = session(value_of(&market, name));
+        assert_eq!(value, session(value_of(&market, "A")));
+    }
+    assert_eq!(shown(&market, "A@V1"), (10, 1), "the hub does not have it");
+    hub.lose(3);
+    assert_eq!(shown(&market, "A@V2"), (30, 1));
+    hub.begin(3).revive();
+    assert_eq!(shown(&market, "A@V2"), (30, 0));
+    // The hub finds the second venue again: then they are two symbols.
+    define(&mut hub, 1, "A@V2");
+    assert_eq!(shown(&market, "A@V2"), (30, 1), "no value of its own yet");
+    send(
+        &mut hub,
+        &[quote(1, 2, 31, 40), quote(0, CONSOLIDATED, 32, 39)],
+    );
+    assert_eq!(shown(&market, "A@V2"), (31, 0));
+    assert_eq!(shown(&market, "A"), (32, 0));
+    assert!(
+        market
+            .board
+            .find(b"A@consolidated")
+            .is_some_and(|t| t.number == 0)
+    );
+}
+
+/// Beside another source, the venue of a hub that has restarted was `V2#2`.
+#[test]
+fn after_a_hubs_restart_its_only_venue_goes_on_with_the_topic_that_it_had() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut hub = hub(&market, "hub");
+    define(&mut hub, 1, "A@V2");
+    send(
+        &mut hub,
+        &[quote(1, 2, 9, 21), quote(0, CONSOLIDATED, 10, 20)],
+    );
+    restart(&mut hub);
+    let mut own = named_source(&market, "own", "V3");
+    for is_first in [true, false] {
+        if !is_first {
+            restart(&mut hub);
+        }
+        send(&mut hub, &[quote(0, 2, 30, 40)]);
+        send(&mut own, &[quote(0, 1, 29, 41)]);
+        send(&mut hub, &[quote(0, 2, 31, 40)]);
+        assert_eq!(shown(&market, "A@V2"), (31, 0));
+        assert_eq!(shown(&market, "A"), (31, 0));
+        assert!(market.board.find(b"A@V2#2").is_none());
+    }
+}
+
+/// A source that had a value, another one that only defined the symbol, and the first one again:
+/// its venue was `V1#2`.
+#[test]
+fn a_source_that_only_defines_a_symbol_does_not_keep_its_venue_from_returning() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut one = named_source(&market, "one", "V1");
+    send(&mut one, &[quote(0, 1, 10, 20)]);
+    one.lose(2);
+    drop(one);
+    let mut two = named_source(&market, "two", "V2");
+    let mut one = named_source(&market, "one", "V1");
+    send(&mut one, &[quote(0, 1, 11, 20)]);
+    assert_eq!((shown(&market, "A"), market.board.count()), ((11, 0), 1));
+    send(&mut two, &[quote(0, 1, 9, 21)]);
+    assert_eq!(shown(&market, "A@V1"), (11, 0));
+    assert_eq!(shown(&market, "A@V2"), (9, 0));
+}
+
+/// Returns the last message about the symbol `A`, and its version.
+fn message(news: &(Publication, u64)) -> Option<(String, u64)> {
+    let about = news.0.news().filter(|news| news.name == b"md:A");
+    let about = about.map(|news| {
+        let text = String::from_utf8_lossy(news.payload).into_owned();
+        (text, news.version)
+    });
+    about.last()
+}
+
+/// A venue that did not change the best price was not in the last message of the symbol.
+#[test]
+fn a_symbol_is_published_when_it_gets_a_venue_that_changes_no_price() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut feed = named_source(&market, "feed", "V1");
+    feed.begin(1).venue(&venue(2, "V2"));
+    send(&mut feed, &[quote(0, 1, 10, 20), quote(0, 2, 9, 21)]);
+    let before = value_of(&market, "A");
+    feed.begin(1).venue(&venue(3, "V3"));
+    let mut batch = feed.begin(2);
+    batch.message(1, &quote(0, 3, 8, 22));
+    let (text, version) = message(&batch.finish()).unwrap();
+    assert!(text.contains("\"venue\":\"V1,V2,V3\""), "{text}");
+    assert!(
+        version > before.updates,
+        "a subscriber may have that already"
+    );
+    let mut batch = feed.begin(3);
+    batch.message(2, &quote(0, 3, 7, 23));
+    assert!(
+        message(&batch.finish()).is_none(),
+        "nothing of it has changed"
+    );
+}
+
+/// It still named the source that had left, and not the one that had taken the venue over.
+#[test]
+fn a_consolidated_symbol_names_the_sources_that_its_venues_have_now() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut one = named_source(&market, "one", "V1");
+    let mut two = named_source(&market, "two", "V2");
+    send(&mut one, &[quote(0, 1, 10, 20)]);
+    send(&mut two, &[quote(0, 1, 9, 21)]);
+    assert_eq!(&*facts(&market, "A").source_name, "one,two");
+    drop(one);
+    let mut three = named_source(&market, "three", "V1");
+    let mut batch = three.begin(3);
+    batch.message(1, &quote(0, 1, 8, 22));
+    batch.finish();
+    assert_eq!(&*facts(&market, "A@V1").source_name, "three");
+    assert_eq!(&*facts(&market, "A").source_name, "three,two");
+    // One source with two venues is named once, also if they do not follow one another.
+    three.begin(4).venue(&venue(2, "V3"));
+    send(&mut three, &[quote(0, 2, 8, 22)]);
+    assert_eq!(&*facts(&market, "A").source_name, "three,two");
+    assert_eq!(&*facts(&market, "A").venue_name, "V1,V2,V3");
+}
+
+/// Its time changed with a message of which a hub behind this one is told nothing.
+#[test]
+fn a_consolidated_value_keeps_its_time_while_nothing_is_told_of_it() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut feed = named_source(&market, "feed", "V1");
+    let at = |message: Message, source_time_ns| match message {
+        Message::Quote(quote) => Message::Quote(QuoteMessage {
+            source_time_ns,
+            ..quote
+        }),
+        Message::Status(status) => Message::Status(TradingStatus {
+            source_time_ns,
+            ..status
+        }),
+        other => other,
+    };
+    send(&mut feed, &[at(quote(0, 1, 10, 20), 5)]);
+    send(&mut feed, &[at(status(0, 2, TradingState::PAUSED), 6)]);
+    let value = value_of(&market, "A");
+    let name = market.board.venues().name(value.venues.bid);
+    assert_eq!((value.source_time_ns, name.as_deref()), (5, Some("V1")));
+    send(&mut feed, &[at(quote(0, 1, 11, 20), 7)]);
+    assert_eq!(value_of(&market, "A").source_time_ns, 7);
+}
+
+/// The sides of the quote had no venue until the next update.
+#[test]
+fn a_symbol_whose_venue_gets_a_topic_for_a_subscriber_names_the_venue_of_its_quote() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut feed = named_source(&market, "feed", "V1");
+    send(&mut feed, &[quote(0, 1, 10, 20)]);
+    let sources: &dyn TopicSource = &*market.board;
+    sources.prepare(b"md:A@V1", true);
+    let mut batch = feed.begin(2);
+    batch.message(1, &quote(0, 1, 11, 20));
+    let (text, _) = message(&batch.finish()).unwrap();
+    assert!(
+        text.contains("\"bid_venue\":\"V1\",\"ask_venue\":\"V1\""),
+        "{text}"
+    );
+}
+
+/// A subscriber that had just got the value did not get the new tick.
+#[test]
+fn a_new_tick_is_a_newer_version_of_the_topic() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut feed = named_source(&market, "feed", "V1");
+    for is_consolidated in [false, true] {
+        if is_consolidated {
+            send(&mut feed, &[quote(0, 2, 9, 21)]);
+        }
+        send(&mut feed, &[quote(0, 1, 10, 20)]);
+        let before = value_of(&market, "A").updates;
+        let mut batch = feed.begin(2);
+        let definition = Definition {
+            price_tick: 1_000_000_000 + i64::from(is_consolidated),
+            ..definition(0, "A")
+        };
+        batch.definition(2, &definition);
+        let (text, version) = message(&batch.finish()).unwrap();
+        assert!(text.contains("\"tick\":1"), "{text}");
+        assert!(version > before);
+    }
+}
