@@ -269,10 +269,10 @@ impl server::Board for Board {
     fn changed(&self, index: usize) -> u64 {
         let topics = self.topics.read();
         let topic = topics.get(index);
-        let defined = topic.map_or(u64::MAX, |topic| topic.defined_sequence());
+        let told = topic.map_or(u64::MAX, |topic| topic.told_sequence());
         drop(topics);
         let value = self.slots.slot(index as u32).map(|slot| slot.snapshot());
-        defined.max(value.map_or(u64::MAX, |value| value.sequence))
+        told.max(value.map_or(u64::MAX, |value| value.sequence))
     }
 
     fn last_value(&self, index: usize) -> Option<LastValue> {

@@ -33,6 +33,9 @@ pub struct Topic {
     has_begun: AtomicBool,
     /// Sequence of the newest definition in the hub's own feed; 0 before the first.
     defined_sequence: AtomicU64,
+    /// Sequence of the newest message in the hub's own feed that is no change of the value, as
+    /// [`Topic::told_at`] says.
+    told_sequence: AtomicU64,
     /// Price levels and bars, if a client has asked for them.
     pub(crate) derived: Derived,
     /// The session's trades, as its starts have found them.
@@ -116,6 +119,7 @@ impl Topic {
             links: AtomicU32::new(0),
             has_begun: AtomicBool::new(false),
             defined_sequence: AtomicU64::new(0),
+            told_sequence: AtomicU64::new(0),
             derived: Derived::default(),
             traded: Mutex::default(),
             declared_open: AtomicI64::new(PRICE_UNDEFINED),
@@ -240,6 +244,19 @@ impl Topic {
     pub fn defined_at(&self, sequence: u64) {
         debug_assert!(sequence > 0, "sequences of the journal begin at 1");
         self.defined_sequence.store(sequence, Ordering::Relaxed);
+    }
+
+    /// Notes the sequence of a message in the hub's own feed that repeats the value, or says how
+    /// certain it is. The value keeps its own sequence.
+    pub(crate) fn told_at(&self, sequence: u64) {
+        debug_assert!(sequence > 0, "sequences of the journal begin at 1");
+        self.told_sequence.fetch_max(sequence, Ordering::Relaxed);
+    }
+
+    /// Returns the newest sequence of [`Topic::defined_at`] and [`Topic::told_at`].
+    pub(crate) fn told_sequence(&self) -> u64 {
+        let told = self.told_sequence.load(Ordering::Relaxed);
+        self.defined_sequence().max(told)
     }
 
     /// Replaces the definition with a newer one from the topic's source.

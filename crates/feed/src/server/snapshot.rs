@@ -229,9 +229,17 @@ impl SnapshotJob {
             return 0;
         }
         self.write(&Message::Definition(definition), writer);
-        let mut value = board
-            .last_value(index)
-            .unwrap_or(LastValue::new(definition.symbol));
+        let mut value = match board.last_value(index) {
+            // It includes what has been said of it since its last change.
+            Some(value) => LastValue {
+                sequence: match board.changed(index) {
+                    u64::MAX => value.sequence,
+                    changed => value.sequence.max(changed),
+                },
+                ..value
+            },
+            None => LastValue::new(definition.symbol),
+        };
         if !self.with_figures {
             value.figures = None;
         }

@@ -161,12 +161,12 @@ impl Work<'_> {
     pub(super) fn tell_certainty(&mut self, topic: &Topic) {
         if let Some(slot) = self.market.board.slots().slot(topic.number) {
             let top = slot.quote();
-            self.journal.append(&Message::Certainty(wire::Certainty {
+            topic.told_at(self.journal.append(&Message::Certainty(wire::Certainty {
                 symbol: topic.number,
                 source: topic.venue(),
                 source_time_ns: top.source_time_ns,
                 flags: certainty(top.flags),
-            }));
+            })));
         }
     }
 
@@ -209,7 +209,7 @@ impl Work<'_> {
                 time_ns => time_ns,
             };
             let quote = quote_message(topic.number, topic.venue(), time_ns, Quote::EMPTY);
-            self.journal.append(&quote);
+            topic.told_at(self.journal.append(&quote));
         }
         self.tell_certainty(topic);
     }
@@ -234,7 +234,7 @@ impl Work<'_> {
                 figures: Some(figures(&MarketValue::EMPTY)),
                 ..LastValue::new(topic.number)
             };
-            self.journal.append(&Message::LastValue(record));
+            topic.told_at(self.journal.append(&Message::LastValue(record)));
         }
     }
 
@@ -244,7 +244,7 @@ impl Work<'_> {
         let board = &*self.market.board;
         let record = server::Board::last_value(board, topic.number as usize);
         if let Some(record) = record {
-            self.journal.append(&Message::LastValue(record));
+            topic.told_at(self.journal.append(&Message::LastValue(record)));
         }
         record.is_some()
     }
@@ -365,12 +365,12 @@ fn store_rare(
         Message::Certainty(told) => {
             let flags = upstream_flags(told.flags);
             slot.update_flags(flags, !flags & (FLAG_UPSTREAM_STALE | FLAG_UPSTREAM_DOUBT));
-            journal.append(&Message::Certainty(wire::Certainty {
+            topic.told_at(journal.append(&Message::Certainty(wire::Certainty {
                 symbol: address.number,
                 source: address.venue,
                 flags: certainty(slot.flags()),
                 ..*told
-            }));
+            })));
             // It is no event at the source, and has no latency.
             Some(0)
         }

@@ -105,6 +105,7 @@ impl Chain {
 
     /// Compares each topic of the first hub with the others'.
     fn compare(&self) {
+        self.hubs.iter().for_each(|hub| compare_sequences(hub));
         let first = &self.hubs[0];
         check_opens(first);
         let late = self.late.iter().map(|(hub, _)| hub);
@@ -147,6 +148,20 @@ fn check_opens(hub: &Market) {
         }
         let open = value.session_open;
         assert!(opens.contains(&open), "{open} is not of {opens:?}");
+    }
+}
+
+/// Compares what the hub says of its topics' newest messages with its feed: a snapshot of what has
+/// changed must not leave out a topic of which only the certainty has.
+fn compare_sequences(hub: &Market) {
+    let journal = hub.journal.lock();
+    for sequence in 1..journal.next_sequence() {
+        let message = journal.message(sequence).unwrap();
+        let is_value = !matches!(message, Message::Level(_) | Message::Record(_));
+        if let Some(symbol) = message.symbol().filter(|_| is_value) {
+            let changed = server::Board::changed(&*hub.board, symbol as usize);
+            assert!(changed >= sequence, "{message:?} is not in {changed}");
+        }
     }
 }
 

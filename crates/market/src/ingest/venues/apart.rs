@@ -25,9 +25,9 @@ impl Work<'_> {
         }
     }
 
-    /// Returns the topic of a symbol whose name, `name`, is that of a venue's topic. The source owns
-    /// it then. If another source writes to `name`, it is one of `NAME#2`, `NAME#3` and so on: the
-    /// first that this source has already, or else the first that is free.
+    /// Returns the topic of a symbol whose name, `name`, is that of a venue's topic. The source
+    /// owns it then. If another source writes to `name`, it is one of `NAME#2`, `NAME#3` and so
+    /// on: the first that this source has already, or else the first that is free.
     pub(super) fn claim_apart(
         &mut self,
         name: &Arc<Topic>,
