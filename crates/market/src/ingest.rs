@@ -409,9 +409,13 @@ impl Batch<'_> {
             }
             // Before the first value it is about the symbol; of a symbol with values it says
             // nothing about a venue without one.
-            Message::Certainty(told)
-                if topic.is_none() && self.one_value_upstream(known, venue).is_none() =>
-            {
+            Message::Certainty(told) if topic.is_none() => {
+                if let Some(topic) = self.one_value_upstream(known, venue) {
+                    // It is no value, and the topic's venue stays.
+                    self.work.begin_empty(&topic, 0);
+                    self.work.apply(&topic, message);
+                    return;
+                }
                 let name = known.is_unbound().then(|| known.name().clone());
                 self.symbols.note_told(symbol, venue, told.flags);
                 if let Some(name) = name {

@@ -305,3 +305,22 @@ fn a_new_tick_is_a_newer_version_of_the_topic() {
         assert!(version > before);
     }
 }
+
+/// A restarted hub whose source only defined a symbol, and left, says that it is stale, as of no
+/// venue. The hub behind it showed its own source's name as the venue; the next one kept that.
+#[test]
+fn what_a_hub_says_of_a_values_certainty_does_not_rename_its_venue() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut hub = hub(&market, "hub");
+    send(&mut hub, &[quote(0, 1, 10, 20)]);
+    restart(&mut hub);
+    let certainty = Certainty {
+        flags: Figures::STALE,
+        ..Certainty::default()
+    };
+    send(&mut hub, &[Message::Certainty(certainty)]);
+    assert_eq!(&*facts(&market, "A").venue_name, "V1");
+    assert_eq!(shown(&market, "A@V1"), (10, 1));
+    send(&mut hub, &[quote(0, 1, 11, 20)]);
+    assert_eq!(shown(&market, "A@V1"), (11, 0));
+}
