@@ -15,7 +15,7 @@
 //! * [`Request::parse`] reads a client's line.
 //! * [`RecordWriter`] writes metadata and records of version 3, or 2 for older clients.
 //! * [`Compressor`] compresses them with zstd if the client asks for it.
-//! * [`Names`] holds the symbols of a subscription.
+//! * [`Names`] holds the symbols of subscriptions.
 //!
 //! `docs/databento.md` describes how the hub maps its own messages to DBN.
 
@@ -23,6 +23,7 @@ mod bars;
 mod class;
 mod compressor;
 mod depth;
+mod parents;
 mod publisher;
 mod record;
 mod request;
@@ -32,10 +33,11 @@ mod symbology;
 pub use bars::{BAR_TYPES, Ohlcv};
 pub use compressor::Compressor;
 pub use depth::DEPTH_LEVELS;
+pub use parents::Parents;
 pub use publisher::publisher_of;
 pub use record::{Event, RecordWriter, TEXT_LENGTH_MAX, error_code, system_code};
 pub use request::{
     Authentication, LINE_LENGTH_MAX, Line, Request, RequestError, Subscription, next_line,
 };
 pub use schema::{Schema, SymbolType};
-pub use symbology::{NAMES_MAX, Names, NamesError, Unknown};
+pub use symbology::{NAMES_MAX, Names, NamesError, Unknown, parse_continuous};

@@ -440,7 +440,7 @@ impl Application for HubLane {
         let hub = self.hub.clone();
         match self.session(id) {
             Some(Session::Feed(session)) => session.produce(&hub.market, context),
-            Some(Session::Databento(session)) => session.drained(&hub.market, context),
+            Some(Session::Databento(session)) => session.drained(&hub.market),
             Some(Session::Zmq(_)) => self.redis.drained(context, id),
             _ => {}
         }

@@ -1,43 +1,44 @@
 //! The symbols of a subscription.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use foldhash::fast::RandomState;
 
 use super::class::split_dated;
-use super::{Subscription, SymbolType};
+use super::{Parents, Subscription, SymbolType};
 
 /// Maximum symbols of all subscriptions to a schema.
 pub const NAMES_MAX: usize = 100_000;
 
-/// The symbols of a subscription, kept to match symbols that appear later.
+/// The symbols of subscriptions, kept to match symbols that appear later.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     /// Whether every symbol is subscribed.
     all: bool,
-    names: HashSet<Box<str>>,
-    /// The symbols of which `names` has a venue (`AAPL` of `AAPL@XNAS`).
-    of_venues: HashSet<Box<str>>,
-    parents: Vec<Parent>,
-    ids: HashSet<u32>,
-    continuous: Vec<Continuous>,
+    names: HashSet<Box<str>, RandomState>,
+    /// The symbols of which `names` has venues (`AAPL` of `AAPL@XNAS`), and of how many.
+    of_venues: HashMap<Box<str>, usize, RandomState>,
+    parents: Parents,
+    ids: HashSet<u32, RandomState>,
+    /// By root and rank, 0 for the first to expire.
+    continuous: BTreeMap<(Box<str>, usize), Continuous>,
+    /// The root and the rank of each instrument that a continuous symbol stands for now.
+    standing: HashMap<u32, (Box<str>, usize), RandomState>,
     /// Symbols unsubscribed after a subscription to all.
-    excluded: HashSet<Box<str>>,
+    excluded: HashSet<Box<str>, RandomState>,
 }
 
 /// All instruments of a root.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Parent {
-    root: Box<str>,
-    /// As the client wrote it.
-    text: Box<str>,
-    class: Class,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Parent<'a> {
+    pub(super) root: &'a str,
+    pub(super) class: Class,
 }
 
 /// The future of a root that has a rank by its expiration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Continuous {
-    root: Box<str>,
-    /// 0 is the first to expire.
-    rank: usize,
     /// As the client wrote it.
     text: Box<str>,
     /// The instrument that has the rank now, if there is one.
@@ -45,10 +46,23 @@ struct Continuous {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
+pub(super) enum Class {
     Futures,
     Options,
     Spot,
+}
+
+impl Class {
+    pub(super) const ALL: [Self; 3] = [Self::Futures, Self::Options, Self::Spot];
+
+    /// Returns the end of its parent symbols.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::Futures => ".FUT",
+            Self::Options => ".OPT",
+            Self::Spot => ".SPOT",
+        }
+    }
 }
 
 /// Why the symbols of a subscription are invalid.
@@ -97,14 +111,12 @@ impl Names {
                 return Err(NamesError::TooLong);
             }
             match subscription.symbol_type {
-                SymbolType::RawSymbol => {
-                    if let Some((symbol, _)) = text.rsplit_once(VENUE_SEPARATOR) {
-                        names.of_venues.insert(symbol.into());
-                    }
-                    names.names.insert(text.into());
+                SymbolType::RawSymbol => names.insert_name(text.into()),
+                SymbolType::Parent => names.parents.parse(text)?,
+                SymbolType::Continuous => {
+                    let (root, rank) = parse_continuous(text)?;
+                    names.insert_continuous((root.into(), rank), text.into());
                 }
-                SymbolType::Parent => names.parents.push(Parent::parse(text)?),
-                SymbolType::Continuous => names.continuous.push(Continuous::parse(text)?),
                 SymbolType::InstrumentId => {
                     names
                         .ids
@@ -118,6 +130,11 @@ impl Names {
     /// Returns the number of names, parents, instrument ids and continuous symbols.
     pub fn len(&self) -> usize {
         self.names.len() + self.parents.len() + self.ids.len() + self.continuous.len()
+    }
+
+    /// Returns the number of lookups that [`Names::find`] makes.
+    pub fn lookups(&self) -> usize {
+        1 + self.parents.lookups()
     }
 
     /// Returns whether nothing is subscribed.
@@ -134,11 +151,10 @@ impl Names {
         if self.all || self.names.contains(name) || self.ids.contains(&id) {
             return Some(name);
         }
-        if let Some(found) = self.continuous.iter().find(|one| one.id == Some(id)) {
-            return Some(&found.text);
+        if let Some(place) = self.standing.get(&id) {
+            return Some(&self.continuous.get(place)?.text);
         }
-        let parent = self.parents.iter().find(|parent| parent.holds(name))?;
-        Some(&parent.text)
+        self.parents.find(name)
     }
 
     /// Returns whether every symbol is subscribed.
@@ -148,29 +164,124 @@ impl Names {
 
     /// Returns whether a venue of the symbol `name` is named, such as `AAPL@XNAS` of `AAPL`.
     pub fn has_venue_of(&self, name: &str) -> bool {
-        self.of_venues.contains(name)
+        self.of_venues.contains_key(name)
+    }
+
+    /// Returns the symbols' own names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|name| &**name)
+    }
+
+    /// Returns the numbers of instruments.
+    pub fn ids(&self) -> impl Iterator<Item = u32> {
+        self.ids.iter().copied()
+    }
+
+    /// Returns the parent symbols.
+    pub fn parents(&self) -> &Parents {
+        &self.parents
     }
 
     /// Returns the roots of the continuous symbols.
     pub fn roots(&self) -> impl Iterator<Item = &str> {
-        self.continuous.iter().map(|one| &*one.root)
+        let mut before = None;
+        let roots = self.continuous.keys().map(|(root, _)| &**root);
+        roots.filter(move |root| before.replace(*root) != Some(*root))
     }
 
-    /// Returns the continuous symbols with the instruments that they stand for now.
-    pub fn resolved(&self) -> impl Iterator<Item = (&str, u32)> {
-        let all = self.continuous.iter();
-        all.filter_map(|one| Some((&*one.text, one.id?)))
+    /// Returns whether a continuous symbol has this root.
+    pub fn has_root(&self, root: &str) -> bool {
+        let mut from = self.continuous.range((root.into(), 0)..);
+        from.next().is_some_and(|(first, _)| *first.0 == *root)
     }
 
-    /// Asks `find` for the instrument of each continuous symbol: root, rank from 0. Returns whether
-    /// one has changed.
-    pub fn resolve(&mut self, find: impl Fn(&str, usize) -> Option<u32>) -> bool {
+    /// Returns the continuous symbols of a root with the instruments that they stand for now. The
+    /// root has at most `count` instruments.
+    pub fn resolved(&self, root: &str, count: usize) -> impl Iterator<Item = (&str, u32)> {
+        let all = self
+            .continuous
+            .range((root.into(), 0)..(root.into(), count));
+        all.filter_map(|(_, one)| Some((&*one.text, one.id?)))
+    }
+
+    /// Returns the texts of the continuous symbols.
+    pub fn continuous(&self) -> impl Iterator<Item = &str> {
+        self.continuous.values().map(|one| &*one.text)
+    }
+
+    /// Asks `find` for the instruments of a root's continuous symbols, by rank from 0. The root has
+    /// at most `count` instruments, now and at the last time. Returns whether one has changed.
+    pub fn resolve(
+        &mut self,
+        root: &str,
+        count: usize,
+        find: impl Fn(usize) -> Option<u32>,
+    ) -> bool {
         let mut has_changed = false;
-        for one in &mut self.continuous {
-            let id = find(&one.root, one.rank);
-            has_changed |= std::mem::replace(&mut one.id, id) != id;
+        let ranks = (root.into(), 0)..(root.into(), count);
+        for (place, one) in self.continuous.range_mut(ranks) {
+            let (before, id) = (one.id, find(place.1));
+            if before == id {
+                continue;
+            }
+            has_changed = true;
+            one.id = id;
+            // A lower rank may stand for the instrument by now.
+            if let Some(gone) = before.filter(|id| self.standing.get(id) == Some(place)) {
+                self.standing.remove(&gone);
+            }
+            id.map(|id| self.standing.insert(id, place.clone()));
         }
         has_changed
+    }
+
+    /// Adds the symbols of a later subscription. Returns whether any was new.
+    pub fn add(&mut self, other: Names) -> bool {
+        let before = (self.all, self.excluded.len(), self.len());
+        if other.all {
+            self.all = true;
+            self.excluded.clear();
+        }
+        for name in other.names {
+            self.excluded.remove(&name);
+            self.insert_name(name);
+        }
+        self.ids.extend(other.ids);
+        self.parents.add(&other.parents);
+        for (place, one) in other.continuous {
+            self.insert_continuous(place, one.text);
+        }
+        (self.all, self.excluded.len(), self.len()) != before
+    }
+
+    fn insert_name(&mut self, name: Box<str>) {
+        let symbol = name.rsplit_once(VENUE_SEPARATOR).map(|(symbol, _)| symbol);
+        let symbol: Option<Box<str>> = symbol.map(Into::into);
+        if self.names.insert(name)
+            && let Some(symbol) = symbol
+        {
+            *self.of_venues.entry(symbol).or_default() += 1;
+        }
+    }
+
+    fn remove_name(&mut self, name: &str) {
+        if !self.names.remove(name) {
+            return;
+        }
+        if let Some((symbol, _)) = name.rsplit_once(VENUE_SEPARATOR)
+            && let Some(venues) = self.of_venues.get_mut(symbol)
+        {
+            debug_assert!(*venues > 0, "it counts the names");
+            *venues -= 1;
+            if *venues == 0 {
+                self.of_venues.remove(symbol);
+            }
+        }
+    }
+
+    fn insert_continuous(&mut self, place: (Box<str>, usize), text: Box<str>) {
+        let new = Continuous { text, id: None };
+        self.continuous.entry(place).or_insert(new);
     }
 
     /// Removes the symbols that `other` names. A subscription to all stays, except for those
@@ -183,68 +294,70 @@ impl Names {
         if self.all && self.excluded.len() + other.names.len() <= NAMES_MAX {
             self.excluded.extend(other.names.iter().cloned());
         }
-        self.names.retain(|name| !other.names.contains(name));
-        let of_venues = self.names.iter();
-        let of_venues = of_venues.filter_map(|name| name.rsplit_once(VENUE_SEPARATOR));
-        self.of_venues = of_venues.map(|(symbol, _)| symbol.into()).collect();
-        self.ids.retain(|id| !other.ids.contains(id));
-        self.parents
-            .retain(|parent| !other.parents.contains(parent));
-        let is_other = |one: &Continuous| other.continuous.iter().any(|gone| gone.text == one.text);
-        self.continuous.retain(|one| !is_other(one));
+        for name in &other.names {
+            self.remove_name(name);
+        }
+        for id in &other.ids {
+            self.ids.remove(id);
+        }
+        self.parents.remove(&other.parents);
+        for place in other.continuous.keys() {
+            let gone = self.continuous.remove(place);
+            if let Some(id) = gone.and_then(|gone| gone.id) {
+                self.standing.remove(&id);
+            }
+        }
     }
 
-    /// Returns the symbols that stand for no instrument: names that `is_known` rejects, ids that
-    /// `has_id` rejects, parents of which no name of `all` is, unresolved continuous symbols.
-    pub fn unknown<'a>(
+    /// Returns the symbols that stand for no instrument: names that `is_known` rejects and ids that
+    /// `has_id` rejects. Of parents and continuous symbols only the caller knows.
+    pub fn unknown(
         &self,
         is_known: impl Fn(&str) -> bool,
         has_id: impl Fn(u32) -> bool,
-        all: impl Iterator<Item = &'a str>,
     ) -> Unknown {
-        let mut childless: Vec<&Parent> = self.parents.iter().collect();
-        for name in all {
-            if childless.is_empty() {
-                break;
-            }
-            childless.retain(|parent| !parent.holds(name));
-        }
         let names = self.names.iter().filter(|name| !is_known(name));
         let ids = self.ids.iter().filter(|&&id| !has_id(id));
-        let unresolved = self.continuous.iter().filter(|one| one.id.is_none());
-        let mut texts: Vec<String> = names
-            .map(|name| name.to_string())
-            .chain(childless.into_iter().map(|parent| parent.text.to_string()))
-            .chain(ids.map(u32::to_string))
-            .chain(unresolved.map(|one| one.text.to_string()))
-            .collect();
-        texts.sort_unstable();
-        Unknown { texts }
-    }
-
-    /// Returns whether there is a parent symbol.
-    pub fn has_parents(&self) -> bool {
-        !self.parents.is_empty()
+        let names = names.map(|name| Cow::Borrowed(&**name));
+        Unknown::of(names.chain(ids.map(|id| Cow::Owned(id.to_string()))))
     }
 }
 
 /// Symbols that stand for no instrument yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown {
+    /// The first few, sorted.
     texts: Vec<String>,
+    /// The number of all.
+    count: usize,
 }
 
 impl Unknown {
+    /// Counts these symbols and keeps the first few of them by name.
+    pub fn of<S: AsRef<str> + Ord>(texts: impl Iterator<Item = S>) -> Self {
+        let mut texts: Vec<S> = texts.collect();
+        let count = texts.len();
+        if count > NAMED_MAX {
+            texts.select_nth_unstable(NAMED_MAX);
+            texts.truncate(NAMED_MAX);
+        }
+        texts.sort_unstable();
+        Self {
+            texts: texts.iter().map(|text| text.as_ref().to_owned()).collect(),
+            count,
+        }
+    }
+
     /// Returns the text for the client: the first few symbols, and the number of the others; `None`
     /// if all symbols are known.
     pub fn text(&self) -> Option<String> {
-        let count = self.texts.len();
+        let count = self.count;
         let mut length = 0;
         let fits = |text: &&String| {
             length += text.len() + 2;
             length <= NAMED_LENGTH_MAX
         };
-        let named = self.texts.iter().take(NAMED_MAX).take_while(fits).count();
+        let named = self.texts.iter().take_while(fits).count();
         let list = self.texts[..named].join(", ");
         let symbols = if count == 1 {
             "symbol is"
@@ -261,48 +374,33 @@ impl Unknown {
     }
 }
 
-impl Continuous {
-    fn parse(text: &str) -> Result<Self, NamesError> {
-        let mut parts = text.rsplitn(3, '.');
-        let (rank, rule, root) = (parts.next(), parts.next(), parts.next());
-        let rank = rank.and_then(|rank| rank.parse().ok());
-        let root = root.filter(|root| !root.is_empty());
-        match (root, rule, rank) {
-            (Some(root), Some("c"), Some(rank)) => Ok(Self {
-                root: root.into(),
-                rank,
-                text: text.into(),
-                id: None,
-            }),
-            (Some(_), Some("n" | "v"), Some(_)) => Err(NamesError::RollRule),
-            _ => Err(NamesError::NoContinuous),
-        }
+/// Splits a continuous symbol (`ES.c.0`) into its root and rank.
+pub fn parse_continuous(text: &str) -> Result<(&str, usize), NamesError> {
+    let mut parts = text.rsplitn(3, '.');
+    let (rank, rule, root) = (parts.next(), parts.next(), parts.next());
+    let rank = rank.and_then(|rank| rank.parse().ok());
+    let root = root.filter(|root| !root.is_empty());
+    match (root, rule, rank) {
+        (Some(root), Some("c"), Some(rank)) => Ok((root, rank)),
+        (Some(_), Some("n" | "v"), Some(_)) => Err(NamesError::RollRule),
+        _ => Err(NamesError::NoContinuous),
     }
 }
 
-impl Parent {
-    fn parse(text: &str) -> Result<Self, NamesError> {
-        let (root, class) = text.rsplit_once('.').ok_or(NamesError::NoParent)?;
-        let class = match class {
-            "FUT" => Class::Futures,
-            "OPT" => Class::Options,
-            "SPOT" => Class::Spot,
-            _ => return Err(NamesError::NoParent),
-        };
-        match root.is_empty() {
-            true => Err(NamesError::NoParent),
-            false => Ok(Self {
-                root: root.into(),
-                text: text.into(),
-                class,
-            }),
-        }
+impl<'a> Parent<'a> {
+    pub(super) fn parse(text: &'a str) -> Result<Self, NamesError> {
+        let mut classes = Class::ALL.into_iter();
+        let parent = classes.find_map(|class| {
+            let root = text.strip_suffix(class.text())?;
+            (!root.is_empty()).then_some(Self { root, class })
+        });
+        parent.ok_or(NamesError::NoParent)
     }
 
     /// Returns whether `name` belongs to this root and class. CME's forms: `ESH4`, `ESH4-ESM4`,
     /// `ESH4 C4800`. OCC's form of options: `AAPL  240119C00150000`.
-    fn holds(&self, name: &str) -> bool {
-        let Some(rest) = name.strip_prefix(&*self.root) else {
+    pub(super) fn holds(&self, name: &str) -> bool {
+        let Some(rest) = name.strip_prefix(self.root) else {
             return false;
         };
         match self.class {
@@ -312,14 +410,14 @@ impl Parent {
                     Some((first, second)) => (first, Some(second)),
                     None => (rest, None),
                 };
-                let is_leg = |name: &str| name.strip_prefix(&*self.root).is_some_and(is_expiry);
+                let is_leg = |name: &str| name.strip_prefix(self.root).is_some_and(is_expiry);
                 is_expiry(first) && second.is_none_or(is_leg)
             }
             Class::Options => {
                 let is_of_month = rest.split_once(' ').is_some_and(|(expiry, strike)| {
                     is_expiry(expiry) && strike.starts_with(['C', 'P'])
                 });
-                is_of_month || split_dated(name).is_some_and(|(root, _)| root == &*self.root)
+                is_of_month || split_dated(name).is_some_and(|(root, _)| root == self.root)
             }
         }
     }
@@ -336,7 +434,7 @@ pub(super) fn is_expiry(text: &str) -> bool {
 const VENUE_SEPARATOR: char = '@';
 const ALL_SYMBOLS: &str = "ALL_SYMBOLS";
 /// Longest symbol name in bytes, as in the native feed.
-const NAME_LENGTH_MAX: usize = 72;
+pub(super) const NAME_LENGTH_MAX: usize = 72;
 pub(super) const MONTHS: &[u8] = b"FGHJKMNQUVXZ";
 /// Maximum unknown symbols named in one error.
 const NAMED_MAX: usize = 10;
@@ -366,11 +464,10 @@ mod tests {
             (raw.find("A", 9), raw.find("C", 9), raw.len()),
             (Some("A"), None, 2)
         );
-        let none = std::iter::empty;
-        let unknown = raw.unknown(|name| name == "A", |_| false, none());
+        let unknown = raw.unknown(|name| name == "A", |_| false);
         let text = "1 symbol is not known yet; records follow once they are: B";
         assert_eq!(unknown.text().unwrap(), text);
-        assert_eq!(raw.unknown(|_| true, |_| false, none()).text(), None);
+        assert_eq!(raw.unknown(|_| true, |_| false).text(), None);
         let ids = names(SymbolType::InstrumentId, "7").unwrap();
         assert_eq!((ids.find("X", 7), ids.find("7", 8)), (Some("X"), None));
         let all = names(SymbolType::RawSymbol, "ALL_SYMBOLS").unwrap();
@@ -414,44 +511,74 @@ mod tests {
         let six = names(SymbolType::Parent, "ABCDEF.OPT,SPX.FUT").unwrap();
         assert_eq!(six.find("ABCDEF240119C00150000", 0), Some("ABCDEF.OPT"));
         assert_eq!(six.find("SPX   240119C04800000", 0), None);
-        let none = parent.unknown(|_| false, |_| false, ["SPY   240119C00400000"].into_iter());
-        assert!(none.text().unwrap().ends_with(": AAPL.OPT"));
-        let known = parent.unknown(|_| false, |_| false, ["AAPL  240119C00150000"].into_iter());
-        assert_eq!(known.text(), None);
+        let mut childless = parent.parents().clone();
+        childless.remove_of("SPY   240119C00400000");
+        assert_eq!(childless.len(), 1);
+        childless.remove_of("AAPL  240119C00150000");
+        assert!(childless.is_empty());
     }
 
     #[test]
     fn unknown_symbols_of_each_kind_are_named_and_the_others_counted() {
-        let none = std::iter::empty;
         let ids = names(SymbolType::InstrumentId, "1,2").unwrap();
-        let unknown = ids.unknown(|_| false, |id| id == 1, none());
+        let unknown = ids.unknown(|_| false, |id| id == 1);
         assert!(unknown.text().unwrap().ends_with("once they are: 2"));
         let parents = names(SymbolType::Parent, "ES.FUT,NQ.FUT,GC.OPT").unwrap();
-        let unknown = parents.unknown(|_| false, |_| false, ["NQZ4", "ESX"].into_iter());
+        let mut childless = parents.parents().clone();
+        for name in ["NQZ4", "ESX"] {
+            childless.remove_of(name);
+        }
+        let unknown = Unknown::of(childless.texts());
         assert!(unknown.text().unwrap().ends_with(": ES.FUT, GC.OPT"));
         let many: Vec<String> = (10..25).map(|number| format!("S{number}")).collect();
         let many = names(SymbolType::RawSymbol, &many.join(",")).unwrap();
-        let text = many.unknown(|_| false, |_| false, none()).text().unwrap();
+        let text = many.unknown(|_| false, |_| false).text().unwrap();
         assert!(text.starts_with("15 symbols are") && text.ends_with("S19, and 5 more"));
     }
 
     #[test]
     fn a_continuous_symbol_is_the_instrument_that_has_its_rank() {
         let mut chain = names(SymbolType::Continuous, "ES.c.0,ES.c.1").unwrap();
-        assert!(
-            chain
-                .unknown(|_| true, |_| true, std::iter::empty())
-                .text()
-                .is_some()
-        );
-        assert_eq!(chain.roots().collect::<Vec<_>>(), ["ES", "ES"]);
-        assert!(chain.resolve(|root, rank| (root == "ES").then_some(7 + rank as u32)));
-        assert!(!chain.resolve(|_, rank| Some(7 + rank as u32)));
+        let mut all: Vec<_> = chain.continuous().collect();
+        all.sort_unstable();
+        assert_eq!(all, ["ES.c.0", "ES.c.1"]);
+        assert!(chain.has_root("ES") && !chain.has_root("E") && !chain.has_root("ESX"));
+        assert_eq!(chain.roots().collect::<Vec<_>>(), ["ES"]);
+        assert!(chain.resolve("ES", 2, |rank| Some(7 + rank as u32)));
+        assert!(!chain.resolve("ES", 9, |rank| Some(7 + rank as u32)));
+        assert!(!chain.resolve("NQ", 9, |_| Some(1)));
         assert_eq!(chain.find("ESH4", 7), Some("ES.c.0"));
         assert_eq!(chain.find("ESM4", 8), Some("ES.c.1"));
         assert_eq!(chain.find("ESU4", 9), None);
-        chain.remove(&names(SymbolType::Continuous, "ES.c.0").unwrap());
-        assert_eq!((chain.find("ESH4", 7), chain.len()), (None, 1));
+        assert_eq!(chain.resolved("ES", 1).collect::<Vec<_>>(), [("ES.c.0", 7)]);
+        // The first expires: each instrument gets a lower rank.
+        assert!(chain.resolve("ES", 2, |rank| [8, 9].get(rank).copied()));
+        let found = [7, 8, 9].map(|id| chain.find("", id));
+        assert_eq!(found, [None, Some("ES.c.0"), Some("ES.c.1")]);
+        chain.remove(&names(SymbolType::Continuous, "ES.c.0,NQ.c.0").unwrap());
+        assert_eq!((chain.find("ESM4", 8), chain.len()), (None, 1));
+    }
+
+    #[test]
+    fn subscriptions_to_the_same_symbols_are_one() {
+        let mut own = names(SymbolType::RawSymbol, "A").unwrap();
+        assert!(!own.add(names(SymbolType::RawSymbol, "A").unwrap()));
+        assert!(own.add(names(SymbolType::RawSymbol, "A,B").unwrap()) && own.len() == 2);
+        assert!(own.add(names(SymbolType::RawSymbol, "ALL_SYMBOLS").unwrap()));
+        assert!(!own.add(names(SymbolType::RawSymbol, "ALL_SYMBOLS").unwrap()));
+        own.remove(&names(SymbolType::RawSymbol, "B,C").unwrap());
+        assert_eq!(
+            ["A", "B", "C"].map(|name| own.find(name, 0)),
+            [Some("A"), None, None]
+        );
+        assert!(own.add(names(SymbolType::RawSymbol, "B").unwrap()));
+        assert_eq!((own.find("B", 0), own.find("C", 0)), (Some("B"), None));
+        assert!(own.add(names(SymbolType::RawSymbol, "ALL_SYMBOLS").unwrap()));
+        assert_eq!(own.find("C", 0), Some("C"));
+        let mut chains = names(SymbolType::Continuous, "ES.c.0").unwrap();
+        chains.resolve("ES", 1, |_| Some(7));
+        assert!(chains.add(names(SymbolType::Continuous, "ES.c.1,ES.c.0,NQ.c.0").unwrap()));
+        assert_eq!((chains.len(), chains.find("", 7)), (3, Some("ES.c.0")));
     }
 
     #[test]

@@ -74,22 +74,22 @@ impl ClientBars {
         bar.publisher = trade.source;
     }
 
-    /// Closes the bars of a publisher that have ended at the time of its newest message.
+    /// Closes the bars of a publisher that have ended at the time of its newest message. Returns
+    /// whether some of them are left for the next call.
     #[inline]
-    pub(super) fn pass(&mut self, publisher: u16, time_ns: u64) {
+    pub(super) fn pass(&mut self, publisher: u16, time_ns: u64) -> bool {
         let Some(ends) = self.ends.get_mut(&publisher) else {
-            return;
+            return false;
         };
-        while let Some(end) = take_due(ends, time_ns, GRACE_NS) {
-            close(&mut self.bars, &mut self.closed, end);
-        }
+        let (bars, closed) = (&mut self.bars, &mut self.closed);
+        close_due(bars, closed, ends, time_ns, GRACE_NS)
     }
 
-    /// Closes the live bars that have ended by the wall clock.
-    pub(super) fn tick(&mut self, now_ns: u64) {
-        while let Some(end) = take_due(&mut self.live_ends, now_ns, WALL_GRACE_NS) {
-            close(&mut self.bars, &mut self.closed, end);
-        }
+    /// Closes the live bars that have ended by the wall clock. Returns whether some of them are left
+    /// for the next call.
+    pub(super) fn tick(&mut self, now_ns: u64) -> bool {
+        let (bars, closed) = (&mut self.bars, &mut self.closed);
+        close_due(bars, closed, &mut self.live_ends, now_ns, WALL_GRACE_NS)
     }
 
     /// Returns whether closed bars have not been sent.
@@ -166,10 +166,9 @@ impl ClientBars {
         }
     }
 
-    /// Ends the bars that are not `wanted`.
-    pub(super) fn retain(&mut self, wanted: impl Fn(u32, Interval) -> bool) {
-        self.bars
-            .retain(|(number, interval), _| wanted(*number, *interval));
+    /// Ends the bar of a topic.
+    pub(super) fn leave(&mut self, number: u32, interval: Interval) {
+        self.bars.remove(&(number, interval));
     }
 
     /// Forgets all open bars, because trades are missing. The next bar of each topic may lack some
@@ -195,6 +194,24 @@ impl ClientBar {
         self.partial_ns = None;
         Some(record(key, self.publisher, closed))
     }
+}
+
+/// Closes bars that have ended, at most [`CLOSED_MAX`]. Returns whether some may be left.
+#[inline]
+fn close_due(
+    bars: &mut HashMap<(u32, Interval), ClientBar>,
+    closed: &mut VecDeque<(u8, Ohlcv)>,
+    ends: &mut BTreeSet<End>,
+    now_ns: u64,
+    grace_ns: u64,
+) -> bool {
+    for _ in 0..CLOSED_MAX {
+        let Some(end) = take_due(ends, now_ns, grace_ns) else {
+            return false;
+        };
+        close(bars, closed, end);
+    }
+    true
 }
 
 fn take_due(ends: &mut BTreeSet<End>, now_ns: u64, grace_ns: u64) -> Option<End> {
@@ -241,6 +258,8 @@ fn record((number, interval): (u32, Interval), publisher_id: u16, bar: &Bar) -> 
 const GRACE_NS: u64 = 50_000_000;
 /// The same by the wall clock.
 const WALL_GRACE_NS: u64 = 250_000_000;
+/// Maximum number of bars that are closed at once: a million symbols may trade in the same second.
+const CLOSED_MAX: usize = 2_048;
 /// A trade that arrives within this time is live: the wall clock closes its bar.
 const LIVE_NS: u64 = 60_000_000_000;
 
@@ -292,6 +311,25 @@ mod tests {
     }
 
     #[test]
+    fn a_second_of_many_symbols_is_closed_in_parts() {
+        let mut bars = ClientBars::default();
+        let count = CLOSED_MAX as u32 + 1;
+        for number in 0..count {
+            bars.trade(Interval::Second, &trade(number, 5 * SECOND, 10), None);
+        }
+        assert!(bars.pass(7, 7 * SECOND));
+        assert_eq!(closed(&mut bars).len(), CLOSED_MAX);
+        assert!(!bars.pass(7, 7 * SECOND));
+        assert_eq!(closed(&mut bars).len(), 1);
+        for number in 0..count {
+            let trade = trade(number, 999 * SECOND, 10);
+            bars.trade(Interval::Second, &trade, Some(999 * SECOND));
+        }
+        assert!(bars.tick(1_001 * SECOND) && !bars.tick(1_001 * SECOND));
+        assert_eq!(closed(&mut bars).len(), count as usize);
+    }
+
+    #[test]
     fn the_wall_clock_closes_live_bars_only() {
         let mut bars = ClientBars::default();
         let now_ns = 1_000 * SECOND;
@@ -324,7 +362,9 @@ mod tests {
         }
         let whole = [(0x20, 9 * SECOND, 9), (0x20, 10 * SECOND, 10)];
         assert_eq!(closed(&mut bars), whole, "all but the first");
-        bars.retain(|_, _| false);
+        bars.leave(1, Interval::Second);
+        bars.pass(7, u64::MAX);
+        assert_eq!(closed(&mut bars), []);
     }
 
     #[test]

@@ -1,90 +1,148 @@
 //! The futures of a root in the order of their expirations, for continuous symbols.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
 use tidewire_dbn::{Record, RecordRef, UNDEFINED_TIME};
 
 use crate::board::Board;
+use crate::topic::Topic;
 
 /// The chains of futures that a client follows.
 #[derive(Debug, Default)]
 pub(super) struct Chains {
-    by_root: HashMap<Box<str>, Chain>,
+    by_root: HashMap<Box<str>, Chain, RandomState>,
     /// The chains' futures by topic number.
-    futures: HashMap<u32, Box<str>>,
+    futures: HashMap<u32, Box<str>, RandomState>,
+    /// Number of the current search of the board, or of the next one.
+    search: u32,
+    is_seeking: bool,
+    /// The roots of which the search has found a future.
+    found: Vec<Box<str>>,
 }
 
 /// The futures of one root.
 #[derive(Debug, Default)]
 struct Chain {
-    /// Expiration (ns since the UNIX epoch) and topic number, in this order.
+    /// Expiration (ns since the UNIX epoch) and topic number, in this order once the search is over.
     futures: Vec<(u64, u32)>,
+    /// The highest number of futures so far.
+    count_max: usize,
     /// The newest time of a definition or value of the chain, ns since the UNIX epoch.
     now_ns: u64,
+    /// The search that finds its futures.
+    search: u32,
+    /// Sequence of the first message of the chain's replay. Futures that were defined later come
+    /// with it.
+    replay_from: Option<u64>,
+    /// The futures on the board, with those that come with the replay.
+    count_found: usize,
 }
 
 impl Chains {
-    /// Follows these roots; finds the futures of new ones on the board.
-    pub(super) fn follow<'a>(&mut self, board: &Board, roots: impl Iterator<Item = &'a str>) {
-        let new: HashSet<&str> = roots
-            .filter(|root| !self.by_root.contains_key(*root))
-            .collect();
-        for root in &new {
-            self.by_root.insert((*root).into(), Chain::default());
+    /// Follows these roots; the futures of new ones are sought.
+    pub(super) fn follow<'a>(&mut self, roots: impl Iterator<Item = &'a str>) {
+        for root in roots {
+            if !self.by_root.contains_key(root) {
+                let chain = Chain {
+                    search: self.search,
+                    ..Chain::default()
+                };
+                self.by_root.insert(root.into(), chain);
+                self.is_seeking = true;
+            }
         }
-        self.find_on(board, |root| new.contains(root));
     }
 
-    /// Takes what the board has of all chains, because messages were skipped.
-    pub(super) fn catch_up(&mut self, board: &Board) {
-        self.find_on(board, |_| true);
+    /// Seeks the futures of all chains again, because messages were skipped.
+    pub(super) fn catch_up(&mut self) {
+        self.is_seeking = !self.is_empty();
+        for chain in self.by_root.values_mut() {
+            (chain.search, chain.replay_from) = (self.search, None);
+            (chain.futures, chain.count_found) = (Vec::new(), 0);
+        }
+        self.futures.clear();
+        self.found.clear();
     }
 
-    /// Takes the futures of those roots from the board that are `wanted`, and its time.
-    fn find_on(&mut self, board: &Board, wanted: impl Fn(&str) -> bool) {
-        if self.by_root.is_empty() {
+    /// Goes back to `start_ns` with a chain whose futures are sought, for a replay whose first
+    /// message is `first_sequence`.
+    pub(super) fn go_back(&mut self, root: &str, start_ns: u64, first_sequence: u64) {
+        if let Some(chain) = self.by_root.get_mut(root) {
+            debug_assert_eq!(chain.search, self.search, "nothing has been found yet");
+            (chain.now_ns, chain.replay_from) = (start_ns, Some(first_sequence));
+        }
+    }
+
+    /// Returns whether futures are sought on the board.
+    pub(super) fn is_seeking(&self) -> bool {
+        self.is_seeking
+    }
+
+    /// Takes a topic of the board if it is a future that is sought, and its time.
+    pub(super) fn seek(&mut self, board: &Board, topic: &Topic) {
+        let kept = topic.records.definition();
+        let Some((kept, future)) = kept
+            .as_ref()
+            .and_then(|kept| Some((kept, Future::of(&kept.bytes)?)))
+        else {
             return;
+        };
+        let chain = self.by_root.get_mut(future.root);
+        let search = self.search;
+        let Some(chain) = chain.filter(|chain| chain.search == search) else {
+            return;
+        };
+        if chain.count_found == 0 {
+            self.found.push(future.root.into());
         }
-        for topic in board.topics() {
-            let kept = topic.records.definition();
-            let future = kept.as_ref().and_then(|kept| Future::of(&kept.bytes));
-            let Some(future) = future.filter(|future| wanted(future.root)) else {
-                continue;
-            };
-            if self.note(topic.number, &future) {
+        chain.count_found += 1;
+        match chain.replay_from {
+            Some(first) if kept.first_sequence >= first => return,
+            Some(_) => {}
+            None => {
                 let value = board.value(topic.number);
                 let value_ns = value.map_or(0, |value| value.source_time_ns);
-                self.pass(topic.number, value_ns.max(future.received_ns));
+                chain.now_ns = chain.now_ns.max(value_ns).max(future.received_ns);
             }
         }
+        chain.futures.push((future.expiration_ns, topic.number));
+        self.futures.insert(topic.number, future.root.into());
     }
 
-    /// Goes back to `start_ns` with the chains of these roots, for a replay whose first message is
-    /// `first_sequence`. Futures that were defined later come with the replay.
-    pub(super) fn go_back(
-        &mut self,
-        board: &Board,
-        roots: &HashSet<&str>,
-        start_ns: u64,
-        first_sequence: u64,
-    ) {
-        for root in roots {
-            if let Some(chain) = self.by_root.get_mut(*root) {
-                for (_, number) in std::mem::take(&mut chain.futures) {
-                    self.futures.remove(&number);
-                }
-                chain.now_ns = start_ns;
-            }
+    /// Ends the search.
+    pub(super) fn end_seeking(&mut self) {
+        self.search += 1;
+        self.is_seeking = false;
+    }
+
+    /// Takes a root of which the search has found futures.
+    pub(super) fn take_found(&mut self) -> Option<Box<str>> {
+        debug_assert!(!self.is_seeking, "the search is over");
+        let root = self.found.pop()?;
+        if let Some(chain) = self.by_root.get_mut(&root) {
+            chain.futures.sort_unstable();
+            chain.count_max = chain.count_max.max(chain.futures.len());
         }
-        for topic in board.topics() {
-            let kept = topic.records.definition();
-            let kept = kept.filter(|kept| kept.first_sequence < first_sequence);
-            if let Some(future) = kept.as_ref().and_then(|kept| Future::of(&kept.bytes))
-                && roots.contains(future.root)
-            {
-                self.note(topic.number, &future);
-            }
-        }
+        Some(root)
+    }
+
+    /// Returns the topics of a root's futures.
+    pub(super) fn numbers(&self, root: &str) -> impl Iterator<Item = u32> {
+        let futures = self.by_root.get(root).into_iter();
+        let futures = futures.flat_map(|chain| &chain.futures);
+        futures.map(|(_, number)| *number)
+    }
+
+    /// Returns the highest number of futures that a root has had.
+    pub(super) fn count_max(&self, root: &str) -> usize {
+        self.by_root.get(root).map_or(0, |chain| chain.count_max)
+    }
+
+    /// Returns whether a root will have a future of this rank when its replay is over.
+    pub(super) fn comes(&self, root: &str, rank: usize) -> bool {
+        let chain = self.by_root.get(root);
+        chain.is_some_and(|chain| chain.replay_from.is_some() && rank < chain.count_found)
     }
 
     /// Returns whether a root is followed.
@@ -98,13 +156,20 @@ impl Chains {
     }
 
     fn note(&mut self, number: u32, future: &Future<'_>) -> bool {
-        let Some(chain) = self.by_root.get_mut(future.root) else {
+        if !self.by_root.contains_key(future.root) {
             return false;
-        };
-        chain.futures.retain(|&(_, other)| other != number);
-        chain.futures.push((future.expiration_ns, number));
-        chain.futures.sort_unstable();
-        self.futures.insert(number, future.root.into());
+        }
+        if let Some(before) = self.futures.insert(number, future.root.into())
+            && let Some(chain) = self.by_root.get_mut(&before)
+        {
+            chain.futures.retain(|&(_, other)| other != number);
+        }
+        if let Some(chain) = self.by_root.get_mut(future.root) {
+            let new = (future.expiration_ns, number);
+            let place = chain.futures.partition_point(|other| *other < new);
+            chain.futures.insert(place, new);
+            chain.count_max = chain.count_max.max(chain.futures.len());
+        }
         true
     }
 

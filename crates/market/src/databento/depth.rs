@@ -106,6 +106,11 @@ impl DepthBooks {
         self.books.retain(|number, _| wanted(*number));
     }
 
+    /// Ends to follow a topic.
+    pub(super) fn leave(&mut self, number: u32) {
+        self.books.remove(&number);
+    }
+
     /// Returns whether a topic's book is followed.
     pub(super) fn follows(&self, number: u32) -> bool {
         self.books.contains_key(&number)

@@ -71,11 +71,6 @@ impl Intervals {
         }
     }
 
-    /// Forgets a topic's last trade.
-    pub(super) fn forget_trade(&mut self, number: u32) {
-        self.trades.remove(&number);
-    }
-
     /// Returns the schema and the end of the interval that is being sent, ns since the UNIX epoch.
     #[inline]
     pub(super) fn telling(&self) -> Option<(Schema, u64)> {

@@ -6,6 +6,7 @@ mod bars;
 mod chains;
 mod depth;
 mod intervals;
+mod pages;
 mod past;
 mod selection;
 mod stream;
@@ -158,14 +159,24 @@ impl DatabentoSession {
                 return input.len();
             }
         }
-        self.produce(market, context);
+        self.produce_later(market);
         used
+    }
+
+    /// Lets the lane call [`DatabentoSession::produce`] in this turn, or in a later one if other
+    /// clients are first.
+    fn produce_later(&mut self, market: &Market) {
+        self.set_unfinished(market, self.phase == Phase::Started);
     }
 
     /// Sends what is due, as far as the outbox has room and the lane has time. The rest is sent in
     /// the next turn.
     pub fn produce(&mut self, market: &Market, context: &mut Context) {
         let is_unfinished = self.phase == Phase::Started && self.produce_slices(market, context);
+        self.set_unfinished(market, is_unfinished);
+    }
+
+    fn set_unfinished(&mut self, market: &Market, is_unfinished: bool) {
         if std::mem::replace(&mut self.is_unfinished, is_unfinished) != is_unfinished {
             let unfinished = &market.databento.unfinished;
             match is_unfinished {
@@ -207,9 +218,9 @@ impl DatabentoSession {
     }
 
     /// Continues after the outbox has room again.
-    pub fn drained(&mut self, market: &Market, context: &mut Context) {
+    pub fn drained(&mut self, market: &Market) {
         self.stream.catch_up(market);
-        self.produce(market, context);
+        self.produce_later(market);
     }
 
     /// Sends heartbeats and intervals, and disconnects a client that does not prove its key in
@@ -224,7 +235,7 @@ impl DatabentoSession {
         if self.phase != Phase::Started {
             return;
         }
-        self.produce(market, context);
+        self.produce_later(market);
         if now_ns >= self.said_ns + self.heartbeat_ns && context.out_bytes(self.id) == 0 {
             self.said_ns = now_ns;
             let unix_ns = context.unix_ns();

@@ -1,25 +1,42 @@
 //! The symbols and schemas that one client has subscribed to.
 
-use std::collections::HashSet;
-
-use tidewire_dbn::databento::{Names, Schema, Subscription};
+use tidewire_dbn::databento::{Names, Parents, Schema, Subscription, Unknown, parse_continuous};
 
 use super::chains::Chains;
-use crate::board::Board;
+use super::pages::Pages;
+use crate::board::{Board, VENUE_SEPARATOR};
 use crate::topic::Topic;
 
-/// All subscriptions of a client, resolved for each topic of the board.
+/// All subscriptions of a client. A topic is resolved once, when it is first needed.
+///
+/// Subscriptions of one kind are merged, so the cost of a topic does not depend on how many symbols
+/// and lines a client has sent.
 #[derive(Debug, Default)]
 pub(super) struct Selection {
     subscriptions: Vec<Wanted>,
-    /// By topic number.
-    topics: Vec<Chosen>,
+    /// `None` for topics that are not resolved.
+    topics: Pages<Option<Chosen>>,
     /// By schema: the earliest start time of its replays, ns since the UNIX epoch.
     starts_ns: [Option<u64>; Schema::ALL.len()],
     /// All schemas with a subscription to any topic.
     schemas: u16,
     /// The futures behind continuous symbols.
     chains: Chains,
+    /// Parent symbols of which no instrument has been found yet.
+    childless: Parents,
+    /// New continuous symbols.
+    new_continuous: Vec<Box<str>>,
+    /// Those of them without a future.
+    unresolved: Vec<Box<str>>,
+}
+
+/// The topics that a change of the subscriptions may concern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Concerned {
+    /// All topics of the board.
+    All,
+    /// These.
+    Listed(Vec<u32>),
 }
 
 /// The subscriptions to one topic: a bit for each schema.
@@ -47,16 +64,24 @@ pub(super) struct Rolled {
     pub(super) is_new: bool,
 }
 
+/// Subscriptions of one schema and symbology.
 #[derive(Debug)]
 struct Wanted {
     names: Names,
+    /// The client's lines of which symbols are left, at most.
+    lines: usize,
     symbol_type: u8,
     chosen: Chosen,
 }
 
 impl Selection {
-    /// Adds a subscription.
-    pub(super) fn add(&mut self, board: &Board, wanted: &Subscription<'_>, names: Names) {
+    /// Adds a subscription. Returns the topics that it concerns.
+    pub(super) fn add(
+        &mut self,
+        board: &Board,
+        wanted: &Subscription<'_>,
+        names: Names,
+    ) -> Concerned {
         let bit = wanted.schema.bit();
         debug_assert!(bit.is_power_of_two(), "a schema has a bit of its own");
         debug_assert!(
@@ -67,30 +92,119 @@ impl Selection {
             let earliest = &mut self.starts_ns[wanted.schema as usize];
             *earliest = Some(earliest.map_or(start_ns, |other| other.min(start_ns)));
         }
-        let wanted = Wanted {
-            symbol_type: wanted.symbol_type.number(),
-            chosen: Chosen {
-                schemas: bit,
-                replayed: if wanted.start_ns.is_some() { bit } else { 0 },
-                snapshots: if wanted.snapshot { bit } else { 0 },
-                named: if names.is_all() { 0 } else { bit },
-                watched: bit,
-            },
-            names,
+        let symbol_type = wanted.symbol_type.number();
+        let chosen = Chosen {
+            schemas: bit,
+            replayed: if wanted.start_ns.is_some() { bit } else { 0 },
+            snapshots: if wanted.snapshot { bit } else { 0 },
+            named: if names.is_all() { 0 } else { bit },
+            watched: bit,
         };
         self.schemas |= bit;
-        self.look(board);
-        for topic in board.topics().iter().take(self.topics.len()) {
-            let chosen = wanted.choose(topic, &self.chains);
-            self.topics[topic.number as usize].add(chosen);
+        self.chains.follow(names.roots());
+        self.childless.add(names.parents());
+        self.new_continuous
+            .extend(names.continuous().map(Box::from));
+        let concerned = self.concerned_by(board, &names);
+        let roots = names.roots();
+        let known = roots.filter(|root| self.chains.count_max(root) > 0);
+        let known: Vec<Box<str>> = known.map(Box::from).collect();
+        let mut all = self.subscriptions.iter();
+        let place = all.position(|own| own.symbol_type == symbol_type && own.chosen == chosen);
+        let place = place.unwrap_or_else(|| {
+            self.subscriptions.push(Wanted {
+                names: Names::default(),
+                lines: 0,
+                symbol_type,
+                chosen,
+            });
+            self.subscriptions.len() - 1
+        });
+        let own = &mut self.subscriptions[place];
+        own.lines += 1;
+        own.names.add(names);
+        for root in known {
+            own.resolve(&root, &self.chains);
         }
-        self.subscriptions.push(wanted);
+        concerned
     }
 
-    /// Finds the futures of continuous symbols before their subscription is added.
-    pub(super) fn resolve(&mut self, board: &Board, names: &mut Names) {
-        self.chains.follow(board, names.roots());
-        names.resolve(|root, rank| self.chains.find(root, rank).map(instrument_id));
+    /// Returns the topics that all subscriptions concern.
+    pub(super) fn concerned(&self, board: &Board) -> Concerned {
+        let mut listed = Vec::new();
+        for wanted in &self.subscriptions {
+            match self.concerned_by(board, &wanted.names) {
+                Concerned::All => return Concerned::All,
+                Concerned::Listed(numbers) => listed.extend(numbers),
+            }
+        }
+        listed.sort_unstable();
+        listed.dedup();
+        Concerned::Listed(listed)
+    }
+
+    /// Returns the topics that these symbols concern. Futures that are sought come later.
+    fn concerned_by(&self, board: &Board, names: &Names) -> Concerned {
+        if names.is_all() || !names.parents().is_empty() {
+            return Concerned::All;
+        }
+        let of_venues = names
+            .names()
+            .filter_map(|name| name.rsplit_once(VENUE_SEPARATOR));
+        let named = names.names().chain(of_venues.map(|(symbol, _)| symbol));
+        let named = named.filter_map(|name| Some(board.named(name)?.number));
+        let ids = names.ids().filter_map(|id| id.checked_sub(1));
+        let futures = names.roots().flat_map(|root| self.chains.numbers(root));
+        Concerned::Listed(named.chain(ids).chain(futures).collect())
+    }
+
+    /// Returns whether futures of continuous symbols are sought on the board.
+    pub(super) fn is_seeking(&self) -> bool {
+        self.chains.is_seeking()
+    }
+
+    /// Takes a topic of the board if it is a future that is sought.
+    pub(super) fn seek(&mut self, board: &Board, topic: &Topic) {
+        self.chains.seek(board, topic);
+    }
+
+    /// Ends the search for futures.
+    pub(super) fn end_seeking(&mut self) {
+        self.chains.end_seeking();
+    }
+
+    /// Resolves the continuous symbols of one root of which the search has found futures. Returns
+    /// these.
+    pub(super) fn resolve_found(&mut self) -> Option<Vec<u32>> {
+        let root = self.chains.take_found()?;
+        for wanted in &mut self.subscriptions {
+            wanted.resolve(&root, &self.chains);
+        }
+        Some(self.chains.numbers(&root).collect())
+    }
+
+    /// Looks at some of the new continuous symbols, once the search for their futures is over.
+    /// Returns whether more are left.
+    pub(super) fn look_at_continuous(&mut self, count_max: usize) -> bool {
+        let rest = self.new_continuous.len().saturating_sub(count_max);
+        for text in self.new_continuous.drain(rest..) {
+            let is_unknown = |(root, rank)| {
+                self.chains.find(root, rank).is_none() && !self.chains.comes(root, rank)
+            };
+            if parse_continuous(&text).is_ok_and(is_unknown) {
+                self.unresolved.push(text);
+            }
+        }
+        rest > 0
+    }
+
+    /// Takes the text on those new parent and continuous symbols that stand for no topic of the
+    /// board, once all topics have been resolved.
+    pub(super) fn take_unknown(&mut self) -> Option<String> {
+        let childless = std::mem::take(&mut self.childless);
+        let unresolved = std::mem::take(&mut self.unresolved);
+        let unresolved = unresolved.iter().map(|text| &**text);
+        Unknown::of(childless.texts().chain(unresolved)).text()
     }
 
     /// Returns whether continuous symbols are subscribed.
@@ -100,108 +214,110 @@ impl Selection {
     }
 
     /// Takes a topic's message: it may end a new `definition`, or a future may have expired by its
-    /// time. Returns the continuous symbols that stand for other topics from now on.
+    /// time. Returns the continuous symbols that stand for other topics from now on, and the topics
+    /// for which they stood.
     pub(super) fn roll(
         &mut self,
         board: &Board,
         number: u32,
         definition: Option<&[u8]>,
         time_ns: u64,
-    ) -> Vec<Rolled> {
+    ) -> (Vec<Rolled>, Vec<u32>) {
+        let root_before = definition.and_then(|_| self.chains.root_of(number).map(Box::from));
         // What the board has may be newer than the message, so both are the message's.
         let is_defined =
             definition.is_some_and(|record| self.chains.note_definition(number, record));
         if !(self.chains.pass(number, time_ns) | is_defined) {
-            return Vec::new();
+            return (Vec::new(), Vec::new());
         }
-        let before = self.continuous();
-        if !self.resolve_again() {
-            if is_defined && let Some(topic) = board.topic(number) {
-                let chosen = self.choose(&topic);
-                let known = self.topics.get_mut(number as usize);
-                known.into_iter().for_each(|known| *known = chosen);
+        let root: Option<Box<str>> = self.chains.root_of(number).map(Box::from);
+        let roots: Vec<Box<str>> = match root_before == root {
+            true => root.into_iter().collect(),
+            false => root.into_iter().chain(root_before).collect(),
+        };
+        let before = self.continuous(&roots);
+        let mut has_changed = false;
+        for root in &roots {
+            for wanted in &mut self.subscriptions {
+                has_changed |= wanted.resolve(root, &self.chains);
             }
-            return Vec::new();
         }
-        self.look_again(board);
+        if is_defined {
+            self.resolve_number(board, number);
+        }
+        if !has_changed {
+            return (Vec::new(), Vec::new());
+        }
+        let now = self.continuous(&roots);
+        for (_, number) in before.iter().chain(&now) {
+            self.resolve_number(board, *number);
+        }
         let is_new = |number: u32| !before.iter().any(|(_, other)| *other == number);
-        let rolled = self.continuous().into_iter();
-        let rolled = rolled.filter(|pair| !before.contains(pair));
+        let rolled = now.into_iter().filter(|pair| !before.contains(pair));
         let rolled = rolled.map(|(name, number)| Rolled {
             name,
             number,
             is_new: is_new(number),
         });
-        rolled.collect()
+        let rolled = rolled.collect();
+        (rolled, before.iter().map(|(_, number)| *number).collect())
     }
 
     /// Goes back to the time at which a replay starts: the continuous symbols of replays stand for
     /// the futures of then. The replay's first message is `first_sequence`.
-    pub(super) fn go_back(&mut self, board: &Board, start_ns: u64, first_sequence: u64) {
+    pub(super) fn go_back(&mut self, start_ns: u64, first_sequence: u64) {
         let replays = self.subscriptions.iter();
         let replays = replays.filter(|wanted| wanted.chosen.replayed != 0);
-        let roots: HashSet<&str> = replays.flat_map(|wanted| wanted.names.roots()).collect();
-        if !roots.is_empty() {
-            self.chains.go_back(board, &roots, start_ns, first_sequence);
-            self.resolve_again();
-            self.look_again(board);
+        for root in replays.flat_map(|wanted| wanted.names.roots()) {
+            self.chains.go_back(root, start_ns, first_sequence);
         }
     }
 
-    /// Resolves the continuous symbols as of now, because messages were skipped.
-    pub(super) fn catch_up(&mut self, board: &Board) {
-        if self.has_chains() {
-            self.chains.catch_up(board);
-            self.resolve_again();
-            self.look_again(board);
+    /// Seeks the futures of continuous symbols again, because messages were skipped.
+    pub(super) fn catch_up(&mut self) {
+        self.chains.catch_up();
+    }
+
+    /// Returns the continuous symbols of these roots, and the topics that they stand for; each pair
+    /// once.
+    fn continuous(&self, roots: &[Box<str>]) -> Vec<(Box<str>, u32)> {
+        let mut all: Vec<(Box<str>, u32)> = Vec::new();
+        for root in roots {
+            let count_max = self.chains.count_max(root);
+            let own = self.subscriptions.iter();
+            let own = own.flat_map(|wanted| wanted.names.resolved(root, count_max));
+            all.extend(own.map(|(name, id)| (name.into(), id - 1)));
         }
-    }
-
-    /// Finds out what the continuous symbols stand for. Returns whether one stands for another
-    /// topic than before.
-    fn resolve_again(&mut self) -> bool {
-        let chains = &self.chains;
-        let mut has_changed = false;
-        for wanted in &mut self.subscriptions {
-            let find = |root: &str, rank| chains.find(root, rank).map(instrument_id);
-            has_changed |= wanted.names.resolve(find);
-        }
-        has_changed
-    }
-
-    /// Resolves all topics.
-    fn look_again(&mut self, board: &Board) {
-        self.topics.clear();
-        self.look(board);
-    }
-
-    /// Returns the continuous symbols, and the topics that they stand for; each pair once.
-    fn continuous(&self) -> Vec<(Box<str>, u32)> {
-        let all = self.subscriptions.iter();
-        let all = all.flat_map(|wanted| wanted.names.resolved());
-        let mut all: Vec<_> = all.map(|(name, id)| (name.into(), id - 1)).collect();
         all.sort_unstable();
         all.dedup();
         all
     }
 
-    /// Removes the subscriptions of this schema and symbology.
-    pub(super) fn remove(&mut self, board: &Board, ended: &Subscription<'_>, names: &Names) {
+    /// Removes the subscriptions of this schema and symbology. Returns the topics that it concerns.
+    pub(super) fn remove(
+        &mut self,
+        board: &Board,
+        ended: &Subscription<'_>,
+        names: &Names,
+    ) -> Concerned {
         let (bit, symbol_type) = (ended.schema.bit(), ended.symbol_type.number());
         for wanted in &mut self.subscriptions {
             if wanted.chosen.schemas == bit && wanted.symbol_type == symbol_type {
                 wanted.names.remove(names);
+                // Each line has a symbol of its own, or was merged with one that has.
+                wanted.lines = wanted.lines.min(wanted.names.len().max(1));
             }
         }
+        self.childless.remove(names.parents());
         self.subscriptions.retain(|wanted| !wanted.names.is_empty());
         let all = self.subscriptions.iter();
         self.schemas = all.fold(0, |schemas, wanted| schemas | wanted.chosen.schemas);
-        self.look_again(board);
+        self.concerned_by(board, names)
     }
 
     /// Returns the number of subscriptions.
     pub(super) fn len(&self) -> usize {
-        self.subscriptions.len()
+        self.subscriptions.iter().map(|wanted| wanted.lines).sum()
     }
 
     /// Returns the number of symbols in all subscriptions of a schema.
@@ -211,25 +327,25 @@ impl Selection {
         own.map(|wanted| wanted.names.len()).sum()
     }
 
-    /// Resolves topics added since the last call. Returns how many are known.
-    pub(super) fn look(&mut self, board: &Board) -> usize {
-        if self.topics.len() == board.slots().len() {
-            return self.topics.len();
+    /// Returns the number of lookups that one topic costs.
+    pub(super) fn lookups(&self) -> usize {
+        let all = self.subscriptions.iter();
+        all.map(|wanted| wanted.names.lookups()).sum()
+    }
+
+    /// Resolves a topic again. Returns what is wanted of it.
+    pub(super) fn resolve(&mut self, topic: &Topic) -> Chosen {
+        let name = std::str::from_utf8(topic.symbol()).unwrap_or_default();
+        self.childless.remove_of(name);
+        let chosen = self.choose(topic);
+        *self.topics.get_or(topic.number, None) = Some(chosen);
+        chosen
+    }
+
+    fn resolve_number(&mut self, board: &Board, number: u32) {
+        if let Some(topic) = board.topic(number) {
+            self.resolve(&topic);
         }
-        for number in self.topics.len()..board.slots().len() {
-            // A slot exists slightly earlier than its topic.
-            let Some(topic) = board.topic(number as u32) else {
-                break;
-            };
-            let chosen = self.choose(&topic);
-            debug_assert_eq!(
-                topic.number as usize,
-                self.topics.len(),
-                "topics by their numbers"
-            );
-            self.topics.push(chosen);
-        }
-        self.topics.len()
     }
 
     /// Returns what all subscriptions want of a topic.
@@ -241,23 +357,19 @@ impl Selection {
         chosen
     }
 
-    /// Returns a copy of the subscriptions by topic.
-    pub(super) fn all(&self) -> Vec<Chosen> {
-        self.topics.clone()
+    /// Resolves a topic if it is not.
+    #[inline]
+    pub(super) fn see(&mut self, board: &Board, number: u32) {
+        if !matches!(self.topics.get(number), Some(Some(_))) {
+            self.resolve_number(board, number);
+        }
     }
 
-    /// Returns the number of topics that are resolved.
-    pub(super) fn known(&self) -> usize {
-        self.topics.len()
-    }
-
-    /// Returns the subscriptions to a topic.
+    /// Returns the subscriptions to a topic; none if it is not resolved.
     #[inline]
     pub(super) fn of(&self, number: u32) -> Chosen {
-        self.topics
-            .get(number as usize)
-            .copied()
-            .unwrap_or_default()
+        let chosen = self.topics.get(number);
+        chosen.copied().flatten().unwrap_or_default()
     }
 
     /// Returns whether any of these schemas has a subscription to any topic.
@@ -302,12 +414,20 @@ impl Chosen {
 }
 
 impl Wanted {
+    /// Finds out what the continuous symbols of a root stand for. Returns whether one stands for
+    /// another topic than before.
+    fn resolve(&mut self, root: &str, chains: &Chains) -> bool {
+        let count_max = chains.count_max(root);
+        let find = |rank| chains.find(root, rank).map(instrument_id);
+        self.names.resolve(root, count_max, find)
+    }
+
     /// Returns what this subscription wants of a topic.
     fn choose(&self, topic: &Topic, chains: &Chains) -> Chosen {
         let is_chosen = find(self, topic).is_some();
         let is_watched = || {
             let root = chains.root_of(topic.number);
-            let has_root = |root| self.names.roots().any(|other| other == root);
+            let has_root = |root| self.names.has_root(root);
             let name = std::str::from_utf8(topic.symbol()).unwrap_or_default();
             root.is_some_and(has_root) || self.names.has_venue_of(name)
         };

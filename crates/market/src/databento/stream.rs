@@ -3,6 +3,7 @@
 mod derived;
 mod opening;
 mod records;
+mod settling;
 mod values;
 mod watch;
 
@@ -21,11 +22,13 @@ use tidewire_feed::wire::{LastValue, Message, Quote, RecordJoin};
 use super::bars::ClientBars;
 use super::depth::DepthBooks;
 use super::intervals::{BBO, Intervals};
+use super::pages::Pages;
 use super::past::{FromBefore, Next, Past, Told};
 use super::selection::{Chosen, Selection};
 use crate::market::Market;
 use crate::venues::CONSOLIDATED;
 use records::CARRIED;
+use settling::{Settling, Walk};
 use values::Stamp;
 
 pub(super) use records::is_definition;
@@ -49,16 +52,20 @@ pub(super) struct Stream {
     past: Option<Past>,
     /// Messages of the gateway that are sent before anything else.
     words: VecDeque<Word>,
-    /// The next topic in the initial values: its mapping, definition and value.
-    opening: Option<u32>,
+    /// Topics that are to be resolved after a change of the subscriptions.
+    settling: Settling,
+    /// The topics of the initial values: the mapping, definition and value of each.
+    opening: Walk,
     /// The schemas of the initial values.
     opening_schemas: u16,
     /// Whether the values are being resent because messages were skipped.
     is_refresh: bool,
     /// By topic number, as of `cursor`; empty while no schema needs them.
-    prices: Vec<BidAsk>,
+    prices: Pages<BidAsk>,
     intervals: Intervals,
     depth: DepthBooks,
+    /// After a replay: books whose current state is to be taken.
+    unknown_books: Vec<u32>,
     bars: ClientBars,
     /// The parts of a DBN record so far.
     join: RecordJoin,
@@ -110,12 +117,7 @@ impl Stream {
         }
     }
 
-    pub(super) fn subscribe(
-        &mut self,
-        market: &Market,
-        wanted: &Subscription<'_>,
-        mut names: Names,
-    ) {
+    pub(super) fn subscribe(&mut self, market: &Market, wanted: &Subscription<'_>, names: Names) {
         if self.selection.len() == SUBSCRIPTIONS_MAX {
             let text = format!("more than {SUBSCRIPTIONS_MAX} subscriptions");
             return self.note_error(error_code::INVALID_SUBSCRIPTION, text);
@@ -125,7 +127,6 @@ impl Stream {
             let text = format!("more than {NAMES_MAX} symbols in all subscriptions of {schema}");
             return self.note_error(error_code::INVALID_SUBSCRIPTION, text);
         }
-        self.selection.resolve(&market.board, &mut names);
         if let Some(text) = unknown(market, &names) {
             self.note_error(error_code::SYMBOL_RESOLUTION_FAILED, text);
         }
@@ -135,24 +136,24 @@ impl Stream {
             system_code::SUBSCRIPTION_ACK,
             format!("Subscription request{number} for {schema} data succeeded"),
         );
-        let before = self.selection.all();
-        self.selection.add(&market.board, wanted, names);
+        let concerned = self.selection.add(&market.board, wanted, names);
         if self.has_begun {
             // What was not followed so far starts with its current values. The rest goes on from
             // the client's position, which may be in a replay.
-            let journal = market.journal.lock();
-            self.take_prices(market, &journal, &before);
-            self.take_traded(market, &journal, &before);
-            drop(journal);
-            let still = self.opening.map_or(0, |_| self.opening_schemas);
-            self.opening_schemas = still | wanted.schema.bit();
-            self.opening = Some(0);
+            self.settle_later(concerned.clone(), true);
+            if self.opening.is_over() {
+                self.opening_schemas = 0;
+            }
+            self.opening_schemas |= wanted.schema.bit();
+            self.opening.add(concerned);
         }
     }
 
     pub(super) fn unsubscribe(&mut self, market: &Market, ended: &Subscription<'_>, names: &Names) {
-        self.selection.remove(&market.board, ended, names);
-        self.leave_derived();
+        let concerned = self.selection.remove(&market.board, ended, names);
+        if self.has_begun {
+            self.settle_later(concerned, false);
+        }
         let schema = ended.schema.name();
         let text = format!("Unsubscription request for {schema} data succeeded");
         self.note(system_code::UNSUBSCRIBE_ACK, text);
@@ -161,22 +162,18 @@ impl Stream {
     /// Starts the session. Returns the time from which there will be records.
     pub(super) fn begin(&mut self, market: &Arc<Market>, unix_ns: u64) -> u64 {
         debug_assert!(!self.has_begun, "a session starts once");
-        let journal = market.journal.lock();
         self.has_begun = true;
-        self.live_from = journal.next_sequence();
-        self.cursor = self.live_from;
-        (self.opening, self.opening_schemas) = (Some(0), u16::MAX);
-        self.take_prices(market, &journal, &[]);
-        self.take_traded(market, &journal, &[]);
+        self.opening_schemas = u16::MAX;
+        self.opening.add(self.selection.concerned(&market.board));
         let Some(start_ns) = self.selection.start_ns() else {
+            let journal = market.journal.lock();
+            self.live_from = journal.next_sequence();
+            self.cursor = self.live_from;
+            self.settle_at_start(market, None, &journal);
             return unix_ns;
         };
+        let journal = market.journal.lock();
         self.cursor = journal.oldest_sequence();
-        debug_assert!(
-            self.cursor <= self.live_from,
-            "a replay ends where live data begins"
-        );
-        let kept = journal.len();
         let oldest_ns = journal.source_times_ns().map_or(u64::MAX, |times| times.0);
         drop(journal);
         self.past = self.open_past(market, start_ns, oldest_ns);
@@ -185,10 +182,16 @@ impl Stream {
             _ => start_ns,
         };
         let first_sequence = self.past.as_ref().map_or(self.cursor, |_| 0);
-        self.selection
-            .go_back(&market.board, start_ns, first_sequence);
-        self.replay_bars(known_from_ns);
-        self.forget_prices();
+        self.selection.go_back(start_ns, first_sequence);
+        let journal = market.journal.lock();
+        self.live_from = journal.next_sequence();
+        debug_assert!(
+            self.cursor <= self.live_from,
+            "a replay ends where live data begins"
+        );
+        self.settle_at_start(market, Some(known_from_ns), &journal);
+        let kept = self.live_from - self.cursor;
+        drop(journal);
         let before = self
             .past
             .as_ref()
@@ -251,13 +254,20 @@ impl Stream {
     /// Appends the next records, some tens of kilobytes. Returns whether there is more.
     pub(super) fn produce(&mut self, market: &Market, unix_ns: u64, out: &mut Vec<u8>) -> bool {
         let end = out.len() + PRODUCE_BYTES;
+        if self.settle(market) {
+            self.say(unix_ns, out);
+            return true;
+        }
         self.say(unix_ns, out);
-        let known = self.selection.look(&market.board);
-        if let Some(first) = self.opening {
-            self.open(market, unix_ns, first, known as u32, out, end);
-            if self.opening.is_some() {
+        if !self.opening.is_over() {
+            self.open(market, unix_ns, out, end);
+            if !self.opening.is_over() {
                 return true;
             }
+        }
+        if !self.unknown_books.is_empty() {
+            self.follow_unknown_books(market);
+            return true;
         }
         if self.is_due() {
             self.tell_due(market, unix_ns, out, end);
@@ -309,7 +319,7 @@ impl Stream {
                     records +=
                         self.tell(market, told.sequence, &told.message, is_live, sent_ns, out);
                     if told.is_of_this_run {
-                        self.advance(market, told.sequence + 1, unix_ns, out);
+                        self.advance(told.sequence + 1, unix_ns, out);
                     }
                 }
                 Next::Gap(from, until) => {
@@ -321,9 +331,9 @@ impl Stream {
                 }
                 Next::Journal(next) => {
                     self.past = None;
-                    self.advance(market, next, unix_ns, out);
+                    self.advance(next, unix_ns, out);
                 }
-                Next::Nothing => break false,
+                Next::Nothing => break !self.unknown_books.is_empty(),
             }
         };
         market
@@ -382,28 +392,29 @@ impl Stream {
             .records
             .fetch_add(records, Ordering::Relaxed);
         if was_replay {
-            self.complete(market, unix_ns, out);
+            self.complete(unix_ns, out);
         }
+        let mut has_more = more;
         if !more {
             self.is_warned = false;
             self.begins_interval(unix_ns);
-            self.bars.tick(unix_ns);
+            has_more = self.bars.tick(unix_ns);
         }
-        more || self.is_due()
+        has_more || self.is_due() || !self.unknown_books.is_empty()
     }
 
     /// Notes that a replay has reached this sequence.
-    fn advance(&mut self, market: &Market, next: u64, unix_ns: u64, out: &mut Vec<u8>) {
+    fn advance(&mut self, next: u64, unix_ns: u64, out: &mut Vec<u8>) {
         self.cursor = next;
-        self.complete(market, unix_ns, out);
+        self.complete(unix_ns, out);
     }
 
     /// Announces the end of the replay, once it is reached.
-    fn complete(&mut self, market: &Market, unix_ns: u64, out: &mut Vec<u8>) {
+    fn complete(&mut self, unix_ns: u64, out: &mut Vec<u8>) {
         if self.cursor >= self.live_from && !std::mem::replace(&mut self.is_complete, true) {
-            self.follow_unknown_books(market);
             // Books are followed ahead of a roll in a replay only.
-            self.leave_derived();
+            self.leave_books();
+            self.unknown_books = self.depth.unknown();
             let text = format!("Replay completed at sequence {}", self.live_from - 1);
             self.note(system_code::REPLAY_COMPLETED, text);
             self.say(unix_ns, out);
@@ -423,9 +434,7 @@ impl Stream {
         let Some(number) = message.symbol() else {
             return 0;
         };
-        if let Message::Definition(_) = message {
-            self.selection.look(&market.board);
-        }
+        self.selection.see(&market.board, number);
         let stamp = Stamp {
             number,
             sequence,
@@ -519,12 +528,12 @@ impl Stream {
         self.cursor = next;
         self.past = None;
         self.live_from = self.live_from.min(next);
-        self.selection.catch_up(&market.board);
-        self.take_prices(market, journal, &[]);
         self.bars.lose();
         // A skipped trade is not sent later; only values are.
         self.opening_schemas = REFRESHED | definitions;
-        (self.opening, self.is_refresh) = (Some(0), true);
+        self.opening.add(self.selection.concerned(&market.board));
+        self.is_refresh = true;
+        self.settle_again(market, journal);
     }
 }
 
@@ -542,20 +551,14 @@ pub(super) fn quote_of(value: &LastValue) -> Quote {
     }
 }
 
-/// Returns the text on those symbols that stand for no topic yet.
+/// Returns the text on those names and numbers that stand for no topic yet.
 fn unknown(market: &Market, names: &Names) -> Option<String> {
     let is_known = |name: &str| market.board.find(name.as_bytes()).is_some();
     let has_id = |id: u32| {
         let number = id.checked_sub(1);
         number.is_some_and(|number| market.board.topic(number).is_some())
     };
-    let all = match names.has_parents() {
-        true => market.board.topics(),
-        false => Vec::new(),
-    };
-    let all = all.iter().map(|topic| topic.symbol());
-    let all = all.filter_map(|symbol| std::str::from_utf8(symbol).ok());
-    names.unknown(is_known, has_id, all).text()
+    names.unknown(is_known, has_id).text()
 }
 
 /// Returns the source's time of a message, or 0 if it has none.

@@ -4,13 +4,14 @@ use std::sync::atomic::Ordering;
 
 use tidewire_dbn::databento::{BAR_TYPES, Event, Schema, error_code};
 use tidewire_dbn::flag;
-use tidewire_feed::journal::Journal;
 use tidewire_feed::wire::{Level, Trade};
 use tidewire_lastvalue::PRICE_UNDEFINED;
 
 use super::super::intervals::BBO;
 use super::super::selection::Chosen;
 use super::Stream;
+use super::opening::BOOK_TOPICS;
+use super::settling::SLICE_TOPICS;
 use super::values::Stamp;
 use crate::bars::Interval;
 use crate::market::Market;
@@ -70,7 +71,6 @@ impl Stream {
             self.note_refused();
         }
         self.bars.show_from(topic.number, time_ns);
-        self.leave_derived();
     }
 
     /// Continues the open bars, the last trade and the changes of a symbol under the topic of its
@@ -99,10 +99,14 @@ impl Stream {
         }
     }
 
-    /// After a replay, takes the current state of those books whose start it did not have.
+    /// After a replay, takes the current state of some of those books whose start it did not have.
     pub(super) fn follow_unknown_books(&mut self, market: &Market) {
-        for number in self.depth.unknown() {
-            if let Some(topic) = market.board.topic(number) {
+        let count = (SLICE_TOPICS / BOOK_TOPICS) as usize;
+        let rest = self.unknown_books.len().saturating_sub(count);
+        for number in self.unknown_books.split_off(rest) {
+            if let Some(topic) = market.board.topic(number)
+                && self.depth.follows(number)
+            {
                 let journal = market.journal.lock();
                 let until = journal.next_sequence().saturating_sub(1);
                 self.depth.follow(&market.books, &topic, until);
@@ -110,18 +114,21 @@ impl Stream {
         }
     }
 
-    /// Ends books and bars of topics that are no longer subscribed to.
-    pub(super) fn leave_derived(&mut self) {
-        let (selection, is_replaying) = (&self.selection, self.is_replaying());
-        self.depth.retain(|number| {
-            let chosen = selection.of(number);
-            let is_watched = is_replaying && chosen.watched & Schema::Mbp10.bit() != 0;
-            chosen.schemas & Schema::Mbp10.bit() != 0 || is_watched
-        });
-        self.bars.retain(|number, interval| {
-            let bit = Schema::BARS[interval as usize].bit();
-            selection.of(number).follows(bit)
-        });
+    /// Returns whether the book of a topic is followed.
+    pub(super) fn wants_book(&self, chosen: Chosen) -> bool {
+        let watched = if self.is_replaying() {
+            chosen.watched
+        } else {
+            0
+        };
+        (chosen.schemas | watched) & Schema::Mbp10.bit() != 0
+    }
+
+    /// Ends the books of topics that are no longer subscribed to.
+    pub(super) fn leave_books(&mut self) {
+        let mut depth = std::mem::take(&mut self.depth);
+        depth.retain(|number| self.wants_book(self.selection.of(number)));
+        self.depth = depth;
     }
 
     /// Forgets books and bars, because messages are missing.
@@ -176,20 +183,6 @@ impl Stream {
         }
     }
 
-    /// Notes which topics that were not followed `before` have traded so far, while the journal is
-    /// locked.
-    pub(super) fn take_traded(&mut self, market: &Market, _: &Journal, before: &[Chosen]) {
-        if !self.selection.wants(BARS) {
-            return;
-        }
-        for number in 0..self.selection.look(&market.board) {
-            let was_followed = before.get(number).is_some_and(|one| one.follows(BARS));
-            if self.selection.of(number as u32).follows(BARS) && !was_followed {
-                self.note_traded(market, number as u32);
-            }
-        }
-    }
-
     /// Notes when a topic last traded. Where the hub does not know it, its newest change of any
     /// kind counts.
     pub(super) fn note_traded(&mut self, market: &Market, number: u32) {
@@ -201,25 +194,11 @@ impl Stream {
         }
     }
 
-    /// Notes that the replayed bars' trades are known from this time on.
-    pub(super) fn replay_bars(&mut self, known_from_ns: u64) {
-        let known = self.selection.known() as u32;
-        for number in 0..known {
-            let chosen = self.selection.of(number);
-            if (chosen.replayed | chosen.watched) & BARS != 0 {
-                self.bars
-                    .note_traded(number, known_from_ns.saturating_sub(1));
-            }
-        }
-    }
-
     /// Notes the time of the next message. Returns whether an interval or a bar has ended before
     /// it, which is then sent first.
     pub(super) fn passes(&mut self, publisher: u16, time_ns: u64, now_ns: u64) -> bool {
-        if self.selection.wants(BARS) {
-            self.bars.pass(publisher, time_ns);
-        }
-        self.begins_interval(now_ns) || self.bars.has_closed()
+        let has_more = self.selection.wants(BARS) && self.bars.pass(publisher, time_ns);
+        self.begins_interval(now_ns) || self.bars.has_closed() || has_more
     }
 
     /// Returns whether intervals or bars have ended and are to be sent before anything else.
@@ -237,10 +216,12 @@ impl Stream {
         end: usize,
     ) {
         self.tell_intervals(market, unix_ns, out, end);
-        let mut records = 0;
+        let (mut records, mut left) = (0, SLICE_TOPICS);
         while out.len() < end
+            && left > 0
             && let Some((rtype, bar)) = self.bars.take_closed()
         {
+            left -= 1;
             // The topic may be followed without records.
             let schemas = self.selection.of(bar.instrument_id - 1).schemas;
             if schemas & schema_of_bar(rtype) == 0 {

@@ -9,31 +9,29 @@ use tidewire_feed::wire::{LastValue, TradingState, UNDEFINED_PRICE};
 
 use super::super::selection::{Chosen, instrument_id};
 use super::Stream;
+use super::settling::SLICE_TOPICS;
 use super::values::last_trade;
 use crate::market::Market;
 use crate::topic::Topic;
 
 impl Stream {
-    /// Sends topics from `first` on: each mapping, and its value if that is wanted.
-    pub(super) fn open(
-        &mut self,
-        market: &Market,
-        unix_ns: u64,
-        first: u32,
-        known: u32,
-        out: &mut Vec<u8>,
-        end: usize,
-    ) {
-        let mut number = first;
-        while number < known && out.len() < end {
+    /// Sends the next topics: each mapping, and its value if that is wanted.
+    pub(super) fn open(&mut self, market: &Market, unix_ns: u64, out: &mut Vec<u8>, end: usize) {
+        let (count, mut left) = (market.board.count(), SLICE_TOPICS);
+        while left > 0
+            && out.len() < end
+            && let Some(number) = self.opening.next(count)
+        {
+            self.selection.see(&market.board, number);
             let chosen = self.selection.of(number);
-            if chosen.schemas & self.opening_schemas != 0 {
+            let schemas = chosen.schemas & self.opening_schemas;
+            if schemas != 0 {
                 self.introduce(market, unix_ns, number, chosen, out);
             }
-            number += 1;
+            let has_book = schemas & Schema::Mbp10.bit() != 0;
+            left = left.saturating_sub(if has_book { BOOK_TOPICS } else { 1 });
         }
-        self.opening = (number < known).then_some(number);
-        self.is_refresh &= self.opening.is_some();
+        self.is_refresh &= !self.opening.is_over();
     }
 
     fn introduce(
@@ -113,7 +111,7 @@ impl Stream {
         out: &mut Vec<u8>,
     ) {
         let number = value.symbol;
-        let prices = self.prices.get(number as usize).copied();
+        let prices = self.prices.get(number).copied();
         let prices = prices.unwrap_or(BidAsk::EMPTY);
         let flags = flag::SNAPSHOT | flag::TOP_OF_BOOK;
         let last = Event {
@@ -167,3 +165,6 @@ impl Stream {
             .fetch_add(records, Ordering::Relaxed);
     }
 }
+
+/// What the copy of a book costs of a slice, in topics.
+pub(super) const BOOK_TOPICS: u32 = 32;

@@ -147,7 +147,7 @@ impl Stream {
             Message::Record(_) if self.is_joined => Some(self.join.bytes()),
             _ => None,
         };
-        let rolled = self.selection.roll(board, number, definition, time_ns);
+        let (rolled, left) = self.selection.roll(board, number, definition, time_ns);
         if is_live && !was_followed && self.selection.of(number).follows(u16::MAX) {
             self.take_prices_of(market, number);
             self.note_traded(market, number);
@@ -166,6 +166,10 @@ impl Stream {
             let mut writer = self.writer(out, unix_ns);
             writer.mapping(id, definition.source, unix_ns, asked, name);
             records += 1;
+        }
+        for number in left {
+            let chosen = self.selection.of(number);
+            self.leave(number, chosen);
         }
         records
     }

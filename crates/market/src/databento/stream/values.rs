@@ -4,15 +4,15 @@ use std::sync::atomic::Ordering;
 
 use tidewire_dbn::databento::{Event, Schema, system_code};
 use tidewire_dbn::{BidAsk, UNDEFINED_TIME, action, flag, side};
-use tidewire_feed::journal::Journal;
 use tidewire_feed::server::Board;
 use tidewire_feed::wire::{
     AGGRESSOR_BUY, AGGRESSOR_SELL, LastValue, Quote, Trade, UNDEFINED_PRICE,
 };
 
 use super::super::intervals::BBO;
-use super::super::selection::{Chosen, instrument_id};
+use super::super::selection::instrument_id;
 use super::derived::BARS;
+use super::settling::SLICE_TOPICS;
 use super::{PRICED, Stream, quote_of};
 use crate::market::Market;
 use crate::topic::Topic;
@@ -118,11 +118,7 @@ impl Stream {
         if !self.selection.wants(PRICED) {
             return None;
         }
-        let index = number as usize;
-        if index >= self.prices.len() {
-            self.prices.resize(index + 1, BidAsk::EMPTY);
-        }
-        self.prices.get_mut(index)
+        Some(self.prices.get_or(number, BidAsk::EMPTY))
     }
 
     /// Takes the current prices, and the last trade for intervals, of one topic that is followed
@@ -143,31 +139,6 @@ impl Stream {
         }
     }
 
-    /// Takes the current prices of all topics that were not followed `before`, while the journal is
-    /// locked.
-    pub(super) fn take_prices(&mut self, market: &Market, _: &Journal, before: &[Chosen]) {
-        if !self.selection.wants(PRICED) {
-            return;
-        }
-        for number in 0..self.selection.look(&market.board) {
-            let was_followed = before.get(number).is_some_and(|one| one.follows(PRICED));
-            if self.selection.of(number as u32).follows(PRICED) && !was_followed {
-                self.take_prices_of(market, number as u32);
-            }
-        }
-    }
-
-    /// Forgets the prices and trades of the topics in a replay, which has its own.
-    pub(super) fn forget_prices(&mut self) {
-        for (number, prices) in self.prices.iter_mut().enumerate() {
-            let chosen = self.selection.of(number as u32);
-            if chosen.replayed != 0 || chosen.watched != 0 {
-                *prices = BidAsk::EMPTY;
-                self.intervals.forget_trade(number as u32);
-            }
-        }
-    }
-
     /// Returns whether an interval with changes has ended by `now_ns`. It is then sent before
     /// anything else.
     pub(super) fn begins_interval(&mut self, now_ns: u64) -> bool {
@@ -182,10 +153,12 @@ impl Stream {
         out: &mut Vec<u8>,
         end: usize,
     ) {
-        let mut records = 0;
+        let (mut records, mut left) = (0, SLICE_TOPICS);
         while out.len() < end
+            && left > 0
             && let Some((schema, ended_ns)) = self.intervals.telling()
         {
+            left -= 1;
             let Some((number, trade)) = self.intervals.take_next() else {
                 let mut writer = self.writer(out, unix_ns);
                 let text = format!("End of interval for {}", schema.name());
@@ -196,7 +169,7 @@ impl Stream {
             if self.selection.of(number).schemas & schema.bit() == 0 {
                 continue;
             }
-            let prices = self.prices.get(number as usize).copied();
+            let prices = self.prices.get(number).copied();
             let event = Event {
                 ts_recv: ended_ns,
                 flags: flag::TOP_OF_BOOK,

@@ -1,0 +1,141 @@
+//! Parent symbols, found by the root of an instrument's name.
+
+use std::collections::HashSet;
+
+use foldhash::fast::RandomState;
+
+use super::NamesError;
+use super::symbology::{Class, NAME_LENGTH_MAX, Parent};
+
+/// A set of parent symbols. The cost of a look does not depend on their number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parents {
+    /// As the client wrote them: `ES.FUT`.
+    texts: HashSet<Box<str>, RandomState>,
+    /// By class, a bit for each length of a root in bytes, also of removed ones.
+    lengths: [u128; Class::ALL.len()],
+}
+
+impl Parents {
+    /// Returns the number of parent symbols.
+    pub fn len(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// Returns whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.texts.is_empty()
+    }
+
+    /// Returns the number of lookups for a name.
+    pub(super) fn lookups(&self) -> usize {
+        let lengths = self.lengths.iter();
+        lengths.map(|lengths| lengths.count_ones() as usize).sum()
+    }
+
+    pub(super) fn parse(&mut self, text: &str) -> Result<(), NamesError> {
+        const { assert!(NAME_LENGTH_MAX < u128::BITS as usize) };
+        let parent = Parent::parse(text)?;
+        debug_assert!(text.len() <= NAME_LENGTH_MAX, "it was checked");
+        self.lengths[parent.class as usize] |= 1 << parent.root.len();
+        self.texts.insert(text.into());
+        Ok(())
+    }
+
+    /// Adds the parents of another set.
+    pub fn add(&mut self, other: &Self) {
+        self.texts.extend(other.texts.iter().cloned());
+        for (own, other) in self.lengths.iter_mut().zip(other.lengths) {
+            *own |= other;
+        }
+    }
+
+    /// Removes the parents of another set.
+    pub fn remove(&mut self, other: &Self) {
+        for text in &other.texts {
+            self.texts.remove(text);
+        }
+        if self.is_empty() {
+            *self = Self::default();
+        }
+    }
+
+    /// Returns the parent of the instrument `name`, as the client wrote it.
+    pub(super) fn find(&self, name: &str) -> Option<&str> {
+        if self.is_empty() {
+            return None;
+        }
+        Class::ALL
+            .into_iter()
+            .find_map(|class| self.find_of(class, name))
+    }
+
+    fn find_of(&self, class: Class, name: &str) -> Option<&str> {
+        let mut text = [0; NAME_LENGTH_MAX];
+        let mut lengths = self.lengths[class as usize];
+        while lengths != 0 {
+            let length = lengths.trailing_zeros() as usize;
+            lengths &= lengths - 1;
+            let Some(root) = name.get(..length) else {
+                continue;
+            };
+            let end = class.text().as_bytes();
+            text[..length].copy_from_slice(root.as_bytes());
+            text[length..length + end.len()].copy_from_slice(end);
+            let text = std::str::from_utf8(&text[..length + end.len()]).unwrap_or_default();
+            if let Some(found) = self.texts.get(text)
+                && (Parent { root, class }).holds(name)
+            {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    /// Removes the parents of the instrument `name`.
+    pub fn remove_of(&mut self, name: &str) {
+        while let Some(found) = self.find(name) {
+            let found: Box<str> = found.into();
+            self.texts.remove(&found);
+        }
+    }
+
+    /// Returns the parents as the client wrote them.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.texts.iter().map(|text| &**text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parents(texts: &[&str]) -> Parents {
+        let mut parents = Parents::default();
+        for text in texts {
+            parents.parse(text).unwrap();
+        }
+        parents
+    }
+
+    #[test]
+    fn an_instrument_is_found_under_each_length_of_a_root() {
+        let all = parents(&["E.FUT", "ES.FUT", "ES.OPT", "ES.FUT", "ESH4.SPOT", "é.SPOT"]);
+        assert_eq!((all.len(), all.lookups()), (5, 5));
+        let text = |name| all.find(name);
+        assert_eq!(text("EH4"), Some("E.FUT"));
+        assert_eq!(text("ESM4"), Some("ES.FUT"));
+        assert_eq!(text("ESM4 C4800"), Some("ES.OPT"));
+        assert_eq!(
+            (text("é"), text("ë"), text("")),
+            (Some("é.SPOT"), None, None)
+        );
+        let mut rest = all.clone();
+        rest.remove_of("ESH4");
+        assert_eq!(rest.len(), 3, "of ESH4.SPOT and of ES.FUT");
+        rest.remove(&all);
+        assert!(rest.is_empty() && rest.lookups() == 0 && rest.find("EH4").is_none());
+        rest.add(&all);
+        assert_eq!(rest, all);
+    }
+}

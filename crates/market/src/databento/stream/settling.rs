@@ -1,0 +1,215 @@
+//! What a session does once for each topic after its subscriptions have changed: it finds out what
+//! is wanted of the topic, and takes the current values of what was not followed before.
+//!
+//! A lane does a slice of it in a turn, so a board of a million symbols holds up no other client.
+//! The client's records wait meanwhile.
+
+use tidewire_dbn::databento::{Schema, error_code};
+use tidewire_feed::journal::Journal;
+
+use super::super::selection::{Chosen, Concerned};
+use super::derived::BARS;
+use super::{PRICED, Stream};
+use crate::bars::Interval;
+use crate::market::Market;
+use crate::topic::Topic;
+
+/// The topics that are still to be visited.
+#[derive(Debug, Default)]
+pub(super) struct Walk {
+    /// All topics from this one on.
+    from: Option<u32>,
+    /// And these.
+    listed: Vec<u32>,
+}
+
+/// The state of the work.
+#[derive(Debug, Default)]
+pub(super) struct Settling {
+    walk: Walk,
+    /// The next topic of the search for futures.
+    sought: u32,
+    /// Whether the prices of topics that were followed before are taken too, because messages were
+    /// skipped.
+    is_refresh: bool,
+    /// At the start of a replay: from when on its trades are known, ns since the UNIX epoch.
+    known_from_ns: Option<u64>,
+    /// Whether new symbols may be unknown.
+    is_new: bool,
+}
+
+impl Walk {
+    /// Adds topics.
+    pub(super) fn add(&mut self, concerned: Concerned) {
+        match concerned {
+            Concerned::All => (self.from, self.listed) = (Some(0), Vec::new()),
+            Concerned::Listed(_) if self.from == Some(0) => {}
+            Concerned::Listed(numbers) => self.listed.extend(numbers),
+        }
+    }
+
+    /// Takes the next of the board's `count` topics.
+    pub(super) fn next(&mut self, count: u32) -> Option<u32> {
+        if let Some(number) = self.listed.pop() {
+            return Some(number);
+        }
+        let number = self.from?;
+        self.from = (number < count).then_some(number + 1);
+        (number < count).then_some(number)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.from.is_none() && self.listed.is_empty()
+    }
+}
+
+impl Settling {
+    fn is_over(&self) -> bool {
+        self.walk.is_over() && !self.is_new && !self.is_refresh
+    }
+}
+
+impl Stream {
+    /// Visits topics after a subscription was added or removed.
+    pub(super) fn settle_later(&mut self, concerned: Concerned, is_new: bool) {
+        self.settling.walk.add(concerned);
+        self.settling.is_new |= is_new;
+    }
+
+    /// Visits all topics that are subscribed, at the start of the session. The first slice is
+    /// taken at once: small boards are known as of this place in the journal.
+    pub(super) fn settle_at_start(
+        &mut self,
+        market: &Market,
+        known_from_ns: Option<u64>,
+        _: &Journal,
+    ) {
+        let concerned = self.selection.concerned(&market.board);
+        self.settling.known_from_ns = known_from_ns;
+        self.settle_later(concerned, true);
+        self.settle(market);
+    }
+
+    /// Visits all topics that are subscribed, after messages were skipped.
+    pub(super) fn settle_again(&mut self, market: &Market, _: &Journal) {
+        self.selection.catch_up();
+        let concerned = self.selection.concerned(&market.board);
+        self.settling.is_refresh = true;
+        self.settle_later(concerned, false);
+        self.settle(market);
+    }
+
+    /// Does the next slice. Returns whether more is left.
+    pub(super) fn settle(&mut self, market: &Market) -> bool {
+        if self.selection.is_seeking() && self.seek(market) || self.resolve_found() {
+            return true;
+        }
+        if self.settling.is_over() {
+            return false;
+        }
+        if self.visit(market) || self.selection.look_at_continuous(SLICE_TOPICS as usize) {
+            return true;
+        }
+        if self.settling.is_new
+            && let Some(text) = self.selection.take_unknown()
+        {
+            self.note_error(error_code::SYMBOL_RESOLUTION_FAILED, text);
+        }
+        self.settling = Settling::default();
+        false
+    }
+
+    /// Looks for futures of continuous symbols. Returns whether more topics are left.
+    fn seek(&mut self, market: &Market) -> bool {
+        let (board, first) = (&market.board, self.settling.sought);
+        let until = board.count().min(first + SLICE_TOPICS);
+        for number in first..until {
+            if let Some(topic) = board.topic(number) {
+                self.selection.seek(board, &topic);
+            }
+        }
+        self.settling.sought = until;
+        let more = until < board.count();
+        if !more {
+            self.settling.sought = 0;
+            self.selection.end_seeking();
+        }
+        more
+    }
+
+    /// Resolves the continuous symbols whose futures have been found. Returns whether more are left.
+    fn resolve_found(&mut self) -> bool {
+        for _ in 0..SLICE_TOPICS / 4 {
+            let Some(found) = self.selection.resolve_found() else {
+                return false;
+            };
+            self.settling.walk.add(Concerned::Listed(found.clone()));
+            self.opening.add(Concerned::Listed(found));
+        }
+        true
+    }
+
+    /// Visits the next topics. Returns whether more are left.
+    fn visit(&mut self, market: &Market) -> bool {
+        let (board, mut left) = (&market.board, SLICE_LOOKUPS);
+        let (count, lookups) = (board.count(), self.selection.lookups() + TOPIC_LOOKUPS);
+        while left > 0
+            && let Some(number) = self.settling.walk.next(count)
+        {
+            if let Some(topic) = board.topic(number) {
+                self.settle_topic(market, &topic);
+            }
+            left = left.saturating_sub(lookups);
+        }
+        !self.settling.walk.is_over()
+    }
+
+    fn settle_topic(&mut self, market: &Market, topic: &Topic) {
+        let number = topic.number;
+        let before = self.selection.of(number);
+        let now = self.selection.resolve(topic);
+        if (before, now) == (Chosen::default(), Chosen::default()) {
+            return;
+        }
+        let begins = |schemas: u16| now.follows(schemas) && !before.follows(schemas);
+        let known_from_ns = self.settling.known_from_ns;
+        // A replay computes its own prices.
+        let is_replayed = known_from_ns.is_some() && now.replayed | now.watched != 0;
+        if begins(PRICED) && !is_replayed || self.settling.is_refresh && now.follows(PRICED) {
+            self.take_prices_of(market, number);
+        }
+        if begins(BARS) {
+            match known_from_ns {
+                Some(from_ns) if (now.replayed | now.watched) & BARS != 0 => {
+                    self.bars.note_traded(number, from_ns.saturating_sub(1));
+                }
+                _ => self.note_traded(market, number),
+            }
+        }
+        if before != now && before.follows(u16::MAX) {
+            self.leave(number, now);
+        }
+    }
+
+    /// Ends the book and the bars of a topic that are no longer wanted.
+    pub(super) fn leave(&mut self, number: u32, now: Chosen) {
+        if !self.wants_book(now) {
+            self.depth.leave(number);
+        }
+        for interval in Interval::ALL {
+            if !now.follows(Schema::BARS[interval as usize].bit()) {
+                self.bars.leave(number, interval);
+            }
+        }
+    }
+}
+
+/// Topics looked at in a slice. A lane does a few slices in a turn, each in less than 2 ms.
+pub(super) const SLICE_TOPICS: u32 = 4_096;
+/// What a topic costs beside the lookups of its name, in lookups.
+const TOPIC_LOOKUPS: usize = 4;
+/// Lookups of a slice: those of [`SLICE_TOPICS`] topics with one subscription.
+const SLICE_LOOKUPS: usize = (TOPIC_LOOKUPS + 1) * SLICE_TOPICS as usize;
+
+#[cfg(test)]
+mod tests;
