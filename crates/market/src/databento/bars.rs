@@ -85,8 +85,8 @@ impl ClientBars {
         close_due(bars, closed, ends, time_ns, GRACE_NS)
     }
 
-    /// Closes the live bars that have ended by the wall clock. Returns whether some of them are left
-    /// for the next call.
+    /// Closes the live bars that have ended by the wall clock. Returns whether some of them are
+    /// left for the next call.
     pub(super) fn tick(&mut self, now_ns: u64) -> bool {
         let (bars, closed) = (&mut self.bars, &mut self.closed);
         close_due(bars, closed, &mut self.live_ends, now_ns, WALL_GRACE_NS)

@@ -24,7 +24,8 @@ pub(super) struct Chains {
 /// The futures of one root.
 #[derive(Debug, Default)]
 struct Chain {
-    /// Expiration (ns since the UNIX epoch) and topic number, in this order once the search is over.
+    /// Expiration (ns since the UNIX epoch) and topic number, in this order once the search is
+    /// over.
     futures: Vec<(u64, u32)>,
     /// The highest number of futures so far.
     count_max: usize,

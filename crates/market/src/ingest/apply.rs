@@ -178,9 +178,10 @@ impl Work<'_> {
         }
     }
 
-    /// Makes a topic as certain as this source is, whose first value in its session comes now;
-    /// `upstream` is what the source said of the value before, `source_time_ns` its time. What another source or session left
-    /// ends: a topic that was stale is not, and its quote is void, also while messages are missing.
+    /// Makes a topic as certain as this source is, whose first value in its session comes now, with
+    /// `source_time_ns`; `upstream` is what the source said of the value before. What another
+    /// source or session left ends: a topic that was stale is not, and its quote is void, also
+    /// while messages are missing.
     pub(super) fn revive(&mut self, topic: &Topic, upstream: u32, source_time_ns: u64) {
         let Some(value) = self.market.board.value(topic.number) else {
             return;

@@ -137,7 +137,8 @@ impl Stream {
         more
     }
 
-    /// Resolves the continuous symbols whose futures have been found. Returns whether more are left.
+    /// Resolves the continuous symbols whose futures have been found. Returns whether more are
+    /// left.
     fn resolve_found(&mut self) -> bool {
         for _ in 0..SLICE_TOPICS / 4 {
             let Some(found) = self.selection.resolve_found() else {
