@@ -6,6 +6,7 @@
 
 mod opening;
 
+use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,7 +23,8 @@ use tidewire_feed::wire::{
     Flags, Message, PACKET_LENGTH_MAX, PacketWriter, RecordPart, Venue, VenueName,
 };
 use tidewire_files::{AppendFile, FileLock};
-use tracing::warn;
+use tidewire_retry::{Repeated, Seldom};
+use tracing::{info, warn};
 
 use crate::market::Market;
 use opening::open;
@@ -35,11 +37,11 @@ pub struct RecordingCounters {
     pub(crate) path: OnceLock<PathBuf>,
     /// Whether a recorder is running.
     pub enabled: AtomicBool,
-    /// Messages written.
+    /// Messages that are in the file.
     pub messages: AtomicU64,
     /// Bytes written.
     pub bytes: AtomicU64,
-    /// Messages lost because the disk was too slow.
+    /// Messages that left the journal before they were written, also while a write fails.
     pub lost: AtomicU64,
     /// Failed writes; each is retried.
     pub errors: AtomicU64,
@@ -63,16 +65,7 @@ impl Recorder {
         let lock = FileLock::take(path)?;
         let file = open(path)?;
         let ended = Arc::new(AtomicBool::new(false));
-        let writing = Writing {
-            market: market.clone(),
-            path: path.to_owned(),
-            file,
-            cursor: Cursor::at(1),
-            block: Vec::new(),
-            synced: Instant::now(),
-            is_dirty: false,
-            ended: ended.clone(),
-        };
+        let writing = Writing::new(market.clone(), path, file, ended.clone());
         market.recording.enabled.store(true, Ordering::Relaxed);
         let _ = market.recording.path.set(path.to_owned());
         let thread = std::thread::Builder::new()
@@ -106,12 +99,38 @@ struct Writing {
     cursor: Cursor,
     /// Blocks to be written to the file.
     block: Vec<u8>,
+    /// End of each block in `block`, and the messages of the stream in it.
+    ready: VecDeque<(usize, u64)>,
+    /// The next message to be written.
+    written: u64,
+    /// Messages missing in the file, as its gaps tell.
+    lost: u64,
+    failures: Repeated,
+    is_failing: bool,
     synced: Instant,
     is_dirty: bool,
     ended: Arc<AtomicBool>,
 }
 
 impl Writing {
+    fn new(market: Arc<Market>, path: &Path, file: AppendFile, ended: Arc<AtomicBool>) -> Self {
+        Self {
+            market,
+            path: path.to_owned(),
+            file,
+            cursor: Cursor::at(1),
+            block: Vec::new(),
+            ready: VecDeque::new(),
+            written: 1,
+            lost: 0,
+            failures: Repeated::default(),
+            is_failing: false,
+            synced: Instant::now(),
+            is_dirty: false,
+            ended,
+        }
+    }
+
     fn run(mut self) -> io::Result<()> {
         if self.file.length() == 0 {
             write_file_header(unix_ns(), &mut self.block);
@@ -128,8 +147,7 @@ impl Writing {
                 continue;
             }
             if is_last {
-                let lost = self.market.recording.lost.load(Ordering::Relaxed);
-                let numbers = [self.cursor.sent, lost];
+                let numbers = [self.cursor.sent, self.lost];
                 write_numbers(
                     BlockKind::End,
                     session,
@@ -153,6 +171,7 @@ impl Writing {
         let session = journal.session();
         self.cursor = Cursor::at(journal.oldest_sequence());
         drop(journal);
+        self.written = self.cursor.sent;
         let from = [self.cursor.sent];
         write_numbers(BlockKind::Begin, session, unix_ns(), &from, &mut self.block);
         if self.cursor.sent > 1 {
@@ -163,6 +182,13 @@ impl Writing {
 
     /// Takes the next messages from the journal. Returns whether there were any.
     fn take(&mut self, session: u32) -> io::Result<bool> {
+        let before = self.cursor.sent;
+        while self.block.len() < TAKEN_BYTES && self.take_block(session)? {}
+        Ok(self.cursor.sent > before)
+    }
+
+    /// Takes the next block from the journal. Returns whether there was any.
+    fn take_block(&mut self, session: u32) -> io::Result<bool> {
         let start = begin_block(&mut self.block);
         let journal = self.market.journal.lock();
         let oldest = journal.oldest_sequence();
@@ -193,8 +219,7 @@ impl Writing {
             start,
             &mut self.block,
         );
-        let counters = &self.market.recording;
-        counters.messages.fetch_add(messages, Ordering::Relaxed);
+        self.ready.push_back((self.block.len(), messages));
         Ok(true)
     }
 
@@ -202,20 +227,29 @@ impl Writing {
     #[cold]
     fn miss(&mut self, session: u32, oldest: u64) -> io::Result<()> {
         debug_assert!(oldest > self.cursor.sent, "a gap has a length");
+        // What is ready precedes the gap.
+        self.write()?;
         let lost = oldest - self.cursor.sent;
-        let total = self
-            .market
+        self.lost += lost;
+        self.market
             .recording
             .lost
-            .fetch_add(lost, Ordering::Relaxed)
-            + lost;
-        warn!(
-            lost,
-            total, "the recorder could not keep up: messages are missing in the recording"
-        );
+            .store(self.lost, Ordering::Relaxed);
+        if let Some(left_out) = MISSING.note_now() {
+            let (first, last, total) = (self.cursor.sent, oldest - 1, self.lost);
+            warn!(
+                lost,
+                first,
+                last,
+                total,
+                left_out,
+                "the disk was full or too slow: messages are missing in the recording"
+            );
+        }
         let range = [self.cursor.sent, oldest];
         write_numbers(BlockKind::Gap, session, unix_ns(), &range, &mut self.block);
         self.cursor = Cursor::at(oldest);
+        self.written = oldest;
         self.snapshot(session)
     }
 
@@ -285,41 +319,100 @@ impl Writing {
         Ok(())
     }
 
-    /// Writes what is ready. If the disk is full or fails, it is retried until the program ends;
-    /// messages that leave the journal meanwhile become a gap.
+    /// Writes what is ready, at once if the disk takes it, else block by block. If the disk is full
+    /// or fails, it is retried until the program ends; messages that leave the journal meanwhile
+    /// become a gap.
     fn write(&mut self) -> io::Result<()> {
-        while !self.block.is_empty() {
-            match self.file.append(&self.block) {
+        let covered = self.ready.back().map_or(0, |(end, _)| *end);
+        if covered < self.block.len() {
+            self.ready.push_back((self.block.len(), 0));
+        }
+        let mut first = 0;
+        while !self.ready.is_empty() {
+            let blocks = match first {
+                0 => self.ready.len(),
+                _ => 1,
+            };
+            let end = self.ready[blocks - 1].0;
+            match self.file.append(&self.block[first..end]) {
                 Ok(()) => {
-                    let bytes = self.block.len() as u64;
-                    self.market
-                        .recording
-                        .bytes
-                        .fetch_add(bytes, Ordering::Relaxed);
-                    debug_assert!(bytes > 0, "a block is not empty");
-                    self.is_dirty = true;
-                    self.block.clear();
-                    self.block.shrink_to(2 * BLOCK_BYTES);
+                    self.note_written(blocks, (end - first) as u64);
+                    first = end;
+                }
+                // The first block may still fit.
+                Err(_) if blocks > 1 => {
+                    let end = self.ready[0].0;
+                    match self.file.append(&self.block[..end]) {
+                        Ok(()) => {
+                            self.note_written(1, end as u64);
+                            first = end;
+                        }
+                        Err(error) => self.retry(error)?,
+                    }
                 }
                 Err(error) => self.retry(error)?,
             }
         }
+        self.block.clear();
+        self.block.shrink_to(2 * TAKEN_BYTES);
         Ok(())
+    }
+
+    /// Notes that the first blocks of those that were ready are in the file.
+    fn note_written(&mut self, blocks: usize, bytes: u64) {
+        debug_assert!(bytes > 0, "a block is not empty");
+        let messages = self.ready.drain(..blocks).map(|(_, messages)| messages);
+        let messages: u64 = messages.sum();
+        self.written += messages;
+        self.is_dirty = true;
+        let counters = &self.market.recording;
+        counters.messages.fetch_add(messages, Ordering::Relaxed);
+        counters.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if std::mem::take(&mut self.is_failing) {
+            self.failures.works();
+            info!(path = %self.path.display(), "recording again");
+        }
     }
 
     #[cold]
     fn retry(&mut self, error: io::Error) -> io::Result<()> {
         if self.ended.load(Ordering::Acquire) {
-            return Err(error);
+            return Err(self.give_up(&error));
         }
-        if self.market.recording.errors.fetch_add(1, Ordering::Relaxed) == 0 {
-            warn!(%error, path = %self.path.display(), "cannot record: retrying every second");
+        self.market.recording.errors.fetch_add(1, Ordering::Relaxed);
+        self.is_failing = true;
+        if let Some((attempts, lasts)) = self.failures.failed(Instant::now()) {
+            let (path, seconds) = (self.path.display(), lasts.as_secs());
+            warn!(%error, %path, attempts, seconds, "cannot record: retrying every second");
         }
         let end = Instant::now() + RETRY_INTERVAL;
         while Instant::now() < end && !self.ended.load(Ordering::Acquire) {
             std::thread::sleep(LOOK_INTERVAL);
         }
+        // What has left the journal and is not taken will be missing.
+        let oldest = self.market.journal.lock().oldest_sequence();
+        let missing = oldest.saturating_sub(self.cursor.sent);
+        let lost = self.lost + missing;
+        self.market.recording.lost.store(lost, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Returns the error with which the recording ends before its stream does. The file cannot tell
+    /// what is missing at its end.
+    fn give_up(&mut self, error: &io::Error) -> io::Error {
+        let next = self.market.journal.lock().next_sequence();
+        let (first, missing) = (self.written, next.saturating_sub(self.written));
+        let lost = self.lost + missing;
+        self.market.recording.lost.store(lost, Ordering::Relaxed);
+        let text = match missing {
+            0 => format!("{error}; the recording has no end mark"),
+            _ => format!(
+                "{error}; the {missing} messages from sequence {first} to {} are missing at the end \
+                 of the recording",
+                next - 1
+            ),
+        };
+        io::Error::new(error.kind(), text)
     }
 
     fn sync(&mut self) {
@@ -334,12 +427,16 @@ impl Writing {
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum number of bytes taken from the journal at a time. Its lock is held for a fraction of a
-/// millisecond.
-const BLOCK_BYTES: usize = 1 << 20;
+/// Bytes from which on no further block is taken before those at hand are written.
+const TAKEN_BYTES: usize = 1 << 20;
+/// Bytes of the stream from which on a block is full: it has one packet of at most 64 KiB. An
+/// almost full disk still takes small blocks, and the journal's lock is held for microseconds.
+const BLOCK_BYTES: usize = 1 << 15;
 /// Maximum number of board entries in one block; each has at most 288 bytes, and 1,200 with a whole
 /// record.
-const SNAPSHOT_ENTRIES: usize = 2_048;
+const SNAPSHOT_ENTRIES: usize = 512;
+/// Limits the log lines about gaps.
+static MISSING: Seldom = Seldom::new(3, 10);
 
 #[cfg(test)]
 mod tests {
@@ -349,7 +446,7 @@ mod tests {
     use tidewire_feed::client::Sink;
     use tidewire_feed::recording::{Decoder, Event};
     use tidewire_feed::wire::{Definition, Name, Trade};
-    use tidewire_files::Disk;
+    use tidewire_files::{Disk, SimulatedDisk};
 
     fn market() -> Arc<Market> {
         let config = MarketConfig {
@@ -357,6 +454,11 @@ mod tests {
             ..MarketConfig::default()
         };
         Market::of_one_lane(config)
+    }
+
+    fn writing(market: &Arc<Market>, path: &Path, disk: Disk) -> Writing {
+        let file = disk.append(path).unwrap();
+        Writing::new(market.clone(), path, file, Arc::new(AtomicBool::new(true)))
     }
 
     fn publish(ingest: &mut Ingest, trades: u64) {
@@ -423,26 +525,13 @@ mod tests {
         let market = market();
         let mut ingest = Ingest::new(market.clone(), 1, "test");
         publish(&mut ingest, 10);
-        let mut writing = Writing {
-            market: market.clone(),
-            path: path.clone(),
-            file: open(&path).unwrap(),
-            cursor: Cursor::at(1),
-            block: Vec::new(),
-            synced: Instant::now(),
-            is_dirty: false,
-            ended: Arc::new(AtomicBool::new(true)),
-        };
+        let mut writing = writing(&market, &path, Disk::default());
         write_file_header(0, &mut writing.block);
         let session = writing.begin().unwrap();
         assert!(writing.take(session).unwrap());
         publish(&mut ingest, 100);
         let oldest = market.journal.lock().oldest_sequence();
-        assert!(
-            writing.take(session).unwrap()
-                && writing.take(session).unwrap()
-                && !writing.take(session).unwrap()
-        );
+        assert!(writing.take(session).unwrap() && !writing.take(session).unwrap());
         writing.write().unwrap();
         let (kinds, sequences) = read(&path);
         use BlockKind::{Begin, Gap, Snapshot, Stream};
@@ -510,6 +599,48 @@ mod tests {
         assert_eq!(parts.flatten().collect::<Vec<_>>().len(), 520);
         assert!(matches!(&found[5], Message::LastValue(value) if value.source == 2));
         std::fs::remove_file(path).unwrap();
+    }
+
+    /// A block that did not fit was counted as written, nothing as lost, and nothing was written
+    /// until the whole of it fitted.
+    #[test]
+    fn a_full_disk_gets_the_blocks_that_fit_and_the_counters_say_what_is_in_the_file() {
+        let market = Market::of_one_lane(MarketConfig {
+            journal_messages: 1 << 13,
+            ..MarketConfig::default()
+        });
+        let simulated = SimulatedDisk::new(1);
+        let path = Path::new("full");
+        let mut writing = writing(&market, path, Disk::simulated(simulated.clone()));
+        let session = writing.begin().unwrap();
+        writing.write().unwrap();
+        let mut ingest = Ingest::new(market.clone(), 1, "test");
+        publish(&mut ingest, 5_000);
+        assert!(writing.take(session).unwrap());
+        let blocks = writing.ready.len();
+        assert!(blocks >= 3, "{blocks} blocks");
+        simulated.set_bytes_max(simulated.bytes() + writing.ready[0].0 as u64 + 100);
+        let error = writing.write().unwrap_err();
+        let counters = &market.recording;
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (written, lost) = (load(&counters.messages), load(&counters.lost));
+        let next = market.journal.lock().next_sequence();
+        assert!(written > 0 && written < next - 1, "{written} of {next}");
+        assert_eq!(written + lost, next - 1);
+        let told = format!(
+            "the {lost} messages from sequence {} to {}",
+            written + 1,
+            next - 1
+        );
+        assert!(error.to_string().contains(&told), "{error}");
+        assert_eq!(
+            writing.ready.len(),
+            blocks - 1,
+            "the first one is in the file"
+        );
+        simulated.set_bytes_max(u64::MAX);
+        writing.write().unwrap();
+        assert_eq!(load(&counters.messages), next - 1);
     }
 
     #[test]
