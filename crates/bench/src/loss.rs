@@ -129,6 +129,9 @@ fn native(
             interface: Ipv4Addr::LOCALHOST,
         });
     })?;
+    // The hub gets the definitions with a snapshot, and then each message of the stream.
+    exchange.wait_until_open()?;
+    let opened = exchange.next_sequence();
     let mut source = exchange
         .source()
         .ok_or_else(|| Failure::running("the exchange has no TCP address"))?;
@@ -160,8 +163,8 @@ fn native(
     exchange.finish();
     let mut sent = 0;
     // On a busy machine the exchange may publish once more before it is told to stop.
-    while sent != exchange.published() {
-        sent = exchange.published();
+    while sent != exchange.next_sequence() - opened {
+        sent = exchange.next_sequence() - opened;
         wait_for(&hub, sent);
     }
     let accepted = exchange.hub.server.lanes.iter();
@@ -238,7 +241,8 @@ fn two_lines(messages: u64) -> Result<LinkResult, Failure> {
     }
     store.end_session();
     let counters = books.counters();
-    let sent = counters.quotes + counters.trades + counters.statuses + counters.sessions;
+    let ticks = counters.quotes + counters.trades;
+    let sent = ticks + counters.statuses + counters.sessions + counters.definitions;
     wait_until_applied(&hub, sent, || {
         lines.turn(&store, started.elapsed().as_nanos() as u64);
         std::thread::sleep(Duration::from_micros(200));

@@ -472,6 +472,11 @@ impl Client {
                     .saturating_add(self.silence_limit_ns())
     }
 
+    /// Returns whether the server has accepted the login on the present connection of a side.
+    pub fn is_accepted(&self, side: Side) -> bool {
+        self.sides[side.index()].accepted
+    }
+
     /// Returns the stream's session; 0 until known.
     pub fn session(&self) -> u32 {
         self.session
@@ -587,6 +592,7 @@ impl Client {
             }
         }
         self.counters.messages += delivered;
+        self.counters.refused += sink.take_refused();
         self.counters.skipped = self.counters.skipped.saturating_add(skipped);
         self.expected = expected.max(sequence);
         self.highest = self.highest.max(self.expected);
@@ -781,7 +787,7 @@ impl Client {
         };
         let acknowledgement = EndOfSessionAcknowledgement {
             next_sequence: end,
-            applied_count: self.counters.messages,
+            applied_count: self.counters.applied(),
         };
         if !self.end_reported {
             self.end_reported = true;

@@ -66,7 +66,7 @@ pub struct Session {
     live_waits: bool,
     snapshot_number: u32,
     /// Venues that the client was told by controls.
-    venues_told: usize,
+    venues_told: u64,
     snapshots_kept: VecDeque<SnapshotJob>,
     snapshot_ranges: VecDeque<SnapshotJob>,
     refusals: VecDeque<Refused>,

@@ -262,6 +262,10 @@ impl server::Board for Board {
         venues.map(venue).collect()
     }
 
+    fn venues_version(&self) -> u64 {
+        self.venues.changes()
+    }
+
     fn definition(&self, index: usize) -> Option<Definition> {
         Some(self.topics.read().get(index)?.definition())
     }

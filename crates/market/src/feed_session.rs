@@ -76,7 +76,7 @@ impl FeedSession {
             slow_policy: market.config.feed_slow,
             ..SessionConfig::default()
         };
-        let ingest = Ingest::new(market, source, "publisher").named(peer.clone());
+        let ingest = Ingest::new(market, source, "publisher").of_publisher(peer.clone());
         Self {
             id,
             peer,

@@ -22,7 +22,7 @@ use crate::publishers::{ParkedPublisher, SessionInUse};
 use crate::records::RecordIngest;
 use crate::symbols::{Symbol, SymbolMap};
 use crate::topic::Topic;
-use crate::venues::{CONSOLIDATED, SourceVenues};
+use crate::venues::{CONSOLIDATED, PUBLISHER_VENUES_MAX, SourceVenues};
 use apply::Work;
 
 mod apply;
@@ -43,6 +43,8 @@ pub(crate) struct Ingest {
     /// Topics with the name of a symbol's venue that are symbols of their own in this session, each
     /// with the number of the topic that the symbol's name stands for.
     apart: HashMap<u32, u32>,
+    /// Number of venues that the source may still give a number of their own.
+    venues_left: u32,
     records: RecordIngest,
     /// Topics updated in this batch that seemed to have no subscriber.
     unheard: Vec<u32>,
@@ -63,6 +65,7 @@ pub(crate) struct Ingest {
     latency: Option<LatencyRecorder>,
     /// The source as the operator knows it.
     name: String,
+    is_publisher: bool,
 }
 
 /// What a publisher's next connection continues with.
@@ -95,12 +98,13 @@ pub(crate) enum Doubt {
 /// Counters of ingest since the start, over all sources.
 #[derive(Debug, Default)]
 pub struct IngestCounters {
-    /// Feed messages applied to last values.
+    /// Messages of sources' streams that were applied: values, definitions, names of venues,
+    /// levels, and parts of records; also those that changed nothing.
     pub applied: AtomicU64,
     /// Snapshot records applied.
     pub snapshot_records: AtomicU64,
-    /// Messages whose symbol was not defined or belongs to another source, and trades without
-    /// price.
+    /// Messages of sources' streams that were refused: the symbol was not defined or has no topic,
+    /// or a trade has no price. They are not applied.
     pub refused: AtomicU64,
     /// Gaps in the sequences.
     pub gaps: AtomicU64,
@@ -110,8 +114,6 @@ pub struct IngestCounters {
     pub lost: AtomicU64,
     /// Publishers refused because another connection publishes their session.
     pub refused_publishers: AtomicU64,
-    /// Connected feeds, as source or publisher.
-    pub sources: AtomicU64,
     /// Numbers of the configured sources that currently answer.
     pub(crate) standing: Mutex<BTreeSet<usize>>,
 }
@@ -127,6 +129,8 @@ pub(crate) struct Batch<'a> {
     /// Topics marked as in doubt in this batch, and not yet published: their values may be right
     /// again at its end.
     marked: Vec<u32>,
+    /// Refused messages that the receiver knows of.
+    refused_told: u64,
     generation: &'a mut u64,
     open_bars: &'a mut bars::OpenBars,
     name: &'a str,
@@ -140,11 +144,13 @@ impl Ingest {
             latency: None,
             open_bars: bars::OpenBars::default(),
             name: feed.to_owned(),
+            is_publisher: false,
             generation: market.post.subscriptions.generation().now(),
             source,
             symbols: SymbolMap::default(),
             venues: SourceVenues::new(feed),
             apart: HashMap::new(),
+            venues_left: u32::MAX,
             records: RecordIngest::default(),
             unheard: Vec::new(),
             members: Vec::new(),
@@ -156,9 +162,12 @@ impl Ingest {
         }
     }
 
-    /// Names the source for the operator, such as by its address.
-    pub(crate) fn named(mut self, name: String) -> Self {
-        self.name = name;
+    /// Makes it the ingest of a publisher from `address`, as the operator knows it. Limits say how
+    /// much of the hub a publisher can use up.
+    pub(crate) fn of_publisher(mut self, address: String) -> Self {
+        self.name = address;
+        self.is_publisher = true;
+        self.venues_left = PUBLISHER_VENUES_MAX;
         self
     }
 
@@ -171,6 +180,7 @@ impl Ingest {
             symbols,
             venues,
             apart,
+            venues_left,
             records,
             unheard,
             members,
@@ -182,6 +192,7 @@ impl Ingest {
             open_bars,
             latency,
             name,
+            is_publisher,
         } = self;
         unheard.clear();
         let work = Work {
@@ -194,12 +205,15 @@ impl Ingest {
             members,
             doubt,
             certain,
+            is_publisher: *is_publisher,
+            venues_left,
             latency,
             ahead: Ahead::default(),
             publication: Publication::default(),
             lanes: 0,
             receive_time_ns,
-            applied: 0,
+            received: 0,
+            refused: 0,
         };
         Batch {
             work,
@@ -209,6 +223,7 @@ impl Ingest {
             left,
             interrupted,
             marked: Vec::new(),
+            refused_told: 0,
             generation,
             open_bars,
             name,
@@ -253,9 +268,6 @@ impl Drop for Ingest {
     fn drop(&mut self) {
         self.release_topics();
         self.market.clocks.remove(self.source);
-        if self.latency.is_some() {
-            self.market.ingest.sources.fetch_sub(1, Ordering::Relaxed);
-        }
     }
 }
 
@@ -283,10 +295,15 @@ impl Batch<'_> {
             market.clocks.note(source, self.name, ahead);
         }
         self.hear_late_subscribers();
-        market
-            .ingest
+        let (received, refused) = (self.work.received, self.work.refused);
+        debug_assert!(refused <= received, "what is refused was received");
+        let counters = &market.ingest;
+        counters
             .applied
-            .fetch_add(self.work.applied, Ordering::Relaxed);
+            .fetch_add(received - refused, Ordering::Relaxed);
+        if refused > 0 {
+            counters.refused.fetch_add(refused, Ordering::Relaxed);
+        }
         debug_assert_eq!(
             self.work.publication.is_empty(),
             self.work.lanes == 0,
@@ -376,8 +393,7 @@ impl Batch<'_> {
         let venue = message.source();
         let is_valid = !matches!(message, Message::Trade(trade) if trade.price == PRICE_UNDEFINED);
         let Some(known) = self.symbols.get(symbol).filter(|_| is_valid) else {
-            let refused = &self.work.market.ingest.refused;
-            refused.fetch_add(1, Ordering::Relaxed);
+            self.work.refused += 1;
             return;
         };
         let topic = known.of_venue(venue);
@@ -452,8 +468,7 @@ impl Batch<'_> {
             // It has another source, or became one venue of several.
             Some(topic) => self.work.follow(topic, None),
             None => {
-                let refused = &self.work.market.ingest.refused;
-                refused.fetch_add(1, Ordering::Relaxed);
+                self.work.refused += 1;
             }
         }
         topic
@@ -500,8 +515,7 @@ impl Batch<'_> {
             false => self.find_topic(symbol, venue),
         };
         let Some(topic) = topic else {
-            let refused = &self.work.market.ingest.refused;
-            refused.fetch_add(1, Ordering::Relaxed);
+            self.work.refused += 1;
             return;
         };
         let time_ns = venues::source_time_ns(message);
@@ -521,9 +535,8 @@ impl Batch<'_> {
 }
 
 impl Batch<'_> {
-    fn refuse_symbol(&self, symbol: u32) {
-        let refused = &self.work.market.ingest.refused;
-        refused.fetch_add(1, Ordering::Relaxed);
+    fn refuse_symbol(&mut self, symbol: u32) {
+        self.work.refused += 1;
         if let Some(left_out) = UNNAMED.note_now() {
             let source = self.name;
             let text = "symbol refused: no UTF-8 name, or a number too high";
@@ -531,57 +544,18 @@ impl Batch<'_> {
         }
     }
 
-    /// Gives a topic its source's definition, and tells the hub's own feed.
-    fn redefine(&mut self, topic: &Topic, definition: &Definition) {
-        let before = topic.definition();
-        let value = self.work.market.board.value(topic.number);
-        let value = value.unwrap_or_default();
-        // Readers take it as the session's open. If a session begins with it, a record follows.
-        // Opens are declared for venues.
-        let is_open = definition.open == value.session_open || value.updates == 0;
-        let own = Definition {
-            name: before.name,
-            open: match is_open && !topic.is_consolidated() {
-                true => definition.open,
-                false => PRICE_UNDEFINED,
-            },
-            ..*definition
-        };
-        topic.redefine(&own);
-        let definition = topic.definition();
-        debug_assert_eq!(definition.symbol, topic.number, "the hub's own number");
-        let sequence = self.work.journal.append(&Message::Definition(definition));
-        topic.defined_at(sequence);
-        let shown = |definition: &Definition| (definition.price_tick, definition.currency);
-        if shown(&before) != shown(&definition) && value.updates > 0 {
-            self.work.publish_facts(topic);
-        }
-    }
-}
-
-impl Sink for Batch<'_> {
-    #[inline]
-    fn message(&mut self, _sequence: u64, message: &Message) {
-        self.update(message);
-        if !self.work.market.bars.is_empty() {
-            self.update_bars(message);
-        }
+    /// Applies a part of a snapshot, which repeats earlier messages: it counts neither as received
+    /// nor, if it is refused, as a refused message of the stream.
+    fn repeated(&mut self, apply: impl FnOnce(&mut Self)) {
+        let before = self.work.refused;
+        apply(self);
+        let refused = std::mem::replace(&mut self.work.refused, before) - before;
+        let counter = &self.work.market.ingest.refused;
+        counter.fetch_add(refused, Ordering::Relaxed);
     }
 
-    fn venue(&mut self, venue: &Venue) {
-        self.venues.set(venue.source, venue.name);
-    }
-
-    #[inline]
-    fn expect_symbol(&self, symbol: u32) {
-        if let Some(topic) = self.symbols.get(symbol).and_then(Symbol::first)
-            && let Some(slot) = self.work.market.board.slots().slot(topic.number)
-        {
-            slot.hot_lines().into_iter().for_each(prefetch);
-        }
-    }
-
-    fn definition(&mut self, _sequence: u64, definition: &Definition) {
+    /// Defines a symbol of the source.
+    fn define(&mut self, definition: &Definition) {
         let symbol = definition.symbol;
         let market = self.work.market;
         if definition.name.is_empty() {
@@ -591,6 +565,7 @@ impl Sink for Batch<'_> {
         }
         let Ok(topic) = market.board.define(definition) else {
             let _ = self.symbols.define(symbol, None);
+            self.work.refused += 1;
             if let Some(left_out) = BOARD_FULL.note_now() {
                 let (source, symbol) = (self.name, definition.name.as_str());
                 warn!(
@@ -651,6 +626,83 @@ impl Sink for Batch<'_> {
         }
     }
 
+    /// Gives a topic its source's definition, and tells the hub's own feed.
+    fn redefine(&mut self, topic: &Topic, definition: &Definition) {
+        let before = topic.definition();
+        let value = self.work.market.board.value(topic.number);
+        let value = value.unwrap_or_default();
+        // Readers take it as the session's open. If a session begins with it, a record follows.
+        // Opens are declared for venues.
+        let is_open = definition.open == value.session_open || value.updates == 0;
+        let own = Definition {
+            name: before.name,
+            open: match is_open && !topic.is_consolidated() {
+                true => definition.open,
+                false => PRICE_UNDEFINED,
+            },
+            ..*definition
+        };
+        topic.redefine(&own);
+        let definition = topic.definition();
+        debug_assert_eq!(definition.symbol, topic.number, "the hub's own number");
+        let sequence = self.work.journal.append(&Message::Definition(definition));
+        topic.defined_at(sequence);
+        let shown = |definition: &Definition| (definition.price_tick, definition.currency);
+        if shown(&before) != shown(&definition) && value.updates > 0 {
+            self.work.publish_facts(topic);
+        }
+    }
+}
+
+impl Sink for Batch<'_> {
+    #[inline]
+    fn message(&mut self, _sequence: u64, message: &Message) {
+        self.work.received += 1;
+        self.update(message);
+        if !self.work.market.bars.is_empty() {
+            self.update_bars(message);
+        }
+    }
+
+    fn take_refused(&mut self) -> u64 {
+        let refused = self.work.refused;
+        refused - std::mem::replace(&mut self.refused_told, refused)
+    }
+
+    fn venue(&mut self, venue: &Venue) {
+        self.work.received += 1;
+        self.venue_of_login(venue);
+    }
+
+    fn venue_of_login(&mut self, venue: &Venue) {
+        let was_named = self.venues.is_named(venue.source);
+        let is_changed = self.venues.set(venue.source, venue.name);
+        // A hub gives an idle number to another venue. The symbols' next messages with it are that
+        // one's. This looks at all symbols, which no publisher may cause at will.
+        if was_named && is_changed && !self.work.is_publisher {
+            self.symbols.unbind(venue.source);
+        }
+    }
+
+    #[inline]
+    fn expect_symbol(&self, symbol: u32) {
+        if let Some(topic) = self.symbols.get(symbol).and_then(Symbol::first)
+            && let Some(slot) = self.work.market.board.slots().slot(topic.number)
+        {
+            slot.hot_lines().into_iter().for_each(prefetch);
+        }
+    }
+
+    fn definition(&mut self, sequence: u64, definition: &Definition) {
+        match sequence {
+            0 => self.repeated(|batch| batch.define(definition)),
+            _ => {
+                self.work.received += 1;
+                self.define(definition);
+            }
+        }
+    }
+
     /// Symbol numbers belong to one session. The old ones are void, and a topic is stale until the
     /// new session gives it a value.
     fn session_changed(&mut self, old: u32, new: u32) {
@@ -706,10 +758,7 @@ impl Sink for Batch<'_> {
     fn snapshot_record(&mut self, _as_of: u64, record: &LastValue) {
         let records = &self.work.market.ingest.snapshot_records;
         records.fetch_add(1, Ordering::Relaxed);
-        let applied = self.work.applied;
-        self.update(&Message::LastValue(*record));
-        // Counted separately: a snapshot repeats earlier messages.
-        self.work.applied = applied;
+        self.repeated(|batch| batch.update(&Message::LastValue(*record)));
     }
 
     fn gap(&mut self, gap: Gap) {

@@ -155,6 +155,15 @@ impl Market {
         self.source_numbers.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Returns the number of connected feeds: sources that have accepted the hub's login and are
+    /// not silent, inputs with a session, and publishers.
+    pub fn connected_feeds(&self) -> u64 {
+        let inputs = self.inputs.iter();
+        let inputs = inputs.filter(|status| status.lock().is_connected).count();
+        let sources = self.ingest.standing.lock().len();
+        (sources + inputs + self.publishers.count()) as u64
+    }
+
     /// Returns one line for each configured source that is not connected.
     pub fn missing(&self) -> Vec<String> {
         let mut missing = Vec::new();

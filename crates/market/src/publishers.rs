@@ -51,6 +51,11 @@ impl Publishers {
         Ok(parked.map(|(_, publisher)| publisher))
     }
 
+    /// Returns the number of connected publishers.
+    pub(crate) fn count(&self) -> usize {
+        self.state.lock().connected.len()
+    }
+
     /// Notes that the session's connection has ended. Its state is kept for the next connection,
     /// unless the session is over.
     pub(crate) fn disconnect(&self, session: u32, publisher: Option<ParkedPublisher>) {

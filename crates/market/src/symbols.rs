@@ -114,6 +114,16 @@ impl Symbol {
         told.push((source, certainty));
     }
 
+    /// Forgets the topic of a venue.
+    fn unbind(&mut self, source: u16) {
+        if self.source == u32::from(source) {
+            (self.source, self.topic) = (NO_SOURCE, self.name.clone());
+        }
+        if let Some(others) = &mut self.others {
+            others.topics.retain(|(other, _)| *other != source);
+        }
+    }
+
     /// Keeps the venues that `keep` accepts.
     fn retain(&mut self, keep: &mut impl FnMut(&Topic) -> bool) {
         if self.source != NO_SOURCE && !keep(&self.topic) {
@@ -219,6 +229,14 @@ impl SymbolMap {
             .get_mut(symbol as usize / PAGE_SYMBOLS)?
             .as_mut()?;
         page[symbol as usize % PAGE_SYMBOLS].as_mut()
+    }
+
+    /// Forgets what a source's venue number stood for, of all symbols.
+    pub(crate) fn unbind(&mut self, source: u16) {
+        let pages = self.pages.iter_mut().flatten();
+        for symbol in pages.flat_map(|page| page.iter_mut().flatten()) {
+            symbol.unbind(source);
+        }
     }
 
     /// Returns the defined symbols with their numbers.

@@ -68,7 +68,8 @@ pub(crate) fn run(options: &DemoOptions) -> Result<(), Failure> {
 
 /// The source of the messages.
 enum Feed {
-    Simulated(Simulation),
+    /// The next sequence before it trades: a hub gets the definitions with a snapshot.
+    Simulated(Simulation, u64),
     File(PathBuf),
     Played(Playback),
 }
@@ -97,7 +98,9 @@ impl Feed {
         let hub = exchange_hub(&options.market)?;
         let simulation = Simulation::start(&options.market, None, hub, listener, true)?;
         config.hub.market.sources.extend(simulation.source());
-        Ok(Feed::Simulated(simulation))
+        simulation.wait_until_open()?;
+        let opened = simulation.next_sequence();
+        Ok(Feed::Simulated(simulation, opened))
     }
 
     /// Starts what must begin after the hub: trading, once the hub knows the symbols (so that the
@@ -105,7 +108,7 @@ impl Feed {
     fn start(self, options: &DemoOptions, server: &Server, stop: &Stop) -> Result<Self, Failure> {
         let file = match self {
             Feed::File(file) => file,
-            Feed::Simulated(simulation) => {
+            Feed::Simulated(simulation, opened) => {
                 while server.hub.market.board.topics().len() < simulation.symbols
                     && !stop.is_asked()
                 {
@@ -113,7 +116,7 @@ impl Feed {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 simulation.begin();
-                return Ok(Feed::Simulated(simulation));
+                return Ok(Feed::Simulated(simulation, opened));
             }
             played => return Ok(played),
         };
@@ -143,9 +146,9 @@ impl Feed {
     /// messages that a simulated exchange published, and the exchange; prints the report on a file.
     fn finish(self, server: &Server) -> Result<(Option<u64>, Option<Simulation>), Failure> {
         match self {
-            Feed::Simulated(simulation) => {
+            Feed::Simulated(simulation, opened) => {
                 simulation.finish();
-                let published = simulation.published();
+                let published = simulation.next_sequence() - opened;
                 let limit = Instant::now() + ARRIVAL_TIME_MAX;
                 while server.applied() < published && Instant::now() < limit {
                     std::thread::sleep(Duration::from_millis(10));

@@ -166,6 +166,22 @@ impl Simulation {
         self.counters.published.load(Ordering::Relaxed)
     }
 
+    /// Returns the next sequence of the exchange's feed.
+    pub fn next_sequence(&self) -> u64 {
+        self.hub.market.journal_next.load(Ordering::Acquire)
+    }
+
+    /// Waits until the symbols are defined.
+    pub fn wait_until_open(&self) -> Result<(), Failure> {
+        while self.hub.market.board.topics().len() < self.symbols {
+            self.check()?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // The batch that defines them ends with the journal's lock.
+        drop(self.hub.market.journal.lock());
+        Ok(())
+    }
+
     pub fn check(&self) -> Result<(), Failure> {
         if self.lanes.has_ended() {
             return Err(Failure::running("the exchange failed; see the log"));

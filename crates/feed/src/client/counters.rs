@@ -5,6 +5,8 @@
 pub struct ClientCounters {
     /// Messages delivered.
     pub messages: u64,
+    /// Delivered messages that the sink refused.
+    pub refused: u64,
     /// Sequences of other symbols skipped in a selection.
     pub skipped: u64,
     /// Snapshot records delivered.
@@ -25,6 +27,13 @@ pub struct ClientCounters {
     pub foreign: u64,
     /// Snapshot records overtaken by the live stream and requested again.
     pub overtaken: u64,
+}
+
+impl ClientCounters {
+    /// Returns the number of messages that were delivered and not refused.
+    pub fn applied(&self) -> u64 {
+        self.messages.saturating_sub(self.refused)
+    }
 }
 
 /// Counters of one side; every field only grows.

@@ -120,6 +120,17 @@ pub trait Sink {
         let _ = (as_of, record);
     }
 
+    /// The server names a venue after the login. This is no message of the stream.
+    fn venue_of_login(&mut self, venue: &Venue) {
+        self.venue(venue);
+    }
+
+    /// Returns how many of the delivered messages the sink has refused since the last call. They do
+    /// not count as applied in the acknowledgement of the session's end.
+    fn take_refused(&mut self) -> u64 {
+        0
+    }
+
     /// All records of the snapshot have been delivered. `records` counts its symbols, including
     /// those skipped because they have not changed.
     fn snapshot_complete(&mut self, as_of: u64, records: u64) {

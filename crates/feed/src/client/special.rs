@@ -39,7 +39,7 @@ impl Client {
             if again {
                 let acknowledgement = EndOfSessionAcknowledgement {
                     next_sequence: next,
-                    applied_count: self.counters.messages,
+                    applied_count: self.counters.applied(),
                 };
                 self.tell(side, &Control::EndOfSessionAcknowledgement(acknowledgement));
             }
@@ -61,7 +61,7 @@ impl Client {
             Control::Unknown(_) => {}
             _ if self.role == ReceiverRole::Listener => return Err(ReceiveError::OutOfOrder),
             Control::LoginAccepted(accepted) => self.accepted(side, accepted, sink),
-            Control::Venue(venue) => sink.venue(venue),
+            Control::Venue(venue) => sink.venue_of_login(venue),
             Control::Refused(refused) => sink.refused(side, refused),
             Control::SnapshotNotice(notice) => self.snapshot_notice(side, notice, now_ns, sink),
             _ => return Err(ReceiveError::OutOfOrder),

@@ -32,9 +32,14 @@ pub trait Board {
     /// as new as the journal's messages about the entry.
     fn last_value(&self, index: usize) -> Option<LastValue>;
 
-    /// Returns the venues that have a name; each new subscriber gets them. They are only added.
+    /// Returns the venues that have a name; each new subscriber gets them.
     fn venues(&self) -> Vec<Venue> {
         Vec::new()
+    }
+
+    /// Returns a number that grows with each new or changed name of [`Board::venues`].
+    fn venues_version(&self) -> u64 {
+        self.venues().len() as u64
     }
 
     /// Returns the sequence of the newest message about an entry, its definition included, or a
@@ -47,22 +52,17 @@ pub trait Board {
     }
 }
 
-/// Tells a subscriber the names of the venues, if there are more than the `told` that it was told
-/// before. Returns how many it knows now.
-pub(super) fn tell_venues(
-    board: &impl Board,
-    told: usize,
-    session: u32,
-    out: &mut Vec<u8>,
-) -> usize {
-    let venues = board.venues();
-    debug_assert!(venues.len() >= told, "venues are only added");
-    if venues.len() > told {
-        for venue in &venues {
-            PacketWriter::control(out, session, &Control::Venue(*venue));
+/// Tells a subscriber the names of the venues, if it was told those of an earlier version. Returns
+/// the version that it knows now.
+pub(super) fn tell_venues(board: &impl Board, told: u64, session: u32, out: &mut Vec<u8>) -> u64 {
+    let version = board.venues_version();
+    debug_assert!(version >= told, "the version only grows");
+    if version > told {
+        for venue in board.venues() {
+            PacketWriter::control(out, session, &Control::Venue(venue));
         }
     }
-    venues.len()
+    version
 }
 
 /// A board without entries, for a stream without snapshots.

@@ -8,13 +8,13 @@ use super::HubCounter;
 use super::look::HubLook;
 
 pub(super) const FEED: &[HubCounter] = &[
-    HubCounter::atomic("feed_sources", |look| &look.market.ingest.sources)
+    HubCounter::count("feed_sources", |look| look.market.connected_feeds())
         .gauge(1210, "feed_sources")
-        .help("Native feeds being read.")
+        .help("Connected feeds: sources that answer, inputs with a session, and publishers.")
         .watched("sources"),
     HubCounter::atomic("feed_applied_messages", |look| &look.market.ingest.applied)
         .counter(1220, "feed_applied_total")
-        .help("Market messages applied.")
+        .help("Messages of sources applied, of all kinds.")
         .watched("applied"),
     HubCounter::atomic("feed_snapshot_records", |look| {
         &look.market.ingest.snapshot_records
@@ -27,6 +27,14 @@ pub(super) const FEED: &[HubCounter] = &[
     })
     .counter(1261, "feed_publishers_refused_total")
     .help("Publishers refused because another connection publishes their session."),
+    HubCounter::count("feed_venues", |look| look.market.board.venues().count())
+        .gauge(1262, "feed_venues")
+        .help("Venues with a number of their own."),
+    HubCounter::count("feed_unnumbered_venues", |look| {
+        look.market.board.venues().shared()
+    })
+    .counter(1263, "feed_venues_unnumbered_total")
+    .help("Venues that got no number of their own because a limit was reached."),
     HubCounter::atomic("feed_gaps", |look| &look.market.ingest.gaps)
         .counter(1230, "feed_gaps_total")
         .help("Gaps in sequences.")
@@ -83,7 +91,7 @@ pub(super) const FEED: &[HubCounter] = &[
         &look.market.recording.lost
     })
     .counter(1430, "recording_lost_total")
-    .help("Messages lost because the disk was too slow."),
+    .help("Messages missing in the recording: the disk was full or too slow."),
     HubCounter::atomic("recording_errors", |look| &look.market.recording.errors)
         .counter(1440, "recording_errors_total")
         .help("Failed writes; each is retried."),

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
 use tidewire_calendar::{date_number, days_of_number};
@@ -38,12 +37,18 @@ pub(super) struct Work<'a> {
     pub(super) latency: &'a mut Option<LatencyRecorder>,
     pub(super) doubt: &'a mut Doubt,
     pub(super) certain: &'a mut Option<Vec<u32>>,
+    /// Whether the source is a publisher: any peer, whose use of the hub has limits.
+    pub(super) is_publisher: bool,
+    /// Number of venues that the source may still give a number of their own.
+    pub(super) venues_left: &'a mut u32,
     pub(super) ahead: Ahead,
     pub(super) journal: MutexGuard<'a, Journal>,
     pub(super) publication: Publication,
     pub(super) lanes: u64,
     pub(super) receive_time_ns: u64,
-    pub(super) applied: u64,
+    /// Messages of the source's stream in this batch, and how many of them were refused.
+    pub(super) received: u64,
+    pub(super) refused: u64,
 }
 
 impl Work<'_> {
@@ -81,8 +86,6 @@ impl Work<'_> {
         if ends_doubt || is_record {
             self.note_certain(number);
         }
-        // A record repeats what has happened.
-        self.applied += u64::from(!is_record);
         let latency = recorder(self.market, self.latency);
         match self.receive_time_ns.checked_sub(source_time_ns) {
             Some(latency_ns) if latency_ns < LATENCY_MAX_NS => latency.record(latency_ns),
@@ -519,16 +522,13 @@ fn end_doubt(market: &Market, writer: &mut SlotWriter<'_>, number: u32) -> bool 
     is_doubtful
 }
 
-/// Returns the source's latency recorder. With its first message the source counts as connected.
+/// Returns the source's latency recorder.
 #[inline]
 fn recorder<'a>(
     market: &Market,
     latency: &'a mut Option<LatencyRecorder>,
 ) -> &'a mut LatencyRecorder {
-    latency.get_or_insert_with(|| {
-        market.ingest.sources.fetch_add(1, Ordering::Relaxed);
-        market.latency.recorder()
-    })
+    latency.get_or_insert_with(|| market.latency.recorder())
 }
 
 /// Returns a quote as the hub's own feed has it.

@@ -24,7 +24,6 @@ impl Batch<'_> {
             source: topic.venue(),
             ..*level
         }));
-        self.work.applied += 1;
         if state.push(level, sequence) {
             self.work.publish_book(number, book, &state);
         }

@@ -77,13 +77,10 @@ impl Work<'_> {
         let Some(namesake) = topic.namesake() else {
             return;
         };
-        // It is one message of the source.
-        let applied = self.applied;
         let is_own = match message {
             Message::Quote(_) | Message::Trade(_) => self.apply(&namesake, message),
             _ => self.copy_to_namesake(topic, &namesake),
         };
-        self.applied = applied;
         if !is_own {
             topic.set_namesake(None);
         }

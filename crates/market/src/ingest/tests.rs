@@ -1,6 +1,7 @@
 mod certainty;
 mod chains;
 mod mirror;
+mod numbers;
 mod opens;
 mod sessions;
 mod venues;

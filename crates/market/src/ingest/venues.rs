@@ -18,7 +18,7 @@ use crate::board::{VENUE_SEPARATOR, certainty};
 use crate::consolidated::{VenueValue, consolidate};
 use crate::symbols::Symbol;
 use crate::topic::{Facts, Member, Topic};
-use crate::venues::{CONSOLIDATED, CONSOLIDATED_NAME, SourceVenues};
+use crate::venues::{self, CONSOLIDATED, CONSOLIDATED_NAME, SourceVenues};
 
 mod apart;
 
@@ -27,8 +27,8 @@ mod apart;
 enum NoTopic {
     /// Another source writes to it.
     Owned,
-    /// There is no room for another topic or venue, or no room in its name.
-    Full,
+    /// A limit is reached.
+    Full(&'static str),
 }
 
 impl Work<'_> {
@@ -48,10 +48,11 @@ impl Work<'_> {
         if name.parent().is_some() {
             let topic = self.claim_apart(name, venues, number);
             if topic.is_none() {
-                self.warn_no_topic(name, &venue);
+                self.warn_no_topic(name, &venue, TOO_MANY_SOURCES);
             }
             return topic;
         }
+        let mut reason = TOO_MANY_SOURCES;
         for attempt in 1..=SOURCES_OF_A_VENUE_MAX {
             let mut wanted = Wanted {
                 venue: venue.clone(),
@@ -65,24 +66,31 @@ impl Work<'_> {
             }
             match self.claim_venue(name, &wanted) {
                 Ok(topic) => {
-                    if attempt > 1 {
+                    if attempt > 1
+                        && let Some(left_out) = VENUE_TAKEN.note_now()
+                    {
                         let symbol = String::from_utf8_lossy(topic.symbol());
-                        info!(%symbol, source = self.source, "another source has this venue");
+                        let source = self.source;
+                        info!(%symbol, source, left_out, "another source has this venue");
                     }
                     return Some(topic);
                 }
                 Err(NoTopic::Owned) => {}
-                Err(NoTopic::Full) => break,
+                Err(NoTopic::Full(limit)) => {
+                    reason = limit;
+                    break;
+                }
             }
         }
-        self.warn_no_topic(name, &venue);
+        self.warn_no_topic(name, &venue, reason);
         None
     }
 
-    fn warn_no_topic(&self, name: &Topic, venue: &str) {
+    fn warn_no_topic(&self, name: &Topic, venue: &str, reason: &str) {
         if let Some(left_out) = NO_TOPIC.note_now() {
             let (symbol, source) = (String::from_utf8_lossy(name.symbol()), self.source);
-            warn!(%symbol, venue, source, left_out, "no topic for this symbol at this venue");
+            let text = "no topic for this symbol at this venue: its messages are refused";
+            warn!(%symbol, venue, source, reason, left_out, "{text}");
         }
     }
 
@@ -94,7 +102,7 @@ impl Work<'_> {
         if self.end_namesake(name) {
             // Another source's symbol had this name because no source had defined it.
             self.take_over(name)?;
-            self.describe(name, wanted)?;
+            self.describe(name, wanted);
             return Ok(name.clone());
         }
         let facts = name.facts();
@@ -109,12 +117,12 @@ impl Work<'_> {
         if is_first {
             // Its owner, if it has one, has given no value.
             self.take_over(name)?;
-            self.describe(name, wanted)?;
+            self.describe(name, wanted);
             return Ok(name.clone());
         }
         if is_same || replaces {
             self.claim(name)?;
-            self.describe(name, wanted)?;
+            self.describe(name, wanted);
             return Ok(name.clone());
         }
         // The definition of a source that has given the symbol nothing claims the name of one that
@@ -159,7 +167,7 @@ impl Work<'_> {
         }
         topic.continue_open(name);
         topic.take_times(name);
-        self.describe(&topic, &present)?;
+        self.describe(&topic, &present);
         // The readers of the hub's own feed have no other message with the value so far.
         self.tell_record_or_nothing(&topic, 0);
         self.publish(&topic);
@@ -179,6 +187,7 @@ impl Work<'_> {
         let taken = writer.take_over(name.number);
         debug_assert!(taken.is_ok(), "a topic has its slot");
         name.add_member(Member { venue, topic });
+        self.market.board.venues().hold(CONSOLIDATED, facts.venue);
         name.set_facts(|facts| facts.venue = Some(CONSOLIDATED));
         if let (Some(mut slot), Some(mut value)) = (writer.slot(name.number), value)
             && value.last != PRICE_UNDEFINED
@@ -229,7 +238,7 @@ impl Work<'_> {
         });
         if let Some(topic) = known {
             self.claim(&topic)?;
-            self.describe(&topic, wanted)?;
+            self.describe(&topic, wanted);
             return Ok(topic);
         }
         if name.with_members(<[Member]>::len) >= VENUES_OF_A_SYMBOL_MAX
@@ -237,11 +246,11 @@ impl Work<'_> {
                 .remove_member(|venue| self.slot_owner(venue).is_none())
                 .is_none()
         {
-            return Err(NoTopic::Full);
+            return Err(NoTopic::Full(TOO_MANY_VENUES));
         }
         let topic = self.define_member(name, wanted)?;
         self.claim(&topic)?;
-        self.describe(&topic, wanted)?;
+        self.describe(&topic, wanted);
         name.add_member(Member {
             venue: topic.venue(),
             topic: topic.clone(),
@@ -292,7 +301,7 @@ impl Work<'_> {
                 false => Err(NoTopic::Owned),
             };
         }
-        let number = self.venue_number(wanted)?;
+        let number = self.venue_number(wanted);
         self.define_topic(name, &text, number)
     }
 
@@ -305,11 +314,12 @@ impl Work<'_> {
     ) -> Result<Arc<Topic>, NoTopic> {
         let board = &self.market.board;
         let definition = Definition {
-            name: Name::new(text).map_err(|_| NoTopic::Full)?,
+            name: Name::new(text).map_err(|_| NoTopic::Full(NAME_TOO_LONG))?,
             source: number,
             ..name.definition()
         };
-        let topic = board.define(&definition).map_err(|_| NoTopic::Full)?;
+        let topic = board.define(&definition);
+        let topic = topic.map_err(|_| NoTopic::Full(TOO_MANY_TOPICS))?;
         if topic.defined_sequence() == 0 {
             let definition = Message::Definition(topic.definition());
             topic.defined_at(self.journal.append(&definition));
@@ -318,12 +328,13 @@ impl Work<'_> {
     }
 
     /// Notes which source and venue a topic has.
-    fn describe(&mut self, topic: &Topic, wanted: &Wanted) -> Result<(), NoTopic> {
+    fn describe(&mut self, topic: &Topic, wanted: &Wanted) {
         let facts = topic.facts();
         if *facts.venue_name == *wanted.venue && facts.source_name == wanted.feed {
-            return Ok(());
+            return;
         }
-        let number = self.venue_number(wanted)?;
+        let number = self.venue_number(wanted);
+        self.market.board.venues().hold(number, facts.venue);
         topic.set_facts(|facts| {
             facts.venue = Some(number);
             facts.venue_name = wanted.venue.as_str().into();
@@ -333,7 +344,6 @@ impl Work<'_> {
         if let Some(parent) = topic.parent() {
             self.name_venues(parent);
         }
-        Ok(())
     }
 
     /// Takes what a hub gave of a consolidated symbol under other venues out of it: its value is
@@ -361,30 +371,37 @@ impl Work<'_> {
             is_named,
             is_first: false,
         };
-        // Without a free number the topic keeps the venue that it had.
-        let _ = self.describe(topic, &wanted);
+        self.describe(topic, &wanted);
     }
 
     /// Returns the hub's number of a venue. Tells the readers of its own feed what a new number
     /// means.
-    fn venue_number(&mut self, wanted: &Wanted) -> Result<u16, NoTopic> {
+    fn venue_number(&mut self, wanted: &Wanted) -> u16 {
+        let venue = venues::Venue {
+            name: &wanted.venue,
+            wanted: wanted.number,
+            is_named: wanted.is_named,
+        };
         let venues = self.market.board.venues();
-        let taken = venues.take(&wanted.venue, wanted.number);
-        let (number, is_new) = taken.map_err(|_| NoTopic::Full)?;
+        let taken = venues.take(venue, *self.venues_left > 0);
+        let number = taken.number;
+        if taken.is_new {
+            *self.venues_left = self.venues_left.saturating_sub(1);
+        }
         // A number without a name means the same to the readers of the hub's own feed.
-        let is_told = wanted.is_named || number != wanted.number;
-        if is_new
+        let is_told = wanted.is_named || number != wanted.number || taken.is_reused;
+        if taken.is_new
             && is_told
-            && let Ok(name) = VenueName::new(&wanted.venue)
+            && let Some(name) = venues.name(number)
         {
             self.journal.append(&Message::Venue(wire::Venue {
                 source: number,
                 source_time_ns: 0,
-                name,
+                name: VenueName::truncated(&name),
             }));
             venues.note_told(number);
         }
-        Ok(number)
+        number
     }
 
     fn claim(&mut self, topic: &Topic) -> Result<(), NoTopic> {
@@ -393,14 +410,14 @@ impl Work<'_> {
             .claim(topic.number)
             .map_err(|error| match error {
                 ClaimError::Owned { .. } => NoTopic::Owned,
-                _ => NoTopic::Full,
+                _ => NoTopic::Full(TOO_MANY_TOPICS),
             })
     }
 
     fn take_over(&mut self, topic: &Topic) -> Result<(), NoTopic> {
         self.note_certain(topic.number);
         let taken = self.writer.take_over(topic.number);
-        taken.map_err(|_| NoTopic::Full)
+        taken.map_err(|_| NoTopic::Full(TOO_MANY_TOPICS))
     }
 
     fn is_stale(&self, topic: &Topic) -> bool {
@@ -458,21 +475,25 @@ impl Work<'_> {
             return;
         };
         self.members.clear();
-        let next = self.journal.next_sequence();
+        let (mut own, next) = (None, self.journal.next_sequence());
         topic.with_members(|members| {
             let values = members.iter().filter_map(|member| {
                 let value = board.value(member.topic.number)?;
-                Some(VenueValue {
+                let found = VenueValue {
                     venue: member.venue,
                     opened: member.topic.opened(value.session_open, next),
                     value,
-                })
+                };
+                // Venues without a number of their own have the same one.
+                if member.topic.number == venue.number {
+                    own = Some(found);
+                }
+                Some(found)
             });
             self.members.extend(values);
         });
         let mut value = before;
         consolidate(&mut value, self.members);
-        let own = self.members.iter().find(|own| own.venue == venue.venue());
         let is_trade = match (message, own) {
             (Some(message), Some(own)) => take_last(&mut value, message, own.venue, &own.value),
             _ => false,
@@ -639,6 +660,12 @@ pub(super) fn source_time_ns(message: &Message) -> u64 {
 
 /// Limits the log lines that a source causes with each message.
 static NO_TOPIC: Seldom = Seldom::new(3, 10);
+/// Limits the log lines that a publisher causes with each connection.
+static VENUE_TAKEN: Seldom = Seldom::new(3, 10);
+const TOO_MANY_SOURCES: &str = "16 sources give the symbol at this venue";
+const TOO_MANY_VENUES: &str = "128 venues give the symbol";
+const NAME_TOO_LONG: &str = "SYMBOL@VENUE has more than 72 bytes";
+const TOO_MANY_TOPICS: &str = "market-topics-max is reached";
 /// Maximum number of venues of one symbol: each update of one looks at all of them.
 const VENUES_OF_A_SYMBOL_MAX: usize = 128;
 /// Maximum number of sources that give one symbol at one venue at the same time.

@@ -65,7 +65,7 @@ impl Work<'_> {
             is_named: is_named || facts.is_named,
             is_first: false,
         };
-        self.describe(&topic, &wanted).ok()?;
+        self.describe(&topic, &wanted);
         self.apart.insert(topic.number, name.number);
         Some(topic)
     }
