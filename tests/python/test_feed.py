@@ -297,12 +297,21 @@ def test_a_source_that_falls_silent_is_marked(start_simulator, start_hub):
     simulator = start_simulator("--rate", "2k", "--symbols", "5")
     hub = start_hub("--source", simulator.source)
     wait_for_values(hub, 5)
+    assert hub.info("feed")["feed_sources"] == 1
     os.kill(simulator.pid, signal.SIGSTOP)
     try:
         eventually(lambda: hub.hash("md:RELIANCE")["stale"] == "1", "the mark of a silent source")
+        # Its machine still accepts connections, which is no answer.
+        for _ in range(20):
+            assert hub.info("feed")["feed_sources"] == 0
+            time.sleep(0.2)
+        lines = hub.stderr.splitlines()
+        told = [line for line in lines if " INFO " in line and "connected" in line]
+        assert len(told) == 1 and hub.stderr.count("no data from the server") == 1, hub.stderr
     finally:
         os.kill(simulator.pid, signal.SIGCONT)
     eventually(lambda: hub.hash("md:RELIANCE")["stale"] == "0", "its return")
+    assert hub.info("feed")["feed_sources"] == 1
     assert hub.info("feed")["feed_lost_messages"] == 0, "it resumed where it had stopped"
 
 
@@ -449,7 +458,7 @@ def test_a_source_clock_that_is_ahead_is_shown(hub):
     trades = [trade(0, 10**9, 1, ahead_ns), trade(0, 10**9, 1, time.time_ns() - 10**9)]
     client.send(LIVE, 1, definition(0, "AHEAD"), *trades, session=83)
     info = eventually(
-        lambda: (found := hub.info("feed"))["feed_applied_messages"] == 2 and found, "both trades"
+        lambda: (found := hub.info("feed"))["feed_applied_messages"] == 3 and found, "both trades"
     )
     assert info["feed_clock_ahead_messages"] == 1
     assert 3_000 * 10**6 < info["feed_clock_ahead_max_us"] <= 3_600 * 10**6

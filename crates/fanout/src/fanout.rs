@@ -358,9 +358,11 @@ impl Fanout {
                 // The rest of a turn's news may follow it.
                 if !context.is_ending(target.connection) {
                     counters.cut_off.fetch_add(1, Ordering::Relaxed);
-                    tracing::info!(
-                        "a subscriber was disconnected: its unread output exceeds the limit"
-                    );
+                    if let Some(left_out) = CUT_OFF.note_now() {
+                        let text =
+                            "a subscriber was disconnected: its unread output exceeds the limit";
+                        tracing::info!(left_out, "{text}");
+                    }
                     context.close(target.connection, CloseReason::Requested);
                 }
                 return false;
@@ -490,3 +492,5 @@ fn marks(kind: Kind) -> bool {
 
 /// Generous maximum time from a source's lane to a subscriber's lane.
 const NEWS_ON_THEIR_WAY_NS: u64 = 10_000_000_000;
+/// Limits the log lines that a peer causes by coming back.
+static CUT_OFF: tidewire_retry::Seldom = tidewire_retry::Seldom::new(10, 10);

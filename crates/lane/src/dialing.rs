@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::time::Instant;
 
-use tidewire_retry::{BackOff, Repeated};
+use tidewire_retry::{BackOff, LinkLog};
 use tracing::{debug, warn};
 
 use crate::application::CloseReason;
@@ -24,8 +24,9 @@ pub struct Dialing {
     due_ns: u64,
     /// Connections that have ended since the peer last answered.
     failures: u32,
-    /// Repeated warnings that the peer cannot be reached.
-    unreachable: Repeated,
+    log: LinkLog,
+    /// Why the application closes the connection.
+    reason: Option<String>,
 }
 
 impl Dialing {
@@ -38,7 +39,8 @@ impl Dialing {
             is_standing: false,
             due_ns: 0,
             failures: 0,
-            unreachable: Repeated::default(),
+            log: LinkLog::default(),
+            reason: None,
         }
     }
 
@@ -78,28 +80,37 @@ impl Dialing {
     /// Notes that the connection is established.
     pub fn connected(&mut self) {
         self.is_standing = true;
-        self.unreachable.works();
     }
 
     /// Resets the backoff, because the peer has answered as expected. A connection alone does not
-    /// reset it, so a wrong port is retried with backoff.
-    pub fn answered(&mut self) {
+    /// reset it, so a wrong port, or a peer that hangs, is retried with backoff. Returns whether to
+    /// log that the peer is connected.
+    pub fn answered(&mut self) -> bool {
         self.failures = 0;
+        self.log.answers(Instant::now())
+    }
+
+    /// Closes the connection, if there is one, and notes why.
+    pub fn close(&mut self, context: &mut Context, reason: String) {
+        if let Some(id) = self.connection {
+            self.reason = Some(reason);
+            context.close(id, CloseReason::Requested);
+        }
     }
 
     /// Notes the end of the connection. Returns whether it was established.
     pub fn closed(&mut self, now_ns: u64, reason: CloseReason) -> bool {
         let was_standing = std::mem::take(&mut self.is_standing);
-        if was_standing && reason != CloseReason::Stopping {
-            warn!(peer = %self.endpoint, reason = %reason.text(), "disconnected");
-        } else if reason != CloseReason::Stopping
-            && let Some((times, lasts)) = self.unreachable.failed(Instant::now())
+        let text = match self.log.has_answered() {
+            true => "disconnected; reconnecting",
+            false => "cannot connect; retrying",
+        };
+        let why = self.reason.take().unwrap_or_else(|| reason.text());
+        if let Some((attempts, lasts)) = self.log.ends(Instant::now())
+            && reason != CloseReason::Stopping
         {
-            let (error, seconds) = (reason.text(), lasts.as_secs());
-            warn!(
-                peer = %self.endpoint, %error, attempts = times, seconds,
-                "cannot connect; retrying"
-            );
+            let seconds = lasts.as_secs();
+            warn!(peer = %self.endpoint, reason = %why, attempts, seconds, "{text}");
         }
         self.connection = None;
         self.due_ns = now_ns + BACK_OFF.delay_ns(self.failures, now_ns);

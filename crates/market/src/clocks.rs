@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use parking_lot::Mutex;
+use tidewire_retry::Seldom;
 use tracing::warn;
 
 /// Messages whose source time is after the time they were received.
@@ -65,12 +66,13 @@ impl Clocks {
         });
         let is_known = clock.ahead.max_ns >= TOLD_NS;
         clock.ahead.add(ahead);
-        if !is_known && ahead.max_ns >= TOLD_NS {
+        if !is_known
+            && ahead.max_ns >= TOLD_NS
+            && let Some(left_out) = TOLD.note_now()
+        {
             let ahead_ms = ahead.max_ns / 1_000_000;
-            warn!(
-                source = name,
-                ahead_ms, "the clock of a source is ahead of ours"
-            );
+            let text = "the clock of a source is ahead of ours";
+            warn!(source = name, ahead_ms, left_out, "{text}");
         }
     }
 
@@ -104,6 +106,8 @@ impl fmt::Display for SourceClock {
 /// A clock that is less ahead than this is counted, and not logged: clocks of two machines differ
 /// by some milliseconds.
 const TOLD_NS: u64 = 10_000_000;
+/// Limits the log lines that a publisher causes with each connection.
+static TOLD: Seldom = Seldom::new(10, 10);
 
 #[cfg(test)]
 mod tests {

@@ -40,6 +40,7 @@ use crate::ingest::{Batch, Ingest};
 use crate::market::Market;
 use tidewire_fanout::Publication;
 use tidewire_lane::unix_ns;
+use tidewire_retry::Seldom;
 
 /// The threads of the hub's inputs. Dropping this ends them.
 #[derive(Debug)]
@@ -261,6 +262,8 @@ fn cannot_listen(address: SocketAddr, error: &io::Error) -> String {
     format!("cannot listen on {address}: {error}{hint}")
 }
 
+/// Limits the log lines about sessions, of which an exchange may begin one with each packet.
+static SESSIONS: Seldom = Seldom::new(20, 10);
 /// ENODEV: no such device.
 const NO_DEVICE: i32 = 19;
 
@@ -303,7 +306,10 @@ impl Follower<'_, '_> {
         let counters = self.books.counters();
         let has_new = counters.definitions != definitions;
         if counters.faults() != faults && !self.completeness.is_incomplete {
-            warn!("messages of the exchange contradict its books, which are in doubt now");
+            if let Some(left_out) = SESSIONS.note_now() {
+                let text = "messages of the exchange contradict its books, which are in doubt now";
+                warn!(left_out, "{text}");
+            }
             self.lose();
         }
         if self.completeness.in_doubt && has_new {
@@ -345,15 +351,17 @@ impl SequencedSink for Follower<'_, '_> {
     }
 
     fn joined_late(&mut self, next_sequence: u64) {
-        warn!(
-            next_sequence,
-            "the exchange's session is joined late: its books are in doubt"
-        );
+        if let Some(left_out) = SESSIONS.note_now() {
+            let text = "the exchange's session is joined late: its books are in doubt";
+            warn!(next_sequence, left_out, "{text}");
+        }
         self.lose();
     }
 
     fn session(&mut self, session: SessionName) {
-        info!(%session, "a session of an exchange begins");
+        if let Some(left_out) = SESSIONS.note_now() {
+            info!(%session, left_out, "a session of an exchange begins");
+        }
         if !self.is_dated {
             self.books.set_midnight(midnight_of_unix_ns(unix_ns()));
         }
@@ -370,6 +378,8 @@ impl SequencedSink for Follower<'_, '_> {
     }
 
     fn end_of_session(&mut self, next_sequence: u64) {
-        info!(next_sequence, "the exchange's session has ended");
+        if let Some(left_out) = SESSIONS.note_now() {
+            info!(next_sequence, left_out, "the exchange's session has ended");
+        }
     }
 }

@@ -13,7 +13,7 @@ use crate::ingest::Ingest;
 use crate::inputs::FeedSource;
 use crate::market::Market;
 use tidewire_fanout::{Dispatch, Publication};
-use tidewire_retry::Repeated;
+use tidewire_retry::LinkLog;
 
 /// A native feed that the hub reads, over all its connections.
 #[derive(Debug)]
@@ -34,9 +34,10 @@ pub struct Source {
 #[derive(Debug)]
 struct SourceInput {
     connector: Connector,
-    /// Limits how often a failed connection attempt is logged.
-    unreachable: Repeated,
     connection: Option<ConnectionId>,
+    log: LinkLog,
+    /// Why this side closes its connection.
+    reason: Option<String>,
 }
 
 impl Source {
@@ -53,8 +54,9 @@ impl Source {
         let seed = tidewire_lane::unix_ns() ^ writer << 1;
         let input = |side| SourceInput {
             connector: Connector::new(side, BackOff::default(), seed ^ side as u64),
-            unreachable: Repeated::default(),
             connection: None,
+            log: LinkLog::default(),
+            reason: None,
         };
         let ingest = Ingest::new(market.clone(), writer as u32, &source.to_string());
         let sides = if source.b.is_some() { 2 } else { 1 };
@@ -90,8 +92,6 @@ impl Source {
         let now_ns = context.now_ns();
         if let Some(index) = self.index(id) {
             let input = &mut self.inputs[index];
-            info!(source = %self.source, side = ?input.connector.side(), "connected");
-            input.unreachable.works();
             input.connector.connected(&mut self.client, now_ns);
             self.flush(context);
         }
@@ -115,13 +115,11 @@ impl Source {
         self.flush(context);
         match result {
             Ok(consumed) => {
-                if !self.is_standing && self.client.session() != 0 {
-                    self.set_standing(true);
-                }
+                self.note_answer(index);
                 (consumed, news)
             }
             Err(error) => {
-                warn!(source = %self.source, %error, "reconnecting");
+                self.inputs[index].reason = Some(error.to_string());
                 context.close(id, CloseReason::Requested);
                 (input.len(), news)
             }
@@ -137,24 +135,41 @@ impl Source {
         let input = &mut self.inputs[index];
         debug_assert_eq!(input.connection, Some(id), "it was found by its connection");
         input.connection = None;
-        let stood = input.connector.ended(&mut self.client, context.now_ns());
-        if stood && reason != CloseReason::Stopping {
-            warn!(source = %self.source, reason = %reason.text(), "disconnected");
-        } else if reason != CloseReason::Stopping
-            && let Some((times, lasts)) = input.unreachable.failed(Instant::now())
+        input.connector.ended(&mut self.client, context.now_ns());
+        let had_answered = input.log.has_answered();
+        let why = input.reason.take().unwrap_or_else(|| reason.text());
+        if let Some((times, lasts)) = input.log.ends(Instant::now())
+            && reason != CloseReason::Stopping
         {
             let (side, seconds) = (input.connector.side(), lasts.as_secs());
-            warn!(
-                source = %self.source, ?side, error = %reason.text(), attempts = times, seconds,
-                "cannot connect; retrying"
-            );
+            let text = match had_answered {
+                true => "disconnected; reconnecting",
+                false => "cannot connect; retrying",
+            };
+            warn!(source = %self.source, ?side, reason = %why, attempts = times, seconds, "{text}");
         }
         // While the other input is connected, no message is missing.
-        if !stood || self.inputs.iter().any(|i| i.connector.is_standing()) {
+        if !had_answered || self.inputs.iter().any(|input| input.log.has_answered()) {
             return nothing;
         }
         self.set_standing(false);
         self.ingest.lose(context.unix_ns())
+    }
+
+    /// Notes that the server has accepted the login on a side. A connection alone is no answer: the
+    /// machine of a server that hangs still accepts it.
+    fn note_answer(&mut self, index: usize) {
+        let input = &mut self.inputs[index];
+        let side = input.connector.side();
+        if input.log.has_answered() || !self.client.is_accepted(side) {
+            return;
+        }
+        if input.log.answers(Instant::now()) {
+            info!(source = %self.source, ?side, "connected");
+        }
+        if !self.is_standing {
+            self.set_standing(true);
+        }
     }
 
     /// Notes whether the server answers, for readiness checks.
@@ -184,7 +199,7 @@ impl Source {
                 }
                 // On an overloaded lane, received bytes may still be unread.
                 (Step::Silent, Some(id)) if !context.has_unread(id) => {
-                    warn!(source = %self.source, "no data: reconnecting");
+                    self.inputs[index].reason = Some("no data from the server".to_owned());
                     context.close(id, CloseReason::Requested);
                 }
                 _ => {}

@@ -108,7 +108,6 @@ impl PlantLink {
 
     /// Notes that the connection is established.
     pub fn connected(&mut self, context: &mut Context, id: ConnectionId) {
-        info!(plant = %self.plant.options.endpoint, "connected");
         self.dialing.connected();
         self.heard_ns = context.now_ns();
         PlantCounters::add(&self.plant.counters.links, 1);
@@ -129,15 +128,14 @@ impl PlantLink {
             session.receive(input, now_ns, &mut events)
         });
         self.settle(now_ns);
-        if self.session.is_registered() {
-            self.dialing.answered();
+        if self.session.is_registered() && self.dialing.answered() {
+            info!(plant = %self.plant.options.endpoint, "connected");
         }
         self.flush(context, id);
         match result {
             Ok(taken) => (taken, news),
             Err(error) => {
-                warn!(plant = %self.plant.options.endpoint, %error, "reconnecting");
-                context.close(id, CloseReason::Requested);
+                self.dialing.close(context, error.to_string());
                 (input.len(), news)
             }
         }
@@ -175,8 +173,8 @@ impl PlantLink {
         let silence = self.sweep(context);
         self.flush(context, id);
         if self.is_dead(context, id) {
-            warn!(plant = %self.plant.options.endpoint, "no data: reconnecting");
-            context.close(id, CloseReason::Requested);
+            self.dialing
+                .close(context, "no data from the plant".to_owned());
         }
         merged(news, silence)
     }

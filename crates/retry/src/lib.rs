@@ -6,4 +6,4 @@ mod back_off;
 pub use back_off::BackOff;
 
 mod telling;
-pub use telling::{Repeated, Seldom, note_failed_login};
+pub use telling::{LinkLog, Repeated, Seldom, note_failed_login};

@@ -88,6 +88,51 @@ impl Repeated {
     }
 }
 
+/// What the log says of a link to a peer that is connected again whenever it ends.
+///
+/// A link counts as made when the peer answers: the machine of a program that hangs still accepts
+/// connections. The log tells each end once, and then at growing intervals while the link fails or
+/// never lasts for long.
+#[derive(Debug, Default)]
+pub struct LinkLog {
+    failures: Repeated,
+    /// When the peer answered first on the present connection.
+    answered: Option<Instant>,
+    /// Whether the last line said that the link is made.
+    is_told: bool,
+}
+
+impl LinkLog {
+    /// Notes that the peer has answered. Returns whether to log that the link is made.
+    pub fn answers(&mut self, now: Instant) -> bool {
+        if self.answered.is_some() {
+            return false;
+        }
+        self.answered = Some(now);
+        !std::mem::replace(&mut self.is_told, true)
+    }
+
+    /// Returns whether the peer has answered on the present connection.
+    pub fn has_answered(&self) -> bool {
+        self.answered.is_some()
+    }
+
+    /// Notes that the connection has ended, or could not be made. Returns the number of ends and
+    /// their duration if a line is due.
+    pub fn ends(&mut self, now: Instant) -> Option<(u64, Duration)> {
+        let lasted = self
+            .answered
+            .take()
+            .map(|answered| now.saturating_duration_since(answered));
+        if lasted.is_some_and(|lasted| lasted >= INTERVAL_MIN) {
+            self.failures.works();
+        }
+        let due = self.failures.failed(now);
+        self.is_told &= due.is_none();
+        due
+    }
+}
+
 /// The first interval between two reports, and the longest.
 const INTERVAL_MIN: Duration = Duration::from_secs(10);
 const INTERVAL_MAX: Duration = Duration::from_secs(3_600);
@@ -102,6 +147,31 @@ mod tests {
         let told: Vec<_> = [0, 0, 0, 59, 60, 61, 62].map(|s| seldom.note(s)).into();
         let expected = [Some(0), Some(0), None, None, Some(2), Some(0), None];
         assert_eq!(told, expected);
+    }
+
+    /// A source that hung caused three lines every three seconds.
+    #[test]
+    fn a_peer_that_hangs_or_hangs_up_again_and_again_is_told_at_growing_intervals() {
+        let (begin, mut log) = (Instant::now(), LinkLog::default());
+        let at = |s: u64| begin + Duration::from_secs(s);
+        assert!(log.answers(at(0)) && !log.answers(at(5)));
+        assert!(log.ends(at(60)).is_some(), "it had lasted");
+        let told: Vec<u64> = (21..400)
+            .map(|turn| turn * 3)
+            .filter(|&s| log.ends(at(s)).is_some())
+            .collect();
+        assert_eq!(told, [72, 96, 168, 384, 1_032]);
+        assert!(log.answers(at(1_300)), "after the line that it was lost");
+        assert!(log.ends(at(1_320)).is_some(), "it had lasted");
+        let mut lines = 0;
+        for moment in 0..100_000 {
+            let now = at(1_320) + Duration::from_millis(10 * moment);
+            lines += u32::from(log.answers(now)) + u32::from(log.ends(now).is_some());
+        }
+        assert!(
+            lines < 20,
+            "{lines} lines about a peer that hangs up at once"
+        );
     }
 
     #[test]

@@ -138,6 +138,11 @@ impl Client {
         out.append(&mut self.outgoing);
     }
 
+    /// Returns whether the server has accepted the login on the present connection.
+    pub fn is_accepted(&self) -> bool {
+        self.is_accepted
+    }
+
     /// Returns the stream's session, once known.
     pub fn session(&self) -> Option<SessionName> {
         self.session

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use tidewire_feed::client::{ClientConfig, Side};
 use tidewire_feed::wire::ClientName;
-use tidewire_feed_client::{Change, FeedClient, FeedClientConfig};
+use tidewire_feed_client::{Change, Ending, FeedClient, FeedClientConfig};
+use tidewire_retry::LinkLog;
 use tracing::{info, warn};
 
 use super::Thread;
@@ -33,6 +34,7 @@ pub(super) fn run(mut thread: Thread, source: &FeedSource, mut client: FeedClien
     thread.pin();
     info!(input = thread.number, %source, "listening");
     let mut packets = 0;
+    let mut logs = [LinkLog::default(), LinkLog::default()];
     while !thread.is_stopped() {
         client.wait(WAIT_MAX);
         let begin = Instant::now();
@@ -50,33 +52,47 @@ pub(super) fn run(mut thread: Thread, source: &FeedSource, mut client: FeedClien
                 more
             });
         }
+        for side in Side::ALL {
+            // A connection alone is no answer: the machine of a server that hangs accepts it.
+            let is_accepted = client.client().is_accepted(side);
+            if is_accepted && logs[side.index()].answers(Instant::now()) {
+                info!(%source, ?side, "connected");
+            }
+        }
         while let Some(change) = client.next_change() {
-            note(&mut thread, source, &client, &change);
+            if let Change::Ended(side, ending) = change {
+                let log = &mut logs[side.index()];
+                ended(&mut thread, source, &client, log, (side, &ending));
+            }
         }
         thread.busy_ns += begin.elapsed().as_nanos() as u64;
         show(&mut thread, &client);
     }
 }
 
-fn note(thread: &mut Thread, source: &FeedSource, client: &FeedClient, change: &Change) {
-    match change {
-        Change::Connected(side) => info!(%source, ?side, "connected"),
-        Change::Ended(side, ending) => {
-            let is_alone = !client.is_connected(side.other());
-            if !thread.is_stale && is_alone && client.client().session() != 0 {
-                warn!(%source, ?side, %ending, "cannot reach the server for recovery");
-                // Losses cannot be recovered now, so the values must not be shown as current.
-                thread.lose();
-            }
-        }
-        Change::Connecting(_) => {}
+/// Handles the end of a connection, or a failed attempt to make one.
+fn ended(
+    thread: &mut Thread,
+    source: &FeedSource,
+    client: &FeedClient,
+    log: &mut LinkLog,
+    (side, ending): (Side, &Ending),
+) {
+    if let Some((attempts, lasts)) = log.ends(Instant::now()) {
+        let (seconds, text) = (lasts.as_secs(), "cannot reach the server for recovery");
+        warn!(%source, ?side, %ending, attempts, seconds, "{text}");
+    }
+    let is_alone = !client.client().is_accepted(side.other());
+    if !thread.is_stale && is_alone && client.client().session() != 0 {
+        // Losses cannot be recovered now, so the values must not be shown as current.
+        thread.lose();
     }
 }
 
 fn show(thread: &mut Thread, client: &FeedClient) {
-    let is_connected = client.is_connected(Side::A) || client.is_connected(Side::B);
     let connections = client.connections();
     let client = client.client();
+    let is_connected = Side::ALL.iter().any(|&side| client.is_accepted(side));
     thread.show(|figures| {
         let counters = client.counters();
         figures.session = client.session().to_string();

@@ -9,6 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use tidewire_itch::sequenced::SessionName;
 use tidewire_itch::soup::{Client, ClientConfig};
+use tidewire_retry::LinkLog;
 use tracing::{info, warn};
 
 use super::Thread;
@@ -31,22 +32,16 @@ pub(super) fn run(mut thread: Thread, input: &SoupInput) {
         chunk: vec![0; CHUNK_BYTES],
         connections: 0,
         shown: None,
+        log: LinkLog::default(),
     };
     let mut failures = 0;
     while !thread.is_stopped() {
         let before = receiver.client.counters().messages;
-        match TcpStream::connect_timeout(&input.address, CONNECT_MAX) {
-            Ok(stream) => {
-                let reason = receiver.serve(&mut thread, &stream);
-                if !thread.is_stopped() && !receiver.client.is_ended() {
-                    warn!(input = thread.number, %reason, "disconnected");
-                }
-            }
-            Err(error) if failures == 0 => {
-                warn!(input = thread.number, address = %input.address, %error, "cannot connect");
-            }
-            Err(_) => {}
-        }
+        let reason = match TcpStream::connect_timeout(&input.address, CONNECT_MAX) {
+            Ok(stream) => receiver.serve(&mut thread, &stream),
+            Err(error) => error.to_string(),
+        };
+        receiver.log_end(&thread, input, &reason);
         thread.lose();
         receiver.show(&mut thread, false);
         if receiver.client.counters().messages > before {
@@ -67,6 +62,7 @@ struct SoupReceiver {
     connections: u64,
     /// The session that INFO shows.
     shown: Option<SessionName>,
+    log: LinkLog,
 }
 
 impl SoupReceiver {
@@ -86,7 +82,6 @@ impl SoupReceiver {
         self.input.clear();
         self.out.clear();
         self.client.connected(self.now_ns());
-        info!(input = thread.number, "connected");
         while !thread.is_stopped() {
             self.client.drain_outgoing(&mut self.out);
             if let Err(error) = self.write(stream) {
@@ -97,7 +92,12 @@ impl SoupReceiver {
             thread.follow_wanted();
             let result = self.read(thread, stream);
             thread.busy_ns += begin.elapsed().as_nanos() as u64;
-            self.show(thread, true);
+            // A connection alone is no answer: the machine of a server that hangs accepts it.
+            let is_accepted = self.client.is_accepted();
+            if is_accepted && self.log.answers(Instant::now()) {
+                info!(input = thread.number, "connected");
+            }
+            self.show(thread, is_accepted);
             if let Err(reason) = result {
                 return reason;
             }
@@ -108,6 +108,21 @@ impl SoupReceiver {
             }
         }
         "the market stops".to_owned()
+    }
+
+    /// Logs that a connection has ended, or could not be made.
+    fn log_end(&mut self, thread: &Thread, input: &SoupInput, reason: &str) {
+        let text = match self.log.has_answered() {
+            true => "disconnected; reconnecting",
+            false => "cannot connect; retrying",
+        };
+        if let Some((attempts, lasts)) = self.log.ends(Instant::now())
+            && !thread.is_stopped()
+            && !self.client.is_ended()
+        {
+            let (input, address, seconds) = (thread.number, input.address, lasts.as_secs());
+            warn!(input, %address, reason, attempts, seconds, "{text}");
+        }
     }
 
     fn wait(&self, stream: &TcpStream) {
@@ -158,7 +173,7 @@ impl SoupReceiver {
         let now_ns = self.now_ns();
         let Self { client, input, .. } = self;
         let mut result = Ok(0);
-        let is_alive = client.counters().logins > 0 && !client.is_ended();
+        let is_alive = client.is_accepted() && !client.is_ended();
         thread.batch(is_alive, |follower| {
             result = client.receive(input, now_ns, follower)
         });

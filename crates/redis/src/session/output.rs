@@ -35,8 +35,11 @@ impl State {
     /// Logs that it leaves more unread than `client-output-buffer-limit` allows.
     #[cold]
     pub(super) fn tell_cut_off(&self) {
-        let (client, address) = (self.client.id, &self.client.address);
-        tracing::info!(client, %address, "cut off: it leaves more unread than it may");
+        if let Some(left_out) = CUT_OFF.note_now() {
+            let (client, address) = (self.client.id, &self.client.address);
+            let text = "cut off: it leaves more unread than it may";
+            tracing::info!(client, %address, left_out, "{text}");
+        }
     }
 
     /// Writes one reply, unless CLIENT REPLY says not to.
@@ -70,3 +73,6 @@ impl State {
         Writer::new(out.buffer(), self.protocol).until(self.output_bytes_max)
     }
 }
+
+/// Limits the log lines that a peer causes by coming back.
+static CUT_OFF: tidewire_retry::Seldom = tidewire_retry::Seldom::new(10, 10);

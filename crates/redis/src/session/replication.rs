@@ -60,10 +60,13 @@ impl State {
             return;
         }
         let Some(next) = parse_integer(&call.arguments[2]) else {
-            tracing::warn!(
-                "Replica {} asks for synchronization but with a wrong offset",
-                self.client.address
-            );
+            if let Some(left_out) = WRONG_REPLICAS.note_now() {
+                tracing::warn!(
+                    left_out,
+                    "Replica {} asks for synchronization but with a wrong offset",
+                    self.client.address
+                );
+            }
             return self.refuse(call, NOT_INTEGER);
         };
         let id = &call.arguments[1];
@@ -202,8 +205,10 @@ impl State {
             Err(_) => "unknown",
         };
         let (client, address) = (self.client.id, &self.client.address);
+        let left_out = WRONG_REPLICAS.note_now();
         if let Ok(command) = command
             && matches!(command.run, Run::Data(_))
+            && left_out.is_some()
         {
             tracing::warn!(
                 client, %address,
@@ -211,11 +216,13 @@ impl State {
                  interact with the keyspace' after processing the command '{name}'"
             );
         }
-        tracing::warn!(
-            client, %address,
-            "Replica generated a reply to command '{name}', disconnecting it: it sends more than \
-             replicas do"
-        );
+        if let Some(left_out) = left_out {
+            tracing::warn!(
+                client, %address, left_out,
+                "Replica generated a reply to command '{name}', disconnecting it: it sends more \
+                 than replicas do"
+            );
+        }
         call.context.cut_off(self.id, CloseReason::Requested);
         self.set_closing();
         true
@@ -498,3 +505,5 @@ const ADDRESS_BYTES_MAX: usize = 256;
 const BUSY_WITH_MASTER: &str =
     "BUSY a command of the master still runs; try again when it has ended";
 const NO_MASTER_LINK: &str = "NOMASTERLINK Can't SYNC while not connected with my master";
+/// Limits the log lines that a peer causes by coming back.
+static WRONG_REPLICAS: tidewire_retry::Seldom = tidewire_retry::Seldom::new(10, 10);

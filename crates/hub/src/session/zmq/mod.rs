@@ -223,7 +223,10 @@ impl ZmqSession {
                     let kind = Kind::Prefix;
                     let subscribed = fanout.subscribe(id, Dialect::Zmtp, kind, prefix);
                     if subscribed.is_err() {
-                        warn!("a ZeroMQ peer was disconnected: too many subscriptions");
+                        if let Some(left_out) = TOO_MANY.note_now() {
+                            let text = "a ZeroMQ peer was disconnected: too many subscriptions";
+                            warn!(left_out, "{text}");
+                        }
                         context.close(id, CloseReason::Requested);
                         return input.len();
                     }
@@ -373,3 +376,5 @@ fn unix_ms_of(context: &Context) -> i64 {
 const UNREAD_BYTES_MAX: usize = 32 << 20;
 /// No more requests are read from a peer with this many unread bytes of replies.
 const UNREAD_ANSWERS_MAX: usize = 1 << 20;
+/// Limits the log lines that a peer causes by coming back.
+static TOO_MANY: tidewire_retry::Seldom = tidewire_retry::Seldom::new(3, 10);
