@@ -103,6 +103,19 @@ pub fn latency(ns: u64) -> String {
     }
 }
 
+/// Returns a text as a terminal may show it: characters that control it, that reverse or hide other
+/// text, and combining ones are escaped, as `\u{202e}`. Different texts stay different.
+pub fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '"' | '\'' => shown.push(letter),
+            letter => shown.extend(letter.escape_debug()),
+        }
+    }
+    shown
+}
+
 /// Formats a price in units of 1e-9 with two to four decimals; `-` for no price.
 pub fn price(price: i64) -> String {
     if price == tidewire_lastvalue::PRICE_UNDEFINED {
@@ -124,6 +137,16 @@ pub fn timestamp(unix_ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_of_a_peer_neither_controls_a_terminal_nor_hides_in_it() {
+        for plain in ["ESZ5", "it's \"q\"", "सेंसेक्स".get(..3).unwrap_or(""), "東京"]
+        {
+            assert_eq!(printable(plain), plain);
+        }
+        let shown = printable("\u{1b}[2J\u{202e}A\u{9b}\u{200b}\\");
+        assert_eq!(shown, r"\u{1b}[2J\u{202e}A\u{9b}\u{200b}\\");
+    }
 
     #[test]
     fn durations_and_counts_are_read_with_their_units() {

@@ -212,7 +212,7 @@ impl Link {
         if self.publisher.state() == PublisherState::LoggingIn && self.publisher.refusal().is_none()
         {
             let to = &self.to;
-            return Failure::running(format!("--to: no hub at {to}: {reason}; {EXPECTED}"));
+            return Failure::usage(format!("--to: no hub at {to}: {reason}; {EXPECTED}"));
         }
         let published = self.published();
         Failure::running(format!(

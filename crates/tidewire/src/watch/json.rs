@@ -12,7 +12,24 @@ pub(super) fn document(sample: &Sample, rows: &[&SymbolRow], pretty: bool) -> St
         true => serde_json::to_string_pretty(&document),
         false => serde_json::to_string(&document),
     };
-    text.unwrap_or_default() + "\n"
+    escaped(&text.unwrap_or_default()) + "\n"
+}
+
+/// Escapes what a terminal would obey or hide, which JSON permits in strings. The values stay the
+/// same.
+fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for letter in json.chars() {
+        let is_shown = letter == '\n' || letter == ' ' || letter.is_ascii_graphic();
+        if is_shown || !letter.is_ascii() && letter.escape_debug().len() == 1 {
+            text.push(letter);
+            continue;
+        }
+        for unit in letter.encode_utf16(&mut [0; 2]) {
+            text.push_str(&format!("\\u{unit:04x}"));
+        }
+    }
+    text
 }
 
 fn value(sample: &Sample, rows: &[&SymbolRow]) -> Value {
@@ -105,4 +122,31 @@ fn price(price: i64) -> Value {
 
 fn seconds(duration: std::time::Duration) -> f64 {
     duration.as_millis() as f64 / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names that differed in control characters only were one name.
+    #[test]
+    fn a_name_is_exact_in_json_and_nothing_in_it_reaches_the_terminal() {
+        let names = [
+            "A\u{1b}[2J",
+            "A[2J",
+            "A\u{202e}",
+            "A\u{9b}",
+            "A\u{7f}",
+            "é\u{e0001}\n\"\\",
+        ];
+        for name in names {
+            let text = escaped(&serde_json::to_string_pretty(&json!({ "symbol": name })).unwrap());
+            assert!(
+                text.chars()
+                    .all(|c| c == '\n' || c == 'é' || c == ' ' || c.is_ascii_graphic())
+            );
+            let value: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(value["symbol"], name);
+        }
+    }
 }

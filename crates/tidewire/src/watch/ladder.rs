@@ -8,7 +8,7 @@ use ratatui::widgets::{Block, Paragraph};
 use tidewire_resp::Value;
 
 use crate::columns::whole_words;
-use crate::units::grouped;
+use crate::units::{grouped, printable};
 
 /// A symbol's best levels, as TIDEWIRE.BOOK replies them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Ladder {
 
     /// Draws the asks above the bids, the best in the middle.
     pub(super) fn draw(&self, frame: &mut Frame<'_>, area: Rect) {
-        let mut title = format!(" {} ", self.symbol);
+        let mut title = format!(" {} ", printable(&self.symbol));
         if self.is_stale {
             title.push_str("stale ");
         }
@@ -68,7 +68,7 @@ impl Ladder {
 
     fn lines(&self, height: usize, width: usize) -> Vec<Line<'static>> {
         if !self.reason.is_empty() {
-            return vec![Line::raw(whole_words(&self.reason, width))];
+            return vec![Line::raw(whole_words(&printable(&self.reason), width))];
         }
         let room = height.saturating_sub(1) / 2;
         let asks = self.asks.iter().take(room).rev();

@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use crate::failure::Failure;
 use crate::options::WatchOptions;
 use crate::stop::Stop;
+use crate::units::printable;
 use info::InfoReader;
 use link::Link;
 use sample::Sample;
@@ -101,7 +102,7 @@ impl Watch {
             if model.is_complete {
                 break;
             }
-            let reason = model.connection.describe();
+            let reason = printable(&model.connection.describe());
             drop(model);
             if self.stop.is_asked() || Instant::now() >= end {
                 let from = self.link.endpoint();

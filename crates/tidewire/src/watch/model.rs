@@ -43,7 +43,7 @@ pub(super) struct Model {
 /// One symbol.
 #[derive(Debug)]
 pub(super) struct SymbolState {
-    /// Empty until the definition arrives.
+    /// As the hub has it, with any characters; empty until the definition arrives.
     pub(super) name: String,
     pub(super) value: LastValue,
     /// Updates received here, and their number at the last sample.
@@ -234,9 +234,7 @@ impl Sink for Model {
             return;
         };
         row.name.clear();
-        // Control characters are removed: a terminal would obey them.
-        let shown = definition.name.as_str().chars();
-        row.name.extend(shown.filter(|letter| !letter.is_control()));
+        row.name.push_str(definition.name.as_str());
         if sequence > 0 {
             row.value.apply(sequence, &Message::Definition(*definition));
         } else if row.value.sequence == 0 {
@@ -245,9 +243,7 @@ impl Sink for Model {
     }
 
     fn venue(&mut self, venue: &Venue) {
-        let shown = venue.name.as_str().chars();
-        let name: String = shown.filter(|letter| !letter.is_control()).collect();
-        self.venues.insert(venue.source, name.into());
+        self.venues.insert(venue.source, venue.name.as_str().into());
     }
 
     fn snapshot_record(&mut self, _: u64, record: &LastValue) {
@@ -282,8 +278,10 @@ impl Sink for Model {
     }
 
     fn refused(&mut self, _: Side, refused: &Refused) {
-        let shown = refused.text.as_str().chars();
-        self.connection.reason = shown.filter(|letter| !letter.is_control()).collect();
+        refused
+            .text
+            .as_str()
+            .clone_into(&mut self.connection.reason);
     }
 
     /// Symbol numbers are valid for one session only.
@@ -391,6 +389,6 @@ mod tests {
         model.reset();
         assert_eq!((model.loss, model.spread.all().count), (Loss::default(), 0));
         let row = model.rows().next().unwrap();
-        assert_eq!((row.name.as_str(), row.value.last), ("A[2J", 5));
+        assert_eq!((row.name.as_str(), row.value.last), ("A\u{1b}[2J", 5));
     }
 }

@@ -18,7 +18,7 @@ use super::view::{Column, TableView, Wish};
 use crate::columns::{self, Figure, Heading, whole_parts, whole_words};
 use crate::failure::Failure;
 use crate::keys::{self, Heard};
-use crate::units::{counted, grouped, latency, price};
+use crate::units::{counted, grouped, latency, price, printable};
 
 /// Shows the table until `q` is pressed or a signal arrives.
 pub(super) fn show(watch: &Watch, mut view: TableView) -> Result<(), Failure> {
@@ -262,7 +262,7 @@ fn figures(row: &SymbolRow) -> Vec<Figure> {
         ..Figure::text(row.state().to_owned())
     };
     vec![
-        Figure::text(row.symbol.clone()),
+        Figure::text(printable(&row.symbol)),
         Figure::text(price(value.bid)),
         Figure::text(price(value.ask)),
         Figure::text(price(value.last)),
@@ -271,7 +271,7 @@ fn figures(row: &SymbolRow) -> Vec<Figure> {
         state,
         Figure::count(row.updates),
         Figure::count(row.rate as u64),
-        Figure::text(row.venue.to_string()),
+        Figure::text(printable(&row.venue)),
     ]
 }
 
@@ -286,7 +286,7 @@ fn connection(sample: &Sample) -> String {
     let state = connection.state.name();
     let mut text = format!("{state} {}", clock(sample.connected_for.as_secs()));
     if connection.state == ConnectionState::Lost {
-        text.push_str(&format!(" ({}), retrying", connection.reason));
+        text.push_str(&format!(" ({}), retrying", printable(&connection.reason)));
     }
     text.push_str(&format!(
         " · {} · session {} · {} reconnects",
@@ -344,7 +344,7 @@ fn clocks(sample: &Sample) -> String {
 fn hub(sample: &Sample) -> String {
     let (figures, rate) = match &sample.hub {
         Ok(pair) => pair,
-        Err(reason) => return format!("hub figures unavailable: {reason}"),
+        Err(reason) => return format!("hub figures unavailable: {}", printable(reason)),
     };
     let [p50, p99] = ["latency_ns.p50", "latency_ns.p99"].map(|name| latency(figures.of(name)));
     format!(
