@@ -760,11 +760,6 @@ impl Client {
         }
     }
 
-    /// Returns whether no snapshot replaces what is lost: this client chose so, or gets none.
-    fn is_final(&self, reason: LossReason) -> bool {
-        reason == LossReason::Dropped || self.role == ReceiverRole::Listener
-    }
-
     /// Reports everything from `expected` up to `until` as lost.
     fn lose<S: Sink>(&mut self, until: u64, reason: LossReason, sink: &mut S) {
         let from = self.expected;

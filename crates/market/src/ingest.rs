@@ -9,9 +9,7 @@ use tidewire_book::prefetch;
 use tidewire_fanout::Publication;
 use tidewire_feed::client::{Gap, PublisherLogin, Sink};
 use tidewire_feed::wire::{Definition, LastValue, Level, Login, Message, Venue, VenueName};
-use tidewire_lastvalue::{
-    FLAG_DOUBT, FLAG_STALE, FLAGS_DOUBT, LatencyRecorder, PRICE_UNDEFINED, Writer,
-};
+use tidewire_lastvalue::{FLAG_DOUBT, FLAG_STALE, LatencyRecorder, PRICE_UNDEFINED, Writer};
 use tidewire_retry::Seldom;
 use tracing::{debug, warn};
 
@@ -28,6 +26,7 @@ use apply::Work;
 mod apply;
 mod bars;
 mod certainty;
+mod definitions;
 mod depth;
 mod namesake;
 mod venues;
@@ -535,15 +534,6 @@ impl Batch<'_> {
 }
 
 impl Batch<'_> {
-    fn refuse_symbol(&mut self, symbol: u32) {
-        self.work.refused += 1;
-        if let Some(left_out) = UNNAMED.note_now() {
-            let source = self.name;
-            let text = "symbol refused: no UTF-8 name, or a number too high";
-            warn!(source, symbol, left_out, "{text}");
-        }
-    }
-
     /// Applies a part of a snapshot, which repeats earlier messages: it counts neither as received
     /// nor, if it is refused, as a refused message of the stream.
     fn repeated(&mut self, apply: impl FnOnce(&mut Self)) {
@@ -552,105 +542,6 @@ impl Batch<'_> {
         let refused = std::mem::replace(&mut self.work.refused, before) - before;
         let counter = &self.work.market.ingest.refused;
         counter.fetch_add(refused, Ordering::Relaxed);
-    }
-
-    /// Defines a symbol of the source.
-    fn define(&mut self, definition: &Definition) {
-        let symbol = definition.symbol;
-        let market = self.work.market;
-        if definition.name.is_empty() {
-            let _ = self.symbols.define(symbol, None);
-            self.refuse_symbol(symbol);
-            return;
-        }
-        let Ok(topic) = market.board.define(definition) else {
-            let _ = self.symbols.define(symbol, None);
-            self.work.refused += 1;
-            if let Some(left_out) = BOARD_FULL.note_now() {
-                let (source, symbol) = (self.name, definition.name.as_str());
-                warn!(
-                    source,
-                    symbol, left_out, "symbol refused: market-topics-max is reached"
-                );
-            }
-            return;
-        };
-        if self.symbols.define(symbol, Some(topic.clone())).is_err() {
-            self.refuse_symbol(symbol);
-            return;
-        }
-        if !self.venues.is_hub() {
-            self.symbols.set_open(definition);
-        }
-        // Another source's symbol keeps that source's definition.
-        let owner = market
-            .board
-            .slots()
-            .slot(topic.number)
-            .and_then(|slot| slot.owner());
-        let is_free = owner.is_none_or(|owner| owner == self.work.source);
-        if is_free {
-            // A symbol has an owner before its first value. Another source that gives a value
-            // first takes it over.
-            let _ = self.work.writer.claim(topic.number);
-        }
-        if is_free || topic.is_consolidated() {
-            self.redefine(&topic, definition);
-        }
-        // The value of a source that has left waits for any source with its venue.
-        let has_left = owner.is_none() && topic.facts().venue.is_some();
-        if has_left {
-            self.work.writer.release(topic.number);
-        }
-        self.work.set_apart(&topic);
-        if is_free && !has_left {
-            // What is missing may be about it.
-            if *self.work.doubt != Doubt::None && self.flags(topic.number) & FLAGS_DOUBT == 0 {
-                self.work.mark(&topic, FLAG_DOUBT, 0, false);
-                self.marked.push(topic.number);
-            }
-        }
-        let subscriptions = &market.post.subscriptions;
-        market.books.defined(&topic, subscriptions);
-        market.bars.defined(&topic, subscriptions);
-        let venues = self.symbols.get(symbol).into_iter();
-        let venues: Vec<_> = venues
-            .flat_map(|s| s.venues())
-            .map(|(_, t)| t.clone())
-            .collect();
-        for venue in venues {
-            if !Arc::ptr_eq(&venue, &topic) {
-                self.redefine(&venue, definition);
-            }
-            self.declare_open(&venue, symbol);
-        }
-    }
-
-    /// Gives a topic its source's definition, and tells the hub's own feed.
-    fn redefine(&mut self, topic: &Topic, definition: &Definition) {
-        let before = topic.definition();
-        let value = self.work.market.board.value(topic.number);
-        let value = value.unwrap_or_default();
-        // Readers take it as the session's open. If a session begins with it, a record follows.
-        // Opens are declared for venues.
-        let is_open = definition.open == value.session_open || value.updates == 0;
-        let own = Definition {
-            name: before.name,
-            open: match is_open && !topic.is_consolidated() {
-                true => definition.open,
-                false => PRICE_UNDEFINED,
-            },
-            ..*definition
-        };
-        topic.redefine(&own);
-        let definition = topic.definition();
-        debug_assert_eq!(definition.symbol, topic.number, "the hub's own number");
-        let sequence = self.work.journal.append(&Message::Definition(definition));
-        topic.defined_at(sequence);
-        let shown = |definition: &Definition| (definition.price_tick, definition.currency);
-        if shown(&before) != shown(&definition) && value.updates > 0 {
-            self.work.publish_facts(topic);
-        }
     }
 }
 
@@ -791,12 +682,8 @@ impl Sink for Batch<'_> {
 
 /// Type byte of an order's record.
 const ORDER: u8 = 0xA0;
-/// Limits the log lines about symbols beyond the limit.
-static BOARD_FULL: Seldom = Seldom::new(3, 10);
 /// Limits the log lines about lost messages.
 static LOST: Seldom = Seldom::new(10, 10);
-/// Limits the log lines about symbols without a name.
-static UNNAMED: Seldom = Seldom::new(3, 10);
 
 #[cfg(all(loom, test))]
 mod model;

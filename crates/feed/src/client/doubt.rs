@@ -65,6 +65,11 @@ impl Client {
         }
     }
 
+    /// Returns whether no snapshot replaces what is lost: this client chose so, or gets none.
+    pub(super) fn is_final(&self, reason: LossReason) -> bool {
+        reason == LossReason::Dropped || self.role == ReceiverRole::Listener
+    }
+
     /// Notes a loss after which no snapshot comes.
     pub(super) fn lose_values<S: Sink>(&mut self, sink: &mut S) {
         self.values_complete = false;

@@ -1,0 +1,126 @@
+//! Definitions of a source's symbols.
+
+use std::sync::Arc;
+
+use tidewire_feed::wire::{Definition, Message};
+use tidewire_lastvalue::{FLAG_DOUBT, FLAGS_DOUBT, PRICE_UNDEFINED};
+use tidewire_retry::Seldom;
+use tracing::warn;
+
+use super::{Batch, Doubt};
+use crate::topic::Topic;
+
+impl Batch<'_> {
+    fn refuse_symbol(&mut self, symbol: u32) {
+        self.work.refused += 1;
+        if let Some(left_out) = UNNAMED.note_now() {
+            let source = self.name;
+            let text = "symbol refused: no UTF-8 name, or a number too high";
+            warn!(source, symbol, left_out, "{text}");
+        }
+    }
+
+    /// Defines a symbol of the source.
+    pub(super) fn define(&mut self, definition: &Definition) {
+        let symbol = definition.symbol;
+        let market = self.work.market;
+        if definition.name.is_empty() {
+            let _ = self.symbols.define(symbol, None);
+            self.refuse_symbol(symbol);
+            return;
+        }
+        let Ok(topic) = market.board.define(definition) else {
+            let _ = self.symbols.define(symbol, None);
+            self.work.refused += 1;
+            if let Some(left_out) = BOARD_FULL.note_now() {
+                let (source, symbol) = (self.name, definition.name.as_str());
+                warn!(
+                    source,
+                    symbol, left_out, "symbol refused: market-topics-max is reached"
+                );
+            }
+            return;
+        };
+        if self.symbols.define(symbol, Some(topic.clone())).is_err() {
+            self.refuse_symbol(symbol);
+            return;
+        }
+        if !self.venues.is_hub() {
+            self.symbols.set_open(definition);
+        }
+        // Another source's symbol keeps that source's definition.
+        let owner = market
+            .board
+            .slots()
+            .slot(topic.number)
+            .and_then(|slot| slot.owner());
+        let is_free = owner.is_none_or(|owner| owner == self.work.source);
+        if is_free {
+            // A symbol has an owner before its first value. Another source that gives a value
+            // first takes it over.
+            let _ = self.work.writer.claim(topic.number);
+        }
+        if is_free || topic.is_consolidated() {
+            self.redefine(&topic, definition);
+        }
+        // The value of a source that has left waits for any source with its venue.
+        let has_left = owner.is_none() && topic.facts().venue.is_some();
+        if has_left {
+            self.work.writer.release(topic.number);
+        }
+        self.work.set_apart(&topic);
+        if is_free && !has_left {
+            // What is missing may be about it.
+            if *self.work.doubt != Doubt::None && self.flags(topic.number) & FLAGS_DOUBT == 0 {
+                self.work.mark(&topic, FLAG_DOUBT, 0, false);
+                self.marked.push(topic.number);
+            }
+        }
+        let subscriptions = &market.post.subscriptions;
+        market.books.defined(&topic, subscriptions);
+        market.bars.defined(&topic, subscriptions);
+        let venues = self.symbols.get(symbol).into_iter();
+        let venues: Vec<_> = venues
+            .flat_map(|s| s.venues())
+            .map(|(_, t)| t.clone())
+            .collect();
+        for venue in venues {
+            if !Arc::ptr_eq(&venue, &topic) {
+                self.redefine(&venue, definition);
+            }
+            self.declare_open(&venue, symbol);
+        }
+    }
+
+    /// Gives a topic its source's definition, and tells the hub's own feed.
+    fn redefine(&mut self, topic: &Topic, definition: &Definition) {
+        let before = topic.definition();
+        let value = self.work.market.board.value(topic.number);
+        let value = value.unwrap_or_default();
+        // Readers take it as the session's open. If a session begins with it, a record follows.
+        // Opens are declared for venues.
+        let is_open = definition.open == value.session_open || value.updates == 0;
+        let own = Definition {
+            name: before.name,
+            open: match is_open && !topic.is_consolidated() {
+                true => definition.open,
+                false => PRICE_UNDEFINED,
+            },
+            ..*definition
+        };
+        topic.redefine(&own);
+        let definition = topic.definition();
+        debug_assert_eq!(definition.symbol, topic.number, "the hub's own number");
+        let sequence = self.work.journal.append(&Message::Definition(definition));
+        topic.defined_at(sequence);
+        let shown = |definition: &Definition| (definition.price_tick, definition.currency);
+        if shown(&before) != shown(&definition) && value.updates > 0 {
+            self.work.publish_facts(topic);
+        }
+    }
+}
+
+/// Limits the log lines about symbols beyond the limit.
+static BOARD_FULL: Seldom = Seldom::new(3, 10);
+/// Limits the log lines about symbols without a name.
+static UNNAMED: Seldom = Seldom::new(3, 10);
