@@ -103,6 +103,10 @@ pub(crate) struct Details {
     /// Sequences of the packets that last changed trade and volume, and the statistics.
     pub(crate) trades_at: u64,
     pub(crate) statistics_at: u64,
+    /// Sequences of the packets in which the exchange last gave open, high and low; 0 for none.
+    pub(crate) range_at: [u64; 3],
+    /// The reference price of the last definition.
+    pub(crate) defined_reference: Option<i64>,
     pub(crate) time_ns: u64,
     /// Entries that wait for a snapshot, in order of their own sequence without a hole.
     pub(crate) queue: Vec<BookEntry>,
@@ -559,7 +563,11 @@ impl Details {
         (statistics.open, statistics.indicative_open) = (None, None);
         (statistics.high, statistics.low) = (None, None);
         statistics.volume = 0;
-        self.session = Session::default();
+        // The last trade stays.
+        self.session = Session {
+            condition: self.session.condition,
+            ..Session::default()
+        };
         self.session_from = sequence;
     }
 
@@ -572,6 +580,7 @@ impl Details {
     pub(crate) fn forget_sequences(&mut self) {
         (self.made_at, self.session_from) = (0, 0);
         (self.trades_at, self.statistics_at) = (0, 0);
+        self.range_at = [0; 3];
     }
 
     /// Returns the session's figures. The exchange does not give turnover and number of trades:

@@ -349,6 +349,7 @@ impl Channel {
             orders: size_of_wire(entry.number_of_orders()),
             number: u8::try_from(entry.md_price_level().unwrap_or(0)).unwrap_or(0),
             open_flag: entry.open_close_settl_flag(),
+            reference_date: entry.trading_reference_date(),
         });
         let as_of = snapshot.last_msg_seq_num_processed();
         let head = SnapshotHead {
@@ -378,6 +379,8 @@ impl Channel {
             orders: size_of_wire(entry.number_of_orders()),
             number: entry.md_price_level().unwrap_or(0),
             open_flag: entry.open_close_settl_flag(),
+            // These entries have none.
+            reference_date: None,
         });
         let as_of = snapshot.last_msg_seq_num_processed();
         let head = SnapshotHead {

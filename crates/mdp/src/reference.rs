@@ -86,12 +86,16 @@ impl Channel {
         details.scale = scale;
         details.time_ns = details.time_ns.max(definition.time_ns);
         let reference_before = details.statistics.reference;
+        // Each loop of the feed repeats it, also behind the settlement of the day.
+        let is_new_reference = definition.reference != details.defined_reference;
+        details.defined_reference = definition.reference;
         match reference_before {
             None => details.statistics.reference = definition.reference,
-            Some(_) => {
+            Some(_) if is_new_reference => {
                 details.statistics.settlement =
                     definition.reference.or(details.statistics.settlement);
             }
+            Some(_) => {}
         }
         let is_rebased = details.statistics.reference != reference_before;
         instrument.is_defined = true;
@@ -403,12 +407,15 @@ impl Channel {
                 Some(OpenCloseSettlFlag::INDICATIVE_OPENING_PRICE),
             ) => statistics.indicative_open = price,
             (MDEntryTypeStatistics::OPEN_PRICE, _) => {
+                details.range_at[0] = self.sequence;
                 (statistics.open, session.open) = (price, price);
             }
             (MDEntryTypeStatistics::HIGH_TRADE, _) => {
+                details.range_at[1] = self.sequence;
                 (statistics.high, session.high) = (price, price);
             }
             (MDEntryTypeStatistics::LOW_TRADE, _) => {
+                details.range_at[2] = self.sequence;
                 (statistics.low, session.low) = (price, price);
             }
             _ => {}

@@ -211,3 +211,27 @@ fn an_instrument_that_is_defined_after_a_late_join_is_in_doubt_until_its_snapsho
     pair.recover(0);
     assert_eq!((pair.compare(), pair.values.in_doubt), (2, false));
 }
+
+/// The book was shown empty, and as certain: of a snapshot of the session before not even the
+/// levels were read.
+#[test]
+fn a_session_that_begins_before_its_snapshot_is_used_empties_no_book() {
+    for date in [20_000, 20_001] {
+        let mut pair = Pair::new(exchange(4, 3), true);
+        pair.define();
+        (0..100).for_each(|_| pair.next(BOTH));
+        send_status(&mut pair, NO_EVENT, 20_000, BOTH);
+        (0..20).for_each(|_| pair.next(&[]));
+        pair.exchange.heartbeat(&mut pair.packet);
+        pair.send(BOTH);
+        pair.give_up();
+        let snapshots = pair.exchange.clone_snapshots();
+        send_status(&mut pair, RESET, date, BOTH);
+        for packet in &snapshots {
+            pair.receiver
+                .receive_snapshot(packet, &mut pair.values)
+                .unwrap();
+        }
+        assert_eq!((pair.compare(), pair.values.in_doubt), (3, false));
+    }
+}
