@@ -255,9 +255,13 @@ impl Channel {
             // The end of the old day's session may have been lost, or in the week before.
             let is_later = old_date.is_some() && old_date != date;
             let has_figures_since = details.figures_at() >= self.known_from;
+            // A first date after a late join does not tell whether it is that of the trades so far.
+            let is_first = old_date.is_none() && date.is_some();
+            let is_unknown = is_first && !self.from_start && details.figures_at() > 0;
             let instrument = &self.instruments[index as usize];
-            if is_later && !is_end && instrument.is_state_doubtful && has_figures_since {
-                // The figures since the loss may be of the new session already: a snapshot tells.
+            let is_torn = is_later && instrument.is_state_doubtful && has_figures_since;
+            if (is_torn || is_unknown) && !is_end {
+                // The figures may be of the new session already: a snapshot tells.
                 if let Some(state) = state {
                     self.set_state(index, state, reason, sink);
                 }

@@ -117,3 +117,16 @@ fn figures_of_before_a_lost_channel_reset_do_not_outlive_the_snapshot() {
     let expected = [open, high, low].map(|price| price.map_or(UNDEFINED_PRICE, |p| scale.nanos(p)));
     assert_eq!([value.open, figures.high, figures.low], expected);
 }
+
+/// The trades of before a late join's first status were counted in the session of its date.
+#[test]
+fn a_first_trade_date_after_a_late_join_needs_a_snapshot_for_the_trades_before() {
+    let mut pair = Pair::new(exchange(7, 1), false);
+    (0..40).for_each(|_| pair.next(&[]));
+    pair.define();
+    next_until_a_trade(&mut pair);
+    send_status(&mut pair, NO_EVENT, 20_001, BOTH);
+    assert!(pair.values.in_doubt, "the trades are of either session");
+    recover_with_date(&mut pair, 20_001);
+    assert_eq!((pair.compare(), pair.values.in_doubt), (1, false));
+}
