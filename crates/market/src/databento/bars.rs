@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use tidewire_dbn::databento::{BAR_TYPES, Ohlcv};
 use tidewire_feed::wire::Trade;
 
+use super::pages::Pages;
 use super::selection::instrument_id;
 use crate::bars::{Aggregator, Bar, Interval, Outcome};
 use crate::venues::CONSOLIDATED;
@@ -15,7 +16,7 @@ pub(super) struct ClientBars {
     bars: HashMap<(u32, Interval), ClientBar>,
     /// By topic: when it last traded before the client's first record, nanoseconds since the UNIX
     /// epoch.
-    traded_ns: HashMap<u32, u64>,
+    traded_ns: Pages<Option<u64>>,
     /// Whether trades were lost: the first bar of each topic may lack some.
     has_lost: bool,
     /// The bars that messages of a publisher close. A bar that has been closed by a trade stays
@@ -42,7 +43,7 @@ impl ClientBars {
     /// Notes that trades of a topic came before the client's first record, the last one at
     /// `traded_ns`. The bar of that time is not sent, nor the one before it.
     pub(super) fn note_traded(&mut self, number: u32, traded_ns: u64) {
-        self.traded_ns.insert(number, traded_ns);
+        *self.traded_ns.get_or(number, None) = Some(traded_ns);
     }
 
     /// Adds a trade, whose symbol is the topic's number, to the bars of an interval. `now_ns` is
@@ -52,7 +53,7 @@ impl ClientBars {
         let time_ns = trade.source_time_ns;
         let traded_ns = match self.has_lost {
             true => Some(time_ns),
-            false => self.traded_ns.get(&trade.symbol).copied(),
+            false => self.traded_ns.get(trade.symbol).copied().flatten(),
         };
         let bar = self.bars.entry(key).or_insert_with(|| ClientBar {
             aggregator: Aggregator::new(interval),
@@ -161,8 +162,8 @@ impl ClientBars {
     /// Takes over until when a symbol had traded before the client's first record to the topic that
     /// continues its trades.
     pub(super) fn take_traded(&mut self, from: u32, to: u32) {
-        if let Some(&traded_ns) = self.traded_ns.get(&from) {
-            self.traded_ns.entry(to).or_insert(traded_ns);
+        if let Some(&Some(traded_ns)) = self.traded_ns.get(from) {
+            self.traded_ns.get_or(to, None).get_or_insert(traded_ns);
         }
     }
 

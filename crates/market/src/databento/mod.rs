@@ -61,6 +61,8 @@ pub struct DatabentoSession {
     stream: Stream,
     /// Whether the last turn ended before everything was sent that could be.
     is_unfinished: bool,
+    /// Whether the rest of the input waits for the next turn.
+    is_held: bool,
     /// With `compression=zstd`, compresses all output after the start.
     packer: Option<Packer>,
 }
@@ -120,14 +122,20 @@ impl DatabentoSession {
             said_ns: context.now_ns(),
             stream: Stream::default(),
             is_unfinished: false,
+            is_held: false,
             packer: None,
         })
     }
 
     /// Handles the client's input. Returns the number of bytes used.
     pub fn received(&mut self, market: &Arc<Market>, context: &mut Context, input: &[u8]) -> usize {
-        let mut used = 0;
+        let (mut used, before) = (0, self.stream.symbols_named());
         loop {
+            if self.stream.symbols_named() - before >= NAMES_A_TURN {
+                context.hold(self.id);
+                self.is_held = true;
+                break;
+            }
             let taken = match next_line(&input[used..]) {
                 Ok(None) => break,
                 Ok(Some(line)) => {
@@ -166,13 +174,18 @@ impl DatabentoSession {
     /// Lets the lane call [`DatabentoSession::produce`] in this turn, or in a later one if other
     /// clients are first.
     fn produce_later(&mut self, market: &Market) {
-        self.set_unfinished(market, self.phase == Phase::Started);
+        self.set_unfinished(market, self.phase == Phase::Started || self.is_held);
     }
 
     /// Sends what is due, as far as the outbox has room and the lane has time. The rest is sent in
     /// the next turn.
     pub fn produce(&mut self, market: &Market, context: &mut Context) {
-        let is_unfinished = self.phase == Phase::Started && self.produce_slices(market, context);
+        let was_held = std::mem::take(&mut self.is_held);
+        if was_held {
+            context.release(self.id);
+        }
+        let more = self.phase == Phase::Started && self.produce_slices(market, context);
+        let is_unfinished = more || was_held;
         self.set_unfinished(market, is_unfinished);
     }
 
@@ -456,6 +469,9 @@ fn say(context: &mut Context, id: ConnectionId, text: &str) {
 /// Maximum slices of one client's records in a turn of its lane: each is 64 KiB, or 4,096 messages
 /// of the journal, which take some hundred microseconds.
 const SLICES_A_TURN: usize = 2;
+/// Symbols in a client's lines after which it takes turns with other clients: each costs a few
+/// microseconds.
+const NAMES_A_TURN: u64 = 2_048;
 /// Maximum number of connected clients.
 const CLIENTS_MAX: u64 = 1_024;
 /// Time limit for the answer to the challenge.

@@ -14,8 +14,9 @@ use crate::topic::Topic;
 #[derive(Debug, Default)]
 pub(super) struct Selection {
     subscriptions: Vec<Wanted>,
-    /// `None` for topics that are not resolved.
-    topics: Pages<Option<Chosen>>,
+    topics: Pages<Seen>,
+    /// The topics with a subscription, and those that had one.
+    followed: Vec<u32>,
     /// By schema: the earliest start time of its replays, ns since the UNIX epoch.
     starts_ns: [Option<u64>; Schema::ALL.len()],
     /// All schemas with a subscription to any topic.
@@ -37,6 +38,16 @@ pub(super) enum Concerned {
     All,
     /// These.
     Listed(Vec<u32>),
+}
+
+/// What is known of one topic.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    chosen: Chosen,
+    is_resolved: bool,
+    /// Whether it is among the followed ones.
+    is_followed: bool,
+    is_mapped: bool,
 }
 
 /// The subscriptions to one topic: a bit for each schema.
@@ -129,18 +140,9 @@ impl Selection {
         concerned
     }
 
-    /// Returns the topics that all subscriptions concern.
-    pub(super) fn concerned(&self, board: &Board) -> Concerned {
-        let mut listed = Vec::new();
-        for wanted in &self.subscriptions {
-            match self.concerned_by(board, &wanted.names) {
-                Concerned::All => return Concerned::All,
-                Concerned::Listed(numbers) => listed.extend(numbers),
-            }
-        }
-        listed.sort_unstable();
-        listed.dedup();
-        Concerned::Listed(listed)
+    /// Returns the topics that have been followed so far, the newest first.
+    pub(super) fn followed(&self) -> Vec<u32> {
+        self.followed.iter().rev().copied().collect()
     }
 
     /// Returns the topics that these symbols concern. Futures that are sought come later.
@@ -338,7 +340,11 @@ impl Selection {
         let name = std::str::from_utf8(topic.symbol()).unwrap_or_default();
         self.childless.remove_of(name);
         let chosen = self.choose(topic);
-        *self.topics.get_or(topic.number, None) = Some(chosen);
+        let seen = self.topics.get_or(topic.number, Seen::default());
+        (seen.chosen, seen.is_resolved) = (chosen, true);
+        if chosen.follows(u16::MAX) && !std::mem::replace(&mut seen.is_followed, true) {
+            self.followed.push(topic.number);
+        }
         chosen
     }
 
@@ -360,7 +366,7 @@ impl Selection {
     /// Resolves a topic if it is not.
     #[inline]
     pub(super) fn see(&mut self, board: &Board, number: u32) {
-        if !matches!(self.topics.get(number), Some(Some(_))) {
+        if !self.topics.get(number).is_some_and(|seen| seen.is_resolved) {
             self.resolve_number(board, number);
         }
     }
@@ -368,8 +374,14 @@ impl Selection {
     /// Returns the subscriptions to a topic; none if it is not resolved.
     #[inline]
     pub(super) fn of(&self, number: u32) -> Chosen {
-        let chosen = self.topics.get(number);
-        chosen.copied().flatten().unwrap_or_default()
+        let seen = self.topics.get(number);
+        seen.map_or_else(Chosen::default, |seen| seen.chosen)
+    }
+
+    /// Notes that the client gets a topic's mapping. Returns whether it has got one before.
+    pub(super) fn note_mapped(&mut self, number: u32) -> bool {
+        let seen = self.topics.get_or(number, Seen::default());
+        std::mem::replace(&mut seen.is_mapped, true)
     }
 
     /// Returns whether any of these schemas has a subscription to any topic.

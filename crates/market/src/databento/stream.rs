@@ -56,6 +56,8 @@ pub(super) struct Stream {
     settling: Settling,
     /// The topics of the initial values: the mapping, definition and value of each.
     opening: Walk,
+    /// Topics from this one on may have been defined by messages that the client does not get.
+    looked_until: Option<u32>,
     /// The schemas of the initial values.
     opening_schemas: u16,
     /// Whether the values are being resent because messages were skipped.
@@ -73,6 +75,8 @@ pub(super) struct Stream {
     is_joined: bool,
     /// By topic number and schema bit: the last sequence that a snapshot of records included.
     told_until: HashMap<(u32, u16), u64>,
+    /// Symbols in all lines of the client so far.
+    symbols_named: u64,
     /// Whether the client has left more unread than is allowed.
     is_behind: bool,
     /// Whether the client was warned and has not caught up since.
@@ -117,7 +121,13 @@ impl Stream {
         }
     }
 
+    /// Returns the number of symbols in all lines of the client so far.
+    pub(super) fn symbols_named(&self) -> u64 {
+        self.symbols_named
+    }
+
     pub(super) fn subscribe(&mut self, market: &Market, wanted: &Subscription<'_>, names: Names) {
+        self.symbols_named += names.len() as u64;
         if self.selection.len() == SUBSCRIPTIONS_MAX {
             let text = format!("more than {SUBSCRIPTIONS_MAX} subscriptions");
             return self.note_error(error_code::INVALID_SUBSCRIPTION, text);
@@ -136,24 +146,23 @@ impl Stream {
             system_code::SUBSCRIPTION_ACK,
             format!("Subscription request{number} for {schema} data succeeded"),
         );
+        // Symbols that are defined until the start are not in the session's messages.
+        self.looked_until.get_or_insert(market.board.count());
         let concerned = self.selection.add(&market.board, wanted, names);
-        if self.has_begun {
-            // What was not followed so far starts with its current values. The rest goes on from
-            // the client's position, which may be in a replay.
-            self.settle_later(concerned.clone(), true);
-            if self.opening.is_over() {
-                self.opening_schemas = 0;
-            }
-            self.opening_schemas |= wanted.schema.bit();
-            self.opening.add(concerned);
+        // What was not followed so far starts with its current values. The rest goes on from the
+        // client's position, which may be in a replay.
+        self.settle_later(concerned.clone(), true);
+        if self.opening.is_over() {
+            self.opening_schemas = 0;
         }
+        self.opening_schemas |= wanted.schema.bit();
+        self.opening.add(concerned);
     }
 
     pub(super) fn unsubscribe(&mut self, market: &Market, ended: &Subscription<'_>, names: &Names) {
+        self.symbols_named += names.len() as u64;
         let concerned = self.selection.remove(&market.board, ended, names);
-        if self.has_begun {
-            self.settle_later(concerned, false);
-        }
+        self.settle_later(concerned, false);
         let schema = ended.schema.name();
         let text = format!("Unsubscription request for {schema} data succeeded");
         self.note(system_code::UNSUBSCRIBE_ACK, text);
@@ -164,7 +173,6 @@ impl Stream {
         debug_assert!(!self.has_begun, "a session starts once");
         self.has_begun = true;
         self.opening_schemas = u16::MAX;
-        self.opening.add(self.selection.concerned(&market.board));
         let Some(start_ns) = self.selection.start_ns() else {
             let journal = market.journal.lock();
             self.live_from = journal.next_sequence();
@@ -531,7 +539,6 @@ impl Stream {
         self.bars.lose();
         // A skipped trade is not sent later; only values are.
         self.opening_schemas = REFRESHED | definitions;
-        self.opening.add(self.selection.concerned(&market.board));
         self.is_refresh = true;
         self.settle_again(market, journal);
     }

@@ -58,9 +58,10 @@ impl Stream {
         };
         self.follow_book(market, &topic, chosen, schemas);
         let mut writer = self.writer(out, unix_ns);
-        // A continuous symbol may have rolled within skipped messages.
+        // A symbol may have been defined, and a continuous one rolled, within skipped messages.
+        let is_mapped = self.selection.note_mapped(number) && self.is_refresh;
         if let Some(asked) = self.selection.asked(&topic)
-            && (!self.is_refresh || asked.0 == SymbolType::Continuous.number())
+            && (!is_mapped || asked.0 == SymbolType::Continuous.number())
         {
             let name = definition.name.as_str();
             writer.mapping(id, definition.source, unix_ns, asked, name);

@@ -32,6 +32,7 @@ impl Stream {
             self.follow_new_book(market, topic);
             self.split(topic, definition.source);
         }
+        self.selection.note_mapped(stamp.number);
         let asked = topic.as_ref().and_then(|topic| self.selection.asked(topic));
         let mut writer = self.writer(out, unix_ns);
         let asked = asked.unwrap_or((1, name));

@@ -44,8 +44,16 @@ impl Walk {
         match concerned {
             Concerned::All => (self.from, self.listed) = (Some(0), Vec::new()),
             Concerned::Listed(_) if self.from == Some(0) => {}
-            Concerned::Listed(numbers) => self.listed.extend(numbers),
+            Concerned::Listed(numbers) if self.listed.len() + numbers.len() <= LISTED_MAX => {
+                self.listed.extend(numbers);
+            }
+            Concerned::Listed(_) => self.add(Concerned::All),
         }
+    }
+
+    /// Adds all topics from this one on.
+    fn add_from(&mut self, first: u32) {
+        self.from = Some(self.from.map_or(first, |from| from.min(first)));
     }
 
     /// Takes the next of the board's `count` topics.
@@ -76,27 +84,40 @@ impl Stream {
         self.settling.is_new |= is_new;
     }
 
-    /// Visits all topics that are subscribed, at the start of the session. The first slice is
-    /// taken at once: small boards are known as of this place in the journal.
+    /// Visits the topics that the subscriptions concern, at the start of the session. The first
+    /// slice is taken at once: small boards are known as of this place in the journal.
     pub(super) fn settle_at_start(
         &mut self,
         market: &Market,
         known_from_ns: Option<u64>,
         _: &Journal,
     ) {
-        let concerned = self.selection.concerned(&market.board);
         self.settling.known_from_ns = known_from_ns;
-        self.settle_later(concerned, true);
+        self.settling.is_new = true;
+        self.visit_new(market);
         self.settle(market);
     }
 
-    /// Visits all topics that are subscribed, after messages were skipped.
+    /// Visits all topics that are followed, after messages were skipped, and those that may have
+    /// been defined in them.
     pub(super) fn settle_again(&mut self, market: &Market, _: &Journal) {
         self.selection.catch_up();
-        let concerned = self.selection.concerned(&market.board);
         self.settling.is_refresh = true;
-        self.settle_later(concerned, false);
+        let followed = self.selection.followed();
+        self.settling.walk.add(Concerned::Listed(followed.clone()));
+        self.opening.add(Concerned::Listed(followed));
+        self.visit_new(market);
         self.settle(market);
+    }
+
+    /// Visits the topics that the board has got since the last call.
+    fn visit_new(&mut self, market: &Market) {
+        let count = market.board.count();
+        let first = self.looked_until.replace(count).unwrap_or(count);
+        if first < count {
+            self.settling.walk.add_from(first);
+            self.opening.add_from(first);
+        }
     }
 
     /// Does the next slice. Returns whether more is left.
@@ -205,6 +226,8 @@ impl Stream {
     }
 }
 
+/// Maximum number of listed topics; where there are more, all are visited.
+const LISTED_MAX: usize = 1 << 20;
 /// Topics looked at in a slice. A lane does a few slices in a turn, each in less than 2 ms.
 pub(super) const SLICE_TOPICS: u32 = 4_096;
 /// What a topic costs beside the lookups of its name, in lookups.

@@ -220,6 +220,37 @@ fn named_symbols_of_a_large_board_are_settled_at_once() {
 }
 
 #[test]
+fn symbols_defined_between_a_subscription_and_its_start_are_found_and_after_a_gap_too() {
+    let mut feed = Feed::new(["A".to_owned()].into_iter());
+    let mut stream = feed.stream(&["schema=mbp-1|symbols=A,B,C"]);
+    let define = |feed: &mut Feed, number: u32, name: &str| {
+        let mut batch = feed.ingest.begin(1);
+        batch.definition(1, &Definition::new(number, Name::new(name).unwrap()));
+        batch.finish();
+        feed.quote(number);
+    };
+    define(&mut feed, 1, "B");
+    stream.begin(&feed.market, T);
+    let ids = |parts: &[Vec<u8>]| {
+        let mut ids = Vec::new();
+        records(parts, |record| match record {
+            Record::SymbolMapping(mapping) => ids.push(mapping.header.instrument_id),
+            Record::Mbp1(record) => ids.push(100 + record.event.header.instrument_id),
+            _ => {}
+        });
+        ids.sort_unstable();
+        ids
+    };
+    assert_eq!(ids(&feed.produce(&mut stream)), [1, 2]);
+    define(&mut feed, 2, "C");
+    stream.skips = true;
+    stream.fall_behind();
+    stream.catch_up(&feed.market);
+    assert_eq!(ids(&feed.produce(&mut stream)), [3, 102, 103], "one is new");
+    assert!(stream.selection.of(2).schemas != 0);
+}
+
+#[test]
 fn parents_and_continuous_symbols_without_instruments_are_named_after_the_last_slice() {
     let names = (0..COUNT).map(|number| format!("S{number}"));
     let feed = Feed::new(names.chain(["ESH4", "NQH4 C100"].map(str::to_owned)));
