@@ -249,6 +249,11 @@ impl FeedSession {
         news
     }
 
+    /// Returns the session's connection.
+    pub fn id(&self) -> ConnectionId {
+        self.id
+    }
+
     /// Returns when messages that a publisher has lost must be requested next; `None` if none are
     /// missing.
     pub fn recovery_deadline_ns(&self) -> Option<u64> {

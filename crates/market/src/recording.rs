@@ -253,18 +253,47 @@ impl Writing {
         self.snapshot(session)
     }
 
-    /// Writes what the messages before have named: the venues. They have a block of their own.
-    fn write_venues(&mut self, session: u32) {
-        let start = begin_block(&mut self.block);
-        let (block, flags) = (&mut self.block, Flags::SNAPSHOT);
-        let mut writer = PacketWriter::new(block, session, flags, 0, PACKET_LENGTH_MAX);
-        for (source, name) in self.market.board.venues().told() {
-            writer.push(&Message::Venue(Venue {
-                source,
-                source_time_ns: 0,
-                name: VenueName::truncated(&name),
-            }));
+    /// Writes what a reader needs of the messages before: the venues, then the current definitions,
+    /// with the whole record where the source has given one, and last values. Each value has the
+    /// sequence of its last change, which may be later than the sequence at which the stream
+    /// continues. They are written block by block, so that a million symbols are not in memory at
+    /// once.
+    fn snapshot(&mut self, session: u32) -> io::Result<()> {
+        let board = self.market.board.clone();
+        self.snapshot_block(session, 0, |writer| {
+            for (source, name) in board.venues().told() {
+                writer.push(&Message::Venue(Venue {
+                    source,
+                    source_time_ns: 0,
+                    name: VenueName::truncated(&name),
+                }));
+            }
+        });
+        let mut index = 0;
+        while index < board.slots().len() {
+            let until = (index + SNAPSHOT_ENTRIES).min(board.slots().len());
+            debug_assert!(until > index, "slots are only added");
+            self.snapshot_block(session, 2 * index as u64, |writer| {
+                (index..until).for_each(|entry| push_entry(&board, entry, writer));
+            });
+            self.write()?;
+            index = until;
         }
+        Ok(())
+    }
+
+    /// Appends a block of a snapshot to those to be written.
+    fn snapshot_block(
+        &mut self,
+        session: u32,
+        first: u64,
+        fill: impl FnOnce(&mut PacketWriter<'_>),
+    ) {
+        let start = begin_block(&mut self.block);
+        let flags = Flags::SNAPSHOT;
+        let mut writer =
+            PacketWriter::new(&mut self.block, session, flags, first, PACKET_LENGTH_MAX);
+        fill(&mut writer);
         writer.finish();
         end_block(
             BlockKind::Snapshot,
@@ -273,50 +302,6 @@ impl Writing {
             start,
             &mut self.block,
         );
-    }
-
-    /// Writes what a reader needs of the messages before: the venues, then the current definitions,
-    /// with the whole record where the source has given one, and last values. Each value has the
-    /// sequence of its last change, which may be later than the sequence at which the stream
-    /// continues. They are written block by block, so that a million symbols are not in memory at
-    /// once.
-    fn snapshot(&mut self, session: u32) -> io::Result<()> {
-        let board = self.market.board.clone();
-        self.write_venues(session);
-        let mut index = 0;
-        while index < board.slots().len() {
-            let start = begin_block(&mut self.block);
-            let (block, flags) = (&mut self.block, Flags::SNAPSHOT);
-            let mut writer =
-                PacketWriter::new(block, session, flags, 2 * index as u64, PACKET_LENGTH_MAX);
-            let until = (index + SNAPSHOT_ENTRIES).min(board.slots().len());
-            debug_assert!(until > index, "slots are only added");
-            for entry in index..until {
-                if let Some(definition) = Board::definition(&*board, entry) {
-                    writer.push(&Message::Definition(definition));
-                }
-                let topic = board.topic(entry as u32);
-                if let Some(kept) = topic.and_then(|topic| topic.records.definition()) {
-                    for part in RecordPart::split(entry as u32, kept.source, 0, &kept.bytes) {
-                        writer.push(&Message::Record(part));
-                    }
-                }
-                if let Some(value) = Board::last_value(&*board, entry) {
-                    writer.push(&Message::LastValue(value));
-                }
-            }
-            writer.finish();
-            end_block(
-                BlockKind::Snapshot,
-                session,
-                unix_ns(),
-                start,
-                &mut self.block,
-            );
-            self.write()?;
-            index = until;
-        }
-        Ok(())
     }
 
     /// Writes what is ready, at once if the disk takes it, else block by block. If the disk is full
@@ -421,6 +406,22 @@ impl Writing {
             warn!(%error, path = %self.path.display(), "the recording may not be on the disk");
         }
         (self.synced, self.is_dirty) = (Instant::now(), false);
+    }
+}
+
+/// Appends what a snapshot has of one entry of the board.
+fn push_entry(board: &crate::board::Board, entry: usize, writer: &mut PacketWriter<'_>) {
+    if let Some(definition) = Board::definition(board, entry) {
+        writer.push(&Message::Definition(definition));
+    }
+    let topic = board.topic(entry as u32);
+    if let Some(kept) = topic.and_then(|topic| topic.records.definition()) {
+        for part in RecordPart::split(entry as u32, kept.source, 0, &kept.bytes) {
+            writer.push(&Message::Record(part));
+        }
+    }
+    if let Some(value) = Board::last_value(board, entry) {
+        writer.push(&Message::LastValue(value));
     }
 }
 

@@ -126,8 +126,8 @@ impl Books {
     /// * Orders: a quote at the end of an event that changed the top; a trade at once.
     /// * `mbp-1`, `mbp-10`, `bbo` and consolidated records: their first level if it changed, and
     ///   a trade if the record is one.
-    /// * The first state of a book is given also if it is empty, and whatever records the first
-    ///   event of orders has: the receiver may have an older one.
+    /// * The first state of a book is given also if it is empty, after a first event of orders with
+    ///   records of any kind: the receiver may have an older one.
     /// * Definitions and symbol mappings name instruments. All other records count as unused.
     #[inline]
     pub fn apply(&mut self, record: &RecordRef<'_>, sink: impl FnMut(Tick)) {

@@ -607,7 +607,7 @@ fn an_empty_first_book_of_a_file_is_told() {
 /// The first event of a file had no record that changed the book: the quote of the file before
 /// stayed until a later event.
 #[test]
-fn the_first_event_of_orders_tells_an_empty_book_whatever_its_records_are() {
+fn the_first_event_of_orders_tells_an_empty_book_with_records_of_any_kind() {
     let last = crate::flag::LAST;
     let order = |action, flags| order(7, NOON_NS, action, 9, 100, flags);
     for (records, expected) in [

@@ -64,8 +64,10 @@ impl HubLane {
     pub(super) fn recover(&mut self, context: &mut Context) -> Option<u64> {
         let (mut next_ns, now_ns) = (None, context.now_ns());
         for id in std::mem::take(&mut self.recovering) {
-            let Some(Some(Session::Feed(session))) = self.sessions.get_mut(id.index()) else {
-                continue;
+            // The place of a connection that has ended may be another one's.
+            let session = match self.sessions.get_mut(id.index()) {
+                Some(Some(Session::Feed(session))) if session.id() == id => session,
+                _ => continue,
             };
             let due_ns = session.recovery_deadline_ns();
             let (deadline_ns, news) = match due_ns.is_some_and(|due_ns| due_ns <= now_ns) {

@@ -146,15 +146,35 @@ impl Batch<'_> {
 
     /// Marks the topics of the source as in doubt. Those that are not stale are published when the
     /// batch ends. After many losses in a row only those are looked at whose doubt has ended since
-    /// the last one.
-    pub(super) fn mark_doubtful(&mut self) {
-        self.mark_all_doubtful();
+    /// the last one. Returns the topics that were not in doubt before.
+    pub(super) fn mark_doubtful(&mut self) -> Vec<u32> {
+        let mut marked = Vec::new();
+        let topics = match self.work.certain.replace(Vec::new()) {
+            None => self.own_topics(),
+            Some(mut certain) => {
+                certain.sort_unstable();
+                certain.dedup();
+                let board = &self.work.market.board;
+                let topics = certain.into_iter();
+                topics.filter_map(|number| board.topic(number)).collect()
+            }
+        };
+        for topic in &topics {
+            let flags = self.flags(topic.number);
+            if flags & FLAG_DOUBT == 0 && self.work.mark(topic, FLAG_DOUBT, 0, false) {
+                marked.push(topic.number);
+                if flags & FLAG_STALE == 0 {
+                    self.marked.push(topic.number);
+                }
+            }
+        }
+        self.work.follow_all(&topics);
+        marked
     }
-
     /// Marks the topics that are certain although others wait for what was lost, until the messages
     /// that are missing now have come.
     pub(super) fn interrupt(&mut self) {
-        *self.interrupted = self.mark_all_doubtful();
+        *self.interrupted = self.mark_doubtful();
     }
 
     /// Ends the doubt of the topics that were certain before the last interruption.
@@ -178,32 +198,6 @@ impl Batch<'_> {
             }
         }
         self.work.follow_all(&topics);
-    }
-
-    /// Marks topics as [`mark_doubtful`](Self::mark_doubtful) says. Returns those that were not.
-    fn mark_all_doubtful(&mut self) -> Vec<u32> {
-        let mut marked = Vec::new();
-        let topics = match self.work.certain.replace(Vec::new()) {
-            None => self.own_topics(),
-            Some(mut certain) => {
-                certain.sort_unstable();
-                certain.dedup();
-                let board = &self.work.market.board;
-                let topics = certain.into_iter();
-                topics.filter_map(|number| board.topic(number)).collect()
-            }
-        };
-        for topic in &topics {
-            let flags = self.flags(topic.number);
-            if flags & FLAG_DOUBT == 0 && self.work.mark(topic, FLAG_DOUBT, 0, false) {
-                marked.push(topic.number);
-                if flags & FLAG_STALE == 0 {
-                    self.marked.push(topic.number);
-                }
-            }
-        }
-        self.work.follow_all(&topics);
-        marked
     }
 
     /// Ends the doubt about all topics of the source. Those that this session has given a value are

@@ -78,14 +78,7 @@ fn what_the_source_says_of_a_value_and_what_the_hub_knows_of_the_source_are_both
     let market = Market::of_one_lane(MarketConfig::default());
     let mut hub = source(&market, "hub", 0, "A");
     send(&mut hub, &[quote(0, 7, 10, 20)]);
-    let told = |flags| {
-        Message::Certainty(Certainty {
-            symbol: 0,
-            source: 7,
-            flags,
-            ..Certainty::default()
-        })
-    };
+    let told = |flags| certainty_of(0, 7, flags);
     let stale = || staleness(&value_of(&market, "A"));
     send(&mut hub, &[told(Figures::IN_DOUBT)]);
     assert_eq!(stale(), 2);
