@@ -1,6 +1,5 @@
 //! What the form of an instrument's name says about it.
 
-use super::symbology::{MONTHS, is_expiry};
 use crate::names::start_of_day_ns;
 use crate::{UNDEFINED_PRICE, UNDEFINED_TIME};
 
@@ -105,6 +104,13 @@ impl<'a> Form<'a> {
     }
 }
 
+/// Returns whether `text` is a month's letter and one or two digits of a year.
+pub(super) fn is_expiry(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let is_month = bytes.first().is_some_and(|month| MONTHS.contains(month));
+    is_month && matches!(bytes.len(), 2 | 3) && bytes[1..].iter().all(u8::is_ascii_digit)
+}
+
 /// Splits a name of OCC's form into its root and the part behind it: the day, the class, and the
 /// strike in thousandths with 8 digits.
 pub(super) fn split_dated(name: &str) -> Option<(&str, &str)> {
@@ -128,6 +134,8 @@ fn closest_year(digit: u32, now_ns: u64) -> u32 {
     first + (digit + 10 - first % 10) % 10
 }
 
+/// Letters of the months in which futures expire.
+const MONTHS: &[u8] = b"FGHJKMNQUVXZ";
 /// Bytes of OCC's form behind the root.
 const DATED_LENGTH: usize = 15;
 const DAY_NS: u64 = 86_400_000_000_000;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 
-use super::class::split_dated;
+use super::class::{is_expiry, split_dated};
 use super::{Parents, Subscription, SymbolType};
 
 /// Maximum symbols of all subscriptions to a schema.
@@ -423,19 +423,11 @@ impl<'a> Parent<'a> {
     }
 }
 
-/// Returns whether `text` is a month's letter and one or two digits of a year.
-pub(super) fn is_expiry(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let is_month = bytes.first().is_some_and(|month| MONTHS.contains(month));
-    is_month && matches!(bytes.len(), 2 | 3) && bytes[1..].iter().all(u8::is_ascii_digit)
-}
-
 /// Separates a symbol from its venue, as in the hub's topics.
 const VENUE_SEPARATOR: char = '@';
 const ALL_SYMBOLS: &str = "ALL_SYMBOLS";
 /// Longest symbol name in bytes, as in the native feed.
 pub(super) const NAME_LENGTH_MAX: usize = 72;
-pub(super) const MONTHS: &[u8] = b"FGHJKMNQUVXZ";
 /// Maximum unknown symbols named in one error.
 const NAMED_MAX: usize = 10;
 /// Maximum bytes of the unknown symbols named in one error, whose text has 301.
