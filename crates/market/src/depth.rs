@@ -190,8 +190,10 @@ impl TopicSource for Books {
 
     fn write(&self, number: u32, snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {
         let book = self.existing_book(number)?;
+        let mut state = book.state.lock();
+        // Under the lock: what changes it later is told.
         let stale = self.staleness(number);
-        let state = book.state.lock();
+        state.note_staleness(stale);
         // Nothing is shown of a book that has never been known.
         let version = state.version();
         if version == 0 {

@@ -58,6 +58,8 @@ pub(crate) struct Ingest {
     /// Topics that were certain until messages went missing, while others wait for what was lost
     /// before. They are certain again when the messages have come.
     interrupted: Vec<u32>,
+    /// The source's session, as no other source has it: each begins with another number.
+    session: u64,
     generation: u64,
     open_bars: bars::OpenBars,
     /// Created with the first message: a feed client that only reads needs none.
@@ -80,6 +82,8 @@ pub(crate) struct SourceState {
     pub(crate) left: Vec<u32>,
     /// Topics that are in doubt only while messages are missing.
     pub(crate) interrupted: Vec<u32>,
+    /// The session that goes on.
+    pub(crate) session: u64,
 }
 
 /// What the topics marked with [`FLAG_DOUBT`] wait for.
@@ -157,6 +161,7 @@ impl Ingest {
             certain: None,
             left: Vec::new(),
             interrupted: Vec::new(),
+            session: first_session(source),
             market,
         }
     }
@@ -187,6 +192,7 @@ impl Ingest {
             certain,
             left,
             interrupted,
+            session,
             generation,
             open_bars,
             latency,
@@ -204,6 +210,7 @@ impl Ingest {
             members,
             doubt,
             certain,
+            session,
             is_publisher: *is_publisher,
             venues_left,
             latency,
@@ -249,6 +256,7 @@ impl Ingest {
             doubt: self.doubt,
             left: std::mem::take(&mut self.left),
             interrupted: std::mem::take(&mut self.interrupted),
+            session: self.session,
         }
     }
 
@@ -278,7 +286,6 @@ impl Batch<'_> {
                 && let Some(topic) = self.work.market.board.topic(number)
             {
                 self.work.tell_certainty(&topic);
-                self.publish_book_again(&topic);
                 self.work.publish(&topic);
             }
         }
@@ -365,8 +372,8 @@ impl Batch<'_> {
         for topic in left {
             let goes_on = self.work.apart.contains_key(&topic.number);
             let is_stale = self.flags(topic.number) & FLAG_STALE != 0;
-            if !goes_on && !is_stale && self.work.mark(topic, FLAG_STALE, 0, true) {
-                self.publish_book_again(topic);
+            if !goes_on && !is_stale {
+                self.work.mark(topic, FLAG_STALE, 0, true);
             }
         }
     }
@@ -606,6 +613,7 @@ impl Sink for Batch<'_> {
         self.left.clear();
         self.interrupted.clear();
         *self.work.certain = None;
+        *self.work.session += 1;
         *self.symbols = SymbolMap::default();
         self.work.apart.clear();
     }
@@ -678,6 +686,12 @@ impl Sink for Batch<'_> {
             _ => {}
         }
     }
+}
+
+/// Returns the number of a source's first session. The next ones count on from it; a source begins
+/// fewer than the numbers between two sources.
+fn first_session(source: u32) -> u64 {
+    (u64::from(source) + 1) << 32
 }
 
 /// Type byte of an order's record.

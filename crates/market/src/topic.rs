@@ -49,6 +49,8 @@ pub struct Topic {
     /// unknown. A value has only the time of its newest change of any kind.
     last_trade_ns: AtomicU64,
     last_status_ns: AtomicU64,
+    /// The session of a source that has given the trading state; 0 for none.
+    status_session: AtomicU64,
     /// What is kept of its DBN records.
     pub(crate) records: TopicRecords,
     /// The topics of its venues, once it has several: then its value is consolidated from theirs.
@@ -126,6 +128,7 @@ impl Topic {
             opened: AtomicU64::new(0),
             last_trade_ns: AtomicU64::new(0),
             last_status_ns: AtomicU64::new(0),
+            status_session: AtomicU64::new(0),
             records: TopicRecords::default(),
             members: OnceLock::new(),
             parent: OnceLock::new(),
@@ -181,8 +184,20 @@ impl Topic {
         self.last_status_ns.store(source_time_ns, Ordering::Relaxed);
     }
 
-    /// Takes the times of the last trade and status of a topic whose value this one continues.
+    /// Returns the session of a source that has given the trading state; 0 for none.
+    pub(crate) fn status_session(&self) -> u64 {
+        self.status_session.load(Ordering::Relaxed)
+    }
+
+    /// Notes the session of a source that gives the trading state.
+    pub(crate) fn status_of(&self, session: u64) {
+        self.status_session.store(session, Ordering::Relaxed);
+    }
+
+    /// Takes the times of the last trade and status, and the session of the latter, of a topic
+    /// whose value this one continues.
     pub(crate) fn take_times(&self, other: &Self) {
+        self.status_of(other.status_session());
         self.traded_at(other.last_trade_ns.load(Ordering::Relaxed));
         self.status_at(other.last_status_ns.load(Ordering::Relaxed));
     }

@@ -26,6 +26,8 @@ pub(crate) struct BookState {
     source_time_ns: u64,
     /// The source that sends the levels; 0 before the first.
     writer: u32,
+    /// The field `stale` as subscribers were told it last.
+    stale: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -175,6 +177,11 @@ impl BookState {
         self.changes.clear();
         self.changes.is_whole = true;
         self.version += 1;
+    }
+
+    /// Notes the field `stale` that subscribers are told. Returns whether it is another.
+    pub(crate) fn note_staleness(&mut self, stale: u64) -> bool {
+        std::mem::replace(&mut self.stale, stale) != stale
     }
 
     /// Returns whether the next thing to publish is a book of so many levels that each subscriber

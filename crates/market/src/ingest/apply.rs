@@ -37,6 +37,7 @@ pub(super) struct Work<'a> {
     pub(super) latency: &'a mut Option<LatencyRecorder>,
     pub(super) doubt: &'a mut Doubt,
     pub(super) certain: &'a mut Option<Vec<u32>>,
+    pub(super) session: &'a mut u64,
     /// Whether the source is a publisher: any peer, whose use of the hub has limits.
     pub(super) is_publisher: bool,
     /// Number of venues that the source may still give a number of their own.
@@ -83,6 +84,12 @@ impl Work<'_> {
             self.tell_certainty(topic);
         }
         let is_record = matches!(message, Message::LastValue(_));
+        if is_record || matches!(message, Message::Status(_)) {
+            topic.status_of(*self.session);
+        }
+        if is_record || matches!(message, Message::Certainty(_)) {
+            self.publish_book_again(topic);
+        }
         if ends_doubt || is_record {
             self.note_certain(number);
         }
@@ -159,7 +166,7 @@ impl Work<'_> {
         true
     }
 
-    /// Tells the hub's own feed how certain a topic's value is.
+    /// Tells the hub's own feed, and those who follow the book, how certain a topic's value is.
     #[cold]
     pub(super) fn tell_certainty(&mut self, topic: &Topic) {
         if let Some(slot) = self.market.board.slots().slot(topic.number) {
@@ -171,6 +178,7 @@ impl Work<'_> {
                 flags: certainty(top.flags),
             })));
         }
+        self.publish_book_again(topic);
     }
 
     /// Notes a topic that may not be in doubt, although all of the source's were marked.
@@ -195,8 +203,17 @@ impl Work<'_> {
         };
         let (all, now) = (FLAGS_STALE | FLAGS_DOUBT, own | upstream);
         debug_assert_eq!(now & !all, 0, "only what is said of a value's certainty");
-        if value.flags & all == now {
+        let has_old_status =
+            value.status != Status::default() && topic.status_session() != *self.session;
+        if value.flags & all == now && !has_old_status {
             return;
+        }
+        let time_ns = match source_time_ns {
+            0 => value.source_time_ns,
+            time_ns => time_ns,
+        };
+        if has_old_status {
+            self.forget_status(topic, time_ns);
         }
         let Some(mut slot) = self.writer.slot(topic.number) else {
             return;
@@ -208,14 +225,30 @@ impl Work<'_> {
         slot.update_flags(now, all & !now);
         drop(slot);
         if was_stale && value.quote() != Quote::EMPTY {
-            let time_ns = match source_time_ns {
-                0 => value.source_time_ns,
-                time_ns => time_ns,
-            };
             let quote = quote_message(topic.number, topic.venue(), time_ns, Quote::EMPTY);
             topic.told_at(self.journal.append(&quote));
         }
         self.tell_certainty(topic);
+    }
+
+    /// Voids the trading state of a topic, which another session or source has given.
+    #[cold]
+    fn forget_status(&mut self, topic: &Topic, source_time_ns: u64) {
+        let address = Address {
+            number: topic.number,
+            venue: topic.venue(),
+            receive_time_ns: self.receive_time_ns,
+        };
+        let Some(mut slot) = self.writer.slot(topic.number) else {
+            return;
+        };
+        let unknown = Message::Status(wire::TradingStatus {
+            source_time_ns,
+            ..wire::TradingStatus::default()
+        });
+        let of = (topic, self.market);
+        let _ = store(&mut slot, &unknown, address, of, &mut self.journal);
+        topic.status_of(*self.session);
     }
 
     /// Tells the readers of the hub's own feed that a topic begins with nothing, before its first

@@ -70,7 +70,6 @@ impl Batch<'_> {
             let is_stale = self.flags(topic.number) & FLAG_STALE != 0;
             if !is_stale && self.work.mark(topic, FLAG_STALE, 0, true) {
                 self.left.push(topic.number);
-                self.publish_book_again(topic);
             }
         }
         self.work.follow_all(topics);
@@ -89,8 +88,8 @@ impl Batch<'_> {
         });
         for topic in &topics {
             let is_stale = self.flags(topic.number) & FLAG_STALE != 0;
-            if is_stale && self.work.mark(topic, 0, FLAG_STALE, true) {
-                self.publish_book_again(topic);
+            if is_stale {
+                self.work.mark(topic, 0, FLAG_STALE, true);
             }
         }
         self.work.follow_all(&topics);
@@ -105,11 +104,13 @@ impl Batch<'_> {
             doubt,
             left,
             interrupted,
+            session,
         } = state;
         (*self.symbols, *self.venues) = (symbols, venues);
         *self.work.apart = apart;
         (*self.work.doubt, *self.left) = (doubt, left);
         *self.interrupted = interrupted;
+        *self.work.session = session;
         *self.work.certain = None;
         // A venue may have got a topic of its own meanwhile, and another source may have claimed
         // it.
@@ -193,7 +194,6 @@ impl Batch<'_> {
             };
             if self.work.mark(&topic, 0, FLAG_DOUBT, true) {
                 self.work.note_certain(number);
-                self.publish_book_again(&topic);
                 topics.push(topic);
             }
         }
@@ -215,7 +215,7 @@ impl Batch<'_> {
             if self.flags(topic.number) & ended != 0 {
                 let told = untold.binary_search(&topic.number).is_err();
                 self.work.mark(topic, 0, ended, told);
-                self.publish_book_again(topic);
+                self.work.publish_book_again(topic);
             }
         }
         self.work.follow_all(&topics);

@@ -17,7 +17,7 @@ impl Batch<'_> {
         let mut state = book.state.lock();
         if state.take_over(self.work.source) {
             self.work
-                .tell_forgotten(topic, book, &state, level.source_time_ns);
+                .tell_forgotten(topic, book, &mut state, level.source_time_ns);
         }
         let sequence = self.work.journal.append(&Message::Level(Level {
             symbol: number,
@@ -25,7 +25,7 @@ impl Batch<'_> {
             ..*level
         }));
         if state.push(level, sequence) {
-            self.work.publish_book(number, book, &state);
+            self.work.publish_book(number, book, &mut state);
         }
     }
 
@@ -35,7 +35,7 @@ impl Batch<'_> {
         if let Some(book) = topic.derived.book() {
             let mut state = book.state.lock();
             if state.take_over(self.work.source) {
-                self.work.tell_forgotten(topic, book, &state, 0);
+                self.work.tell_forgotten(topic, book, &mut state, 0);
             }
         }
     }
@@ -53,17 +53,6 @@ impl Batch<'_> {
             .collect()
     }
 
-    /// Publishes a book again because its topic has become stale or current.
-    pub(super) fn publish_book_again(&mut self, topic: &Topic) {
-        if let Some(book) = topic.derived.book() {
-            let mut state = book.state.lock();
-            if state.is_known() {
-                state.renew();
-                self.work.publish_book(topic.number, book, &state);
-            }
-        }
-    }
-
     /// Forgets the source's books: levels were lost, or another session has begun. Each is known
     /// again from its next clear on.
     pub(super) fn forget_books(&mut self) {
@@ -75,7 +64,7 @@ impl Batch<'_> {
             if let Some(book) = topic.derived.book() {
                 let mut state = book.state.lock();
                 if state.forget() {
-                    self.work.tell_forgotten(&topic, book, &state, 0);
+                    self.work.tell_forgotten(&topic, book, &mut state, 0);
                 }
             }
         }
@@ -83,12 +72,25 @@ impl Batch<'_> {
 }
 
 impl Work<'_> {
+    /// Publishes a book again if its topic is not as certain as the subscribers were told.
+    pub(super) fn publish_book_again(&mut self, topic: &Topic) {
+        if let Some(book) = topic.derived.book() {
+            let mut state = book.state.lock();
+            let stale = self.market.books.staleness(topic.number);
+            // Nothing is shown of a book that has never been known.
+            if state.version() > 0 && state.note_staleness(stale) {
+                state.renew();
+                self.publish_book(topic.number, book, &mut state);
+            }
+        }
+    }
+
     /// Tells those who follow a book that nothing is known of it since `source_time_ns`.
     pub(super) fn tell_forgotten(
         &mut self,
         topic: &Topic,
         book: &BookTopic,
-        state: &BookState,
+        state: &mut BookState,
         source_time_ns: u64,
     ) {
         self.journal.append(&Message::Level(Level {
@@ -104,7 +106,7 @@ impl Work<'_> {
 
     /// Tells those who follow a book all that is known of it: a clear, then each level. An event
     /// that has not ended goes on after it.
-    pub(super) fn tell_book(&mut self, topic: &Topic, book: &BookTopic, state: &BookState) {
+    pub(super) fn tell_book(&mut self, topic: &Topic, book: &BookTopic, state: &mut BookState) {
         if state.is_known() {
             let view = state.view(usize::MAX, 0);
             let own = Level {
@@ -151,13 +153,14 @@ impl Work<'_> {
     }
 
     /// Publishes the last change of a book whose state is locked.
-    fn publish_book(&mut self, number: u32, book: &BookTopic, state: &BookState) {
+    fn publish_book(&mut self, number: u32, book: &BookTopic, state: &mut BookState) {
         let interest = book.interest();
         if interest == 0 {
             return;
         }
         self.lanes |= interest;
         let stale = self.market.books.staleness(number);
+        state.note_staleness(stale);
         book.publish(state, stale, &mut self.publication);
     }
 }

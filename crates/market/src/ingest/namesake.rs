@@ -34,7 +34,6 @@ impl Batch<'_> {
                 .is_none_or(|found| !Arc::ptr_eq(found, &before))
         {
             self.work.mark(&before, FLAG_STALE, 0, true);
-            self.publish_book_again(&before);
         }
         if let Some(found) = found {
             let facts = topic.facts();
@@ -100,6 +99,7 @@ impl Work<'_> {
         self.note_certain(namesake.number);
         let is_told = self.tell_record(namesake);
         debug_assert!(is_told, "it has just been written to");
+        self.publish_book_again(namesake);
         self.publish(namesake);
         true
     }

@@ -212,8 +212,8 @@ impl Work<'_> {
             let (mut state, mut own_state) = (book.state.lock(), own.state.lock());
             own_state.take_from(&mut state);
             time_ns = time_ns.max(own_state.source_time_ns());
-            self.tell_forgotten(name, book, &state, time_ns);
-            self.tell_book(venue, own, &own_state);
+            self.tell_forgotten(name, book, &mut state, time_ns);
+            self.tell_book(venue, own, &mut own_state);
         }
         let append = |journal: &mut Journal, number: u32, publisher_id: u16, bytes: &[u8]| {
             let parts = RecordPart::split(number, publisher_id, time_ns, bytes);

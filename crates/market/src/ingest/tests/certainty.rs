@@ -463,3 +463,58 @@ fn the_first_level_of_a_new_session_publishes_the_emptied_quote() {
     assert!(names(&batch.finish()).contains(&b"md:A".to_vec()));
     assert_eq!(staleness(&value_of(&market, "A")), 0);
 }
+
+/// Subscribers of a book were told that its topic is in doubt, and not that the doubt had ended;
+/// of a book that was lost they were told neither.
+#[test]
+fn followers_of_a_book_learn_of_each_change_of_its_certainty() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = source(&market, "test", 0, "A");
+    let topic = market.board.find(b"A").unwrap();
+    market.books.book_of(&topic).add_interest(0);
+    send(
+        &mut ingest,
+        &[quote(0, 0, 10, 20), clear(0, 0), set_level(0, 0, 10)],
+    );
+    let told = |news: (Publication, u64)| -> Vec<String> {
+        let all = news.0.news().filter(|news| news.name.starts_with(b"book:"));
+        let texts = all.map(|news| String::from_utf8(news.payload.to_vec()).unwrap());
+        texts.collect()
+    };
+    let is_last = |texts: &[String], stale: u64| {
+        let wanted = format!("\"stale\":{stale},");
+        texts.last().is_some_and(|text| text.contains(&wanted))
+    };
+    let mut batch = ingest.begin(2);
+    batch.values_doubtful();
+    assert!(is_last(&told(batch.finish()), 2));
+    let mut batch = ingest.begin(3);
+    batch.values_right();
+    assert!(is_last(&told(batch.finish()), 0));
+    // Lost messages: nothing is known of the book, and the topic is in doubt until its next value.
+    let mut batch = ingest.begin(4);
+    batch.values_lost();
+    let reason = tidewire_feed::client::LossReason::TooOld;
+    let (from, count) = (1, 1);
+    batch.gap(Gap::Lost {
+        from,
+        count,
+        reason,
+    });
+    assert!(is_last(&told(batch.finish()), 2));
+    let mut batch = ingest.begin(5);
+    batch.message(2, &quote(0, 0, 11, 20));
+    assert!(is_last(&told(batch.finish()), 0));
+    // A value that its source tells to be in doubt.
+    let doubt = Message::Certainty(Certainty {
+        flags: Figures::IN_DOUBT,
+        ..Certainty::default()
+    });
+    let mut batch = ingest.begin(6);
+    batch.message(3, &doubt);
+    batch.message(4, &doubt);
+    let texts = told(batch.finish());
+    assert!(is_last(&texts, 2));
+    assert_eq!(texts.len(), 1, "what they know is not repeated");
+    assert!(is_last(&told(ingest.lose(7)), 1));
+}

@@ -354,3 +354,49 @@ fn a_trading_day_of_the_far_future_is_none() {
 fn date_of(time_ns: u64) -> u32 {
     tidewire_calendar::date_number((time_ns / 86_400_000_000_000) as i64)
 }
+
+/// A symbol that was paused when the session before ended stayed so.
+#[test]
+fn a_trading_state_of_another_session_ends_with_the_first_value() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = source(&market, "test", 0, "A");
+    let begin = |ingest: &mut Ingest| {
+        let mut batch = ingest.begin(2);
+        batch.session_changed(1, 2);
+        batch.definition(1, &definition(0, "A"));
+        batch.finish();
+    };
+    let state = || value_of(&market, "A").status.state;
+    let halted = status(0, 0, TradingState::HALTED);
+    send(&mut ingest, &[quote(0, 0, 10, 20), halted]);
+    begin(&mut ingest);
+    assert_eq!(state(), TradingState::HALTED.0, "stale, as the quote is");
+    let from = market.journal.lock().next_sequence();
+    send(&mut ingest, &[trade(0, 0, 15, 1)]);
+    let value = value_of(&market, "A");
+    assert_eq!((value.status.state, value.flags), (0, 0));
+    let journal = market.journal.lock();
+    let told = (from..journal.next_sequence()).filter_map(|at| journal.message(at));
+    let told: Vec<Message> = told.collect();
+    drop(journal);
+    let is_told = |message: &Message| matches!(message, Message::Status(told) if told.state.0 == 0);
+    assert!(told.iter().any(is_told), "{told:?}");
+    // What a session says before its first value stays, also when its publisher continues.
+    begin(&mut ingest);
+    send(&mut ingest, &[halted]);
+    ingest.lose(3);
+    let state_of_source = ingest.take_state();
+    drop(ingest);
+    let number = market.next_source_number() as u32;
+    let mut ingest = Ingest::new(market.clone(), number, "test");
+    ingest.begin(4).resume(state_of_source);
+    send(&mut ingest, &[quote(0, 0, 10, 20)]);
+    assert_eq!(state(), TradingState::HALTED.0);
+    // Another source says nothing of it.
+    ingest.lose(5);
+    drop(ingest);
+    let mut other = source(&market, "other", 0, "A");
+    send(&mut other, &[quote(0, 0, 10, 20)]);
+    assert_eq!(value_of(&market, "A").flags & FLAG_HALTED, 0);
+    assert_eq!(state(), 0);
+}
