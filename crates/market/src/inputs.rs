@@ -307,7 +307,8 @@ impl Follower<'_, '_> {
         let has_new = counters.definitions != definitions;
         if counters.faults() != faults && !self.completeness.is_incomplete {
             if let Some(left_out) = SESSIONS.note_now() {
-                let text = "messages of the exchange contradict its books, which are in doubt now";
+                let text = "messages of the exchange contradict its books or exceed their limits: \
+                            all are in doubt now";
                 warn!(left_out, "{text}");
             }
             self.lose();

@@ -4,8 +4,7 @@ use std::collections::HashSet;
 
 use foldhash::fast::RandomState;
 
-use super::NamesError;
-use super::symbology::{Class, NAME_LENGTH_MAX, Parent};
+use super::class::{is_expiry, split_dated};
 
 /// A set of parent symbols. The cost of a look does not depend on their number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,6 +13,33 @@ pub struct Parents {
     texts: HashSet<Box<str>, RandomState>,
     /// By class, a bit for each length of a root in bytes, also of removed ones.
     lengths: [u128; Class::ALL.len()],
+}
+
+/// All instruments of a root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Parent<'a> {
+    pub(super) root: &'a str,
+    pub(super) class: Class,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    Futures,
+    Options,
+    Spot,
+}
+
+impl Class {
+    pub(super) const ALL: [Self; 3] = [Self::Futures, Self::Options, Self::Spot];
+
+    /// Returns the end of its parent symbols.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::Futures => ".FUT",
+            Self::Options => ".OPT",
+            Self::Spot => ".SPOT",
+        }
+    }
 }
 
 impl Parents {
@@ -33,13 +59,17 @@ impl Parents {
         lengths.map(|lengths| lengths.count_ones() as usize).sum()
     }
 
-    pub(super) fn parse(&mut self, text: &str) -> Result<(), NamesError> {
+    /// Adds a parent symbol. Returns whether `text` is one.
+    #[must_use]
+    pub(super) fn insert(&mut self, text: &str) -> bool {
         const { assert!(NAME_LENGTH_MAX < u128::BITS as usize) };
-        let parent = Parent::parse(text)?;
+        let Some(parent) = Parent::parse(text) else {
+            return false;
+        };
         debug_assert!(text.len() <= NAME_LENGTH_MAX, "it was checked");
         self.lengths[parent.class as usize] |= 1 << parent.root.len();
         self.texts.insert(text.into());
-        Ok(())
+        true
     }
 
     /// Adds the parents of another set.
@@ -106,6 +136,44 @@ impl Parents {
     }
 }
 
+impl<'a> Parent<'a> {
+    pub(super) fn parse(text: &'a str) -> Option<Self> {
+        let mut classes = Class::ALL.into_iter();
+        classes.find_map(|class| {
+            let root = text.strip_suffix(class.text())?;
+            (!root.is_empty()).then_some(Self { root, class })
+        })
+    }
+
+    /// Returns whether `name` belongs to this root and class. CME's forms: `ESH4`, `ESH4-ESM4`,
+    /// `ESH4 C4800`. OCC's form of options: `AAPL  240119C00150000`.
+    pub(super) fn holds(&self, name: &str) -> bool {
+        let Some(rest) = name.strip_prefix(self.root) else {
+            return false;
+        };
+        match self.class {
+            Class::Spot => rest.is_empty(),
+            Class::Futures => {
+                let (first, second) = match rest.split_once('-') {
+                    Some((first, second)) => (first, Some(second)),
+                    None => (rest, None),
+                };
+                let is_leg = |name: &str| name.strip_prefix(self.root).is_some_and(is_expiry);
+                is_expiry(first) && second.is_none_or(is_leg)
+            }
+            Class::Options => {
+                let is_of_month = rest.split_once(' ').is_some_and(|(expiry, strike)| {
+                    is_expiry(expiry) && strike.starts_with(['C', 'P'])
+                });
+                is_of_month || split_dated(name).is_some_and(|(root, _)| root == self.root)
+            }
+        }
+    }
+}
+
+/// Longest symbol name in bytes, as in the native feed.
+pub(super) const NAME_LENGTH_MAX: usize = 72;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,7 +181,7 @@ mod tests {
     fn parents(texts: &[&str]) -> Parents {
         let mut parents = Parents::default();
         for text in texts {
-            parents.parse(text).unwrap();
+            assert!(parents.insert(text));
         }
         parents
     }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 
-use super::class::{is_expiry, split_dated};
-use super::{Parents, Subscription, SymbolType};
+use super::parents::{NAME_LENGTH_MAX, Parents};
+use super::{Subscription, SymbolType};
 
 /// Maximum symbols of all subscriptions to a schema.
 pub const NAMES_MAX: usize = 100_000;
@@ -29,13 +29,6 @@ pub struct Names {
     excluded: HashSet<Box<str>, RandomState>,
 }
 
-/// All instruments of a root.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Parent<'a> {
-    pub(super) root: &'a str,
-    pub(super) class: Class,
-}
-
 /// The future of a root that has a rank by its expiration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Continuous {
@@ -43,26 +36,6 @@ struct Continuous {
     text: Box<str>,
     /// The instrument that has the rank now, if there is one.
     id: Option<u32>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
-    Futures,
-    Options,
-    Spot,
-}
-
-impl Class {
-    pub(super) const ALL: [Self; 3] = [Self::Futures, Self::Options, Self::Spot];
-
-    /// Returns the end of its parent symbols.
-    pub(super) fn text(self) -> &'static str {
-        match self {
-            Self::Futures => ".FUT",
-            Self::Options => ".OPT",
-            Self::Spot => ".SPOT",
-        }
-    }
 }
 
 /// Why the symbols of a subscription are invalid.
@@ -112,7 +85,8 @@ impl Names {
             }
             match subscription.symbol_type {
                 SymbolType::RawSymbol => names.insert_name(text.into()),
-                SymbolType::Parent => names.parents.parse(text)?,
+                SymbolType::Parent if names.parents.insert(text) => {}
+                SymbolType::Parent => return Err(NamesError::NoParent),
                 SymbolType::Continuous => {
                     let (root, rank) = parse_continuous(text)?;
                     names.insert_continuous((root.into(), rank), text.into());
@@ -387,47 +361,9 @@ pub fn parse_continuous(text: &str) -> Result<(&str, usize), NamesError> {
     }
 }
 
-impl<'a> Parent<'a> {
-    pub(super) fn parse(text: &'a str) -> Result<Self, NamesError> {
-        let mut classes = Class::ALL.into_iter();
-        let parent = classes.find_map(|class| {
-            let root = text.strip_suffix(class.text())?;
-            (!root.is_empty()).then_some(Self { root, class })
-        });
-        parent.ok_or(NamesError::NoParent)
-    }
-
-    /// Returns whether `name` belongs to this root and class. CME's forms: `ESH4`, `ESH4-ESM4`,
-    /// `ESH4 C4800`. OCC's form of options: `AAPL  240119C00150000`.
-    pub(super) fn holds(&self, name: &str) -> bool {
-        let Some(rest) = name.strip_prefix(self.root) else {
-            return false;
-        };
-        match self.class {
-            Class::Spot => rest.is_empty(),
-            Class::Futures => {
-                let (first, second) = match rest.split_once('-') {
-                    Some((first, second)) => (first, Some(second)),
-                    None => (rest, None),
-                };
-                let is_leg = |name: &str| name.strip_prefix(self.root).is_some_and(is_expiry);
-                is_expiry(first) && second.is_none_or(is_leg)
-            }
-            Class::Options => {
-                let is_of_month = rest.split_once(' ').is_some_and(|(expiry, strike)| {
-                    is_expiry(expiry) && strike.starts_with(['C', 'P'])
-                });
-                is_of_month || split_dated(name).is_some_and(|(root, _)| root == self.root)
-            }
-        }
-    }
-}
-
 /// Separates a symbol from its venue, as in the hub's topics.
 const VENUE_SEPARATOR: char = '@';
 const ALL_SYMBOLS: &str = "ALL_SYMBOLS";
-/// Longest symbol name in bytes, as in the native feed.
-pub(super) const NAME_LENGTH_MAX: usize = 72;
 /// Maximum unknown symbols named in one error.
 const NAMED_MAX: usize = 10;
 /// Maximum bytes of the unknown symbols named in one error, whose text has 301.
