@@ -42,20 +42,35 @@ impl Address {
     }
 }
 
-/// Where a TCP endpoint listens. `*` stands for every address, and for any free port.
+/// Where a TCP endpoint listens: an address in digits, that of a network interface (`eth0`), or of
+/// a host, whose name is looked up. `*` stands for every address, and for any free port.
 pub(crate) fn listen_address(text: &str, ipv6: bool) -> Result<SocketAddr, Error> {
+    let (host, port) = local_place(text)?;
+    let found = local_address(host, port, ipv6).or_else(|| look_up(host, port, ipv6).next());
+    found.ok_or(Error::NoSuchDevice)
+}
+
+/// Where a connection comes from: as above, without the names of hosts.
+pub(crate) fn source_address(text: &str, ipv6: bool) -> Result<SocketAddr, Error> {
+    let (host, port) = local_place(text)?;
+    local_address(host, port, ipv6).ok_or(Error::NoSuchDevice)
+}
+
+fn local_place(text: &str) -> Result<(&str, u16), Error> {
     let (host, port) = split_port(text)?;
-    let port = match port {
-        "*" => 0,
-        digits => digits.parse().map_err(|_| Error::InvalidArgument)?,
+    let port = if port == "*" { 0 } else { port_number(port)? };
+    Ok((unbracketed(host), port))
+}
+
+fn local_address(host: &str, port: u16, ipv6: bool) -> Option<SocketAddr> {
+    let any = match ipv6 {
+        true => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        false => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
     };
-    let host = unbracketed(host);
-    let ip = match host {
-        "*" if ipv6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-        "*" => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        _ => return numeric(host, port, ipv6).ok_or(Error::NoSuchDevice),
-    };
-    Ok(SocketAddr::new(ip, port))
+    match host {
+        "*" => Some(SocketAddr::new(any, port)),
+        _ => numeric(host, port, ipv6).or_else(|| of_interface(host, port, ipv6)),
+    }
 }
 
 /// A TCP endpoint to connect to: where from, if that is said, and where to.
@@ -77,9 +92,9 @@ impl Target {
             None => (None, text),
         };
         let (host, port) = split_port(text)?;
-        let port: u16 = port.parse().map_err(|_| Error::InvalidArgument)?;
+        let port = port_number(port)?;
         let host = unbracketed(host);
-        if port == 0 || host.is_empty() || host == "*" || !host.bytes().all(is_host_byte) {
+        if host.is_empty() || host == "*" || !host.bytes().all(is_host_byte) {
             return Err(Error::InvalidArgument);
         }
         Ok(Target {
@@ -96,9 +111,7 @@ impl Target {
 
     /// Looks the name up; this can take long.
     pub(crate) fn look_up(&self, ipv6: bool) -> Vec<SocketAddr> {
-        let found = (self.host.as_str(), self.port).to_socket_addrs();
-        let found = found.into_iter().flatten();
-        found.filter(|address| ipv6 || address.is_ipv4()).collect()
+        look_up(&self.host, self.port, ipv6).collect()
     }
 }
 
@@ -121,6 +134,31 @@ fn split_port(text: &str) -> Result<(&str, &str), Error> {
         return Err(Error::InvalidArgument);
     }
     Ok((host, port))
+}
+
+/// Reads a port as libzmq does, with `atoi` into 16 bits: `99999` is 34463, and what begins with
+/// no digit is refused, as is a 0 written in another way.
+fn port_number(text: &str) -> Result<u16, Error> {
+    let text = text.trim_start();
+    if text == "0" {
+        return Ok(0);
+    }
+    let digits = text.strip_prefix('+').unwrap_or(text).bytes();
+    let digits = digits.take_while(u8::is_ascii_digit);
+    let port = digits.fold(0u16, |port, digit| {
+        port.wrapping_mul(10).wrapping_add(u16::from(digit - b'0'))
+    });
+    match port {
+        0 => Err(Error::InvalidArgument),
+        port => Ok(port),
+    }
+}
+
+/// Looks a name up; this can take long.
+fn look_up(host: &str, port: u16, ipv6: bool) -> impl Iterator<Item = SocketAddr> {
+    let found = (host, port).to_socket_addrs();
+    let found = found.into_iter().flatten();
+    found.filter(move |address| ipv6 || address.is_ipv4())
 }
 
 fn unbracketed(host: &str) -> &str {
@@ -148,6 +186,24 @@ fn numeric(host: &str, port: u16, ipv6: bool) -> Option<SocketAddr> {
     ipv6.then(|| std::net::SocketAddrV6::new(ip, port, 0, scope).into())
 }
 
+/// The first address of a network interface, of the family that the socket has.
+fn of_interface(name: &str, port: u16, ipv6: bool) -> Option<SocketAddr> {
+    let mut interfaces = nix::ifaddrs::getifaddrs().ok()?;
+    interfaces.find_map(|interface| {
+        let address = interface
+            .address
+            .filter(|_| interface.interface_name == name)?;
+        match ipv6 {
+            true => {
+                let v6 = address.as_sockaddr_in6()?;
+                let (ip, scope) = (v6.ip(), v6.scope_id());
+                Some(std::net::SocketAddrV6::new(ip, port, 0, scope).into())
+            }
+            false => Some((address.as_sockaddr_in()?.ip(), port).into()),
+        }
+    })
+}
+
 fn interface_index(name: &str) -> Option<u32> {
     let path = format!("/sys/class/net/{name}/ifindex");
     if name.contains('/') {
@@ -163,7 +219,7 @@ const UNIX_PATH_BYTES_MAX: usize = 107;
 
 #[cfg(test)]
 mod tests {
-    use super::{Address, Target, listen_address};
+    use super::{Address, Target, listen_address, source_address};
     use crate::error::Error;
 
     #[test]
@@ -183,11 +239,37 @@ mod tests {
         assert_eq!(listen_address("*:*", false).unwrap().port(), 0);
         assert!(listen_address("[::1]:5", true).unwrap().is_ipv6());
         assert_eq!(listen_address("::1:5", false), Err(Error::NoSuchDevice));
+        // As libzmq, which reads a port into 16 bits.
+        assert_eq!(
+            listen_address("127.0.0.1:99999", false).unwrap().port(),
+            34_463
+        );
+        assert_eq!(Target::parse("127.0.0.1:0").unwrap().port, 0);
         let target = Target::parse("127.0.0.1:0;127.0.0.1:5").unwrap();
         assert_eq!(target.source.as_deref(), Some("127.0.0.1:0"));
         assert_eq!(target.port, 5);
-        for wrong in ["a", "a:", ":1", "a:0", "a:65536", "*:1", "a b:1"] {
+        for wrong in [
+            "a", "a:", ":1", "a:00", "a:65536", "a:*", "a:x", "*:1", "a b:1",
+        ] {
             assert_eq!(Target::parse(wrong), Err(Error::InvalidArgument));
+        }
+    }
+
+    #[test]
+    fn an_interface_has_its_first_address_and_a_host_may_be_bound_to() {
+        let at = |text: &str, ipv6| listen_address(text, ipv6).map(|found| found.to_string());
+        assert_eq!(at("lo:5", false).unwrap(), "127.0.0.1:5");
+        assert_eq!(at("lo:*", false).unwrap(), "127.0.0.1:0");
+        if std::path::Path::new("/proc/net/if_inet6").exists() {
+            assert_eq!(at("lo:5", true).unwrap(), "[::1]:5");
+        }
+        assert_eq!(at("localhost:5", false).unwrap(), "127.0.0.1:5");
+        assert_eq!(
+            source_address("lo:0", false).unwrap().to_string(),
+            "127.0.0.1:0"
+        );
+        for unknown in ["no-such-device:5", "localhost:5"] {
+            assert_eq!(source_address(unknown, false), Err(Error::NoSuchDevice));
         }
     }
 }

@@ -107,7 +107,7 @@ impl State {
             return;
         };
         let ipv6 = options.ipv6;
-        let source = source.map(|source| crate::address::listen_address(source, ipv6));
+        let source = source.map(|source| crate::address::source_address(source, ipv6));
         let result = match source.transpose() {
             Ok(source) => crate::transport::connect_tcp(source, address, &options),
             // The device may get its address later.

@@ -152,7 +152,8 @@ impl State {
         for index in 0..self.writable.len() {
             let key = self.writable[index];
             self.tell_publisher(key, topic, subscribes);
-            self.flush(key);
+            // Written together with those that follow at once, as messages are.
+            self.after_push(key);
         }
     }
 

@@ -29,7 +29,8 @@ impl State {
                 if peer.backlog_messages + link.pending_messages() < high_water {
                     return true;
                 }
-                if !link.is_ready() {
+                // The kernel is full: it will tell.
+                if !link.is_ready() || link.interest.write {
                     return false;
                 }
             }
@@ -50,6 +51,11 @@ impl State {
             |state: &State| (state.peers.get(key)).is_some_and(|peer| peer.pending_bytes() < limit);
         if self.options.conflate || is_within(self) {
             return true;
+        }
+        if let Some(Link::Stream(link)) = self.peers.get(key).map(|peer| &peer.link)
+            && link.interest.write
+        {
+            return false;
         }
         // Perhaps the kernel has room again.
         self.flush(key);
@@ -119,7 +125,7 @@ impl State {
     /// Something was put behind a connection's output: writes it now, or holds it back while
     /// sends follow one another.
     #[inline]
-    fn after_push(&mut self, key: Key) {
+    pub(crate) fn after_push(&mut self, key: Key) {
         if self.burst.is_on {
             let Some(peer) = self.peers.get_mut(key) else {
                 return;

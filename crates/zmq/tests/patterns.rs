@@ -335,6 +335,55 @@ fn tasks_send_and_receive() {
     }
 }
 
+/// Each subscription of a live connection went in a call of its own, at ten times libzmq's cost.
+/// They are written together, also if the program does nothing more.
+#[test]
+fn subscriptions_in_a_row_all_arrive_at_an_idle_end() {
+    const COUNT: usize = 50_000;
+    let context = Context::new();
+    for transport in TRANSPORTS {
+        let [publisher, subscriber] = pair(&context, transport, SocketType::Xpub, SocketType::Sub);
+        // The connection lives: it is not told all at once.
+        subscriber.set_option(SUBSCRIBE, b"first").unwrap();
+        assert_eq!(receive(&publisher), [b"\x01first"]);
+        for number in 0..COUNT {
+            let topic = format!("{number}");
+            subscriber.set_option(SUBSCRIBE, topic.as_bytes()).unwrap();
+        }
+        for number in 0..COUNT {
+            let wanted = format!("\u{1}{number}").into_bytes();
+            assert_eq!(receive(&publisher), [wanted], "{transport}");
+        }
+    }
+}
+
+/// A full subscriber cost a call to the kernel with each message. Once it has been told that there
+/// is room, the publisher sends again.
+#[test]
+fn a_subscriber_that_was_full_gets_messages_again() {
+    let context = Context::new();
+    let [publisher, subscriber] = pair(&context, "tcp", SocketType::Xpub, SocketType::Sub);
+    publisher.set_high_water_marks(100, 100).unwrap();
+    subscriber.set_option(SUBSCRIBE, b"").unwrap();
+    assert_eq!(receive(&publisher), [b"\x01"]);
+    let body = vec![7; 10_000];
+    let mut dropped = 0;
+    while dropped == 0 {
+        send(&publisher, &[&body]);
+        dropped = publisher.peers().unwrap()[0].dropped;
+    }
+    let mut last = 0;
+    for round in 0..100_000u32 {
+        send(&publisher, &[&round.to_be_bytes()]);
+        let frame = receive(&subscriber).remove(0);
+        if let Ok(bytes) = frame.try_into() {
+            last = u32::from_be_bytes(bytes);
+            break;
+        }
+    }
+    assert!(last > 0, "later messages arrive");
+}
+
 #[test]
 fn a_publisher_counts_what_it_dropped_and_for_whom() {
     let context = Context::new();
