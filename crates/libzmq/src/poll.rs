@@ -83,6 +83,10 @@ pub(crate) unsafe extern "C" fn zmq_ppoll(
             };
             // SAFETY: the caller keeps this function's contract.
             unsafe { Descriptor::wait(&mut descriptors, left, signals) }?;
+            // A signal that is pending comes first: the kernel delivers none when it has found
+            // something ready.
+            // SAFETY: the caller keeps this function's contract.
+            unsafe { Descriptor::wait(&mut [], Some(Duration::ZERO), signals) }?;
             let ready = look(items, &waiters, &descriptors)?;
             let is_over = left == Some(Duration::ZERO) && (!first || timeout_ms == 0);
             if ready > 0 || is_over {

@@ -20,9 +20,8 @@ pub(crate) unsafe extern "C" fn zmq_threadstart(
 ) -> *mut c_void {
     guard(std::ptr::null_mut(), || {
         let call = ThreadCall { function, argument };
-        let thread = Builder::new()
-            .name("ZMQapp".into())
-            .spawn(move || call.run());
+        let builder = Builder::new().name("ZMQapp".into());
+        let thread = tidewire_readiness::spawn_without_signals(builder, move || call.run());
         let thread = thread.map_err(|error| Errno(error.raw_os_error().unwrap_or(EAGAIN)))?;
         Ok(Box::into_raw(Box::new(thread)).cast())
     })

@@ -1,4 +1,5 @@
-//! Notifications of the operating system: readiness of descriptors, and forks of the process.
+//! Notifications of the operating system: readiness of descriptors, forks of the process, and which
+//! threads handle its signals.
 //!
 //! Epoll waits work on every kernel. `epoll_pwait2`, since Linux 5.11, has a resolution of 1 ns.
 //! Older kernels, valgrind 3.19 and some sandboxes do not have it. There `epoll_wait` waits in
@@ -6,6 +7,9 @@
 
 mod fork;
 pub use fork::forks;
+
+mod signals;
+pub use signals::spawn_without_signals;
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};

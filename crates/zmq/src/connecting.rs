@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rustix::event::epoll;
 use rustix::io::Errno;
+use tidewire_readiness as readiness;
 
 use crate::address::Target;
 use crate::endpoint::{Connecter, Endpoint, Phase, Remote, Role};
@@ -119,15 +120,14 @@ impl State {
     /// Looks a name up in a thread of its own: it can take seconds.
     fn resolve(&mut self, endpoint: Key, target: Target, ipv6: bool) {
         let signal = std::sync::Arc::clone(&self.signal);
-        let looked_up = std::thread::Builder::new()
-            .name("zmq-resolve".to_owned())
-            .spawn(move || {
-                let addresses = target.look_up(ipv6);
-                signal.send(crate::mail::Mail::Resolved {
-                    endpoint,
-                    addresses,
-                });
+        let builder = std::thread::Builder::new().name("zmq-resolve".to_owned());
+        let looked_up = readiness::spawn_without_signals(builder, move || {
+            let addresses = target.look_up(ipv6);
+            signal.send(crate::mail::Mail::Resolved {
+                endpoint,
+                addresses,
             });
+        });
         if looked_up.is_err() {
             self.retry_later(endpoint);
         }

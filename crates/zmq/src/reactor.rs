@@ -53,9 +53,8 @@ impl Reactor {
             thread: Mutex::new(None),
         });
         let runner = Arc::clone(&reactor);
-        let thread = std::thread::Builder::new()
-            .name(name)
-            .spawn(move || runner.run())
+        let builder = std::thread::Builder::new().name(name);
+        let thread = readiness::spawn_without_signals(builder, move || runner.run())
             .map_err(|_| Error::TooManyDescriptors)?;
         *reactor.thread.lock() = Some(thread);
         Ok(reactor)
