@@ -9,6 +9,7 @@ use tidewire_readiness as readiness;
 
 use crate::core::Core;
 use crate::error::Error;
+use crate::event::Sources;
 use crate::inproc::Inproc;
 use crate::kind::SocketType;
 use crate::options::Options;
@@ -35,6 +36,7 @@ pub(crate) struct ContextInner {
     all_finished: Condvar,
     reactors: Mutex<Vec<Arc<Reactor>>>,
     pub(crate) inproc: Arc<Inproc>,
+    pub(crate) sources: Sources,
 }
 
 #[derive(Debug)]

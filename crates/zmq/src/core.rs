@@ -14,6 +14,7 @@ use tidewire_readiness as readiness;
 use crate::clock::now_ns;
 use crate::context::ContextInner;
 use crate::error::Error;
+use crate::event::Source;
 use crate::kind::SocketType;
 use crate::mail::Mail;
 use crate::peer::{Link, Peer};
@@ -21,6 +22,7 @@ use crate::polled::Polled;
 use crate::reactor::Reactor;
 use crate::signal::Signal;
 use crate::state::{State, Token};
+use crate::sync::EventDescriptor;
 
 /// A socket.
 ///
@@ -32,7 +34,9 @@ pub(crate) struct Core {
     pub(crate) kind: SocketType,
     pub(crate) context: Arc<ContextInner>,
     pub(crate) signal: Arc<Signal>,
+    /// Watches every descriptor of the socket, its bell, and what [`Polled`] tells.
     epoll: Arc<OwnedFd>,
+    source: Arc<Source>,
     /// There once the program has asked for a descriptor to poll.
     polled: OnceLock<Polled>,
     pub(crate) reactor: Arc<Reactor>,
@@ -101,10 +105,10 @@ impl Core {
         context: Arc<ContextInner>,
         reactor: Arc<Reactor>,
     ) -> Result<Core, Error> {
-        let signal = Arc::new(Signal::new()?);
         let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
-        let data = epoll::EventData::new_u64(Token::Signal.to_bits());
-        epoll::add(&*epoll, &*signal, data, epoll::EventFlags::IN)?;
+        let source = context.sources.take()?;
+        let bell = EventDescriptor::new(&epoll, &source, Token::Signal)?;
+        let signal = Arc::new(Signal::new(bell));
         let state = State::new(
             kind,
             context.options(kind),
@@ -118,6 +122,7 @@ impl Core {
             context,
             signal,
             epoll,
+            source,
             polled: OnceLock::new(),
             reactor,
             state: Mutex::new(state),
@@ -189,9 +194,9 @@ impl Core {
         }
     }
 
-    /// Lets the background thread be told of events, once.
+    /// Lets the background thread be told of each event when it comes.
     pub(crate) fn arm(self: &Arc<Self>, state: &mut State) {
-        debug_assert!(!state.is_armed, "the background thread is told once");
+        debug_assert!(!state.is_armed, "it is told already");
         state.is_armed = true;
         state.has_visited = false;
         self.reactor.arm(self, self.epoll.as_fd());
@@ -220,7 +225,10 @@ impl Core {
             "the background thread waits for no socket"
         );
         let found = if wait == Wait::Not {
-            if state.descriptors == 0 && !self.signal.is_raised() {
+            // Otherwise a look also takes events out of the epoll's list that are over: who watches
+            // the epoll for what is new hears of the next ones only then.
+            let is_watched = ahead || self.polled.get().is_some();
+            if state.descriptors == 0 && !is_watched && !self.signal.is_raised() {
                 state.scan_pipes();
                 return Ok(0);
             }
@@ -254,9 +262,11 @@ impl Core {
             "the kernel fills the room that it is given"
         );
         let mut is_bell_alone = true;
+        let mut is_flag_there = false;
         for event in events.iter() {
             let token = Token::from_bits(event.data.u64());
-            is_bell_alone &= token == Token::Signal;
+            is_flag_there |= token == Token::Flag;
+            is_bell_alone &= matches!(token, Token::Signal | Token::Flag);
             state.handle(event.flags, token, ahead);
         }
         if state.waiters > 0 && !is_bell_alone {
@@ -267,7 +277,8 @@ impl Core {
         if !state.broken.is_empty() {
             state.bury_broken();
         }
-        Ok(count)
+        // The flag is for programs, and no news for who drives the socket.
+        Ok(count - usize::from(is_flag_there))
     }
 
     /// A publisher that has not sent for a moment first reads pending subscriptions: those that
@@ -345,15 +356,15 @@ impl Core {
     /// What programs wait for by themselves.
     pub(crate) fn polled_descriptor(&self) -> Result<BorrowedFd<'_>, Error> {
         let mut state = self.enter()?;
-        if let Some(polled) = self.polled.get() {
-            return Ok(polled.as_fd());
+        if self.polled.get().is_none() {
+            let flag = EventDescriptor::new(&self.epoll, &self.source, Token::Flag)?;
+            let polled = self.polled.get_or_init(|| Polled::new(flag));
+            if state.can_receive() {
+                polled.raise();
+            }
+            self.signal.listen();
         }
-        let polled = Polled::new(self.epoll.as_fd())?;
-        if state.can_receive() {
-            polled.raise();
-        }
-        self.signal.listen();
-        Ok(self.polled.get_or_init(|| polled).as_fd())
+        Ok(self.epoll.as_fd())
     }
 
     /// The background thread's turn: something has happened, or time has passed.
@@ -363,11 +374,17 @@ impl Core {
         if state.is_finished {
             return;
         }
+        let mut has_all = false;
         for _ in 0..ROUNDS_MAX {
-            match self.drive(&mut state, Wait::Not, Purpose::LookAfter) {
-                Ok(count) if count > 0 => {}
-                _ => break,
+            let found = self.drive(&mut state, Wait::Not, Purpose::LookAfter);
+            has_all = found == Ok(0);
+            if !matches!(found, Ok(1..)) {
+                break;
             }
+        }
+        if !has_all {
+            // To be told at once of what is left: it is told of each event when it comes.
+            state.is_armed = false;
         }
         state.decode_all_ahead();
         state.run_timers();
@@ -433,11 +450,6 @@ impl Core {
                 waker.wake();
             }
         }
-    }
-
-    /// The background thread was told of an event, which it is told once.
-    pub(crate) fn disarmed(&self) {
-        self.state.lock().is_armed = false;
     }
 
     /// Looks in on a socket that its program drives. `false`: it need not be looked at again.
@@ -531,6 +543,7 @@ impl State {
     fn handle(&mut self, flags: epoll::EventFlags, token: Token, ahead: bool) {
         match token {
             Token::Signal => self.answer_bell(),
+            Token::Flag => {}
             Token::Peer(key) => self.peer_event(key, flags, ahead),
             Token::Endpoint(key) => match self.endpoints.get(key).map(|known| &known.role) {
                 Some(crate::endpoint::Role::Listener { .. }) => self.accept(key),

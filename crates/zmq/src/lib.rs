@@ -25,11 +25,13 @@ mod core;
 mod endpoint;
 
 mod error;
+pub use error::Error;
+
+mod event;
 mod group_topic;
 mod groups;
 mod incoming;
 mod inproc;
-pub use error::Error;
 
 mod kind;
 pub use kind::SocketType;

@@ -20,7 +20,8 @@ use crate::error::Error;
 /// One background thread of a context.
 #[derive(Debug)]
 pub(crate) struct Reactor {
-    /// Watches the sockets' own epolls, each told once and then armed again.
+    /// Watches the sockets' own epolls, for what is new in them: what programs poll stays there
+    /// until they look.
     epoll: OwnedFd,
     bell: OwnedFd,
     shared: Mutex<Shared>,
@@ -69,10 +70,10 @@ impl Reactor {
         debug_assert!(known.is_none(), "a socket is added once");
     }
 
-    /// Tells the thread of the next event of this socket.
+    /// Tells the thread of this socket's events, those of this moment too.
     pub(crate) fn arm(&self, core: &Core, descriptor: BorrowedFd<'_>) {
         debug_assert_ne!(core.id, BELL, "the bell's number is no socket's");
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         let data = epoll::EventData::new_u64(core.id);
         let is_new = self.shared.lock().known.insert(core.id);
         // Neither fails but for want of memory, when nothing else would work either.
@@ -85,7 +86,7 @@ impl Reactor {
     /// Tells it of no event: a caller waits for them.
     pub(crate) fn disarm(&self, descriptor: BorrowedFd<'_>) {
         let data = epoll::EventData::new_u64(0);
-        let _ = epoll::modify(&self.epoll, descriptor, data, epoll::EventFlags::ONESHOT);
+        let _ = epoll::modify(&self.epoll, descriptor, data, epoll::EventFlags::empty());
     }
 
     /// Looks after this socket at that time.
@@ -179,7 +180,6 @@ impl Reactor {
                 }
             }
             for core in ready {
-                core.disarmed();
                 core.look_after();
             }
             let now = now_ns();

@@ -1,16 +1,13 @@
 //! How another thread tells a socket that something has come for it.
 
-use std::os::fd::{AsFd, BorrowedFd};
-
-use crate::error::Error;
 use crate::mail::Mail;
 use crate::sync::{AtomicBool, AtomicU32, EventDescriptor, Mutex, Ordering, fence};
 
-/// The bell of one socket: an eventfd, and what other threads have left for it.
+/// The bell of one socket: an event in its epoll, and what other threads have left for it.
 #[derive(Debug)]
 pub(crate) struct Signal {
     descriptor: EventDescriptor,
-    /// The eventfd is readable.
+    /// The event is there.
     raised: AtomicBool,
     /// Number of listeners: sleeping threads, and programs that poll the descriptor.
     listeners: AtomicU32,
@@ -19,14 +16,14 @@ pub(crate) struct Signal {
 }
 
 impl Signal {
-    pub(crate) fn new() -> Result<Signal, Error> {
-        Ok(Signal {
-            descriptor: EventDescriptor::new()?,
+    pub(crate) fn new(descriptor: EventDescriptor) -> Signal {
+        Signal {
+            descriptor,
             raised: AtomicBool::new(false),
             listeners: AtomicU32::new(0),
             has_mail: AtomicBool::new(false),
             mail: Mutex::new(Vec::new()),
-        })
+        }
     }
 
     /// Rings for every listener.
@@ -95,12 +92,6 @@ impl Signal {
     }
 }
 
-impl AsFd for Signal {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.descriptor.as_fd()
-    }
-}
-
 /// Every order in which sockets and a sleeper can meet: `cargo xtask test` runs it.
 #[cfg(all(loom, test))]
 mod model {
@@ -138,7 +129,7 @@ mod model {
 
     /// A pipe with its two sockets' bells: the writer's first.
     fn pipe(high_water: usize) -> [(PipeEnd, Arc<Signal>); 2] {
-        let bells = [0, 1].map(|_| Arc::new(Signal::new().unwrap()));
+        let bells = [0, 1].map(|_| Arc::new(Signal::new(EventDescriptor::of_model())));
         let (writer, reader) = PipeEnd::pair(bells[0].clone(), hello(high_water));
         reader.introduce(bells[1].clone(), hello(high_water));
         let [first, second] = bells;
@@ -196,7 +187,7 @@ mod model {
     #[test]
     fn mail_of_two_senders_is_found_after_the_bell() {
         model(|| {
-            let bell = Arc::new(Signal::new().unwrap());
+            let bell = Arc::new(Signal::new(EventDescriptor::of_model()));
             let mut slab = Slab::new();
             let peer = slab.insert(());
             let senders = [0, 1].map(|_| {

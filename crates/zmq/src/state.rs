@@ -355,7 +355,10 @@ impl Interest {
 /// What an event of the socket's epoll is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Token {
+    /// The bell.
     Signal,
+    /// What [`crate::polled`] tells programs.
+    Flag,
     Peer(Key),
     Endpoint(Key),
 }
@@ -363,10 +366,12 @@ pub(crate) enum Token {
 impl Token {
     const PEER: u64 = 1 << 62;
     const ENDPOINT: u64 = 2 << 62;
+    const FLAG: u64 = 1;
 
     pub(crate) fn to_bits(self) -> u64 {
         match self {
             Token::Signal => 0,
+            Token::Flag => Token::FLAG,
             Token::Peer(key) => {
                 debug_assert!(
                     key.to_bits() < Token::PEER,
@@ -388,6 +393,7 @@ impl Token {
         debug_assert!(bits >> 62 <= 2, "a token is of one of three kinds");
         let key = Key::from_bits(bits & (Token::PEER - 1));
         match bits >> 62 {
+            0 if bits == Token::FLAG => Token::Flag,
             0 => Token::Signal,
             1 => Token::Peer(key),
             _ => Token::Endpoint(key),
