@@ -153,7 +153,6 @@ fn unfilled(size: usize) -> Result<Vec<u8>, Errno> {
     bytes.try_reserve_exact(size).map_err(|_| Errno(ENOMEM))?;
     // SAFETY: the room is there. C writes to it through a pointer that this code does not see, as
     // it does with libzmq, whose messages begin with any bytes too; a byte has no invalid value.
-    #[expect(clippy::uninit_vec, reason = "the program fills it")]
     unsafe {
         bytes.set_len(size);
     }
