@@ -491,13 +491,14 @@ ZMQ_EXPORT void zmq_threadclose(void *thread);
 ZMQ_EXPORT int zmq_ctx_set_ext(void *context, int option, const void *value, size_t size);
 ZMQ_EXPORT int zmq_ctx_get_ext(void *context, int option, void *value, size_t *size);
 
-/* Types of sockets; their messages are of one frame. */
+/* Types of sockets; their messages are of one frame, of a ZMQ_DGRAM of two: an address, a body. */
 #define ZMQ_SERVER 12
 #define ZMQ_CLIENT 13
 #define ZMQ_RADIO 14
 #define ZMQ_DISH 15
 #define ZMQ_GATHER 16
 #define ZMQ_SCATTER 17
+#define ZMQ_DGRAM 18
 #define ZMQ_PEER 19
 #define ZMQ_CHANNEL 20
 
@@ -515,6 +516,7 @@ ZMQ_EXPORT int zmq_disconnect_peer(void *socket, uint32_t routing_id);
 /* Options of sockets: int unless said otherwise. */
 #define ZMQ_ZAP_ENFORCE_DOMAIN 93
 #define ZMQ_METADATA 95                             /* (set) string: X-name:value */
+#define ZMQ_MULTICAST_LOOP 96
 #define ZMQ_ROUTER_NOTIFY 97                        /* ZMQ_NOTIFY_CONNECT, ZMQ_NOTIFY_DISCONNECT */
 #define ZMQ_XPUB_MANUAL_LAST_VALUE 98
 #define ZMQ_SOCKS_USERNAME 99                       /* string */
@@ -535,7 +537,6 @@ ZMQ_EXPORT int zmq_disconnect_peer(void *socket, uint32_t routing_id);
 #define ZMQ_RECONNECT_STOP_AFTER_DISCONNECT 0x4
 /* Kept, and without effect here. */
 #define ZMQ_LOOPBACK_FASTPATH 94
-#define ZMQ_MULTICAST_LOOP 96
 #define ZMQ_IN_BATCH_SIZE 101
 #define ZMQ_OUT_BATCH_SIZE 102
 

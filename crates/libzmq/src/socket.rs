@@ -122,7 +122,8 @@ fn bind(socket: &Socket, endpoint: &str) -> Result<(), Error> {
     let mut number = [0; 4];
     socket.option(USE_DESCRIPTOR, &mut number)?;
     let number = c_int::from_ne_bytes(number);
-    if number < 0 || endpoint.starts_with("inproc:") {
+    let takes_none = ["inproc:", "udp:"].map(|transport| endpoint.starts_with(transport));
+    if number < 0 || takes_none.contains(&true) {
         return socket.bind(endpoint);
     }
     // SAFETY: it is not -1, and open as long as this takes; else the call fails.

@@ -8,6 +8,7 @@
 //! option NAME NUMBER VALUE   libzmq's number, the value in the bytes that it has there
 //! bind NAME ENDPOINT         gives the endpoint it is bound to
 //! connect NAME ENDPOINT
+//! join NAME GROUP            hexadecimal too
 //! send NAME FRAME...         a message, whole
 //! receive NAME               a message, whole
 //! echo NAME COUNT            receives and sends back so many messages
@@ -76,6 +77,7 @@ impl Peer {
                 return Ok(format!(" {}", bound.trim_end_matches('\0')));
             }
             ("connect", [endpoint]) => socket.connect(endpoint)?,
+            ("join", [group]) => socket.join(bytes_of(group)?)?,
             ("send", frames) => {
                 let frames: Result<Vec<_>, _> =
                     frames.iter().map(|frame| bytes_of(frame)).collect();
@@ -180,9 +182,9 @@ fn shown(frames: &[Message]) -> String {
 }
 
 /// By libzmq's numbers.
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 19] = [
     "PAIR", "PUB", "SUB", "REQ", "REP", "DEALER", "ROUTER", "PULL", "PUSH", "XPUB", "XSUB",
-    "STREAM",
+    "STREAM", "SERVER", "CLIENT", "RADIO", "DISH", "GATHER", "SCATTER", "DGRAM",
 ];
 const LINGER: i32 = 17;
 const RECEIVE_TIMEOUT: i32 = 27;

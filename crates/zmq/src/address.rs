@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use rustix::net::SocketAddrUnix;
 
 use crate::error::Error;
+use crate::kind::SocketType;
 
 /// An endpoint, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,11 +15,35 @@ pub(crate) enum Address {
     /// What follows `ipc://`.
     Ipc(String),
     Inproc(String),
+    /// What follows `udp://`, not yet looked up.
+    Udp(String),
     /// What follows `ws://`: host and port, and the path, which begins with `/`.
     WebSocket(String, String),
 }
 
+/// What is done with an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deed {
+    Bind,
+    Connect,
+    /// It is unbound or disconnected.
+    Undo,
+}
+
 impl Address {
+    /// Whether sockets of this type have the transport, for binding or for connecting.
+    pub(crate) fn check_kind(&self, kind: SocketType, deed: Deed) -> Result<(), Error> {
+        let fits = match (self, kind) {
+            (Address::Udp(_), SocketType::Dish | SocketType::Dgram) => deed != Deed::Connect,
+            (Address::Udp(_), SocketType::Radio) => deed != Deed::Bind,
+            (Address::Udp(_), _) => false,
+            (Address::Tcp(_), SocketType::Stream) => true,
+            (_, SocketType::Dgram | SocketType::Stream) => deed == Deed::Undo,
+            _ => true,
+        };
+        fits.then_some(()).ok_or(Error::IncompatibleTransport)
+    }
+
     pub(crate) fn parse(endpoint: &str) -> Result<Address, Error> {
         let (transport, rest) = endpoint.split_once("://").ok_or(Error::InvalidArgument)?;
         if transport.is_empty() || rest.is_empty() {
@@ -28,6 +53,7 @@ impl Address {
             "tcp" => Ok(Address::Tcp(rest.to_owned())),
             "ipc" => Ok(Address::Ipc(rest.to_owned())),
             "inproc" => Ok(Address::Inproc(rest.to_owned())),
+            "udp" => Ok(Address::Udp(rest.to_owned())),
             "ws" => {
                 let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
                 let path = if path.is_empty() { "/" } else { path };
@@ -138,7 +164,7 @@ fn split_port(text: &str) -> Result<(&str, &str), Error> {
 
 /// Reads a port as libzmq does, with `atoi` into 16 bits: `99999` is 34463, and what begins with
 /// no digit is refused, as is a 0 written in another way.
-fn port_number(text: &str) -> Result<u16, Error> {
+pub(crate) fn port_number(text: &str) -> Result<u16, Error> {
     let text = text.trim_start();
     if text == "0" {
         return Ok(0);
@@ -155,13 +181,13 @@ fn port_number(text: &str) -> Result<u16, Error> {
 }
 
 /// Looks a name up; this can take long.
-fn look_up(host: &str, port: u16, ipv6: bool) -> impl Iterator<Item = SocketAddr> {
+pub(crate) fn look_up(host: &str, port: u16, ipv6: bool) -> impl Iterator<Item = SocketAddr> {
     let found = (host, port).to_socket_addrs();
     let found = found.into_iter().flatten();
     found.filter(move |address| ipv6 || address.is_ipv4())
 }
 
-fn unbracketed(host: &str) -> &str {
+pub(crate) fn unbracketed(host: &str) -> &str {
     let inner = host
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'));
@@ -187,7 +213,7 @@ fn numeric(host: &str, port: u16, ipv6: bool) -> Option<SocketAddr> {
 }
 
 /// The first address of a network interface, of the family that the socket has.
-fn of_interface(name: &str, port: u16, ipv6: bool) -> Option<SocketAddr> {
+pub(crate) fn of_interface(name: &str, port: u16, ipv6: bool) -> Option<SocketAddr> {
     let mut interfaces = nix::ifaddrs::getifaddrs().ok()?;
     interfaces.find_map(|interface| {
         let address = interface
@@ -204,12 +230,8 @@ fn of_interface(name: &str, port: u16, ipv6: bool) -> Option<SocketAddr> {
     })
 }
 
-fn interface_index(name: &str) -> Option<u32> {
-    let path = format!("/sys/class/net/{name}/ifindex");
-    if name.contains('/') {
-        return None;
-    }
-    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+pub(crate) fn interface_index(name: &str) -> Option<u32> {
+    nix::net::if_::if_nametoindex(name).ok()
 }
 
 /// Far above what servers take in a request's first line.

@@ -34,7 +34,7 @@ impl State {
     pub(crate) fn rejoined(&mut self, key: Key) {
         let is_connected = self.peers.get(key).is_some_and(|peer| match &peer.link {
             Link::None => false,
-            Link::Pipe(_) => true,
+            Link::Pipe(_) | Link::Datagrams(_) => true,
             Link::Stream(_) => peer.identity.is_some(),
         });
         if !is_connected {

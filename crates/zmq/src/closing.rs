@@ -2,7 +2,7 @@
 
 use crate::endpoint::{Loss, Phase, Role};
 use crate::monitor::Event;
-use crate::peer::{Link, Peer};
+use crate::peer::Peer;
 use crate::slab::{Key, Slab};
 use crate::state::{State, Timer};
 
@@ -72,9 +72,9 @@ impl State {
         }
         for key in self.peers.keys() {
             if let Some(peer) = self.peers.remove(key)
-                && let Link::Stream(link) = peer.link
+                && let Some(descriptor) = peer.link.descriptor()
             {
-                self.unwatch_descriptor(&*link);
+                self.unwatch_descriptor(descriptor);
             }
         }
         debug_assert!(self.peers.values().next().is_none(), "every peer is gone");
@@ -125,6 +125,11 @@ impl State {
                 lost.extend(connecter.peer);
             }
             Role::InprocConnecter { peer } => lost.push(peer),
+            Role::Datagrams { peer, .. } => {
+                // What waits for room may still be sent, and nothing more.
+                self.forget_subscriber(peer);
+                lost.push(peer);
+            }
             Role::InprocListener => {
                 self.inproc.unbind(&removed.name, &self.signal);
             }

@@ -173,7 +173,7 @@ impl Core {
         if state.is_armed || state.waiters > 0 {
             return;
         }
-        if state.has_visited && state.writes_watched == 0 {
+        if state.has_visited && state.writes_watched == 0 && !state.has_datagrams {
             if !state.is_watched {
                 state.is_watched = true;
                 self.reactor.watch(self);
@@ -336,9 +336,13 @@ impl Core {
         self.signal.listen();
     }
 
-    /// The caller looks at the network itself from now on.
-    pub(crate) fn take_over(&self) {
-        self.reactor.disarm(self.epoll.as_fd());
+    /// The caller looks at the network itself from now on, without a wait.
+    pub(crate) fn take_over(&self, state: &mut State) {
+        state.visit();
+        if state.is_armed && !state.has_datagrams {
+            state.is_armed = false;
+            self.reactor.disarm(self.epoll.as_fd());
+        }
     }
 
     pub(crate) fn end_wait(&self, state: &mut State) {

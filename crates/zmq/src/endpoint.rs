@@ -31,6 +31,19 @@ pub(crate) enum Role {
     InprocConnecter {
         peer: Key,
     },
+    /// A UDP socket, bound or to send from.
+    Datagrams {
+        peer: Key,
+        /// The endpoint with the address that was really taken.
+        bound: String,
+    },
+}
+
+impl Endpoint {
+    /// Whether a program may mean this one when it undoes an endpoint.
+    pub(crate) fn is_named(&self, name: &str) -> bool {
+        self.name == name || matches!(&self.role, Role::Datagrams { bound, .. } if bound == name)
+    }
 }
 
 /// An outgoing connection, which is made again when it is lost.

@@ -9,6 +9,7 @@ use crate::group_topic::{GroupTopic, until_zero};
 use crate::kind::SocketType;
 use crate::link::Frames;
 use crate::message::{Last, Message};
+use crate::peer::Link;
 use crate::slab::Key;
 use crate::socket::Socket;
 use crate::state::{NotSent, State};
@@ -70,6 +71,11 @@ impl State {
     /// DISH: the message of two frames, if its group was joined. A peer that sends anything else is
     /// let go.
     pub(crate) fn receive_of_group(&mut self, key: Key, frames: Frames) -> Option<Frames> {
+        if let Some(Link::Datagrams(_)) = self.peers.get(key).map(|peer| &peer.link) {
+            // It carries its group already, which may have been left since.
+            let group = GroupTopic::of(frames.first().group());
+            return self.subscriptions.covers(group.bytes()).then_some(frames);
+        }
         let mut frames = frames.into_vec();
         let (Some(mut body), Some(name), true) = (frames.pop(), frames.pop(), frames.is_empty())
         else {

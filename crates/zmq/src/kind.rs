@@ -63,6 +63,8 @@ socket_types! {
     Gather = 16,
     /// A PUSH of messages of one frame. Draft (RFC 49).
     Scatter = 17,
+    /// UDP datagrams, each with the address of its peer. Draft.
+    Dgram = 18,
     /// A SERVER whose peers are its like, bound or connected. Draft (RFC 51).
     Peer = 19,
     /// A PAIR of messages of one frame. Draft (RFC 52).
@@ -118,7 +120,10 @@ impl SocketType {
 
     /// Whether there is one peer at most.
     pub(crate) const fn is_exclusive(self) -> bool {
-        matches!(self, SocketType::Pair | SocketType::Channel)
+        matches!(
+            self,
+            SocketType::Pair | SocketType::Channel | SocketType::Dgram
+        )
     }
 
     /// Whether its peers have numbers, by which they are sent to.

@@ -86,11 +86,12 @@ mod state;
 mod sync;
 mod transmit;
 mod transport;
+mod udp;
 
 mod typed;
 pub use typed::{
-    Channel, Client, Dealer, Dish, Gather, Pair, Peer, Pub, Pull, Push, Radio, Rep, Req, Router,
-    Scatter, Server, Stream, Sub, Xpub, Xsub,
+    Channel, Client, Dealer, Dgram, Dish, Gather, Pair, Peer, Pub, Pull, Push, Radio, Rep, Req,
+    Router, Scatter, Server, Stream, Sub, Xpub, Xsub,
 };
 
 mod zap;

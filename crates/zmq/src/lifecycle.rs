@@ -132,6 +132,15 @@ impl State {
         if flags.contains(EventFlags::OUT) {
             self.flush(key);
         }
+        if let Some(Link::Datagrams(link)) = self.peers.get(key).map(|peer| &peer.link) {
+            if flags.contains(EventFlags::ERR) {
+                link.take_error();
+            }
+            if flags.contains(EventFlags::IN) {
+                self.datagrams_arrived(key, ahead);
+            }
+            return;
+        }
         if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP)
         {
             self.read_peer(key, ahead);
@@ -428,6 +437,11 @@ impl State {
                 let descriptor = link.raw_descriptor();
                 drop(link);
                 Some(descriptor)
+            }
+            Link::Datagrams(link) => {
+                self.unwatch_descriptor(&*link);
+                self.writes_watched -= usize::from(link.interest.write);
+                None
             }
             Link::Pipe(_) | Link::None => None,
         };

@@ -3,6 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 use crate::error::Error;
+use crate::kind::SocketType;
 use crate::message::Message;
 use crate::socket::{SendFlags, Socket};
 
@@ -126,10 +127,15 @@ impl Socket {
     /// Sends a whole message. On failure it is as it was.
     ///
     /// # Errors
-    /// As [`send`](Self::send); [`Error::InvalidArgument`] for a message without a frame.
+    /// As [`send`](Self::send); [`Error::InvalidArgument`] for a message without a frame, and to a
+    /// DGRAM for one that is not of two.
     pub fn send_parts(&self, message: &mut Multipart, dont_wait: bool) -> Result<(), Error> {
         let last = message.len().checked_sub(1).ok_or(Error::InvalidArgument)?;
         debug_assert!(last < message.len(), "the last frame is one of them");
+        if self.kind() == SocketType::Dgram && last != 1 {
+            // A third frame would be refused when the first is taken already.
+            return Err(Error::InvalidArgument);
+        }
         // Whether it can be sent is decided with the first frame: the others follow it.
         for (index, frame) in message.frames.iter_mut().enumerate() {
             let flags = SendFlags {

@@ -1,6 +1,6 @@
 //! Peers by number: what SERVER and PEER sockets do with one of them.
 
-use crate::address::Address;
+use crate::address::{Address, Deed};
 use crate::endpoint::{Loss, Role};
 use crate::error::Error;
 use crate::kind::SocketType;
@@ -23,6 +23,7 @@ impl Socket {
             return Err(Error::Fault);
         }
         let address = Address::parse(endpoint)?;
+        address.check_kind(SocketType::Peer, Deed::Connect)?;
         let result = state.connect(endpoint, address);
         // `connect` assigns the next number to the new peer while this call holds the lock.
         let number = state.next_routing_id;

@@ -6,6 +6,7 @@ use crate::peer::Link;
 use crate::slab::Key;
 use crate::socket::Socket;
 use crate::state::State;
+use crate::udp::DatagramLink;
 
 /// One peer, as [`Socket::peers`] found it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,10 +28,21 @@ pub struct PeerStatus {
     pub sent: u64,
     /// Messages taken from it.
     pub received: u64,
-    /// Messages it was to get and did not, because its queue was full.
+    /// Messages it was to get and did not, because its queue was full, or because no datagram could
+    /// carry them there.
     pub dropped: u64,
     /// Messages that newer ones have replaced (`CONFLATE`).
     pub conflated: u64,
+    /// Datagrams received that are no messages. They were dropped.
+    pub malformed: u64,
+}
+
+/// Where a UDP socket sends to, if that is one place.
+fn address_of(link: &DatagramLink) -> String {
+    let target = link.target();
+    target.map_or(String::new(), |target| {
+        target.ip().to_canonical().to_string()
+    })
 }
 
 impl Socket {
@@ -64,11 +76,13 @@ impl Socket {
                     .unwrap_or_default(),
                 address: match &peer.link {
                     Link::Stream(link) => link.peer_address.clone(),
+                    Link::Datagrams(link) => address_of(link),
                     Link::Pipe(_) | Link::None => String::new(),
                 },
                 is_connected: match &peer.link {
                     Link::Stream(_) => peer.identity.is_some(),
                     Link::Pipe(pipe) => pipe.is_attached(),
+                    Link::Datagrams(_) => true,
                     Link::None => false,
                 },
                 queued: peer.pending_messages() as u64,
@@ -77,6 +91,7 @@ impl Socket {
                 received: peer.counters.received,
                 dropped: peer.counters.dropped,
                 conflated: peer.counters.conflated,
+                malformed: peer.counters.malformed,
             })
             .collect())
     }
@@ -97,6 +112,7 @@ impl State {
         }
         let (descriptor, remote) = match &peer.link {
             Link::Stream(link) => (link.raw_descriptor() as u64, link.peer_address.clone()),
+            Link::Datagrams(link) => (link.raw_descriptor() as u64, address_of(link)),
             Link::Pipe(_) | Link::None => (0, String::new()),
         };
         let origin = peer.origin.and_then(|origin| self.endpoints.get(origin));

@@ -1,14 +1,16 @@
 //! What a socket knows of one peer.
 
 use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use crate::incoming::Incoming;
-use crate::link::StreamLink;
+use crate::link::{Interest, StreamLink};
 use crate::message::{Message, Properties};
 use crate::options::Options;
 use crate::pipe::PipeEnd;
 use crate::slab::Key;
+use crate::udp::DatagramLink;
 
 /// One peer: how it is reached, and what is kept for it and from it.
 #[derive(Debug)]
@@ -51,6 +53,27 @@ pub(crate) enum Link {
     None,
     Stream(Box<StreamLink>),
     Pipe(PipeEnd),
+    /// By UDP, which is always there.
+    Datagrams(Box<DatagramLink>),
+}
+
+impl Link {
+    /// What its descriptor is watched for, if it has one.
+    pub(crate) fn interest_mut(&mut self) -> Option<&mut Interest> {
+        match self {
+            Link::Stream(link) => Some(&mut link.interest),
+            Link::Datagrams(link) => Some(&mut link.interest),
+            Link::Pipe(_) | Link::None => None,
+        }
+    }
+
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Link::Stream(link) => Some(link.as_fd()),
+            Link::Datagrams(link) => Some(link.as_fd()),
+            Link::Pipe(_) | Link::None => None,
+        }
+    }
 }
 
 /// A question about a peer to the ZAP handler, which has not answered yet.
@@ -68,6 +91,7 @@ pub(crate) struct Counters {
     pub(crate) received: u64,
     pub(crate) dropped: u64,
     pub(crate) conflated: u64,
+    pub(crate) malformed: u64,
 }
 
 impl Inquiry {
@@ -110,7 +134,7 @@ impl Peer {
             + match &self.link {
                 Link::Stream(link) => link.pending_messages(),
                 Link::Pipe(pipe) => pipe.pending(),
-                Link::None => 0,
+                Link::Datagrams(_) | Link::None => 0,
             }
     }
 
@@ -124,7 +148,7 @@ impl Peer {
         self.backlog_bytes
             + match &self.link {
                 Link::Stream(link) => link.pending_bytes(),
-                Link::Pipe(_) | Link::None => 0,
+                Link::Pipe(_) | Link::Datagrams(_) | Link::None => 0,
             }
     }
 
@@ -142,7 +166,7 @@ impl Peer {
                 self.backlog.is_empty() && link.is_ready() && link.pending_bytes() == 0
             }
             Link::Pipe(pipe) => pipe.is_attached() || pipe.pending() == 0,
-            Link::None => self.backlog.is_empty(),
+            Link::Datagrams(_) | Link::None => self.backlog.is_empty(),
         }
     }
 }

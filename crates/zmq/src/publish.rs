@@ -183,7 +183,7 @@ impl State {
                 SocketType::Dish => link.push_membership(topic, subscribes),
                 _ => link.push_subscription(topic, subscribes),
             },
-            Link::Stream(_) | Link::None => {}
+            Link::Stream(_) | Link::Datagrams(_) | Link::None => {}
             Link::Pipe(pipe) => pipe.write_control(match subscribes {
                 true => Item::Subscribe(topic.to_vec()),
                 false => Item::Cancel(topic.to_vec()),

@@ -76,7 +76,7 @@ impl State {
         let length = match self.peers.get_mut(*self.readable.front()?)?.link {
             Link::Pipe(_) if self.kind == SocketType::Sub => return None,
             Link::Pipe(_) => self.take_from_pipe(|pipe| pipe.read_single_into(buffer))?,
-            Link::Stream(_) | Link::None => self.take_short_into(buffer)?,
+            Link::Stream(_) | Link::Datagrams(_) | Link::None => self.take_short_into(buffer)?,
         };
         self.is_amid_receiving = false;
         Some(length)
@@ -101,7 +101,7 @@ impl State {
         match &mut peer.link {
             _ if was_decoded => peer.incoming.take_short(take)?,
             Link::Stream(link) => link.take_short(|body, _| take(body))?,
-            Link::Pipe(_) | Link::None => return None,
+            Link::Pipe(_) | Link::Datagrams(_) | Link::None => return None,
         }
         debug_assert!(peer.is_readable, "it was in the list of those to read from");
         peer.counters.received += 1;
@@ -259,6 +259,7 @@ impl State {
             let inbound = match &mut peer.link {
                 Link::Stream(link) => link.decode(self.now_ns),
                 Link::Pipe(_) => self.read_pipe(key),
+                Link::Datagrams(_) => self.read_datagram(key),
                 Link::None => Inbound::Nothing,
             };
             match inbound {
@@ -322,6 +323,7 @@ impl State {
                 // What lies in a pipe is bounded there.
                 Link::Pipe(_) if self.kind.receives() && !self.kind.is_publisher() => return,
                 Link::Pipe(_) => self.read_pipe(key),
+                Link::Datagrams(_) => return self.keep_datagrams(key),
                 Link::None => return,
             };
             match inbound {
@@ -356,6 +358,7 @@ impl State {
         let is_over = match &peer.link {
             Link::Stream(link) => link.is_at_end,
             Link::Pipe(pipe) => pipe.is_closed() && !pipe.has_items(),
+            Link::Datagrams(_) => false,
             Link::None => peer.is_gone && peer.incoming.is_empty(),
         };
         if is_over {
@@ -367,11 +370,12 @@ impl State {
 
     /// The program has taken all: the kernel may be read again.
     fn resume_reading(&mut self, key: Key) {
-        if let Some(peer) = self.peers.get_mut(key)
-            && let Link::Stream(link) = &peer.link
-            && !link.interest.read
-            && !link.is_at_end
-        {
+        let is_open = match self.peers.get(key).map(|peer| &peer.link) {
+            Some(Link::Stream(link)) => !link.is_at_end,
+            Some(Link::Datagrams(_)) => true,
+            _ => false,
+        };
+        if is_open {
             self.watch(key, |interest| interest.read = true);
         }
     }
@@ -420,7 +424,9 @@ impl State {
     #[inline]
     fn receive_by_pattern(&mut self, key: Key, frames: Frames) -> Option<Frames> {
         match self.kind {
-            SocketType::Pull | SocketType::Dealer | SocketType::Pair => Some(frames),
+            SocketType::Pull | SocketType::Dealer | SocketType::Pair | SocketType::Dgram => {
+                Some(frames)
+            }
             // From subscribers come messages that are no subscriptions; a publisher in manual
             // mode sends what was not asked for.
             SocketType::Xpub | SocketType::Xsub => Some(frames),

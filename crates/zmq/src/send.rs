@@ -32,6 +32,9 @@ impl State {
                 return Ok(());
             }
         }
+        if more && self.sending.is_open && self.kind == SocketType::Dgram {
+            return Err(NotSent::Failed(Error::InvalidArgument));
+        }
         if more {
             let mut message = frame.into_message();
             message.set_more(true);
@@ -99,10 +102,15 @@ impl State {
             }
             SocketType::Client | SocketType::Scatter => Recipient::Peer(self.next_writable()?),
             SocketType::Server | SocketType::Peer => self.number(frame)?,
-            SocketType::Pair | SocketType::Channel => match self.writable.first().copied() {
-                Some(key) if self.can_write(key) => Recipient::Peer(key),
-                _ => return Err(NotSent::Full),
-            },
+            SocketType::Dgram if !more => {
+                return Err(NotSent::Failed(Error::InvalidArgument));
+            }
+            SocketType::Pair | SocketType::Channel | SocketType::Dgram => {
+                match self.writable.first().copied() {
+                    Some(key) if self.can_write(key) => Recipient::Peer(key),
+                    _ => return Err(NotSent::Full),
+                }
+            }
             SocketType::Pub | SocketType::Xpub => {
                 self.match_subscribers(frame.bytes())?;
                 Recipient::Matched
@@ -327,7 +335,8 @@ impl State {
             | SocketType::Pair
             | SocketType::Client
             | SocketType::Scatter
-            | SocketType::Channel => self.any_writable(),
+            | SocketType::Channel
+            | SocketType::Dgram => self.any_writable(),
             SocketType::Req => {
                 (!self.exchange.is_open || self.options.request_relaxed) && self.any_writable()
             }

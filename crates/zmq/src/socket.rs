@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::MutexGuard;
 
-use crate::address::{self, Address};
+use crate::address::{self, Address, Deed};
 use crate::context::Context;
 use crate::core::{Core, Purpose, Wait};
 use crate::endpoint::{Endpoint, Remote, Role};
@@ -80,8 +80,10 @@ impl Socket {
     pub fn bind(&self, endpoint: &str) -> Result<(), Error> {
         let mut state = self.core().enter_timed()?;
         let address = Address::parse(endpoint)?;
-        if self.core().kind == SocketType::Stream && !matches!(address, Address::Tcp(_)) {
-            return Err(Error::IncompatibleTransport);
+        address.check_kind(self.core().kind, Deed::Bind)?;
+        if let Address::Udp(text) = &address {
+            drop(state);
+            return self.open_udp(endpoint, text, true);
         }
         let result = state.bind(endpoint, address);
         self.core().leave(&mut state);
@@ -107,8 +109,10 @@ impl Socket {
     pub fn connect(&self, endpoint: &str) -> Result<(), Error> {
         let mut state = self.core().enter_timed()?;
         let address = Address::parse(endpoint)?;
-        if self.core().kind == SocketType::Stream && !matches!(address, Address::Tcp(_)) {
-            return Err(Error::IncompatibleTransport);
+        address.check_kind(self.core().kind, Deed::Connect)?;
+        if let Address::Udp(text) = &address {
+            drop(state);
+            return self.open_udp(endpoint, text, false);
         }
         let result = state.connect(endpoint, address);
         self.core().leave(&mut state);
@@ -133,7 +137,7 @@ impl Socket {
 
     fn end_endpoint(&self, endpoint: &str) -> Result<(), Error> {
         let mut state = self.core().enter_timed()?;
-        Address::parse(endpoint)?;
+        Address::parse(endpoint)?.check_kind(self.core().kind, Deed::Undo)?;
         let result = state.end_endpoint(endpoint);
         self.core().leave(&mut state);
         result
@@ -297,11 +301,7 @@ impl Socket {
             false => Wait::for_ms(state.options.receive_timeout_ms),
         };
         if wait == Wait::Not {
-            state.visit();
-            if state.is_armed {
-                state.is_armed = false;
-                self.core().take_over();
-            }
+            self.core().take_over(&mut state);
         }
         loop {
             let driven = self.drive(&mut state, wait, Purpose::Receive);
@@ -397,11 +397,7 @@ impl Socket {
     /// The socket is closed, or its context terminated.
     pub fn events(&self) -> Result<Events, Error> {
         let mut state = self.core().enter()?;
-        state.visit();
-        if state.is_armed {
-            state.is_armed = false;
-            self.core().take_over();
-        }
+        self.core().take_over(&mut state);
         self.drive(&mut state, Wait::Not, Purpose::Receive)?;
         let events = state.events();
         state.is_told_writable = events.writable;
@@ -553,6 +549,7 @@ impl State {
             Address::Ipc(path) => crate::transport::listen_unix(&path, &self.options)
                 .inspect_err(|&error| self.report_bind_failure(endpoint, error))?,
             Address::Inproc(_) => return self.bind_inproc(endpoint),
+            Address::Udp(_) => return Err(Error::IncompatibleTransport),
         };
         let number = crate::transport::raw(&descriptor) as u64;
         let key = self.endpoints.next_key();
@@ -570,7 +567,7 @@ impl State {
         Ok(())
     }
 
-    fn report_bind_failure(&mut self, endpoint: &str, error: Error) {
+    pub(crate) fn report_bind_failure(&mut self, endpoint: &str, error: Error) {
         self.report(Event::BindFailed, error.errno() as u64, endpoint, "");
     }
 
@@ -605,6 +602,7 @@ impl State {
                 self.last_endpoint = endpoint.to_owned();
                 return Ok(());
             }
+            Address::Udp(_) => return Err(Error::IncompatibleTransport),
         };
         self.connect_to(endpoint.to_owned(), remote);
         self.last_endpoint = endpoint.to_owned();
@@ -630,14 +628,16 @@ impl State {
     }
 
     fn end_endpoint(&mut self, endpoint: &str) -> Result<(), Error> {
-        let found: Vec<_> = self.endpoints.keys();
-        let found = found.into_iter().find(|&key| {
-            self.endpoints
-                .get(key)
-                .is_some_and(|known| known.name == endpoint)
-        });
-        let key = found.ok_or(Error::NoSuchEndpoint)?;
-        self.remove_endpoint(key);
+        let mut found = self.endpoints.keys();
+        let is_meant = |known: &Endpoint| known.is_named(endpoint);
+        found.retain(|&key| self.endpoints.get(key).is_some_and(is_meant));
+        if found.is_empty() {
+            return Err(Error::NoSuchEndpoint);
+        }
+        // As in libzmq, all that were bound or connected under this name.
+        for key in found {
+            self.remove_endpoint(key);
+        }
         Ok(())
     }
 }

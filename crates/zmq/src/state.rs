@@ -22,7 +22,7 @@ use crate::manual::Manual;
 use crate::message::Message;
 use crate::monitor::{Event, Monitor};
 use crate::options::Options;
-use crate::peer::{Link, Peer};
+use crate::peer::Peer;
 use crate::signal::Signal;
 use crate::slab::{Key, Slab};
 
@@ -103,6 +103,9 @@ pub(crate) struct State {
     pub(crate) descriptors: usize,
     /// Number of peers whose kernel buffer is full.
     pub(crate) writes_watched: usize,
+    /// It receives datagrams. The kernel loses those that it has no room for: the background thread
+    /// reads whenever no caller waits.
+    pub(crate) has_datagrams: bool,
     /// Peers within the process.
     pub(crate) pipes: Vec<Key>,
     /// Peers that a ZAP handler is asked about.
@@ -260,6 +263,7 @@ impl State {
             scheduled_ns: u64::MAX,
             descriptors: 0,
             writes_watched: 0,
+            has_datagrams: false,
             pipes: Vec::new(),
             inquiries: Vec::new(),
             wakers: Vec::new(),
@@ -274,15 +278,16 @@ impl State {
         let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
-        let Link::Stream(link) = &mut peer.link else {
+        let Some(known) = peer.link.interest_mut() else {
             return;
         };
-        let mut interest = link.interest;
+        let mut interest = *known;
         change(&mut interest);
-        if interest == link.interest {
+        let before = std::mem::replace(known, interest);
+        if interest == before {
             return;
         }
-        if interest.write != link.interest.write {
+        if interest.write != before.write {
             match interest.write {
                 true => self.writes_watched += 1,
                 false => {
@@ -291,11 +296,12 @@ impl State {
                 }
             }
         }
-        link.interest = interest;
         let flags = interest.flags();
         let data = epoll::EventData::new_u64(Token::Peer(key).to_bits());
-        // It fails only for a descriptor that is not there, which is seen elsewhere.
-        let _ = epoll::modify(&*self.epoll, &**link, data, flags);
+        if let Some(descriptor) = peer.link.descriptor() {
+            // It fails only for a descriptor that is not there, which is seen elsewhere.
+            let _ = epoll::modify(&*self.epoll, descriptor, data, flags);
+        }
     }
 
     /// Adds a descriptor to the epoll.

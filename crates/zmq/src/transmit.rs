@@ -34,7 +34,7 @@ impl State {
                     return false;
                 }
             }
-            Link::None => return peer.backlog_messages < high_water,
+            Link::Datagrams(_) | Link::None => return peer.backlog_messages < high_water,
         }
         // Perhaps the kernel has room again.
         self.flush(key);
@@ -52,9 +52,11 @@ impl State {
         if self.options.conflate || is_within(self) {
             return true;
         }
-        if let Some(Link::Stream(link)) = self.peers.get(key).map(|peer| &peer.link)
-            && link.interest.write
-        {
+        let interest = self
+            .peers
+            .get_mut(key)
+            .and_then(|peer| peer.link.interest_mut());
+        if interest.is_some_and(|interest| interest.write) {
             return false;
         }
         // Perhaps the kernel has room again.
@@ -96,30 +98,45 @@ impl State {
                     return self.write_failed(key);
                 }
             }
-            Link::Stream(_) | Link::None => {
-                if self.options.conflate {
-                    peer.counters.conflated += peer.backlog_messages as u64;
-                    peer.clear_backlog();
-                }
-                let Peer {
-                    backlog,
-                    backlog_bytes,
-                    ..
-                } = peer;
-                backlog.extend(head.inspect(|frame| *backlog_bytes += frame.len()));
-                let last = last.into_message();
-                peer.backlog_bytes += last.len();
-                self.is_pressed = last.len() >= PRESSING_BYTES_MIN;
-                peer.backlog.push_back(last);
-                peer.backlog_messages += 1;
-                debug_assert!(
-                    peer.backlog_messages <= peer.backlog.len(),
-                    "whole messages"
-                );
-                return;
+            Link::Datagrams(_) if peer.backlog.is_empty() => {
+                return self.send_datagram(key, head, last);
+            }
+            Link::Stream(_) | Link::Datagrams(_) | Link::None => {
+                return self.hold_back(key, head, last);
             }
         }
         self.after_push(key);
+    }
+
+    /// Keeps a message until the peer's link takes it.
+    pub(crate) fn hold_back(
+        &mut self,
+        key: Key,
+        head: impl Iterator<Item = Message>,
+        last: Last<'_>,
+    ) {
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        if self.options.conflate {
+            peer.counters.conflated += peer.backlog_messages as u64;
+            peer.clear_backlog();
+        }
+        let Peer {
+            backlog,
+            backlog_bytes,
+            ..
+        } = peer;
+        backlog.extend(head.inspect(|frame| *backlog_bytes += frame.len()));
+        let last = last.into_message();
+        peer.backlog_bytes += last.len();
+        self.is_pressed = last.len() >= PRESSING_BYTES_MIN;
+        peer.backlog.push_back(last);
+        peer.backlog_messages += 1;
+        debug_assert!(
+            peer.backlog_messages <= peer.backlog.len(),
+            "whole messages"
+        );
     }
 
     /// Something was put behind a connection's output: writes it now, or holds it back while
@@ -195,8 +212,10 @@ impl State {
             let Some(peer) = self.peers.get_mut(key) else {
                 return;
             };
-            let Link::Stream(link) = &mut peer.link else {
-                return;
+            let link = match &mut peer.link {
+                Link::Stream(link) => link,
+                Link::Datagrams(_) => return self.flush_datagrams(key),
+                Link::Pipe(_) | Link::None => return,
             };
             let done = match link.flush() {
                 Ok(done) => done,

@@ -145,7 +145,7 @@ fn tune_tcp(descriptor: &OwnedFd, options: &Options) {
     }
 }
 
-fn set_buffers(descriptor: &OwnedFd, options: &Options) {
+pub(crate) fn set_buffers(descriptor: &OwnedFd, options: &Options) {
     if options.send_buffer_bytes >= 0 {
         let bytes = options.send_buffer_bytes as usize;
         let _ = sockopt::set_socket_send_buffer_size(descriptor, bytes);
@@ -165,7 +165,7 @@ fn log_buffers(descriptor: &OwnedFd) {
     );
 }
 
-fn set_service(descriptor: &OwnedFd, options: &Options, is_ipv6: bool) {
+pub(crate) fn set_service(descriptor: &OwnedFd, options: &Options, is_ipv6: bool) {
     if options.type_of_service != 0 {
         let _ = sockopt::set_ip_tos(descriptor, options.type_of_service as u8);
         if is_ipv6 {
@@ -183,7 +183,7 @@ fn set_service(descriptor: &OwnedFd, options: &Options, is_ipv6: bool) {
 }
 
 /// Only a device that is there can be bound to.
-fn bind_to_device(descriptor: &OwnedFd, options: &Options) -> Result<(), Errno> {
+pub(crate) fn bind_to_device(descriptor: &OwnedFd, options: &Options) -> Result<(), Errno> {
     if options.device.is_empty() {
         return Ok(());
     }
@@ -259,7 +259,7 @@ fn internet(address: SocketAddrAny) -> Option<SocketAddr> {
     SocketAddr::try_from(address).ok()
 }
 
-fn family(address: SocketAddr) -> AddressFamily {
+pub(crate) fn family(address: SocketAddr) -> AddressFamily {
     match address {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,

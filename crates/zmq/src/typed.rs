@@ -489,6 +489,20 @@ impl Radio {
 
 typed! {
     /// Receives the messages of groups that it has joined; its peers are [`Radio`]s. Draft.
+    ///
+    /// Over UDP a dish is bound, and radios connect: to it alone, or to a multicast group.
+    ///
+    /// ```
+    /// use tidewire_zmq::{Context, Dish, Radio};
+    ///
+    /// let context = Context::new();
+    /// let mut dish = Dish::bind(&context, "udp://127.0.0.1:*")?;
+    /// dish.join("news")?;
+    /// let mut radio = Radio::connect(&context, &dish.socket().last_endpoint()?)?;
+    /// radio.send_to("news", "rain ends")?;
+    /// assert_eq!(dish.receive()?.text(), Some("rain ends"));
+    /// # Ok::<(), tidewire_zmq::Error>(())
+    /// ```
     Dish: receives
 }
 
@@ -507,6 +521,53 @@ impl Dish {
     /// As [`Socket::leave`].
     pub fn leave(&mut self, group: impl AsRef<[u8]>) -> Result<(), Error> {
         self.socket.leave(group)
+    }
+}
+
+typed! {
+    /// UDP datagrams of up to 8,192 bytes, each behind the address of its peer. It is bound; there
+    /// is nothing to connect to. Draft.
+    ///
+    /// ```
+    /// use tidewire_zmq::{Context, Dgram};
+    ///
+    /// let context = Context::new();
+    /// let mut clock = Dgram::bind(&context, "udp://127.0.0.1:*")?;
+    /// let mut asker = Dgram::bind(&context, "udp://127.0.0.1:*")?;
+    /// let place = clock.socket().last_endpoint()?;
+    /// asker.send_to(place.trim_start_matches("udp://"), "now?")?;
+    /// let (peer, question) = clock.receive_from()?;
+    /// assert_eq!(&*question, b"now?");
+    /// clock.send_to(peer, "noon")?;
+    /// assert_eq!(&*asker.receive_from()?.1, b"noon");
+    /// # Ok::<(), tidewire_zmq::Error>(())
+    /// ```
+    Dgram: sends, receives
+}
+
+impl Dgram {
+    /// Waits for a datagram; gives the address of its sender beside it, such as `127.0.0.1:5555`,
+    /// with a closing zero.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive).
+    pub fn receive_from(&mut self) -> Result<(Message, Message), Error> {
+        let mut message = self.receive()?;
+        let peer = message.pop_front().unwrap_or_default();
+        Ok((peer, message.pop_front().unwrap_or_default()))
+    }
+
+    /// Sends a datagram to an address in digits, such as `127.0.0.1:5555` or `[::1]:5555`. It is
+    /// dropped and counted if the address is none, or the body is too long.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn send_to(
+        &mut self,
+        peer: impl Into<Message>,
+        body: impl Into<Message>,
+    ) -> Result<(), Error> {
+        self.send([peer.into(), body.into()])
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::command::encode_command;
 use crate::curve::{Keypair, SecretKey, public_from_secret};
+use crate::datagram::Datagram;
 use crate::error::Error;
 use crate::websocket::WebSocket;
 use crate::{Config, Connection, Event, PrefixTable, Security, SocketType, Version};
@@ -131,6 +132,19 @@ pub fn fuzz_zmtp_websocket(data: &[u8]) {
     let _ = websocket.send(connection.outgoing());
     let _ = websocket.send(data);
     assert!(websocket.outgoing().len() < 10_000 + 16 * data.len());
+}
+
+/// One datagram; what it is taken for is encoded to the same bytes.
+pub fn fuzz_zmtp_datagram(data: &[u8]) {
+    let Some(datagram) = Datagram::parse(data) else {
+        let length = data.first().map_or(0, |&length| usize::from(length));
+        assert!(data.len() <= length);
+        return;
+    };
+    match datagram.header() {
+        Some(header) => assert_eq!([&[header], datagram.group, datagram.body].concat(), data),
+        None => assert!(data.len() > Datagram::BYTES_MAX),
+    }
 }
 
 /// The bytes are a program for a prefix table: the first octet of each line inserts, removes or

@@ -9,6 +9,8 @@
 //!
 //! [`websocket`] carries this through an HTTP upgrade and WebSocket frames.
 //!
+//! [`Datagram`] is a message of RADIO and DISH over UDP, which needs no connection.
+//!
 //! [`PrefixTable`] is the other half of a publisher: the subscribers of each topic.
 //!
 //! Supported: ZMTP 3.1, 3.0 and 2.0; mechanisms NULL, PLAIN and CURVE. `docs/zmtp.md` draws the
@@ -56,6 +58,9 @@ mod connection;
 pub use connection::{Connection, Credentials, Event, NotAsked, Peer, SHORT_HEADER_BYTES, Step};
 
 pub mod curve;
+
+mod datagram;
+pub use datagram::Datagram;
 
 mod error;
 pub use error::{CommandName, Error, status_code};

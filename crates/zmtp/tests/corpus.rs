@@ -7,7 +7,8 @@ use std::path::Path;
 
 use common::Side;
 use tidewire_zmtp::fuzzing::{
-    fuzz_zmtp_connection, fuzz_zmtp_curve, fuzz_zmtp_prefixes, fuzz_zmtp_websocket,
+    fuzz_zmtp_connection, fuzz_zmtp_curve, fuzz_zmtp_datagram, fuzz_zmtp_prefixes,
+    fuzz_zmtp_websocket,
 };
 use tidewire_zmtp::{Config, Security, SocketType};
 
@@ -64,6 +65,11 @@ fn hostile_bytes_tell_the_same_story_in_any_pieces() {
 #[test]
 fn no_connection_panics() {
     run("zmtp_connection", fuzz_zmtp_connection);
+}
+
+#[test]
+fn no_datagram_panics() {
+    run("zmtp_datagram", fuzz_zmtp_datagram);
 }
 
 #[test]

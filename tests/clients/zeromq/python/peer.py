@@ -77,6 +77,9 @@ class Socket:
     def connect(self, endpoint):
         self._ask("connect", endpoint)
 
+    def join(self, group):
+        self._ask("join", group.hex() or "-")
+
     def send_multipart(self, frames):
         self._ask("send", *(frame.hex() or "-" for frame in frames))
 

@@ -315,6 +315,42 @@ def test_heartbeats_keep_a_quiet_connection(peer, context, ours_binds):
     theirs.close()
 
 
+@pytest.mark.parametrize("ours_asks", [True, False])
+def test_datagrams_pass(peer, context, ours_asks):
+    pair = [peer.socket("DGRAM"), Theirs(context, "DGRAM")]
+    asker, answerer = pair if ours_asks else reversed(pair)
+    places = []
+    for socket in (asker, answerer):
+        # libzmq does not tell which port it has been given.
+        place = f"127.0.0.1:{free_udp_port()}"
+        socket.bind(f"udp://{place}")
+        places.append(place.encode())
+    # libzmq binds after it has said so.
+    time.sleep(0.2)
+    for size in (0, 1, 1_000, 8_192):
+        asker.send_multipart([places[1], bytes(size)])
+        sender, question = answerer.recv_multipart()
+        assert (sender, question) == (places[0] + b"\0", bytes(size))
+        answerer.send_multipart([sender, b"answer"])
+        assert asker.recv_multipart() == [places[1] + b"\0", b"answer"]
+
+
+def test_a_dish_hears_a_radio(peer, context):
+    """Without its drafts libzmq joins no group, and names none."""
+    dish, radio = peer.socket("DISH"), Theirs(context, "RADIO")
+    dish.join(b"")
+    radio.connect(dish.bind("udp://127.0.0.1:*"))
+    for size in (0, 1, 1_000, 8_191):
+        radio.send_multipart([bytes(size)])
+        assert dish.recv_multipart() == [bytes(size)]
+
+
+def free_udp_port():
+    with sockets.socket(sockets.AF_INET, sockets.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 def test_a_stream_socket_talks_to_anybody(peer):
     stream = peer.socket("STREAM")
     port = int(stream.bind("tcp://127.0.0.1:*").rsplit(":", 1)[1])
