@@ -98,10 +98,11 @@ impl<'a> SlotWriter<'a> {
         self.slot.flags()
     }
 
-    /// Stores a quote and clears flags, as one update. The stamp of the last data stays.
-    pub fn update_fresh(&mut self, quote: Quote, clear: u32) {
+    /// Stores a quote and clears flags, as one update.
+    pub fn update_fresh(&mut self, quote: Quote, stamp: Stamp, clear: u32) {
         self.slot.update(|slot| {
             slot.store_quote(quote);
+            slot.store_stamp(stamp);
             slot.store_flags(0, clear);
         });
     }
@@ -405,7 +406,7 @@ mod tests {
                     stamp,
                 )
             },
-            |slot, quote, _| slot.update_fresh(quote, 0),
+            |slot, quote, stamp| slot.update_fresh(quote, stamp, 0),
             |slot, quote, _| {
                 let (bid_orders, ask_orders) = (quote.bid_orders, quote.ask_orders);
                 slot.replace(&MarketValue {

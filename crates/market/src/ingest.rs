@@ -350,6 +350,8 @@ impl Batch<'_> {
         match self.one_value_upstream(known, venue) {
             Some(topic) => {
                 self.work.rename_venue(self.venues, &topic, venue);
+                // Values from the venue before rename it again.
+                self.symbols.unbind_others(symbol, venue);
                 Some(topic)
             }
             None => {
@@ -434,7 +436,7 @@ impl Batch<'_> {
             Message::Certainty(told) if topic.is_none() => {
                 if let Some(topic) = self.one_value_upstream(known, venue) {
                     // It is no value, and the topic's venue stays.
-                    self.work.begin_empty(&topic, 0);
+                    self.work.begin_empty(&topic);
                     self.work.apply(&topic, message);
                     return;
                 }
@@ -465,7 +467,7 @@ impl Batch<'_> {
         let topic = self.bind(symbol, venue);
         match &topic {
             Some(topic) if is_first => {
-                self.work.begin_empty(topic, time_ns);
+                self.work.begin_empty(topic);
                 self.begin_topic((symbol, venue), topic, time_ns);
                 // A level changes no value, and ends the staleness of one.
                 self.work.publish(topic);
@@ -482,8 +484,8 @@ impl Batch<'_> {
 
     /// Begins a session of a symbol's topic if the source's definition declares another open than
     /// the last one. A hub does that itself, and tells it.
-    fn declare_open(&mut self, topic: &Arc<Topic>, symbol: u32) {
-        let open = self.symbols.open(symbol);
+    fn declare_open(&mut self, topic: &Arc<Topic>, (symbol, venue): (u32, u16)) {
+        let open = self.symbols.open(symbol, venue);
         if let Some(open) = open.filter(|_| !self.venues.is_hub()) {
             self.work.declare_open(topic, open);
         }
@@ -492,7 +494,7 @@ impl Batch<'_> {
     /// Prepares a topic for the first value, level or order that the source gives a symbol at a
     /// venue, at `time_ns`.
     fn begin_topic(&mut self, (symbol, venue): (u32, u16), topic: &Arc<Topic>, time_ns: u64) {
-        self.declare_open(topic, symbol);
+        self.declare_open(topic, (symbol, venue));
         self.take_over_book(topic);
         let told = self.symbols.take_told(symbol, venue);
         self.work
@@ -520,6 +522,9 @@ impl Batch<'_> {
             true => self.bind(symbol, venue),
             false => self.find_topic(symbol, venue),
         };
+        if !is_value {
+            self.symbols.note_stated(symbol, venue);
+        }
         let Some(topic) = topic else {
             self.work.refused += 1;
             return;
@@ -527,13 +532,13 @@ impl Batch<'_> {
         let time_ns = venues::source_time_ns(message);
         match message {
             Message::LastValue(_) => _ = topic.begin(),
-            _ => self.work.begin_empty(&topic, time_ns),
+            _ => self.work.begin_empty(&topic),
         }
         if is_value && is_first {
             self.begin_topic((symbol, venue), &topic, time_ns);
         } else if matches!(message, Message::SessionStart(_)) {
             // The definition came first: its open is of the session before.
-            self.declare_open(&topic, symbol);
+            self.declare_open(&topic, (symbol, venue));
         }
         let applied = self.work.apply(&topic, message);
         debug_assert!(applied, "the topic has just been claimed");

@@ -14,12 +14,14 @@ use crate::topic::Topic;
 pub(crate) struct SymbolMap {
     pages: Vec<Option<Box<Page>>>,
     /// Opens that the definitions declare, by symbol number. Few sources declare any.
-    opens: HashMap<u32, DeclaredOpen, RandomState>,
+    opens: HashMap<u32, Vec<DeclaredOpen>, RandomState>,
 }
 
-/// The open of a session, as a source's newest definition of a symbol declares it.
+/// The open of a session, as a source's newest definition of a symbol at a venue declares it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeclaredOpen {
+    /// The venue, as the source numbers it; `None` for all venues of the source.
+    venue: Option<u16>,
     /// 1 unit = 1e-9; never [`UNDEFINED_PRICE`].
     pub(crate) price: i64,
     /// Source time of the definition, ns since the UNIX epoch.
@@ -48,6 +50,8 @@ struct Others {
     topics: Vec<(u16, Arc<Topic>)>,
     /// What the source has said of the certainty of venues before their first values.
     told: Vec<(u16, u8)>,
+    /// The venue of the newest state or session without a value.
+    stated: Option<u16>,
 }
 
 /// Error: the number is [`SYMBOL_NUMBERS_MAX`] or more.
@@ -88,6 +92,12 @@ impl Symbol {
         let first = self.first().map(|topic| (self.source as u16, topic));
         let others = others.map(|(source, topic)| (*source, topic));
         first.into_iter().chain(others)
+    }
+
+    /// Returns whether the source has given no state or session of another venue than `source`.
+    pub(crate) fn has_stated_no_other(&self, source: u16) -> bool {
+        let stated = self.others.as_ref().and_then(|others| others.stated);
+        stated.is_none_or(|stated| stated == source)
     }
 
     /// Notes the topic of a venue.
@@ -182,21 +192,38 @@ impl SymbolMap {
     }
 
     /// Notes the open that the newest definition of a defined symbol declares, if it declares one.
-    pub(crate) fn set_open(&mut self, definition: &Definition) {
+    /// It is that of the venue with the definition's number if `is_named` says that the source has
+    /// named it, else of all venues of the source.
+    pub(crate) fn set_open(&mut self, definition: &Definition, is_named: bool) {
         debug_assert!(self.get(definition.symbol).is_some(), "it is defined");
         let open = DeclaredOpen {
+            venue: is_named.then_some(definition.source),
             price: definition.open,
             source_time_ns: definition.source_time_ns,
         };
-        match open.price {
-            UNDEFINED_PRICE => self.opens.remove(&definition.symbol),
-            _ => self.opens.insert(definition.symbol, open),
-        };
+        if open.price == UNDEFINED_PRICE && !self.opens.contains_key(&definition.symbol) {
+            return;
+        }
+        let opens = self.opens.entry(definition.symbol).or_default();
+        // An open of all venues replaces those of each.
+        opens.retain(|known| open.venue.is_some() && known.venue != open.venue);
+        if open.price != UNDEFINED_PRICE {
+            if opens.len() >= TOLD_MAX {
+                opens.remove(0);
+            }
+            opens.push(open);
+        }
+        if opens.is_empty() {
+            self.opens.remove(&definition.symbol);
+        }
     }
 
-    /// Returns the open that the newest definition of a symbol declares.
-    pub(crate) fn open(&self, symbol: u32) -> Option<DeclaredOpen> {
-        self.opens.get(&symbol).copied()
+    /// Returns the open that the newest definition of a symbol at a venue declares.
+    pub(crate) fn open(&self, symbol: u32, venue: u16) -> Option<DeclaredOpen> {
+        let opens = self.opens.get(&symbol)?;
+        let of_venue = opens.iter().find(|open| open.venue == Some(venue));
+        let found = of_venue.or_else(|| opens.iter().find(|open| open.venue.is_none()));
+        found.copied()
     }
 
     /// Notes the topic of a venue of a defined symbol.
@@ -210,6 +237,26 @@ impl SymbolMap {
     pub(crate) fn note_told(&mut self, symbol: u32, source: u16, certainty: u8) {
         if let Some(known) = self.get_mut(symbol) {
             known.note_told(source, certainty);
+        }
+    }
+
+    /// Notes that the source has given a state or session of a venue without a value.
+    pub(crate) fn note_stated(&mut self, symbol: u32, source: u16) {
+        if let Some(known) = self.get_mut(symbol) {
+            known.others.get_or_insert_default().stated = Some(source);
+        }
+    }
+
+    /// Forgets which topics all other venues of a symbol have.
+    pub(crate) fn unbind_others(&mut self, symbol: u32, source: u16) {
+        let Some(known) = self.get_mut(symbol) else {
+            return;
+        };
+        if known.source != NO_SOURCE && known.source != u32::from(source) {
+            known.unbind(known.source as u16);
+        }
+        if let Some(others) = &mut known.others {
+            others.topics.retain(|(other, _)| *other == source);
         }
     }
 

@@ -187,7 +187,7 @@ impl SessionStart {
                     ..*self
                 })
             }
-            ReferenceKind::NONE => Some(*self),
+            ReferenceKind::NONE => (state.reference != UNDEFINED_PRICE).then_some(*self),
             kind if is_absent => {
                 let is_known = kind == state.kind && state.reference != UNDEFINED_PRICE;
                 is_known.then_some(SessionStart {

@@ -57,7 +57,7 @@ fn close(topic: &BarTopic, unix_ns: u64, dispatch: &mut Dispatch) {
     if !state.close_by_clock(unix_ns) {
         return;
     }
-    let version = state.closed();
+    let version = state.change();
     let (interest, shown) = (topic.interest(), state.shown());
     if interest != 0
         && let Some(shown) = shown
@@ -68,7 +68,6 @@ fn close(topic: &BarTopic, unix_ns: u64, dispatch: &mut Dispatch) {
             state.write_json(out, topic.symbol(), &shown, false);
         });
     }
-    state.is_whole();
 }
 
 /// Interval of the looks at all bars.

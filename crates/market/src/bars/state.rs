@@ -55,14 +55,15 @@ impl BarState {
         self.version += 1;
     }
 
-    /// Notes that the newest bar has been closed. Returns the version of that change.
-    pub(crate) fn closed(&mut self) -> u64 {
+    /// Notes a change of the newest bar that is no trade in it: its end, or one more late trade.
+    /// Returns the version of that change.
+    pub(crate) fn change(&mut self) -> u64 {
         self.version += 1;
         self.version
     }
 
-    /// Notes that the bars from now on have all trades.
-    pub(crate) fn is_whole(&mut self) {
+    /// Notes that a bar begins behind another one: it has all trades.
+    pub(crate) fn begins_whole(&mut self) {
         self.is_partial = false;
     }
 

@@ -218,16 +218,18 @@ impl Work<'_> {
         let Some(mut slot) = self.writer.slot(topic.number) else {
             return;
         };
-        let was_stale = value.flags & FLAG_STALE != 0;
-        if was_stale {
-            slot.update_fresh(Quote::EMPTY, all);
+        if value.flags & FLAG_STALE != 0 && value.quote() != Quote::EMPTY {
+            let quote = quote_message(topic.number, topic.venue(), time_ns, Quote::EMPTY);
+            let stamp = Stamp {
+                source_time_ns: time_ns,
+                receive_time_ns: self.receive_time_ns,
+                sequence: self.journal.append(&quote),
+            };
+            topic.told_at(stamp.sequence);
+            slot.update_fresh(Quote::EMPTY, stamp, all);
         }
         slot.update_flags(now, all & !now);
         drop(slot);
-        if was_stale && value.quote() != Quote::EMPTY {
-            let quote = quote_message(topic.number, topic.venue(), time_ns, Quote::EMPTY);
-            topic.told_at(self.journal.append(&quote));
-        }
         self.tell_certainty(topic);
     }
 
@@ -254,21 +256,29 @@ impl Work<'_> {
     /// Tells the readers of the hub's own feed that a topic begins with nothing, before its first
     /// message. What they know of it is of a hub that ran before: its volume must not be added to,
     /// and its state and last trade are not what this hub says.
-    pub(super) fn begin_empty(&mut self, topic: &Topic, source_time_ns: u64) {
+    pub(super) fn begin_empty(&mut self, topic: &Topic) {
         if topic.begin() {
-            self.tell_record_or_nothing(topic, source_time_ns);
+            // Who has only defined it may have left.
+            if let Some(mut slot) = self.writer.slot(topic.number) {
+                slot.update_flags(0, FLAG_STALE);
+            }
+            self.tell_record_or_nothing(topic);
         }
     }
 
     /// Tells the readers of the hub's own feed all that is known of a topic, also if that is
-    /// nothing.
-    pub(super) fn tell_record_or_nothing(&mut self, topic: &Topic, source_time_ns: u64) {
+    /// nothing. Nothing has no time, and is as certain as its source says.
+    pub(super) fn tell_record_or_nothing(&mut self, topic: &Topic) {
         // One that was only marked has nothing either.
         if !self.tell_record(topic) {
+            let value = self.market.board.value(topic.number).unwrap_or_default();
+            let nothing = MarketValue {
+                flags: value.flags,
+                ..MarketValue::EMPTY
+            };
             let record = LastValue {
                 source: topic.venue(),
-                source_time_ns,
-                figures: Some(figures(&MarketValue::EMPTY)),
+                figures: Some(figures(&nothing)),
                 ..LastValue::new(topic.number)
             };
             topic.told_at(self.journal.append(&Message::LastValue(record)));
@@ -301,7 +311,8 @@ impl Work<'_> {
         let stamp = Stamp {
             source_time_ns: open.source_time_ns,
             receive_time_ns: self.receive_time_ns,
-            sequence: value.sequence,
+            // That of the record which tells it.
+            sequence: self.journal.next_sequence(),
         };
         let session = NewSession {
             open: open.price,
@@ -318,6 +329,7 @@ impl Work<'_> {
         });
         // A reader that has had a record before knows of no session that begins now.
         self.tell_record(topic);
+        self.publish(topic);
         if let Some(namesake) = topic.namesake() {
             self.copy_to_namesake(topic, &namesake);
         }

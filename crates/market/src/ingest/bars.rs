@@ -81,11 +81,20 @@ impl Batch<'_> {
         for bars in all.iter() {
             let mut state = bars.state.lock();
             let was_partial = state.is_partial();
+            let (had_bar, late) = (state.bars.newest().is_some(), state.bars.late());
             match state
                 .bars
                 .trade(trade.source_time_ns, trade.price, trade.size)
             {
-                Outcome::LeftOut => continue,
+                Outcome::LeftOut if state.bars.late() == late => continue,
+                Outcome::LeftOut => {
+                    // The number of late trades is shown with the newest bar.
+                    let version = state.change();
+                    if let Some(shown) = state.shown() {
+                        self.publish_bar(bars, &state, &shown, version);
+                    }
+                    continue;
+                }
                 Outcome::Added => {}
                 Outcome::Began { closed } => {
                     if let Some(bar) = closed {
@@ -94,9 +103,11 @@ impl Batch<'_> {
                             is_final: true,
                             is_partial: was_partial,
                         };
-                        let version = state.closed();
+                        let version = state.change();
                         self.publish_bar(bars, &state, &shown, version);
-                        state.is_whole();
+                    }
+                    if had_bar {
+                        state.begins_whole();
                     }
                     if let Some(end_ns) = state.bars.end_ns() {
                         self.open_bars.add(end_ns, bars.number());
@@ -122,11 +133,10 @@ impl Batch<'_> {
             if state.bars.end_ns() != Some(end_ns) || state.bars.close(end_ns).is_none() {
                 continue;
             }
-            let version = state.closed();
+            let version = state.change();
             if let Some(shown) = state.shown() {
                 self.publish_bar(&bars, &state, &shown, version);
             }
-            state.is_whole();
         }
     }
 

@@ -46,7 +46,8 @@ impl Batch<'_> {
             return;
         }
         if !self.venues.is_hub() {
-            self.symbols.set_open(definition);
+            let is_named = self.venues.is_named(definition.source);
+            self.symbols.set_open(definition, is_named);
         }
         // Another source's symbol keeps that source's definition.
         let owner = market
@@ -80,15 +81,21 @@ impl Batch<'_> {
         market.books.defined(&topic, subscriptions);
         market.bars.defined(&topic, subscriptions);
         let venues = self.symbols.get(symbol).into_iter();
+        let venues = venues.flat_map(|symbol| symbol.venues());
         let venues: Vec<_> = venues
-            .flat_map(|s| s.venues())
-            .map(|(_, t)| t.clone())
+            .map(|(number, topic)| (number, topic.clone()))
             .collect();
-        for venue in venues {
+        for (number, venue) in venues {
+            // Another source may have made it one venue of several. A hub's own message tells.
+            let bound = match venue.is_consolidated() && !self.venues.is_hub() {
+                true => self.bind(symbol, number),
+                false => Some(venue),
+            };
+            let Some(venue) = bound else { continue };
             if !Arc::ptr_eq(&venue, &topic) {
                 self.redefine(&venue, definition);
             }
-            self.declare_open(&venue, symbol);
+            self.declare_open(&venue, (symbol, number));
         }
     }
 

@@ -56,11 +56,9 @@ impl Batch<'_> {
     /// Forgets the source's books: levels were lost, or another session has begun. Each is known
     /// again from its next clear on.
     pub(super) fn forget_books(&mut self) {
-        let claimed: Vec<u32> = self.work.writer.claimed().collect();
-        for number in claimed {
-            let Some(topic) = self.work.market.board.topic(number) else {
-                continue;
-            };
+        // Without the topics that another source has taken over, and with those that it has made a
+        // venue's own.
+        for topic in self.own_topics() {
             if let Some(book) = topic.derived.book() {
                 let mut state = book.state.lock();
                 if state.forget() {

@@ -59,7 +59,7 @@ impl Work<'_> {
                 number,
                 feed: venues.feed().clone(),
                 is_named,
-                is_first: known.is_unbound(),
+                is_first: known.is_unbound() && known.has_stated_no_other(number),
             };
             if attempt > 1 {
                 wanted.venue = numbered(&venue, attempt);
@@ -169,7 +169,7 @@ impl Work<'_> {
         topic.take_times(name);
         self.describe(&topic, &present);
         // The readers of the hub's own feed have no other message with the value so far.
-        self.tell_record_or_nothing(&topic, 0);
+        self.tell_record_or_nothing(&topic);
         self.publish(&topic);
         self.move_derived(name, &topic);
         match owner {
@@ -198,7 +198,7 @@ impl Work<'_> {
         drop(writer);
         self.name_venues(name);
         // To a hub that reads this, and has sources of its own, it is another venue from now on.
-        self.tell_record_or_nothing(name, 0);
+        self.tell_record_or_nothing(name);
         Ok(())
     }
 

@@ -518,3 +518,117 @@ fn followers_of_a_book_learn_of_each_change_of_its_certainty() {
     assert_eq!(texts.len(), 1, "what they know is not repeated");
     assert!(is_last(&told(ingest.lose(7)), 1));
 }
+
+/// Returns an event that loses a message for good.
+fn lost() -> Gap {
+    Gap::Lost {
+        from: 1,
+        count: 1,
+        reason: tidewire_feed::client::LossReason::TooOld,
+    }
+}
+
+/// The book stayed as it was, and became certain with the next quote: the source had not noticed
+/// yet that its symbol had become one venue of several.
+#[test]
+fn a_loss_empties_the_book_of_a_symbol_that_another_source_has_given_a_second_venue() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut one = named_source(&market, "one", "V1");
+    send(
+        &mut one,
+        &[quote(0, 1, 10, 20), clear(0, 1), set_level(0, 1, 10)],
+    );
+    let mut other = named_source(&market, "other", "V2");
+    send(&mut other, &[quote(0, 1, 11, 21)]);
+    let mut batch = one.begin(3);
+    batch.values_lost();
+    batch.gap(lost());
+    batch.finish();
+    send(&mut one, &[quote(0, 1, 12, 20)]);
+    let view = market.books.read(b"A@V1", 10, 1).unwrap();
+    assert_eq!((view.depth, view.stale), (0, 0));
+    send(&mut one, &[set_level(0, 1, 12)]);
+    assert!(best_bids(&market, "A@V1").is_empty(), "no clear yet");
+}
+
+/// Who had only defined the symbol emptied the book of the source that gives it.
+#[test]
+fn a_loss_of_another_source_leaves_a_book_as_it_is() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut one = named_source(&market, "one", "V1");
+    let mut other = named_source(&market, "other", "V2");
+    send(
+        &mut other,
+        &[quote(0, 1, 10, 20), clear(0, 1), set_level(0, 1, 10)],
+    );
+    let mut batch = one.begin(3);
+    batch.values_lost();
+    batch.gap(lost());
+    batch.finish();
+    assert_eq!(best_bids(&market, "A"), [10]);
+}
+
+/// A hub behind a hub showed the values as current.
+#[test]
+fn a_topic_that_begins_with_nothing_is_told_as_certain_as_it_is() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = source(&market, "test", 0, "A");
+    let doubt = Message::Certainty(Certainty {
+        flags: Figures::IN_DOUBT,
+        ..Certainty::default()
+    });
+    send(&mut ingest, &[doubt]);
+    let from = market.journal.lock().next_sequence();
+    send(&mut ingest, &[trade(0, 0, 15, 1)]);
+    let journal = market.journal.lock();
+    let first = (from..).find_map(|at| journal.message(at)).unwrap();
+    let Message::LastValue(record) = first else {
+        panic!("{first:?}");
+    };
+    assert_eq!(record.figures.unwrap().flags, Figures::IN_DOUBT);
+    assert_eq!(record.source_time_ns, 0, "nothing has no time");
+}
+
+/// A symbol that one publisher had defined in two sessions, without a value, was stale for the
+/// next one that gave it a state.
+#[test]
+fn the_first_state_of_a_symbol_ends_what_another_source_has_left() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut one = source(&market, "one", 0, "A");
+    let mut batch = one.begin(2);
+    batch.session_changed(1, 2);
+    batch.definition(1, &definition(0, "A"));
+    batch.finish();
+    assert_eq!(staleness(&value_of(&market, "A")), 1);
+    let mut other = source(&market, "other", 0, "A");
+    send(&mut other, &[status(0, 0, TradingState::OPEN)]);
+    assert_eq!(staleness(&value_of(&market, "A")), 0);
+}
+
+/// The quote was empty with the time and the sequence of the one before it.
+#[test]
+fn a_quote_that_a_new_session_voids_has_the_time_of_its_first_value() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = source(&market, "test", 0, "A");
+    send(&mut ingest, &[quote(0, 0, 10, 20)]);
+    let before = value_of(&market, "A").sequence;
+    let mut batch = ingest.begin(2);
+    batch.session_changed(1, 2);
+    batch.definition(1, &definition(0, "A"));
+    batch.message(
+        2,
+        &Message::Level(Level {
+            action: Level::CLEAR,
+            source_time_ns: 7,
+            is_last: 1,
+            ..Level::default()
+        }),
+    );
+    batch.finish();
+    let value = value_of(&market, "A");
+    assert_eq!((value.bid, value.source_time_ns), (PRICE_UNDEFINED, 7));
+    assert!(
+        value.sequence > before,
+        "that of the message which empties it"
+    );
+}

@@ -324,3 +324,14 @@ fn what_a_hub_says_of_a_values_certainty_does_not_rename_its_venue() {
     send(&mut hub, &[quote(0, 1, 11, 20)]);
     assert_eq!(shown(&market, "A@V1"), (11, 0));
 }
+
+/// A venue to which a hub had returned was still shown under the name of the one in between.
+#[test]
+fn a_hubs_value_that_goes_back_to_an_earlier_venue_has_its_name_again() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut hub = hub(&market, "hub");
+    for (number, name) in [(1, "V1"), (2, "V2"), (1, "V1"), (2, "V2")] {
+        send(&mut hub, &[quote(0, number, 10, 20)]);
+        assert_eq!(&*facts(&market, "A").venue_name, name);
+    }
+}

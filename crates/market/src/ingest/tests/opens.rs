@@ -226,3 +226,59 @@ fn an_open_is_that_of_the_source_that_declares_it() {
     assert_eq!(session(&market, "A@V1"), (50, 51, 51, 5), "the split topic");
     assert_eq!(session(&market, "A"), (50, 90, 51, 15));
 }
+
+/// The open of a definition began a session at the venue that had come last, or nowhere.
+#[test]
+fn an_open_of_a_definition_is_of_the_venue_that_it_names_or_of_all_of_its_source() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut one = publisher(&market, PRICE_UNDEFINED);
+    let declare = |ingest: &mut Ingest, source: u16, open: i64| {
+        let mut batch = ingest.begin(DAY_NS);
+        let definition = Definition {
+            open,
+            source,
+            ..definition(0, "A")
+        };
+        batch.definition(1, &definition);
+        batch.finish();
+    };
+    let shown = |name: &str| {
+        let value = value_of(&market, name);
+        (value.session_open, value.volume)
+    };
+    declare(&mut one, 1, 50);
+    declare(&mut one, 2, 60);
+    apply(&mut one, &[trade(0, 1, 51, 5), trade(0, 2, 61, 6)]);
+    assert_eq!((shown("A@V1"), shown("A@V2")), ((50, 5), (60, 6)));
+    declare(&mut one, 1, 55);
+    assert_eq!((shown("A@V1"), shown("A@V2")), ((55, 0), (60, 6)));
+    // Without a number that has a name it is of all venues of the source.
+    apply(&mut one, &[trade(0, 1, 51, 5)]);
+    declare(&mut one, 0, 70);
+    assert_eq!((shown("A@V1"), shown("A@V2")), ((70, 0), (70, 0)));
+    // The symbol of a source that has become one venue of several.
+    let market = Market::of_one_lane(MarketConfig::default());
+    let (mut one, mut other) = (
+        named_source(&market, "one", "V1"),
+        named_source(&market, "other", "V2"),
+    );
+    apply(&mut one, &[trade(0, 1, 51, 5)]);
+    apply(&mut other, &[trade(0, 1, 61, 6)]);
+    let topic = market.board.find(b"A@V1").unwrap();
+    topic.add_interest(0);
+    let mut batch = one.begin(DAY_NS);
+    let definition = Definition {
+        open: 55,
+        source: 1,
+        ..definition(0, "A")
+    };
+    batch.definition(1, &definition);
+    let news = batch.finish();
+    assert!(
+        names(&news).contains(&b"md:A@V1".to_vec()),
+        "it is published"
+    );
+    let value = value_of(&market, "A@V1");
+    assert_eq!((value.session_open, value.volume), (55, 0));
+    assert_eq!(value_of(&market, "A@V2").volume, 6);
+}

@@ -378,3 +378,18 @@ fn a_hubs_consolidated_value_is_one_venue_among_those_of_the_hub_behind_it() {
     );
     assert_eq!(value_of(&market, "A@consolidated").volume, 12);
 }
+
+/// The venue's state, day and open went over to the publisher's own venue.
+#[test]
+fn a_state_of_a_named_venue_stays_there_when_another_number_has_the_first_value() {
+    for number in [0, 7] {
+        let market = Market::of_one_lane(MarketConfig::default());
+        let mut ingest = named_source(&market, "own", "V1");
+        let halted = status(0, 1, TradingState::HALTED);
+        send(&mut ingest, &[halted, trade(0, number, 51, 5)]);
+        let other = if number == 0 { "A@own" } else { "A@7" };
+        let state = |name: &str| value_of(&market, name).status.state;
+        assert_eq!((state("A@V1"), state(other)), (TradingState::HALTED.0, 0));
+        assert_eq!(value_of(&market, other).volume, 5);
+    }
+}
