@@ -261,6 +261,18 @@ def test_clients_cannot_publish_false_levels(hub):
         hub.redis().publish("book:DEEP", "{}")
 
 
+def test_no_peer_forges_a_book_of_a_symbol_that_nobody_has_asked_for(hub):
+    """A PUSH reached every subscriber of `book:DEEP`, and PUBLISH those of unknown symbols."""
+    Publisher(hub).book(BIDS, ASKS)
+    with pytest.raises(redis.ResponseError, match="live source"):
+        hub.redis().publish("book:UNKNOWN", "{}")
+    push = hub.push()
+    push.send_multipart([b"book:DEEP", b"forged"])
+    push.send_multipart([b"book:UNKNOWN", b"forged"])
+    eventually(lambda: hub.redis().info("topics")["zmq_rejected_mounted"] == 2, "refusals")
+    assert hub.redis().exists("book:DEEP", "book:UNKNOWN") == 0
+
+
 def test_a_slow_subscriber_gets_whole_books_instead_of_missed_changes(hub):
     publisher = Publisher(hub)
     publisher.book(BIDS, ASKS)

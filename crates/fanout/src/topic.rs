@@ -70,6 +70,10 @@ pub trait TopicSource: Debug + Send + Sync {
     fn find(&self, channel: &[u8]) -> Option<Arc<dyn Topic>>;
     /// Returns what all its channel names begin with.
     fn prefix(&self) -> &[u8];
+    /// Returns whether only this source may publish under a name, also if it has no such topic yet.
+    fn owns(&self, channel: &[u8]) -> bool {
+        channel.starts_with(self.prefix())
+    }
     /// Returns the number of topics. Topics are never removed.
     fn count(&self) -> u32;
     /// Appends the topics of these numbers whose channel names are wanted. A topic that exists only
@@ -120,6 +124,11 @@ impl Topics {
     /// Returns the topic of a channel name.
     pub fn find(&self, channel: &[u8]) -> Option<Arc<dyn Topic>> {
         self.sources().find_map(|source| source.find(channel))
+    }
+
+    /// Returns whether only a live source may publish under a name.
+    pub fn own(&self, channel: &[u8]) -> bool {
+        self.sources().any(|source| source.owns(channel))
     }
 
     /// Returns whether a pattern or prefix that begins with `literal` makes the topics it matches.

@@ -151,6 +151,11 @@ impl TopicSource for Bars {
         BAR_PREFIX
     }
 
+    fn owns(&self, channel: &[u8]) -> bool {
+        let mut intervals = Interval::ALL.into_iter();
+        intervals.any(|interval| channel.starts_with(prefix(interval)))
+    }
+
     fn count(&self) -> u32 {
         match self.is_empty() && !self.awaits_symbols.load(Ordering::Acquire) {
             true => 0,

@@ -69,6 +69,11 @@ impl Server {
         self.keyspace.mount_of(0, name).is_some()
     }
 
+    /// Whether only a live source may publish under this name.
+    pub fn is_of_a_source(&self, name: &[u8]) -> bool {
+        self.is_mounted(name) || self.topics.own(name)
+    }
+
     /// Why clients may not publish plain messages under this name, if they may not: subscribers
     /// would take one for the last value. `locked` is what the caller holds, if it holds shards.
     pub(crate) fn publish_refusal(
@@ -76,7 +81,7 @@ impl Server {
         name: &[u8],
         locked: Option<&Locked<'_>>,
     ) -> Option<&'static str> {
-        if self.is_mounted(name) || self.topics.find(name).is_some() {
+        if self.is_of_a_source(name) {
             return Some("READONLY this channel belongs to a live source");
         }
         if is_reserved_channel(name) {

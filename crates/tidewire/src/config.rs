@@ -326,7 +326,7 @@ fn check_live_prefixes(prefixes: &[Vec<u8>], option: &str) -> Result<(), Failure
 
 /// Names that the hub serves itself.
 const RESERVED: [(&[&str], &str); 4] = [
-    (&["md:"], "market data"),
+    (&["md:", "book:", "bar:"], "market data"),
     (&["mx:"], "the tags of a plant"),
     (&["__keyspace@", "__keyevent@"], "notifications about keys"),
     (&["__redis__:"], "invalidation messages"),

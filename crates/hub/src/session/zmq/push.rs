@@ -123,6 +123,9 @@ fn refusal_by_name(identity: &mut Identity, hub: &Hub, topic: &[u8]) -> Option<R
     if topic[0] == b'_' && (is_reserved(topic) || is_reserved_channel(topic)) {
         return Some(Refusal::Reserved);
     }
+    if hub.server.is_of_a_source(topic) && !hub.server.is_mounted(topic) {
+        return Some(Refusal::Mounted);
+    }
     if identity.is_free(&hub.server.access) {
         return None;
     }
