@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags};
+use rustix::time::Timespec;
 use support::{LAST, SUBSCRIBE, last_endpoint, pair_at, receive, send, set, set_int, socket};
 use tidewire_zmq::own_options::{
     CONFLATE_TOPICS, CONFLATE_TOPICS_MAX, EVENT_DROPS_BEGIN, LAST_VALUES, RCVHWM_BYTES,
     SNDHWM_BYTES,
 };
-use tidewire_zmq::{Context, Error, Message, SendFlags, Socket, SocketType};
+use tidewire_zmq::{Context, Error, Message, PollItem, SendFlags, Socket, SocketType, poll};
 use tidewire_zmtp::curve::Keypair;
 
 const TCP: &str = "tcp://127.0.0.1:*";
@@ -32,6 +34,10 @@ const NOW: SendFlags = SendFlags {
     ..LAST
 };
 const TOPICS: u8 = 20;
+const FIVE_SECONDS: Timespec = Timespec {
+    tv_sec: 5,
+    tv_nsec: 0,
+};
 
 /// Waits until something is so.
 fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -569,6 +575,50 @@ fn of_many_publishers_at_once_the_newest_of_each_topic_comes() {
             }
         });
         sub.unbind(&place).unwrap();
+    }
+}
+
+/// With `poll`, and by the descriptor that programs poll themselves.
+#[test]
+fn who_polls_is_woken_for_the_newest_of_each_topic() {
+    const CHANGES: u32 = 3_000;
+    let context = Context::new();
+    for endpoint in [TCP, "inproc://polled"] {
+        for by_descriptor in [false, true] {
+            let [publisher, sub] = pair(&context, endpoint, PUB_SUB, |publisher, sub| {
+                set_int(publisher, CONFLATE_TOPICS, 1);
+                set_int(sub, CONFLATE_TOPICS, 1);
+            });
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    for change in 1..=CHANGES {
+                        send(&publisher, &[b"topic", &change.to_ne_bytes()]);
+                        if change % 16 == 0 {
+                            std::thread::yield_now();
+                        }
+                    }
+                });
+                let mut newest = 0;
+                while newest < CHANGES {
+                    if by_descriptor {
+                        let descriptor = sub.descriptor().unwrap();
+                        let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
+                        while !sub.events().unwrap().readable {
+                            let found = rustix::event::poll(&mut polled, Some(&FIVE_SECONDS));
+                            assert_eq!(found, Ok(1), "{endpoint}: {newest}");
+                        }
+                    } else {
+                        let mut items = [PollItem::readable(&sub)];
+                        assert_eq!(poll(&mut items, 5_000), Ok(1), "{endpoint}: {newest}");
+                    }
+                    let message = receive(&sub);
+                    let change = u32::from_ne_bytes(message[1][..].try_into().unwrap());
+                    assert!(change > newest, "{change} behind {newest}");
+                    newest = change;
+                }
+            });
+            publisher.unbind(&last_endpoint(&publisher)).unwrap();
+        }
     }
 }
 
