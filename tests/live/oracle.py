@@ -162,16 +162,18 @@ class ZmqSubscriber:
     """A SUB socket of libzmq."""
 
     def __init__(self, server, draw, context, prefixes, is_slow):
-        self.what = f"ZeroMQ {prefixes} slow={is_slow}"
         self.server, self.is_slow, self.prefixes = server, is_slow, prefixes
         self.draw = random.Random(draw.random())
+        # Half of them are told of removals in a frame of their own.
+        self.flags_gone = self.draw.random() < 0.5
+        self.what = f"ZeroMQ {prefixes} slow={is_slow} flags={self.flags_gone}"
         self.state, self.messages = {}, 0
         self.socket = context.socket(zmq.SUB)
         self.socket.linger = 0
         self.socket.rcvhwm = 10 if is_slow else 0
         if is_slow:
             self.socket.rcvbuf = 2048
-        for prefix in prefixes:
+        for prefix in [b"__gone__"] * self.flags_gone + list(prefixes):
             self.socket.subscribe(prefix)
         self.socket.connect(f"tcp://127.0.0.1:{server.pub}")
 
@@ -183,12 +185,21 @@ class ZmqSubscriber:
             return False
         for count in range(5 if self.is_slow and not is_settling else 5000):
             try:
-                name, payload = self.socket.recv_multipart(zmq.NOBLOCK)
+                name, payload, *flags = self.socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return count > 0
             self.messages += 1
-            keep(self.state, name, payload)
+            keep(self.state, name, self.published(payload, flags))
         return True
+
+    def published(self, payload, flags):
+        """The payload as it is without flags."""
+        if flags:
+            assert self.flags_gone and (payload, flags) == (b"", [b"gone"]), (payload, flags)
+            return GONE
+        if self.flags_gone and payload.startswith(GONE) and not payload[len(GONE):].strip(b" "):
+            return payload + b" "
+        return payload
 
     def close(self):
         self.socket.close()

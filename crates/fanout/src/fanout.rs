@@ -15,7 +15,7 @@ use tidewire_lane::{CloseReason, ConnectionId, Context};
 use tidewire_zmtp::Connection;
 
 use crate::departing::Departing;
-use crate::frames::{Dialect, Frames, How, write_sealed};
+use crate::frames::{Dialect, Frames, How};
 use crate::limit::{FanoutConfig, Limits};
 use crate::listeners::{Change, Listeners, Target};
 use crate::outlet::{Outlet, Verdict};
@@ -25,7 +25,7 @@ use crate::publication::{News, Origin, Publication};
 use crate::pump::Pumping;
 use crate::renewal::Renewing;
 use crate::subscriptions::Kind;
-use crate::topic::{LiveKeys, SNAPSHOT_CHANNEL, TopicId, Topics};
+use crate::topic::{GONE_CHANNEL, LiveKeys, SNAPSHOT_CHANNEL, TopicId, Topics};
 
 /// The subscribers of one lane.
 #[derive(Debug)]
@@ -111,6 +111,7 @@ impl Fanout {
             Kind::Prefix => true,
         };
         outlet.marks_snapshots |= name == SNAPSHOT_CHANNEL && marks(kind);
+        outlet.flags_gone |= name == GONE_CHANNEL && kind == Kind::Prefix;
         outlet.has_prefixes |= kind == Kind::Prefix;
         if !is_new {
             return Ok(());
@@ -156,6 +157,7 @@ impl Fanout {
 
     /// Ends a subscription, if there is one.
     pub fn unsubscribe(&mut self, connection: ConnectionId, kind: Kind, name: &[u8]) {
+        let flags_gone = self.post.config.zmq_flags_gone;
         let Some(outlet) = self.outlet_of(connection) else {
             return;
         };
@@ -175,6 +177,7 @@ impl Fanout {
                 Kind::Channel | Kind::Shard => {}
             }
             outlet.marks_snapshots &= name != SNAPSHOT_CHANNEL || !marks(kind);
+            outlet.flags_gone &= flags_gone || name != GONE_CHANNEL || kind != Kind::Prefix;
         }
     }
 
@@ -371,10 +374,7 @@ impl Fanout {
         let Some(out) = context.out(target.connection) else {
             return false;
         };
-        match &outlet.seal {
-            None => self.frames.write(out, outlet.dialect, how, news),
-            Some(connection) => write_sealed(&mut connection.lock(), out, news),
-        }
+        self.frames.write_to(out, outlet, how, news);
         true
     }
 
@@ -466,7 +466,12 @@ impl Fanout {
         if index >= self.outlets.len() {
             self.outlets.resize_with(index + 1, || None);
         }
-        let outlet = self.outlets[index].get_or_insert_with(|| Outlet::new(connection, dialect));
+        let flags_gone = self.post.config.zmq_flags_gone && dialect == Dialect::Zmtp;
+        let outlet = self.outlets[index].get_or_insert_with(|| {
+            let mut outlet = Outlet::new(connection, dialect);
+            outlet.flags_gone = flags_gone;
+            outlet
+        });
         debug_assert_eq!(
             outlet.connection, connection,
             "the last one of this index departed"

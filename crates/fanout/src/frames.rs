@@ -6,7 +6,7 @@ use tidewire_lane::Outbox;
 use tidewire_zmtp::{Connection, encode_frame, frame_header};
 
 use crate::outlet::Outlet;
-use crate::publication::{News, Origin};
+use crate::publication::{GONE, News, Origin};
 use crate::topic::SNAPSHOT_CHANNEL;
 
 /// The kind of subscription by which a subscriber gets a message.
@@ -61,14 +61,34 @@ impl Frames {
             Dialect::Resp2 | Dialect::Resp3 => How::Channel,
         };
         self.begin();
+        self.write_to(out, outlet, &how, &mark);
+    }
+
+    /// Writes `news` to one subscriber, encrypted if its connection is.
+    #[inline]
+    pub(crate) fn write_to(
+        &mut self,
+        out: &mut Outbox,
+        outlet: &Outlet,
+        how: &How,
+        news: &News<'_>,
+    ) {
+        if outlet.flags_gone
+            && news.origin == Origin::Live
+            && let Some(rest) = news.payload.strip_prefix(GONE)
+            && rest.iter().all(|&byte| byte == b' ')
+        {
+            return write_flagged(out, outlet, news, rest.is_empty());
+        }
         match &outlet.seal {
-            None => self.write(out, outlet.dialect, &how, &mark),
-            Some(connection) => write_sealed(&mut connection.lock(), out, &mark),
+            None => self.write(out, outlet.dialect, how, news),
+            Some(connection) => {
+                write_sealed(&mut connection.lock(), out, &[news.name, news.payload])
+            }
         }
     }
 
-    /// Writes `news` to one subscriber.
-    pub(crate) fn write(&mut self, out: &mut Outbox, dialect: Dialect, how: &How, news: &News<'_>) {
+    fn write(&mut self, out: &mut Outbox, dialect: Dialect, how: &How, news: &News<'_>) {
         let head = match how {
             // A message goes to channels or to shard channels, never to both.
             How::Shard => {
@@ -125,12 +145,33 @@ impl Frames {
     }
 }
 
-/// Writes `news` to a subscriber with an encrypted connection. Each message is encrypted
+/// Writes a message to a subscriber with an encrypted connection. Each message is encrypted
 /// separately.
 #[cold]
-pub(crate) fn write_sealed(connection: &mut Connection, out: &mut Outbox, news: &News<'_>) {
-    connection.encode_message_frame(out.buffer(), news.name, true);
-    connection.encode_message_frame(out.buffer(), news.payload, false);
+fn write_sealed(connection: &mut Connection, out: &mut Outbox, frames: &[&[u8]]) {
+    for (at, frame) in frames.iter().enumerate() {
+        let more = at + 1 < frames.len();
+        connection.encode_message_frame(out.buffer(), frame, more);
+    }
+}
+
+/// Writes a removal to a subscriber that knows it by its third frame; or a value that looks like
+/// the payload of a removal, without the space that tells it apart for others.
+#[cold]
+fn write_flagged(out: &mut Outbox, outlet: &Outlet, news: &News<'_>, is_gone: bool) {
+    debug_assert_eq!(outlet.dialect, Dialect::Zmtp, "others have no frames");
+    let flagged: &[&[u8]] = &[news.name, b"", GONE_FLAG];
+    let value: &[&[u8]] = &[
+        news.name,
+        news.payload.split_last().map_or(b"", |(_, rest)| rest),
+    ];
+    let frames = if is_gone { flagged } else { value };
+    if let Some(connection) = &outlet.seal {
+        return write_sealed(&mut connection.lock(), out, frames);
+    }
+    for (at, frame) in frames.iter().enumerate() {
+        encode_frame(out.buffer(), frame, at + 1 < frames.len());
+    }
 }
 
 fn write_channel_head(out: &mut Vec<u8>, word: &str, news: &News<'_>) {
@@ -169,8 +210,13 @@ fn write_unsigned(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
+/// The third frame of a removal, behind the name and an empty payload.
+const GONE_FLAG: &[u8] = b"gone";
+
 #[cfg(test)]
 mod tests {
+    use tidewire_lane::ConnectionId;
+
     use super::*;
 
     fn written(dialect: Dialect, how: How) -> Vec<u8> {
@@ -185,6 +231,35 @@ mod tests {
         frames.begin();
         frames.write(&mut out, dialect, &how, &news);
         out.buffer().clone()
+    }
+
+    /// What a ZeroMQ subscriber to a live key is sent.
+    fn live(flags_gone: bool, payload: &[u8]) -> Vec<u8> {
+        let news = News {
+            name: b"live:A",
+            payload,
+            shared: None,
+            origin: Origin::Live,
+            version: 1,
+        };
+        let (mut out, mut frames) = (Outbox::default(), Frames::default());
+        let mut outlet = Outlet::new(ConnectionId::NONE, Dialect::Zmtp);
+        outlet.flags_gone = flags_gone;
+        frames.begin();
+        frames.write_to(&mut out, &outlet, &How::Prefix, &news);
+        out.buffer().clone()
+    }
+
+    #[test]
+    fn a_removal_has_a_frame_of_its_own_for_who_asks() {
+        assert_eq!(live(false, GONE), b"\x01\x06live:A\x00\x0d{\"gone\":true}");
+        assert_eq!(live(true, GONE), b"\x01\x06live:A\x01\x00\x00\x04gone");
+        let value = b"{\"gone\":true}  ";
+        assert_eq!(live(false, value)[8..], [b"\x00\x0f", &value[..]].concat());
+        assert_eq!(live(true, value)[8..], [b"\x00\x0e", &value[..14]].concat());
+        for value in [&b""[..], b"gone", b"{\"gone\":true} x", b"{\"gone\":tru"] {
+            assert_eq!(live(true, value), live(false, value));
+        }
     }
 
     #[test]

@@ -45,4 +45,6 @@ mod subscriptions;
 pub use subscriptions::{Kind, Route, Subscriptions};
 
 mod topic;
-pub use topic::{LiveKeys, Matches, SNAPSHOT_CHANNEL, Topic, TopicId, TopicSource, Topics};
+pub use topic::{
+    GONE_CHANNEL, LiveKeys, Matches, SNAPSHOT_CHANNEL, Topic, TopicId, TopicSource, Topics,
+};

@@ -11,7 +11,7 @@ pub struct OutputLimit {
     pub soft_seconds: u64,
 }
 
-/// Limits of fan-out that do not change while it runs.
+/// Limits and forms of fan-out that do not change while it runs.
 #[derive(Clone, Copy, Debug)]
 pub struct FanoutConfig {
     /// Bytes of news waiting for a lane above which the lane reads only the newest values.
@@ -20,6 +20,9 @@ pub struct FanoutConfig {
     pub conflate_bytes: usize,
     /// Unsent bytes above which a ZeroMQ subscriber misses plain messages.
     pub zmq_high_water_bytes: usize,
+    /// Whether every ZeroMQ subscriber gets removals with a frame of their own, not only those that
+    /// ask for it.
+    pub zmq_flags_gone: bool,
 }
 
 impl Default for FanoutConfig {
@@ -28,6 +31,7 @@ impl Default for FanoutConfig {
             waiting_bytes_max: 64 << 20,
             conflate_bytes: 1 << 20,
             zmq_high_water_bytes: 16 << 20,
+            zmq_flags_gone: false,
         }
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Outlet {
     pub(crate) waits_turn: bool,
     /// Whether its messages are marked if they are current values.
     pub(crate) marks_snapshots: bool,
+    /// Whether removals of live keys have a frame of their own. Only for ZeroMQ.
+    pub(crate) flags_gone: bool,
     /// Whether it was owed more than the maximum, and must be disconnected.
     pub(crate) is_behind: bool,
     /// Whether it subscribes to prefixes, as ZeroMQ peers do.
@@ -73,6 +75,7 @@ impl Outlet {
             scans: Scans::default(),
             waits_turn: false,
             marks_snapshots: false,
+            flags_gone: false,
             is_behind: false,
             has_prefixes: false,
             current: HashMap::default(),

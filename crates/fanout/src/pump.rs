@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use tidewire_lane::{CloseReason, ConnectionId, Context};
 
 use crate::fanout::Fanout;
-use crate::frames::{How, write_sealed};
+use crate::frames::How;
 use crate::limit::Limits;
 use crate::listeners::Target;
 use crate::outlet::Outlet;
@@ -404,10 +404,7 @@ impl Fanout {
             self.frames.mark_snapshot(out, outlet, news.name);
         }
         self.frames.begin();
-        match &outlet.seal {
-            None => self.frames.write(out, outlet.dialect, how, news),
-            Some(connection) => write_sealed(&mut connection.lock(), out, news),
-        }
+        self.frames.write_to(out, outlet, how, news);
         self.post.counters.delivered.fetch_add(1, Ordering::Relaxed);
         true
     }

@@ -213,3 +213,5 @@ pub trait LiveKeys: Debug + Send + Sync {
 
 /// The channel whose subscribers learn which messages are current values.
 pub const SNAPSHOT_CHANNEL: &[u8] = b"__snapshot__";
+/// The prefix with which a ZeroMQ subscriber asks for removals with a frame of their own.
+pub const GONE_CHANNEL: &[u8] = b"__gone__";

@@ -595,6 +595,20 @@ ZMQ_EXPORT int zmq_poller_fd(void *poller, zmq_fd_t *fd);
 
 #endif
 
+/*
+ * What libzmq does not have: docs/zeromq-options.md. All are int; set them before the socket is
+ * bound or connected.
+ */
+#define ZMQ_SNDHWM_BYTES 10001         /* limit of bytes that wait for a peer; 0: none */
+#define ZMQ_RCVHWM_BYTES 10002         /* limit of bytes that wait for the program; 0: none */
+#define ZMQ_HANDSHAKES_MAX 10003       /* limit of connections in their handshake; 0: none */
+#define ZMQ_LAST_VALUES 10004          /* topics whose last message new subscribers get */
+#define ZMQ_CONFLATE_TOPICS 10005      /* 1: of what waits, the newest message of each topic */
+#define ZMQ_CONFLATE_TOPICS_MAX 10006  /* limit of topics that wait for a peer, or from one */
+
+/* An event of monitors of version 2: messages to a peer begin to be dropped. */
+#define ZMQ_EVENT_DROPS_BEGIN 0x20000
+
 #undef ZMQ_EXPORT
 
 #ifdef __cplusplus

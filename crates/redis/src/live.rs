@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidewire_fanout::{GONE, Origin, Publication, SNAPSHOT_CHANNEL};
+use tidewire_fanout::{GONE, GONE_CHANNEL, Origin, Publication, SNAPSHOT_CHANNEL};
 use tidewire_keyspace::{
     Changer, Event, LIVE_CHANNEL, LiveNames, Observer, Outcome, Trackers, ValueRef, Waiter,
 };
@@ -22,7 +22,7 @@ use tidewire_fanout::write_json_text;
 
 /// Whether the hub alone publishes under a name.
 pub fn is_reserved_channel(name: &[u8]) -> bool {
-    name == SNAPSHOT_CHANNEL || name == LIVE_CHANNEL
+    [SNAPSHOT_CHANNEL, GONE_CHANNEL, LIVE_CHANNEL].contains(&name)
 }
 
 /// Publishes changes of live keys.

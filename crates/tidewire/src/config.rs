@@ -20,7 +20,7 @@ use tidewire_redis::{BindAddress, Parameters, RedisConf, RedisConfig};
 
 pub(crate) use self::file_place::FilePlace;
 use crate::failure::{Failure, plain};
-use crate::options::{FeedSlow, IoUring, ServeOptions, YesNo, ZmqMechanism};
+use crate::options::{FeedSlow, IoUring, ServeOptions, YesNo, ZmqGone, ZmqMechanism};
 use crate::plant::{self, PlantTable};
 
 /// The configuration of a hub.
@@ -66,6 +66,7 @@ struct File {
     zmq_mechanism: Option<ZmqMechanism>,
     zmq_curve_key: Option<PathBuf>,
     zmq_curve_clients: Option<PathBuf>,
+    zmq_gone: Option<ZmqGone>,
     feed: Option<String>,
     feed_slow: Option<FeedSlow>,
     feed_udp: Option<String>,
@@ -213,6 +214,7 @@ impl Config {
         };
         check_live_prefixes(&hub.redis.live_prefixes, &option)?;
         file.limits.apply(&mut hub, &place)?;
+        hub.fanout.zmq_flags_gone = options.zmq_gone.or(file.zmq_gone) == Some(ZmqGone::Flag);
         hub.redis.parameters = conf.parameters;
         // `dir` among the command line's directives turns saving on, as `--dir` does.
         let directory = conf

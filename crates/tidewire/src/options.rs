@@ -131,6 +131,10 @@ pub(crate) struct ServeOptions {
     /// the user default].
     #[arg(long, value_name = "FILE", env = "TIDEWIRE_ZMQ_CURVE_CLIENTS")]
     pub(crate) zmq_curve_clients: Option<PathBuf>,
+    /// How ZeroMQ subscribers are told that a live key is gone: json for the payload
+    /// {"gone":true}, flag for an empty payload and a third frame "gone" [default: json].
+    #[arg(long, value_name = "FORM", value_enum, env = "TIDEWIRE_ZMQ_GONE")]
+    pub(crate) zmq_gone: Option<ZmqGone>,
     /// Native feed, for clients and publishers [default: 127.0.0.1:9876].
     #[arg(long, value_name = "ADDR", env = "TIDEWIRE_FEED")]
     pub(crate) feed: Option<Endpoint>,
@@ -281,6 +285,16 @@ impl From<FeedSlow> for SlowPolicy {
             FeedSlow::Disconnect => SlowPolicy::Disconnect,
         }
     }
+}
+
+/// Form of a live key's removal for ZeroMQ subscribers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ZmqGone {
+    /// A payload that no value has.
+    Json,
+    /// An empty payload and a third frame.
+    Flag,
 }
 
 /// Authentication of ZeroMQ peers.

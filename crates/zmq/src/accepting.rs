@@ -72,7 +72,7 @@ impl State {
         }
         crate::transport::tune(&descriptor, &options);
         self.monitor_endpoint(endpoint, Event::Accepted, raw(&descriptor));
-        let peer = Peer::new(Link::None, Some(endpoint), options);
+        let peer = Peer::new(self.kind, Link::None, Some(endpoint), options);
         let key = self.peers.insert(peer);
         self.begin_link(key, descriptor, false);
         if self.options.handshakes_max > 0 {

@@ -154,7 +154,7 @@ impl State {
         };
         peer.is_gone = true;
         peer.is_attached = false;
-        peer.clear_backlog();
+        peer.backlog.clear();
         if self.routes.get(&peer.routing_id) == Some(&key) {
             self.routes.remove(&peer.routing_id);
         }

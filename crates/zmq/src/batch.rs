@@ -15,7 +15,6 @@ pub(crate) struct Batch {
     /// Taken out up to here.
     at: usize,
     others: VecDeque<Item>,
-    frames: usize,
     /// Times in a row that most of the room was not used.
     calm: u8,
 }
@@ -70,9 +69,20 @@ impl Batch {
         self.at == self.bytes.len()
     }
 
-    /// Frames that were put in since it was last cleared.
-    pub(crate) fn frames(&self) -> usize {
-        self.frames
+    /// Whole messages in here.
+    pub(crate) fn messages(&self) -> usize {
+        let mut others = self.others.iter();
+        let (mut at, mut count) = (self.at, 0);
+        while let Some((mark, _)) = self.bytes.get(at..).and_then(<[u8]>::split_first_chunk) {
+            let mark = Mark(u32::from_ne_bytes(*mark));
+            let more = match mark.is_other() {
+                false => mark.more(),
+                true => !matches!(others.next(), Some(Item::Frame(frame)) if !frame.more()),
+            };
+            count += usize::from(!more);
+            at += Mark::BYTES + mark.length();
+        }
+        count
     }
 
     /// Drops everything. A buffer that grew large is halved when it stays mostly unused.
@@ -88,7 +98,6 @@ impl Batch {
         }
         self.at = 0;
         self.others.clear();
-        self.frames = 0;
     }
 
     #[inline]
@@ -130,13 +139,11 @@ impl Batch {
         self.bytes.reserve(Mark::BYTES + bytes.len());
         self.bytes.extend_from_slice(&mark.0.to_ne_bytes());
         self.bytes.extend_from_slice(bytes);
-        self.frames += 1;
     }
 
     pub(crate) fn push_item(&mut self, item: Item) {
         self.bytes.extend_from_slice(&Mark::OTHER.0.to_ne_bytes());
         self.others.push_back(item);
-        self.frames += 1;
     }
 
     #[inline]
@@ -239,7 +246,7 @@ mod tests {
         batch.push_slice(b"end");
         batch.push_item(Item::Subscribe(b"topic".to_vec()));
         batch.push_slice(&long);
-        assert_eq!(batch.frames(), 5);
+        assert_eq!(batch.messages(), 2);
 
         let mut next = || match batch.pop() {
             Some(Item::Frame(message)) => Some((message.to_vec(), message.more())),

@@ -37,7 +37,7 @@ impl State {
         });
         let waits_for_peer = options.immediate && !self.kind.is_subscriber();
         if !waits_for_peer {
-            let mut peer = Peer::new(Link::None, Some(endpoint), options);
+            let mut peer = Peer::new(self.kind, Link::None, Some(endpoint), options);
             peer.routing_id = routing_id;
             let key = self.peers.insert(peer);
             if let Some(connecter) = self.connecter(endpoint) {
@@ -302,7 +302,7 @@ impl State {
         let key = match connecter.peer {
             Some(key) => key,
             None => {
-                let mut peer = Peer::new(Link::None, Some(endpoint), options);
+                let mut peer = Peer::new(self.kind, Link::None, Some(endpoint), options);
                 peer.routing_id = routing_id;
                 let key = self.peers.insert(peer);
                 if let Some(connecter) = self.connecter(endpoint) {

@@ -609,7 +609,7 @@ impl State {
             return None;
         }
         let routing_id = std::mem::take(&mut self.options.connect_routing_id);
-        let mut peer = Peer::new(Link::None, origin, self.options_now());
+        let mut peer = Peer::new(self.kind, Link::None, origin, self.options_now());
         peer.routing_id = routing_id;
         if peer.routing_id.is_empty()
             && let Some(hello) = end.peer()

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::link::Frames;
 use crate::message::{Message, Properties};
+use crate::topic_queue::{Kept, Limits, TopicQueue};
 
 /// Messages in the order in which they came.
 ///
@@ -18,6 +19,8 @@ pub(crate) struct Incoming {
     bytes: usize,
     /// The room of a run that was used up.
     spare: Vec<u8>,
+    /// Where topics are conflated: what waits instead of `entries`.
+    topics: Option<Box<TopicQueue>>,
 }
 
 #[derive(Debug)]
@@ -37,6 +40,32 @@ struct Run {
 }
 
 impl Incoming {
+    /// One that keeps the newest message of each topic.
+    pub(crate) fn of_topics(limits: Limits) -> Incoming {
+        Incoming {
+            topics: Some(TopicQueue::new(limits)),
+            ..Incoming::default()
+        }
+    }
+
+    /// What waits of each topic, where they are conflated.
+    #[inline]
+    pub(crate) fn topics(&self) -> Option<&TopicQueue> {
+        self.topics.as_deref()
+    }
+
+    /// Drops the messages that are next and whose topic is not wanted. Returns whether there is
+    /// another one, which stays: until it is taken a newer one may replace it. `None`: topics are
+    /// not conflated here.
+    pub(crate) fn has_topic(&mut self, is_wanted: impl Fn(&[u8]) -> bool) -> Option<bool> {
+        let topics = self.topics.as_mut()?;
+        while topics.front_topic().is_some_and(|topic| !is_wanted(topic)) {
+            topics.pop();
+        }
+        self.messages = topics.len();
+        Some(!topics.is_empty())
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.messages
     }
@@ -46,16 +75,25 @@ impl Incoming {
         self.messages == 0
     }
 
-    /// Bytes of what has come in since it was last empty.
+    /// Bytes of what has come in since it was last empty; of topics, bytes of what waits.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        match &self.topics {
+            None => self.bytes,
+            Some(topics) => topics.bytes(),
+        }
     }
 
     pub(crate) fn clear(&mut self) {
-        *self = Incoming::default();
+        let limits = self.topics.as_ref().map(|topics| topics.limits());
+        *self = limits.map_or_else(Incoming::default, Incoming::of_topics);
     }
 
-    pub(crate) fn push(&mut self, frames: Frames) {
+    pub(crate) fn push(&mut self, frames: Frames) -> Kept {
+        if let Some(topics) = &mut self.topics {
+            let kept = topics.push(frames);
+            self.messages = topics.len();
+            return kept;
+        }
         self.messages += 1;
         self.bytes += frames.bytes();
         self.entries.push_back(Entry::Frames(frames));
@@ -63,6 +101,7 @@ impl Incoming {
             self.entries.len() <= self.messages,
             "an entry has a message at least"
         );
+        Kept::New
     }
 
     /// A message of one frame of at most 255 bytes.
@@ -71,8 +110,10 @@ impl Incoming {
         let Ok(length) = u8::try_from(body.len()) else {
             let mut message = Message::from_slice(body);
             message.set_properties(properties);
-            return self.push(Frames::One(message));
+            self.push(Frames::One(message));
+            return;
         };
+        debug_assert!(self.topics.is_none(), "a topic is not put into a run");
         self.messages += 1;
         self.bytes += body.len();
         let run = self.run(1 + body.len(), properties);
@@ -106,6 +147,7 @@ impl Incoming {
 
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Frames> {
+        debug_assert!(self.topics.is_none(), "topics are taken by themselves");
         if let Entry::Run(run) = self.entries.front()? {
             let mut message = Message::from_slice(run.next());
             message.set_properties(run.properties.as_ref());
@@ -119,6 +161,14 @@ impl Incoming {
             }
             Entry::Run(_) => None,
         }
+    }
+
+    /// The message of the topic that has waited longest.
+    pub(crate) fn pop_topic(&mut self) -> Option<Frames> {
+        let topics = self.topics.as_mut()?;
+        let frames = topics.pop();
+        self.messages = topics.len();
+        frames
     }
 
     /// The next message where it lies in a run, by its bytes alone.

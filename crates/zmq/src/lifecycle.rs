@@ -36,6 +36,9 @@ impl State {
         if let Some(bytes) = bytes {
             crate::transport::set_send_buffer(&descriptor, bytes);
         }
+        if options.topics_out(self.kind).is_some() && options.send_buffer_bytes < 0 {
+            crate::transport::set_unsent_bytes_max(&descriptor, CONFLATED_UNSENT_BYTES_MAX);
+        }
         let Some(mut link) = self.new_link(key, descriptor, &options, is_ours) else {
             return self.lose(key, Loss::ByUs);
         };
@@ -153,6 +156,7 @@ impl State {
             return;
         };
         let is_waiting = peer.is_readable;
+        let has_topics = peer.incoming.topics().is_some();
         let Link::Stream(link) = &mut peer.link else {
             return;
         };
@@ -183,7 +187,10 @@ impl State {
             || !self.kind.receives()
             || self.kind.is_publisher()
             || self.options.conflate;
-        if decodes_now {
+        if has_topics {
+            self.gather_topics(key);
+            self.flush(key);
+        } else if decodes_now {
             self.decode_ahead(key);
             self.flush(key);
         } else {
@@ -652,6 +659,10 @@ const STREAMED_BYTES_MIN: u64 = 8 << 10;
 /// Measured with 64 KiB messages, PUSH to PULL: half as many again as without. At half of it a
 /// message of 256 KiB takes twice as long. Linux doubles it, for what it keeps beside the bytes.
 const LOCAL_SEND_BYTES: usize = 256 << 10;
+/// Bytes that TCP keeps unsent where topics are conflated: what the kernel has is replaced no more,
+/// and its buffer grows to megabytes. What is on its way to the peer is not counted, so that a long
+/// way stays filled.
+const CONFLATED_UNSENT_BYTES_MAX: u32 = 64 << 10;
 /// `ZMQ_NOTIFY_DISCONNECT` of `ZMQ_ROUTER_NOTIFY`.
 const NOTIFY_DISCONNECT: i32 = 2;
 /// `ZMQ_RECONNECT_STOP_HANDSHAKE_FAILED`.

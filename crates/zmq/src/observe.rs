@@ -31,7 +31,8 @@ pub struct PeerStatus {
     /// Messages it was to get and did not, because its queue was full, or because no datagram could
     /// carry them there.
     pub dropped: u64,
-    /// Messages that newer ones have replaced (`CONFLATE`).
+    /// Messages that newer ones have replaced, on the way to it or from it (`CONFLATE`,
+    /// `CONFLATE_TOPICS`). Two sockets of one process count those between them both.
     pub conflated: u64,
     /// Datagrams received that are no messages. They were dropped.
     pub malformed: u64,
@@ -90,7 +91,7 @@ impl Socket {
                 sent: peer.counters.sent,
                 received: peer.counters.received,
                 dropped: peer.counters.dropped,
-                conflated: peer.counters.conflated,
+                conflated: peer.conflated(),
                 malformed: peer.counters.malformed,
             })
             .collect())

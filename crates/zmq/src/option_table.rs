@@ -94,7 +94,7 @@ impl State {
             | LAST_VALUES => kind.is_publisher() && kind.has_topics(),
             XPUB_NODROP => kind.is_publisher(),
             XSUB_VERBOSE_UNSUBSCRIBE => kind.is_subscriber() && kind.has_topics(),
-            ONLY_FIRST_SUBSCRIBE => kind.has_topics(),
+            ONLY_FIRST_SUBSCRIBE | CONFLATE_TOPICS | CONFLATE_TOPICS_MAX => kind.has_topics(),
             _ => true,
         };
         require(fits)

@@ -8,8 +8,10 @@
 use std::ops::RangeInclusive;
 
 use crate::error::Error;
+use crate::kind::SocketType;
 use crate::option_kinds::{Interval, Key, Limit, Long, Number, Octets, SocketOption, Switch, Text};
 use crate::own_options as own;
+use crate::topic_queue::Limits;
 
 macro_rules! options {
     ($(
@@ -221,6 +223,11 @@ options! {
     HANDSHAKES_MAX: Number = own::HANDSHAKES_MAX => handshakes_max: i32 = 0, 0..=MAX;
     /// [`own_options::LAST_VALUES`](crate::own_options::LAST_VALUES).
     LAST_VALUES: Number = own::LAST_VALUES => last_values_max: i32 = 0, 0..=MAX;
+    /// [`own_options::CONFLATE_TOPICS`](crate::own_options::CONFLATE_TOPICS).
+    CONFLATE_TOPICS: Switch = own::CONFLATE_TOPICS => conflate_topics: bool = false, 0..=1;
+    /// [`own_options::CONFLATE_TOPICS_MAX`](crate::own_options::CONFLATE_TOPICS_MAX).
+    CONFLATE_TOPICS_MAX: Number = own::CONFLATE_TOPICS_MAX
+        => conflate_topics_max: i32 = 1_000_000, 1..=MAX;
 
     // For C alone: they have no name in Rust.
     AFFINITY = 4 => affinity: u64 = 0;
@@ -270,6 +277,24 @@ impl IntField for bool {
 }
 
 impl Options {
+    /// The limits of what waits for a peer where topics are conflated; `None`: they are not.
+    pub(crate) fn topics_out(&self, kind: SocketType) -> Option<Limits> {
+        self.topics(kind.is_publisher(), self.send_high_water_bytes)
+    }
+
+    /// The same for what waits for the program.
+    pub(crate) fn topics_in(&self, kind: SocketType) -> Option<Limits> {
+        self.topics(kind.is_subscriber(), self.receive_high_water_bytes)
+    }
+
+    fn topics(&self, is_conflated: bool, bytes_max: i32) -> Option<Limits> {
+        let bytes_max = usize::try_from(bytes_max).unwrap_or_default();
+        (self.conflate_topics && is_conflated).then(|| Limits {
+            topics_max: self.conflate_topics_max.max(1) as usize,
+            bytes_max: if bytes_max > 0 { bytes_max } else { usize::MAX },
+        })
+    }
+
     /// Sets an option that C passes as an `int`, if the value is in its range.
     pub(crate) fn set_int(&mut self, number: i32, value: i32) -> Result<(), Error> {
         let option = IntOption::of(number)?;

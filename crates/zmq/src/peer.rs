@@ -1,12 +1,13 @@
 //! What a socket knows of one peer.
 
-use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+use crate::backlog::Backlog;
 use crate::incoming::Incoming;
+use crate::kind::SocketType;
 use crate::link::{Interest, StreamLink};
-use crate::message::{Message, Properties};
+use crate::message::Properties;
 use crate::options::Options;
 use crate::pipe::PipeEnd;
 use crate::slab::Key;
@@ -24,10 +25,11 @@ pub(crate) struct Peer {
     pub(crate) routing_id: Vec<u8>,
     /// Whether the socket's pattern knows it: it may be sent to.
     pub(crate) is_attached: bool,
-    /// Handed over while the connection could not take it: whole messages, frame by frame.
-    pub(crate) backlog: VecDeque<Message>,
-    pub(crate) backlog_messages: usize,
-    pub(crate) backlog_bytes: usize,
+    /// Handed over while the connection could not take it.
+    pub(crate) backlog: Backlog,
+    /// Encoded bytes of its connection up to which messages are encoded at once. Further ones
+    /// wait in the backlog, which a new connection can still send.
+    pub(crate) output_bytes_max: usize,
     /// Received, and waiting for the program.
     pub(crate) incoming: Incoming,
     pub(crate) counters: Counters,
@@ -101,17 +103,26 @@ impl Inquiry {
 }
 
 impl Peer {
-    pub(crate) fn new(link: Link, origin: Option<Key>, options: Arc<Options>) -> Peer {
+    pub(crate) fn new(
+        kind: SocketType,
+        link: Link,
+        origin: Option<Key>,
+        options: Arc<Options>,
+    ) -> Peer {
+        let topics_out = options.topics_out(kind);
+        let topics_in = options.topics_in(kind);
         Peer {
             link,
             origin,
             options,
             routing_id: Vec::new(),
             is_attached: false,
-            backlog: VecDeque::new(),
-            backlog_messages: 0,
-            backlog_bytes: 0,
-            incoming: Incoming::default(),
+            backlog: topics_out.map_or_else(Backlog::default, Backlog::of_topics),
+            output_bytes_max: match topics_out {
+                None => OUTPUT_BYTES_MAX,
+                Some(_) => CONFLATED_OUTPUT_BYTES_MAX,
+            },
+            incoming: topics_in.map_or_else(Incoming::default, Incoming::of_topics),
             counters: Counters::default(),
             is_readable: false,
             is_dirty: false,
@@ -125,12 +136,7 @@ impl Peer {
 
     /// Messages that have been handed over and are not with the kernel or the other socket.
     pub(crate) fn pending_messages(&self) -> usize {
-        debug_assert_eq!(
-            self.backlog_messages == 0,
-            self.backlog.is_empty(),
-            "a backlog ends with a whole message"
-        );
-        self.backlog_messages
+        self.backlog.messages()
             + match &self.link {
                 Link::Stream(link) => link.pending_messages(),
                 Link::Pipe(pipe) => pipe.pending(),
@@ -141,22 +147,20 @@ impl Peer {
     /// Bytes that have been handed over and are not with the kernel; what is on its way to a
     /// socket of this process is not counted.
     pub(crate) fn pending_bytes(&self) -> usize {
-        debug_assert!(
-            self.backlog_bytes == 0 || !self.backlog.is_empty(),
-            "an empty backlog has no bytes"
-        );
-        self.backlog_bytes
+        self.backlog.bytes()
             + match &self.link {
                 Link::Stream(link) => link.pending_bytes(),
                 Link::Pipe(_) | Link::Datagrams(_) | Link::None => 0,
             }
     }
 
-    /// Forgets what waits for a connection.
-    pub(crate) fn clear_backlog(&mut self) {
-        self.backlog.clear();
-        self.backlog_messages = 0;
-        self.backlog_bytes = 0;
+    /// Messages that newer ones have replaced, on the way to it and from it.
+    pub(crate) fn conflated(&self) -> u64 {
+        self.counters.conflated
+            + match &self.link {
+                Link::Pipe(pipe) => pipe.conflated() as u64,
+                Link::Stream(_) | Link::Datagrams(_) | Link::None => 0,
+            }
     }
 
     /// Whether everything handed over has left this process, or reached the other socket.
@@ -170,3 +174,9 @@ impl Peer {
         }
     }
 }
+
+/// Limit of encoded bytes per connection.
+const OUTPUT_BYTES_MAX: usize = 256 << 10;
+/// The same where topics are conflated: what is encoded is replaced no more. As long as a burst of
+/// sends, so that these still leave in one write.
+const CONFLATED_OUTPUT_BYTES_MAX: usize = 16 << 10;

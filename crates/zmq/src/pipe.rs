@@ -6,6 +6,7 @@ use crate::batch::{Batch, Item};
 use crate::message::{Last, Message};
 use crate::signal::Signal;
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, fence};
+use crate::topic_queue::{Kept, Limits, TopicQueue};
 
 /// One socket's end of a pipe.
 #[derive(Debug)]
@@ -29,15 +30,19 @@ pub(crate) struct Hello {
     pub(crate) routing_id: Vec<u8>,
     pub(crate) receive_high_water: usize,
     pub(crate) send_high_water: usize,
+    /// Its socket keeps the last message alone.
     pub(crate) conflates: bool,
+    /// Limits of the topics that it sends or receives, where it conflates them.
+    pub(crate) topics_out: Option<Limits>,
+    pub(crate) topics_in: Option<Limits>,
 }
 
 #[derive(Debug)]
 struct Pipe {
     ways: [Way; 2],
     ends: [OnceLock<End>; 2],
-    /// One of the ends wants the last message alone.
-    conflates: AtomicBool,
+    /// What the ends want to be left out: `LAST_ALONE`, and `TOPICS` of each way.
+    conflation: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -53,17 +58,27 @@ struct End {
 
 #[derive(Debug, Default)]
 struct Way {
-    queue: Mutex<Batch>,
+    queue: Mutex<Queue>,
     /// Changed under the queue's lock alone. Set: the reader has been rung since it last took out
     /// what was there, and will look.
     has_items: AtomicBool,
-    /// Whole messages.
+    /// Whole messages; one that replaces another is not counted.
     written: AtomicUsize,
     read: AtomicUsize,
+    /// Messages that newer ones have replaced.
+    conflated: AtomicUsize,
     /// The writer is gone, or the reader.
     closed: AtomicBool,
     /// The writer found it full.
     writer_waits: AtomicBool,
+}
+
+/// What the writer has put in and the reader has not taken out.
+#[derive(Debug, Default)]
+struct Queue {
+    batch: Batch,
+    /// Where topics are conflated: what follows `batch`.
+    topics: Option<Box<TopicQueue>>,
 }
 
 impl PipeEnd {
@@ -72,7 +87,7 @@ impl PipeEnd {
         let pipe = Arc::new(Pipe {
             ways: [Way::default(), Way::default()],
             ends: [OnceLock::new(), OnceLock::new()],
-            conflates: AtomicBool::new(false),
+            conflation: AtomicUsize::new(0),
         });
         let first = PipeEnd::of(Arc::clone(&pipe), 0);
         let second = PipeEnd::of(pipe, 1);
@@ -95,7 +110,15 @@ impl PipeEnd {
     /// Says whose end this is; once.
     pub(crate) fn introduce(&self, signal: Arc<Signal>, hello: Hello) {
         if hello.conflates {
-            self.pipe.conflates.store(true, Ordering::Release);
+            self.pipe.conflation.fetch_or(LAST_ALONE, Ordering::Release);
+        }
+        for (way, limits) in [
+            (self.side, hello.topics_out),
+            (1 - self.side, hello.topics_in),
+        ] {
+            if let Some(limits) = limits {
+                self.pipe.conflate_topics(way, limits);
+            }
         }
         debug_assert!(
             self.pipe.ends[self.side].get().is_none(),
@@ -176,8 +199,31 @@ impl PipeEnd {
         (send > 0 && receive > 0).then(|| send.saturating_add(receive))
     }
 
-    fn conflates(&self) -> bool {
-        self.pipe.conflates.load(Ordering::Acquire)
+    /// Whether a message may replace others on this way.
+    fn conflates(&self, way: usize) -> bool {
+        self.pipe.conflation.load(Ordering::Acquire) & (LAST_ALONE | topics_of(way)) != 0
+    }
+
+    /// Messages that newer ones have replaced, both ways.
+    pub(crate) fn conflated(&self) -> usize {
+        let [out, back] = &self.pipe.ways;
+        out.conflated.load(Ordering::Relaxed) + back.conflated.load(Ordering::Relaxed)
+    }
+
+    /// Whether a message of this topic can be written; if not, the reader will ring when it can.
+    pub(crate) fn takes_topic(&mut self, topic: &[u8]) -> bool {
+        let conflation = self.pipe.conflation.load(Ordering::Acquire);
+        if conflation & LAST_ALONE == 0 && conflation & topics_of(self.side) != 0 {
+            let way = &self.pipe.ways[self.side];
+            let queue = way.queue.lock();
+            let takes = (queue.topics.as_ref()).is_none_or(|topics| topics.takes(topic));
+            if !takes {
+                // Under the lock: the reader that takes one out finds it.
+                way.writer_waits.store(true, Ordering::Release);
+            }
+            return takes;
+        }
+        self.can_write()
     }
 
     /// Whether a message can be written; if not, the reader will ring when it can.
@@ -193,7 +239,7 @@ impl PipeEnd {
         let Some(capacity) = self.capacity() else {
             return true;
         };
-        if self.conflates() {
+        if self.conflates(self.side) {
             return true;
         }
         let way = &self.pipe.ways[self.side];
@@ -222,7 +268,7 @@ impl PipeEnd {
 
     /// Writes one message: `head`, each with more to follow, then `last`.
     #[inline]
-    pub(crate) fn write(&mut self, head: impl Iterator<Item = Message>, last: Last<'_>) {
+    pub(crate) fn write(&mut self, head: impl Iterator<Item = Message>, last: Last<'_>) -> Kept {
         let way = &self.pipe.ways[self.side];
         self.room = self.room.saturating_sub(1);
         // A long message is copied before the lock is taken.
@@ -234,27 +280,30 @@ impl PipeEnd {
             }
             last => last,
         };
+        let mut kept = Kept::New;
         let is_first = {
             let mut queue = way.queue.lock();
-            if self.pipe.conflates.load(Ordering::Acquire) {
-                way.read.fetch_add(queue.frames(), Ordering::Relaxed);
-                queue.clear();
+            match self.pipe.conflation.load(Ordering::Acquire) {
+                0 => put(&mut queue.batch, head, last),
+                conflation => kept = way.conflate(&mut queue, conflation, head, last),
             }
-            for frame in head {
-                queue.push(frame);
-            }
-            match last {
-                Last::Message(message) => queue.push(std::mem::take(message)),
-                Last::Slice(bytes) => queue.push_slice(bytes),
-            }
-            !way.has_items.swap(true, Ordering::AcqRel)
+            kept != Kept::Refused && !way.has_items.swap(true, Ordering::AcqRel)
         };
-        let written = way.written.load(Ordering::Relaxed);
-        way.written
-            .store(written.wrapping_add(1), Ordering::Relaxed);
+        match kept {
+            Kept::New => {
+                let written = way.written.load(Ordering::Relaxed);
+                way.written
+                    .store(written.wrapping_add(1), Ordering::Relaxed);
+            }
+            Kept::Replaced => {
+                way.conflated.fetch_add(1, Ordering::Relaxed);
+            }
+            Kept::Refused => {}
+        }
         if is_first && let Some(end) = self.pipe.ends[1 - self.side].get() {
             end.signal.raise_for_listeners();
         }
+        kept
     }
 
     /// Writes what the other socket must see even when its program is elsewhere.
@@ -262,7 +311,7 @@ impl PipeEnd {
         let way = &self.pipe.ways[self.side];
         {
             let mut queue = way.queue.lock();
-            queue.push_item(item);
+            queue.batch.push_item(item);
             way.has_items.store(true, Ordering::Release);
         }
         self.ring();
@@ -320,9 +369,45 @@ impl PipeEnd {
         debug_assert!(self.inbox.is_empty(), "what was fetched before is read");
         self.inbox.clear();
         let mut queue = way.queue.lock();
-        std::mem::swap(&mut *queue, &mut self.inbox);
-        way.has_items.store(false, Ordering::Release);
+        std::mem::swap(&mut queue.batch, &mut self.inbox);
+        let mut has_more = false;
+        if let Some(topics) = &mut queue.topics {
+            // One at a time: the others may still be replaced.
+            if self.inbox.is_empty()
+                && let Some(frames) = topics.pop()
+            {
+                frames.into_each(|frame| self.inbox.push(frame));
+            }
+            has_more = !topics.is_empty();
+        }
+        way.has_items.store(has_more, Ordering::Release);
         !self.inbox.is_empty()
+    }
+
+    /// Drops the messages that are next and whose topic is not wanted. Returns whether there is
+    /// another one, which stays: until it is read a newer one may replace it. `None`: topics are
+    /// not conflated here.
+    pub(crate) fn has_topic(&mut self, mut is_wanted: impl FnMut(&[u8]) -> bool) -> Option<bool> {
+        if self.pipe.conflation.load(Ordering::Acquire) & topics_of(1 - self.side) == 0 {
+            return None;
+        }
+        let way = &self.pipe.ways[1 - self.side];
+        let mut left_out = 0;
+        let found = {
+            let mut queue = way.queue.lock();
+            if !self.inbox.is_empty() || !queue.batch.is_empty() {
+                return None;
+            }
+            let topics = queue.topics.as_mut()?;
+            while topics.front_topic().is_some_and(|topic| !is_wanted(topic)) {
+                topics.pop();
+                left_out += 1;
+            }
+            way.has_items.store(!topics.is_empty(), Ordering::Release);
+            !topics.is_empty()
+        };
+        (0..left_out).for_each(|_| self.has_read());
+        Some(found)
     }
 
     /// The writer learns of room when half of the pipe is read, as with libzmq: a line of memory
@@ -360,7 +445,7 @@ impl PipeEnd {
     /// The messages after which the writer is told that they are read.
     fn known_told_after(&self) -> usize {
         let is_there = |side: usize| self.pipe.ends[side].get().is_some();
-        if !is_there(0) || !is_there(1) || self.conflates() {
+        if !is_there(0) || !is_there(1) || self.conflates(1 - self.side) {
             return 1;
         }
         match self.capacity_from(1 - self.side) {
@@ -378,7 +463,8 @@ impl PipeEnd {
             return;
         };
         let capacity = self.capacity_from(1 - self.side);
-        if left == 0 || capacity.is_none_or(|capacity| left <= capacity / 2) {
+        let conflates = self.conflates(1 - self.side);
+        if left == 0 || conflates || capacity.is_none_or(|capacity| left <= capacity / 2) {
             way.writer_waits.store(false, Ordering::SeqCst);
             end.signal.raise();
         }
@@ -402,6 +488,85 @@ impl PipeEnd {
     pub(crate) fn is_attached(&self) -> bool {
         self.pipe.ends[1 - self.side].get().is_some()
     }
+}
+
+impl Pipe {
+    /// Keeps the newest message of each topic on a way. Both ends may want it: their limits add
+    /// up, as the marks do.
+    fn conflate_topics(&self, way: usize, limits: Limits) {
+        let mut queue = self.ways[way].queue.lock();
+        match &mut queue.topics {
+            None => queue.topics = Some(TopicQueue::new(of_process(limits))),
+            Some(topics) => {
+                let before = topics.limits();
+                topics.set_limits(of_process(Limits {
+                    topics_max: before.topics_max.saturating_add(limits.topics_max),
+                    ..limits
+                }));
+            }
+        }
+        self.conflation.fetch_or(topics_of(way), Ordering::Release);
+    }
+}
+
+impl Way {
+    /// Puts in a message that replaces all that wait, or the one of its topic.
+    #[cold]
+    fn conflate(
+        &self,
+        queue: &mut Queue,
+        conflation: usize,
+        head: impl Iterator<Item = Message>,
+        last: Last<'_>,
+    ) -> Kept {
+        let topics = queue.topics.as_mut();
+        if conflation & LAST_ALONE == 0 {
+            return match topics {
+                Some(topics) => topics.push_parts(head, last),
+                None => {
+                    put(&mut queue.batch, head, last);
+                    Kept::New
+                }
+            };
+        }
+        let mut messages = queue.batch.messages();
+        queue.batch.clear();
+        if let Some(topics) = topics {
+            messages += topics.len();
+            topics.clear();
+        }
+        self.read.fetch_add(messages, Ordering::Relaxed);
+        self.conflated.fetch_add(messages, Ordering::Relaxed);
+        put(&mut queue.batch, head, last);
+        Kept::New
+    }
+}
+
+/// Between sockets of a process bytes have no limit, whether topics are conflated or not.
+fn of_process(limits: Limits) -> Limits {
+    Limits {
+        bytes_max: usize::MAX,
+        ..limits
+    }
+}
+
+#[inline]
+fn put(batch: &mut Batch, head: impl Iterator<Item = Message>, last: Last<'_>) {
+    for frame in head {
+        batch.push(frame);
+    }
+    match last {
+        Last::Message(message) => batch.push(std::mem::take(message)),
+        Last::Slice(bytes) => batch.push_slice(bytes),
+    }
+}
+
+/// A bit of `Pipe::conflation`: the last message alone is wanted, both ways.
+const LAST_ALONE: usize = 1;
+
+/// A bit of `Pipe::conflation`: of a way's topics the newest message is wanted.
+const fn topics_of(way: usize) -> usize {
+    2 << way
 }
 
 impl Drop for PipeEnd {

@@ -32,7 +32,7 @@ impl State {
             return Ok(());
         }
         let matched = std::mem::take(&mut self.matched);
-        let fits = matched.iter().all(|&key| self.can_write(key));
+        let fits = (matched.iter()).all(|&key| self.can_write_topic(key, topic));
         self.matched = matched;
         if fits { Ok(()) } else { Err(NotSent::Full) }
     }

@@ -9,6 +9,7 @@ use crate::peer::Link;
 use crate::pipe::PipeEnd;
 use crate::slab::Key;
 use crate::state::State;
+use crate::topic_queue::Kept;
 
 impl State {
     /// The next frame for the program, if there is one.
@@ -87,6 +88,9 @@ impl State {
     fn take_short_into(&mut self, buffer: &mut [u8]) -> Option<usize> {
         let key = *self.readable.front()?;
         let peer = self.peers.get_mut(key)?;
+        if peer.incoming.topics().is_some() {
+            return None;
+        }
         let mut taken = None;
         let mut take = |body: &[u8]| {
             let is_wanted = self.kind != SocketType::Sub
@@ -153,6 +157,9 @@ impl State {
         }
         if !self.kind.receives() || self.check_turn().is_err() {
             return false;
+        }
+        if let Some(has_topic) = self.has_topic() {
+            return has_topic;
         }
         match self.next_delivery() {
             None => false,
@@ -234,7 +241,7 @@ impl State {
     }
 
     /// There is nothing more of a peer; one that is gone was kept for what it had brought.
-    fn read_out(&mut self, key: Key) {
+    pub(crate) fn read_out(&mut self, key: Key) {
         if let Some(peer) = self.peers.get_mut(key) {
             debug_assert!(peer.is_readable, "it was in the list of those to read from");
             peer.is_readable = false;
@@ -249,6 +256,9 @@ impl State {
     pub(crate) fn take_from(&mut self, key: Key) -> Option<Frames> {
         loop {
             let peer = self.peers.get_mut(key)?;
+            if peer.incoming.topics().is_some() {
+                return self.take_topic(key);
+            }
             if let Some(frames) = peer.incoming.pop() {
                 peer.counters.received += 1;
                 if peer.incoming.is_empty() {
@@ -290,17 +300,28 @@ impl State {
         }
     }
 
-    /// Looks at what has come for control messages, and keeps the others for the program, as
-    /// far as its high-water mark lets it.
-    pub(crate) fn decode_ahead(&mut self, key: Key) {
-        let high_water = match self.options.receive_high_water {
+    /// How much of one peer may wait for the program: messages, and bytes.
+    fn receive_limits(&self, key: Key) -> (usize, usize) {
+        let topics = self.peers.get(key).and_then(|peer| peer.incoming.topics());
+        if let Some(topics) = topics {
+            let limits = topics.limits();
+            return (limits.topics_max, limits.bytes_max);
+        }
+        let limit = |mark: i32| match mark {
             mark if mark > 0 && !self.options.conflate => mark as usize,
             _ => usize::MAX,
         };
-        let bytes_max = match self.options.receive_high_water_bytes {
-            limit if limit > 0 && !self.options.conflate => limit as usize,
-            _ => usize::MAX,
-        };
+        let options = &self.options;
+        (
+            limit(options.receive_high_water),
+            limit(options.receive_high_water_bytes),
+        )
+    }
+
+    /// Looks at what has come for control messages, and keeps the others for the program, as
+    /// far as its high-water mark lets it.
+    pub(crate) fn decode_ahead(&mut self, key: Key) {
+        let (high_water, bytes_max) = self.receive_limits(key);
         loop {
             let Some(peer) = self.peers.get_mut(key) else {
                 return;
@@ -308,8 +329,10 @@ impl State {
             if peer.incoming.len() >= high_water || peer.incoming.bytes() >= bytes_max {
                 return self.watch(key, |interest| interest.read = false);
             }
+            let has_topics = peer.incoming.topics().is_some();
             if self.kind.receives()
                 && !self.options.conflate
+                && !has_topics
                 && let Link::Stream(link) = &mut peer.link
                 && link
                     .take_short(|body, properties| peer.incoming.push_short(body, properties))
@@ -329,7 +352,7 @@ impl State {
             match inbound {
                 Inbound::Message(_) if !self.kind.receives() => {}
                 Inbound::Message(frames) => {
-                    let conflates = self.options.conflate;
+                    let conflates = self.options.conflate && !has_topics;
                     let Some(peer) = self.peers.get_mut(key) else {
                         return;
                     };
@@ -337,7 +360,9 @@ impl State {
                         peer.counters.conflated += peer.incoming.len() as u64;
                         peer.incoming.clear();
                     }
-                    peer.incoming.push(frames);
+                    if peer.incoming.push(frames) == Kept::Replaced {
+                        peer.counters.conflated += 1;
+                    }
                     debug_assert!(!conflates || peer.incoming.len() == 1, "the last one alone");
                     self.mark_readable(key);
                 }
@@ -351,7 +376,7 @@ impl State {
 
     /// All that was received of a peer is decoded.
     #[inline]
-    fn input_used_up(&mut self, key: Key) {
+    pub(crate) fn input_used_up(&mut self, key: Key) {
         let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
@@ -369,7 +394,7 @@ impl State {
     }
 
     /// The program has taken all: the kernel may be read again.
-    fn resume_reading(&mut self, key: Key) {
+    pub(crate) fn resume_reading(&mut self, key: Key) {
         let is_open = match self.peers.get(key).map(|peer| &peer.link) {
             Some(Link::Stream(link)) => !link.is_at_end,
             Some(Link::Datagrams(_)) => true,
@@ -381,7 +406,7 @@ impl State {
     }
 
     /// Returns the next item of a pipe.
-    fn read_pipe(&mut self, key: Key) -> Inbound {
+    pub(crate) fn read_pipe(&mut self, key: Key) -> Inbound {
         let Some(peer) = self.peers.get_mut(key) else {
             return Inbound::Nothing;
         };

@@ -98,9 +98,11 @@ mod model {
     use std::sync::Arc;
 
     use super::*;
+    use crate::batch::Item;
     use crate::message::{Last, Message};
     use crate::pipe::{Hello, PipeEnd};
     use crate::slab::Slab;
+    use crate::topic_queue::Limits;
 
     /// The order of `Core::drive`: listen, look once more, sleep, answer the bell.
     fn wait(signal: &Signal, has_some: impl FnOnce() -> bool) {
@@ -124,6 +126,8 @@ mod model {
             receive_high_water: high_water,
             send_high_water: high_water,
             conflates: false,
+            topics_out: None,
+            topics_in: None,
         }
     }
 
@@ -181,6 +185,44 @@ mod model {
                 wait(&bell, || false);
             }
             thread.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_reader_that_falls_asleep_is_woken_by_the_newest_message_of_a_topic() {
+        model(|| {
+            let bells = [0, 1].map(|_| Arc::new(Signal::new(EventDescriptor::of_model())));
+            let topics_in = Some(Limits {
+                topics_max: 10,
+                bytes_max: usize::MAX,
+            });
+            let hello = |topics_in| Hello {
+                topics_in,
+                ..hello(1)
+            };
+            let (mut writer, mut reader) = PipeEnd::pair(bells[0].clone(), hello(None));
+            reader.introduce(bells[1].clone(), hello(topics_in));
+            let thread = loom::thread::spawn(move || {
+                for value in [1, 2] {
+                    let mut topic = Message::from_slice(b"a");
+                    topic.set_more(true);
+                    writer.write([topic].into_iter(), Last::Slice(&[value]));
+                }
+                writer
+            });
+            let mut newest = 0;
+            while newest < 2 {
+                match reader.read() {
+                    Some(Item::Frame(message)) if !message.more() => {
+                        assert!(message[0] > newest, "nothing older follows");
+                        newest = message[0];
+                    }
+                    Some(_) => {}
+                    None => wait(&bells[1], || reader.has_items()),
+                }
+            }
+            let writer = thread.join().unwrap();
+            assert_eq!(writer.pending(), 0);
         });
     }
 

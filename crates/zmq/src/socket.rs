@@ -510,12 +510,19 @@ impl State {
         }
     }
 
+    fn conflates_topics(&self) -> bool {
+        self.options.conflate_topics && self.kind.has_topics()
+    }
+
     fn hello(&self) -> Hello {
         Hello {
             routing_id: self.options.routing_id.clone(),
             receive_high_water: self.options.receive_high_water.max(0) as usize,
             send_high_water: self.options.send_high_water.max(0) as usize,
-            conflates: self.options.conflate,
+            // The more particular of the two counts.
+            conflates: self.options.conflate && !self.conflates_topics(),
+            topics_out: self.options.topics_out(self.kind),
+            topics_in: self.options.topics_in(self.kind),
         }
     }
 

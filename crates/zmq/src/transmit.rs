@@ -2,9 +2,10 @@
 
 use crate::clock::now_ns;
 use crate::message::{Last, Message};
-use crate::peer::{Link, Peer};
+use crate::peer::Link;
 use crate::slab::Key;
 use crate::state::State;
+use crate::topic_queue::Kept;
 
 impl State {
     /// Whether a message for this peer would be taken.
@@ -26,7 +27,11 @@ impl State {
             Link::Pipe(pipe) => return pipe.can_write(),
             _ if high_water == 0 || conflates => return true,
             Link::Stream(link) => {
-                if peer.backlog_messages + link.pending_messages() < high_water {
+                if peer.backlog.messages() + link.pending_messages() < high_water {
+                    return true;
+                }
+                // Whether its topic waits decides, when the message is handed over.
+                if peer.backlog.topics().is_some() {
                     return true;
                 }
                 // The kernel is full: it will tell.
@@ -34,7 +39,10 @@ impl State {
                     return false;
                 }
             }
-            Link::Datagrams(_) | Link::None => return peer.backlog_messages < high_water,
+            Link::Datagrams(_) | Link::None => {
+                let has_room = peer.backlog.messages() < high_water;
+                return has_room || peer.backlog.topics().is_some();
+            }
         }
         // Perhaps the kernel has room again.
         self.flush(key);
@@ -47,8 +55,10 @@ impl State {
     #[cold]
     fn has_room_in_bytes(&mut self, key: Key) -> bool {
         let limit = self.options.send_high_water_bytes as usize;
-        let is_within =
-            |state: &State| (state.peers.get(key)).is_some_and(|peer| peer.pending_bytes() < limit);
+        let is_within = |state: &State| {
+            let peer = state.peers.get(key);
+            peer.is_some_and(|peer| peer.backlog.topics().is_some() || peer.pending_bytes() < limit)
+        };
         if self.options.conflate || is_within(self) {
             return true;
         }
@@ -79,12 +89,15 @@ impl State {
         match &mut peer.link {
             Link::Pipe(pipe) => {
                 debug_assert!(peer.backlog.is_empty(), "a pipe has no backlog beside it");
-                return pipe.write(head, last);
+                if pipe.write(head, last) == Kept::Refused {
+                    self.refuse(key);
+                }
+                return;
             }
             Link::Stream(link)
                 if link.is_ready()
                     && peer.backlog.is_empty()
-                    && link.pending_bytes() < OUTPUT_BYTES_MAX =>
+                    && link.pending_bytes() < peer.output_bytes_max =>
             {
                 head.for_each(|frame| link.push(frame));
                 let result = match last {
@@ -118,25 +131,51 @@ impl State {
         let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
-        if self.options.conflate {
-            peer.counters.conflated += peer.backlog_messages as u64;
-            peer.clear_backlog();
+        if self.options.conflate && peer.backlog.topics().is_none() {
+            peer.counters.conflated += peer.backlog.messages() as u64;
+            peer.backlog.clear();
         }
-        let Peer {
-            backlog,
-            backlog_bytes,
-            ..
-        } = peer;
-        backlog.extend(head.inspect(|frame| *backlog_bytes += frame.len()));
-        let last = last.into_message();
-        peer.backlog_bytes += last.len();
-        self.is_pressed = last.len() >= PRESSING_BYTES_MIN;
-        peer.backlog.push_back(last);
-        peer.backlog_messages += 1;
-        debug_assert!(
-            peer.backlog_messages <= peer.backlog.len(),
-            "whole messages"
-        );
+        self.is_pressed = last.bytes().len() >= PRESSING_BYTES_MIN;
+        match peer.backlog.push(head, last) {
+            Kept::New => {}
+            Kept::Replaced => peer.counters.conflated += 1,
+            Kept::Refused => self.refuse(key),
+        }
+    }
+
+    /// A message was not taken after all: there is no room for a topic that does not wait yet.
+    #[cold]
+    fn refuse(&mut self, key: Key) {
+        if let Some(peer) = self.peers.get_mut(key) {
+            debug_assert!(peer.counters.sent > 0, "it was counted as sent");
+            peer.counters.sent -= 1;
+        }
+        self.count_drop(key);
+    }
+
+    /// Whether a message of this topic would be taken for a peer.
+    pub(crate) fn can_write_topic(&mut self, key: Key, topic: &[u8]) -> bool {
+        for round in 0..2 {
+            let Some(peer) = self.peers.get_mut(key) else {
+                return false;
+            };
+            if let Link::Pipe(pipe) = &mut peer.link {
+                return pipe.takes_topic(topic);
+            }
+            let Some(topics) = peer.backlog.topics() else {
+                return self.can_write(key);
+            };
+            if topics.takes(topic) {
+                return true;
+            }
+            // The kernel is full: it will tell.
+            let is_full = matches!(&peer.link, Link::Stream(link) if link.interest.write);
+            if is_full || round > 0 {
+                return false;
+            }
+            self.flush(key);
+        }
+        false
     }
 
     /// Something was put behind a connection's output: writes it now, or holds it back while
@@ -230,14 +269,9 @@ impl State {
                 }
                 return;
             }
-            while link.pending_bytes() < OUTPUT_BYTES_MAX
-                && let Some(frame) = peer.backlog.pop_front()
-            {
-                debug_assert!(peer.backlog_bytes >= frame.len(), "what waited was counted");
-                peer.backlog_messages -= usize::from(!frame.more());
-                peer.backlog_bytes -= frame.len();
-                link.push(frame);
-            }
+            while link.pending_bytes() < peer.output_bytes_max
+                && peer.backlog.pass(|frame| link.push(frame))
+            {}
         }
     }
 
@@ -249,9 +283,6 @@ impl State {
     }
 }
 
-/// Limit of encoded bytes per connection. Further messages wait unencoded, so that a new connection
-/// can still send them.
-const OUTPUT_BYTES_MAX: usize = 256 << 10;
 /// A backlog of messages of this length or longer soon exceeds the CPU caches.
 const PRESSING_BYTES_MIN: usize = 8 << 10;
 /// Limit of bytes that a burst holds back.

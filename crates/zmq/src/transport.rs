@@ -247,6 +247,12 @@ pub(crate) fn set_send_buffer(descriptor: &OwnedFd, bytes: usize) {
     let _ = sockopt::set_socket_send_buffer_size(descriptor, bytes);
 }
 
+/// Bounds the bytes that the kernel keeps for a connection over TCP beside those on their way.
+pub(crate) fn set_unsent_bytes_max(descriptor: &OwnedFd, bytes: u32) {
+    // It fails on a Unix socket, whose buffer is short.
+    let _ = SockRef::from(descriptor).set_tcp_notsent_lowat(bytes);
+}
+
 pub(crate) fn local_address(descriptor: &OwnedFd) -> Option<SocketAddr> {
     internet(net::getsockname(descriptor).ok()?)
 }

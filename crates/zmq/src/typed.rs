@@ -161,6 +161,25 @@ typed! {
 
 typed! {
     /// Receives what it has subscribed to; see [`Pub`].
+    ///
+    /// ```
+    /// use tidewire_zmq::{Context, Sub, Xpub, socket_options};
+    ///
+    /// let context = Context::new();
+    /// let mut prices = Xpub::bind(&context, "inproc://prices")?;
+    /// let mut reader = Sub::new(&context)?;
+    /// // An addition to ZeroMQ: of what waits, the newest message of each topic (first frame).
+    /// reader.socket().set(socket_options::CONFLATE_TOPICS, true)?;
+    /// reader.socket().connect("inproc://prices")?;
+    /// reader.subscribe("")?;
+    /// prices.receive()?;
+    /// for quote in [["GOLD", "2914"], ["TIN", "31"], ["GOLD", "2915"], ["GOLD", "2916"]] {
+    ///     prices.send(quote)?;
+    /// }
+    /// assert_eq!(&*reader.receive()?[1], b"2916");
+    /// assert_eq!(&*reader.receive()?[1], b"31");
+    /// # Ok::<(), tidewire_zmq::Error>(())
+    /// ```
     Sub: receives
 }
 

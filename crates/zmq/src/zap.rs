@@ -32,6 +32,8 @@ impl State {
             receive_high_water: 0,
             send_high_water: 0,
             conflates: false,
+            topics_out: None,
+            topics_in: None,
         };
         let connected = self.inproc.connect(ZAP_ENDPOINT, &self.signal, hello);
         let Some(mut pipe) = connected else {

@@ -12,9 +12,11 @@ use std::time::Duration;
 
 use futures_core::Stream;
 use futures_sink::Sink;
-use support::{pair_at, receive, send, set_int, socket};
+use support::{last_endpoint, pair_at, receive, send, set_int, socket};
+use tidewire_zmq::own_options::CONFLATE_TOPICS;
 use tidewire_zmq::{Context, Multipart, Socket, SocketType};
 
+const SUBSCRIBE: i32 = 6;
 const SNDHWM: i32 = 23;
 const RCVHWM: i32 = 24;
 
@@ -117,4 +119,32 @@ fn a_sink_that_is_full_is_ready_when_there_is_room() {
         .start_send(Multipart::from("late"))
         .unwrap();
     assert_eq!(receive(&pull), [b"late"]);
+}
+
+#[test]
+fn a_task_that_waits_is_woken_for_the_newest_of_each_topic() {
+    let context = Context::new();
+    for endpoint in ["tcp://127.0.0.1:*", "inproc://newest"] {
+        let [publisher, mut sub] =
+            [SocketType::Xpub, SocketType::Sub].map(|kind| socket(&context, kind));
+        set_int(&sub, CONFLATE_TOPICS, 1);
+        sub.set_option(SUBSCRIBE, b"").unwrap();
+        publisher.bind(endpoint).unwrap();
+        sub.connect(&last_endpoint(&publisher)).unwrap();
+        assert_eq!(receive(&publisher), [b"\x01"]);
+        let thread = std::thread::spawn(move || {
+            for change in 1..=3_000_u32 {
+                send(&publisher, &[b"topic", &change.to_ne_bytes()]);
+            }
+            publisher
+        });
+        let mut newest = 0;
+        while newest < 3_000 {
+            let message = block_on(next(&mut sub)).unwrap();
+            let change = u32::from_ne_bytes(message[1][..].try_into().unwrap());
+            assert!(change > newest, "{change} behind {newest}");
+            newest = change;
+        }
+        thread.join().unwrap();
+    }
 }

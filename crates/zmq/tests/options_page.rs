@@ -49,6 +49,7 @@ fn the_page_names_every_option_of_the_header() {
     for (from, to) in [
         ("ROUTING_ID", "NULL"),
         ("ZAP_ENFORCE_DOMAIN", "MSG_PROPERTY_ROUTING_ID"),
+        ("SNDHWM_BYTES", "EVENT_DROPS_BEGIN"),
     ] {
         let place = |name| HEADER.find(&format!("#define ZMQ_{name} ")).unwrap();
         for line in HEADER[place(from)..place(to)].lines() {

@@ -21,6 +21,8 @@ pub(super) fn run(run: &ClientTests, counts: &mut Counts) -> Result<(), Failure>
         "peer",
     ];
     run.shell.cargo(example).run()?;
+    let library = ["build", "--release", "-p", "tidewire-libzmq"];
+    run.shell.cargo(library).run()?;
     let ports = [free_port()?, free_port()?, free_port()?];
     let folder = run.work.join("zeromq");
     fs::create_dir_all(&folder).map_err(Failure::at(&folder))?;
@@ -32,6 +34,7 @@ pub(super) fn run(run: &ClientTests, counts: &mut Counts) -> Result<(), Failure>
     let tests = Tests {
         run,
         peer: run.shell.target().join("release/examples/peer"),
+        library: run.shell.target().join("release/libzmq.so"),
         ports,
     };
     let languages: [(&str, &[[&str; 2]], Language<'_>); 4] = [
@@ -65,6 +68,8 @@ struct Tests<'a> {
     run: &'a ClientTests,
     /// The program with our sockets.
     peer: PathBuf,
+    /// Our library in place of libzmq.
+    library: PathBuf,
     /// The hub's ports: PUB, PULL and ROUTER.
     ports: [u16; 3],
 }
@@ -121,7 +126,9 @@ impl Tests<'_> {
             "TIDEWIRE_ZMQ_PULL",
             "TIDEWIRE_ZMQ_ROUTER",
         ];
-        let program = program.env("TIDEWIRE_ZMQ_PEER", &self.peer);
+        let program = program
+            .env("TIDEWIRE_ZMQ_PEER", &self.peer)
+            .env("TIDEWIRE_LIBZMQ", &self.library);
         names
             .iter()
             .zip(self.ports)

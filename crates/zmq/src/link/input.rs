@@ -117,8 +117,14 @@ impl Input {
         });
     }
 
+    #[inline]
+    pub(crate) fn is_amid_long_body(&self) -> bool {
+        self.long.is_some()
+    }
+
     /// Moves what is buffered of a long body over. `None`: no long body is being read;
     /// `Some(None)`: it is not complete.
+    #[inline(never)]
     pub(crate) fn feed_long_body(&mut self, machine: &mut Connection) -> Option<Option<LongBody>> {
         let long = self.long.as_mut()?;
         debug_assert!(

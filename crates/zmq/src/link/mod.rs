@@ -198,7 +198,9 @@ impl StreamLink {
             };
         };
         loop {
-            if let Some(body) = self.input.feed_long_body(machine) {
+            if self.input.is_amid_long_body()
+                && let Some(body) = self.input.feed_long_body(machine)
+            {
                 let Some(LongBody { bytes, more, .. }) = body else {
                     return Inbound::Nothing;
                 };
@@ -413,6 +415,20 @@ impl Frames {
             Frames::Many(frames) => frames,
         }
     }
+
+    pub(crate) fn into_each(self, take: impl FnMut(Message)) {
+        match self {
+            Frames::One(message) => Some(message).into_iter().for_each(take),
+            Frames::Many(frames) => frames.into_iter().for_each(take),
+        }
+    }
+}
+
+/// An empty message, as `Message` has it.
+impl Default for Frames {
+    fn default() -> Frames {
+        Frames::One(Message::new())
+    }
 }
 
 /// Adds a frame to what came before; gives the message with its last frame.
@@ -422,17 +438,12 @@ fn gather(partial: &mut Vec<Message>, message: Message) -> Option<Frames> {
         partial.last().is_none_or(Message::more),
         "a partial message has not ended"
     );
-    match (message.more(), partial.is_empty()) {
-        (false, true) => Some(Frames::One(message)),
-        (false, false) => {
-            partial.push(message);
-            Some(Frames::Many(std::mem::take(partial)))
-        }
-        (true, _) => {
-            partial.push(message);
-            None
-        }
+    let more = message.more();
+    if !more && partial.is_empty() {
+        return Some(Frames::One(message));
     }
+    partial.push(message);
+    (!more).then(|| Frames::Many(std::mem::take(partial)))
 }
 
 fn group_topic(group: &[u8]) -> Vec<u8> {

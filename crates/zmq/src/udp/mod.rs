@@ -75,9 +75,12 @@ impl State {
         let key = self.peers.next_key();
         self.watch_descriptor(&link, Token::Peer(key), link.interest.flags())?;
         let link = Link::Datagrams(Box::new(link));
-        let inserted = self
-            .peers
-            .insert(Peer::new(link, Some(origin), Arc::clone(&options)));
+        let inserted = self.peers.insert(Peer::new(
+            self.kind,
+            link,
+            Some(origin),
+            Arc::clone(&options),
+        ));
         debug_assert_eq!(inserted, key, "events of the descriptor name its peer");
         self.last_endpoint.clone_from(&bound);
         let inserted = self.endpoints.insert(Endpoint {
@@ -195,18 +198,15 @@ impl State {
             let Link::Datagrams(link) = &mut peer.link else {
                 return;
             };
-            let (Some(head), Some(body)) = (peer.backlog.front(), peer.backlog.get(1)) else {
+            let Some((head, body)) = peer.backlog.first_two_frames() else {
                 break;
             };
             debug_assert!(head.more() && !body.more(), "a message is two frames");
-            let sent = link.send(head, body);
+            let (sent, mut is_last) = (link.send(head, body), false);
             if sent == Sent::Full {
                 return self.watch(key, |interest| interest.write = true);
             }
-            peer.backlog_messages -= 1;
-            for frame in peer.backlog.drain(..2) {
-                peer.backlog_bytes -= frame.len();
-            }
+            while peer.backlog.pass(|frame| is_last = !frame.more()) && !is_last {}
             if sent == Sent::Dropped {
                 self.count_drop(key);
             }
@@ -311,7 +311,7 @@ mod tests {
         let state = radio.core().lock();
         assert_eq!(state.writes_watched, 0);
         let peer = state.peers.values().next().unwrap();
-        assert_eq!((peer.backlog_bytes, peer.counters.dropped), (0, 1));
+        assert_eq!((peer.backlog.bytes(), peer.counters.dropped), (0, 1));
     }
 
     #[test]

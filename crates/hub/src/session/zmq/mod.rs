@@ -167,7 +167,7 @@ impl ZmqSession {
         }
         let shared = self.connection.clone();
         let mut connection = shared.lock();
-        let mut consumed = 0;
+        let (mut consumed, mut has_subscribed) = (0, false);
         loop {
             if !hub.server.may_lock(context.lane()) && !self.answers_busy(hub) {
                 // Its messages may need shards.
@@ -233,10 +233,7 @@ impl ZmqSession {
                     if connection.encrypts() {
                         fanout.seal(id, &shared);
                     }
-                    flush(&mut connection, id, context);
-                    drop(connection);
-                    fanout.pump(context, id);
-                    connection = shared.lock();
+                    has_subscribed = true;
                 }
                 Some(Event::Cancel(prefix)) => {
                     fanout.unsubscribe(id, Kind::Prefix, prefix);
@@ -275,6 +272,12 @@ impl ZmqSession {
             }
         }
         flush(&mut connection, id, context);
+        drop(connection);
+        if has_subscribed {
+            // Behind all subscriptions that came together: `__gone__` and `__snapshot__` hold for
+            // all values, and a peer sends its subscriptions in any order.
+            fanout.pump(context, id);
+        }
         consumed
     }
 }
