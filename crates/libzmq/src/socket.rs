@@ -268,6 +268,6 @@ unsafe fn at_group(
 }
 
 const USE_DESCRIPTOR: c_int = 89;
-/// Options that null unsets, while an empty string is an error: the accept filter, PLAIN's name and
-/// password, the proxy and the device.
-const UNSET_BY_NULL: [c_int; 5] = [38, 45, 46, 68, 92];
+/// Options that null unsets, while an empty string is an error: the filters of peers, PLAIN's name
+/// and password, the proxy and the device.
+const UNSET_BY_NULL: [c_int; 8] = [38, 45, 46, 58, 59, 60, 68, 92];

@@ -58,12 +58,7 @@ impl State {
             }
             _ => {}
         }
-        if self.options.probe_router
-            && matches!(
-                self.kind,
-                SocketType::Router | SocketType::Dealer | SocketType::Req
-            )
-        {
+        if self.options.probe_router && self.kind.can_probe() {
             let mut probe = Message::new();
             self.transmit(key, std::iter::empty(), Last::Message(&mut probe));
         }

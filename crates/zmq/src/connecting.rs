@@ -10,7 +10,9 @@ use tidewire_readiness as readiness;
 
 use crate::address::Target;
 use crate::endpoint::{Connecter, Endpoint, Phase, Remote, Role};
+use crate::error::Error;
 use crate::monitor::Event;
+use crate::option_table::until_zero;
 use crate::options::Options;
 use crate::peer::{Link, Peer};
 use crate::slab::Key;
@@ -76,12 +78,14 @@ impl State {
             return;
         };
         let ipv6 = options.ipv6;
-        let proxy = Target::parse(&options.socks_proxy).ok();
+        let proxy = proxy(&options);
         let Some(connecter) = self.connecter(endpoint) else {
             return;
         };
         let remote = match (proxy, &connecter.remote) {
-            (Some(proxy), Remote::Tcp(_)) => Remote::Tcp(proxy),
+            (Some(Ok(proxy)), Remote::Tcp(_)) => Remote::Tcp(proxy),
+            // Without its proxy it connects nowhere.
+            (Some(Err(_)), Remote::Tcp(_)) => return self.attempted(endpoint, Err(Errno::INVAL)),
             (_, remote) => remote.clone(),
         };
         match &remote {
@@ -232,12 +236,12 @@ impl State {
                 role: Role::Connecter(connecter),
                 options,
                 ..
-            }) if !options.socks_proxy.is_empty() => match &connecter.remote {
+            }) if proxy(options).is_some() => match &connecter.remote {
                 Remote::Tcp(target) => Some(Negotiation::new(
                     &target.host,
                     target.port,
-                    &options.socks_username,
-                    &options.socks_password,
+                    until_zero(&options.socks_username),
+                    until_zero(&options.socks_password),
                 )),
                 Remote::Ipc(_) => None,
             },
@@ -382,6 +386,14 @@ impl State {
         let name = self.endpoints.get(endpoint).map(|known| known.name.clone());
         self.report(event, value as u64, name.as_deref().unwrap_or_default(), "");
     }
+}
+
+/// The SOCKS proxy to connect through, if one is set.
+fn proxy(options: &Options) -> Option<Result<Target, Error>> {
+    let place = until_zero(&options.socks_proxy);
+    let parse =
+        |place| Target::parse(std::str::from_utf8(place).map_err(|_| Error::InvalidArgument)?);
+    (!place.is_empty()).then(|| parse(place))
 }
 
 /// An interval and up to half as much again, by chance: a crowd that lost the same server must not

@@ -118,6 +118,14 @@ impl SocketType {
         )
     }
 
+    /// Whether a new peer can be sent an empty message (`PROBE_ROUTER`).
+    pub(crate) const fn can_probe(self) -> bool {
+        matches!(
+            self,
+            SocketType::Router | SocketType::Rep | SocketType::Dealer | SocketType::Req
+        )
+    }
+
     /// Whether there is one peer at most.
     pub(crate) const fn is_exclusive(self) -> bool {
         matches!(

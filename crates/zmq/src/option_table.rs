@@ -20,8 +20,8 @@ impl State {
                 self.options.routing_id = name(value)?;
             }
             CONNECT_ROUTING_ID => {
-                require(value.first().is_some_and(|&octet| octet != 0))?;
-                self.options.connect_routing_id = name(value)?;
+                require(!value.is_empty())?;
+                self.options.connect_routing_id = value.to_vec();
             }
             AFFINITY => self.options.affinity = u64::from_ne_bytes(exact(value)?),
             MAXMSGSIZE => self.options.message_bytes_max = i64::from_ne_bytes(exact(value)?),
@@ -32,13 +32,19 @@ impl State {
             DISCONNECT_MSG => self.options.disconnect_message = value.to_vec(),
             HICCUP_MSG => self.options.hiccup_message = value.to_vec(),
             PLAIN_USERNAME | PLAIN_PASSWORD => self.set_plain(number, value)?,
-            ZAP_DOMAIN => self.options.zap_domain = name(value)?,
+            ZAP_DOMAIN => {
+                require(!value.is_empty())?;
+                self.options.zap_domain = name(value)?;
+            }
             CURVE_PUBLICKEY | CURVE_SECRETKEY | CURVE_SERVERKEY => self.set_curve(number, value)?,
-            SOCKS_PROXY => self.options.socks_proxy = text(value)?,
+            SOCKS_PROXY => self.options.socks_proxy = value.to_vec(),
             // RFC 1929 tells their lengths in one octet.
-            SOCKS_USERNAME => self.options.socks_username = text(&name(value)?)?,
-            SOCKS_PASSWORD => self.options.socks_password = text(&name(value)?)?,
-            BINDTODEVICE => self.options.device = text(value)?,
+            SOCKS_USERNAME => self.options.socks_username = name(value)?,
+            SOCKS_PASSWORD => self.options.socks_password = name(value)?,
+            BINDTODEVICE => {
+                require(value.len() <= DEVICE_BYTES_MAX)?;
+                self.options.device = value.to_vec();
+            }
             METADATA => self.set_metadata(value)?,
             TCP_ACCEPT_FILTER => self.set_accept_filter(value)?,
             IPC_FILTER_UID => set_filter(&mut self.options.ipc_users, value, u32::from_ne_bytes)?,
@@ -76,14 +82,15 @@ impl State {
             SUBSCRIBE | UNSUBSCRIBE => {
                 kind == SocketType::Sub || (kind == SocketType::Xpub && self.options.xpub_manual)
             }
+            // libzmq's REP is a ROUTER, and takes its options.
             ROUTER_MANDATORY | ROUTER_HANDOVER | ROUTER_RAW | ROUTER_NOTIFY => {
-                kind == SocketType::Router
+                matches!(kind, SocketType::Router | SocketType::Rep)
             }
-            PROBE_ROUTER => matches!(
+            PROBE_ROUTER => kind.can_probe(),
+            CONNECT_ROUTING_ID => matches!(
                 kind,
-                SocketType::Router | SocketType::Dealer | SocketType::Req
+                SocketType::Router | SocketType::Rep | SocketType::Stream
             ),
-            CONNECT_ROUTING_ID => matches!(kind, SocketType::Router | SocketType::Stream),
             REQ_CORRELATE | REQ_RELAXED => kind == SocketType::Req,
             STREAM_NOTIFY => kind == SocketType::Stream,
             XPUB_VERBOSE
@@ -93,8 +100,9 @@ impl State {
             | XPUB_MANUAL_LAST_VALUE
             | LAST_VALUES => kind.is_publisher() && kind.has_topics(),
             XPUB_NODROP => kind.is_publisher(),
-            XSUB_VERBOSE_UNSUBSCRIBE => kind.is_subscriber() && kind.has_topics(),
-            ONLY_FIRST_SUBSCRIBE | CONFLATE_TOPICS | CONFLATE_TOPICS_MAX => kind.has_topics(),
+            XSUB_VERBOSE_UNSUBSCRIBE => kind == SocketType::Xsub,
+            ONLY_FIRST_SUBSCRIBE => kind.has_topics() && kind != SocketType::Sub,
+            CONFLATE_TOPICS | CONFLATE_TOPICS_MAX => kind.has_topics(),
             _ => true,
         };
         require(fits)
@@ -213,7 +221,6 @@ impl State {
             // In milliseconds; the wire has tenths of a second.
             HEARTBEAT_TTL => {
                 let deciseconds = u16::try_from(value / 100).map_err(|_| Error::InvalidArgument)?;
-                require(value >= 0)?;
                 self.options.heartbeat_ttl_deciseconds = deciseconds;
                 return Ok(());
             }
@@ -241,15 +248,19 @@ impl State {
         let options = &self.options;
         match number {
             RCVMORE => put_int(out, i32::from(self.is_amid_receiving)),
-            TYPE => put_int(out, self.kind.number()),
+            TYPE => put_int_exactly(out, self.kind.number()),
             THREAD_SAFE => put_int(out, i32::from(self.kind.is_single_framed())),
-            AFFINITY => put(out, &options.affinity.to_ne_bytes()),
-            MAXMSGSIZE => put(out, &options.message_bytes_max.to_ne_bytes()),
+            AFFINITY => put_exactly(out, &options.affinity.to_ne_bytes()),
+            MAXMSGSIZE => put_exactly(out, &options.message_bytes_max.to_ne_bytes()),
             ROUTING_ID => put(out, &options.routing_id),
             LAST_ENDPOINT => put_text(out, &self.last_endpoint),
-            MECHANISM => put_int(out, options.security.mechanism as i32),
-            PLAIN_SERVER => put_int(out, i32::from(options.security.serves(Mechanism::Plain))),
-            CURVE_SERVER => put_int(out, i32::from(options.security.serves(Mechanism::Curve))),
+            MECHANISM => put_int_exactly(out, options.security.mechanism as i32),
+            PLAIN_SERVER => {
+                put_int_exactly(out, i32::from(options.security.serves(Mechanism::Plain)))
+            }
+            CURVE_SERVER => {
+                put_int_exactly(out, i32::from(options.security.serves(Mechanism::Curve)))
+            }
             CURVE_PUBLICKEY => put_key(out, &options.security.public_key),
             CURVE_SECRETKEY => put_key(out, &options.security.secret_key),
             CURVE_SERVERKEY => put_key(out, &options.security.server_key),
@@ -260,8 +271,10 @@ impl State {
             SOCKS_USERNAME => put_text(out, &options.socks_username),
             SOCKS_PASSWORD => put_text(out, &options.socks_password),
             BINDTODEVICE => put_text(out, &options.device),
-            HEARTBEAT_TTL => put_int(out, i32::from(options.heartbeat_ttl_deciseconds) * 100),
-            IPV4ONLY => put_int(out, i32::from(!options.ipv6)),
+            HEARTBEAT_TTL => {
+                put_int_exactly(out, i32::from(options.heartbeat_ttl_deciseconds) * 100)
+            }
+            IPV4ONLY => put_int_exactly(out, i32::from(!options.ipv6)),
             XPUB_WELCOME_MSG => put(out, options.xpub_welcome.as_deref().unwrap_or_default()),
             TOPICS_COUNT if !self.kind.has_topics() => Err(Error::InvalidArgument),
             TOPICS_COUNT if self.kind.is_publisher() => {
@@ -270,9 +283,14 @@ impl State {
             TOPICS_COUNT if self.kind.is_subscriber() => {
                 put_int(out, self.subscriptions.prefix_count() as i32)
             }
-            _ => put_int(out, options.int(number)?),
+            _ => put_int_exactly(out, options.int(number)?),
         }
     }
+}
+
+/// The bytes before the first zero, for options that keep what they are given and mean a string.
+pub(crate) fn until_zero(value: &[u8]) -> &[u8] {
+    value.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
 fn require(condition: bool) -> Result<(), Error> {
@@ -305,8 +323,21 @@ fn text(value: &[u8]) -> Result<String, Error> {
     Ok(text.to_owned())
 }
 
+/// `IFNAMSIZ`.
+const DEVICE_BYTES_MAX: usize = 16;
+
 pub(crate) fn put_int(out: &mut [u8], value: i32) -> Result<usize, Error> {
     put(out, &value.to_ne_bytes())
+}
+
+/// As libzmq has it for most options: room for more than an `int` is refused too.
+fn put_int_exactly(out: &mut [u8], value: i32) -> Result<usize, Error> {
+    put_exactly(out, &value.to_ne_bytes())
+}
+
+fn put_exactly(out: &mut [u8], value: &[u8]) -> Result<usize, Error> {
+    require(out.len() == value.len())?;
+    put(out, value)
 }
 
 fn put(out: &mut [u8], value: &[u8]) -> Result<usize, Error> {

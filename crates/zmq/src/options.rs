@@ -103,11 +103,11 @@ options! {
     /// PUB and XPUB: the first message to every subscriber.
     XPUB_WELCOME_MSG: Octets = 72 => xpub_welcome: Option<Vec<u8>> = None;
     /// XSUB: every cancellation is passed on.
-    XSUB_VERBOSE_UNSUBSCRIBE: Switch = 115 => xsub_verbose_unsubscribe: bool = false, 0..=1;
+    XSUB_VERBOSE_UNSUBSCRIBE: Switch = 115 => xsub_verbose_unsubscribe: bool = false, MIN..=MAX;
     /// XPUB and XSUB: only the first frame of a message may be a subscription.
     ONLY_FIRST_SUBSCRIBE: Switch = 108 => only_first_subscribe: bool = false, 0..=MAX;
     /// PUB, XPUB and SUB: a subscription excludes messages instead of selecting them.
-    INVERT_MATCHING: Switch = 74 => invert_matching: bool = false, 0..=MAX;
+    INVERT_MATCHING: Switch = 74 => invert_matching: bool = false, MIN..=MAX;
     /// Publishers and subscribers: the number of topics subscribed to.
     TOPICS_COUNT: Number = 116;
     /// Only the last message of each peer is kept.
@@ -186,20 +186,20 @@ options! {
     /// Microseconds that the kernel polls the device.
     BUSY_POLL: Number = 113 => busy_poll: i32 = 0, MIN..=MAX;
     /// The network device to use.
-    BINDTODEVICE: Text = 92 => device: String = String::new();
+    BINDTODEVICE: Text = 92 => device: Vec<u8> = Vec::new();
     /// Host and port of a SOCKS5 proxy.
-    SOCKS_PROXY: Text = 68 => socks_proxy: String = String::new();
+    SOCKS_PROXY: Text = 68 => socks_proxy: Vec<u8> = Vec::new();
     /// The user name at the proxy.
-    SOCKS_USERNAME: Text = 99 => socks_username: String = String::new();
+    SOCKS_USERNAME: Text = 99 => socks_username: Vec<u8> = Vec::new();
     /// The password at the proxy.
-    SOCKS_PASSWORD: Text = 100 => socks_password: String = String::new();
+    SOCKS_PASSWORD: Text = 100 => socks_password: Vec<u8> = Vec::new();
     /// `X-name:value`, sent to every peer; may be set several times.
     METADATA: Text = 95 => metadata: Vec<(String, Vec<u8>)> = Vec::new();
 
     /// The domain of ZAP requests.
     ZAP_DOMAIN: Text = 55 => zap_domain: Vec<u8> = Vec::new();
     /// Whether peers are refused if no ZAP domain is set.
-    ZAP_ENFORCE_DOMAIN: Switch = 93 => zap_enforce_domain: bool = false, 0..=1;
+    ZAP_ENFORCE_DOMAIN: Switch = 93 => zap_enforce_domain: bool = false, MIN..=MAX;
     /// This side is the server of PLAIN.
     PLAIN_SERVER: Switch = 44;
     /// The user name of PLAIN.

@@ -30,11 +30,11 @@ pub(crate) struct Refused;
 
 impl Negotiation {
     /// Begins to ask for a connection. A user name that is not empty is shown with the password.
-    pub(crate) fn new(host: &str, port: u16, username: &str, password: &str) -> Negotiation {
+    pub(crate) fn new(host: &str, port: u16, username: &[u8], password: &[u8]) -> Negotiation {
         let credentials = (!username.is_empty()).then(|| {
             let mut bytes = vec![1];
             for part in [username, password] {
-                let part = &part.as_bytes()[..part.len().min(255)];
+                let part = &part[..part.len().min(255)];
                 bytes.push(part.len() as u8);
                 bytes.extend_from_slice(part);
             }
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_proxy_with_a_password_lets_in() {
-        let mut negotiation = Negotiation::new("example.org", 80, "me", "secret");
+        let mut negotiation = Negotiation::new("example.org", 80, b"me", b"secret");
         assert_eq!(std::mem::take(negotiation.outgoing()), [5, 1, 2]);
         answer(&mut negotiation, &[5, 2]).unwrap();
         let shown = std::mem::take(negotiation.outgoing());
@@ -172,10 +172,10 @@ mod tests {
 
     #[test]
     fn a_refusal_is_told() {
-        let mut negotiation = Negotiation::new("127.0.0.1", 80, "", "");
+        let mut negotiation = Negotiation::new("127.0.0.1", 80, b"", b"");
         answer(&mut negotiation, &[5, 0]).unwrap();
         assert!(answer(&mut negotiation, &[5, 5, 0, 1, 0]).is_err());
-        let mut negotiation = Negotiation::new("127.0.0.1", 80, "", "");
+        let mut negotiation = Negotiation::new("127.0.0.1", 80, b"", b"");
         assert!(answer(&mut negotiation, &[5, 0xFF]).is_err());
     }
 }

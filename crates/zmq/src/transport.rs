@@ -11,6 +11,7 @@ use socket2::SockRef;
 
 use crate::address::unix_address;
 use crate::error::Error;
+use crate::option_table::until_zero;
 use crate::options::Options;
 
 /// Begins to connect. `true`: it is done already.
@@ -184,10 +185,11 @@ pub(crate) fn set_service(descriptor: &OwnedFd, options: &Options, is_ipv6: bool
 
 /// Only a device that is there can be bound to.
 pub(crate) fn bind_to_device(descriptor: &OwnedFd, options: &Options) -> Result<(), Errno> {
-    if options.device.is_empty() {
+    let device = until_zero(&options.device);
+    if device.is_empty() {
         return Ok(());
     }
-    let device = Some(options.device.as_bytes());
+    let device = Some(device);
     let bound = SockRef::from(descriptor).bind_device(device);
     bound.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NODEV))
 }
