@@ -560,6 +560,13 @@ ZMQ_EXPORT const char *zmq_msg_group(zmq_msg_t *msg);
 #define ZMQ_EVENT_ALL_V2 (ZMQ_EVENT_ALL_V1 | ZMQ_EVENT_PIPES_STATS)
 ZMQ_EXPORT int zmq_socket_monitor_versioned(
     void *socket, const char *endpoint, uint64_t events, int version, int type);
+/* Sends ZMQ_EVENT_PIPES_STATS for each peer: the messages that wait for it, and from it. EAGAIN if
+   there is no peer, EINVAL if the monitor did not ask for the event. */
+ZMQ_EXPORT int zmq_socket_monitor_pipes_stats(void *socket);
+
+/* ZMQ_ROUTER: ZMQ_POLLOUT if the peer with this routing id takes a message now, otherwise 0. */
+ZMQ_EXPORT int
+zmq_socket_get_peer_state(void *socket, const void *routing_id, size_t routing_id_size);
 
 /* As zmq_poll(), with these signals blocked while it waits. Strict C (-std=c99) has no sigset_t. */
 #ifdef SIG_BLOCK

@@ -24,6 +24,17 @@ pub(crate) unsafe extern "C" fn zmq_socket_monitor(
     unsafe { zmq_socket_monitor_versioned(handle, endpoint, events, 1, kind) }
 }
 
+/// `zmq_socket_monitor_pipes_stats`.
+///
+/// # Safety
+///
+/// `handle` is null or a socket's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_socket_monitor_pipes_stats(handle: *mut c_void) -> c_int {
+    // SAFETY: the caller keeps this function's contract.
+    status(|| Ok(unsafe { socket(handle) }?.report_queues()?))
+}
+
 /// `zmq_socket_monitor_versioned`.
 ///
 /// # Safety

@@ -3,6 +3,7 @@
 use crate::context::context;
 use crate::errno::{EBADF, EINVAL, ENOTSOCK, Errno, guard, status};
 use crate::handle::Pool;
+use crate::poll::OUT;
 use crate::text;
 use std::ffi::{c_char, c_int, c_void};
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
@@ -202,6 +203,27 @@ pub(crate) unsafe extern "C" fn zmq_join(handle: *mut c_void, group: *const c_ch
 pub(crate) unsafe extern "C" fn zmq_leave(handle: *mut c_void, group: *const c_char) -> c_int {
     // SAFETY: the caller keeps this function's contract.
     unsafe { at_group(handle, group, |socket, group| socket.leave(group)) }
+}
+
+/// `zmq_socket_get_peer_state`: returns `ZMQ_POLLOUT` or 0.
+///
+/// # Safety
+///
+/// `handle` is null or a socket's; `routing_id` points to `size` bytes.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_socket_get_peer_state(
+    handle: *mut c_void,
+    routing_id: *const c_void,
+    size: usize,
+) -> c_int {
+    guard(-1, || {
+        // SAFETY: the caller keeps this function's contract.
+        let socket = unsafe { socket(handle) }?;
+        // SAFETY: the caller guarantees `size` bytes.
+        let routing_id = unsafe { text::bytes(routing_id, size) }?;
+        let can_send = socket.can_send_to(routing_id)?;
+        Ok(if can_send { c_int::from(OUT) } else { 0 })
+    })
 }
 
 /// `zmq_unbind`.

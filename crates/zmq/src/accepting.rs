@@ -12,7 +12,6 @@ use crate::monitor::Event;
 use crate::peer::{Link, Peer};
 use crate::slab::Key;
 use crate::state::{State, Timer, Token};
-use crate::transport::raw;
 
 impl State {
     /// Accepts all that wait at a listener.
@@ -33,11 +32,8 @@ impl State {
                 Err(errno) => {
                     // No descriptors are left: those that wait stay in the kernel's queue.
                     self.pause_accepting(endpoint);
-                    return self.monitor_endpoint(
-                        endpoint,
-                        Event::AcceptFailed,
-                        errno.raw_os_error(),
-                    );
+                    let reason = errno.raw_os_error() as u64;
+                    return self.report_endpoint(endpoint, Event::AcceptFailed, reason);
                 }
             }
         }
@@ -71,7 +67,7 @@ impl State {
             return;
         }
         crate::transport::tune(&descriptor, &options);
-        self.monitor_endpoint(endpoint, Event::Accepted, raw(&descriptor));
+        self.report_connection(endpoint, Event::Accepted, &descriptor);
         let peer = Peer::new(self.kind, Link::None, Some(endpoint), options);
         let key = self.peers.insert(peer);
         self.begin_link(key, descriptor, false);

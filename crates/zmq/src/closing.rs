@@ -1,7 +1,7 @@
 //! The end of endpoints and of sockets.
 
 use crate::endpoint::{Loss, Phase, Role};
-use crate::monitor::Event;
+use crate::monitor::{Ends, Event};
 use crate::peer::Peer;
 use crate::slab::{Key, Slab};
 use crate::state::{State, Timer};
@@ -103,7 +103,7 @@ impl State {
                 if let Some(path) = path {
                     remove_path(&path);
                 }
-                self.report(Event::Closed, number, &removed.name, "");
+                self.report(Event::Closed, number, &Ends::bound(&removed.name));
                 // As in libzmq, the peers that it accepted go with it.
                 let came = |key: &Key| {
                     self.peers
@@ -120,7 +120,7 @@ impl State {
                 }
                 let is_established = matches!(connecter.phase, Phase::Established);
                 if removed.options.reconnect_stop & STOP_AFTER_DISCONNECT != 0 && !is_established {
-                    self.report(Event::Closed, 0, &removed.name, "");
+                    self.report(Event::Closed, 0, &Ends::connecting(&removed.name));
                 }
                 lost.extend(connecter.peer);
             }

@@ -18,7 +18,6 @@ use crate::peer::{Link, Peer};
 use crate::slab::Key;
 use crate::socks::Negotiation;
 use crate::state::{State, Timer, Token};
-use crate::transport::raw;
 
 impl State {
     /// Starts an outgoing connection.
@@ -167,11 +166,8 @@ impl State {
                 if self.watch_descriptor(&descriptor, token, flags).is_err() {
                     return self.retry_later(endpoint);
                 }
-                self.monitor_endpoint(
-                    endpoint,
-                    Event::ConnectDelayed,
-                    Errno::INPROGRESS.raw_os_error(),
-                );
+                let reason = Errno::INPROGRESS.raw_os_error() as u64;
+                self.report_endpoint(endpoint, Event::ConnectDelayed, reason);
                 let timeout_ms = options.connect_timeout_ms;
                 if timeout_ms > 0 {
                     let deadline = self.now_ns + timeout_ms as u64 * 1_000_000;
@@ -182,7 +178,7 @@ impl State {
                 }
             }
             Err(errno) => {
-                self.monitor_endpoint(endpoint, Event::Closed, errno.raw_os_error());
+                self.report_endpoint(endpoint, Event::Closed, errno.raw_os_error() as u64);
                 let is_refused = errno == Errno::CONNREFUSED;
                 if is_refused && options.reconnect_stop & STOP_REFUSED != 0 {
                     return self.stop_connecting(endpoint);
@@ -224,7 +220,7 @@ impl State {
         };
         if let Phase::Connecting(_) | Phase::Negotiating(..) = connecter.phase {
             self.abandon_attempt(endpoint);
-            self.monitor_endpoint(endpoint, Event::Closed, 0);
+            self.report_endpoint(endpoint, Event::Closed, 0);
             self.retry_later(endpoint);
         }
     }
@@ -295,7 +291,7 @@ impl State {
             return;
         };
         crate::transport::tune(&descriptor, &options);
-        self.monitor_endpoint(endpoint, Event::Connected, raw(&descriptor));
+        self.report_connection(endpoint, Event::Connected, &descriptor);
         let backoff_ms = options.reconnect_interval_ms;
         let Some(connecter) = self.connecter(endpoint) else {
             return;
@@ -348,11 +344,7 @@ impl State {
         let longest_ms = (max_ms > base_ms).then_some(max_ms as u64);
         let chance = crate::clock::random();
         let delay_ns = delay_ns(interval_ms, base_ms as u64, longest_ms, chance);
-        self.monitor_endpoint(
-            endpoint,
-            Event::ConnectRetried,
-            (delay_ns / 1_000_000) as i32,
-        );
+        self.report_endpoint(endpoint, Event::ConnectRetried, delay_ns / 1_000_000);
         self.set_timer(now_ns + delay_ns, Timer::Reconnect(endpoint));
     }
 
@@ -377,14 +369,6 @@ impl State {
         if let Some(peer) = peer {
             self.detach(peer, false);
         }
-    }
-
-    pub(crate) fn monitor_endpoint(&mut self, endpoint: Key, event: Event, value: i32) {
-        if self.monitor.is_none() {
-            return;
-        }
-        let name = self.endpoints.get(endpoint).map(|known| known.name.clone());
-        self.report(event, value as u64, name.as_deref().unwrap_or_default(), "");
     }
 }
 

@@ -74,6 +74,7 @@ mod publish;
 mod reactor;
 mod receive;
 mod receive_topics;
+mod reporting;
 mod send;
 mod signal;
 mod slab;

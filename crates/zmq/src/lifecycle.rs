@@ -59,6 +59,7 @@ impl State {
         );
         peer.link = Link::Stream(Box::new(link));
         peer.machine_timer_ns = u64::MAX;
+        self.note_ends(key);
         if added.is_err() {
             return self.lose(key, Loss::ByUs);
         }
@@ -417,6 +418,7 @@ impl State {
 
     /// A connection is over. What it brought can still be received.
     pub(crate) fn lose(&mut self, key: Key, loss: Loss) {
+        let ends = self.reported_ends(key);
         let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
@@ -431,6 +433,7 @@ impl State {
         let was_ready = peer.identity.take().is_some();
         peer.zap = None;
         let link = std::mem::replace(&mut peer.link, Link::None);
+        peer.kernel_has_room();
         let had_pipe = matches!(link, Link::Pipe(_));
         let had_link = match link {
             Link::Stream(mut link) => {
@@ -453,12 +456,13 @@ impl State {
             Link::Pipe(_) | Link::None => None,
         };
         if let Some(descriptor) = had_link
+            && let Some(ends) = ends
             && loss != Loss::ByUs
         {
             if loss == Loss::ByPeer && !was_ready {
-                self.report_endpoint(origin, Event::HandshakeFailedNoDetail, EPIPE);
+                self.report(Event::HandshakeFailedNoDetail, EPIPE, &ends);
             }
-            self.report_endpoint(origin, Event::Disconnected, descriptor as u64);
+            self.report(Event::Disconnected, descriptor as u64, &ends);
         }
         self.forget_subscriber(key);
         let is_connecting = origin.and_then(|origin| self.connecter(origin)).is_some();
@@ -585,25 +589,6 @@ impl State {
                 self.time_machine(key);
             }
         }
-    }
-
-    pub(crate) fn report_peer(&mut self, key: Key, event: Event, value: u64) {
-        if self.monitor.is_none() {
-            return;
-        }
-        let origin = self.peers.get(key).and_then(|peer| peer.origin);
-        self.report_endpoint(origin, event, value);
-    }
-
-    fn report_endpoint(&mut self, origin: Option<Key>, event: Event, value: u64) {
-        if self.monitor.is_none() {
-            return;
-        }
-        let name = origin
-            .and_then(|origin| self.endpoints.get(origin))
-            .map(|endpoint| endpoint.name.clone())
-            .unwrap_or_default();
-        self.report(event, value, &name, "");
     }
 }
 

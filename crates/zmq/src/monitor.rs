@@ -18,8 +18,44 @@ pub(crate) enum Event {
     HandshakeSucceeded = 0x1000,
     HandshakeFailedProtocol = 0x2000,
     HandshakeFailedAuth = 0x4000,
+    /// Draft: the lengths of a peer's queues, both ways.
+    PipesStats = 0x1_0000,
     /// Our own: above all that libzmq's masks for everything name.
     DropsBegin = crate::own_options::EVENT_DROPS_BEGIN,
+}
+
+/// The two ends of a connection, as endpoints are written; one that is not there is empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Ends {
+    pub(crate) local: String,
+    pub(crate) remote: String,
+    /// This socket connected.
+    pub(crate) is_ours: bool,
+}
+
+impl Ends {
+    pub(crate) fn bound(name: &str) -> Ends {
+        Ends {
+            local: name.to_owned(),
+            ..Ends::default()
+        }
+    }
+
+    pub(crate) fn connecting(name: &str) -> Ends {
+        Ends {
+            remote: name.to_owned(),
+            is_ours: true,
+            ..Ends::default()
+        }
+    }
+
+    /// The end that version 1 of the events names: where this socket is bound or connects to.
+    fn name(&self) -> &str {
+        match self.is_ours {
+            true => &self.remote,
+            false => &self.local,
+        }
+    }
 }
 
 /// The socket that a monitor's events are sent to.
@@ -52,12 +88,12 @@ impl Monitor {
     }
 
     /// Sends an event if the monitor asked for it.
-    pub(crate) fn report(&self, event: Event, value: u64, local: &str, remote: &str) {
+    pub(crate) fn report(&self, event: Event, values: &[u64], ends: &Ends) {
         debug_assert!(
             (event as u64).is_power_of_two(),
             "an event is one bit of the mask"
         );
-        if self.events & event as u64 == 0 {
+        if !self.wants(event) {
             return;
         }
         self.sink.send_event(match self.version {
@@ -68,23 +104,29 @@ impl Monitor {
                 );
                 let mut head = Vec::with_capacity(6);
                 head.extend_from_slice(&(event as u16).to_ne_bytes());
+                let value = values.first().copied().unwrap_or_default();
                 head.extend_from_slice(&(value as u32).to_ne_bytes());
-                let address = if local.is_empty() { remote } else { local };
-                vec![head, address.as_bytes().to_vec()]
+                vec![head, ends.name().as_bytes().to_vec()]
             }
-            _ => vec![
-                (event as u64).to_ne_bytes().to_vec(),
-                1_u64.to_ne_bytes().to_vec(),
-                value.to_ne_bytes().to_vec(),
-                local.as_bytes().to_vec(),
-                remote.as_bytes().to_vec(),
-            ],
+            _ => {
+                let numbers = [event as u64, values.len() as u64];
+                let numbers = numbers.iter().chain(values);
+                let mut frames: Vec<_> =
+                    numbers.map(|number| number.to_ne_bytes().into()).collect();
+                frames.extend([&ends.local, &ends.remote].map(|end| end.as_bytes().to_vec()));
+                frames
+            }
         });
+    }
+
+    /// Whether it asked for this event.
+    pub(crate) fn wants(&self, event: Event) -> bool {
+        self.events & event as u64 != 0
     }
 
     /// Sends the last event and closes the sink.
     pub(crate) fn stop(self) {
-        self.report(Event::Stopped, 0, "", "");
+        self.report(Event::Stopped, &[0], &Ends::default());
         self.sink.end();
     }
 }

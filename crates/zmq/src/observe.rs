@@ -1,6 +1,8 @@
 //! What a program can know of its peers.
 
+use crate::core::{Purpose, Wait};
 use crate::error::Error;
+use crate::kind::SocketType;
 use crate::monitor::Event;
 use crate::peer::Link;
 use crate::slab::Key;
@@ -96,6 +98,42 @@ impl Socket {
             })
             .collect())
     }
+
+    /// ROUTER: whether the peer with this name can take a message now.
+    ///
+    /// # Errors
+    /// [`Error::HostUnreachable`] if no peer has this name, [`Error::NotSupported`] for sockets
+    /// of other types.
+    pub fn can_send_to(&self, routing_id: &[u8]) -> Result<bool, Error> {
+        let mut state = self.core().enter_timed()?;
+        if self.kind() != SocketType::Router {
+            return Err(Error::NotSupported);
+        }
+        let known = state.routes.get(routing_id).copied();
+        let key = known.ok_or(Error::HostUnreachable)?;
+        let mut looked = Ok(0);
+        if !state.can_write(key) {
+            // It may have read since the network was looked at.
+            looked = self.core().drive(&mut state, Wait::Not, Purpose::Send);
+        }
+        let can_send = state.can_write(key);
+        self.core().leave(&mut state);
+        looked.map(|_| can_send)
+    }
+
+    /// Has the monitor told, for each peer, how many messages wait for it and how many from it:
+    /// libzmq's draft event `PIPES_STATS`. What was taken out is counted in steps of half the
+    /// high-water mark, as libzmq counts it; [`peers`](Self::peers) is exact.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] without a monitor that asked for the event, [`Error::Again`]
+    /// without a peer.
+    pub fn report_queues(&self) -> Result<(), Error> {
+        let mut state = self.core().enter_timed()?;
+        let result = state.report_queues();
+        self.core().leave(&mut state);
+        result
+    }
 }
 
 impl State {
@@ -111,14 +149,12 @@ impl State {
         if before_ns != 0 && now_ns.saturating_sub(before_ns) < DROPS_APART_NS {
             return;
         }
-        let (descriptor, remote) = match &peer.link {
-            Link::Stream(link) => (link.raw_descriptor() as u64, link.peer_address.clone()),
-            Link::Datagrams(link) => (link.raw_descriptor() as u64, address_of(link)),
-            Link::Pipe(_) | Link::None => (0, String::new()),
+        let descriptor = match &peer.link {
+            Link::Stream(link) => link.raw_descriptor() as u64,
+            Link::Datagrams(link) => link.raw_descriptor() as u64,
+            Link::Pipe(_) | Link::None => 0,
         };
-        let origin = peer.origin.and_then(|origin| self.endpoints.get(origin));
-        let local = origin.map_or(String::new(), |endpoint| endpoint.name.clone());
-        self.report(Event::DropsBegin, descriptor, &local, &remote);
+        self.report_peer(key, Event::DropsBegin, descriptor);
     }
 }
 

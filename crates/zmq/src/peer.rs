@@ -30,6 +30,9 @@ pub(crate) struct Peer {
     /// Encoded bytes of its connection up to which messages are encoded at once. Further ones
     /// wait in the backlog, which a new connection can still send.
     pub(crate) output_bytes_max: usize,
+    /// Messages that the kernel took and that still count against the high-water mark: see
+    /// [`Peer::kernel_is_full`].
+    pub(crate) held_messages: usize,
     /// Received, and waiting for the program.
     pub(crate) incoming: Incoming,
     pub(crate) counters: Counters,
@@ -123,6 +126,7 @@ impl Peer {
                 Some(_) => CONFLATED_OUTPUT_BYTES_MAX,
             },
             incoming: topics_in.map_or_else(Incoming::default, Incoming::of_topics),
+            held_messages: 0,
             counters: Counters::default(),
             is_readable: false,
             is_dirty: false,
@@ -142,6 +146,26 @@ impl Peer {
                 Link::Pipe(pipe) => pipe.pending(),
                 Link::Datagrams(_) | Link::None => 0,
             }
+    }
+
+    /// Messages that count against the high-water mark.
+    pub(crate) fn counted_messages(&self) -> usize {
+        self.pending_messages() + self.held_messages
+    }
+
+    /// The kernel takes no more at the moment. As with libzmq, messages that it took make room in
+    /// steps of half the mark, so that what fits is the same with a peer that does not read: the
+    /// mark and what the peer takes, whole steps of it.
+    pub(crate) fn kernel_is_full(&mut self, high_water: usize) {
+        let pending = self.pending_messages() as u64;
+        let taken = self.counters.sent.saturating_sub(pending);
+        self.held_messages = (taken % (high_water as u64).div_ceil(2).max(1)) as usize;
+    }
+
+    /// The kernel has taken everything.
+    #[inline]
+    pub(crate) fn kernel_has_room(&mut self) {
+        self.held_messages = 0;
     }
 
     /// Bytes that have been handed over and are not with the kernel; what is on its way to a

@@ -12,7 +12,7 @@ use crate::endpoint::{Endpoint, Remote, Role};
 use crate::error::Error;
 use crate::kind::SocketType;
 use crate::message::{Last, Message};
-use crate::monitor::{Event, EventSink, Monitor};
+use crate::monitor::{Ends, Event, EventSink, Monitor};
 use crate::options::number;
 use crate::pipe::Hello;
 use crate::state::{NotSent, State, Token};
@@ -569,13 +569,17 @@ impl State {
             options,
         });
         debug_assert_eq!(inserted, key, "events of the listener name its endpoint");
-        self.report(Event::Listening, number, &name, "");
+        self.report(Event::Listening, number, &Ends::bound(&name));
         self.last_endpoint = name;
         Ok(())
     }
 
     pub(crate) fn report_bind_failure(&mut self, endpoint: &str, error: Error) {
-        self.report(Event::BindFailed, error.errno() as u64, endpoint, "");
+        self.report(
+            Event::BindFailed,
+            error.errno() as u64,
+            &Ends::bound(endpoint),
+        );
     }
 
     fn bind_inproc(&mut self, endpoint: &str) -> Result<(), Error> {

@@ -20,7 +20,7 @@ use crate::last_value::LastValues;
 use crate::link::Interest;
 use crate::manual::Manual;
 use crate::message::Message;
-use crate::monitor::{Event, Monitor};
+use crate::monitor::Monitor;
 use crate::options::Options;
 use crate::peer::Peer;
 use crate::signal::Signal;
@@ -322,13 +322,6 @@ impl State {
         if epoll::delete(&*self.epoll, descriptor).is_ok() {
             debug_assert!(self.descriptors > 0, "a watched descriptor was counted");
             self.descriptors -= 1;
-        }
-    }
-
-    /// Tells the monitor of an event, if there is one.
-    pub(crate) fn report(&self, event: Event, value: u64, local: &str, remote: &str) {
-        if let Some(monitor) = &self.monitor {
-            monitor.report(event, value, local, remote);
         }
     }
 

@@ -27,7 +27,8 @@ impl State {
             Link::Pipe(pipe) => return pipe.can_write(),
             _ if high_water == 0 || conflates => return true,
             Link::Stream(link) => {
-                if peer.backlog.messages() + link.pending_messages() < high_water {
+                let waiting = peer.backlog.messages() + link.pending_messages();
+                if waiting + peer.held_messages < high_water {
                     return true;
                 }
                 // Whether its topic waits decides, when the message is handed over.
@@ -48,7 +49,7 @@ impl State {
         self.flush(key);
         self.peers
             .get(key)
-            .is_some_and(|peer| peer.pending_messages() < high_water)
+            .is_some_and(|peer| peer.counted_messages() < high_water)
     }
 
     /// Whether fewer bytes wait for a peer than may, where they are limited.
@@ -261,11 +262,15 @@ impl State {
                 Err(_) => return self.write_failed(key),
             };
             if !done {
+                peer.kernel_is_full(self.options.send_high_water.max(0) as usize);
                 return self.watch(key, |interest| interest.write = true);
             }
             if peer.backlog.is_empty() || !link.is_ready() {
                 if link.interest.write {
                     self.watch(key, |interest| interest.write = false);
+                }
+                if let Some(peer) = self.peers.get_mut(key) {
+                    peer.kernel_has_room();
                 }
                 return;
             }

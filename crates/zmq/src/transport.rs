@@ -255,7 +255,7 @@ pub(crate) fn set_unsent_bytes_max(descriptor: &OwnedFd, bytes: u32) {
     let _ = SockRef::from(descriptor).set_tcp_notsent_lowat(bytes);
 }
 
-pub(crate) fn local_address(descriptor: &OwnedFd) -> Option<SocketAddr> {
+pub(crate) fn local_address(descriptor: impl std::os::fd::AsFd) -> Option<SocketAddr> {
     internet(net::getsockname(descriptor).ok()?)
 }
 

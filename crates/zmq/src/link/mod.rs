@@ -12,6 +12,7 @@ use tidewire_zmtp::{Connection, Credentials, Error as WireError, Event, SHORT_HE
 
 use crate::group_topic::GroupTopic;
 use crate::message::{Message, Properties};
+use crate::monitor::Ends;
 
 pub(crate) use input::Fill;
 use input::{Input, LongBody};
@@ -31,8 +32,10 @@ pub(crate) struct StreamLink {
     output: Output,
     /// What every message from this peer carries.
     pub(crate) properties: Option<Arc<Properties>>,
-    /// The peer's address, as monitors and messages tell it.
+    /// The peer's address, as messages tell it.
     pub(crate) peer_address: String,
+    /// The ends, once a monitor has been told of them.
+    pub(crate) ends: Option<Box<Ends>>,
     /// What epoll has been told.
     pub(crate) interest: Interest,
     /// The peer will send no more.
@@ -122,6 +125,7 @@ impl StreamLink {
             output: Output::new(),
             properties: None,
             peer_address: String::new(),
+            ends: None,
             interest: Interest::default(),
             is_at_end: false,
             may_have_more: false,

@@ -20,8 +20,12 @@ pub(crate) struct Output {
     rest: VecDeque<Segment>,
     /// Bytes in `rest`.
     rest_bytes: usize,
-    /// Messages whose end lies in here; zero again when all is written.
+    /// Messages whose end lies in here. Those that the kernel took are left out when it is full,
+    /// and when all is written.
     pub(crate) messages: usize,
+    /// What went to the kernel since all was last written: bytes, and the messages in them.
+    written_bytes: usize,
+    written_messages: usize,
 }
 
 #[derive(Debug)]
@@ -39,6 +43,8 @@ impl Output {
             rest: VecDeque::new(),
             rest_bytes: 0,
             messages: 0,
+            written_bytes: 0,
+            written_messages: 0,
         }
     }
 
@@ -97,6 +103,7 @@ impl Output {
             Err(Errno::AGAIN | Errno::INTR) => 0,
             Err(error) => return Err(error.into()),
         };
+        self.written_bytes += written;
         let first = written.min(self.bytes.len() - self.head);
         self.head += first;
         written -= first;
@@ -158,14 +165,41 @@ impl Output {
             };
             match result {
                 Ok(written) => self.advance(written),
-                Err(Errno::AGAIN) => return Ok(false),
+                Err(Errno::AGAIN) => {
+                    self.leave_out_written();
+                    return Ok(false);
+                }
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
         }
         debug_assert!(self.rest.is_empty(), "no segment is empty");
-        self.messages = 0;
+        self.all_is_written();
         Ok(true)
+    }
+
+    pub(crate) fn all_is_written(&mut self) {
+        self.messages = 0;
+        self.written_bytes = 0;
+        self.written_messages = 0;
+    }
+
+    /// The kernel is full: counts what it took, with messages taken to be equally long. Without
+    /// this they would count against the high-water mark until the last byte is written, which
+    /// may never be if the peer does not read.
+    fn leave_out_written(&mut self) {
+        let pending_bytes = self.pending_bytes();
+        let all_bytes = self.written_bytes + pending_bytes;
+        let all_messages = self.messages + self.written_messages;
+        debug_assert!(pending_bytes > 0, "the kernel refused something");
+        let waiting = (all_messages as u128 * pending_bytes as u128).div_ceil(all_bytes as u128);
+        // No more than there are, so it fits. The last one is not written yet.
+        self.messages = (waiting as usize).clamp(1.min(all_messages), all_messages);
+        self.written_messages = all_messages - self.messages;
+        if self.written_bytes > AVERAGED_BYTES {
+            self.written_bytes = 0;
+            self.written_messages = 0;
+        }
     }
 
     fn write_all_segments(&self, descriptor: &OwnedFd) -> rustix::io::Result<usize> {
@@ -185,6 +219,7 @@ impl Output {
 
     /// Takes out `written` bytes, which the kernel has.
     fn advance(&mut self, mut written: usize) {
+        self.written_bytes += written;
         let first = written.min(self.bytes.len() - self.head);
         self.head += first;
         written -= first;
@@ -249,5 +284,7 @@ fn send_slices(descriptor: &OwnedFd, slices: &[IoSlice<'_>]) -> rustix::io::Resu
 
 /// Bodies from here on are written from where they are: a copy costs more than a further slice.
 const UNCOPIED_BYTES_MIN: usize = 16 << 10;
+/// The lengths of messages are averaged over this many bytes at most.
+const AVERAGED_BYTES: usize = 64 << 20;
 /// Slices of one vectored write.
 const SLICES_MAX: usize = 32;

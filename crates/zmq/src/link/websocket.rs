@@ -92,7 +92,7 @@ impl WebSocketFilter {
         output.pour(|zmtp| websocket.send(zmtp).map_err(io::Error::other))?;
         let is_done = self.write(descriptor)?;
         if is_done {
-            output.messages = 0;
+            output.all_is_written();
         }
         Ok(is_done)
     }
