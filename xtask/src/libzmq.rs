@@ -37,12 +37,12 @@ pub(crate) fn install(shell: &Shell, prefix: &Path, profile: &str) -> Result<(),
         .run()?;
     let folder = if profile == "dev" { "debug" } else { profile };
     let built = shell.target().join(folder).join("libzmq.so");
-    let header = shell.root().join("crates/libzmq/include/zmq.h");
-    place(&built, &header, prefix).map_err(Failure::at(prefix))
+    let headers = shell.root().join("crates/libzmq/include");
+    place(&built, &headers, prefix).map_err(Failure::at(prefix))
 }
 
 /// Copies every file to its place.
-fn place(built: &Path, header: &Path, prefix: &Path) -> io::Result<()> {
+fn place(built: &Path, headers: &Path, prefix: &Path) -> io::Result<()> {
     let (library, include) = (prefix.join("lib"), prefix.join("include"));
     let description = library.join("pkgconfig");
     fs::create_dir_all(&description)?;
@@ -56,7 +56,9 @@ fn place(built: &Path, header: &Path, prefix: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => symlink("libzmq.so.5", &link)?,
     }
-    fs::copy(header, include.join("zmq.h"))?;
+    for header in HEADERS {
+        fs::copy(headers.join(header), include.join(header))?;
+    }
     fs::write(description.join("libzmq.pc"), package(prefix))
 }
 
@@ -80,6 +82,7 @@ pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(Failure::at(path))
 }
 
+const HEADERS: [&str; 2] = ["zmq.h", "zmq_utils.h"];
 /// The version of the interface.
 const VERSION: &str = "4.3.6";
 
@@ -90,15 +93,20 @@ mod tests {
     #[test]
     fn a_second_installation_replaces_the_first() {
         let folder = std::env::temp_dir().join(format!("libzmq-{}", std::process::id()));
-        let (built, header) = (folder.join("built"), folder.join("header"));
+        let built = folder.join("built");
         let prefix = folder.join("prefix");
         fs::create_dir_all(&folder).unwrap();
         for content in ["first", "second"] {
             fs::write(&built, content).unwrap();
-            fs::write(&header, content).unwrap();
-            place(&built, &header, &prefix).unwrap();
-            for name in ["lib/libzmq.so.5", "lib/libzmq.so", "include/zmq.h"] {
-                assert_eq!(fs::read_to_string(prefix.join(name)).unwrap(), content);
+            for header in HEADERS {
+                fs::write(folder.join(header), content).unwrap();
+            }
+            place(&built, &folder, &prefix).unwrap();
+            let placed = ["lib/libzmq.so.5", "lib/libzmq.so"].map(str::to_owned);
+            let headers = HEADERS.map(|header| format!("include/{header}"));
+            for name in placed.into_iter().chain(headers) {
+                let there = fs::read_to_string(prefix.join(&name)).unwrap();
+                assert_eq!(there, content, "{name}");
             }
         }
         let package = fs::read_to_string(prefix.join("lib/pkgconfig/libzmq.pc")).unwrap();

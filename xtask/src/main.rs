@@ -77,7 +77,7 @@ usage: cargo xtask <chore>
     --scratch FOLDER       where it is built [target/conformance/pyzmq]
     --prefix FOLDER, --profile NAME, --stock FOLDER as above
   libzmq --prefix FOLDER
-                builds and installs libzmq.so.5, zmq.h and libzmq.pc
+                builds and installs libzmq.so.5, zmq.h, zmq_utils.h and libzmq.pc
     --profile NAME         what it is built with [release]
   crash         kills a server with an append-only file under load: nothing acknowledged is lost
     --rounds N             kills with each policy [200]

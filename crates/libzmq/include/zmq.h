@@ -597,7 +597,8 @@ ZMQ_EXPORT int zmq_poller_wait(void *poller, zmq_poller_event_t *event, long tim
 /* Returns the number of events, EAGAIN when the time is over. */
 ZMQ_EXPORT int
 zmq_poller_wait_all(void *poller, zmq_poller_event_t *events, int count, long timeout);
-/* There is none for the types of sockets that are built in: always EINVAL. */
+/* Readable while something may be ready, for event loops. There is one once a socket of a type that
+   is thread-safe (ZMQ_THREAD_SAFE) was added, otherwise EINVAL. */
 ZMQ_EXPORT int zmq_poller_fd(void *poller, zmq_fd_t *fd);
 
 #endif

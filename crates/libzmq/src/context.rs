@@ -100,7 +100,8 @@ pub(crate) unsafe extern "C" fn zmq_ctx_get(handle: *mut c_void, option: c_int) 
     guard(-1, || Ok(unsafe { context(handle) }?.get(option)?))
 }
 
-/// `zmq_ctx_set_ext`: values with the size of an int work as with [`zmq_ctx_set`].
+/// `zmq_ctx_set_ext`: values with the size of an int work as with [`zmq_ctx_set`]; the prefix of
+/// thread names may be a text.
 ///
 /// # Safety
 ///
@@ -117,8 +118,7 @@ pub(crate) unsafe extern "C" fn zmq_ctx_set_ext(
         let context = unsafe { context(handle) }?;
         // SAFETY: the caller guarantees that `size` bytes are there.
         let bytes = unsafe { text::bytes(value, size) }?;
-        let number = bytes.try_into().map_err(|_| Errno(EINVAL))?;
-        Ok(context.set(option, c_int::from_ne_bytes(number))?)
+        Ok(context.set_option(option, bytes)?)
     })
 }
 
@@ -136,13 +136,8 @@ pub(crate) unsafe extern "C" fn zmq_ctx_get_ext(
 ) -> c_int {
     status(|| {
         // SAFETY: it is null or a handle.
-        let number = unsafe { context(handle) }?.get(option)?;
-        let write = |room: &mut [u8]| {
-            let bytes = number.to_ne_bytes();
-            let room = room.get_mut(..bytes.len()).ok_or(Errno(EINVAL))?;
-            room.copy_from_slice(&bytes);
-            Ok(bytes.len())
-        };
+        let context = unsafe { context(handle) }?;
+        let write = |room: &mut [u8]| Ok(context.option(option, room)?);
         // SAFETY: the caller keeps to the same contract.
         unsafe { text::fill(value, size, write) }
     })

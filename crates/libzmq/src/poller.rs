@@ -6,6 +6,8 @@ use crate::poll::{ERROR, IN, OUT, PRIORITY, poll_item, ready_bits};
 use crate::socket::socket;
 use parking_lot::Mutex;
 use std::ffi::{c_int, c_long, c_short, c_void};
+use std::os::fd::{AsFd, AsRawFd};
+use tidewire_zmq::{PollItem, Watch};
 
 /// All pollers of the process.
 static POLLERS: Pool<Mutex<Poller>> = Pool::new(0xcafe_babe);
@@ -14,6 +16,10 @@ static POLLERS: Pool<Mutex<Poller>> = Pool::new(0xcafe_babe);
 #[derive(Debug, Default)]
 struct Poller {
     items: Vec<Item>,
+    /// A socket of a thread-safe type was added: it has a descriptor, as in libzmq.
+    has_descriptor: bool,
+    /// What the descriptor stands for, once it was asked for.
+    watch: Option<Watch>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -62,11 +68,16 @@ impl Poller {
         if self.position(target).is_ok() {
             return Err(Errno(EINVAL));
         }
-        self.items.push(Item {
+        let item = Item {
             target,
             user_data,
             events,
-        });
+        };
+        self.has_descriptor |= target.is_thread_safe();
+        if let Some(watch) = &self.watch {
+            item.add_to(watch);
+        }
+        self.items.push(item);
         Ok(())
     }
 
@@ -74,13 +85,34 @@ impl Poller {
         check(events)?;
         let position = self.position(target)?;
         self.items[position].events = events;
+        if let Some(watch) = &self.watch {
+            self.items[position].remove_from(watch);
+            self.items[position].add_to(watch);
+        }
         Ok(())
     }
 
     fn remove(&mut self, target: Target) -> Result<(), Errno> {
         let position = self.position(target)?;
-        self.items.remove(position);
+        let item = self.items.remove(position);
+        if let Some(watch) = &self.watch {
+            item.remove_from(watch);
+        }
         Ok(())
+    }
+
+    /// Returns the descriptor that is readable while an item may be ready.
+    fn descriptor(&mut self) -> Result<c_int, Errno> {
+        if !self.has_descriptor {
+            return Err(Errno(EINVAL));
+        }
+        if self.watch.is_none() {
+            let watch = Watch::new()?;
+            self.items.iter().for_each(|item| item.add_to(&watch));
+            self.watch = Some(watch);
+        }
+        let watch = self.watch.as_ref().ok_or(Errno(EINVAL))?;
+        Ok(watch.as_fd().as_raw_fd())
     }
 
     fn position(&self, target: Target) -> Result<usize, Errno> {
@@ -96,12 +128,7 @@ impl Poller {
         }
         let mut polled = Vec::with_capacity(items.len());
         for item in items {
-            let (handle, descriptor) = match item.target {
-                Target::Socket(handle) => (handle, -1),
-                Target::Descriptor(descriptor) => (std::ptr::null_mut(), descriptor),
-            };
-            // SAFETY: it was a handle when it was added, and memory of handles is never freed.
-            polled.push(unsafe { poll_item(handle, descriptor, item.events) }?);
+            polled.push(item.polled()?);
         }
         tidewire_zmq::poll(&mut polled, timeout_ms)?;
         let ready = items
@@ -129,6 +156,45 @@ impl Poller {
     }
 }
 
+impl Item {
+    /// What the library's own poll waits for.
+    fn polled(&self) -> Result<PollItem<'static>, Errno> {
+        let (handle, descriptor) = match self.target {
+            Target::Socket(handle) => (handle, -1),
+            Target::Descriptor(descriptor) => (std::ptr::null_mut(), descriptor),
+        };
+        // SAFETY: it was a handle when it was added, and memory of handles is never freed.
+        unsafe { poll_item(handle, descriptor, self.events) }
+    }
+
+    /// What cannot be watched, such as a file or a closed socket, is left out: `zmq_poller_wait`
+    /// tells of it.
+    fn add_to(&self, watch: &Watch) {
+        if let Ok(item) = self.polled() {
+            let _ = watch.add(item.target, item.events);
+        }
+    }
+
+    fn remove_from(&self, watch: &Watch) {
+        if let Ok(item) = self.polled() {
+            watch.remove(item.target);
+        }
+    }
+}
+
+impl Target {
+    fn is_thread_safe(self) -> bool {
+        let Target::Socket(handle) = self else {
+            return false;
+        };
+        let mut answer = [0; 4];
+        // SAFETY: it was a handle when it was added, and memory of handles is never freed.
+        let socket = unsafe { socket(handle) };
+        socket.is_ok_and(|socket| socket.option(THREAD_SAFE, &mut answer).is_ok())
+            && c_int::from_ne_bytes(answer) != 0
+    }
+}
+
 /// `zmq_poller_new`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn zmq_poller_new() -> *mut c_void {
@@ -149,7 +215,7 @@ pub(crate) unsafe extern "C" fn zmq_poller_destroy(handle: *mut *mut c_void) -> 
         // SAFETY: the caller passes a pointer to a handle.
         let handle = unsafe { &mut *handle };
         // SAFETY: the caller keeps this function's contract.
-        unsafe { poller(*handle) }?.lock().items.clear();
+        *unsafe { poller(*handle) }?.lock() = Poller::default();
         // SAFETY: the caller keeps this function's contract.
         if !unsafe { POLLERS.close(*handle) } {
             return Err(Errno(EFAULT));
@@ -354,17 +420,25 @@ pub(crate) unsafe extern "C" fn zmq_poller_wait_all(
     })
 }
 
-/// `zmq_poller_fd`: fails, since only thread-safe sockets would have one.
+/// `zmq_poller_fd`: as in libzmq, there is one once a socket of a thread-safe type was added.
 ///
 /// # Safety
 ///
-/// `handle` is null or a poller's.
+/// `handle` is null or a poller's; `descriptor` is null or has room for a descriptor.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn zmq_poller_fd(handle: *mut c_void, _: *mut c_int) -> c_int {
+pub(crate) unsafe extern "C" fn zmq_poller_fd(
+    handle: *mut c_void,
+    descriptor: *mut c_int,
+) -> c_int {
     status(|| {
         // SAFETY: the caller keeps this function's contract.
-        unsafe { poller(handle) }?;
-        Err(Errno(EINVAL))
+        let number = unsafe { poller(handle) }?.lock().descriptor()?;
+        if descriptor.is_null() {
+            return Err(Errno(EFAULT));
+        }
+        // SAFETY: the caller guarantees the room.
+        unsafe { descriptor.write(number) };
+        Ok(())
     })
 }
 
@@ -401,11 +475,13 @@ fn check(events: c_short) -> Result<(), Errno> {
     }
 }
 
+/// `ZMQ_THREAD_SAFE`.
+const THREAD_SAFE: c_int = 81;
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Write;
-    use std::os::fd::AsRawFd;
     use std::os::unix::net::UnixStream;
 
     #[test]
@@ -429,5 +505,57 @@ mod tests {
         assert_eq!(poller.remove(target), Err(Errno(EINVAL)));
         assert_eq!(descriptor_target(-1), Err(Errno(EBADF)));
         assert_eq!(check(16), Err(Errno(EINVAL)));
+    }
+
+    /// An event loop polls it, and asks the poller when it is readable.
+    #[test]
+    fn the_descriptor_is_readable_while_an_item_is_ready() {
+        let (mut one, other) = UnixStream::pair().unwrap();
+        let descriptor = descriptor_target(other.as_raw_fd()).unwrap();
+        let context = tidewire_zmq::Context::new();
+        let [server, client] = ["Server", "Client"].map(|name| {
+            let kind = if name == "Server" { 12 } else { 13 };
+            context
+                .socket(tidewire_zmq::SocketType::from_number(kind).unwrap())
+                .unwrap()
+        });
+        server.bind("inproc://poller").unwrap();
+        client.connect("inproc://poller").unwrap();
+        let mut poller = Poller::default();
+        poller.add(descriptor, std::ptr::null_mut(), IN).unwrap();
+        assert_eq!(poller.descriptor(), Err(Errno(EINVAL)));
+        let handle = crate::socket::open(server);
+        let socket = Target::Socket(handle);
+        poller.add(socket, std::ptr::null_mut(), IN).unwrap();
+        let number = poller.descriptor().unwrap();
+        assert_eq!(poller.descriptor(), Ok(number), "it stays the same");
+        let is_readable = |poller: &Poller| {
+            // The program asks first, as it does with `ZMQ_FD`.
+            let _ = Poller::wait(&poller.items, &mut [RawEvent::NONE], 0);
+            let mut polled = libc::pollfd {
+                fd: number,
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            // SAFETY: it is one item.
+            unsafe { libc::poll(&raw mut polled, 1, 0) == 1 }
+        };
+        assert!(!is_readable(&poller));
+        one.write_all(b"x").unwrap();
+        assert!(is_readable(&poller), "a descriptor is ready");
+        poller.modify(descriptor, 0).unwrap();
+        assert!(!is_readable(&poller), "it is not asked for");
+        client
+            .send_bytes(b"x", tidewire_zmq::SendFlags::default())
+            .unwrap();
+        let mut polled = libc::pollfd {
+            fd: number,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: it is one item.
+        assert_eq!(unsafe { libc::poll(&raw mut polled, 1, 10_000) }, 1);
+        poller.remove(socket).unwrap();
+        assert!(!is_readable(&poller));
     }
 }

@@ -34,8 +34,13 @@ pub(crate) unsafe extern "C" fn zmq_socket(handle: *mut c_void, kind: c_int) -> 
         // SAFETY: the caller keeps this function's contract.
         let context = unsafe { context(handle) }?;
         let kind = SocketType::from_number(kind).ok_or(Errno(EINVAL))?;
-        Ok(SOCKETS.open(context.socket(kind)?))
+        Ok(open(context.socket(kind)?))
     })
+}
+
+/// Returns a handle for a socket.
+pub(crate) fn open(socket: Socket) -> *mut c_void {
+    SOCKETS.open(socket)
 }
 
 /// `zmq_close`.

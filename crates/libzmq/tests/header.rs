@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 /// A program that uses a part of each interface, including the drafts.
 const PROGRAM: &str = r#"
+#include <zmq_utils.h>
 #include <zmq.h>
 #ifndef ZMQ_HAVE_POLLER
 #error "no drafts"

@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::event::Sources;
 use crate::inproc::Inproc;
 use crate::kind::SocketType;
+use crate::option_table::{put_int, until_zero};
 use crate::options::Options;
 use crate::reactor::Reactor;
 use crate::socket::Socket;
@@ -46,7 +47,8 @@ struct Settings {
     message_bytes_max: i32,
     is_blocky: bool,
     ipv6: bool,
-    thread_name_prefix: i32,
+    /// What the names of background threads begin with.
+    thread_name_prefix: Vec<u8>,
     scheduling_policy: i32,
     /// Those that background threads were asked to keep to.
     processors: Vec<i32>,
@@ -61,7 +63,7 @@ impl Default for Settings {
             message_bytes_max: i32::MAX,
             is_blocky: true,
             ipv6: false,
-            thread_name_prefix: 0,
+            thread_name_prefix: Vec::new(),
             scheduling_policy: -1,
             processors: Vec::new(),
             zero_copy_receive: true,
@@ -111,11 +113,11 @@ impl Context {
         let mut settings = self.inner.settings.lock();
         match option {
             IO_THREADS if value >= 0 => settings.io_threads = value,
-            MAX_SOCKETS if value >= 1 => settings.sockets_max = value.min(SOCKET_LIMIT_VALUE),
+            MAX_SOCKETS if value >= 1 => settings.sockets_max = value,
             MAX_MSGSZ if value >= 0 => settings.message_bytes_max = value,
             IPV6 if value >= 0 => settings.ipv6 = value != 0,
             BLOCKY if value >= 0 => settings.is_blocky = value != 0,
-            THREAD_NAME_PREFIX if value >= 0 => settings.thread_name_prefix = value,
+            THREAD_NAME_PREFIX => settings.thread_name_prefix = value.to_string().into_bytes(),
             ZERO_COPY_RECV if value >= 0 => settings.zero_copy_receive = value != 0,
             THREAD_SCHED_POLICY if value >= 0 => settings.scheduling_policy = value,
             THREAD_PRIORITY if value >= 0 => {}
@@ -145,11 +147,45 @@ impl Context {
             MSG_T_SIZE => 64,
             IPV6 => i32::from(settings.ipv6),
             BLOCKY => i32::from(settings.is_blocky),
-            THREAD_NAME_PREFIX => settings.thread_name_prefix,
+            THREAD_NAME_PREFIX => leading_number(&settings.thread_name_prefix),
             ZERO_COPY_RECV => i32::from(settings.zero_copy_receive),
             THREAD_SCHED_POLICY => settings.scheduling_policy,
             _ => return Err(Error::InvalidArgument),
         })
+    }
+
+    /// Sets an option by libzmq's number, in its encoding: an `int` of this machine, or, for the
+    /// prefix of the names of background threads, up to 16 bytes of text. Threads that run
+    /// already keep their names.
+    ///
+    /// # Errors
+    /// There is no such option, or the value is out of its range.
+    pub fn set_option(&self, option: i32, value: &[u8]) -> Result<(), Error> {
+        if let Ok(number) = value.try_into() {
+            return self.set(option, i32::from_ne_bytes(number));
+        }
+        if option != THREAD_NAME_PREFIX || !(1..=PREFIX_BYTES_MAX).contains(&value.len()) {
+            return Err(Error::InvalidArgument);
+        }
+        self.inner.settings.lock().thread_name_prefix = value.to_vec();
+        Ok(())
+    }
+
+    /// Reads an option by libzmq's number into `out`, as it is set; returns the bytes written.
+    ///
+    /// # Errors
+    /// There is no such option, or `out` is too short.
+    pub fn option(&self, option: i32, out: &mut [u8]) -> Result<usize, Error> {
+        if out.len() == size_of::<i32>() {
+            return put_int(out, self.get(option)?);
+        }
+        let settings = self.inner.settings.lock();
+        let prefix = &settings.thread_name_prefix;
+        if option != THREAD_NAME_PREFIX || out.len() < prefix.len() {
+            return Err(Error::InvalidArgument);
+        }
+        out[..prefix.len()].copy_from_slice(prefix);
+        Ok(prefix.len())
     }
 
     /// Ends every wait on the context's sockets with [`Error::Terminated`], now and later. The
@@ -232,7 +268,7 @@ impl ContextInner {
         let wanted = self.settings.lock().io_threads.max(1) as usize;
         let mut reactors = self.reactors.lock();
         while reactors.len() < wanted {
-            let name = format!("ZMQbg/IO/{}", reactors.len());
+            let name = thread_name(&self.settings.lock().thread_name_prefix, reactors.len());
             reactors.push(Reactor::start(name)?);
         }
         Ok(Arc::clone(&reactors[id as usize % wanted]))
@@ -265,6 +301,30 @@ impl Drop for ContextInner {
     }
 }
 
+/// The name of a background thread, of which the system keeps the first 15 bytes.
+fn thread_name(prefix: &[u8], number: usize) -> String {
+    let prefix = String::from_utf8_lossy(until_zero(prefix));
+    let slash = if prefix.is_empty() { "" } else { "/" };
+    format!("{prefix}{slash}ZMQbg/IO/{number}")
+}
+
+/// The number at the beginning of a text, as C's `atoi` reads it; 0 if there is none.
+fn leading_number(text: &[u8]) -> i32 {
+    let text = until_zero(text).trim_ascii_start();
+    let sign = text.iter().take(1).filter(|sign| b"+-".contains(sign));
+    let signs = sign.count();
+    let digits = text[signs..]
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit());
+    let number = std::str::from_utf8(&text[..signs + digits.count()]);
+    number
+        .ok()
+        .and_then(|number| number.parse().ok())
+        .unwrap_or_default()
+}
+
+/// As libzmq has it: the system's limit.
+const PREFIX_BYTES_MAX: usize = 16;
 const IO_THREADS: i32 = 1;
 const MAX_SOCKETS: i32 = 2;
 const SOCKET_LIMIT: i32 = 3;
@@ -285,6 +345,64 @@ const SOCKET_LIMIT_VALUE: i32 = 65_535;
 mod tests {
     use super::*;
     use crate::{SendFlags, SocketType};
+
+    #[test]
+    fn background_threads_have_the_names_that_were_asked_for() {
+        let named = |context: &Context| {
+            let _socket = context.socket(SocketType::Pair).unwrap();
+            let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+            let names = tasks.flatten().filter_map(|task| {
+                // A thread that has just ended has none.
+                std::fs::read_to_string(task.path().join("comm")).ok()
+            });
+            names.collect::<Vec<_>>()
+        };
+        let cases: [(&[u8], &str); 4] = [
+            (&1234_i32.to_ne_bytes(), "1234/ZMQbg/IO/0\n"),
+            (b"feed!", "feed!/ZMQbg/IO/\n"),
+            (b"MyPrefix9012345\0", "MyPrefix9012345\n"),
+            (b"abc\0def", "abc/ZMQbg/IO/0\n"),
+        ];
+        for (prefix, expected) in cases {
+            let context = Context::new();
+            context.set_option(THREAD_NAME_PREFIX, prefix).unwrap();
+            // A new thread gives itself its name.
+            while !named(&context).iter().any(|name| name == expected) {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    #[test]
+    fn the_prefix_of_thread_names_is_a_number_or_a_text() {
+        let context = Context::new();
+        let mut out = [7; 16];
+        assert_eq!(context.option(THREAD_NAME_PREFIX, &mut out), Ok(0));
+        for refused in [&b""[..], &[b'x'; 17]] {
+            let result = context.set_option(THREAD_NAME_PREFIX, refused);
+            assert_eq!(result, Err(Error::InvalidArgument));
+        }
+        context.set_option(THREAD_NAME_PREFIX, b"-12 days").unwrap();
+        assert_eq!(context.get(THREAD_NAME_PREFIX), Ok(-12));
+        assert_eq!(context.option(THREAD_NAME_PREFIX, &mut out), Ok(8));
+        assert_eq!(&out[..8], b"-12 days");
+        let short = context.option(THREAD_NAME_PREFIX, &mut out[..7]);
+        assert_eq!(short, Err(Error::InvalidArgument));
+        context.set(THREAD_NAME_PREFIX, -5).unwrap();
+        let mut number = [0; 4];
+        assert_eq!(context.option(THREAD_NAME_PREFIX, &mut number), Ok(4));
+        assert_eq!(i32::from_ne_bytes(number), -5);
+        for (option, value) in [(IO_THREADS, &b"12345"[..]), (MAX_SOCKETS, b"12")] {
+            let result = context.set_option(option, value);
+            assert_eq!(result, Err(Error::InvalidArgument), "option {option}");
+        }
+        context.set(MAX_SOCKETS, 100_000).unwrap();
+        assert_eq!(context.get(MAX_SOCKETS), Ok(100_000));
+        assert_eq!(
+            [&b""[..], b"x", b"-", b" +7x"].map(leading_number),
+            [0, 0, 0, 7]
+        );
+    }
 
     /// Its background thread kept the sockets that it had just looked after, and they kept the
     /// thread's descriptors: 20,000 were used up after 5,000 contexts with a connection each.

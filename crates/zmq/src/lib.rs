@@ -98,4 +98,7 @@ pub use typed::{
     Router, Scatter, Server, Stream, Sub, Xpub, Xsub,
 };
 
+mod watch;
+pub use watch::Watch;
+
 mod zap;
