@@ -1,6 +1,6 @@
 //! Endpoints as programs write them: `tcp://127.0.0.1:5555`, `ipc:///tmp/feed`, `inproc://prices`.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 
 use rustix::net::SocketAddrUnix;
 
@@ -37,7 +37,7 @@ impl Address {
             (Address::Udp(_), SocketType::Dish | SocketType::Dgram) => deed != Deed::Connect,
             (Address::Udp(_), SocketType::Radio) => deed != Deed::Bind,
             (Address::Udp(_), _) => false,
-            (Address::Tcp(_), SocketType::Stream) => true,
+            (Address::Tcp(_) | Address::Ipc(_), SocketType::Stream) => true,
             (_, SocketType::Dgram | SocketType::Stream) => deed == Deed::Undo,
             _ => true,
         };
@@ -68,18 +68,50 @@ impl Address {
     }
 }
 
+/// An endpoint to connect to as it is told: over ws with the number of the port and a path, as
+/// libzmq tells it, else as it was given.
+pub(crate) fn told(endpoint: &str) -> Option<String> {
+    let Address::WebSocket(place, path) = Address::parse(endpoint).ok()? else {
+        return Some(endpoint.to_owned());
+    };
+    let (host, port) = split_port(&place).ok()?;
+    let port = port_number(port).ok()?;
+    Some(format!("ws://{host}:{port}{path}"))
+}
+
 /// Where a TCP endpoint listens: an address in digits, that of a network interface (`eth0`), or of
-/// a host, whose name is looked up. `*` stands for every address, and for any free port.
+/// a host, whose name is looked up. `*` stands for every address, and for any free port. As with
+/// libzmq a source address may stand before it, which means nothing here.
 pub(crate) fn listen_address(text: &str, ipv6: bool) -> Result<SocketAddr, Error> {
+    let (source, text) = split_source(text);
+    if let Some(source) = source {
+        source_address(source, ipv6)?;
+    }
     let (host, port) = local_place(text)?;
-    let found = local_address(host, port, ipv6).or_else(|| look_up(host, port, ipv6).next());
+    let found = match local_address(host, port, ipv6)? {
+        None if !host.is_empty() => look_up(host, port, ipv6).next(),
+        found => found,
+    };
     found.ok_or(Error::NoSuchDevice)
 }
 
-/// Where a connection comes from: as above, without the names of hosts.
+/// The address that a program means by the name of a TCP endpoint that it bound to: one in digits
+/// or of a host. As with libzmq neither `*` nor an interface, whose addresses are several.
+pub(crate) fn bound_address(text: &str, ipv6: bool) -> Result<SocketAddr, Error> {
+    let (host, port) = split_port(split_source(text).1)?;
+    let port = port_number(port)?;
+    let (host, zone) = split_zone(unbracketed(host))?;
+    let found = match numeric(host, zone, port, ipv6) {
+        None if !host.is_empty() => look_up(host, port, ipv6).next(),
+        found => found,
+    };
+    found.ok_or(Error::InvalidArgument)
+}
+
+/// Where a connection comes from: as where one listens, without the names of hosts.
 pub(crate) fn source_address(text: &str, ipv6: bool) -> Result<SocketAddr, Error> {
     let (host, port) = local_place(text)?;
-    local_address(host, port, ipv6).ok_or(Error::NoSuchDevice)
+    local_address(host, port, ipv6)?.ok_or(Error::NoSuchDevice)
 }
 
 fn local_place(text: &str) -> Result<(&str, u16), Error> {
@@ -88,15 +120,16 @@ fn local_place(text: &str) -> Result<(&str, u16), Error> {
     Ok((unbracketed(host), port))
 }
 
-fn local_address(host: &str, port: u16, ipv6: bool) -> Option<SocketAddr> {
+fn local_address(host: &str, port: u16, ipv6: bool) -> Result<Option<SocketAddr>, Error> {
     let any = match ipv6 {
         true => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         false => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
     };
-    match host {
+    let (host, zone) = split_zone(host)?;
+    Ok(match host {
         "*" => Some(SocketAddr::new(any, port)),
-        _ => numeric(host, port, ipv6).or_else(|| of_interface(host, port, ipv6)),
-    }
+        _ => numeric(host, zone, port, ipv6).or_else(|| of_interface(host, port, ipv6)),
+    })
 }
 
 /// A TCP endpoint to connect to: where from, if that is said, and where to.
@@ -110,21 +143,23 @@ pub(crate) struct Target {
 
 impl Target {
     pub(crate) fn parse(text: &str) -> Result<Target, Error> {
-        let (source, text) = match text.split_once(';') {
-            Some((source, text)) => {
-                split_port(source)?;
-                (Some(source.to_owned()), text)
-            }
-            None => (None, text),
-        };
+        if !is_target(text) {
+            return Err(Error::InvalidArgument);
+        }
+        let (source, text) = split_source(text);
         let (host, port) = split_port(text)?;
         let port = port_number(port)?;
         let host = unbracketed(host);
-        if host.is_empty() || host == "*" || !host.bytes().all(is_host_byte) {
+        // What can never be connected to is refused at once; libzmq tries it again and again.
+        let has_source_host = source.is_none_or(|source| {
+            let place = split_port(source);
+            place.is_ok_and(|(host, _)| !host.is_empty() && !host.contains(';'))
+        });
+        if host.is_empty() || !host.bytes().all(is_host_byte) || !has_source_host {
             return Err(Error::InvalidArgument);
         }
         Ok(Target {
-            source,
+            source: source.map(str::to_owned),
             host: host.to_owned(),
             port,
         })
@@ -132,7 +167,8 @@ impl Target {
 
     /// The address, where no name has to be looked up.
     pub(crate) fn numeric(&self, ipv6: bool) -> Option<SocketAddr> {
-        numeric(&self.host, self.port, ipv6)
+        let (host, zone) = split_zone(&self.host).ok()?;
+        numeric(host, zone, self.port, ipv6)
     }
 
     /// Looks the name up; this can take long.
@@ -154,27 +190,67 @@ pub(crate) fn unix_address(path: &str) -> Result<SocketAddrUnix, Error> {
     Ok(address?)
 }
 
+/// The source address, if there is one, and what follows it.
+fn split_source(text: &str) -> (Option<&str>, &str) {
+    match text.rsplit_once(';') {
+        Some((source, text)) => (Some(source), text),
+        None => (None, text),
+    }
+}
+
 fn split_port(text: &str) -> Result<(&str, &str), Error> {
     let (host, port) = text.rsplit_once(':').ok_or(Error::InvalidArgument)?;
-    if host.is_empty() || port.is_empty() {
+    if port.is_empty() {
         return Err(Error::InvalidArgument);
     }
     Ok((host, port))
 }
 
-/// Reads a port as libzmq does, with `atoi` into 16 bits: `99999` is 34463, and what begins with
-/// no digit is refused, as is a 0 written in another way.
+/// Takes the zone off a host (`fe80::1%eth0`, `%2`); without one it is 0.
+fn split_zone(host: &str) -> Result<(&str, u32), Error> {
+    match host.rsplit_once('%') {
+        Some((host, zone)) => Ok((host, zone_index(zone)?)),
+        None => Ok((host, 0)),
+    }
+}
+
+/// The zone behind `%`: the name of an interface, or a number that is not 0.
+pub(crate) fn zone_index(zone: &str) -> Result<u32, Error> {
+    let index = match zone.starts_with(|letter: char| letter.is_ascii_alphabetic()) {
+        true => interface_index(zone),
+        false => zone.parse().ok().filter(|&index| index > 0),
+    };
+    index.ok_or(Error::InvalidArgument)
+}
+
+/// What libzmq checks before it connects over TCP: the letters, and that a port begins with a
+/// digit.
+fn is_target(text: &str) -> bool {
+    let is_allowed = |byte: u8| is_host_byte(byte) || b";[]*".contains(&byte);
+    let begins = |byte: u8| byte.is_ascii_alphanumeric() || b"[:".contains(&byte);
+    let port = text.rsplit_once(':').map(|(_, port)| port);
+    text.bytes().next().is_some_and(begins)
+        && text.bytes().all(is_allowed)
+        && port.is_some_and(|port| port.starts_with(|letter: char| letter.is_ascii_digit()))
+}
+
+/// Reads a port as libzmq does, with `atoi` into 16 bits: `99999` is 34463, `-1` is 65535, and what
+/// begins with no digit is refused, as is a 0 written in another way.
 pub(crate) fn port_number(text: &str) -> Result<u16, Error> {
-    let text = text.trim_start();
     if text == "0" {
         return Ok(0);
     }
-    let digits = text.strip_prefix('+').unwrap_or(text).bytes();
+    let is_space = |letter: char| letter.is_ascii_whitespace() || letter == '\x0b';
+    let text = text.trim_start_matches(is_space);
+    let negative = text.strip_prefix('-');
+    let digits = negative.or(text.strip_prefix('+')).unwrap_or(text).bytes();
     let digits = digits.take_while(u8::is_ascii_digit);
-    let port = digits.fold(0u16, |port, digit| {
-        port.wrapping_mul(10).wrapping_add(u16::from(digit - b'0'))
+    let number = digits.fold(0_i64, |number, digit| {
+        let digit = i64::from(digit - b'0');
+        number.saturating_mul(10).saturating_add(digit)
     });
-    match port {
+    let number = if negative.is_some() { -number } else { number };
+    match number as u16 {
         0 => Err(Error::InvalidArgument),
         port => Ok(port),
     }
@@ -198,18 +274,14 @@ fn is_host_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':' | b'%')
 }
 
-/// An address in digits; IPv6 with a zone (`fe80::1%eth0`, `%2`) too.
-fn numeric(host: &str, port: u16, ipv6: bool) -> Option<SocketAddr> {
-    if let Ok(ip) = host.parse::<IpAddr>() {
-        return (ipv6 || ip.is_ipv4()).then(|| SocketAddr::new(ip, port));
+/// An address in digits. One of IPv4 that is written as one of IPv6 is taken for what it is where
+/// there is no IPv6.
+fn numeric(host: &str, zone: u32, port: u16, ipv6: bool) -> Option<SocketAddr> {
+    match host.parse().ok()? {
+        IpAddr::V6(ip) if ipv6 => Some(SocketAddrV6::new(ip, port, 0, zone).into()),
+        IpAddr::V6(ip) => Some(SocketAddr::new(ip.to_ipv4_mapped()?.into(), port)),
+        ip @ IpAddr::V4(_) => Some(SocketAddr::new(ip, port)),
     }
-    let (ip, zone) = host.split_once('%')?;
-    let ip: Ipv6Addr = ip.parse().ok()?;
-    let scope = match zone.parse() {
-        Ok(scope) => scope,
-        Err(_) => interface_index(zone)?,
-    };
-    ipv6.then(|| std::net::SocketAddrV6::new(ip, port, 0, scope).into())
 }
 
 /// The first address of a network interface, of the family that the socket has.
@@ -223,7 +295,7 @@ pub(crate) fn of_interface(name: &str, port: u16, ipv6: bool) -> Option<SocketAd
             true => {
                 let v6 = address.as_sockaddr_in6()?;
                 let (ip, scope) = (v6.ip(), v6.scope_id());
-                Some(std::net::SocketAddrV6::new(ip, port, 0, scope).into())
+                Some(SocketAddrV6::new(ip, port, 0, scope).into())
             }
             false => Some((address.as_sockaddr_in()?.ip(), port).into()),
         }

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use crate::address::Target;
+use crate::address::{Target, told};
 use crate::options::Options;
 use crate::slab::Key;
 use crate::socks::Negotiation;
@@ -42,7 +42,14 @@ pub(crate) enum Role {
 impl Endpoint {
     /// Whether a program may mean this one when it undoes an endpoint.
     pub(crate) fn is_named(&self, name: &str) -> bool {
-        self.name == name || matches!(&self.role, Role::Datagrams { bound, .. } if bound == name)
+        self.name == name
+            || match &self.role {
+                Role::Datagrams { bound, .. } => bound == name,
+                Role::Connecter(_) => {
+                    name.starts_with("ws://") && told(&self.name).is_some_and(|told| told == name)
+                }
+                _ => false,
+            }
     }
 }
 

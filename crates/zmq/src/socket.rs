@@ -15,6 +15,7 @@ use crate::message::{Last, Message};
 use crate::monitor::{Ends, Event, EventSink, Monitor};
 use crate::options::number;
 use crate::pipe::Hello;
+use crate::slab::Key;
 use crate::state::{NotSent, State, Token};
 
 /// A ZeroMQ socket; clones are handles of the same one.
@@ -616,7 +617,7 @@ impl State {
             Address::Udp(_) => return Err(Error::IncompatibleTransport),
         };
         self.connect_to(endpoint.to_owned(), remote);
-        self.last_endpoint = endpoint.to_owned();
+        self.last_endpoint = address::told(endpoint).unwrap_or_else(|| endpoint.to_owned());
         Ok(())
     }
 
@@ -638,10 +639,22 @@ impl State {
         });
     }
 
-    fn end_endpoint(&mut self, endpoint: &str) -> Result<(), Error> {
+    fn endpoints_named(&self, name: &str) -> Vec<Key> {
         let mut found = self.endpoints.keys();
-        let is_meant = |known: &Endpoint| known.is_named(endpoint);
+        let is_meant = |known: &Endpoint| known.is_named(name);
         found.retain(|&key| self.endpoints.get(key).is_some_and(is_meant));
+        found
+    }
+
+    fn end_endpoint(&mut self, endpoint: &str) -> Result<(), Error> {
+        let mut found = self.endpoints_named(endpoint);
+        if found.is_empty()
+            && let Some(place) = endpoint.strip_prefix("tcp://")
+            && let Ok(bound) = address::bound_address(place, self.options.ipv6)
+        {
+            // It was bound under another name of the address.
+            found = self.endpoints_named(&format!("tcp://{bound}"));
+        }
         if found.is_empty() {
             return Err(Error::NoSuchEndpoint);
         }

@@ -2,7 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-use crate::address::{interface_index, look_up, of_interface, port_number, unbracketed};
+use crate::address::{
+    interface_index, look_up, of_interface, port_number, unbracketed, zone_index,
+};
 use crate::error::Error;
 
 /// Where datagrams are sent to, or received.
@@ -136,15 +138,6 @@ pub(super) fn of_family(ip: IpAddr, ipv6: bool) -> Option<IpAddr> {
         ip if ip.is_ipv6() == ipv6 => Some(ip),
         _ => None,
     }
-}
-
-/// The zone behind `%`: the name of an interface, or a number that is not 0.
-fn zone_index(zone: &str) -> Result<u32, Error> {
-    let index = match zone.starts_with(|letter: char| letter.is_ascii_alphabetic()) {
-        true => interface_index(zone),
-        false => zone.parse().ok().filter(|&index| index > 0),
-    };
-    index.ok_or(Error::InvalidArgument)
 }
 
 fn zone_of(address: SocketAddr) -> u32 {
