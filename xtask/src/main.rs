@@ -66,7 +66,8 @@ usage: cargo xtask <chore>
                 redis-py's own tests against Redis and Tidewire; PATH is its sources, unpacked
     --redis FILE, --binary FILE, --lanes N, --scratch FOLDER as above
   conformance libzmq --build PATH
-                libzmq's own tests with our libzmq.so.5; PATH is where CMake has built them
+                libzmq's own tests with our libzmq.so.5; PATH is where CMake has built them, with
+                drafts (ENABLE_DRAFTS) or without
     --test NAME            only this one; repeatable
     --prefix FOLDER        where `libzmq` has installed the library already
     --profile NAME         what it is built with if it is not [release]
@@ -76,6 +77,10 @@ usage: cargo xtask <chore>
     --test NAME            only these, as pytest names them
     --scratch FOLDER       where it is built [target/conformance/pyzmq]
     --prefix FOLDER, --profile NAME, --stock FOLDER as above
+  conformance interface --stock FOLDER
+                compares options, contexts and endpoints with the libzmq.so.5 in FOLDER, built with
+                drafts
+    --prefix FOLDER, --profile NAME as above
   libzmq --prefix FOLDER
                 builds and installs libzmq.so.5, zmq.h, zmq_utils.h and libzmq.pc
     --profile NAME         what it is built with [release]

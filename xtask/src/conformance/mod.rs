@@ -23,8 +23,9 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
         ["redis-py", rest @ ..] => redis_py::run(root, Arguments::new(rest)),
         ["libzmq", rest @ ..] => zmq::libzmq(root, Arguments::new(rest)),
         ["pyzmq", rest @ ..] => zmq::pyzmq(root, Arguments::new(rest)),
+        ["interface", rest @ ..] => zmq::interface(root, Arguments::new(rest)),
         _ => Err(Failure::new(
-            "conformance with what? redis, redis-py, libzmq or pyzmq",
+            "conformance with what? redis, redis-py, libzmq, pyzmq or interface",
         )),
     }
 }

@@ -1,6 +1,7 @@
 //! `cargo xtask conformance libzmq` and `pyzmq`: runs programs written for libzmq with our library.
 
 mod ctest;
+mod interface;
 mod page;
 mod pyzmq;
 mod records;
@@ -25,7 +26,12 @@ pub(super) fn libzmq(root: &Path, mut arguments: Arguments) -> Result<(), Failur
     let asked = Asked::read(root, &mut arguments)?;
     arguments.end()?;
     let build = libzmq::absolute(Path::new(&build))?;
-    asked.judge(&LIBZMQ, names.is_empty(), |library| {
+    let suite = match ctest::has_drafts(&build)? {
+        true => LIBZMQ_DRAFTS,
+        false => LIBZMQ,
+    };
+    let left_out = ctest::not_run(&asked.shell, &build)?;
+    asked.judge(&suite, names.is_empty(), left_out, |library| {
         ctest::run(&asked.shell, &build, library, &names)
     })
 }
@@ -42,12 +48,28 @@ pub(super) fn pyzmq(root: &Path, mut arguments: Arguments) -> Result<(), Failure
     let scratch = scratch.unwrap_or_else(|| asked.shell.target().join("conformance/pyzmq"));
     let source = libzmq::absolute(Path::new(&source))?;
     let suite = pyzmq::Copied::of(&asked.shell, &source, &scratch)?;
-    asked.judge(&PYZMQ, names.is_empty(), |library| {
+    asked.judge(&PYZMQ, names.is_empty(), BTreeMap::new(), |library| {
         suite.run(&asked.shell, library, &names)
     })
 }
 
-/// The options of both.
+/// Asks our library and libzmq's the same questions, with the options of the command line.
+pub(super) fn interface(root: &Path, mut arguments: Arguments) -> Result<(), Failure> {
+    let asked = Asked::read(root, &mut arguments)?;
+    arguments.end()?;
+    let stock = asked.stock.as_deref().ok_or_else(|| {
+        Failure::new("--stock FOLDER is needed: where libzmq.so.5 is, built with drafts")
+    })?;
+    let result = interface::compare(&asked.shell, stock, &asked.library()?)?;
+    let path = asked.shell.root().join(KEPT);
+    let mut kept = Kept::read(&path)?;
+    println!("{} questions", result.questions);
+    kept.interface = result;
+    kept.write(&path)?;
+    asked.write_page(&kept)
+}
+
+/// The options of all of them.
 #[derive(Debug)]
 struct Asked {
     shell: Shell,
@@ -79,6 +101,7 @@ impl Asked {
         &self,
         name: &SuiteName,
         is_whole: bool,
+        left_out: BTreeMap<String, usize>,
         run: impl Fn(&Path) -> Result<BTreeMap<String, Case>, Failure>,
     ) -> Result<(), Failure> {
         let path = self.shell.root().join(KEPT);
@@ -98,10 +121,10 @@ impl Asked {
         let suite = kept.suite(name.key);
         if is_whole {
             suite.ours = outcomes(&cases);
+            suite.left_out = left_out;
+            suite.ignored = cases.values().map(|case| case.ignored).sum();
             kept.write(&path)?;
-            let page = page::page(&kept, &exceptions);
-            let path = self.shell.root().join(PAGE);
-            fs::write(&path, page).map_err(Failure::at(&path))?;
+            self.write_page(&kept)?;
         }
         let passed = cases.values().filter(|case| case.passed).count();
         println!("\n{}: {passed} of {} passed", name.shown, cases.len());
@@ -112,6 +135,12 @@ impl Asked {
             &exceptions,
             is_whole,
         )
+    }
+
+    fn write_page(&self, kept: &Kept) -> Result<(), Failure> {
+        let exceptions = Exceptions::read(&self.shell.root().join(EXCEPTIONS))?;
+        let path = self.shell.root().join(PAGE);
+        fs::write(&path, page::page(kept, &exceptions)).map_err(Failure::at(&path))
     }
 
     /// Returns the folder of our `libzmq.so.5`.
@@ -135,6 +164,11 @@ struct SuiteName {
 const LIBZMQ: SuiteName = SuiteName {
     key: "libzmq",
     shown: "libzmq's own tests",
+};
+/// The same tests and some more, where CMake was told to build the draft functions.
+const LIBZMQ_DRAFTS: SuiteName = SuiteName {
+    key: "libzmq-drafts",
+    shown: "libzmq's own tests with drafts",
 };
 const PYZMQ: SuiteName = SuiteName {
     key: "pyzmq",
@@ -187,6 +221,7 @@ mod tests {
         let case = |passed| Case {
             passed,
             reason: String::new(),
+            ignored: 0,
         };
         let cases: BTreeMap<String, Case> =
             [("a".to_owned(), case(true)), ("b".to_owned(), case(false))].into();

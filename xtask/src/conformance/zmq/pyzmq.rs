@@ -131,7 +131,11 @@ fn parse(text: &str) -> BTreeMap<String, Case> {
         let (name, reason) = rest.split_once(" - ").unwrap_or((rest, ""));
         if name.contains("::") {
             let reason = format!("  {word} {reason}\n");
-            let case = Case { passed, reason };
+            let case = Case {
+                passed,
+                reason,
+                ignored: 0,
+            };
             cases.insert(name.to_owned(), case);
         }
     }

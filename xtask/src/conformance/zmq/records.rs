@@ -13,12 +13,30 @@ pub(super) struct Kept {
     /// By the name of the suite.
     #[serde(default)]
     pub(super) suite: BTreeMap<String, Outcomes>,
+    #[serde(default)]
+    pub(super) interface: Interface,
+}
+
+/// The comparison of the interface with libzmq's.
+#[derive(Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Interface {
+    pub(super) questions: usize,
+    /// Questions that are answered otherwise, by the reason.
+    #[serde(default)]
+    pub(super) differing: BTreeMap<String, usize>,
 }
 
 /// Whether each test passed.
 #[derive(Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Outcomes {
+    /// Parts of tests that said that they cannot run on the machine.
+    #[serde(default)]
+    pub(super) ignored: usize,
+    /// The number of programs that are not run, by the reason.
+    #[serde(default)]
+    pub(super) left_out: BTreeMap<String, usize>,
     #[serde(default)]
     pub(super) ours: BTreeMap<String, bool>,
     /// With libzmq itself.
@@ -60,6 +78,8 @@ mod tests {
             .ours
             .insert("a.py::B::c[1-2]".into(), true);
         kept.suite("libzmq").stock.insert("test_a".into(), false);
+        kept.interface.questions = 3;
+        kept.interface.differing.insert("a reason".into(), 1);
         kept.write(&path).unwrap();
         assert_eq!(Kept::read(&path).unwrap(), kept);
         fs::remove_file(&path).unwrap();
