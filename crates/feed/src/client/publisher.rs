@@ -2,7 +2,7 @@
 
 use crate::journal::{Everything, Journal};
 use crate::server::{
-    HEARTBEAT_INTERVAL_NS_MAX, SILENCE_INTERVALS_MAX, SenderCounters, StreamSender,
+    HEARTBEAT_INTERVAL_NS_MAX, SILENCE_INTERVALS_MAX, SenderCounters, Steps, StreamSender,
 };
 use crate::wire::{
     ClientName, Control, EndOfSessionAcknowledgement, Flags, Login, Message, MessageError,
@@ -192,9 +192,9 @@ impl Publisher {
         self.overrun += self.stream.pass_what_is_gone(&self.journal);
         let half = start + budget_bytes.div_ceil(2);
         let journal = &self.journal;
-        let mut more = self
-            .stream
-            .produce_retransmissions(journal, &Everything, out, half);
+        // The whole stream is sent, so nothing is searched.
+        let (stream, mut steps) = (&mut self.stream, Steps::new(1));
+        let mut more = stream.produce_retransmissions(journal, &Everything, out, half, &mut steps);
         more |= self
             .stream
             .produce_live(journal, &Everything, out, end_bytes);
