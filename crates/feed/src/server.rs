@@ -246,6 +246,11 @@ impl Session {
         self.receiver.as_ref()?.recovery_deadline_ns()
     }
 
+    /// Returns for how long nothing has been received.
+    pub fn silence_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.last_received_ns)
+    }
+
     /// Returns whether the client was silent for [`SILENCE_INTERVALS_MAX`] heartbeat intervals.
     pub fn is_silent(&self, now_ns: u64) -> bool {
         now_ns

@@ -157,6 +157,25 @@ impl FeedSession {
         }
     }
 
+    /// Logs a client that is disconnected because it is silent. A publisher's topics are stale
+    /// from now on, so it is worth a warning.
+    fn note_silent(&self, now_ns: u64) {
+        if self.session.receiver().is_none() {
+            return debug!(address = %self.peer, "a feed client has fallen silent");
+        }
+        if let Some(left_out) = SILENT_PUBLISHERS.note_now() {
+            let login = self.session.login();
+            warn!(
+                session = login.session,
+                address = %self.peer,
+                client = %login.client_name.as_str(),
+                silent_ms = self.session.silence_ns(now_ns) / 1_000_000,
+                left_out,
+                "publisher disconnected: nothing arrives from it"
+            );
+        }
+    }
+
     /// Writes the client's output, as far as its outbox has room, and searches for its symbols as
     /// far as `steps` goes. The rest is left for later turns: see [`Self::joins_unfinished`].
     pub fn produce(&mut self, market: &Market, context: &mut Context, steps: &mut Steps) {
@@ -268,7 +287,7 @@ impl FeedSession {
             return news;
         }
         if self.session.is_silent(now_ns) && !context.has_unread(self.id) {
-            debug!("a feed client has fallen silent");
+            self.note_silent(now_ns);
             context.close(self.id, CloseReason::Requested);
         } else {
             self.produce(market, context, &mut Steps::none());
@@ -408,6 +427,7 @@ impl Faults {
 /// Limits the log lines that publishers cause by retrying.
 static SESSIONS_IN_USE: Seldom = Seldom::new(3, 10);
 static INVALID_STREAMS: Seldom = Seldom::new(3, 10);
+static SILENT_PUBLISHERS: Seldom = Seldom::new(3, 10);
 /// Maximum number of bytes produced between two checks of the outbox.
 const PRODUCE_BYTES: usize = 256 * 1024;
 /// Maximum number of such checks in a turn: each may look at many messages that are not for this
