@@ -142,14 +142,14 @@ impl Publisher {
         self.journal.append(message)
     }
 
-    /// Returns how many messages can be appended before an unsent one drops out of the journal (a
-    /// definition needs the room of three).
+    /// Returns how many messages of any kind can be appended before an unsent one drops out of the
+    /// journal.
     pub fn room(&self) -> u64 {
-        let unsent = match self.state {
-            PublisherState::Streaming => self.journal.next_sequence() - self.stream.cursor.sent,
-            _ => self.journal.len(),
+        let first_unsent = match self.state {
+            PublisherState::Streaming => self.stream.cursor.sent,
+            _ => self.journal.oldest_sequence(),
         };
-        self.journal.capacity().saturating_sub(unsent)
+        self.journal.room(first_unsent)
     }
 
     /// Ends the stream: the server is told until it acknowledges.
