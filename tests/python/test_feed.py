@@ -15,7 +15,7 @@ from feed_client import (
     accepted, crc32c, definition, encode, last_value, login, mark, messages_of, notice, quote,
     request, skip, snapshot_request, subscribe, too_old, trade, unsubscribe, status,
 )
-from support import eventually, free_ports, wait_for_values
+from support import RespSocket, command, eventually, free_ports, wait_for_values
 
 
 def test_the_checksum_is_castagnolis():
@@ -676,3 +676,42 @@ def test_a_publisher_of_many_symbols_leaves_them_stale_and_goes_on(hub):
     again.send(LIVE, 2 * count + 1, trade(count - 1, 10**9, 1, now_ns), session=98)
     eventually(lambda: hub.hash(last)["volume"] == "2", "the next trade")
     assert hub.hash(last)["stale"] == "0"
+
+
+def send(client, *words):
+    client.socket.sendall(command(*words))
+
+
+def test_publishers_whose_input_is_read_at_the_end_of_a_long_turn_are_not_silent(start_hub):
+    # Input counted as arrived when the turn began that read it. After a turn longer than a
+    # silence, a sender with nothing more to read yet was cut off, and its topics went stale.
+    hub = start_hub("--lanes", "1", "--set", "busy-reply-threshold=60000")
+    clients = [FeedClient(hub.connect(hub.feed_port)) for _ in range(8)]
+    for client in clients:
+        client.join("*")
+        client.until(lambda client=client: client.snapshots)
+    first, second = RespSocket(hub.resp()), RespSocket(hub.resp())
+    busy = (
+        "local t = redis.call('TIME'); local e = t[1] * 1000 + t[2] / 1000 + ARGV[1]; "
+        "repeat t = redis.call('TIME') until t[1] * 1000 + t[2] / 1000 >= e"
+    )
+    # While the first script runs, the rest becomes ready in this order, for one turn.
+    send(first, "EVAL", busy, "0", "500")
+    time.sleep(0.2)
+    send(second, "EVAL", busy, "0", "3500")
+    time.sleep(0.1)
+    for client in clients:
+        client.send(HEARTBEAT, 0, session=client.accepted.session)
+    first.read()
+    second.read()
+    for client in clients:
+        client.send(HEARTBEAT, 0, session=client.accepted.session)
+        seen = len(client.heartbeats)
+        client.until(lambda client=client, seen=seen: len(client.heartbeats) > seen + 1)
+
+
+def test_a_publisher_that_is_silent_is_disconnected_with_a_warning(hub):
+    link = publisher(hub, 77)
+    link.until(lambda: link.accepted)
+    eventually(lambda: "publisher disconnected: nothing arrives from it" in hub.stderr, "a warning")
+    assert "session=77" in hub.stderr

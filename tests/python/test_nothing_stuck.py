@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from feed_client import FeedClient
 from support import PATIENCE_S, Reply, RespSocket, command, eventually
 
 ENDLESS = "while true do end"
@@ -469,3 +470,21 @@ def test_metrics_are_there_while_a_script_runs(start_hub):
     assert 'tidewire_keys{database="0"} 1' in page
     assert "tidewire_lane_turn_seconds" in page
     assert ask(other, "SCRIPT", "KILL") == "OK"
+
+
+@pytest.mark.parametrize("count, form", [(1_000, "S%06d"), (200, "*0*1*2*3*4*5*%d*")])
+def test_many_patterns_of_a_feed_client_hold_no_lane(start_simulator, start_hub, count, form):
+    topics = 20_000
+    simulator = start_simulator("--rate", "20k", "--symbols", topics)
+    hub = start_hub("--source", simulator.source, "--lanes", "1")
+    eventually(lambda: hub.info("topics")["market_topics"] == topics, "the topics")
+    client = FeedClient(hub.connect(hub.feed_port))
+    with Watcher(hub, 1) as watcher:
+        watcher.goes_on()
+        before = watcher.rounds
+        client.join(*(form % number for number in range(count)))
+        client.until(lambda: client.snapshots)
+        if "*" in form:
+            # It was one turn, which answered once.
+            assert watcher.rounds > before + 20
+        watcher.goes_on()

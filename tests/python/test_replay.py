@@ -1,8 +1,11 @@
 """DBN files played into a hub, and what the hub says of them in the end."""
 
+import fcntl
 import re
 import signal
+import socket
 import struct
+import termios
 import time
 from decimal import Decimal
 
@@ -10,6 +13,7 @@ import pytest
 import zstandard
 
 import dbn_file
+from feed_client import CONTROL, HEADER, LIVE, FeedClient, accepted
 from support import DATA, REPOSITORY, eventually, free_ports
 
 ES = DATA / "esh4-glbx-mdp3-20231225.mbo.dbn.zst"
@@ -544,3 +548,45 @@ def test_an_empty_first_book_of_a_later_file_empties_the_quote(hub, start, tmp_p
     played(start, hub, tmp_path, mapping, [first[schema]])
     fields = hub.hash("md:CLEARED")
     assert (fields["bid"], fields["ask"], fields["bid_size"]) == ("", "", "0")
+
+
+def test_a_replay_into_a_hub_that_lags_leaves_no_gap(start_simulator, start_hub, start, tmp_path):
+    # Room was counted in messages, but the bytes of definitions run out first: messages that were
+    # not sent yet were dropped, and nothing said so.
+    path, symbols = tmp_path / "day.rec", 60_000
+    simulator = start_simulator("--rate", "20k", "--symbols", symbols)
+    recorder = start_hub("--source", simulator.source, "--record", path)
+    eventually(lambda: recorder.info("topics")["market_topics"] == symbols, "the topics")
+    recorder.stop()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        to = f"127.0.0.1:{listener.getsockname()[1]}"
+        program = start("replay", path, "--to", to, "--speed", "max")
+        connection, _ = listener.accept()
+        hub = FeedClient(connection)
+        session = hub.receive().session
+        hub.send(CONTROL, 0, accepted(session, 1), session=session)
+        # It does not read until no more is written. Then the window of the replay is full.
+        waiting = [-1, 0]
+        while waiting[-1] == 0 or waiting[-1] != waiting[-2]:
+            time.sleep(0.3)
+            held = fcntl.ioctl(connection, termios.FIONREAD, b"\0" * 4)
+            waiting.append(struct.unpack("i", held)[0])
+        expected, stream = 1, connection.makefile("rb")
+        while expected <= 2 * symbols:
+            _, _, flags, count, length, _, _, first = HEADER.unpack(stream.read(HEADER.size))
+            stream.read(length)
+            if flags == LIVE:
+                assert first == expected, "a TCP stream has no gap"
+                expected += count
+
+
+def test_a_hub_that_does_not_apply_all_of_a_replay_makes_it_fail(start_hub, start, tmp_path):
+    path = tmp_path / "day.itch"
+    assert start("itch", "generate", path, "--messages", "2k").wait(60) == 0
+    limits = tmp_path / "tidewire.toml"
+    limits.write_text("[limits]\nmarket-topics-max = 2\n")
+    hub = start_hub("--config", limits)
+    program = start("replay", path, "--to", f"127.0.0.1:{hub.feed_port}", "--speed", "max")
+    assert program.wait(60) == 1
+    assert "published" in program.stdout, "the report comes first"
+    assert re.search(r"the hub has not applied [\d,]+ of the [\d,]+ messages", program.stderr)

@@ -161,10 +161,13 @@ impl Journal {
     /// Allocates the memory. A hub without a feed needs none.
     #[cold]
     fn take_memory(&mut self) {
-        let capacity = self.capacity as usize;
-        let byte_capacity = (capacity * Quote::LENGTH).next_power_of_two();
-        self.bytes = vec![0; byte_capacity].into_boxed_slice();
-        self.positions = vec![0; capacity].into_boxed_slice();
+        self.bytes = vec![0; self.byte_capacity()].into_boxed_slice();
+        self.positions = vec![0; self.capacity as usize].into_boxed_slice();
+    }
+
+    /// Returns the length of `bytes` once the memory is allocated.
+    fn byte_capacity(&self) -> usize {
+        (self.capacity as usize * Quote::LENGTH).next_power_of_two()
     }
 
     #[inline(always)]
@@ -228,6 +231,25 @@ impl Journal {
     /// Returns the number of messages kept now.
     pub fn len(&self) -> u64 {
         self.next_sequence - self.oldest_sequence
+    }
+
+    /// Returns how many messages of any kind can be appended before the message `first` drops out;
+    /// at least as many as this fit. 0 if it is not kept.
+    pub fn room(&self, first: u64) -> u64 {
+        if first < self.oldest_sequence {
+            return 0;
+        }
+        let unsent = self.next_sequence.saturating_sub(first);
+        let places = self.capacity.saturating_sub(unsent);
+        // The bytes of long messages run out before the places. A message does not wrap, so up to
+        // the length of one is lost at the ring's end.
+        let used = match unsent {
+            0 => 0,
+            _ => self.tail - self.position(first),
+        };
+        let length_max = MESSAGE_LENGTH_MAX as u64;
+        let free = self.byte_capacity() as u64 - used;
+        places.min(free.saturating_sub(length_max) / length_max)
     }
 
     /// Returns the bytes of the messages kept now.
@@ -455,6 +477,32 @@ mod tests {
             price,
             ..Trade::default()
         })
+    }
+
+    /// A replay of 30,000 symbols lost messages: room was counted in messages, and definitions
+    /// run out of bytes first.
+    #[test]
+    fn room_holds_the_longest_messages_as_well() {
+        for capacity in [64, 1_000, 4_096] {
+            let mut journal = Journal::new(1, capacity);
+            for round in 0..200 {
+                let first = journal.next_sequence();
+                let room = journal.room(first);
+                assert!(room >= journal.capacity() / 5, "{room}");
+                for left in (0..room).rev() {
+                    let message = match (round + left) % 3 {
+                        0 => trade(1, 1),
+                        1 => definition(1),
+                        _ => Message::LastValue(crate::wire::LastValue::new(1)),
+                    };
+                    journal.append(&message);
+                    assert!(journal.oldest_sequence() <= first);
+                    assert!(journal.room(first) >= left);
+                }
+                assert!(journal.message(first).is_some());
+            }
+            assert_eq!(journal.room(1), 0, "it is no longer kept");
+        }
     }
 
     fn definition(symbol: u32) -> Message {

@@ -8,16 +8,19 @@
 
 mod broadcast;
 mod pattern;
+mod selection;
+mod sending;
 mod settings;
 mod snapshot;
+mod steps;
 mod stream;
 
 pub use broadcast::Broadcast;
-pub use pattern::{
-    PATTERNS_MAX, Pattern, PatternError, SELECTABLE_SYMBOLS_MAX, Selection, WILDCARDS_MAX,
-};
+pub use pattern::{PATTERNS_MAX, Pattern, PatternError, WILDCARDS_MAX};
+pub use selection::{SELECTABLE_SYMBOLS_MAX, Selection};
 pub use settings::{SessionConfig, SessionError};
-pub use snapshot::{Board, EmptyBoard, SCAN_ENTRIES_MAX};
+pub use snapshot::{Board, EmptyBoard};
+pub use steps::Steps;
 pub use stream::{
     HEARTBEAT_DELAY_NS_FIRST, HEARTBEAT_INTERVAL_NS_MAX, REQUESTS_MAX, SenderCounters,
 };
@@ -25,17 +28,16 @@ pub use stream::{
 pub(crate) use stream::StreamSender;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use crate::client::{Client, ClientConfig, PublisherLogin, Side, Sink};
 use crate::journal::{Cursor, Journal};
 use crate::wire::{
     Control, Flags, Login, LoginAccepted, MessageError, Packet, PacketError, PacketWriter,
-    PatternText, RefusalReason, RefusalText, Refused, Request, Role, SlowPolicy, SnapshotNotice,
-    SnapshotRequest, Subscribe, TooOld, decode_packet,
+    PatternText, RefusalReason, RefusalText, Refused, Request, Role, SlowPolicy, SnapshotRequest,
+    Subscribe, decode_packet,
 };
 
-use snapshot::{Scope, SnapshotJob};
+use snapshot::SnapshotJob;
 
 /// Silence after which a client counts as disconnected, in heartbeat intervals.
 pub const SILENCE_INTERVALS_MAX: u64 = 3;
@@ -43,6 +45,8 @@ pub const SILENCE_INTERVALS_MAX: u64 = 3;
 pub const SNAPSHOTS_KEPT_MAX: usize = 8;
 /// Maximum refusals waiting to be sent; further ones are dropped.
 pub const REFUSALS_MAX: usize = 16;
+/// Steps of a call of [`Session::produce`].
+const STEPS_A_CALL: u64 = 1 << 18;
 const SESSION_IN_USE_TEXT: &str = "another connection publishes this session; retry later";
 
 /// A server's session with one client.
@@ -175,6 +179,21 @@ impl Session {
         out: &mut Vec<u8>,
         budget_bytes: usize,
     ) -> bool {
+        let mut steps = Steps::new(STEPS_A_CALL);
+        self.produce_within(journal, board, now_ns, out, budget_bytes, &mut steps)
+    }
+
+    /// Like [`Session::produce`], but looks for symbols only as far as `steps` goes: a search
+    /// that is not over continues in the next call. What needs no search is sent in any case.
+    pub fn produce_within<B: Board>(
+        &mut self,
+        journal: &Journal,
+        board: &B,
+        now_ns: u64,
+        out: &mut Vec<u8>,
+        budget_bytes: usize,
+        steps: &mut Steps,
+    ) -> bool {
         let start = out.len();
         let end_bytes = start.saturating_add(budget_bytes);
         if self.state == SessionState::LoginUnanswered {
@@ -196,8 +215,9 @@ impl Session {
             self.stream.produce_idle(journal, false, now_ns, said, out);
             return false;
         }
-        self.selection.update(board);
-        let more = self.produce_stream(journal, board, out, end_bytes);
+        self.selection.update(board, steps);
+        let mut more = self.produce_stream(journal, board, out, end_bytes, steps);
+        more |= self.selection.has_work(board.len());
         let said = out.len() > start;
         let joined = self.state == SessionState::Joined && !self.live_waits;
         self.stream.produce_idle(journal, joined, now_ns, said, out);
@@ -224,6 +244,11 @@ impl Session {
     /// `None` if none are missing.
     pub fn recovery_deadline_ns(&self) -> Option<u64> {
         self.receiver.as_ref()?.recovery_deadline_ns()
+    }
+
+    /// Returns for how long nothing has been received.
+    pub fn silence_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.last_received_ns)
     }
 
     /// Returns whether the client was silent for [`SILENCE_INTERVALS_MAX`] heartbeat intervals.
@@ -471,7 +496,7 @@ impl Session {
             let text = "too many patterns";
             return self.queue_refusal(RefusalReason::TOO_MANY_PATTERNS, text);
         }
-        self.selection.insert(pattern);
+        self.selection.insert(pattern, subscribe.resume);
         if !subscribe.resume && !self.snapshot_patterns.contains(&pattern) {
             self.snapshot_patterns.push(pattern);
         }
@@ -535,233 +560,6 @@ impl Session {
                 text: RefusalText::truncated(text),
             });
         }
-    }
-
-    /// Appends sequenced messages and snapshots. Returns whether more is ready.
-    fn produce_stream<B: Board>(
-        &mut self,
-        journal: &Journal,
-        board: &B,
-        out: &mut Vec<u8>,
-        end_bytes: usize,
-    ) -> bool {
-        let joins = self.state == SessionState::Waiting;
-        self.begin(journal);
-        let recovers = self.login.role == Role::Recovery;
-        if recovers && !joins && self.state == SessionState::Joined {
-            // The live stream reaches this client in datagrams.
-            self.stream.cursor = Cursor::at(journal.next_sequence());
-        }
-        if self.is_behind(journal) && !self.snapshot_first {
-            match self.slow_policy() {
-                SlowPolicy::Conflate => self.snapshot_first = true,
-                SlowPolicy::Drop => self.leave_out(journal, out),
-                SlowPolicy::Disconnect => {
-                    let text = "too slow: the next message is no longer kept";
-                    let refused = Refused {
-                        reason: RefusalReason::TOO_SLOW,
-                        text: RefusalText::truncated(text),
-                    };
-                    self.state = SessionState::Refused;
-                    self.stream.counters.cut_offs += 1;
-                    PacketWriter::control(out, journal.session(), &Control::Refused(refused));
-                    return false;
-                }
-            }
-        }
-        self.begin_snapshot(journal, board, out);
-        if recovers && self.state == SessionState::Joined && !self.snapshot_first {
-            self.stream.cursor = Cursor::at(journal.next_sequence());
-        }
-        // Neither recovery nor a snapshot may stall the live stream: each gets half of the rest.
-        let half = |out: &Vec<u8>| out.len() + end_bytes.saturating_sub(out.len()).div_ceil(2);
-        let recovery_end = half(out);
-        let mut more =
-            self.stream
-                .produce_retransmissions(journal, &self.selection, out, recovery_end);
-        if let Some(since) = self.stream.too_old_since.take() {
-            self.request_changes(since);
-            self.begin_snapshot(journal, board, out);
-        }
-        let snapshot_end = if self.live_waits {
-            end_bytes
-        } else {
-            half(out)
-        };
-        more |= self.produce_snapshot(journal, board, out, snapshot_end);
-        let is_live = !recovers && !self.live_waits && !self.snapshot_first;
-        if self.state == SessionState::Joined && is_live {
-            more |= self
-                .stream
-                .produce_live(journal, &self.selection, out, end_bytes);
-        }
-        more
-    }
-
-    /// Starts the stream once the login's subscriptions have arrived.
-    fn begin(&mut self, journal: &Journal) {
-        let ready = self.state == SessionState::Waiting
-            && self.subscriptions_due == 0
-            && !self.selection.is_empty();
-        if !ready {
-            return;
-        }
-        self.state = SessionState::Joined;
-        if self.resumes(journal) {
-            self.stream.cursor = Cursor::at(self.login.next_sequence);
-            // A client that was disconnected is not slow: it gets what it needs at any
-            // policy.
-            self.snapshot_first = self.is_behind(journal);
-        } else {
-            self.stream.cursor = Cursor::at(0);
-            self.snapshot_first = true;
-        }
-    }
-
-    /// Returns whether the client's next message is no longer kept, or too far behind.
-    fn is_behind(&self, journal: &Journal) -> bool {
-        let oldest = journal
-            .next_sequence()
-            .saturating_sub(self.config.lag_messages_max)
-            .max(journal.oldest_sequence());
-        // While a snapshot replaces the stream's past, the cursor is at the snapshot's end.
-        self.state == SessionState::Joined && self.stream.cursor.scanned < oldest
-    }
-
-    /// Moves the cursor to the middle of the kept messages and marks the gap. Gaps are then rare
-    /// and large rather than frequent and small.
-    fn leave_out(&mut self, journal: &Journal, out: &mut Vec<u8>) {
-        let next = journal.next_sequence();
-        let room = self
-            .config
-            .lag_messages_max
-            .min(next - journal.oldest_sequence());
-        let (wanted, oldest) = (self.stream.cursor.sent, next - room / 2);
-        let too_old = TooOld {
-            wanted,
-            oldest,
-            dropped: true,
-            ..TooOld::default()
-        };
-        PacketWriter::control(out, journal.session(), &Control::TooOld(too_old));
-        self.stream.counters.drops += 1;
-        self.stream.counters.dropped += oldest.saturating_sub(wanted);
-        self.stream.cursor = Cursor::at(oldest);
-    }
-
-    /// Begins the next due snapshot, if none is being sent.
-    fn begin_snapshot<B: Board>(&mut self, journal: &Journal, board: &B, out: &mut Vec<u8>) {
-        if self.snapshot.is_some() || self.state != SessionState::Joined {
-            return;
-        }
-        let all = |selection: &Selection| selection.patterns().to_vec();
-        let mut since = 0;
-        let scope = if self.snapshot_first {
-            since = self.changes_wanted_since();
-            self.snapshot_patterns.clear();
-            self.snapshot_requests.clear();
-            Scope {
-                patterns: all(&self.selection),
-                restriction: None,
-            }
-        } else if !self.snapshot_patterns.is_empty() {
-            Scope {
-                patterns: std::mem::take(&mut self.snapshot_patterns),
-                restriction: None,
-            }
-        } else if let Some((pattern, wanted)) = self.snapshot_requests.pop() {
-            since = wanted;
-            Scope {
-                patterns: all(&self.selection),
-                restriction: Some(pattern),
-            }
-        } else {
-            return;
-        };
-        let as_of = journal.next_sequence() - 1;
-        if self.snapshot_first {
-            self.jump(journal, out);
-        }
-        self.live_waits = std::mem::take(&mut self.snapshot_first);
-        self.snapshot_number += 1;
-        self.stream.counters.snapshots += 1;
-        let notice = SnapshotNotice {
-            number: self.snapshot_number,
-            as_of,
-            since,
-        };
-        // The messages that the snapshot replaces may have named others.
-        self.venues_told = snapshot::tell_venues(board, self.venues_told, journal.session(), out);
-        PacketWriter::control(out, journal.session(), &Control::SnapshotNotice(notice));
-        let mut job = SnapshotJob::new(notice, Arc::new(scope), board.len());
-        job.with_figures = self.login.reads_figures;
-        self.snapshot = Some(job);
-    }
-
-    /// Returns the sequence since which a snapshot of the whole selection needs changes: the
-    /// client has all values before it. 0 if it needs all values.
-    fn changes_wanted_since(&self) -> u64 {
-        if !self.login.partial_snapshots || !self.snapshot_patterns.is_empty() {
-            return 0;
-        }
-        let requests = self.snapshot_requests.iter().map(|&(_, since)| since);
-        requests.fold(self.stream.cursor.sent, u64::min)
-    }
-
-    /// Moves the cursor to the stream's end: a snapshot replaces the messages in between.
-    fn jump(&mut self, journal: &Journal, out: &mut Vec<u8>) {
-        let (wanted, oldest) = (self.stream.cursor.sent, journal.next_sequence());
-        if wanted > 0 && wanted < oldest {
-            let too_old = TooOld {
-                wanted,
-                oldest,
-                conflated: true,
-                ..TooOld::default()
-            };
-            PacketWriter::control(out, journal.session(), &Control::TooOld(too_old));
-            self.stream.counters.conflations += 1;
-            self.stream.counters.conflated += oldest - wanted;
-        }
-        self.stream.cursor = Cursor::at(oldest);
-    }
-
-    fn produce_snapshot<B: Board>(
-        &mut self,
-        journal: &Journal,
-        board: &B,
-        out: &mut Vec<u8>,
-        end_bytes: usize,
-    ) -> bool {
-        let limit_bytes = self.config.packet_limit_bytes;
-        while let Some(range) = self.snapshot_ranges.front_mut() {
-            if out.len() >= end_bytes {
-                return true;
-            }
-            range.produce(board, journal.session(), limit_bytes, out, end_bytes);
-            if !range.is_done() {
-                return true;
-            }
-            self.snapshot_ranges.pop_front();
-        }
-        let Some(job) = &mut self.snapshot else {
-            return false;
-        };
-        if out.len() >= end_bytes {
-            return true;
-        }
-        let records = job.produce(board, journal.session(), limit_bytes, out, end_bytes);
-        self.stream.counters.snapshot_records += records;
-        if !job.is_done() {
-            return true;
-        }
-        if self.snapshots_kept.len() == SNAPSHOTS_KEPT_MAX {
-            self.snapshots_kept.pop_front();
-        }
-        self.snapshots_kept.extend(self.snapshot.take());
-        self.live_waits = false;
-        self.snapshot_first
-            || !self.snapshot_patterns.is_empty()
-            || !self.snapshot_requests.is_empty()
     }
 }
 

@@ -3,10 +3,12 @@
 mod feeds;
 mod plants;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidewire_fanout::Dispatch;
+use tidewire_feed::server::Steps;
 use tidewire_lane::{Application, CloseReason, ConnectionId, Context, Endpoint, Peer};
 use tidewire_market::{BarClock, DatabentoSession, Exchange, FeedSession, LinesOut, Source};
 use tidewire_plant::PlantLink;
@@ -48,6 +50,8 @@ pub struct HubLane {
     timed_sessions: usize,
     /// Publishers with missing messages, whose requests are due before the next check.
     recovering: Vec<ConnectionId>,
+    /// Feed clients that have more to send or to search, each once. They are served in turn.
+    unfinished: VecDeque<ConnectionId>,
     exchange: Option<Exchange>,
     /// Closes bars by the wall clock, on the lane that does so.
     bar_clock: Option<BarClock>,
@@ -86,6 +90,7 @@ impl HubLane {
             sweep_ns: 0,
             timed_sessions: 0,
             recovering: Vec::new(),
+            unfinished: VecDeque::new(),
             exchange: None,
             bar_clock: (lane == BarClock::LANE).then(BarClock::default),
             lines_out: None,
@@ -170,7 +175,10 @@ impl HubLane {
         for session in self.sessions.iter_mut().flatten() {
             match session {
                 Session::Zmq(session) if session.is_due(now_ns) => session.timeout(context),
-                Session::Feed(session) => news.push(session.timeout(market, context)),
+                Session::Feed(session) => {
+                    news.push(session.timeout(market, context));
+                    feeds::list_unfinished(&mut self.unfinished, session);
+                }
                 Session::Databento(session) => session.timeout(market, context),
                 _ => {}
             }
@@ -309,6 +317,7 @@ impl HubLane {
                 if has_gap && !session.set_recovering(true) {
                     self.recovering.push(id);
                 }
+                feeds::list_unfinished(&mut self.unfinished, session);
                 (consumed, news)
             }
             Session::Databento(session) => return session.received(&hub.market, context, input),
@@ -356,6 +365,9 @@ impl HubLane {
         }
         if !self.feed_clients.is_empty() {
             deadline_ns = earlier(deadline_ns, self.serve_feed_clients(context));
+        }
+        if !self.unfinished.is_empty() {
+            deadline_ns = earlier(deadline_ns, self.continue_unfinished(context));
         }
         if let Some(lines) = &mut self.lines_out {
             let again_ns = lines.turn(&self.hub.market, self.lane, context.now_ns());
@@ -439,7 +451,12 @@ impl Application for HubLane {
         }
         let hub = self.hub.clone();
         match self.session(id) {
-            Some(Session::Feed(session)) => session.produce(&hub.market, context),
+            Some(Session::Feed(session)) => {
+                session.produce(&hub.market, context, &mut Steps::none());
+                if session.joins_unfinished() {
+                    self.unfinished.push_back(id);
+                }
+            }
             Some(Session::Databento(session)) => session.drained(&hub.market),
             Some(Session::Zmq(_)) => self.redis.drained(context, id),
             _ => {}

@@ -548,6 +548,14 @@ impl Context {
         self.unix_ns = unix_ns();
     }
 
+    /// Reads the clock again if the turn has become long. Input that came during it must not seem
+    /// as old as its beginning: the sender would count as silent in the next turn.
+    pub(crate) fn read_clock_of_long_turn(&mut self) {
+        if monotonic_ns() >= self.now_ns.saturating_add(LONG_TURN_NS) {
+            self.read_clock();
+        }
+    }
+
     /// Lets a connection that must close now close when all output has been sent, or after 5
     /// seconds.
     pub(crate) fn linger(&mut self, id: ConnectionId, reason: CloseReason) {
@@ -581,6 +589,8 @@ impl Context {
     }
 }
 
+/// Length of a turn from which on the clock is read again for each input.
+const LONG_TURN_NS: u64 = 100_000_000;
 /// Maximum time for a peer to read the output of a closing connection.
 const CLOSE_LINGER_NS: u64 = 5_000_000_000;
 

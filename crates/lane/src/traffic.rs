@@ -210,6 +210,7 @@ impl<A: Application> Traffic<'_, A> {
                 counters
                     .read_bytes
                     .fetch_add(count as u64, Ordering::Relaxed);
+                self.context.read_clock_of_long_turn();
                 self.deliver(id, count);
             }
             Err(Errno::AGAIN | Errno::INTR) => {}

@@ -270,6 +270,10 @@ impl server::Board for Board {
         Some(self.topics.read().get(index)?.definition())
     }
 
+    fn find(&self, name: &str) -> Option<usize> {
+        Some(*self.numbers.read().get(name)? as usize)
+    }
+
     fn changed(&self, index: usize) -> u64 {
         let topics = self.topics.read();
         let topic = topics.get(index);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tidewire_feed::faults::{FaultInjector, Pause};
-use tidewire_feed::server::{Session as ServerSession, SessionConfig, SessionError};
+use tidewire_feed::server::{Session as ServerSession, SessionConfig, SessionError, Steps};
 use tidewire_feed::wire::SlowPolicy;
 use tidewire_lane::{CloseReason, ConnectionId, Context};
 use tracing::{debug, warn};
@@ -40,6 +40,10 @@ pub struct FeedSession {
     counted: [u64; 3],
     /// Whether the lane looks at its missing messages in each turn.
     is_recovering: bool,
+    /// Whether there was more to send or to search when the session was last served.
+    is_unfinished: bool,
+    /// Whether the lane serves it in each turn.
+    is_listed: bool,
     faults: Option<Box<Faults>>,
 }
 
@@ -84,6 +88,8 @@ impl FeedSession {
             ingest,
             counted: [0; 3],
             is_recovering: false,
+            is_unfinished: false,
+            is_listed: false,
             faults,
         }
     }
@@ -99,7 +105,7 @@ impl FeedSession {
         let mut batch = self.ingest.begin(tidewire_lane::unix_ns());
         let result = self.session.receive(input, context.now_ns(), &mut batch);
         let news = batch.finish();
-        self.produce(market, context);
+        self.produce(market, context, &mut Steps::none());
         match result {
             Ok(consumed) => {
                 debug_assert!(consumed <= input.len(), "a session uses part of the input");
@@ -151,9 +157,30 @@ impl FeedSession {
         }
     }
 
-    /// Writes the client's output, as far as its outbox has room.
-    pub fn produce(&mut self, market: &Market, context: &mut Context) {
-        loop {
+    /// Logs a client that is disconnected because it is silent. A publisher's topics are stale
+    /// from now on, so it is worth a warning.
+    fn note_silent(&self, now_ns: u64) {
+        if self.session.receiver().is_none() {
+            return debug!(address = %self.peer, "a feed client has fallen silent");
+        }
+        if let Some(left_out) = SILENT_PUBLISHERS.note_now() {
+            let login = self.session.login();
+            warn!(
+                session = login.session,
+                address = %self.peer,
+                client = %login.client_name.as_str(),
+                silent_ms = self.session.silence_ns(now_ns) / 1_000_000,
+                left_out,
+                "publisher disconnected: nothing arrives from it"
+            );
+        }
+    }
+
+    /// Writes the client's output, as far as its outbox has room, and searches for its symbols as
+    /// far as `steps` goes. The rest is left for later turns: see [`Self::joins_unfinished`].
+    pub fn produce(&mut self, market: &Market, context: &mut Context, steps: &mut Steps) {
+        self.is_unfinished = false;
+        for _ in 0..ROUNDS_MAX {
             if context.out_bytes(self.id) > market.post.config.conflate_bytes {
                 context.watch_drain(self.id);
                 return;
@@ -167,11 +194,14 @@ impl FeedSession {
             let journal = market.journal.lock();
             let (session, board) = (&mut self.session, &*market.board);
             let more = match &mut self.faults {
-                None => session.produce(&journal, board, now_ns, out.buffer(), PRODUCE_BYTES),
+                None => {
+                    let buffer = out.buffer();
+                    session.produce_within(&journal, board, now_ns, buffer, PRODUCE_BYTES, steps)
+                }
                 Some(faults) if faults.is_holding() => false,
                 Some(faults) => {
                     let packets = &mut faults.packets;
-                    session.produce(&journal, board, now_ns, packets, PRODUCE_BYTES)
+                    session.produce_within(&journal, board, now_ns, packets, PRODUCE_BYTES, steps)
                 }
             };
             drop(journal);
@@ -188,7 +218,22 @@ impl FeedSession {
             if !more {
                 return;
             }
+            if steps.are_used_up() {
+                break;
+            }
         }
+        self.is_unfinished = true;
+    }
+
+    /// Returns whether the lane must list the session, to serve it in each turn from now on.
+    pub fn joins_unfinished(&mut self) -> bool {
+        self.is_unfinished && !std::mem::replace(&mut self.is_listed, true)
+    }
+
+    /// Returns whether a listed session stays in the list.
+    pub fn stays_unfinished(&mut self) -> bool {
+        self.is_listed = self.is_unfinished;
+        self.is_listed
     }
 
     fn count_slowness(&mut self, market: &Market) {
@@ -218,7 +263,8 @@ impl FeedSession {
         if let Some(out) = context.out(self.id) {
             // The output ends with a whole packet, so the notice can follow it.
             let (session, board) = (&mut self.session, &*market.board);
-            session.produce(&journal, board, now_ns, out.buffer(), 0);
+            let (buffer, steps) = (out.buffer(), &mut Steps::none());
+            session.produce_within(&journal, board, now_ns, buffer, 0, steps);
         }
         drop(journal);
         self.count_slowness(market);
@@ -241,10 +287,10 @@ impl FeedSession {
             return news;
         }
         if self.session.is_silent(now_ns) && !context.has_unread(self.id) {
-            debug!("a feed client has fallen silent");
+            self.note_silent(now_ns);
             context.close(self.id, CloseReason::Requested);
         } else {
-            self.produce(market, context);
+            self.produce(market, context, &mut Steps::none());
         }
         news
     }
@@ -381,5 +427,9 @@ impl Faults {
 /// Limits the log lines that publishers cause by retrying.
 static SESSIONS_IN_USE: Seldom = Seldom::new(3, 10);
 static INVALID_STREAMS: Seldom = Seldom::new(3, 10);
+static SILENT_PUBLISHERS: Seldom = Seldom::new(3, 10);
 /// Maximum number of bytes produced between two checks of the outbox.
 const PRODUCE_BYTES: usize = 256 * 1024;
+/// Maximum number of such checks in a turn: each may look at many messages that are not for this
+/// client.
+const ROUNDS_MAX: usize = 8;

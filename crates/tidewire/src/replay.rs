@@ -103,12 +103,20 @@ pub(crate) fn play(
     }
     let end = player.link.finish()?;
     let report = describe(file, &played, &player, rounds, end);
-    as_far_as_valid(report, fault)
+    as_far_as_valid(report, fault, end)
 }
 
 /// Returns the report of a file. That of a damaged or truncated one, which was played as far as it
-/// is valid, comes before the error.
-fn as_far_as_valid(report: String, fault: Option<Failure>) -> Result<String, Failure> {
+/// is valid, comes before the error, as does that of one that the hub has not applied whole.
+fn as_far_as_valid(
+    report: String,
+    fault: Option<Failure>,
+    end: Acknowledgement,
+) -> Result<String, Failure> {
+    let fault = match (fault, end.fault()) {
+        (Some(fault), Some(other)) => Some(Failure::running(format!("{fault}\n{other}"))),
+        (one, other) => one.or(other),
+    };
     match fault {
         None => Ok(report),
         Some(fault) => {

@@ -2,7 +2,7 @@
 
 use crate::journal::{Everything, Journal};
 use crate::server::{
-    HEARTBEAT_INTERVAL_NS_MAX, SILENCE_INTERVALS_MAX, SenderCounters, StreamSender,
+    HEARTBEAT_INTERVAL_NS_MAX, SILENCE_INTERVALS_MAX, SenderCounters, Steps, StreamSender,
 };
 use crate::wire::{
     ClientName, Control, EndOfSessionAcknowledgement, Flags, Login, Message, MessageError,
@@ -142,14 +142,14 @@ impl Publisher {
         self.journal.append(message)
     }
 
-    /// Returns how many messages can be appended before an unsent one drops out of the journal (a
-    /// definition needs the room of three).
+    /// Returns how many messages of any kind can be appended before an unsent one drops out of the
+    /// journal.
     pub fn room(&self) -> u64 {
-        let unsent = match self.state {
-            PublisherState::Streaming => self.journal.next_sequence() - self.stream.cursor.sent,
-            _ => self.journal.len(),
+        let first_unsent = match self.state {
+            PublisherState::Streaming => self.stream.cursor.sent,
+            _ => self.journal.oldest_sequence(),
         };
-        self.journal.capacity().saturating_sub(unsent)
+        self.journal.room(first_unsent)
     }
 
     /// Ends the stream: the server is told until it acknowledges.
@@ -192,9 +192,9 @@ impl Publisher {
         self.overrun += self.stream.pass_what_is_gone(&self.journal);
         let half = start + budget_bytes.div_ceil(2);
         let journal = &self.journal;
-        let mut more = self
-            .stream
-            .produce_retransmissions(journal, &Everything, out, half);
+        // The whole stream is sent, so nothing is searched.
+        let (stream, mut steps) = (&mut self.stream, Steps::new(1));
+        let mut more = stream.produce_retransmissions(journal, &Everything, out, half, &mut steps);
         more |= self
             .stream
             .produce_live(journal, &Everything, out, end_bytes);

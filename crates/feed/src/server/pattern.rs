@@ -1,16 +1,15 @@
-//! The symbols a client selects.
+//! Patterns of symbol names.
 
-use crate::journal::Filter;
+use std::collections::HashSet;
+
 use crate::wire::PatternText;
 
-use super::Board;
+use super::steps::Steps;
 
 /// Maximum patterns of a client.
 pub const PATTERNS_MAX: usize = 1_024;
 /// Maximum `*` in one pattern; limits the time of a match.
 pub const WILDCARDS_MAX: usize = 8;
-/// Symbol ids from here on cannot be selected one by one. Limits a client's bit set to 2 MiB.
-pub const SELECTABLE_SYMBOLS_MAX: u32 = 1 << 24;
 
 /// A pattern of names: `*`, an exact name, or a glob with `*` (any run) and `?` (any character).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +22,10 @@ pub struct Pattern {
 enum Kind {
     All,
     Exact,
-    Glob,
+    Glob {
+        /// Bytes before the first wildcard.
+        literal: u8,
+    },
 }
 
 /// Why a pattern is refused: the peer's fault.
@@ -43,12 +45,17 @@ impl Pattern {
     pub fn new(text: PatternText) -> Result<Pattern, PatternError> {
         let bytes = text.as_bytes();
         let stars = bytes.iter().filter(|&&byte| byte == b'*').count();
+        let literal = bytes.iter().position(|byte| b"*?".contains(byte));
         let kind = match bytes {
             b"" => return Err(PatternError::Empty),
             _ if stars > WILDCARDS_MAX => return Err(PatternError::TooManyWildcards),
             b"*" => Kind::All,
-            _ if stars == 0 && !bytes.contains(&b'?') => Kind::Exact,
-            _ => Kind::Glob,
+            _ => match literal {
+                None => Kind::Exact,
+                Some(literal) => Kind::Glob {
+                    literal: literal as u8,
+                },
+            },
         };
         Ok(Pattern { text, kind })
     }
@@ -58,12 +65,23 @@ impl Pattern {
         self.kind == Kind::All
     }
 
-    /// Returns whether `name` matches.
-    pub fn matches(&self, name: &str) -> bool {
+    /// Returns the name that the pattern is, if it is one.
+    pub(crate) fn exact(&self) -> Option<&str> {
+        (self.kind == Kind::Exact).then(|| self.text.as_str())
+    }
+
+    /// Returns whether `name` matches, and counts the work.
+    pub fn matches(&self, name: &str, steps: &mut Steps) -> bool {
+        steps.spend(1);
         match self.kind {
             Kind::All => true,
             Kind::Exact => self.text.as_bytes() == name.as_bytes(),
-            Kind::Glob => glob(self.text.as_str(), name),
+            Kind::Glob { literal } => {
+                // Wildcards are ASCII, so the text before one ends between characters.
+                let (literal, rest) = self.text.as_str().split_at(literal.into());
+                let name = name.strip_prefix(literal);
+                name.is_some_and(|name| glob(rest, name, steps))
+            }
         }
     }
 
@@ -73,105 +91,64 @@ impl Pattern {
     }
 }
 
-/// A client's patterns and the matching symbols.
+/// Patterns of which one must match. Exact names are found by their hash, however many they are.
 #[derive(Clone, Debug, Default)]
-pub struct Selection {
-    patterns: Vec<Pattern>,
+pub(crate) struct PatternSet {
     all: bool,
-    /// One bit per symbol id.
-    symbols: Vec<u64>,
-    /// Number of board entries matched so far.
-    board_length: usize,
+    /// The hash has a secret, as the names are the peer's choice.
+    names: HashSet<Box<str>>,
+    globs: Vec<Pattern>,
 }
 
-impl Selection {
-    /// Returns the patterns in order of subscription.
-    pub fn patterns(&self) -> &[Pattern] {
-        &self.patterns
-    }
-
-    /// Returns whether nothing can match.
-    pub fn is_empty(&self) -> bool {
-        self.patterns.is_empty()
-    }
-
-    /// Returns whether the selection has this pattern.
-    pub fn holds(&self, pattern: &Pattern) -> bool {
-        self.patterns.contains(pattern)
-    }
-
-    /// Adds a pattern. The caller enforces [`PATTERNS_MAX`].
-    pub fn insert(&mut self, pattern: Pattern) {
-        if !self.holds(&pattern) {
-            self.patterns.push(pattern);
-            self.forget_matches();
-        }
-    }
-
-    /// Removes a pattern by its exact text. Returns whether it existed.
-    pub fn remove(&mut self, text: &PatternText) -> bool {
-        let before = self.patterns.len();
-        self.patterns.retain(|pattern| pattern.text() != text);
-        self.forget_matches();
-        self.patterns.len() != before
-    }
-
-    /// Matches the entries that the board has added since the last call.
-    pub fn update(&mut self, board: &impl Board) {
-        if self.all || self.patterns.is_empty() {
-            return;
-        }
-        for index in self.board_length..board.len() {
-            let Some(definition) = board.definition(index) else {
-                continue;
-            };
-            let name = definition.name.as_str();
-            if self.patterns.iter().any(|pattern| pattern.matches(name)) {
-                self.select(definition.symbol);
+impl PatternSet {
+    /// Adds a pattern that the set does not have.
+    pub(crate) fn insert(&mut self, pattern: &Pattern) {
+        match pattern.kind {
+            Kind::All => self.all = true,
+            Kind::Exact => {
+                self.names.insert(pattern.text.as_str().into());
             }
+            Kind::Glob { .. } => self.globs.push(*pattern),
         }
-        self.board_length = board.len();
     }
 
-    fn select(&mut self, symbol: u32) {
-        if symbol >= SELECTABLE_SYMBOLS_MAX {
-            return;
+    pub(crate) fn remove(&mut self, pattern: &Pattern) {
+        match pattern.kind {
+            Kind::All => self.all = false,
+            Kind::Exact => {
+                self.names.remove(pattern.text.as_str());
+            }
+            Kind::Glob { .. } => self.globs.retain(|glob| glob != pattern),
         }
-        let word = symbol as usize / 64;
-        if self.symbols.len() <= word {
-            self.symbols.resize(word + 1, 0);
-        }
-        self.symbols[word] |= 1 << (symbol % 64);
     }
 
-    fn forget_matches(&mut self) {
-        self.all = self.patterns.iter().any(Pattern::matches_all);
-        self.symbols.fill(0);
-        self.board_length = 0;
-    }
-}
-
-impl Filter for Selection {
-    fn passes_all(&self) -> bool {
+    pub(crate) fn matches_all(&self) -> bool {
         self.all
     }
 
-    #[inline]
-    fn passes(&self, symbol: u32) -> bool {
-        self.all
-            || self
-                .symbols
-                .get(symbol as usize / 64)
-                .is_some_and(|word| word & (1 << (symbol % 64)) != 0)
+    /// Returns whether the board need not be searched.
+    pub(crate) fn has_only_names(&self) -> bool {
+        !self.all && self.globs.is_empty()
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|name| &**name)
+    }
+
+    pub(crate) fn matches(&self, name: &str, steps: &mut Steps) -> bool {
+        let is_name = || !self.names.is_empty() && self.names.contains(name);
+        let mut globs = self.globs.iter();
+        self.all || is_name() || globs.any(|glob| glob.matches(name, steps))
     }
 }
 
 /// Matches a glob with one step of backtracking: the last star takes one more character.
-fn glob(pattern: &str, name: &str) -> bool {
+fn glob(pattern: &str, name: &str, steps: &mut Steps) -> bool {
     let mut wanted = pattern.chars();
     let mut given = name.chars();
     let mut retry: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
     loop {
+        steps.spend(1);
         let before_given = given.clone();
         match (wanted.next(), given.next()) {
             (None, None) => return true,
@@ -202,7 +179,7 @@ mod tests {
     fn matches(pattern: &str, name: &str) -> bool {
         Pattern::new(PatternText::new(pattern).unwrap())
             .unwrap()
-            .matches(name)
+            .matches(name, &mut Steps::unlimited())
     }
 
     #[test]

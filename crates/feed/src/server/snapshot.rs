@@ -7,10 +7,9 @@ use crate::wire::{
     Venue, snapshot_position,
 };
 
-use super::pattern::Pattern;
+use super::pattern::{Pattern, PatternSet};
+use super::steps::{ENTRY_STEPS, NAME_STEPS, Steps};
 
-/// Maximum board entries one call scans. Limits the time of a call that finds nothing.
-pub const SCAN_ENTRIES_MAX: usize = 65_536;
 /// Maximum positions per skip: what a client requests again after one lost packet.
 const PASSED_POSITIONS_MAX: u32 = 8_192;
 
@@ -27,6 +26,13 @@ pub trait Board {
 
     /// Returns the definition of an entry; always `Some` below [`Board::len`].
     fn definition(&self, index: usize) -> Option<Definition>;
+
+    /// Returns the index of the entry with this name. A board of many entries replaces this search
+    /// by a look-up.
+    fn find(&self, name: &str) -> Option<usize> {
+        let is_named = |definition: Definition| definition.name.as_str() == name;
+        (0..self.len()).find(|&index| self.definition(index).is_some_and(is_named))
+    }
 
     /// Returns the latest value of an entry with the sequence of its last change. It is at least
     /// as new as the journal's messages about the entry.
@@ -85,21 +91,76 @@ impl Board for EmptyBoard {
 
 /// The symbols of a snapshot. They do not change once the snapshot has begun, so its positions
 /// keep their meaning when they are requested again.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Scope {
-    pub(crate) patterns: Vec<Pattern>,
-    pub(crate) restriction: Option<Pattern>,
+    set: PatternSet,
+    restriction: Option<Pattern>,
+    /// The entries that `set` matches, in order, if they were found by their names.
+    listed: Option<Vec<u32>>,
 }
 
 impl Scope {
-    fn matches(&self, name: &str) -> bool {
-        self.patterns.iter().any(|pattern| pattern.matches(name))
-            && self.restriction.is_none_or(|pattern| pattern.matches(name))
+    pub(crate) fn new(
+        patterns: &[Pattern],
+        restriction: Option<Pattern>,
+        board: &impl Board,
+        steps: &mut Steps,
+    ) -> Scope {
+        let mut set = PatternSet::default();
+        patterns.iter().for_each(|pattern| set.insert(pattern));
+        // One name is asked for: only it is looked up.
+        let one = restriction.as_ref().and_then(Pattern::exact);
+        let mut found: Vec<u32> = Vec::new();
+        let mut find = |name: &str| {
+            steps.spend(NAME_STEPS);
+            let index = board.find(name).and_then(|index| u32::try_from(index).ok());
+            found.extend(index);
+        };
+        let is_listed = match one {
+            Some(name) => {
+                if set.matches(name, &mut Steps::unlimited()) {
+                    find(name);
+                }
+                true
+            }
+            None if set.has_only_names() => {
+                set.names().for_each(find);
+                true
+            }
+            None => false,
+        };
+        found.sort_unstable();
+        Scope {
+            set,
+            restriction,
+            listed: is_listed.then_some(found),
+        }
     }
 
+    fn matches(&self, name: &str, steps: &mut Steps) -> bool {
+        let restriction = self.restriction.as_ref();
+        restriction.is_none_or(|pattern| pattern.matches(name, steps))
+            && (self.listed.is_some() || self.set.matches(name, steps))
+    }
+
+    /// Returns whether every entry of the walk matches, so that positions give entries.
     fn matches_all(&self) -> bool {
-        self.patterns.iter().any(Pattern::matches_all)
-            && self.restriction.is_none_or(|pattern| pattern.matches_all())
+        let restriction = self.restriction.as_ref();
+        let is_whole = |pattern: &Pattern| pattern.matches_all() || pattern.exact().is_some();
+        restriction.is_none_or(is_whole) && (self.listed.is_some() || self.set.matches_all())
+    }
+
+    /// Returns the number of entries of the walk on a board of this length.
+    fn length(&self, board_length: usize) -> usize {
+        self.listed.as_ref().map_or(board_length, Vec::len)
+    }
+
+    /// Returns the board's entry that has this place in the walk.
+    fn entry(&self, place: usize) -> usize {
+        match &self.listed {
+            Some(listed) => listed[place] as usize,
+            None => place,
+        }
     }
 }
 
@@ -113,9 +174,9 @@ impl Scope {
 pub(crate) struct SnapshotJob {
     pub(crate) notice: SnapshotNotice,
     scope: Arc<Scope>,
-    /// The board's length when the snapshot began.
-    board_length: usize,
-    next_index: usize,
+    /// Number of entries in the walk: those of the board when the snapshot began, or fewer.
+    length: usize,
+    next_place: usize,
     next_position: u32,
     /// Positions outside `from..until` are counted, not written.
     from: u32,
@@ -136,9 +197,9 @@ impl SnapshotJob {
     ) -> SnapshotJob {
         SnapshotJob {
             notice,
+            length: scope.length(board_length),
             scope,
-            board_length,
-            next_index: 0,
+            next_place: 0,
             next_position: 0,
             from: 0,
             until: u32::MAX,
@@ -151,20 +212,20 @@ impl SnapshotJob {
 
     /// Creates the same snapshot for the positions `from..until` only, with current values.
     pub(crate) fn again(&self, from: u32, until: u32) -> SnapshotJob {
-        let mut job = SnapshotJob::new(self.notice, Arc::clone(&self.scope), self.board_length);
+        let mut job = SnapshotJob::new(self.notice, Arc::clone(&self.scope), self.length);
         (job.from, job.with_figures) = (from, self.with_figures);
         job.until = until;
         job.flags = Flags::SNAPSHOT.with(Flags::RETRANSMISSION);
         if job.scope.matches_all() && from > 0 {
             // Every entry matches: the position gives the entry.
             let entry = (from as usize - 1) / 2;
-            job.next_index = entry.min(job.board_length);
-            job.next_position = 1 + 2 * job.next_index as u32;
+            job.next_place = entry.min(job.length);
+            job.next_position = 1 + 2 * job.next_place as u32;
         }
         job
     }
 
-    /// Writes within the budget. Returns the number of records.
+    /// Writes within the budgets of bytes and steps. Returns the number of records.
     pub(crate) fn produce(
         &mut self,
         board: &impl Board,
@@ -172,14 +233,14 @@ impl SnapshotJob {
         packet_limit_bytes: usize,
         out: &mut Vec<u8>,
         end_bytes: usize,
+        steps: &mut Steps,
     ) -> u64 {
         let first = snapshot_position(self.notice.number, self.next_position.max(self.from));
         let mut writer = PacketWriter::new(out, session, self.flags, first, packet_limit_bytes);
         let mut records = 0;
-        let mut scanned = 0;
-        while !self.done && scanned < SCAN_ENTRIES_MAX && writer.buffered_bytes() < end_bytes {
-            scanned += 1;
-            records += self.step(board, &mut writer);
+        while !self.done && !steps.are_used_up() && writer.buffered_bytes() < end_bytes {
+            steps.spend(ENTRY_STEPS);
+            records += self.step(board, &mut writer, steps);
         }
         self.write_passed(&mut writer);
         writer.finish();
@@ -191,9 +252,14 @@ impl SnapshotJob {
     }
 
     /// Advances by one mark or entry. Returns the number of records written.
-    fn step(&mut self, board: &impl Board, writer: &mut PacketWriter<'_>) -> u64 {
+    fn step(
+        &mut self,
+        board: &impl Board,
+        writer: &mut PacketWriter<'_>,
+        steps: &mut Steps,
+    ) -> u64 {
         if self.next_position == 0 {
-            let records = self.board_length as u64;
+            let records = self.length as u64;
             let mark = SnapshotMark {
                 as_of: self.notice.as_of,
                 records,
@@ -201,7 +267,7 @@ impl SnapshotJob {
             self.write(&Message::SnapshotBegin(mark), writer);
             return 0;
         }
-        if self.next_index >= self.board_length || self.next_position >= self.until {
+        if self.next_place >= self.length || self.next_position >= self.until {
             let records = u64::from(self.next_position - 1) / 2;
             let mark = SnapshotMark {
                 as_of: self.notice.as_of,
@@ -211,8 +277,8 @@ impl SnapshotJob {
             self.done = true;
             return 0;
         }
-        let index = self.next_index;
-        self.next_index += 1;
+        let index = self.scope.entry(self.next_place);
+        self.next_place += 1;
         let is_unchanged = self.notice.since > 0 && board.changed(index) < self.notice.since;
         if is_unchanged && self.scope.matches_all() {
             self.pass_over(writer);
@@ -221,7 +287,7 @@ impl SnapshotJob {
         let Some(definition) = board.definition(index) else {
             return 0;
         };
-        if !self.scope.matches(definition.name.as_str()) {
+        if !self.scope.matches(definition.name.as_str(), steps) {
             return 0;
         }
         if is_unchanged {

@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use crate::journal::{Cursor, Filter, Journal, PacketOptions};
 use crate::wire::{Control, Flags, PacketWriter, Request, TooOld};
 
+use super::Steps;
+
 /// Maximum requested ranges not yet sent. Further requests are dropped and counted, and the
 /// receiver requests again.
 pub const REQUESTS_MAX: usize = 64;
@@ -135,16 +137,18 @@ impl StreamSender {
         });
     }
 
-    /// Answers requests within the budget. Returns whether more is ready.
+    /// Answers requests within the budget, looking at as many messages of others as `steps`
+    /// allows. Returns whether more is ready.
     pub(crate) fn produce_retransmissions(
         &mut self,
         journal: &Journal,
         filter: &impl Filter,
         out: &mut Vec<u8>,
         end_bytes: usize,
+        steps: &mut Steps,
     ) -> bool {
         while let Some(range) = self.requests.front_mut() {
-            if out.len() >= end_bytes {
+            if out.len() >= end_bytes || steps.are_used_up() {
                 return true;
             }
             // Messages that were never sent are not retransmissions: the live stream brings them.
@@ -178,6 +182,9 @@ impl StreamSender {
             let mut cursor = Cursor::at(range.from);
             journal.write_packets(&mut cursor, until, &options, filter, out);
             journal.write_skipped(&mut cursor, Flags::RETRANSMISSION, out);
+            if !filter.passes_all() {
+                steps.spend(cursor.sent - range.from);
+            }
             self.counters.retransmitted += cursor.sent - range.from;
             range.from = cursor.sent;
         }
@@ -261,13 +268,14 @@ mod tests {
             snapshot: false,
         });
         let mut out = Vec::new();
-        assert!(sender.produce_retransmissions(&journal, &Everything, &mut out, 10));
+        let steps = &mut Steps::new(1);
+        assert!(sender.produce_retransmissions(&journal, &Everything, &mut out, 10, steps));
         assert_eq!(
             (sender.counters.too_old, sender.counters.retransmitted),
             (1, 0)
         );
         let end_bytes = out.len() + 100_000;
-        assert!(!sender.produce_retransmissions(&journal, &Everything, &mut out, end_bytes));
+        assert!(!sender.produce_retransmissions(&journal, &Everything, &mut out, end_bytes, steps));
         assert_eq!(
             (sender.counters.too_old, sender.counters.retransmitted),
             (1, 64)

@@ -1,6 +1,9 @@
 use super::*;
 use crate::client::NullSink;
-use crate::wire::{Definition, LastValue, Message, Trade, Venue, VenueName};
+use crate::journal::Filter;
+use crate::wire::{
+    Definition, LastValue, Message, Name, SnapshotNotice, TooOld, Trade, Venue, VenueName,
+};
 
 const INTERVAL_NS: u64 = HEARTBEAT_INTERVAL_NS_MAX;
 
@@ -453,4 +456,200 @@ fn a_publisher_whose_session_is_in_use_is_refused_and_not_read() {
     assert_eq!(result, Err(SessionError::SessionInUse));
     assert!(session.is_closing() && session.receiver().is_none());
     assert_eq!(refusal(&mut session), RefusalReason::SESSION_IN_USE);
+}
+
+/// A board that counts how often an entry is read.
+struct Counted {
+    names: Vec<String>,
+    reads: std::cell::Cell<usize>,
+}
+
+impl Counted {
+    fn new(names: usize) -> Counted {
+        Counted {
+            names: (0..names).map(|number| format!("S{number:07}")).collect(),
+            reads: std::cell::Cell::new(0),
+        }
+    }
+}
+
+impl Board for Counted {
+    fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    fn definition(&self, index: usize) -> Option<Definition> {
+        self.reads.set(self.reads.get() + 1);
+        let name = Name::new(self.names.get(index)?).unwrap();
+        Some(Definition::new(index as u32, name))
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        self.names.binary_search_by(|one| (**one).cmp(name)).ok()
+    }
+
+    fn last_value(&self, index: usize) -> Option<LastValue> {
+        Some(LastValue::new(index as u32))
+    }
+}
+
+fn login_for(subscription_count: u16) -> Control {
+    Control::Login(Login {
+        role: Role::Subscriber,
+        subscription_count,
+        ..Login::default()
+    })
+}
+
+/// Returns the symbols of the values in the output.
+fn valued(out: &[u8]) -> Vec<u32> {
+    let (mut symbols, mut rest) = (Vec::new(), out);
+    while let Some((packet, length)) = decode_packet(rest).unwrap() {
+        if !packet.header.flags.contains(Flags::CONTROL) {
+            symbols.extend(packet.messages().filter_map(|message| match message {
+                Ok(Message::LastValue(value)) => Some(value.symbol),
+                _ => None,
+            }));
+        }
+        rest = &rest[length..];
+    }
+    symbols
+}
+
+/// A thousand names on a board of a million held a lane for 22 seconds: each name was compared
+/// with each entry.
+#[test]
+fn exact_names_are_looked_up_and_never_searched() {
+    let board = Counted::new(100_000);
+    let mut session = Session::new(SessionConfig::default(), 0);
+    let names: Vec<u32> = (0..1_000).map(|number| number * 97).collect();
+    let mut controls = vec![login_for(1_000)];
+    controls.extend(
+        names
+            .iter()
+            .map(|number| subscribe(&format!("S{number:07}"), false)),
+    );
+    receive(&mut session, &controls).unwrap();
+    let (journal, mut out) = (journal(1), Vec::new());
+    while session.produce(&journal, &board, 0, &mut out, 1 << 20) {}
+    assert_eq!(valued(&out), names);
+    assert!(board.reads.get() <= 2_000, "{} entries", board.reads.get());
+    receive(&mut session, &[subscribe("S0000001", false)]).unwrap();
+    let removed = PatternText::new("S0000097").unwrap();
+    receive(&mut session, &[Control::Unsubscribe(removed)]).unwrap();
+    out.clear();
+    while session.produce(&journal, &board, 0, &mut out, 1 << 20) {}
+    assert_eq!(valued(&out), [1]);
+    let passes = |symbol| session.selection().passes(symbol);
+    assert!(passes(1) && passes(0) && !passes(97) && !passes(2));
+    assert!(board.reads.get() <= 4_000, "{} entries", board.reads.get());
+}
+
+/// Patterns of one client held a lane for seconds: a call went through the whole board.
+#[test]
+fn a_search_is_done_in_parts_and_begins_the_stream_when_it_is_over() {
+    let board = Counted::new(20_000);
+    let mut session = Session::new(SessionConfig::default(), 0);
+    receive(&mut session, &[login_for(2), subscribe("S*77*7", true)]).unwrap();
+    receive(&mut session, &[subscribe("S00000?1", false)]).unwrap();
+    let (journal, mut out, mut calls) = (journal(1), Vec::new(), 0);
+    loop {
+        let before = board.reads.get();
+        let mut steps = Steps::new(10_000);
+        let more = session.produce_within(&journal, &board, 0, &mut out, 1 << 20, &mut steps);
+        assert!(board.reads.get() - before <= 320, "a call reads its share");
+        calls += 1;
+        if !more {
+            break;
+        }
+    }
+    assert!(calls > 60, "{calls}");
+    let is_wanted = |name: &String| name.ends_with('7') && name[..7].contains("77");
+    let matching = |(index, name): (usize, &String)| {
+        let is_other = name.starts_with("S00000") && name.ends_with('1');
+        (is_wanted(name) || is_other).then_some(index as u32)
+    };
+    let wanted: Vec<u32> = board
+        .names
+        .iter()
+        .enumerate()
+        .filter_map(matching)
+        .collect();
+    assert!(wanted.len() > 10);
+    assert_eq!(valued(&out), wanted);
+    // Without steps, what needs no search still leaves.
+    out.clear();
+    session.produce_within(
+        &journal,
+        &board,
+        INTERVAL_NS,
+        &mut out,
+        1 << 20,
+        &mut Steps::none(),
+    );
+    assert!(!out.is_empty(), "a heartbeat");
+}
+
+/// The stream went on only after a search, or had skipped messages of a symbol that was then
+/// said to be complete.
+#[test]
+fn a_new_glob_does_not_hold_the_stream_and_its_values_come_after_the_search() {
+    let board = Counted::new(20_000);
+    let mut journal = Journal::new(9, 64);
+    let mut session = Session::new(SessionConfig::default(), 0);
+    receive(&mut session, &[login_for(1), subscribe("S0000005", false)]).unwrap();
+    said_of(&mut session, &journal, &board, 0);
+    receive(&mut session, &[subscribe("S*9999", false)]).unwrap();
+    let mut out = Vec::new();
+    let mut has_news = false;
+    loop {
+        for symbol in [5, 9_999] {
+            let trade = Trade {
+                symbol,
+                ..Trade::default()
+            };
+            journal.append(&Message::Trade(trade));
+        }
+        let mut steps = Steps::new(10_000);
+        out.clear();
+        let more = session.produce_within(&journal, &board, 0, &mut out, 1 << 20, &mut steps);
+        assert!(
+            session.cursor().scanned == journal.next_sequence(),
+            "it goes on"
+        );
+        let is_found = session.selection().passes(9_999);
+        assert!(
+            is_found || valued(&out).is_empty(),
+            "no value before the symbol is found"
+        );
+        has_news |= valued(&out).contains(&9_999);
+        if !more {
+            break;
+        }
+    }
+    assert!(has_news);
+}
+
+#[test]
+fn a_removed_glob_selects_nothing_after_the_next_search() {
+    let mut board = Counted::new(5_000);
+    let journal = journal(1);
+    let mut session = Session::new(SessionConfig::default(), 0);
+    let patterns = [
+        subscribe("S*1", false),
+        subscribe("S*2", false),
+        subscribe("*", false),
+    ];
+    receive(&mut session, &[login_for(3)]).unwrap();
+    receive(&mut session, &patterns).unwrap();
+    said_of(&mut session, &journal, &board, 0);
+    assert!(session.selection().passes(3));
+    for text in ["*", "S*1"] {
+        let text = PatternText::new(text).unwrap();
+        receive(&mut session, &[Control::Unsubscribe(text)]).unwrap();
+    }
+    board.names.push("S0005002".to_owned());
+    said_of(&mut session, &journal, &board, 0);
+    let passes = |symbol| session.selection().passes(symbol);
+    assert!(passes(2) && passes(5_000) && !passes(1) && !passes(3));
 }

@@ -1,8 +1,11 @@
 //! Feeds of a lane: the native feeds that it reads, and the clients that follow the journal.
 
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
+use tidewire_feed::server::Steps;
 use tidewire_lane::{ConnectionId, Context};
+use tidewire_market::FeedSession;
 
 use tidewire_redis::earlier;
 
@@ -44,7 +47,8 @@ impl HubLane {
                     }
                 }
                 Some(Some(Session::Feed(session))) => {
-                    session.produce(&self.hub.market, context);
+                    session.produce(&self.hub.market, context, &mut Steps::none());
+                    list_unfinished(&mut self.unfinished, session);
                     deadline_ns =
                         earlier(deadline_ns, session.resume_ns(&self.hub.market, context));
                 }
@@ -58,6 +62,34 @@ impl HubLane {
             deadline_ns = Some(context.now_ns());
         }
         deadline_ns
+    }
+
+    /// Continues what feed clients have left unfinished, such as the search for the symbols of
+    /// their patterns. Returns when to continue.
+    pub(super) fn continue_unfinished(&mut self, context: &mut Context) -> Option<u64> {
+        let (mut steps, mut bytes) = (Steps::new(STEPS_A_TURN), 0);
+        for _ in 0..self.unfinished.len() {
+            if steps.are_used_up() || bytes >= FEED_BYTES_A_TURN {
+                break;
+            }
+            let Some(id) = self.unfinished.pop_front() else {
+                break;
+            };
+            // The place of a connection that has ended may be another one's.
+            let session = match self.sessions.get_mut(id.index()) {
+                Some(Some(Session::Feed(session))) if session.id() == id => session,
+                _ => continue,
+            };
+            let before = context.out_bytes(id);
+            let mut share = steps.take(STEPS_A_TURN / CLIENTS_A_TURN);
+            session.produce(&self.hub.market, context, &mut share);
+            steps.give(share);
+            bytes += context.out_bytes(id).saturating_sub(before);
+            if session.stays_unfinished() {
+                self.unfinished.push_back(id);
+            }
+        }
+        (!self.unfinished.is_empty()).then_some(context.now_ns())
     }
 
     /// Requests what publishers have lost, where it is due. Returns when to look again.
@@ -77,6 +109,7 @@ impl HubLane {
                 }
                 false => (due_ns, None),
             };
+            list_unfinished(&mut self.unfinished, session);
             if deadline_ns.is_some() {
                 self.recovering.push(id);
             } else {
@@ -98,7 +131,8 @@ impl HubLane {
             if let Some(Some(Session::Feed(session))) = session {
                 let resume_ns = session.resume_ns(&self.hub.market, context);
                 if resume_ns.is_some_and(|time_ns| time_ns <= context.now_ns()) {
-                    session.produce(&self.hub.market, context);
+                    session.produce(&self.hub.market, context, &mut Steps::none());
+                    list_unfinished(&mut self.unfinished, session);
                 }
                 deadline_ns = earlier(deadline_ns, session.resume_ns(&self.hub.market, context));
             }
@@ -125,6 +159,17 @@ impl HubLane {
     }
 }
 
+/// Lists a session that has left something unfinished.
+pub(super) fn list_unfinished(list: &mut VecDeque<ConnectionId>, session: &mut FeedSession) {
+    if session.joins_unfinished() {
+        list.push_back(session.id());
+    }
+}
+
+/// Steps of a turn for the searches of all feed clients: less than a millisecond.
+const STEPS_A_TURN: u64 = 1 << 17;
+/// How many clients that search share them.
+const CLIENTS_A_TURN: u64 = 4;
 /// Maximum number of bytes written to feed clients before the lane serves all others, so that many
 /// slow clients delay neither heartbeats nor Redis clients.
 const FEED_BYTES_A_TURN: usize = 16 << 20;

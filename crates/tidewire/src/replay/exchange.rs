@@ -61,7 +61,7 @@ pub(super) fn play(
         rounds += 1;
     }
     let end = player.output.link.finish()?;
-    super::as_far_as_valid(player.describe(&reader, rounds, end), fault)
+    super::as_far_as_valid(player.describe(&reader, rounds, end), fault, end)
 }
 
 /// A function that reads one counter of the books.

@@ -14,6 +14,7 @@ use tidewire_lane::Endpoint;
 
 use crate::failure::Failure;
 use crate::stop::Stop;
+use crate::units::grouped;
 
 /// A publisher and its socket.
 pub(super) struct Link {
@@ -38,6 +39,23 @@ pub(super) struct Acknowledgement {
     pub(super) next_sequence: u64,
     /// Number of messages that the hub has applied.
     pub(super) applied: u64,
+    /// Number of messages that were published.
+    published: u64,
+}
+
+impl Acknowledgement {
+    /// Returns a failure if the hub has not applied every message.
+    pub(super) fn fault(&self) -> Option<Failure> {
+        let left = self.published.saturating_sub(self.applied);
+        let text = || {
+            let (left, published) = (grouped(left), grouped(self.published));
+            format!(
+                "the hub has not applied {left} of the {published} messages; its log and \
+                 'INFO feed' say why"
+            )
+        };
+        (left > 0).then(|| Failure::running(text()))
+    }
 }
 
 impl Link {
@@ -123,13 +141,17 @@ impl Link {
         while self.publisher.state() != PublisherState::Finished {
             self.serve(WAIT_MAX)?;
         }
+        debug_assert_eq!(
+            self.publisher.overrun(),
+            0,
+            "a message waits until it has room"
+        );
         let end = self.publisher.acknowledgement();
-        Ok(
-            end.map_or_else(Acknowledgement::default, |end| Acknowledgement {
-                next_sequence: end.next_sequence,
-                applied: end.applied_count,
-            }),
-        )
+        Ok(Acknowledgement {
+            next_sequence: end.map_or(0, |end| end.next_sequence),
+            applied: end.map_or(0, |end| end.applied_count),
+            published: self.published(),
+        })
     }
 
     /// Sends what is due and takes what has arrived. Waits up to `wait` for either.
@@ -234,7 +256,7 @@ fn is_temporary(error: &std::io::Error) -> bool {
 const EXPECTED: &str = "the port of 'serve --feed' is expected";
 /// Messages kept for retransmission.
 const WINDOW_MESSAGES: usize = 1 << 16;
-/// Room that a message waits for: a definition takes the room of three messages.
+/// Room that a message waits for, in messages.
 const ROOM_MESSAGES: u64 = 8;
 /// Messages between two looks at the socket, so that a file at full speed is sent in bulk.
 const SERVE_EVERY_MESSAGES: u32 = 1_024;

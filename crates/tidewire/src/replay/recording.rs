@@ -54,7 +54,7 @@ pub(super) fn play(
     let end = player.link.finish()?;
     let report = player.account.describe(file, rounds, published, end);
     let fault = fault.map(|fault| Failure::running(format!("{}: {fault}", file.display())));
-    super::as_far_as_valid(report, fault)
+    super::as_far_as_valid(report, fault, end)
 }
 
 /// A recording that is being played into a hub.
