@@ -6,7 +6,7 @@ use tidewire_sbe::{DecodeError, Message};
 
 use crate::channel::{Channel, size_of_wire};
 use crate::definition::InstrumentDefinition;
-use crate::instrument::Scale;
+use crate::figures::Scale;
 use crate::packet::Packet;
 use crate::schema::*;
 

@@ -3,7 +3,8 @@
 use tidewire_feed::wire::TradingState;
 
 use crate::channel::clamp;
-use crate::instrument::{Details, Instrument};
+use crate::details::Details;
+use crate::instrument::Instrument;
 use crate::levels::{Contradiction, PriceLevel};
 use crate::schema::{MDEntryType, OpenCloseSettlFlag, SecurityTradingStatus};
 
