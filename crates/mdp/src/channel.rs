@@ -498,11 +498,14 @@ impl Channel {
         let Some(index) = self.note(entry.security_id, entry.rpt_seq, sink) else {
             return;
         };
-        let details = &mut self.instruments[index as usize].details;
+        let instrument = &mut self.instruments[index as usize];
+        let details = &mut instrument.details;
         let nanos = details.scale.nanos(entry.price);
         if entry.action != MDUpdateAction::NEW {
             self.counters.trade_corrections += 1;
             if entry.action == MDUpdateAction::DELETE {
+                let since = details.since(self.known_from);
+                since.cancel(entry.price, entry.size);
                 details.session.cancel(entry.price, entry.size);
             }
             return;
@@ -519,6 +522,11 @@ impl Channel {
         };
         details.session.add(entry.price, entry.size);
         details.session.condition = condition;
+        if !instrument.is_right() {
+            let since = instrument.details.since(self.known_from);
+            since.add(entry.price, entry.size);
+        }
+        let details = &mut instrument.details;
         if details.symbol.is_none() {
             return;
         }

@@ -22,8 +22,15 @@ pub(crate) struct Details {
     pub(crate) halt_reason: u32,
     pub(crate) statistics: Statistics,
     pub(crate) session: Session,
+    /// Trades since the packet `since_from`, the first after the last loss, while the instrument is
+    /// in doubt: of the session of every later snapshot, whether it is another one or not.
+    pub(crate) since: Session,
+    pub(crate) since_from: u64,
     /// Trading day of the session, in days since 1970-01-01.
     pub(crate) trade_date: Option<u16>,
+    /// Trading day before a later one that a status gave when figures of both were possible. The
+    /// next snapshot begins the session.
+    pub(crate) torn_date: Option<u16>,
     /// Volume that the published trades add up to since the last published total.
     pub(crate) volume_shown: u64,
     /// Sequences of the packets that last changed trade and volume, and the statistics.
@@ -85,7 +92,16 @@ impl Details {
             condition: self.session.condition,
             ..Session::default()
         };
-        self.session_from = sequence;
+        (self.session_from, self.torn_date) = (sequence, None);
+        self.since = Session::default();
+    }
+
+    /// Returns the trades since the packet `known_from`.
+    pub(crate) fn since(&mut self, known_from: u64) -> &mut Session {
+        if std::mem::replace(&mut self.since_from, known_from) != known_from {
+            self.since = Session::default();
+        }
+        &mut self.since
     }
 
     /// Returns the sequence of the packet that last changed a figure.
@@ -98,6 +114,7 @@ impl Details {
         (self.made_at, self.session_from) = (0, 0);
         (self.trades_at, self.statistics_at) = (0, 0);
         self.range_at = [0; 3];
+        self.since_from = 0;
     }
 
     /// Returns the session's figures. The exchange does not give turnover and number of trades:
