@@ -3,91 +3,22 @@
 use std::collections::BTreeMap;
 
 use tidewire_feed::client::Sink;
+use tidewire_feed::wire::UNDEFINED_PRICE;
 use tidewire_feed::wire::{self, AGGRESSOR_BUY, AGGRESSOR_SELL};
-use tidewire_feed::wire::{Figures, UNDEFINED_PRICE};
 use tidewire_sbe::{DecodeError, Message};
 
 use crate::definition::InstrumentDefinition;
 use crate::depth::Followed;
+use crate::figures::{Scale, Statistics};
 use crate::index::SecurityIndex;
-use crate::instrument::{BookEntry, Instrument, Scale, State, Statistics, Top};
+use crate::instrument::{BookEntry, Instrument, State};
 use crate::levels::{Contradiction, PriceLevel};
-use crate::orders::{OrderBook, OrderLimits};
+use crate::orders::OrderBook;
 use crate::packet::Packet;
 use crate::recovery::Loop;
 use crate::reference::GroupStatus;
 use crate::schema::*;
-
-/// Settings of a channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChannelConfig {
-    /// Value of `source` in the output.
-    pub source: u16,
-    /// Number of the first instrument in the output; the others follow.
-    pub symbol_first: u32,
-    /// Maximum number of instruments, about 800 bytes each.
-    pub instruments_max: usize,
-    /// Whether books by order are kept too.
-    pub order_books: bool,
-    /// Limits of each book by order.
-    pub order_limits: OrderLimits,
-}
-
-impl Default for ChannelConfig {
-    /// Returns 262,144 instruments, and books by price only.
-    fn default() -> Self {
-        Self {
-            source: 0,
-            symbol_first: 0,
-            instruments_max: 1 << 18,
-            order_books: false,
-            order_limits: OrderLimits {
-                orders_max: 1_000_000,
-                levels_max: 65_536,
-            },
-        }
-    }
-}
-
-/// Counts of messages, entries and output; every field only grows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ChannelCounters {
-    /// Messages of known templates.
-    pub messages: u64,
-    /// Messages of other templates and schemas, skipped by their size.
-    pub unknown: u64,
-    /// Messages with invalid lengths, and rests of packets with an invalid size.
-    pub malformed: u64,
-    /// Entries of incremental refreshes: levels, trades, volumes, statistics, limits, orders.
-    pub entries: u64,
-    /// Entries with a number that the instrument's own sequence has passed, and changes of orders
-    /// that a snapshot had.
-    pub old: u64,
-    /// Entries that waited for a snapshot.
-    pub queued: u64,
-    /// Entries that contradicted the book.
-    pub contradictions: u64,
-    /// Holes in an instrument's own sequence.
-    pub instrument_gaps: u64,
-    /// Instruments that a snapshot made right again.
-    pub recoveries: u64,
-    /// Changes of unknown orders.
-    pub unknown_orders: u64,
-    /// Orders and instruments that exceed a limit.
-    pub refused: u64,
-    /// Corrections and cancellations of trades, which change no value.
-    pub trade_corrections: u64,
-    /// Channel resets.
-    pub resets: u64,
-    /// Quotes published.
-    pub quotes: u64,
-    /// Trades published.
-    pub trades: u64,
-    /// Trading states published.
-    pub statuses: u64,
-    /// Definitions published.
-    pub definitions: u64,
-}
+use crate::settings::{ChannelConfig, ChannelCounters};
 
 /// The instruments of a channel.
 #[derive(Debug)]
@@ -567,11 +498,14 @@ impl Channel {
         let Some(index) = self.note(entry.security_id, entry.rpt_seq, sink) else {
             return;
         };
-        let details = &mut self.instruments[index as usize].details;
+        let instrument = &mut self.instruments[index as usize];
+        let details = &mut instrument.details;
         let nanos = details.scale.nanos(entry.price);
         if entry.action != MDUpdateAction::NEW {
             self.counters.trade_corrections += 1;
             if entry.action == MDUpdateAction::DELETE {
+                let since = details.since(self.known_from);
+                since.cancel(entry.price, entry.size);
                 details.session.cancel(entry.price, entry.size);
             }
             return;
@@ -588,6 +522,11 @@ impl Channel {
         };
         details.session.add(entry.price, entry.size);
         details.session.condition = condition;
+        if !instrument.is_right() {
+            let since = instrument.details.since(self.known_from);
+            since.add(entry.price, entry.size);
+        }
+        let details = &mut instrument.details;
         if details.symbol.is_none() {
             return;
         }
@@ -653,73 +592,6 @@ impl Channel {
         if indicator.contains(MatchEventIndicator::END_OF_EVENT) {
             self.publish_changes(sink);
         }
-    }
-
-    /// Publishes the tops that have changed.
-    #[inline]
-    pub(crate) fn publish_changes<S: Sink>(&mut self, sink: &mut S) {
-        for place in 0..self.dirty.len() {
-            let index = self.dirty[place];
-            let instrument = &mut self.instruments[index as usize];
-            instrument.is_dirty = false;
-            // A book in recovery is published with its record.
-            if !instrument.state.is_live() {
-                continue;
-            }
-            let is_confirming = instrument.is_confirming;
-            let top = instrument.book.top();
-            let symbol = self.config.symbol_first + index;
-            let time_ns = self.event_time_ns;
-            let changed = instrument.changed_quote(top, symbol, self.config.source, time_ns);
-            if let Some(quote) = changed
-                && instrument.is_defined
-            {
-                self.counters.quotes += 1;
-                sink.message(self.sequence, &wire::Message::Quote(quote));
-            }
-            if is_confirming {
-                self.confirm_event(index, sink);
-            } else if !self.followed.is_empty() {
-                self.show_levels(index, sink);
-            }
-        }
-        self.dirty.clear();
-    }
-
-    /// Publishes all that is known of an instrument, if its values are right.
-    pub(crate) fn publish_record<S: Sink>(&mut self, index: u32, sink: &mut S) {
-        let instrument = &mut self.instruments[index as usize];
-        let is_known = instrument.is_defined && instrument.state.is_live();
-        if !is_known || instrument.is_confirming {
-            return; // the end of the event publishes it
-        }
-        let (symbol, source) = (self.config.symbol_first + index, self.config.source);
-        let top = instrument.book.top();
-        let is_right = instrument.is_right();
-        let mut record = instrument.record(top, symbol, source, self.sequence);
-        if let Some(figures) = record.figures.as_mut().filter(|_| !is_right) {
-            figures.flags |= Figures::IN_DOUBT;
-        }
-        sink.snapshot_record(self.sequence, &record);
-        if !self.followed.is_empty() {
-            self.show_levels(index, sink);
-        }
-    }
-
-    /// Publishes what is known of an instrument whose book is not, marked as in doubt.
-    pub(crate) fn publish_doubt<S: Sink>(&mut self, index: u32, sink: &mut S) {
-        let instrument = &mut self.instruments[index as usize];
-        debug_assert!(
-            !instrument.state.is_live(),
-            "only its record ends the doubt"
-        );
-        let (symbol, source) = (self.config.symbol_first + index, self.config.source);
-        let mut record = instrument.record(Top::EMPTY, symbol, source, self.sequence);
-        if let Some(figures) = &mut record.figures {
-            figures.flags |= Figures::IN_DOUBT;
-        }
-        self.in_doubt = true;
-        sink.snapshot_record(self.sequence, &record);
     }
 
     /// Returns an instrument's index; makes the instrument if it is new.

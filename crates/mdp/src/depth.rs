@@ -7,7 +7,7 @@ use tidewire_feed::client::Sink;
 use tidewire_feed::wire::{Level, Message, UNDEFINED_PRICE};
 
 use crate::channel::Channel;
-use crate::instrument::Scale;
+use crate::figures::Scale;
 use crate::levels::PriceLevel;
 
 /// The followed instruments.

@@ -14,21 +14,24 @@ mod arbiter;
 pub use arbiter::{Arbiter, ArbiterConfig, ArbiterCounters, PacketSink};
 
 mod channel;
-pub use channel::{Channel, ChannelConfig, ChannelCounters};
+pub use channel::Channel;
 
 mod definition;
 pub use definition::InstrumentDefinition;
 
 mod depth;
+mod details;
 
 mod exchange;
 pub use exchange::{Exchange, ExchangeConfig, SimulatedInstrument};
+
+mod figures;
+pub use figures::{Scale, Statistics};
 
 pub mod fuzzing;
 mod index;
 
 mod instrument;
-pub use instrument::{Scale, Statistics};
 
 mod levels;
 pub use levels::{IMPLIED_DEPTH_MAX, PriceLevel, REAL_DEPTH_MAX};
@@ -42,12 +45,18 @@ pub use packet::{
     decode_packet,
 };
 
+mod publishing;
+
 mod receiver;
 pub use receiver::Receiver;
 
 mod recovery;
 mod reference;
 pub mod schema;
+
+mod settings;
+pub use settings::{ChannelConfig, ChannelCounters};
+
 mod snapshot;
 
 #[cfg(test)]

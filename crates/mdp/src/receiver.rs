@@ -3,8 +3,9 @@
 use tidewire_feed::client::{Gap, Side, SideCounters, Sink};
 
 use crate::arbiter::{Arbiter, ArbiterConfig, ArbiterCounters, PacketSink};
-use crate::channel::{Channel, ChannelConfig};
+use crate::channel::Channel;
 use crate::packet::{Packet, PacketError, decode_packet};
+use crate::settings::ChannelConfig;
 
 /// Receives the feeds of one channel.
 ///

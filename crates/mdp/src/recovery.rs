@@ -422,7 +422,7 @@ impl Channel {
         }
         if instrument.state.is_live() {
             // A lost status may have begun a session, too.
-            fill_figures(&mut instrument.details, head, entries);
+            fill_figures(&mut instrument.details, head, entries, known_from);
             return self.restore_state(index, head.status, sink);
         }
         let details = &mut instrument.details;
@@ -437,7 +437,7 @@ impl Channel {
         {
             return; // entries between the snapshot and the queue are missing
         }
-        if fill(instrument, head, entries).is_err() {
+        if fill(instrument, head, entries, known_from).is_err() {
             instrument.book.clear();
             self.counters.contradictions += 1;
             return;

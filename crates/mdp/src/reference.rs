@@ -6,7 +6,7 @@ use tidewire_sbe::{DecodeError, Message};
 
 use crate::channel::{Channel, size_of_wire};
 use crate::definition::InstrumentDefinition;
-use crate::instrument::Scale;
+use crate::figures::Scale;
 use crate::packet::Packet;
 use crate::schema::*;
 
@@ -262,6 +262,10 @@ impl Channel {
             let is_torn = is_later && instrument.is_state_doubtful && has_figures_since;
             if (is_torn || is_unknown) && !is_end {
                 // The figures may be of the new session already: a snapshot tells.
+                if is_torn {
+                    let details = &mut self.instruments[index as usize].details;
+                    details.torn_date = details.torn_date.or(old_date);
+                }
                 if let Some(state) = state {
                     self.set_state(index, state, reason, sink);
                 }
@@ -402,6 +406,13 @@ impl Channel {
     ) {
         let details = &mut self.instruments[index as usize].details;
         details.statistics_at = self.sequence;
+        let since = details.since(self.known_from);
+        // The exchange's has the trades before it.
+        match kind {
+            MDEntryTypeStatistics::HIGH_TRADE => since.high = None,
+            MDEntryTypeStatistics::LOW_TRADE => since.low = None,
+            _ => {}
+        }
         let (statistics, session) = (&mut details.statistics, &mut details.session);
         let before = *session;
         let price = (action != MDUpdateAction::DELETE).then_some(price);

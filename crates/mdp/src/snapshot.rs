@@ -3,7 +3,9 @@
 use tidewire_feed::wire::TradingState;
 
 use crate::channel::clamp;
-use crate::instrument::{Details, Instrument};
+use crate::details::Details;
+use crate::figures::Session;
+use crate::instrument::Instrument;
 use crate::levels::{Contradiction, PriceLevel};
 use crate::schema::{MDEntryType, OpenCloseSettlFlag, SecurityTradingStatus};
 
@@ -40,6 +42,7 @@ pub(crate) fn fill(
     instrument: &mut Instrument,
     head: &SnapshotHead,
     entries: impl Iterator<Item = SnapshotEntry>,
+    known_from: u64,
 ) -> Result<(), Contradiction> {
     let Instrument {
         book,
@@ -59,7 +62,7 @@ pub(crate) fn fill(
             others.push(entry);
         }
     }
-    fill_figures(details, head, others.into_iter());
+    fill_figures(details, head, others.into_iter(), known_from);
     if !book.is_in_order() {
         return Err(Contradiction);
     }
@@ -102,11 +105,12 @@ fn end_with(
 
 /// Replaces trade date and figures, unless entries or a status after the snapshot have set them. A
 /// later trade date begins a session. A figure of the session that the snapshot does not have is
-/// empty.
+/// empty. `known_from` is the first packet after the last loss.
 pub(crate) fn fill_figures(
     details: &mut Details,
     head: &SnapshotHead,
     entries: impl Iterator<Item = SnapshotEntry>,
+    known_from: u64,
 ) {
     details.time_ns = details.time_ns.max(head.time_ns);
     (details.statistics.high_limit, details.statistics.low_limit) = head.limits;
@@ -115,20 +119,30 @@ pub(crate) fn fill_figures(
     }
     let keep_trades = details.trades_at > head.as_of;
     let keep_statistics = details.statistics_at > head.as_of;
-    let (old, old_session) = (details.statistics, details.session);
+    let (old, old_session, since) = (
+        details.statistics,
+        details.session,
+        *details.since(known_from),
+    );
     let date = details.trade_date.max(head.trade_date);
-    let old_date = std::mem::replace(&mut details.trade_date, date);
+    let known_date = std::mem::replace(&mut details.trade_date, date);
+    let old_date = details.torn_date.take().or(known_date);
     let is_new_session = old_date.is_some() && old_date != date;
     if is_new_session {
         details.begin_session(head.as_of);
+        // A lost status began it, so that all trades since are its own.
+        details.session = Session {
+            condition: old_session.condition,
+            ..since
+        };
     }
     let (statistics, session) = (&mut details.statistics, &mut details.session);
-    if keep_trades {
-        statistics.volume = old.volume;
-    } else {
-        statistics.volume = 0;
-    }
+    statistics.volume = if keep_trades { old.volume } else { 0 };
     let [keep_open, keep_high, keep_low] = details.range_at.map(|at| at > head.as_of);
+    // What the exchange has said after the snapshot, and the trades behind it.
+    (statistics.open, session.open) = (old.open, old_session.open);
+    (statistics.high, session.high) = (old.high, old_session.high);
+    (statistics.low, session.low) = (old.low, old_session.low);
     if !keep_statistics {
         statistics.indicative_open = None;
     }
@@ -177,19 +191,17 @@ pub(crate) fn fill_figures(
             _ => {}
         }
     }
-    if keep_trades && !is_new_session {
-        // Trades after the snapshot, which has not their prices. What the exchange has said after
-        // it has them.
-        let (open, high, low) = (old_session.open, old_session.high, old_session.low);
-        session.open = session.open.or(open.filter(|_| !keep_open));
+    if keep_trades {
+        // Trades after the snapshot, which has not their prices.
+        if !keep_open {
+            session.open = session.open.or(since.open);
+        }
         if !keep_high {
-            session.high = session.high.max(high);
+            session.high = session.high.max(since.high);
         }
         if !keep_low {
-            session.low = [session.low, low].into_iter().flatten().min();
+            session.low = [session.low, since.low].into_iter().flatten().min();
         }
-    } else if keep_trades && let Some((price, _)) = statistics.last {
-        session.include(price);
     }
     session.forget_trades_beyond(statistics.volume);
 }
@@ -231,6 +243,7 @@ mod tests {
             ..Details::default()
         };
         details.session.add(82, 4);
+        details.since(5).add(82, 4);
         details.range_at = [0, 11, 0];
         (details.statistics.high, details.session.high) = (Some(82), Some(82));
         let entries = [
@@ -238,7 +251,7 @@ mod tests {
             entry(MDEntryType::TRADING_SESSION_HIGH_PRICE, 81, None),
             entry(MDEntryType::TRADING_SESSION_LOW_PRICE, 81, None),
         ];
-        fill_figures(&mut details, &head(), entries.into_iter());
+        fill_figures(&mut details, &head(), entries.into_iter(), 5);
         let session = &details.session;
         assert_eq!(
             (session.open, session.high, session.low),
@@ -249,12 +262,39 @@ mod tests {
             ..Details::default()
         };
         falling.session.add(80, 1);
-        fill_figures(&mut falling, &head(), entries.into_iter());
+        falling.since(5).add(80, 1);
+        fill_figures(&mut falling, &head(), entries.into_iter(), 5);
         let session = &falling.session;
         assert_eq!(
             (session.open, session.high, session.low),
             (Some(81), Some(81), Some(80))
         );
+    }
+
+    /// Open and high were those of the last trade: the exchange had given its own behind the
+    /// snapshot.
+    #[test]
+    fn a_new_session_keeps_what_the_exchange_has_said_behind_its_snapshot() {
+        let mut details = Details {
+            trade_date: Some(19_999),
+            trades_at: 12,
+            statistics_at: 12,
+            range_at: [11, 11, 12],
+            ..Details::default()
+        };
+        for price in [95, 60] {
+            details.session.add(price, 2);
+            details.since(5).add(price, 2);
+        }
+        details.statistics.volume = 4;
+        (details.session.open, details.session.high) = (Some(95), Some(95));
+        details.session.low = Some(60);
+        details.statistics.open = Some(95);
+        fill_figures(&mut details, &head(), [].into_iter(), 5);
+        let (statistics, session) = (&details.statistics, &details.session);
+        assert_eq!((session.open, statistics.open), (Some(95), Some(95)));
+        assert_eq!((session.high, session.low), (Some(95), Some(60)));
+        assert_eq!((session.trades, statistics.volume), (2, 4));
     }
 
     /// A settlement of the day itself became the reference if the definition came later.
@@ -267,7 +307,7 @@ mod tests {
         ] {
             let mut details = Details::default();
             let settlement = entry(MDEntryType::SETTLEMENT_PRICE, 79, date);
-            fill_figures(&mut details, &head(), [settlement].into_iter());
+            fill_figures(&mut details, &head(), [settlement].into_iter(), 5);
             assert_eq!(details.statistics.reference, reference);
             assert_eq!(details.statistics.settlement, Some(79));
         }

@@ -130,3 +130,40 @@ fn a_first_trade_date_after_a_late_join_needs_a_snapshot_for_the_trades_before()
     recover_with_date(&mut pair, 20_001);
     assert_eq!((pair.compare(), pair.values.in_doubt), (1, false));
 }
+
+/// Returns open, high and low as they are shown, and the exchange's own.
+fn ranges(pair: &Pair) -> [[i64; 3]; 2] {
+    let (open, high, low) = pair.exchange.instruments()[0].open_high_low();
+    let scale = Scale::new(pair.exchange.instruments()[0].factor());
+    let value = pair.values.by_symbol[&0];
+    let figures = value.figures.unwrap();
+    let own = [open, high, low].map(|price| price.map_or(UNDEFINED_PRICE, |p| scale.nanos(p)));
+    [[value.open, figures.high, figures.low], own]
+}
+
+/// Only the last of these trades was in open, high and low.
+#[test]
+fn all_trades_behind_a_late_snapshot_are_in_the_session_that_a_lost_status_began() {
+    for has_status in [false, true] {
+        let mut pair = lose_a_reset(20_001);
+        if has_status {
+            next_until_a_trade(&mut pair);
+            send_status(&mut pair, NO_EVENT, 20_001, BOTH);
+        }
+        let mut late = pair.exchange.clone_snapshots();
+        let before = pair.values.trades;
+        (0..12).for_each(|_| next_until_a_trade(&mut pair));
+        let trades = pair.values.trades - before;
+        for packet in &mut late {
+            set_trade_date(packet, 20_001);
+            let taken = pair.receiver.receive_snapshot(packet, &mut pair.values);
+            taken.unwrap();
+        }
+        let [shown, own] = ranges(&pair);
+        assert!(own[1] > own[2], "trades of several prices");
+        assert_eq!(shown, own);
+        assert_eq!((pair.compare(), pair.values.in_doubt), (1, false));
+        let figures = pair.values.by_symbol[&0].figures.unwrap();
+        assert_eq!(u64::from(figures.trades), trades);
+    }
+}
