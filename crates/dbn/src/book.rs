@@ -17,6 +17,7 @@ mod accounting;
 mod books;
 mod changes;
 mod depth;
+mod open_orders;
 mod repeats;
 mod symbols;
 
@@ -26,6 +27,7 @@ mod tests;
 pub use accounting::{Accounting, Unused};
 pub use books::{Books, BooksConfig};
 pub use depth::Depth;
+pub use open_orders::{ClearRecord, OpenOrders};
 
 use changes::Changes;
 

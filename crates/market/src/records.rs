@@ -14,12 +14,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+use tidewire_dbn::book::ClearRecord;
 use tidewire_dbn::{Kind, Record, RecordRef, carried_length};
 use tidewire_feed::journal::Journal;
 use tidewire_feed::wire::{Message, RECORD_PART_LENGTH_MAX, RecordJoin, RecordPart};
 
 use crate::topic::Topic;
-use orders::{Clear, Orders};
+use orders::Orders;
 
 /// The records of one source, in parts.
 #[derive(Debug, Default)]
@@ -172,7 +173,7 @@ impl TopicRecords {
 
     /// Moves the orders to `other`, whose topic continues this one. Returns records that clear them
     /// for those who follow this topic. `total` counts the orders of all topics.
-    pub(crate) fn move_orders(&self, other: &Self, total: &AtomicU64) -> Vec<Clear> {
+    pub(crate) fn move_orders(&self, other: &Self, total: &AtomicU64) -> Vec<ClearRecord> {
         let Some(kept) = self.kept.get() else {
             return Vec::new();
         };

@@ -169,6 +169,7 @@ impl DbnPlayer<'_> {
             start: Instant::now(),
         };
         let mut depth = Depth::new(self.depth);
+        self.carrier.begin();
         loop {
             let record = match reader.next_record() {
                 Ok(Some(record)) => record,

@@ -1,41 +1,56 @@
 //! Records of a DBN file that are sent whole: definitions, statistics, imbalances, orders.
 
+mod books;
+
 use tidewire_dbn::{Kind, RecordRef, carried_length, to_version_3};
 use tidewire_feed::wire::{Message, RecordPart};
 
 use super::link::Link;
 use crate::failure::Failure;
 use crate::units::grouped;
+use books::OrderBooks;
 
 /// The record to send next, and counts of those sent.
 pub(super) struct Carrier {
-    /// Whether each order is sent.
-    orders: bool,
+    /// If each order is sent: those that are open.
+    orders: Option<OrderBooks>,
     /// The record in the layout of version 3.
     record: Vec<u8>,
+    /// Orders that are sent again under another name, in front of it.
+    again: Vec<u8>,
     counts: [u64; KINDS.len()],
+    count_again: u64,
 }
 
 impl Carrier {
     pub(super) fn new(orders: bool) -> Self {
         Self {
-            orders,
+            orders: orders.then(OrderBooks::default),
             record: Vec::new(),
+            again: Vec::new(),
             counts: [0; KINDS.len()],
+            count_again: 0,
+        }
+    }
+
+    /// Begins another file: its orders are those of no other.
+    pub(super) fn begin(&mut self) {
+        if let Some(orders) = &mut self.orders {
+            *orders = OrderBooks::default();
         }
     }
 
     /// Keeps a record if it is one that is sent whole. Returns whether it is.
     pub(super) fn take(&mut self, record: &RecordRef<'_>) -> bool {
         let kind = record.kind();
-        if carried_length(kind).is_none() || kind == Kind::Mbo && !self.orders {
+        if carried_length(kind).is_none() || kind == Kind::Mbo && self.orders.is_none() {
             return false;
         }
         self.record.clear();
         to_version_3(record, &mut self.record)
     }
 
-    /// Sends the kept record for `symbol`.
+    /// Sends the kept record for `symbol`. Orders that its receiver needs before it go first.
     pub(super) fn send(&mut self, symbol: u32, link: &mut Link) -> Result<(), Failure> {
         let Some(record) = RecordRef::new(&self.record) else {
             return Ok(());
@@ -44,6 +59,19 @@ impl Carrier {
             record.header().publisher_id,
             record.decode().source_time_ns(),
         );
+        if let (Some(orders), Some(order)) = (&mut self.orders, record.mbo()) {
+            let again = &mut self.again;
+            orders.apply(symbol, &order, record.bytes(), |record| {
+                again.extend_from_slice(record);
+            });
+            for record in again.chunks(record.bytes().len()) {
+                for part in RecordPart::split(symbol, source, time_ns, record) {
+                    link.publish(&Message::Record(part))?;
+                }
+                self.count_again += 1;
+            }
+            again.clear();
+        }
         for part in RecordPart::split(symbol, source, time_ns, &self.record) {
             link.publish(&Message::Record(part))?;
         }
@@ -55,10 +83,12 @@ impl Carrier {
 
     /// Returns the numbers of records sent, for the report; `None` if there were none.
     pub(super) fn describe(&self) -> Option<String> {
-        let sent = KINDS.iter().zip(self.counts);
-        let sent = sent.filter(|&(_, count)| count > 0);
+        let kinds = KINDS.iter().map(|&(_, name)| name);
+        let sent = kinds.zip(self.counts);
+        let again = ("again under another name", self.count_again);
+        let sent = sent.chain([again]).filter(|&(_, count)| count > 0);
         let texts: Vec<String> = sent
-            .map(|((_, name), count)| format!("{} {name}", grouped(count)))
+            .map(|(name, count)| format!("{} {name}", grouped(count)))
             .collect();
         (!texts.is_empty()).then(|| texts.join(", "))
     }
