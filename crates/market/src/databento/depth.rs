@@ -155,7 +155,10 @@ impl DepthBooks {
         if level.is_last == 0 && book.pending.len() < PENDING_MAX {
             return None;
         }
-        book.source_time_ns = level.source_time_ns;
+        // The end of a book may have no time.
+        if level.source_time_ns != 0 {
+            book.source_time_ns = level.source_time_ns;
+        }
         book.end_event()
     }
 }

@@ -15,6 +15,18 @@ impl Batch<'_> {
         let number = topic.number;
         let book = self.work.market.books.book_of(topic);
         let mut state = book.state.lock();
+        let timed;
+        let level = match level.source_time_ns {
+            // Such as the end of a book in a recording that is played.
+            0 => {
+                timed = Level {
+                    source_time_ns: self.work.newest_ns(topic, &state),
+                    ..*level
+                };
+                &timed
+            }
+            _ => level,
+        };
         if state.take_over(self.work.source) {
             self.work
                 .tell_forgotten(topic, book, &mut state, level.source_time_ns);
@@ -35,7 +47,8 @@ impl Batch<'_> {
         if let Some(book) = topic.derived.book() {
             let mut state = book.state.lock();
             if state.take_over(self.work.source) {
-                self.work.tell_forgotten(topic, book, &mut state, 0);
+                let time_ns = self.work.newest_ns(topic, &state);
+                self.work.tell_forgotten(topic, book, &mut state, time_ns);
             }
         }
     }
@@ -62,7 +75,8 @@ impl Batch<'_> {
             if let Some(book) = topic.derived.book() {
                 let mut state = book.state.lock();
                 if state.forget() {
-                    self.work.tell_forgotten(&topic, book, &mut state, 0);
+                    let time_ns = self.work.newest_ns(&topic, &state);
+                    self.work.tell_forgotten(&topic, book, &mut state, time_ns);
                 }
             }
         }
@@ -81,6 +95,13 @@ impl Work<'_> {
                 self.publish_book(topic.number, book, &mut state);
             }
         }
+    }
+
+    /// Returns the newest source time of a topic and its book, ns since the UNIX epoch.
+    pub(super) fn newest_ns(&self, topic: &Topic, state: &BookState) -> u64 {
+        let value = self.market.board.value(topic.number);
+        let value_ns = value.map_or(0, |value| value.source_time_ns);
+        value_ns.max(state.source_time_ns())
     }
 
     /// Tells those who follow a book that nothing is known of it since `source_time_ns`.

@@ -211,7 +211,7 @@ impl Work<'_> {
             let own = self.market.books.book_of(venue);
             let (mut state, mut own_state) = (book.state.lock(), own.state.lock());
             own_state.take_from(&mut state);
-            time_ns = time_ns.max(own_state.source_time_ns());
+            time_ns = self.newest_ns(name, &own_state);
             self.tell_forgotten(name, book, &mut state, time_ns);
             self.tell_book(venue, own, &mut own_state);
         }

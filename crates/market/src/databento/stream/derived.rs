@@ -166,7 +166,7 @@ impl Stream {
             side: change.side,
             action: change.action,
             flags: flag::LAST,
-            ..stamp.event(level.source_time_ns, level.source)
+            ..stamp.event(self.depth.source_time_ns(stamp.number), level.source)
         };
         self.writer(out, unix_ns)
             .depth(&event, change.depth, &change.levels);
