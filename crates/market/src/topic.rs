@@ -48,6 +48,8 @@ pub struct Topic {
     /// Source time of the newest trade and of the newest status, ns since the UNIX epoch; 0 if
     /// unknown. A value has only the time of its newest change of any kind.
     last_trade_ns: AtomicU64,
+    /// Sequence of the newest trade in the hub's own feed; 0 before the first.
+    last_trade_sequence: AtomicU64,
     last_status_ns: AtomicU64,
     /// The session of a source that has given the trading state; 0 for none.
     status_session: AtomicU64,
@@ -127,6 +129,7 @@ impl Topic {
             declared_open: AtomicI64::new(PRICE_UNDEFINED),
             opened: AtomicU64::new(0),
             last_trade_ns: AtomicU64::new(0),
+            last_trade_sequence: AtomicU64::new(0),
             last_status_ns: AtomicU64::new(0),
             status_session: AtomicU64::new(0),
             records: TopicRecords::default(),
@@ -173,10 +176,18 @@ impl Topic {
         known(self.last_status_ns.load(Ordering::Relaxed))
     }
 
-    /// Notes the source time of the newest trade; 0 if unknown.
+    /// Returns the sequence of the newest trade in the hub's own feed, or of the whole value that
+    /// gave the last trade; 0 before the first.
+    pub(crate) fn last_trade_sequence(&self) -> u64 {
+        self.last_trade_sequence.load(Ordering::Acquire)
+    }
+
+    /// Notes the source time of the newest trade, 0 if unknown, and its sequence, before the value
+    /// changes: a reader of the new value finds them.
     #[inline]
-    pub(crate) fn traded_at(&self, source_time_ns: u64) {
+    pub(crate) fn traded_at(&self, source_time_ns: u64, sequence: u64) {
         self.last_trade_ns.store(source_time_ns, Ordering::Relaxed);
+        self.last_trade_sequence.store(sequence, Ordering::Release);
     }
 
     /// Notes the source time of the newest status; 0 if unknown.
@@ -198,7 +209,8 @@ impl Topic {
     /// whose value this one continues.
     pub(crate) fn take_times(&self, other: &Self) {
         self.status_of(other.status_session());
-        self.traded_at(other.last_trade_ns.load(Ordering::Relaxed));
+        let traded_ns = other.last_trade_ns.load(Ordering::Relaxed);
+        self.traded_at(traded_ns, other.last_trade_sequence());
         self.status_at(other.last_status_ns.load(Ordering::Relaxed));
     }
 

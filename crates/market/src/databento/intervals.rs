@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use tidewire_dbn::databento::{Event, Schema};
+use tidewire_feed::wire::UNDEFINED_PRICE;
 
 use super::selection::instrument_id;
 
@@ -15,6 +16,16 @@ pub(super) struct Intervals {
     trades: HashMap<u32, Event>,
 }
 
+/// A topic that has changed within an interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Changed {
+    pub(super) number: u32,
+    /// Publisher of its newest change.
+    pub(super) publisher_id: u16,
+    /// Its last trade.
+    pub(super) trade: Option<Event>,
+}
+
 /// One length of interval.
 #[derive(Debug)]
 struct Interval {
@@ -24,22 +35,23 @@ struct Interval {
     end_ns: u64,
     /// Topics that have changed in the current interval.
     changed: Vec<u32>,
-    /// By topic number: whether it is in `changed`.
-    marked: Vec<bool>,
+    /// By topic number, if it is in `changed`: the publisher of its newest change.
+    marked: Vec<Option<u16>>,
     /// End of the interval that is being sent, if any.
     telling_ns: Option<u64>,
 }
 
 impl Intervals {
-    /// Notes that a topic has changed, for those of these schemas that are interval schemas.
+    /// Notes that `publisher_id` has changed a topic, for those of these schemas that are interval
+    /// schemas.
     #[inline]
-    pub(super) fn note(&mut self, schemas: u16, number: u32) {
+    pub(super) fn note(&mut self, schemas: u16, number: u32, publisher_id: u16) {
         if schemas & BBO == 0 {
             return;
         }
         for interval in [&mut self.seconds, &mut self.minutes] {
             if schemas & interval.schema.bit() != 0 {
-                interval.note(number);
+                interval.note(number, publisher_id);
             }
         }
     }
@@ -47,6 +59,20 @@ impl Intervals {
     /// Notes a topic's last trade.
     pub(super) fn trade(&mut self, number: u32, event: Event) {
         self.trades.insert(number, event);
+    }
+
+    /// Returns a topic's last trade.
+    pub(super) fn last_trade(&self, number: u32) -> Option<Event> {
+        self.trades.get(&number).copied()
+    }
+
+    /// Notes the last trade of a topic's whole value, which does not give its time. Nothing is new
+    /// if it is the one that is known, or if the value has none, as that of a source that begins.
+    pub(super) fn last_of_value(&mut self, number: u32, event: Event) {
+        let is_known = |known: &Event| (known.price, known.size) == (event.price, event.size);
+        if event.price != UNDEFINED_PRICE && !self.trades.get(&number).is_some_and(is_known) {
+            self.trades.insert(number, event);
+        }
     }
 
     /// Moves a symbol's last trade to the topic `to` of its first venue, numbered `venue`, which
@@ -65,8 +91,10 @@ impl Intervals {
             );
         }
         for interval in [&mut self.seconds, &mut self.minutes] {
-            if moves & interval.schema.bit() != 0 && interval.forget(from) {
-                interval.note(to);
+            if moves & interval.schema.bit() != 0
+                && let Some(publisher_id) = interval.forget(from)
+            {
+                interval.note(to, publisher_id);
             }
         }
     }
@@ -89,15 +117,19 @@ impl Intervals {
         self.seconds.turn(now_ns) | self.minutes.turn(now_ns)
     }
 
-    /// Returns the next topic of the interval that is being sent, with its last trade; `None` at
-    /// the end of the interval.
-    pub(super) fn take_next(&mut self) -> Option<(u32, Option<Event>)> {
+    /// Returns the next topic of the interval that is being sent; `None` at the end of the
+    /// interval.
+    pub(super) fn take_next(&mut self) -> Option<Changed> {
         let interval = match self.seconds.telling_ns {
             Some(_) => &mut self.seconds,
             None => &mut self.minutes,
         };
-        let number = interval.take_next()?;
-        Some((number, self.trades.get(&number).copied()))
+        let (number, publisher_id) = interval.take_next()?;
+        Some(Changed {
+            number,
+            publisher_id,
+            trade: self.last_trade(number),
+        })
     }
 }
 
@@ -123,24 +155,21 @@ impl Interval {
         }
     }
 
-    fn note(&mut self, number: u32) {
+    fn note(&mut self, number: u32, publisher_id: u16) {
         let index = number as usize;
         if index >= self.marked.len() {
-            self.marked.resize(index + 1, false);
+            self.marked.resize(index + 1, None);
         }
-        if !std::mem::replace(&mut self.marked[index], true) {
+        if self.marked[index].replace(publisher_id).is_none() {
             self.changed.push(number);
         }
     }
 
-    /// Forgets that a topic has changed. Returns whether it had.
-    fn forget(&mut self, number: u32) -> bool {
-        let mark = self.marked.get_mut(number as usize);
-        let was_marked = mark.is_some_and(std::mem::take);
-        if was_marked {
-            self.changed.retain(|&other| other != number);
-        }
-        was_marked
+    /// Forgets that a topic has changed. Returns the publisher of its newest change, if it had.
+    fn forget(&mut self, number: u32) -> Option<u16> {
+        let publisher_id = self.marked.get_mut(number as usize)?.take()?;
+        self.changed.retain(|&other| other != number);
+        Some(publisher_id)
     }
 
     fn turn(&mut self, now_ns: u64) -> bool {
@@ -160,14 +189,17 @@ impl Interval {
         true
     }
 
-    fn take_next(&mut self) -> Option<u32> {
+    fn take_next(&mut self) -> Option<(u32, u16)> {
         let Some(number) = self.changed.pop() else {
             self.telling_ns = None;
             return None;
         };
-        let was_marked = std::mem::take(&mut self.marked[number as usize]);
-        debug_assert!(was_marked, "the list and the marks have the same topics");
-        Some(number)
+        let publisher_id = self.marked[number as usize].take();
+        debug_assert!(
+            publisher_id.is_some(),
+            "the list and the marks have the same topics"
+        );
+        Some((number, publisher_id.unwrap_or_default()))
     }
 }
 
@@ -179,23 +211,28 @@ const SECOND_NS: u64 = 1_000_000_000;
 mod tests {
     use super::*;
 
+    fn next(intervals: &mut Intervals) -> Option<(u32, u16, Option<Event>)> {
+        let next = intervals.take_next()?;
+        Some((next.number, next.publisher_id, next.trade))
+    }
+
     #[test]
     fn a_second_tells_each_topic_that_has_changed_once() {
         let mut intervals = Intervals::default();
         assert!(!intervals.turn(SECOND_NS / 2), "nothing before the first");
         for number in [3, 1, 3] {
-            intervals.note(Schema::Bbo1s.bit(), number);
+            intervals.note(Schema::Bbo1s.bit(), number, 9);
         }
         assert!(!intervals.turn(SECOND_NS - 1));
         assert!(intervals.turn(SECOND_NS));
         assert_eq!(intervals.telling(), Some((Schema::Bbo1s, SECOND_NS)));
         let mut told: Vec<u32> = std::iter::from_fn(|| intervals.take_next())
-            .map(|one| one.0)
+            .map(|one| one.number)
             .collect();
         told.sort_unstable();
         assert_eq!((told, intervals.telling()), (vec![1, 3], None));
         assert!(!intervals.turn(5 * SECOND_NS), "nothing has changed in it");
-        intervals.note(Schema::Bbo1s.bit(), 1);
+        intervals.note(Schema::Bbo1s.bit(), 1, 9);
         assert!(intervals.turn(6 * SECOND_NS));
     }
 
@@ -216,13 +253,13 @@ mod tests {
             flags: 0,
         };
         intervals.trade(3, last(3, 7));
-        intervals.note(BBO, 3);
+        intervals.note(BBO, 3, 7);
         intervals.split((3, 5), 7, Schema::Bbo1s.bit());
         intervals.split((3, 6), 9, 0);
         assert!(intervals.turn(60 * SECOND_NS));
-        assert_eq!(intervals.take_next(), Some((5, Some(last(5, 7)))));
+        assert_eq!(next(&mut intervals), Some((5, 7, Some(last(5, 7)))));
         assert_eq!(intervals.take_next(), None);
-        assert_eq!(intervals.take_next(), Some((3, Some(last(3, 7)))));
+        assert_eq!(next(&mut intervals), Some((3, 7, Some(last(3, 7)))));
         assert_eq!(intervals.take_next(), None);
     }
 
@@ -230,15 +267,15 @@ mod tests {
     fn a_minute_follows_the_second_that_ends_with_it() {
         let mut intervals = Intervals::default();
         assert!(!intervals.turn(59 * SECOND_NS));
-        intervals.note(BBO, 7);
-        intervals.note(Schema::Bbo1m.bit(), 8);
+        intervals.note(BBO, 7, 9);
+        intervals.note(Schema::Bbo1m.bit(), 8, 9);
         assert!(intervals.turn(60 * SECOND_NS));
         assert_eq!(intervals.telling(), Some((Schema::Bbo1s, 60 * SECOND_NS)));
-        assert_eq!(intervals.take_next(), Some((7, None)));
+        assert_eq!(next(&mut intervals), Some((7, 9, None)));
         assert_eq!(intervals.take_next(), None);
         assert_eq!(intervals.telling(), Some((Schema::Bbo1m, 60 * SECOND_NS)));
-        assert_eq!(intervals.take_next(), Some((8, None)));
-        assert_eq!(intervals.take_next(), Some((7, None)));
+        assert_eq!(next(&mut intervals), Some((8, 9, None)));
+        assert_eq!(next(&mut intervals), Some((7, 9, None)));
         assert_eq!((intervals.take_next(), intervals.telling()), (None, None));
     }
 }

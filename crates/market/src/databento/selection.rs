@@ -401,6 +401,11 @@ impl Selection {
         self.starts_ns.iter().flatten().min().copied()
     }
 
+    /// Returns the earliest start time of the replays of a schema.
+    pub(super) fn start_ns_of(&self, schema: Schema) -> Option<u64> {
+        self.starts_ns[schema as usize]
+    }
+
     /// Returns those of these replayed schemas that reach back to `time_ns`.
     pub(super) fn reaching(&self, schemas: u16, time_ns: u64) -> u16 {
         Schema::ALL.iter().fold(0, |reaching, &schema| {

@@ -1,14 +1,15 @@
 //! The records of one client: the initial values, then the journal from the client's position.
 
+mod definitions;
 mod derived;
 mod opening;
 mod records;
+mod replay;
 mod settling;
 mod values;
 mod watch;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidewire_dbn::BidAsk;
@@ -23,10 +24,11 @@ use super::bars::ClientBars;
 use super::depth::DepthBooks;
 use super::intervals::{BBO, Intervals};
 use super::pages::Pages;
-use super::past::{FromBefore, Next, Past, Told};
+use super::past::Past;
 use super::selection::{Chosen, Selection};
 use crate::market::Market;
 use crate::venues::CONSOLIDATED;
+use definitions::Definitions;
 use records::CARRIED;
 use settling::{Settling, Walk};
 use values::Stamp;
@@ -69,6 +71,9 @@ pub(super) struct Stream {
     /// After a replay: books whose current state is to be taken.
     unknown_books: Vec<u32>,
     bars: ClientBars,
+    definitions: Definitions,
+    /// The newest source time of a message of the replay, ns since the UNIX epoch.
+    replayed_ns: u64,
     /// The parts of a DBN record so far.
     join: RecordJoin,
     /// Whether they are the whole record.
@@ -168,75 +173,6 @@ impl Stream {
         self.note(system_code::UNSUBSCRIBE_ACK, text);
     }
 
-    /// Starts the session. Returns the time from which there will be records.
-    pub(super) fn begin(&mut self, market: &Arc<Market>, unix_ns: u64) -> u64 {
-        debug_assert!(!self.has_begun, "a session starts once");
-        self.has_begun = true;
-        self.opening_schemas = u16::MAX;
-        let Some(start_ns) = self.selection.start_ns() else {
-            let journal = market.journal.lock();
-            self.live_from = journal.next_sequence();
-            self.cursor = self.live_from;
-            self.settle_at_start(market, None, &journal);
-            return unix_ns;
-        };
-        let journal = market.journal.lock();
-        self.cursor = journal.oldest_sequence();
-        let oldest_ns = journal.source_times_ns().map_or(u64::MAX, |times| times.0);
-        drop(journal);
-        self.past = self.open_past(market, start_ns, oldest_ns);
-        let known_from_ns = match self.past {
-            None if self.cursor > 1 => oldest_ns.max(start_ns),
-            _ => start_ns,
-        };
-        let first_sequence = self.past.as_ref().map_or(self.cursor, |_| 0);
-        self.selection.go_back(start_ns, first_sequence);
-        let journal = market.journal.lock();
-        self.live_from = journal.next_sequence();
-        debug_assert!(
-            self.cursor <= self.live_from,
-            "a replay ends where live data begins"
-        );
-        self.settle_at_start(market, Some(known_from_ns), &journal);
-        let kept = self.live_from - self.cursor;
-        drop(journal);
-        let before = self
-            .past
-            .as_ref()
-            .map_or("", |_| "the recording, and from ");
-        self.note(
-            system_code::SUBSCRIPTION_ACK,
-            format!(
-                "Replay from {before}the {kept} latest messages, sequences {} to {}",
-                self.cursor,
-                self.live_from.saturating_sub(1)
-            ),
-        );
-        start_ns
-    }
-
-    /// Opens the recording, if there is one and the journal does not go back far enough. A journal
-    /// whose oldest message has no time may not.
-    fn open_past(&mut self, market: &Arc<Market>, start_ns: u64, oldest_ns: u64) -> Option<Past> {
-        let with_levels = self.selection.wants(Schema::Mbp10.bit());
-        let definitions = self.selection.has_chains();
-        // A book, or a future, may have begun before the journal.
-        let is_older = start_ns < oldest_ns || oldest_ns == 0 || with_levels || definitions;
-        let path = market.recording.path.get().filter(|_| is_older)?;
-        let from_before = FromBefore {
-            levels: with_levels,
-            definitions,
-        };
-        match Past::open(market, path.clone(), start_ns, from_before) {
-            Ok(past) => Some(past),
-            Err(error) => {
-                let text = format!("the recording cannot be read: {error}");
-                self.note_error(error_code::SKIPPED_RECORDS, text);
-                None
-            }
-        }
-    }
-
     /// Notes that the client leaves its records unread.
     pub(super) fn fall_behind(&mut self) {
         self.is_behind = true;
@@ -289,68 +225,6 @@ impl Stream {
         self.follow(market, unix_ns, out, end)
     }
 
-    /// Sends records from the recording while there is room. Then the journal continues.
-    fn follow_past(
-        &mut self,
-        market: &Market,
-        unix_ns: u64,
-        out: &mut Vec<u8>,
-        end: usize,
-    ) -> bool {
-        let mut records = 0;
-        let more = loop {
-            if out.len() >= end || self.is_due() {
-                break true;
-            }
-            let live_from = self.live_from;
-            let is_live = move |told: &Told| told.is_of_this_run && told.sequence >= live_from;
-            let Some(past) = &mut self.past else {
-                break true;
-            };
-            if let Some(told) = past.peek(market) {
-                let (publisher, time_ns) = (told.message.source(), time_ns(&told.message));
-                let now_ns = if is_live(told) { unix_ns } else { time_ns };
-                if self.passes(publisher, time_ns, now_ns) {
-                    break true;
-                }
-            }
-            let Some(past) = &mut self.past else {
-                break true;
-            };
-            match past.next(market) {
-                Next::Message(told) => {
-                    let is_live = is_live(&told);
-                    let sent_ns = match is_live {
-                        true => unix_ns.max(tidewire_lane::unix_ns()),
-                        false => unix_ns,
-                    };
-                    records +=
-                        self.tell(market, told.sequence, &told.message, is_live, sent_ns, out);
-                    if told.is_of_this_run {
-                        self.advance(told.sequence + 1, unix_ns, out);
-                    }
-                }
-                Next::Gap(from, until) => {
-                    let last = until.saturating_sub(1);
-                    let text = format!("sequences {from} to {last} are not in the recording");
-                    self.lose_derived();
-                    self.note_error(error_code::SKIPPED_RECORDS, text);
-                    self.say(unix_ns, out);
-                }
-                Next::Journal(next) => {
-                    self.past = None;
-                    self.advance(next, unix_ns, out);
-                }
-                Next::Nothing => break !self.unknown_books.is_empty(),
-            }
-        };
-        market
-            .databento
-            .records
-            .fetch_add(records, Ordering::Relaxed);
-        more
-    }
-
     fn say(&mut self, unix_ns: u64, out: &mut Vec<u8>) {
         let mut writer = self.writer(out, unix_ns);
         for word in self.words.drain(..) {
@@ -371,8 +245,13 @@ impl Stream {
         // The turn began before another lane, or this one, applied the newest messages. No record
         // may be sent before its event.
         let unix_ns = unix_ns.max(tidewire_lane::unix_ns());
-        let until = journal.next_sequence().min(self.cursor + SCAN_MESSAGES_MAX);
-        let was_replay = self.cursor < self.live_from;
+        let newest = journal.next_sequence();
+        // The end of the replay is announced before the first live record.
+        let newest = match self.is_complete {
+            true => newest,
+            false => newest.min(self.live_from.max(self.cursor)),
+        };
+        let until = newest.min(self.cursor + SCAN_MESSAGES_MAX);
         let mut records = 0;
         while self.cursor < until && out.len() < end && !self.is_due() {
             let sequence = self.cursor;
@@ -399,9 +278,7 @@ impl Stream {
             .databento
             .records
             .fetch_add(records, Ordering::Relaxed);
-        if was_replay {
-            self.complete(unix_ns, out);
-        }
+        self.complete(unix_ns, out);
         let mut has_more = more;
         if !more {
             self.is_warned = false;
@@ -409,24 +286,6 @@ impl Stream {
             has_more = self.bars.tick(unix_ns);
         }
         has_more || self.is_due() || !self.unknown_books.is_empty()
-    }
-
-    /// Notes that a replay has reached this sequence.
-    fn advance(&mut self, next: u64, unix_ns: u64, out: &mut Vec<u8>) {
-        self.cursor = next;
-        self.complete(unix_ns, out);
-    }
-
-    /// Announces the end of the replay, once it is reached.
-    fn complete(&mut self, unix_ns: u64, out: &mut Vec<u8>) {
-        if self.cursor >= self.live_from && !std::mem::replace(&mut self.is_complete, true) {
-            // Books are followed ahead of a roll in a replay only.
-            self.leave_books();
-            self.unknown_books = self.depth.unknown();
-            let text = format!("Replay completed at sequence {}", self.live_from - 1);
-            self.note(system_code::REPLAY_COMPLETED, text);
-            self.say(unix_ns, out);
-        }
     }
 
     /// Sends one message to the subscriptions that match. Returns the number of records.
@@ -448,6 +307,9 @@ impl Stream {
             sequence,
             ts_recv: is_live.then_some(unix_ns),
         };
+        if !is_live {
+            self.replayed_ns = self.replayed_ns.max(time_ns(message));
+        }
         let has_chains = self.selection.has_chains();
         if let Message::Record(part) = message
             && (has_chains || self.selection.of(number).schemas & CARRIED != 0)
@@ -469,7 +331,10 @@ impl Stream {
         let reached = self.reached(chosen, message, is_live);
         let records = match message {
             Message::Quote(quote) => self.tell_quote(quote, reached, stamp, unix_ns, out),
-            Message::Trade(trade) => self.tell_trade(trade, reached, stamp, unix_ns, out),
+            Message::Trade(trade) => {
+                self.follow_trade(trade, chosen.schemas, stamp);
+                self.tell_trade(trade, reached, stamp, unix_ns, out)
+            }
             Message::Status(status) => {
                 let event = stamp.event(status.source_time_ns, status.source);
                 let wanted = reached & Schema::Status.bit() != 0;
@@ -484,17 +349,28 @@ impl Stream {
             }
             Message::Record(part) => self.tell_record(market, part, reached, stamp, unix_ns, out),
             Message::Level(level) => self.tell_level(level, reached, stamp, unix_ns, out),
-            Message::LastValue(value) => self.tell_value(value, reached, stamp, unix_ns, out),
+            Message::LastValue(value) => {
+                self.follow_last(value, chosen.schemas, stamp);
+                self.tell_value(value, reached, stamp, unix_ns, out)
+            }
             _ => 0,
         };
         rolled + records
     }
 
-    /// Returns the schemas in which a message is told.
+    /// Returns the schemas in which a message is told. A replay leaves out what is older than its
+    /// start, but an interval shows what happens in it, also if it comes late.
     fn reached(&self, chosen: Chosen, message: &Message, is_live: bool) -> u16 {
         let reached = match is_live {
             true => chosen.schemas,
-            false => self.selection.reaching(chosen.replayed, time_ns(message)),
+            false => {
+                let (intervals, others) = (chosen.replayed & BBO, chosen.replayed & !BBO);
+                let mut reached = self.selection.reaching(others, time_ns(message));
+                if intervals != 0 {
+                    reached |= self.selection.reaching(intervals, self.replayed_ns);
+                }
+                reached
+            }
         };
         // All symbols include each venue's own topic, so a consolidated value would tell each
         // trade twice.
@@ -503,11 +379,6 @@ impl Stream {
             _ if message.source() == CONSOLIDATED => reached & chosen.named,
             _ => reached,
         }
-    }
-
-    /// Returns whether the client's position is in a replay.
-    fn is_replaying(&self) -> bool {
-        self.past.is_some() || self.cursor < self.live_from
     }
 
     /// Skips everything before the newest message: announces how much, and starts again with the
@@ -537,6 +408,7 @@ impl Stream {
         self.past = None;
         self.live_from = self.live_from.min(next);
         self.bars.lose();
+        self.definitions.skip();
         // A skipped trade is not sent later; only values are.
         self.opening_schemas = REFRESHED | definitions;
         self.is_refresh = true;
@@ -593,7 +465,7 @@ const REFRESHED: u16 = PRICED
     | Schema::Mbp10.bit();
 /// Maximum number of bytes written between two checks for waiting input.
 const PRODUCE_BYTES: usize = 64 * 1024;
-/// Maximum number of messages read under one lock of the journal.
+/// Maximum number of messages read under one lock of the journal, or from a recording in a slice.
 const SCAN_MESSAGES_MAX: u64 = 4_096;
 /// Maximum number of subscriptions of one client.
 const SUBSCRIPTIONS_MAX: usize = 1_000;

@@ -373,8 +373,8 @@ fn store(
                 ..*trade
             };
             let stamp = address.stamp(trade.source_time_ns, journal.append(&Message::Trade(own)));
+            of.0.traded_at(trade.source_time_ns, stamp.sequence);
             slot.update_trade(trade_of(trade), stamp);
-            of.0.traded_at(trade.source_time_ns);
             Some(trade.source_time_ns)
         }
         _ => store_rare(slot, message, address, of, journal),
@@ -450,7 +450,7 @@ fn store_rare(
                 figures.trading_day = address.plausible_day(day, value.source_time_ns);
             }
             let sequence = journal.append(&Message::LastValue(own));
-            forget_times(topic, market, &own);
+            forget_times(topic, market, &own, sequence);
             let stamp = address.stamp(value.source_time_ns, sequence);
             let new = market_value(&own, stamp);
             if topic.parent().is_some() && is_other_session(market, &new, address.number) {
@@ -472,14 +472,14 @@ fn is_other_session(market: &Market, new: &MarketValue, number: u32) -> bool {
 }
 
 /// Forgets the times of a topic's last trade and status where a record has others: it does not
-/// give their times.
-fn forget_times(topic: &Topic, market: &Market, record: &LastValue) {
+/// give their times. It has this sequence.
+fn forget_times(topic: &Topic, market: &Market, record: &LastValue, sequence: u64) {
     let before = market.board.value(topic.number).unwrap_or_default();
     let trades = record
         .figures
         .map_or(before.trades, |figures| figures.trades);
     if (record.last, record.last_size, trades) != (before.last, before.last_size, before.trades) {
-        topic.traded_at(0);
+        topic.traded_at(0, sequence);
     }
     if record.state.0 != before.status.state {
         topic.status_at(0);

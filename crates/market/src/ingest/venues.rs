@@ -557,8 +557,9 @@ impl Work<'_> {
                 size: value.last_size,
                 condition: value.condition,
             };
-            sequence = Some(self.journal.append(&Message::Trade(trade)));
-            topic.traded_at(source_time_ns);
+            let traded = self.journal.append(&Message::Trade(trade));
+            topic.traded_at(source_time_ns, traded);
+            sequence = Some(traded);
         }
         if value.quote() != before.quote() {
             let quote = quote_message(symbol, source, source_time_ns, value.quote());

@@ -195,19 +195,22 @@ impl Stream {
     }
 
     /// Notes the time of the next message. Returns whether an interval or a bar has ended before
-    /// it, which is then sent first.
+    /// it, or a definition holds before it, which is then sent first.
     pub(super) fn passes(&mut self, publisher: u16, time_ns: u64, now_ns: u64) -> bool {
         let has_more = self.selection.wants(BARS) && self.bars.pass(publisher, time_ns);
-        self.begins_interval(now_ns) || self.bars.has_closed() || has_more
+        let has_older = self.definitions.pass(time_ns);
+        self.begins_interval(now_ns) || self.bars.has_closed() || has_more || has_older
     }
 
-    /// Returns whether intervals or bars have ended and are to be sent before anything else.
+    /// Returns whether intervals or bars have ended, or definitions are due, and are to be sent
+    /// before anything else.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
-        self.intervals.telling().is_some() || self.bars.has_closed()
+        self.intervals.telling().is_some() || self.bars.has_closed() || self.definitions.is_due()
     }
 
-    /// Sends the intervals and bars that have ended, while there is room.
+    /// Sends the definitions that are due, and the intervals and bars that have ended, while there
+    /// is room.
     pub(super) fn tell_due(
         &mut self,
         market: &Market,
@@ -215,6 +218,7 @@ impl Stream {
         out: &mut Vec<u8>,
         end: usize,
     ) {
+        self.tell_due_definitions(market, unix_ns, out, end);
         self.tell_intervals(market, unix_ns, out, end);
         let (mut records, mut left) = (0, SLICE_TOPICS);
         while out.len() < end

@@ -12,7 +12,6 @@ use super::Stream;
 use super::settling::SLICE_TOPICS;
 use super::values::last_trade;
 use crate::market::Market;
-use crate::topic::Topic;
 
 impl Stream {
     /// Sends the next topics: each mapping, and its value if that is wanted.
@@ -67,12 +66,8 @@ impl Stream {
             writer.mapping(id, definition.source, unix_ns, asked, name);
             market.databento.records.fetch_add(1, Ordering::Relaxed);
         }
-        if schemas & Schema::Definition.bit() != 0 && !self.comes_in_replay(&topic, chosen) {
-            match topic.records.definition() {
-                Some(kept) => writer.record(&kept.bytes, id, kept.source, definition.name.as_str()),
-                None => writer.definition(&definition, id, unix_ns),
-            }
-            market.databento.records.fetch_add(1, Ordering::Relaxed);
+        if schemas & Schema::Definition.bit() != 0 {
+            self.open_definition(market, &topic, chosen, unix_ns, out);
         }
         self.snapshot_records(market, &topic, snapshots, unix_ns, out);
         if snapshots == 0 {
@@ -86,19 +81,6 @@ impl Stream {
             drop(journal);
             self.snapshot(market, unix_ns, snapshots, (&value, last, status_ns), out);
         }
-    }
-
-    /// Returns whether the replay has a topic's newest definition, and so all since its start.
-    fn comes_in_replay(&self, topic: &Topic, chosen: Chosen) -> bool {
-        if chosen.replayed & Schema::Definition.bit() == 0 || !self.is_replaying() {
-            return false;
-        }
-        let (sequence, time_ns) = match topic.records.definition() {
-            Some(kept) => (kept.first_part(), kept.source_time_ns),
-            None => (topic.defined_sequence(), topic.definition().source_time_ns),
-        };
-        let reached = self.selection.reaching(chosen.replayed, time_ns);
-        reached & Schema::Definition.bit() != 0 && (self.past.is_some() || sequence >= self.cursor)
     }
 
     /// Sends the current value with its last trade and the time of its status, marked as a

@@ -4,54 +4,17 @@ use std::sync::atomic::Ordering;
 
 use tidewire_dbn::databento::{Schema, SymbolType};
 use tidewire_dbn::{Kind, RecordRef, flag};
-use tidewire_feed::wire::{Definition, Message, RecordPart};
+use tidewire_feed::wire::{Message, RecordPart};
 
 use super::super::selection::instrument_id;
 use super::Stream;
+use super::definitions::OlderDefinition;
 use super::time_ns;
 use super::values::Stamp;
 use crate::market::Market;
 use crate::topic::Topic;
 
 impl Stream {
-    /// Sends a definition: its mapping, and the record if it is wanted. Returns the number of
-    /// records.
-    pub(super) fn tell_definition(
-        &mut self,
-        market: &Market,
-        definition: &Definition,
-        reached: u16,
-        stamp: Stamp,
-        unix_ns: u64,
-        out: &mut Vec<u8>,
-    ) -> u64 {
-        let id = instrument_id(stamp.number);
-        let name = definition.name.as_str();
-        let topic = market.board.topic(stamp.number);
-        if let Some(topic) = &topic {
-            self.follow_new_book(market, topic);
-            self.split(topic, definition.source);
-        }
-        self.selection.note_mapped(stamp.number);
-        let asked = topic.as_ref().and_then(|topic| self.selection.asked(topic));
-        let mut writer = self.writer(out, unix_ns);
-        let asked = asked.unwrap_or((1, name));
-        writer.mapping(id, definition.source, unix_ns, asked, name);
-        if reached & Schema::Definition.bit() == 0 {
-            return 1;
-        }
-        match topic.and_then(|topic| topic.records.definition()) {
-            // The source's own record follows, or comes from the replay.
-            Some(kept) if stamp.ts_recv.is_none() || kept.sequence > stamp.sequence => return 1,
-            Some(kept) => writer.record(&kept.bytes, id, kept.source, name),
-            None => {
-                let ts_recv = stamp.ts_recv.unwrap_or(definition.source_time_ns);
-                writer.definition(definition, id, ts_recv);
-            }
-        }
-        2
-    }
-
     /// Takes a part of a record, which has been joined to those before it. Sends the record if it
     /// is complete and wanted. Returns the number of records.
     pub(super) fn tell_record(
@@ -63,7 +26,10 @@ impl Stream {
         unix_ns: u64,
         out: &mut Vec<u8>,
     ) -> u64 {
-        if reached & CARRIED == 0 {
+        let is_older = reached & Schema::Definition.bit() == 0
+            && stamp.ts_recv.is_none()
+            && self.definitions.expects(stamp.number);
+        if reached & CARRIED == 0 && !is_older {
             return 0;
         }
         let join = std::mem::take(&mut self.join);
@@ -83,6 +49,12 @@ impl Stream {
             let mut writer = self.writer(out, unix_ns);
             writer.record(record.bytes(), id, part.source, symbol);
             records = 1;
+        } else if let Some(record) = record
+            && is_older
+            && schema == Some(Schema::Definition)
+        {
+            let older = || OlderDefinition::Record(record.bytes().into(), part.source);
+            records = self.keep_older(market, stamp.number, older, unix_ns, out);
         }
         self.join = join;
         records
@@ -150,7 +122,7 @@ impl Stream {
         };
         let (rolled, left) = self.selection.roll(board, number, definition, time_ns);
         if is_live && !was_followed && self.selection.of(number).follows(u16::MAX) {
-            self.take_prices_of(market, number);
+            self.take_prices_of(market, number, u64::MAX);
             self.note_traded(market, number);
         }
         let mut records = 0;

@@ -21,6 +21,8 @@ pub(super) struct Walk {
     from: Option<u32>,
     /// And these.
     listed: Vec<u32>,
+    /// Whether they are sorted, the first one last, and each is there once.
+    is_sorted: bool,
 }
 
 /// The state of the work.
@@ -46,6 +48,7 @@ impl Walk {
             Concerned::Listed(_) if self.from == Some(0) => {}
             Concerned::Listed(numbers) if self.listed.len() + numbers.len() <= LISTED_MAX => {
                 self.listed.extend(numbers);
+                self.is_sorted = false;
             }
             Concerned::Listed(_) => self.add(Concerned::All),
         }
@@ -54,10 +57,18 @@ impl Walk {
     /// Adds all topics from this one on.
     fn add_from(&mut self, first: u32) {
         self.from = Some(self.from.map_or(first, |from| from.min(first)));
+        self.is_sorted = false;
     }
 
     /// Takes the next of the board's `count` topics.
     pub(super) fn next(&mut self, count: u32) -> Option<u32> {
+        if !std::mem::replace(&mut self.is_sorted, true) {
+            // Several subscriptions may name a topic, and all topics are visited anyway.
+            let from = self.from.unwrap_or(u32::MAX);
+            self.listed.retain(|&number| number < from);
+            self.listed.sort_unstable_by(|one, other| other.cmp(one));
+            self.listed.dedup();
+        }
         if let Some(number) = self.listed.pop() {
             return Some(number);
         }
@@ -198,7 +209,10 @@ impl Stream {
         // A replay computes its own prices.
         let is_replayed = known_from_ns.is_some() && now.replayed | now.watched != 0;
         if begins(PRICED) && !is_replayed || self.settling.is_refresh && now.follows(PRICED) {
-            self.take_prices_of(market, number);
+            self.take_prices_of(market, number, u64::MAX);
+        } else if begins(PRICED) && self.past.is_none() {
+            // What has not changed within the journal was the same before it.
+            self.take_prices_of(market, number, self.cursor);
         }
         if begins(BARS) {
             match known_from_ns {

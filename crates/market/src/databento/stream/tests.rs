@@ -1,3 +1,7 @@
+mod starts;
+
+use std::sync::Arc;
+
 use super::*;
 use crate::ingest::Ingest;
 use crate::market::MarketConfig;
@@ -39,7 +43,14 @@ struct Feed {
 
 impl Feed {
     fn new(symbols: &[&str]) -> Self {
-        let market = Market::of_one_lane(MarketConfig::default());
+        Self::with_journal(symbols, MarketConfig::default().journal_messages)
+    }
+
+    fn with_journal(symbols: &[&str], journal_messages: usize) -> Self {
+        let market = Market::of_one_lane(MarketConfig {
+            journal_messages,
+            ..MarketConfig::default()
+        });
         let mut ingest = Ingest::new(market.clone(), 1, "test");
         ingest.name_venue(2, "XNAS");
         ingest.name_venue(9, "XNYS");
@@ -56,6 +67,17 @@ impl Feed {
         let mut batch = self.ingest.begin(T);
         batch.message(1, &message);
         batch.finish();
+        self.wait_for_recorder();
+    }
+
+    /// Waits while the recorder may miss messages.
+    fn wait_for_recorder(&self) {
+        let recording = &self.market.recording;
+        let written = || recording.messages.load(Ordering::Relaxed);
+        let next = self.market.journal.lock().next_sequence();
+        while recording.path.get().is_some() && written() + 32 < next {
+            std::thread::sleep(std::time::Duration::from_micros(200));
+        }
     }
 
     fn trade(&mut self, symbol: u32, source: u16, source_time_ns: u64, price: i64) {
@@ -70,9 +92,20 @@ impl Feed {
     }
 
     fn quote(&mut self, symbol: u32, source_time_ns: u64, bid: i64, bid_orders: u32) {
+        self.quote_of(symbol, 2, source_time_ns, bid, bid_orders);
+    }
+
+    fn quote_of(
+        &mut self,
+        symbol: u32,
+        source: u16,
+        source_time_ns: u64,
+        bid: i64,
+        bid_orders: u32,
+    ) {
         self.send(Message::Quote(Quote {
             symbol,
-            source: 2,
+            source,
             source_time_ns,
             bid,
             ask: 100,

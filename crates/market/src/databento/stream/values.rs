@@ -9,13 +9,14 @@ use tidewire_feed::wire::{
     AGGRESSOR_BUY, AGGRESSOR_SELL, LastValue, Quote, Trade, UNDEFINED_PRICE,
 };
 
-use super::super::intervals::BBO;
+use super::super::intervals::{BBO, Changed};
 use super::super::selection::instrument_id;
 use super::derived::BARS;
 use super::settling::SLICE_TOPICS;
 use super::{PRICED, Stream, quote_of};
 use crate::market::Market;
 use crate::topic::Topic;
+use crate::venues::CONSOLIDATED;
 
 impl Stream {
     pub(super) fn tell_quote(
@@ -31,7 +32,7 @@ impl Stream {
             return 0;
         };
         let before = std::mem::replace(prices, now);
-        self.intervals.note(reached, stamp.number);
+        self.intervals.note(reached, stamp.number, quote.source);
         if reached & Schema::Mbp1.bit() == 0 {
             return 0;
         }
@@ -84,10 +85,7 @@ impl Stream {
         out: &mut Vec<u8>,
     ) -> u64 {
         let event = trade_event(trade, stamp);
-        if reached & BBO != 0 {
-            self.intervals.trade(stamp.number, event);
-        }
-        self.intervals.note(reached, stamp.number);
+        self.intervals.note(reached, stamp.number, trade.source);
         if reached & BARS != 0 {
             self.add_to_bars(trade, reached, stamp);
         }
@@ -122,12 +120,14 @@ impl Stream {
     }
 
     /// Takes the current prices, and the last trade for intervals, of one topic that is followed
-    /// from now on.
-    pub(super) fn take_prices_of(&mut self, market: &Market, number: u32) {
+    /// from now on, each unless the sequence `before` or a later one may have changed it.
+    pub(super) fn take_prices_of(&mut self, market: &Market, number: u32, before: u64) {
         let Some(value) = Board::last_value(&*market.board, number as usize) else {
             return;
         };
-        if let Some(prices) = self.prices_of(number) {
+        if value.sequence < before
+            && let Some(prices) = self.prices_of(number)
+        {
             *prices = prices_in(&quote_of(&value));
         }
         let chosen = self.selection.of(number);
@@ -135,7 +135,11 @@ impl Stream {
             && value.last != UNDEFINED_PRICE
             && let Some(topic) = market.board.topic(number)
         {
-            self.intervals.trade(number, last_trade(&topic, &value));
+            let traded = last_trade(&topic, &value);
+            // It is of the value above if no other has come meanwhile.
+            if topic.last_trade_sequence() < before {
+                self.intervals.trade(number, traded);
+            }
         }
     }
 
@@ -159,20 +163,23 @@ impl Stream {
             && let Some((schema, ended_ns)) = self.intervals.telling()
         {
             left -= 1;
-            let Some((number, trade)) = self.intervals.take_next() else {
+            let Some(next) = self.intervals.take_next() else {
                 let mut writer = self.writer(out, unix_ns);
                 let text = format!("End of interval for {}", schema.name());
                 writer.system(ended_ns, system_code::END_OF_INTERVAL, &text);
                 continue;
             };
+            let number = next.number;
             // The topic may have been unsubscribed in the meantime.
             if self.selection.of(number).schemas & schema.bit() == 0 {
                 continue;
             }
             let prices = self.prices.get(number).copied();
+            let trade = self.shown_trade(market, &next, schema);
             let event = Event {
                 ts_recv: ended_ns,
                 flags: flag::TOP_OF_BOOK,
+                publisher_id: next.publisher_id,
                 ..trade.unwrap_or_else(|| Stamp::none(number).event(UNDEFINED_TIME, 0))
             };
             let prices = prices.unwrap_or(BidAsk::EMPTY);
@@ -185,6 +192,30 @@ impl Stream {
             .databento
             .records
             .fetch_add(records, Ordering::Relaxed);
+    }
+}
+
+impl Stream {
+    /// Returns the last trade that an interval shows. A symbol that had several venues before a
+    /// restart of the hub may have one now: to a client that does not name it, it is that venue's.
+    fn shown_trade(&self, market: &Market, changed: &Changed, schema: Schema) -> Option<Event> {
+        let trade = changed.trade?;
+        let is_of_others =
+            trade.publisher_id == CONSOLIDATED && changed.publisher_id != CONSOLIDATED;
+        if !is_of_others || self.selection.of(changed.number).named & schema.bit() != 0 {
+            return Some(trade);
+        }
+        let topic = market.board.topic(changed.number)?;
+        let venue = topic.with_members(|members| {
+            let mut members = members.iter();
+            let own = members.find(|member| member.venue == changed.publisher_id)?;
+            Some(own.topic.number)
+        });
+        let own = self.intervals.last_trade(venue?)?;
+        Some(Event {
+            instrument_id: trade.instrument_id,
+            ..own
+        })
     }
 }
 

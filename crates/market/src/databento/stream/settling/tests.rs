@@ -123,6 +123,11 @@ fn a_walk_visits_what_is_listed_and_all() {
     assert!(walk.is_over() && walk.next(9).is_none());
     walk.add(Concerned::Listed(vec![7, 3]));
     assert_eq!(walk.next(9), Some(3));
+    // Several subscriptions name the same.
+    walk.add(Concerned::Listed(vec![8, 7]));
+    assert_eq!((walk.next(9), walk.next(9)), (Some(7), Some(8)));
+    assert_eq!(walk.next(9), None);
+    walk.add(Concerned::Listed(vec![1]));
     walk.add(Concerned::All);
     walk.add(Concerned::Listed(vec![1]));
     let visited: Vec<u32> = std::iter::from_fn(|| walk.next(2)).collect();
