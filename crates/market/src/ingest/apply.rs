@@ -259,7 +259,9 @@ impl Work<'_> {
     pub(super) fn begin_empty(&mut self, topic: &Topic) {
         if topic.begin() {
             // Who has only defined it may have left.
-            if let Some(mut slot) = self.writer.slot(topic.number) {
+            if let Some(mut slot) = self.writer.slot(topic.number)
+                && slot.flags() & FLAG_STALE != 0
+            {
                 slot.update_flags(0, FLAG_STALE);
             }
             self.tell_record_or_nothing(topic);
