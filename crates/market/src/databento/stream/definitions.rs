@@ -82,6 +82,11 @@ impl Definitions {
         let older = self.older.as_mut()?;
         let count = older.count;
         let newest = older.newest.get_mut(&number)?;
+        let is_record = |one: &OlderDefinition| matches!(one, OlderDefinition::Record(..));
+        if newest.as_ref().is_some_and(is_record) && !is_record(&definition) {
+            // What the gateway makes says less.
+            return None;
+        }
         if newest.is_none() && count >= OLDER_MAX {
             return Some(definition);
         }
@@ -168,8 +173,21 @@ impl Stream {
             return self.definitions.expect(topic.number);
         }
         let (id, definition) = (instrument_id(topic.number), topic.definition());
+        let kept = topic.records.definition();
+        let is_replayed = chosen.replayed & Schema::Definition.bit() != 0;
+        if kept.is_none() && is_replayed && self.past.is_some() {
+            // The source may have given its record in an earlier run of the hub.
+            self.definitions.expect(topic.number);
+            let made = || OlderDefinition::Made(definition);
+            let records = self.keep_older(market, topic.number, made, unix_ns, out);
+            market
+                .databento
+                .records
+                .fetch_add(records, Ordering::Relaxed);
+            return;
+        }
         let mut writer = self.writer(out, unix_ns);
-        match topic.records.definition() {
+        match kept {
             Some(kept) => writer.record(&kept.bytes, id, kept.source, definition.name.as_str()),
             None => {
                 writer.definition(&definition, id, unix_ns);
@@ -230,7 +248,8 @@ impl Stream {
             return records + self.keep_older(market, number, || older, unix_ns, out);
         }
         if self.definitions.note_made(definition) {
-            let ts_recv = stamp.ts_recv.unwrap_or(definition.source_time_ns);
+            let replayed_ns = self.received_ns(definition, unix_ns);
+            let ts_recv = stamp.ts_recv.unwrap_or(replayed_ns);
             self.writer(out, unix_ns)
                 .definition(definition, id, ts_recv);
             records += 1;
@@ -280,6 +299,16 @@ impl Stream {
             .fetch_add(records, Ordering::Relaxed);
     }
 
+    /// Returns the time of receipt of a definition in a replay, ns since the UNIX epoch: its own,
+    /// or that of the place if it has none. A year of one digit is the closest one to it.
+    fn received_ns(&self, definition: &Definition, unix_ns: u64) -> u64 {
+        match (definition.source_time_ns, self.replayed_ns) {
+            (0, 0) => unix_ns,
+            (0, replayed_ns) => replayed_ns,
+            (own_ns, _) => own_ns,
+        }
+    }
+
     /// Sends a definition of before the start of a replay. Returns the number of records.
     fn tell_older(
         &mut self,
@@ -296,6 +325,10 @@ impl Stream {
             return 0;
         };
         let id = instrument_id(number);
+        let ts_recv = match definition {
+            OlderDefinition::Made(made) => self.received_ns(made, unix_ns),
+            OlderDefinition::Record(..) => unix_ns,
+        };
         let mut writer = self.writer(out, unix_ns);
         match definition {
             OlderDefinition::Record(bytes, source) => {
@@ -303,7 +336,7 @@ impl Stream {
                 writer.record(bytes, id, *source, name);
             }
             OlderDefinition::Made(definition) => {
-                writer.definition(definition, id, definition.source_time_ns);
+                writer.definition(definition, id, ts_recv);
                 self.definitions.note_made(definition);
             }
         }

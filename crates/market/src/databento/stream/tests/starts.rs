@@ -412,3 +412,17 @@ fn a_symbol_that_had_a_second_venue_before_a_restart_has_each_trade_once() {
     };
     assert_eq!((last("A"), last("ALL_SYMBOLS")), (vec![52], vec![52]));
 }
+
+/// The record was of an earlier run, and the gateway made a definition instead.
+#[test]
+fn a_definition_of_an_earlier_run_holds_at_the_start() {
+    let mut hub = Hub::new("runs", 1 << 18, true);
+    hub.feed.define(0, "ESH4", T);
+    hub.feed.define(0, "ESH4", T + SECOND);
+    hub.restart(1 << 18);
+    hub.feed.trade(0, 2, T + 3 * SECOND, 5);
+    hub.feed.trade(1, 2, T + 3 * SECOND, 5);
+    hub.settle();
+    let line = format!("schema=definition|symbols=A,B|start={}", T + 2 * SECOND);
+    assert_eq!(definitions(&hub.replay(&[&line])), [T + SECOND, 0]);
+}
