@@ -141,6 +141,7 @@ def test_an_unknown_variable_is_named_with_the_likely_one(start_hub):
         (["replay", "/etc/passwd"], ["/etc/passwd: unknown kind of file", "ITCH"]),
         (["itch", "generate", "--messages", "10", "/no/such/day.itch"],
          ["--messages 10", "at least"]),
+        (["itch", "generate", "--depth", "0", "/no/such/day.itch"], ["--depth 0", "1 to 4096"]),
         (["dance"], ["dance"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
@@ -162,6 +163,7 @@ def test_a_bad_value_is_named(start, arguments, words):
         ("lanes = 0\n", ["line 1: lanes = 0", "from 1 to 64"]),
         ("\nresp = 'nowhere'\n", ["line 2: resp = 'nowhere'", "HOST:PORT"]),
         ("\n[mx]\naddress = '127.0.0.1:1'\nbad-after = 'x'\n", ["line 4: mx.bad-after = 'x'"]),
+        ("[mx]\nuncertain-after = '5s'\n", ["line 2: mx.uncertain-after needs mx.address"]),
         ("[limits]\nspeed-max = 1\n", ["line 2", "speed-max"]),
         ("resp = \n", ["line 1"]),
         ("\x00", ["line 1"]),
@@ -180,11 +182,20 @@ def test_a_file_that_may_not_be_read_is_named(start, tmp_path):
     fails(start, 2, path, arguments=["serve", "--config", path])
 
 
-def test_a_bad_value_in_the_environment_is_named(start):
-    program = start("serve", env={"TIDEWIRE_LANES": "none"})
+@pytest.mark.parametrize(
+    "name, value, words",
+    [
+        ("TIDEWIRE_LANES", "none", ["none", "--lanes", "from the environment variable"]),
+        ("TIDEWIRE_SOURCE", "127.0.0.1:5,abc", ["abc", "--source", "environment variable"]),
+        ("TIDEWIRE_RECORD", "", ["--record", "environment variable TIDEWIRE_RECORD is empty"]),
+    ],
+)
+def test_a_bad_value_in_the_environment_is_named(start, name, value, words):
+    program = start("serve", env={name: value})
     assert program.wait() == 2
-    assert "none" in program.stderr and "lanes" in program.stderr.lower()
     assert len(program.stderr.splitlines()) == 1
+    for word in [name, *words]:
+        assert word in program.stderr
 
 
 def lanes(hub):

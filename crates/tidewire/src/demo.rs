@@ -20,7 +20,7 @@ use crate::server::{Addresses, Listeners, POLL_INTERVAL, Server};
 use crate::simulate::{Simulation, exchange_hub};
 use crate::stop::Stop;
 use crate::table::{HubFigures, Watcher};
-use crate::units::{grouped, latency};
+use crate::units::grouped;
 
 /// Runs the demo.
 pub(crate) fn run(options: &DemoOptions) -> Result<(), Failure> {
@@ -223,7 +223,7 @@ fn show_lines(
 }
 
 fn summary(view: &HubFigures, published: Option<u64>) -> String {
-    let [p50, p99, p999] = view.latency.map(latency);
+    let [p50, p99, p999] = view.percentiles();
     let published = match published {
         Some(published) => {
             let applied = view.applied;

@@ -80,6 +80,10 @@ impl From<clap::Error> for Failure {
                     line.push_str("; ");
                     line.push_str(tip);
                 }
+                if let Some(variable) = variable(&error) {
+                    line.push_str("; ");
+                    line.push_str(&variable);
+                }
                 if let Some(hint) = hint(&error) {
                     line.push_str("; ");
                     line.push_str(hint);
@@ -88,6 +92,24 @@ impl From<clap::Error> for Failure {
             }
         }
     }
+}
+
+/// Returns a hint at the environment variable that has given an option its bad value.
+fn variable(error: &clap::Error) -> Option<String> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let argument = text(ContextKind::InvalidArg)?;
+    let value = text(ContextKind::InvalidValue)?;
+    let option = argument.split_whitespace().next()?.strip_prefix("--")?;
+    let name = format!("TIDEWIRE_{}", option.replace('-', "_").to_uppercase());
+    let given = std::env::var(&name).ok()?;
+    let is_part = given == value || given.split(',').any(|part| part == value);
+    is_part.then(|| match given.is_empty() {
+        true => format!("the environment variable {name} is empty: set it, or remove it"),
+        false => format!("the value is from the environment variable {name}"),
+    })
 }
 
 /// Returns what to write in place of an option of redis-server.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use tidewire_feed::client::NullSink;
 use tidewire_feed::faults::FaultPlan;
-use tidewire_itch::{Books, Generator, GeneratorConfig, Head, Message};
+use tidewire_itch::{Books, Generator, GeneratorConfig, GeneratorError, Head, Message};
 use tidewire_market::{MoldInput, SoupInput};
 
 use crate::failure::Failure;
@@ -128,8 +128,14 @@ fn generate(options: &GenerateOptions) -> Result<(), Failure> {
         depth: options.depth,
         seed: options.seed,
     };
-    let day = Generator::new(config)
-        .map_err(|error| Failure::usage(format!("--messages {}: {error}", options.messages)))?;
+    let day = Generator::new(config).map_err(|error| {
+        let option = match error {
+            GeneratorError::BadSymbols => format!("--symbols {}", options.symbols),
+            GeneratorError::BadDepth => format!("--depth {}", options.depth),
+            _ => format!("--messages {}", options.messages),
+        };
+        Failure::usage(format!("{option}: {error}"))
+    })?;
     let place = options.file.display();
     let failed = |error: std::io::Error| Failure::usage(format!("cannot write {place}: {error}"));
     let file = new_file(&options.file).map_err(failed)?;

@@ -185,7 +185,7 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "FILE", env = "TIDEWIRE_RECORD")]
     pub(crate) record: Option<PathBuf>,
     /// ITCH over MoldUDP64 to read: A=GROUP:PORT,B=GROUP:PORT,request=HOST:PORT,
-    /// interface=ADDRESS,date=YYYY-MM-DD; repeatable.
+    /// interface=ADDRESS,date=YYYY-MM-DD,venue=NAME; repeatable.
     #[arg(long, value_name = "LINES", env = "TIDEWIRE_MOLD")]
     pub(crate) mold: Vec<MoldInput>,
     /// CME MDP 3.0 to read: A=GROUP:PORT,B=GROUP:PORT,snapshot=GROUP:PORT,orders=GROUP:PORT,
@@ -193,7 +193,7 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "LINES", env = "TIDEWIRE_MDP")]
     pub(crate) mdp: Vec<MdpInput>,
     /// ITCH over SoupBinTCP to read: HOST:PORT,user=NAME,password=WORD,session=NAME,
-    /// date=YYYY-MM-DD; repeatable.
+    /// date=YYYY-MM-DD,venue=NAME; repeatable.
     #[arg(
         long,
         value_name = "SERVER",

@@ -140,13 +140,19 @@ fn needs_plant(
     if let Some((name, _)) = options.into_iter().find(|(_, is_given)| *is_given) {
         return Err(Failure::usage(format!("{name} needs --mx ADDR")));
     }
-    match !file.tag.is_empty() || file.tags.is_some() {
-        true => Err(Failure::usage(format!(
-            "{} and mx.tags need mx.address",
-            place.of("mx.tag")
-        ))),
-        false => Ok(()),
+    let keys = [
+        ("mx.tag", !file.tag.is_empty()),
+        ("mx.tags", file.tags.is_some()),
+        ("mx.tags-max", file.tags_max.is_some()),
+        ("mx.uncertain-after", file.uncertain_after.is_some()),
+        ("mx.bad-after", file.bad_after.is_some()),
+        ("mx.write-timeout", file.write_timeout.is_some()),
+    ];
+    if let Some((name, _)) = keys.into_iter().find(|(_, is_given)| *is_given) {
+        let text = format!("{} needs mx.address", place.of(name));
+        return Err(Failure::usage(text));
     }
+    Ok(())
 }
 
 fn names(

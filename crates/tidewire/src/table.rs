@@ -19,7 +19,7 @@ pub(crate) struct HubFigures {
     pub(crate) applied: u64,
     pub(crate) lost: u64,
     pub(crate) gaps: u64,
-    pub(crate) latency: [u64; 3],
+    pub(crate) latency: Option<[u64; 3]>,
     pub(crate) clients: usize,
     pub(crate) delivered: u64,
     pub(crate) conflated: u64,
@@ -85,7 +85,11 @@ impl Watcher {
             applied,
             lost: hub.market.ingest.lost.load(Ordering::Relaxed),
             gaps: hub.market.ingest.gaps.load(Ordering::Relaxed),
-            latency: [statistics.p50_ns, statistics.p99_ns, statistics.p999_ns],
+            latency: (statistics.count > 0).then_some([
+                statistics.p50_ns,
+                statistics.p99_ns,
+                statistics.p999_ns,
+            ]),
             clients: hub.server.clients.len(),
             delivered: hub.post.counters.delivered.load(Ordering::Relaxed),
             conflated: hub.post.counters.conflated.load(Ordering::Relaxed),
@@ -95,9 +99,16 @@ impl Watcher {
 }
 
 impl HubFigures {
+    /// Returns the percentiles of the latency as text; `-` if no message has one, as in a replay of
+    /// old messages.
+    pub(crate) fn percentiles(&self) -> [String; 3] {
+        self.latency
+            .map_or_else(|| [(); 3].map(|()| "-".to_owned()), |all| all.map(latency))
+    }
+
     /// Returns the line of figures.
     pub(crate) fn figures(&self) -> String {
-        let [p50, p99, p999] = self.latency.map(latency);
+        let [p50, p99, p999] = self.percentiles();
         format!(
             "{}/s · {} messages · {} lost · p50 {p50} p99 {p99} p99.9 {p999} · up {}",
             grouped(self.rate),

@@ -143,7 +143,7 @@ mod tests {
             applied: 98_765_432_109,
             lost: 0,
             gaps: 0,
-            latency: [850, 12_345, 212_000_000],
+            latency: Some([850, 12_345, 212_000_000]),
             clients: 3,
             delivered: 7_862_400,
             conflated: 12,

@@ -49,7 +49,8 @@ pub(crate) fn run(options: &WatchOptions) -> Result<(), Failure> {
     loop {
         // Rates per second need a full period of messages.
         watch.wait(options.duration);
-        let sample = watch.look(options.duration);
+        // The last period ends with the signal to stop, and its rates cover what there was of it.
+        let sample = watch.look(PERIOD_MIN);
         let rows = view.rows(&sample.rows, options.rows);
         let text = match options.json {
             true => json::document(&sample, &rows, options.once),
@@ -145,6 +146,9 @@ fn patterns(given: &[String]) -> Result<Vec<String>, Failure> {
     }
     Ok(patterns)
 }
+
+/// Shortest period over which a rate means anything.
+const PERIOD_MIN: Duration = Duration::from_millis(100);
 
 /// The columns by which the table can be sorted, as the command line names them.
 pub(crate) type SortColumn = Column;
