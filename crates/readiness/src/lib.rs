@@ -1,5 +1,5 @@
-//! Notifications of the operating system: readiness of descriptors, forks of the process, and which
-//! threads handle its signals.
+//! Notifications of the operating system: readiness of descriptors, forks of the process, which
+//! threads handle its signals, and how threads are scheduled.
 //!
 //! Epoll waits work on every kernel. `epoll_pwait2`, since Linux 5.11, has a resolution of 1 ns.
 //! Older kernels, valgrind 3.19 and some sandboxes do not have it. There `epoll_wait` waits in
@@ -7,6 +7,9 @@
 
 mod fork;
 pub use fork::forks;
+
+mod scheduling;
+pub use scheduling::Scheduling;
 
 mod signals;
 pub use signals::spawn_without_signals;

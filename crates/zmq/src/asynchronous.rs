@@ -18,55 +18,114 @@ use crate::socket::{Events, Socket};
 impl Socket {
     /// Receives a whole message, in a task.
     ///
+    /// Cancellation safe: a future that is dropped has taken no message.
+    ///
     /// # Errors
     /// As [`receive`](Self::receive), but for [`Error::Again`].
     pub async fn receive_async(&self) -> Result<Multipart, Error> {
-        poll_fn(|task| self.poll_receive(task)).await
+        let mut attempt = Attempt::new(self, RECEIVE);
+        poll_fn(|task| attempt.poll(task, |socket| socket.receive_parts(true))).await
     }
 
     /// Sends a whole message, in a task.
+    ///
+    /// Cancellation safe: a message is sent with all its frames when the future is ready, and not
+    /// at all if it is dropped before.
     ///
     /// # Errors
     /// As [`send`](Self::send), but for [`Error::Again`].
     pub async fn send_async(&self, message: impl Into<Multipart>) -> Result<(), Error> {
         let mut message = message.into();
-        poll_fn(|task| self.poll_send(task, &mut message)).await
+        let mut attempt = Attempt::new(self, SEND);
+        poll_fn(|task| attempt.poll(task, |socket| socket.send_parts(&mut message, true))).await
     }
 
     /// One attempt to receive; where nothing is there the task will be woken.
+    ///
+    /// Each task that polls is woken once, also if it has lost its interest meanwhile: the futures
+    /// say that they have, this method cannot.
     pub fn poll_receive(&self, task: &mut TaskContext<'_>) -> Poll<Result<Multipart, Error>> {
-        self.poll_io(task, |socket| socket.receive_parts(true))
+        let mut attempt = Attempt::without_end(self, RECEIVE);
+        attempt.poll(task, |socket| socket.receive_parts(true))
     }
 
-    /// Makes one attempt to send; if no peer can take it, the task is woken later.
+    /// Makes one attempt to send; if no peer can take it, the task is woken later, as
+    /// [`poll_receive`](Self::poll_receive) does.
     pub fn poll_send(
         &self,
         task: &mut TaskContext<'_>,
         message: &mut Multipart,
     ) -> Poll<Result<(), Error>> {
-        self.poll_io(task, |socket| socket.send_parts(message, true))
+        let mut attempt = Attempt::without_end(self, SEND);
+        attempt.poll(task, |socket| socket.send_parts(message, true))
+    }
+}
+
+/// What one future does until it succeeds.
+struct Attempt<'s> {
+    socket: &'s Socket,
+    wanted: Events,
+    /// The number under which it waits. `None` before its first wait.
+    ticket: Option<u64>,
+}
+
+impl<'s> Attempt<'s> {
+    fn new(socket: &'s Socket, wanted: Events) -> Attempt<'s> {
+        Attempt {
+            socket,
+            wanted,
+            ticket: None,
+        }
     }
 
-    fn poll_io<T>(
-        &self,
+    /// One of a caller who does not say when it waits no longer.
+    fn without_end(socket: &'s Socket, wanted: Events) -> Attempt<'s> {
+        Attempt {
+            socket,
+            wanted,
+            ticket: Some(0),
+        }
+    }
+
+    fn poll<T>(
+        &mut self,
         task: &mut TaskContext<'_>,
         mut attempt: impl FnMut(&Socket) -> Result<T, Error>,
     ) -> Poll<Result<T, Error>> {
-        match attempt(self) {
+        match attempt(self.socket) {
             Err(Error::Again) => {}
             result => return Poll::Ready(result),
         }
-        self.core().register(task.waker());
+        let core = self.socket.core();
+        let ticket = *self.ticket.get_or_insert_with(|| core.ticket());
+        core.register(ticket, task.waker(), self.wanted);
         // What came between the two is seen now, what comes later wakes.
-        match attempt(self) {
+        match attempt(self.socket) {
             Err(Error::Again) => {
-                self.core().hand_over();
+                core.hand_over();
                 Poll::Pending
             }
             result => Poll::Ready(result),
         }
     }
 }
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if let Some(ticket @ 1..) = self.ticket {
+            self.socket.core().unregister(ticket);
+        }
+    }
+}
+
+const RECEIVE: Events = Events {
+    readable: true,
+    writable: false,
+};
+const SEND: Events = Events {
+    readable: false,
+    writable: true,
+};
 
 impl Stream for Socket {
     type Item = Result<Multipart, Error>;
@@ -84,11 +143,8 @@ impl Sink<Multipart> for Socket {
     type Error = Error;
 
     fn poll_ready(self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Result<(), Error>> {
-        let wanted = Events {
-            readable: false,
-            writable: true,
-        };
-        self.poll_io(task, |socket| match socket.events_at_once(wanted)? {
+        let mut attempt = Attempt::without_end(&self, SEND);
+        attempt.poll(task, |socket| match socket.events_at_once(SEND)? {
             Events { writable: true, .. } => Ok(()),
             _ => Err(Error::Again),
         })

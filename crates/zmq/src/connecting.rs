@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use rustix::event::epoll;
 use rustix::io::Errno;
-use tidewire_readiness as readiness;
 
 use crate::address::Target;
 use crate::endpoint::{Connecter, Endpoint, Phase, Remote, Role};
@@ -123,8 +122,7 @@ impl State {
     /// Looks a name up in a thread of its own: it can take seconds.
     fn resolve(&mut self, endpoint: Key, target: Target, ipv6: bool) {
         let signal = std::sync::Arc::clone(&self.signal);
-        let builder = std::thread::Builder::new().name("zmq-resolve".to_owned());
-        let looked_up = readiness::spawn_without_signals(builder, move || {
+        let looked_up = self.resolver.spawn(move || {
             let addresses = target.look_up(ipv6);
             signal.send(crate::mail::Mail::Resolved {
                 endpoint,

@@ -1,12 +1,13 @@
 //! The context: background threads and in-process endpoints that sockets share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use foldhash::HashMap;
 use parking_lot::{Condvar, Mutex};
-use tidewire_readiness as readiness;
+use tidewire_readiness::{self as readiness, Scheduling};
 
+use crate::background::BackgroundThread;
 use crate::core::Core;
 use crate::error::Error;
 use crate::event::Sources;
@@ -36,6 +37,8 @@ pub(crate) struct ContextInner {
     sockets: Mutex<HashMap<u64, Arc<Core>>>,
     all_finished: Condvar,
     reactors: Mutex<Vec<Arc<Reactor>>>,
+    /// Set by the first socket.
+    resolver: OnceLock<Arc<BackgroundThread>>,
     pub(crate) inproc: Arc<Inproc>,
     pub(crate) sources: Sources,
 }
@@ -49,9 +52,8 @@ struct Settings {
     ipv6: bool,
     /// What the names of background threads begin with.
     thread_name_prefix: Vec<u8>,
-    scheduling_policy: i32,
-    /// Those that background threads were asked to keep to.
-    processors: Vec<i32>,
+    /// How background threads are scheduled.
+    scheduling: Scheduling,
     zero_copy_receive: bool,
 }
 
@@ -64,8 +66,7 @@ impl Default for Settings {
             is_blocky: true,
             ipv6: false,
             thread_name_prefix: Vec::new(),
-            scheduling_policy: -1,
-            processors: Vec::new(),
+            scheduling: Scheduling::default(),
             zero_copy_receive: true,
         }
     }
@@ -119,14 +120,13 @@ impl Context {
             BLOCKY if value >= 0 => settings.is_blocky = value != 0,
             THREAD_NAME_PREFIX => settings.thread_name_prefix = value.to_string().into_bytes(),
             ZERO_COPY_RECV if value >= 0 => settings.zero_copy_receive = value != 0,
-            THREAD_SCHED_POLICY if value >= 0 => settings.scheduling_policy = value,
-            THREAD_PRIORITY if value >= 0 => {}
-            AFFINITY_CPU_ADD if value >= 0 => settings.processors.push(value),
+            THREAD_SCHED_POLICY if value >= 0 => settings.scheduling.policy = Some(value),
+            THREAD_PRIORITY if value >= 0 => settings.scheduling.priority = Some(value),
+            AFFINITY_CPU_ADD if value >= 0 => settings.scheduling.processors.push(value),
             AFFINITY_CPU_REMOVE if value >= 0 => {
-                let place = settings.processors.iter().position(|&known| known == value);
-                settings
-                    .processors
-                    .remove(place.ok_or(Error::InvalidArgument)?);
+                let processors = &mut settings.scheduling.processors;
+                let place = processors.iter().position(|&known| known == value);
+                processors.remove(place.ok_or(Error::InvalidArgument)?);
             }
             _ => return Err(Error::InvalidArgument),
         }
@@ -149,7 +149,7 @@ impl Context {
             BLOCKY => i32::from(settings.is_blocky),
             THREAD_NAME_PREFIX => leading_number(&settings.thread_name_prefix),
             ZERO_COPY_RECV => i32::from(settings.zero_copy_receive),
-            THREAD_SCHED_POLICY => settings.scheduling_policy,
+            THREAD_SCHED_POLICY => settings.scheduling.policy.unwrap_or(-1),
             _ => return Err(Error::InvalidArgument),
         })
     }
@@ -268,10 +268,22 @@ impl ContextInner {
         let wanted = self.settings.lock().io_threads.max(1) as usize;
         let mut reactors = self.reactors.lock();
         while reactors.len() < wanted {
-            let name = thread_name(&self.settings.lock().thread_name_prefix, reactors.len());
-            reactors.push(Reactor::start(name)?);
+            let role = format!("ZMQbg/IO/{}", reactors.len());
+            reactors.push(Reactor::start(&self.background_thread(&role))?);
         }
         Ok(Arc::clone(&reactors[id as usize % wanted]))
+    }
+
+    /// The thread with this role, as the settings are now.
+    fn background_thread(&self, role: &str) -> BackgroundThread {
+        let settings = self.settings.lock();
+        BackgroundThread::new(&settings.thread_name_prefix, role, &settings.scheduling)
+    }
+
+    /// The threads that look up names for a new socket.
+    pub(crate) fn resolver_thread(&self) -> Arc<BackgroundThread> {
+        let new = || Arc::new(self.background_thread("zmq-resolve"));
+        Arc::clone(self.resolver.get_or_init(new))
     }
 
     /// Whether this process was forked off the one that made the context.
@@ -299,13 +311,6 @@ impl Drop for ContextInner {
     fn drop(&mut self) {
         self.stop_reactors();
     }
-}
-
-/// The name of a background thread, of which the system keeps the first 15 bytes.
-fn thread_name(prefix: &[u8], number: usize) -> String {
-    let prefix = String::from_utf8_lossy(until_zero(prefix));
-    let slash = if prefix.is_empty() { "" } else { "/" };
-    format!("{prefix}{slash}ZMQbg/IO/{number}")
 }
 
 /// The number at the beginning of a text, as C's `atoi` reads it; 0 if there is none.

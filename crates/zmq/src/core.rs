@@ -21,6 +21,7 @@ use crate::peer::{Link, Peer};
 use crate::polled::Polled;
 use crate::reactor::Reactor;
 use crate::signal::Signal;
+use crate::socket::Events;
 use crate::state::{State, Token};
 use crate::sync::EventDescriptor;
 
@@ -115,6 +116,7 @@ impl Core {
             Arc::clone(&context.inproc),
             Arc::clone(&signal),
             Arc::clone(&epoll),
+            context.resolver_thread(),
         );
         Ok(Core {
             id,
@@ -422,17 +424,27 @@ impl Core {
         }
     }
 
-    /// A task waits: the background thread will wake it.
-    pub(crate) fn register(&self, waker: &Waker) {
+    /// A task waits for one of these events: the background thread will wake it.
+    pub(crate) fn register(&self, ticket: u64, waker: &Waker, wanted: Events) {
         let mut state = self.lock();
-        if state.wakers.iter().any(|known| known.will_wake(waker)) {
-            return;
-        }
-        if state.wakers.is_empty() {
+        if state.tasks.is_empty() {
             self.signal.listen();
         }
-        state.wakers.push(waker.clone());
+        state.tasks.wait(ticket, waker, wanted);
         debug_assert!(self.signal.has_listeners(), "a task that waits is rung for");
+    }
+
+    /// A number for a future that is about to wait.
+    pub(crate) fn ticket(&self) -> u64 {
+        self.lock().tasks.ticket()
+    }
+
+    /// A future waits no longer.
+    pub(crate) fn unregister(&self, ticket: u64) {
+        let mut state = self.lock();
+        if state.tasks.forget(ticket) && state.tasks.is_empty() {
+            self.signal.unlisten();
+        }
     }
 
     /// Leaves the socket to the background thread at once.
@@ -442,18 +454,21 @@ impl Core {
         self.leave(&mut state);
     }
 
-    /// Wakes the tasks, if there is something for them.
+    /// Wakes the tasks that there is something for.
     fn wake_tasks(&self, state: &mut State) {
-        if state.wakers.is_empty() {
+        if state.tasks.is_empty() {
             return;
         }
         let is_over = state.is_closing || self.context.is_terminated();
-        if is_over || state.can_receive() || state.can_send() {
+        let found = Events {
+            readable: is_over || state.can_receive(),
+            writable: is_over || state.can_send(),
+        };
+        let wakers = state.tasks.take(found);
+        if state.tasks.is_empty() {
             self.signal.unlisten();
-            for waker in std::mem::take(&mut state.wakers) {
-                waker.wake();
-            }
         }
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Looks in on a socket that its program drives. `false`: it need not be looked at again.

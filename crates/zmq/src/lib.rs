@@ -14,6 +14,7 @@ mod accepting;
 mod address;
 mod asynchronous;
 mod attaching;
+mod background;
 mod backlog;
 mod batch;
 mod clock;
@@ -87,6 +88,7 @@ pub mod socket_options;
 mod socks;
 mod state;
 mod sync;
+mod tasks;
 mod topic_queue;
 mod transmit;
 mod transport;
@@ -102,3 +104,8 @@ mod watch;
 pub use watch::Watch;
 
 mod zap;
+
+/// The guide's example compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/zeromq-in-rust.md")]
+struct Guide;

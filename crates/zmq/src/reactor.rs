@@ -13,6 +13,7 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::time::Timespec;
 use tidewire_readiness as readiness;
 
+use crate::background::BackgroundThread;
 use crate::clock::now_ns;
 use crate::core::Core;
 use crate::error::Error;
@@ -42,7 +43,7 @@ struct Shared {
 }
 
 impl Reactor {
-    pub(crate) fn start(name: String) -> Result<Arc<Reactor>, Error> {
+    pub(crate) fn start(background: &BackgroundThread) -> Result<Arc<Reactor>, Error> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let data = epoll::EventData::new_u64(BELL);
@@ -54,8 +55,8 @@ impl Reactor {
             thread: Mutex::new(None),
         });
         let runner = Arc::clone(&reactor);
-        let builder = std::thread::Builder::new().name(name);
-        let thread = readiness::spawn_without_signals(builder, move || runner.run())
+        let thread = background
+            .spawn(move || runner.run())
             .map_err(|_| Error::TooManyDescriptors)?;
         *reactor.thread.lock() = Some(thread);
         Ok(reactor)

@@ -5,12 +5,12 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::task::Waker;
 
 use foldhash::{HashMap, HashMapExt};
 use rustix::event::epoll;
 use tidewire_zmtp::PrefixTable;
 
+use crate::background::BackgroundThread;
 use crate::clock::now_ns;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
@@ -25,6 +25,7 @@ use crate::options::Options;
 use crate::peer::Peer;
 use crate::signal::Signal;
 use crate::slab::{Key, Slab};
+use crate::tasks::Tasks;
 
 /// A socket's state.
 #[derive(Debug)]
@@ -38,6 +39,8 @@ pub(crate) struct State {
     pub(crate) signal: Arc<Signal>,
     /// Watches every descriptor of this socket, and its bell.
     pub(crate) epoll: Arc<OwnedFd>,
+    /// Looks names up.
+    pub(crate) resolver: Arc<BackgroundThread>,
     pub(crate) peers: Slab<Peer>,
     pub(crate) endpoints: Slab<Endpoint>,
     pub(crate) last_endpoint: String,
@@ -111,7 +114,7 @@ pub(crate) struct State {
     /// Peers that a ZAP handler is asked about.
     pub(crate) inquiries: Vec<Key>,
     /// Tasks that wait for something to receive, or for room to send.
-    pub(crate) wakers: Vec<Waker>,
+    pub(crate) tasks: Tasks,
     /// Long messages gather: the kernel does not keep up.
     pub(crate) is_pressed: bool,
     /// Reads left before all peers are polled again.
@@ -214,6 +217,7 @@ impl State {
         inproc: Arc<Inproc>,
         signal: Arc<Signal>,
         epoll: Arc<OwnedFd>,
+        resolver: Arc<BackgroundThread>,
     ) -> State {
         State {
             kind,
@@ -222,6 +226,7 @@ impl State {
             inproc,
             signal,
             epoll,
+            resolver,
             peers: Slab::new(),
             endpoints: Slab::new(),
             last_endpoint: String::new(),
@@ -266,7 +271,7 @@ impl State {
             has_datagrams: false,
             pipes: Vec::new(),
             inquiries: Vec::new(),
-            wakers: Vec::new(),
+            tasks: Tasks::default(),
             is_pressed: false,
             reads_left: 0,
             is_finished: false,

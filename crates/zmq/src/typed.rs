@@ -78,6 +78,14 @@ macro_rules! sends {
                 self.socket.send_parts(&mut message.into(), false)
             }
 
+            /// Sends a message, in a task, as [`Socket::send_async`] does.
+            ///
+            /// # Errors
+            /// As [`send`](Self::send), but for [`Error::Again`].
+            pub async fn send_async(&mut self, message: impl Into<Multipart>) -> Result<(), Error> {
+                self.socket.send_async(message).await
+            }
+
             /// Sends a message if that needs no wait.
             ///
             /// # Errors
@@ -103,6 +111,14 @@ macro_rules! receives {
             /// [`Error::Again`] after the receive time-out, if one is set; [`Error::Terminated`].
             pub fn receive(&mut self) -> Result<Multipart, Error> {
                 self.socket.receive_parts(false)
+            }
+
+            /// Waits for a message, in a task, as [`Socket::receive_async`] does.
+            ///
+            /// # Errors
+            /// As [`receive`](Self::receive), but for [`Error::Again`].
+            pub async fn receive_async(&mut self) -> Result<Multipart, Error> {
+                self.socket.receive_async().await
             }
 
             /// A message, if one is here.

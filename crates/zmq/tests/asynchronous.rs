@@ -148,3 +148,133 @@ fn a_task_that_waits_is_woken_for_the_newest_of_each_topic() {
         thread.join().unwrap();
     }
 }
+
+/// Counts how often it is woken.
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_task_that_waits_to_receive_is_not_woken_because_it_could_send() {
+    let context = Context::new();
+    let [waits, other] = pair_at(
+        &context,
+        "tcp://127.0.0.1:*",
+        SocketType::Dealer,
+        SocketType::Dealer,
+    );
+    let woken = Arc::new(Woken(AtomicUsize::new(0)));
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut task = TaskContext::from_waker(&waker);
+    let mut future = std::pin::pin!(waits.receive_async());
+    for _ in 0..20 {
+        assert!(future.as_mut().poll(&mut task).is_pending());
+        // As long as the background thread looks at sockets twice.
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(woken.0.load(Ordering::SeqCst), 0, "nothing has come");
+    send(&other, &[b"news"]);
+    while woken.0.load(Ordering::SeqCst) == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(future.as_mut().poll(&mut task).is_ready());
+}
+
+#[test]
+fn a_future_that_is_dropped_leaves_no_waker_behind() {
+    let context = Context::new();
+    let [pull, _push] = pair_at(
+        &context,
+        "inproc://dropped",
+        SocketType::Pull,
+        SocketType::Push,
+    );
+    for _ in 0..1_000 {
+        // Another waker each time, as futures in a set have.
+        let own = Arc::new(Unpark(std::thread::current(), AtomicUsize::new(0)));
+        let waker = Waker::from(Arc::clone(&own));
+        let mut task = TaskContext::from_waker(&waker);
+        let mut future = Box::pin(pull.receive_async());
+        assert!(future.as_mut().poll(&mut task).is_pending());
+        drop((future, waker));
+        assert_eq!(Arc::strong_count(&own), 1, "nothing else keeps the waker");
+    }
+}
+
+#[test]
+fn two_futures_of_one_task_wait_for_one_socket() {
+    let context = Context::new();
+    let [pull, push] = pair_at(
+        &context,
+        "tcp://127.0.0.1:*",
+        SocketType::Pull,
+        SocketType::Push,
+    );
+    let waker = Waker::from(Arc::new(Unpark(
+        std::thread::current(),
+        AtomicUsize::new(0),
+    )));
+    let mut task = TaskContext::from_waker(&waker);
+    let mut first = Box::pin(pull.receive_async());
+    let mut second = Box::pin(pull.receive_async());
+    assert!(first.as_mut().poll(&mut task).is_pending());
+    assert!(second.as_mut().poll(&mut task).is_pending());
+    // The first gives up; the second still waits.
+    drop(first);
+    send(&push, &[b"for the second"]);
+    while second.as_mut().poll(&mut task).is_pending() {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn futures_that_are_dropped_at_random_lose_and_double_nothing() {
+    const MESSAGES: u32 = 3_000;
+    for endpoint in ["inproc://cancelled", "tcp://127.0.0.1:*"] {
+        let context = Context::new();
+        let [pull, push] = pair_at(&context, endpoint, SocketType::Pull, SocketType::Push);
+        let sender = std::thread::spawn(move || {
+            let mut random = 7_u64;
+            let mut sent = 0;
+            while sent < MESSAGES {
+                let message = Multipart::from([sent.to_string().as_str(), "second frame"]);
+                let mut future = Box::pin(push.send_async(message));
+                sent += u32::from(polled_at_random(&mut random, &mut future).is_some());
+            }
+            push
+        });
+        let mut random = 3_u64;
+        let mut received = 0;
+        while received < MESSAGES {
+            let mut future = Box::pin(pull.receive_async());
+            let Some(message) = polled_at_random(&mut random, &mut future) else {
+                continue;
+            };
+            let message = message.unwrap();
+            assert_eq!(message.len(), 2);
+            assert_eq!(&*message[0], received.to_string().as_bytes());
+            received += 1;
+        }
+        drop(sender.join().unwrap());
+    }
+}
+
+/// Polls a future up to three times, and then gives it up.
+fn polled_at_random<F: Future>(random: &mut u64, future: &mut Pin<Box<F>>) -> Option<F::Output> {
+    let waker = Waker::noop();
+    let mut task = TaskContext::from_waker(waker);
+    *random = random
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1);
+    for _ in 0..=(*random >> 33) % 3 {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut task) {
+            return Some(output);
+        }
+        std::thread::yield_now();
+    }
+    None
+}
