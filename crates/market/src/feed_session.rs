@@ -344,7 +344,7 @@ impl FeedSession {
     /// Handles the end of the connection: a publisher's topics are stale from now on.
     pub fn closed(mut self, market: &Arc<Market>, unix_ns: u64) -> Dispatch {
         if !self.ingest.takes_long_to_end() {
-            let news = self.ingest.lose(unix_ns);
+            let news = self.ingest.lose_at_once(unix_ns);
             self.park(market);
             return news;
         }

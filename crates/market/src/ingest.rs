@@ -117,6 +117,8 @@ pub(crate) struct Batch<'a> {
     refused_told: u64,
     generation: &'a mut u64,
     open_bars: &'a mut bars::OpenBars,
+    /// Bars that this batch may still look at to close them by the source's clock.
+    bars_left: u32,
     name: &'a str,
 }
 
@@ -210,6 +212,7 @@ impl Ingest {
             refused_told: 0,
             generation,
             open_bars,
+            bars_left: bars::BARS_A_BATCH,
             name,
         }
     }
@@ -248,7 +251,8 @@ impl Ingest {
     /// Returns whether the source has too many topics or symbols to mark and to release them in one
     /// turn of a lane.
     pub(crate) fn takes_long_to_end(&self) -> bool {
-        self.is_sweeping() || self.writer.claimed().len().max(self.symbols.len()) > self.at_once
+        let count = self.writer.claimed().len().max(self.symbols.len());
+        self.is_sweeping() || count > certainty::ENDS_AT_ONCE
     }
 }
 

@@ -106,6 +106,13 @@ impl Ingest {
         batch.finish()
     }
 
+    /// Does the same to the end, for a source that does not [take long](Self::takes_long_to_end).
+    pub(crate) fn lose_at_once(&mut self, receive_time_ns: u64) -> (Publication, u64) {
+        debug_assert!(!self.takes_long_to_end(), "a lane has a few milliseconds");
+        self.at_once = usize::MAX;
+        self.lose(receive_time_ns)
+    }
+
     /// Does the same to the end, on a thread that may wait, and gives each publication to
     /// `publish`. Between two slices other sources have the journal, and the lanes take their mail.
     pub(crate) fn lose_slowly(&mut self, publish: impl Fn((Publication, u64))) {
@@ -199,9 +206,11 @@ impl Batch<'_> {
                 continue;
             };
             self.work.settle(&topic, &effect, steps);
-            if topic.parent().is_some() {
+            if let Some(parent) = topic.parent() {
                 // Venues that change together do so in one step of the consolidated value.
                 self.work.settle_family(&topic, steps);
+                let members = parent.with_members(|members| members.len() as u64);
+                steps.spend(MEMBER_STEPS * members + cost_of_telling(parent));
                 venues.push(topic);
             }
         }
@@ -366,7 +375,7 @@ impl Work<'_> {
         if set | clear == 0 {
             return false;
         }
-        steps.spend(self.cost_of_telling(topic));
+        steps.spend(cost_of_telling(topic));
         if (set, clear) == (FLAG_DOUBT, 0) {
             self.mark(topic, set, clear, false);
             if !after.is_stale {
@@ -394,12 +403,12 @@ impl Work<'_> {
             is_valued: topic.valued_session() == *self.session,
         }
     }
+}
 
-    fn cost_of_telling(&self, topic: &Topic) -> u64 {
-        match topic.interest() {
-            0 => TOLD_STEPS,
-            _ => PUBLISHED_STEPS,
-        }
+fn cost_of_telling(topic: &Topic) -> u64 {
+    match topic.interest() {
+        0 => TOLD_STEPS,
+        _ => PUBLISHED_STEPS,
     }
 }
 
@@ -414,6 +423,8 @@ impl SymbolMap {
 const LEAVING_SLICE: usize = 1_024;
 /// Maximum topics that an event reaches in its own batch.
 pub(super) const TOPICS_AT_ONCE: usize = 512;
+/// Maximum topics, and symbols, of a source that ends in one turn of its lane.
+pub(super) const ENDS_AT_ONCE: usize = 2_048;
 /// Maximum pages of symbols that are freed at once.
 const DISCARDED_AT_ONCE: usize = 2;
 /// Steps of one slice on a thread of its own: less than a millisecond.
@@ -424,5 +435,7 @@ const VISIT_STEPS: u64 = 24;
 const TOLD_STEPS: u64 = 32;
 /// Steps of a change that is published.
 const PUBLISHED_STEPS: u64 = 400;
+/// Steps of a look at a venue of a consolidated topic.
+const MEMBER_STEPS: u64 = 8;
 /// Steps of freeing a page of 256 symbols.
 const DISCARD_STEPS: u64 = 256 * 16;

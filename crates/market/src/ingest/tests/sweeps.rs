@@ -383,10 +383,81 @@ impl Plain {
     }
 }
 
+/// A million topics were marked under one lock of the journal.
+#[test]
+fn a_slice_is_as_long_as_its_steps_and_values_do_not_wait_for_it() {
+    let mut rig = Rig::new(0);
+    let stale = |rig: &Rig, symbol| staleness(&value_of(&rig.market, &format!("S{symbol}")));
+    rig.step(Step::Lost);
+    assert_eq!(
+        (0..SYMBOLS).map(|symbol| stale(&rig, symbol)).max(),
+        Some(0)
+    );
+    rig.sweep(1);
+    let reached = (0..SYMBOLS).filter(|&symbol| stale(&rig, symbol) == 2);
+    let reached: Vec<u32> = reached.collect();
+    assert_eq!(reached.len(), 1, "{reached:?}");
+    // Its own value ends the doubt of a topic that the slices have not reached.
+    rig.step(Step::Value(5, 1));
+    assert_eq!(stale(&rig, 5), 0);
+    rig.finish();
+    assert_eq!((stale(&rig, 4), stale(&rig, 5)), (2, 0));
+}
+
+/// Topics of a publisher that left in the middle of a slice stayed current.
+#[test]
+fn a_source_that_ends_before_its_event_has_reached_all_topics_is_stale_everywhere() {
+    let mut rig = Rig::new(0);
+    rig.step(Step::Doubtful);
+    rig.sweep(1);
+    rig.step(Step::Resumes);
+    rig.sweep(1);
+    rig.step(Step::Leaves);
+    rig.finish();
+    let stale = |rig: &Rig, symbol| staleness(&value_of(&rig.market, &format!("S{symbol}")));
+    assert!((0..SYMBOLS).all(|symbol| stale(&rig, symbol) == 1));
+    rig.step(Step::IsBack);
+    rig.step(Step::Right);
+    rig.finish();
+    assert!((0..SYMBOLS).all(|symbol| stale(&rig, symbol) == 0));
+}
+
+/// The venue that another source had made a topic of its own stayed as certain as before.
+#[test]
+fn a_topic_that_is_handed_over_before_its_slice_gets_what_it_waited_for() {
+    let mut rig = Rig::new(0);
+    rig.step(Step::Leaves);
+    rig.step(Step::Other(0, 2));
+    rig.finish();
+    let stale = |rig: &Rig, name| staleness(&value_of(&rig.market, name));
+    assert_eq!((stale(&rig, "S0@V1"), stale(&rig, "S0@V2")), (1, 0));
+    rig.step(Step::IsBack);
+    rig.finish();
+    assert_eq!((stale(&rig, "S0@V1"), stale(&rig, "S0@V2")), (0, 0));
+}
+
+/// Each gap of 1,000 in a row added all topics to what was left to do.
+#[test]
+fn a_gap_that_opens_and_closes_again_and_again_leaves_each_topic_to_do_once() {
+    let mut rig = Rig::new(0);
+    rig.step(Step::Lost);
+    for round in 0..1_000 {
+        rig.step(Step::Doubtful);
+        rig.step(Step::Slice(1));
+        rig.step(Step::Value(round % SYMBOLS, 1));
+        rig.step(Step::AsBefore);
+        let sweep = &rig.ingest.as_ref().unwrap().certainties.sweep;
+        assert!(sweep.pending() <= SYMBOLS as usize && sweep.classes() <= 8);
+    }
+    rig.finish();
+    let stale = |symbol| staleness(&value_of(&rig.market, &format!("S{symbol}")));
+    assert_eq!((0..SYMBOLS).map(stale).collect::<Vec<_>>(), [0; 6]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// Whatever happens between the slices, the end is that of events that reach all at once.
+    /// Each topic ends as after events that reach all topics at once, and clients know it.
     #[test]
     fn slices_end_as_events_that_reach_all_topics_at_once(
         steps in prop::collection::vec(any_step(), 1..50),
