@@ -52,6 +52,10 @@ pub struct HubLane {
     recovering: Vec<ConnectionId>,
     /// Feed clients that have more to send or to search, each once. They are served in turn.
     unfinished: VecDeque<ConnectionId>,
+    /// Publishers of which an event has not reached all topics yet, each once.
+    swept: VecDeque<ConnectionId>,
+    /// When the next slice of what events do to topics is due, monotonic ns.
+    sweep_on_ns: u64,
     exchange: Option<Exchange>,
     /// Closes bars by the wall clock, on the lane that does so.
     bar_clock: Option<BarClock>,
@@ -91,6 +95,8 @@ impl HubLane {
             timed_sessions: 0,
             recovering: Vec::new(),
             unfinished: VecDeque::new(),
+            swept: VecDeque::new(),
+            sweep_on_ns: 0,
             exchange: None,
             bar_clock: (lane == BarClock::LANE).then(BarClock::default),
             lines_out: None,
@@ -178,6 +184,7 @@ impl HubLane {
                 Session::Feed(session) => {
                     news.push(session.timeout(market, context));
                     feeds::list_unfinished(&mut self.unfinished, session);
+                    feeds::list_swept(&mut self.swept, session);
                 }
                 Session::Databento(session) => session.timeout(market, context),
                 _ => {}
@@ -318,6 +325,7 @@ impl HubLane {
                     self.recovering.push(id);
                 }
                 feeds::list_unfinished(&mut self.unfinished, session);
+                feeds::list_swept(&mut self.swept, session);
                 (consumed, news)
             }
             Session::Databento(session) => return session.received(&hub.market, context, input),
@@ -362,6 +370,9 @@ impl HubLane {
         self.sweep(context);
         if !self.recovering.is_empty() {
             deadline_ns = earlier(deadline_ns, self.recover(context));
+        }
+        if !self.swept.is_empty() || !self.sources.is_empty() {
+            deadline_ns = earlier(deadline_ns, self.continue_sweeps(context));
         }
         if !self.feed_clients.is_empty() {
             deadline_ns = earlier(deadline_ns, self.serve_feed_clients(context));

@@ -33,6 +33,9 @@
 mod slot;
 pub use slot::MarketSlot;
 
+mod numbers;
+pub use numbers::NumberSet;
+
 mod writer;
 pub use writer::{ClaimError, SlotWriter, Writer};
 

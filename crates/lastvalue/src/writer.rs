@@ -1,9 +1,9 @@
 //! Exclusive write access to one slot or to a set of slots.
 
+use crate::numbers::NumberSet;
 use crate::slot::MarketSlot;
 use crate::table::SlotTable;
 use crate::value::{MarketValue, NewSession, Quote, Reference, Stamp, Status, Trade};
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The reason why a slot could not be claimed.
@@ -178,7 +178,7 @@ pub struct Writer {
     table: Arc<SlotTable>,
     /// Differs from the owner word of every other writer: the high half is a serial number.
     owner: u64,
-    claimed: HashSet<u32>,
+    claimed: NumberSet,
 }
 
 impl Writer {
@@ -186,7 +186,7 @@ impl Writer {
         Self {
             table,
             owner: u64::from(serial) << 32 | u64::from(owner),
-            claimed: HashSet::new(),
+            claimed: NumberSet::default(),
         }
     }
 
@@ -229,7 +229,7 @@ impl Writer {
     pub fn hand_over(&mut self, index: u32, of: u32) {
         let (slot, of) = (self.table.slot(index), self.table.slot(of));
         if let (Some(slot), Some(of)) = (slot, of)
-            && self.claimed.remove(&index)
+            && self.claimed.remove(index)
             && slot.is_owned_by(self.owner)
         {
             slot.take_over(of.owner_word());
@@ -246,17 +246,16 @@ impl Writer {
 
     /// Releases slot `index`. Returns false if this writer does not have it.
     pub fn release(&mut self, index: u32) -> bool {
-        if !self.claimed.remove(&index) {
+        if !self.claimed.remove(index) {
             return false;
         }
         let slot = self.table.slot(index);
         slot.is_some_and(|slot| slot.release(self.owner))
     }
 
-    /// Returns the claimed indexes, in no particular order. Some of them may have been taken over
-    /// since.
-    pub fn claimed(&self) -> impl Iterator<Item = u32> {
-        self.claimed.iter().copied()
+    /// Returns the claimed indexes. Some of them may have been taken over since.
+    pub fn claimed(&self) -> &NumberSet {
+        &self.claimed
     }
 
     /// Returns the table of the slots.
@@ -270,7 +269,7 @@ impl Drop for Writer {
         for slot in self
             .claimed
             .iter()
-            .filter_map(|index| self.table.slot(*index))
+            .filter_map(|index| self.table.slot(index))
         {
             slot.release(self.owner);
         }
@@ -302,7 +301,7 @@ mod tests {
         let mut writer = table.writer(5);
         writer.claim(1).unwrap();
         writer.claim(1).unwrap();
-        assert!(writer.claimed().eq([1]));
+        assert!(writer.claimed().iter().eq([1]));
         writer
             .slot(1)
             .unwrap()

@@ -44,6 +44,8 @@ pub struct FeedSession {
     is_unfinished: bool,
     /// Whether the lane serves it in each turn.
     is_listed: bool,
+    /// Whether the lane calls [`FeedSession::sweep`] in each turn.
+    is_swept: bool,
     faults: Option<Box<Faults>>,
 }
 
@@ -90,6 +92,7 @@ impl FeedSession {
             is_recovering: false,
             is_unfinished: false,
             is_listed: false,
+            is_swept: false,
             faults,
         }
     }
@@ -236,6 +239,24 @@ impl FeedSession {
         self.is_listed
     }
 
+    /// Returns whether the lane must list the session, to call [`FeedSession::sweep`] in each turn
+    /// from now on.
+    pub fn joins_swept(&mut self) -> bool {
+        self.ingest.is_sweeping() && !std::mem::replace(&mut self.is_swept, true)
+    }
+
+    /// Goes on with what an event of a publisher does to all its topics, as far as `steps` goes.
+    /// Returns the publication.
+    pub fn sweep(&mut self, context: &Context, steps: &mut Steps) -> Dispatch {
+        self.ingest.sweep(steps, context.unix_ns())
+    }
+
+    /// Returns whether a listed session stays in that list.
+    pub fn stays_swept(&mut self) -> bool {
+        self.is_swept = self.ingest.is_sweeping();
+        self.is_swept
+    }
+
     fn count_slowness(&mut self, market: &Market) {
         let sent = self.session.counters();
         let now = [sent.conflated, sent.dropped, sent.cut_offs];
@@ -322,8 +343,8 @@ impl FeedSession {
 
     /// Handles the end of the connection: a publisher's topics are stale from now on.
     pub fn closed(mut self, market: &Arc<Market>, unix_ns: u64) -> Dispatch {
-        if self.ingest.topics() <= TOPICS_MARKED_AT_ONCE {
-            let news = self.ingest.lose(unix_ns);
+        if !self.ingest.takes_long_to_end() {
+            let news = self.ingest.lose_at_once(unix_ns);
             self.park(market);
             return news;
         }
@@ -372,9 +393,6 @@ impl FeedSession {
         }
     }
 }
-
-/// Maximum topics of a publisher that its lane marks as stale in one turn.
-const TOPICS_MARKED_AT_ONCE: usize = 4_096;
 
 impl Faults {
     fn is_holding(&self) -> bool {

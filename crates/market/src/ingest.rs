@@ -9,7 +9,9 @@ use tidewire_book::prefetch;
 use tidewire_fanout::Publication;
 use tidewire_feed::client::{Gap, PublisherLogin, Sink};
 use tidewire_feed::wire::{Definition, LastValue, Level, Login, Message, Venue, VenueName};
-use tidewire_lastvalue::{FLAG_DOUBT, FLAG_STALE, LatencyRecorder, PRICE_UNDEFINED, Writer};
+use tidewire_lastvalue::{
+    FLAG_DOUBT, FLAG_STALE, LatencyRecorder, NumberSet, PRICE_UNDEFINED, Writer,
+};
 use tidewire_retry::Seldom;
 use tracing::{debug, warn};
 
@@ -22,13 +24,17 @@ use crate::symbols::{Symbol, SymbolMap};
 use crate::topic::Topic;
 use crate::venues::{CONSOLIDATED, PUBLISHER_VENUES_MAX, SourceVenues};
 use apply::Work;
+use certainty::{Certainties, Doubt};
+use sweep::Event;
 
 mod apply;
 mod bars;
-mod certainty;
+pub(crate) mod certainty;
 mod definitions;
 mod depth;
 mod namesake;
+mod returning;
+mod sweep;
 mod venues;
 
 /// The ingest of one source, which owns its topics until it ends.
@@ -48,16 +54,11 @@ pub(crate) struct Ingest {
     /// Topics updated in this batch that seemed to have no subscriber.
     unheard: Vec<u32>,
     members: Vec<VenueValue>,
-    /// Why topics are in doubt.
-    doubt: Doubt,
-    /// Topics that are not in doubt, although all of the source's were marked; `None` before that.
-    certain: Option<Vec<u32>>,
-    /// Topics that are stale because the source has left or is silent. They are current again when
-    /// it is back.
-    left: Vec<u32>,
-    /// Topics that were certain until messages went missing, while others wait for what was lost
-    /// before. They are certain again when the messages have come.
-    interrupted: Vec<u32>,
+    certainties: Certainties,
+    /// Maximum topics that an event reaches in its own batch.
+    at_once: usize,
+    /// Symbols of former sessions that are still to be freed.
+    discarded: Vec<SymbolMap>,
     /// The source's session, as no other source has it: each begins with another number.
     session: u64,
     generation: u64,
@@ -76,26 +77,10 @@ pub(crate) struct SourceState {
     pub(crate) venues: SourceVenues,
     /// Topics named like a venue's that are symbols of their own.
     pub(crate) apart: HashMap<u32, u32>,
-    /// What its topics in doubt wait for.
-    pub(crate) doubt: Doubt,
-    /// Topics that are stale because it has left.
-    pub(crate) left: Vec<u32>,
-    /// Topics that are in doubt only while messages are missing.
-    pub(crate) interrupted: Vec<u32>,
+    /// How certain its topics are.
+    pub(crate) certainties: Certainties,
     /// The session that goes on.
     pub(crate) session: u64,
-}
-
-/// What the topics marked with [`FLAG_DOUBT`] wait for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Doubt {
-    /// None is marked.
-    #[default]
-    None,
-    /// Their own records, or the source's confirmation that they are right.
-    Records,
-    /// Their own next messages, because nothing replaces what was lost.
-    Messages,
 }
 
 /// Counters of ingest since the start, over all sources.
@@ -127,15 +112,13 @@ pub(crate) struct Batch<'a> {
     symbols: &'a mut SymbolMap,
     venues: &'a mut SourceVenues,
     records: &'a mut RecordIngest,
-    left: &'a mut Vec<u32>,
-    interrupted: &'a mut Vec<u32>,
-    /// Topics marked as in doubt in this batch, and not yet published: their values may be right
-    /// again at its end.
-    marked: Vec<u32>,
+    discarded: &'a mut Vec<SymbolMap>,
     /// Refused messages that the receiver knows of.
     refused_told: u64,
     generation: &'a mut u64,
     open_bars: &'a mut bars::OpenBars,
+    /// Bars that this batch may still look at to close them by the source's clock.
+    bars_left: u32,
     name: &'a str,
 }
 
@@ -157,10 +140,9 @@ impl Ingest {
             records: RecordIngest::default(),
             unheard: Vec::new(),
             members: Vec::new(),
-            doubt: Doubt::None,
-            certain: None,
-            left: Vec::new(),
-            interrupted: Vec::new(),
+            certainties: Certainties::default(),
+            at_once: certainty::TOPICS_AT_ONCE,
+            discarded: Vec::new(),
             session: first_session(source),
             market,
         }
@@ -188,10 +170,9 @@ impl Ingest {
             records,
             unheard,
             members,
-            doubt,
-            certain,
-            left,
-            interrupted,
+            certainties,
+            at_once,
+            discarded,
             session,
             generation,
             open_bars,
@@ -208,8 +189,9 @@ impl Ingest {
             apart,
             unheard,
             members,
-            doubt,
-            certain,
+            certainties,
+            marked: NumberSet::default(),
+            at_once: *at_once,
             session,
             is_publisher: *is_publisher,
             venues_left,
@@ -226,12 +208,11 @@ impl Ingest {
             symbols,
             venues,
             records,
-            left,
-            interrupted,
-            marked: Vec::new(),
+            discarded,
             refused_told: 0,
             generation,
             open_bars,
+            bars_left: bars::BARS_A_BATCH,
             name,
         }
     }
@@ -249,13 +230,15 @@ impl Ingest {
 
     /// Takes what the source's next connection continues with.
     pub(crate) fn take_state(&mut self) -> SourceState {
+        debug_assert!(
+            !self.certainties.is_pending(),
+            "its topics are marked before it ends"
+        );
         SourceState {
             symbols: std::mem::take(&mut self.symbols),
             venues: std::mem::take(&mut self.venues),
             apart: std::mem::take(&mut self.apart),
-            doubt: self.doubt,
-            left: std::mem::take(&mut self.left),
-            interrupted: std::mem::take(&mut self.interrupted),
+            certainties: std::mem::take(&mut self.certainties),
             session: self.session,
         }
     }
@@ -265,9 +248,11 @@ impl Ingest {
         self.venues.set(number, VenueName::truncated(name));
     }
 
-    /// Returns the number of topics that the source has claimed.
-    pub(crate) fn topics(&self) -> usize {
-        self.writer.claimed().count()
+    /// Returns whether the source has too many topics or symbols to mark and to release them in one
+    /// turn of a lane.
+    pub(crate) fn takes_long_to_end(&self) -> bool {
+        let count = self.writer.claimed().len().max(self.symbols.len());
+        self.is_sweeping() || count > certainty::ENDS_AT_ONCE
     }
 }
 
@@ -281,7 +266,7 @@ impl Drop for Ingest {
 impl Batch<'_> {
     /// Ends the batch. Returns the publication and the lanes it is for (one bit each).
     pub(crate) fn finish(mut self) -> (Publication, u64) {
-        for number in std::mem::take(&mut self.marked) {
+        for number in std::mem::take(&mut self.work.marked).iter() {
             if self.flags(number) & FLAG_DOUBT != 0
                 && let Some(topic) = self.work.market.board.topic(number)
             {
@@ -341,6 +326,7 @@ impl Batch<'_> {
     /// Finds, and notes, the topic of a symbol at a venue.
     fn bind(&mut self, symbol: u32, venue: u16) -> Option<Arc<Topic>> {
         let topic = self.find_topic(symbol, venue)?;
+        topic.valued_in(*self.work.session);
         self.symbols.bind(symbol, venue, topic.clone());
         Some(topic)
     }
@@ -374,6 +360,9 @@ impl Batch<'_> {
         for topic in left {
             let goes_on = self.work.apart.contains_key(&topic.number);
             let is_stale = self.flags(topic.number) & FLAG_STALE != 0;
+            if !goes_on {
+                topic.valued_in(0);
+            }
             if !goes_on && !is_stale {
                 self.work.mark(topic, FLAG_STALE, 0, true);
             }
@@ -398,6 +387,9 @@ impl Batch<'_> {
     #[inline]
     fn update(&mut self, message: &Message) {
         let symbol = message.symbol().unwrap_or(u32::MAX);
+        if self.work.certainties.is_pending() {
+            self.settle_symbol(symbol);
+        }
         let venue = message.source();
         let is_valid = !matches!(message, Message::Trade(trade) if trade.price == PRICE_UNDEFINED);
         let Some(known) = self.symbols.get(symbol).filter(|_| is_valid) else {
@@ -611,31 +603,16 @@ impl Sink for Batch<'_> {
     fn session_changed(&mut self, old: u32, new: u32) {
         let source = self.work.source;
         debug!(source, old, new, "the feed began another session");
-        self.forget_books();
-        let topics = self.own_topics();
-        self.mark_topics_stale(&topics);
-        // Each waits for a value of the new session.
-        self.left.clear();
-        self.interrupted.clear();
-        *self.work.certain = None;
-        *self.work.session += 1;
-        *self.symbols = SymbolMap::default();
-        self.work.apart.clear();
+        self.end_session();
     }
 
     fn values_doubtful(&mut self) {
-        if *self.work.doubt == Doubt::Messages {
-            // What was lost stays lost.
-            return self.interrupt();
-        }
-        *self.work.doubt = Doubt::Records;
-        self.mark_doubtful();
+        self.doubt();
     }
 
     fn values_lost(&mut self) {
-        *self.work.doubt = Doubt::Messages;
-        self.interrupted.clear();
-        self.mark_doubtful();
+        self.work.certainties.doubt = Doubt::Messages;
+        self.happened(Event::Lost);
     }
 
     fn values_as_before(&mut self) {
@@ -643,8 +620,8 @@ impl Sink for Batch<'_> {
     }
 
     fn values_right(&mut self) {
-        (*self.work.doubt, *self.work.certain) = (Doubt::None, None);
-        self.end_all_doubt();
+        self.work.certainties.doubt = Doubt::None;
+        self.happened(Event::Right);
     }
 
     fn publisher_login(&mut self, login: &Login) -> PublisherLogin {
@@ -682,7 +659,7 @@ impl Sink for Batch<'_> {
                 reason,
             } => {
                 counters.lost.fetch_add(count, Ordering::Relaxed);
-                self.forget_books();
+                self.happened(Event::BooksLost);
                 if let Some(left_out) = LOST.note_now() {
                     let text = "messages of the feed are lost";
                     warn!(source, from, count, ?reason, left_out, "{text}");

@@ -29,13 +29,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 use tidewire_feed::client::{Gap, Sink};
+use tidewire_feed::server::Steps;
 use tidewire_itch::sequenced::{SequencedSink, SessionName};
 use tidewire_itch::{Books, BooksConfig, midnight_of_unix_ns};
 use tracing::{info, warn};
 
+use crate::ingest::certainty::SLICE_STEPS;
 use crate::ingest::{Batch, Ingest};
 use crate::market::Market;
 use tidewire_fanout::Publication;
@@ -222,6 +225,36 @@ impl Thread {
         }
     }
 
+    /// Returns whether [`Thread::sweep`] has something to do. The thread must not wait then.
+    fn is_sweeping(&self) -> bool {
+        self.ingest.is_sweeping()
+    }
+
+    /// Does a slice of what an event of the source does to all its topics. Between two slices other
+    /// sources have the journal.
+    fn sweep(&mut self) {
+        if self.ingest.is_sweeping() {
+            let news = self.ingest.sweep(&mut Steps::new(SLICE_STEPS), unix_ns());
+            self.publish(news);
+        }
+    }
+
+    /// Does all of it, where nothing else is to be done.
+    fn sweep_all(&mut self) {
+        while self.ingest.is_sweeping() && !self.is_stopped() {
+            self.sweep();
+            std::thread::sleep(self.market.slice_pause());
+        }
+    }
+
+    /// Returns how long to wait for input that is due after `due_ns`.
+    fn wait(&self, due_ns: u64) -> Duration {
+        match self.is_sweeping() {
+            true => self.market.slice_pause(),
+            false => Duration::from_nanos(due_ns).min(WAIT_MAX),
+        }
+    }
+
     fn publish(&self, (publication, lanes): (Publication, u64)) {
         if !publication.is_empty() {
             debug_assert_ne!(lanes, 0, "a publication has a lane to go to");
@@ -262,6 +295,8 @@ fn cannot_listen(address: SocketAddr, error: &io::Error) -> String {
     format!("cannot listen on {address}: {error}{hint}")
 }
 
+/// Maximum delay until a request to stop is noticed.
+const WAIT_MAX: Duration = Duration::from_millis(100);
 /// Limits the log lines about sessions, of which an exchange may begin one with each packet.
 static SESSIONS: Seldom = Seldom::new(20, 10);
 /// ENODEV: no such device.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tidewire_fanout::{Post, lane_bits};
@@ -155,6 +156,16 @@ impl Market {
         self.source_numbers.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Returns how long to wait before the next slice of what an event does to many topics. The
+    /// publications of slices must not wait in front of the lanes: a lane takes all of its mail in
+    /// one turn.
+    pub fn slice_pause(&self) -> Duration {
+        match self.post.waiting_bytes() > SLICE_MAIL_BYTES {
+            true => SLICE_PAUSE,
+            false => Duration::ZERO,
+        }
+    }
+
     /// Returns the number of connected feeds: sources that have accepted the hub's login and are
     /// not silent, inputs with a session, and publishers.
     pub fn connected_feeds(&self) -> u64 {
@@ -199,6 +210,11 @@ impl Market {
         Arc::new(Self::new(config, Arc::new(post)))
     }
 }
+
+/// Mail for all lanes at which the next slice waits: some hundred values.
+const SLICE_MAIL_BYTES: u64 = 256 * 1024;
+/// Pause between two slices while there is so much mail.
+const SLICE_PAUSE: Duration = Duration::from_millis(2);
 
 /// Returns an id for a new session; not 0.
 ///

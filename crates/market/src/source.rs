@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidewire_feed::client::{BackOff, Client, ClientConfig, Connector, Side, Step};
+use tidewire_feed::server::Steps;
 use tidewire_feed::wire::ClientName;
 use tidewire_lane::{CloseReason, ConnectionId, Context};
 use tracing::{debug, info, warn};
@@ -181,6 +182,17 @@ impl Source {
             true => standing.insert(self.number),
             false => standing.remove(&self.number),
         };
+    }
+
+    /// Returns whether [`Source::sweep`] has something to do.
+    pub fn is_sweeping(&self) -> bool {
+        self.ingest.is_sweeping()
+    }
+
+    /// Goes on with what an event of the source does to all its topics, as far as `steps` goes.
+    /// Returns the publication.
+    pub fn sweep(&mut self, context: &Context, steps: &mut Steps) -> Dispatch {
+        self.ingest.sweep(steps, context.unix_ns())
     }
 
     /// Connects if it is time, and handles the protocol's timeouts.

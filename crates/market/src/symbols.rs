@@ -13,6 +13,11 @@ use crate::topic::Topic;
 #[derive(Debug, Default)]
 pub(crate) struct SymbolMap {
     pages: Vec<Option<Box<Page>>>,
+    /// Number of defined symbols.
+    len: usize,
+    /// Number of times that the source has left them. A symbol of an earlier time waits until it is
+    /// taken again.
+    time: u32,
     /// Opens that the definitions declare, by symbol number. Few sources declare any.
     opens: HashMap<u32, Vec<DeclaredOpen>, RandomState>,
 }
@@ -39,6 +44,8 @@ pub(crate) struct Symbol {
     topic: Arc<Topic>,
     /// That venue, as the source numbers it; [`NO_SOURCE`] before the first value.
     source: u32,
+    /// [`SymbolMap::time`] when it was defined or taken again.
+    time: u32,
     /// Other venues of the symbol.
     others: Option<Box<Others>>,
 }
@@ -180,12 +187,16 @@ impl SymbolMap {
         match (place.as_ref(), name) {
             (Some(known), Some(name)) if Arc::ptr_eq(&known.name, &name) => {}
             (_, name) => {
+                let was_defined = place.is_some();
                 *place = name.map(|name| Symbol {
                     topic: name.clone(),
                     name,
                     source: NO_SOURCE,
+                    time: self.time,
                     others: None,
                 });
+                self.len -= usize::from(was_defined);
+                self.len += usize::from(place.is_some());
             }
         }
         Ok(())
@@ -295,21 +306,59 @@ impl SymbolMap {
         })
     }
 
-    /// Returns the venues' topics that have had a value, each with its symbol number and its venue,
-    /// as the source numbers both.
-    pub(crate) fn bound(&self) -> impl Iterator<Item = (u32, u16, &Arc<Topic>)> {
-        self.numbered().flat_map(|(number, symbol)| {
-            let venues = symbol.venues();
-            venues.map(move |(source, topic)| (number, source, topic))
-        })
+    /// Keeps the venues of a symbol that `keep` accepts. Its name stays.
+    pub(crate) fn retain_of(&mut self, symbol: u32, mut keep: impl FnMut(&Topic) -> bool) {
+        if let Some(known) = self.get_mut(symbol) {
+            known.retain(&mut keep);
+        }
     }
 
-    /// Keeps the venues that `keep` accepts. Names stay.
-    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&Topic) -> bool) {
-        let pages = self.pages.iter_mut().flatten();
-        for symbol in pages.flat_map(|page| page.iter_mut().flatten()) {
-            symbol.retain(&mut keep);
+    /// Returns the number of defined symbols.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns the first defined symbol that is `from` or more.
+    pub(crate) fn next_from(&self, from: u32) -> Option<u32> {
+        let mut place = from as usize % PAGE_SYMBOLS;
+        let first = from as usize / PAGE_SYMBOLS;
+        for (number, page) in self.pages.iter().enumerate().skip(first) {
+            let symbols = page.iter().flat_map(|page| page[place..].iter());
+            if let Some(found) = symbols.enumerate().find(|(_, symbol)| symbol.is_some()) {
+                return Some((number * PAGE_SYMBOLS + place + found.0) as u32);
+            }
+            place = 0;
         }
+        None
+    }
+
+    /// Notes that the source leaves all symbols.
+    pub(crate) fn leave(&mut self) {
+        self.time = self.time.wrapping_add(1);
+    }
+
+    /// Takes a symbol again that the source has left. Returns false if it is not one.
+    pub(crate) fn come_back(&mut self, symbol: u32) -> bool {
+        let time = self.time;
+        let known = self.get_mut(symbol);
+        known.is_some_and(|known| std::mem::replace(&mut known.time, time) != time)
+    }
+
+    /// Returns how many pages must be freed.
+    pub(crate) fn pages(&self) -> usize {
+        self.pages.len() + self.opens.len() / PAGE_SYMBOLS
+    }
+
+    /// Frees a page of symbols that are not used any more. Returns whether there are more.
+    pub(crate) fn discard_page(&mut self) -> bool {
+        let opens: Vec<u32> = self.opens.keys().take(PAGE_SYMBOLS).copied().collect();
+        for symbol in &opens {
+            self.opens.remove(symbol);
+        }
+        if opens.is_empty() {
+            drop(self.pages.pop());
+        }
+        !self.opens.is_empty() || !self.pages.is_empty()
     }
 }
 
@@ -370,7 +419,7 @@ mod tests {
         assert_eq!(number(&map, 5), Some(1), "defined again as the same");
         map.bind(1, 0, first.clone());
         assert_eq!(number(&map, 0), Some(1));
-        map.retain(|topic| topic.number != 1);
+        map.retain_of(1, |topic| topic.number != 1);
         assert_eq!((number(&map, 5), number(&map, 0)), (None, None));
         map.bind(1, 5, second);
         map.define(1, Some(first)).unwrap();

@@ -53,6 +53,8 @@ pub struct Topic {
     last_status_ns: AtomicU64,
     /// The session of a source that has given the trading state; 0 for none.
     status_session: AtomicU64,
+    /// The session of a source that has given the newest first value; 0 for none.
+    valued_session: AtomicU64,
     /// What is kept of its DBN records.
     pub(crate) records: TopicRecords,
     /// The topics of its venues, once it has several: then its value is consolidated from theirs.
@@ -132,6 +134,7 @@ impl Topic {
             last_trade_sequence: AtomicU64::new(0),
             last_status_ns: AtomicU64::new(0),
             status_session: AtomicU64::new(0),
+            valued_session: AtomicU64::new(0),
             records: TopicRecords::default(),
             members: OnceLock::new(),
             parent: OnceLock::new(),
@@ -203,6 +206,17 @@ impl Topic {
     /// Notes the session of a source that gives the trading state.
     pub(crate) fn status_of(&self, session: u64) {
         self.status_session.store(session, Ordering::Relaxed);
+    }
+
+    /// Returns the session of a source whose first value came last; 0 for none.
+    pub(crate) fn valued_session(&self) -> u64 {
+        self.valued_session.load(Ordering::Relaxed)
+    }
+
+    /// Notes the session of a source that gives its first value now, or 0 if it gives none any
+    /// more.
+    pub(crate) fn valued_in(&self, session: u64) {
+        self.valued_session.store(session, Ordering::Relaxed);
     }
 
     /// Takes the times of the last trade and status, and the session of the latter, of a topic

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use tidewire_feed::server::Steps;
 use tidewire_lane::{ConnectionId, Context};
-use tidewire_market::FeedSession;
+use tidewire_market::{FeedSession, Source};
 
 use tidewire_redis::earlier;
 
@@ -92,6 +92,48 @@ impl HubLane {
         (!self.unfinished.is_empty()).then_some(context.now_ns())
     }
 
+    /// Goes on with what events of sources and publishers do to all their topics. Returns when to
+    /// continue.
+    pub(super) fn continue_sweeps(&mut self, context: &mut Context) -> Option<u64> {
+        let mut sources = self.sources.iter();
+        if self.swept.is_empty() && !sources.any(Source::is_sweeping) {
+            return None;
+        }
+        if context.now_ns() < self.sweep_on_ns {
+            return Some(self.sweep_on_ns);
+        }
+        let mut steps = Steps::new(STEPS_A_TURN);
+        for index in 0..self.sources.len() {
+            if self.sources[index].is_sweeping() && !steps.are_used_up() {
+                let news = self.sources[index].sweep(context, &mut steps);
+                self.distribute(context, news);
+            }
+        }
+        for _ in 0..self.swept.len() {
+            if steps.are_used_up() {
+                break;
+            }
+            let Some(id) = self.swept.pop_front() else {
+                break;
+            };
+            // The place of a connection that has ended may be another one's.
+            let session = match self.sessions.get_mut(id.index()) {
+                Some(Some(Session::Feed(session))) if session.id() == id => session,
+                _ => continue,
+            };
+            let news = session.sweep(context, &mut steps);
+            if session.stays_swept() {
+                self.swept.push_back(id);
+            }
+            self.distribute(context, news);
+        }
+        let pause_ns = self.hub.market.slice_pause().as_nanos() as u64;
+        self.sweep_on_ns = context.now_ns() + pause_ns;
+        let mut sources = self.sources.iter();
+        let is_left = !self.swept.is_empty() || sources.any(Source::is_sweeping);
+        is_left.then_some(self.sweep_on_ns)
+    }
+
     /// Requests what publishers have lost, where it is due. Returns when to look again.
     pub(super) fn recover(&mut self, context: &mut Context) -> Option<u64> {
         let (mut next_ns, now_ns) = (None, context.now_ns());
@@ -110,6 +152,7 @@ impl HubLane {
                 false => (due_ns, None),
             };
             list_unfinished(&mut self.unfinished, session);
+            list_swept(&mut self.swept, session);
             if deadline_ns.is_some() {
                 self.recovering.push(id);
             } else {
@@ -166,7 +209,15 @@ pub(super) fn list_unfinished(list: &mut VecDeque<ConnectionId>, session: &mut F
     }
 }
 
-/// Steps of a turn for the searches of all feed clients: less than a millisecond.
+/// Lists a publisher of which an event has not reached all topics yet.
+pub(super) fn list_swept(list: &mut VecDeque<ConnectionId>, session: &mut FeedSession) {
+    if session.joins_swept() {
+        list.push_back(session.id());
+    }
+}
+
+/// Steps of a turn for the searches of all feed clients, and as many for what events do to topics:
+/// less than a millisecond.
 const STEPS_A_TURN: u64 = 1 << 17;
 /// How many clients that search share them.
 const CLIENTS_A_TURN: u64 = 4;

@@ -13,11 +13,11 @@ use tidewire_feed::wire::{
 };
 use tidewire_lastvalue::{
     FLAG_DOUBT, FLAG_HALTED, FLAG_STALE, FLAG_UPSTREAM_DOUBT, FLAG_UPSTREAM_STALE, FLAGS_DOUBT,
-    FLAGS_STALE, LATENCY_MAX_NS, LatencyRecorder, MarketValue, NewSession, PRICE_UNDEFINED, Quote,
-    Reference, SlotWriter, Stamp, Status, TURNOVER_UNKNOWN, Trade, Writer,
+    FLAGS_STALE, LATENCY_MAX_NS, LatencyRecorder, MarketValue, NewSession, NumberSet,
+    PRICE_UNDEFINED, Quote, Reference, SlotWriter, Stamp, Status, TURNOVER_UNKNOWN, Trade, Writer,
 };
 
-use super::Doubt;
+use super::certainty::{Certainties, Doubt};
 use crate::board::{certainty, figures};
 use crate::clocks::Ahead;
 use crate::consolidated::VenueValue;
@@ -35,8 +35,12 @@ pub(super) struct Work<'a> {
     /// Values of a symbol's venues; kept to allocate once.
     pub(super) members: &'a mut Vec<VenueValue>,
     pub(super) latency: &'a mut Option<LatencyRecorder>,
-    pub(super) doubt: &'a mut Doubt,
-    pub(super) certain: &'a mut Option<Vec<u32>>,
+    pub(super) certainties: &'a mut Certainties,
+    /// Topics marked as in doubt in this batch, and not yet published: their values may be right
+    /// again at its end.
+    pub(super) marked: NumberSet,
+    /// Maximum topics that an event reaches in its own batch.
+    pub(super) at_once: usize,
     pub(super) session: &'a mut u64,
     /// Whether the source is a publisher: any peer, whose use of the hub has limits.
     pub(super) is_publisher: bool,
@@ -73,7 +77,7 @@ impl Work<'_> {
         ) else {
             return true;
         };
-        let ends_doubt = *self.doubt == Doubt::Messages
+        let ends_doubt = self.certainties.doubt == Doubt::Messages
             && matches!(
                 message,
                 Message::Quote(_) | Message::Trade(_) | Message::LastValue(_)
@@ -181,14 +185,6 @@ impl Work<'_> {
         self.publish_book_again(topic);
     }
 
-    /// Notes a topic that may not be in doubt, although all of the source's were marked.
-    #[cold]
-    pub(super) fn note_certain(&mut self, number: u32) {
-        if let Some(certain) = self.certain {
-            certain.push(number);
-        }
-    }
-
     /// Makes a topic as certain as this source is, whose first value in its session comes now, with
     /// `source_time_ns`; `upstream` is what the source said of the value before. What another
     /// source or session left ends: a topic that was stale is not, and its quote is void, also
@@ -197,7 +193,7 @@ impl Work<'_> {
         let Some(value) = self.market.board.value(topic.number) else {
             return;
         };
-        let own = match *self.doubt {
+        let own = match self.certainties.doubt {
             Doubt::None => 0,
             Doubt::Records | Doubt::Messages => FLAG_DOUBT,
         };

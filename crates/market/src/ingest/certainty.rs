@@ -1,52 +1,164 @@
 //! Which topics of a source are stale or in doubt, and which it owns.
+//!
+//! Events of the whole source are noted with [`Batch::happened`]. They reach a source of few topics
+//! at once, and one of many in slices: [`Ingest::sweep`].
 
 use std::sync::Arc;
 
 use tidewire_fanout::Publication;
+use tidewire_feed::server::Steps;
 use tidewire_lane::unix_ns;
-use tidewire_lastvalue::{FLAG_DOUBT, FLAG_STALE};
+use tidewire_lastvalue::{ClaimError, FLAG_DOUBT, FLAG_STALE, NumberSet};
 
-use super::{Batch, Doubt, Ingest, SourceState};
+use super::apply::Work;
+use super::returning::Returning;
+use super::sweep::{Effect, Event, Standing, Sweep};
+use super::{Batch, Ingest};
+use crate::symbols::SymbolMap;
 use crate::topic::Topic;
+
+/// How certain the values of a source are.
+#[derive(Debug, Default)]
+pub(crate) struct Certainties {
+    /// Why topics are in doubt.
+    pub(super) doubt: Doubt,
+    /// Topics that may not be in doubt, although all of the source's were marked; `None` before
+    /// that.
+    pub(super) certain: Option<NumberSet>,
+    /// Topics that are stale because the source has left or is silent. They are current again when
+    /// it is back.
+    pub(super) left: NumberSet,
+    /// Topics that were certain until messages went missing, while others wait for what was lost
+    /// before. They are certain again when the messages have come.
+    pub(super) interrupted: NumberSet,
+    /// Topics with levels of the source since its books were last lost.
+    pub(super) with_books: NumberSet,
+    /// Topics that events have not reached yet.
+    pub(super) sweep: Sweep,
+    /// Symbols that the publisher's last connection has left, and that this one has not taken yet.
+    pub(super) returning: Option<Box<Returning>>,
+}
+
+/// What the topics marked with [`FLAG_DOUBT`] wait for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// None is marked.
+    #[default]
+    None,
+    /// Their own records, or the source's confirmation that they are right.
+    Records,
+    /// Their own next messages, because nothing replaces what was lost.
+    Messages,
+}
+
+impl Certainties {
+    /// Returns whether something is left to be done for topics.
+    #[inline]
+    pub(super) fn is_pending(&self) -> bool {
+        self.sweep.is_pending() || self.returning.is_some()
+    }
+
+    /// Notes that a topic continues as another one.
+    pub(super) fn hand_on(&mut self, from: u32, to: u32) {
+        self.sweep.hand_on(from, to);
+        let sets = [&mut self.left, &mut self.interrupted, &mut self.with_books];
+        for set in sets {
+            if set.remove(from) {
+                set.insert(to);
+            }
+        }
+        if let Some(certain) = &mut self.certain {
+            certain.insert(to);
+        }
+    }
+
+    /// Returns the topics, of those that a source has claimed, that an event concerns. Events that
+    /// follow each other without end must not concern all of them each time.
+    fn concerned(&mut self, event: Event, claimed: &NumberSet) -> NumberSet {
+        match event {
+            Event::Doubtful | Event::Interrupted | Event::Lost => {
+                let certain = self.certain.replace(NumberSet::default());
+                let is_over =
+                    event == Event::Lost || event == Event::Interrupted && certain.is_some();
+                if is_over && !self.interrupted.is_empty() {
+                    // The event does not visit those that are in doubt, and do not wait.
+                    self.sweep.keep_pending(&mut self.interrupted);
+                }
+                certain.unwrap_or_else(|| claimed.clone())
+            }
+            Event::AsBefore => self.interrupted.clone(),
+            Event::Back => self.left.clone(),
+            Event::BooksLost => std::mem::take(&mut self.with_books),
+            Event::Right | Event::SessionEnded => {
+                self.certain = None;
+                claimed.clone()
+            }
+            Event::Left => claimed.clone(),
+        }
+    }
+}
 
 impl Ingest {
     /// Marks the topics of a source that has ended or was lost. Returns the publication.
     pub(crate) fn lose(&mut self, receive_time_ns: u64) -> (Publication, u64) {
         let mut batch = self.begin(receive_time_ns);
-        let topics = batch.own_topics();
-        batch.mark_topics_stale(&topics);
+        batch.happened(Event::Left);
         batch.finish()
     }
 
-    /// Does the same in slices, and gives each publication to `publish`. Between two slices other
-    /// sources have the journal.
+    /// Does the same to the end, for a source that does not [take long](Self::takes_long_to_end).
+    pub(crate) fn lose_at_once(&mut self, receive_time_ns: u64) -> (Publication, u64) {
+        debug_assert!(!self.takes_long_to_end(), "a lane has a few milliseconds");
+        self.at_once = usize::MAX;
+        self.lose(receive_time_ns)
+    }
+
+    /// Does the same to the end, on a thread that may wait, and gives each publication to
+    /// `publish`. Between two slices other sources have the journal, and the lanes take their mail.
     pub(crate) fn lose_slowly(&mut self, publish: impl Fn((Publication, u64))) {
-        let board = self.market.board.clone();
-        let claimed = self.writer.claimed();
-        let mut topics: Vec<_> = claimed.filter_map(|number| board.topic(number)).collect();
-        // A symbol's venues follow one another, so that few consolidated values have a step in
-        // between.
-        topics.sort_unstable_by_key(|topic| {
-            let parent = topic.parent().map(|parent| parent.number);
-            (parent.unwrap_or(topic.number), topic.number)
-        });
-        for slice in topics.chunks(LEAVING_SLICE) {
-            let mut batch = self.begin(unix_ns());
-            batch.mark_topics_stale(slice);
-            publish(batch.finish());
+        publish(self.lose(unix_ns()));
+        loop {
+            std::thread::sleep(self.market.slice_pause());
+            // Once more than there are slices: another source may have handed a topic over.
+            let is_last = !self.is_sweeping();
+            publish(self.sweep(&mut Steps::new(SLICE_STEPS), unix_ns()));
+            if is_last && !self.is_sweeping() {
+                return;
+            }
         }
-        let mut batch = self.begin(unix_ns());
-        let handed = batch.take_handed();
-        let topics = handed.into_iter().filter_map(|number| board.topic(number));
-        batch.mark_topics_stale(&topics.collect::<Vec<_>>());
-        publish(batch.finish());
+    }
+
+    /// Returns whether an event has not reached all topics of the source yet: then
+    /// [`Ingest::sweep`] must be called again soon.
+    #[inline]
+    pub(crate) fn is_sweeping(&self) -> bool {
+        self.certainties.is_pending() || !self.discarded.is_empty()
+    }
+
+    /// Goes on with what events do to the source's topics, as far as `steps` goes. Returns the
+    /// publication.
+    pub(crate) fn sweep(&mut self, steps: &mut Steps, receive_time_ns: u64) -> (Publication, u64) {
+        while !steps.are_used_up()
+            && let Some(symbols) = self.discarded.last_mut()
+        {
+            steps.spend(DISCARD_STEPS);
+            if !symbols.discard_page() {
+                self.discarded.pop();
+            }
+        }
+        if !self.certainties.is_pending() {
+            return (Publication::default(), 0);
+        }
+        let mut batch = self.begin(receive_time_ns);
+        batch.sweep(steps);
+        batch.finish()
     }
 
     /// Gives the source's topics back, in slices. The journal's lock excludes that another source
     /// hands one over meanwhile, which would then have an owner that is gone.
     pub(super) fn release_topics(&mut self) {
         loop {
-            let claimed = self.writer.claimed().take(LEAVING_SLICE);
+            let claimed = self.writer.claimed().iter().take(LEAVING_SLICE);
             let claimed: Vec<u32> = claimed.collect();
             if claimed.is_empty() {
                 return;
@@ -64,186 +176,266 @@ impl Ingest {
 }
 
 impl Batch<'_> {
-    /// Marks topics of the source as stale. Those that were not are noted as [left](Ingest::left).
-    pub(super) fn mark_topics_stale(&mut self, topics: &[Arc<Topic>]) {
-        for topic in topics {
-            let is_stale = self.flags(topic.number) & FLAG_STALE != 0;
-            if !is_stale && self.work.mark(topic, FLAG_STALE, 0, true) {
-                self.left.push(topic.number);
+    /// Notes an event of the source. A source of few topics has it done with at the return.
+    pub(super) fn happened(&mut self, event: Event) {
+        self.work.take_handed();
+        let Work {
+            certainties,
+            writer,
+            at_once,
+            ..
+        } = &mut self.work;
+        let topics = certainties.concerned(event, writer.claimed());
+        certainties.sweep.push(event, topics);
+        if let Some(returning) = &mut certainties.returning {
+            returning.happened(event);
+        } else if certainties.sweep.pending() <= *at_once {
+            self.sweep(&mut Steps::new(u64::MAX));
+        }
+    }
+
+    /// Does for the source's topics what events have left to be done, as far as `steps` goes.
+    pub(super) fn sweep(&mut self, steps: &mut Steps) {
+        self.work.take_handed();
+        self.take_returning(steps);
+        let mut venues = Vec::new();
+        while !steps.are_used_up()
+            && let Some((number, effect)) = self.work.certainties.sweep.pop()
+        {
+            let Some(topic) = self.work.market.board.topic(number) else {
+                continue;
+            };
+            self.work.settle(&topic, &effect, steps);
+            if let Some(parent) = topic.parent() {
+                // Venues that change together do so in one step of the consolidated value.
+                self.work.settle_family(&topic, steps);
+                let members = parent.with_members(|members| members.len() as u64);
+                steps.spend(MEMBER_STEPS * members + cost_of_telling(parent));
+                venues.push(topic);
             }
         }
-        self.work.follow_all(topics);
+        self.work.follow_all(&venues);
+    }
+
+    /// Does for the topics of a symbol what events have left to be done, before the source says
+    /// something of it.
+    #[cold]
+    pub(super) fn settle_symbol(&mut self, symbol: u32) {
+        self.work.take_handed();
+        self.take_returning_symbol(symbol);
+        let Some(known) = self.symbols.get(symbol) else {
+            return;
+        };
+        let venues = known.venues().map(|(_, topic)| topic);
+        let mut topics: Vec<Arc<Topic>> = vec![known.name().clone()];
+        topics.extend(
+            venues
+                .filter(|topic| !Arc::ptr_eq(topic, known.name()))
+                .cloned(),
+        );
+        topics.iter().for_each(|topic| self.work.settle_now(topic));
     }
 
     /// Notes that the source is back: topics that became stale because it had left are current
     /// again. Those in doubt stay so, and those that wait for a new session's first value do.
     pub(crate) fn revive(&mut self) {
-        let mut left = std::mem::take(self.left);
-        left.sort_unstable();
-        let has_left = |number: u32| left.binary_search(&number).is_ok();
-        let mut topics = self.own_topics();
-        // A venue may have got a topic of its own since.
-        topics.retain(|topic| {
-            has_left(topic.number) || topic.parent().is_some_and(|parent| has_left(parent.number))
-        });
-        for topic in &topics {
-            let is_stale = self.flags(topic.number) & FLAG_STALE != 0;
-            if is_stale {
-                self.work.mark(topic, 0, FLAG_STALE, true);
-            }
-        }
-        self.work.follow_all(&topics);
+        self.happened(Event::Back);
     }
 
-    /// Goes on with what the source's last connection has left.
-    pub(super) fn resume(&mut self, state: SourceState) {
-        let SourceState {
-            symbols,
-            venues,
-            apart,
-            doubt,
-            left,
-            interrupted,
-            session,
-        } = state;
-        (*self.symbols, *self.venues) = (symbols, venues);
-        *self.work.apart = apart;
-        (*self.work.doubt, *self.left) = (doubt, left);
-        *self.interrupted = interrupted;
-        *self.work.session = session;
-        *self.work.certain = None;
-        // A venue may have got a topic of its own meanwhile, and another source may have claimed
-        // it.
-        let bound = self.symbols.bound();
-        let moved = bound.filter(|(_, _, topic)| topic.is_consolidated());
-        let moved: Vec<_> = moved.map(|(symbol, venue, _)| (symbol, venue)).collect();
-        for (symbol, venue) in moved {
-            self.bind(symbol, venue);
+    /// Marks the topics of the source as in doubt. Those that are not stale are published when
+    /// their batch ends.
+    pub(super) fn doubt(&mut self) {
+        if self.work.certainties.doubt == Doubt::Messages {
+            // What was lost stays lost.
+            return self.happened(Event::Interrupted);
         }
-        let writer = &mut self.work.writer;
-        self.symbols
-            .retain(|topic| writer.claim(topic.number).is_ok());
-        for (_, symbol) in self.symbols.numbered() {
-            let name = symbol.name();
-            if symbol.is_unbound() && name.facts().venue.is_none() {
-                let _ = writer.claim(name.number);
-            }
-        }
-        // Venues that have had a state only are bound to no symbol.
-        for &number in &*self.left {
-            let topic = self.work.market.board.topic(number);
-            if topic.is_some_and(|topic| !topic.is_consolidated()) {
-                let _ = writer.claim(number);
-            }
-        }
-        for (_, _, topic) in self.symbols.bound() {
-            topic.records.adopt(self.work.source);
-            if let Some(book) = topic.derived.book() {
-                book.state.lock().adopt(self.work.source);
-            }
-        }
-        self.revive();
-    }
-
-    /// Marks the topics of the source as in doubt. Those that are not stale are published when the
-    /// batch ends. After many losses in a row only those are looked at whose doubt has ended since
-    /// the last one. Returns the topics that were not in doubt before.
-    pub(super) fn mark_doubtful(&mut self) -> Vec<u32> {
-        let mut marked = Vec::new();
-        let topics = match self.work.certain.replace(Vec::new()) {
-            None => self.own_topics(),
-            Some(mut certain) => {
-                certain.sort_unstable();
-                certain.dedup();
-                let board = &self.work.market.board;
-                let topics = certain.into_iter();
-                topics.filter_map(|number| board.topic(number)).collect()
-            }
-        };
-        for topic in &topics {
-            let flags = self.flags(topic.number);
-            if flags & FLAG_DOUBT == 0 && self.work.mark(topic, FLAG_DOUBT, 0, false) {
-                marked.push(topic.number);
-                if flags & FLAG_STALE == 0 {
-                    self.marked.push(topic.number);
-                }
-            }
-        }
-        self.work.follow_all(&topics);
-        marked
-    }
-    /// Marks the topics that are certain although others wait for what was lost, until the messages
-    /// that are missing now have come.
-    pub(super) fn interrupt(&mut self) {
-        *self.interrupted = self.mark_doubtful();
+        self.work.certainties.doubt = Doubt::Records;
+        self.happened(Event::Doubtful);
     }
 
     /// Ends the doubt of the topics that were certain before the last interruption.
     pub(super) fn end_interruption(&mut self) {
         debug_assert_ne!(
-            *self.work.doubt,
+            self.work.certainties.doubt,
             Doubt::None,
             "something has made values doubtful"
         );
-        let mut topics = Vec::new();
-        for number in std::mem::take(self.interrupted) {
-            let board = &self.work.market.board;
-            let topic = board.topic(number);
-            let Some(topic) = topic.filter(|_| self.flags(number) & FLAG_DOUBT != 0) else {
-                continue;
-            };
-            if self.work.mark(&topic, 0, FLAG_DOUBT, true) {
-                self.work.note_certain(number);
-                topics.push(topic);
-            }
-        }
-        self.work.follow_all(&topics);
+        self.happened(Event::AsBefore);
     }
 
-    /// Ends the doubt about all topics of the source. Those that this session has given a value are
-    /// current.
-    pub(super) fn end_all_doubt(&mut self) {
-        let mut untold = std::mem::take(&mut self.marked);
-        untold.sort_unstable();
-        let mut valued = std::mem::take(self.left);
-        valued.extend(self.symbols.bound().map(|(_, _, topic)| topic.number));
-        valued.sort_unstable();
-        let topics = self.own_topics();
-        for topic in &topics {
-            let has_value = valued.binary_search(&topic.number).is_ok();
-            let ended = FLAG_DOUBT | if has_value { FLAG_STALE } else { 0 };
-            if self.flags(topic.number) & ended != 0 {
-                let told = untold.binary_search(&topic.number).is_err();
-                self.work.mark(topic, 0, ended, told);
-                self.work.publish_book_again(topic);
-            }
-        }
-        self.work.follow_all(&topics);
-    }
-
-    /// Returns the topics that the source writes to, in the order of their numbers. Takes those
-    /// that another source has made a venue's own.
-    pub(super) fn own_topics(&mut self) -> Vec<Arc<Topic>> {
-        self.take_handed();
-        let (market, writer) = (self.work.market, &mut self.work.writer);
-        let mut claimed: Vec<u32> = writer.claimed().collect();
-        claimed.sort_unstable();
-        claimed.retain(|&number| writer.slot(number).is_some());
-        let topics = claimed.into_iter();
-        topics
-            .filter_map(|number| market.board.topic(number))
-            .collect()
-    }
-
-    /// Claims and returns the topics that another source has made a venue's own.
-    fn take_handed(&mut self) -> Vec<u32> {
-        let handed = self.work.market.handed.take(self.work.source);
-        for &number in &handed {
-            let _ = self.work.writer.claim(number);
-        }
-        handed
+    /// Begins another session: all that is known of the old one's symbols is void.
+    pub(super) fn end_session(&mut self) {
+        self.happened(Event::BooksLost);
+        // Each topic waits for a value of the new session.
+        self.work.certainties.returning = None;
+        self.happened(Event::SessionEnded);
+        self.work.certainties.left = NumberSet::default();
+        *self.work.session += 1;
+        let symbols = std::mem::take(self.symbols);
+        self.discarded.extend(symbols.into_large());
+        self.work.apart.clear();
     }
 }
 
-/// Topics of a source that has ended, marked under one lock of the journal.
+impl Work<'_> {
+    /// Notes a topic that may not be in doubt, although all of the source's were marked.
+    #[inline]
+    pub(super) fn note_certain(&mut self, number: u32) {
+        if let Some(certain) = &mut self.certainties.certain {
+            certain.insert(number);
+        }
+    }
+
+    /// Claims a topic. What events have left to be done for one that the source gets anew was about
+    /// a former time.
+    pub(super) fn claim_slot(&mut self, number: u32) -> Result<(), ClaimError> {
+        if self.writer.slot(number).is_none() {
+            let _ = self.certainties.sweep.take(number);
+        }
+        self.writer.claim(number)
+    }
+
+    /// Claims the topics that another source has made a venue's own.
+    pub(super) fn take_handed(&mut self) {
+        for number in self.market.handed.take(self.source) {
+            let topic = self.market.board.topic(number);
+            if self.writer.claim(number).is_ok()
+                && let Some(parent) = topic.as_ref().and_then(|topic| topic.parent())
+            {
+                self.certainties.hand_on(parent.number, number);
+            }
+        }
+    }
+
+    /// Does for a topic, and for those that belong to it, what events have left to be done.
+    fn settle_now(&mut self, topic: &Arc<Topic>) {
+        let steps = &mut Steps::none();
+        let mut venues = self.settle_family(topic, steps);
+        if let Some(effect) = self.certainties.sweep.take(topic.number) {
+            self.settle(topic, &effect, steps);
+            venues.push(topic.clone());
+        }
+        if let Some(namesake) = topic.namesake()
+            && let Some(effect) = self.certainties.sweep.take(namesake.number)
+        {
+            self.settle(&namesake, &effect, steps);
+        }
+        self.follow_all(&venues);
+    }
+
+    /// Does the same for the venues of the topic's symbol. Returns them.
+    fn settle_family(&mut self, topic: &Topic, steps: &mut Steps) -> Vec<Arc<Topic>> {
+        let symbol = topic.parent().map_or(topic, |parent| parent);
+        let sweep = &self.certainties.sweep;
+        let mut venues: Vec<Arc<Topic>> = symbol.with_members(|members| {
+            let topics = members.iter().map(|member| &member.topic);
+            let waiting = topics.filter(|topic| sweep.contains(topic.number));
+            waiting.cloned().collect()
+        });
+        venues.retain(|venue| {
+            let effect = self.certainties.sweep.take(venue.number);
+            effect.is_some_and(|effect| self.settle(venue, &effect, steps))
+        });
+        venues
+    }
+
+    /// Does for a topic what events have left to be done. Returns whether its flags have changed.
+    pub(super) fn settle(
+        &mut self,
+        topic: &Arc<Topic>,
+        effect: &Effect,
+        steps: &mut Steps,
+    ) -> bool {
+        steps.spend(VISIT_STEPS);
+        let number = topic.number;
+        if self.writer.slot(number).is_none() {
+            // Another source has taken it over.
+            self.writer.release(number);
+            return false;
+        }
+        if effect.forgets_book {
+            self.forget_book(topic);
+        }
+        let before = self.standing(topic);
+        let after = effect.apply(before);
+        self.certainties.left.set(number, after.has_left);
+        self.certainties
+            .interrupted
+            .set(number, after.is_interrupted);
+        if !after.is_doubtful {
+            self.note_certain(number);
+        }
+        let flags = |is_other: fn(bool, bool) -> bool| {
+            let of = |before, after, flag| if is_other(before, after) { flag } else { 0 };
+            of(before.is_stale, after.is_stale, FLAG_STALE)
+                | of(before.is_doubtful, after.is_doubtful, FLAG_DOUBT)
+        };
+        let set = flags(|before, after| !before && after);
+        let clear = flags(|before, after| before && !after);
+        if set | clear == 0 {
+            return false;
+        }
+        steps.spend(cost_of_telling(topic));
+        if (set, clear) == (FLAG_DOUBT, 0) {
+            self.mark(topic, set, clear, false);
+            if !after.is_stale {
+                self.marked.insert(number);
+            }
+            return true;
+        }
+        // What a batch marks and unmarks is not told.
+        let is_untold = !after.is_doubtful && self.marked.remove(number);
+        self.mark(topic, set, clear, !is_untold);
+        if is_untold {
+            self.publish_book_again(topic);
+        }
+        true
+    }
+
+    fn standing(&self, topic: &Topic) -> Standing {
+        let slot = self.market.board.slots().slot(topic.number);
+        let flags = slot.map_or(0, |slot| slot.flags());
+        Standing {
+            is_stale: flags & FLAG_STALE != 0,
+            is_doubtful: flags & FLAG_DOUBT != 0,
+            has_left: self.certainties.left.contains(topic.number),
+            is_interrupted: self.certainties.interrupted.contains(topic.number),
+            is_valued: topic.valued_session() == *self.session,
+        }
+    }
+}
+
+fn cost_of_telling(topic: &Topic) -> u64 {
+    match topic.interest() {
+        0 => TOLD_STEPS,
+        _ => PUBLISHED_STEPS,
+    }
+}
+
+impl SymbolMap {
+    /// Returns itself if freeing it takes long.
+    fn into_large(self) -> Option<Self> {
+        (self.pages() > DISCARDED_AT_ONCE).then_some(self)
+    }
+}
+
+/// Topics of a source that has ended, released under one lock of the journal.
 const LEAVING_SLICE: usize = 1_024;
+/// Maximum topics that an event reaches in its own batch.
+pub(super) const TOPICS_AT_ONCE: usize = 512;
+/// Maximum topics, and symbols, of a source that ends in one turn of its lane.
+pub(super) const ENDS_AT_ONCE: usize = 2_048;
+/// Maximum pages of symbols that are freed at once.
+const DISCARDED_AT_ONCE: usize = 2;
+/// Steps of one slice on a thread of its own: less than a millisecond.
+pub(crate) const SLICE_STEPS: u64 = 1 << 17;
+/// Steps of a look at a topic, most of which wait for memory.
+const VISIT_STEPS: u64 = 24;
+/// Steps of a change that only the hub's own feed is told of.
+const TOLD_STEPS: u64 = 32;
+/// Steps of a change that is published.
+const PUBLISHED_STEPS: u64 = 400;
+/// Steps of a look at a venue of a consolidated topic.
+const MEMBER_STEPS: u64 = 8;
+/// Steps of freeing a page of 256 symbols.
+const DISCARD_STEPS: u64 = 256 * 16;

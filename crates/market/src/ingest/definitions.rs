@@ -7,7 +7,8 @@ use tidewire_lastvalue::{FLAG_DOUBT, FLAGS_DOUBT, PRICE_UNDEFINED};
 use tidewire_retry::Seldom;
 use tracing::warn;
 
-use super::{Batch, Doubt};
+use super::Batch;
+use super::certainty::Doubt;
 use crate::topic::Topic;
 
 impl Batch<'_> {
@@ -24,6 +25,9 @@ impl Batch<'_> {
     pub(super) fn define(&mut self, definition: &Definition) {
         let symbol = definition.symbol;
         let market = self.work.market;
+        if self.work.certainties.is_pending() {
+            self.settle_symbol(symbol);
+        }
         if definition.name.is_empty() {
             let _ = self.symbols.define(symbol, None);
             self.refuse_symbol(symbol);
@@ -45,6 +49,9 @@ impl Batch<'_> {
             self.refuse_symbol(symbol);
             return;
         }
+        if self.work.certainties.is_pending() {
+            self.settle_symbol(symbol);
+        }
         if !self.venues.is_hub() {
             let is_named = self.venues.is_named(definition.source);
             self.symbols.set_open(definition, is_named);
@@ -59,7 +66,7 @@ impl Batch<'_> {
         if is_free {
             // A symbol has an owner before its first value. Another source that gives a value
             // first takes it over.
-            let _ = self.work.writer.claim(topic.number);
+            let _ = self.work.claim_slot(topic.number);
         }
         if is_free || topic.is_consolidated() {
             self.redefine(&topic, definition);
@@ -72,9 +79,11 @@ impl Batch<'_> {
         self.work.set_apart(&topic);
         if is_free && !has_left {
             // What is missing may be about it.
-            if *self.work.doubt != Doubt::None && self.flags(topic.number) & FLAGS_DOUBT == 0 {
+            if self.work.certainties.doubt != Doubt::None
+                && self.flags(topic.number) & FLAGS_DOUBT == 0
+            {
                 self.work.mark(&topic, FLAG_DOUBT, 0, false);
-                self.marked.push(topic.number);
+                self.work.marked.insert(topic.number);
             }
         }
         let subscriptions = &market.post.subscriptions;

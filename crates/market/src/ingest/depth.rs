@@ -13,6 +13,7 @@ impl Batch<'_> {
     /// Applies a level of a topic that the source owns.
     pub(super) fn level(&mut self, topic: &Topic, level: &Level) {
         let number = topic.number;
+        self.work.certainties.with_books.insert(number);
         let book = self.work.market.books.book_of(topic);
         let mut state = book.state.lock();
         let timed;
@@ -65,25 +66,21 @@ impl Batch<'_> {
             .map(|(symbol, topic)| (symbol, topic.clone()))
             .collect()
     }
-
-    /// Forgets the source's books: levels were lost, or another session has begun. Each is known
-    /// again from its next clear on.
-    pub(super) fn forget_books(&mut self) {
-        // Without the topics that another source has taken over, and with those that it has made a
-        // venue's own.
-        for topic in self.own_topics() {
-            if let Some(book) = topic.derived.book() {
-                let mut state = book.state.lock();
-                if state.forget() {
-                    let time_ns = self.work.newest_ns(&topic, &state);
-                    self.work.tell_forgotten(&topic, book, &mut state, time_ns);
-                }
-            }
-        }
-    }
 }
 
 impl Work<'_> {
+    /// Forgets the book of a topic: levels were lost, or another session has begun. It is known
+    /// again from its next clear on.
+    pub(super) fn forget_book(&mut self, topic: &Topic) {
+        if let Some(book) = topic.derived.book() {
+            let mut state = book.state.lock();
+            if state.forget() {
+                let time_ns = self.newest_ns(topic, &state);
+                self.tell_forgotten(topic, book, &mut state, time_ns);
+            }
+        }
+    }
+
     /// Publishes a book again if its topic is not as certain as the subscribers were told.
     pub(super) fn publish_book_again(&mut self, topic: &Topic) {
         if let Some(book) = topic.derived.book() {

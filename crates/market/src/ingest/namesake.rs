@@ -26,7 +26,7 @@ impl Batch<'_> {
         let name = format!("{}{VENUE_SEPARATOR}{venue}", symbol.as_str());
         let found = self.work.market.board.named(&name);
         let found = found.filter(|found| self.work.may_become_venue(found, topic));
-        let found = found.filter(|found| self.work.writer.claim(found.number).is_ok());
+        let found = found.filter(|found| self.work.claim_slot(found.number).is_ok());
         let before = topic.set_namesake(found.clone());
         if let Some(before) = before
             && found

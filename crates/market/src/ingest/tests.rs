@@ -4,6 +4,7 @@ mod mirror;
 mod numbers;
 mod opens;
 mod sessions;
+mod sweeps;
 mod venues;
 
 use super::*;

@@ -173,7 +173,9 @@ impl Work<'_> {
         self.publish(&topic);
         self.move_derived(name, &topic);
         match owner {
-            Some(owner) if owner == self.source => {}
+            Some(owner) if owner == self.source => {
+                self.certainties.hand_on(name.number, topic.number);
+            }
             // Its source finds out with its next message, or when it leaves, that it has to write
             // here. Until then no other may take the topic.
             Some(owner) => {
@@ -406,16 +408,17 @@ impl Work<'_> {
 
     fn claim(&mut self, topic: &Topic) -> Result<(), NoTopic> {
         self.note_certain(topic.number);
-        self.writer
-            .claim(topic.number)
-            .map_err(|error| match error {
-                ClaimError::Owned { .. } => NoTopic::Owned,
-                _ => NoTopic::Full(TOO_MANY_TOPICS),
-            })
+        self.claim_slot(topic.number).map_err(|error| match error {
+            ClaimError::Owned { .. } => NoTopic::Owned,
+            _ => NoTopic::Full(TOO_MANY_TOPICS),
+        })
     }
 
     fn take_over(&mut self, topic: &Topic) -> Result<(), NoTopic> {
         self.note_certain(topic.number);
+        if self.writer.slot(topic.number).is_none() {
+            let _ = self.certainties.sweep.take(topic.number);
+        }
         let taken = self.writer.take_over(topic.number);
         taken.map_err(|_| NoTopic::Full(TOO_MANY_TOPICS))
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::str::FromStr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
@@ -145,11 +145,12 @@ pub(super) fn run(mut thread: Thread, input: &MdpInput, sockets: Sockets) {
     };
     info!(input = thread.number, a = %input.a, b = %shown(input.b), venue = %input.venue, "listening");
     while !thread.is_stopped() {
-        mdp.wait();
+        mdp.wait(&thread);
         let begin = Instant::now();
         let mut more = true;
         while more && !thread.is_stopped() {
             more = mdp.turn(&mut thread);
+            thread.sweep();
         }
         thread.busy_ns += begin.elapsed().as_nanos() as u64;
         thread.follow_wanted_of(&mut mdp.receiver);
@@ -169,13 +170,13 @@ struct MdpReceiver {
 
 impl MdpReceiver {
     /// Waits for a datagram or a timeout.
-    fn wait(&self) {
+    fn wait(&self, thread: &Thread) {
         let sockets = self.sockets.all.iter();
         let mut descriptors: Vec<PollFd<'_>> = sockets
             .map(|(_, socket)| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN))
             .collect();
         let due_ns = self.receiver.deadline_ns().saturating_sub(self.now_ns());
-        let wait = Duration::from_nanos(due_ns).min(WAIT_MAX);
+        let wait = thread.wait(due_ns);
         let timeout = Timespec {
             tv_sec: 0,
             tv_nsec: wait.subsec_nanos().into(),
@@ -288,8 +289,6 @@ fn receive(
     }
 }
 
-/// Maximum delay until a request to stop is noticed.
-const WAIT_MAX: Duration = Duration::from_millis(100);
 /// Two lines of each of four feeds.
 const SOCKETS_MAX: usize = 8;
 /// CME's futures exchange.

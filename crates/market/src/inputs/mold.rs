@@ -3,7 +3,7 @@
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
@@ -56,12 +56,13 @@ pub(super) fn run(mut thread: Thread, input: &MoldInput, sockets: Sockets) {
     };
     info!(input = thread.number, a = %input.a, b = %shown(input.b), "listening");
     while !thread.is_stopped() {
-        mold.wait();
+        mold.wait(&thread);
         let begin = Instant::now();
         thread.follow_wanted();
         let mut more = true;
         while more && !thread.is_stopped() {
             more = mold.turn(&mut thread);
+            thread.sweep();
         }
         thread.busy_ns += begin.elapsed().as_nanos() as u64;
         mold.show(&mut thread);
@@ -79,13 +80,13 @@ struct MoldReceiver {
 
 impl MoldReceiver {
     /// Waits for a datagram or a timeout.
-    fn wait(&self) {
+    fn wait(&self, thread: &Thread) {
         let all = self.sockets.lines.iter().chain(&self.sockets.request);
         let mut descriptors: Vec<PollFd<'_>> = all
             .map(|socket| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN))
             .collect();
         let due_ns = self.receiver.deadline_ns().saturating_sub(self.now_ns());
-        let wait = Duration::from_nanos(due_ns).min(WAIT_MAX);
+        let wait = thread.wait(due_ns);
         let timeout = Timespec {
             tv_sec: 0,
             tv_nsec: wait.subsec_nanos().into(),
@@ -192,6 +193,3 @@ impl MoldReceiver {
         self.started.elapsed().as_nanos() as u64 + 1
     }
 }
-
-/// Maximum delay until a request to stop is noticed.
-const WAIT_MAX: Duration = Duration::from_millis(100);

@@ -1,7 +1,7 @@
 //! A native feed in datagrams, with recovery over TCP, received by a thread.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tidewire_feed::client::{ClientConfig, Side};
 use tidewire_feed::wire::ClientName;
@@ -36,7 +36,7 @@ pub(super) fn run(mut thread: Thread, source: &FeedSource, mut client: FeedClien
     let mut packets = 0;
     let mut logs = [LinkLog::default(), LinkLog::default()];
     while !thread.is_stopped() {
-        client.wait(WAIT_MAX);
+        client.wait(thread.wait(u64::MAX));
         let begin = Instant::now();
         let mut more = true;
         while more && !thread.is_stopped() {
@@ -51,6 +51,7 @@ pub(super) fn run(mut thread: Thread, source: &FeedSource, mut client: FeedClien
                 packets = seen;
                 more
             });
+            thread.sweep();
         }
         for side in Side::ALL {
             // A connection alone is no answer: the machine of a server that hangs accepts it.
@@ -110,6 +111,3 @@ fn show(thread: &mut Thread, client: &FeedClient) {
         });
     });
 }
-
-/// Maximum delay until a request to stop is noticed.
-const WAIT_MAX: Duration = Duration::from_millis(100);

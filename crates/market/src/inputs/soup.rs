@@ -12,8 +12,8 @@ use tidewire_itch::soup::{Client, ClientConfig};
 use tidewire_retry::LinkLog;
 use tracing::{info, warn};
 
-use super::Thread;
 use super::config::SoupInput;
+use super::{Thread, WAIT_MAX};
 use tidewire_lane::{BACK_OFF, unix_ns};
 
 /// Receives until the hub stops, and reconnects whenever the connection ends.
@@ -43,6 +43,7 @@ pub(super) fn run(mut thread: Thread, input: &SoupInput) {
         };
         receiver.log_end(&thread, input, &reason);
         thread.lose();
+        thread.sweep_all();
         receiver.show(&mut thread, false);
         if receiver.client.counters().messages > before {
             failures = 0;
@@ -87,10 +88,11 @@ impl SoupReceiver {
             if let Err(error) = self.write(stream) {
                 return error.to_string();
             }
-            self.wait(stream);
+            self.wait(thread, stream);
             let begin = Instant::now();
             thread.follow_wanted();
             let result = self.read(thread, stream);
+            thread.sweep();
             thread.busy_ns += begin.elapsed().as_nanos() as u64;
             // A connection alone is no answer: the machine of a server that hangs accepts it.
             let is_accepted = self.client.is_accepted();
@@ -125,13 +127,13 @@ impl SoupReceiver {
         }
     }
 
-    fn wait(&self, stream: &TcpStream) {
+    fn wait(&self, thread: &Thread, stream: &TcpStream) {
         let mut flags = PollFlags::IN;
         if !self.out.is_empty() {
             flags |= PollFlags::OUT;
         }
         let due_ns = self.client.deadline_ns().saturating_sub(self.now_ns());
-        let wait = Duration::from_nanos(due_ns).min(WAIT_MAX);
+        let wait = thread.wait(due_ns);
         debug_assert!(wait.as_secs() == 0, "a wait is shorter than a second");
         let timeout = Timespec {
             tv_sec: 0,
@@ -228,7 +230,5 @@ fn pause(thread: &Thread, failures: u32) {
     }
 }
 
-/// Maximum delay until a request to stop is noticed.
-const WAIT_MAX: Duration = Duration::from_millis(100);
 const CONNECT_MAX: Duration = Duration::from_nanos(BACK_OFF.connect_ns_max);
 const CHUNK_BYTES: usize = 256 * 1024;

@@ -189,7 +189,7 @@ fn what_nothing_replaces_leaves_each_topic_in_doubt_until_its_next_message() {
     ingest.lose(2);
     let stale = staleness(&market.board.value(0).unwrap());
     assert_eq!((stale, flags(0)), (1, FLAG_DOUBT | FLAG_STALE));
-    assert_eq!(ingest.take_state().doubt, Doubt::Messages);
+    assert_eq!(ingest.take_state().certainties.doubt, Doubt::Messages);
 }
 
 fn certainty_of(symbol: u32, venue: u16, flags: u8) -> Message {
@@ -408,13 +408,17 @@ fn losses_in_a_row_look_only_at_topics_whose_doubt_has_ended() {
     }
     batch.values_lost();
     batch.message(3, &quote(1, 0, 11, 20));
-    assert_eq!(batch.work.certain.as_deref(), Some(&[1][..]));
+    let certain = |batch: &Batch<'_>| {
+        let certain = batch.work.certainties.certain.as_ref();
+        certain.map(|numbers| numbers.iter().collect::<Vec<_>>())
+    };
+    assert_eq!(certain(&batch), Some(vec![1]));
     batch.values_lost();
-    assert_eq!(batch.work.certain.as_deref(), Some(&[][..]));
+    assert_eq!(certain(&batch), Some(vec![]));
     batch.message(4, &quote(2, 0, 11, 20));
     batch.message(5, &quote(2, 0, 12, 20));
+    assert_eq!(certain(&batch), Some(vec![2]));
     batch.finish();
-    assert_eq!(ingest.certain.as_deref(), Some(&[2][..]));
     let stale = |number| staleness(&market.board.value(number).unwrap());
     assert_eq!((stale(0), stale(1), stale(2)), (2, 2, 0));
 }
