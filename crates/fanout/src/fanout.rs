@@ -258,6 +258,12 @@ impl Fanout {
         let limits = self.limits();
         let mut delivered = 0;
         for news in publication.news() {
+            if let Origin::Topic(id) = news.origin
+                && self.listeners.is_overtaken(id, news.version)
+                && !news.is_final
+            {
+                continue;
+            }
             let targets = match news.origin {
                 Origin::Topic(id) | Origin::Owed(id) => {
                     let is_watched = self.keys.watches_topics(self.lane)

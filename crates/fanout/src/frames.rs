@@ -55,6 +55,7 @@ impl Frames {
             shared: None,
             origin: Origin::Channel,
             version: 0,
+            is_final: false,
         };
         let how = match outlet.dialect {
             Dialect::Zmtp => How::Prefix,
@@ -226,6 +227,7 @@ mod tests {
             shared: None,
             origin: Origin::Channel,
             version: 0,
+            is_final: false,
         };
         let (mut out, mut frames) = (Outbox::default(), Frames::default());
         frames.begin();
@@ -241,6 +243,7 @@ mod tests {
             shared: None,
             origin: Origin::Live,
             version: 1,
+            is_final: false,
         };
         let (mut out, mut frames) = (Outbox::default(), Frames::default());
         let mut outlet = Outlet::new(ConnectionId::NONE, Dialect::Zmtp);

@@ -37,6 +37,8 @@ struct CachedRoute {
     /// The epoch in which it is valid; 0 for none.
     epoch: u64,
     targets: Vec<Target>,
+    /// The newest state of the topic that the lane has had news of.
+    newest: u64,
 }
 
 type Page = [CachedRoute; PAGE_TOPICS];
@@ -228,6 +230,19 @@ impl Listeners {
             || self.patterns.keys().any(|text| glob::matches(text, name))
     }
 
+    /// Returns whether this lane has had a newer state of a topic that several lanes write. Each
+    /// lane sends its news after it has changed the state, so one can overtake another.
+    #[inline]
+    pub(crate) fn is_overtaken(&mut self, id: TopicId, version: u64) -> bool {
+        if !matches!(id, TopicId::Market(_) | TopicId::Bar(_)) {
+            return false;
+        }
+        let newest = &mut cached_at(&mut self.routes, id).newest;
+        let is_overtaken = version < *newest;
+        *newest = version.max(*newest);
+        is_overtaken
+    }
+
     /// Takes out the targets of a topic, so that they can be walked. Return them with
     /// [`Listeners::put_route`]. If they are not cached, they are collected into `spare`.
     pub(crate) fn take_route(
@@ -263,23 +278,13 @@ impl Listeners {
         if self.routed + route.len() > ROUTED_MAX {
             return Some(route);
         }
-        let (source, number) = id.place();
-        let (pages, page) = (&mut self.routes[source], number as usize / PAGE_TOPICS);
-        if page >= pages.len() {
-            pages.resize_with(page + 1, || None);
-        }
-        let page = pages[page]
-            .get_or_insert_with(|| Box::new(std::array::from_fn(|_| CachedRoute::default())));
-        let cached = &mut page[number as usize % PAGE_TOPICS];
+        let cached = cached_at(&mut self.routes, id);
         debug_assert!(
             cached.epoch == 0 && cached.targets.is_empty(),
             "a route is taken out before it is put back"
         );
         self.routed += route.len();
-        *cached = CachedRoute {
-            epoch: self.epoch,
-            targets: route,
-        };
+        (cached.epoch, cached.targets) = (self.epoch, route);
         None
     }
 
@@ -304,6 +309,21 @@ impl Listeners {
             route.epoch = 0;
         }
     }
+}
+
+/// Returns a topic's place in the cache, which is made if it is not there.
+fn cached_at(
+    routes: &mut [Vec<Option<Box<Page>>>; TopicId::PLACES],
+    id: TopicId,
+) -> &mut CachedRoute {
+    let (source, number) = id.place();
+    let (pages, page) = (&mut routes[source], number as usize / PAGE_TOPICS);
+    if page >= pages.len() {
+        pages.resize_with(page + 1, || None);
+    }
+    let page = pages[page]
+        .get_or_insert_with(|| Box::new(std::array::from_fn(|_| CachedRoute::default())));
+    &mut page[number as usize % PAGE_TOPICS]
 }
 
 /// Removes `connection`. Returns whether none is left.
@@ -342,6 +362,26 @@ mod tests {
         let count = targets.len();
         assert!(listeners.put_route(id, targets).is_none());
         (count, is_cached)
+    }
+
+    #[test]
+    fn news_that_a_newer_state_has_overtaken_is_known() {
+        let mut listeners = Listeners::new();
+        for (version, is_overtaken) in [(1, false), (3, false), (2, true), (3, false), (4, false)] {
+            for id in [TopicId::Market(700_000), TopicId::Bar(0)] {
+                assert_eq!(
+                    listeners.is_overtaken(id, version),
+                    is_overtaken,
+                    "{version}"
+                );
+            }
+            // A route that is cached meanwhile keeps the newest state.
+            assert_eq!(route(&mut listeners, 700_000).0, 0);
+        }
+        for version in [5, 1] {
+            // One source at a time writes these, and a tag's count begins again with its plant.
+            assert!(!listeners.is_overtaken(TopicId::Tag(0), version));
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@ struct Entry {
     payload: Payload,
     origin: Origin,
     version: u64,
+    is_final: bool,
 }
 
 #[derive(Debug)]
@@ -62,6 +63,8 @@ pub struct News<'a> {
     /// The state of its topic, growing with each write; 0 for plain messages. A subscriber that
     /// got a newer state as current value does not get this one.
     pub version: u64,
+    /// Whether it counts by itself, also behind a newer state of its topic: a bar that has closed.
+    pub is_final: bool,
 }
 
 impl Publication {
@@ -81,6 +84,7 @@ impl Publication {
             payload,
             origin,
             version: 0,
+            is_final: false,
         });
         publication
     }
@@ -108,7 +112,16 @@ impl Publication {
             payload,
             origin,
             version,
+            is_final: false,
         });
+    }
+
+    /// Notes that the last message counts by itself, also behind a newer state of its topic.
+    pub fn finalize(&mut self) {
+        debug_assert!(!self.entries.is_empty(), "there is a last message");
+        if let Some(entry) = self.entries.last_mut() {
+            entry.is_final = true;
+        }
     }
 
     /// Adds that the subscribers of a topic are owed its current value, of `version` or later.
@@ -121,6 +134,7 @@ impl Publication {
             payload: Payload::Inline(end..end),
             origin: Origin::Owed(id),
             version,
+            is_final: false,
         });
     }
 
@@ -177,6 +191,7 @@ impl Publication {
                 shared,
                 origin: entry.origin,
                 version: entry.version,
+                is_final: entry.is_final,
             }
         })
     }

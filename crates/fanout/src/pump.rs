@@ -423,6 +423,7 @@ fn current<'a>(name: &'a [u8], payload: &'a [u8], version: u64) -> News<'a> {
         shared: None,
         origin: Origin::Live,
         version,
+        is_final: false,
     }
 }
 

@@ -202,8 +202,8 @@ impl SymbolMap {
         Ok(())
     }
 
-    /// Notes the open that the newest definition of a defined symbol declares, if it declares one.
-    /// It is that of the venue with the definition's number if `is_named` says that the source has
+    /// Notes the open that the newest definition of a defined symbol declares. One that declares
+    /// none changes nothing. It is that of the venue with the definition's number if `is_named` says that the source has
     /// named it, else of all venues of the source.
     pub(crate) fn set_open(&mut self, definition: &Definition, is_named: bool) {
         debug_assert!(self.get(definition.symbol).is_some(), "it is defined");
@@ -212,21 +212,16 @@ impl SymbolMap {
             price: definition.open,
             source_time_ns: definition.source_time_ns,
         };
-        if open.price == UNDEFINED_PRICE && !self.opens.contains_key(&definition.symbol) {
+        if open.price == UNDEFINED_PRICE {
             return;
         }
         let opens = self.opens.entry(definition.symbol).or_default();
         // An open of all venues replaces those of each.
         opens.retain(|known| open.venue.is_some() && known.venue != open.venue);
-        if open.price != UNDEFINED_PRICE {
-            if opens.len() >= TOLD_MAX {
-                opens.remove(0);
-            }
-            opens.push(open);
+        if opens.len() >= TOLD_MAX {
+            opens.remove(0);
         }
-        if opens.is_empty() {
-            self.opens.remove(&definition.symbol);
-        }
+        opens.push(open);
     }
 
     /// Returns the open that the newest definition of a symbol at a venue declares.

@@ -73,6 +73,7 @@ fn close(topic: &BarTopic, unix_ns: u64, dispatch: &mut Dispatch) -> bool {
         dispatch.0.push_with(topic.name(), origin, version, |out| {
             state.write_json(out, topic.symbol(), &shown, false);
         });
+        dispatch.0.finalize();
     }
     true
 }

@@ -182,6 +182,9 @@ impl Batch<'_> {
             .push_with(bars.name(), origin, version, |out| {
                 state.write_json(out, bars.symbol(), shown, false);
             });
+        if shown.is_final {
+            self.work.publication.finalize();
+        }
     }
 }
 

@@ -45,6 +45,8 @@ impl Batch<'_> {
             }
             return;
         };
+        let known = self.symbols.get(symbol);
+        let is_repeated = known.is_some_and(|known| Arc::ptr_eq(known.name(), &topic));
         if self.symbols.define(symbol, Some(topic.clone())).is_err() {
             self.refuse_symbol(symbol);
             return;
@@ -78,8 +80,10 @@ impl Batch<'_> {
         }
         self.work.set_apart(&topic);
         if is_free && !has_left {
-            // What is missing may be about it.
-            if self.work.certainties.doubt != Doubt::None
+            // What is missing may be about it. One that the source has defined was marked with the
+            // others, and has had a value since if it is certain.
+            if !is_repeated
+                && self.work.certainties.doubt != Doubt::None
                 && self.flags(topic.number) & FLAGS_DOUBT == 0
             {
                 self.work.mark(&topic, FLAG_DOUBT, 0, false);

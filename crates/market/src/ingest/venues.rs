@@ -507,8 +507,11 @@ impl Work<'_> {
         }
         let stamp_before = (value.source_time_ns, value.receive_time_ns);
         if let Some(message) = message {
-            let time_ns = source_time_ns(message);
-            value.source_time_ns = before.source_time_ns.max(time_ns);
+            // The venue's own time, also if another venue's clock is ahead: a trade keeps its own.
+            match source_time_ns(message) {
+                0 => {}
+                time_ns => value.source_time_ns = time_ns,
+            }
             value.receive_time_ns = self.receive_time_ns;
         }
         let address = Address {

@@ -24,7 +24,9 @@ impl Stream {
             self.selection.see(&market.board, number);
             let chosen = self.selection.of(number);
             let schemas = chosen.schemas & self.opening_schemas;
-            if schemas != 0 {
+            // A symbol may have been defined within skipped messages, also one of a client that
+            // needs no current values.
+            if schemas != 0 || (self.is_refresh && chosen.schemas != 0) {
                 self.introduce(market, unix_ns, number, chosen, out);
             }
             let has_book = schemas & Schema::Mbp10.bit() != 0;
