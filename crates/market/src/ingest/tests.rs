@@ -3,6 +3,7 @@ mod chains;
 mod mirror;
 mod numbers;
 mod opens;
+mod orders;
 mod sessions;
 mod sweeps;
 mod venues;
