@@ -49,7 +49,7 @@ impl State {
             WSS_KEY_PEM => self.options.wss_key_pem = pem(value)?,
             WSS_CERT_PEM => self.options.wss_certificate_pem = pem(value)?,
             WSS_TRUST_PEM => self.options.wss_trust_pem = pem(value)?,
-            WSS_HOSTNAME => self.options.wss_hostname = name(value)?,
+            WSS_HOSTNAME => self.options.wss_hostname = pem(value)?,
             TCP_ACCEPT_FILTER => self.set_accept_filter(value)?,
             IPC_FILTER_UID => set_filter(&mut self.options.ipc_users, value, u32::from_ne_bytes)?,
             IPC_FILTER_GID => set_filter(&mut self.options.ipc_groups, value, u32::from_ne_bytes)?,
@@ -316,7 +316,7 @@ fn name(value: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(value.to_vec())
 }
 
-/// Certificates or a key, which are read when they are used.
+/// What `wss://` needs, which is read when it is used.
 fn pem(value: &[u8]) -> Result<Vec<u8>, Error> {
     require(value.len() <= PEM_BYTES_MAX)?;
     Ok(value.to_vec())
