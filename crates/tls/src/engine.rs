@@ -278,7 +278,7 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// The cryptography: see decision 51.
+/// The cryptography: see decision 53.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }

@@ -160,7 +160,7 @@ impl StreamLink {
     pub(crate) fn fill(&mut self) -> Fill {
         let fill = match &mut self.filter {
             None => self.input.fill(&self.descriptor),
-            Some(filter) => filter.fill(&self.descriptor, &mut self.input),
+            Some(filter) => filter.fill(self.descriptor.as_fd(), &mut self.input),
         };
         match fill {
             Fill::Closed | Fill::Failed(_) => self.is_at_end = true,
@@ -381,14 +381,14 @@ impl StreamLink {
         self.push_outgoing();
         match &mut self.filter {
             None => self.output.flush(&self.descriptor),
-            Some(filter) => filter.flush(&mut self.output, &self.descriptor),
+            Some(filter) => filter.flush(&mut self.output, self.descriptor.as_fd()),
         }
     }
 
     /// Says goodbye where the transport has a word for it.
     pub(crate) fn say_goodbye(&mut self) {
         if let Some(filter) = &mut self.filter {
-            filter.close(&self.descriptor);
+            filter.close(self.descriptor.as_fd());
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::BorrowedFd;
 
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
@@ -49,7 +49,7 @@ impl WebSocketFilter {
     }
 
     /// Reads once, and hands on the ZMTP in it.
-    pub(crate) fn fill(&mut self, descriptor: &OwnedFd, input: &mut Input) -> Fill {
+    pub(crate) fn fill(&mut self, descriptor: BorrowedFd<'_>, input: &mut Input) -> Fill {
         let read = match self.tls.is_some() {
             false => self.read(descriptor),
             true => self.read_tls(descriptor),
@@ -89,13 +89,13 @@ impl WebSocketFilter {
         fill
     }
 
-    fn read(&mut self, descriptor: &OwnedFd) -> rustix::io::Result<usize> {
+    fn read(&mut self, descriptor: BorrowedFd<'_>) -> rustix::io::Result<usize> {
         self.received.reserve(READ_BYTES);
         rustix::io::read(descriptor, spare_capacity(&mut self.received))
     }
 
     /// Reads ciphertext, of which nothing stays here.
-    fn read_tls(&mut self, descriptor: &OwnedFd) -> rustix::io::Result<usize> {
+    fn read_tls(&mut self, descriptor: BorrowedFd<'_>) -> rustix::io::Result<usize> {
         let mut room = [const { MaybeUninit::<u8>::uninit() }; RECORD_BYTES];
         let (ciphertext, _) = rustix::io::read(descriptor, &mut room)?;
         if let Some(tls) = &mut self.tls {
@@ -125,7 +125,11 @@ impl WebSocketFilter {
     }
 
     /// Writes all that the connection has to say, as far as the kernel takes it.
-    pub(crate) fn flush(&mut self, output: &mut Output, descriptor: &OwnedFd) -> io::Result<bool> {
+    pub(crate) fn flush(
+        &mut self,
+        output: &mut Output,
+        descriptor: BorrowedFd<'_>,
+    ) -> io::Result<bool> {
         let websocket = &mut self.websocket;
         output.pour(|zmtp| websocket.send(zmtp).map_err(io::Error::other))?;
         let is_done = self.write(descriptor)?;
@@ -136,7 +140,7 @@ impl WebSocketFilter {
     }
 
     /// Says goodbye, if there is room for it.
-    pub(crate) fn close(&mut self, descriptor: &OwnedFd) {
+    pub(crate) fn close(&mut self, descriptor: BorrowedFd<'_>) {
         if self.pending_bytes() > 0 {
             return;
         }
@@ -161,7 +165,7 @@ impl WebSocketFilter {
         Ok(())
     }
 
-    fn write(&mut self, descriptor: &OwnedFd) -> io::Result<bool> {
+    fn write(&mut self, descriptor: BorrowedFd<'_>) -> io::Result<bool> {
         self.encrypt()?;
         let outgoing = match &mut self.tls {
             None => self.websocket.outgoing(),
