@@ -521,6 +521,11 @@ ZMQ_EXPORT int zmq_disconnect_peer(void *socket, uint32_t routing_id);
 #define ZMQ_XPUB_MANUAL_LAST_VALUE 98
 #define ZMQ_SOCKS_USERNAME 99                       /* string */
 #define ZMQ_SOCKS_PASSWORD 100                      /* string */
+#define ZMQ_WSS_KEY_PEM 103                         /* (set) string: the server's private key */
+#define ZMQ_WSS_CERT_PEM 104                        /* (set) string: the server's certificate */
+#define ZMQ_WSS_TRUST_PEM 105                       /* (set) string: certificates to trust */
+#define ZMQ_WSS_HOSTNAME 106                        /* (set) string: the server's name */
+#define ZMQ_WSS_TRUST_SYSTEM 107
 #define ZMQ_ONLY_FIRST_SUBSCRIBE 108
 #define ZMQ_RECONNECT_STOP 109                      /* ZMQ_RECONNECT_STOP_* */
 #define ZMQ_HELLO_MSG 110                           /* (set) bytes */

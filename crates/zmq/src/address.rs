@@ -17,8 +17,25 @@ pub(crate) enum Address {
     Inproc(String),
     /// What follows `udp://`, not yet looked up.
     Udp(String),
-    /// What follows `ws://`: host and port, and the path, which begins with `/`.
-    WebSocket(String, String),
+    /// What follows `ws://`, or, encrypted, `wss://`.
+    WebSocket(WebPlace),
+}
+
+/// An endpoint of WebSocket, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WebPlace {
+    /// Host and port, not yet looked up.
+    pub(crate) place: String,
+    /// Begins with `/`.
+    pub(crate) path: String,
+    /// Over TLS.
+    pub(crate) is_secure: bool,
+}
+
+impl WebPlace {
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.is_secure { "wss" } else { "ws" }
+    }
 }
 
 /// What is done with an endpoint.
@@ -54,29 +71,33 @@ impl Address {
             "ipc" => Ok(Address::Ipc(rest.to_owned())),
             "inproc" => Ok(Address::Inproc(rest.to_owned())),
             "udp" => Ok(Address::Udp(rest.to_owned())),
-            "ws" => {
-                let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            "ws" | "wss" => {
+                let (place, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
                 let path = if path.is_empty() { "/" } else { path };
                 let is_visible = path.bytes().all(|byte| byte.is_ascii_graphic());
-                match !host.is_empty() && is_visible && path.len() <= WS_PATH_BYTES_MAX {
-                    true => Ok(Address::WebSocket(host.to_owned(), path.to_owned())),
-                    false => Err(Error::InvalidArgument),
+                if place.is_empty() || !is_visible || path.len() > WS_PATH_BYTES_MAX {
+                    return Err(Error::InvalidArgument);
                 }
+                Ok(Address::WebSocket(WebPlace {
+                    place: place.to_owned(),
+                    path: path.to_owned(),
+                    is_secure: transport == "wss",
+                }))
             }
             _ => Err(Error::UnknownTransport),
         }
     }
 }
 
-/// An endpoint to connect to as it is told: over ws with the number of the port and a path, as
-/// libzmq tells it, else as it was given.
+/// An endpoint to connect to as it is told: over ws and wss with the number of the port and a path,
+/// as libzmq tells it, else as it was given.
 pub(crate) fn told(endpoint: &str) -> Option<String> {
-    let Address::WebSocket(place, path) = Address::parse(endpoint).ok()? else {
+    let Address::WebSocket(web) = Address::parse(endpoint).ok()? else {
         return Some(endpoint.to_owned());
     };
-    let (host, port) = split_port(&place).ok()?;
+    let (host, port) = split_port(&web.place).ok()?;
     let port = port_number(port).ok()?;
-    Some(format!("ws://{host}:{port}{path}"))
+    Some(format!("{}://{host}:{port}{}", web.scheme(), web.path))
 }
 
 /// Where a TCP endpoint listens: an address in digits, that of a network interface (`eth0`), or of
@@ -313,7 +334,7 @@ const UNIX_PATH_BYTES_MAX: usize = 107;
 
 #[cfg(test)]
 mod tests {
-    use super::{Address, Target, listen_address, source_address};
+    use super::{Address, Target, WebPlace, listen_address, source_address};
     use crate::error::Error;
 
     #[test]
@@ -322,9 +343,18 @@ mod tests {
             Address::parse("inproc://a"),
             Ok(Address::Inproc("a".to_owned()))
         );
-        let ws = |host: &str, path: &str| Ok(Address::WebSocket(host.into(), path.into()));
+        let web = |place: &str, path: &str, is_secure| {
+            Ok(Address::WebSocket(WebPlace {
+                place: place.into(),
+                path: path.into(),
+                is_secure,
+            }))
+        };
+        let ws = |place, path| web(place, path, false);
         assert_eq!(Address::parse("ws://a:1"), ws("a:1", "/"));
         assert_eq!(Address::parse("ws://a:1/b/c?d"), ws("a:1", "/b/c?d"));
+        let secure = Address::parse("wss://a:1/b");
+        assert_eq!(secure, web("a:1", "/b", true));
         assert_eq!(Address::parse("ws:///b"), Err(Error::InvalidArgument));
         assert_eq!(Address::parse("ws://a:1/b c"), Err(Error::InvalidArgument));
         assert_eq!(Address::parse("tcp"), Err(Error::InvalidArgument));

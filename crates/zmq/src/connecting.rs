@@ -14,19 +14,26 @@ use crate::monitor::Event;
 use crate::option_table::until_zero;
 use crate::options::Options;
 use crate::peer::{Link, Peer};
+use crate::secure::Secure;
 use crate::slab::Key;
 use crate::socks::Negotiation;
 use crate::state::{State, Timer, Token};
 
 impl State {
     /// Starts an outgoing connection.
-    pub(crate) fn connect_to(&mut self, name: String, remote: Remote) -> Key {
+    pub(crate) fn connect_to(
+        &mut self,
+        name: String,
+        remote: Remote,
+        secure: Option<Secure>,
+    ) -> Key {
         let routing_id = std::mem::take(&mut self.options.connect_routing_id);
         let options = self.options_now();
         let backoff_ms = options.reconnect_interval_ms;
         let endpoint = self.endpoints.insert(Endpoint {
             name,
             options: Arc::clone(&options),
+            secure,
             role: Role::Connecter(Box::new(Connecter {
                 remote,
                 phase: Phase::Waiting,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::address::{Target, told};
 use crate::options::Options;
+use crate::secure::Secure;
 use crate::slab::Key;
 use crate::socks::Negotiation;
 
@@ -17,6 +18,8 @@ pub(crate) struct Endpoint {
     /// The socket's options as they were when this was bound or connected: what is set later counts
     /// for later endpoints.
     pub(crate) options: Arc<Options>,
+    /// What its connections share over TLS.
+    pub(crate) secure: Option<Secure>,
 }
 
 #[derive(Debug)]
@@ -46,7 +49,8 @@ impl Endpoint {
             || match &self.role {
                 Role::Datagrams { bound, .. } => bound == name,
                 Role::Connecter(_) => {
-                    name.starts_with("ws://") && told(&self.name).is_some_and(|told| told == name)
+                    let is_web = name.starts_with("ws://") || name.starts_with("wss://");
+                    is_web && told(&self.name).is_some_and(|told| told == name)
                 }
                 _ => false,
             }

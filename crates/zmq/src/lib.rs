@@ -76,6 +76,7 @@ mod reactor;
 mod receive;
 mod receive_topics;
 mod reporting;
+mod secure;
 mod send;
 mod signal;
 mod slab;

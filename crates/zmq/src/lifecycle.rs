@@ -9,7 +9,7 @@ use tidewire_zmtp::curve::{Keypair, SecretKey};
 use tidewire_zmtp::websocket::WebSocket;
 use tidewire_zmtp::{self as zmtp, Connection, status_code};
 
-use crate::endpoint::{Loss, Phase, Role};
+use crate::endpoint::{Endpoint, Loss, Phase, Role};
 use crate::kind::SocketType;
 use crate::link::{Claim, Fill, Inbound, Interest, StreamLink};
 use crate::message::{Message, Properties};
@@ -119,15 +119,28 @@ impl State {
                 WebSocket::client(host, path, &config).ok()?
             }
         };
+        let tls = match self
+            .endpoint_of(key)
+            .and_then(|known| known.secure.as_ref())
+        {
+            None => None,
+            Some(secure) => Some(secure.session()?),
+        };
         let connection = Connection::new(config, self.now_ns);
-        Some(StreamLink::websocket(descriptor, connection, websocket))
+        let link = StreamLink::websocket(descriptor, connection, websocket, tls);
+        Some(link)
     }
 
     /// Host, port and path of the endpoint that a peer came by, if that is one of WebSocket.
     fn websocket_place(&self, key: Key) -> Option<String> {
-        let origin = self.peers.get(key)?.origin?;
-        let place = self.endpoints.get(origin)?.name.strip_prefix("ws://")?;
+        let name = &self.endpoint_of(key)?.name;
+        let place = name.strip_prefix("ws://").or(name.strip_prefix("wss://"))?;
         Some(place.to_owned())
+    }
+
+    /// The endpoint that a peer came by.
+    fn endpoint_of(&self, key: Key) -> Option<&Endpoint> {
+        self.endpoints.get(self.peers.get(key)?.origin?)
     }
 
     /// The kernel has something for a peer, or room.
@@ -228,6 +241,16 @@ impl State {
                     self.report_peer(key, Event::HandshakeFailedProtocol, u64::from(number));
                 }
                 self.flush(key);
+                self.lose(key, Loss::Protocol);
+            }
+            Inbound::Insecure(error) => {
+                let peer = self.peers.get(key);
+                let is_ready = peer.is_some_and(|peer| peer.identity.is_some());
+                tracing::debug!(%error, "TLS with a peer has failed");
+                if !is_ready {
+                    let number = crate::secure::errno(&error);
+                    self.report_peer(key, Event::HandshakeFailedNoDetail, number);
+                }
                 self.lose(key, Loss::Protocol);
             }
             Inbound::Message(_) | Inbound::Nothing => {}

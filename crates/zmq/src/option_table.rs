@@ -46,6 +46,10 @@ impl State {
                 self.options.device = value.to_vec();
             }
             METADATA => self.set_metadata(value)?,
+            WSS_KEY_PEM => self.options.wss_key_pem = pem(value)?,
+            WSS_CERT_PEM => self.options.wss_certificate_pem = pem(value)?,
+            WSS_TRUST_PEM => self.options.wss_trust_pem = pem(value)?,
+            WSS_HOSTNAME => self.options.wss_hostname = pem(value)?,
             TCP_ACCEPT_FILTER => self.set_accept_filter(value)?,
             IPC_FILTER_UID => set_filter(&mut self.options.ipc_users, value, u32::from_ne_bytes)?,
             IPC_FILTER_GID => set_filter(&mut self.options.ipc_groups, value, u32::from_ne_bytes)?,
@@ -312,6 +316,12 @@ fn name(value: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(value.to_vec())
 }
 
+/// What `wss://` needs, which is read when it is used.
+fn pem(value: &[u8]) -> Result<Vec<u8>, Error> {
+    require(value.len() <= PEM_BYTES_MAX)?;
+    Ok(value.to_vec())
+}
+
 fn exact<const N: usize>(value: &[u8]) -> Result<[u8; N], Error> {
     value.try_into().map_err(|_| Error::InvalidArgument)
 }
@@ -323,6 +333,8 @@ fn text(value: &[u8]) -> Result<String, Error> {
     Ok(text.to_owned())
 }
 
+/// As `tidewire_tls` has it.
+const PEM_BYTES_MAX: usize = 1 << 20;
 /// `IFNAMSIZ`.
 const DEVICE_BYTES_MAX: usize = 16;
 

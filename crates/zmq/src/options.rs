@@ -215,6 +215,17 @@ options! {
     /// The public key of the server that we connect to.
     CURVE_SERVERKEY: Key = 50;
 
+    /// The private key of a server's certificate over `wss://`, in PEM.
+    WSS_KEY_PEM: Text = 103 => wss_key_pem: Vec<u8> = Vec::new();
+    /// The certificate of a server over `wss://`, in PEM, with those that lead to its issuer.
+    WSS_CERT_PEM: Text = 104 => wss_certificate_pem: Vec<u8> = Vec::new();
+    /// The certificates that are trusted over `wss://`, in PEM.
+    WSS_TRUST_PEM: Text = 105 => wss_trust_pem: Vec<u8> = Vec::new();
+    /// The name that a server's certificate must be valid for; the endpoint's host if it is empty.
+    WSS_HOSTNAME: Text = 106 => wss_hostname: Vec<u8> = Vec::new();
+    /// The certificates that the system trusts are trusted too.
+    WSS_TRUST_SYSTEM: Switch = 107 => wss_trust_system: bool = false, 0..=1;
+
     /// [`own_options::SNDHWM_BYTES`](crate::own_options::SNDHWM_BYTES).
     SNDHWM_BYTES: Number = own::SNDHWM_BYTES => send_high_water_bytes: i32 = 0, 0..=MAX;
     /// [`own_options::RCVHWM_BYTES`](crate::own_options::RCVHWM_BYTES).

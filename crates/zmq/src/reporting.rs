@@ -64,7 +64,7 @@ impl State {
         }
     }
 
-    /// The ends of a connection: addresses over tcp and ws, else what is known by name.
+    /// The ends of a connection: addresses over tcp, ws and wss, else what is known by name.
     fn ends(&self, origin: Option<Key>, descriptor: impl AsFd) -> Ends {
         let Some(origin) = origin.and_then(|origin| self.endpoints.get(origin)) else {
             return Ends::default();
@@ -76,9 +76,9 @@ impl State {
         let path = place.find('/').map_or("", |path| &place[path..]);
         match (local, remote) {
             (Some(local), _) if ends.is_ours => ends.local = format!("{scheme}://{local}"),
-            (Some(local), Some(remote)) if scheme == "ws" => {
-                ends.local = format!("ws://{local}{path}");
-                ends.remote = format!("ws://{remote}{path}");
+            (Some(local), Some(remote)) if matches!(scheme, "ws" | "wss") => {
+                ends.local = format!("{scheme}://{local}{path}");
+                ends.remote = format!("{scheme}://{remote}{path}");
             }
             (Some(local), Some(remote)) => {
                 ends.local = format!("{scheme}://{local}");

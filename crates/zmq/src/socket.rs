@@ -15,6 +15,7 @@ use crate::message::{Last, Message};
 use crate::monitor::{Ends, Event, EventSink, Monitor};
 use crate::options::number;
 use crate::pipe::Hello;
+use crate::secure::Secure;
 use crate::slab::Key;
 use crate::state::{NotSent, State, Token};
 
@@ -532,6 +533,7 @@ impl State {
             Address::Inproc(_) => None,
             _ => self.lent_listener.take(),
         };
+        let mut secure = None;
         let (descriptor, name, path) = match address {
             Address::Tcp(_) | Address::Ipc(_) if lent.is_some() => {
                 let descriptor = lent.ok_or(Error::Fault)?;
@@ -547,12 +549,16 @@ impl State {
                     .inspect_err(|&error| self.report_bind_failure(endpoint, error))?;
                 (descriptor, name, None)
             }
-            Address::WebSocket(text, path) => {
-                let address = address::listen_address(&text, self.options.ipv6)?;
+            Address::WebSocket(web) => {
+                if web.is_secure {
+                    secure = Some(Secure::server(&self.options)?);
+                }
+                let address = address::listen_address(&web.place, self.options.ipv6)?;
                 let (descriptor, name) = crate::transport::listen_tcp(address, &self.options)
                     .inspect_err(|&error| self.report_bind_failure(endpoint, error))?;
                 let place = name.trim_start_matches("tcp://");
-                (descriptor, format!("ws://{place}{path}"), None)
+                let name = format!("{}://{place}{}", web.scheme(), web.path);
+                (descriptor, name, None)
             }
             Address::Ipc(path) => crate::transport::listen_unix(&path, &self.options)
                 .inspect_err(|&error| self.report_bind_failure(endpoint, error))?,
@@ -568,6 +574,7 @@ impl State {
             name: name.clone(),
             role: Role::Listener { descriptor, path },
             options,
+            secure,
         });
         debug_assert_eq!(inserted, key, "events of the listener name its endpoint");
         self.report(Event::Listening, number, &Ends::bound(&name));
@@ -591,6 +598,7 @@ impl State {
             name: endpoint.to_owned(),
             role: Role::InprocListener,
             options,
+            secure: None,
         });
         for end in early {
             self.attach_pipe(end, Some(key));
@@ -600,10 +608,16 @@ impl State {
     }
 
     pub(crate) fn connect(&mut self, endpoint: &str, address: Address) -> Result<(), Error> {
+        let mut secure = None;
         let remote = match address {
-            // Both by TCP; the endpoint's name tells what is spoken there.
-            Address::Tcp(text) | Address::WebSocket(text, _) => {
-                Remote::Tcp(address::Target::parse(&text)?)
+            Address::Tcp(text) => Remote::Tcp(address::Target::parse(&text)?),
+            // By TCP; the endpoint's name tells what is spoken there.
+            Address::WebSocket(web) => {
+                let target = address::Target::parse(&web.place)?;
+                if web.is_secure {
+                    secure = Some(Secure::client(&self.options, &target.host)?);
+                }
+                Remote::Tcp(target)
             }
             Address::Ipc(path) => {
                 address::unix_address(&path)?;
@@ -616,7 +630,7 @@ impl State {
             }
             Address::Udp(_) => return Err(Error::IncompatibleTransport),
         };
-        self.connect_to(endpoint.to_owned(), remote);
+        self.connect_to(endpoint.to_owned(), remote, secure);
         self.last_endpoint = address::told(endpoint).unwrap_or_else(|| endpoint.to_owned());
         Ok(())
     }
@@ -633,6 +647,7 @@ impl State {
                 name: endpoint.to_owned(),
                 role: Role::InprocConnecter { peer },
                 options,
+                secure: None,
             });
             debug_assert_eq!(inserted, origin, "the peer names its endpoint");
             Some(peer)

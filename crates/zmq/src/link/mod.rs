@@ -7,6 +7,7 @@ mod websocket;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use tidewire_tls::{Error as TlsError, Session};
 use tidewire_zmtp::websocket::WebSocket;
 use tidewire_zmtp::{Connection, Credentials, Error as WireError, Event, SHORT_HEADER_BYTES};
 
@@ -17,14 +18,14 @@ use crate::monitor::Ends;
 pub(crate) use input::Fill;
 use input::{Input, LongBody};
 use output::Output;
-use websocket::WebSocketFilter;
+use websocket::{Broken, WebSocketFilter};
 
 /// A connection over TCP or a Unix socket.
 #[derive(Debug)]
 pub(crate) struct StreamLink {
     descriptor: OwnedFd,
     wire: Wire,
-    /// What the bytes go through on their way, over ws.
+    /// What the bytes go through on their way, over ws and wss.
     filter: Option<Box<WebSocketFilter>>,
     input: Input,
     /// Frames of a message whose last one is not here yet.
@@ -80,6 +81,8 @@ pub(crate) enum Inbound {
     /// More bytes are wanted.
     Nothing,
     Broken(WireError),
+    /// TLS with the peer has failed.
+    Insecure(TlsError),
 }
 
 /// Who a peer says it is; what ZAP is asked about.
@@ -100,14 +103,15 @@ impl StreamLink {
         StreamLink::of(descriptor, Wire::Zmtp(Box::new(connection)))
     }
 
-    /// ZMTP behind a WebSocket.
+    /// ZMTP behind a WebSocket, over TLS or not.
     pub(crate) fn websocket(
         descriptor: OwnedFd,
         connection: Connection,
         websocket: WebSocket,
+        tls: Option<Session>,
     ) -> StreamLink {
         let mut link = StreamLink::zmtp(descriptor, connection);
-        link.filter = Some(Box::new(WebSocketFilter::new(websocket)));
+        link.filter = Some(Box::new(WebSocketFilter::new(websocket, tls)));
         link
     }
 
@@ -156,7 +160,7 @@ impl StreamLink {
     pub(crate) fn fill(&mut self) -> Fill {
         let fill = match &mut self.filter {
             None => self.input.fill(&self.descriptor),
-            Some(filter) => filter.fill(&self.descriptor, &mut self.input),
+            Some(filter) => filter.fill(self.descriptor.as_fd(), &mut self.input),
         };
         match fill {
             Fill::Closed | Fill::Failed(_) => self.is_at_end = true,
@@ -183,11 +187,12 @@ impl StreamLink {
         match &mut self.filter {
             Some(filter) if matches!(inbound, Inbound::Nothing) => match filter.take_broken() {
                 None => Inbound::Nothing,
-                Some(WireError::Closed) => {
+                Some(Broken::Wire(WireError::Closed)) => {
                     self.is_at_end = true;
                     Inbound::Nothing
                 }
-                Some(error) => Inbound::Broken(error),
+                Some(Broken::Wire(error)) => Inbound::Broken(error),
+                Some(Broken::Tls(error)) => Inbound::Insecure(error),
             },
             _ => inbound,
         }
@@ -376,14 +381,14 @@ impl StreamLink {
         self.push_outgoing();
         match &mut self.filter {
             None => self.output.flush(&self.descriptor),
-            Some(filter) => filter.flush(&mut self.output, &self.descriptor),
+            Some(filter) => filter.flush(&mut self.output, self.descriptor.as_fd()),
         }
     }
 
     /// Says goodbye where the transport has a word for it.
     pub(crate) fn say_goodbye(&mut self) {
         if let Some(filter) = &mut self.filter {
-            filter.close(&self.descriptor);
+            filter.close(self.descriptor.as_fd());
         }
     }
 }

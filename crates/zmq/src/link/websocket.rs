@@ -1,11 +1,13 @@
-//! WebSocket between a connection's descriptor and its ZMTP.
+//! WebSocket between a connection's descriptor and its ZMTP, with TLS under it or without.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
 
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
+use tidewire_tls::{Error as TlsError, Session};
 use tidewire_zmtp::Error as WireError;
 use tidewire_zmtp::websocket::WebSocket;
 
@@ -16,19 +18,29 @@ use super::output::Output;
 #[derive(Debug)]
 pub(crate) struct WebSocketFilter {
     websocket: WebSocket,
+    /// Over wss. It keeps what WebSocket has to say until its handshake is done.
+    tls: Option<Box<Session>>,
     /// Received, and not yet whole enough for the filter.
     received: Vec<u8>,
     zmtp: Vec<u8>,
     /// So much of what is outgoing is with the kernel.
     written: usize,
     /// Why nothing more can come through.
-    broken: Option<WireError>,
+    broken: Option<Broken>,
+}
+
+/// What was broken.
+#[derive(Debug)]
+pub(crate) enum Broken {
+    Wire(WireError),
+    Tls(TlsError),
 }
 
 impl WebSocketFilter {
-    pub(crate) fn new(websocket: WebSocket) -> WebSocketFilter {
+    pub(crate) fn new(websocket: WebSocket, tls: Option<Session>) -> WebSocketFilter {
         WebSocketFilter {
             websocket,
+            tls: tls.map(Box::new),
             received: Vec::new(),
             zmtp: Vec::new(),
             written: 0,
@@ -37,12 +49,17 @@ impl WebSocketFilter {
     }
 
     /// Reads once, and hands on the ZMTP in it.
-    pub(crate) fn fill(&mut self, descriptor: &OwnedFd, input: &mut Input) -> Fill {
-        self.received.reserve(READ_BYTES);
-        let room = self.received.capacity() - self.received.len();
-        let count = match rustix::io::read(descriptor, spare_capacity(&mut self.received)) {
+    pub(crate) fn fill(&mut self, descriptor: BorrowedFd<'_>, input: &mut Input) -> Fill {
+        let read = match self.tls.is_some() {
+            false => self.read(descriptor),
+            true => self.read_tls(descriptor),
+        };
+        let fill = match read {
             Ok(0) => return Fill::Closed,
-            Ok(count) => count,
+            Ok(count) if count >= READ_BYTES || (self.tls.is_some() && count == RECORD_BYTES) => {
+                Fill::Some
+            }
+            Ok(_) => Fill::All,
             Err(Errno::AGAIN) => return Fill::WouldBlock,
             Err(Errno::INTR) => return Fill::Some,
             Err(error) => return Fill::Failed(error),
@@ -56,7 +73,7 @@ impl WebSocketFilter {
                 Ok(count) => consumed += count,
                 Err(error) => {
                     consumed = self.received.len();
-                    self.broken = Some(error);
+                    self.broken = Some(Broken::Wire(error));
                 }
             }
         }
@@ -69,25 +86,50 @@ impl WebSocketFilter {
         self.zmtp.clear();
         // A PONG, or the answer to an upgrade: if the kernel is full, the next flush takes it.
         let _ = self.write(descriptor);
-        if count == room { Fill::Some } else { Fill::All }
+        fill
+    }
+
+    fn read(&mut self, descriptor: BorrowedFd<'_>) -> rustix::io::Result<usize> {
+        self.received.reserve(READ_BYTES);
+        rustix::io::read(descriptor, spare_capacity(&mut self.received))
+    }
+
+    /// Reads ciphertext, of which nothing stays here.
+    fn read_tls(&mut self, descriptor: BorrowedFd<'_>) -> rustix::io::Result<usize> {
+        let mut room = [const { MaybeUninit::<u8>::uninit() }; RECORD_BYTES];
+        let (ciphertext, _) = rustix::io::read(descriptor, &mut room)?;
+        if let Some(tls) = &mut self.tls {
+            match tls.receive(ciphertext, &mut self.received) {
+                Ok(()) if tls.is_ended() => self.broken = Some(Broken::Wire(WireError::Closed)),
+                Ok(()) => {}
+                Err(error) => self.broken = Some(Broken::Tls(error)),
+            }
+        }
+        Ok(ciphertext.len())
     }
 
     /// Why nothing more will come, once.
-    pub(crate) fn take_broken(&mut self) -> Option<WireError> {
+    pub(crate) fn take_broken(&mut self) -> Option<Broken> {
         self.broken.take()
     }
 
     /// Bytes not yet with the kernel.
     pub(crate) fn pending_bytes(&self) -> usize {
-        debug_assert!(
-            self.written <= self.websocket.outgoing_bytes(),
-            "what is written was outgoing"
-        );
-        self.websocket.outgoing_bytes() - self.written
+        let websocket_bytes = self.websocket.outgoing_bytes();
+        let bytes = match &self.tls {
+            None => websocket_bytes,
+            Some(tls) => websocket_bytes + tls.outgoing_bytes(),
+        };
+        debug_assert!(self.written <= bytes, "what is written was outgoing");
+        bytes - self.written
     }
 
     /// Writes all that the connection has to say, as far as the kernel takes it.
-    pub(crate) fn flush(&mut self, output: &mut Output, descriptor: &OwnedFd) -> io::Result<bool> {
+    pub(crate) fn flush(
+        &mut self,
+        output: &mut Output,
+        descriptor: BorrowedFd<'_>,
+    ) -> io::Result<bool> {
         let websocket = &mut self.websocket;
         output.pour(|zmtp| websocket.send(zmtp).map_err(io::Error::other))?;
         let is_done = self.write(descriptor)?;
@@ -98,15 +140,37 @@ impl WebSocketFilter {
     }
 
     /// Says goodbye, if there is room for it.
-    pub(crate) fn close(&mut self, descriptor: &OwnedFd) {
-        if self.pending_bytes() == 0 {
-            self.websocket.close();
-            let _ = self.write(descriptor);
+    pub(crate) fn close(&mut self, descriptor: BorrowedFd<'_>) {
+        if self.pending_bytes() > 0 {
+            return;
         }
+        self.websocket.close();
+        if self.encrypt().is_ok()
+            && let Some(tls) = &mut self.tls
+            && tls.is_open()
+        {
+            tls.close();
+        }
+        let _ = self.write(descriptor);
     }
 
-    fn write(&mut self, descriptor: &OwnedFd) -> io::Result<bool> {
+    /// Hands what WebSocket has to say to TLS, if there is any and it can take it.
+    fn encrypt(&mut self) -> io::Result<()> {
+        let Some(tls) = self.tls.as_mut().filter(|tls| tls.is_open()) else {
+            return Ok(());
+        };
         let outgoing = self.websocket.outgoing();
+        tls.send(outgoing).map_err(io::Error::other)?;
+        outgoing.clear();
+        Ok(())
+    }
+
+    fn write(&mut self, descriptor: BorrowedFd<'_>) -> io::Result<bool> {
+        self.encrypt()?;
+        let outgoing = match &mut self.tls {
+            None => self.websocket.outgoing(),
+            Some(tls) => tls.outgoing(),
+        };
         while self.written < outgoing.len() {
             match send(descriptor, &outgoing[self.written..], SendFlags::NOSIGNAL) {
                 Ok(count) => self.written += count,
@@ -127,3 +191,5 @@ impl WebSocketFilter {
 
 /// What is read at once.
 const READ_BYTES: usize = 64 << 10;
+/// What is read at once over TLS: about the longest record.
+const RECORD_BYTES: usize = 16 << 10;

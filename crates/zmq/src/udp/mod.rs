@@ -87,6 +87,7 @@ impl State {
             name: endpoint.to_owned(),
             role: Role::Datagrams { peer: key, bound },
             options,
+            secure: None,
         });
         debug_assert_eq!(inserted, origin, "the peer names its endpoint");
         if self.kind == SocketType::Radio {

@@ -1,0 +1,276 @@
+//! The fields of an X.509 certificate that decide about one that is trusted by itself: validity,
+//! name, and whether it may issue others. Chains are verified by the engine.
+
+/// What a certificate says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Certificate<'a> {
+    /// Seconds since the UNIX epoch.
+    pub(crate) begins_s: i64,
+    /// Seconds since the UNIX epoch; the last second in which it is valid.
+    pub(crate) ends_s: i64,
+    /// The common name of its subject, if it has exactly one.
+    pub(crate) common_name: Option<&'a [u8]>,
+    /// It lists names beside the common name, which then counts for nothing.
+    pub(crate) has_alternative_names: bool,
+    /// It may issue other certificates.
+    pub(crate) is_authority: bool,
+}
+
+impl<'a> Certificate<'a> {
+    /// Reads a certificate in DER; `None` if it is malformed.
+    pub(crate) fn read(der: &'a [u8]) -> Option<Certificate<'a>> {
+        let mut body = Reader(Reader(Reader(der).expect(SEQUENCE)?).expect(SEQUENCE)?);
+        // Without a version it is of version 1, which has no extensions.
+        let version = body.take_if(CONTEXT_0);
+        body.expect(INTEGER)?;
+        body.expect(SEQUENCE)?;
+        body.expect(SEQUENCE)?;
+        let mut validity = Reader(body.expect(SEQUENCE)?);
+        let begins_s = time(validity.element()?)?;
+        let ends_s = time(validity.element()?)?;
+        let common_name = common_name(body.expect(SEQUENCE)?)?;
+        body.expect(SEQUENCE)?;
+        let mut certificate = Certificate {
+            begins_s,
+            ends_s,
+            common_name,
+            has_alternative_names: false,
+            is_authority: version.is_none(),
+        };
+        while let Some((tag, content)) = body.next()? {
+            if tag == CONTEXT_3 {
+                certificate.read_extensions(Reader(content).expect(SEQUENCE)?)?;
+            }
+        }
+        Some(certificate)
+    }
+
+    /// Returns whether its common name, where that counts, is this host.
+    pub(crate) fn is_named(&self, host: &str) -> bool {
+        let name = self.common_name.filter(|_| !self.has_alternative_names);
+        name.is_some_and(|name| name.eq_ignore_ascii_case(host.as_bytes()))
+    }
+
+    fn read_extensions(&mut self, extensions: &[u8]) -> Option<()> {
+        let mut extensions = Reader(extensions);
+        while let Some((SEQUENCE, content)) = extensions.next()? {
+            let mut extension = Reader(content);
+            let name = extension.expect(OBJECT)?;
+            extension.take_if(BOOLEAN);
+            let value = extension.expect(OCTETS)?;
+            match name {
+                ALTERNATIVE_NAMES => self.has_alternative_names = true,
+                BASIC_CONSTRAINTS => {
+                    let mut constraints = Reader(Reader(value).expect(SEQUENCE)?);
+                    let is_authority = constraints.take_if(BOOLEAN);
+                    self.is_authority = is_authority.is_some_and(|value| value == [0xff]);
+                }
+                _ => {}
+            }
+        }
+        Some(())
+    }
+}
+
+/// The common name in a subject. `Some(None)`: there is none, or several.
+fn common_name(subject: &[u8]) -> Option<Option<&[u8]>> {
+    let mut found = None;
+    let mut count = 0;
+    let mut sets = Reader(subject);
+    while let Some((SET, content)) = sets.next()? {
+        let mut set = Reader(content);
+        while let Some((SEQUENCE, content)) = set.next()? {
+            let mut pair = Reader(content);
+            let is_name = pair.expect(OBJECT)? == COMMON_NAME;
+            let (_, value) = pair.element()?;
+            if is_name {
+                found = Some(value);
+                count += 1;
+            }
+        }
+    }
+    Some(found.filter(|_| count == 1))
+}
+
+/// `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ`, the two forms that RFC 5280 allows.
+fn time((tag, text): (u8, &[u8])) -> Option<i64> {
+    let digits = text.strip_suffix(b"Z")?;
+    let (year, rest) = match (tag, digits.len()) {
+        (UTC_TIME, 12) => {
+            let year = number(&digits[..2])?;
+            (year + if year < 50 { 2000 } else { 1900 }, &digits[2..])
+        }
+        (GENERALIZED_TIME, 14) => (number(&digits[..4])?, &digits[4..]),
+        _ => return None,
+    };
+    let mut parts = [0; 5];
+    for (part, digits) in parts.iter_mut().zip(rest.chunks(2)) {
+        *part = number(digits)?;
+    }
+    let [month, day, hour, minute, second] = parts;
+    let is_time = (1..=12).contains(&month) && (1..=31).contains(&day);
+    if !is_time || hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let seconds = (hour * 60 + minute) * 60 + second;
+    Some(days_since_epoch(year, month, day) * 86_400 + seconds)
+}
+
+fn number(digits: &[u8]) -> Option<i64> {
+    let is_number = digits.iter().all(u8::is_ascii_digit);
+    is_number.then(|| {
+        let digits = digits.iter().map(|digit| i64::from(digit - b'0'));
+        digits.fold(0, |number, digit| number * 10 + digit)
+    })
+}
+
+/// Days from 1970-01-01 to a date of the Gregorian calendar. Years begin in March here, so that the
+/// leap day is the last one.
+fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
+    debug_assert!((0..=9999).contains(&year), "a year has four digits");
+    let year = if month <= 2 { year - 1 } else { year };
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year
+        - 719_468
+}
+
+/// Elements of DER, one behind the other.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// Takes the next element: its tag and its content.
+    fn element(&mut self) -> Option<(u8, &'a [u8])> {
+        let (&tag, rest) = self.0.split_first()?;
+        let (&first, mut rest) = rest.split_first()?;
+        let length = match first {
+            0..=0x7f => usize::from(first),
+            0x81..=0x83 => {
+                let (octets, behind) = rest.split_at_checked(usize::from(first & 3))?;
+                rest = behind;
+                let octets = octets.iter();
+                octets.fold(0, |length, &octet| length << 8 | usize::from(octet))
+            }
+            _ => return None,
+        };
+        let (content, behind) = rest.split_at_checked(length)?;
+        debug_assert!(behind.len() < self.0.len(), "an element has two octets");
+        self.0 = behind;
+        Some((tag, content))
+    }
+
+    /// The same, or `Some(None)` at the end.
+    fn next(&mut self) -> Option<Option<(u8, &'a [u8])>> {
+        match self.0.is_empty() {
+            true => Some(None),
+            false => Some(Some(self.element()?)),
+        }
+    }
+
+    /// Takes the next element, which must have this tag.
+    fn expect(&mut self, tag: u8) -> Option<&'a [u8]> {
+        let (found, content) = self.element()?;
+        (found == tag).then_some(content)
+    }
+
+    /// Takes the next element if it has this tag.
+    fn take_if(&mut self, tag: u8) -> Option<&'a [u8]> {
+        (self.0.first() == Some(&tag)).then(|| self.expect(tag))?
+    }
+}
+
+const BOOLEAN: u8 = 0x01;
+const INTEGER: u8 = 0x02;
+const OCTETS: u8 = 0x04;
+const OBJECT: u8 = 0x06;
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
+const SEQUENCE: u8 = 0x30;
+const SET: u8 = 0x31;
+const CONTEXT_0: u8 = 0xa0;
+const CONTEXT_3: u8 = 0xa3;
+/// 2.5.4.3
+const COMMON_NAME: &[u8] = &[0x55, 4, 3];
+/// 2.5.29.17
+const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
+/// 2.5.29.19
+const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, date_time_ymd};
+
+    use super::*;
+
+    fn der(change: impl FnOnce(&mut CertificateParams)) -> Vec<u8> {
+        let mut params = CertificateParams::default();
+        change(&mut params);
+        let key = KeyPair::generate().unwrap();
+        params.self_signed(&key).unwrap().der().to_vec()
+    }
+
+    #[test]
+    fn fields_are_read() {
+        let der = der(|params| {
+            params.not_before = date_time_ymd(2020, 2, 29);
+            params.not_after = date_time_ymd(2119, 10, 17);
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            let name = &mut params.distinguished_name;
+            name.push(DnType::CommonName, "Hub.Example");
+        });
+        let read = Certificate::read(&der).unwrap();
+        assert_eq!(read.begins_s, 1_582_934_400);
+        assert_eq!(read.ends_s, 4_726_944_000);
+        assert_eq!(read.common_name, Some(&b"Hub.Example"[..]));
+        assert!(read.is_authority && !read.has_alternative_names);
+        assert!(read.is_named("hub.example") && !read.is_named("example"));
+    }
+
+    #[test]
+    fn a_common_name_beside_other_names_counts_for_nothing() {
+        let der = der(|params| {
+            *params = CertificateParams::new(["a.example".to_owned()]).unwrap();
+            let name = &mut params.distinguished_name;
+            name.push(DnType::CommonName, "b.example");
+        });
+        let read = Certificate::read(&der).unwrap();
+        assert!(read.has_alternative_names && !read.is_authority);
+        assert!(!read.is_named("a.example") && !read.is_named("b.example"));
+    }
+
+    #[test]
+    fn times_have_two_forms_and_no_other() {
+        let utc = |text: &str| time((UTC_TIME, text.as_bytes()));
+        let general = |text: &str| time((GENERALIZED_TIME, text.as_bytes()));
+        assert_eq!(utc("700101000000Z"), Some(0));
+        assert_eq!(utc("491231235959Z"), Some(2_524_607_999));
+        assert_eq!(utc("500101000000Z"), Some(-631_152_000));
+        assert_eq!(general("20000301000001Z"), Some(951_868_801));
+        assert_eq!(general("00000101000000Z"), Some(-62_167_219_200));
+        for wrong in ["", "Z", "70010100000Z", "701301000000Z", "7001010000x0Z"] {
+            assert_eq!(utc(wrong), None, "{wrong}");
+            assert_eq!(general(wrong), None, "{wrong}");
+        }
+        assert_eq!(general("20000101000000"), None);
+        assert_eq!(general("20000101240000Z"), None);
+    }
+
+    #[test]
+    fn what_is_cut_off_is_not_a_certificate() {
+        let der = der(|_| ());
+        for end in 0..der.len() {
+            assert_eq!(Certificate::read(&der[..end]), None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_are_more_than_malformed(bytes: Vec<u8>, at: usize, byte: u8) {
+            let _ = Certificate::read(&bytes);
+            let mut der = der(|_| ());
+            let at = at % der.len();
+            der[at] = byte;
+            let _ = Certificate::read(&der);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Renegotiation in TLS 1.2, which no one needs and which was a way to attack: it is refused.
+//!
+//! The peer here is made of the oracle's parts: its handshake is rustls's, and then its keys are
+//! taken out to encrypt by hand what rustls never sends.
+
+mod support;
+
+use std::sync::Arc;
+
+use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use rustls::crypto::ring::cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, ConnectionTrafficSecrets, RootCertStore};
+use support::Made;
+use tidewire_tls::{Error, Session};
+
+/// A client of TLS 1.2, whose handshake with the server is done.
+fn client(server: &mut Session) -> ClientConnection {
+    let mut roots = RootCertStore::empty();
+    let root = CertificateDer::from_pem_slice(Made::known().root_pem.as_bytes());
+    roots.add(root.unwrap()).unwrap();
+    let mut provider = rustls::crypto::ring::default_provider();
+    provider.cipher_suites = vec![TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256];
+    let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
+        .with_protocol_versions(&[&rustls::version::TLS12])
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.enable_secret_extraction = true;
+    let name = ServerName::try_from("hub.example").unwrap();
+    let mut client = ClientConnection::new(Arc::new(config), name).unwrap();
+    while client.is_handshaking() {
+        let mut to_server = Vec::new();
+        while client.wants_write() {
+            client.write_tls(&mut to_server).unwrap();
+        }
+        server.receive(&to_server, &mut Vec::new()).unwrap();
+        let to_client = std::mem::take(server.outgoing());
+        let mut rest = &to_client[..];
+        while !rest.is_empty() {
+            client.read_tls(&mut rest).unwrap();
+            client.process_new_packets().unwrap();
+        }
+    }
+    assert!(server.is_open());
+    client
+}
+
+/// What the client encrypts with.
+struct Sealer {
+    key: LessSafeKey,
+    salt: [u8; 4],
+    sequence: u64,
+}
+
+impl Sealer {
+    fn of(client: ClientConnection) -> Sealer {
+        let secrets = client.dangerous_extract_secrets().unwrap();
+        let (sequence, ConnectionTrafficSecrets::Aes128Gcm { key, iv }) = secrets.tx else {
+            panic!("another cipher");
+        };
+        let key = UnboundKey::new(&AES_128_GCM, key.as_ref()).unwrap();
+        Sealer {
+            key: LessSafeKey::new(key),
+            salt: iv.as_ref()[..4].try_into().unwrap(),
+            sequence,
+        }
+    }
+
+    /// A record of TLS 1.2 with AES-GCM.
+    fn record(&mut self, kind: u8, text: &[u8]) -> Vec<u8> {
+        let sequence = self.sequence.to_be_bytes();
+        self.sequence += 1;
+        let mut nonce = [0; 12];
+        nonce[..4].copy_from_slice(&self.salt);
+        nonce[4..].copy_from_slice(&sequence);
+        let mut associated = sequence.to_vec();
+        associated.extend_from_slice(&[kind, 3, 3]);
+        associated.extend_from_slice(&(text.len() as u16).to_be_bytes());
+        let mut sealed = text.to_vec();
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let sealing = self
+            .key
+            .seal_in_place_append_tag(nonce, Aad::from(associated), &mut sealed);
+        sealing.unwrap();
+        let mut record = vec![kind, 3, 3];
+        record.extend_from_slice(&((8 + sealed.len()) as u16).to_be_bytes());
+        record.extend_from_slice(&sequence);
+        record.extend_from_slice(&sealed);
+        record
+    }
+}
+
+/// The greeting of a client without extensions.
+fn greeting() -> Vec<u8> {
+    let mut body = vec![3, 3];
+    body.extend_from_slice(&[7; 32]);
+    body.extend_from_slice(&[0, 0, 2, 0xc0, 0x2b, 1, 0]);
+    let mut message = vec![1, 0, 0, body.len() as u8];
+    message.extend_from_slice(&body);
+    message
+}
+
+const HANDSHAKE: u8 = 0x16;
+const DATA: u8 = 0x17;
+
+#[test]
+fn a_renegotiation_is_declined_and_a_second_one_ends_the_connection() {
+    let mut server = Session::server(&Made::known().server()).unwrap();
+    let mut sealer = Sealer::of(client(&mut server));
+    let mut plaintext = Vec::new();
+    let data = sealer.record(DATA, b"before");
+    server.receive(&data, &mut plaintext).unwrap();
+    assert_eq!(plaintext, b"before");
+
+    let asked = sealer.record(HANDSHAKE, &greeting());
+    server.receive(&asked, &mut plaintext).unwrap();
+    let warning_bytes = server.outgoing_bytes();
+    assert!(warning_bytes > 0, "the warning that it is declined");
+    let data = sealer.record(DATA, b", after");
+    server.receive(&data, &mut plaintext).unwrap();
+    assert_eq!(plaintext, b"before, after");
+
+    let mut ended = Ok(());
+    for _ in 0..4 {
+        let asked = sealer.record(HANDSHAKE, &greeting());
+        ended = ended.and_then(|()| server.receive(&asked, &mut plaintext));
+    }
+    assert!(matches!(ended, Err(Error::Protocol(_))), "{ended:?}");
+    assert!(server.outgoing_bytes() <= 4 * warning_bytes);
+}
