@@ -77,6 +77,7 @@ mod receive;
 mod receive_topics;
 mod reporting;
 mod send;
+mod shared;
 mod signal;
 mod slab;
 

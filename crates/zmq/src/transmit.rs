@@ -183,13 +183,17 @@ impl State {
     /// sends follow one another.
     #[inline]
     pub(crate) fn after_push(&mut self, key: Key) {
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        let Link::Stream(link) = &mut peer.link else {
+            return;
+        };
+        if link.carrier.shared().is_some() {
+            // A write costs no call that a burst would save.
+            return self.flush_ring(key);
+        }
         if self.burst.is_on {
-            let Some(peer) = self.peers.get_mut(key) else {
-                return;
-            };
-            let Link::Stream(link) = &mut peer.link else {
-                return;
-            };
             if link.interest.write {
                 // The kernel is full: it will tell.
                 return;
@@ -218,6 +222,16 @@ impl State {
             burst.streak = 0;
         }
         burst.last_write_ns = now_ns();
+    }
+
+    fn flush_ring(&mut self, key: Key) {
+        self.flush(key);
+        if let Some(Link::Stream(link)) = self.peers.get(key).map(|peer| &peer.link)
+            && link.pending_bytes() >= PRESSING_BYTES_MIN
+        {
+            // The ring is full, and the reader is awake or is being woken.
+            self.is_pressed = true;
+        }
     }
 
     /// The program waits or receives: it is not sending in a row.

@@ -1,7 +1,7 @@
 //! WebSocket between a connection's descriptor and its ZMTP.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::BorrowedFd;
 
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
@@ -37,7 +37,7 @@ impl WebSocketFilter {
     }
 
     /// Reads once, and hands on the ZMTP in it.
-    pub(crate) fn fill(&mut self, descriptor: &OwnedFd, input: &mut Input) -> Fill {
+    pub(crate) fn fill(&mut self, descriptor: BorrowedFd<'_>, input: &mut Input) -> Fill {
         self.received.reserve(READ_BYTES);
         let room = self.received.capacity() - self.received.len();
         let count = match rustix::io::read(descriptor, spare_capacity(&mut self.received)) {
@@ -87,7 +87,11 @@ impl WebSocketFilter {
     }
 
     /// Writes all that the connection has to say, as far as the kernel takes it.
-    pub(crate) fn flush(&mut self, output: &mut Output, descriptor: &OwnedFd) -> io::Result<bool> {
+    pub(crate) fn flush(
+        &mut self,
+        output: &mut Output,
+        descriptor: BorrowedFd<'_>,
+    ) -> io::Result<bool> {
         let websocket = &mut self.websocket;
         output.pour(|zmtp| websocket.send(zmtp).map_err(io::Error::other))?;
         let is_done = self.write(descriptor)?;
@@ -98,14 +102,14 @@ impl WebSocketFilter {
     }
 
     /// Says goodbye, if there is room for it.
-    pub(crate) fn close(&mut self, descriptor: &OwnedFd) {
+    pub(crate) fn close(&mut self, descriptor: BorrowedFd<'_>) {
         if self.pending_bytes() == 0 {
             self.websocket.close();
             let _ = self.write(descriptor);
         }
     }
 
-    fn write(&mut self, descriptor: &OwnedFd) -> io::Result<bool> {
+    fn write(&mut self, descriptor: BorrowedFd<'_>) -> io::Result<bool> {
         let outgoing = self.websocket.outgoing();
         while self.written < outgoing.len() {
             match send(descriptor, &outgoing[self.written..], SendFlags::NOSIGNAL) {
