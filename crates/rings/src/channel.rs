@@ -267,6 +267,12 @@ impl Channel {
             || (wants.room && self.writer.has_room())
     }
 
+    /// Whether the peer has read all that was written, as far as it says.
+    #[inline]
+    pub fn is_read(&self) -> bool {
+        self.writer.is_read()
+    }
+
     /// Whether the socket has told that the peer is gone. It need not be watched any more.
     pub fn is_closed(&self) -> bool {
         self.is_closed

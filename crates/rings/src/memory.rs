@@ -1,5 +1,6 @@
 //! Memory that two processes map. All `unsafe` of this crate is here: mapping is a call that takes
-//! and returns pointers, and long bodies are copied into room that is not initialised.
+//! and returns pointers, long bodies are copied into room that is not initialised, and long runs
+//! are copied by an instruction that the compiler knows nothing of.
 
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
@@ -114,20 +115,102 @@ impl Drop for Mapping {
     }
 }
 
+/// Copies bytes into words.
+pub(crate) fn store(words: &[AtomicU64], chunks: &[[u8; WORD_BYTES]]) {
+    assert_eq!(words.len(), chunks.len(), "a word for each chunk");
+    #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+    if words.len() >= MOVED_WORDS_MIN {
+        // SAFETY: both slices have that many bytes. The words are atomics, which may be changed
+        // through a shared reference, and lie where no Rust reference sees them as anything else.
+        unsafe {
+            move_bytes(
+                words.as_ptr().cast_mut().cast(),
+                chunks.as_ptr().cast(),
+                words.len(),
+            )
+        };
+        return;
+    }
+    for (word, chunk) in words.iter().zip(chunks) {
+        word.store(u64::from_ne_bytes(*chunk), Ordering::Relaxed);
+    }
+}
+
+/// Copies words into bytes.
+pub(crate) fn load(words: &[AtomicU64], chunks: &mut [[u8; WORD_BYTES]]) {
+    assert_eq!(words.len(), chunks.len(), "a word for each chunk");
+    #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+    if words.len() >= MOVED_WORDS_MIN {
+        // SAFETY: both slices have that many bytes, and the target belongs to the caller.
+        unsafe {
+            move_bytes(
+                chunks.as_mut_ptr().cast(),
+                words.as_ptr().cast(),
+                words.len(),
+            )
+        };
+        return;
+    }
+    for (word, chunk) in words.iter().zip(chunks) {
+        *chunk = word.load(Ordering::Relaxed).to_ne_bytes();
+    }
+}
+
 /// Copies words to the end of `bytes`, which must have room for them.
 pub(crate) fn append(bytes: &mut Vec<u8>, words: &[AtomicU64]) {
     let spare = bytes.spare_capacity_mut();
     assert!(spare.len() >= words.len() * WORD_BYTES, "there is room");
-    let (chunks, _) = spare.as_chunks_mut::<WORD_BYTES>();
-    for (chunk, word) in chunks.iter_mut().zip(words) {
-        chunk.write_copy_of_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+    let mut is_copied = false;
+    #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+    if words.len() >= MOVED_WORDS_MIN {
+        // SAFETY: there is room for that many bytes, which belongs to the vector.
+        unsafe {
+            move_bytes(
+                spare.as_mut_ptr().cast(),
+                words.as_ptr().cast(),
+                words.len(),
+            )
+        };
+        is_copied = true;
+    }
+    if !is_copied {
+        let (chunks, _) = spare.as_chunks_mut::<WORD_BYTES>();
+        for (chunk, word) in chunks.iter_mut().zip(words) {
+            chunk.write_copy_of_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+        }
     }
     let length = bytes.len() + words.len() * WORD_BYTES;
-    // SAFETY: the loop has written that many bytes behind the former end: there are at least as
-    // many chunks as words.
+    // SAFETY: that many bytes were written behind the former end: there are at least as many
+    // chunks as words.
     unsafe { bytes.set_len(length) };
 }
 
+/// Copies so many words, with the instruction that the processor has for long copies. It takes
+/// whole cache lines without reading them first: three times as fast as a loop over words. The
+/// compiler assumes nothing of what it reads and writes, so that others may write there meanwhile;
+/// the bytes are then any mixture of old and new.
+///
+/// # Safety
+///
+/// `from` and `to` are valid for that many words, and do not overlap.
+#[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+unsafe fn move_bytes(to: *mut u8, from: *const u8, words: usize) {
+    // SAFETY: the caller keeps this function's contract. The direction flag is clear, as the
+    // platform's calling convention has it.
+    unsafe {
+        std::arch::asm!(
+            "rep movsb",
+            inout("rdi") to => _,
+            inout("rsi") from => _,
+            inout("rcx") words * WORD_BYTES => _,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+/// A loop over fewer words is faster.
+#[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+const MOVED_WORDS_MIN: usize = 64;
 /// Bytes of a word.
 pub(crate) const WORD_BYTES: usize = size_of::<u64>();
 /// Without these the other side could make the file shorter under the mapping.

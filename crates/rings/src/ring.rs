@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use crate::memory::{Memory, WORD_BYTES, append};
+use crate::memory::{Memory, WORD_BYTES, append, load, store};
 use crate::sync::{AtomicU64, Ordering, fence};
 
 /// The peer wrote a position that cannot be: nothing more can be read from it or written to it.
@@ -310,6 +310,12 @@ impl Writer {
         take(self.control(READER_ASKS))
     }
 
+    /// Whether the reader has read all that was written.
+    #[inline]
+    pub(crate) fn is_read(&self) -> bool {
+        self.control(HEAD).load(Ordering::Relaxed) == self.tail
+    }
+
     /// Asks to be woken when there is room. What there is already must be looked for afterwards.
     pub(crate) fn ask(&self) {
         ask(self.control(WRITER_ASKS));
@@ -353,20 +359,6 @@ impl Goal {
         }
         let head = words[self.place.control + HEAD].load(Ordering::Acquire);
         !self.place.is_possible(head, self.at) || self.place.has_room(head, self.at)
-    }
-}
-
-fn load(words: &[AtomicU64], chunks: &mut [[u8; WORD_BYTES]]) {
-    debug_assert_eq!(words.len(), chunks.len(), "a word for each chunk");
-    for (word, chunk) in words.iter().zip(chunks) {
-        *chunk = word.load(Ordering::Relaxed).to_ne_bytes();
-    }
-}
-
-fn store(words: &[AtomicU64], chunks: &[[u8; WORD_BYTES]]) {
-    debug_assert_eq!(words.len(), chunks.len(), "a word for each chunk");
-    for (word, chunk) in words.iter().zip(chunks) {
-        word.store(u64::from_ne_bytes(*chunk), Ordering::Relaxed);
     }
 }
 

@@ -193,7 +193,9 @@ impl Core {
             return false;
         }
         let limit_ns = state.rings.patience.limit_ns();
+        self.begin_spin(state);
         let is_over = MutexGuard::unlocked(state, || run(&spin, limit_ns, wait, [self]));
+        self.end_spin(state);
         state.has_spun(is_over);
         if is_over {
             // This thread is the one that looks.
@@ -202,27 +204,43 @@ impl Core {
         is_over
     }
 
+    /// A thread that spins is rung for like one that sleeps: another one may take what it sees out
+    /// of the ring.
+    fn begin_spin(&self, state: &mut State) {
+        state.waiters += 1;
+        self.signal.listen();
+    }
+
+    fn end_spin(&self, state: &mut State) {
+        self.signal.unlisten();
+        debug_assert!(state.waiters > 0, "it was counted");
+        state.waiters -= 1;
+    }
+
     /// The same for several sockets.
     pub(crate) fn spin_for_any<'c>(
         cores: impl Iterator<Item = &'c Core> + Clone,
         wait: Wait,
     ) -> bool {
+        if !cores.clone().any(|core| core.lock().rings.are_active()) {
+            return false;
+        }
         let mut spin = Spin::default();
         let mut limit_ns = u64::MAX;
         for core in cores.clone() {
-            let state = core.lock();
-            if state.waiters == 0 && state.rings.are_active() {
+            let mut state = core.lock();
+            core.begin_spin(&mut state);
+            if state.waiters == 1 && state.rings.are_active() {
                 state.spin_for_rings(&mut spin);
                 limit_ns = limit_ns.min(state.rings.patience.limit_ns());
             }
         }
-        if spin.is_empty() {
-            return false;
-        }
-        let is_over = run(&spin, limit_ns, wait, cores.clone());
+        let spins = !spin.is_empty();
+        let is_over = spins && run(&spin, limit_ns, wait, cores.clone());
         for core in cores {
             let mut state = core.lock();
-            if state.rings.are_active() {
+            core.end_spin(&mut state);
+            if spins && state.rings.are_active() {
                 state.has_spun(is_over);
                 state.visit();
             }
@@ -251,3 +269,75 @@ fn run<'c>(
 const SPIN_NS_MAX: u32 = 50_000;
 /// Looks at the rings after which the kernel is asked too.
 const LOOKS_MAX: u32 = 8;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use crate::{Context, Message, SendFlags, Socket, SocketType};
+
+    fn pair(context: &Context, kinds: [SocketType; 2]) -> [Socket; 2] {
+        let sockets = kinds.map(|kind| {
+            let socket = context.socket(kind).unwrap();
+            let patience = Some(std::time::Duration::from_secs(5));
+            socket.set_receive_timeout(patience).unwrap();
+            socket
+        });
+        sockets[0].bind("shm://*").unwrap();
+        sockets[1]
+            .connect(&sockets[0].last_endpoint().unwrap())
+            .unwrap();
+        sockets
+    }
+
+    /// The background thread took it, the ring was empty, and the thread that had spun for it went
+    /// to sleep.
+    #[test]
+    fn a_message_that_another_thread_takes_in_during_a_spin_is_not_slept_over() {
+        const ROUNDS: u32 = 5_000;
+        let context = Context::new();
+        let [reply, request] = pair(&context, [SocketType::Rep, SocketType::Req]);
+        let asked = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut seen = 0;
+                loop {
+                    let round = asked.load(Ordering::Relaxed);
+                    if round == ROUNDS {
+                        break;
+                    }
+                    if round == seen {
+                        std::thread::yield_now();
+                        continue;
+                    }
+                    request.core().look_after();
+                    if !request.core().lock().readable.is_empty() {
+                        // It has taken the reply. A further look would ring.
+                        seen = round;
+                    }
+                }
+            });
+            scope.spawn(|| {
+                while let Ok(mut message) = reply.receive(false)
+                    && !message.is_empty()
+                {
+                    reply.send(&mut message, SendFlags::default()).unwrap();
+                }
+            });
+            let mut received = Ok(Message::new());
+            for round in 1..ROUNDS {
+                let bytes = round.to_ne_bytes();
+                request.send_bytes(&bytes, SendFlags::default()).unwrap();
+                asked.store(round, Ordering::Relaxed);
+                received = request.receive(false);
+                if received.is_err() {
+                    break;
+                }
+            }
+            // The other threads end in either case.
+            asked.store(ROUNDS, Ordering::Relaxed);
+            let _ = request.send_bytes(b"", SendFlags::default());
+            assert_eq!(received.unwrap().as_slice(), (ROUNDS - 1).to_ne_bytes());
+        });
+    }
+}

@@ -29,16 +29,16 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        (0..200_usize).prop_map(Step::Write),
-        (0..200_usize).prop_map(Step::Read),
-        (0..200_usize).prop_map(Step::Append),
+        (0..2_000_usize).prop_map(Step::Write),
+        (0..2_000_usize).prop_map(Step::Read),
+        (0..2_000_usize).prop_map(Step::Append),
     ];
     proptest::collection::vec(step, 0..200)
 }
 
 proptest! {
     #[test]
-    fn a_ring_is_a_queue_of_bytes(words in 1..5_u32, steps in steps()) {
+    fn a_ring_is_a_queue_of_bytes(words in 1..9_u32, steps in steps()) {
         let (mut writer, mut reader, _) = ring(1 << words);
         let capacity = 8 << words;
         let mut expected = VecDeque::new();

@@ -48,6 +48,8 @@ pub(crate) struct StreamLink {
     may_have_more: bool,
     /// Over shared memory: it is in the list of those that are looked at.
     pub(crate) is_active: bool,
+    /// Over shared memory: sends in a row that found the peer with something left to read.
+    pub(crate) sends_behind: u8,
 }
 
 /// What is spoken on the stream.
@@ -135,6 +137,7 @@ impl StreamLink {
             is_at_end: false,
             may_have_more: false,
             is_active: false,
+            sends_behind: 0,
         }
     }
 
