@@ -14,7 +14,7 @@ use rustix::net::{
     SocketFlags, SocketType as Kind,
 };
 use rustix::time::{ClockId, clock_gettime};
-use support::{LAST, RCVTIMEO, last_endpoint, pair_at, receive, send, set_int, socket};
+use support::{LAST, LINGER, RCVTIMEO, last_endpoint, pair_at, receive, send, set_int, socket};
 use tidewire_zmq::{Context, Error, PollItem, Socket, SocketType, poll};
 
 const SNDBUF: i32 = 11;
@@ -115,6 +115,21 @@ fn long_messages_go_through_short_rings_in_both_directions() {
             });
         }
     });
+}
+
+/// What does not fit the ring lingers, and is written while the peer reads.
+#[test]
+fn a_closed_socket_delivers_what_did_not_fit_its_ring() {
+    let context = Context::new();
+    let [pull, push] = pair_at(&context, "shm://*", SocketType::Pull, SocketType::Push);
+    set_int(&push, LINGER, -1);
+    for round in 0..100_u8 {
+        send(&push, &[&[round; 50_000]]);
+    }
+    push.close().unwrap();
+    for round in 0..100_u8 {
+        assert!(receive(&pull) == [[round; 50_000]], "{round}");
+    }
 }
 
 /// A thread that spins looks at few of them.
