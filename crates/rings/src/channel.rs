@@ -196,7 +196,7 @@ impl Channel {
     /// Wakes a peer that asked for it.
     #[cold]
     fn wake(&self) -> Result<(), Errno> {
-        // It does not wait whatever the peer does: the flag belongs to the call, not to the socket.
+        // It never waits for the peer to take it.
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         loop {
             return match rustix::net::send(&self.socket, b"!", flags) {
