@@ -5,7 +5,8 @@
 
 TOOLS has local_lat, remote_lat, local_thr, remote_thr, inproc_lat and inproc_thr, as CMake builds
 them. The side that binds runs on processor 0, the side that connects on processor 1; in process
-both threads may use both. Each line is the median of the pairs and their spread. A ratio of
+both threads may use both; `--processors` chooses others. With `--other-transport` the other side uses
+that one: `--stock PREFIX/lib --transports shm --other-transport ipc` compares two of ours. Each line is the median of the pairs and their spread. A ratio of
 latencies below 1, and one of rates above 1, is in our favour. `cpu` is the processor time of both
 processes, ours divided by the other's.
 """
@@ -46,6 +47,9 @@ def read_options():
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--kinds", default="lat,thr")
     parser.add_argument("--transports", default="tcp,ipc,inproc")
+    parser.add_argument("--other-transport", default="", help="of the other side, if not the same")
+    parser.add_argument("--processors", default="0,1", help="of the side that binds, and the other")
+    parser.add_argument("--raw", action="store_true", help="print each pair too")
     parser.add_argument("--sizes", default="", help="only these sizes, separated by commas")
     return parser.parse_args()
 
@@ -59,11 +63,12 @@ def plan(kind, transport):
 def compare(options, kind, transport, size, count):
     ours, other, ratios, processor_ratios = [], [], [], []
     for pair in range(options.pairs):
-        endpoint = f"{transport}://" + (
-            f"127.0.0.1:{21_000 + pair}" if transport == "tcp" else f"@perf-{os.getpid()}-{pair}"
-        )
-        one = measure(options, options.ours, kind, endpoint, size, count)
-        two = measure(options, options.stock, kind, endpoint, size, count)
+        place = endpoint(transport, pair)
+        other_place = endpoint(options.other_transport or transport, pair)
+        one = measure(options, options.ours, kind, place, size, count)
+        two = measure(options, options.stock, kind, other_place, size, count)
+        if options.raw:
+            print(f"{kind} {size} B: {place} {one[0]:.3f}, {other_place} {two[0]:.3f}", flush=True)
         ours.append(one[0])
         other.append(two[0])
         ratios.append(one[0] / two[0])
@@ -73,6 +78,11 @@ def compare(options, kind, transport, size, count):
     print(f"| {kind} | {transport} | {size:,} | {shown[0]:.3f} {unit} | {shown[1]:.3f} {unit} "
           f"| {statistics.median(ratios):.2f} | {min(ratios):.2f} to {max(ratios):.2f} "
           f"| {statistics.median(processor_ratios):.2f} |", flush=True)
+
+
+def endpoint(transport, pair):
+    place = f"127.0.0.1:{21_000 + pair}" if transport == "tcp" else f"@perf-{os.getpid()}-{pair}"
+    return f"{transport}://{place}"
 
 
 def measure(options, library, kind, endpoint, size, count):
@@ -86,8 +96,9 @@ def measure(options, library, kind, endpoint, size, count):
         arguments = [endpoint, str(size), str(count)]
         local = [os.path.join(options.tools, f"local_{kind}"), *arguments]
         remote = [os.path.join(options.tools, f"remote_{kind}"), *arguments]
-        binds = start(local, environment, 0)
-        connects = start(remote, environment, 1)
+        processors = options.processors.split(",")
+        binds = start(local, environment, processors[0])
+        connects = start(remote, environment, processors[1])
         text = finish(connects) + finish(binds)
     after = os.times()
     used = sum(after[2:4]) - sum(before[2:4])

@@ -47,6 +47,7 @@ fn loom(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
         ["tidewire-fanout", "--lib", "model::"],
         ["tidewire-plant", "--lib", "model::"],
         ["tidewire-market", "--lib", "model::"],
+        ["tidewire-rings", "--lib", "model::"],
         ["tidewire-zmq", "--lib", "model::"],
         ["tidewire-redis", "--lib", "model::"],
     ];

@@ -18,4 +18,4 @@ pub(crate) unsafe extern "C" fn zmq_has(capability: *const c_char) -> c_int {
     })
 }
 
-const CAPABILITIES: &[&str] = &["ipc", "curve", "WS", "WSS"];
+const CAPABILITIES: &[&str] = &["ipc", "shm", "curve", "WS", "WSS"];

@@ -5,10 +5,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
+use tidewire_rings::{Channel, Sizes};
 
 use crate::clock::now_ns;
 use crate::endpoint::{Endpoint, Role};
+use crate::link::Carrier;
 use crate::monitor::Event;
+use crate::options::Options;
 use crate::peer::{Link, Peer};
 use crate::slab::Key;
 use crate::state::{State, Timer, Token};
@@ -59,6 +62,12 @@ impl State {
         }
     }
 
+    /// Whether the connections of an endpoint go through shared memory.
+    fn is_shared(&self, endpoint: Key) -> bool {
+        let endpoint = self.endpoints.get(endpoint);
+        endpoint.is_some_and(|known| known.name.starts_with("shm://"))
+    }
+
     fn accepted(&mut self, endpoint: Key, descriptor: OwnedFd) {
         let Some(options) = self.options_of(endpoint) else {
             return;
@@ -66,16 +75,40 @@ impl State {
         if !crate::transport::is_admitted(&descriptor, &options) {
             return;
         }
-        crate::transport::tune(&descriptor, &options);
+        let is_shared = self.is_shared(endpoint);
+        if !is_shared {
+            crate::transport::tune(&descriptor, &options);
+        }
         self.report_connection(endpoint, Event::Accepted, &descriptor);
+        let carrier = match is_shared {
+            false => Carrier::Kernel(descriptor),
+            true => match Channel::offer(descriptor, ring_sizes(&options)) {
+                Ok(channel) => Carrier::Shared(Box::new(channel)),
+                Err(errno) => {
+                    let reason = errno.raw_os_error() as u64;
+                    return self.report_endpoint(endpoint, Event::AcceptFailed, reason);
+                }
+            },
+        };
         let peer = Peer::new(self.kind, Link::None, Some(endpoint), options);
         let key = self.peers.insert(peer);
-        self.begin_link(key, descriptor, false);
+        self.begin_link(key, carrier, false);
         if self.options.handshakes_max > 0 {
             self.limit_handshakes(key);
         }
     }
 }
 
+/// The rings of a connection: as long as the kernel's buffers would be.
+fn ring_sizes(options: &Options) -> Sizes {
+    let bytes = |wanted: i32| usize::try_from(wanted).unwrap_or(RING_BYTES);
+    Sizes::near(
+        bytes(options.send_buffer_bytes),
+        bytes(options.receive_buffer_bytes),
+    )
+}
+
+/// Bytes of a ring. Both processors' caches have room for it.
+const RING_BYTES: usize = 256 << 10;
 /// Pause after a failed accept.
 const ACCEPT_PAUSE_NS: u64 = 100_000_000;

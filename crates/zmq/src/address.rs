@@ -14,6 +14,8 @@ pub(crate) enum Address {
     Tcp(String),
     /// What follows `ipc://`.
     Ipc(String),
+    /// What follows `shm://`: a path or a name as after `ipc://`.
+    Shm(String),
     Inproc(String),
     /// What follows `udp://`, not yet looked up.
     Udp(String),
@@ -69,6 +71,7 @@ impl Address {
         match transport {
             "tcp" => Ok(Address::Tcp(rest.to_owned())),
             "ipc" => Ok(Address::Ipc(rest.to_owned())),
+            "shm" if cfg!(target_os = "linux") => Ok(Address::Shm(rest.to_owned())),
             "inproc" => Ok(Address::Inproc(rest.to_owned())),
             "udp" => Ok(Address::Udp(rest.to_owned())),
             "ws" | "wss" => {
@@ -198,7 +201,7 @@ impl Target {
     }
 }
 
-/// The path or the abstract name (`@name`) of an ipc endpoint.
+/// The path or the abstract name (`@name`) of an ipc or shm endpoint.
 pub(crate) fn unix_address(path: &str) -> Result<SocketAddrUnix, Error> {
     if path.len() > UNIX_PATH_BYTES_MAX {
         return Err(Error::NameTooLong);

@@ -113,8 +113,9 @@ impl State {
                 lost.extend(self.peers.keys().into_iter().filter(came));
             }
             Role::Connecter(connecter) => {
-                if let Phase::Connecting(descriptor) | Phase::Negotiating(descriptor, _) =
-                    &connecter.phase
+                if let Phase::Connecting(descriptor)
+                | Phase::Negotiating(descriptor, _)
+                | Phase::Mapping(descriptor) = &connecter.phase
                 {
                     self.unwatch_descriptor(descriptor);
                 }
@@ -176,7 +177,7 @@ impl State {
     }
 }
 
-/// An ipc path; of a wildcard its directory too.
+/// An ipc or shm path; of a wildcard its directory too.
 fn remove_path(path: &std::path::Path) {
     if path.is_dir() {
         let _ = std::fs::remove_file(path.join("socket"));

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use rustix::event::epoll;
 use rustix::io::Errno;
+use tidewire_rings::Offer;
 
 use crate::address::Target;
 use crate::endpoint::{Connecter, Endpoint, Phase, Remote, Role};
 use crate::error::Error;
+use crate::link::Carrier;
 use crate::monitor::Event;
 use crate::option_table::until_zero;
 use crate::options::Options;
@@ -96,6 +98,10 @@ impl State {
         match &remote {
             Remote::Ipc(path) => {
                 let result = crate::transport::connect_unix(path, &options);
+                self.attempted(endpoint, result);
+            }
+            Remote::Shm(path) => {
+                let result = crate::transport::connect_shared(path);
                 self.attempted(endpoint, result);
             }
             Remote::Tcp(target) => match target.numeric(ipv6) {
@@ -198,8 +204,10 @@ impl State {
         let Some(connecter) = self.connecter(endpoint) else {
             return;
         };
-        if let Phase::Negotiating(..) = connecter.phase {
-            return self.negotiate(endpoint);
+        match connecter.phase {
+            Phase::Negotiating(..) => return self.negotiate(endpoint),
+            Phase::Mapping(_) => return self.map(endpoint),
+            _ => {}
         }
         if !matches!(connecter.phase, Phase::Connecting(_)) {
             return;
@@ -223,7 +231,7 @@ impl State {
         let Some(connecter) = self.connecter(endpoint) else {
             return;
         };
-        if let Phase::Connecting(_) | Phase::Negotiating(..) = connecter.phase {
+        if let Phase::Connecting(_) | Phase::Negotiating(..) | Phase::Mapping(_) = connecter.phase {
             self.abandon_attempt(endpoint);
             self.report_endpoint(endpoint, Event::Closed, 0);
             self.retry_later(endpoint);
@@ -244,12 +252,16 @@ impl State {
                     until_zero(&options.socks_username),
                     until_zero(&options.socks_password),
                 )),
-                Remote::Ipc(_) => None,
+                Remote::Ipc(_) | Remote::Shm(_) => None,
             },
             _ => None,
         };
         let Some(negotiation) = negotiation else {
-            return self.connected(endpoint, descriptor);
+            let remote = self.connecter(endpoint).map(|known| &known.remote);
+            return match remote {
+                Some(Remote::Shm(_)) => self.await_memory(endpoint, descriptor),
+                _ => self.connected(endpoint, Carrier::Kernel(descriptor)),
+            };
         };
         let flags = epoll::EventFlags::IN;
         if self
@@ -282,7 +294,57 @@ impl State {
         };
         self.unwatch_descriptor(&descriptor);
         match outcome {
-            Ok(_) => self.connected(endpoint, descriptor),
+            Ok(_) => self.connected(endpoint, Carrier::Kernel(descriptor)),
+            Err(errno) => {
+                drop(descriptor);
+                self.attempted(endpoint, Err(errno));
+            }
+        }
+    }
+
+    /// Connected to a peer that hands over memory, which is awaited as long as a handshake.
+    fn await_memory(&mut self, endpoint: Key, descriptor: OwnedFd) {
+        let token = Token::Endpoint(endpoint);
+        let watched = self.watch_descriptor(&descriptor, token, epoll::EventFlags::IN);
+        if watched.is_err() {
+            return self.retry_later(endpoint);
+        }
+        let Some(options) = self.options_of(endpoint) else {
+            return;
+        };
+        if options.handshake_interval_ms > 0 {
+            let patience_ns = options.handshake_interval_ms as u64 * 1_000_000;
+            self.set_timer(self.now_ns + patience_ns, Timer::Connect(endpoint));
+        }
+        if let Some(connecter) = self.connecter(endpoint) {
+            connecter.phase = Phase::Mapping(descriptor);
+        }
+        self.map(endpoint);
+    }
+
+    /// Maps the memory that a peer has handed over, if it has.
+    fn map(&mut self, endpoint: Key) {
+        let Some(connecter) = self.connecter(endpoint) else {
+            return;
+        };
+        let Phase::Mapping(descriptor) = &connecter.phase else {
+            return;
+        };
+        let offer = match Offer::receive(descriptor) {
+            Ok(None) => return,
+            Ok(Some(offer)) => Ok(offer),
+            Err(errno) => Err(errno),
+        };
+        let phase = std::mem::replace(&mut connecter.phase, Phase::Waiting);
+        let Phase::Mapping(descriptor) = phase else {
+            return;
+        };
+        self.unwatch_descriptor(&descriptor);
+        match offer {
+            Ok(offer) => {
+                let channel = offer.accept(descriptor);
+                self.connected(endpoint, Carrier::Shared(Box::new(channel)));
+            }
             Err(errno) => {
                 drop(descriptor);
                 self.attempted(endpoint, Err(errno));
@@ -291,12 +353,14 @@ impl State {
     }
 
     /// The transport is there; the handshake begins.
-    fn connected(&mut self, endpoint: Key, descriptor: OwnedFd) {
+    fn connected(&mut self, endpoint: Key, carrier: Carrier) {
         let Some(options) = self.options_of(endpoint) else {
             return;
         };
-        crate::transport::tune(&descriptor, &options);
-        self.report_connection(endpoint, Event::Connected, &descriptor);
+        if let Carrier::Kernel(descriptor) = &carrier {
+            crate::transport::tune(descriptor, &options);
+        }
+        self.report_connection(endpoint, Event::Connected, &carrier);
         let backoff_ms = options.reconnect_interval_ms;
         let Some(connecter) = self.connecter(endpoint) else {
             return;
@@ -321,7 +385,7 @@ impl State {
             Some(endpoint),
             "a connecter and its peer name each other"
         );
-        self.begin_link(key, descriptor, true);
+        self.begin_link(key, carrier, true);
     }
 
     /// The next attempt: after the interval, which doubles up to its maximum, with jitter.
@@ -359,7 +423,10 @@ impl State {
             return;
         };
         let phase = std::mem::replace(&mut connecter.phase, Phase::Waiting);
-        if let Phase::Connecting(descriptor) | Phase::Negotiating(descriptor, _) = phase {
+        if let Phase::Connecting(descriptor)
+        | Phase::Negotiating(descriptor, _)
+        | Phase::Mapping(descriptor) = phase
+        {
             self.unwatch_descriptor(&descriptor);
         }
     }

@@ -413,7 +413,7 @@ mod tests {
     /// thread's descriptors: 20,000 were used up after 5,000 contexts with a connection each.
     #[test]
     fn nothing_of_a_context_is_left_when_it_has_terminated() {
-        for endpoint in ["tcp://127.0.0.1:*", "ipc://*", "inproc://here"] {
+        for endpoint in ["tcp://127.0.0.1:*", "ipc://*", "shm://*", "inproc://here"] {
             let context = Context::new();
             let [pull, push] =
                 [SocketType::Pull, SocketType::Push].map(|kind| context.socket(kind).unwrap());

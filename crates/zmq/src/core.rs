@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use rustix::event::epoll;
@@ -90,6 +91,17 @@ impl Wait {
         })
     }
 
+    /// How much of it is left; `None`: it has no end.
+    pub(crate) fn left(self) -> Option<Duration> {
+        match self {
+            Wait::Not => Some(Duration::ZERO),
+            Wait::Until(None) => None,
+            Wait::Until(Some(deadline)) => {
+                Some(Duration::from_nanos(deadline.saturating_sub(now_ns())))
+            }
+        }
+    }
+
     pub(crate) fn is_over(self) -> bool {
         match self {
             Wait::Not => true,
@@ -173,15 +185,27 @@ impl Core {
             self.reactor.burst(self);
         }
         if state.is_armed || state.waiters > 0 {
-            return;
+            return self.leave_rings(state);
         }
         if state.has_visited && state.writes_watched == 0 && !state.has_datagrams {
             if !state.is_watched {
                 state.is_watched = true;
                 self.reactor.watch(self);
             }
+            if self.polled.get().is_some() {
+                self.leave_rings(state);
+            }
         } else {
             self.arm(state);
+            self.leave_rings(state);
+        }
+    }
+
+    /// No thread looks at the rings from here on: their peers wake who sleeps, or polls.
+    #[inline]
+    fn leave_rings(&self, state: &mut State) {
+        if state.rings.are_active() && state.arm_rings() {
+            self.signal.raise();
         }
     }
 
@@ -226,19 +250,28 @@ impl Core {
             !ahead || wait == Wait::Not,
             "the background thread waits for no socket"
         );
+        let is_ring_ready = state.rings.are_active() && self.look_at_rings(state, ahead);
+        if is_ring_ready && !ahead && state.rings.suffice() {
+            return Ok(1);
+        }
+        // What the rings have brought is there.
+        let wait = if is_ring_ready { Wait::Not } else { wait };
         let found = if wait == Wait::Not {
             // Otherwise a look also takes events out of the epoll's list that are over: who watches
             // the epoll for what is new hears of the next ones only then.
             let is_watched = ahead || self.polled.get().is_some();
             if state.descriptors == 0 && !is_watched && !self.signal.is_raised() {
                 state.scan_pipes();
-                return Ok(0);
+                return Ok(usize::from(is_ring_ready));
             }
             readiness::look(&*self.epoll, &mut space)
         } else {
-            self.begin_wait(state);
+            if self.spin(state, wait) && self.look_at_rings(state, ahead) {
+                return Ok(1);
+            }
+            let has_rings = self.begin_wait(state);
             // What lies in a pipe would keep one that waits for room awake, and do it no good.
-            let has_some = state.scan_pipes() && purpose != Purpose::Send;
+            let has_some = state.scan_pipes() && purpose != Purpose::Send || has_rings;
             if has_some || self.signal.is_raised() || self.context.is_terminated() {
                 self.end_wait(state);
                 state.answer_bell();
@@ -280,7 +313,24 @@ impl Core {
             state.bury_broken();
         }
         // The flag is for programs, and no news for who drives the socket.
-        Ok(count - usize::from(is_flag_there))
+        Ok(count - usize::from(is_flag_there) + usize::from(is_ring_ready))
+    }
+
+    /// Looks at the rings. Whether something came.
+    fn look_at_rings(&self, state: &mut State, ahead: bool) -> bool {
+        state.now_ns = now_ns();
+        state.reads_left = READS_MAX;
+        if !state.scan_rings(ahead) {
+            return false;
+        }
+        if state.waiters > 0 {
+            // Another thread that waits may have waited for this.
+            self.signal.raise();
+        }
+        if !state.broken.is_empty() {
+            state.bury_broken();
+        }
+        true
     }
 
     /// A publisher that has not sent for a moment first reads pending subscriptions: those that
@@ -300,6 +350,9 @@ impl Core {
     /// Takes in what the network has at this moment.
     #[cold]
     fn look(&self, state: &mut State) {
+        if state.rings.are_active() {
+            self.look_at_rings(state, false);
+        }
         let mut space = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_MAX];
         let Ok(events) = readiness::look(&*self.epoll, &mut space) else {
             return;
@@ -325,8 +378,9 @@ impl Core {
         }
     }
 
-    /// From here on this thread is the one that is woken.
-    pub(crate) fn begin_wait(&self, state: &mut State) {
+    /// From here on this thread is the one that is woken. Whether a ring has something already, so
+    /// that it must not sleep.
+    pub(crate) fn begin_wait(&self, state: &mut State) -> bool {
         state.waiters += 1;
         state.visit();
         // Deadlines are met by the background thread, however long the wait is.
@@ -336,6 +390,7 @@ impl Core {
             self.reactor.disarm(self.epoll.as_fd());
         }
         self.signal.listen();
+        state.rings.are_active() && state.arm_rings()
     }
 
     /// The caller looks at the network itself from now on, without a wait.

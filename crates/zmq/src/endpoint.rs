@@ -74,6 +74,7 @@ pub(crate) struct Connecter {
 pub(crate) enum Remote {
     Tcp(Target),
     Ipc(String),
+    Shm(String),
 }
 
 #[derive(Debug)]
@@ -85,6 +86,8 @@ pub(crate) enum Phase {
     Connecting(OwnedFd),
     /// Connected to a proxy, which is asked to go on from there.
     Negotiating(OwnedFd, Box<Negotiation>),
+    /// Connected to a peer that will hand over the memory to speak through.
+    Mapping(OwnedFd),
     Established,
 }
 

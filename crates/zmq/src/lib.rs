@@ -78,6 +78,7 @@ mod receive_topics;
 mod reporting;
 mod secure;
 mod send;
+mod shared;
 mod signal;
 mod slab;
 

@@ -1,6 +1,7 @@
 //! A peer's connection, from the handshake to its loss.
 
 use std::cmp::Reverse;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use tidewire_zmtp::{self as zmtp, Connection, status_code};
 
 use crate::endpoint::{Endpoint, Loss, Phase, Role};
 use crate::kind::SocketType;
-use crate::link::{Claim, Fill, Inbound, Interest, StreamLink};
+use crate::link::{Carrier, Claim, Fill, Inbound, Interest, StreamLink};
 use crate::message::{Message, Properties};
 use crate::monitor::Event;
 use crate::options::{Mechanism, Options};
@@ -21,25 +22,17 @@ use crate::state::{State, Timer, Token};
 
 impl State {
     /// A transport is there: greets the peer.
-    pub(crate) fn begin_link(&mut self, key: Key, descriptor: OwnedFd, is_ours: bool) {
+    pub(crate) fn begin_link(&mut self, key: Key, carrier: Carrier, is_ours: bool) {
         let Some(peer) = self.peers.get(key) else {
             return;
         };
         let options = Arc::clone(&peer.options);
-        let peer_address = crate::transport::remote_address(&descriptor);
-        let bytes = match peer_address {
-            _ if options.send_buffer_bytes >= 0 => None,
-            None => self.unix_send_bytes(),
-            Some(address) if address.ip().is_loopback() => self.local_send_bytes(),
-            Some(_) => None,
-        };
-        if let Some(bytes) = bytes {
-            crate::transport::set_send_buffer(&descriptor, bytes);
+        let mut peer_address = None;
+        if let Carrier::Kernel(descriptor) = &carrier {
+            peer_address = crate::transport::remote_address(descriptor);
+            self.set_kernel_buffers(descriptor, peer_address, &options);
         }
-        if options.topics_out(self.kind).is_some() && options.send_buffer_bytes < 0 {
-            crate::transport::set_unsent_bytes_max(&descriptor, CONFLATED_UNSENT_BYTES_MAX);
-        }
-        let Some(mut link) = self.new_link(key, descriptor, &options, is_ours) else {
+        let Some(mut link) = self.new_link(key, carrier, &options, is_ours) else {
             return self.lose(key, Loss::ByUs);
         };
         link.peer_address = peer_address.map_or(String::new(), |address| address.ip().to_string());
@@ -64,10 +57,34 @@ impl State {
             return self.lose(key, Loss::ByUs);
         }
         self.time_machine(key);
+        self.activate(key);
         if is_raw {
             return self.raw_ready(key);
         }
         self.flush(key);
+    }
+
+    /// Gives a new connection the buffers that fit its socket's type, where the program has not.
+    fn set_kernel_buffers(
+        &self,
+        descriptor: &OwnedFd,
+        peer_address: Option<SocketAddr>,
+        options: &Options,
+    ) {
+        if options.send_buffer_bytes >= 0 {
+            return;
+        }
+        let bytes = match peer_address {
+            None => self.unix_send_bytes(),
+            Some(address) if address.ip().is_loopback() => self.local_send_bytes(),
+            Some(_) => None,
+        };
+        if let Some(bytes) = bytes {
+            crate::transport::set_send_buffer(descriptor, bytes);
+        }
+        if options.topics_out(self.kind).is_some() {
+            crate::transport::set_unsent_bytes_max(descriptor, CONFLATED_UNSENT_BYTES_MAX);
+        }
     }
 
     /// The send buffer of a connection within the machine, where a message that a peer has no room
@@ -95,18 +112,18 @@ impl State {
     fn new_link(
         &self,
         key: Key,
-        descriptor: OwnedFd,
+        carrier: Carrier,
         options: &Options,
         is_ours: bool,
     ) -> Option<StreamLink> {
         let kind = self.kind.wire().filter(|_| !self.options.router_raw);
         let Some(kind) = kind else {
-            return Some(StreamLink::raw(descriptor));
+            return Some(StreamLink::raw(carrier));
         };
         let mut config = wire_config(kind, options);
         let Some(place) = self.websocket_place(key) else {
             let connection = Connection::new(config, self.now_ns);
-            return Some(StreamLink::zmtp(descriptor, connection));
+            return Some(StreamLink::zmtp(carrier, connection));
         };
         config.websocket = true;
         let websocket = match is_ours {
@@ -127,7 +144,7 @@ impl State {
             Some(secure) => Some(secure.session()?),
         };
         let connection = Connection::new(config, self.now_ns);
-        let link = StreamLink::websocket(descriptor, connection, websocket, tls);
+        let link = StreamLink::websocket(carrier, connection, websocket, tls);
         Some(link)
     }
 
@@ -146,6 +163,12 @@ impl State {
     /// The kernel has something for a peer, or room.
     pub(crate) fn peer_event(&mut self, key: Key, flags: epoll::EventFlags, ahead: bool) {
         use epoll::EventFlags;
+        let link = self.peers.get(key).map(|peer| &peer.link);
+        if let Some(Link::Stream(link)) = link
+            && link.carrier.shared().is_some()
+        {
+            return self.ring_event(key, ahead);
+        }
         if flags.contains(EventFlags::OUT) {
             self.flush(key);
         }
@@ -165,7 +188,7 @@ impl State {
     }
 
     /// Reads once from a peer. `ahead`: the program is not asking, so that all is decoded at once.
-    fn read_peer(&mut self, key: Key, ahead: bool) {
+    pub(crate) fn read_peer(&mut self, key: Key, ahead: bool) {
         let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
@@ -461,6 +484,9 @@ impl State {
         let had_link = match link {
             Link::Stream(mut link) => {
                 link.say_goodbye();
+                if link.is_active {
+                    self.forget_ring(key);
+                }
                 self.unwatch_descriptor(&*link);
                 debug_assert!(
                     self.writes_watched >= usize::from(link.interest.write),

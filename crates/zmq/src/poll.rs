@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustix::event::{PollFd, PollFlags};
 use rustix::time::Timespec;
 
-use crate::core::Wait;
+use crate::core::{Core, Wait};
 use crate::error::Error;
 use crate::socket::{Events, Socket};
 
@@ -103,11 +103,14 @@ fn sleep(items: &mut [PollItem<'_>], wait: Wait) -> Result<(), Error> {
             PollTarget::Descriptor(_) => None,
         })
         .collect();
+    if Core::spin_for_any(cores.iter().map(|(core, _)| &**core), wait) {
+        return Ok(());
+    }
     let mut is_waiting = Vec::with_capacity(cores.len());
     let mut has_news = false;
     for (core, wanted) in &cores {
         let mut state = core.lock();
-        core.begin_wait(&mut state);
+        has_news |= core.begin_wait(&mut state);
         is_waiting.push(core);
         state.scan_pipes();
         // The background thread may have read the event since the last look; then the kernel does

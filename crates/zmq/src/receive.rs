@@ -548,7 +548,7 @@ mod tests {
     #[test]
     fn who_is_gone_and_read_out_is_forgotten() {
         let context = Context::new();
-        for endpoint in ["tcp://127.0.0.1:*", "ipc://*", "inproc://here"] {
+        for endpoint in ["tcp://127.0.0.1:*", "ipc://*", "shm://*", "inproc://here"] {
             let pull = context.socket(SocketType::Pull).unwrap();
             pull.bind(endpoint).unwrap();
             let place = pull.core().lock().last_endpoint.clone();

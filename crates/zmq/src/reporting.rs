@@ -1,6 +1,6 @@
 //! What a socket tells its monitor: which event, at which two ends.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 
 use crate::endpoint::{Endpoint, Role};
 use crate::monitor::{Ends, Event};
@@ -26,10 +26,11 @@ impl State {
     }
 
     /// Tells of a connection that was just made.
-    pub(crate) fn report_connection(&self, endpoint: Key, event: Event, descriptor: &OwnedFd) {
+    pub(crate) fn report_connection(&self, endpoint: Key, event: Event, descriptor: impl AsFd) {
         if self.monitor.is_some() {
+            let descriptor = descriptor.as_fd();
             let ends = self.ends(Some(endpoint), descriptor);
-            self.report(event, crate::transport::raw(descriptor) as u64, &ends);
+            self.report(event, descriptor.as_raw_fd() as u64, &ends);
         }
     }
 

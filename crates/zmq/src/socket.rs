@@ -75,7 +75,8 @@ impl Socket {
         self.core().kind
     }
 
-    /// Listens at an endpoint: `tcp://*:5555`, `ipc:///tmp/feed`, `inproc://prices`.
+    /// Listens at an endpoint: `tcp://*:5555`, `ipc:///tmp/feed`, `shm:///tmp/feed`,
+    /// `inproc://prices`.
     ///
     /// # Errors
     /// The endpoint is malformed, in use, or not an address of this machine.
@@ -562,6 +563,8 @@ impl State {
             }
             Address::Ipc(path) => crate::transport::listen_unix(&path, &self.options)
                 .inspect_err(|&error| self.report_bind_failure(endpoint, error))?,
+            Address::Shm(path) => crate::transport::listen_shared(&path, &self.options)
+                .inspect_err(|&error| self.report_bind_failure(endpoint, error))?,
             Address::Inproc(_) => return self.bind_inproc(endpoint),
             Address::Udp(_) => return Err(Error::IncompatibleTransport),
         };
@@ -622,6 +625,10 @@ impl State {
             Address::Ipc(path) => {
                 address::unix_address(&path)?;
                 Remote::Ipc(path)
+            }
+            Address::Shm(path) => {
+                address::unix_address(&path)?;
+                Remote::Shm(path)
             }
             Address::Inproc(_) => {
                 self.connect_inproc(endpoint);

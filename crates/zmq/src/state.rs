@@ -22,7 +22,8 @@ use crate::manual::Manual;
 use crate::message::Message;
 use crate::monitor::Monitor;
 use crate::options::Options;
-use crate::peer::Peer;
+use crate::peer::{Link, Peer};
+use crate::shared::Rings;
 use crate::signal::Signal;
 use crate::slab::{Key, Slab};
 use crate::tasks::Tasks;
@@ -111,6 +112,7 @@ pub(crate) struct State {
     pub(crate) has_datagrams: bool,
     /// Peers within the process.
     pub(crate) pipes: Vec<Key>,
+    pub(crate) rings: Rings,
     /// Peers that a ZAP handler is asked about.
     pub(crate) inquiries: Vec<Key>,
     /// Tasks that wait for something to receive, or for room to send.
@@ -270,6 +272,7 @@ impl State {
             writes_watched: 0,
             has_datagrams: false,
             pipes: Vec::new(),
+            rings: Rings::default(),
             inquiries: Vec::new(),
             tasks: Tasks::default(),
             is_pressed: false,
@@ -300,6 +303,11 @@ impl State {
                     self.writes_watched -= 1;
                 }
             }
+        }
+        if let Link::Stream(link) = &peer.link
+            && link.carrier.shared().is_some()
+        {
+            return self.activate(key);
         }
         let flags = interest.flags();
         let data = epoll::EventData::new_u64(Token::Peer(key).to_bits());

@@ -1,5 +1,7 @@
 //! How messages leave a socket: to a pipe, to the kernel, or into a peer's backlog.
 
+use tidewire_rings::Channel;
+
 use crate::clock::now_ns;
 use crate::message::{Last, Message};
 use crate::peer::Link;
@@ -183,25 +185,22 @@ impl State {
     /// sends follow one another.
     #[inline]
     pub(crate) fn after_push(&mut self, key: Key) {
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        let Link::Stream(link) = &mut peer.link else {
+            return;
+        };
+        if link.carrier.shared().is_some() {
+            return self.after_push_to_ring(key);
+        }
         if self.burst.is_on {
-            let Some(peer) = self.peers.get_mut(key) else {
-                return;
-            };
-            let Link::Stream(link) = &mut peer.link else {
-                return;
-            };
             if link.interest.write {
                 // The kernel is full: it will tell.
                 return;
             }
             if link.pending_bytes() < BURST_BYTES {
-                self.burst.is_fresh = true;
-                if !peer.is_dirty {
-                    debug_assert!(!self.dirty.contains(&key), "the mark and the list agree");
-                    peer.is_dirty = true;
-                    self.dirty.push(key);
-                }
-                return;
+                return self.hold_for_burst(key);
             }
             return self.flush(key);
         }
@@ -218,6 +217,43 @@ impl State {
             burst.streak = 0;
         }
         burst.last_write_ns = now_ns();
+    }
+
+    /// The output of a peer waits for more to come, or for the background thread.
+    fn hold_for_burst(&mut self, key: Key) {
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        self.burst.is_on = true;
+        self.burst.is_fresh = true;
+        if !std::mem::replace(&mut peer.is_dirty, true) {
+            debug_assert!(!self.dirty.contains(&key), "the mark and the list agree");
+            self.dirty.push(key);
+        }
+    }
+
+    /// The same for a connection through shared memory: no call is saved by holding messages back,
+    /// but two processors exchange cache lines for each write. So they are gathered only while the
+    /// peer does not keep up, when it would not read them sooner.
+    fn after_push_to_ring(&mut self, key: Key) {
+        let Some(Link::Stream(link)) = self.peers.get_mut(key).map(|peer| &mut peer.link) else {
+            return;
+        };
+        let is_read = link.carrier.shared().is_some_and(Channel::is_read);
+        link.sends_behind = match is_read {
+            true => 0,
+            false => link.sends_behind.saturating_add(1),
+        };
+        if link.sends_behind >= BEHIND_STREAK && link.pending_bytes() < BEHIND_BYTES {
+            return self.hold_for_burst(key);
+        }
+        self.flush(key);
+        if let Some(Link::Stream(link)) = self.peers.get(key).map(|peer| &peer.link)
+            && link.pending_bytes() >= PRESSING_BYTES_MIN
+        {
+            // The ring is full, and the reader is awake or is being woken.
+            self.is_pressed = true;
+        }
     }
 
     /// The program waits or receives: it is not sending in a row.
@@ -290,6 +326,10 @@ impl State {
 
 /// A backlog of messages of this length or longer soon exceeds the CPU caches.
 const PRESSING_BYTES_MIN: usize = 8 << 10;
+/// Sends in a row to a peer that has something left to read, after which they are gathered.
+const BEHIND_STREAK: u8 = 16;
+/// Limit of bytes that are gathered for it.
+const BEHIND_BYTES: usize = 8 << 10;
 /// Limit of bytes that a burst holds back.
 const BURST_BYTES: usize = 16 << 10;
 /// Two sends are in a row if less time than this lies between them.

@@ -41,6 +41,13 @@ pub(crate) fn connect_unix(path: &str, options: &Options) -> Result<(OwnedFd, bo
     begun(net::connect(&descriptor, &address), descriptor)
 }
 
+/// Begins to connect to a peer that hands over memory.
+pub(crate) fn connect_shared(path: &str) -> Result<(OwnedFd, bool), Errno> {
+    let address = unix_address(path).map_err(|_| Errno::INVAL)?;
+    let descriptor = shared_socket()?;
+    begun(net::connect(&descriptor, &address), descriptor)
+}
+
 fn begun(result: Result<(), Errno>, descriptor: OwnedFd) -> Result<(OwnedFd, bool), Errno> {
     match result {
         Ok(()) => Ok((descriptor, true)),
@@ -72,23 +79,39 @@ pub(crate) fn listen_unix(
     path: &str,
     options: &Options,
 ) -> Result<(OwnedFd, String, Option<PathBuf>), Error> {
+    let descriptor = new_socket(AddressFamily::UNIX)?;
+    set_buffers(&descriptor, options);
+    listen_at(path, "ipc", descriptor, options.backlog)
+}
+
+pub(crate) fn listen_shared(
+    path: &str,
+    options: &Options,
+) -> Result<(OwnedFd, String, Option<PathBuf>), Error> {
+    listen_at(path, "shm", shared_socket()?, options.backlog)
+}
+
+fn listen_at(
+    path: &str,
+    scheme: &str,
+    descriptor: OwnedFd,
+    backlog: i32,
+) -> Result<(OwnedFd, String, Option<PathBuf>), Error> {
     let (path, directory) = match path {
         "*" => wildcard_path()?,
         given => (given.to_owned(), None),
     };
     let address = unix_address(&path)?;
-    let descriptor = new_socket(AddressFamily::UNIX)?;
-    set_buffers(&descriptor, options);
     let is_abstract = path.starts_with('@');
     if !is_abstract {
         // What an earlier process left behind would keep this one out.
         let _ = std::fs::remove_file(&path);
     }
     net::bind(&descriptor, &address)?;
-    net::listen(&descriptor, options.backlog)?;
+    net::listen(&descriptor, backlog)?;
     let file = (!is_abstract).then(|| PathBuf::from(&path));
     // With the directory goes the file in it.
-    Ok((descriptor, format!("ipc://{path}"), directory.or(file)))
+    Ok((descriptor, format!("{scheme}://{path}"), directory.or(file)))
 }
 
 /// A path of its own in the directory for temporary files.
@@ -276,8 +299,18 @@ pub(crate) fn family(address: SocketAddr) -> AddressFamily {
 
 /// A new descriptor for a transport.
 fn new_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
+    socket_of_type(family, net::SocketType::STREAM)
+}
+
+/// The same for shared memory. Its type is another one than that of ipc: the kernel refuses to
+/// connect the two.
+fn shared_socket() -> Result<OwnedFd, Errno> {
+    socket_of_type(AddressFamily::UNIX, net::SocketType::SEQPACKET)
+}
+
+fn socket_of_type(family: AddressFamily, kind: net::SocketType) -> Result<OwnedFd, Errno> {
     let flags = net::SocketFlags::NONBLOCK | net::SocketFlags::CLOEXEC;
-    net::socket_with(family, net::SocketType::STREAM, flags, None)
+    net::socket_with(family, kind, flags, None)
 }
 
 pub(crate) fn raw(descriptor: &OwnedFd) -> i32 {

@@ -63,7 +63,7 @@ async fn next(stream: &mut Socket) -> Option<Multipart> {
 #[test]
 fn a_sink_and_a_stream_carry_messages_and_end_with_the_context() {
     const MESSAGES: u32 = 2_000;
-    for endpoint in ["inproc://tasks", "ipc://*", "tcp://127.0.0.1:*"] {
+    for endpoint in ["inproc://tasks", "ipc://*", "shm://*", "tcp://127.0.0.1:*"] {
         let context = Context::new();
         let [mut pull, mut push] = pair_at(&context, endpoint, SocketType::Pull, SocketType::Push);
         let sender = std::thread::spawn(move || {

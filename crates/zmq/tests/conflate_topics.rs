@@ -17,7 +17,7 @@ use tidewire_zmq::{Context, Error, Message, PollItem, SendFlags, Socket, SocketT
 use tidewire_zmtp::curve::Keypair;
 
 const TCP: &str = "tcp://127.0.0.1:*";
-const STREAMS: [&str; 3] = [TCP, "ipc://*", "ws://127.0.0.1:*"];
+const STREAMS: [&str; 4] = [TCP, "ipc://*", "shm://*", "ws://127.0.0.1:*"];
 const UNSUBSCRIBE: i32 = 7;
 const SNDBUF: i32 = 11;
 const RCVBUF: i32 = 12;

@@ -11,9 +11,10 @@ use tidewire_zmq::{Context, Error, Message, Socket, SocketType};
 
 const XPUB_VERBOSE: i32 = 40;
 const XPUB_NODROP: i32 = 69;
-const ENDPOINTS: [&str; 4] = [
+const ENDPOINTS: [&str; 5] = [
     "tcp://127.0.0.1:*",
     "ipc://*",
+    "shm://*",
     "inproc://radio",
     "ws://127.0.0.1:*",
 ];

@@ -45,7 +45,7 @@ fn queued_bytes(socket: &Socket) -> u64 {
 fn bytes_that_wait_for_a_peer_have_a_limit_of_their_own() {
     const LIMIT: i32 = 1 << 20;
     let context = Context::new();
-    for endpoint in [TCP, "ipc://*", "ws://127.0.0.1:*"] {
+    for endpoint in [TCP, "ipc://*", "shm://*", "ws://127.0.0.1:*"] {
         let [push, pull] = [SocketType::Push, SocketType::Pull].map(|kind| socket(&context, kind));
         for (option, value) in [(SNDHWM, 0), (SNDHWM_BYTES, LIMIT), (SNDBUF, 10_000)] {
             set_int(&push, option, value);

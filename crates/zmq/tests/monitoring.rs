@@ -57,6 +57,7 @@ fn events_name_both_ends_of_a_connection() {
         ("tcp://127.0.0.1:*", ""),
         ("tcp://*:*", ""),
         ("ipc://*", ""),
+        ("shm://*", ""),
         ("ws://127.0.0.1:*/a", "/a"),
     ] {
         let [server, client] = [(); 2].map(|()| socket(&context, SocketType::Pair));
@@ -167,7 +168,7 @@ fn a_router_knows_which_peer_takes_a_message() {
 fn as_many_fit_as_both_marks_allow_though_nobody_reads() {
     const MARK: usize = 100;
     let context = Context::new();
-    for endpoint in ["tcp://127.0.0.1:*", "ipc://*"] {
+    for endpoint in ["tcp://127.0.0.1:*", "ipc://*", "shm://*"] {
         let options = [
             (SNDHWM, MARK),
             (RCVHWM, MARK),

@@ -211,7 +211,7 @@ fn who_answers_no_ping_is_let_go() {
 
 #[test]
 fn a_message_that_is_too_long_ends_its_connection_and_no_other() {
-    for endpoint in [TCP, "ipc://*", "ws://127.0.0.1:*"] {
+    for endpoint in [TCP, "ipc://*", "shm://*", "ws://127.0.0.1:*"] {
         let context = Context::new();
         let pull = socket(&context, SocketType::Pull);
         set(&pull, MAXMSGSIZE, &10_i64.to_ne_bytes());

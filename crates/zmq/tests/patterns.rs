@@ -19,13 +19,14 @@ const SUBSCRIBE: i32 = 6;
 const ROUTING_ID: i32 = 5;
 const LAST_ENDPOINT: i32 = 32;
 
-const TRANSPORTS: [&str; 3] = ["tcp", "ipc", "inproc"];
+const TRANSPORTS: [&str; 4] = ["tcp", "ipc", "shm", "inproc"];
 
 fn endpoint(transport: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     match transport {
         "tcp" => "tcp://127.0.0.1:*".to_owned(),
         "ipc" => "ipc://*".to_owned(),
+        "shm" => "shm://*".to_owned(),
         _ => format!("inproc://{}", NEXT.fetch_add(1, Ordering::Relaxed)),
     }
 }
@@ -415,7 +416,7 @@ fn curve_lets_in_who_knows_the_server_and_nobody_else() {
     use tidewire_zmtp::curve::Keypair;
     let server = Keypair::generate().unwrap();
     let client = Keypair::generate().unwrap();
-    for transport in ["tcp", "ipc"] {
+    for transport in ["tcp", "ipc", "shm"] {
         let context = Context::new();
         let pull = socket(&context, SocketType::Pull);
         pull.set_option(CURVE_SERVER, &1_i32.to_ne_bytes()).unwrap();

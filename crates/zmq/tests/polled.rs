@@ -52,7 +52,7 @@ fn a_socket_takes_one_descriptor_and_each_connection_one_more() {
 fn every_message_is_told(flags: epoll::EventFlags) {
     const MESSAGES: u32 = 5_000;
     let context = Context::new();
-    for endpoint in ["tcp://127.0.0.1:*", "ipc://*", "inproc://told"] {
+    for endpoint in ["tcp://127.0.0.1:*", "ipc://*", "shm://*", "inproc://told"] {
         let [pull, push] = pair_at(&context, endpoint, SocketType::Pull, SocketType::Push);
         let watching = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
         let data = epoll::EventData::new_u64(1);

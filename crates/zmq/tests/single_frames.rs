@@ -11,9 +11,10 @@ use support::{
 use tidewire_zmq::{Context, Error, Message, SocketType};
 
 const IMMEDIATE: i32 = 39;
-const ENDPOINTS: [&str; 4] = [
+const ENDPOINTS: [&str; 5] = [
     "tcp://127.0.0.1:*",
     "ipc://*",
+    "shm://*",
     "inproc://single",
     "ws://127.0.0.1:*",
 ];

@@ -300,7 +300,13 @@ fn other_types_and_the_other_direction_are_refused() {
         assert_eq!(tested.bind("udp://"), Err(Error::InvalidArgument));
     }
     let dgram = socket(&context, SocketType::Dgram);
-    for endpoint in ["tcp://127.0.0.1:*", "ipc://*", "inproc://a", "ws://*:*"] {
+    for endpoint in [
+        "tcp://127.0.0.1:*",
+        "ipc://*",
+        "shm://*",
+        "inproc://a",
+        "ws://*:*",
+    ] {
         assert_eq!(dgram.bind(endpoint), refused);
         assert_eq!(dgram.connect(endpoint), refused);
     }

@@ -1,12 +1,10 @@
 //! Bytes on their way in: a buffer for small frames, and long bodies read straight into their
 //! message.
 
-use std::os::fd::OwnedFd;
-
-use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use tidewire_zmtp::Connection;
 
+use super::carrier::Carrier;
 use crate::message::Message;
 
 /// What was received and not yet consumed.
@@ -94,7 +92,7 @@ impl Input {
         }
     }
 
-    /// Adds what came by another way than the descriptor.
+    /// Adds what came by another way than its carrier.
     pub(crate) fn append(&mut self, bytes: &[u8]) {
         self.want(bytes.len() + self.end - self.start);
         while self.buffer.len() - self.end < bytes.len() {
@@ -158,12 +156,12 @@ impl Input {
         Some(message)
     }
 
-    pub(crate) fn fill(&mut self, descriptor: &OwnedFd) -> Fill {
+    pub(crate) fn fill(&mut self, carrier: &mut Carrier) -> Fill {
         if self.start == self.end {
             self.start = 0;
             self.end = 0;
             if self.long.is_some() {
-                return self.fill_long(descriptor);
+                return self.fill_long(carrier);
             }
         }
         if self.end == self.buffer.len() {
@@ -180,7 +178,7 @@ impl Input {
             room.len()
         };
         let room = &mut room[..limit];
-        match rustix::io::read(descriptor, &mut *room) {
+        match carrier.read(room) {
             Ok(0) => Fill::Closed,
             Ok(count) => {
                 self.was_filled = count == room.len() && !self.expects_long;
@@ -199,7 +197,7 @@ impl Input {
     }
 
     /// Reads into the message itself; what comes behind its end goes back into the buffer.
-    fn fill_long(&mut self, descriptor: &OwnedFd) -> Fill {
+    fn fill_long(&mut self, carrier: &mut Carrier) -> Fill {
         let Some(long) = &mut self.long else {
             return Fill::WouldBlock;
         };
@@ -208,7 +206,7 @@ impl Input {
             long.bytes
                 .reserve_exact(wanted.min(long.bytes.len().max(BELIEVED_BYTES)));
         }
-        let fill = match rustix::io::read(descriptor, spare_capacity(&mut long.bytes)) {
+        let fill = match carrier.read_to(&mut long.bytes) {
             Ok(0) => return Fill::Closed,
             // As much as there was room for: there may be more.
             Ok(_) if long.bytes.len() == long.bytes.capacity() => Fill::Some,

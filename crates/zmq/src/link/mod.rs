@@ -1,12 +1,14 @@
 //! One connection over a byte stream: a descriptor, the protocol machine, and what is on its way.
 
+mod carrier;
 mod input;
 mod output;
 mod websocket;
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
+use tidewire_rings::Wants;
 use tidewire_tls::{Error as TlsError, Session};
 use tidewire_zmtp::websocket::WebSocket;
 use tidewire_zmtp::{Connection, Credentials, Error as WireError, Event, SHORT_HEADER_BYTES};
@@ -15,15 +17,16 @@ use crate::group_topic::GroupTopic;
 use crate::message::{Message, Properties};
 use crate::monitor::Ends;
 
+pub(crate) use carrier::Carrier;
 pub(crate) use input::Fill;
 use input::{Input, LongBody};
 use output::Output;
 use websocket::{Broken, WebSocketFilter};
 
-/// A connection over TCP or a Unix socket.
+/// A connection over TCP, a Unix socket or shared memory.
 #[derive(Debug)]
 pub(crate) struct StreamLink {
-    descriptor: OwnedFd,
+    pub(crate) carrier: Carrier,
     wire: Wire,
     /// What the bytes go through on their way, over ws and wss.
     filter: Option<Box<WebSocketFilter>>,
@@ -44,6 +47,10 @@ pub(crate) struct StreamLink {
     /// The last read was as long as it could be: the next one need not wait for the kernel to
     /// tell.
     may_have_more: bool,
+    /// Over shared memory: it is in the list of those that are looked at.
+    pub(crate) is_active: bool,
+    /// Over shared memory: sends in a row that found the peer with something left to read.
+    pub(crate) sends_behind: u8,
 }
 
 /// What is spoken on the stream.
@@ -99,29 +106,29 @@ pub(crate) enum Claim {
 }
 
 impl StreamLink {
-    pub(crate) fn zmtp(descriptor: OwnedFd, connection: Connection) -> StreamLink {
-        StreamLink::of(descriptor, Wire::Zmtp(Box::new(connection)))
+    pub(crate) fn zmtp(carrier: Carrier, connection: Connection) -> StreamLink {
+        StreamLink::of(carrier, Wire::Zmtp(Box::new(connection)))
     }
 
     /// ZMTP behind a WebSocket, over TLS or not.
     pub(crate) fn websocket(
-        descriptor: OwnedFd,
+        carrier: Carrier,
         connection: Connection,
         websocket: WebSocket,
         tls: Option<Session>,
     ) -> StreamLink {
-        let mut link = StreamLink::zmtp(descriptor, connection);
+        let mut link = StreamLink::zmtp(carrier, connection);
         link.filter = Some(Box::new(WebSocketFilter::new(websocket, tls)));
         link
     }
 
-    pub(crate) fn raw(descriptor: OwnedFd) -> StreamLink {
-        StreamLink::of(descriptor, Wire::Raw)
+    pub(crate) fn raw(carrier: Carrier) -> StreamLink {
+        StreamLink::of(carrier, Wire::Raw)
     }
 
-    fn of(descriptor: OwnedFd, wire: Wire) -> StreamLink {
+    fn of(carrier: Carrier, wire: Wire) -> StreamLink {
         StreamLink {
-            descriptor,
+            carrier,
             wire,
             filter: None,
             input: Input::new(),
@@ -133,11 +140,13 @@ impl StreamLink {
             interest: Interest::default(),
             is_at_end: false,
             may_have_more: false,
+            is_active: false,
+            sends_behind: 0,
         }
     }
 
     pub(crate) fn raw_descriptor(&self) -> i32 {
-        self.descriptor.as_raw_fd()
+        self.carrier.as_fd().as_raw_fd()
     }
 
     pub(crate) fn machine(&mut self) -> Option<&mut Connection> {
@@ -159,8 +168,8 @@ impl StreamLink {
     /// Reads once what the kernel has, straight into a long message where one has begun.
     pub(crate) fn fill(&mut self) -> Fill {
         let fill = match &mut self.filter {
-            None => self.input.fill(&self.descriptor),
-            Some(filter) => filter.fill(self.descriptor.as_fd(), &mut self.input),
+            None => self.input.fill(&mut self.carrier),
+            Some(filter) => filter.fill(self.carrier.as_fd(), &mut self.input),
         };
         match fill {
             Fill::Closed | Fill::Failed(_) => self.is_at_end = true,
@@ -172,7 +181,19 @@ impl StreamLink {
 
     /// Reads on where the last read has left something. Whether there is more to decode now.
     pub(crate) fn read_on(&mut self) -> bool {
-        self.may_have_more && matches!(self.fill(), Fill::Some | Fill::All)
+        // To look into memory costs no call.
+        let may_have_more = self.may_have_more || self.is_readable();
+        may_have_more && matches!(self.fill(), Fill::Some | Fill::All)
+    }
+
+    /// Whether its memory, if it is carried by some, has something to read.
+    fn is_readable(&self) -> bool {
+        let wants = Wants {
+            bytes: true,
+            room: false,
+        };
+        let channel = self.carrier.shared();
+        channel.is_some_and(|channel| channel.is_ready(wants))
     }
 
     /// Whether bytes lie here that have not been looked at.
@@ -324,7 +345,7 @@ impl StreamLink {
             }
             Wire::Zmtp(machine) => self
                 .output
-                .push_slice(machine, &self.descriptor, bytes, more),
+                .push_slice(machine, &mut self.carrier, bytes, more),
             Wire::Raw => {
                 self.output.push_raw(Message::from_slice(bytes));
                 Ok(())
@@ -380,22 +401,22 @@ impl StreamLink {
     pub(crate) fn flush(&mut self) -> std::io::Result<bool> {
         self.push_outgoing();
         match &mut self.filter {
-            None => self.output.flush(&self.descriptor),
-            Some(filter) => filter.flush(&mut self.output, self.descriptor.as_fd()),
+            None => self.output.flush(&mut self.carrier),
+            Some(filter) => filter.flush(&mut self.output, self.carrier.as_fd()),
         }
     }
 
     /// Says goodbye where the transport has a word for it.
     pub(crate) fn say_goodbye(&mut self) {
         if let Some(filter) = &mut self.filter {
-            filter.close(self.descriptor.as_fd());
+            filter.close(self.carrier.as_fd());
         }
     }
 }
 
 impl AsFd for StreamLink {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.descriptor.as_fd()
+        self.carrier.as_fd()
     }
 }
 

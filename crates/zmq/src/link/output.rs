@@ -2,12 +2,11 @@
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
 use tidewire_zmtp::{Connection, frame_header};
 
+use super::carrier::Carrier;
 use crate::message::Message;
 
 /// What has not gone to the kernel yet.
@@ -87,7 +86,7 @@ impl Output {
     pub(crate) fn push_slice(
         &mut self,
         machine: &mut Connection,
-        descriptor: &OwnedFd,
+        carrier: &mut Carrier,
         body: &[u8],
         more: bool,
     ) -> io::Result<()> {
@@ -98,7 +97,7 @@ impl Output {
         let header = frame_header(body.len(), more);
         self.bytes.extend_from_slice(header.as_bytes());
         let slices = [IoSlice::new(&self.bytes[self.head..]), IoSlice::new(body)];
-        let mut written = match send_slices(descriptor, &slices) {
+        let mut written = match carrier.send_slices(&slices) {
             Ok(written) => written,
             Err(Errno::AGAIN | Errno::INTR) => 0,
             Err(error) => return Err(error.into()),
@@ -156,12 +155,12 @@ impl Output {
     }
 
     #[inline]
-    pub(crate) fn flush(&mut self, descriptor: &OwnedFd) -> io::Result<bool> {
+    pub(crate) fn flush(&mut self, carrier: &mut Carrier) -> io::Result<bool> {
         while self.pending_bytes() > 0 {
             let result = if self.rest.is_empty() {
-                send(descriptor, &self.bytes[self.head..], SendFlags::NOSIGNAL)
+                carrier.send(&self.bytes[self.head..])
             } else {
-                self.write_all_segments(descriptor)
+                self.write_all_segments(carrier)
             };
             match result {
                 Ok(written) => self.advance(written),
@@ -202,7 +201,7 @@ impl Output {
         }
     }
 
-    fn write_all_segments(&self, descriptor: &OwnedFd) -> rustix::io::Result<usize> {
+    fn write_all_segments(&self, carrier: &mut Carrier) -> rustix::io::Result<usize> {
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
         slices[0] = IoSlice::new(&self.bytes[self.head..]);
         let mut count = 1;
@@ -214,7 +213,7 @@ impl Output {
             count += 1;
         }
         debug_assert!(count > 1 && count <= SLICES_MAX, "a segment at least");
-        send_slices(descriptor, &slices[..count])
+        carrier.send_slices(&slices[..count])
     }
 
     /// Takes out `written` bytes, which the kernel has.
@@ -274,12 +273,6 @@ impl Output {
             self.rest_bytes += bytes.len() - before;
         }
     }
-}
-
-/// A vectored write that never raises SIGPIPE.
-fn send_slices(descriptor: &OwnedFd, slices: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
-    let mut nothing = SendAncillaryBuffer::default();
-    sendmsg(descriptor, slices, &mut nothing, SendFlags::NOSIGNAL)
 }
 
 /// Bodies from here on are written from where they are: a copy costs more than a further slice.
