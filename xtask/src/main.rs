@@ -25,6 +25,7 @@ mod spdx;
 mod suites;
 mod tidy;
 mod tools;
+mod wheel;
 
 use arguments::Arguments;
 use counts::Counts;
@@ -84,6 +85,9 @@ usage: cargo xtask <chore>
   libzmq --prefix FOLDER
                 builds and installs libzmq.so.5, zmq.h, zmq_utils.h and libzmq.pc
     --profile NAME         what it is built with [release]
+  wheel         builds the Python package tidewire-libzmq, with which pyzmq uses our libzmq.so.5
+    --output FOLDER        where the wheel is written [target/wheel]
+    --prefix FOLDER, --profile NAME as above
   crash         kills a server with an append-only file under load: nothing acknowledged is lost
     --rounds N             kills with each policy [200]
     --policy NAME          always, everysec or no; repeatable [all]
@@ -151,6 +155,7 @@ fn main() -> ExitCode {
         ["conformance", ref rest @ ..] => outcome(conformance::run(&root, rest)),
         ["complexity", ref rest @ ..] => outcome(complexity::run(&root, rest)),
         ["libzmq", ref rest @ ..] => outcome(libzmq::run(&root, rest)),
+        ["wheel", ref rest @ ..] => outcome(wheel::run(&root, rest)),
         ["linearizable", ref rest @ ..] => outcome(linearizable::run(&root, Arguments::new(rest))),
         ["crash", ref rest @ ..] => outcome(crash::run(&root, rest)),
         ["fuzz", ref rest @ ..] => outcome(fuzz::run(&root, rest)),
