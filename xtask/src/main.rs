@@ -25,6 +25,7 @@ mod spdx;
 mod suites;
 mod tidy;
 mod tools;
+mod wheel;
 
 use arguments::Arguments;
 use counts::Counts;
@@ -41,11 +42,10 @@ usage: cargo xtask <chore>
                 invariants asserted per 1,000 lines that are no tests; of each file of one crate
   clients       the tests of tests/clients alone
   clients --suites
-                the clients' own suites, with Redis or libzmq and with Tidewire
-    --suite NAME           only this one: ioredis, go-redis, redis-rs, hiredis or zmq4; repeatable
+                the clients' own suites, with Redis and with Tidewire
+    --suite NAME           only this one: ioredis, go-redis, redis-rs or hiredis; repeatable
     --sources FOLDER       has ioredis-6.0.0, redis-rs-1.6.0 and hiredis-1.4.1, unpacked [git clone]
     --redis FILE           the redis-server to compare with [the one that is installed]
-    --stock FOLDER         has libzmq's own libzmq.so.5 [the system's]
     --binary FILE          a tidewire that is already built
     --lanes N              lanes of the server [2]
   bench SUBJECT builds the program and measures it beside rivals: cargo xtask bench --help
@@ -81,9 +81,19 @@ usage: cargo xtask <chore>
                 compares options, contexts and endpoints with the libzmq.so.5 in FOLDER, built with
                 drafts
     --prefix FOLDER, --profile NAME as above
+  conformance bindings
+                the suites of ZeroMQ's bindings, with libzmq and with our libzmq.so.5
+    --suite NAME           only this one: pyzmq-25, pyzmq-26, pyzmq-27, cppzmq, czmq, zmq4, rust-zmq or goczmq;
+                           repeatable
+    --sources FOLDER       has cppzmq-4.10.0 and czmq-4.2.1, unpacked [git clone]
+    --stock FOLDER         has libzmq's own libzmq.so.5 and its pkgconfig [the system's]
+    --prefix FOLDER, --profile NAME as above
   libzmq --prefix FOLDER
                 builds and installs libzmq.so.5, zmq.h, zmq_utils.h and libzmq.pc
     --profile NAME         what it is built with [release]
+  wheel         builds the Python package tidewire-libzmq, with which pyzmq uses our libzmq.so.5
+    --output FOLDER        where the wheel is written [target/wheel]
+    --prefix FOLDER, --profile NAME as above
   crash         kills a server with an append-only file under load: nothing acknowledged is lost
     --rounds N             kills with each policy [200]
     --policy NAME          always, everysec or no; repeatable [all]
@@ -151,6 +161,7 @@ fn main() -> ExitCode {
         ["conformance", ref rest @ ..] => outcome(conformance::run(&root, rest)),
         ["complexity", ref rest @ ..] => outcome(complexity::run(&root, rest)),
         ["libzmq", ref rest @ ..] => outcome(libzmq::run(&root, rest)),
+        ["wheel", ref rest @ ..] => outcome(wheel::run(&root, rest)),
         ["linearizable", ref rest @ ..] => outcome(linearizable::run(&root, Arguments::new(rest))),
         ["crash", ref rest @ ..] => outcome(crash::run(&root, rest)),
         ["fuzz", ref rest @ ..] => outcome(fuzz::run(&root, rest)),

@@ -18,4 +18,5 @@ pub(crate) unsafe extern "C" fn zmq_has(capability: *const c_char) -> c_int {
     })
 }
 
-const CAPABILITIES: &[&str] = &["ipc", "shm", "curve", "WS", "WSS"];
+/// `tidewire` is the mark of this library: no other answers for it.
+const CAPABILITIES: &[&str] = &["ipc", "shm", "curve", "WS", "WSS", "tidewire"];

@@ -697,12 +697,15 @@ impl State {
     /// Looks which pipes have something. Whether any has.
     pub(crate) fn scan_pipes(&mut self) -> bool {
         let mut any = !self.inquiries.is_empty() && self.read_zap();
-        for index in (0..self.pipes.len()).rev() {
-            let key = self.pipes[index];
+        let mut index = 0;
+        // In the order in which they were attached: of peers that have all sent something since the
+        // last look, the first is read first, as in libzmq.
+        while let Some(&key) = self.pipes.get(index) {
             let Some(Link::Pipe(pipe)) = self.peers.get_mut(key).map(|peer| &mut peer.link) else {
                 self.pipes.swap_remove(index);
                 continue;
             };
+            index += 1;
             pipe.look_at_marks();
             if !pipe.has_items() && !pipe.is_closed() {
                 continue;

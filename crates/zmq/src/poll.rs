@@ -59,8 +59,9 @@ impl<'a> PollItem<'a> {
 pub fn poll(items: &mut [PollItem<'_>], timeout_ms: i64) -> Result<usize, Error> {
     let timeout_ms = timeout_ms.clamp(-1, i64::from(i32::MAX)) as i32;
     let wait = Wait::for_ms(timeout_ms);
+    look_at_descriptors(items)?;
     loop {
-        let ready = look(items)?;
+        let ready = look_at_sockets(items)?;
         if ready > 0 {
             return Ok(ready);
         }
@@ -71,30 +72,33 @@ pub fn poll(items: &mut [PollItem<'_>], timeout_ms: i64) -> Result<usize, Error>
     }
 }
 
-/// Looks at everything without a wait.
-fn look(items: &mut [PollItem<'_>]) -> Result<usize, Error> {
-    let has_descriptors = items
-        .iter()
-        .any(|item| matches!(item.target, PollTarget::Descriptor(_)));
-    for item in items.iter_mut() {
-        item.ready = Events::default();
-        item.has_failed = false;
-        if let PollTarget::Socket(socket) = item.target {
-            let events = socket.events_at_once(item.events)?;
-            item.ready = events;
-        }
+/// Looks at all descriptors without a wait. This comes before a look at the sockets: a descriptor
+/// may be a socket's own (`ZMQ_FD`), which is readable no longer after the look.
+fn look_at_descriptors(items: &mut [PollItem<'_>]) -> Result<(), Error> {
+    let is_descriptor = |item: &PollItem<'_>| matches!(item.target, PollTarget::Descriptor(_));
+    if !items.iter().any(is_descriptor) {
+        return Ok(());
     }
-    if has_descriptors {
-        let zero = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        poll_descriptors(items, Some(&zero))?;
+    let zero = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll_descriptors(items, Some(&zero))
+}
+
+/// Looks at all sockets without a wait. Returns the number of items that are ready, with the
+/// descriptors as they were found last.
+fn look_at_sockets(items: &mut [PollItem<'_>]) -> Result<usize, Error> {
+    for item in items.iter_mut() {
+        if let PollTarget::Socket(socket) = item.target {
+            item.ready = socket.events_at_once(item.events)?;
+            item.has_failed = false;
+        }
     }
     Ok(items.iter().filter(|item| item.is_ready()).count())
 }
 
-/// Sleeps until something may have changed.
+/// Sleeps until something may have changed, and looks at all descriptors.
 fn sleep(items: &mut [PollItem<'_>], wait: Wait) -> Result<(), Error> {
     let cores: Vec<_> = items
         .iter()
@@ -120,7 +124,7 @@ fn sleep(items: &mut [PollItem<'_>], wait: Wait) -> Result<(), Error> {
         has_news |= has_some || core.signal.is_raised() || core.context.is_terminated();
     }
     let result = match has_news {
-        true => Ok(()),
+        true => look_at_descriptors(items),
         false => poll_descriptors(items, wait.timespec().as_ref()),
     };
     for core in is_waiting {
@@ -178,7 +182,7 @@ mod tests {
         pull.bind("tcp://127.0.0.1:*").unwrap();
         push.connect(&pull.last_endpoint().unwrap()).unwrap();
         let mut items = [PollItem::readable(&pull)];
-        assert_eq!(look(&mut items), Ok(0));
+        assert_eq!(look_at_sockets(&mut items), Ok(0));
         push.send_bytes(b"news", SendFlags::default()).unwrap();
         while !pull.core().lock().can_receive() {
             pull.core().look_after();
@@ -193,5 +197,22 @@ mod tests {
             let patience = std::time::Duration::from_secs(10);
             assert!(is_done.recv_timeout(patience).is_ok(), "it sleeps");
         });
+    }
+    /// czmq's test of its poller waits for a socket and, by the same call, for its descriptor.
+    #[test]
+    fn a_sockets_own_descriptor_is_told_beside_the_socket() {
+        let context = Context::new();
+        let [pull, push] = [SocketType::Pull, SocketType::Push].map(|kind| {
+            let socket = context.socket(kind).unwrap();
+            socket.set_linger(Some(std::time::Duration::ZERO)).unwrap();
+            socket
+        });
+        push.bind("tcp://127.0.0.1:*").unwrap();
+        // What comes of the connection wakes the poller. There is no message.
+        pull.connect(&push.last_endpoint().unwrap()).unwrap();
+        let mut items = [PollItem::readable(&pull), PollItem::readable(&pull)];
+        items[1].target = PollTarget::Descriptor(pull.descriptor().unwrap());
+        assert_eq!(poll(&mut items, 30_000), Ok(1));
+        assert!(!items[0].ready.readable && items[1].ready.readable);
     }
 }

@@ -2,9 +2,10 @@
 
 mod support;
 
-use support::{last_endpoint, receive, send, set_int, socket};
-use tidewire_zmq::{Context, Error, SocketType};
+use support::{MORE, last_endpoint, receive, send, set_int, socket};
+use tidewire_zmq::{Context, Error, Message, SocketType};
 
+const ROUTING_ID: i32 = 5;
 const IPV6: i32 = 42;
 const INVALID: Error = Error::InvalidArgument;
 const NO_DEVICE: Error = Error::NoSuchDevice;
@@ -171,8 +172,37 @@ fn a_stream_speaks_over_a_path_too() {
     send(&client, &[&hello[0], b"bytes"]);
     assert_eq!(receive(&server)[1], b"");
     assert_eq!(receive(&server)[1], b"bytes");
-    let result = server.bind("inproc://stream");
+    let result = server.bind("ws://127.0.0.1:*");
     assert_eq!(result, Err(Error::IncompatibleTransport));
+}
+
+/// It was refused; goczmq's tests do it. There are no empty frames that tell of connections.
+#[test]
+fn streams_speak_within_the_process_as_libzmqs_do() {
+    let context = Context::new();
+    for is_early in [false, true] {
+        let [server, client] = [(); 2].map(|()| socket(&context, SocketType::Stream));
+        let endpoint = format!("inproc://streams-{is_early}");
+        if is_early {
+            client.connect(&endpoint).unwrap();
+            server.bind(&endpoint).unwrap();
+        } else {
+            server.bind(&endpoint).unwrap();
+            client.connect(&endpoint).unwrap();
+        }
+        let mut name = [0; 255];
+        let length = client.option(ROUTING_ID, &mut name).unwrap();
+        send(&client, &[&name[..length], b"bytes"]);
+        let request = receive(&server);
+        assert_eq!(request[1..], [b"bytes"]);
+        send(&server, &[&request[0], b"back"]);
+        assert_eq!(receive(&client), [&name[..length], b"back"]);
+        // An empty frame closes the connection.
+        send(&server, &[&request[0], b""]);
+        let mut message = Message::from_slice(&request[0]);
+        let result = server.send(&mut message, MORE);
+        assert_eq!(result, Err(Error::HostUnreachable));
+    }
 }
 
 /// It was left out, and the handshake with the proxy held with the peer itself.

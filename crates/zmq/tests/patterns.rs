@@ -561,3 +561,21 @@ fn a_subscriber_receives_into_its_buffer_only_what_it_wants() {
         }
     }
 }
+
+/// They came the other way round where all had sent before the first look; goczmq's tests expect
+/// libzmq's order.
+#[test]
+fn the_first_of_several_peers_within_the_process_is_received_from_first() {
+    let context = Context::new();
+    let router = socket(&context, SocketType::Router);
+    router.bind("inproc://in-order").unwrap();
+    let dealers = [0, 1, 2, 3].map(|number: u8| {
+        let dealer = socket(&context, SocketType::Dealer);
+        dealer.connect("inproc://in-order").unwrap();
+        send(&dealer, &[&[number]]);
+        dealer
+    });
+    for number in 0..dealers.len() {
+        assert_eq!(receive(&router)[1], [number as u8]);
+    }
+}

@@ -1,12 +1,13 @@
 //! Runs other ZeroMQ implementations (libzmq through pyzmq and zeromq.js, JeroMQ and go-zeromq)
-//! against our sockets in a separate process, and against the ports of a hub:
-//! `tests/clients/zeromq`.
+//! against our sockets in a separate process, and against the ports of a hub; and pyzmq with our
+//! library, installed as a wheel: `tests/clients/zeromq`.
 
 use super::{ClientTests, has_tools, parse_go, parse_java, parse_tap};
 use crate::counts::Counts;
 use crate::python;
 use crate::server::{Kind, Server, free_port};
 use crate::shell::{Failure, Program};
+use crate::{libzmq, wheel};
 use std::fs;
 use std::path::PathBuf;
 
@@ -37,8 +38,9 @@ pub(super) fn run(run: &ClientTests, counts: &mut Counts) -> Result<(), Failure>
         library: run.shell.target().join("release/libzmq.so"),
         ports,
     };
-    let languages: [(&str, &[[&str; 2]], Language<'_>); 4] = [
+    let languages: [(&str, &[[&str; 2]], Language<'_>); 5] = [
         ("zeromq/python", &[["python3", "--version"]], Tests::python),
+        ("zeromq/wheel", &[["python3", "--version"]], Tests::wheel),
         (
             "zeromq/node",
             &[["node", "--version"], ["npm", "--version"]],
@@ -76,15 +78,36 @@ struct Tests<'a> {
 
 impl Tests<'_> {
     fn python(&self, counts: &mut Counts) -> Result<(), Failure> {
+        let program = self.pytest("zeromq/python", TIMEOUT_S)?;
+        counts.pytest(&program.capture()?)
+    }
+
+    /// Runs pyzmq from PyPI with our wheel, in the versions of `conftest.py`, each in its own
+    /// environment.
+    fn wheel(&self, counts: &mut Counts) -> Result<(), Failure> {
+        let shell = &self.run.shell;
+        let folder = self.run.work.join("zeromq/wheel");
+        fs::create_dir_all(&folder).map_err(Failure::at(&folder))?;
+        let prefix = libzmq::absolute(&folder.join("prefix"))?;
+        libzmq::install(shell, &prefix, "release")?;
+        let wheel = wheel::pack(shell, &prefix.join("lib"), &folder)?;
+        let program = self.pytest("zeromq/wheel", TIMEOUT_WITH_DOWNLOADS_S)?;
+        let program = program.env("TIDEWIRE_WHEEL", wheel);
+        let program = program.env("TIDEWIRE_WORK", libzmq::absolute(&folder)?);
+        counts.pytest(&program.capture()?)
+    }
+
+    /// Returns pytest, to be run in a folder of the tests.
+    fn pytest(&self, folder: &str, timeout_s: u32) -> Result<Program, Failure> {
         let shell = &self.run.shell;
         let requirements = shell.root().join("tests/python/requirements.txt");
         let python = python::environment(shell, &requirements)?;
         let program = shell
             .program(python, ["-m", "pytest", "-q", "-p", "no:cacheprovider"])
-            .argument(format!("--timeout={TIMEOUT_S}"))
-            .folder(&self.run.tests.join("zeromq/python"))
+            .argument(format!("--timeout={timeout_s}"))
+            .folder(&self.run.tests.join(folder))
             .env("PYTHONDONTWRITEBYTECODE", "1");
-        counts.pytest(&self.told(program).capture()?)
+        Ok(self.told(program))
     }
 
     fn node(&self, counts: &mut Counts) -> Result<(), Failure> {
@@ -140,3 +163,5 @@ impl Tests<'_> {
 
 /// A test that takes longer counts as hung.
 const TIMEOUT_S: u32 = 60;
+/// The first test of each environment installs it.
+const TIMEOUT_WITH_DOWNLOADS_S: u32 = 300;

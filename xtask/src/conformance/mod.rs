@@ -24,8 +24,9 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
         ["libzmq", rest @ ..] => zmq::libzmq(root, Arguments::new(rest)),
         ["pyzmq", rest @ ..] => zmq::pyzmq(root, Arguments::new(rest)),
         ["interface", rest @ ..] => zmq::interface(root, Arguments::new(rest)),
+        ["bindings", rest @ ..] => crate::suites::zeromq::run(root, Arguments::new(rest)),
         _ => Err(Failure::new(
-            "conformance with what? redis, redis-py, libzmq, pyzmq or interface",
+            "conformance with what? redis, redis-py, libzmq, pyzmq, interface or bindings",
         )),
     }
 }

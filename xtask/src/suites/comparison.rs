@@ -5,6 +5,7 @@ use super::setting::read;
 use crate::conformance::records::Exceptions;
 use crate::shell::Failure;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,9 @@ pub(super) struct SuiteComparison {
     pub(super) unneeded: Vec<String>,
     /// Tests that fail with the rival, each with its message.
     pub(super) failed_there: Vec<(String, String)>,
+    /// Why the suite itself skips tests here, and how many.
+    #[serde(default)]
+    pub(super) skips: BTreeMap<String, usize>,
 }
 
 impl SuiteComparison {
@@ -38,6 +42,7 @@ impl SuiteComparison {
             suite: suite.to_owned(),
             theirs: theirs.counts(),
             ours: ours.counts(),
+            skips: ours.skips().clone(),
             ..Self::default()
         };
         for test in theirs.passed() {

@@ -10,11 +10,12 @@ use serde::Deserialize;
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
-pub(super) const SUITE: Suite = Suite {
+pub(super) const SUITE: Suite<Setting> = Suite {
     name: "go-redis",
     version: "9.9.0",
     prepare,
     run,
+    rival: Setting::redis_version,
     not_run: "`ClusterClient`, which needs a Redis Cluster; examples, which check one order of a map. Tests of Ring \
         and of Sentinel run with three and three servers of each side; the Sentinels are Redis's own in both runs.",
 };

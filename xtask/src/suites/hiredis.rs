@@ -7,11 +7,12 @@ use crate::server::free_port;
 use crate::shell::Failure;
 use std::path::PathBuf;
 
-pub(super) const SUITE: Suite = Suite {
+pub(super) const SUITE: Suite<Setting> = Suite {
     name: "hiredis",
     version: "1.4.1",
     prepare,
     run,
+    rival: Setting::redis_version,
     not_run: "tests of TLS, with which hiredis is not built.",
 };
 

@@ -7,11 +7,12 @@ use crate::shell::Failure;
 use serde::Deserialize;
 use std::path::PathBuf;
 
-pub(super) const SUITE: Suite = Suite {
+pub(super) const SUITE: Suite<Setting> = Suite {
     name: "ioredis",
     version: "6.0.0",
     prepare,
     run,
+    rival: Setting::redis_version,
     not_run: "`test/cluster`, which needs a Redis Cluster; `test/typing`, which needs no server. Tests of clusters \
         and Sentinel in `test/functional` run with a server that the suite itself imitates.",
 };

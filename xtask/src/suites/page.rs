@@ -1,25 +1,29 @@
-//! `docs/conformance-clients.md`.
+//! The page of a group of suites, such as `docs/conformance-clients.md`.
 
-use super::Suite;
 use super::comparison::SuiteComparison;
 use std::fmt::Write;
 
-/// Returns the page of all suites.
-pub(super) fn page(kept: &[(&Suite, SuiteComparison)], missing: &[&str], lanes: u16) -> String {
-    let mut text = format!(
+/// Returns the beginning of the page of Redis's clients.
+pub(super) fn of_redis(lanes: u16) -> String {
+    format!(
         "# Conformance with clients\n\n\
-         Test suites of Redis and ZeroMQ clients, unchanged: first with Redis (zmq4: with libzmq), then with Tidewire\n\
-         ({lanes} lanes; zmq4: with its `libzmq.so.5`). This page is made by\n\n\
+         Test suites of Redis clients, unchanged: first with Redis, then with Tidewire ({lanes} lanes). Those of\n\
+         ZeroMQ's bindings are on [another page](conformance-bindings.md). This page is made by\n\n\
          ```sh\n\
          cargo xtask clients --suites\n\
-         ```\n\n\
-         A test that fails with Tidewire gets a second run; *second run* counts those that passed in it alone.\n\
+         ```\n\n"
+    )
+}
+
+/// Returns the page of all suites. Each comes with the tests that are not run.
+pub(super) fn page(heading: String, kept: &[(&str, SuiteComparison)], missing: &[&str]) -> String {
+    let mut text = heading
+        + "A test that fails with Tidewire gets a second run; *second run* counts those that passed in it alone.\n\
          *Skipped* are tests that the suite itself leaves out, such as those of a newer Redis. *Named* are tests that\n\
-         pass with the rival alone, each listed below with the feature that does not exist here.\n\n\
+         pass with the rival alone, each listed below with its reason.\n\n\
          | suite | rival | passed there | failed there | skipped there | Tidewire passed | failed | skipped | \
          second run | named | not named |\n\
-         |---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
-    );
+         |---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n";
     for (_, one) in kept {
         let ([passed, failed, skipped], there) = (one.ours, one.theirs);
         // Writing into a string cannot fail.
@@ -41,9 +45,10 @@ pub(super) fn page(kept: &[(&Suite, SuiteComparison)], missing: &[&str], lanes: 
         let _ = writeln!(text, "\nNot measured yet: {}.", missing.join(", "));
     }
     text.push_str("\n## Tests that are not run\n\n");
-    for (suite, _) in kept {
-        let _ = writeln!(text, "* {}: {}", suite.name, suite.not_run);
+    for (not_run, one) in kept {
+        let _ = writeln!(text, "* {}: {not_run}", one.suite);
     }
+    skipped(&mut text, kept);
     text.push_str("\n## Passed there and not here\n\n");
     let without = kept.iter().flat_map(|(_, one)| {
         let unnamed = one.unnamed.iter();
@@ -73,6 +78,20 @@ pub(super) fn page(kept: &[(&Suite, SuiteComparison)], missing: &[&str], lanes: 
         }
     }
     text
+}
+
+/// Lists why suites leave tests out themselves, as far as they say so.
+fn skipped(text: &mut String, kept: &[(&str, SuiteComparison)]) {
+    if kept.iter().all(|(_, one)| one.skips.is_empty()) {
+        return;
+    }
+    text.push_str("\n## Skipped by the suites themselves, with Tidewire\n\n");
+    text.push_str("| suite | tests | reason |\n|---|--:|---|\n");
+    for (_, one) in kept {
+        for (reason, count) in &one.skips {
+            let _ = writeln!(text, "| {} | {count} | {} |", one.suite, cell(reason));
+        }
+    }
 }
 
 fn table<'a>(

@@ -8,11 +8,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-pub(super) const SUITE: Suite = Suite {
+pub(super) const SUITE: Suite<Setting> = Suite {
     name: "redis-rs",
     version: "1.6.0",
     prepare,
     run,
+    rival: Setting::redis_version,
     not_run: "tests of clusters, of Sentinel, of TLS, of Entra ID and of the modules JSON and Bloom: the client is built \
         without these features. RESP2 alone; the suite runs again with RESP3 on request.",
 };

@@ -13,40 +13,56 @@ pub(super) enum End {
 
 /// The outcomes of one run.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Report(BTreeMap<String, End>);
+pub(super) struct Report {
+    ends: BTreeMap<String, End>,
+    /// Why tests are skipped, and how many, as far as the suite says so.
+    skips: BTreeMap<String, usize>,
+}
 
 impl Report {
     /// Adds a test. A repeated name gets a number.
     pub(super) fn add(&mut self, name: &str, end: End) {
         let mut key = name.to_owned();
         let mut count = 1;
-        while self.0.contains_key(&key) {
+        while self.ends.contains_key(&key) {
             count += 1;
             key = format!("{name} ({count})");
         }
-        self.0.insert(key, end);
+        self.ends.insert(key, end);
+    }
+
+    /// Adds skipped tests that have no names of their own.
+    pub(super) fn skip(&mut self, place: &str, count: usize, reason: &str) {
+        for _ in 0..count {
+            self.add(place, End::Skipped);
+        }
+        *self.skips.entry(reason.to_owned()).or_default() += count;
+    }
+
+    pub(super) fn skips(&self) -> &BTreeMap<String, usize> {
+        &self.skips
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.ends.is_empty()
     }
 
     pub(super) fn end(&self, name: &str) -> Option<&End> {
-        self.0.get(name)
+        self.ends.get(name)
     }
 
     pub(super) fn passed(&self) -> impl Iterator<Item = &str> {
-        let passed = self.0.iter().filter(|(_, end)| **end == End::Passed);
+        let passed = self.ends.iter().filter(|(_, end)| **end == End::Passed);
         passed.map(|(name, _)| name.as_str())
     }
 
     pub(super) fn ends(&self) -> impl Iterator<Item = (&str, &End)> {
-        self.0.iter().map(|(name, end)| (name.as_str(), end))
+        self.ends.iter().map(|(name, end)| (name.as_str(), end))
     }
 
     /// Returns failed tests with their messages.
     pub(super) fn failures(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().filter_map(|(name, end)| match end {
+        self.ends.iter().filter_map(|(name, end)| match end {
             End::Failed(said) => Some((name.as_str(), said.as_str())),
             _ => None,
         })
@@ -60,7 +76,7 @@ impl Report {
     /// Returns how many tests passed, failed and were skipped.
     pub(super) fn counts(&self) -> [usize; 3] {
         let mut counts = [0; 3];
-        for end in self.0.values() {
+        for end in self.ends.values() {
             counts[match end {
                 End::Passed => 0,
                 End::Failed(_) => 1,
@@ -73,9 +89,9 @@ impl Report {
     /// Takes over the tests that passed in a second run. Returns how many these were.
     pub(super) fn improve(&mut self, second: Self) -> usize {
         let mut improved = 0;
-        for (name, end) in second.0 {
+        for (name, end) in second.ends {
             if end == End::Passed && self.failed(&name) {
-                self.0.insert(name, end);
+                self.ends.insert(name, end);
                 improved += 1;
             }
         }

@@ -26,8 +26,6 @@ pub(super) struct Setting {
     pub(super) lanes: u16,
     pub(super) redis: PathBuf,
     pub(super) tidewire: PathBuf,
-    /// A folder with libzmq's own `libzmq.so.5`, if it is not the system's.
-    pub(super) stock: Option<PathBuf>,
     sources: Option<PathBuf>,
 }
 
@@ -38,7 +36,6 @@ impl Setting {
         let lanes = arguments.number("--lanes", LANES)?;
         let folder = |value: Option<String>| value.map(|path| absolute(Path::new(&path)));
         let sources = folder(arguments.value("--sources")?).transpose()?;
-        let stock = folder(arguments.value("--stock")?).transpose()?;
         let binary = arguments.value("--binary")?;
         arguments.end()?;
         let tidewire = match binary {
@@ -58,7 +55,6 @@ impl Setting {
             lanes,
             redis,
             tidewire,
-            stock,
             sources,
         })
     }
@@ -72,50 +68,20 @@ impl Setting {
         Ok(format!("Redis {}", version.unwrap_or("of unknown version")))
     }
 
-    /// Returns `libzmq 4.3.4`, from `pkg-config`.
-    pub(super) fn libzmq_version(&self) -> Result<String, Failure> {
-        let mut program = self.shell.program("pkg-config", ["--modversion", "libzmq"]);
-        if let Some(folder) = &self.stock {
-            program = program.env("PKG_CONFIG_PATH", folder.join("pkgconfig"));
-        }
-        let version = program.read()?;
-        Ok(format!("libzmq {}", version.trim()))
-    }
-
     /// Returns the sources `NAME-VERSION`, copied from `--sources` or cloned.
     pub(super) fn source(&self, name: &str, tag: &str, url: &str) -> Result<PathBuf, Failure> {
-        let place = self.work.join(name);
-        if place.is_dir() {
-            return Ok(place);
-        }
-        let new = self.work.join("new");
-        if new.is_dir() {
-            fs::remove_dir_all(&new).map_err(Failure::at(&new))?;
-        }
-        if let Some(sources) = &self.sources {
-            let from = sources.join(name);
-            copy_folder(&from, &new).map_err(Failure::at(&from))?;
-        } else {
-            let clone = ["clone", "--quiet", "--depth", "1", "--branch", tag, url];
-            self.shell.program("git", clone).argument(&new).run()?;
-        }
-        fs::rename(&new, &place).map_err(Failure::at(&place))?;
-        Ok(place)
+        source(
+            &self.shell,
+            &self.work,
+            self.sources.as_deref(),
+            name,
+            [tag, url],
+        )
     }
 
     /// Returns the read-only folder of a Go module's sources.
     pub(super) fn go_module(&self, module: &str) -> Result<PathBuf, Failure> {
-        let download = ["mod", "download", "-json", module];
-        let text = self
-            .shell
-            .program("go", download)
-            .folder(&self.work)
-            .read()?;
-        let told: serde_json::Value = serde_json::from_str(&text)
-            .map_err(|error| Failure::new(format!("go mod download {module}: {error}")))?;
-        let folder = told.get("Dir").and_then(serde_json::Value::as_str);
-        let missing = || Failure::new(format!("go mod download {module}: no folder"));
-        folder.map(PathBuf::from).ok_or_else(missing)
+        go_module(&self.shell, &self.work, module)
     }
 
     /// Starts a server of this side on the port that the tests expect.
@@ -162,12 +128,56 @@ impl Setting {
 
     /// Runs a suite with its output in a file next to its results. Returns the output.
     pub(super) fn logged(&self, name: &str, side: Side, run: Program) -> Result<String, Failure> {
-        let place = self
-            .work
-            .join(format!("{name}-{side:?}.log").to_lowercase());
-        // The exit code says nothing beyond the outcomes of the tests.
-        run.log(&place)?;
-        read(&place)
+        logged(&self.work, name, side, run)
+    }
+}
+
+/// Returns the sources `NAME-VERSION` in the folder `work`: they are copied from `sources`, or the
+/// tag is cloned.
+pub(super) fn source(
+    shell: &Shell,
+    work: &Path,
+    sources: Option<&Path>,
+    name: &str,
+    [tag, url]: [&str; 2],
+) -> Result<PathBuf, Failure> {
+    let place = work.join(name);
+    if place.is_dir() {
+        return Ok(place);
+    }
+    let new = work.join("new");
+    if new.is_dir() {
+        fs::remove_dir_all(&new).map_err(Failure::at(&new))?;
+    }
+    if let Some(sources) = sources {
+        let from = sources.join(name);
+        copy_folder(&from, &new).map_err(Failure::at(&from))?;
+    } else {
+        let clone = ["clone", "--quiet", "--depth", "1", "--branch", tag, url];
+        shell.program("git", clone).argument(&new).run()?;
+    }
+    fs::rename(&new, &place).map_err(Failure::at(&place))?;
+    Ok(place)
+}
+
+/// Returns the read-only folder of a Go module's sources.
+pub(super) fn go_module(shell: &Shell, work: &Path, module: &str) -> Result<PathBuf, Failure> {
+    let download = ["mod", "download", "-json", module];
+    let text = shell.program("go", download).folder(work).read()?;
+    let told: serde_json::Value = serde_json::from_str(&text)
+        .map_err(|error| Failure::new(format!("go mod download {module}: {error}")))?;
+    let folder = told.get("Dir").and_then(serde_json::Value::as_str);
+    let missing = || Failure::new(format!("go mod download {module}: no folder"));
+    folder.map(PathBuf::from).ok_or_else(missing)
+}
+
+impl super::Workplace for Setting {
+    fn root(&self) -> &Path {
+        self.shell.root()
+    }
+
+    fn work(&self) -> &Path {
+        &self.work
     }
 }
 
@@ -180,6 +190,14 @@ pub(super) fn is_free(port: u16) -> Result<(), Failure> {
         "port {port}, which the tests expect, is in use: stop that server, or run the command in a \
          network of its own: unshare (see CONTRIBUTING.md)"
     )))
+}
+
+/// Runs a suite with its output in a file of the folder `work`. Returns the output.
+pub(super) fn logged(work: &Path, name: &str, side: Side, run: Program) -> Result<String, Failure> {
+    let place = work.join(format!("{name}-{side:?}.log").to_lowercase());
+    // The exit code says nothing beyond the outcomes of the tests.
+    run.log(&place)?;
+    read(&place)
 }
 
 pub(super) fn read(path: &Path) -> Result<String, Failure> {
