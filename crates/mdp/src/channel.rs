@@ -56,9 +56,9 @@ pub struct Channel {
     pub(crate) states_known_ns: u64,
     /// Sending time of the first packet after a restart of the sequence; 0 before one.
     pub(crate) begin_time_ns: u64,
-    /// A reset came after a late start or a loss: of a new instrument, entries of before it may be
-    /// missing.
-    pub(crate) has_reset: bool,
+    /// The packet after the last channel reset, if one came after a late start or a loss: of a new
+    /// instrument, entries of before it may be missing. 0 for none.
+    pub(crate) reset_from: u64,
     /// Whether the sink was told that values are doubtful.
     pub(crate) in_doubt: bool,
     /// Whether books by order wait for a loop of their snapshots.
@@ -98,7 +98,7 @@ impl Channel {
             recovering: 0,
             states_known_ns: 0,
             begin_time_ns: 0,
-            has_reset: false,
+            reset_from: 0,
             in_doubt: false,
             orders_wanted: false,
             loops: [Loop::default(), Loop::default()],
@@ -426,6 +426,9 @@ impl Channel {
             }
             State::Doubtful if ahead == 1 => {
                 instrument.rpt_seq = entry.rpt_seq;
+                // A first entry may follow a reset that was lost, with figures before it.
+                instrument.is_session_doubtful |= entry.rpt_seq == 1;
+                instrument.details.needs_snapshot |= entry.rpt_seq == 1;
                 self.confirm_with_event(index);
                 return Acceptance::Apply;
             }
@@ -439,8 +442,9 @@ impl Channel {
                 instrument.state = State::Recovering;
                 instrument.details.clear_queue();
             }
-            // The first entry of all: nothing came before it. Of an instrument with a history it
-            // tells of a lost reset, and not of what else was lost.
+            // The first entry of the instrument's own sequence: its book was empty. Figures of
+            // before a channel reset that was not received may be missing. Of an instrument with a
+            // history it tells of a lost reset, and not of what else was lost.
             State::Recovering
                 if entry.rpt_seq == 1
                     && !instrument.details.needs_snapshot
@@ -448,6 +452,8 @@ impl Channel {
             {
                 instrument.reset(State::Recovering);
                 instrument.rpt_seq = 1;
+                instrument.is_session_doubtful = true;
+                instrument.details.needs_snapshot = true;
                 self.confirm_with_event(index);
                 return Acceptance::Apply;
             }
@@ -607,8 +613,13 @@ impl Channel {
             }
         };
         let mut instrument = Instrument::new(state);
-        instrument.details.made_at = self.sequence;
-        instrument.details.needs_snapshot = self.has_reset;
+        // Not to the exchange: its snapshot may be of any time since the loss.
+        instrument.details.made_at = match self.from_start {
+            true => self.sequence,
+            false => self.sequence.min(self.known_from),
+        };
+        instrument.details.needs_snapshot = self.reset_from > 0;
+        instrument.details.snapshot_from = self.reset_from;
         self.instruments.push(instrument);
         self.index.insert(security_id, index);
         Some(index)

@@ -49,6 +49,8 @@ pub(crate) struct Status {
     pub(crate) is_reset: bool,
     /// Whether all entries before it are known, and a settlement among them.
     pub(crate) is_complete: bool,
+    /// Whether the first date is that of all before it, because nothing was lost.
+    pub(crate) is_start: bool,
 }
 
 /// A settlement price.
@@ -89,6 +91,10 @@ pub(crate) struct Day {
     /// The last settlement before the session may be one that was lost. Then the reference is not
     /// taken from a definition that has been there before.
     is_reference_open: bool,
+    /// A later settlement of the day before may have been lost.
+    is_reference_presumed: bool,
+    /// The settlement is that of a snapshot without its date: of this session, or the one before.
+    is_settlement_unclear: bool,
 }
 
 impl Day {
@@ -145,7 +151,16 @@ impl Day {
         if begins {
             self.begin(status.is_complete);
         }
-        self.set_date(status.date);
+        let is_first = self.trade_date.is_none() && status.date.is_some();
+        if begins {
+            self.trade_date = self.trade_date.max(status.date);
+        } else {
+            self.set_date(status.date, status.is_start);
+        }
+        if is_first && !status.is_start && !status.is_complete && !begins {
+            // The session may have begun with what was lost, behind a settlement.
+            self.is_reference_open |= !self.is_of_day_before(self.reference_date);
+        }
         begins
     }
 
@@ -153,12 +168,15 @@ impl Day {
     /// trade stays.
     fn begin(&mut self, is_complete: bool) {
         let statistics = &mut self.statistics;
-        let settlement_date = self.settlement_date.take();
+        let is_unclear = std::mem::take(&mut self.is_settlement_unclear);
+        let own_date = self.trade_date.filter(|_| !is_unclear);
+        let settlement_date = self.settlement_date.take().or(own_date);
         match statistics.settlement.take() {
             Some(price) => {
                 statistics.reference = Some(price);
                 self.reference_date = settlement_date;
-                self.is_reference_open = false;
+                self.is_reference_open = is_unclear && !is_complete;
+                self.is_reference_presumed = !is_complete;
             }
             None => self.is_reference_open |= !is_complete,
         }
@@ -171,19 +189,80 @@ impl Day {
         };
     }
 
-    /// Sets the session's date, if it is later than the known one.
-    fn set_date(&mut self, date: Option<u16>) {
-        let is_first = self.trade_date.is_none();
-        self.trade_date = self.trade_date.max(date);
-        // What a definition gave before the date was known may be the settlement of the day itself.
-        let is_of_the_day = self.reference_date.is_some() && self.reference_date >= date;
-        if is_first && date.is_some() && is_of_the_day {
-            let statistics = &mut self.statistics;
-            let price = statistics.reference.take();
-            let date = self.reference_date.take();
-            if statistics.settlement.is_none() {
-                (statistics.settlement, self.settlement_date) = (price, date);
+    /// Begins the session of `date` at an unknown time since a loss, behind which a settlement has
+    /// come. `prior` is the one before that.
+    fn begin_around(&mut self, date: Option<u16>, prior: Option<Settlement>, is_complete: bool) {
+        let Some(own) = self.settlement() else {
+            return self.begin(is_complete);
+        };
+        match own.date {
+            Some(day) if Some(day) < date => self.begin(is_complete),
+            Some(_) => {
+                let is_before = |prior: &Settlement| prior.date.is_none() || prior.date < date;
+                self.set_settlement(prior.filter(is_before));
+                self.begin(is_complete);
+                self.set_settlement(Some(own));
             }
+            // It is of either session, and the last one of all.
+            None => {
+                self.begin(is_complete);
+                self.set_reference(None);
+                self.set_settlement(Some(own));
+            }
+        }
+    }
+
+    /// Begins the session of `date` somewhere between the figures so far.
+    pub(crate) fn begin_in_between(&mut self, date: Option<u16>) {
+        self.begin_around(date, None, false);
+        self.set_date(date, true);
+    }
+
+    fn settlement(&self) -> Option<Settlement> {
+        let price = self.statistics.settlement?;
+        Some(Settlement {
+            price,
+            date: self.settlement_date,
+        })
+    }
+
+    /// Sets the session's date, if it is later than the known one. With `is_start`, a first date is
+    /// that of the settlement before it.
+    pub(crate) fn set_date(&mut self, date: Option<u16>, is_start: bool) {
+        let is_first = self.trade_date.is_none() && date.is_some();
+        self.trade_date = self.trade_date.max(date);
+        if is_first {
+            self.date_settlements(is_start);
+        }
+    }
+
+    /// Compares the settlements with the first known date of the session.
+    fn date_settlements(&mut self, is_start: bool) {
+        let Statistics {
+            settlement,
+            reference,
+            ..
+        } = self.statistics;
+        let today = self.trade_date;
+        let is_of_today = |date: Option<u16>| date.is_some() && date >= today;
+        // What a definition gave before the date was known may be the settlement of the day itself.
+        if reference.is_some() && is_of_today(self.reference_date) {
+            let date = self.reference_date;
+            self.set_reference(None);
+            self.is_reference_open = false;
+            if settlement.is_none() {
+                (self.statistics.settlement, self.settlement_date) = (reference, date);
+            }
+        }
+        let Some(price) = settlement.filter(|_| !is_of_today(self.settlement_date)) else {
+            return;
+        };
+        if let Some(date) = self.settlement_date {
+            self.correct_reference(price, date);
+            self.set_settlement(None);
+        } else if !is_start {
+            // It is of this day, or of the one before.
+            self.set_reference(None);
         }
     }
 
@@ -202,6 +281,7 @@ impl Day {
     fn set_settlement(&mut self, settlement: Option<Settlement>) {
         self.statistics.settlement = settlement.map(|settlement| settlement.price);
         self.settlement_date = settlement.and_then(|settlement| settlement.date);
+        self.is_settlement_unclear = false;
     }
 
     /// Takes a settlement of a day before the session's, unless a later one is known.
@@ -218,6 +298,18 @@ impl Day {
         self.statistics.reference = settlement.map(|settlement| settlement.price);
         self.reference_date = settlement.and_then(|settlement| settlement.date);
         self.is_reference_open = settlement.is_none();
+        self.is_reference_presumed = false;
+    }
+
+    /// Returns whether a date is that of the trading day before the session's, as far as weekdays
+    /// tell: a holiday may be between them.
+    fn is_of_day_before(&self, date: Option<u16>) -> bool {
+        let (Some(date), Some(today)) = (date, self.trade_date) else {
+            return false;
+        };
+        // 1970-01-01 was a Thursday.
+        let is_weekday = |day: u16| !matches!((u32::from(day) + 4) % 7, 0 | 6);
+        date < today && today - date < 7 && !(date + 1..today).any(is_weekday)
     }
 
     /// Takes the settlement of a definition, which is the last one of all, unless the definition is
@@ -229,9 +321,21 @@ impl Day {
             _ => !is_known,
         };
         match settlement.date {
-            _ if !is_known && self.is_reference_open && !is_new => {}
+            date if !is_known
+                && self.is_reference_open
+                && !is_new
+                && !self.is_of_day_before(date) => {}
+            // That of the day itself, which is known.
+            None if self.statistics.settlement == Some(settlement.price) => {}
             _ if is_before && !is_known => self.set_reference(Some(settlement)),
-            Some(date) if is_before && is_new => self.correct_reference(settlement.price, date),
+            // One of the same day may be older than the known one.
+            Some(date)
+                if is_before
+                    && is_new
+                    && (self.reference_date != Some(date) || self.is_reference_presumed) =>
+            {
+                self.correct_reference(settlement.price, date);
+            }
             _ if is_before || !is_new => {}
             // The settlement of the day itself.
             _ if self.statistics.settlement.is_none()
@@ -246,11 +350,12 @@ impl Day {
     /// All entries so far have turned out to be known.
     pub(crate) fn prove(&mut self) {
         self.is_reference_open &= self.statistics.reference.is_none();
+        self.is_reference_presumed = false;
     }
 
     /// Takes the figures of a snapshot, of which those of before an event that is lost are no part.
     fn adopt(&mut self, snapshot: &SnapshotFigures, is_begin_known: bool) {
-        self.set_date(snapshot.trade_date);
+        debug_assert!(self.trade_date >= snapshot.trade_date, "the date is set");
         let (statistics, session) = (&mut self.statistics, &mut self.session);
         let is_other_trade = snapshot.last.is_some() && snapshot.last != statistics.last;
         if is_other_trade || snapshot.volume > statistics.volume {
@@ -300,18 +405,63 @@ impl Day {
         };
         // None came in this session: it is of the one before.
         let is_last = own.is_none() && (price == reference || is_begin_known);
-        if is_before == Some(true) || is_before.is_none() && is_last && self.is_reference_open {
+        let is_doubtful = self.is_reference_open || self.is_reference_presumed;
+        if is_before == Some(true) || is_before.is_none() && is_last && is_doubtful {
             self.set_reference(Some(settlement));
             return self.set_settlement(None);
         }
-        if self.is_reference_open {
+        if self.is_reference_open && !self.is_of_day_before(self.reference_date) {
             self.set_reference(None);
         }
         // Without a date it says nothing if it is the known one.
         let is_known = is_before.is_none() && price == own.or(reference);
         if !is_known {
             self.set_settlement(Some(settlement));
+            self.is_settlement_unclear = settlement.date.is_none();
         }
+    }
+}
+
+/// A day in which the beginning of a session may have been lost.
+struct Belief {
+    day: Day,
+    /// The settlement before the first one of the session that has come since the loss.
+    prior: Option<Option<Settlement>>,
+}
+
+impl Belief {
+    fn new(day: Day) -> Self {
+        Self { day, prior: None }
+    }
+
+    /// Applies an event. Returns whether a session begins with it, or has begun before.
+    fn apply(&mut self, event: &Event) -> bool {
+        match *event {
+            Event::Settlement(_) => {
+                self.prior.get_or_insert(self.day.settlement());
+            }
+            Event::Status(status) if !status.is_reset && self.day.is_before(status.date) => {
+                self.day = self.begun(status.date, status.is_complete);
+                self.prior = None;
+                return true;
+            }
+            Event::Status(status) if status.is_reset => self.prior = None,
+            _ => {}
+        }
+        self.day.apply(event)
+    }
+
+    /// Returns the day of a session that has begun since the loss.
+    fn begun(&self, date: Option<u16>, is_complete: bool) -> Day {
+        let mut day = self.day;
+        let is_of_it = day.settlement_date.is_some() && day.settlement_date >= date;
+        match self.prior {
+            Some(prior) => day.begin_around(date, prior, is_complete),
+            None if is_of_it => day.begin_around(date, None, is_complete),
+            None => day.begin(is_complete),
+        }
+        day.set_date(date, true);
+        day
     }
 }
 
@@ -336,6 +486,18 @@ impl Waiting {
             from: 0,
             has_figures: false,
         }
+    }
+
+    /// Returns the sequence of the first event.
+    pub(crate) fn begins_at(&self) -> u64 {
+        self.events
+            .first()
+            .map_or(u64::MAX, |&(sequence, _)| sequence)
+    }
+
+    /// Begins the session of `date` somewhere between the figures of before the doubt.
+    pub(crate) fn begin_in_between(&mut self, date: Option<u16>) {
+        self.before.begin_in_between(date);
     }
 
     /// Returns whether a figure has come since the doubt began.
@@ -400,24 +562,36 @@ impl Waiting {
         let place = |end: u64| self.events.partition_point(|&(at, _)| at < end);
         let end = place(as_of + 1);
         let begin = place(known_from).min(end);
-        let mut day = self.before;
+        let mut belief = Belief::new(self.before);
+        let mut has_begun = false;
         for (_, event) in &self.events[..begin] {
-            day.apply(event);
+            has_begun |= belief.apply(event);
         }
         // What it is if a session began in what was lost. What came since is of its session then.
-        let mut other = day;
-        other.begin(is_complete);
-        other.set_date(snapshot.trade_date);
+        let mut other = belief.begun(snapshot.trade_date, is_complete);
+        let is_start = belief.day.statistics.settlement.is_none();
         let mut is_begin_known = false;
         for (_, event) in &self.events[begin..end] {
-            is_begin_known |= day.apply(event);
+            // A later date alone does not tell when it began.
+            let is_reset = matches!(event, Event::Status(status) if status.is_reset);
+            has_begun |= belief.apply(event);
+            is_begin_known |= is_reset;
             other.apply(event);
         }
+        let mut day = belief.day;
         if day.is_before(snapshot.trade_date) {
             (day, is_begin_known) = (other, false);
-        } else if !is_begin_known && day.is_other_session(snapshot) {
+        } else if !is_begin_known
+            && (day.is_other_session(snapshot)
+                || !has_begun && self.before.is_other_session(snapshot))
+        {
             day.session.set_trades(&other.session);
             day.statistics.volume = other.statistics.volume;
+        }
+        let is_first = day.trade_date.is_none() && snapshot.trade_date.is_some();
+        day.set_date(snapshot.trade_date, is_start);
+        if is_first && !is_complete && day.reference_date.is_some() {
+            day.is_reference_open |= !day.is_of_day_before(day.reference_date);
         }
         day.adopt(snapshot, is_begin_known);
         for (_, event) in &self.events[end..] {

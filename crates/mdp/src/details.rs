@@ -47,15 +47,15 @@ pub(crate) struct Details {
     pub(crate) queue_at: u64,
     /// The snapshot loop that had it last.
     pub(crate) seen_in_loop: u64,
-    /// Sequence of the packet with which the instrument appeared.
+    /// Sequence of the packet with which the instrument appeared or, after a loss, may have.
     pub(crate) made_at: u64,
     /// The first packet of which a snapshot may lack the entries, for a reason of its own. That of
     /// the last loss is the channel's.
     pub(crate) snapshot_from: u64,
-    /// Entries were lost before a channel reset, so that the first entry of all proves nothing.
+    /// Entries of before a channel reset may be lost: only a snapshot has the figures.
     pub(crate) needs_snapshot: bool,
-    /// Number of the status of the channel that was the instrument's last.
-    pub(crate) status_number: u64,
+    /// Sequence of the packet as of which the trading state is known, and number of its status.
+    pub(crate) state_at: (u64, u64),
 }
 
 impl Details {
@@ -90,11 +90,41 @@ impl Details {
         waiting.push(sequence, event);
     }
 
-    /// Applies a status that came before other events. Its place is that of its packet.
-    pub(crate) fn apply_late(&mut self, sequence: u64, status: Status) {
+    /// Applies a status that may have come before other events. If they wait for a snapshot, its
+    /// place is that of its packet.
+    pub(crate) fn apply_at(&mut self, sequence: u64, status: Status, is_doubtful: bool) {
+        if !is_doubtful {
+            self.day.apply(&Event::Status(status));
+            return;
+        }
         self.keep_event(sequence, Event::Status(status));
         if let Some(waiting) = &self.waiting {
             self.day = waiting.day();
+        }
+    }
+
+    /// Gives all figures so far a date that is older than the instrument.
+    pub(crate) fn begin_with(&mut self, status: Status, is_doubtful: bool) {
+        match is_doubtful {
+            true => self.apply_at(self.made_at.saturating_sub(1), status, true),
+            false => self.day.set_date(status.date, true),
+        }
+    }
+
+    /// Returns whether the events of before and after this packet wait for a snapshot.
+    pub(crate) fn has_waited_at(&self, sequence: u64) -> bool {
+        let waiting = self.waiting.as_ref();
+        waiting.is_some_and(|waiting| waiting.begins_at() <= sequence)
+    }
+
+    /// Begins the session of `date` somewhere between the figures of before the doubt.
+    pub(crate) fn begin_in_between(&mut self, date: Option<u16>) {
+        match &mut self.waiting {
+            None => self.day.begin_in_between(date),
+            Some(waiting) => {
+                waiting.begin_in_between(date);
+                self.day = waiting.day();
+            }
         }
     }
 
@@ -169,7 +199,7 @@ impl Details {
     /// The sequence of the packets begins again.
     pub(crate) fn forget_sequences(&mut self) {
         (self.made_at, self.session_at, self.figures_at) = (0, 0, 0);
-        self.snapshot_from = 0;
+        (self.snapshot_from, self.state_at.0) = (0, 0);
         if let Some(waiting) = &mut self.waiting {
             waiting.forget_sequences();
         }
@@ -179,7 +209,7 @@ impl Details {
     pub(crate) fn begin_again(&mut self, sequence: u64) {
         (self.day, self.waiting, self.defined) = (Day::default(), None, None);
         (self.trading_state, self.halt_reason) = (TradingState::UNKNOWN, 0);
-        (self.is_deleted, self.status_number) = (false, 0);
+        (self.is_deleted, self.state_at) = (false, (0, 0));
         (self.made_at, self.figures_at, self.session_at) = (sequence, 0, 0);
         self.volume_shown = 0;
     }

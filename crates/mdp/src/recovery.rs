@@ -102,7 +102,7 @@ impl Channel {
         self.group_statuses
             .values_mut()
             .for_each(GroupStatus::forget_sequences);
-        self.known_from = first;
+        (self.known_from, self.reset_from) = (first, 0);
         if first == 1 {
             return self.begin_sequence(sink);
         }
@@ -124,7 +124,7 @@ impl Channel {
             instrument.reset(State::Live);
             instrument.settle_figures();
         }
-        (self.from_start, self.has_reset) = (true, false);
+        (self.from_start, self.reset_from) = (true, 0);
         self.empty_books(sink);
     }
 
@@ -217,7 +217,9 @@ impl Channel {
             }
         }
         // Of an instrument that is new, but not to the exchange, nothing is known.
-        self.has_reset |= !self.from_start;
+        if !self.from_start {
+            self.reset_from = self.sequence + 1;
+        }
         self.empty_books(sink);
     }
 
@@ -472,7 +474,6 @@ impl Channel {
         }
         if !was_live {
             instrument.state = state;
-            instrument.details.needs_snapshot = false;
             instrument.details.clear_queue();
             // Its figures were those of a book that is right now.
             instrument.is_session_doubtful |= !is_session;
@@ -480,6 +481,7 @@ impl Channel {
         if instrument.is_state_doubtful {
             let state = head.status.and_then(crate::statuses::trading_state);
             let state = state.unwrap_or(TradingState::UNKNOWN);
+            instrument.details.state_at = (head.as_of, self.status_number);
             if state != instrument.details.trading_state {
                 self.set_state(index, state, 0, sink);
             }
@@ -487,6 +489,7 @@ impl Channel {
         let instrument = &mut self.instruments[index as usize];
         instrument.is_state_doubtful = false;
         instrument.is_session_doubtful &= !is_session;
+        instrument.details.needs_snapshot &= !is_session;
         instrument.settle_figures();
         self.recovering -= usize::from(instrument.is_right());
         self.publish_record(index, sink);

@@ -97,6 +97,7 @@ impl Channel {
         } else if is_changed || is_rescaled || is_rebased || is_gone || !was_defined {
             self.publish_record(index, sink);
         }
+        self.tell_if_right(sink);
     }
 
     /// Begins an instrument again that was deleted and is defined anew. Its state is that of its
@@ -124,7 +125,7 @@ impl Channel {
         // Each loop of the feed repeats it, also behind the settlement of the day.
         let is_new = match details.defined.replace(given) {
             Some(old) => old != given,
-            None => reference_before.is_none(),
+            None => reference_before.is_none() || given.1.is_some(),
         };
         let Some(price) = given.0.filter(|_| is_new || reference_before.is_none()) else {
             return false;

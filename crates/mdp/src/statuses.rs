@@ -13,13 +13,13 @@ use crate::schema::*;
 pub(crate) struct GroupStatus {
     /// The last trading state, with its reason.
     state: Option<(TradingState, u32)>,
-    /// Number of the status that gave it.
-    state_number: u64,
+    /// Sequence of the packet that gave it, and number of the status.
+    state_at: (u64, u64),
     /// The last trading day, and the sequence of the packet that gave it first.
     date: Option<u16>,
     date_from: u64,
-    /// Whether another day was before it.
-    has_earlier_date: bool,
+    /// The day before it.
+    earlier_date: Option<u16>,
     /// Sequence of the packet that last reset the statistics; 0 for none.
     reset_from: u64,
 }
@@ -28,11 +28,12 @@ impl GroupStatus {
     /// The sequence of the packets begins again.
     pub(crate) fn forget_sequences(&mut self) {
         (self.date_from, self.reset_from) = (0, 0);
+        self.state_at.0 = 0;
     }
 
     fn note(&mut self, sequence: u64, date: Option<u16>, is_reset: bool) {
         if date > self.date {
-            self.has_earlier_date = self.date.is_some();
+            self.earlier_date = self.date;
             (self.date, self.date_from) = (date, sequence);
         }
         if is_reset {
@@ -76,7 +77,7 @@ impl Channel {
         sink: &mut S,
     ) {
         if let Some((state, reason)) = state {
-            self.instruments[index as usize].details.status_number = self.status_number;
+            self.instruments[index as usize].details.state_at = (self.sequence, self.status_number);
             self.set_state(index, state, reason, sink);
         }
         let instrument = &mut self.instruments[index as usize];
@@ -86,6 +87,7 @@ impl Channel {
             date,
             is_reset,
             is_complete: instrument.state.is_live(),
+            is_start: self.from_start,
         };
         let event = Event::Status(status);
         // Before a later date, the figures are of the day before if they came before the doubt.
@@ -94,8 +96,9 @@ impl Channel {
         // A first date does not tell whether it is that of the figures so far, unless they are all.
         let is_first = day.trade_date.is_none() && date.is_some();
         let is_unknown = is_first && !is_reset && !self.from_start && !day.is_blank();
-        let is_dated = date.is_some() && date >= day.trade_date;
-        let is_known = is_reset || begins && !is_torn || is_dated && day.is_blank();
+        let is_dated = is_first || date.is_some() && date == day.trade_date;
+        let is_known = is_reset || !is_torn && (begins || is_dated && day.is_blank());
+        let is_known = is_known && !instrument.details.needs_snapshot;
         if is_unknown && !instrument.is_session_doubtful {
             self.doubt_session(index);
         }
@@ -185,38 +188,53 @@ impl Channel {
         }
         let known = self.group_statuses.entry(key).or_default();
         if state.is_some() {
-            (known.state, known.state_number) = (state, self.status_number);
+            known.state = state;
+            known.state_at = (self.sequence, self.status_number);
         }
         known.note(self.sequence, status.trade_date(), is_reset);
     }
 
-    /// Gives an instrument without a date, which is not defined yet, the last date of its group,
-    /// before its own first status: its figures so far are of no later day.
+    /// Applies what its group has said of the day, before the first status of its own, of an
+    /// instrument that is not defined yet.
     fn date_by_group(&mut self, index: u32, group: [u8; 6], date: Option<u16>) {
         let instrument = &self.instruments[index as usize];
-        let day = &instrument.details.day;
-        if instrument.is_defined || day.trade_date.is_some() {
+        if instrument.is_defined {
             return;
         }
-        let (is_blank, has_doubt) = (day.is_blank(), instrument.is_session_doubtful);
-        let whole = self.group_statuses.get(&(group, ALL_PRODUCTS));
-        let noted = whole.and_then(|status| status.date);
-        let products = (group, ALL_PRODUCTS)..=(group, [u8::MAX; 6]);
-        let mut dates = self.group_statuses.range(products);
+        if let Some(status) = self.group_statuses.get(&(group, ALL_PRODUCTS)).copied() {
+            let day = &instrument.details.day;
+            match day.trade_date {
+                Some(_) if day.is_before(status.date) => self.catch_up(index, &status),
+                Some(_) => {}
+                // Its figures so far are of no later day.
+                None => self.date_late(index, status.date),
+            }
+        }
         // Its product is not known before its definition.
-        let is_unclear = dates.any(|(_, status)| status.date > noted && status.date < date);
-        if noted.is_some() {
-            let status = Status {
-                date: noted,
-                ..Status::default()
-            };
-            let instrument = &mut self.instruments[index as usize];
-            let is_doubtful = instrument.has_doubtful_figures();
-            let event = Event::Status(status);
-            instrument.details.apply(self.sequence, event, is_doubtful);
-        } else if is_unclear && !is_blank && !has_doubt {
+        let details = &self.instruments[index as usize].details;
+        let known = details.day.trade_date;
+        let products = (group, ALL_PRODUCTS)..=(group, [u8::MAX; 6]);
+        let mut statuses = self.group_statuses.range(products);
+        let is_unclear = statuses.any(|(_, status)| match known {
+            None => status.date < date || status.earlier_date.is_some(),
+            Some(_) => status.date > known && status.date_from <= details.figures_at,
+        });
+        if is_unclear && !details.day.is_blank() {
             self.doubt_session(index);
         }
+    }
+
+    /// Gives an instrument the date of its figures so far.
+    fn date_late(&mut self, index: u32, date: Option<u16>) {
+        let status = Status {
+            date,
+            is_start: self.from_start,
+            ..Status::default()
+        };
+        let instrument = &mut self.instruments[index as usize];
+        let is_doubtful = instrument.has_doubtful_figures();
+        let event = Event::Status(status);
+        instrument.details.apply(self.sequence, event, is_doubtful);
     }
 
     /// Returns what the statuses of an instrument's group and product have said.
@@ -229,7 +247,8 @@ impl Channel {
     /// Applies what the statuses of its group have said of the session of an instrument that is
     /// defined later. If its figures are of two sessions, it waits for a snapshot.
     pub(crate) fn date_of_group(&mut self, index: u32, asset: [u8; 6]) {
-        let known = self.statuses_of(index, asset);
+        let mut known = self.statuses_of(index, asset);
+        known.sort_by_key(|status| status.map(|status| status.date_from));
         for status in known.into_iter().flatten() {
             self.catch_up(index, &status);
         }
@@ -242,9 +261,9 @@ impl Channel {
         for status in known.into_iter().flatten() {
             let details = &mut self.instruments[index as usize].details;
             if let Some((state, reason)) = status.state
-                && status.state_number > details.status_number
+                && status.state_at > details.state_at
             {
-                details.status_number = status.state_number;
+                details.state_at = status.state_at;
                 self.set_state(index, state, reason, sink);
             }
         }
@@ -256,41 +275,55 @@ impl Channel {
         let is_live = instrument.state.is_live();
         let is_doubtful = instrument.has_doubtful_figures();
         let details = &mut instrument.details;
-        let day = &details.day;
-        let is_later = match day.trade_date {
-            Some(date) => known.date > Some(date),
-            None => known.has_earlier_date && known.date_from > details.session_at,
+        let has_figures_since = details.has_figures_waiting();
+        let mut status = Status {
+            date: known.earlier_date,
+            is_reset: false,
+            is_complete: is_live,
+            is_start: self.from_start,
         };
-        let mut begins_at = if is_later { known.date_from } else { 0 };
-        if known.reset_from > details.session_at {
-            begins_at = begins_at.max(known.reset_from);
+        // The day with which the instrument appeared, if the later one came after it.
+        let appears = known.earlier_date.is_some() && known.date_from > details.made_at;
+        if details.day.trade_date.is_none() && appears {
+            details.begin_with(status, is_doubtful);
+        }
+        status.date = known.date;
+        // A day of before the instrument appeared is that of all its figures.
+        if known.date.is_some() && known.date_from < details.made_at {
+            details.begin_with(status, is_doubtful);
+        }
+        let day = details.day;
+        let mut begins_at = match day.is_before(known.date) {
+            true => known.date_from,
+            false => 0,
+        };
+        let is_reset = known.reset_from > details.session_at && known.reset_from >= begins_at;
+        if is_reset {
+            begins_at = known.reset_from;
         }
         let begins = begins_at >= details.made_at.max(1);
         let is_mixed = begins && details.figures_at >= begins_at;
         // Those of before the first date of all, after a late start, may be of another day.
-        let is_first = day.trade_date.is_none() && known.date.is_some() && !begins;
-        let is_unknown =
-            is_first && !self.from_start && !day.is_blank() && known.date_from > details.made_at;
-        let status = Status {
-            date: known.date,
-            is_reset: begins && !is_mixed,
-            is_complete: is_live,
-        };
-        if begins && is_doubtful {
-            let status = Status {
-                is_reset: true,
-                ..status
-            };
-            details.apply_late(begins_at, status);
+        let is_unknown = day.trade_date.is_none()
+            && known.date.is_some()
+            && !(self.from_start || begins || day.is_blank())
+            && known.date_from > details.made_at;
+        status.is_reset = begins && is_reset && (is_doubtful || !is_mixed);
+        let at = if begins { begins_at } else { known.date_from };
+        if is_mixed && !details.has_waited_at(begins_at) {
+            details.begin_in_between(known.date);
         } else {
-            details.apply(self.sequence, Event::Status(status), is_doubtful);
+            details.apply_at(at, status, is_doubtful);
         }
         if begins && !is_mixed {
             details.session_at = begins_at;
             // Otherwise a loss after it may hide another one.
-            let is_since_loss = begins_at >= self.known_from;
-            instrument.is_session_doubtful &= !is_since_loss;
-            instrument.settle_figures();
+            let is_since_loss = begins_at >= self.known_from && !details.needs_snapshot;
+            self.settle(
+                index,
+                false,
+                is_since_loss && (is_reset || !has_figures_since),
+            );
         } else if (is_mixed || is_unknown) && !instrument.is_session_doubtful {
             self.doubt_session(index);
         }

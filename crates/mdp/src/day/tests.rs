@@ -15,6 +15,7 @@ fn status(date: u16, is_reset: bool, is_complete: bool) -> Event {
         date: Some(date),
         is_reset,
         is_complete,
+        is_start: true,
     })
 }
 
@@ -216,7 +217,7 @@ fn a_settlement_of_the_day_is_no_reference_of_that_day() {
         let mut restored = waiting.restored(&figures, 10, 5, false).unwrap();
         assert_eq!(settlements(&restored), expected);
         restored.apply(&defined(79, Some(TODAY - 1)));
-        let reference = expected.0.map_or(Some(79), |_| Some(79));
+        let reference = expected.0.or(Some(79));
         assert_eq!(restored.statistics.reference, reference);
         restored.apply(&status(TODAY + 1, true, true));
         let last = expected.1.or(reference);

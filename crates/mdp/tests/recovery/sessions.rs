@@ -146,12 +146,12 @@ fn ranges(pair: &Pair) -> [[i64; 3]; 2] {
 fn all_trades_behind_a_late_snapshot_are_in_the_session_that_a_lost_status_began() {
     for has_status in [false, true] {
         let mut pair = lose_a_reset(20_001);
+        let before = pair.values.trades;
         if has_status {
             next_until_a_trade(&mut pair);
             send_status(&mut pair, NO_EVENT, 20_001, BOTH);
         }
         let mut late = pair.exchange.clone_snapshots();
-        let before = pair.values.trades;
         (0..12).for_each(|_| next_until_a_trade(&mut pair));
         let trades = pair.values.trades - before;
         for packet in &mut late {
