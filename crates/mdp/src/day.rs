@@ -326,7 +326,8 @@ impl Day {
                 && !is_new
                 && !self.is_of_day_before(date) => {}
             // That of the day itself, which is known.
-            None if self.statistics.settlement == Some(settlement.price) => {}
+            None if self.statistics.settlement == Some(settlement.price)
+                && !self.is_settlement_unclear => {}
             _ if is_before && !is_known => self.set_reference(Some(settlement)),
             // One of the same day may be older than the known one.
             Some(date)

@@ -100,7 +100,7 @@ impl Channel {
         self.tell_if_right(sink);
     }
 
-    /// Begins an instrument again that was deleted and is defined anew. Its state is that of its
+    /// Begins an instrument again that was deleted and is defined again. Its state is that of its
     /// group.
     fn revive(&mut self, index: u32, definition: &InstrumentDefinition) {
         let instrument = &mut self.instruments[index as usize];

@@ -383,5 +383,73 @@ proptest! {
     }
 }
 
+/// One bad entry put every instrument of the channel in doubt.
+#[test]
+fn a_contradiction_puts_only_its_instrument_in_doubt() {
+    let mut here = Day::new(DATED);
+    here.define();
+    for index in [0, 1, 0] {
+        here.run(&Step::Book(index, 0, 5), false);
+    }
+    here.model.book(0, 0, 5, &mut here.packet);
+    // Behind the headers and 16 bytes of the entry: a number that the instrument has passed.
+    here.packet[52..56].copy_from_slice(&1u32.to_le_bytes());
+    here.deliver();
+    let symbol = here.receiver.channel().symbol_of(500).unwrap();
+    assert_eq!(here.seen.doubtful, BTreeSet::from([symbol]));
+    here.recover(false, None);
+    assert!(here.seen.doubtful.is_empty());
+    here.check();
+}
+
+/// Yesterday's trades were counted in the day of the instrument's own status.
+#[test]
+fn a_status_of_its_own_before_the_definition_begins_the_day_behind_that_of_the_group() {
+    let mut here = Day::new(DATED);
+    here.run(&Step::Status(Scope::Group(0), None, Roll::No), false);
+    here.run(&Step::Trade(0, 5, true, false), false);
+    here.run(&Step::Trade(0, 5, true, false), false);
+    let own = Step::Status(Scope::Instrument(0), None, Roll::NextDay);
+    here.run(&own, false);
+    here.define();
+    assert!(here.seen.doubtful.is_empty() && here.seen.values.len() == 3);
+    here.run(&Step::Trade(0, 5, true, false), false);
+    let symbol = here.receiver.channel().symbol_of(500).unwrap();
+    let value = here.seen.values[&symbol];
+    assert_eq!((value.volume, value.figures.unwrap().trades), (5, 1));
+}
+
+/// It stayed closed until a status came.
+#[test]
+fn an_instrument_that_is_deleted_and_defined_again_begins_with_nothing() {
+    let mut here = Day::new(DATED);
+    here.define();
+    let open = Some(SecurityTradingStatus::READY_TO_TRADE);
+    here.run(&Step::Status(Scope::Group(0), open, Roll::No), false);
+    here.run(&Step::Book(0, 0, 5), false);
+    here.run(&Step::Trade(0, 5, true, false), false);
+    let symbol = here.receiver.channel().symbol_of(500).unwrap();
+    for (action, state, bid) in [
+        (b'D', TradingState::CLOSED, UNDEFINED_PRICE),
+        (b'A', TradingState::OPEN, UNDEFINED_PRICE),
+    ] {
+        let mut packet = here.model.definitions().swap_remove(0);
+        packet[12 + 10 + 5] = action;
+        let taken = here.receiver.receive_definition(&packet, &mut here.seen);
+        taken.unwrap();
+        let value = here.seen.values[&symbol];
+        assert_eq!((value.state, value.bid), (state, bid));
+    }
+    let value = here.seen.values[&symbol];
+    assert_eq!((value.volume, value.last), (0, UNDEFINED_PRICE));
+    assert!(here.seen.doubtful.is_empty());
+}
+
+const DATED: Habits = Habits {
+    has_dates: true,
+    is_long: false,
+    are_dated: [true; 3],
+    defines_today: false,
+};
 /// Number of days.
 const CASES: u32 = 1_000;
