@@ -7,6 +7,7 @@ use tidewire_feed::wire::UNDEFINED_PRICE;
 use tidewire_feed::wire::{self, AGGRESSOR_BUY, AGGRESSOR_SELL};
 use tidewire_sbe::{DecodeError, Message};
 
+use crate::day::Event;
 use crate::definition::InstrumentDefinition;
 use crate::depth::Followed;
 use crate::figures::{Scale, Statistics};
@@ -16,9 +17,9 @@ use crate::levels::{Contradiction, PriceLevel};
 use crate::orders::OrderBook;
 use crate::packet::Packet;
 use crate::recovery::Loop;
-use crate::reference::GroupStatus;
 use crate::schema::*;
 use crate::settings::{ChannelConfig, ChannelCounters};
+use crate::statuses::GroupStatus;
 
 /// The instruments of a channel.
 #[derive(Debug)]
@@ -43,8 +44,8 @@ pub struct Channel {
     pub(crate) event_time_ns: u64,
     /// Sequence of the current packet.
     pub(crate) sequence: u64,
-    /// Everything from the beginning of the sequence is known, so that a new instrument's book is
-    /// empty.
+    /// Everything from the beginning of the sequence is known, so that a new instrument has had
+    /// nothing.
     pub(crate) from_start: bool,
     /// The first packet of which all later ones are known; `u64::MAX` before the first.
     pub(crate) known_from: u64,
@@ -55,8 +56,9 @@ pub struct Channel {
     pub(crate) states_known_ns: u64,
     /// Sending time of the first packet after a restart of the sequence; 0 before one.
     pub(crate) begin_time_ns: u64,
-    /// A reset came while something was not right: books are proven by snapshots only.
-    pub(crate) needs_snapshots: bool,
+    /// The packet after the last channel reset, if one came after a late start or a loss: of a new
+    /// instrument, entries of before it may be missing. 0 for none.
+    pub(crate) reset_from: u64,
     /// Whether the sink was told that values are doubtful.
     pub(crate) in_doubt: bool,
     /// Whether books by order wait for a loop of their snapshots.
@@ -96,7 +98,7 @@ impl Channel {
             recovering: 0,
             states_known_ns: 0,
             begin_time_ns: 0,
-            needs_snapshots: false,
+            reset_from: 0,
             in_doubt: false,
             orders_wanted: false,
             loops: [Loop::default(), Loop::default()],
@@ -157,7 +159,7 @@ impl Channel {
     pub fn statistics(&self, security_id: i32) -> Option<(&Statistics, Scale)> {
         let index = self.index.find(security_id)?;
         let details = &self.instruments[index as usize].details;
-        Some((&details.statistics, details.scale))
+        Some((&details.day.statistics, details.scale))
     }
 
     fn live(&self, security_id: i32) -> Option<&Instrument> {
@@ -385,7 +387,7 @@ impl Channel {
             Err(Contradiction) => {
                 self.counters.contradictions += 1;
                 // The snapshot must have this entry, too.
-                self.doubt(index, self.sequence + 1, sink);
+                self.recover_one(index, self.sequence + 1, sink);
             }
         }
     }
@@ -418,20 +420,21 @@ impl Channel {
             State::Live | State::Doubtful if ahead == 0 || ahead > u32::MAX / 2 => {
                 self.counters.old += 1;
                 self.counters.contradictions += 1;
-                self.doubt(index, self.sequence, sink);
-                self.instruments[index as usize]
-                    .details
-                    .keep(entry, self.sequence);
+                // The snapshot must have this entry, too.
+                self.recover_one(index, self.sequence + 1, sink);
                 return Acceptance::Old;
             }
             State::Doubtful if ahead == 1 => {
                 instrument.rpt_seq = entry.rpt_seq;
+                // A first entry may follow a reset that was lost, with figures before it.
+                instrument.is_session_doubtful |= entry.rpt_seq == 1;
+                instrument.details.needs_snapshot |= entry.rpt_seq == 1;
                 self.confirm_with_event(index);
                 return Acceptance::Apply;
             }
             State::Live => {
                 self.counters.instrument_gaps += 1;
-                self.doubt(index, self.sequence, sink);
+                self.recover_one(index, self.sequence, sink);
             }
             // The known loss explains the hole, so that a snapshot of after the loss is enough.
             State::Doubtful => {
@@ -439,13 +442,18 @@ impl Channel {
                 instrument.state = State::Recovering;
                 instrument.details.clear_queue();
             }
-            // The first entry of all: nothing came before it. Of an instrument with a history it
-            // tells of a lost reset, and not of what else was lost.
+            // The first entry of the instrument's own sequence: its book was empty. Figures of
+            // before a channel reset that was not received may be missing. Of an instrument with a
+            // history it tells of a lost reset, and not of what else was lost.
             State::Recovering
-                if entry.rpt_seq == 1 && !self.needs_snapshots && instrument.is_blank() =>
+                if entry.rpt_seq == 1
+                    && !instrument.details.needs_snapshot
+                    && instrument.is_blank() =>
             {
                 instrument.reset(State::Recovering);
                 instrument.rpt_seq = 1;
+                instrument.is_session_doubtful = true;
+                instrument.details.needs_snapshot = true;
                 self.confirm_with_event(index);
                 return Acceptance::Apply;
             }
@@ -456,18 +464,6 @@ impl Channel {
             .keep(entry, self.sequence);
         self.counters.queued += 1;
         Acceptance::Queued
-    }
-
-    /// Begins the recovery of one instrument, of which all is known again from a packet on.
-    #[cold]
-    fn doubt<S: Sink>(&mut self, index: u32, known_from: u64, sink: &mut S) {
-        // The sink knows doubt about all values only. The others are confirmed by their next
-        // entries, or by the snapshot's next loop.
-        self.doubt_books(known_from, sink);
-        let instrument = &mut self.instruments[index as usize];
-        debug_assert!(!instrument.state.is_live(), "a loss leaves nothing live");
-        instrument.state = State::Recovering;
-        instrument.details.clear_queue();
     }
 
     #[inline]
@@ -499,34 +495,28 @@ impl Channel {
             return;
         };
         let instrument = &mut self.instruments[index as usize];
-        let details = &mut instrument.details;
-        let nanos = details.scale.nanos(entry.price);
+        let &TradeEntry { price, size, .. } = entry;
         if entry.action != MDUpdateAction::NEW {
             self.counters.trade_corrections += 1;
             if entry.action == MDUpdateAction::DELETE {
-                let since = details.since(self.known_from);
-                since.cancel(entry.price, entry.size);
-                details.session.cancel(entry.price, entry.size);
+                instrument.apply(self.sequence, Event::Cancel { price, size });
             }
             return;
         }
-        details.time_ns = self.event_time_ns;
-        details.trades_at = self.sequence;
-        details.statistics.last = Some((entry.price, entry.size));
-        details.statistics.volume += u64::from(entry.size);
-        details.volume_shown += u64::from(entry.size);
         let condition = match entry.side {
             Some(AggressorSide::BUY) => AGGRESSOR_BUY,
             Some(AggressorSide::SELL) => AGGRESSOR_SELL,
             _ => 0,
         };
-        details.session.add(entry.price, entry.size);
-        details.session.condition = condition;
-        if !instrument.is_right() {
-            let since = instrument.details.since(self.known_from);
-            since.add(entry.price, entry.size);
-        }
+        let event = Event::Trade {
+            price,
+            size,
+            condition,
+        };
+        instrument.apply(self.sequence, event);
         let details = &mut instrument.details;
+        details.time_ns = self.event_time_ns;
+        details.volume_shown += u64::from(size);
         if details.symbol.is_none() {
             return;
         }
@@ -535,8 +525,8 @@ impl Channel {
             symbol: self.config.symbol_first + index,
             source: self.config.source,
             source_time_ns: self.event_time_ns,
-            price: nanos,
-            size: entry.size,
+            price: details.scale.nanos(price),
+            size,
             condition,
         };
         sink.message(self.sequence, &wire::Message::Trade(trade));
@@ -548,9 +538,9 @@ impl Channel {
             return;
         };
         let instrument = &mut self.instruments[index as usize];
-        instrument.details.trades_at = self.sequence;
-        instrument.details.statistics.volume = volume;
+        instrument.apply(self.sequence, Event::Volume(volume));
         if instrument.details.volume_shown != volume {
+            instrument.details.time_ns = self.event_time_ns;
             self.publish_record(index, sink);
         }
     }
@@ -623,7 +613,13 @@ impl Channel {
             }
         };
         let mut instrument = Instrument::new(state);
-        instrument.details.made_at = self.sequence;
+        // Not to the exchange: its snapshot may be of any time since the loss.
+        instrument.details.made_at = match self.from_start {
+            true => self.sequence,
+            false => self.sequence.min(self.known_from),
+        };
+        instrument.details.needs_snapshot = self.reset_from > 0;
+        instrument.details.snapshot_from = self.reset_from;
         self.instruments.push(instrument);
         self.index.insert(security_id, index);
         Some(index)

@@ -34,6 +34,8 @@ pub struct InstrumentDefinition {
     pub trade_volume_min: u32,
     /// Last settlement price.
     pub reference: Option<i64>,
+    /// Its trading day, in days since 1970-01-01.
+    pub reference_date: Option<u16>,
     /// Trading state; on the definition feed only.
     pub status: Option<SecurityTradingStatus>,
     /// Levels of the real and the implied book; 0 if not given.
@@ -46,10 +48,11 @@ pub struct InstrumentDefinition {
 
 /// Reads the common fields of one definition template.
 macro_rules! definition {
-    ($template:ident, $message:expr, $tick:expr, $reference:expr) => {{
+    ($template:ident, $message:expr, $tick:expr, $reference:expr, $date:expr) => {{
         let own = $template::decode($message)?;
         let (tick, reference): (fn(&$template<'_>) -> Option<i64>, fn(&_) -> _) =
             ($tick, $reference);
+        let date: fn(&$template<'_>) -> Option<u16> = $date;
         let mut depths = (0, 0);
         for feed in &mut own.md_feed_types.iter() {
             let depth = u8::try_from(feed.market_depth()).unwrap_or(0);
@@ -71,6 +74,7 @@ macro_rules! definition {
             display_factor: own.display_factor(),
             trade_volume_min: own.min_trade_vol(),
             reference: reference(&own),
+            reference_date: date(&own),
             status: own.md_security_trading_status(),
             depths,
             total: own.tot_num_reports(),
@@ -91,7 +95,8 @@ impl InstrumentDefinition {
                     MDInstrumentDefinitionFuture54,
                     message,
                     |own| Some(own.min_price_increment()),
-                    |own: &MDInstrumentDefinitionFuture54<'_>| own.trading_reference_price()
+                    |own: &MDInstrumentDefinitionFuture54<'_>| own.trading_reference_price(),
+                    |own| own.trading_reference_date()
                 )
             }
             MDInstrumentDefinitionOption55::TEMPLATE_ID => {
@@ -99,7 +104,8 @@ impl InstrumentDefinition {
                     MDInstrumentDefinitionOption55,
                     message,
                     |own| own.min_price_increment(),
-                    |own: &MDInstrumentDefinitionOption55<'_>| own.trading_reference_price()
+                    |own: &MDInstrumentDefinitionOption55<'_>| own.trading_reference_price(),
+                    |own| own.trading_reference_date()
                 )
             }
             MDInstrumentDefinitionSpread56::TEMPLATE_ID => {
@@ -107,7 +113,8 @@ impl InstrumentDefinition {
                     MDInstrumentDefinitionSpread56,
                     message,
                     |own| own.min_price_increment(),
-                    |own: &MDInstrumentDefinitionSpread56<'_>| own.trading_reference_price()
+                    |own: &MDInstrumentDefinitionSpread56<'_>| own.trading_reference_price(),
+                    |own| own.trading_reference_date()
                 )
             }
             MDInstrumentDefinitionFixedIncome57::TEMPLATE_ID => {
@@ -115,7 +122,8 @@ impl InstrumentDefinition {
                     MDInstrumentDefinitionFixedIncome57,
                     message,
                     |own| own.min_price_increment(),
-                    |own: &MDInstrumentDefinitionFixedIncome57<'_>| own.trading_reference_price()
+                    |own: &MDInstrumentDefinitionFixedIncome57<'_>| own.trading_reference_price(),
+                    |own| own.trading_reference_date()
                 )
             }
             MDInstrumentDefinitionRepo58::TEMPLATE_ID => {
@@ -123,7 +131,8 @@ impl InstrumentDefinition {
                     MDInstrumentDefinitionRepo58,
                     message,
                     |own| Some(own.min_price_increment()),
-                    |own: &MDInstrumentDefinitionRepo58<'_>| own.trading_reference_price()
+                    |own: &MDInstrumentDefinitionRepo58<'_>| own.trading_reference_price(),
+                    |own| own.trading_reference_date()
                 )
             }
             MDInstrumentDefinitionFX63::TEMPLATE_ID => {
@@ -131,7 +140,8 @@ impl InstrumentDefinition {
                     MDInstrumentDefinitionFX63,
                     message,
                     |own| Some(own.min_price_increment()),
-                    |_: &MDInstrumentDefinitionFX63<'_>| None
+                    |_: &MDInstrumentDefinitionFX63<'_>| None,
+                    |_| None
                 )
             }
             _ => return Ok(None),

@@ -52,13 +52,6 @@ impl Followed {
         }
     }
 
-    /// Does the same for one instrument.
-    pub(crate) fn renew_one(&mut self, index: u32) {
-        if let Some(Some(shown)) = self.shown.get_mut(index as usize) {
-            **shown = Shown::new();
-        }
-    }
-
     /// Returns whether the state changed.
     fn set(&mut self, index: usize, is_followed: bool) -> bool {
         if index >= self.shown.len() {
@@ -95,6 +88,22 @@ impl Channel {
         if is_followed {
             return self.show_levels(index, sink);
         }
+        let end = Level {
+            action: Level::END,
+            is_last: 1,
+            ..self.level(index)
+        };
+        sink.message(self.sequence, &Message::Level(end));
+    }
+
+    /// Ends the levels of an instrument whose book is not right. They are given again as a whole.
+    pub(crate) fn end_levels<S: Sink>(&mut self, index: u32, sink: &mut S) {
+        let shown = self.followed.shown.get_mut(index as usize);
+        let Some(Some(shown)) = shown.filter(|shown| shown.as_ref().is_some_and(|one| !one.is_new))
+        else {
+            return;
+        };
+        **shown = Shown::new();
         let end = Level {
             action: Level::END,
             is_last: 1,

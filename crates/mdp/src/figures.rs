@@ -35,11 +35,16 @@ impl Session {
         self.low = Some(self.low.map_or(price, |low| low.min(price)));
     }
 
+    /// Takes the received trades of another count of the session: not its open, high and low.
+    pub(crate) fn set_trades(&mut self, other: &Self) {
+        (self.trades, self.volume, self.turnover) = (other.trades, other.volume, other.turnover);
+    }
+
     /// Forgets the received trades if they have more quantity than the session: they are of the
     /// session before.
     pub(crate) fn forget_trades_beyond(&mut self, volume: u64) {
         if self.volume > volume {
-            (self.trades, self.volume, self.turnover) = (0, 0, 0);
+            self.set_trades(&Self::default());
         }
     }
 

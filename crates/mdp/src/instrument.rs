@@ -2,7 +2,8 @@
 
 use tidewire_feed::wire::{LastValue, Quote, UNDEFINED_PRICE};
 
-use crate::details::Details;
+use crate::day::Event;
+use crate::details::{Details, is_after};
 use crate::levels::{Contradiction, IMPLIED_DEPTH_MAX, PriceLevel, PriceLevels, REAL_DEPTH_MAX};
 use crate::schema::{MDEntryTypeBook, MDUpdateAction};
 
@@ -47,6 +48,9 @@ pub(crate) struct Instrument {
     pub(crate) is_confirming: bool,
     /// A change of the trading state may be lost: it has no number in the instrument's sequence.
     pub(crate) is_state_doubtful: bool,
+    /// The beginning of a session may be lost: it has no number either. The figures may be of the
+    /// session before.
+    pub(crate) is_session_doubtful: bool,
     /// The last number of its own sequence.
     pub(crate) rpt_seq: u32,
     /// The last published top, in prices of the wire.
@@ -247,6 +251,7 @@ impl Instrument {
             is_defined: false,
             is_confirming: false,
             is_state_doubtful: !state.is_live(),
+            is_session_doubtful: !state.is_live(),
             rpt_seq: 0,
             published: Top::EMPTY,
             book: PriceBook::new(),
@@ -256,14 +261,61 @@ impl Instrument {
 
     /// Returns whether all values are right.
     pub(crate) fn is_right(&self) -> bool {
-        self.state.is_live() && !self.is_state_doubtful && !self.is_confirming
+        !self.has_doubtful_figures() && !self.is_state_doubtful && !self.is_confirming
+    }
+
+    /// Returns whether entries about it may be lost, or the beginning of a session.
+    #[inline]
+    pub(crate) fn has_doubtful_figures(&self) -> bool {
+        !self.state.is_live() || self.is_session_doubtful
     }
 
     /// Returns whether nothing has come about it.
     pub(crate) fn is_blank(&self) -> bool {
-        let statistics = &self.details.statistics;
-        let has_traded = statistics.last.is_some() || statistics.volume > 0;
-        self.rpt_seq == 0 && self.details.figures_at() == 0 && !has_traded
+        let day = &self.details.day;
+        let has_traded = day.statistics.last.is_some() || !day.is_blank();
+        self.rpt_seq == 0 && self.details.figures_at == 0 && !has_traded
+    }
+
+    /// Applies what changes its figures. Returns whether a session begins with it.
+    #[inline]
+    pub(crate) fn apply(&mut self, sequence: u64, event: Event) -> bool {
+        self.details.figures_at = sequence;
+        let is_doubtful = self.has_doubtful_figures();
+        self.details.apply(sequence, event, is_doubtful)
+    }
+
+    /// Forgets what waits for a snapshot of the figures, if they are right.
+    pub(crate) fn settle_figures(&mut self) {
+        if !self.has_doubtful_figures() {
+            self.details.forget_waiting();
+        }
+    }
+
+    /// Applies the entries that have waited to the book of a snapshot. Returns the last number of
+    /// the instrument's own sequence.
+    ///
+    /// # Errors
+    /// An entry contradicts the book, which is empty then.
+    pub(crate) fn apply_queue(&mut self, mut rpt_seq: u32) -> Result<u32, Contradiction> {
+        let queue = std::mem::take(&mut self.details.queue);
+        let later = queue
+            .iter()
+            .filter(|entry| is_after(entry.rpt_seq, rpt_seq));
+        for entry in later {
+            if let Err(Contradiction) = self.book.apply(entry) {
+                self.book.clear();
+                self.details.clear_queue();
+                return Err(Contradiction);
+            }
+        }
+        if let Some(last) = queue
+            .last()
+            .filter(|entry| is_after(entry.rpt_seq, rpt_seq))
+        {
+            rpt_seq = last.rpt_seq;
+        }
+        Ok(rpt_seq)
     }
 
     /// Empties the book and begins the instrument's own sequence again.
@@ -303,17 +355,19 @@ impl Instrument {
         })
     }
 
-    /// Returns all that is known, as a record that replaces earlier values.
+    /// Returns all that is known, as a record that replaces earlier values. Without `top`, the
+    /// quote stays.
     pub(crate) fn record(
         &mut self,
-        top: Top,
+        top: Option<Top>,
         symbol: u32,
         source: u16,
         sequence: u64,
     ) -> LastValue {
+        let top = top.unwrap_or(self.published);
         self.published = top;
         let details = &mut *self.details;
-        let (scale, statistics) = (details.scale, &details.statistics);
+        let (scale, statistics) = (details.scale, &details.day.statistics);
         details.volume_shown = statistics.volume;
         let (last, last_size) = statistics.last.unwrap_or((UNDEFINED_PRICE, 0));
         LastValue {
@@ -330,7 +384,7 @@ impl Instrument {
             last_size,
             state: details.trading_state,
             volume: statistics.volume,
-            open: scale.nanos_of(details.session.open),
+            open: scale.nanos_of(details.day.session.open),
             figures: Some(details.figures()),
             ..LastValue::new(symbol)
         }

@@ -16,6 +16,8 @@ pub use arbiter::{Arbiter, ArbiterConfig, ArbiterCounters, PacketSink};
 mod channel;
 pub use channel::Channel;
 
+mod day;
+
 mod definition;
 pub use definition::InstrumentDefinition;
 
@@ -58,6 +60,7 @@ mod settings;
 pub use settings::{ChannelConfig, ChannelCounters};
 
 mod snapshot;
+mod statuses;
 
 #[cfg(test)]
 mod tests;

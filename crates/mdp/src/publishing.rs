@@ -38,39 +38,40 @@ impl Channel {
         self.dirty.clear();
     }
 
-    /// Publishes all that is known of an instrument, if its values are right.
+    /// Publishes all that is known of an instrument whose book is right. If something else is in
+    /// doubt, the record says so.
     pub(crate) fn publish_record<S: Sink>(&mut self, index: u32, sink: &mut S) {
+        let instrument = &self.instruments[index as usize];
+        if instrument.is_confirming || !instrument.state.is_live() {
+            return; // the end of the event publishes it, or a snapshot
+        }
+        let top = instrument.book.top();
+        self.publish_as_certain(index, Some(top), sink);
+    }
+
+    /// Publishes that an instrument is in doubt: its values stay as they are.
+    pub(crate) fn publish_doubt<S: Sink>(&mut self, index: u32, sink: &mut S) {
+        let instrument = &self.instruments[index as usize];
+        debug_assert!(!instrument.is_right(), "something is in doubt");
+        self.publish_as_certain(index, None, sink);
+    }
+
+    /// Publishes a record, which says whether anything is in doubt.
+    fn publish_as_certain<S: Sink>(&mut self, index: u32, top: Option<Top>, sink: &mut S) {
         let instrument = &mut self.instruments[index as usize];
-        let is_known = instrument.is_defined && instrument.state.is_live();
-        if !is_known || instrument.is_confirming {
-            return; // the end of the event publishes it
+        if !instrument.is_defined {
+            return;
         }
         let (symbol, source) = (self.config.symbol_first + index, self.config.source);
-        let top = instrument.book.top();
         let is_right = instrument.is_right();
         let mut record = instrument.record(top, symbol, source, self.sequence);
         if let Some(figures) = record.figures.as_mut().filter(|_| !is_right) {
             figures.flags |= Figures::IN_DOUBT;
+            self.in_doubt = true;
         }
         sink.snapshot_record(self.sequence, &record);
         if !self.followed.is_empty() {
             self.show_levels(index, sink);
         }
-    }
-
-    /// Publishes what is known of an instrument whose book is not, marked as in doubt.
-    pub(crate) fn publish_doubt<S: Sink>(&mut self, index: u32, sink: &mut S) {
-        let instrument = &mut self.instruments[index as usize];
-        debug_assert!(
-            !instrument.state.is_live(),
-            "only its record ends the doubt"
-        );
-        let (symbol, source) = (self.config.symbol_first + index, self.config.source);
-        let mut record = instrument.record(Top::EMPTY, symbol, source, self.sequence);
-        if let Some(figures) = &mut record.figures {
-            figures.flags |= Figures::IN_DOUBT;
-        }
-        self.in_doubt = true;
-        sink.snapshot_record(self.sequence, &record);
     }
 }

@@ -4,8 +4,11 @@
 //! own sequence (`RptSeq`), nothing about it was lost. Otherwise its entries wait for a snapshot
 //! that is newer than the loss, and those after the snapshot are applied to it.
 //!
-//! Trading states have no number in that sequence. After a loss each is doubtful until the
-//! instrument's next status, its next snapshot, or its next definition on the definition feed.
+//! Statuses have no number in that sequence. After a loss each trading state is doubtful until the
+//! instrument's next status, its next snapshot, or its next definition on the definition feed. The
+//! session, which a status may have begun, is doubtful until the next one begins, or a snapshot.
+//!
+//! An entry that contradicts what is known puts only its instrument in doubt.
 
 use tidewire_book::Order;
 use tidewire_feed::client::Sink;
@@ -13,11 +16,12 @@ use tidewire_feed::wire::TradingState;
 use tidewire_sbe::{DecodeError, Message};
 
 use crate::channel::{Channel, size_of_wire};
+use crate::day::SnapshotFigures;
 use crate::instrument::State;
 use crate::packet::Packet;
-use crate::reference::GroupStatus;
 use crate::schema::*;
-use crate::snapshot::{SnapshotEntry, SnapshotHead, fill, fill_figures};
+use crate::snapshot::{SnapshotEntry, SnapshotHead, read};
+use crate::statuses::GroupStatus;
 
 /// One run through the snapshots of all instruments, which the recovery feed repeats.
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,13 +77,17 @@ impl Channel {
     /// The incremental feed is known from its packet `first` on.
     pub fn join<S: Sink>(&mut self, first: u64, sink: &mut S) {
         self.known_from = first;
-        match first {
-            1 => {
-                self.doubt_states(false);
-                self.reset(true, sink);
-            }
-            _ => self.lose(first, sink),
+        if first != 1 {
+            return self.lose(first, sink);
         }
+        // Instruments that are defined so far have had nothing yet.
+        self.states_known_ns = 0;
+        for instrument in &mut self.instruments {
+            instrument.state = State::Live;
+            instrument.is_state_doubtful = false;
+            instrument.is_session_doubtful = false;
+        }
+        self.begin_sequence(sink);
     }
 
     /// The incremental feed's sequence started again, at `first`, with a packet sent at
@@ -94,9 +102,30 @@ impl Channel {
         self.group_statuses
             .values_mut()
             .for_each(GroupStatus::forget_sequences);
-        self.doubt_states(first != 1);
-        self.reset(first == 1, sink);
-        self.known_from = first;
+        (self.known_from, self.reset_from) = (first, 0);
+        if first == 1 {
+            return self.begin_sequence(sink);
+        }
+        for instrument in &mut self.instruments {
+            instrument.reset(State::Recovering);
+        }
+        for book in self.order_books.iter_mut().flatten() {
+            book.reset(false, self.sequence);
+        }
+        self.lose(first, sink);
+    }
+
+    /// The sequence begins with its first packet: all books are empty. What was in doubt of states
+    /// and sessions stays so.
+    fn begin_sequence<S: Sink>(&mut self, sink: &mut S) {
+        for instrument in &mut self.instruments {
+            instrument.is_session_doubtful |= !instrument.state.is_live();
+            instrument.details.needs_snapshot = false;
+            instrument.reset(State::Live);
+            instrument.settle_figures();
+        }
+        (self.from_start, self.reset_from) = (true, 0);
+        self.empty_books(sink);
     }
 
     /// Packets before `known_from` were lost.
@@ -114,27 +143,16 @@ impl Channel {
         }
     }
 
+    /// Entries and statuses of before `known_from` may be lost.
     #[cold]
     pub(crate) fn lose<S: Sink>(&mut self, known_from: u64, sink: &mut S) {
-        self.doubt_states(true);
-        self.doubt_books(known_from, sink);
-    }
-
-    /// Notes whether changes of trading states may be lost.
-    fn doubt_states(&mut self, is_doubtful: bool) {
-        self.states_known_ns = if is_doubtful { u64::MAX } else { 0 };
-        for instrument in &mut self.instruments {
-            instrument.is_state_doubtful = is_doubtful;
-        }
-    }
-
-    /// Notes that entries may be lost. Trading states are as right as before.
-    #[cold]
-    pub(crate) fn doubt_books<S: Sink>(&mut self, known_from: u64, sink: &mut S) {
+        self.states_known_ns = u64::MAX;
         self.from_start = false;
         self.known_from = known_from;
         self.recovering = self.instruments.len();
         for instrument in &mut self.instruments {
+            instrument.is_state_doubtful = true;
+            instrument.is_session_doubtful = true;
             instrument.is_confirming = false;
             match instrument.state {
                 State::Live => instrument.state = State::Doubtful,
@@ -154,71 +172,70 @@ impl Channel {
         sink.values_doubtful();
     }
 
-    /// Begins the recovery of an instrument whose book was built with another depth. It waits for a
-    /// snapshot of after this packet.
-    pub(crate) fn recover_one(&mut self, index: u32) {
+    /// Begins the recovery of one instrument, of which all is known again from the packet
+    /// `known_from` on: it waits for a snapshot. The others are as right as before.
+    #[cold]
+    pub(crate) fn recover_one<S: Sink>(&mut self, index: u32, known_from: u64, sink: &mut S) {
         let instrument = &mut self.instruments[index as usize];
-        if instrument.is_right() {
-            self.recovering += 1;
-        }
+        self.recovering += usize::from(instrument.is_right());
         instrument.state = State::Recovering;
         instrument.is_confirming = false;
         instrument.book.clear();
-        instrument.details.clear_queue();
-        self.followed.renew_one(index);
-        self.from_start = false;
-        self.known_from = self.known_from.max(self.sequence + 1);
+        let details = &mut instrument.details;
+        details.clear_queue();
+        details.snapshot_from = details.snapshot_from.max(known_from);
+        if let Some(Some(book)) = self.order_books.get_mut(index as usize) {
+            book.lose(known_from);
+            self.orders_wanted = true;
+        }
+        self.end_levels(index, sink);
+        self.publish_doubt(index, sink);
+    }
+
+    /// A session of one instrument may have begun, or its figures are of two sessions: they wait
+    /// for a snapshot of the current packet or later. The book is as right as before.
+    pub(crate) fn doubt_session(&mut self, index: u32) {
+        let instrument = &mut self.instruments[index as usize];
+        self.recovering += usize::from(instrument.is_right());
+        instrument.is_session_doubtful = true;
+        let details = &mut instrument.details;
+        details.snapshot_from = details.snapshot_from.max(self.sequence + 1);
     }
 
     /// The exchange has emptied all books. What was lost before, such as a trade, the reset does
-    /// not bring back: then snapshots are needed for the figures of the session.
+    /// not bring back: instruments that wait for entries need a snapshot of after it.
     pub(crate) fn reset_by_exchange<S: Sink>(&mut self, sink: &mut S) {
-        let is_proven = self.recovering == 0;
-        if !is_proven {
-            self.needs_snapshots = true;
-            self.known_from = self.sequence + 1;
+        for instrument in &mut self.instruments {
+            let is_known = instrument.state.is_live();
+            instrument.reset(match is_known {
+                true => State::Live,
+                false => State::Recovering,
+            });
+            if !is_known {
+                instrument.details.needs_snapshot = true;
+                instrument.details.snapshot_from = self.sequence + 1;
+            }
         }
-        self.reset(is_proven, sink);
+        // Of an instrument that is new, but not to the exchange, nothing is known.
+        if !self.from_start {
+            self.reset_from = self.sequence + 1;
+        }
+        self.empty_books(sink);
     }
 
-    /// Empties all books. With `is_start`, nothing came before; otherwise snapshots are needed.
+    /// All books are empty.
     #[cold]
-    pub(crate) fn reset<S: Sink>(&mut self, is_start: bool, sink: &mut S) {
-        let state = if is_start {
-            State::Live
-        } else {
-            State::Recovering
-        };
-        for instrument in &mut self.instruments {
-            instrument.reset(state);
-        }
+    fn empty_books<S: Sink>(&mut self, sink: &mut S) {
         self.followed.renew();
         for book in self.order_books.iter_mut().flatten() {
-            book.reset(is_start, self.sequence);
+            book.reset(true, self.sequence);
         }
-        self.from_start = is_start;
-        self.orders_wanted = self.config.order_books && !is_start;
+        self.orders_wanted = false;
         let all = self.instruments.iter();
         self.recovering = all.filter(|instrument| !instrument.is_right()).count();
-        if !is_start {
-            self.in_doubt = true;
-            return sink.values_doubtful();
-        }
         for index in 0..self.instruments.len() {
             self.publish_record(index as u32, sink);
         }
-        self.tell_if_right(sink);
-    }
-
-    /// An instrument's book is right again.
-    pub(crate) fn confirm<S: Sink>(&mut self, index: u32, state: State, sink: &mut S) {
-        assert!(state.is_live(), "only a live state is confirmed");
-        let instrument = &mut self.instruments[index as usize];
-        debug_assert!(!instrument.state.is_live(), "it was counted as recovering");
-        instrument.state = state;
-        instrument.details.clear_queue();
-        self.recovering -= usize::from(instrument.is_right());
-        self.publish_record(index, sink);
         self.tell_if_right(sink);
     }
 
@@ -230,6 +247,8 @@ impl Channel {
         instrument.state = State::Live;
         instrument.is_confirming = true;
         instrument.details.clear_queue();
+        instrument.details.prove();
+        instrument.settle_figures();
         if !std::mem::replace(&mut instrument.is_dirty, true) {
             self.dirty.push(index);
         }
@@ -245,36 +264,21 @@ impl Channel {
         self.tell_if_right(sink);
     }
 
-    /// An instrument's trading state is right again.
-    pub(crate) fn confirm_state<S: Sink>(&mut self, index: u32, sink: &mut S) {
+    /// Notes that an instrument's trading state is right again, or that its session is known.
+    /// Returns whether all of it is right with that, which a record must tell.
+    pub(crate) fn settle(&mut self, index: u32, is_state: bool, is_session: bool) -> bool {
         let instrument = &mut self.instruments[index as usize];
-        let was_doubtful = std::mem::take(&mut instrument.is_state_doubtful);
-        if was_doubtful && instrument.is_right() {
-            self.recovering -= 1;
-            self.publish_record(index, sink);
-            self.tell_if_right(sink);
-        }
+        let was_right = instrument.is_right();
+        instrument.is_state_doubtful &= !is_state;
+        instrument.is_session_doubtful &= !is_session;
+        instrument.settle_figures();
+        let is_right_again = !was_right && instrument.is_right();
+        self.recovering -= usize::from(is_right_again);
+        is_right_again
     }
 
-    /// Takes the trading state of a snapshot that is newer than the last loss. Without one, the
-    /// state is unknown.
-    fn restore_state<S: Sink>(
-        &mut self,
-        index: u32,
-        status: Option<SecurityTradingStatus>,
-        sink: &mut S,
-    ) {
-        let details = &self.instruments[index as usize].details;
-        let state = status.and_then(crate::reference::trading_state);
-        let state = state.unwrap_or(TradingState::UNKNOWN);
-        if state != details.trading_state {
-            self.set_state(index, state, 0, sink);
-        }
-        self.confirm_state(index, sink);
-    }
-
-    fn tell_if_right<S: Sink>(&mut self, sink: &mut S) {
-        self.needs_snapshots &= self.recovering > 0;
+    /// Tells the sink that all values are right, if they are and it knows of a doubt.
+    pub(crate) fn tell_if_right<S: Sink>(&mut self, sink: &mut S) {
         if self.recovering == 0 && std::mem::take(&mut self.in_doubt) {
             sink.values_right();
         }
@@ -350,6 +354,7 @@ impl Channel {
             number: u8::try_from(entry.md_price_level().unwrap_or(0)).unwrap_or(0),
             open_flag: entry.open_close_settl_flag(),
             reference_date: entry.trading_reference_date(),
+            settlement_type: entry.settl_price_type(),
         });
         let as_of = snapshot.last_msg_seq_num_processed();
         let head = SnapshotHead {
@@ -381,6 +386,7 @@ impl Channel {
             open_flag: entry.open_close_settl_flag(),
             // These entries have none.
             reference_date: None,
+            settlement_type: SettlPriceType::default(),
         });
         let as_of = snapshot.last_msg_seq_num_processed();
         let head = SnapshotHead {
@@ -396,8 +402,8 @@ impl Channel {
         Ok((as_of, snapshot.tot_num_reports()))
     }
 
-    /// Replaces the book and statistics of an instrument by its snapshot, if it is newer than what
-    /// was lost, and applies the entries that have waited.
+    /// Replaces what is in doubt of an instrument by its snapshot, if that is newer than what was
+    /// lost, and applies the entries that have waited.
     ///
     /// A snapshot ahead of the incremental feed is left to the next loop: it may be of the sequence
     /// before a restart, which has higher numbers.
@@ -410,55 +416,84 @@ impl Channel {
         let Some(index) = self.find(head.security_id) else {
             return;
         };
-        let (number, known_from) = (self.loops[BY_PRICE].number, self.known_from);
+        let number = self.loops[BY_PRICE].number;
+        let known_from = self.snapshot_from(index);
         let instrument = &mut self.instruments[index as usize];
         instrument.details.seen_in_loop = number;
         let is_early = head.as_of.saturating_add(1) < known_from;
-        if instrument.is_right() || is_early || head.as_of > self.sequence {
+        let has_doubt = instrument.has_doubtful_figures() || instrument.is_state_doubtful;
+        // The end of its event confirms a book.
+        if !has_doubt || is_early || head.as_of > self.sequence {
             return;
         }
-        if instrument.state.is_live() && !instrument.is_state_doubtful {
-            return; // the end of its event confirms it
+        let was_live = instrument.state.is_live();
+        if !was_live && !instrument.details.queue_follows(head.as_of, head.rpt_seq) {
+            return;
         }
-        if instrument.state.is_live() {
-            // A lost status may have begun a session, too.
-            fill_figures(&mut instrument.details, head, entries, known_from);
-            return self.restore_state(index, head.status, sink);
-        }
-        let details = &mut instrument.details;
-        let is_after =
-            |left: u32, right: u32| left.wrapping_sub(right).wrapping_sub(1) < u32::MAX / 2;
-        // After a reset that was lost, too, the numbers of the queue are of the sequence before it.
-        let has_all = head.as_of >= details.queue_at;
-        if has_all {
-            details.clear_queue();
-        }
-        if !details.queue.is_empty() && is_after(details.queue_first, head.rpt_seq.wrapping_add(1))
-        {
-            return; // entries between the snapshot and the queue are missing
-        }
-        if fill(instrument, head, entries, known_from).is_err() {
-            instrument.book.clear();
+        let book = (!was_live).then_some(&mut instrument.book);
+        let Ok(figures) = read(book, head, entries) else {
             self.counters.contradictions += 1;
             return;
-        }
-        let mut rpt_seq = head.rpt_seq;
-        let queue = std::mem::take(&mut instrument.details.queue);
-        for entry in &queue {
-            if !is_after(entry.rpt_seq, rpt_seq) {
-                continue;
-            }
-            rpt_seq = entry.rpt_seq;
-            if instrument.book.apply(entry).is_err() {
+        };
+        if !was_live {
+            let Ok(rpt_seq) = instrument.apply_queue(head.rpt_seq) else {
                 self.counters.contradictions += 1;
-                instrument.state = State::Recovering;
-                instrument.details.clear_queue();
                 return;
+            };
+            instrument.rpt_seq = rpt_seq;
+            self.counters.recoveries += 1;
+        }
+        self.finish_recovery(index, State::Live, (head, &figures), sink);
+    }
+
+    /// Returns the packet as of which a snapshot of an instrument must be at least, plus one.
+    fn snapshot_from(&self, index: u32) -> u64 {
+        let details = &self.instruments[index as usize].details;
+        self.known_from.max(details.snapshot_from)
+    }
+
+    /// Takes figures and trading state of a snapshot where they are in doubt. The book is right: it
+    /// is the snapshot's, or its own. Without a state, the state is unknown.
+    fn finish_recovery<S: Sink>(
+        &mut self,
+        index: u32,
+        state: State,
+        (head, figures): (&SnapshotHead, &SnapshotFigures),
+        sink: &mut S,
+    ) {
+        assert!(state.is_live(), "a recovery makes the book right");
+        let known_from = self.snapshot_from(index);
+        let instrument = &mut self.instruments[index as usize];
+        debug_assert!(!instrument.is_right(), "it was counted as recovering");
+        let was_live = instrument.state.is_live();
+        let mut is_session = true;
+        if instrument.has_doubtful_figures() {
+            let details = &mut instrument.details;
+            is_session = details.restore(figures, head.as_of, known_from, was_live);
+            details.time_ns = details.time_ns.max(head.time_ns);
+        }
+        if !was_live {
+            instrument.state = state;
+            instrument.details.clear_queue();
+            // Its figures were those of a book that is right now.
+            instrument.is_session_doubtful |= !is_session;
+        }
+        if instrument.is_state_doubtful {
+            let state = head.status.and_then(crate::statuses::trading_state);
+            let state = state.unwrap_or(TradingState::UNKNOWN);
+            instrument.details.state_at = (head.as_of, self.status_number);
+            if state != instrument.details.trading_state {
+                self.set_state(index, state, 0, sink);
             }
         }
-        instrument.rpt_seq = rpt_seq;
-        self.counters.recoveries += 1;
-        self.confirm(index, State::Live, sink);
+        let instrument = &mut self.instruments[index as usize];
+        instrument.is_state_doubtful = false;
+        instrument.is_session_doubtful &= !is_session;
+        instrument.details.needs_snapshot &= !is_session;
+        instrument.settle_figures();
+        self.recovering -= usize::from(instrument.is_right());
+        self.publish_record(index, sink);
+        self.tell_if_right(sink);
     }
 
     /// Applies a chunk of a snapshot by order, as [`Channel::restore_short`].
@@ -519,22 +554,44 @@ impl Channel {
             }
             return;
         }
-        for index in 0..self.instruments.len() {
-            let instrument = &mut self.instruments[index];
-            // What waits came before the loop, and a reset after it, which was lost.
-            let is_quiet =
-                instrument.details.queue.is_empty() || instrument.details.queue_at <= as_of;
-            let is_left_out = instrument.details.seen_in_loop != number;
-            if instrument.is_right() || !is_left_out {
-                continue;
-            }
-            if !instrument.state.is_live() && is_quiet {
-                instrument.book.clear();
-                self.confirm(index as u32, State::LiveAnyNext, sink);
-            }
-            if self.instruments[index].is_state_doubtful {
-                self.restore_state(index as u32, None, sink);
-            }
+        for index in 0..self.instruments.len() as u32 {
+            self.leave_out(index, as_of, sink);
         }
+    }
+
+    /// A whole loop of snapshots has left an instrument out, if it is in doubt: as of its beginning
+    /// it had no book and no figures.
+    fn leave_out<S: Sink>(&mut self, index: u32, as_of: u64, sink: &mut S) {
+        let number = self.loops[BY_PRICE].number;
+        let is_early = as_of.saturating_add(1) < self.snapshot_from(index);
+        let instrument = &mut self.instruments[index as usize];
+        let details = &instrument.details;
+        let has_doubt = instrument.has_doubtful_figures() || instrument.is_state_doubtful;
+        if !has_doubt || is_early || details.seen_in_loop == number {
+            return;
+        }
+        // What waits came before the loop, and a reset after it, which was lost.
+        let is_quiet = details.queue.is_empty() || details.queue_at <= as_of;
+        if !instrument.state.is_live() {
+            if !is_quiet {
+                return;
+            }
+            instrument.book.clear();
+        }
+        let head = SnapshotHead {
+            security_id: 0,
+            as_of,
+            rpt_seq: 0,
+            time_ns: 0,
+            status: None,
+            trade_date: None,
+            limits: (None, None),
+        };
+        let state = match instrument.state {
+            state if state.is_live() => state,
+            _ => State::LiveAnyNext,
+        };
+        let figures = SnapshotFigures::default();
+        self.finish_recovery(index, state, (&head, &figures), sink);
     }
 }

@@ -14,10 +14,12 @@ use tidewire_mdp::{
 };
 
 mod damage;
+mod model;
 mod random;
 mod sessions;
 mod snapshots;
 mod state;
+mod truth;
 
 /// Size and orders by price.
 type Totals = BTreeMap<i64, (u32, u32)>;

@@ -146,12 +146,12 @@ fn ranges(pair: &Pair) -> [[i64; 3]; 2] {
 fn all_trades_behind_a_late_snapshot_are_in_the_session_that_a_lost_status_began() {
     for has_status in [false, true] {
         let mut pair = lose_a_reset(20_001);
+        let before = pair.values.trades;
         if has_status {
             next_until_a_trade(&mut pair);
             send_status(&mut pair, NO_EVENT, 20_001, BOTH);
         }
         let mut late = pair.exchange.clone_snapshots();
-        let before = pair.values.trades;
         (0..12).for_each(|_| next_until_a_trade(&mut pair));
         let trades = pair.values.trades - before;
         for packet in &mut late {
@@ -165,5 +165,84 @@ fn all_trades_behind_a_late_snapshot_are_in_the_session_that_a_lost_status_began
         assert_eq!((pair.compare(), pair.values.in_doubt), (1, false));
         let figures = pair.values.by_symbol[&0].figures.unwrap();
         assert_eq!(u64::from(figures.trades), trades);
+    }
+}
+
+/// Yesterday's figures became certain with a definition of after the loss, or with a status, and
+/// stayed through all snapshots.
+#[test]
+fn neither_a_definition_nor_a_status_makes_figures_of_before_a_lost_session_certain() {
+    for date in [20_001, 20_000] {
+        for (has_definition, has_trade) in [(true, false), (true, true), (false, false)] {
+            let mut pair = lose_a_reset(date);
+            pair.next(BOTH);
+            let mut trades = 0;
+            if has_trade {
+                let before = pair.values.trades;
+                next_until_a_trade(&mut pair);
+                trades = pair.values.trades - before;
+            }
+            if has_definition {
+                define_after_the_loss(&mut pair);
+            } else {
+                send_status(&mut pair, NO_EVENT, 20_000, BOTH);
+            }
+            assert!(pair.values.in_doubt, "{date}");
+            recover_with_date(&mut pair, date);
+            assert_eq!((pair.compare(), pair.values.in_doubt), (1, false), "{date}");
+            let [shown, own] = ranges(&pair);
+            assert_eq!(shown, own);
+            let (_, counted, _, day) = figures(&pair);
+            assert_eq!(day, 20_241_004 + u32::from(date - 20_000));
+            assert!(date == 20_000 || u64::from(counted) == trades);
+        }
+    }
+}
+
+/// The next session ends the doubt about the one before it without any snapshot.
+#[test]
+fn the_next_session_ends_the_doubt_about_a_lost_one() {
+    let mut pair = lose_a_reset(20_000);
+    pair.next(BOTH);
+    assert!(pair.values.in_doubt);
+    send_status(&mut pair, RESET, 20_001, BOTH);
+    assert_eq!((pair.compare(), pair.values.in_doubt), (1, false));
+    assert_eq!(figures(&pair), (0, 0, UNDEFINED_PRICE, 20_241_005));
+}
+
+/// The status of the new date came behind the snapshot, whose figures were taken for yesterday's.
+#[test]
+fn a_snapshot_of_before_a_later_status_of_its_own_session_has_its_figures() {
+    let mut pair = lose_a_reset(20_001);
+    let before = pair.exchange.instruments()[0].volume();
+    while pair.exchange.instruments()[0].volume() == before {
+        pair.next(&[]);
+    }
+    pair.exchange.heartbeat(&mut pair.packet);
+    pair.send(BOTH);
+    pair.give_up();
+    let snapshots = pair.exchange.clone_snapshots();
+    send_status(&mut pair, NO_EVENT, 20_001, BOTH);
+    for mut packet in snapshots {
+        set_trade_date(&mut packet, 20_001);
+        let taken = pair.receiver.receive_snapshot(&packet, &mut pair.values);
+        taken.unwrap();
+    }
+    assert_eq!((pair.compare(), pair.values.in_doubt), (1, false));
+    let [shown, own] = ranges(&pair);
+    assert_eq!(shown, own);
+}
+
+/// Sends the definition feed's loop, with the time of after the loss.
+fn define_after_the_loss(pair: &mut Pair) {
+    let mut packets = Vec::new();
+    pair.exchange
+        .definitions(|packet| packets.push(packet.to_vec()));
+    for packet in &mut packets {
+        packet[4..12].copy_from_slice(&(u64::MAX - 1).to_le_bytes());
+        let Pair {
+            receiver, values, ..
+        } = &mut *pair;
+        receiver.receive_definition(packet, values).unwrap();
     }
 }

@@ -21,29 +21,43 @@ fn lose_a_halt() -> Pair {
 }
 
 #[test]
-fn after_a_lost_halt_the_state_is_in_doubt_until_the_next_status() {
+fn after_a_lost_halt_the_next_status_gives_the_state_and_a_snapshot_the_session() {
     let mut pair = lose_a_halt();
     let one = pair.exchange.instruments()[0].security_id();
     let (pre_open, none) = (
         SecurityTradingStatus::PRE_OPEN,
         SecurityTradingEvent::NO_EVENT,
     );
-    for (id, in_doubt) in [(Some(one), true), (None, false)] {
+    for id in [Some(one), None] {
         pair.exchange.status(id, pre_open, none, &mut pair.packet);
         pair.send(BOTH);
-        assert_eq!(pair.values.in_doubt, in_doubt);
+        // What was lost may have begun a session.
+        assert!(pair.values.in_doubt);
     }
-    let states = TradingState::PRE_OPEN;
-    assert!(pair.values.by_symbol.values().all(|v| v.state == states));
+    for _ in 0..2 {
+        let states = TradingState::PRE_OPEN;
+        assert!(pair.values.by_symbol.values().all(|v| v.state == states));
+        pair.recover(0);
+        assert!(!pair.values.in_doubt);
+    }
 }
 
 #[test]
-fn after_a_lost_halt_definitions_sent_later_give_the_state() {
+fn after_a_lost_halt_definitions_sent_later_give_the_state_and_not_the_session() {
     let mut pair = lose_a_halt();
     let mut packets = Vec::new();
     pair.exchange
         .definitions(|packet| packets.push(packet.to_vec()));
-    for (early, in_doubt) in [(true, true), (false, false)] {
+    let states = |pair: &Pair| {
+        let values = pair.values.by_symbol.values();
+        values.map(|value| value.state).collect::<Vec<_>>()
+    };
+    let pre_open = SecurityTradingStatus::PRE_OPEN;
+    for packet in &mut packets {
+        // The status of a future's definition.
+        packet[12 + 10 + 14] = pre_open.0;
+    }
+    for (early, state) in [(true, TradingState::OPEN), (false, TradingState::PRE_OPEN)] {
         for packet in &mut packets {
             let time_ns = if early { 1u64 } else { u64::MAX - 1 };
             packet[4..12].copy_from_slice(&time_ns.to_le_bytes());
@@ -52,8 +66,15 @@ fn after_a_lost_halt_definitions_sent_later_give_the_state() {
             } = &mut pair;
             receiver.receive_definition(packet, values).unwrap();
         }
-        assert_eq!(pair.values.in_doubt, in_doubt);
+        assert_eq!(
+            (states(&pair), pair.values.in_doubt),
+            (vec![state; 2], true)
+        );
     }
+    // A snapshot is not newer than what the definitions say.
+    pair.recover(0);
+    let open = vec![TradingState::PRE_OPEN; 2];
+    assert_eq!((states(&pair), pair.values.in_doubt), (open, false));
 }
 
 #[test]

@@ -59,6 +59,8 @@ impl Content {
 pub(crate) struct Item<'a> {
     /// The capture's stream; each stream has its own securities.
     pub(crate) stream: usize,
+    /// The stream that has ended before this message: this one is in its place.
+    pub(crate) ended: Option<usize>,
     pub(crate) sequence: u64,
     /// When it was captured, ns since the UNIX epoch; 0 in a file without times.
     pub(crate) time_ns: u64,
@@ -168,15 +170,23 @@ impl Reader {
         &mut self,
         each: &mut impl FnMut(Item<'_>) -> Result<bool, Failure>,
     ) -> Result<(), Failure> {
-        let mut sequence = 0;
+        let (mut stream, mut sequence, mut is_ended) = (0, 0, false);
         loop {
             let mut used = 0;
             while let Some((message, length)) = frame(&self.bytes.rest()[used..]) {
                 let start = used;
                 used += length;
                 if message.is_empty() {
-                    // The session ends here; another may follow.
+                    is_ended = sequence > 0;
                     continue;
+                }
+                let ended = is_ended.then_some(stream);
+                if std::mem::take(&mut is_ended) {
+                    (stream, sequence) = (stream + 1, 0);
+                }
+                if stream >= SESSIONS_MAX {
+                    let text = format!("{}: more than {SESSIONS_MAX} sessions", self.place);
+                    return Err(Failure::running(text));
                 }
                 let ahead = match sequence % AHEAD as u64 {
                     0 => &self.bytes.rest()[start..],
@@ -184,7 +194,8 @@ impl Reader {
                 };
                 sequence += 1;
                 let item = Item {
-                    stream: 0,
+                    stream,
+                    ended,
                     sequence,
                     time_ns: 0,
                     message,
@@ -214,6 +225,7 @@ impl Reader {
         let mut taker = Taker {
             each,
             stream: 0,
+            ended: None,
             time_ns: 0,
             result: Ok(true),
         };
@@ -279,7 +291,65 @@ impl Reader {
 /// The streams of a capture, by session. Each destination of a session is one of its lines.
 #[derive(Default)]
 struct Streams {
-    list: Vec<(SessionName, SocketAddr, Receiver)>,
+    list: Vec<Stream>,
+}
+
+struct Stream {
+    session: SessionName,
+    /// The destinations of its packets, which are its lines.
+    destinations: Vec<SocketAddr>,
+    receiver: Receiver,
+    /// The stream of the same destination in whose place it comes, until it has ended that one.
+    before: Option<usize>,
+    /// Its first packet, while it may be a stray one.
+    held: Option<(Side, Vec<u8>)>,
+    /// It has said so, or another session is in its place. What comes late is left out then.
+    has_end: bool,
+    is_over: bool,
+}
+
+impl Stream {
+    fn new(session: SessionName, before: Option<usize>) -> Self {
+        let config = ReceiverConfig {
+            // There is no server to ask, and the two lines may be captured far apart.
+            requests: false,
+            ..ReceiverConfig::default()
+        };
+        Self {
+            session,
+            destinations: Vec::new(),
+            receiver: Receiver::new(config),
+            before,
+            held: None,
+            has_end: false,
+            is_over: false,
+        }
+    }
+
+    /// Returns the line of a destination.
+    fn side(&mut self, destination: SocketAddr) -> Side {
+        if !self.destinations.contains(&destination) && self.destinations.len() < LINES_MAX {
+            self.destinations.push(destination);
+        }
+        match self.destinations[0] == destination {
+            true => Side::A,
+            false => Side::B,
+        }
+    }
+
+    fn receive(
+        &mut self,
+        side: Side,
+        payload: &[u8],
+        taker: &mut Taker<'_, impl FnMut(Item<'_>) -> Result<bool, Failure>>,
+    ) {
+        // The clock does not advance: a gap is given up only when the window is full or at the end.
+        let receiver = &mut self.receiver;
+        let _ = receiver.receive(side, payload, 1, taker);
+        if receiver.counters().early_dropped > 0 || receiver.early_packets() > EARLY_PACKETS_MAX {
+            receiver.give_up_first(taker);
+        }
+    }
 }
 
 impl Streams {
@@ -290,49 +360,82 @@ impl Streams {
         payload: &[u8],
         taker: &mut Taker<'_, impl FnMut(Item<'_>) -> Result<bool, Failure>>,
     ) -> bool {
-        let Some(session) = mold_session(payload) else {
+        let Some(header) = mold_header(payload) else {
             return false;
         };
-        let known = self.list.iter().position(|stream| stream.0 == session);
+        let list = &mut self.list;
+        let known = list.iter().position(|one| one.session == header.session);
         let index = match known {
             Some(index) => index,
-            None if self.list.len() >= SESSIONS_MAX => return false,
+            None if list.len() >= SESSIONS_MAX => return false,
             None => {
-                let config = ReceiverConfig {
-                    // There is no server to ask, and the two lines may be captured far apart.
-                    requests: false,
-                    ..ReceiverConfig::default()
-                };
-                let receiver = Receiver::new(config);
-                self.list.push((session, destination, receiver));
-                self.list.len() - 1
+                let is_here =
+                    |one: &Stream| !one.is_over && one.destinations.contains(&destination);
+                let before = list.iter().rposition(is_here);
+                list.push(Stream::new(header.session, before));
+                list.len() - 1
             }
         };
-        let (_, first, receiver) = &mut self.list[index];
-        taker.stream = index;
-        let side = if destination == *first {
-            Side::A
-        } else {
-            Side::B
-        };
-        // The clock does not advance: a gap is given up only when the window is full or at the end.
-        let _ = receiver.receive(side, payload, 1, taker);
-        if receiver.counters().early_dropped > 0 || receiver.early_packets() > EARLY_PACKETS_MAX {
-            receiver.give_up_first(taker);
+        let stream = &mut list[index];
+        let side = stream.side(destination);
+        if stream.is_over {
+            return true;
         }
+        stream.has_end |= header.count == Header::END_OF_SESSION;
+        let is_bare = matches!(header.count, Header::HEARTBEAT | Header::END_OF_SESSION);
+        if let Some(before) = stream.before.filter(|_| !is_bare) {
+            let is_first = stream.held.is_none();
+            if is_first && !self.list[before].has_end {
+                // One packet may be a stray; two show that the session goes on.
+                self.list[index].held = Some((side, payload.to_vec()));
+                return true;
+            }
+            self.replace(before, index, taker);
+        }
+        taker.stream = index;
+        self.list[index].receive(side, payload, taker);
         true
     }
 
-    fn finish(&mut self, taker: &mut Taker<'_, impl FnMut(Item<'_>) -> Result<bool, Failure>>) {
-        for (index, (_, _, receiver)) in self.list.iter_mut().enumerate() {
+    /// Ends a stream, in whose place another one has come.
+    fn replace(
+        &mut self,
+        before: usize,
+        index: usize,
+        taker: &mut Taker<'_, impl FnMut(Item<'_>) -> Result<bool, Failure>>,
+    ) {
+        debug_assert!(
+            before < index,
+            "the later session is in the place of the other"
+        );
+        if !std::mem::replace(&mut self.list[before].is_over, true) {
+            taker.stream = before;
+            self.list[before].receiver.finish(taker);
+            taker.ended = Some(before);
+        }
+        let stream = &mut self.list[index];
+        stream.before = None;
+        if let Some((side, payload)) = stream.held.take() {
             taker.stream = index;
-            receiver.finish(taker);
+            stream.receive(side, &payload, taker);
+        }
+    }
+
+    fn finish(&mut self, taker: &mut Taker<'_, impl FnMut(Item<'_>) -> Result<bool, Failure>>) {
+        for (index, stream) in self.list.iter_mut().enumerate() {
+            taker.stream = index;
+            if let Some((side, payload)) = stream.held.take() {
+                stream.receive(side, &payload, taker);
+            }
+            if !stream.is_over {
+                stream.receiver.finish(taker);
+            }
         }
     }
 
     fn counters(&self) -> mold::Counters {
         let mut sum = mold::Counters::default();
-        for counters in self.list.iter().map(|(_, _, receiver)| receiver.counters()) {
+        for counters in self.list.iter().map(|stream| stream.receiver.counters()) {
             sum.messages += counters.messages;
             sum.gaps += counters.gaps;
             sum.recovered += counters.recovered;
@@ -342,8 +445,8 @@ impl Streams {
     }
 }
 
-/// Returns the session of a datagram that is a valid MoldUDP64 packet to its last byte.
-fn mold_session(payload: &[u8]) -> Option<SessionName> {
+/// Returns the header of a datagram that is a valid MoldUDP64 packet to its last byte.
+fn mold_header(payload: &[u8]) -> Option<Header> {
     let packet = decode_packet(payload).ok()?;
     let session = packet.header.session;
     let is_name = session
@@ -361,13 +464,15 @@ fn mold_session(payload: &[u8]) -> Option<SessionName> {
     for message in packet.messages() {
         used += message.ok()?.len() + 2;
     }
-    (used == packet.body.len()).then_some(session)
+    (used == packet.body.len()).then_some(packet.header)
 }
 
 /// Passes messages on until one is refused.
 struct Taker<'a, F> {
     each: &'a mut F,
     stream: usize,
+    /// The stream that has ended before the next message.
+    ended: Option<usize>,
     time_ns: u64,
     result: Result<bool, Failure>,
 }
@@ -377,6 +482,7 @@ impl<F: FnMut(Item<'_>) -> Result<bool, Failure>> SequencedSink for Taker<'_, F>
         if matches!(self.result, Ok(true)) {
             self.result = (self.each)(Item {
                 stream: self.stream,
+                ended: self.ended.take(),
                 sequence,
                 time_ns: self.time_ns,
                 message,
@@ -461,6 +567,8 @@ const CHUNK_BYTES: usize = 1 << 20;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// Maximum number of streams followed in one capture.
 const SESSIONS_MAX: usize = 64;
+/// Maximum number of destinations of a session: two lines, and what they are copied to.
+const LINES_MAX: usize = 8;
 /// Maximum number of packets by which one line may lag behind the other.
 const EARLY_PACKETS_MAX: usize = 10_000;
 
@@ -470,13 +578,23 @@ mod tests {
 
     /// Builds a capture of IP packets, each a datagram with one MoldUDP64 message.
     fn recording(messages: u64) -> Vec<u8> {
+        capture((1..=messages).map(|sequence| (b'N', sequence, Some(b'x'))))
+    }
+
+    /// Builds a capture of MoldUDP64 packets: the last letter of the session, the sequence, and the
+    /// message; none is the end of the session.
+    fn capture(packets: impl IntoIterator<Item = (u8, u64, Option<u8>)>) -> Vec<u8> {
         let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
         file.extend([0; 12]);
         file.extend(101_u32.to_le_bytes());
-        for sequence in 1..=messages {
-            let mut payload = b"SESSION   ".to_vec();
+        for (session, sequence, message) in packets {
+            let mut payload = b"SESSIO".to_vec();
+            payload.extend([session, b' ', b' ', b' ']);
             payload.extend(sequence.to_be_bytes());
-            payload.extend([0, 1, 0, 1, b'x']);
+            match message {
+                Some(message) => payload.extend([0, 1, 0, 1, message]),
+                None => payload.extend([0xff, 0xff]),
+            }
             let length = 28 + payload.len();
             let mut packet = vec![0x45, 0, 0, length as u8, 0, 0, 0, 0, 1, 17, 0, 0];
             packet.extend([10, 0, 0, 1, 239, 0, 0, 1, 1, 1, 2, 2]);
@@ -489,19 +607,70 @@ mod tests {
         file
     }
 
-    fn read(file: Vec<u8>, messages_max: usize) -> (usize, Result<(), Failure>) {
-        let mut reader = Reader {
+    fn reader(file: Vec<u8>, content: Content) -> Reader {
+        Reader {
             place: "file".to_owned(),
             bytes: Bytes::new(Box::new(io::Cursor::new(file))),
-            content: Content::Capture,
+            content,
             account: Account::default(),
-        };
+        }
+    }
+
+    fn read(file: Vec<u8>, messages_max: usize) -> (usize, Result<(), Failure>) {
         let mut seen = 0;
-        let result = reader.read_all(|_| {
+        let result = reader(file, Content::Capture).read_all(|_| {
             seen += 1;
             Ok(seen < messages_max)
         });
         (seen, result)
+    }
+
+    /// Returns stream, ended stream and message of each item.
+    fn items(file: Vec<u8>, content: Content) -> Vec<(usize, Option<usize>, u8)> {
+        let mut seen = Vec::new();
+        let result = reader(file, content).read_all(|item| {
+            seen.push((item.stream, item.ended, item.message[0]));
+            Ok(true)
+        });
+        assert!(result.is_ok());
+        seen
+    }
+
+    /// The quotes of the first session stayed current in the second one.
+    #[test]
+    fn a_session_that_takes_the_place_of_another_ends_it() {
+        let (a, b) = (b'A', b'B');
+        let first = [(a, 1, Some(b'1')), (a, 2, Some(b'2'))];
+        let second = [(b, 1, Some(b'3')), (b, 2, Some(b'4')), (b, 3, Some(b'5'))];
+        let expected = [
+            (0, None, b'1'),
+            (0, None, b'2'),
+            (1, Some(0), b'3'),
+            (1, None, b'4'),
+            (1, None, b'5'),
+        ];
+        let end = [(a, 3, None)];
+        let late = [(a, 3, Some(b'9'))];
+        for between in [&end[..], &[]] {
+            let packets = first.iter().chain(between).chain(&second).chain(&late);
+            let file = capture(packets.copied());
+            assert_eq!(items(file, Content::Capture), expected);
+        }
+        // A stray packet ends nothing, and is the beginning of a session at most.
+        let stray = [first[0], second[0], first[1], late[0]];
+        let seen = items(capture(stray), Content::Capture);
+        let expected = [(0, None, b'1'), (0, None, b'2'), (0, None, b'9')];
+        assert_eq!((&seen[..3], seen.len()), (&expected[..], 4));
+    }
+
+    #[test]
+    fn a_length_of_zero_ends_the_session_of_a_file() {
+        let file = [0, 0, 0, 1, b'1', 0, 0, 0, 0, 0, 1, b'2', 0, 1, b'3', 0, 0];
+        let expected = [(0, None, b'1'), (1, Some(0), b'2'), (1, None, b'3')];
+        assert_eq!(items(file.to_vec(), Content::Itch), expected);
+        let many = [0, 1, b'1', 0, 0].repeat(SESSIONS_MAX + 1);
+        let mut reader = reader(many, Content::Itch);
+        assert!(reader.read_all(|_| Ok(true)).is_err());
     }
 
     #[test]

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tidewire_feed::client::Sink;
-use tidewire_feed::wire::{Certainty, Definition, Figures, Message};
+use tidewire_feed::wire::{
+    Certainty, Definition, Figures, Message, Quote, TradingStatus, UNDEFINED_PRICE,
+};
 use tidewire_itch::{Books, BooksConfig, Head};
 use tidewire_lane::Endpoint;
 
@@ -146,6 +148,9 @@ impl ExchangePlayer<'_> {
             let due = self.start + Duration::from_nanos(after_ns as u64);
             self.output.link.serve_until(due, self.stop)?;
         }
+        if let Some(stream) = item.ended {
+            self.output.end(stream, time_ns);
+        }
         self.look_for_loss(item);
         let Self { books, output, .. } = self;
         books[item.stream].expect(item.ahead, output);
@@ -166,11 +171,9 @@ impl ExchangePlayer<'_> {
         let is_complete = item.sequence == played.next.max(1);
         played.next = item.sequence + 1;
         if !is_complete && !std::mem::replace(&mut played.is_in_doubt, true) {
-            let own = |symbol: &u32| (*symbol >> 16) as usize == item.stream;
-            let symbols: Vec<u32> = self.output.symbols.iter().copied().filter(own).collect();
-            symbols
-                .into_iter()
-                .for_each(|symbol| self.output.doubt(symbol));
+            for symbol in self.output.symbols_of(item.stream) {
+                self.output.doubt(symbol);
+            }
         }
         self.output.is_in_doubt = self.streams[item.stream].is_in_doubt;
     }
@@ -238,6 +241,37 @@ impl ExchangePlayer<'_> {
 }
 
 impl Output {
+    /// Returns the symbols of a stream.
+    fn symbols_of(&self, stream: usize) -> Vec<u32> {
+        let own = |symbol: &u32| (*symbol >> 16) as usize == stream;
+        self.symbols.iter().copied().filter(own).collect()
+    }
+
+    /// Voids the quotes and states of a stream that has ended, as another session does live: they
+    /// are stale until that one gives a value.
+    fn end(&mut self, stream: usize, time_ns: u64) {
+        for symbol in self.symbols_of(stream) {
+            self.publish(&Message::Quote(Quote {
+                symbol,
+                source_time_ns: time_ns,
+                bid: UNDEFINED_PRICE,
+                ask: UNDEFINED_PRICE,
+                ..Quote::default()
+            }));
+            self.publish(&Message::Status(TradingStatus {
+                symbol,
+                source_time_ns: time_ns,
+                ..TradingStatus::default()
+            }));
+            self.publish(&Message::Certainty(Certainty {
+                symbol,
+                source_time_ns: time_ns,
+                flags: Figures::STALE,
+                ..Certainty::default()
+            }));
+        }
+    }
+
     /// Tells the hub that a symbol's values may be wrong.
     fn doubt(&mut self, symbol: u32) {
         self.publish(&Message::Certainty(Certainty {
