@@ -203,8 +203,8 @@ impl SymbolMap {
     }
 
     /// Notes the open that the newest definition of a defined symbol declares. One that declares
-    /// none changes nothing. It is that of the venue with the definition's number if `is_named` says that the source has
-    /// named it, else of all venues of the source.
+    /// none changes nothing. It is that of the venue with the definition's number if `is_named`
+    /// says that the source has named it, else of all venues of the source.
     pub(crate) fn set_open(&mut self, definition: &Definition, is_named: bool) {
         debug_assert!(self.get(definition.symbol).is_some(), "it is defined");
         let open = DeclaredOpen {
