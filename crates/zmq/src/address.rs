@@ -56,9 +56,8 @@ impl Address {
             (Address::Udp(_), SocketType::Dish | SocketType::Dgram) => deed != Deed::Connect,
             (Address::Udp(_), SocketType::Radio) => deed != Deed::Bind,
             (Address::Udp(_), _) => false,
-            (Address::WebSocket(..), SocketType::Stream) => deed == Deed::Undo,
-            (_, SocketType::Stream) => true,
-            (_, SocketType::Dgram) => deed == Deed::Undo,
+            (Address::Tcp(_) | Address::Ipc(_) | Address::Inproc(_), SocketType::Stream) => true,
+            (_, SocketType::Dgram | SocketType::Stream) => deed == Deed::Undo,
             _ => true,
         };
         fits.then_some(()).ok_or(Error::IncompatibleTransport)

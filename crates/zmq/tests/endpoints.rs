@@ -172,8 +172,10 @@ fn a_stream_speaks_over_a_path_too() {
     send(&client, &[&hello[0], b"bytes"]);
     assert_eq!(receive(&server)[1], b"");
     assert_eq!(receive(&server)[1], b"bytes");
-    let result = server.bind("ws://127.0.0.1:*");
-    assert_eq!(result, Err(Error::IncompatibleTransport));
+    for endpoint in ["ws://127.0.0.1:*", "shm://*"] {
+        let result = server.bind(endpoint);
+        assert_eq!(result, Err(Error::IncompatibleTransport), "{endpoint}");
+    }
 }
 
 /// It was refused; goczmq's tests do it. There are no empty frames that tell of connections.
