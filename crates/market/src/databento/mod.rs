@@ -10,6 +10,7 @@ mod pages;
 mod past;
 mod selection;
 mod stream;
+mod untimed;
 
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -26,6 +26,7 @@ use super::intervals::{BBO, Intervals};
 use super::pages::Pages;
 use super::past::Past;
 use super::selection::{Chosen, Selection};
+use super::untimed::{is_untimed, set_time, time_behind};
 use crate::market::Market;
 use crate::venues::CONSOLIDATED;
 use definitions::Definitions;
@@ -255,10 +256,15 @@ impl Stream {
         let mut records = 0;
         while self.cursor < until && out.len() < end && !self.is_due() {
             let sequence = self.cursor;
-            let Some(message) = journal.message(sequence) else {
+            let Some(mut message) = journal.message(sequence) else {
                 self.cursor += 1;
                 continue;
             };
+            if is_untimed(&message) {
+                let behind = sequence + 1..journal.next_sequence();
+                let behind = behind.filter_map(|sequence| journal.message(sequence));
+                set_time(&mut message, time_behind(behind).unwrap_or(0));
+            }
             let is_live = sequence >= self.live_from;
             let time_ns = time_ns(&message);
             let now_ns = if is_live { unix_ns } else { time_ns };

@@ -13,6 +13,7 @@ use tidewire_feed::wire::{Definition, Message};
 use tracing::warn;
 
 use super::super::stream::{is_definition, time_ns};
+use super::super::untimed::{BEHIND_MAX, event_ns, is_untimed, set_time};
 use super::carried::{Carried, Later};
 use super::{FromBefore, Part, Told};
 use crate::market::Market;
@@ -43,6 +44,11 @@ pub(super) struct Reader {
     goes_on_at: u64,
     /// Values of a snapshot that hold later.
     later: Later,
+    /// A value without a time, and the messages behind it up to the event that has its time.
+    held: Vec<Told>,
+    /// Ranges of sequences that are missing before the start, unless an event behind them is of
+    /// before it, too.
+    missing: Vec<(u64, u64)>,
     /// By symbol number of an earlier run: the topic of this run with the same name, if any.
     numbers: HashMap<u32, Option<Number>>,
 }
@@ -79,6 +85,8 @@ impl Reader {
             run: 0,
             goes_on_at: 0,
             later: Later::default(),
+            held: Vec::new(),
+            missing: Vec::new(),
             numbers: HashMap::new(),
         }
     }
@@ -124,6 +132,14 @@ impl Reader {
         if self.next < oldest && !is_over {
             return Some(false);
         }
+        match self.held.first() {
+            // The journal has them, and what is behind them.
+            Some(first) if first.is_of_this_run && first.sequence >= oldest => {
+                self.next = first.sequence;
+                self.held.clear();
+            }
+            _ => self.release_held(0)?,
+        }
         if self.run == self.session {
             self.release(self.next)?;
         }
@@ -142,6 +158,9 @@ impl Reader {
 
     fn block(&mut self, block: &Block<'_>) -> Option<()> {
         let is_of_this_run = block.session == self.session;
+        if self.run != block.session || block.kind != BlockKind::Stream {
+            self.release_held(0)?;
+        }
         if self.run != block.session {
             (self.run, self.goes_on_at) = (block.session, 0);
             self.later.clear();
@@ -151,16 +170,15 @@ impl Reader {
             BlockKind::Gap => {
                 let (from, until) = block.numbers();
                 self.go_on_at(until, is_of_this_run);
-                // What is missing before the start changes no record, except those of levels.
-                if !self.has_started && !self.from_before.levels {
-                    return Some(());
-                }
-                self.flush()?;
-                self.send(Part::Gap(from, until))
+                self.miss(from, until)
             }
             BlockKind::Begin => {
-                self.go_on_at(block.numbers().0, is_of_this_run);
-                Some(())
+                let (first, _) = block.numbers();
+                self.go_on_at(first, is_of_this_run);
+                match first > 1 {
+                    true => self.miss(1, first),
+                    false => Some(()),
+                }
             }
             BlockKind::Stream | BlockKind::Snapshot => {
                 let is_stream = block.kind == BlockKind::Stream;
@@ -178,6 +196,17 @@ impl Reader {
         }
     }
 
+    /// Notes that the sequences from `from` to before `until` are missing.
+    fn miss(&mut self, from: u64, until: u64) -> Option<()> {
+        // What is missing before the start changes no record, except those of levels.
+        if !self.has_started && !self.from_before.levels {
+            self.missing.push((from, until));
+            return Some(());
+        }
+        self.flush()?;
+        self.send(Part::Gap(from, until))
+    }
+
     /// Notes that the stream goes on at this sequence.
     fn go_on_at(&mut self, sequence: u64, is_of_this_run: bool) {
         self.goes_on_at = sequence;
@@ -192,11 +221,9 @@ impl Reader {
         if is_of_this_run {
             self.next = self.next.max(sequence.saturating_add(1));
         }
-        self.release(sequence)?;
         let Some((message, is_of_venue)) = self.of_this_hub(message, is_of_this_run) else {
-            return Some(());
+            return self.release(sequence);
         };
-        self.note_kind(&message);
         let told = Told {
             sequence,
             is_of_this_run,
@@ -204,7 +231,33 @@ impl Reader {
             is_of_venue,
             message,
         };
+        if self.held.is_empty() && !is_untimed(&message) {
+            return self.take_told(told);
+        }
+        self.held.push(told);
+        match event_ns(&message) {
+            None if self.held.len() <= BEHIND_MAX => Some(()),
+            time_ns => self.release_held(time_ns.unwrap_or(0)),
+        }
+    }
+
+    /// Takes the messages that were held back, and gives those without a time this one.
+    fn release_held(&mut self, time_ns: u64) -> Option<()> {
+        for mut told in std::mem::take(&mut self.held) {
+            set_time(&mut told.message, time_ns);
+            self.take_told(told)?;
+        }
+        Some(())
+    }
+
+    fn take_told(&mut self, told: Told) -> Option<()> {
+        self.release(told.sequence)?;
+        let message = told.message;
+        self.note_kind(&message);
         if !self.has_started && time_ns(&message) < self.start_ns {
+            if event_ns(&message).is_some() {
+                self.missing.clear();
+            }
             return self.take_before_start(told);
         }
         self.begin()?;
@@ -255,6 +308,10 @@ impl Reader {
                 self.later.add(*value, is_of_venue);
             }
             Message::LastValue(value) => {
+                if !self.missing.is_empty() && value.source_time_ns >= self.start_ns {
+                    // The message that changed it is missing.
+                    self.begin()?;
+                }
                 return self.take_state(value.sequence, message, is_of_venue);
             }
             _ => {}
@@ -321,10 +378,17 @@ impl Reader {
         }
     }
 
-    /// Sends the state at the start before the first message of the replay.
+    /// Sends what is missing at the start, and the state there, before the first message of the
+    /// replay.
     fn begin(&mut self) -> Option<()> {
         if std::mem::replace(&mut self.has_started, true) {
             return Some(());
+        }
+        if !self.missing.is_empty() {
+            self.flush()?;
+        }
+        for (from, until) in std::mem::take(&mut self.missing) {
+            self.send(Part::Gap(from, until))?;
         }
         for (sequence, message) in self.carried.drain() {
             self.push_state(sequence, message, false)?;
@@ -494,12 +558,39 @@ mod tests {
     fn a_value_of_a_snapshot_that_is_newer_than_the_stream_holds_later() {
         let told = replayed("ahead", 4, &[value(11, 20)]);
         let expected = [
+            (false, 4, 10),
             (true, 3, 11),
             (false, 4, 6),
             (false, 5, 6),
             (true, 0, 20),
             (false, 6, 6),
         ];
+        assert_eq!(told, expected);
+    }
+
+    /// A replay whose start was in a gap began behind it without a word.
+    #[test]
+    fn a_start_within_a_gap_names_what_is_missing() {
+        let gap = (false, 4, 10);
+        let trades = [4, 5, 6].map(|time_ns| (false, time_ns, 6));
+        let told = replayed("within", 4, &[]);
+        let expected = [&[gap, (true, 3, 11)], &trades[..]].concat();
+        assert_eq!(told, expected);
+        let told = replayed("behind", 5, &[]);
+        assert_eq!(
+            told[..2],
+            [(true, 3, 11), (true, 4, 6)],
+            "a trade of before is behind it"
+        );
+        // What is missing was later than what is behind it.
+        let newest = Message::LastValue(LastValue {
+            sequence: 9,
+            source_time_ns: 7,
+            bid: 20,
+            ..LastValue::new(0)
+        });
+        let told = replayed("newest", 7, &[newest]);
+        let expected = [&[gap, (true, 3, 11), (true, 0, 20)], &trades[..]].concat();
         assert_eq!(told, expected);
     }
 

@@ -1,3 +1,4 @@
+mod restarts;
 mod starts;
 
 use std::sync::Arc;
@@ -34,6 +35,8 @@ fn many_subscriptions_name_no_more_symbols_than_one_may() {
 const T: u64 = 1_704_205_800_000_000_000;
 const SECOND: u64 = 1_000_000_000;
 const DAY: u64 = 86_400 * SECOND;
+/// When messages come: they are old data.
+const RECEIVED: u64 = T + 1_000 * DAY;
 
 /// A source of the hub, which gives messages of two venues.
 struct Feed {
@@ -64,7 +67,7 @@ impl Feed {
     }
 
     fn send(&mut self, message: Message) {
-        let mut batch = self.ingest.begin(T);
+        let mut batch = self.ingest.begin(RECEIVED);
         batch.message(1, &message);
         batch.finish();
         self.wait_for_recorder();
@@ -174,8 +177,12 @@ impl Stream {
 
     /// Returns all records of data that there are now.
     fn records(&mut self, market: &Market) -> Vec<Vec<u8>> {
+        self.records_at(market, T)
+    }
+
+    fn records_at(&mut self, market: &Market, unix_ns: u64) -> Vec<Vec<u8>> {
         let mut out = Vec::new();
-        while self.produce(market, T, &mut out) {}
+        while self.produce(market, unix_ns, &mut out) {}
         let (mut records, mut rest) = (Vec::new(), &out[..]);
         while let Some(&length) = rest.first() {
             let (record, others) = rest.split_at(usize::from(length) * 4);

@@ -8,14 +8,14 @@ use crate::recording::Recorder;
 use tidewire_dbn::{Record, RecordRef, UNDEFINED_TIME};
 
 /// A hub, and the file that it records if it does.
-struct Hub {
-    feed: Feed,
+pub(super) struct Hub {
+    pub(super) feed: Feed,
     recorder: Option<Recorder>,
     path: PathBuf,
 }
 
 impl Hub {
-    fn new(name: &str, journal_messages: usize, records: bool) -> Self {
+    pub(super) fn new(name: &str, journal_messages: usize, records: bool) -> Self {
         let file = format!("tidewire-starts-{name}-{}.rec", std::process::id());
         let path = std::env::temp_dir().join(file);
         let _ = std::fs::remove_file(&path);
@@ -29,21 +29,21 @@ impl Hub {
     }
 
     /// Ends the hub, and starts it again with the same recording.
-    fn restart(&mut self, journal_messages: usize) {
+    pub(super) fn restart(&mut self, journal_messages: usize) {
         self.settle();
         self.feed = Feed::with_journal(&["A", "B"], journal_messages);
         self.recorder = Some(Recorder::start(&self.feed.market, &self.path).unwrap());
     }
 
     /// Waits until all messages are in the file.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         if let Some(recorder) = self.recorder.take() {
             recorder.finish().unwrap();
         }
     }
 
     /// Returns the records of a session at the end of its replay.
-    fn replay(&self, lines: &[&str]) -> Vec<Vec<u8>> {
+    pub(super) fn replay(&self, lines: &[&str]) -> Vec<Vec<u8>> {
         let mut stream = self.feed.session(lines);
         let mut records = stream.records(&self.feed.market);
         while !stream.is_complete {
@@ -82,7 +82,7 @@ fn send_all(feed: &mut Feed, (first, count): (u64, u64), seed: u64) {
 }
 
 /// Returns a record without its time of sending: instrument, publisher, times, price, bid.
-fn seen(record: &[u8]) -> (u32, u16, u64, u64, i64, i64) {
+pub(super) fn seen(record: &[u8]) -> (u32, u16, u64, u64, i64, i64) {
     let id = id_of(record);
     match RecordRef::new(record).unwrap().decode() {
         Record::Mbp1(mbp) => {
