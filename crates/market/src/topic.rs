@@ -346,6 +346,15 @@ impl Topic {
         }
     }
 
+    /// Returns the number of the topic of a venue of this symbol.
+    pub(crate) fn number_of_venue(&self, venue: u16) -> Option<u32> {
+        self.with_members(|members| {
+            let mut members = members.iter();
+            let own = members.find(|member| member.venue == venue)?;
+            Some(own.topic.number)
+        })
+    }
+
     /// Adds a venue. From the first one on the topic is consolidated.
     pub(crate) fn add_member(self: &Arc<Self>, member: Member) {
         debug_assert!(self.parent.get().is_none(), "a venue has no venues");

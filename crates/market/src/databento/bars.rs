@@ -1,6 +1,7 @@
 //! The bars of one client's `ohlcv` subscriptions, from the trades that it reads.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::ops::Bound;
 
 use tidewire_dbn::databento::{BAR_TYPES, Ohlcv};
 use tidewire_feed::wire::Trade;
@@ -24,6 +25,10 @@ pub(super) struct ClientBars {
     ends: HashMap<u16, BTreeSet<End>>,
     /// The bars that the wall clock closes as well.
     live_ends: BTreeSet<End>,
+    /// Publishers of bars that a replay has left open, and which are to be checked; of the last one
+    /// those behind `checked`.
+    unchecked: Vec<u16>,
+    checked: Option<End>,
     /// Closed bars that have not been sent: record types, and records.
     closed: VecDeque<(u8, Ohlcv)>,
 }
@@ -75,6 +80,19 @@ impl ClientBars {
         bar.publisher = trade.source;
     }
 
+    /// Returns whether a trade under a symbol's number belongs to the bar of `to`, the topic of its
+    /// venue: an earlier run of the hub knew of several venues, and its bar has not ended yet. So
+    /// has one of the symbol that has the trades of all of them.
+    pub(super) fn continues(&self, interval: Interval, trade: &Trade, to: u32) -> bool {
+        let start_ns = interval.start_of(trade.source_time_ns);
+        let open = |number: u32| {
+            let bar = self.bars.get(&(number, interval))?;
+            let (newest, is_final) = bar.aggregator.newest()?;
+            (newest.start_ns == start_ns && !is_final).then_some(bar.publisher)
+        };
+        open(to).is_some() || open(trade.symbol) == Some(CONSOLIDATED)
+    }
+
     /// Closes the bars of a publisher that have ended at the time of its newest message. Returns
     /// whether some of them are left for the next call.
     #[inline]
@@ -91,6 +109,39 @@ impl ClientBars {
     pub(super) fn tick(&mut self, now_ns: u64) -> bool {
         let (bars, closed) = (&mut self.bars, &mut self.closed);
         close_due(bars, closed, &mut self.live_ends, now_ns, WALL_GRACE_NS)
+    }
+
+    /// Notes that a replay has ended: the wall clock closes open bars, too, if they are live.
+    pub(super) fn end_replay(&mut self) {
+        self.unchecked = self.ends.keys().copied().collect();
+        self.checked = None;
+    }
+
+    /// Checks some bars that a replay has left open; `is_live` tells of a topic whether its newest
+    /// message was live. Returns whether some of them are left for the next call.
+    pub(super) fn check_replayed(&mut self, is_live: impl Fn(u32) -> bool) -> bool {
+        let mut left = CLOSED_MAX;
+        while let Some(publisher) = self.unchecked.last() {
+            let ends = self.ends.get(publisher);
+            let from = self.checked.map_or(Bound::Unbounded, Bound::Excluded);
+            let ends = ends
+                .into_iter()
+                .flat_map(|ends| ends.range((from, Bound::Unbounded)));
+            for &end in ends.take(left) {
+                (left, self.checked) = (left - 1, Some(end));
+                let bar = self.bars.get(&(end.1, end.2));
+                let is_open = bar.is_some_and(|bar| bar.aggregator.end_ns() == Some(end.0));
+                if is_open && is_live(end.1) {
+                    self.live_ends.insert(end);
+                }
+            }
+            if left == 0 {
+                return true;
+            }
+            self.unchecked.pop();
+            self.checked = None;
+        }
+        false
     }
 
     /// Returns whether closed bars have not been sent.
@@ -179,6 +230,7 @@ impl ClientBars {
         self.bars.clear();
         self.ends.clear();
         self.live_ends.clear();
+        self.unchecked.clear();
     }
 }
 
@@ -262,7 +314,7 @@ const WALL_GRACE_NS: u64 = 250_000_000;
 /// Maximum number of bars that are closed at once: a million symbols may trade in the same second.
 const CLOSED_MAX: usize = 2_048;
 /// A trade that arrives within this time is live: the wall clock closes its bar.
-const LIVE_NS: u64 = 60_000_000_000;
+pub(super) const LIVE_NS: u64 = 60_000_000_000;
 
 #[cfg(test)]
 mod tests {

@@ -79,6 +79,40 @@ impl Intervals {
     /// continues it. The changes in those of `schemas` that the symbol does not keep are of that
     /// topic, too.
     pub(super) fn split(&mut self, (from, to): (u32, u32), venue: u16, moves: u16) {
+        self.continue_trade((from, to), venue);
+        for interval in [&mut self.seconds, &mut self.minutes] {
+            if moves & interval.schema.bit() != 0
+                && let Some(publisher_id) = interval.forget(from)
+            {
+                interval.note(to, publisher_id);
+            }
+        }
+    }
+
+    /// Returns the publisher of a topic's newest change in the current interval of a schema, if it
+    /// has one that has not been sent.
+    pub(super) fn publisher(&self, schema: Schema, number: u32) -> Option<u16> {
+        let all = [&self.seconds, &self.minutes];
+        let interval = all.into_iter().find(|one| one.schema == schema)?;
+        interval.marked.get(number as usize).copied().flatten()
+    }
+
+    /// Makes the changes of a symbol those of the topic `to` of its venue, numbered `venue`, while
+    /// their interval is being sent.
+    pub(super) fn join(&mut self, schema: Schema, (from, to): (u32, u32), venue: u16) {
+        debug_assert!(self.telling().is_some(), "no change is noted meanwhile");
+        self.continue_trade((from, to), venue);
+        for interval in [&mut self.seconds, &mut self.minutes] {
+            if interval.schema == schema
+                && let Some(mark) = interval.marked.get_mut(from as usize)
+            {
+                *mark = None;
+            }
+        }
+    }
+
+    /// Makes a symbol's last trade that of the topic `to` of its venue, if it is of `venue`.
+    fn continue_trade(&mut self, (from, to): (u32, u32), venue: u16) {
         let last = self.trades.get(&from).copied();
         if let Some(last) = last.filter(|last| last.publisher_id == venue) {
             let instrument_id = instrument_id(to);
@@ -89,13 +123,6 @@ impl Intervals {
                     ..last
                 },
             );
-        }
-        for interval in [&mut self.seconds, &mut self.minutes] {
-            if moves & interval.schema.bit() != 0
-                && let Some(publisher_id) = interval.forget(from)
-            {
-                interval.note(to, publisher_id);
-            }
         }
     }
 
@@ -190,16 +217,14 @@ impl Interval {
     }
 
     fn take_next(&mut self) -> Option<(u32, u16)> {
-        let Some(number) = self.changed.pop() else {
-            self.telling_ns = None;
-            return None;
-        };
-        let publisher_id = self.marked[number as usize].take();
-        debug_assert!(
-            publisher_id.is_some(),
-            "the list and the marks have the same topics"
-        );
-        Some((number, publisher_id.unwrap_or_default()))
+        // A topic without a mark was joined with another one.
+        while let Some(number) = self.changed.pop() {
+            if let Some(publisher_id) = self.marked[number as usize].take() {
+                return Some((number, publisher_id));
+            }
+        }
+        self.telling_ns = None;
+        None
     }
 }
 

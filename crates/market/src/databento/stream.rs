@@ -289,7 +289,7 @@ impl Stream {
         if !more {
             self.is_warned = false;
             self.begins_interval(unix_ns);
-            has_more = self.bars.tick(unix_ns);
+            has_more = self.check_replayed_bars(market) | self.bars.tick(unix_ns);
         }
         has_more || self.is_due() || !self.unknown_books.is_empty()
     }
@@ -339,7 +339,7 @@ impl Stream {
             Message::Quote(quote) => self.tell_quote(quote, reached, stamp, unix_ns, out),
             Message::Trade(trade) => {
                 self.follow_trade(trade, chosen.schemas, stamp);
-                self.tell_trade(trade, reached, stamp, unix_ns, out)
+                self.tell_trade(market, trade, reached, stamp, unix_ns, out)
             }
             Message::Status(status) => {
                 let event = stamp.event(status.source_time_ns, status.source);

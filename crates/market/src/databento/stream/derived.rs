@@ -7,6 +7,7 @@ use tidewire_dbn::flag;
 use tidewire_feed::wire::{Level, Trade};
 use tidewire_lastvalue::PRICE_UNDEFINED;
 
+use super::super::bars::LIVE_NS;
 use super::super::intervals::BBO;
 use super::super::selection::Chosen;
 use super::Stream;
@@ -16,6 +17,7 @@ use super::values::Stamp;
 use crate::bars::Interval;
 use crate::market::Market;
 use crate::topic::{Member, Topic};
+use crate::venues::CONSOLIDATED;
 
 impl Stream {
     /// Follows a topic's book from its current state on, or from the replay's start, if `schemas`
@@ -174,13 +176,66 @@ impl Stream {
     }
 
     /// Adds a trade to the bars of those of these schemas that are of bars.
-    pub(super) fn add_to_bars(&mut self, trade: &Trade, reached: u16, stamp: Stamp) {
+    pub(super) fn add_to_bars(
+        &mut self,
+        market: &Market,
+        trade: &Trade,
+        reached: u16,
+        stamp: Stamp,
+    ) {
         debug_assert_eq!(trade.symbol, stamp.number, "a message of the journal");
+        let venue = self.venue_of_symbol(market, trade, stamp);
         for (interval, schema) in Interval::ALL.into_iter().zip(Schema::BARS) {
-            if reached & schema.bit() != 0 {
-                self.bars.trade(interval, trade, stamp.ts_recv);
+            if reached & schema.bit() == 0 {
+                continue;
             }
+            let mut trade = *trade;
+            if let Some((to, schemas)) = venue
+                && schemas & schema.bit() != 0
+                && self.bars.continues(interval, &trade, to)
+            {
+                let own = Trade {
+                    symbol: to,
+                    ..trade
+                };
+                self.bars.trade(interval, &own, None);
+                if self.selection.of(stamp.number).named & schema.bit() == 0 {
+                    continue;
+                }
+                trade.source = CONSOLIDATED;
+            }
+            self.bars.trade(interval, &trade, stamp.ts_recv);
         }
+    }
+
+    /// Returns the topic of the venue that a trade of a replay is of, and its schemas, if the trade
+    /// came before this run of the hub knew of a second venue.
+    fn venue_of_symbol(
+        &mut self,
+        market: &Market,
+        trade: &Trade,
+        stamp: Stamp,
+    ) -> Option<(u32, u16)> {
+        if stamp.ts_recv.is_some() || trade.source == CONSOLIDATED {
+            return None;
+        }
+        let topic = market.board.topic(stamp.number)?;
+        let to = topic.number_of_venue(trade.source)?;
+        self.selection.see(&market.board, to);
+        let chosen = self.selection.of(to);
+        Some((to, chosen.schemas | chosen.watched))
+    }
+
+    /// Checks which bars that a replay has left open the wall clock closes, too. Returns whether
+    /// there are more to be checked.
+    pub(super) fn check_replayed_bars(&mut self, market: &Market) -> bool {
+        self.bars.check_replayed(|number| {
+            let value = market.board.value(number);
+            value.is_some_and(|value| {
+                let age_ns = value.receive_time_ns.saturating_sub(value.source_time_ns);
+                value.source_time_ns != 0 && age_ns < LIVE_NS
+            })
+        })
     }
 
     /// Notes when a topic last traded. Where the hub does not know it, its newest change of any

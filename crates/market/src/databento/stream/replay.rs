@@ -212,6 +212,7 @@ impl Stream {
             // Books are followed ahead of a roll in a replay only.
             self.leave_books();
             self.definitions.reach_start();
+            self.bars.end_replay();
             self.unknown_books = self.depth.unknown();
             let text = format!("Replay completed at sequence {}", self.live_from - 1);
             self.note(system_code::REPLAY_COMPLETED, text);

@@ -78,6 +78,7 @@ impl Stream {
 
     pub(super) fn tell_trade(
         &mut self,
+        market: &Market,
         trade: &Trade,
         reached: u16,
         stamp: Stamp,
@@ -87,7 +88,7 @@ impl Stream {
         let event = trade_event(trade, stamp);
         self.intervals.note(reached, stamp.number, trade.source);
         if reached & BARS != 0 {
-            self.add_to_bars(trade, reached, stamp);
+            self.add_to_bars(market, trade, reached, stamp);
         }
         let prices = self.prices_of(stamp.number).map(|prices| *prices);
         let prices = prices.unwrap_or(BidAsk::EMPTY);
@@ -169,6 +170,9 @@ impl Stream {
                 writer.system(ended_ns, system_code::END_OF_INTERVAL, &text);
                 continue;
             };
+            let Some(next) = self.of_one_venue(market, next, schema) else {
+                continue;
+            };
             let number = next.number;
             // The topic may have been unsubscribed in the meantime.
             if self.selection.of(number).schemas & schema.bit() == 0 {
@@ -196,6 +200,54 @@ impl Stream {
 }
 
 impl Stream {
+    /// Joins the changes of a venue in an interval, which comes once: those of its own topic in an
+    /// earlier run of the hub, and those of its symbol, before this run knew of a second venue.
+    /// Returns `None` if the other of both topics shows them.
+    fn of_one_venue(
+        &mut self,
+        market: &Market,
+        changed: Changed,
+        schema: Schema,
+    ) -> Option<Changed> {
+        let Some(topic) = market.board.topic(changed.number) else {
+            return Some(changed);
+        };
+        let (from, to) = match topic.parent() {
+            Some(symbol) => (symbol.number, changed.number),
+            None => match topic.number_of_venue(changed.publisher_id) {
+                Some(to) => (changed.number, to),
+                None => return Some(changed),
+            },
+        };
+        let is_symbol = from == changed.number;
+        let other = self
+            .intervals
+            .publisher(schema, if is_symbol { to } else { from });
+        let venue = if is_symbol {
+            Some(changed.publisher_id)
+        } else {
+            other
+        };
+        let is_other = other.is_none()
+            || venue.is_none_or(|venue| venue == CONSOLIDATED)
+            || !is_symbol && venue != Some(topic.venue())
+            // It has the values of all venues.
+            || self.selection.of(from).named & schema.bit() != 0;
+        if is_other {
+            return Some(changed);
+        }
+        if let Some(prices) = self.prices.get(from).copied() {
+            *self.prices.get_or(to, BidAsk::EMPTY) = prices;
+        }
+        self.intervals
+            .join(schema, (from, to), venue.unwrap_or_default());
+        (!is_symbol).then(|| Changed {
+            publisher_id: venue.unwrap_or_default(),
+            trade: self.intervals.last_trade(to),
+            ..changed
+        })
+    }
+
     /// Returns the last trade that an interval shows. A symbol that had several venues before a
     /// restart of the hub may have one now: to a client that does not name it, it is that venue's.
     fn shown_trade(&self, market: &Market, changed: &Changed, schema: Schema) -> Option<Event> {
@@ -206,11 +258,7 @@ impl Stream {
             return Some(trade);
         }
         let topic = market.board.topic(changed.number)?;
-        let venue = topic.with_members(|members| {
-            let mut members = members.iter();
-            let own = members.find(|member| member.venue == changed.publisher_id)?;
-            Some(own.topic.number)
-        });
+        let venue = topic.number_of_venue(changed.publisher_id);
         let own = self.intervals.last_trade(venue?)?;
         Some(Event {
             instrument_id: trade.instrument_id,

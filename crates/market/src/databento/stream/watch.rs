@@ -20,7 +20,7 @@ impl Stream {
         self.follow_value(message, watched, stamp);
         match message {
             Message::Trade(trade) if watched & BARS != 0 => {
-                self.add_to_bars(trade, watched, stamp);
+                self.add_to_bars(market, trade, watched, stamp);
             }
             // Live, the current book is taken when it is wanted.
             Message::Level(level) if watched & Schema::Mbp10.bit() != 0 && self.is_replaying() => {

@@ -5,6 +5,16 @@ use super::*;
 
 const LARGE: usize = 1 << 18;
 
+/// Returns the start, the open, the close and the volume of each bar, with its instrument.
+fn bars(hub: &Hub, schema: &str, symbols: &str) -> Vec<(u32, u64, u64, u64, u64)> {
+    let told = hub.replay(&[&format!("schema={schema}|symbols={symbols}|start=0")]);
+    let bar = |record: &Vec<u8>| {
+        let [start_ns, open, close, volume] = [8, 16, 40, 48].map(|at| number(record, at));
+        (id_of(record), start_ns, open, close, volume)
+    };
+    told.iter().map(bar).collect()
+}
+
 /// The hub's begin emptied the quotes of intervals that had ended long before it.
 #[test]
 fn an_interval_before_a_restart_keeps_its_quote() {
@@ -72,5 +82,125 @@ fn the_record_that_empties_a_quote_has_the_time_of_the_first_message_after_the_r
             }
             assert_eq!(told, expected, "{start} {journal_messages}");
         }
+    }
+}
+
+/// The bar of the venue that traded first after the restart never came.
+#[test]
+fn a_bar_over_a_restart_comes_once_for_each_of_several_venues() {
+    let mut hub = Hub::new("bars", LARGE, true);
+    for (source, price) in [(2, 50), (9, 60), (2, 51), (9, 61)] {
+        hub.feed.trade(0, source, T + price as u64, price);
+    }
+    hub.restart(LARGE);
+    for (source, price) in [(2, 52), (2, 53), (9, 62), (2, 54)] {
+        hub.feed
+            .trade(0, source, T + 600 * SECOND + price as u64, price);
+    }
+    for source in [2, 9] {
+        hub.feed.trade(0, source, T + 7_200 * SECOND, 70);
+    }
+    hub.settle();
+    let [symbol, first, second] = ["A", "A@XNAS", "A@XNYS"].map(|name| hub.feed.id(name));
+    let hour = T - T % (3_600 * SECOND);
+    let expected = [(first, hour, 50, 54, 5), (second, hour, 60, 62, 3)];
+    let all = [(symbol, hour, 50, 54, 8)];
+    for symbols in ["ALL_SYMBOLS", "A@XNAS,A@XNYS", "A,A@XNAS,A@XNYS"] {
+        let mut told = bars(&hub, "ohlcv-1h", symbols);
+        told.sort_unstable();
+        let mut expected = expected.to_vec();
+        if symbols.starts_with("A,") {
+            expected.splice(..0, all);
+        }
+        assert_eq!(told, expected, "{symbols}");
+    }
+    assert_eq!(bars(&hub, "ohlcv-1h", "A"), all);
+}
+
+/// The part of before the restart was a bar of its own, and the other venue's trades in the one of
+/// the symbol were those of the first.
+#[test]
+fn a_bar_that_ends_before_the_second_venue_is_back_comes_once() {
+    let mut hub = Hub::new("ends", LARGE, true);
+    for (source, price) in [(2, 50), (9, 60), (9, 61)] {
+        hub.feed.trade(0, source, T + price as u64, price);
+    }
+    hub.restart(LARGE);
+    for price in [52, 53] {
+        hub.feed.trade(0, 2, T + 600 * SECOND + price as u64, price);
+    }
+    hub.feed.trade(0, 2, T + 7_200 * SECOND, 70);
+    hub.feed.trade(0, 9, T + 7_300 * SECOND, 80);
+    hub.feed.trade(0, 2, T + 14_400 * SECOND, 71);
+    hub.feed.trade(0, 9, T + 14_400 * SECOND, 81);
+    hub.settle();
+    let [first, second] = ["A@XNAS", "A@XNYS"].map(|name| hub.feed.id(name));
+    let hour = T - T % (3_600 * SECOND);
+    for symbols in ["ALL_SYMBOLS", "A@XNAS,A@XNYS"] {
+        let mut told = bars(&hub, "ohlcv-1h", symbols);
+        told.sort_unstable();
+        let expected = [
+            (first, hour, 50, 53, 3),
+            (first, hour + 7_200 * SECOND, 70, 70, 1),
+            (second, hour, 60, 61, 2),
+            (second, hour + 7_200 * SECOND, 80, 80, 1),
+        ];
+        assert_eq!(told, expected, "{symbols}");
+    }
+}
+
+/// It came as one of `A` and as one of `A@XNAS`.
+#[test]
+fn an_interval_over_a_restart_comes_once_for_each_venue() {
+    let mut hub = Hub::new("twice", LARGE, true);
+    for (source, bid) in [(2, 50), (9, 60), (2, 51)] {
+        hub.feed.quote_of(0, source, T + bid as u64, bid, 1);
+        hub.feed.trade(0, source, T + bid as u64, bid + 5);
+    }
+    hub.restart(LARGE);
+    hub.feed.quote_of(0, 2, T + SECOND / 2, 52, 1);
+    hub.feed.trade(0, 2, T + SECOND / 2, 58);
+    hub.feed.quote_of(0, 2, T + 10 * SECOND, 53, 1);
+    hub.feed.quote_of(0, 9, T + 20 * SECOND, 63, 1);
+    hub.feed.quote_of(0, 9, T + 30 * SECOND, 64, 1);
+    hub.settle();
+    let told = hub.replay(&["schema=bbo-1s|symbols=ALL_SYMBOLS|start=0"]);
+    let told = told.iter().map(|record| seen(record));
+    let told = told.filter(|one| one.2 == T + SECOND);
+    let mut told: Vec<_> = told
+        .map(|one| (one.0, one.1, one.3, one.4, one.5))
+        .collect();
+    told.sort_unstable();
+    let [first, second] = ["A@XNAS", "A@XNYS"].map(|name| hub.feed.id(name));
+    let expected = [
+        (first, 2, T + SECOND / 2, 58, 52),
+        (second, 9, T + 60, 65, 60),
+    ];
+    assert_eq!(told, expected);
+}
+
+/// Live clients had it 250 ms after its end, and later ones not before the next message.
+#[test]
+fn the_last_bar_of_a_live_source_that_is_silent_comes_to_a_later_client_too() {
+    let now_ns = tidewire_lane::unix_ns();
+    for (age_ns, expected) in [(5 * SECOND, 2), (DAY, 1)] {
+        let mut feed = Feed::new(&["A"]);
+        for place in [0, 2] {
+            let mut batch = feed.ingest.begin(now_ns);
+            batch.message(
+                1,
+                &Message::Trade(Trade {
+                    source: 2,
+                    source_time_ns: now_ns - age_ns + place * SECOND,
+                    price: 5,
+                    size: 1,
+                    ..Trade::default()
+                }),
+            );
+            batch.finish();
+        }
+        let mut stream = feed.session(&["schema=ohlcv-1s|symbols=A|start=0"]);
+        let told = stream.records_at(&feed.market, now_ns);
+        assert_eq!(told.len(), expected, "{age_ns}");
     }
 }
