@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+import dbn_file
 from support import FIELDS, eventually, wait_for_values
 
 
@@ -178,3 +179,34 @@ def test_one_damaged_byte_does_not_cost_the_blocks_behind_it(recorded, start, tm
     assert program.wait() != 0
     assert "damaged at byte" in program.stderr and "a valid block follows" in program.stderr
     assert file.read_bytes() == whole
+
+
+def test_a_restart_of_the_recorded_hub_adds_no_venue_to_a_symbol_of_two(
+    start, start_hub, tmp_path
+):
+    """The venue of before the second one came was `XNAS#2` beside one named `consolidated`."""
+    recording, file = tmp_path / "stream.rec", tmp_path / "two.dbn"
+    for run in range(2):
+        hub = start_hub("--record", recording)
+        records = [
+            dbn_file.quoted_trade(
+                (1_704_204_000 + 60 * run + place) * 10**9, price, 5, price - 1, price + 1,
+                publisher=publisher,
+            )
+            for place, (publisher, price) in enumerate([(2, 110), (43, 91 - run), (2, 92)])
+        ]
+        file.write_bytes(dbn_file.file([("AAA", [(20200101, 20300101, 42)])], records))
+        program = play(start, hub, file, "--speed", "max")
+        assert program.wait() == 0, program.stderr
+        fields = set(FIELDS) - {"recv_ts", "seq", "stale", "source"}
+        names = ("md:AAA", "md:AAA@XNAS", "md:AAA@ARCX")
+        values = {name: hub.hash(name) for name in names}
+        hub.stop()
+    again = start_hub()
+    program = play(start, again, recording, "--speed", "max")
+    assert program.wait() == 0, program.stderr
+    assert sorted(name.decode() for name in again.redis().keys("md:*")) == sorted(names)
+    for name, value in values.items():
+        found = again.hash(name)
+        for field in fields:
+            assert found[field] == value[field], (name, field)

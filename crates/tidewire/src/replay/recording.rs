@@ -7,8 +7,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tidewire_feed::recording::{Block, BlockKind, Decoder, Event, MAGIC};
-use tidewire_feed::wire::{Level, Message};
+use tidewire_feed::wire::{Level, Message, Venue, VenueName};
 use tidewire_lane::Endpoint;
+use tidewire_market::CONSOLIDATED;
 
 use super::link::{Acknowledgement, Link};
 use super::report::Report;
@@ -40,6 +41,7 @@ pub(super) fn play(
         stop,
         clock: Clock::default(),
         newest: HashMap::new(),
+        has_named: false,
         books: Books::default(),
         account: Account::default(),
     };
@@ -65,6 +67,8 @@ struct RecordingPlayer<'a> {
     clock: Clock,
     /// For each symbol, the last sequence that a snapshot included.
     newest: HashMap<u32, u64>,
+    /// Whether the hub knows that the stream has consolidated values.
+    has_named: bool,
     books: Books,
     account: Account,
 }
@@ -187,6 +191,9 @@ impl RecordingPlayer<'_> {
 
     fn publish(&mut self, message: &Message) -> Result<(), Failure> {
         self.books.note(message);
+        if message.source() == CONSOLIDATED && !std::mem::replace(&mut self.has_named, true) {
+            self.link.publish(&consolidated())?;
+        }
         match message {
             // Other messages are not part of a stream.
             Message::Trade(_)
@@ -205,6 +212,17 @@ impl RecordingPlayer<'_> {
             }
         }
     }
+}
+
+/// Returns the name of the number of consolidated values. A hub gives it at each login, so the
+/// stream does not have it. It says that a symbol has one value, of one venue or of all: in a later
+/// run of the hub the second venue may not have come yet.
+fn consolidated() -> Message {
+    Message::Venue(Venue {
+        source: CONSOLIDATED,
+        source_time_ns: 0,
+        name: VenueName::truncated("consolidated"),
+    })
 }
 
 /// Returns whether a symbol's value of a snapshot, if it is newer, includes a message. It does not
