@@ -263,7 +263,7 @@ mod tests {
             tag: vec!["A.B".to_owned()],
             ..PlantTable::default()
         };
-        assert!(error(&PlantArguments::default(), &tags).contains("need mx.address"));
+        assert!(error(&PlantArguments::default(), &tags).contains("mx.tag needs mx.address"));
         let given = PlantArguments {
             mx_uncertain_after: Some(Duration::from_secs(200)),
             ..arguments("127.0.0.1:2")
