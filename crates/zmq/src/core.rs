@@ -157,6 +157,11 @@ impl Core {
         let mut state = self.state.lock();
         if self.signal.is_raised() {
             state.answer_bell();
+            if state.rings.are_active() {
+                // It may have rung for them, and not every call looks at them.
+                self.look_at_rings(&mut state, false);
+                self.keep_rings(&mut state);
+            }
         }
         Ok(state)
     }
@@ -197,6 +202,15 @@ impl Core {
             }
         } else {
             self.arm(state);
+            self.leave_rings(state);
+        }
+    }
+
+    /// A call ends that has looked at nothing: where others look at the socket, they are woken for
+    /// the rings too.
+    #[inline]
+    fn keep_rings(&self, state: &mut State) {
+        if state.is_armed || state.waiters > 0 || self.polled.get().is_some() {
             self.leave_rings(state);
         }
     }
@@ -372,7 +386,10 @@ impl Core {
 
     /// A thread has taken what it wanted: what is left may be for another one that waits.
     #[inline]
-    pub(crate) fn pass_on(&self, state: &State) {
+    pub(crate) fn pass_on(&self, state: &mut State) {
+        if state.rings.are_active() {
+            self.keep_rings(state);
+        }
         if state.waiters > 0 && state.may_receive() {
             self.signal.raise();
         }

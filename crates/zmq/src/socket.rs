@@ -288,7 +288,7 @@ impl Socket {
     pub fn receive(&self, dont_wait: bool) -> Result<Message, Error> {
         let mut state = self.core().enter()?;
         if let Some(message) = state.next_frame()? {
-            self.core().pass_on(&state);
+            self.core().pass_on(&mut state);
             return Ok(message);
         }
         self.receive_waiting(state, dont_wait)
@@ -311,7 +311,7 @@ impl Socket {
             let result = driven.and_then(|()| state.next_frame());
             match result {
                 Ok(Some(message)) => {
-                    self.core().pass_on(&state);
+                    self.core().pass_on(&mut state);
                     self.core().leave(&mut state);
                     return Ok(message);
                 }
@@ -335,12 +335,12 @@ impl Socket {
     pub fn receive_into(&self, buffer: &mut [u8], dont_wait: bool) -> Result<usize, Error> {
         let mut state = self.core().enter()?;
         if let Some(length) = state.next_single_into(buffer) {
-            self.core().pass_on(&state);
+            self.core().pass_on(&mut state);
             return Ok(length);
         }
         let message = match state.next_frame()? {
             Some(message) => {
-                self.core().pass_on(&state);
+                self.core().pass_on(&mut state);
                 message
             }
             None => self.receive_waiting(state, dont_wait)?,

@@ -19,6 +19,8 @@ use tidewire_zmq::{Context, Error, PollItem, Socket, SocketType, poll};
 
 const SNDBUF: i32 = 11;
 const RCVBUF: i32 = 12;
+const SNDHWM: i32 = 23;
+const RCVHWM: i32 = 24;
 const RECONNECT_IVL: i32 = 18;
 
 /// A path that no other test has.
@@ -85,9 +87,15 @@ fn ipc_and_shm_do_not_speak_with_each_other_and_both_go_on() {
     }
 }
 
-/// Both directions at once, through rings much shorter than the messages.
+/// Both directions at once, through rings much shorter than the messages. A receiver that found its
+/// message in the socket silenced the bell that had been rung for the ring: what the other thread
+/// had sent stayed where it was.
 #[test]
 fn long_messages_go_through_short_rings_in_both_directions() {
+    (0..20).for_each(|_| exchange_long_messages());
+}
+
+fn exchange_long_messages() {
     let context = Context::new();
     let pair = [(); 2].map(|()| socket(&context, SocketType::Pair));
     for socket in &pair {
@@ -115,6 +123,46 @@ fn long_messages_go_through_short_rings_in_both_directions() {
             });
         }
     });
+}
+
+/// Marks of one message and short rings: every thread waits all the time, for bytes and for room.
+#[test]
+fn several_threads_on_each_side_of_a_full_ring_are_all_woken() {
+    const MESSAGES: usize = 300;
+    for mark in [1, 2, 7] {
+        let context = Context::new();
+        let [pull, push] = [SocketType::Dealer; 2].map(|kind| {
+            let socket = socket(&context, kind);
+            for (option, value) in [(SNDBUF, 1), (RCVBUF, 1), (SNDHWM, mark), (RCVHWM, mark)] {
+                set_int(&socket, option, value);
+            }
+            set_int(&socket, SNDTIMEO, 5_000);
+            socket
+        });
+        pull.bind("shm://*").unwrap();
+        push.connect(&last_endpoint(&pull)).unwrap();
+        std::thread::scope(|scope| {
+            for (one, other) in [(&pull, &push), (&push, &pull)] {
+                for thread in 0..2 {
+                    scope.spawn(move || {
+                        for number in 0..MESSAGES {
+                            let body = vec![7; (number * 37 + thread * 1_000) % 3_000];
+                            one.send_bytes(&body, LAST).unwrap();
+                        }
+                    });
+                    scope.spawn(move || {
+                        for number in 0..MESSAGES {
+                            if thread == 1 && number % 3 == 0 {
+                                let mut items = [PollItem::readable(other)];
+                                assert_eq!(poll(&mut items, 5_000), Ok(1));
+                            }
+                            other.receive(false).unwrap();
+                        }
+                    });
+                }
+            }
+        });
+    }
 }
 
 /// What does not fit the ring lingers, and is written while the peer reads.
