@@ -1,4 +1,5 @@
 //! The examples of tasks, under the runtimes that they are written for.
+#![cfg(not(loom))]
 
 #[path = "../examples/smol.rs"]
 #[allow(dead_code)]
