@@ -1,4 +1,5 @@
 mod restarts;
+mod skipped;
 mod starts;
 
 use std::sync::Arc;
