@@ -6,8 +6,10 @@ use std::io::{Read, Write};
 use std::sync::OnceLock;
 
 use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
-use support::{LAST, SUBSCRIBE, last_endpoint, raw_socket, receive, send, set, set_int, socket};
-use tidewire_zmq::{Context, Error, Message, SendFlags, Socket, SocketType};
+use support::{
+    SUBSCRIBE, fill_to_the_mark, last_endpoint, raw_socket, receive, send, set, set_int, socket,
+};
+use tidewire_zmq::{Context, Error, Socket, SocketType};
 
 const KEY: i32 = 103;
 const CERTIFICATE: i32 = 104;
@@ -322,21 +324,7 @@ fn a_peer_that_does_not_read_is_queued_for_within_the_mark() {
     connected.connect(&last_endpoint(&bound)).unwrap();
     send(&bound, &[b"first"]);
     assert_eq!(receive(&connected), [b"first"]);
-    let flags = SendFlags {
-        dont_wait: true,
-        ..LAST
-    };
-    let mut sent = 0;
-    while bound
-        .send(&mut Message::from_slice(&[1; 100_000]), flags)
-        .is_ok()
-    {
-        sent += 1;
-        assert!(sent < 10_000, "the mark holds");
-    }
-    for _ in 0..sent {
-        assert_eq!(receive(&connected)[0].len(), 100_000);
-    }
+    fill_to_the_mark(&bound, &connected);
 }
 
 #[test]

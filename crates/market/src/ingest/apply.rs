@@ -254,13 +254,13 @@ impl Work<'_> {
     /// and its state and last trade are not what this hub says.
     pub(super) fn begin_empty(&mut self, topic: &Topic) {
         if topic.begin() {
-            let value = self.market.board.value(topic.number).unwrap_or_default();
-            let says_nothing = value.quote() == Quote::EMPTY && value.last == PRICE_UNDEFINED;
             // Who has only defined it may have left. A venue may have begun with the value that its
             // symbol had: that waits for the new session's first one.
-            if let Some(mut slot) = self.writer.slot(topic.number)
-                && slot.flags() & FLAG_STALE != 0
+            let value = self.market.board.value(topic.number).unwrap_or_default();
+            let says_nothing = value.quote() == Quote::EMPTY && value.last == PRICE_UNDEFINED;
+            if value.flags & FLAG_STALE != 0
                 && says_nothing
+                && let Some(mut slot) = self.writer.slot(topic.number)
             {
                 slot.update_flags(0, FLAG_STALE);
             }

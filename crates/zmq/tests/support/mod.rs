@@ -36,6 +36,25 @@ pub(crate) fn set_int(socket: &Socket, option: i32, value: i32) {
     set(socket, option, &value.to_ne_bytes());
 }
 
+/// Sends long messages until the mark holds them, and receives all that were sent.
+pub(crate) fn fill_to_the_mark(bound: &Socket, connected: &Socket) {
+    let flags = SendFlags {
+        dont_wait: true,
+        ..LAST
+    };
+    let mut sent = 0;
+    while bound
+        .send(&mut Message::from_slice(&[1; 100_000]), flags)
+        .is_ok()
+    {
+        sent += 1;
+        assert!(sent < 10_000, "the mark holds");
+    }
+    for _ in 0..sent {
+        assert_eq!(receive(connected)[0].len(), 100_000);
+    }
+}
+
 pub(crate) fn last_endpoint(socket: &Socket) -> String {
     let mut out = [0; 256];
     let length = socket.option(LAST_ENDPOINT, &mut out).unwrap();
