@@ -1,11 +1,9 @@
 //! The market board: every `md:` topic with its slot.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use foldhash::fast::RandomState;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tidewire_fanout as fanout;
 use tidewire_fanout::{Matches, TopicSource};
 use tidewire_feed::server;
@@ -16,6 +14,7 @@ use tidewire_keyspace::Mount;
 use tidewire_lastvalue::{FLAGS_DOUBT, FLAGS_STALE, MarketValue, SlotTable};
 
 use crate::fields;
+use crate::names::Names;
 use crate::topic::Topic;
 use crate::venues::{CONSOLIDATED, VenueTable};
 
@@ -26,7 +25,9 @@ pub const MARKET_PREFIX: &[u8] = b"md:";
 #[derive(Debug)]
 pub struct Board {
     slots: Arc<SlotTable>,
-    numbers: RwLock<HashMap<Box<str>, u32, RandomState>>,
+    names: Names,
+    /// Held while a topic gets its slot and its place in the list, which have the same number.
+    order: Mutex<()>,
     topics: RwLock<Vec<Arc<Topic>>>,
     venues: VenueTable,
     /// One bit for each existing lane.
@@ -45,7 +46,8 @@ impl Board {
         Self {
             lanes,
             slots: Arc::new(SlotTable::new(topics_max)),
-            numbers: RwLock::default(),
+            names: Names::default(),
+            order: Mutex::default(),
             topics: RwLock::default(),
             venues: VenueTable::default(),
         }
@@ -86,7 +88,7 @@ impl Board {
 
     /// Returns the topic with exactly this name.
     pub(crate) fn named(&self, symbol: &str) -> Option<Arc<Topic>> {
-        let number = *self.numbers.read().get(symbol)?;
+        let number = self.names.number(symbol)?;
         self.topic(number)
     }
 
@@ -118,14 +120,16 @@ impl Board {
         if let Some(topic) = self.named(definition.name.as_str()) {
             return Ok(topic);
         }
-        let mut numbers = self.numbers.write();
+        let mut numbers = self.names.writing(definition.name.as_str());
         if let Some(&number) = numbers.get(definition.name.as_str()) {
             return self.topic(number).ok_or(BoardFull);
         }
+        // Names of different parts may be defined at the same time.
+        let order = self.order.lock();
         let number = self.slots.push().map_err(|_| BoardFull)?;
         let topic = Arc::new(Topic::new(number, definition, self.lanes));
         let mut topics = self.topics.write();
-        // The slot was created first, and the lock on the names orders definitions.
+        // The slot was created first, and the lock orders definitions.
         debug_assert_eq!(
             topics.len(),
             number as usize,
@@ -133,6 +137,7 @@ impl Board {
         );
         topics.push(topic.clone());
         drop(topics);
+        drop(order);
         numbers.insert(definition.name.as_str().into(), number);
         Ok(topic)
     }
@@ -271,7 +276,7 @@ impl server::Board for Board {
     }
 
     fn find(&self, name: &str) -> Option<usize> {
-        Some(*self.numbers.read().get(name)? as usize)
+        Some(self.names.number(name)? as usize)
     }
 
     fn changed(&self, index: usize) -> u64 {

@@ -56,6 +56,7 @@ pub use inputs::{
 mod market;
 pub use market::{Market, MarketConfig};
 
+mod names;
 mod publishers;
 
 mod records;
