@@ -8,7 +8,9 @@ use parking_lot::Mutex;
 use tidewire_book::prefetch;
 use tidewire_fanout::Publication;
 use tidewire_feed::client::{Gap, PublisherLogin, Sink};
-use tidewire_feed::wire::{Definition, LastValue, Level, Login, Message, Venue, VenueName};
+use tidewire_feed::wire::{
+    Definition, Figures, LastValue, Level, Login, Message, Venue, VenueName,
+};
 use tidewire_lastvalue::{
     FLAG_DOUBT, FLAG_STALE, LatencyRecorder, NumberSet, PRICE_UNDEFINED, Writer,
 };
@@ -438,6 +440,14 @@ impl Batch<'_> {
                     self.work.apply(&name, message);
                 }
             }
+            // A hub has had no value of the symbol, and names no venue.
+            Message::LastValue(record)
+                if known.is_unbound() && self.venues.is_hub() && is_nothing(record) =>
+            {
+                if let Some(topic) = self.one_value_upstream(known, venue) {
+                    self.nothing(&topic, message);
+                }
+            }
             message => {
                 let applied = topic.is_some_and(|topic| self.work.apply(topic, message));
                 if !applied {
@@ -445,6 +455,16 @@ impl Batch<'_> {
                 }
             }
         }
+    }
+
+    /// Empties the topic of a symbol of which a hub has no value. The topic's venue stays.
+    #[cold]
+    fn nothing(&mut self, topic: &Arc<Topic>, message: &Message) {
+        topic.begin();
+        topic.valued_in(*self.work.session);
+        self.take_over_book(topic);
+        self.work.revive(topic, 0, 0);
+        self.work.apply(topic, message);
     }
 
     /// Returns the topic of a symbol at a venue for a level or order of `time_ns`, which the source
@@ -531,6 +551,9 @@ impl Batch<'_> {
         } else if matches!(message, Message::SessionStart(_)) {
             // The definition came first: its open is of the session before.
             self.declare_open(&topic, (symbol, venue));
+        }
+        if !is_value {
+            self.find_new_namesake(&topic);
         }
         let applied = self.work.apply(&topic, message);
         debug_assert!(applied, "the topic has just been claimed");
@@ -668,6 +691,21 @@ impl Sink for Batch<'_> {
             _ => {}
         }
     }
+}
+
+/// Returns whether a hub's record is of a symbol without a value, and perhaps without a venue: that
+/// has the number 0. Before a first value a venue with this number sends such a record too.
+fn is_nothing(record: &LastValue) -> bool {
+    let nothing = LastValue {
+        sequence: record.sequence,
+        updates: record.updates,
+        figures: record.figures.map(|figures| Figures {
+            flags: figures.flags,
+            ..Figures::default()
+        }),
+        ..LastValue::new(record.symbol)
+    };
+    *record == nothing
 }
 
 /// Returns the number of a source's first session. The next ones count on from it; a source begins

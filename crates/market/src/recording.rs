@@ -504,18 +504,18 @@ mod tests {
         let path = file("torn");
         let market = market();
         let mut ingest = Ingest::new(market.clone(), 1, "test");
-        // With a definition and the start of a session.
+        // With a definition, the venue's name and the start of a session.
         publish(&mut ingest, 3);
         Recorder::start(&market, &path).unwrap().finish().unwrap();
         use BlockKind::{Begin, End, Stream};
-        assert_eq!(read(&path), (vec![Begin, Stream, End], (1..6).collect()));
+        assert_eq!(read(&path), (vec![Begin, Stream, End], (1..7).collect()));
         let whole = std::fs::metadata(&path).unwrap().len();
         let mut torn = Disk::default().append(&path).unwrap();
         torn.append(b"TWBK\x02\0\0").unwrap();
         Recorder::start(&market, &path).unwrap().finish().unwrap();
         let (kinds, sequences) = read(&path);
         assert_eq!(kinds, [Begin, Stream, End, Begin, Stream, End]);
-        assert_eq!(sequences, [1, 2, 3, 4, 5, 1, 2, 3, 4, 5]);
+        assert_eq!(sequences, [1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6]);
         assert!(whole > 0);
         std::fs::remove_file(path).unwrap();
     }
@@ -538,10 +538,10 @@ mod tests {
         use BlockKind::{Begin, Gap, Snapshot, Stream};
         assert_eq!(kinds, [Begin, Stream, Gap, Snapshot, Snapshot, Stream]);
         assert_eq!(
-            sequences[..13],
-            (1..13).chain([oldest]).collect::<Vec<_>>()[..]
+            sequences[..14],
+            (1..14).chain([oldest]).collect::<Vec<_>>()[..]
         );
-        assert_eq!(market.recording.lost.load(Ordering::Relaxed), oldest - 13);
+        assert_eq!(market.recording.lost.load(Ordering::Relaxed), oldest - 14);
         std::fs::remove_file(path).unwrap();
     }
 

@@ -344,6 +344,12 @@ impl SourceVenues {
         self.named.insert(number, name) != Some(name)
     }
 
+    /// Forgets the names of a hub's numbers, except that of consolidated values.
+    pub(crate) fn forget_names(&mut self) {
+        debug_assert!(self.is_hub(), "others name their numbers once");
+        self.named.retain(|number, _| *number == CONSOLIDATED);
+    }
+
     /// Returns whether the source has named a number.
     pub(crate) fn is_named(&self, number: u16) -> bool {
         self.named.contains_key(&number)

@@ -75,6 +75,9 @@ impl Work<'_> {
             (topic, self.market),
             &mut self.journal,
         ) else {
+            drop(slot);
+            // It changes nothing, but the symbol may have got this venue with it.
+            self.follow(topic, None);
             return true;
         };
         let ends_doubt = self.certainties.doubt == Doubt::Messages

@@ -72,6 +72,13 @@ impl Certainties {
         }
     }
 
+    /// Forgets what is known of a topic that the source does not have.
+    pub(super) fn forget(&mut self, number: u32) {
+        let _ = self.sweep.take(number);
+        self.left.remove(number);
+        self.interrupted.remove(number);
+    }
+
     /// Returns the topics, of those that a source has claimed, that an event concerns. Events that
     /// follow each other without end must not concern all of them each time.
     fn concerned(&mut self, event: Event, claimed: &NumberSet) -> NumberSet {
@@ -274,6 +281,10 @@ impl Batch<'_> {
         let symbols = std::mem::take(self.symbols);
         self.discarded.extend(symbols.into_large());
         self.work.apart.clear();
+        // A hub names its numbers after each login. Those of its last run may mean others now.
+        if self.venues.is_hub() {
+            self.venues.forget_names();
+        }
     }
 }
 
@@ -290,7 +301,7 @@ impl Work<'_> {
     /// a former time.
     pub(super) fn claim_slot(&mut self, number: u32) -> Result<(), ClaimError> {
         if self.writer.slot(number).is_none() {
-            let _ = self.certainties.sweep.take(number);
+            self.certainties.forget(number);
         }
         self.writer.claim(number)
     }

@@ -38,8 +38,19 @@ impl Batch<'_> {
         if let Some(found) = found {
             let facts = topic.facts();
             found.set_facts(|own| *own = (*facts).clone());
+            found.valued_in(*self.work.session);
             self.take_over_book(&found);
             self.work.copy_to_namesake(topic, &found);
+        }
+    }
+
+    /// Does the same for a topic that the source gives a state or session at a venue, if the topic
+    /// has no namesake yet or had another venue.
+    pub(super) fn find_new_namesake(&mut self, topic: &Arc<Topic>) {
+        let venue = topic.facts().venue_name.clone();
+        let is_found = |found: Arc<Topic>| found.facts().venue_name == venue;
+        if !topic.namesake().is_some_and(is_found) {
+            self.find_namesake(topic);
         }
     }
 }

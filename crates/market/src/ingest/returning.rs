@@ -113,27 +113,18 @@ impl Batch<'_> {
         if !self.symbols.come_back(symbol) {
             return;
         }
-        // A venue may have got a topic of its own meanwhile, and another source may have claimed
-        // it.
-        let moved: Vec<u16> = match self.symbols.get(symbol) {
-            Some(known) => {
-                let moved = known.venues().filter(|(_, topic)| topic.is_consolidated());
-                moved.map(|(venue, _)| venue).collect()
-            }
-            None => return,
-        };
-        for venue in moved {
-            self.bind(symbol, venue);
-        }
+        self.find_moved(symbol);
         let work = &mut self.work;
-        self.symbols
-            .retain_of(symbol, |topic| work.claim_slot(topic.number).is_ok());
+        // Another source may have claimed it, or given it a value that is not current again with
+        // this one.
+        self.symbols.retain_of(symbol, |topic| {
+            !work.has_value_of_another(topic) && work.claim_slot(topic.number).is_ok()
+        });
         let Some(known) = self.symbols.get(symbol) else {
             return;
         };
         let mut topics: Vec<Arc<Topic>> = known.venues().map(|(_, topic)| topic.clone()).collect();
         for topic in &topics {
-            topic.valued_in(*self.work.session);
             topic.records.adopt(self.work.source);
             if let Some(book) = topic.derived.book() {
                 book.state.lock().adopt(self.work.source);
@@ -153,13 +144,49 @@ impl Batch<'_> {
     }
 }
 
+impl Batch<'_> {
+    /// Finds the topics of a symbol's venues that have got one of their own since the last
+    /// connection ended. It has this session's value.
+    fn find_moved(&mut self, symbol: u32) {
+        let Some(known) = self.symbols.get(symbol) else {
+            return;
+        };
+        let moved = known.venues().filter(|(_, topic)| topic.is_consolidated());
+        let moved: Vec<u16> = moved.map(|(venue, _)| venue).collect();
+        if moved.is_empty() {
+            return;
+        }
+        let is_own = |topic: &Arc<Topic>| {
+            let is_bound = known.venues().any(|(_, bound)| Arc::ptr_eq(bound, topic));
+            topic.valued_session() == *self.work.session && !is_bound
+        };
+        let own = known.name().with_members(|venues| {
+            let mut topics = venues.iter().map(|venue| &venue.topic);
+            topics.find(|topic| is_own(topic)).cloned()
+        });
+        for venue in moved {
+            if let Some(topic) = &own {
+                self.symbols.bind(symbol, venue, topic.clone());
+            }
+        }
+    }
+}
+
 impl Work<'_> {
+    /// Returns whether another source or session has given a topic a first value since this session
+    /// has, or gives it one.
+    fn has_value_of_another(&self, topic: &Topic) -> bool {
+        let session = topic.valued_session();
+        session != 0 && session != *self.session
+    }
+
     /// Takes over a topic that is stale because the last connection has ended. It may be bound to
     /// no symbol, as a venue is that has had a state only.
     fn take_left(&mut self, topic: &Arc<Topic>, steps: &mut Steps) {
         let returning = self.certainties.returning.as_mut();
         let is_left = returning.is_some_and(|returning| returning.left.remove(topic.number));
-        if is_left && !topic.is_consolidated() && self.claim_slot(topic.number).is_ok() {
+        let may_return = is_left && !topic.is_consolidated() && !self.has_value_of_another(topic);
+        if may_return && self.claim_slot(topic.number).is_ok() {
             self.take_topic(topic, true, steps);
             self.follow(topic, None);
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tidewire_feed::journal::Journal;
 use tidewire_feed::wire::{self, Definition, Message, Name, RecordPart, TradingState, VenueName};
-use tidewire_lastvalue::{ClaimError, FLAG_STALE, MarketValue, PRICE_UNDEFINED, Trade};
+use tidewire_lastvalue::{ClaimError, FLAG_STALE, MarketValue, PRICE_UNDEFINED, Trade, Venues};
 use tidewire_retry::Seldom;
 use tracing::{info, warn};
 
@@ -167,6 +167,7 @@ impl Work<'_> {
         }
         topic.continue_open(name);
         topic.take_times(name);
+        topic.valued_in(name.valued_session());
         self.describe(&topic, &present);
         // The readers of the hub's own feed have no other message with the value so far.
         self.tell_record_or_nothing(&topic);
@@ -191,14 +192,22 @@ impl Work<'_> {
         name.add_member(Member { venue, topic });
         self.market.board.venues().hold(CONSOLIDATED, facts.venue);
         name.set_facts(|facts| facts.venue = Some(CONSOLIDATED));
-        if let (Some(mut slot), Some(mut value)) = (writer.slot(name.number), value)
-            && value.last != PRICE_UNDEFINED
-        {
-            value.venues.last = venue;
+        if let (Some(mut slot), Some(mut value)) = (writer.slot(name.number), value) {
+            let of = |price: i64| match price {
+                PRICE_UNDEFINED => Venues::NO_VENUE,
+                _ => venue,
+            };
+            value.venues = Venues {
+                bid: of(value.bid),
+                ask: of(value.ask),
+                last: of(value.last),
+            };
             slot.replace(&value);
         }
         drop(writer);
         self.name_venues(name);
+        // Its messages have the venues of its prices from now on.
+        name.note_untold();
         // To a hub that reads this, and has sources of its own, it is another venue from now on.
         self.tell_record_or_nothing(name);
         Ok(())
@@ -390,8 +399,10 @@ impl Work<'_> {
         if taken.is_new {
             *self.venues_left = self.venues_left.saturating_sub(1);
         }
-        // A number without a name means the same to the readers of the hub's own feed.
-        let is_told = wanted.is_named || number != wanted.number || taken.is_reused;
+        // A number without a name means the same to the readers of the hub's own feed, but for 0:
+        // that is the source's name here, and would be the hub's own there.
+        let is_same = number != 0 && number == wanted.number && !taken.is_reused;
+        let is_told = wanted.is_named || !is_same;
         if taken.is_new
             && is_told
             && let Some(name) = venues.name(number)
@@ -417,7 +428,7 @@ impl Work<'_> {
     fn take_over(&mut self, topic: &Topic) -> Result<(), NoTopic> {
         self.note_certain(topic.number);
         if self.writer.slot(topic.number).is_none() {
-            let _ = self.certainties.sweep.take(topic.number);
+            self.certainties.forget(topic.number);
         }
         let taken = self.writer.take_over(topic.number);
         taken.map_err(|_| NoTopic::Full(TOO_MANY_TOPICS))

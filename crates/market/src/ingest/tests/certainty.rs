@@ -585,8 +585,8 @@ fn a_topic_that_begins_with_nothing_is_told_as_certain_as_it_is() {
     let from = market.journal.lock().next_sequence();
     send(&mut ingest, &[trade(0, 0, 15, 1)]);
     let journal = market.journal.lock();
-    let first = (from..).find_map(|at| journal.message(at)).unwrap();
-    let Message::LastValue(record) = first else {
+    let first = [from, from + 1].map(|at| journal.message(at));
+    let [Some(Message::Venue(_)), Some(Message::LastValue(record))] = first else {
         panic!("{first:?}");
     };
     assert_eq!(record.figures.unwrap().flags, Figures::IN_DOUBT);
@@ -635,4 +635,84 @@ fn a_quote_that_a_new_session_voids_has_the_time_of_its_first_value() {
         value.sequence > before,
         "that of the message which empties it"
     );
+}
+
+/// Ends a publisher's connection, and begins its next one.
+fn reconnect(market: &Arc<Market>, mut publisher: Ingest, meanwhile: impl FnOnce()) -> Ingest {
+    publisher.lose(2);
+    let state = publisher.take_state();
+    drop(publisher);
+    meanwhile();
+    let number = market.next_source_number() as u32;
+    let mut again = Ingest::new(market.clone(), number, "again");
+    let mut batch = again.begin(4);
+    batch.resume(state);
+    batch.values_right();
+    batch.finish();
+    again
+}
+
+/// A publisher that had only defined the symbol, or had given it an earlier value at the same
+/// venue, made the old value of another one current by its own reconnection.
+#[test]
+fn a_publisher_that_is_back_leaves_the_old_value_of_another_one_stale() {
+    for has_value in [false, true] {
+        let market = Market::of_one_lane(MarketConfig::default());
+        let mut one = named_source(&market, "one", "V1");
+        if has_value {
+            send(&mut one, &[quote(0, 1, 5, 6)]);
+        }
+        let mut one = reconnect(&market, one, || {
+            let mut two = named_source(&market, "two", "V1");
+            send(&mut two, &[quote(0, 1, 10, 20)]);
+            assert_eq!(staleness(&value_of(&market, "A")), 0);
+            two.lose(3);
+        });
+        let value = value_of(&market, "A");
+        assert_eq!((value.bid, staleness(&value)), (10, 1));
+        // The second one's new session.
+        let mut two = named_source(&market, "two", "V1");
+        assert_eq!(staleness(&value_of(&market, "A")), 1, "only defined");
+        send(&mut two, &[trade(0, 1, 15, 1)]);
+        let value = value_of(&market, "A");
+        assert_eq!((value.bid, staleness(&value)), (PRICE_UNDEFINED, 0));
+        two.lose(4);
+        drop(two);
+        send(&mut one, &[quote(0, 1, 7, 8)]);
+        let value = value_of(&market, "A");
+        assert_eq!((value.bid, staleness(&value)), (7, 0));
+        // Its own value is current again with it.
+        let _one = reconnect(&market, one, || {
+            assert_eq!(staleness(&value_of(&market, "A")), 1);
+        });
+        assert_eq!(staleness(&value_of(&market, "A")), 0);
+    }
+}
+
+/// Its topic had got a second venue meanwhile.
+#[test]
+fn a_publisher_that_is_back_finds_its_value_in_the_topic_of_its_venue() {
+    for is_overwritten in [false, true] {
+        let market = Market::of_one_lane(MarketConfig::default());
+        let mut one = named_source(&market, "one", "V1");
+        send(&mut one, &[quote(0, 1, 10, 20)]);
+        let mut other = named_source(&market, "other", "V2");
+        let mut one = reconnect(&market, one, || {
+            if is_overwritten {
+                let mut two = named_source(&market, "two", "V1");
+                send(&mut two, &[quote(0, 1, 12, 20)]);
+                two.lose(3);
+            }
+            send(&mut other, &[quote(0, 1, 9, 21)]);
+            assert_eq!(staleness(&value_of(&market, "A@V1")), 1);
+        });
+        let stale = u64::from(is_overwritten);
+        assert_eq!(staleness(&value_of(&market, "A@V1")), stale);
+        let best = if is_overwritten { 9 } else { 10 };
+        assert_eq!(value_of(&market, "A").bid, best);
+        send(&mut one, &[quote(0, 1, 11, 20)]);
+        assert_eq!(staleness(&value_of(&market, "A@V1")), 0);
+        assert_eq!(value_of(&market, "A").bid, 11);
+        assert!(market.board.find(b"A@V1#2").is_none());
+    }
 }

@@ -20,11 +20,13 @@ fn define(ingest: &mut Ingest, symbol: u32, name: &str) {
     batch.finish();
 }
 
-/// Lets a hub begin another session, with the symbol `A` as number 0.
+/// Lets a hub begin another session, with the symbol `A` as number 0 and the same venues.
 fn restart(hub: &mut Ingest) {
     hub.lose(2);
     let mut batch = hub.begin(2);
     batch.session_changed(1, 2);
+    batch.venue_of_login(&venue(1, "V1"));
+    batch.venue_of_login(&venue(2, "V2"));
     batch.definition(1, &definition(0, "A"));
     batch.finish();
 }
@@ -334,4 +336,174 @@ fn a_hubs_value_that_goes_back_to_an_earlier_venue_has_its_name_again() {
         send(&mut hub, &[quote(0, number, 10, 20)]);
         assert_eq!(&*facts(&market, "A").venue_name, name);
     }
+}
+
+/// Returns the hub's own feed, from the first message on.
+fn journal(market: &Market) -> Vec<Message> {
+    let journal = market.journal.lock();
+    let all = (1..journal.next_sequence()).filter_map(|at| journal.message(at));
+    all.collect()
+}
+
+/// Lets a hub read the whole feed of another one.
+fn read_all(hub: &Market, reader: &mut Ingest) {
+    let mut batch = reader.begin(2);
+    batch.venue(&venue(CONSOLIDATED, CONSOLIDATED_NAME));
+    for (sequence, message) in (1..).zip(journal(hub)) {
+        match &message {
+            Message::Definition(definition) => batch.definition(sequence, definition),
+            Message::Venue(venue) => batch.venue(venue),
+            message => batch.message(sequence, message),
+        }
+    }
+    batch.finish();
+}
+
+/// A hub that had connected before the first publisher showed the other hub's address as the venue,
+/// and so did the one behind it.
+#[test]
+fn hubs_that_wait_for_the_first_publisher_learn_the_name_of_venue_number_0() {
+    let hubs = [(); 3].map(|()| Market::of_one_lane(MarketConfig::default()));
+    let mut publisher = source(&hubs[0], "s0", 0, "A");
+    send(&mut publisher, &[quote(0, 0, 10, 20)]);
+    for place in 1..hubs.len() {
+        let mut reader = Ingest::new(hubs[place].clone(), 1, "127.0.0.1:7000");
+        read_all(&hubs[place - 1], &mut reader);
+        assert_eq!(&*facts(&hubs[place], "A").venue_name, "s0", "hub {place}");
+        assert_eq!(shown(&hubs[place], "A@s0"), (10, 0));
+    }
+    let told = hubs.map(|hub| hub.board.venues().told());
+    assert!(
+        told.iter().all(|told| *told == [(0, "s0".into())]),
+        "{told:?}"
+    );
+}
+
+/// A number without a name had that of the hub's earlier run.
+#[test]
+fn after_a_hubs_restart_its_numbers_have_no_old_names() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut hub = hub(&market, "hub");
+    send(&mut hub, &[quote(0, 1, 10, 20)]);
+    let mut batch = hub.begin(2);
+    batch.session_changed(1, 2);
+    batch.definition(1, &definition(0, "A"));
+    batch.message(2, &quote(0, 1, 11, 20));
+    batch.finish();
+    assert_eq!(&*facts(&market, "A").venue_name, "1");
+    // An exchange's venue has its name from the configuration.
+    let mut exchange = source(&market, "mold-0", 0, "B");
+    exchange.name_venue(0, "XNAS");
+    let mut batch = exchange.begin(2);
+    batch.session_changed(0, 0);
+    batch.definition(1, &definition(0, "B"));
+    batch.message(2, &quote(0, 0, 1, 2));
+    batch.finish();
+    assert_eq!(&*facts(&market, "B").venue_name, "XNAS");
+}
+
+/// The record of a symbol without a value named the hub's own address as its venue. A state of the
+/// real venue then did not reach `A@V1`.
+#[test]
+fn a_state_after_a_hubs_restart_reaches_the_venues_topic_too() {
+    for with_record in [false, true] {
+        let market = Market::of_one_lane(MarketConfig::default());
+        let mut hub = hub(&market, "hub");
+        define(&mut hub, 1, "A@V1");
+        define(&mut hub, 2, "A@V2");
+        let both = [quote(1, 1, 10, 20), quote(2, 2, 9, 21)];
+        send(&mut hub, &both);
+        send(&mut hub, &[quote(0, CONSOLIDATED, 10, 20)]);
+        restart(&mut hub);
+        let mut batch = hub.begin(3);
+        if with_record {
+            batch.snapshot_record(1, &LastValue::new(0));
+        }
+        batch.finish();
+        let expected = if with_record { PRICE_UNDEFINED } else { 10 };
+        assert_eq!(shown(&market, "A").0, expected);
+        assert_eq!(&*facts(&market, "A").venue_name, CONSOLIDATED_NAME);
+        send(&mut hub, &[status(0, 1, TradingState::OPEN)]);
+        for name in ["A", "A@V1"] {
+            let value = value_of(&market, name);
+            assert_eq!(value.status.state, TradingState::OPEN.0, "{name}");
+            assert_eq!(&*facts(&market, name).venue_name, "V1", "{name}");
+            assert_eq!(shown(&market, name), shown(&market, "A"), "{name}");
+        }
+        assert_eq!(shown(&market, "A@V2"), (9, 1));
+        send(&mut hub, &[quote(0, 1, 11, 20)]);
+        assert_eq!(shown(&market, "A@V1"), (11, 0));
+    }
+}
+
+/// It became one more venue, with the hub's address as its name.
+#[test]
+fn a_hubs_symbol_without_a_value_is_no_venue_beside_another_source() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut own = named_source(&market, "own", "V3");
+    send(&mut own, &[quote(0, 1, 10, 20)]);
+    let mut hub = hub(&market, "hub");
+    let mut batch = hub.begin(1);
+    batch.snapshot_record(1, &LastValue::new(0));
+    batch.finish();
+    assert_eq!(&*facts(&market, "A").venue_name, "V3");
+    assert_eq!((shown(&market, "A"), market.board.count()), ((10, 0), 1));
+    send(&mut hub, &[quote(0, 1, 9, 21)]);
+    assert_eq!(&*facts(&market, "A").venue_name, "V3,V1");
+    assert_eq!(market.ingest.refused.load(Ordering::Relaxed), 0);
+}
+
+/// A second venue's session start changed nothing of its own, and the quote's sides had no venue
+/// until they changed.
+#[test]
+fn a_second_venue_without_a_value_leaves_the_first_ones_name_at_the_quote() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut feed = named_source(&market, "feed", "V1");
+    feed.begin(1).venue(&venue(2, "V2"));
+    send(&mut feed, &[quote(0, 1, 10, 20), trade(0, 1, 15, 1)]);
+    let Message::SessionStart(start) = start(
+        0,
+        PRICE_UNDEFINED,
+        ReferenceKind::PREVIOUS_CLOSE,
+        SessionStart::KEEPS,
+    ) else {
+        unreachable!("it is a session start");
+    };
+    let mut batch = feed.begin(2);
+    batch.message(
+        1,
+        &Message::SessionStart(SessionStart { source: 2, ..start }),
+    );
+    let (text, _) = message(&batch.finish()).unwrap();
+    let venues = "\"bid_venue\":\"V1\",\"ask_venue\":\"V1\",\"last_venue\":\"V1\"";
+    assert!(text.contains(venues), "{text}");
+    assert!(text.contains("\"venue\":\"V1,V2\""), "{text}");
+    // The venues stay when all are stale.
+    feed.lose(3);
+    let value = value_of(&market, "A");
+    let name = market.board.venues().name(value.venues.bid);
+    assert_eq!((name.as_deref(), value.bid), (Some("V1"), 10));
+}
+
+/// The book of `A`, which both names had shown, stayed at the hub's new symbol `A@V1`.
+#[test]
+fn what_was_a_symbols_second_name_has_none_of_its_book() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut hub = hub(&market, "hub");
+    define(&mut hub, 1, "A@V1");
+    send(
+        &mut hub,
+        &[quote(1, 1, 10, 20), quote(0, CONSOLIDATED, 10, 20)],
+    );
+    restart(&mut hub);
+    send(
+        &mut hub,
+        &[quote(0, 1, 30, 40), clear(0, 1), set_level(0, 1, 30)],
+    );
+    assert_eq!(best_bids(&market, "A@V1"), [30]);
+    define(&mut hub, 1, "A@V1");
+    assert!(best_bids(&market, "A@V1").is_empty());
+    send(&mut hub, &[quote(1, 1, 31, 40), set_level(1, 1, 31)]);
+    assert!(best_bids(&market, "A@V1").is_empty(), "no clear yet");
+    assert_eq!(best_bids(&market, "A"), [30]);
 }

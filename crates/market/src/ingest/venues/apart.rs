@@ -12,7 +12,7 @@ use crate::venues::SourceVenues;
 
 impl Work<'_> {
     /// Notes that the source has defined a symbol. One with the name of a venue's topic is that
-    /// venue no longer, and is stale until it has a value of its own.
+    /// venue no longer: it has no book, and is stale until it has a value of its own.
     pub(in crate::ingest) fn set_apart(&mut self, topic: &Arc<Topic>) {
         let separator = VENUE_SEPARATOR as u8;
         if !topic.symbol().contains(&separator) {
@@ -21,6 +21,7 @@ impl Work<'_> {
         self.apart.entry(topic.number).or_insert(topic.number);
         let is_own = self.slot_owner(topic) == Some(self.source);
         if is_own && self.end_namesake(topic) {
+            self.forget_book(topic);
             self.mark(topic, FLAG_STALE, 0, true);
         }
     }
