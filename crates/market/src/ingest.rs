@@ -400,15 +400,19 @@ impl Batch<'_> {
         };
         let topic = known.of_venue(venue);
         match message {
-            // The end of a book that the source has not given is no value.
-            Message::Level(level) if level.action == Level::END && topic.is_none() => {}
+            // The end of a book that the source has not given is no value. That of a hub is of the
+            // symbol's only topic, whose venue may have become another one.
+            Message::Level(level) if level.action == Level::END && topic.is_none() => {
+                let first = known.first().filter(|_| self.venues.is_hub()).cloned();
+                let is_own = |topic: &Arc<Topic>| self.work.writer.slot(topic.number).is_some();
+                if let Some(topic) = first.filter(is_own) {
+                    self.level_of(&topic, level);
+                }
+            }
             Message::Level(level) => {
                 let time_ns = level.source_time_ns;
                 if let Some(topic) = self.owned_topic(symbol, venue, time_ns) {
-                    self.level(&topic, level);
-                    if let Some(namesake) = topic.namesake() {
-                        self.level(&namesake, level);
-                    }
+                    self.level_of(&topic, level);
                 }
             }
             Message::Record(part) => {

@@ -257,15 +257,19 @@ impl Work<'_> {
     /// and its state and last trade are not what this hub says.
     pub(super) fn begin_empty(&mut self, topic: &Topic) {
         if topic.begin() {
-            // Who has only defined it may have left. A venue may have begun with the value that its
-            // symbol had: that waits for the new session's first one.
+            // Who has only defined it may have left, perhaps in doubt. A venue may have begun with
+            // the value that its symbol had: that waits for the new session's first one.
             let value = self.market.board.value(topic.number).unwrap_or_default();
             let says_nothing = value.quote() == Quote::EMPTY && value.last == PRICE_UNDEFINED;
-            if value.flags & FLAG_STALE != 0
+            let old = match self.certainties.doubt {
+                Doubt::None => FLAG_STALE | FLAG_DOUBT,
+                Doubt::Records | Doubt::Messages => FLAG_STALE,
+            };
+            if value.flags & old != 0
                 && says_nothing
                 && let Some(mut slot) = self.writer.slot(topic.number)
             {
-                slot.update_flags(0, FLAG_STALE);
+                slot.update_flags(0, old);
             }
             self.tell_record_or_nothing(topic);
         }

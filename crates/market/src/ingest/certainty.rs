@@ -72,11 +72,11 @@ impl Certainties {
         }
     }
 
-    /// Forgets what is known of a topic that the source does not have.
+    /// Forgets what is left to be done for a topic that the source does not have, and that it was
+    /// stale because the source had left.
     pub(super) fn forget(&mut self, number: u32) {
         let _ = self.sweep.take(number);
         self.left.remove(number);
-        self.interrupted.remove(number);
     }
 
     /// Returns the topics, of those that a source has claimed, that an event concerns. Events that

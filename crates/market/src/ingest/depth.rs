@@ -10,6 +10,14 @@ use crate::depth::{BookState, BookTopic, DEPTH_ALL};
 use crate::topic::Topic;
 
 impl Batch<'_> {
+    /// Applies a level of a topic that the source owns, and to its namesake.
+    pub(super) fn level_of(&mut self, topic: &Topic, level: &Level) {
+        self.level(topic, level);
+        if let Some(namesake) = topic.namesake() {
+            self.level(&namesake, level);
+        }
+    }
+
     /// Applies a level of a topic that the source owns.
     pub(super) fn level(&mut self, topic: &Topic, level: &Level) {
         let number = topic.number;

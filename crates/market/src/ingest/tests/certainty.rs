@@ -594,19 +594,31 @@ fn a_topic_that_begins_with_nothing_is_told_as_certain_as_it_is() {
 }
 
 /// A symbol that one publisher had defined in two sessions, without a value, was stale for the
-/// next one that gave it a state.
+/// next one that gave it a state. It was in doubt if that of the first one was.
 #[test]
 fn the_first_state_of_a_symbol_ends_what_another_source_has_left() {
+    for is_lost in [false, true] {
+        let market = Market::of_one_lane(MarketConfig::default());
+        let mut one = source(&market, "one", 0, "A");
+        let mut batch = one.begin(2);
+        if is_lost {
+            batch.values_lost();
+        }
+        batch.session_changed(1, 2);
+        batch.definition(1, &definition(0, "A"));
+        batch.finish();
+        assert_eq!(staleness(&value_of(&market, "A")), 1);
+        drop(one);
+        let mut other = source(&market, "other", 0, "A");
+        send(&mut other, &[status(0, 0, TradingState::OPEN)]);
+        assert_eq!(staleness(&value_of(&market, "A")), 0);
+    }
+    // Its own doubt stays.
     let market = Market::of_one_lane(MarketConfig::default());
     let mut one = source(&market, "one", 0, "A");
-    let mut batch = one.begin(2);
-    batch.session_changed(1, 2);
-    batch.definition(1, &definition(0, "A"));
-    batch.finish();
-    assert_eq!(staleness(&value_of(&market, "A")), 1);
-    let mut other = source(&market, "other", 0, "A");
-    send(&mut other, &[status(0, 0, TradingState::OPEN)]);
-    assert_eq!(staleness(&value_of(&market, "A")), 0);
+    one.begin(2).values_lost();
+    send(&mut one, &[status(0, 0, TradingState::OPEN)]);
+    assert_eq!(staleness(&value_of(&market, "A")), 2);
 }
 
 /// The quote was empty with the time and the sequence of the one before it.

@@ -507,3 +507,37 @@ fn what_was_a_symbols_second_name_has_none_of_its_book() {
     assert!(best_bids(&market, "A@V1").is_empty(), "no clear yet");
     assert_eq!(best_bids(&market, "A"), [30]);
 }
+
+/// A hub's topic had got another venue, under which the end of its book came: the book stayed.
+#[test]
+fn the_end_of_a_hubs_book_ends_it_under_each_number() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut hub = hub(&market, "hub");
+    send(
+        &mut hub,
+        &[quote(0, 1, 10, 20), clear(0, 1), set_level(0, 1, 10)],
+    );
+    let end = Message::Level(Level {
+        source: 2,
+        action: Level::END,
+        is_last: 1,
+        ..Level::default()
+    });
+    send(&mut hub, &[end]);
+    assert!(best_bids(&market, "A").is_empty());
+    send(&mut hub, &[quote(0, 2, 11, 20), set_level(0, 2, 11)]);
+    assert!(best_bids(&market, "A").is_empty(), "no clear yet");
+    assert_eq!(&*facts(&market, "A").venue_name, "V2");
+    // That of a publisher is of the venue that it names.
+    let mut feed = named_source(&market, "feed", "V1");
+    define(&mut feed, 1, "B");
+    send(
+        &mut feed,
+        &[quote(1, 1, 10, 20), clear(1, 1), set_level(1, 1, 10)],
+    );
+    let Message::Level(end) = end else {
+        unreachable!("it is a level");
+    };
+    send(&mut feed, &[Message::Level(Level { symbol: 1, ..end })]);
+    assert_eq!(best_bids(&market, "B"), [10]);
+}

@@ -454,6 +454,20 @@ fn a_gap_that_opens_and_closes_again_and_again_leaves_each_topic_to_do_once() {
     assert_eq!((0..SYMBOLS).map(stale).collect::<Vec<_>>(), [0; 6]);
 }
 
+/// A connection that ended in the middle of a gap left its topics in doubt when the gap was filled.
+#[test]
+fn a_gap_that_is_filled_after_a_reconnection_ends_the_doubt_that_it_was() {
+    let mut rig = Rig::new(0);
+    rig.step(Step::Lost);
+    rig.step(Step::Value(0, 1));
+    for step in [Step::Doubtful, Step::Resumes, Step::AsBefore] {
+        rig.step(step);
+    }
+    rig.finish();
+    let stale = |symbol| staleness(&value_of(&rig.market, &format!("S{symbol}")));
+    assert_eq!([stale(0), stale(1)], [0, 2]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
