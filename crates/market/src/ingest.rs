@@ -9,7 +9,8 @@ use tidewire_book::prefetch;
 use tidewire_fanout::Publication;
 use tidewire_feed::client::{Gap, PublisherLogin, Sink};
 use tidewire_feed::wire::{
-    Definition, Figures, LastValue, Level, Login, Message, Venue, VenueName,
+    Definition, Figures, LastValue, Level, Login, Message, ReferenceKind, SessionStart, Venue,
+    VenueName,
 };
 use tidewire_lastvalue::{
     FLAG_DOUBT, FLAG_STALE, LatencyRecorder, NumberSet, PRICE_UNDEFINED, Writer,
@@ -552,7 +553,7 @@ impl Batch<'_> {
         }
         if is_value && is_first {
             self.begin_topic((symbol, venue), &topic, time_ns);
-        } else if matches!(message, Message::SessionStart(_)) {
+        } else if matches!(message, Message::SessionStart(start) if changes_open(start)) {
             // The definition came first: its open is of the session before.
             self.declare_open(&topic, (symbol, venue));
         }
@@ -695,6 +696,11 @@ impl Sink for Batch<'_> {
             _ => {}
         }
     }
+}
+
+/// Returns whether a message may begin a session, or give or take back its open.
+fn changes_open(start: &SessionStart) -> bool {
+    start.rolls != SessionStart::KEEPS || start.kind == ReferenceKind::OPEN
 }
 
 /// Returns whether a hub's record is of a symbol without a value, and perhaps without a venue: that

@@ -14,8 +14,7 @@ use crate::market::MarketConfig;
 use tidewire_fanout::Kind;
 use tidewire_fanout::{Topic as _, TopicSource};
 use tidewire_feed::wire::{
-    Certainty, Figures, Level, Name, Quote as QuoteMessage, ReferenceKind, SessionStart,
-    Trade as TradeMessage, TradingState, TradingStatus, Venue,
+    Certainty, Name, Quote as QuoteMessage, Trade as TradeMessage, TradingState, TradingStatus,
 };
 use tidewire_lastvalue::{FLAG_HALTED, FLAG_STALE, MarketValue, PRICE_UNDEFINED};
 

@@ -169,7 +169,9 @@ impl Work<'_> {
         topic.take_times(name);
         topic.valued_in(name.valued_session());
         self.describe(&topic, &present);
-        // The readers of the hub's own feed have no other message with the value so far.
+        // The readers of the hub's own feed have no other message with the value so far, also if
+        // that is nothing.
+        let _ = topic.begin();
         self.tell_record_or_nothing(&topic);
         self.publish(&topic);
         self.move_derived(name, &topic);

@@ -728,3 +728,22 @@ fn a_publisher_that_is_back_finds_its_value_in_the_topic_of_its_venue() {
         assert!(market.board.find(b"A@V1#2").is_none());
     }
 }
+
+/// The venue, which had got a topic of its own, was current with its first state.
+#[test]
+fn a_venue_with_levels_only_waits_for_a_value_of_the_new_session() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut one = named_source(&market, "one", "V1");
+    one.begin(1).venue(&venue(2, "V2"));
+    send(
+        &mut one,
+        &[clear(0, 1), set_level(0, 1, 10), quote(0, 2, 9, 21)],
+    );
+    one.lose(2);
+    drop(one);
+    let mut new = named_source(&market, "one", "V1");
+    send(&mut new, &[status(0, 1, TradingState::OPEN)]);
+    assert_eq!(staleness(&value_of(&market, "A@V1")), 1);
+    send(&mut new, &[quote(0, 1, 10, 20)]);
+    assert_eq!(staleness(&value_of(&market, "A@V1")), 0);
+}

@@ -282,3 +282,40 @@ fn an_open_of_a_definition_is_of_the_venue_that_it_names_or_of_all_of_its_source
     assert_eq!((value.session_open, value.volume), (55, 0));
     assert_eq!(value_of(&market, "A@V2").volume, 6);
 }
+
+/// A reference before the first value showed the open that the definition declares.
+#[test]
+fn a_declared_open_is_shown_with_the_first_value_and_not_with_a_reference() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut feed = Ingest::new(market.clone(), 1, "feed");
+    let declared = Definition {
+        open: 98,
+        ..definition(0, "A")
+    };
+    feed.begin(1).definition(1, &declared);
+    let reference = |kind, price| start(0, price, kind, SessionStart::KEEPS);
+    send(
+        &mut feed,
+        &[reference(ReferenceKind::PREVIOUS_SETTLEMENT, 90)],
+    );
+    let value = value_of(&market, "A");
+    assert_eq!(
+        (value.session_open, value.reference.price),
+        (PRICE_UNDEFINED, 90)
+    );
+    send(&mut feed, &[quote(0, 0, 10, 20)]);
+    let value = value_of(&market, "A");
+    assert_eq!((value.session_open, value.reference.price), (98, 90));
+    // An open that comes after the definition's is newer.
+    let declared = Definition {
+        open: 98,
+        ..definition(1, "B")
+    };
+    feed.begin(2).definition(2, &declared);
+    let Message::SessionStart(open) = reference(ReferenceKind::OPEN, 97) else {
+        unreachable!("it is a session start");
+    };
+    let open = Message::SessionStart(SessionStart { symbol: 1, ..open });
+    send(&mut feed, &[open, quote(1, 0, 10, 20)]);
+    assert_eq!(value_of(&market, "B").session_open, 97);
+}
