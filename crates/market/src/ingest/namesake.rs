@@ -37,6 +37,10 @@ impl Batch<'_> {
         }
         if let Some(found) = found {
             let facts = topic.facts();
+            if let Some(number) = facts.venue {
+                let venues = self.work.market.board.venues();
+                venues.hold(number, found.facts().venue);
+            }
             found.set_facts(|own| *own = (*facts).clone());
             found.valued_in(*self.work.session);
             self.take_over_book(&found);

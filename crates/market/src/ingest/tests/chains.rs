@@ -541,3 +541,25 @@ fn the_end_of_a_hubs_book_ends_it_under_each_number() {
     send(&mut feed, &[Message::Level(Level { symbol: 1, ..end })]);
     assert_eq!(best_bids(&market, "B"), [10]);
 }
+
+/// The second name's topic had the number without holding it: a number in use could become another
+/// venue's, and a debug build ended when the topic got one of its own.
+#[test]
+fn a_symbols_second_name_holds_the_number_of_its_venue() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut hub = hub(&market, "hub");
+    define(&mut hub, 1, "A@V1");
+    send(
+        &mut hub,
+        &[quote(1, 2, 10, 20), quote(0, CONSOLIDATED, 10, 20)],
+    );
+    restart(&mut hub);
+    send(&mut hub, &[quote(0, 1, 30, 40)]);
+    assert_eq!(shown(&market, "A@V1"), (30, 0));
+    // Both leave the number, one after the other.
+    send(&mut hub, &[quote(0, 2, 31, 40)]);
+    define(&mut hub, 1, "A@V1");
+    send(&mut hub, &[quote(1, 2, 32, 40)]);
+    assert_eq!(&*facts(&market, "A@V1").venue_name, "V2");
+    assert_eq!(market.board.venues().number("V1"), Some(1));
+}
