@@ -22,7 +22,7 @@ use crate::stop::Stop;
 use crate::units::grouped;
 use carrier::Carrier;
 use link::{Acknowledgement, Link};
-use report::Report;
+use report::{Report, Rounds};
 
 /// Plays a file and prints a report.
 pub(crate) fn run(options: &ReplayOptions) -> Result<(), Failure> {
@@ -95,14 +95,19 @@ pub(crate) fn play(
         levels: 0,
         is_interrupted: false,
     };
-    let (mut played, mut fault) = player.play_once(file)?;
-    let mut rounds = 1;
-    while repeat && fault.is_none() && !stop.is_asked() {
-        (played, fault) = player.play_once(file)?;
-        rounds += 1;
-    }
+    let mut rounds = Rounds::default();
+    let fault = loop {
+        let (played, fault) = player.play_once(file)?;
+        let published = player.link.published();
+        let round = describe(file, &played, &player, rounds.published(published));
+        let is_whole = fault.is_none() && !player.is_interrupted;
+        rounds.add(round, is_whole, published);
+        if !repeat || !is_whole || stop.is_asked() {
+            break fault;
+        }
+    };
     let end = player.link.finish()?;
-    let report = describe(file, &played, &player, rounds, end);
+    let report = rounds.report(end).into_text();
     as_far_as_valid(report, fault, end)
 }
 
@@ -169,6 +174,7 @@ impl DbnPlayer<'_> {
             start: Instant::now(),
         };
         let mut depth = Depth::new(self.depth);
+        self.levels = 0;
         self.carrier.begin();
         loop {
             let record = match reader.next_record() {
@@ -266,13 +272,7 @@ fn open(file: &Path) -> Result<Reader<File>, Failure> {
     })
 }
 
-fn describe(
-    file: &Path,
-    played: &Translator,
-    player: &DbnPlayer<'_>,
-    rounds: u64,
-    end: Acknowledgement,
-) -> String {
+fn describe(file: &Path, played: &Translator, player: &DbnPlayer<'_>, published: u64) -> Report {
     let accounting = played.accounting();
     let mut report = Report::of(file);
     let (read, used) = (accounting.read(), accounting.used());
@@ -308,7 +308,7 @@ fn describe(
         (counts.venues, "venues"),
     ];
     let parts = parts.map(|(count, name)| format!("{} {name}", grouped(count)));
-    let published = grouped(player.link.published());
+    let published = grouped(published);
     report.line(
         "published",
         format!("{published} messages: {}", parts.join(", ")),
@@ -321,9 +321,7 @@ fn describe(
         let text = format!("{levels} messages, the best {} of each side", player.depth);
         report.line("levels", text);
     }
-    report.rounds(rounds, "records and their use are those of the last");
-    report.hub(end);
-    report.into_text()
+    report
 }
 
 /// Waits from this length on are said, as one wrong time in a file makes one.

@@ -33,8 +33,9 @@ impl Carrier {
         }
     }
 
-    /// Begins another file: its orders are those of no other.
+    /// Begins another file: its orders are those of no other, and its records are counted alone.
     pub(super) fn begin(&mut self) {
+        (self.counts, self.count_again) = ([0; KINDS.len()], 0);
         if let Some(orders) = &mut self.orders {
             *orders = OrderBooks::default();
         }

@@ -10,8 +10,8 @@ use tidewire_feed::wire::{
 use tidewire_itch::{Books, BooksConfig, Head};
 use tidewire_lane::Endpoint;
 
-use super::link::{Acknowledgement, Link};
-use super::report::Report;
+use super::link::Link;
+use super::report::{Report, Rounds};
 use crate::failure::Failure;
 use crate::itch::{Content, Item, Reader, day_of_item};
 use crate::options::Speed;
@@ -54,16 +54,22 @@ pub(super) fn play(
         start: Instant::now(),
         is_interrupted: false,
     };
-    let mut fault = player.play_once(&mut reader)?;
-    let mut rounds = 1;
-    while repeat && fault.is_none() && !stop.is_asked() {
+    let mut rounds = Rounds::default();
+    let fault = loop {
+        let fault = player.play_once(&mut reader)?;
+        let published = player.output.link.published();
+        let round = player.describe(&reader, rounds.published(published));
+        let is_whole = fault.is_none() && !player.is_interrupted;
+        rounds.add(round, is_whole, published);
+        if !repeat || !is_whole || stop.is_asked() {
+            break fault;
+        }
         reader = Reader::open(file)?;
         player.begin_again();
-        fault = player.play_once(&mut reader)?;
-        rounds += 1;
-    }
+    };
     let end = player.output.link.finish()?;
-    super::as_far_as_valid(player.describe(&reader, rounds, end), fault, end)
+    let report = rounds.report(end).into_text();
+    super::as_far_as_valid(report, fault, end)
 }
 
 /// A function that reads one counter of the books.
@@ -189,7 +195,7 @@ impl ExchangePlayer<'_> {
         }
     }
 
-    fn describe(&self, reader: &Reader, rounds: u64, end: Acknowledgement) -> String {
+    fn describe(&self, reader: &Reader, published: u64) -> Report {
         let mut report = Report::of(self.file);
         let sum = |of: Count| grouped(self.books.iter().map(of).sum());
         report.line(
@@ -221,7 +227,7 @@ impl ExchangePlayer<'_> {
             "published",
             format!(
                 "{} messages: {} quotes, {} trades, {} statuses, {} definitions, {} sessions",
-                grouped(self.output.link.published()),
+                grouped(published),
                 sum(|books| books.counters().quotes),
                 sum(|books| books.counters().trades),
                 sum(|books| books.counters().statuses),
@@ -229,14 +235,8 @@ impl ExchangePlayer<'_> {
                 sum(|books| books.counters().sessions)
             ),
         );
-        report.rounds(rounds, "the counts are those of the last round");
-        report.hub(end);
-        let mut text = report.into_text();
-        for line in reader.account() {
-            text.push_str(&line);
-            text.push('\n');
-        }
-        text
+        report.lines(&reader.account());
+        report
     }
 }
 

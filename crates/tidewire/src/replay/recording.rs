@@ -11,8 +11,8 @@ use tidewire_feed::wire::{Level, Message, Venue, VenueName};
 use tidewire_lane::Endpoint;
 use tidewire_market::CONSOLIDATED;
 
-use super::link::{Acknowledgement, Link};
-use super::report::Report;
+use super::link::Link;
+use super::report::{Report, Rounds};
 use crate::failure::Failure;
 use crate::options::Speed;
 use crate::stop::Stop;
@@ -45,16 +45,20 @@ pub(super) fn play(
         books: Books::default(),
         account: Account::default(),
     };
-    let mut fault = player.play_once(file)?;
-    let mut rounds = 1;
-    while repeat && fault.is_none() && !stop.is_asked() {
+    let mut rounds = Rounds::default();
+    let fault = loop {
         player.account = Account::default();
-        fault = player.play_once(file)?;
-        rounds += 1;
-    }
-    let published = player.link.published();
+        let fault = player.play_once(file)?;
+        let published = player.link.published();
+        let round = player.account.describe(file, rounds.published(published));
+        let is_whole = fault.is_none() && !player.account.is_interrupted;
+        rounds.add(round, is_whole, published);
+        if !repeat || !is_whole || stop.is_asked() {
+            break fault;
+        }
+    };
     let end = player.link.finish()?;
-    let report = player.account.describe(file, rounds, published, end);
+    let report = rounds.report(end).into_text();
     let fault = fault.map(|fault| Failure::running(format!("{}: {fault}", file.display())));
     super::as_far_as_valid(report, fault, end)
 }
@@ -358,7 +362,7 @@ impl Account {
         self.times_ns = Some((first_ns, recorded_ns));
     }
 
-    fn describe(&self, file: &Path, rounds: u64, published: u64, end: Acknowledgement) -> String {
+    fn describe(&self, file: &Path, published: u64) -> Report {
         let mut report = Report::of(file);
         let (messages, sessions) = (grouped(self.messages), self.sessions);
         let mut range = format!(
@@ -397,9 +401,7 @@ impl Account {
             }
         }
         report.line("published", format!("{} messages", grouped(published)));
-        report.rounds(rounds, "the counts are those of the last round");
-        report.hub(end);
-        report.into_text()
+        report
     }
 }
 
