@@ -15,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::RwLock;
 use tidewire_fanout as fanout;
 use tidewire_fanout::{Matches, Post, Subscriptions, TopicId, TopicSource};
+use tidewire_lastvalue::{MarketValue, PRICE_UNDEFINED};
 
 use crate::board::Board;
 use crate::derived::DerivedTopic;
@@ -95,8 +96,7 @@ impl Bars {
             let id = TopicId::Bar(topic.number * KINDS + place as u32);
             let prefix = prefix(interval);
             let value = self.board.value(topic.number);
-            let is_late = value.is_some_and(|value| value.updates > 0);
-            let state = BarState::new(interval, is_late);
+            let state = BarState::new(interval, traded_until_ns(topic, value.as_ref()));
             let (symbol, asked) = (topic.symbol(), self.asked.clone());
             let bars = BarTopic::new(id, prefix, symbol, self.lanes, asked, state);
             let bars = Arc::new(bars);
@@ -134,6 +134,15 @@ impl Bars {
             .find(|interval| channel.starts_with(prefix(*interval)))?;
         let symbol = &channel[prefix(interval).len()..];
         Some((self.board.find(symbol), interval))
+    }
+}
+
+/// Returns the source time until which a topic may have traded; 0 if it has not.
+pub(crate) fn traded_until_ns(topic: &Topic, value: Option<&MarketValue>) -> u64 {
+    match value.filter(|value| value.last != PRICE_UNDEFINED) {
+        // The time of the last trade of a snapshot is not known.
+        Some(value) => topic.last_trade_ns().unwrap_or(value.source_time_ns),
+        None => 0,
     }
 }
 

@@ -27,6 +27,7 @@ use crate::symbols::{Symbol, SymbolMap};
 use crate::topic::Topic;
 use crate::venues::{CONSOLIDATED, PUBLISHER_VENUES_MAX, SourceVenues};
 use apply::Work;
+pub(crate) use bars::OpenBars;
 use certainty::{Certainties, Doubt};
 use sweep::Event;
 
@@ -84,6 +85,7 @@ pub(crate) struct SourceState {
     pub(crate) certainties: Certainties,
     /// The session that goes on.
     pub(crate) session: u64,
+    pub(crate) open_bars: OpenBars,
 }
 
 /// Counters of ingest since the start, over all sources.
@@ -243,6 +245,7 @@ impl Ingest {
             apart: std::mem::take(&mut self.apart),
             certainties: std::mem::take(&mut self.certainties),
             session: self.session,
+            open_bars: std::mem::take(&mut self.open_bars),
         }
     }
 
@@ -517,6 +520,7 @@ impl Batch<'_> {
         self.work
             .revive(topic, apply::upstream_flags(told), time_ns);
         self.find_namesake(topic);
+        self.adopt_bars(topic);
     }
 
     /// Applies a message whose topic this source does not write to yet.
@@ -667,7 +671,11 @@ impl Sink for Batch<'_> {
     fn snapshot_record(&mut self, _as_of: u64, record: &LastValue) {
         let records = &self.work.market.ingest.snapshot_records;
         records.fetch_add(1, Ordering::Relaxed);
+        let before = self.traded(record.symbol);
         self.repeated(|batch| batch.update(&Message::LastValue(*record)));
+        if !self.work.market.bars.is_empty() {
+            self.note_missing_trades(record, before);
+        }
     }
 
     fn gap(&mut self, gap: Gap) {

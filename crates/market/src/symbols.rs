@@ -88,6 +88,11 @@ impl Symbol {
         (self.source != NO_SOURCE).then_some(&self.topic)
     }
 
+    /// Returns the topic of the first venue; that of the name if none has had a value.
+    pub(crate) fn first_or_name(&self) -> &Arc<Topic> {
+        self.first().unwrap_or_else(|| self.name())
+    }
+
     /// Returns whether no venue has had a value.
     pub(crate) fn is_unbound(&self) -> bool {
         self.source == NO_SOURCE

@@ -9,6 +9,7 @@ use tidewire_fanout::{Interest, TopicId};
 use tidewire_feed::wire::Definition;
 use tidewire_lastvalue::{MarketValue, PRICE_UNDEFINED};
 
+use crate::bars::TopicBars;
 use crate::board::MARKET_PREFIX;
 use crate::derived::Derived;
 use crate::fields;
@@ -353,6 +354,23 @@ impl Topic {
             let own = members.find(|member| member.venue == venue)?;
             Some(own.topic.number)
         })
+    }
+
+    /// Notes that the bars of this topic, and of those with the same trades, miss trades until a
+    /// source time.
+    #[cold]
+    pub(crate) fn miss_trades(&self, until_ns: u64) {
+        let namesake = self.namesake();
+        for topic in [
+            Some(self),
+            self.parent().map(|topic| &**topic),
+            namesake.as_deref(),
+        ] {
+            let bars = topic.and_then(|topic| topic.derived.bars());
+            for bars in bars.into_iter().flat_map(TopicBars::iter) {
+                bars.state.lock().miss(until_ns);
+            }
+        }
     }
 
     /// Adds a venue. From the first one on the topic is consolidated.

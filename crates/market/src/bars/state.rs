@@ -19,7 +19,10 @@ pub(crate) struct BarState {
     /// Whether the newest trade arrived within a minute of its source time: the wall clock then
     /// closes its bar too.
     is_live: bool,
-    /// Whether the newest bar may lack trades: aggregation began within its interval.
+    /// Source time until which trades may be missing, nanoseconds since the UNIX epoch; 0 if none
+    /// are.
+    missing_until_ns: u64,
+    /// Whether the newest bar may lack trades.
     is_partial: bool,
 }
 
@@ -34,8 +37,8 @@ pub(crate) struct BarTrade {
 }
 
 impl BarState {
-    /// Creates bars of an interval. `is_late` tells that the symbol may have traded before.
-    pub(crate) fn new(interval: Interval, is_late: bool) -> Self {
+    /// Creates bars of an interval. The symbol has traded until `traded_until_ns`; 0 if it has not.
+    pub(crate) fn new(interval: Interval, traded_until_ns: u64) -> Self {
         Self {
             bars: Aggregator::new(interval),
             interval,
@@ -43,7 +46,8 @@ impl BarState {
             sequence: 0,
             receive_time_ns: 0,
             is_live: false,
-            is_partial: is_late,
+            missing_until_ns: traded_until_ns,
+            is_partial: false,
         }
     }
 
@@ -62,9 +66,17 @@ impl BarState {
         self.version
     }
 
-    /// Notes that a bar begins behind another one: it has all trades.
-    pub(crate) fn begins_whole(&mut self) {
-        self.is_partial = false;
+    /// Notes that trades until a source time are missing: those of the open bar, and of one that
+    /// has begun at that time.
+    pub(crate) fn miss(&mut self, until_ns: u64) {
+        self.missing_until_ns = self.missing_until_ns.max(until_ns);
+        self.is_partial |= self.bars.end_ns().is_some();
+    }
+
+    /// Notes that a bar has begun.
+    pub(crate) fn begins(&mut self) {
+        let start_ns = self.bars.newest().map_or(0, |(bar, _)| bar.start_ns);
+        self.is_partial = self.missing_until_ns != 0 && start_ns <= self.missing_until_ns;
     }
 
     pub(crate) fn version(&self) -> u64 {

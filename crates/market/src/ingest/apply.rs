@@ -89,6 +89,8 @@ impl Work<'_> {
         drop(slot);
         if ends_doubt {
             self.tell_certainty(topic);
+            // Trades may be among the messages that were lost.
+            topic.miss_trades(source_time_ns);
         }
         let is_record = matches!(message, Message::LastValue(_));
         if is_record || matches!(message, Message::Status(_)) {

@@ -1,18 +1,20 @@
 //! Adds trades to bars, and closes bars by the source's clock.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashSet};
+use std::sync::Arc;
 
 use tidewire_fanout::Origin;
-use tidewire_feed::wire::Message;
+use tidewire_feed::wire::{LastValue, Message};
 
 use super::Batch;
-use crate::bars::{BarState, BarTopic, BarTrade, Outcome, Shown};
+use crate::bars::{BarState, BarTopic, BarTrade, Outcome, Shown, traded_until_ns};
+use crate::symbols::Symbol;
 use crate::topic::Topic;
 
 /// The open bars of one source.
 #[derive(Debug)]
-pub(super) struct OpenBars {
+pub(crate) struct OpenBars {
     /// Source time at which the first of them may be closed, nanoseconds since the UNIX epoch;
     /// `u64::MAX` if there are none.
     pub(super) due_ns: u64,
@@ -20,6 +22,8 @@ pub(super) struct OpenBars {
     closing_ns: u64,
     /// End of the bar, and the number of its topic; the earliest end first.
     open: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Those of them that another source or session has begun.
+    adopted: HashSet<(u64, u32)>,
 }
 
 impl Default for OpenBars {
@@ -28,6 +32,7 @@ impl Default for OpenBars {
             due_ns: u64::MAX,
             closing_ns: 0,
             open: BinaryHeap::new(),
+            adopted: HashSet::new(),
         }
     }
 }
@@ -38,12 +43,22 @@ impl OpenBars {
         self.due_ns = self.due_ns.min(end_ns.saturating_add(GRACE_NS));
     }
 
+    /// Adds a bar that another source or session has begun. A source may say so again and again.
+    fn adopt(&mut self, end_ns: u64, number: u32) {
+        if self.adopted.insert((end_ns, number)) {
+            self.add(end_ns, number);
+        }
+    }
+
     /// Takes out the bar that is due first, if one is at `now_ns`.
     fn take_due(&mut self, now_ns: u64) -> Option<(u64, u32)> {
         if self.due_ns > now_ns {
             return None;
         }
         let Reverse(bar) = self.open.pop()?;
+        if !self.adopted.is_empty() {
+            self.adopted.remove(&bar);
+        }
         let next = self.open.peek();
         self.due_ns = next.map_or(u64::MAX, |Reverse(next)| next.0.saturating_add(GRACE_NS));
         Some(bar)
@@ -82,6 +97,56 @@ impl Batch<'_> {
         }
     }
 
+    /// Makes this source's clock the one that closes the open bars of a symbol that it defines, or
+    /// gives a first value: those of the symbol, and of its venues, that no other source writes to.
+    pub(super) fn adopt_bars(&mut self, topic: &Arc<Topic>) {
+        if self.work.market.bars.is_empty() {
+            return;
+        }
+        let symbol = topic.parent().unwrap_or(topic);
+        let mut all = vec![symbol.clone()];
+        symbol.with_members(|venues| all.extend(venues.iter().map(|venue| venue.topic.clone())));
+        all.extend(symbol.namesake());
+        for topic in all {
+            let owner = self.work.slot_owner(&topic);
+            let is_free = owner.is_none_or(|owner| owner == self.work.source);
+            let Some(bars) = topic.derived.bars() else {
+                continue;
+            };
+            for bars in bars.iter().filter(|_| is_free || topic.is_consolidated()) {
+                if let Some(end_ns) = bars.state.lock().bars.end_ns() {
+                    self.open_bars.adopt(end_ns, bars.number());
+                }
+            }
+        }
+    }
+
+    /// Notes that the bars of a topic miss trades, if a snapshot's record has other trades than the
+    /// value `before` it.
+    pub(super) fn note_missing_trades(&self, record: &LastValue, before: Option<(u64, u64)>) {
+        let symbol = record.symbol;
+        let topic = self.symbols.get(symbol).map(Symbol::first_or_name).cloned();
+        let Some(topic) = topic.filter(|topic| topic.derived.bars().is_some()) else {
+            return;
+        };
+        // A record without figures has no number of trades.
+        let of = |(volume, trades)| (volume, record.figures.map_or(0, |_| trades));
+        if self.traded(symbol).map(of) != before.map(of) {
+            let value = self.work.market.board.value(topic.number);
+            let until_ns = traded_until_ns(&topic, value.as_ref());
+            if until_ns != 0 {
+                topic.miss_trades(until_ns);
+            }
+        }
+    }
+
+    /// Returns the volume and the number of trades of a symbol's value.
+    pub(super) fn traded(&self, symbol: u32) -> Option<(u64, u64)> {
+        let topic = self.symbols.get(symbol)?.first_or_name();
+        let value = self.work.market.board.value(topic.number)?;
+        Some((value.volume, value.trades.into()))
+    }
+
     fn add_to_bars(&mut self, topic: &Topic, trade: &BarTrade) {
         let Some(all) = topic.derived.bars() else {
             return;
@@ -92,7 +157,7 @@ impl Batch<'_> {
                 self.close_if_due(bars, &mut state);
             }
             let was_partial = state.is_partial();
-            let (had_bar, late) = (state.bars.newest().is_some(), state.bars.late());
+            let late = state.bars.late();
             match state
                 .bars
                 .trade(trade.source_time_ns, trade.price, trade.size)
@@ -117,9 +182,7 @@ impl Batch<'_> {
                         let version = state.change();
                         self.publish_bar(bars, &state, &shown, version);
                     }
-                    if had_bar {
-                        state.begins_whole();
-                    }
+                    state.begins();
                     if let Some(end_ns) = state.bars.end_ns() {
                         self.open_bars.add(end_ns, bars.number());
                     }

@@ -43,6 +43,7 @@ impl Batch<'_> {
             apart,
             mut certainties,
             session,
+            open_bars,
         } = state;
         debug_assert!(!certainties.is_pending(), "the last one has finished");
         let left = std::mem::take(&mut certainties.left);
@@ -58,6 +59,7 @@ impl Batch<'_> {
         *self.work.apart = apart;
         *self.work.certainties = certainties;
         *self.work.session = session;
+        *self.open_bars = open_bars;
         self.symbols.leave();
         if count <= self.work.at_once {
             self.sweep(&mut Steps::new(u64::MAX));

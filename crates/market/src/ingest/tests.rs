@@ -1,3 +1,4 @@
+mod bars;
 mod certainty;
 mod chains;
 mod mirror;
