@@ -56,6 +56,15 @@ impl Intervals {
         }
     }
 
+    /// Returns those of these schemas in whose current intervals, or in later ones, this time is,
+    /// ns since the UNIX epoch.
+    pub(super) fn at(&self, schemas: u16, time_ns: u64) -> u16 {
+        let all = [&self.seconds, &self.minutes].into_iter();
+        let before =
+            all.filter(|interval| time_ns < interval.end_ns.saturating_sub(interval.length_ns));
+        before.fold(schemas, |bits, interval| bits & !interval.schema.bit())
+    }
+
     /// Notes a topic's last trade.
     pub(super) fn trade(&mut self, number: u32, event: Event) {
         self.trades.insert(number, event);
@@ -89,6 +98,14 @@ impl Intervals {
         }
     }
 
+    /// Returns those of these schemas in whose current intervals a topic's newest change is of this
+    /// publisher.
+    pub(super) fn of_publisher(&self, schemas: u16, number: u32, publisher_id: u16) -> u16 {
+        let all = [&self.seconds, &self.minutes].into_iter();
+        let of = all.filter(|interval| interval.is_of(number, publisher_id));
+        of.fold(0, |bits, interval| bits | interval.schema.bit()) & schemas
+    }
+
     /// Returns the publisher of a topic's newest change in the current interval of a schema, if it
     /// has one that has not been sent.
     pub(super) fn publisher(&self, schema: Schema, number: u32) -> Option<u16> {
@@ -112,7 +129,7 @@ impl Intervals {
     }
 
     /// Makes a symbol's last trade that of the topic `to` of its venue, if it is of `venue`.
-    fn continue_trade(&mut self, (from, to): (u32, u32), venue: u16) {
+    pub(super) fn continue_trade(&mut self, (from, to): (u32, u32), venue: u16) {
         let last = self.trades.get(&from).copied();
         if let Some(last) = last.filter(|last| last.publisher_id == venue) {
             let instrument_id = instrument_id(to);
@@ -190,6 +207,12 @@ impl Interval {
         if self.marked[index].replace(publisher_id).is_none() {
             self.changed.push(number);
         }
+    }
+
+    /// Returns whether a topic has changed in the current interval, and its newest change is of
+    /// this publisher.
+    fn is_of(&self, number: u32, publisher_id: u16) -> bool {
+        self.marked.get(number as usize) == Some(&Some(publisher_id))
     }
 
     /// Forgets that a topic has changed. Returns the publisher of its newest change, if it had.

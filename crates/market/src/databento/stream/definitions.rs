@@ -225,7 +225,7 @@ impl Stream {
         let topic = market.board.topic(number);
         if let Some(topic) = &topic {
             self.follow_new_book(market, topic);
-            self.split(topic, definition.source);
+            self.split(market, topic, definition.source);
         }
         let id = instrument_id(number);
         let was_mapped = self.selection.note_mapped(number);

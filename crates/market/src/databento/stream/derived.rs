@@ -1,5 +1,6 @@
 //! Records computed from levels and trades: `mbp-10` and `ohlcv`.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidewire_dbn::databento::{BAR_TYPES, Event, Schema, error_code};
@@ -15,6 +16,7 @@ use super::opening::BOOK_TOPICS;
 use super::settling::SLICE_TOPICS;
 use super::values::Stamp;
 use crate::bars::Interval;
+use crate::board::VENUE_SEPARATOR;
 use crate::market::Market;
 use crate::topic::{Member, Topic};
 use crate::venues::CONSOLIDATED;
@@ -77,8 +79,8 @@ impl Stream {
 
     /// Continues the open bars, the last trade and the changes of a symbol under the topic of its
     /// first venue, if this is its definition, at which `venue` gets a topic of its own.
-    pub(super) fn split(&mut self, topic: &Topic, venue: u16) {
-        let Some(symbol) = topic.parent() else {
+    pub(super) fn split(&mut self, market: &Market, topic: &Topic, venue: u16) {
+        let Some(symbol) = topic.parent().cloned().or_else(|| upstream(market, topic)) else {
             return;
         };
         let (from, to) = (symbol.number, topic.number);
@@ -86,6 +88,10 @@ impl Stream {
         let is_kept = |schema: Schema| chosen.named & schema.bit() != 0;
         if self.selection.wants(BBO) {
             let moves = self.selection.of(to).schemas & !chosen.named;
+            let moves = match topic.parent() {
+                Some(_) => moves,
+                None => self.intervals.of_publisher(moves, from, venue),
+            };
             self.intervals.split((from, to), venue, moves);
         }
         if self.selection.wants(BARS) {
@@ -294,6 +300,16 @@ impl Stream {
             .records
             .fetch_add(records, Ordering::Relaxed);
     }
+}
+
+/// Returns the symbol whose venue `topic` is in a hub before this one. That hub has found a second
+/// venue, and gives the symbol consolidated values since.
+fn upstream(market: &Market, topic: &Topic) -> Option<Arc<Topic>> {
+    let name = std::str::from_utf8(topic.symbol()).ok()?;
+    let (symbol, _) = name.rsplit_once(VENUE_SEPARATOR)?;
+    let symbol = market.board.named(symbol)?;
+    let is_upstream = symbol.facts().venue == Some(CONSOLIDATED) && !symbol.is_consolidated();
+    is_upstream.then_some(symbol)
 }
 
 /// Returns the bit of the schema of bars with this record type.

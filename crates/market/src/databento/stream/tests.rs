@@ -1,3 +1,4 @@
+mod chains;
 mod restarts;
 mod skipped;
 mod starts;

@@ -67,6 +67,12 @@ impl Stream {
         out: &mut Vec<u8>,
     ) -> u64 {
         let quote = quote_of(value);
+        // In a replay, a value of before an interval has not changed in it, as where a venue gets
+        // a topic of its own. A live interval has the hub's time.
+        let reached = match stamp.ts_recv {
+            Some(_) => reached,
+            None => self.intervals.at(reached, value.source_time_ns),
+        };
         let prices = self.prices_of(stamp.number).map(|prices| *prices);
         match prices {
             Some(prices) if prices != prices_in(&quote) => {
@@ -230,17 +236,23 @@ impl Stream {
         };
         let is_other = other.is_none()
             || venue.is_none_or(|venue| venue == CONSOLIDATED)
-            || !is_symbol && venue != Some(topic.venue())
-            // It has the values of all venues.
-            || self.selection.of(from).named & schema.bit() != 0;
+            || !is_symbol && venue != Some(topic.venue());
         if is_other {
             return Some(changed);
         }
         if let Some(prices) = self.prices.get(from).copied() {
             *self.prices.get_or(to, BidAsk::EMPTY) = prices;
         }
-        self.intervals
-            .join(schema, (from, to), venue.unwrap_or_default());
+        let venue_number = venue.unwrap_or_default();
+        if self.selection.of(from).named & schema.bit() != 0 {
+            // The client gets both.
+            self.intervals.continue_trade((from, to), venue_number);
+            return Some(Changed {
+                trade: self.intervals.last_trade(changed.number),
+                ..changed
+            });
+        }
+        self.intervals.join(schema, (from, to), venue_number);
         (!is_symbol).then(|| Changed {
             publisher_id: venue.unwrap_or_default(),
             trade: self.intervals.last_trade(to),

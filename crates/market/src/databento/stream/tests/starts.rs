@@ -426,3 +426,30 @@ fn a_definition_of_an_earlier_run_holds_at_the_start() {
     let line = format!("schema=definition|symbols=A,B|start={}", T + 2 * SECOND);
     assert_eq!(definitions(&hub.replay(&[&line])), [T + SECOND, 0]);
 }
+
+/// The value that the first venue got again under its own name was in an interval of another
+/// symbol, in which the venue had said nothing.
+#[test]
+fn a_second_venue_puts_the_first_one_into_no_interval() {
+    for journal_messages in [64, 1 << 18] {
+        let mut hub = Hub::new("second", journal_messages, true);
+        hub.feed.quote_of(0, 2, T + SECOND / 2, 50, 1);
+        hub.feed.quote(1, T + 10 * SECOND, 60, 1);
+        hub.feed.quote_of(0, 9, T + 20 * SECOND, 51, 1);
+        for second in 30..100 {
+            hub.feed.quote(1, T + second * SECOND, second as i64, 1);
+        }
+        hub.settle();
+        let told = hub.replay(&["schema=bbo-1s|symbols=ALL_SYMBOLS|start=0"]);
+        let told = told.iter().map(|record| seen(record));
+        let told: Vec<_> = told.map(|one| (one.0, one.2, one.5)).collect();
+        let [symbol, second] = ["A", "A@XNYS"].map(|name| hub.feed.id(name));
+        let b = hub.feed.id("B");
+        let expected = [
+            (symbol, T + SECOND, 50),
+            (b, T + 11 * SECOND, 60),
+            (second, T + 21 * SECOND, 51),
+        ];
+        assert_eq!(told[..3], expected, "{journal_messages}");
+    }
+}
