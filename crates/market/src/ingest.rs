@@ -488,7 +488,7 @@ impl Batch<'_> {
         match &topic {
             Some(topic) if is_first => {
                 self.work.begin_empty(topic);
-                self.begin_topic((symbol, venue), topic, time_ns);
+                self.begin_topic((symbol, venue), topic, (time_ns, false));
                 // A level changes no value, and ends the staleness of one.
                 self.work.publish(topic);
                 self.work.follow(topic, None);
@@ -512,14 +512,19 @@ impl Batch<'_> {
     }
 
     /// Prepares a topic for the first value, level or order that the source gives a symbol at a
-    /// venue, at `time_ns`.
-    fn begin_topic(&mut self, (symbol, venue): (u32, u16), topic: &Arc<Topic>, time_ns: u64) {
+    /// venue, at `time_ns`. `is_replaced` tells that this is a whole value.
+    fn begin_topic(
+        &mut self,
+        (symbol, venue): (u32, u16),
+        topic: &Arc<Topic>,
+        (time_ns, is_replaced): (u64, bool),
+    ) {
         self.declare_open(topic, (symbol, venue));
         self.take_over_book(topic);
         let told = self.symbols.take_told(symbol, venue);
         self.work
             .revive(topic, apply::upstream_flags(told), time_ns);
-        self.find_namesake(topic);
+        self.find_namesake(topic, is_replaced);
         self.adopt_bars(topic);
     }
 
@@ -556,7 +561,8 @@ impl Batch<'_> {
             _ => self.work.begin_empty(&topic),
         }
         if is_value && is_first {
-            self.begin_topic((symbol, venue), &topic, time_ns);
+            let is_replaced = matches!(message, Message::LastValue(_));
+            self.begin_topic((symbol, venue), &topic, (time_ns, is_replaced));
         } else if matches!(message, Message::SessionStart(start) if changes_open(start)) {
             // The definition came first: its open is of the session before.
             self.declare_open(&topic, (symbol, venue));

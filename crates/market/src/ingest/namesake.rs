@@ -16,8 +16,9 @@ use crate::topic::Topic;
 
 impl Batch<'_> {
     /// Finds the namesake of a topic that the source gives a first value at a venue. It has the
-    /// topic's value from now on.
-    pub(super) fn find_namesake(&mut self, topic: &Arc<Topic>) {
+    /// topic's value from now on; if `is_replaced`, from that first value on, which replaces the
+    /// one of before.
+    pub(super) fn find_namesake(&mut self, topic: &Arc<Topic>, is_replaced: bool) {
         if topic.is_consolidated() || topic.parent().is_some() {
             return;
         }
@@ -44,7 +45,9 @@ impl Batch<'_> {
             found.set_facts(|own| *own = (*facts).clone());
             found.valued_in(*self.work.session);
             self.take_over_book(&found);
-            self.work.copy_to_namesake(topic, &found);
+            if !is_replaced {
+                self.work.copy_to_namesake(topic, &found);
+            }
         }
     }
 
@@ -54,7 +57,7 @@ impl Batch<'_> {
         let venue = topic.facts().venue_name.clone();
         let is_found = |found: Arc<Topic>| found.facts().venue_name == venue;
         if !topic.namesake().is_some_and(is_found) {
-            self.find_namesake(topic);
+            self.find_namesake(topic, false);
         }
     }
 }

@@ -563,3 +563,38 @@ fn a_symbols_second_name_holds_the_number_of_its_venue() {
     assert_eq!(&*facts(&market, "A@V1").venue_name, "V2");
     assert_eq!(market.board.venues().number("V1"), Some(1));
 }
+
+/// The volume of all venues was that of `A@V2` for a moment: it went up, and back.
+#[test]
+fn after_a_hubs_restart_a_venue_does_not_have_the_volume_of_all_venues_for_a_moment() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut hub = hub(&market, "one");
+    define(&mut hub, 1, "A@V1");
+    define(&mut hub, 2, "A@V2");
+    send(&mut hub, &[trade(1, 1, 10, 12), trade(2, 2, 10, 7)]);
+    let all = [12, 7].map(|size| trade(0, CONSOLIDATED, 10, size));
+    send(&mut hub, &all);
+    assert_eq!(value_of(&market, "A").volume, 19);
+    restart(&mut hub);
+    let from = market.journal.lock().next_sequence();
+    let nothing = LastValue {
+        source: 2,
+        ..LastValue::new(0)
+    };
+    send(&mut hub, &[Message::LastValue(nothing), trade(0, 2, 10, 3)]);
+    for name in ["A", "A@V2"] {
+        assert_eq!(value_of(&market, name).volume, 3, "{name}");
+    }
+    let journal = market.journal.lock();
+    let told = (from..journal.next_sequence()).filter_map(|sequence| journal.message(sequence));
+    let volumes: Vec<u64> = told
+        .filter_map(|message| match message {
+            Message::LastValue(value) => Some(value.volume),
+            _ => None,
+        })
+        .collect();
+    assert!(
+        !volumes.is_empty() && volumes.iter().all(|volume| *volume == 0),
+        "{volumes:?}"
+    );
+}
