@@ -8,6 +8,7 @@ import pytest
 import zmq
 
 from support import eventually, free_ports, is_closed
+from zws_peer import ZwsPeer
 
 
 def address_of_this_machine():
@@ -77,6 +78,10 @@ def test_other_machines_are_refused_at_every_port_without_credentials(start):
         urllib.request.urlopen(f"http://{hub.host}:{hub.ports['admin']}/metrics", timeout=10)
     assert error.value.code == 403
     assert not hub.answers(hub.host) and hub.answers("127.0.0.1")
+    with socket.create_connection((hub.host, hub.ports["zmq-pub"]), 5) as one:
+        one.settimeout(10)
+        by_websocket = ZwsPeer(one, b"SUB")
+        assert by_websocket.heard == b"\x02\x05ERROR\x03400" and by_websocket.is_ended()
     with hub.zmq(zmq.PUSH, hub.host, "zmq-pull") as push:
         push.send_multipart([b"open", b"door"])
         assert hub.asks("127.0.0.1", words=b"GET open\r\n") == b"$-1\r\n"

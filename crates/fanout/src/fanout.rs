@@ -472,7 +472,7 @@ impl Fanout {
         if index >= self.outlets.len() {
             self.outlets.resize_with(index + 1, || None);
         }
-        let flags_gone = self.post.config.zmq_flags_gone && dialect == Dialect::Zmtp;
+        let flags_gone = self.post.config.zmq_flags_gone && dialect.is_zeromq();
         let outlet = self.outlets[index].get_or_insert_with(|| {
             let mut outlet = Outlet::new(connection, dialect);
             outlet.flags_gone = flags_gone;

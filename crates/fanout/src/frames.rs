@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidewire_lane::Outbox;
-use tidewire_zmtp::{Connection, encode_frame, frame_header};
+use tidewire_zmtp::{Connection, encode_frame, frame_header, websocket};
 
 use crate::outlet::Outlet;
 use crate::publication::{GONE, News, Origin};
@@ -27,6 +27,15 @@ pub enum Dialect {
     Resp3,
     /// ZMTP: frames.
     Zmtp,
+    /// ZMTP over WebSocket: each frame in a message of its own.
+    Zws,
+}
+
+impl Dialect {
+    /// Returns whether the subscriber is a ZeroMQ peer.
+    pub(crate) fn is_zeromq(self) -> bool {
+        matches!(self, Dialect::Zmtp | Dialect::Zws)
+    }
 }
 
 /// The encoded forms of the message being delivered; each is created when first needed.
@@ -34,6 +43,8 @@ pub enum Dialect {
 pub(crate) struct Frames {
     channel: Vec<u8>,
     prefix: Vec<u8>,
+    /// The form of `prefix` for WebSocket.
+    prefix_zws: Vec<u8>,
     pattern: Vec<u8>,
     pattern_text: Option<Arc<[u8]>>,
 }
@@ -43,6 +54,7 @@ impl Frames {
     pub(crate) fn begin(&mut self) {
         self.channel.clear();
         self.prefix.clear();
+        self.prefix_zws.clear();
         self.pattern_text = None;
     }
 
@@ -58,7 +70,7 @@ impl Frames {
             is_final: false,
         };
         let how = match outlet.dialect {
-            Dialect::Zmtp => How::Prefix,
+            Dialect::Zmtp | Dialect::Zws => How::Prefix,
             Dialect::Resp2 | Dialect::Resp3 => How::Channel,
         };
         self.begin();
@@ -84,7 +96,8 @@ impl Frames {
         match &outlet.seal {
             None => self.write(out, outlet.dialect, how, news),
             Some(connection) => {
-                write_sealed(&mut connection.lock(), out, &[news.name, news.payload])
+                let frames: [&[u8]; 2] = [news.name, news.payload];
+                write_sealed(&mut connection.lock(), out, outlet.dialect, &frames);
             }
         }
     }
@@ -119,6 +132,16 @@ impl Frames {
                 }
                 &self.pattern
             }
+            How::Prefix if dialect == Dialect::Zws => {
+                if self.prefix_zws.is_empty() {
+                    websocket::encode_frame(&mut self.prefix_zws, news.name, true);
+                    websocket::encode_header(&mut self.prefix_zws, news.payload.len(), false);
+                    if news.shared.is_none() {
+                        self.prefix_zws.extend_from_slice(news.payload);
+                    }
+                }
+                &self.prefix_zws
+            }
             How::Prefix => {
                 if self.prefix.is_empty() {
                     encode_frame(&mut self.prefix, news.name, true);
@@ -139,7 +162,7 @@ impl Frames {
         }
         if let Some(shared) = news.shared {
             out.push_shared(shared);
-            if dialect != Dialect::Zmtp {
+            if !dialect.is_zeromq() {
                 out.buffer().extend_from_slice(b"\r\n");
             }
         }
@@ -149,10 +172,13 @@ impl Frames {
 /// Writes a message to a subscriber with an encrypted connection. Each message is encrypted
 /// separately.
 #[cold]
-fn write_sealed(connection: &mut Connection, out: &mut Outbox, frames: &[&[u8]]) {
+fn write_sealed(connection: &mut Connection, out: &mut Outbox, dialect: Dialect, frames: &[&[u8]]) {
     for (at, frame) in frames.iter().enumerate() {
         let more = at + 1 < frames.len();
-        connection.encode_message_frame(out.buffer(), frame, more);
+        match dialect {
+            Dialect::Zws => connection.encode_websocket_frame(out.buffer(), frame, more),
+            _ => connection.encode_message_frame(out.buffer(), frame, more),
+        }
     }
 }
 
@@ -160,7 +186,7 @@ fn write_sealed(connection: &mut Connection, out: &mut Outbox, frames: &[&[u8]])
 /// the payload of a removal, without the space that tells it apart for others.
 #[cold]
 fn write_flagged(out: &mut Outbox, outlet: &Outlet, news: &News<'_>, is_gone: bool) {
-    debug_assert_eq!(outlet.dialect, Dialect::Zmtp, "others have no frames");
+    debug_assert!(outlet.dialect.is_zeromq(), "others have no frames");
     let flagged: &[&[u8]] = &[news.name, b"", GONE_FLAG];
     let value: &[&[u8]] = &[
         news.name,
@@ -168,10 +194,14 @@ fn write_flagged(out: &mut Outbox, outlet: &Outlet, news: &News<'_>, is_gone: bo
     ];
     let frames = if is_gone { flagged } else { value };
     if let Some(connection) = &outlet.seal {
-        return write_sealed(&mut connection.lock(), out, frames);
+        return write_sealed(&mut connection.lock(), out, outlet.dialect, frames);
     }
     for (at, frame) in frames.iter().enumerate() {
-        encode_frame(out.buffer(), frame, at + 1 < frames.len());
+        let more = at + 1 < frames.len();
+        match outlet.dialect {
+            Dialect::Zws => websocket::encode_frame(out.buffer(), frame, more),
+            _ => encode_frame(out.buffer(), frame, more),
+        }
     }
 }
 
@@ -237,6 +267,10 @@ mod tests {
 
     /// What a ZeroMQ subscriber to a live key is sent.
     fn live(flags_gone: bool, payload: &[u8]) -> Vec<u8> {
+        live_in(Dialect::Zmtp, flags_gone, payload)
+    }
+
+    fn live_in(dialect: Dialect, flags_gone: bool, payload: &[u8]) -> Vec<u8> {
         let news = News {
             name: b"live:A",
             payload,
@@ -246,7 +280,7 @@ mod tests {
             is_final: false,
         };
         let (mut out, mut frames) = (Outbox::default(), Frames::default());
-        let mut outlet = Outlet::new(ConnectionId::NONE, Dialect::Zmtp);
+        let mut outlet = Outlet::new(ConnectionId::NONE, dialect);
         outlet.flags_gone = flags_gone;
         frames.begin();
         frames.write_to(&mut out, &outlet, &How::Prefix, &news);
@@ -257,6 +291,11 @@ mod tests {
     fn a_removal_has_a_frame_of_its_own_for_who_asks() {
         assert_eq!(live(false, GONE), b"\x01\x06live:A\x00\x0d{\"gone\":true}");
         assert_eq!(live(true, GONE), b"\x01\x06live:A\x01\x00\x00\x04gone");
+        let over_websocket = live_in(Dialect::Zws, true, GONE);
+        assert_eq!(
+            over_websocket,
+            b"\x82\x07\x01live:A\x82\x01\x01\x82\x05\x00gone"
+        );
         let value = b"{\"gone\":true}  ";
         assert_eq!(live(false, value)[8..], [b"\x00\x0f", &value[..]].concat());
         assert_eq!(live(true, value)[8..], [b"\x00\x0e", &value[..14]].concat());
@@ -279,6 +318,10 @@ mod tests {
         assert_eq!(
             written(Dialect::Zmtp, How::Prefix),
             b"\x01\x04md:A\x00\x02{}"
+        );
+        assert_eq!(
+            written(Dialect::Zws, How::Prefix),
+            b"\x82\x05\x01md:A\x82\x03\x00{}"
         );
     }
 }

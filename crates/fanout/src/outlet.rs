@@ -147,7 +147,7 @@ impl Outlet {
         limits: &Limits,
         now_ns: u64,
     ) -> Verdict {
-        if self.dialect != Dialect::Zmtp {
+        if !self.dialect.is_zeromq() {
             return match self
                 .over_limit
                 .is_exceeded(limits.pubsub, waiting_bytes, now_ns)

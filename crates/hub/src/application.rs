@@ -19,7 +19,7 @@ use crate::hub::{Hub, Mail};
 use crate::port;
 use crate::pushes::Parked;
 use crate::session::Session;
-use crate::session::zmq::{Port, ZmqSession};
+use crate::session::zmq::{Around, Port, ZmqSession};
 
 /// One lane's part of the hub.
 #[derive(Debug)]
@@ -243,8 +243,7 @@ impl HubLane {
         peer: &Peer,
     ) -> Session {
         self.hub.zmq_peers[port as usize].fetch_add(1, Ordering::Relaxed);
-        let mut session = ZmqSession::new(id, port, peer, &self.hub, context.now_ns());
-        session.flush(context);
+        let session = ZmqSession::new(id, port, peer, &self.hub, context.now_ns());
         Session::Zmq(Box::new(session))
     }
 
@@ -315,8 +314,14 @@ impl HubLane {
         };
         let (consumed, news) = match session {
             Session::Zmq(session) => {
-                let (fanout, waiting) = (&mut redis.fanout, &mut redis.waiting);
-                return session.received(hub, fanout, parked, waiting, context, input);
+                let mut around = Around {
+                    hub,
+                    fanout: &mut redis.fanout,
+                    parked,
+                    waiting: &mut redis.waiting,
+                    context,
+                };
+                return session.received(&mut around, input);
             }
             Session::Feed(session) => {
                 let (consumed, news) = session.received(&hub.market, context, input);

@@ -9,6 +9,7 @@ use tidewire_lane::{MailSender, Mailboxes};
 use tidewire_market::{BarMount, Market, MarketConfig};
 use tidewire_plant::{Plant, PlantMail, PlantOptions};
 use tidewire_redis::{RedisConfig, RedisMail, Server};
+use tidewire_web::websocket::Origins;
 
 use crate::protection::Protection;
 use crate::pushes::Pushes;
@@ -31,6 +32,8 @@ pub struct HubConfig {
     pub topic_bytes_max: usize,
     /// Authentication of ZeroMQ peers.
     pub zmq_security: ZmqSecurity,
+    /// The web pages whose scripts may connect to the ZeroMQ ports by WebSocket.
+    pub zmq_ws_origins: Arc<Origins>,
     /// Whether the sends of a turn may leave in one io_uring call, if that is measured as cheaper.
     pub io_uring: bool,
 }
@@ -45,6 +48,7 @@ impl Default for HubConfig {
             zmq_frame_bytes_max: 64 << 20,
             topic_bytes_max: 1024,
             zmq_security: ZmqSecurity::Null,
+            zmq_ws_origins: Arc::default(),
             io_uring: true,
         }
     }

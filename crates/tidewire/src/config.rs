@@ -17,6 +17,7 @@ use tidewire_lastvalue::SLOT_LIMIT_MAX;
 use tidewire_market::{FeedSource, Input, InputError, MarketConfig};
 use tidewire_redis::ids::{BIND, DIR, PORT, PROTECTED_MODE, SAVE, SUPERVISED};
 use tidewire_redis::{BindAddress, Parameters, RedisConf, RedisConfig};
+use tidewire_web::websocket::Origins;
 
 pub(crate) use self::file_place::FilePlace;
 use crate::failure::{Failure, plain};
@@ -66,6 +67,7 @@ struct File {
     zmq_mechanism: Option<ZmqMechanism>,
     zmq_curve_key: Option<PathBuf>,
     zmq_curve_clients: Option<PathBuf>,
+    zmq_ws_origins: Option<Vec<String>>,
     zmq_gone: Option<ZmqGone>,
     feed: Option<String>,
     feed_slow: Option<FeedSlow>,
@@ -197,6 +199,7 @@ impl Config {
             plant: plant::options(&options.plant, &file.mx, &place)?,
             io_uring: options.io_uring.or(file.io_uring) != Some(IoUring::Off),
             zmq_security: zmq_security(&file, options)?,
+            zmq_ws_origins: zmq_ws_origins(&file, options, &place)?.into(),
             ..HubConfig::default()
         };
         if !options.live_prefix.is_empty() {
@@ -533,6 +536,20 @@ fn zmq_security(file: &File, options: &ServeOptions) -> Result<ZmqSecurity, Fail
         Some(ZmqMechanism::Plain) => Ok(ZmqSecurity::Plain),
         Some(ZmqMechanism::Null) | None => Ok(ZmqSecurity::Null),
     }
+}
+
+/// Returns the web pages that may connect to the ZeroMQ ports.
+fn zmq_ws_origins(
+    file: &File,
+    options: &ServeOptions,
+    place: &FilePlace,
+) -> Result<Origins, Failure> {
+    let given = &options.zmq_ws_origins;
+    let (origins, option) = match (&file.zmq_ws_origins, given.is_empty()) {
+        (Some(origins), true) => (origins, place.of("zmq-ws-origins")),
+        _ => (given, "--zmq-ws-origins".to_owned()),
+    };
+    Origins::new(origins).map_err(|error| Failure::usage(format!("{option}: {error}")))
 }
 
 fn read_text(path: &Path, option: &str) -> Result<String, Failure> {

@@ -131,6 +131,15 @@ pub(crate) struct ServeOptions {
     /// the user default].
     #[arg(long, value_name = "FILE", env = "TIDEWIRE_ZMQ_CURVE_CLIENTS")]
     pub(crate) zmq_curve_clients: Option<PathBuf>,
+    /// Web pages whose scripts may connect to the ZeroMQ ports by WebSocket: https://HOST,
+    /// http://HOST:PORT, null, or * for all. Repeat it, or separate them by commas [default: none].
+    #[arg(
+        long,
+        value_name = "ORIGIN",
+        env = "TIDEWIRE_ZMQ_WS_ORIGINS",
+        value_delimiter = ','
+    )]
+    pub(crate) zmq_ws_origins: Vec<String>,
     /// How ZeroMQ subscribers are told that a live key is gone: json for the payload
     /// {"gone":true}, flag for an empty payload and a third frame "gone" [default: json].
     #[arg(long, value_name = "FORM", value_enum, env = "TIDEWIRE_ZMQ_GONE")]

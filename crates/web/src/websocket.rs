@@ -6,5 +6,8 @@ pub use accept::{accept_of, base64};
 mod frame;
 pub use frame::{CONTROL_BYTES_MAX, FrameHead, MalformedFrame, Opcode, mask};
 
+mod origin;
+pub use origin::{InvalidOrigin, Origins};
+
 mod upgrade;
 pub use upgrade::{is_response, may_become_request, may_become_response, request, response_to};

@@ -14,6 +14,7 @@ use crate::liveness::Liveness;
 use crate::mechanism::{Mechanism, own_metadata};
 use crate::metadata::Metadata;
 use crate::socket_type::SocketType;
+use crate::websocket;
 
 /// One side of one ZeroMQ connection: greeting, handshake, then traffic.
 ///
@@ -389,6 +390,26 @@ impl Connection {
             Some(cipher) => {
                 out.append(&mut self.outgoing);
                 cipher.seal(out, u8::from(more) * curve::MORE, &[body]);
+            }
+        }
+    }
+
+    /// Appends one message frame for this peer, a client of a
+    /// [`WebSocket`](crate::websocket::WebSocket), as a WebSocket frame that needs no filter.
+    ///
+    /// The [`outgoing`](Self::outgoing) bytes before [`Event::Ready`] must be sent before it;
+    /// later ones are PING and PONG, which may be sent in any order.
+    #[inline]
+    pub fn encode_websocket_frame(&mut self, out: &mut Vec<u8>, body: &[u8], more: bool) {
+        debug_assert!(
+            self.config.websocket && self.is_ready(),
+            "there is a client"
+        );
+        match &mut self.cipher {
+            None => websocket::encode_frame(out, body, more),
+            Some(cipher) => {
+                websocket::encode_header(out, curve::OVERHEAD_BYTES + body.len(), false);
+                cipher.seal_body(out, u8::from(more) * curve::MORE, &[body]);
             }
         }
     }

@@ -90,6 +90,10 @@ pub enum Error {
     /// A server has answered `400 Bad Request`.
     #[error("the upgrade to WebSocket failed")]
     UpgradeFailed,
+    /// A web page asks for the upgrade to WebSocket, and its origin is not accepted. The server has
+    /// answered `403 Forbidden`.
+    #[error("the origin of the web page is not accepted")]
+    ForbiddenOrigin,
     /// A WebSocket frame that ZWS does not allow: fragmented, text, empty, or with a wrong
     /// masking.
     #[error("malformed WebSocket frame")]

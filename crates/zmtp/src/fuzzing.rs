@@ -132,6 +132,28 @@ pub fn fuzz_zmtp_websocket(data: &[u8]) {
     let _ = websocket.send(connection.outgoing());
     let _ = websocket.send(data);
     assert!(websocket.outgoing().len() < 10_000 + 16 * data.len());
+    let octets = [request, data].concat();
+    let whole = received_by(&octets, WebSocket::receive);
+    assert_eq!(whole, received_by(&octets, WebSocket::receive_frame));
+}
+
+type Receive = fn(&mut WebSocket, &[u8], &mut Vec<u8>) -> Result<usize, Error>;
+
+/// Returns the ZMTP that a server gets out of these octets, and how it ends.
+fn received_by(octets: &[u8], receive: Receive) -> (Vec<u8>, Option<Error>) {
+    let config = Config {
+        websocket: true,
+        ..Config::new(SocketType::Pull)
+    };
+    let mut server = WebSocket::server(&config);
+    let (mut zmtp, mut rest) = (Vec::new(), octets);
+    loop {
+        match receive(&mut server, rest, &mut zmtp) {
+            Ok(0) => return (zmtp, None),
+            Ok(count) => rest = &rest[count..],
+            Err(error) => return (zmtp, Some(error)),
+        }
+    }
 }
 
 /// One datagram; what it is taken for is encoded to the same bytes.

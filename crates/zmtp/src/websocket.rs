@@ -16,10 +16,14 @@
 mod inbound;
 mod outbound;
 
-use tidewire_web::http::{BAD_REQUEST, HEAD_BYTES_MAX, gather_head, is_whole};
+pub use outbound::{encode_frame, encode_header};
+
+use std::sync::Arc;
+
+use tidewire_web::http::{BAD_REQUEST, FORBIDDEN, HEAD_BYTES_MAX, gather_head, is_whole};
 use tidewire_web::websocket::{
-    Opcode, accept_of, base64, is_response, may_become_request, may_become_response, request,
-    response_to,
+    Opcode, Origins, accept_of, base64, is_response, may_become_request, may_become_response,
+    request, response_to,
 };
 
 use crate::config::{Config, Security};
@@ -37,6 +41,8 @@ pub struct WebSocket {
     outgoing: Vec<u8>,
     /// ZWS's name of the mechanism, which the upgrade agrees on.
     protocol: &'static str,
+    /// The web pages that a server accepts; `None` for all.
+    origins: Option<Arc<Origins>>,
     greeting: [u8; GREETING_BYTES],
 }
 
@@ -44,6 +50,14 @@ pub struct WebSocket {
 enum Role {
     Client,
     Server,
+}
+
+/// Where received input is left for the next call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    Never,
+    /// After a frame that is not a control frame.
+    AfterFrame,
 }
 
 #[derive(Debug)]
@@ -80,9 +94,18 @@ impl WebSocket {
         Ok(websocket)
     }
 
-    /// Waits for a client's request, for any host and path.
+    /// Waits for a client's request, for any host and path, and from any web page.
     pub fn server(config: &Config) -> WebSocket {
         WebSocket::new(Role::Server, config, system_randomness)
+    }
+
+    /// Waits for the request of a program, or of a web page with one of these origins, for any
+    /// host and path.
+    pub fn server_for(config: &Config, origins: Arc<Origins>) -> WebSocket {
+        WebSocket {
+            origins: Some(origins),
+            ..WebSocket::server(config)
+        }
     }
 
     fn new(role: Role, config: &Config, randomness: Randomness) -> WebSocket {
@@ -96,6 +119,7 @@ impl WebSocket {
             outbound: outbound::Outbound::new(role == Role::Client, randomness),
             outgoing: Vec::new(),
             protocol: protocol_of(&config.security),
+            origins: None,
             greeting: made_up_greeting(config),
         }
     }
@@ -104,12 +128,30 @@ impl WebSocket {
     /// many bytes were consumed. Pass the rest again, with more bytes after it.
     ///
     /// # Errors
-    /// [`Error::UpgradeFailed`], [`Error::MalformedWebSocketFrame`]; [`Error::Closed`] when the
-    /// peer has sent a close frame. Send the outgoing bytes and close.
+    /// [`Error::UpgradeFailed`], [`Error::ForbiddenOrigin`], [`Error::MalformedWebSocketFrame`];
+    /// [`Error::Closed`] when the peer has sent a close frame. Send the outgoing bytes and close.
     pub fn receive(&mut self, input: &[u8], zmtp: &mut Vec<u8>) -> Result<usize, Error> {
+        self.receive_up_to(input, zmtp, Stop::Never)
+    }
+
+    /// Does the same up to the end of one frame, or of the upgrade: a driver that pauses between
+    /// two messages leaves the next one in the input.
+    ///
+    /// # Errors
+    /// Those of [`receive`](Self::receive).
+    pub fn receive_frame(&mut self, input: &[u8], zmtp: &mut Vec<u8>) -> Result<usize, Error> {
+        self.receive_up_to(input, zmtp, Stop::AfterFrame)
+    }
+
+    fn receive_up_to(
+        &mut self,
+        input: &[u8],
+        zmtp: &mut Vec<u8>,
+        stop: Stop,
+    ) -> Result<usize, Error> {
         let result = match &self.phase {
             UpgradePhase::Upgrade { .. } => self.receive_upgrade(input, zmtp),
-            UpgradePhase::Open => self.receive_frames(input, zmtp),
+            UpgradePhase::Open => self.receive_frames(input, zmtp, stop),
             UpgradePhase::Closed => Err(Error::Closed),
         };
         if result.is_err() {
@@ -164,13 +206,16 @@ impl WebSocket {
                 Role::Server => may_become_request(head),
             };
             if head.len() >= HEAD_BYTES_MAX || !may_become {
-                return Err(self.refuse());
+                return Err(self.refuse(BAD_REQUEST, Error::UpgradeFailed));
             }
             return Ok(consumed);
         }
         let done = match self.role {
             Role::Client => is_response(head, accept, self.protocol),
             Role::Server => match response_to(head, self.protocol) {
+                Some(_) if self.origins.as_ref().is_some_and(|o| !o.accept(head)) => {
+                    return Err(self.refuse(FORBIDDEN, Error::ForbiddenOrigin));
+                }
                 Some(response) => {
                     self.outgoing.extend_from_slice(response.as_bytes());
                     true
@@ -179,24 +224,29 @@ impl WebSocket {
             },
         };
         if !done {
-            return Err(self.refuse());
+            return Err(self.refuse(BAD_REQUEST, Error::UpgradeFailed));
         }
         self.phase = UpgradePhase::Open;
         zmtp.extend_from_slice(&self.greeting);
         Ok(consumed)
     }
 
-    fn refuse(&mut self) -> Error {
+    fn refuse(&mut self, response: &[u8], error: Error) -> Error {
         if self.role == Role::Server {
-            self.outgoing.extend_from_slice(BAD_REQUEST);
+            self.outgoing.extend_from_slice(response);
         }
-        Error::UpgradeFailed
+        error
     }
 
-    fn receive_frames(&mut self, input: &[u8], zmtp: &mut Vec<u8>) -> Result<usize, Error> {
+    fn receive_frames(
+        &mut self,
+        input: &[u8],
+        zmtp: &mut Vec<u8>,
+        stop: Stop,
+    ) -> Result<usize, Error> {
         let mut consumed = 0;
         loop {
-            let (taken, control) = self.inbound.receive(&input[consumed..], zmtp)?;
+            let (taken, control) = self.inbound.receive(&input[consumed..], zmtp, stop)?;
             consumed += taken;
             match control {
                 None => return Ok(consumed),

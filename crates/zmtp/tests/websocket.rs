@@ -2,10 +2,13 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::{Seen, Side};
 use proptest::prelude::*;
+use tidewire_web::websocket::Origins;
 use tidewire_zmtp::curve::{Keypair, SecretKey, public_from_secret};
-use tidewire_zmtp::websocket::WebSocket;
+use tidewire_zmtp::websocket::{self, WebSocket};
 use tidewire_zmtp::{Config, Error, Heartbeat, Security, SocketType, Version};
 
 /// A connection behind a WebSocket, with its driver.
@@ -341,6 +344,107 @@ fn a_claimed_length_reserves_nothing() {
         Some(Error::FrameTooLong { .. })
     ));
 }
+
+/// Runs both servers over the same octets. The one that stops behind each frame must pass on no
+/// more than a frame at a time, and in the end the same.
+fn compare_frame_by_frame(octets: &[u8]) {
+    let config = behind(Config::new(SocketType::Pull));
+    let (mut whole, mut by_frame) = (Vec::new(), Vec::new());
+    let mut server = WebSocket::server(&config);
+    let mut rest = octets;
+    while let Ok(count @ 1..) = server.receive(rest, &mut whole) {
+        rest = &rest[count..];
+    }
+    let mut server = WebSocket::server(&config);
+    let (mut rest, mut steps) = (octets, 0);
+    while let Ok(count @ 1..) = server.receive_frame(rest, &mut by_frame) {
+        (rest, steps) = (&rest[count..], steps + 1);
+    }
+    assert_eq!(whole, by_frame);
+    // The upgrade, READY, three messages, a PING that goes with what follows it, and a PONG.
+    assert_eq!(steps, 6);
+}
+
+#[test]
+fn frames_are_taken_one_by_one() {
+    let mut octets = UPGRADE.to_vec();
+    for frame in [&b"\x02\x05READY"[..], b"\x01a", b"\x00", b"\x00bc"] {
+        octets.extend_from_slice(&[0x82, 0x80 | frame.len() as u8, 0, 0, 0, 0]);
+        octets.extend_from_slice(frame);
+    }
+    octets.extend_from_slice(b"\x89\x80\0\0\0\0\x8a\x80\0\0\0\0");
+    compare_frame_by_frame(&octets);
+}
+
+#[test]
+fn a_page_is_accepted_by_its_origin_alone() {
+    let config = behind(Config::new(SocketType::Pub));
+    let origins = Arc::new(Origins::new(&["https://a.example"]).unwrap());
+    let page = |origin: &str| {
+        let request = std::str::from_utf8(UPGRADE).unwrap();
+        request.replacen("Upgrade:", &format!("Origin: {origin}\r\nUpgrade:"), 1)
+    };
+    for (request, refusal) in [
+        (UPGRADE, None),
+        (page("https://a.example").as_bytes(), None),
+        (
+            page("https://b.example").as_bytes(),
+            Some(Error::ForbiddenOrigin),
+        ),
+        (page("null").as_bytes(), Some(Error::ForbiddenOrigin)),
+    ] {
+        let mut server = WebSocket::server_for(&config, origins.clone());
+        let received = server.receive(request, &mut Vec::new());
+        assert_eq!(received.err(), refusal);
+        let status: &[u8] = if refusal.is_some() {
+            b"HTTP/1.1 403 "
+        } else {
+            b"HTTP/1.1 101 "
+        };
+        assert!(server.outgoing().starts_with(status));
+        let mut library = WebSocket::server(&config);
+        assert!(library.receive(request, &mut Vec::new()).is_ok());
+    }
+}
+
+/// A hub encodes a message once for all its clients, without their filters.
+#[test]
+fn a_frame_without_the_filter_is_the_same_as_through_it() {
+    for (ours, theirs) in mechanisms() {
+        let client = Config {
+            security: ours,
+            ..Config::new(SocketType::Sub)
+        };
+        let server = Config {
+            security: theirs,
+            ..Config::new(SocketType::Pub)
+        };
+        let (mut left, mut right) = pair(client, server, || 100);
+        for length in [
+            0, 1, 90, 91, 92, 124, 125, 126, 255, 256, 65_534, 65_535, 65_536,
+        ] {
+            let body = vec![7; length];
+            let mut direct = Vec::new();
+            let connection = &mut right.side.connection;
+            connection.encode_websocket_frame(&mut direct, &body, true);
+            if !connection.encrypts() {
+                let mut plain = Vec::new();
+                websocket::encode_frame(&mut plain, &body, true);
+                assert_eq!(direct, plain, "the same bytes for every client");
+            }
+            left.feed(&direct);
+            right.message(&body, false);
+            let through = right.sent();
+            assert_eq!(through.len(), direct.len(), "{length}");
+            left.feed(&through);
+            let seen = [Seen::Frame(body.clone(), true), Seen::Frame(body, false)];
+            assert_eq!(std::mem::take(&mut left.side.seen), seen, "{length}");
+        }
+    }
+}
+
+const UPGRADE: &[u8] = b"GET / HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+    Sec-WebSocket-Key: a\r\nSec-WebSocket-Protocol: ZWS2.0/NULL\r\n\r\n";
 
 proptest! {
     #[test]

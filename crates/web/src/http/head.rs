@@ -8,6 +8,10 @@ pub const HEAD_BYTES_MAX: usize = 8 << 10;
 pub const BAD_REQUEST: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
+/// The complete response to a request that is not allowed.
+pub const FORBIDDEN: &[u8] =
+    b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
 /// Appends input to a head, up to the head's end and to [`HEAD_BYTES_MAX`] at most. Returns how
 /// many bytes of the input belong to the head.
 pub fn gather_head(head: &mut Vec<u8>, input: &[u8]) -> usize {

@@ -60,6 +60,13 @@ impl Cipher {
         let header = frame_header(OVERHEAD_BYTES + length, false);
         out.reserve(header.as_bytes().len() + OVERHEAD_BYTES + length);
         out.extend_from_slice(header.as_bytes());
+        self.seal_body(out, flags, parts);
+    }
+
+    /// Does the same without the header of the frame, whose body has [`OVERHEAD_BYTES`] more than
+    /// the parts.
+    #[inline]
+    pub(crate) fn seal_body(&mut self, out: &mut Vec<u8>, flags: u8, parts: &[&[u8]]) {
         out.extend_from_slice(MESSAGE);
         let number = self.next.to_be_bytes();
         // With one number per nanosecond, 64 bits last for five centuries.

@@ -2,7 +2,7 @@
 
 use tidewire_web::websocket::{FrameHead, Opcode, mask};
 
-use super::{COMMAND, MORE};
+use super::{COMMAND, MORE, Stop};
 use crate::command;
 use crate::error::Error;
 use crate::frame::{COMMAND as ZMTP_COMMAND, FrameHeader, MORE as ZMTP_MORE};
@@ -32,19 +32,20 @@ impl Inbound {
         }
     }
 
-    /// Takes input up to a control frame or the end. Returns the number of octets, and the
-    /// control frame.
+    /// Takes input up to a control frame, the end, or where it must stop. Returns the number of
+    /// octets, and the control frame.
     pub(super) fn receive(
         &mut self,
         input: &[u8],
         zmtp: &mut Vec<u8>,
+        stop: Stop,
     ) -> Result<(usize, Option<Control>), Error> {
         let mut consumed = 0;
         loop {
             let rest = &input[consumed..];
             if self.left > 0 {
                 consumed += self.take_body(rest, zmtp);
-                if self.left > 0 {
+                if self.left > 0 || stop == Stop::AfterFrame {
                     return Ok((consumed, None));
                 }
                 continue;
@@ -63,6 +64,9 @@ impl Inbound {
                 consumed += size + data.len();
                 if head.opcode == Opcode::Pong {
                     command::encode_command(zmtp, command::PONG, &[]);
+                    if stop == Stop::AfterFrame {
+                        return Ok((consumed, None));
+                    }
                     continue;
                 }
                 return Ok((consumed, Some((head.opcode, data))));
@@ -77,6 +81,9 @@ impl Inbound {
             let header = FrameHeader::new(more | command, self.left);
             zmtp.extend_from_slice(header.as_bytes());
             consumed += size + 1;
+            if self.left == 0 && stop == Stop::AfterFrame {
+                return Ok((consumed, None));
+            }
         }
     }
 

@@ -8,6 +8,22 @@ use crate::curve::Randomness;
 use crate::error::Error;
 use crate::frame::{FLAGS_3, Head};
 
+/// Appends one message frame of a server, which does not mask: the same bytes for every client
+/// whose traffic is not encrypted. `more`: further frames of the same message follow.
+#[inline]
+pub fn encode_frame(out: &mut Vec<u8>, body: &[u8], more: bool) {
+    out.reserve(FrameHead::BYTES_MAX + 1 + body.len());
+    encode_header(out, body.len(), more);
+    out.extend_from_slice(body);
+}
+
+/// Appends what precedes the body of such a frame, which the caller sends behind it.
+#[inline]
+pub fn encode_header(out: &mut Vec<u8>, length: usize, more: bool) {
+    FrameHead::new(Opcode::Binary, length as u64 + 1, None).write(out);
+    out.push(u8::from(more) * MORE);
+}
+
 /// The state of the frame being sent.
 #[derive(Debug)]
 pub(super) struct Outbound {

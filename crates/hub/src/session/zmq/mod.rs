@@ -5,13 +5,15 @@ mod admission;
 mod answers;
 mod push;
 pub(crate) mod request;
+mod transport;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 use tidewire_lane::{CloseReason, ConnectionId, Context, Peer};
-use tidewire_zmtp::{Config, Connection, Event, SocketType};
+use tidewire_zmtp::websocket::WebSocket;
+use tidewire_zmtp::{Config, Connection, Error, Event, SocketType};
 use tracing::{debug, warn};
 
 use crate::hub::Hub;
@@ -22,6 +24,7 @@ use push::{Pushed, Taken};
 use request::{Gathered, REQUEST_BYTES_MAX};
 use tidewire_fanout::{Dialect, Fanout, Kind};
 use tidewire_redis::{Identity, LaneWaiting};
+use transport::{FIRST_OF_REQUEST, Transport, encode};
 
 /// A peer on one of the ZeroMQ ports.
 #[derive(Debug)]
@@ -29,8 +32,30 @@ pub(crate) struct ZmqSession {
     id: ConnectionId,
     /// Shared with the fan-out if traffic is encrypted, because both number what they send.
     connection: Arc<Mutex<Connection>>,
+    transport: Transport,
     identity: Identity,
     role: Role,
+}
+
+/// What a session needs of its lane.
+#[derive(Debug)]
+pub(crate) struct Around<'a> {
+    pub(crate) hub: &'a Hub,
+    pub(crate) fanout: &'a mut Fanout,
+    pub(crate) parked: &'a mut Parked,
+    pub(crate) waiting: &'a mut LaneWaiting,
+    pub(crate) context: &'a mut Context,
+}
+
+/// The result of reading a part of the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Read {
+    /// More bytes are needed.
+    Hungry,
+    /// Nothing more may be read now.
+    Waits,
+    /// The connection ends.
+    Ended,
 }
 
 /// The purpose of a port.
@@ -80,16 +105,13 @@ impl ZmqSession {
             Peer::Tcp(address) => hub.refuses_stranger(port.tag(), Some(*address)),
             Peer::Local => false,
         };
-        let mut config = Config::new(port.socket_type());
-        let frame_bytes_max = hub.config.zmq_frame_bytes_max;
-        config.limits.frame_bytes_max = match port {
-            Port::Router => frame_bytes_max.min(REQUEST_BYTES_MAX as u64),
-            _ => frame_bytes_max,
-        };
-        admission::secure(&mut config, hub, is_refused);
+        let config = settings(port, hub, is_refused);
         Self {
             id,
             connection: Arc::new(Mutex::new(Connection::new(config, now_ns))),
+            transport: Transport::Unknown {
+                accepted_ns: now_ns,
+            },
             identity: Identity::new(peer.to_string(), is_refused),
             role: match port {
                 Port::Publish => Role::Publishes,
@@ -113,23 +135,24 @@ impl ZmqSession {
         }
     }
 
-    /// Sends pending output of the protocol itself.
-    pub(crate) fn flush(&mut self, context: &mut Context) {
-        flush(&mut self.connection.lock(), self.id, context);
-    }
-
-    /// Returns whether a timeout of the protocol (handshake or heartbeat) has expired.
+    /// Returns whether a timeout of the protocol (handshake or heartbeat) has expired, or the peer
+    /// must be greeted.
     pub(crate) fn is_due(&self, now_ns: u64) -> bool {
         let deadline_ns = self.connection.lock().deadline_ns();
-        deadline_ns.is_some_and(|deadline_ns| deadline_ns <= now_ns)
+        let is_over = |deadline_ns: Option<u64>| deadline_ns.is_some_and(|at_ns| at_ns <= now_ns);
+        is_over(deadline_ns) || is_over(self.transport.greets_at_ns())
     }
 
     pub(crate) fn timeout(&mut self, context: &mut Context) {
-        if let Err(error) = self.connection.lock().timeout(context.now_ns()) {
+        if !self.transport.is_known() && context.input_bytes(self.id) == 0 {
+            self.transport = Transport::Plain;
+        }
+        let mut connection = self.connection.lock();
+        if let Err(error) = connection.timeout(context.now_ns()) {
             debug!(%error, "a ZeroMQ peer is given up");
             context.close(self.id, CloseReason::Requested);
         }
-        self.flush(context);
+        self.transport.flush(&mut connection, self.id, context);
     }
 
     /// Handles a change of users. A peer whose user no longer exists is disconnected, and so is a
@@ -141,8 +164,18 @@ impl ZmqSession {
         let has_changed = self.identity.look(&hub.server.access);
         let is_subscriber = matches!(self.role, Role::Publishes);
         if !self.identity.is_somebody() || has_changed && is_subscriber {
-            context.close_after_flush(self.id, CloseReason::Requested);
+            let shared = self.connection.clone();
+            self.end(&mut shared.lock(), context);
         }
+    }
+
+    /// Sends what is left to say, and ends the connection.
+    fn end(&mut self, connection: &mut Connection, context: &mut Context) -> Read {
+        self.transport.flush(connection, self.id, context);
+        self.transport.close();
+        self.transport.flush(connection, self.id, context);
+        context.close_after_flush(self.id, CloseReason::Requested);
+        Read::Ended
     }
 
     /// Returns whether the peer must be told that a script has been running too long.
@@ -150,46 +183,140 @@ impl ZmqSession {
         matches!(self.role, Role::Answers(_)) && hub.server.busy_text().is_some()
     }
 
-    pub(crate) fn received(
-        &mut self,
-        hub: &Hub,
-        fanout: &mut Fanout,
-        parked: &mut Parked,
-        waiting: &mut LaneWaiting,
-        context: &mut Context,
-        input: &[u8],
-    ) -> usize {
+    pub(crate) fn received(&mut self, around: &mut Around<'_>, input: &[u8]) -> usize {
         let id = self.id;
-        if self.waits_for_handshake(hub, context) {
-            parked.push(hub, id);
-            context.hold(id);
-            return 0;
-        }
         let shared = self.connection.clone();
         let mut connection = shared.lock();
-        let (mut consumed, mut has_subscribed) = (0, false);
+        self.recognise(around.hub, &mut connection, input);
+        if self.waits_for_handshake(around.hub, around.context) {
+            self.transport.flush(&mut connection, id, around.context);
+            around.parked.push(around.hub, id);
+            around.context.hold(id);
+            return 0;
+        }
+        let mut has_subscribed = false;
+        let (consumed, read) = match &self.transport {
+            Transport::WebSocket(_) => {
+                self.read_websocket(around, &mut connection, input, &mut has_subscribed)
+            }
+            _ => self.read(around, &mut connection, input, &mut has_subscribed),
+        };
+        if read == Read::Ended {
+            return input.len();
+        }
+        self.transport.flush(&mut connection, id, around.context);
+        drop(connection);
+        if has_subscribed {
+            // Behind all subscriptions that came together: `__gone__` and `__snapshot__` hold for
+            // all values, and a peer sends its subscriptions in any order.
+            around.fanout.pump(around.context, id);
+        }
+        consumed
+    }
+
+    /// Notes what the peer speaks, from its first octet.
+    fn recognise(&mut self, hub: &Hub, connection: &mut Connection, input: &[u8]) {
+        let (&Transport::Unknown { accepted_ns }, Some(&first)) = (&self.transport, input.first())
+        else {
+            return;
+        };
+        if first != FIRST_OF_REQUEST {
+            self.transport = Transport::Plain;
+            return;
+        }
+        let mut config = settings(self.port(), hub, self.identity.is_refused);
+        config.websocket = true;
+        let origins = hub.config.zmq_ws_origins.clone();
+        self.transport = Transport::websocket(WebSocket::server_for(&config, origins));
+        *connection = Connection::new(config, accepted_ns);
+    }
+
+    /// Reads messages out of WebSocket frames, one by one: if the connection must wait, the next
+    /// frame stays in the input.
+    fn read_websocket(
+        &mut self,
+        around: &mut Around<'_>,
+        connection: &mut Connection,
+        input: &[u8],
+        has_subscribed: &mut bool,
+    ) -> (usize, Read) {
+        let mut zmtp = self.transport.lend();
+        let (mut consumed, mut read) = (0, Read::Hungry);
+        while consumed < input.len() && read == Read::Hungry {
+            if self.must_wait(around) {
+                read = Read::Waits;
+                break;
+            }
+            match self.transport.unframe(&input[consumed..], &mut zmtp) {
+                Ok(0) => break,
+                Ok(count) => consumed += count,
+                Err(error) => {
+                    if error == Error::ForbiddenOrigin
+                        && let Some(left_out) = FOREIGN_PAGE.note_now()
+                    {
+                        let peer = self.identity.address();
+                        let text = "a web page was refused: its origin is not in --zmq-ws-origins";
+                        warn!(left_out, peer, "{text}");
+                    }
+                    debug!(%error, "a ZeroMQ peer ended its WebSocket");
+                    read = self.end(connection, around.context);
+                    break;
+                }
+            }
+            let taken;
+            (taken, read) = self.read(around, connection, &zmtp, has_subscribed);
+            zmtp.drain(..taken);
+        }
+        debug_assert!(
+            read != Read::Waits || zmtp.is_empty(),
+            "what waits is in the input"
+        );
+        self.transport.keep(zmtp);
+        (consumed, read)
+    }
+
+    /// Returns whether nothing may be read from the peer now. It is read again when it may be.
+    fn must_wait(&self, around: &mut Around<'_>) -> bool {
+        let (hub, context) = (around.hub, &mut *around.context);
+        if !hub.server.may_lock(context.lane()) && !self.answers_busy(hub) {
+            // Its messages may need shards.
+            let is_pushed = !matches!(self.role, Role::Answers(_));
+            around.waiting.park(self.id, is_pushed);
+            hub.server.wait_to_lock(context.lane());
+            context.hold(self.id);
+            return true;
+        }
+        if matches!(self.role, Role::Answers(_)) && context.out_bytes(self.id) > UNREAD_ANSWERS_MAX
+        {
+            // The peer sends requests and does not read replies: its input is paused until it
+            // does.
+            context.pause(self.id);
+            return true;
+        }
+        false
+    }
+
+    /// Reads ZMTP. Returns the number of bytes consumed. Through a WebSocket there is at most one
+    /// frame, which is taken whole.
+    fn read(
+        &mut self,
+        around: &mut Around<'_>,
+        connection: &mut Connection,
+        input: &[u8],
+        has_subscribed: &mut bool,
+    ) -> (usize, Read) {
+        let is_framed = self.transport.dialect() == Dialect::Zws;
+        let mut consumed = 0;
         loop {
-            if !hub.server.may_lock(context.lane()) && !self.answers_busy(hub) {
-                // Its messages may need shards.
-                waiting.park(id, !matches!(self.role, Role::Answers(_)));
-                hub.server.wait_to_lock(context.lane());
-                context.hold(id);
-                break;
+            if !is_framed && self.must_wait(around) {
+                return (consumed, Read::Waits);
             }
-            if matches!(self.role, Role::Answers(_)) && context.out_bytes(id) > UNREAD_ANSWERS_MAX {
-                // The peer sends requests and does not read replies: its input is paused until it
-                // does.
-                context.pause(id);
-                break;
-            }
-            let received = connection.receive(&input[consumed..], context.now_ns());
+            let received = connection.receive(&input[consumed..], around.context.now_ns());
             let step = match received {
                 Ok(step) => step,
                 Err(error) => {
                     debug!(%error, "a ZeroMQ peer broke the protocol");
-                    flush(&mut connection, id, context);
-                    context.close_after_flush(id, CloseReason::Requested);
-                    return input.len();
+                    return (input.len(), self.end(connection, around.context));
                 }
             };
             let step_consumed = step.consumed;
@@ -198,88 +325,136 @@ impl ZmqSession {
                 consumed <= input.len(),
                 "a connection uses part of the input"
             );
-            match step.event {
+            let read = match step.event {
                 Some(Event::Authenticate(credentials)) => {
-                    let user = admission::admit(&self.identity, hub, credentials);
+                    let user = admission::admit(&self.identity, around.hub, credentials);
                     // Both events come immediately after this one.
-                    let Some(user) = user else {
-                        let _ = connection.refuse("400");
-                        flush(&mut connection, id, context);
-                        context.close_after_flush(id, CloseReason::Requested);
-                        return input.len();
-                    };
-                    self.identity.become_user(&hub.server.access, user);
-                    let _ = connection.accept();
+                    match user {
+                        None => {
+                            let _ = connection.refuse("400");
+                            self.end(connection, around.context)
+                        }
+                        Some(user) => {
+                            let access = &around.hub.server.access;
+                            self.identity.become_user(access, user);
+                            let _ = connection.accept();
+                            Read::Hungry
+                        }
+                    }
                 }
                 Some(Event::Ready) if !self.identity.is_somebody() => {
                     // The peer had no way to authenticate.
-                    let user = hub.server.access.default_user().clone();
-                    self.identity.become_user(&hub.server.access, user);
+                    let user = around.hub.server.access.default_user().clone();
+                    self.identity.become_user(&around.hub.server.access, user);
+                    Read::Hungry
                 }
                 Some(Event::Subscribe(prefix)) => {
-                    if !self.identity.may_listen(&hub.server, prefix) {
-                        continue;
-                    }
-                    let kind = Kind::Prefix;
-                    let subscribed = fanout.subscribe(id, Dialect::Zmtp, kind, prefix);
-                    if subscribed.is_err() {
-                        if let Some(left_out) = TOO_MANY.note_now() {
-                            let text = "a ZeroMQ peer was disconnected: too many subscriptions";
-                            warn!(left_out, "{text}");
-                        }
-                        context.close(id, CloseReason::Requested);
-                        return input.len();
-                    }
+                    let read = self.subscribe(around, prefix, has_subscribed);
                     if connection.encrypts() {
-                        fanout.seal(id, &shared);
+                        around.fanout.seal(self.id, &self.connection);
                     }
-                    has_subscribed = true;
+                    read
                 }
                 Some(Event::Cancel(prefix)) => {
-                    fanout.unsubscribe(id, Kind::Prefix, prefix);
+                    around.fanout.unsubscribe(self.id, Kind::Prefix, prefix);
+                    Read::Hungry
                 }
-                Some(Event::Frame { body, more }) => match &mut self.role {
-                    Role::Publishes => {}
-                    Role::Pulls(pushed) => {
-                        let identity = &mut self.identity;
-                        if pushed.gather(identity, hub, context, body, more) == Taken::Waits {
-                            parked.push(hub, id);
-                            context.set_aside(id);
-                            break;
-                        }
+                Some(Event::Frame { body, more }) => {
+                    // The connection lends the body, and is needed for the answer.
+                    match self.take_frame(around, body, more) {
+                        Frame::Done => Read::Hungry,
+                        Frame::Waits => Read::Waits,
+                        Frame::IsRequest => self.answer(around, connection),
                     }
-                    Role::Answers(conversation) => {
-                        conversation.request.push(body);
-                        if !more {
-                            let identity = &mut self.identity;
-                            flush(&mut connection, id, context);
-                            let connection = &mut connection;
-                            if conversation.answer(hub, identity, connection, id, context) {
-                                // Other clients are served before its next request.
-                                context.pause(id);
-                                break;
-                            }
-                        }
-                    }
-                },
+                }
                 Some(Event::PeerError(_)) => {
-                    context.close(id, CloseReason::Requested);
-                    return input.len();
+                    around.context.close(self.id, CloseReason::Requested);
+                    Read::Ended
                 }
-                Some(_) => {}
-                None if step_consumed == 0 => break,
-                None => {}
+                Some(_) => Read::Hungry,
+                None if step_consumed == 0 => return (consumed, Read::Hungry),
+                None => Read::Hungry,
+            };
+            if read != Read::Hungry {
+                return (consumed, read);
             }
         }
-        flush(&mut connection, id, context);
-        drop(connection);
-        if has_subscribed {
-            // Behind all subscriptions that came together: `__gone__` and `__snapshot__` hold for
-            // all values, and a peer sends its subscriptions in any order.
-            fanout.pump(context, id);
-        }
-        consumed
     }
+
+    fn subscribe(
+        &mut self,
+        around: &mut Around<'_>,
+        prefix: &[u8],
+        has_subscribed: &mut bool,
+    ) -> Read {
+        if !self.identity.may_listen(&around.hub.server, prefix) {
+            return Read::Hungry;
+        }
+        let dialect = self.transport.dialect();
+        let subscribed = around
+            .fanout
+            .subscribe(self.id, dialect, Kind::Prefix, prefix);
+        if subscribed.is_err() {
+            if let Some(left_out) = TOO_MANY.note_now() {
+                let text = "a ZeroMQ peer was disconnected: too many subscriptions";
+                warn!(left_out, "{text}");
+            }
+            around.context.close(self.id, CloseReason::Requested);
+            return Read::Ended;
+        }
+        *has_subscribed = true;
+        Read::Hungry
+    }
+
+    /// Takes one frame of a message.
+    fn take_frame(&mut self, around: &mut Around<'_>, body: &[u8], more: bool) -> Frame {
+        match &mut self.role {
+            Role::Publishes => Frame::Done,
+            Role::Pulls(pushed) => {
+                let (hub, identity) = (around.hub, &mut self.identity);
+                let taken = pushed.gather(identity, hub, around.context, body, more);
+                if taken == Taken::Waits {
+                    around.parked.push(hub, self.id);
+                    around.context.set_aside(self.id);
+                    return Frame::Waits;
+                }
+                Frame::Done
+            }
+            Role::Answers(conversation) => {
+                conversation.request.push(body);
+                match more {
+                    true => Frame::Done,
+                    false => Frame::IsRequest,
+                }
+            }
+        }
+    }
+
+    /// Answers the complete request.
+    fn answer(&mut self, around: &mut Around<'_>, connection: &mut Connection) -> Read {
+        let Role::Answers(conversation) = &mut self.role else {
+            return Read::Hungry;
+        };
+        let (id, context) = (self.id, &mut *around.context);
+        self.transport.flush(connection, id, context);
+        let wire = (connection, self.transport.dialect());
+        if conversation.answer(around.hub, &mut self.identity, wire, id, context) {
+            // Other clients are served before its next request.
+            context.pause(id);
+            return Read::Waits;
+        }
+        Read::Hungry
+    }
+}
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Frame {
+    Done,
+    /// It is kept, and nothing more may be read.
+    Waits,
+    /// It completes a request.
+    IsRequest,
 }
 
 impl ZmqSession {
@@ -321,7 +496,7 @@ impl Conversation {
         &mut self,
         hub: &Hub,
         identity: &mut Identity,
-        connection: &mut Connection,
+        (connection, dialect): (&mut Connection, Dialect),
         id: ConnectionId,
         context: &mut Context,
     ) -> bool {
@@ -342,13 +517,13 @@ impl Conversation {
         if let Some(out) = context.out(id) {
             let out = out.buffer();
             for frame in self.request.frames().take(envelope) {
-                connection.encode_message_frame(out, frame, true);
+                encode(connection, dialect, out, frame, true);
             }
             let frames = self.answer.frames();
             debug_assert!(frames.len() > 0, "every request has an answer");
             let last = frames.len().saturating_sub(1);
             for (at, frame) in frames.enumerate() {
-                connection.encode_message_frame(out, frame, at != last);
+                encode(connection, dialect, out, frame, at != last);
             }
         }
         self.request.clear();
@@ -357,17 +532,16 @@ impl Conversation {
     }
 }
 
-fn flush(connection: &mut Connection, id: ConnectionId, context: &mut Context) {
-    let outgoing = connection.outgoing();
-    if context.out_bytes(id) > UNREAD_BYTES_MAX {
-        // The peer sends requests and does not read: replies must not accumulate.
-        outgoing.clear();
-    }
-    if !outgoing.is_empty()
-        && let Some(out) = context.out(id)
-    {
-        out.buffer().append(outgoing);
-    }
+/// Returns the settings of a peer's connection, without a WebSocket.
+fn settings(port: Port, hub: &Hub, is_refused: bool) -> Config {
+    let mut config = Config::new(port.socket_type());
+    let frame_bytes_max = hub.config.zmq_frame_bytes_max;
+    config.limits.frame_bytes_max = match port {
+        Port::Router => frame_bytes_max.min(REQUEST_BYTES_MAX as u64),
+        _ => frame_bytes_max,
+    };
+    admission::secure(&mut config, hub, is_refused);
+    config
 }
 
 /// Returns the wall-clock time of this turn, ms since the UNIX epoch.
@@ -375,9 +549,9 @@ fn unix_ms_of(context: &Context) -> i64 {
     (context.unix_ns() / 1_000_000) as i64
 }
 
-/// A peer with this many unread bytes gets no more PONGs.
-const UNREAD_BYTES_MAX: usize = 32 << 20;
 /// No more requests are read from a peer with this many unread bytes of replies.
 const UNREAD_ANSWERS_MAX: usize = 1 << 20;
 /// Limits the log lines that a peer causes by coming back.
 static TOO_MANY: tidewire_retry::Seldom = tidewire_retry::Seldom::new(3, 10);
+/// Limits the log lines about web pages.
+static FOREIGN_PAGE: tidewire_retry::Seldom = tidewire_retry::Seldom::new(3, 10);
