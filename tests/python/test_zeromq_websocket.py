@@ -62,6 +62,24 @@ def test_the_three_ports_are_reached_by_websocket_and_by_tcp(hub):
     assert info["zmq_answered_requests"] == 1
 
 
+def test_browsers_ask_for_no_mechanism(hub):
+    """A script cannot write the slash of ZWS2.0/NULL: the names of protocols are tokens."""
+    push, ask = (peer(hub, kind, protocol="ZWS2.0") for kind in (b"PUSH", b"REQ"))
+    assert push.is_ready and ask.is_ready
+    one = sub(hub, b"live:", protocol="ZWS2.0")
+    push.send(message(b"live:a", b"1"))
+    assert one.receive() == [b"live:a", b"1"]
+    ask.send(message(b"GET live:a"))
+    assert ask.receive() == [b"OK", b"1"]
+    hub.redis().config_set("requirepass", "secret")
+    out = hub.connect(hub.pub_port)
+    out.sendall(request("ZWS2.0") + message(b"") + message(b"\x01live:"))
+    answer = b""
+    while more := out.recv(1000):
+        answer += more
+    assert answer.endswith(b"ZWS2.0\r\n\r\n\x88\x00"), answer
+
+
 def readable(one):
     one.one.settimeout(0.1)
     try:
@@ -97,7 +115,8 @@ def test_a_name_and_a_password_are_asked_for(start_hub):
         assert peer(hub, socket_type, plain=(b"feeder", b"secret")).is_ready
         wrong = peer(hub, socket_type, plain=(b"feeder", b"wrong"))
         assert wrong.heard == b"\x02\x05ERROR\x03400" and wrong.is_ended()
-        assert status(hub, request(), getattr(hub, port)) == "400 Bad Request"
+        for protocol in ("ZWS2.0/NULL", "ZWS2.0"):
+            assert status(hub, request(protocol), getattr(hub, port)) == "400 Bad Request"
     assert hub.redis().acl_log()[0]["username"] == "feeder"
 
 
@@ -185,7 +204,7 @@ def test_many_walks_at_once_are_all_answered(hub):
     [
         (request("ZWS2.0/PLAIN"), "400"),
         (request("ZWS2.0/CURVE"), "400"),
-        (request("ZWS2.0"), "400"),
+        (request("ZWS2.0"), "101"),
         (request("WSNetMQ"), "400"),
         (request("zws2.0/null"), "400"),
         (request(version="8"), "400"),

@@ -64,8 +64,8 @@ class ZwsPeer:
     def __init__(self, one, socket_type, plain=None, **options):
         self.one, self.bytes = one, b""
         key = base64.b64encode(os.urandom(16)).decode()
-        protocol = "ZWS2.0/PLAIN" if plain else "ZWS2.0/NULL"
-        one.sendall(request(options.pop("protocol", protocol), key=key, **options))
+        protocol = options.pop("protocol", "ZWS2.0/PLAIN" if plain else "ZWS2.0/NULL")
+        one.sendall(request(protocol, key=key, **options))
         head = self.head()
         assert head[0] == b"HTTP/1.1 101 Switching Protocols", head
         assert b"Sec-WebSocket-Accept: " + accept_of(key) in head
@@ -76,13 +76,15 @@ class ZwsPeer:
             if not self.heard.startswith(b"\x02\x07WELCOME"):
                 return
             self.send(command(b"INITIATE", metadata(socket_type)))
+        elif protocol == "ZWS2.0":
+            self.send(message(b""))
         else:
             self.send(command(b"READY", metadata(socket_type)))
         self.heard = self.payload()
 
     @property
     def is_ready(self):
-        return self.heard.startswith(b"\x02\x05READY\x0bSocket-Type")
+        return self.heard == b"\0" or self.heard.startswith(b"\x02\x05READY\x0bSocket-Type")
 
     def send(self, data):
         self.one.sendall(data)

@@ -132,10 +132,18 @@ pub fn fuzz_zmtp_websocket(data: &[u8]) {
     let _ = websocket.send(connection.outgoing());
     let _ = websocket.send(data);
     assert!(websocket.outgoing().len() < 10_000 + 16 * data.len());
-    let octets = [request, data].concat();
-    let whole = received_by(&octets, WebSocket::receive);
-    assert_eq!(whole, received_by(&octets, WebSocket::receive_frame));
+    for request in [request, BARE_REQUEST] {
+        let octets = [request, data].concat();
+        let whole = received_by(&octets, WebSocket::receive);
+        assert_eq!(whole, received_by(&octets, WebSocket::receive_frame));
+        let config = Config::new(SocketType::Pull);
+        drive(&mut Connection::new(config, 0), &whole.0, 64);
+    }
 }
+
+/// Without a mechanism.
+const BARE_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+    Sec-WebSocket-Key: a\r\nSec-WebSocket-Protocol: ZWS2.0\r\n\r\n";
 
 type Receive = fn(&mut WebSocket, &[u8], &mut Vec<u8>) -> Result<usize, Error>;
 

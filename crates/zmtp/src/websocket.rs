@@ -7,6 +7,9 @@
 //! the connection's output, and the bytes to send collect in [`WebSocket::outgoing`]. The filter
 //! stores no message: bodies of any length pass through it.
 //!
+//! A browser cannot ask for a mechanism: a script may not write the slash in the protocol's name.
+//! It asks a server for `ZWS2.0` alone, which is NULL with a routing id in place of the handshake.
+//!
 //! ZWS has no greeting (the HTTP upgrade agrees on the mechanism), puts each frame into one
 //! binary message after an octet of flags, and uses WebSocket's own PING and PONG. The filter
 //! generates the greeting and translates the rest.
@@ -80,9 +83,22 @@ impl WebSocket {
     /// [`Error::UpgradeFailed`]: host or path have characters that are not allowed in a request;
     /// [`Error::NoRandomness`].
     pub fn client(host: &str, path: &str, config: &Config) -> Result<WebSocket, Error> {
-        let mut websocket = WebSocket::new(Role::Client, config, system_randomness);
+        WebSocket::client_with(host, path, config, system_randomness)
+    }
+
+    /// Connects with random numbers that a simulation can repeat.
+    ///
+    /// # Errors
+    /// Those of [`client`](Self::client).
+    pub fn client_with(
+        host: &str,
+        path: &str,
+        config: &Config,
+        randomness: fn(&mut [u8]) -> Result<(), Error>,
+    ) -> Result<WebSocket, Error> {
+        let mut websocket = WebSocket::new(Role::Client, config, randomness);
         let mut nonce = [0; 16];
-        system_randomness(&mut nonce)?;
+        randomness(&mut nonce)?;
         let key = base64(&nonce);
         let protocol = websocket.protocol;
         let request = request(host, path, protocol, &key).ok_or(Error::UpgradeFailed)?;
@@ -212,12 +228,16 @@ impl WebSocket {
         }
         let done = match self.role {
             Role::Client => is_response(head, accept, self.protocol),
-            Role::Server => match response_to(head, self.protocol) {
+            Role::Server => match choose(head, self.protocol) {
                 Some(_) if self.origins.as_ref().is_some_and(|o| !o.accept(head)) => {
                     return Err(self.refuse(FORBIDDEN, Error::ForbiddenOrigin));
                 }
-                Some(response) => {
+                Some((response, is_bare)) => {
                     self.outgoing.extend_from_slice(response.as_bytes());
+                    if is_bare {
+                        self.inbound.expect_routing_id();
+                        self.outbound.replace_handshake();
+                    }
                     true
                 }
                 None => false,
@@ -277,14 +297,25 @@ fn made_up_greeting(config: &Config) -> [u8; GREETING_BYTES] {
     greeting
 }
 
+/// Returns a server's response, and whether the client asks for no mechanism.
+fn choose(head: &[u8], protocol: &str) -> Option<(String, bool)> {
+    let response = response_to(head, protocol).map(|response| (response, false));
+    let is_null = protocol == NULL_PROTOCOL;
+    let bare = || response_to(head, BARE_PROTOCOL).filter(|_| is_null);
+    response.or_else(|| Some((bare()?, true)))
+}
+
 fn protocol_of(security: &Security) -> &'static str {
     match security {
-        Security::Null => "ZWS2.0/NULL",
+        Security::Null => NULL_PROTOCOL,
         Security::PlainClient { .. } | Security::PlainServer => "ZWS2.0/PLAIN",
         Security::CurveClient { .. } | Security::CurveServer { .. } => "ZWS2.0/CURVE",
     }
 }
 
+const NULL_PROTOCOL: &str = "ZWS2.0/NULL";
+/// Without a mechanism. Only servers speak it.
+const BARE_PROTOCOL: &str = "ZWS2.0";
 const GREETING_BYTES: usize = 64;
 /// A peer that sends requests without reading gets no more answers.
 const UNSENT_BYTES_MAX: usize = 4096;

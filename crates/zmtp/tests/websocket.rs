@@ -345,6 +345,63 @@ fn a_claimed_length_reserves_nothing() {
     ));
 }
 
+/// What browsers can ask for: no script may write a slash there.
+#[test]
+fn without_a_mechanism_a_routing_id_replaces_the_handshake() {
+    let request = std::str::from_utf8(UPGRADE).unwrap().replace("/NULL", "");
+    let mut server = Peer::server(Config::new(SocketType::Router));
+    server.feed(request.as_bytes());
+    let sent = server.sent();
+    let answer = sent
+        .strip_suffix(b"\r\n\r\n\x82\x01\x00")
+        .expect("an empty routing id");
+    assert!(answer.ends_with(b"Sec-WebSocket-Protocol: ZWS2.0"));
+    assert!(!server.side.connection.is_ready());
+    server.feed(b"\x82\x83\0\0\0\0\x00me");
+    assert!(server.side.connection.is_ready());
+    assert_eq!(server.side.connection.peer().unwrap().routing_id, b"me");
+    server.feed(b"\x82\x83\0\0\0\0\x01hi\x82\x81\0\0\0\0\x00");
+    let seen = [
+        Seen::Ready,
+        Seen::Frame(b"hi".into(), true),
+        Seen::Frame(b"".into(), false),
+    ];
+    assert_eq!(server.side.seen, seen);
+    server.message(b"you", false);
+    assert_eq!(server.sent(), b"\x82\x04\x00you");
+    server.feed(b"\x89\x80\0\0\0\0");
+    assert_eq!(server.sent(), b"\x8a\x00");
+}
+
+#[test]
+fn a_peer_without_a_mechanism_cannot_avoid_one_and_begins_with_a_routing_id() {
+    let request = std::str::from_utf8(UPGRADE).unwrap().replace("/NULL", "");
+    let mut plain = Peer::server(Config {
+        security: Security::PlainServer,
+        ..Config::new(SocketType::Pull)
+    });
+    plain.feed(request.as_bytes());
+    assert_eq!(plain.error, Some(Error::UpgradeFailed));
+    let long = [b"\x82\xfe\x01\x01\0\0\0\0\0".as_slice(), &[b'x'; 256]].concat();
+    for first in [
+        &b"\x82\x82\0\0\0\0\x01a"[..],
+        b"\x82\x87\0\0\0\0\x02\x05READY",
+        b"\x82\x82\0\0\0\0\x00\x00",
+        b"\x82\xff\0\0\0\x01\0\0\0\0\0\0\0\0\0",
+        &long,
+    ] {
+        let mut server = Peer::server(Config::new(SocketType::Pull));
+        server.feed(request.as_bytes());
+        server.feed(first);
+        let error = server.error.or(server.side.error);
+        let expected = [Error::IllegalRoutingId, Error::MalformedMetadata];
+        let is_refused = error.is_some_and(|error| expected.contains(&error))
+            || matches!(error, Some(Error::FrameTooLong { .. }));
+        assert!(is_refused, "{} {error:?}", first.escape_ascii());
+        assert!(!server.side.connection.is_ready());
+    }
+}
+
 /// Runs both servers over the same octets. The one that stops behind each frame must pass on no
 /// more than a frame at a time, and in the end the same.
 fn compare_frame_by_frame(octets: &[u8]) {

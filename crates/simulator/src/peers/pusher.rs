@@ -41,9 +41,9 @@ impl PeerOfHub for Pusher {
 
     fn step(&mut self, around: &mut Around<'_>) -> Verdict {
         let topic = self.topic();
-        let link = self
-            .link
-            .get_or_insert_with(|| ZmqLink::open(around, port::ZMQ_PULL, SocketType::Push));
+        let link = self.link.get_or_insert_with(|| {
+            ZmqLink::open(around, port::ZMQ_PULL, SocketType::Push, self.number)
+        });
         let wishes = link.is_ready()
             && match around.is_quiet {
                 false => around.random.chance(150),

@@ -35,7 +35,7 @@ impl PeerOfHub for ZmqSubscriber {
     fn step(&mut self, around: &mut Around<'_>) -> Verdict {
         let link = self.link.get_or_insert_with(|| {
             (self.has_subscribed, self.heard) = (false, Heard::default());
-            ZmqLink::open(around, port::ZMQ_PUBLISH, SocketType::Sub)
+            ZmqLink::open(around, port::ZMQ_PUBLISH, SocketType::Sub, self.number)
         });
         if link.is_ready() && !self.has_subscribed {
             self.has_subscribed = true;

@@ -17,6 +17,8 @@ pub(super) struct Inbound {
     at: u64,
     /// Missing octets of a body.
     left: u64,
+    /// Whether the next message is a routing id, in place of a handshake.
+    expects_routing_id: bool,
 }
 
 /// A control frame: its opcode and data.
@@ -29,7 +31,13 @@ impl Inbound {
             key: [0; 4],
             at: 0,
             left: 0,
+            expects_routing_id: false,
         }
+    }
+
+    /// Takes the first message for the peer's routing id.
+    pub(super) fn expect_routing_id(&mut self) {
+        self.expects_routing_id = true;
     }
 
     /// Takes input up to a control frame, the end, or where it must stop. Returns the number of
@@ -78,8 +86,13 @@ impl Inbound {
             let more = u8::from(flags & MORE != 0) * ZMTP_MORE;
             let command = u8::from(flags & COMMAND != 0) * ZMTP_COMMAND;
             (self.key, self.at, self.left) = (key, 1, head.payload_bytes - 1);
-            let header = FrameHeader::new(more | command, self.left);
-            zmtp.extend_from_slice(header.as_bytes());
+            if std::mem::take(&mut self.expects_routing_id) {
+                let length = u32::try_from(self.left).ok().filter(|_| flags == 0);
+                begin_ready(length.ok_or(Error::IllegalRoutingId)?, zmtp);
+            } else {
+                let header = FrameHeader::new(more | command, self.left);
+                zmtp.extend_from_slice(header.as_bytes());
+            }
             consumed += size + 1;
             if self.left == 0 && stop == Stop::AfterFrame {
                 return Ok((consumed, None));
@@ -114,3 +127,13 @@ impl Inbound {
         Ok(Some((head, size)))
     }
 }
+
+/// Begins a READY command that a routing id of this length completes.
+fn begin_ready(length: u32, zmtp: &mut Vec<u8>) {
+    let body_bytes = u64::from(length) + (READY_OF_ROUTING_ID.len() + 4) as u64;
+    zmtp.extend_from_slice(FrameHeader::new(ZMTP_COMMAND, body_bytes).as_bytes());
+    zmtp.extend_from_slice(READY_OF_ROUTING_ID);
+    zmtp.extend_from_slice(&length.to_be_bytes());
+}
+
+const READY_OF_ROUTING_ID: &[u8] = b"\x05READY\x08Identity";

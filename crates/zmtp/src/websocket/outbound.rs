@@ -41,6 +41,18 @@ pub(super) struct Outbound {
     greeting_left: usize,
     /// An incomplete header or short command.
     begun: Vec<u8>,
+    handshake: HandshakeForm,
+    /// Octets of a command still to leave out.
+    unsaid: u64,
+}
+
+/// How our side of the handshake is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HandshakeForm {
+    /// As commands.
+    Commands,
+    /// READY as a routing id, which is always empty, and no other command.
+    RoutingId,
 }
 
 impl Outbound {
@@ -54,7 +66,14 @@ impl Outbound {
             left: 0,
             greeting_left: GREETING_BYTES,
             begun: Vec::new(),
+            handshake: HandshakeForm::Commands,
+            unsaid: 0,
         }
+    }
+
+    /// Sends a routing id in place of the handshake.
+    pub(super) fn replace_handshake(&mut self) {
+        self.handshake = HandshakeForm::RoutingId;
     }
 
     pub(super) fn send(&mut self, zmtp: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
@@ -63,6 +82,13 @@ impl Outbound {
         while !rest.is_empty() {
             if self.left > 0 {
                 rest = self.say_body(rest, out);
+                continue;
+            }
+            if self.unsaid > 0 {
+                let unsaid = usize::try_from(self.unsaid).unwrap_or(usize::MAX);
+                let (left_out, behind) = rest.split_at(unsaid.min(rest.len()));
+                self.unsaid -= left_out.len() as u64;
+                rest = behind;
                 continue;
             }
             if self.begun.is_empty() {
@@ -104,6 +130,18 @@ impl Outbound {
             return Ok(0);
         };
         let body = &zmtp[head.size..];
+        if self.handshake == HandshakeForm::RoutingId && head.is_command() {
+            // READY and ERROR are longer than the name of READY.
+            let Some(name) = body.get(..READY.len().min(head.length as usize)) else {
+                return Ok(0);
+            };
+            if name == READY {
+                encode_frame(out, &[], false);
+                self.handshake = HandshakeForm::Commands;
+            }
+            self.unsaid = head.length;
+            return Ok(head.size);
+        }
         if head.is_command() && head.length <= HEARTBEAT_BYTES_MAX {
             let Some(body) = body.get(..head.length as usize) else {
                 return Ok(0);
@@ -163,6 +201,8 @@ impl Outbound {
     }
 }
 
+/// The name of the command, behind its length.
+const READY: &[u8] = b"\x05READY";
 /// PING and PONG are not longer; other commands may be sent in pieces.
 const HEARTBEAT_BYTES_MAX: u64 = 5 + 2 + 16;
 /// One system call per 64 frames.
