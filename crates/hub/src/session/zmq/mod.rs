@@ -23,7 +23,7 @@ use answers::Answer;
 use push::{Pushed, Taken};
 use request::{Gathered, REQUEST_BYTES_MAX};
 use tidewire_fanout::{Dialect, Fanout, Kind};
-use tidewire_redis::{Identity, LaneWaiting};
+use tidewire_redis::{Identity, LaneWaiting, User};
 use transport::{FIRST_OF_REQUEST, Transport, encode};
 
 /// A peer on one of the ZeroMQ ports.
@@ -328,19 +328,7 @@ impl ZmqSession {
             let read = match step.event {
                 Some(Event::Authenticate(credentials)) => {
                     let user = admission::admit(&self.identity, around.hub, credentials);
-                    // Both events come immediately after this one.
-                    match user {
-                        None => {
-                            let _ = connection.refuse("400");
-                            self.end(connection, around.context)
-                        }
-                        Some(user) => {
-                            let access = &around.hub.server.access;
-                            self.identity.become_user(access, user);
-                            let _ = connection.accept();
-                            Read::Hungry
-                        }
-                    }
+                    self.admit(around, connection, user)
                 }
                 Some(Event::Ready) if !self.identity.is_somebody() => {
                     // The peer had no way to authenticate.
@@ -379,6 +367,23 @@ impl ZmqSession {
                 return (consumed, read);
             }
         }
+    }
+
+    /// Lets the peer in as this user, or refuses it.
+    fn admit(
+        &mut self,
+        around: &mut Around<'_>,
+        connection: &mut Connection,
+        user: Option<Arc<User>>,
+    ) -> Read {
+        // The connection has just asked, so it takes either answer.
+        let Some(user) = user else {
+            let _ = connection.refuse("400");
+            return self.end(connection, around.context);
+        };
+        self.identity.become_user(&around.hub.server.access, user);
+        let _ = connection.accept();
+        Read::Hungry
     }
 
     fn subscribe(
