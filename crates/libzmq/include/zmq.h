@@ -618,6 +618,7 @@ ZMQ_EXPORT int zmq_poller_fd(void *poller, zmq_fd_t *fd);
 #define ZMQ_LAST_VALUES 10004          /* topics whose last message new subscribers get */
 #define ZMQ_CONFLATE_TOPICS 10005      /* 1: of what waits, the newest message of each topic */
 #define ZMQ_CONFLATE_TOPICS_MAX 10006  /* limit of topics that wait for a peer, or from one */
+#define ZMQ_SPIN_NS 10007              /* look for events so long before a wait sleeps; 0: not at all */
 
 /* An event of monitors of version 2: messages to a peer begin to be dropped. */
 #define ZMQ_EVENT_DROPS_BEGIN 0x20000

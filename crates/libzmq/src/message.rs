@@ -456,7 +456,7 @@ const OPEN: u32 = 0x7469_6465;
 const CLOSED: u32 = 0;
 /// Maximum size of a body.
 /// Shorter bodies begin with zeros.
-const UNFILLED_BYTES_MIN: usize = 4_096;
+const UNFILLED_BYTES_MIN: usize = 64;
 const SIZE_MAX: usize = isize::MAX as usize;
 const PROPERTY_MORE: c_int = 1;
 const PROPERTY_DESCRIPTOR: c_int = 2;

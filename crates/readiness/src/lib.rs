@@ -12,12 +12,14 @@ mod scheduling;
 pub use scheduling::Scheduling;
 
 mod signals;
-pub use signals::spawn_without_signals;
+pub use signals::{HeldSignals, spawn_without_signals};
 
 use std::mem::MaybeUninit;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::event::PollFd;
 use rustix::event::epoll::{self, Event};
 use rustix::io::{Errno, Result};
 use rustix::time::Timespec;
@@ -63,6 +65,109 @@ pub fn look(epoll: impl AsFd, space: &mut [MaybeUninit<Event>]) -> Result<&[Even
     wait(epoll, space, Some(&at_once))
 }
 
+/// Looks for events until there are some or `goes_on`, called after each look, returns `false`.
+/// Breaks with the events; otherwise returns `space`.
+///
+/// # Errors
+/// The same as [`wait`].
+#[inline]
+pub fn look_while(
+    epoll: impl AsFd,
+    space: &mut [MaybeUninit<Event>],
+    mut goes_on: impl FnMut() -> bool,
+) -> Result<ControlFlow<&[Event], &mut [MaybeUninit<Event>]>> {
+    let epoll = epoll.as_fd();
+    loop {
+        let count = look(epoll, space)?.len();
+        if count > 0 {
+            // SAFETY: the kernel has just written these events.
+            return Ok(ControlFlow::Break(unsafe {
+                space[..count].assume_init_ref()
+            }));
+        }
+        if !goes_on() {
+            return Ok(ControlFlow::Continue(space));
+        }
+    }
+}
+
+/// Works like [`wait`]; signals that were held back come during the wait.
+///
+/// # Errors
+/// The same as [`wait`]. A signal that is pending already interrupts the wait.
+pub fn wait_releasing<'s>(
+    epoll: impl AsFd,
+    space: &'s mut [MaybeUninit<Event>],
+    timeout: Option<&Timespec>,
+    held: &HeldSignals,
+) -> Result<&'s [Event]> {
+    let epoll = epoll.as_fd().as_raw_fd();
+    let room = i32::try_from(space.len()).unwrap_or(i32::MAX);
+    let mut found = -1;
+    let mut is_old = IS_OLD_KERNEL.load(Ordering::Relaxed);
+    if !is_old {
+        let time = timeout.map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: `space` has room for the given number of events, and the mask and the time are
+        // null or point to what the kernel expects.
+        found = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                epoll,
+                space.as_mut_ptr().cast::<libc::epoll_event>(),
+                room,
+                time,
+                held.mask(),
+                KERNEL_MASK_BYTES,
+            )
+        } as i32;
+        is_old = found < 0 && matches!(last_error(), Errno::NOSYS | Errno::PERM);
+    }
+    if is_old {
+        let timeout_ms = timeout.map_or(-1, rounded_up_ms);
+        // SAFETY: as above.
+        found = unsafe {
+            libc::epoll_pwait(
+                epoll,
+                space.as_mut_ptr().cast(),
+                room,
+                timeout_ms,
+                held.mask(),
+            )
+        };
+    }
+    let count = usize::try_from(found).map_err(|_| last_error())?;
+    // SAFETY: the kernel has written this number of events.
+    Ok(unsafe { space[..count].assume_init_ref() })
+}
+
+/// `poll(2)`. Signals that were held back come during the wait. Returns the number of descriptors
+/// that are ready.
+///
+/// # Errors
+/// A signal arrived ([`Errno::INTR`]).
+pub fn poll_releasing(
+    descriptors: &mut [PollFd<'_>],
+    timeout: Option<&Timespec>,
+    held: &HeldSignals,
+) -> Result<usize> {
+    let time = timeout.map(|timeout| libc::timespec {
+        tv_sec: timeout.tv_sec,
+        tv_nsec: timeout.tv_nsec,
+    });
+    let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let first = descriptors.as_mut_ptr().cast::<libc::pollfd>();
+    // SAFETY: `PollFd` is a transparent `pollfd`, and `first` points to this number of them.
+    let found = unsafe { libc::ppoll(first, descriptors.len() as u64, time, held.mask()) };
+    usize::try_from(found).map_err(|_| last_error())
+}
+
+fn last_error() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)
+}
+
+/// Bytes of a signal mask as the kernel takes it.
+const KERNEL_MASK_BYTES: usize = 8;
+
 /// Returns whether waits are exact to the nanosecond, as far as calls of [`wait`] have found out.
 pub fn is_exact() -> bool {
     !IS_OLD_KERNEL.load(Ordering::Relaxed)
@@ -88,10 +193,7 @@ fn wait_ms<'s>(
             timeout_ms,
         )
     };
-    let Ok(count) = usize::try_from(found) else {
-        let error = std::io::Error::last_os_error();
-        return Err(Errno::from_io_error(&error).unwrap_or(Errno::INVAL));
-    };
+    let count = usize::try_from(found).map_err(|_| last_error())?;
     // SAFETY: the kernel has written this number of events.
     Ok(unsafe { space[..count].assume_init_ref() })
 }
@@ -103,6 +205,7 @@ fn rounded_up_ms(timeout: &Timespec) -> i32 {
 }
 
 const _: () = assert!(size_of::<Event>() == size_of::<libc::epoll_event>());
+const _: () = assert!(size_of::<PollFd<'_>>() == size_of::<libc::pollfd>());
 
 #[cfg(test)]
 mod tests {
@@ -133,6 +236,69 @@ mod tests {
         let old = tokens(wait_ms(watching.as_fd(), &mut space, -1).expect("events"));
         assert_eq!((new, old), (vec![7, 9], vec![7, 9]));
         drop(bells);
+    }
+
+    #[test]
+    fn events_are_looked_for_until_they_come_or_the_caller_stops() {
+        let watching = epoll::create(epoll::CreateFlags::CLOEXEC).expect("an epoll");
+        let bell = eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd");
+        let data = epoll::EventData::new_u64(7);
+        epoll::add(&watching, &bell, data, epoll::EventFlags::IN).expect("to watch it");
+        let mut space = [const { MaybeUninit::uninit() }; 4];
+        let mut looks = 0;
+        let stops = || {
+            looks += 1;
+            looks < 3
+        };
+        let found = look_while(&watching, &mut space, stops).expect("looks");
+        assert!(matches!(found, ControlFlow::Continue(space) if space.len() == 4));
+        assert_eq!(looks, 3);
+        let rings = || rustix::io::write(&bell, &1_u64.to_ne_bytes()).is_ok();
+        let found = look_while(&watching, &mut space, rings).expect("looks");
+        assert!(matches!(found, ControlFlow::Break([event]) if event.data.u64() == 7));
+    }
+
+    static HANDLED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+
+    extern "C" fn count(_: libc::c_int) {
+        HANDLED.fetch_add(1, Ordering::SeqCst);
+    }
+
+    #[test]
+    fn a_signal_that_was_held_back_interrupts_the_next_wait() {
+        let handler: extern "C" fn(libc::c_int) = count;
+        // SAFETY: the handler does nothing but count.
+        unsafe { libc::signal(libc::SIGUSR2, handler as *const () as libc::sighandler_t) };
+        let raise = || {
+            // SAFETY: the signal, to this thread, has a handler.
+            assert_eq!(unsafe { libc::raise(libc::SIGUSR2) }, 0);
+        };
+        let handled = || HANDLED.load(Ordering::SeqCst);
+        let watching = epoll::create(epoll::CreateFlags::CLOEXEC).expect("an epoll");
+        let mut space = [const { MaybeUninit::uninit() }; 4];
+
+        let held = HeldSignals::new();
+        raise();
+        assert_eq!(handled(), 0);
+        let waited = wait_releasing(&watching, &mut space, None, &held);
+        assert_eq!((waited.err(), handled()), (Some(Errno::INTR), 1));
+        raise();
+        assert_eq!(handled(), 1);
+        let polled = poll_releasing(&mut [], None, &held);
+        assert_eq!((polled.err(), handled()), (Some(Errno::INTR), 2));
+        raise();
+        drop(held);
+        assert_eq!(handled(), 3);
+
+        let held = HeldSignals::new();
+        let bell = eventfd(1, EventfdFlags::CLOEXEC).expect("an eventfd");
+        let data = epoll::EventData::new_u64(7);
+        epoll::add(&watching, &bell, data, epoll::EventFlags::IN).expect("to watch it");
+        let found = wait_releasing(&watching, &mut space, None, &held).expect("an event");
+        assert_eq!(found.len(), 1);
+        let mut polled = [PollFd::new(&bell, rustix::event::PollFlags::IN)];
+        assert_eq!(poll_releasing(&mut polled, None, &held), Ok(1));
+        assert!(polled[0].revents().contains(rustix::event::PollFlags::IN));
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! Threads that handle no signal of the process.
+//! Threads that handle no signal of the process, or none for a moment.
 
 use std::io;
+use std::marker::PhantomData;
 use std::thread::{Builder, JoinHandle};
 
-use nix::sys::signal::{SigSet, SigmaskHow};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 
 /// Starts a thread with all signals blocked, from its first instruction on. The kernel hands a
 /// signal of the process to any thread that does not block it. So a thread of a library could run
@@ -22,10 +23,60 @@ pub fn spawn_without_signals<T: Send + 'static>(
     thread
 }
 
+/// Signals that the calling thread holds back. They are handled when this value is dropped, or
+/// during [`wait_releasing`](crate::wait_releasing) and [`poll_releasing`](crate::poll_releasing),
+/// which they interrupt.
+///
+/// A thread that looks for events without sleeping would handle a signal between two looks. It
+/// would then sleep, though the program expects that the signal interrupts its call.
+#[derive(Debug)]
+pub struct HeldSignals {
+    before: SigSet,
+    /// The mask is the thread's.
+    of_thread: PhantomData<*const ()>,
+}
+
+impl HeldSignals {
+    /// Holds back all signals but those that a fault in the thread itself raises.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> HeldSignals {
+        let mut held = SigSet::all();
+        for fault in FAULTS {
+            held.remove(fault);
+        }
+        let before = held.thread_swap_mask(SigmaskHow::SIG_BLOCK);
+        HeldSignals {
+            // The call fails for a `how` that does not exist, and for nothing else.
+            before: before.expect("a thread may block signals"),
+            of_thread: PhantomData,
+        }
+    }
+
+    /// Signals that the thread blocked before.
+    pub(crate) fn mask(&self) -> &nix::libc::sigset_t {
+        self.before.as_ref()
+    }
+}
+
+impl Drop for HeldSignals {
+    fn drop(&mut self) {
+        let restored = self.before.thread_set_mask();
+        debug_assert!(restored.is_ok(), "the mask was valid: {restored:?}");
+    }
+}
+
+const FAULTS: [Signal; 7] = [
+    Signal::SIGSEGV,
+    Signal::SIGBUS,
+    Signal::SIGFPE,
+    Signal::SIGILL,
+    Signal::SIGTRAP,
+    Signal::SIGSYS,
+    Signal::SIGABRT,
+];
+
 #[cfg(test)]
 mod tests {
-    use nix::sys::signal::Signal;
-
     use super::*;
 
     #[test]

@@ -15,14 +15,18 @@ pub struct Spin {
 /// How long it pays to spin, as far as earlier waits tell.
 ///
 /// A wait that a spin has seen the end of sets the limit to its maximum; one that it has not seen
-/// the end of halves it. Of the waits that end asleep every 32nd is spun for twice the maximum: two
-/// sides that both sleep make each other's waits long, and one of them must stay awake for longer
-/// than a wake-up takes to see that the wait itself is short.
+/// the end of halves it. Of the waits that end asleep the 32nd is spun for twice the maximum, then
+/// the 64th after it, the 128th, and so on up to every 512th: two sides that both sleep make each
+/// other's waits long, and one of them must stay awake for longer than a wake-up takes to see that
+/// the wait itself is short.
 #[derive(Debug, Clone)]
 pub struct Patience {
     limit_ns: u32,
     max_ns: u32,
-    asleep: u8,
+    /// Waits that ended asleep since the last one that was spun for longer.
+    asleep: u16,
+    /// After so many the next one is.
+    probed_after: u16,
 }
 
 impl Spin {
@@ -79,14 +83,15 @@ impl Patience {
             limit_ns: max_ns,
             max_ns,
             asleep: 0,
+            probed_after: PROBED_AFTER_MIN,
         }
     }
 
     /// How long to spin now, in nanoseconds.
     pub fn limit_ns(&self) -> u64 {
-        match self.asleep {
-            PROBED => 2 * u64::from(self.max_ns),
-            _ => u64::from(self.limit_ns),
+        match self.asleep == self.probed_after {
+            true => 2 * u64::from(self.max_ns),
+            false => u64::from(self.limit_ns),
         }
     }
 
@@ -94,12 +99,19 @@ impl Patience {
     pub fn was_enough(&mut self) {
         self.limit_ns = self.max_ns;
         self.asleep = 0;
+        self.probed_after = PROBED_AFTER_MIN;
     }
 
     /// The thread had to sleep.
     pub fn was_not_enough(&mut self) {
         self.limit_ns = (self.limit_ns / 2).max(self.max_ns / 32);
-        self.asleep = (self.asleep + 1) % (PROBED + 1);
+        if self.asleep == self.probed_after {
+            self.asleep = 0;
+            self.probed_after = (2 * self.probed_after + 1).min(PROBED_AFTER_MAX);
+        } else {
+            self.asleep += 1;
+        }
+        debug_assert!(self.asleep <= self.probed_after, "a probe comes");
     }
 }
 
@@ -107,8 +119,9 @@ impl Patience {
 const GOALS_MAX: usize = 8;
 /// Looks at the rings between two looks at the clock.
 const ROUNDS: u32 = 32;
-/// Waits asleep before one that is spun for longer.
-const PROBED: u8 = 31;
+/// Waits asleep before one that is spun for longer, at first and in the end.
+const PROBED_AFTER_MIN: u16 = 31;
+const PROBED_AFTER_MAX: u16 = 511;
 
 #[cfg(all(test, not(loom)))]
 mod tests {
@@ -128,14 +141,19 @@ mod tests {
     }
 
     #[test]
-    fn of_waits_asleep_every_32nd_is_spun_for_longer_than_the_maximum() {
+    fn of_waits_asleep_ever_fewer_are_spun_for_longer_than_the_maximum() {
         let mut patience = Patience::new(64_000);
-        let mut probes = 0;
-        for _ in 0..320 {
-            probes += u32::from(patience.limit_ns() > 64_000);
+        let mut probes = Vec::new();
+        for wait in 1..2_100 {
+            if patience.limit_ns() > 64_000 {
+                probes.push(wait);
+            }
             patience.was_not_enough();
         }
-        assert_eq!(probes, 10);
+        assert_eq!(probes, [32, 96, 224, 480, 992, 1504, 2016]);
+        patience.was_enough();
+        (0..31).for_each(|_| patience.was_not_enough());
+        assert_eq!(patience.limit_ns(), 128_000);
         let nothing = Patience::new(0);
         assert_eq!(nothing.limit_ns(), 0);
     }

@@ -219,7 +219,7 @@ impl Batch {
 
 /// Messages up to this are copied in and out, which costs less than to allocate in one thread and
 /// free in another.
-const SHORT_BYTES_MAX: usize = 512;
+const SHORT_BYTES_MAX: usize = 1024;
 /// Limit for copying bytes that the program owns.
 const SHORT_SLICE_BYTES_MAX: usize = 4096;
 /// Small batches in a row after which half of the buffer is freed.

@@ -12,6 +12,7 @@ use rustix::event::epoll;
 use rustix::time::Timespec;
 use tidewire_readiness as readiness;
 
+use crate::awake::Vigil;
 use crate::clock::now_ns;
 use crate::context::ContextInner;
 use crate::error::Error;
@@ -225,7 +226,7 @@ impl Core {
 
     /// Has the background thread look in when the next deadline comes.
     #[inline]
-    fn schedule(&self, state: &mut State) {
+    pub(crate) fn schedule(&self, state: &mut State) {
         if let Some(deadline_ns) = state.deadline_ns()
             && deadline_ns < state.scheduled_ns
         {
@@ -280,7 +281,8 @@ impl Core {
             }
             readiness::look(&*self.epoll, &mut space)
         } else {
-            if self.spin(state, wait) && self.look_at_rings(state, ahead) {
+            let mut vigil = Vigil::default();
+            if self.spin(state, wait, &mut vigil) && self.look_at_rings(state, ahead) {
                 return Ok(1);
             }
             let has_rings = self.begin_wait(state);
@@ -295,12 +297,7 @@ impl Core {
                 }
                 return Ok(1);
             }
-            let timeout = wait.timespec();
-            let found = MutexGuard::unlocked(state, || {
-                readiness::wait(&*self.epoll, &mut space, timeout.as_ref())
-            });
-            self.end_wait(state);
-            found
+            self.wait_for_events(state, wait, vigil, &mut space)
         };
         let events = found?;
         state.now_ns = now_ns();
@@ -395,35 +392,18 @@ impl Core {
         }
     }
 
-    /// From here on this thread is the one that is woken. Whether a ring has something already, so
-    /// that it must not sleep.
-    pub(crate) fn begin_wait(&self, state: &mut State) -> bool {
-        state.waiters += 1;
-        state.visit();
-        // Deadlines are met by the background thread, however long the wait is.
-        self.schedule(state);
-        if state.is_armed {
-            state.is_armed = false;
-            self.reactor.disarm(self.epoll.as_fd());
-        }
-        self.signal.listen();
-        state.rings.are_active() && state.arm_rings()
-    }
-
     /// The caller looks at the network itself from now on, without a wait.
     pub(crate) fn take_over(&self, state: &mut State) {
         state.visit();
         if state.is_armed && !state.has_datagrams {
             state.is_armed = false;
-            self.reactor.disarm(self.epoll.as_fd());
+            self.disarm();
         }
     }
 
-    pub(crate) fn end_wait(&self, state: &mut State) {
-        self.signal.unlisten();
-        debug_assert!(state.waiters > 0, "who ends a wait began it");
-        state.waiters -= 1;
-        state.visit();
+    /// Lets the background thread be told of no event.
+    pub(crate) fn disarm(&self) {
+        self.reactor.disarm(self.epoll.as_fd());
     }
 
     /// What pollers of this library wait for, who say so before.
@@ -633,7 +613,10 @@ impl State {
     /// One event of the socket's epoll.
     fn handle(&mut self, flags: epoll::EventFlags, token: Token, ahead: bool) {
         match token {
-            Token::Signal => self.answer_bell(),
+            Token::Signal => {
+                self.signal.was_found();
+                self.answer_bell();
+            }
             Token::Flag => {}
             Token::Peer(key) => self.peer_event(key, flags, ahead),
             Token::Endpoint(key) => match self.endpoints.get(key).map(|known| &known.role) {
@@ -647,8 +630,10 @@ impl State {
     /// Handles a ring: takes the mail of other threads.
     pub(crate) fn answer_bell(&mut self) {
         // Of several threads that wait for the socket each must hear it: the last one silences it.
-        if self.waiters == 0 {
-            self.signal.lower();
+        match self.waiters {
+            0 => self.signal.lower(),
+            // Some of them may sleep.
+            _ => self.signal.write(),
         }
         if self.signal.has_mail() {
             for mail in self.signal.take_mail() {

@@ -14,6 +14,7 @@ mod accepting;
 mod address;
 mod asynchronous;
 mod attaching;
+mod awake;
 mod background;
 mod backlog;
 mod batch;

@@ -245,7 +245,11 @@ impl State {
             XPUB_MANUAL_LAST_VALUE => self.options.xpub_manual = value != 0,
             _ => {}
         }
-        self.options.set_int(number, value)
+        self.options.set_int(number, value)?;
+        if number == SPIN_NS {
+            self.patience = self.options.patience();
+        }
+        Ok(())
     }
 
     pub(crate) fn option(&self, number: i32, out: &mut [u8]) -> Result<usize, Error> {

@@ -7,6 +7,8 @@
 
 use std::ops::RangeInclusive;
 
+use tidewire_rings::Patience;
+
 use crate::error::Error;
 use crate::kind::SocketType;
 use crate::option_kinds::{Interval, Key, Limit, Long, Number, Octets, SocketOption, Switch, Text};
@@ -239,6 +241,8 @@ options! {
     /// [`own_options::CONFLATE_TOPICS_MAX`](crate::own_options::CONFLATE_TOPICS_MAX).
     CONFLATE_TOPICS_MAX: Number = own::CONFLATE_TOPICS_MAX
         => conflate_topics_max: i32 = 1_000_000, 1..=MAX;
+    /// [`own_options::SPIN_NS`](crate::own_options::SPIN_NS).
+    SPIN_NS: Number = own::SPIN_NS => spin_ns: i32 = 50_000, 0..=MAX;
 
     // For C alone: they have no name in Rust.
     AFFINITY = 4 => affinity: u64 = 0;
@@ -304,6 +308,11 @@ impl Options {
             topics_max: self.conflate_topics_max.max(1) as usize,
             bytes_max: if bytes_max > 0 { bytes_max } else { usize::MAX },
         })
+    }
+
+    /// How long a thread that waits stays awake: nothing is known yet.
+    pub(crate) fn patience(&self) -> Patience {
+        Patience::new(u32::try_from(self.spin_ns).unwrap_or_default())
     }
 
     /// Sets an option that C passes as an `int`, if the value is in its range.

@@ -52,6 +52,13 @@ pub const CONFLATE_TOPICS: i32 = 10_005;
 /// taken all that waits. 1,000,000 is the default.
 pub const CONFLATE_TOPICS_MAX: i32 = 10_006;
 
+/// Longest time, in nanoseconds, for which a call that waits looks for events before it sleeps. The
+/// wake-up of a thread that sleeps takes longer than most answers. While waits of the socket last
+/// longer than this, the time falls to a 32nd of it; now and then one of these waits is looked
+/// through for twice the time. One thread of a socket looks at a time. 50,000 is the default; 0:
+/// sleep at once.
+pub const SPIN_NS: i32 = 10_007;
+
 /// An event of monitors of version 2: messages to a peer begin to be dropped. Its value is the
 /// descriptor of the connection; it comes again when a second has passed without a drop.
 pub const EVENT_DROPS_BEGIN: u64 = 0x2_0000;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustix::event::{PollFd, PollFlags};
 use rustix::time::Timespec;
 
+use crate::awake::{Vigil, Watch};
 use crate::core::{Core, Wait};
 use crate::error::Error;
 use crate::socket::{Events, Socket};
@@ -79,11 +80,10 @@ fn look_at_descriptors(items: &mut [PollItem<'_>]) -> Result<(), Error> {
     if !items.iter().any(is_descriptor) {
         return Ok(());
     }
-    let zero = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    poll_descriptors(items, Some(&zero))
+    let mut descriptors = descriptors_of(items);
+    rustix::event::poll(&mut descriptors, Some(&Timespec::default()))?;
+    store(items, &descriptors);
+    Ok(())
 }
 
 /// Looks at all sockets without a wait. Returns the number of items that are ready, with the
@@ -107,62 +107,45 @@ fn sleep(items: &mut [PollItem<'_>], wait: Wait) -> Result<(), Error> {
             PollTarget::Descriptor(_) => None,
         })
         .collect();
-    if Core::spin_for_any(cores.iter().map(|(core, _)| &**core), wait) {
+    let mut vigil = Vigil::default();
+    if Core::spin_for_any(cores.iter().map(|(core, _)| &**core), wait, &mut vigil) {
         return Ok(());
     }
-    let mut is_waiting = Vec::with_capacity(cores.len());
-    let mut has_news = false;
-    for (core, wanted) in &cores {
-        let mut state = core.lock();
-        has_news |= core.begin_wait(&mut state);
-        is_waiting.push(core);
-        state.scan_pipes();
-        // The background thread may have read the event since the last look; then the kernel does
-        // not report it again.
-        let has_some =
-            wanted.readable && state.can_receive() || wanted.writable && state.can_send();
-        has_news |= has_some || core.signal.is_raised() || core.context.is_terminated();
-    }
-    let result = match has_news {
-        true => look_at_descriptors(items),
-        false => poll_descriptors(items, wait.timespec().as_ref()),
-    };
-    for core in is_waiting {
-        let mut state = core.lock();
-        core.end_wait(&mut state);
-        core.leave(&mut state);
-    }
-    result
+    let mut descriptors = descriptors_of(items);
+    let mut watch = Watch::begin(&cores, items.len(), &vigil);
+    watch.wait(&mut descriptors, wait, vigil)?;
+    drop(watch);
+    store(items, &descriptors);
+    Ok(())
 }
 
-/// `poll(2)` over the items' descriptors.
-fn poll_descriptors(items: &mut [PollItem<'_>], timeout: Option<&Timespec>) -> Result<(), Error> {
-    let mut descriptors: Vec<PollFd<'_>> = items
-        .iter()
-        .map(|item| match &item.target {
-            PollTarget::Socket(socket) => {
-                PollFd::from_borrowed_fd(socket.core().descriptor(), PollFlags::IN)
-            }
-            PollTarget::Descriptor(descriptor) => {
-                let mut flags = PollFlags::empty();
-                flags.set(PollFlags::IN, item.events.readable);
-                flags.set(PollFlags::OUT, item.events.writable);
-                PollFd::from_borrowed_fd(*descriptor, flags)
-            }
-        })
-        .collect();
-    rustix::event::poll(&mut descriptors, timeout)?;
-    let found: Vec<PollFlags> = descriptors.iter().map(PollFd::revents).collect();
-    drop(descriptors);
-    debug_assert_eq!(found.len(), items.len(), "each item has its answer");
-    for (item, flags) in items.iter_mut().zip(found) {
+/// What `poll(2)` watches for the items.
+fn descriptors_of<'a>(items: &[PollItem<'a>]) -> Vec<PollFd<'a>> {
+    let of = |item: &PollItem<'a>| match item.target {
+        PollTarget::Socket(socket) => {
+            PollFd::from_borrowed_fd(socket.core().descriptor(), PollFlags::IN)
+        }
+        PollTarget::Descriptor(descriptor) => {
+            let mut flags = PollFlags::empty();
+            flags.set(PollFlags::IN, item.events.readable);
+            flags.set(PollFlags::OUT, item.events.writable);
+            PollFd::from_borrowed_fd(descriptor, flags)
+        }
+    };
+    items.iter().map(of).collect()
+}
+
+/// Stores what `poll(2)` found.
+fn store(items: &mut [PollItem<'_>], descriptors: &[PollFd<'_>]) {
+    debug_assert_eq!(descriptors.len(), items.len(), "each item has its answer");
+    for (item, descriptor) in items.iter_mut().zip(descriptors) {
         if let PollTarget::Descriptor(_) = item.target {
+            let flags = descriptor.revents();
             item.ready.readable = flags.contains(PollFlags::IN);
             item.ready.writable = flags.contains(PollFlags::OUT);
             item.has_failed = flags.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL);
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -4,12 +4,11 @@
 //! ones. Where no thread of this process looks, it asks the peers of all of them to wake it, and
 //! the list is empty until one does.
 
-use std::time::{Duration, Instant};
-
 use parking_lot::MutexGuard;
 use rustix::event::epoll;
-use tidewire_rings::{Patience, Spin, Wants};
+use tidewire_rings::{Spin, Wants};
 
+use crate::awake::{Moment, Vigil};
 use crate::core::{Core, Wait};
 use crate::link::StreamLink;
 use crate::peer::Link;
@@ -17,23 +16,12 @@ use crate::slab::Key;
 use crate::state::State;
 
 /// The connections through shared memory of a socket.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Rings {
     /// Those that are looked at.
     active: Vec<Key>,
-    patience: Patience,
     /// Looks at the rings alone since the kernel was last asked too.
     looks: u32,
-}
-
-impl Default for Rings {
-    fn default() -> Rings {
-        Rings {
-            active: Vec::new(),
-            patience: Patience::new(SPIN_NS_MAX),
-            looks: 0,
-        }
-    }
 }
 
 impl Rings {
@@ -169,20 +157,17 @@ impl State {
             }
         }
     }
-
-    /// A thread has spun for the rings.
-    fn has_spun(&mut self, is_over: bool) {
-        match is_over {
-            true => self.rings.patience.was_enough(),
-            false => self.rings.patience.was_not_enough(),
-        }
-    }
 }
 
 impl Core {
     /// Looks at the rings for a moment without sleeping. Whether something may have come, so that
     /// the caller need not sleep.
-    pub(crate) fn spin(&self, state: &mut MutexGuard<'_, State>, wait: Wait) -> bool {
+    pub(crate) fn spin(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        wait: Wait,
+        vigil: &mut Vigil,
+    ) -> bool {
         // One thread is enough.
         if state.waiters > 0 || !state.rings.are_active() {
             return false;
@@ -192,11 +177,13 @@ impl Core {
         if spin.is_empty() {
             return false;
         }
-        let limit_ns = state.rings.patience.limit_ns();
+        let Some(moment) = Moment::begin(state.patience.limit_ns(), wait) else {
+            return false;
+        };
         self.begin_spin(state);
-        let is_over = MutexGuard::unlocked(state, || run(&spin, limit_ns, wait, [self]));
+        let is_over = MutexGuard::unlocked(state, || run(&spin, moment, [self], vigil));
         self.end_spin(state);
-        state.has_spun(is_over);
+        state.was_awake(Some(is_over));
         if is_over {
             // This thread is the one that looks.
             state.visit();
@@ -221,6 +208,7 @@ impl Core {
     pub(crate) fn spin_for_any<'c>(
         cores: impl Iterator<Item = &'c Core> + Clone,
         wait: Wait,
+        vigil: &mut Vigil,
     ) -> bool {
         if !cores.clone().any(|core| core.lock().rings.are_active()) {
             return false;
@@ -232,16 +220,19 @@ impl Core {
             core.begin_spin(&mut state);
             if state.waiters == 1 && state.rings.are_active() {
                 state.spin_for_rings(&mut spin);
-                limit_ns = limit_ns.min(state.rings.patience.limit_ns());
+                limit_ns = limit_ns.min(state.patience.limit_ns());
             }
         }
-        let spins = !spin.is_empty();
-        let is_over = spins && run(&spin, limit_ns, wait, cores.clone());
+        let moment = match spin.is_empty() {
+            true => None,
+            false => Moment::begin(limit_ns, wait),
+        };
+        let is_over = moment.is_some_and(|moment| run(&spin, moment, cores.clone(), vigil));
         for core in cores {
             let mut state = core.lock();
             core.end_spin(&mut state);
-            if spins && state.rings.are_active() {
-                state.has_spun(is_over);
+            if moment.is_some() && state.rings.are_active() {
+                state.was_awake(Some(is_over));
                 state.visit();
             }
         }
@@ -252,21 +243,22 @@ impl Core {
 /// Spins for as long as it pays, and as there is nothing else to do for one of the sockets.
 fn run<'c>(
     spin: &Spin,
-    limit_ns: u64,
-    wait: Wait,
+    moment: Moment,
     cores: impl IntoIterator<Item = &'c Core> + Clone,
+    vigil: &mut Vigil,
 ) -> bool {
-    let limit = Duration::from_nanos(limit_ns);
-    let limit = wait.left().map_or(limit, |left| left.min(limit));
-    let must_stop = |core: &Core| core.signal.is_raised() || core.context.is_terminated();
-    spin.run(Instant::now() + limit, || {
-        cores.clone().into_iter().any(must_stop)
-    })
+    vigil.has_spun = true;
+    let stops = || cores.clone().into_iter().any(Core::must_stop);
+    if spin.run(moment.first(), stops) {
+        return true;
+    }
+    if moment.first() == moment.end {
+        return false;
+    }
+    vigil.hold_signals();
+    spin.run(moment.end, stops)
 }
 
-/// A wait that is shorter is spun through. A thread that sleeps on another processor is awake again
-/// after about as long.
-const SPIN_NS_MAX: u32 = 50_000;
 /// Looks at the rings after which the kernel is asked too.
 const LOOKS_MAX: u32 = 8;
 

@@ -7,8 +7,15 @@ use crate::sync::{AtomicBool, AtomicU32, EventDescriptor, Mutex, Ordering, fence
 #[derive(Debug)]
 pub(crate) struct Signal {
     descriptor: EventDescriptor,
-    /// The event is there.
+    /// Something has come.
     raised: AtomicBool,
+    /// The event may be in the epoll.
+    is_written: AtomicBool,
+    /// The only listener is a thread that looks at `raised` without sleeping: the event need not be
+    /// in the epoll. Set under the socket's lock; that thread answers the bell.
+    is_awake: AtomicBool,
+    /// The processor that the last ring came from, and 1; 0: none.
+    rung_on: AtomicU32,
     /// Number of listeners: sleeping threads, and programs that poll the descriptor.
     listeners: AtomicU32,
     has_mail: AtomicBool,
@@ -20,6 +27,9 @@ impl Signal {
         Signal {
             descriptor,
             raised: AtomicBool::new(false),
+            is_written: AtomicBool::new(false),
+            is_awake: AtomicBool::new(false),
+            rung_on: AtomicU32::new(0),
             listeners: AtomicU32::new(0),
             has_mail: AtomicBool::new(false),
             mail: Mutex::new(Vec::new()),
@@ -29,8 +39,27 @@ impl Signal {
     /// Rings for every listener.
     pub(crate) fn raise(&self) {
         if !self.raised.swap(true, Ordering::AcqRel) {
-            self.descriptor.write();
+            // Against the fences in `listen` and `fall_asleep`: who sleeps from then on has seen
+            // `raised`, or we see that it sleeps.
+            fence(Ordering::SeqCst);
+            if !self.is_awake.load(Ordering::Relaxed) {
+                self.write();
+            }
+            self.rung_on.store(processor(), Ordering::Relaxed);
         }
+    }
+
+    /// Whether the last ring came from the processor that this thread runs on: what it waits for
+    /// cannot come while it stays awake.
+    pub(crate) fn is_beside_ringer(&self) -> bool {
+        self.rung_on.load(Ordering::Relaxed) == processor()
+    }
+
+    /// Puts the event into the epoll.
+    pub(crate) fn write(&self) {
+        self.descriptor.write();
+        // After the write: who reads a mark finds the event to take out.
+        self.is_written.store(true, Ordering::Release);
     }
 
     /// Rings if there is a listener. The data for the listener must have been stored before.
@@ -47,6 +76,27 @@ impl Signal {
     pub(crate) fn listen(&self) {
         let before = self.listeners.fetch_add(1, Ordering::Relaxed);
         debug_assert!(before < u32::MAX, "listeners are counted");
+        self.fall_asleep();
+    }
+
+    /// The listener looks at `is_raised` without sleeping from now on. It is the caller, and has the
+    /// socket's lock. If there are others, nothing changes.
+    pub(crate) fn stay_awake(&self) {
+        if self.listeners.load(Ordering::Relaxed) == 1 {
+            self.is_awake.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a thread looks without sleeping.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn is_awake(&self) -> bool {
+        self.is_awake.load(Ordering::Relaxed)
+    }
+
+    /// No thread looks without sleeping. One that did looks at `is_raised` once more before it
+    /// sleeps, and answers the bell before it leaves.
+    pub(crate) fn fall_asleep(&self) {
+        self.is_awake.store(false, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
@@ -65,9 +115,16 @@ impl Signal {
         self.raised.load(Ordering::Acquire)
     }
 
+    /// The event was found in the epoll.
+    pub(crate) fn was_found(&self) {
+        self.is_written.store(true, Ordering::Relaxed);
+    }
+
     /// Silences the bell. What rang before is to be looked at next.
     pub(crate) fn lower(&self) {
-        self.descriptor.read();
+        if self.is_written.swap(false, Ordering::Acquire) {
+            self.descriptor.read();
+        }
         // After the read: a later `raise` writes again, and the stores before earlier ones are
         // visible. In the other order `raised` could be set while the descriptor is not readable.
         self.raised.swap(false, Ordering::SeqCst);
@@ -92,6 +149,11 @@ impl Signal {
     }
 }
 
+/// The processor that this thread runs on, and 1.
+fn processor() -> u32 {
+    rustix::thread::sched_getcpu() as u32 + 1
+}
+
 /// Every order in which sockets and a sleeper can meet: `cargo xtask test` runs it.
 #[cfg(all(loom, test))]
 mod model {
@@ -114,10 +176,29 @@ mod model {
         signal.lower();
     }
 
+    /// The same by a thread that stays awake first: it begins under the socket's lock, and answers
+    /// the bell if it was rung for it alone.
+    fn wait_awake(signal: &Signal, has_some: impl FnOnce() -> bool) {
+        signal.listen();
+        if !has_some() && !signal.is_raised() {
+            signal.stay_awake();
+            if !signal.is_raised() {
+                loom::thread::yield_now();
+            }
+            signal.fall_asleep();
+            if !signal.is_raised() {
+                sleep(signal);
+            }
+        }
+        signal.unlisten();
+        signal.lower();
+    }
+
     fn sleep(signal: &Signal) {
         while !signal.descriptor.is_readable() {
             loom::thread::yield_now();
         }
+        signal.was_found();
     }
 
     fn hello(high_water: usize) -> Hello {
@@ -223,6 +304,99 @@ mod model {
             }
             let writer = thread.join().unwrap();
             assert_eq!(writer.pending(), 0);
+        });
+    }
+
+    #[test]
+    fn a_reader_that_stays_awake_for_a_moment_is_woken_by_a_message() {
+        model(|| {
+            let [(mut writer, writers_bell), (mut reader, bell)] = pipe(0);
+            let thread = loom::thread::spawn(move || {
+                write(&mut writer, 1);
+                write(&mut writer, 2);
+                (writer, writers_bell)
+            });
+            let mut read = 0;
+            while read < 2 {
+                match reader.read_single() {
+                    Some(_) => read += 1,
+                    None => wait_awake(&bell, || reader.has_items()),
+                }
+            }
+            thread.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_writer_that_stays_awake_for_a_moment_is_woken_by_room() {
+        model(|| {
+            let [(mut writer, bell), (mut reader, readers_bell)] = pipe(1);
+            (0..2).for_each(|number| write(&mut writer, number));
+            let thread = loom::thread::spawn(move || {
+                while reader.read_single().is_some() {}
+                (reader, readers_bell)
+            });
+            while !writer.can_write() {
+                wait_awake(&bell, || false);
+            }
+            thread.join().unwrap();
+        });
+    }
+
+    /// The second one begins to wait while the first one is awake. Both have seen the bell, or the
+    /// event wakes both.
+    #[test]
+    fn of_two_that_wait_both_hear_the_bell_though_one_is_awake() {
+        model(|| {
+            let bell = Arc::new(Signal::new(EventDescriptor::of_model()));
+            bell.listen();
+            bell.stay_awake();
+            let second = loom::thread::spawn({
+                let bell = bell.clone();
+                move || {
+                    bell.listen();
+                    bell.is_raised()
+                }
+            });
+            let sender = loom::thread::spawn({
+                let bell = bell.clone();
+                move || bell.raise()
+            });
+            bell.fall_asleep();
+            let has_first_seen = bell.is_raised();
+            if has_first_seen {
+                // What `answer_bell` does while others wait.
+                bell.write();
+            }
+            let has_second_seen = second.join().unwrap();
+            sender.join().unwrap();
+            let is_event_there = bell.descriptor.is_readable();
+            assert!(
+                is_event_there || (has_first_seen && has_second_seen),
+                "one sleeps on"
+            );
+        });
+    }
+
+    /// Where none waits, the background thread is told by the event alone.
+    #[test]
+    fn after_one_that_was_awake_the_bell_rings_in_the_epoll() {
+        model(|| {
+            let bell = Arc::new(Signal::new(EventDescriptor::of_model()));
+            let sender = loom::thread::spawn({
+                let bell = bell.clone();
+                move || bell.raise()
+            });
+            bell.listen();
+            bell.stay_awake();
+            bell.fall_asleep();
+            bell.unlisten();
+            let was_rung = bell.is_raised();
+            if was_rung {
+                bell.lower();
+            }
+            sender.join().unwrap();
+            assert!(was_rung || bell.descriptor.is_readable(), "a ring is lost");
         });
     }
 

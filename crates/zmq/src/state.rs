@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
 use rustix::event::epoll;
+use tidewire_rings::Patience;
 use tidewire_zmtp::PrefixTable;
 
 use crate::background::BackgroundThread;
@@ -113,6 +114,8 @@ pub(crate) struct State {
     /// Peers within the process.
     pub(crate) pipes: Vec<Key>,
     pub(crate) rings: Rings,
+    /// How long a thread that waits stays awake.
+    pub(crate) patience: Patience,
     /// Peers that a ZAP handler is asked about.
     pub(crate) inquiries: Vec<Key>,
     /// Tasks that wait for something to receive, or for room to send.
@@ -221,6 +224,7 @@ impl State {
         epoll: Arc<OwnedFd>,
         resolver: Arc<BackgroundThread>,
     ) -> State {
+        let patience = options.patience();
         State {
             kind,
             options_shared: Arc::new(options.clone()),
@@ -273,6 +277,7 @@ impl State {
             has_datagrams: false,
             pipes: Vec::new(),
             rings: Rings::default(),
+            patience,
             inquiries: Vec::new(),
             tasks: Tasks::default(),
             is_pressed: false,
