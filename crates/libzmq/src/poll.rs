@@ -83,11 +83,13 @@ pub(crate) unsafe extern "C" fn zmq_ppoll(
             };
             // SAFETY: the caller keeps this function's contract.
             unsafe { Descriptor::wait(&mut descriptors, left, signals) }?;
-            // A signal that is pending comes first: the kernel delivers none when it has found
-            // something ready.
-            // SAFETY: the caller keeps this function's contract.
-            unsafe { Descriptor::wait(&mut [], Some(Duration::ZERO), signals) }?;
             let ready = look(items, &waiters, &descriptors)?;
+            if ready > 0 {
+                // A signal that is pending comes first: the kernel delivers none when it has found
+                // something ready. After the look, so that one sent before a message is noticed.
+                // SAFETY: the caller keeps this function's contract.
+                unsafe { Descriptor::wait(&mut [], Some(Duration::ZERO), signals) }?;
+            }
             let is_over = left == Some(Duration::ZERO) && (!first || timeout_ms == 0);
             if ready > 0 || is_over {
                 return Ok(ready);

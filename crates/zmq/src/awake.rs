@@ -354,6 +354,7 @@ const AT_ONCE: Timespec = Timespec {
 mod tests {
     use std::time::Duration;
 
+    use super::{Vigil, limit_ns};
     use crate::poll::{PollItem, poll};
     use crate::{Context, Error, SendFlags, Socket, SocketType, socket_options as option};
 
@@ -394,7 +395,7 @@ mod tests {
             sockets[0].set_receive_timeout(patience).unwrap();
             let mut looked_ns = 0;
             for _ in 0..320 {
-                looked_ns += sockets[0].core().lock().patience.limit_ns();
+                looked_ns += limit_ns(&sockets[0].core().lock(), &Vigil::default());
                 assert_eq!(sockets[0].receive(false).err(), Some(Error::Again));
             }
             // One second of waits.
@@ -414,15 +415,16 @@ mod tests {
         meet(&sockets);
     }
 
-    /// Calls `work` in a thread, and `then` once it waits awake.
-    fn while_awake<T: Send>(
+    /// Calls `work` in a thread, and `then` once it waits: awake, unless both threads run on one
+    /// processor.
+    fn while_waiting<T: Send>(
         socket: &Socket,
         work: impl FnOnce() -> T + Send,
         then: impl FnOnce(),
     ) -> T {
         std::thread::scope(|scope| {
             let worker = scope.spawn(work);
-            while !socket.core().signal.is_awake() {
+            while !socket.core().signal.has_listeners() {
                 std::thread::yield_now();
             }
             then();
@@ -438,9 +440,9 @@ mod tests {
             meet(&sockets);
             let [one, other] = &sockets;
             let send = || other.send_bytes(b"news", SendFlags::default()).unwrap();
-            let received = while_awake(one, || one.receive(false), send);
+            let received = while_waiting(one, || one.receive(false), send);
             assert_eq!(received.unwrap().as_slice(), b"news");
-            let polled = while_awake(one, || poll(&mut [PollItem::readable(one)], -1), send);
+            let polled = while_waiting(one, || poll(&mut [PollItem::readable(one)], -1), send);
             assert_eq!(polled, Ok(1));
         }
     }
@@ -461,7 +463,7 @@ mod tests {
             .is_ok()
         {}
         let send = || one.send_bytes(b"last", SendFlags::default());
-        let sent = while_awake(&one, send, || while other.receive(true).is_ok() {});
+        let sent = while_waiting(&one, send, || while other.receive(true).is_ok() {});
         assert_eq!(sent, Ok(()));
     }
 
@@ -470,7 +472,7 @@ mod tests {
         let context = Context::new();
         let sockets = pair(&context, "tcp://127.0.0.1:*", FOREVER_NS);
         meet(&sockets);
-        let received = while_awake(
+        let received = while_waiting(
             &sockets[0],
             || sockets[0].receive(false),
             || context.shutdown(),
@@ -485,7 +487,7 @@ mod tests {
         let [one, other] = &pair(&context, "inproc://both", FOREVER_NS);
         let receive = || one.receive(false).unwrap();
         std::thread::scope(|scope| {
-            let second = while_awake(
+            let second = while_waiting(
                 one,
                 || {
                     let first = scope.spawn(receive);

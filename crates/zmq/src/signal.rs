@@ -79,18 +79,12 @@ impl Signal {
         self.fall_asleep();
     }
 
-    /// The listener looks at `is_raised` without sleeping from now on. It is the caller, and has the
-    /// socket's lock. If there are others, nothing changes.
+    /// The listener looks at `is_raised` without sleeping from now on. It is the caller, who holds
+    /// the socket's lock. If there are others, nothing changes.
     pub(crate) fn stay_awake(&self) {
         if self.listeners.load(Ordering::Relaxed) == 1 {
             self.is_awake.store(true, Ordering::Relaxed);
         }
-    }
-
-    /// Whether a thread looks without sleeping.
-    #[cfg(all(test, not(loom)))]
-    pub(crate) fn is_awake(&self) -> bool {
-        self.is_awake.load(Ordering::Relaxed)
     }
 
     /// No thread looks without sleeping. One that did looks at `is_raised` once more before it
