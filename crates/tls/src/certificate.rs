@@ -1,6 +1,36 @@
 //! The fields of an X.509 certificate that decide about one that is trusted by itself: validity,
 //! name, and whether it may issue others. Chains are verified by the engine.
 
+/// The names in a peer's certificate that may stand for a user.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PeerNames {
+    /// The common name of its subject, if it has exactly one.
+    pub common_name: Option<String>,
+    /// The URIs among its alternative names.
+    pub uris: Vec<String>,
+}
+
+impl PeerNames {
+    /// Reads the names of a certificate in DER. What is not UTF-8 is no name.
+    pub(crate) fn read(der: &[u8]) -> PeerNames {
+        let Some(certificate) = Certificate::read(der) else {
+            return PeerNames::default();
+        };
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
+        let mut uris = Vec::new();
+        let mut names = Reader(certificate.alternative_names);
+        while let Some(Some((tag, name))) = names.next() {
+            if tag == URI {
+                uris.extend(text(name));
+            }
+        }
+        PeerNames {
+            common_name: certificate.common_name.and_then(text),
+            uris,
+        }
+    }
+}
+
 /// What a certificate says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Certificate<'a> {
@@ -12,6 +42,8 @@ pub(crate) struct Certificate<'a> {
     pub(crate) common_name: Option<&'a [u8]>,
     /// It lists names beside the common name, which then counts for nothing.
     pub(crate) has_alternative_names: bool,
+    /// These names, one element after the other.
+    alternative_names: &'a [u8],
     /// It may issue other certificates.
     pub(crate) is_authority: bool,
 }
@@ -35,6 +67,7 @@ impl<'a> Certificate<'a> {
             ends_s,
             common_name,
             has_alternative_names: false,
+            alternative_names: &[],
             is_authority: version.is_none(),
         };
         while let Some((tag, content)) = body.next()? {
@@ -51,7 +84,7 @@ impl<'a> Certificate<'a> {
         name.is_some_and(|name| name.eq_ignore_ascii_case(host.as_bytes()))
     }
 
-    fn read_extensions(&mut self, extensions: &[u8]) -> Option<()> {
+    fn read_extensions(&mut self, extensions: &'a [u8]) -> Option<()> {
         let mut extensions = Reader(extensions);
         while let Some((SEQUENCE, content)) = extensions.next()? {
             let mut extension = Reader(content);
@@ -59,7 +92,10 @@ impl<'a> Certificate<'a> {
             extension.take_if(BOOLEAN);
             let value = extension.expect(OCTETS)?;
             match name {
-                ALTERNATIVE_NAMES => self.has_alternative_names = true,
+                ALTERNATIVE_NAMES => {
+                    self.has_alternative_names = true;
+                    self.alternative_names = Reader(value).expect(SEQUENCE)?;
+                }
                 BASIC_CONSTRAINTS => {
                     let mut constraints = Reader(Reader(value).expect(SEQUENCE)?);
                     let is_authority = constraints.take_if(BOOLEAN);
@@ -188,6 +224,8 @@ const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 const CONTEXT_0: u8 = 0xa0;
 const CONTEXT_3: u8 = 0xa3;
+/// The tag of a URI among alternative names.
+const URI: u8 = 0x86;
 /// 2.5.4.3
 const COMMON_NAME: &[u8] = &[0x55, 4, 3];
 /// 2.5.29.17
@@ -236,6 +274,21 @@ mod tests {
         let read = Certificate::read(&der).unwrap();
         assert!(read.has_alternative_names && !read.is_authority);
         assert!(!read.is_named("a.example") && !read.is_named("b.example"));
+    }
+
+    #[test]
+    fn the_names_of_a_peer_are_its_common_name_and_its_uris() {
+        let der = der(|params| {
+            let uri = rcgen::SanType::URI("urn:desk:7".try_into().unwrap());
+            let dns = rcgen::SanType::DnsName("desk.example".try_into().unwrap());
+            params.subject_alt_names = vec![dns, uri];
+            let name = &mut params.distinguished_name;
+            name.push(DnType::CommonName, "trader");
+        });
+        let names = PeerNames::read(&der);
+        assert_eq!(names.common_name.as_deref(), Some("trader"));
+        assert_eq!(names.uris, ["urn:desk:7"]);
+        assert_eq!(PeerNames::read(b"nonsense"), PeerNames::default());
     }
 
     #[test]

@@ -30,12 +30,27 @@ pub enum Error {
     /// There is no certificate to trust, so that every server would be refused.
     #[error("no certificate to trust; set certificates or trust those of the system")]
     NoTrust,
+    /// There is no certificate whose owner may issue certificates of clients.
+    #[error("no certificate of an authority: no client could be accepted")]
+    NoAuthority,
+    /// A list of ciphers names none that is supported.
+    #[error("no cipher suite of '{0}' is supported")]
+    NoSuite(String),
+    /// A version of TLS is not supported.
+    #[error("the version '{0}' is not supported; TLSv1.2 and TLSv1.3 are")]
+    NoVersion(String),
     /// The server's name is neither a DNS name nor an IP address.
     #[error("{0:?} is neither a DNS name nor an IP address")]
     InvalidName(String),
     /// The peer's certificate is refused.
     #[error("the peer's certificate is refused: {0}")]
     Certificate(Refusal),
+    /// The peer must show a certificate, and has shown none.
+    #[error("the peer shows no certificate")]
+    NoPeerCertificate,
+    /// The peer speaks in clear text.
+    #[error("the peer speaks without TLS")]
+    ClearText,
     /// The peer ended the connection with this alert.
     #[error("the peer refused the connection: {0}")]
     Alert(String),

@@ -42,6 +42,7 @@ mod engine;
 mod error;
 mod session;
 
-pub use engine::{Client, Server, Trust};
+pub use certificate::PeerNames;
+pub use engine::{Client, ClientSettings, Clients, Offer, Server, ServerSettings, Trust};
 pub use error::{Error, Refusal};
-pub use session::Session;
+pub use session::{Session, TEXT_BYTES_MAX, room_for};

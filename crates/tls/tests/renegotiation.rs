@@ -130,3 +130,55 @@ fn a_renegotiation_is_declined_and_a_second_one_ends_the_connection() {
     assert!(matches!(ended, Err(Error::Protocol(_))), "{ended:?}");
     assert!(server.outgoing_bytes() <= 4 * warning_bytes);
 }
+
+#[test]
+fn a_message_of_a_handshake_in_parts_does_not_keep_the_server_from_sending() {
+    let mut server = Session::server(&Made::known().server()).unwrap();
+    let mut sealer = Sealer::of(client(&mut server));
+    let mut plaintext = Vec::new();
+    let greeting = greeting();
+    for part in greeting.chunks(3) {
+        let before = server.outgoing_bytes();
+        server.send(b"hello").unwrap();
+        assert!(server.outgoing_bytes() > before);
+        let record = sealer.record(HANDSHAKE, part);
+        // The record comes in pieces too.
+        for piece in record.chunks(2) {
+            server.receive(piece, &mut plaintext).unwrap();
+        }
+    }
+    server.send(b"hello").unwrap();
+    let data = sealer.record(DATA, b"after");
+    server.receive(&data, &mut plaintext).unwrap();
+    assert_eq!(plaintext, b"after");
+}
+
+#[test]
+fn a_message_of_a_handshake_that_never_ends_is_not_kept_without_bound() {
+    let mut server = Session::server(&Made::known().server()).unwrap();
+    let mut sealer = Sealer::of(client(&mut server));
+    let begin = sealer.record(HANDSHAKE, &[1, 0, 0xff, 0xff]);
+    server.receive(&begin, &mut Vec::new()).unwrap();
+    let mut kept_bytes_max = 0;
+    let ended = (0..10_000).try_for_each(|_| {
+        let record = sealer.record(HANDSHAKE, &[7]);
+        let received = server.receive(&record, &mut Vec::new());
+        kept_bytes_max = kept_bytes_max.max(server.incoming_bytes());
+        received
+    });
+    assert!(matches!(ended, Err(Error::Protocol(_))), "{ended:?}");
+    assert!(kept_bytes_max <= 32 << 10, "{kept_bytes_max}");
+}
+
+#[test]
+fn data_within_a_message_of_a_handshake_ends_the_connection() {
+    let mut server = Session::server(&Made::known().server()).unwrap();
+    let mut sealer = Sealer::of(client(&mut server));
+    let part = sealer.record(HANDSHAKE, &greeting()[..9]);
+    server.receive(&part, &mut Vec::new()).unwrap();
+    let data = sealer.record(DATA, b"data");
+    let ended = server.receive(&data, &mut Vec::new());
+    assert!(matches!(ended, Err(Error::Protocol(_))), "{ended:?}");
+    assert_eq!(server.send(b"x"), Err(Error::Closed));
+    server.close();
+}

@@ -299,3 +299,43 @@ proptest! {
         prop_assert_eq!(plaintext, text);
     }
 }
+
+#[test]
+fn a_greeting_may_come_in_many_records() {
+    for length in [1, 7, 100] {
+        let made = Made::known();
+        let mut ends = ends(made, &made.trust(), "hub.example");
+        let greeting = std::mem::take(ends[0].outgoing());
+        let (head, message) = greeting.split_at(5);
+        for part in message.chunks(length) {
+            let mut record = head[..3].to_vec();
+            record.extend_from_slice(&(part.len() as u16).to_be_bytes());
+            record.extend_from_slice(part);
+            for piece in record.chunks(3) {
+                ends[1].receive(piece, &mut Vec::new()).unwrap();
+            }
+        }
+        exchange(&mut ends).unwrap();
+        assert!(ends.iter().all(Session::is_open), "records of {length}");
+    }
+}
+
+#[test]
+fn text_is_decrypted_in_place_and_encrypted_into_room_of_the_caller() {
+    let mut ends = opened();
+    let text: Vec<u8> = (0..100_000_u32).map(|at| at as u8).collect();
+    let mut ciphertext = Vec::new();
+    for part in text.chunks(tidewire_tls::TEXT_BYTES_MAX) {
+        let mut room = vec![0; tidewire_tls::room_for(part.len())];
+        let count = ends[0].encrypt(part, &mut room).unwrap();
+        assert!(count <= room.len());
+        ciphertext.extend_from_slice(&room[..count]);
+    }
+    let mut heard = Vec::new();
+    for piece in ciphertext.chunks_mut(40_000) {
+        let take = &mut |part: &[u8]| heard.extend_from_slice(part);
+        ends[1].receive_in_place(piece, take).unwrap();
+    }
+    assert_eq!(heard, text);
+    assert_eq!(ends[1].incoming_bytes(), 0, "nothing is kept");
+}

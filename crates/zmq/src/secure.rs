@@ -31,6 +31,7 @@ impl Secure {
             pem: &options.wss_trust_pem,
             system: options.wss_trust_system,
             pinned_names_any: name.is_empty(),
+            names_any: false,
         };
         let name = match name.is_empty() {
             // A zone is of this machine; no certificate has it.

@@ -1,0 +1,345 @@
+//! What the connections of a server or of a client share.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::{self, PemObject as _};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::version::{TLS12, TLS13};
+use rustls::{
+    ClientConfig, RootCertStore, ServerConfig, SignatureAlgorithm, SupportedProtocolVersion,
+};
+
+use super::tickets::Tickets;
+use super::verifier::Verifier;
+use super::{suites, wrong_settings};
+use crate::certificate::Certificate;
+use crate::error::Error;
+
+/// What the connections of a server share: its certificate and its key. Cheap to clone.
+#[derive(Clone)]
+pub struct Server(pub(super) Arc<ServerConfig>, Signatures);
+
+/// What the signatures of a key cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Signatures {
+    Quick,
+    Slow,
+}
+
+/// What the connections of a client share: the certificates that it trusts. Cheap to clone.
+#[derive(Clone)]
+pub struct Client(pub(super) Arc<ClientConfig>);
+
+/// The certificates that a client trusts.
+///
+/// A server is accepted if its certificate is one of these, or is issued by one of these that may
+/// issue others. Either way it must be valid at this time and be that of the server's name.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Trust<'a> {
+    /// Certificates in PEM.
+    pub pem: &'a [u8],
+    /// Those of the system too.
+    pub system: bool,
+    /// A server whose own certificate is among those in `pem` may have any name: the certificate
+    /// tells which server it is.
+    pub pinned_names_any: bool,
+    /// A server of an authority in `pem` may have any name too.
+    pub names_any: bool,
+}
+
+/// Versions, ciphers and resumption, of either side. The default is everything that is safe.
+#[derive(Debug, Clone, Default)]
+pub struct Offer {
+    /// Versions by the names of OpenSSL, `TLSv1.2` and `TLSv1.3`, separated by spaces; empty for
+    /// both.
+    pub protocols: String,
+    /// Suites of TLS 1.2 as a list of OpenSSL; empty for all.
+    pub ciphers: String,
+    /// Suites of TLS 1.3, separated by colons; empty for all.
+    pub ciphersuites: String,
+}
+
+/// Whether clients of a server must show a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Clients {
+    /// They are not asked for one.
+    #[default]
+    Unasked,
+    /// One that is shown must be valid.
+    Asked,
+    /// They must.
+    Required,
+}
+
+/// The settings of a server.
+#[derive(Debug, Clone, Default)]
+pub struct ServerSettings<'a> {
+    /// The certificate, with those that lead to its issuer behind it, in PEM.
+    pub certificates_pem: &'a [u8],
+    /// Its private key in PEM.
+    pub key_pem: &'a [u8],
+    /// Whether clients must show a certificate.
+    pub clients: Clients,
+    /// The certificates, in PEM, of those who may issue certificates of clients.
+    pub authorities_pem: &'a [u8],
+    /// Versions and ciphers.
+    pub offer: Offer,
+    /// The server's order of ciphers decides, not the client's.
+    pub has_own_order: bool,
+    /// For how long a client can resume a session; `None` for not at all.
+    pub sessions_for: Option<Duration>,
+}
+
+/// The settings of a client.
+#[derive(Debug, Clone, Default)]
+pub struct ClientSettings<'a> {
+    /// The certificates that it trusts.
+    pub trust: Trust<'a>,
+    /// Its own certificate with those that lead to its issuer, and the private key, in PEM.
+    pub identity: Option<(&'a [u8], &'a [u8])>,
+    /// Versions and ciphers.
+    pub offer: Offer,
+}
+
+impl Server {
+    /// Reads a certificate (with those that lead to its issuer behind it) and its private key,
+    /// both in PEM. Sessions are not resumed.
+    ///
+    /// # Errors
+    /// One of them is missing or malformed, or the key is another one's.
+    pub fn new(certificates_pem: &[u8], key_pem: &[u8]) -> Result<Server, Error> {
+        Server::with(&ServerSettings {
+            certificates_pem,
+            key_pem,
+            ..ServerSettings::default()
+        })
+    }
+
+    /// Reads the settings of a server.
+    ///
+    /// # Errors
+    /// A certificate or key is missing or malformed, the key is another one's, or a list names
+    /// nothing that is supported.
+    pub fn with(settings: &ServerSettings<'_>) -> Result<Server, Error> {
+        let chain = chain(settings.certificates_pem)?;
+        let key = private_key(settings.key_pem)?;
+        let provider = provider(&settings.offer)?;
+        let signing = provider.key_provider.load_private_key(key.clone_key());
+        let signing = signing.map_err(wrong_settings)?;
+        let signatures = match signing.algorithm() {
+            SignatureAlgorithm::RSA => Signatures::Slow,
+            _ => Signatures::Quick,
+        };
+        let verifier = client_verifier(settings, &provider)?;
+        let builder = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&versions(&settings.offer.protocols)?)
+            .map_err(wrong_settings)?;
+        let builder = builder.with_client_cert_verifier(verifier);
+        let config = builder.with_single_cert(chain, key);
+        let mut config = config.map_err(wrong_settings)?;
+        config.ignore_client_order = settings.has_own_order;
+        // Tickets take no memory here and are valid on each lane.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        match settings.sessions_for {
+            Some(lifetime) => {
+                config.ticketer = Arc::new(Tickets::new(lifetime)?);
+                config.send_tls13_tickets = TICKETS_A_HANDSHAKE;
+            }
+            None => config.send_tls13_tickets = 0,
+        }
+        Ok(Server(Arc::new(config), signatures))
+    }
+
+    /// Returns whether a handshake takes longer than an event loop should wait: its key is RSA.
+    pub fn signs_slowly(&self) -> bool {
+        self.1 == Signatures::Slow
+    }
+}
+
+impl Client {
+    /// Reads the certificates to trust. With `trust.system` this reads files.
+    ///
+    /// # Errors
+    /// There is none, or one is malformed.
+    pub fn new(trust: &Trust<'_>) -> Result<Client, Error> {
+        Client::with(&ClientSettings {
+            trust: *trust,
+            ..ClientSettings::default()
+        })
+    }
+
+    /// Reads the settings of a client. With `trust.system` this reads files.
+    ///
+    /// # Errors
+    /// There is nothing to trust, a certificate or key is malformed, or a list names nothing that
+    /// is supported.
+    pub fn with(settings: &ClientSettings<'_>) -> Result<Client, Error> {
+        let trust = &settings.trust;
+        let pinned = certificates(trust.pem)?;
+        let mut roots = authorities(&pinned)?;
+        if trust.system {
+            // One that cannot be read does not keep the others out.
+            let found = rustls_native_certs::load_native_certs();
+            roots.add_parsable_certificates(found.certs);
+        }
+        if pinned.is_empty() && roots.is_empty() {
+            return Err(Error::NoTrust);
+        }
+        let provider = provider(&settings.offer)?;
+        let algorithms = provider.signature_verification_algorithms;
+        let chains = match roots.is_empty() {
+            true => None,
+            false => {
+                let roots = Arc::new(roots);
+                let made = WebPkiServerVerifier::builder_with_provider(roots, provider.clone());
+                let made = made.build();
+                Some(made.map_err(|error| Error::Malformed(error.to_string()))?)
+            }
+        };
+        let verifier = Verifier {
+            pinned,
+            pinned_names_any: trust.pinned_names_any || trust.names_any,
+            names_any: trust.names_any,
+            chains,
+            algorithms,
+        };
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&versions(&settings.offer.protocols)?)
+            .map_err(wrong_settings)?;
+        let builder = builder.dangerous();
+        let builder = builder.with_custom_certificate_verifier(Arc::new(verifier));
+        let mut config = match settings.identity {
+            None => builder.with_no_client_auth(),
+            Some((certificates_pem, key_pem)) => builder
+                .with_client_auth_cert(chain(certificates_pem)?, private_key(key_pem)?)
+                .map_err(wrong_settings)?,
+        };
+        config.resumption = Resumption::in_memory_sessions(SESSIONS_OF_A_CLIENT);
+        Ok(Client(Arc::new(config)))
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Server").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Client").finish_non_exhaustive()
+    }
+}
+
+fn client_verifier(
+    settings: &ServerSettings<'_>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, Error> {
+    if settings.clients == Clients::Unasked {
+        return Ok(WebPkiClientVerifier::no_client_auth());
+    }
+    let roots = authorities(&certificates(settings.authorities_pem)?)?;
+    if roots.is_empty() {
+        return Err(Error::NoAuthority);
+    }
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+    let builder = match settings.clients {
+        Clients::Asked => builder.allow_unauthenticated(),
+        _ => builder,
+    };
+    let built = builder.build();
+    built.map_err(|error| Error::Malformed(error.to_string()))
+}
+
+/// The certificates that may issue others.
+fn authorities(certificates: &[CertificateDer<'static>]) -> Result<RootCertStore, Error> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates {
+        let read = Certificate::read(certificate);
+        let read = read.ok_or_else(|| Error::Malformed("not X.509".to_owned()))?;
+        // A server's own certificate vouches for that server and for no other.
+        if read.is_authority {
+            roots.add(certificate.clone()).map_err(wrong_settings)?;
+        }
+    }
+    Ok(roots)
+}
+
+/// The cryptography: see decision 53.
+fn provider(offer: &Offer) -> Result<Arc<CryptoProvider>, Error> {
+    let mut provider = ring::default_provider();
+    let is_tls13 = |suite: &rustls::SupportedCipherSuite| suite.tls13().is_some();
+    if !offer.ciphersuites.is_empty() {
+        let chosen = suites::of_tls13(&offer.ciphersuites)?;
+        provider.cipher_suites.retain(|suite| !is_tls13(suite));
+        provider.cipher_suites.splice(0..0, chosen);
+    }
+    if !offer.ciphers.is_empty() {
+        let chosen = suites::of_tls12(&offer.ciphers)?;
+        provider.cipher_suites.retain(is_tls13);
+        provider.cipher_suites.extend(chosen);
+    }
+    Ok(Arc::new(provider))
+}
+
+fn versions(protocols: &str) -> Result<Vec<&'static SupportedProtocolVersion>, Error> {
+    let mut versions = Vec::new();
+    for word in protocols.split_ascii_whitespace() {
+        match word.to_ascii_lowercase().as_str() {
+            "tlsv1.3" => versions.push(&TLS13),
+            "tlsv1.2" => versions.push(&TLS12),
+            _ => return Err(Error::NoVersion(word.to_owned())),
+        }
+    }
+    match versions.is_empty() {
+        true => Ok(vec![&TLS13, &TLS12]),
+        false => Ok(versions),
+    }
+}
+
+fn chain(certificates_pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let chain = certificates(certificates_pem)?;
+    match chain.is_empty() {
+        true => Err(Error::NoCertificate),
+        false => Ok(chain),
+    }
+}
+
+fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
+    check_length(text)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
+    let found = found.map_err(|error| Error::Malformed(error.to_string()))?;
+    match found.is_empty() && !text.is_empty() {
+        true => Err(Error::NoCertificate),
+        false => Ok(found),
+    }
+}
+
+fn private_key(key_pem: &[u8]) -> Result<PrivateKeyDer<'static>, Error> {
+    check_length(key_pem)?;
+    PrivateKeyDer::from_pem_slice(key_pem).map_err(|error| match error {
+        pem::Error::NoItemsFound => Error::NoKey,
+        error => Error::Malformed(error.to_string()),
+    })
+}
+
+fn check_length(text: &[u8]) -> Result<(), Error> {
+    let (length, limit) = (text.len(), PEM_BYTES_MAX);
+    match length <= limit {
+        true => Ok(()),
+        false => Err(Error::PemTooLong { length, limit }),
+    }
+}
+
+/// Longest PEM text. The certificates of all public authorities take 220 KiB.
+const PEM_BYTES_MAX: usize = 1 << 20;
+/// A client that resumes several connections at once wants a ticket for each.
+const TICKETS_A_HANDSHAKE: usize = 2;
+/// Servers whose sessions a client remembers. A program connects to few.
+const SESSIONS_OF_A_CLIENT: usize = 32;

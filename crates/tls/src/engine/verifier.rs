@@ -1,0 +1,98 @@
+//! The verification of servers.
+
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_name;
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, DigitallySignedStruct, SignatureScheme};
+
+use crate::certificate::Certificate;
+
+/// Judges a server's certificate.
+#[derive(Debug)]
+pub(super) struct Verifier {
+    pub(super) pinned: Vec<CertificateDer<'static>>,
+    pub(super) pinned_names_any: bool,
+    /// Names of chains count for nothing.
+    pub(super) names_any: bool,
+    pub(super) chains: Option<Arc<WebPkiServerVerifier>>,
+    pub(super) algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl Verifier {
+    /// Judges one that is trusted by itself. Chains are of no use there: it may be its own issuer.
+    fn verify_pinned(
+        &self,
+        certificate: &CertificateDer<'_>,
+        name: &ServerName<'_>,
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let read = Certificate::read(certificate).ok_or(CertificateError::BadEncoding)?;
+        let now_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        if now_s < read.begins_s {
+            return Err(CertificateError::NotValidYet.into());
+        }
+        if now_s > read.ends_s {
+            return Err(CertificateError::Expired.into());
+        }
+        if !self.pinned_names_any && !read.is_named(&name.to_str()) {
+            verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+        }
+        Ok(ServerCertVerified::assertion())
+    }
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        status: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        if self.pinned.iter().any(|known| known == certificate) {
+            return self.verify_pinned(certificate, name, now);
+        }
+        match &self.chains {
+            Some(chains) => {
+                let verified = chains.verify_server_cert(certificate, others, name, status, now);
+                match verified {
+                    // The name is looked at last.
+                    Err(rustls::Error::InvalidCertificate(
+                        CertificateError::NotValidForName
+                        | CertificateError::NotValidForNameContext { .. },
+                    )) if self.names_any => Ok(ServerCertVerified::assertion()),
+                    verified => verified,
+                }
+            }
+            None => Err(CertificateError::UnknownIssuer.into()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
