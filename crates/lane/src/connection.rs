@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::epoll::EventFlags;
 
 use crate::application::CloseReason;
-use crate::outbox::Outbox;
+use crate::outbox::{Flush, FlushCount, Outbox};
+use crate::secure::Secure;
 
 /// The id of a connection of a lane. Never reused: the id of an ended connection finds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,6 +70,12 @@ pub(crate) struct Connection {
     /// Number of further bytes the application expects; 0 if unknown.
     pub(crate) expected: usize,
     pub(crate) outbox: Outbox,
+    /// Its TLS, if it has any.
+    pub(crate) secure: Option<Box<Secure>>,
+    /// Whether its TLS handshake is not done: the application does not know it yet.
+    pub(crate) handshaking: bool,
+    /// Whether the peer of an accepted connection has sent nothing yet.
+    pub(crate) is_fresh: bool,
     /// The events that epoll watches now.
     pub(crate) watched: EventFlags,
     /// Whether this is an outgoing connection that is not established yet.
@@ -116,6 +123,9 @@ impl Connection {
             input: Vec::new(),
             expected: 0,
             outbox: Outbox::default(),
+            secure: None,
+            handshaking: false,
+            is_fresh: !connecting,
             watched: EventFlags::empty(),
             connecting,
             paused: false,
@@ -138,6 +148,12 @@ impl Connection {
         if self.connecting || self.blocked {
             wanted |= EventFlags::OUT;
         }
+        if self.handshaking {
+            // One that waits for its turn would be reported in each turn.
+            let is_listed = self.secure.as_ref().is_some_and(|secure| secure.is_listed);
+            wanted.set(EventFlags::IN, !is_listed && self.closing == Closing::No);
+            return wanted;
+        }
         if !self.connecting && self.closing == Closing::No {
             if self.is_reading() || self.is_reading_ahead() {
                 wanted |= EventFlags::IN;
@@ -147,6 +163,32 @@ impl Connection {
             }
         }
         wanted
+    }
+
+    /// Sends as much output as the kernel accepts. `room` keeps its memory for the next one.
+    pub(crate) fn flush(&mut self, room: &mut Vec<u8>, counter: &mut FlushCount) -> Flush {
+        let (outbox, socket) = (&mut self.outbox, self.socket.as_fd());
+        match &mut self.secure {
+            None => outbox.flush(socket, counter),
+            Some(secure) => secure.flush(outbox, socket, room, counter),
+        }
+    }
+
+    /// Returns the bytes that wait for the peer.
+    pub(crate) fn unsent_bytes(&self) -> usize {
+        let ciphertext = self.secure.as_ref().map_or(0, |one| one.outgoing_bytes());
+        self.outbox.len() + ciphertext
+    }
+
+    /// Returns whether a send is useful.
+    pub(crate) fn may_send(&self) -> bool {
+        let is_ready = !self.connecting && !self.handshaking;
+        let has_ciphertext = || {
+            self.secure
+                .as_ref()
+                .is_some_and(|one| one.outgoing_bytes() > 0)
+        };
+        is_ready && (self.outbox.may_leave() || has_ciphertext())
     }
 
     /// Returns whether input is received for the application to take later.

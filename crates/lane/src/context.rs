@@ -8,11 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::net::RecvFlags;
+use tidewire_tls::PeerNames;
 
 use crate::application::CloseReason;
 use crate::clock::{monotonic_ns, unix_ns};
 use crate::connection::{Closing, Connection, ConnectionId};
 use crate::endpoint::{Listener, begin_connection};
+use crate::handshakes::Handshakes;
 use crate::mailbox::Bell;
 use crate::network::SimulatedNetwork;
 use crate::outbox::{Gate, Outbox};
@@ -49,6 +51,11 @@ pub struct Context {
     /// The number until which all output of this turn is held back.
     pub(crate) holds_turn: Option<u64>,
     pub(crate) spares: Vec<Vec<u8>>,
+    /// Ciphertext as it is received, and as it is sent. Unused without connections with TLS.
+    pub(crate) cipher: Vec<u8>,
+    pub(crate) cipher_out: Vec<u8>,
+    /// TLS handshakes under way.
+    pub(crate) handshakes: Handshakes,
     pub(crate) now_ns: u64,
     pub(crate) unix_ns: u64,
     pub(crate) counters: Arc<LaneCounters>,
@@ -109,6 +116,12 @@ pub struct LaneCounters {
     pub connections: AtomicU64,
     /// Connections accepted or adopted since the start.
     pub accepted: AtomicU64,
+    /// TLS handshakes of accepted connections that were completed since the start.
+    pub tls_handshakes: AtomicU64,
+    /// Those of them that resumed an earlier session.
+    pub tls_resumed: AtomicU64,
+    /// TLS handshakes that failed.
+    pub tls_failed: AtomicU64,
 }
 
 impl Context {
@@ -184,8 +197,7 @@ impl Context {
     /// Returns the bytes waiting to be sent to a peer; 0 for a connection that has ended.
     #[inline]
     pub fn out_bytes(&self, id: ConnectionId) -> usize {
-        self.connection(id)
-            .map_or(0, |connection| connection.outbox.len())
+        self.connection(id).map_or(0, Connection::unsent_bytes)
     }
 
     /// Returns the memory in bytes of the output waiting for a peer; 0 for a connection that has
@@ -363,6 +375,9 @@ impl Context {
     pub fn cut_off(&mut self, id: ConnectionId, reason: CloseReason) {
         if let Some(connection) = self.connection_mut(id) {
             connection.outbox.clear();
+            if let Some(secure) = &mut connection.secure {
+                secure.discard_outgoing();
+            }
             self.close(id, reason);
         }
     }
@@ -398,6 +413,17 @@ impl Context {
     pub fn local_address(&self, id: ConnectionId) -> Option<SocketAddr> {
         let socket = &self.connection(id)?.socket;
         rustix::net::getsockname(socket).ok()?.try_into().ok()
+    }
+
+    /// Returns the names in the certificate of a connection's peer; `None` if the connection does
+    /// not use TLS, or the peer has shown none.
+    pub fn peer_names(&self, id: ConnectionId) -> Option<PeerNames> {
+        self.connection(id)?.secure.as_ref()?.peer_names()
+    }
+
+    /// Returns whether a connection uses TLS.
+    pub fn is_secure(&self, id: ConnectionId) -> bool {
+        self.connection(id).is_some_and(|one| one.secure.is_some())
     }
 
     /// Removes the TCP listeners with this tag whose address is not in `kept`, and adds `added`.
@@ -476,6 +502,9 @@ impl Context {
             return None;
         }
         let connection = slot.connection.take()?;
+        if connection.handshaking {
+            self.handshakes.unfinished -= 1;
+        }
         // Generation 0 is never used, so a token of 0 matches no connection.
         slot.generation = slot.generation.wrapping_add(1).max(1);
         self.free.push(id.index);

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::secure::TlsAcceptor;
+
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
@@ -109,6 +111,8 @@ pub struct Listener {
     pub(crate) socket: OwnedFd,
     pub(crate) port: u16,
     endpoint: Endpoint,
+    /// The certificate, if its connections use TLS.
+    pub(crate) tls: Option<TlsAcceptor>,
 }
 
 impl Listener {
@@ -147,7 +151,20 @@ impl Listener {
             socket,
             port,
             endpoint,
+            tls: None,
         })
+    }
+
+    /// Makes its connections use TLS, with the certificate that `tls` has when they begin.
+    #[must_use]
+    pub fn with_tls(mut self, tls: TlsAcceptor) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Returns whether its connections use TLS.
+    pub fn has_tls(&self) -> bool {
+        self.tls.is_some()
     }
 
     /// Returns the address, with the port that the kernel chose for port 0.
@@ -169,6 +186,7 @@ impl Listener {
             Ok(ListenerHandle {
                 socket: self.socket.try_clone()?,
                 address,
+                has_tls: self.has_tls(),
             })
         };
         self.endpoint.tcp().map(handle).transpose()
@@ -187,12 +205,18 @@ impl Listener {
 pub struct ListenerHandle {
     socket: OwnedFd,
     address: SocketAddr,
+    has_tls: bool,
 }
 
 impl ListenerHandle {
     /// Returns the address.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Returns whether its connections use TLS.
+    pub fn has_tls(&self) -> bool {
+        self.has_tls
     }
 
     /// Refuses new connections from now on, even before the lane is notified. Existing

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::clock::monotonic_ns;
 use crate::connection::{Closing, ConnectionId};
 use crate::context::{Context, LaneCounters, WATCH_READ};
 use crate::endpoint::Listener;
+use crate::handshakes::Handshakes;
 use crate::lanes::LaneConfig;
 use crate::mailbox::Mailboxes;
 use crate::network::SimulatedNetwork;
@@ -74,6 +76,9 @@ impl<A: Application> Lane<A> {
             holding: Vec::new(),
             holds_turn: None,
             spares: Vec::new(),
+            cipher: Vec::new(),
+            cipher_out: Vec::new(),
+            handshakes: Handshakes::default(),
             now_ns: 0,
             unix_ns: 0,
             counters,
@@ -131,11 +136,13 @@ impl<A: Application> Lane<A> {
         self.take_mail(events.iter().any(is_mailbox));
         self.tell_drained();
         self.give_kept();
+        self.traffic().pass_opened();
         for event in events {
             self.traffic().dispatch(event);
         }
         self.deadline_ns = self.application.turn(&mut self.context);
         self.traffic().flush();
+        self.traffic().shake_hands();
         if self.finish_closing() {
             // Output or plans of the application after that call need another turn.
             self.deadline_ns = Some(0);
@@ -206,12 +213,19 @@ impl<A: Application> Lane<A> {
     pub(crate) fn wake_ns(&self) -> Option<u64> {
         let context = &self.context;
         let left = context.drained.len() + context.released.len();
-        if left + context.deliveries.len() > 0 || context.stopping {
+        let has_handshakes = context.handshakes.has_work();
+        if left + context.deliveries.len() > 0 || has_handshakes || context.stopping {
             return Some(0);
         }
         let closing_ns = context.now_ns + CLOSE_CHECK_NS;
         let closing_ns = (!context.closing.is_empty()).then_some(closing_ns);
-        let deadlines = [self.deadline_ns, context.accept_again_ns, closing_ns];
+        let handshake_ns = context.handshakes.deadline_ns();
+        let deadlines = [
+            self.deadline_ns,
+            context.accept_again_ns,
+            closing_ns,
+            handshake_ns,
+        ];
         deadlines.into_iter().flatten().min()
     }
 
@@ -257,10 +271,7 @@ impl<A: Application> Lane<A> {
     }
 
     fn deliver_kept(&mut self, id: ConnectionId) {
-        let connection = self.context.connection(id);
-        if connection.is_some_and(|c| c.is_reading() && !c.input.is_empty()) {
-            self.traffic().deliver(id, 0);
-        }
+        self.traffic().deliver_input(id);
     }
 
     /// Ends the connections that are due. Returns whether there were any.
@@ -282,7 +293,7 @@ impl<A: Application> Lane<A> {
                     reason,
                     deadline_ns,
                 } => {
-                    if !connection.outbox.is_empty() && deadline_ns > self.context.now_ns {
+                    if connection.unsent_bytes() > 0 && deadline_ns > self.context.now_ns {
                         return true;
                     }
                     reason
@@ -290,8 +301,7 @@ impl<A: Application> Lane<A> {
                 Closing::No => return false,
             };
             self.context.discard_input(id);
-            self.context.remove(id);
-            self.application.closed(&mut self.context, id, reason);
+            self.finish(id, reason);
             ended = true;
             false
         });
@@ -299,6 +309,23 @@ impl<A: Application> Lane<A> {
         waiting.append(&mut self.context.closing);
         self.context.closing = waiting;
         ended
+    }
+
+    /// Ends a connection, and notifies the application if it knows it.
+    fn finish(&mut self, id: ConnectionId, reason: CloseReason) {
+        let Some(mut connection) = self.context.remove(id) else {
+            return;
+        };
+        if let Some(secure) = &mut connection.secure
+            && connection.outbox.is_empty()
+        {
+            secure.say_end(connection.socket.as_fd());
+        }
+        let is_known = !connection.handshaking;
+        drop(connection);
+        if is_known {
+            self.application.closed(&mut self.context, id, reason);
+        }
     }
 
     fn close_all(&mut self) {
@@ -311,10 +338,7 @@ impl<A: Application> Lane<A> {
                 index: index as u32,
                 generation,
             };
-            if self.context.remove(id).is_some() {
-                self.application
-                    .closed(&mut self.context, id, CloseReason::Stopping);
-            }
+            self.finish(id, CloseReason::Stopping);
         }
     }
 }

@@ -106,12 +106,15 @@ impl<A: Application> Traffic<'_, A> {
             self.application.buffered(self.context, id);
             return false;
         }
-        listed && !connection.connecting && connection.outbox.may_leave()
+        listed && connection.may_send()
     }
 
     fn send_one(&mut self, id: ConnectionId, count: &mut FlushCount) {
-        if let Some(connection) = self.context.connection_mut(id) {
-            let flush = connection.outbox.flush(connection.socket.as_fd(), count);
+        let mut room = std::mem::take(&mut self.context.cipher_out);
+        let connection = self.context.connection_mut(id);
+        let flush = connection.map(|connection| connection.flush(&mut room, count));
+        self.context.cipher_out = room;
+        if let Some(flush) = flush {
             self.settle(id, flush);
         }
     }
@@ -122,11 +125,17 @@ impl<A: Application> Traffic<'_, A> {
         let Context {
             sender,
             connections,
+            cipher_out,
             ..
         } = &mut *self.context;
         let piece = |id: &ConnectionId| {
             let connection = connections[id.index()].connection.as_ref()?;
-            Some((connection.socket.as_fd(), connection.outbox.piece()?))
+            // What TLS sends is not in the outbox.
+            let piece = connection
+                .secure
+                .is_none()
+                .then(|| connection.outbox.piece());
+            Some((connection.socket.as_fd(), piece??))
         };
         let outcomes = sender.send(batch.iter().map(piece));
         // All results are noted before the application is notified of any: its reaction may
@@ -136,11 +145,9 @@ impl<A: Application> Traffic<'_, A> {
             let Some(connection) = connections[id.index()].connection.as_mut() else {
                 continue;
             };
-            let outbox = &mut connection.outbox;
             let sent = outcomes.get(number).copied().flatten();
-            let noted = sent.and_then(|sent| outbox.note_sent(sent, count));
-            flushed[number] =
-                noted.unwrap_or_else(|| outbox.flush(connection.socket.as_fd(), count));
+            let noted = sent.and_then(|sent| connection.outbox.note_sent(sent, count));
+            flushed[number] = noted.unwrap_or_else(|| connection.flush(cipher_out, count));
         }
         for (&id, flush) in batch.iter().zip(flushed) {
             self.settle(id, flush);
@@ -154,7 +161,7 @@ impl<A: Application> Traffic<'_, A> {
         };
         connection.blocked = flush == Flush::Blocked;
         let drained = connection.wants_drained
-            && connection.outbox.len() <= DRAINED_BYTES
+            && connection.unsent_bytes() <= DRAINED_BYTES
             && !connection.outbox.is_holding();
         connection.wants_drained &= !drained;
         let tells = connection.blocked || connection.told_blocked;

@@ -15,12 +15,15 @@ mod dialing;
 mod endpoint;
 mod event_loop;
 mod flush;
+mod handshakes;
+mod helpers;
 mod lanes;
 mod mail_sender;
 mod mailbox;
 mod network;
 mod outbox;
 mod ring;
+mod secure;
 mod sender;
 mod stepping;
 mod traffic;
@@ -40,7 +43,9 @@ pub use lanes::{LaneConfig, Lanes};
 pub use mail_sender::MailSender;
 pub use mailbox::{Mailbox, Mailboxes};
 pub use outbox::{Gate, Outbox};
+pub use secure::TlsAcceptor;
 pub use stepping::SteppedLanes;
+pub use tidewire_tls::PeerNames;
 
 /// Returns whether the kernel allows io_uring for this process.
 pub fn has_io_uring() -> bool {

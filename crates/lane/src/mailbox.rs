@@ -14,6 +14,8 @@ use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use parking_lot::Mutex;
 
 use crate::connection::Peer;
+use crate::helpers::Shaken;
+use crate::secure::TlsAcceptor;
 use crate::wake::Wake;
 
 /// The mailboxes of all lanes, by lane.
@@ -53,7 +55,10 @@ pub(crate) enum Signal {
         socket: OwnedFd,
         port: u16,
         peer: Peer,
+        tls: Option<TlsAcceptor>,
     },
+    /// A helper has taken a step of a TLS handshake.
+    Shaken(Box<Shaken>),
     /// Ends the loop.
     Stop,
 }

@@ -286,7 +286,18 @@ impl Outbox {
         )
     }
 
-    fn advance(&mut self, sent: usize) {
+    /// Returns the first contiguous bytes that may be sent.
+    pub(crate) fn front(&self) -> &[u8] {
+        let part = self
+            .sealed
+            .front()
+            .map_or(self.tail.as_slice(), Part::bytes);
+        let part = &part[self.sent..];
+        &part[..part.len().min(self.sendable())]
+    }
+
+    /// Removes bytes that have left from the front.
+    pub(crate) fn advance(&mut self, sent: usize) {
         self.sent += sent;
         self.free = self.free.saturating_sub(sent);
         for held in &mut self.held {
@@ -318,7 +329,7 @@ impl Outbox {
             .push_back(Part::Owned(std::mem::take(&mut self.tail)));
     }
 
-    fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         debug_assert!(self.held.is_empty(), "what is held is there");
         self.tail.clear();
         (self.sent, self.free) = (0, 0);

@@ -89,7 +89,13 @@ impl<A: Application> SteppedLanes<A> {
     /// The system has no descriptor left.
     pub fn connect(&self, lane: usize, port: u16, peer: Peer) -> std::io::Result<OwnedFd> {
         let (socket, theirs) = stream_pair()?;
-        let signal = Signal::Adopt { socket, port, peer };
+        let tls = None;
+        let signal = Signal::Adopt {
+            socket,
+            port,
+            peer,
+            tls,
+        };
         self.mailboxes[lane].bell().signal(signal);
         Ok(theirs)
     }

@@ -15,7 +15,9 @@ use crate::application::{Application, CloseReason};
 use crate::clock::monotonic_ns;
 use crate::connection::{Connection, ConnectionId, Peer};
 use crate::context::Context;
+use crate::handshakes::is_tls;
 use crate::mailbox::Signal;
+use crate::secure::TlsAcceptor;
 
 /// A lane's sockets together with the application.
 pub(crate) struct Traffic<'a, A: Application> {
@@ -41,6 +43,10 @@ impl<A: Application> Traffic<'_, A> {
         };
         if connection.connecting {
             self.finish_connect(id);
+            return;
+        }
+        if connection.handshaking {
+            self.context.note_handshake(id, flags);
             return;
         }
         let reading = connection.is_reading();
@@ -80,8 +86,8 @@ impl<A: Application> Traffic<'_, A> {
             };
             match rustix::net::acceptfrom_with(&listener.socket, flags) {
                 Ok((socket, address)) => {
-                    let port = listener.port;
-                    self.deal(socket, address, port);
+                    let (port, tls) = (listener.port, listener.tls.clone());
+                    self.deal(socket, address, port, tls);
                 }
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(Errno::MFILE | Errno::NFILE) if self.refuse_one(number) => {}
@@ -109,10 +115,10 @@ impl<A: Application> Traffic<'_, A> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let had_spare = self.context.spare.take().is_some();
         let accepted = rustix::net::acceptfrom_with(&listener.socket, flags);
-        let port = listener.port;
+        let (port, has_tls) = (listener.port, listener.has_tls());
         let is_refused = accepted.is_ok();
         if let Ok((socket, _)) = accepted {
-            self.refuse(socket, port);
+            self.refuse(socket, port, has_tls);
         }
         self.context.spare = rustix::io::fcntl_dupfd_cloexec(&self.context.epoll, 0).ok();
         is_refused && had_spare
@@ -120,9 +126,13 @@ impl<A: Application> Traffic<'_, A> {
 
     /// Sends the refusal to a peer and ends the connection.
     #[cold]
-    fn refuse(&mut self, socket: OwnedFd, port: u16) {
-        let text = self.application.refused(port);
+    fn refuse(&mut self, socket: OwnedFd, port: u16, has_tls: bool) {
+        let mut text = self.application.refused(port);
         debug!(port, "refused: no descriptor is left");
+        if has_tls {
+            // There are no keys yet with which it could be told anything.
+            text.clear();
+        }
         // A new socket can buffer a line; a peer that has already left needs none.
         let _ = rustix::net::send(&socket, &text, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
         let _ = rustix::net::shutdown(&socket, Shutdown::Write);
@@ -131,9 +141,15 @@ impl<A: Application> Traffic<'_, A> {
         let _ = rustix::net::recv(&socket, &mut rest[..], RecvFlags::DONTWAIT);
     }
 
-    fn deal(&mut self, socket: OwnedFd, address: Option<SocketAddrAny>, port: u16) {
+    fn deal(
+        &mut self,
+        socket: OwnedFd,
+        address: Option<SocketAddrAny>,
+        port: u16,
+        tls: Option<TlsAcceptor>,
+    ) {
         if socket.as_raw_fd() as u64 >= self.context.descriptors_max {
-            return self.refuse(socket, port);
+            return self.refuse(socket, port, tls.is_some());
         }
         let lanes = self.context.bells.len();
         let peer = match address.and_then(|address| address.try_into().ok()) {
@@ -146,13 +162,28 @@ impl<A: Application> Traffic<'_, A> {
         let lane = self.context.next_lane % lanes;
         self.context.next_lane = lane + 1;
         if lane == self.context.lane {
-            self.adopt(socket, port, &peer);
+            self.adopt(socket, port, &peer, tls.as_ref());
         } else {
-            self.context.bells[lane].signal(Signal::Adopt { socket, port, peer });
+            let signal = Signal::Adopt {
+                socket,
+                port,
+                peer,
+                tls,
+            };
+            self.context.bells[lane].signal(signal);
         }
     }
 
-    pub(crate) fn adopt(&mut self, socket: OwnedFd, port: u16, peer: &Peer) {
+    pub(crate) fn adopt(
+        &mut self,
+        socket: OwnedFd,
+        port: u16,
+        peer: &Peer,
+        tls: Option<&TlsAcceptor>,
+    ) {
+        if let Some(tls) = tls {
+            return self.adopt_secure(socket, port, peer, tls);
+        }
         match self.context.insert(Connection::new(socket, port, false)) {
             Ok(id) => self.application.accepted(self.context, id, port, peer),
             Err(error) => warn!(%peer, %error, "cannot watch a connection"),
@@ -163,7 +194,13 @@ impl<A: Application> Traffic<'_, A> {
     pub(crate) fn handle_signals(&mut self, signals: Vec<Signal>) {
         for signal in signals {
             match signal {
-                Signal::Adopt { socket, port, peer } => self.adopt(socket, port, &peer),
+                Signal::Adopt {
+                    socket,
+                    port,
+                    peer,
+                    tls,
+                } => self.adopt(socket, port, &peer, tls.as_ref()),
+                Signal::Shaken(shaken) => self.take_shaken(*shaken),
                 Signal::Stop => self.context.stopping = true,
             }
         }
@@ -190,6 +227,10 @@ impl<A: Application> Traffic<'_, A> {
         let Some(connection) = self.context.connection_mut(id) else {
             return;
         };
+        if connection.secure.is_some() {
+            return self.read_secure(id, true);
+        }
+        let is_fresh = std::mem::take(&mut connection.is_fresh);
         let received = if connection.input.is_empty() {
             let socket = connection.socket.as_fd();
             rustix::net::recv(socket, &mut self.scratch[..], RecvFlags::empty()).map(|read| read.0)
@@ -210,6 +251,9 @@ impl<A: Application> Traffic<'_, A> {
                 counters
                     .read_bytes
                     .fetch_add(count as u64, Ordering::Relaxed);
+                if is_fresh && is_tls(&self.scratch[..count]) {
+                    return self.refuse_tls(id);
+                }
                 self.context.read_clock_of_long_turn();
                 self.deliver(id, count);
             }
@@ -223,6 +267,9 @@ impl<A: Application> Traffic<'_, A> {
         let Some(connection) = self.context.connection_mut(id) else {
             return;
         };
+        if connection.secure.is_some() {
+            return self.read_secure(id, false);
+        }
         make_room(&mut connection.input, 0);
         let spare = rustix::buffer::spare_capacity(&mut connection.input);
         let received = rustix::net::recv(connection.socket.as_fd(), spare, RecvFlags::empty());
@@ -240,6 +287,106 @@ impl<A: Application> Traffic<'_, A> {
             Err(_) => return self.context.close(id, CloseReason::Broken),
         }
         self.context.update_watch(id);
+    }
+
+    /// Makes one receive call for a connection with TLS, decrypts what has come, and calls the
+    /// application or, if it takes nothing now, keeps it.
+    #[inline(never)]
+    fn read_secure(&mut self, id: ConnectionId, delivers: bool) {
+        let Context {
+            connections,
+            cipher,
+            counters,
+            ..
+        } = &mut *self.context;
+        let slot = connections.get_mut(id.index());
+        let slot = slot.filter(|slot| slot.generation == id.generation);
+        let connection = slot.and_then(|slot| slot.connection.as_mut());
+        let Some(connection) = connection else { return };
+        let Some(secure) = &mut connection.secure else {
+            return;
+        };
+        if cipher.len() < READ_BYTES {
+            cipher.resize(READ_BYTES, 0);
+        }
+        // What is decrypted has room in the scratch buffer, with the beginning that came before.
+        let room = READ_BYTES - secure.incoming_bytes().min(READ_BYTES / 2);
+        let socket = connection.socket.as_fd();
+        let received = rustix::net::recv(socket, &mut cipher[..room], RecvFlags::empty());
+        let count = match received.map(|read| read.0) {
+            Ok(0) if !delivers => {
+                // It is detected again once the connection is not paused.
+                connection.ahead_bytes_max = 0;
+                return self.context.update_watch(id);
+            }
+            Ok(0) if secure.is_ended() => {
+                return self.context.close_after_flush(id, CloseReason::PeerClosed);
+            }
+            // The stream may have been cut off by a third party.
+            Ok(0) => return self.context.close(id, CloseReason::Broken),
+            Ok(count) => count,
+            Err(Errno::AGAIN | Errno::INTR) => return,
+            Err(_) => return self.context.close(id, CloseReason::Broken),
+        };
+        counters.reads.fetch_add(1, Ordering::Relaxed);
+        let read_bytes = &counters.read_bytes;
+        read_bytes.fetch_add(count as u64, Ordering::Relaxed);
+        let keeps = !delivers || !connection.input.is_empty();
+        if keeps {
+            make_room(
+                &mut connection.input,
+                std::mem::take(&mut connection.expected),
+            );
+        }
+        let (input, scratch) = (&mut connection.input, &mut *self.scratch);
+        let mut fresh = 0;
+        let mut take = |text: &[u8]| match keeps {
+            true => input.extend_from_slice(text),
+            false => {
+                scratch[fresh..][..text.len()].copy_from_slice(text);
+                fresh += text.len();
+            }
+        };
+        let decrypted = secure.receive(&mut cipher[..count], &mut take);
+        let has_input = fresh > 0 || keeps && !connection.input.is_empty();
+        if secure.outgoing_bytes() > 0 && !connection.dirty {
+            connection.dirty = true;
+            self.context.dirty.push(id);
+        }
+        self.context.read_clock_of_long_turn();
+        if has_input && delivers {
+            self.deliver(id, fresh);
+        } else if has_input {
+            self.application.buffered(self.context, id);
+            self.context.update_watch(id);
+        }
+        match decrypted {
+            Ok(()) => self.end_if_ended(id),
+            Err(error) => {
+                debug!(%error, "a TLS connection is broken");
+                self.context.close(id, CloseReason::Broken);
+            }
+        }
+    }
+
+    /// Closes a connection whose peer has said that no more comes, once its input is taken.
+    fn end_if_ended(&mut self, id: ConnectionId) {
+        let has_ended = |connection: &Connection| {
+            let secure = connection.secure.as_ref();
+            connection.is_reading() && secure.is_some_and(|secure| secure.is_ended())
+        };
+        if self.context.connection(id).is_some_and(has_ended) {
+            self.context.close_after_flush(id, CloseReason::PeerClosed);
+        }
+    }
+
+    /// Passes kept input to the application, if it takes any.
+    pub(crate) fn deliver_input(&mut self, id: ConnectionId) {
+        let connection = self.context.connection(id);
+        if connection.is_some_and(|c| c.is_reading() && !c.input.is_empty()) {
+            self.deliver(id, 0);
+        }
+        self.end_if_ended(id);
     }
 
     /// Passes input to the application: `fresh` bytes of the scratch buffer, or the kept input.
@@ -318,12 +465,22 @@ impl Context {
         for event in events {
             let token = event.data.u64();
             let other = token >= TOKEN_LISTENERS || token == TOKEN_MAILBOX;
-            if other || wanted(traffic.application, ConnectionId::from_token(token)) {
+            let id = ConnectionId::from_token(token);
+            if other || wanted(traffic.application, id) || traffic.context.is_handshaking(id) {
                 traffic.dispatch(event);
             }
         }
         traffic.flush_all();
+        traffic.shake_hands();
+        traffic.pass_opened();
         self.stopping
+    }
+}
+
+impl Context {
+    fn is_handshaking(&self, id: ConnectionId) -> bool {
+        self.connection(id)
+            .is_some_and(|connection| connection.handshaking)
     }
 }
 
