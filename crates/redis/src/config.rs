@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use tidewire_files::Disk;
+use tidewire_lane::TlsAcceptor;
 
 use crate::background::Background;
 
@@ -31,6 +32,8 @@ pub struct RedisConfig {
     pub renames: Vec<(String, String)>,
     /// Whether lanes are pinned to cores, for INFO.
     pub pinned: bool,
+    /// The certificate of the listeners with TLS, which the server sets.
+    pub tls: TlsAcceptor,
     /// Where snapshots and the append-only file are.
     pub disk: Disk,
     /// What loading, saving and the append-only file's thread run on.
@@ -51,6 +54,7 @@ impl Default for RedisConfig {
             users: Vec::new(),
             renames: Vec::new(),
             pinned: false,
+            tls: TlsAcceptor::default(),
             disk: Disk::default(),
             background: Background::default(),
         }

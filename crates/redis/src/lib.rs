@@ -22,6 +22,7 @@ mod activity;
 mod attention;
 pub mod background;
 
+mod certificates;
 mod clients;
 pub use clients::{Client, Clients, Labels};
 
@@ -76,7 +77,8 @@ pub mod ids {
     pub use crate::parameters::table::{
         APPENDDIRNAME, APPENDONLY, BIND, DAEMONIZE, DIR, DISABLE_THP, LOGFILE, LOGLEVEL,
         MAXCLIENTS, PIDFILE, PORT, PROTECTED_MODE, SAVE, SUPERVISED, SYSLOG_ENABLED,
-        SYSLOG_FACILITY, SYSLOG_IDENT, UNIXSOCKETPERM,
+        SYSLOG_FACILITY, SYSLOG_IDENT, TLS_AUTH_CLIENTS, TLS_CA_CERT_FILE, TLS_CERT_FILE,
+        TLS_KEY_FILE, TLS_PORT, UNIXSOCKETPERM,
     };
 }
 

@@ -1,4 +1,4 @@
-//! Addresses of Redis clients: `bind` and `port`, which CONFIG SET can change.
+//! Addresses of Redis clients: `bind`, `port` and `tls-port`, which CONFIG SET can change.
 //!
 //! The first lane accepts. The lane that executes CONFIG SET opens the new sockets, so that an
 //! error is in its reply, stops the old ones, and mails the result to the first lane.
@@ -6,11 +6,11 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-use tidewire_lane::{Endpoint, Listener, ListenerHandle};
+use tidewire_lane::{Endpoint, Listener, ListenerHandle, TlsAcceptor};
 
 use crate::RESP_PORT;
 use crate::mail::RedisMail;
-use crate::parameters::{BIND, PORT};
+use crate::parameters::{BIND, PORT, TLS_PORT};
 use crate::server::Server;
 
 /// One address of `bind`, with the port.
@@ -43,13 +43,20 @@ impl BindAddress {
         bind.split_ascii_whitespace().map(one).collect()
     }
 
-    /// A socket that listens there and on nothing else; `None` if it may be missing, and is.
+    /// A socket that listens there and on nothing else, with TLS if `tls` is given; `None` if it
+    /// may be missing, and is.
     ///
     /// # Errors
     /// It cannot listen there.
-    pub fn listen(&self) -> Result<Option<Listener>, tidewire_lane::ListenError> {
+    pub fn listen(
+        &self,
+        tls: Option<&TlsAcceptor>,
+    ) -> Result<Option<Listener>, tidewire_lane::ListenError> {
         match Listener::bind_alone(&Endpoint::Tcp(self.address), RESP_PORT) {
-            Ok(listener) => Ok(Some(listener)),
+            Ok(listener) => Ok(Some(match tls {
+                Some(tls) => listener.with_tls(tls.clone()),
+                None => listener,
+            })),
             Err(error) if error.is_unsupported() => Ok(None),
             Err(error) if self.is_optional && error.is_missing() => Ok(None),
             Err(error) => Err(error),
@@ -65,8 +72,11 @@ impl Server {
     /// The system has no descriptor left.
     pub fn listens(&self, listeners: &[Listener]) -> io::Result<()> {
         let own = listeners.iter().filter(|one| one.tag() == RESP_PORT);
-        let addresses: Vec<SocketAddr> =
-            own.clone().filter_map(|one| one.endpoint().tcp()).collect();
+        let addresses_of = |has_tls: bool| -> Vec<SocketAddr> {
+            let own = own.clone().filter(|one| one.has_tls() == has_tls);
+            own.filter_map(|one| one.endpoint().tcp()).collect()
+        };
+        let (addresses, with_tls) = (addresses_of(false), addresses_of(true));
         let handles: io::Result<Vec<_>> = own.map(Listener::handle).collect();
         *self.listening.handles.lock() = handles?.into_iter().flatten().collect();
         let bind = self.parameters.read(BIND);
@@ -85,6 +95,10 @@ impl Server {
             self.parameters.note_started(BIND, &hosts.join(" "));
             self.parameters.note_started(PORT, &port);
         }
+        if let Some(first) = with_tls.first() {
+            self.parameters
+                .note_started(TLS_PORT, &first.port().to_string());
+        }
         Ok(())
     }
 
@@ -94,27 +108,38 @@ impl Server {
         handles.iter().for_each(ListenerHandle::stop);
     }
 
-    /// Listens where `bind` and `port` say from now on. If that is not possible, it goes on where
-    /// it was.
-    pub(crate) fn listen_anew(&self, bind: &str, port: u16) -> Result<(), String> {
-        let wanted = match port {
-            0 => Vec::new(),
-            _ => BindAddress::of(bind, port)?,
+    /// Listens where `bind` and the two ports say from now on, without and with TLS; `None`: where
+    /// it does. If that is not possible, it goes on where it was.
+    pub(crate) fn listen_anew(&self, bind: &str, ports: [Option<u16>; 2]) -> Result<(), String> {
+        let mut wanted = Vec::new();
+        for (port, has_tls) in ports.into_iter().zip([false, true]) {
+            if let Some(port @ 1..) = port {
+                let addresses = BindAddress::of(bind, port)?;
+                wanted.extend(addresses.into_iter().map(|address| (address, has_tls)));
+            }
+        }
+        let is_at = |handle: &ListenerHandle, (place, has_tls): &(BindAddress, bool)| {
+            handle.address() == place.address && handle.has_tls() == *has_tls
         };
         let mut handles = self.listening.handles.lock();
-        let is_kept = |one: &ListenerHandle| wanted.iter().any(|new| new.address == one.address());
+        let is_kept = |one: &ListenerHandle| {
+            ports[usize::from(one.has_tls())].is_none()
+                || wanted.iter().any(|place| is_at(one, place))
+        };
         let (kept, old): (Vec<_>, Vec<_>) = handles.drain(..).partition(is_kept);
-        let is_new = |one: &&BindAddress| kept.iter().all(|old| old.address() != one.address);
+        let is_new = |one: &&(BindAddress, bool)| kept.iter().all(|old| !is_at(old, one));
         let missing: Vec<_> = wanted.iter().filter(is_new).copied().collect();
         // New ones first, so that a mistake interrupts nothing; but an address may be in the way
         // of another that holds it, as 127.0.0.1 is in that of `*`.
-        let mut made = listen(&missing);
-        let retries = made.is_err() && old.iter().any(|one| one.address().port() == port);
+        let tls = &self.certificates.acceptor;
+        let mut made = listen(&missing, tls);
+        let is_in_the_way = |one: &ListenerHandle| ports.contains(&Some(one.address().port()));
+        let retries = made.is_err() && old.iter().any(is_in_the_way);
         if made.is_ok() || retries {
             old.iter().for_each(ListenerHandle::stop);
         }
         if retries {
-            made = listen(&missing);
+            made = listen(&missing, tls);
         }
         let (made, failure) = match made {
             Ok(made) => (made, None),
@@ -123,24 +148,29 @@ impl Server {
                 return Err(error);
             }
             Err(error) => {
-                let again = |one: &ListenerHandle| BindAddress {
-                    address: one.address(),
-                    is_optional: false,
+                let again = |one: &ListenerHandle| {
+                    let place = BindAddress {
+                        address: one.address(),
+                        is_optional: false,
+                    };
+                    (place, one.has_tls())
                 };
                 let again: Vec<_> = old.iter().map(again).collect();
-                (listen(&again).unwrap_or_default(), Some(error))
+                (listen(&again, tls).unwrap_or_default(), Some(error))
             }
         };
+        // Of an address that is listened on anew, the old socket goes.
+        let addresses = kept.iter().map(ListenerHandle::address).collect();
         handles.extend(kept);
         handles.extend(made.iter().filter_map(|one| one.handle().ok().flatten()));
-        let addresses = handles.iter().map(ListenerHandle::address).collect();
         self.mail.send(0, RedisMail::Listen { made, addresses });
         failure.map_or(Ok(()), Err)
     }
 }
 
-fn listen(addresses: &[BindAddress]) -> Result<Vec<Listener>, String> {
-    let made: Result<Vec<_>, _> = addresses.iter().map(BindAddress::listen).collect();
+fn listen(places: &[(BindAddress, bool)], tls: &TlsAcceptor) -> Result<Vec<Listener>, String> {
+    let one = |(address, has_tls): &(BindAddress, bool)| address.listen(has_tls.then_some(tls));
+    let made: Result<Vec<_>, _> = places.iter().map(one).collect();
     match made {
         Ok(made) => Ok(made.into_iter().flatten().collect()),
         Err(error) => {

@@ -62,7 +62,7 @@ pub enum RedisMail {
     Listen {
         /// New ones.
         made: Vec<Listener>,
-        /// Where there is to be a listener.
+        /// Addresses whose listeners stay.
         addresses: Vec<SocketAddr>,
     },
 }

@@ -532,7 +532,7 @@ mod tests {
             ("databases", "17"),
             ("socket-mark-id", "7"),
             ("supervised", "upstart"),
-            ("tls-port", "6380"),
+            ("tls-cluster", "yes"),
         ] {
             Parameters::check(name, value).unwrap_err();
         }

@@ -13,6 +13,7 @@ use tidewire_retry::Seldom;
 use crate::access::{AccessControl, Reason};
 use crate::access::{NO_KEY, no_command_text};
 use crate::attention::Attention;
+use crate::certificates::Certificates;
 use crate::clients::Clients;
 use crate::config::RedisConfig;
 use crate::durability::state::Durability;
@@ -117,6 +118,8 @@ pub struct Server {
     pub durability: Durability,
     /// Where Redis clients connect.
     pub(crate) listening: Listening,
+    /// TLS.
+    pub(crate) certificates: Certificates,
     /// How full memory has been.
     pub(crate) usage: Usage,
     pub(crate) evictions: Evictions,
@@ -208,6 +211,7 @@ impl Server {
                 config.background.clone(),
             ),
             listening: Listening::default(),
+            certificates: Certificates::new(config.tls.clone()),
             usage: Usage::new(),
             evictions: Evictions::new(config.lanes),
             statistics: Statistics::new(config.lanes),

@@ -131,7 +131,12 @@ impl Sessions {
         let client = server
             .clients
             .connect(lane, id, peer.to_string(), local, unix_ns, user);
-        let session = RespSession::new(server, id, client);
+        let address = &client.address;
+        let certified = server.user_of_certificate(context, id, address);
+        let mut session = RespSession::new(server, id, client);
+        if let Some(user) = certified {
+            session.become_user(server, user);
+        }
         self.insert(id, Box::new(session));
     }
 

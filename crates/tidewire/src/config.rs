@@ -15,7 +15,10 @@ use tidewire_hub::{HubConfig, ZmqSecurity};
 use tidewire_lane::Endpoint;
 use tidewire_lastvalue::SLOT_LIMIT_MAX;
 use tidewire_market::{FeedSource, Input, InputError, MarketConfig};
-use tidewire_redis::ids::{BIND, DIR, PORT, PROTECTED_MODE, SAVE, SUPERVISED};
+use tidewire_redis::ids::{
+    BIND, DIR, PORT, PROTECTED_MODE, SAVE, SUPERVISED, TLS_AUTH_CLIENTS, TLS_CA_CERT_FILE,
+    TLS_CERT_FILE, TLS_KEY_FILE, TLS_PORT,
+};
 use tidewire_redis::{BindAddress, Parameters, RedisConf, RedisConfig};
 use tidewire_web::websocket::Origins;
 
@@ -49,10 +52,14 @@ pub(crate) struct Config {
     pub(crate) hub: HubConfig,
 }
 
-/// An address from a redis.conf.
+/// An address for Redis clients beside `resp`.
 #[derive(Clone, Debug)]
 pub(crate) enum RespPlace {
     Bind(BindAddress),
+    /// With TLS: `tls-port`.
+    BindTls(BindAddress),
+    /// With TLS: `--resp-tls`.
+    Tls(Endpoint),
     Socket(Endpoint),
 }
 
@@ -61,6 +68,10 @@ pub(crate) enum RespPlace {
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct File {
     resp: Option<String>,
+    resp_tls: Option<String>,
+    tls_cert: Option<PathBuf>,
+    tls_key: Option<PathBuf>,
+    tls_ca: Option<PathBuf>,
     zmq_pub: Option<String>,
     zmq_pull: Option<String>,
     zmq_router: Option<String>,
@@ -171,10 +182,19 @@ impl Config {
         let conf = options.redis_conf.as_deref();
         let conf = RedisConf::read(conf, &options.directives).map_err(Failure::usage)?;
         let mut resp_places = resp_places(&conf)?;
-        let says_place = conf.path.is_some() || !resp_places.is_empty();
+        let is_plain = |place: &RespPlace| !matches!(place, RespPlace::BindTls(_));
+        let says_place =
+            conf.path.is_some() || conf.port.is_some() || resp_places.iter().any(is_plain);
         if options.resp.is_some() {
-            // The option overrides `port` and `bind`, but not the Unix socket.
-            resp_places.retain(|place| matches!(place, RespPlace::Socket(_)));
+            // The option overrides `port` and `bind`, but neither the Unix socket nor `tls-port`.
+            resp_places.retain(|place| !matches!(place, RespPlace::Bind(_)));
+        }
+        match (&options.resp_tls, &file.resp_tls) {
+            (None, None) => {}
+            (given, text) => {
+                let place = endpoint(given, "resp-tls", text.as_ref(), "")?;
+                resp_places.push(RespPlace::Tls(place));
+            }
         }
         let mut hub = HubConfig {
             redis: RedisConfig {
@@ -238,6 +258,15 @@ impl Config {
         hub.redis
             .parameters
             .extend(parameters(&file, options, &place)?);
+        let has_own_certificate = options.tls_cert.is_some() || file.tls_cert.is_some();
+        if has_own_certificate
+            && hub.redis.value(TLS_CA_CERT_FILE).is_empty()
+            && hub.redis.given(TLS_AUTH_CLIENTS).is_none()
+        {
+            // Without an authority no client has a certificate.
+            let unasked = (TLS_AUTH_CLIENTS.name().to_owned(), "no".to_owned());
+            hub.redis.parameters.push(unasked);
+        }
         let resp = endpoint(&options.resp, "resp", file.resp.as_ref(), "127.0.0.1:6379")?;
         let config = Self {
             resp,
@@ -283,6 +312,10 @@ impl Config {
         ];
         places.extend(self.databento.as_ref().map(|one| ("--databento", one)));
         places.extend(self.admin.as_ref().map(|one| ("--admin", one)));
+        places.extend(self.resp_places.iter().filter_map(|place| match place {
+            RespPlace::Tls(endpoint) => Some(("--resp-tls", endpoint)),
+            _ => None,
+        }));
         if !self.has_resp_places_alone {
             places.insert(0, ("--resp", &self.resp));
         }
@@ -435,15 +468,22 @@ impl Limits {
 /// Returns the addresses of Redis clients in a redis.conf.
 fn resp_places(conf: &RedisConf) -> Result<Vec<RespPlace>, Failure> {
     let mut places = Vec::new();
-    // With port 0, the Unix socket is the only address.
-    let is_socket_alone = conf.port == Some(0) && conf.unix_socket.is_some();
-    if (conf.port.is_some() || conf.bind.is_some()) && !is_socket_alone {
-        let bind = conf.bind.as_deref().unwrap_or("127.0.0.1");
-        let addresses = BindAddress::of(bind, conf.port.unwrap_or(6379));
+    // With port 0, the Unix socket and the TLS port are the only addresses.
+    let tls_port = conf.tls_port.filter(|port| *port != 0);
+    let has_others = conf.unix_socket.is_some() || tls_port.is_some();
+    let is_socket_alone = conf.port == Some(0) && has_others;
+    let bind = conf.bind.as_deref().unwrap_or("127.0.0.1");
+    let addresses_of = |port| {
         let unknown =
             |host: String| Failure::usage(format!("redis.conf: bind: unknown host '{host}'"));
-        let addresses = addresses.map_err(unknown)?;
+        BindAddress::of(bind, port).map_err(unknown)
+    };
+    if (conf.port.is_some() || conf.bind.is_some()) && !is_socket_alone {
+        let addresses = addresses_of(conf.port.unwrap_or(6379))?;
         places.extend(addresses.into_iter().map(RespPlace::Bind));
+    }
+    if let Some(port) = tls_port {
+        places.extend(addresses_of(port)?.into_iter().map(RespPlace::BindTls));
     }
     if let Some(path) = &conf.unix_socket {
         places.push(RespPlace::Socket(Endpoint::Ipc(path.clone())));
@@ -479,6 +519,21 @@ fn parameters(
     if let Some(mode) = options.supervised.clone().or(file.supervised.clone()) {
         pairs.push(("--supervised", SUPERVISED.name().to_owned(), mode));
     }
+    for (option, id, given, text) in [
+        (
+            "--tls-cert",
+            TLS_CERT_FILE,
+            &options.tls_cert,
+            &file.tls_cert,
+        ),
+        ("--tls-key", TLS_KEY_FILE, &options.tls_key, &file.tls_key),
+        ("--tls-ca", TLS_CA_CERT_FILE, &options.tls_ca, &file.tls_ca),
+    ] {
+        if let Some(path) = given.as_ref().or(text.as_ref()) {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            pairs.push((option, id.name().to_owned(), path.display().to_string()));
+        }
+    }
     let mode = options.protected_mode;
     pairs.extend(mode.map(|mode| protected_mode("--protected-mode", mode)));
     for text in &options.parameter {
@@ -494,6 +549,10 @@ fn parameters(
         };
         if [BIND.name(), PORT.name()].contains(&name.as_str()) {
             let text = format!("{place}: give the address of Redis clients with --resp");
+            return Err(Failure::usage(text));
+        }
+        if name == TLS_PORT.name() {
+            let text = format!("{place}: give the address of Redis clients with --resp-tls");
             return Err(Failure::usage(text));
         }
         Parameters::check(&name, &value)

@@ -111,6 +111,18 @@ pub(crate) struct ServeOptions {
     /// Redis clients [default: 127.0.0.1:6379].
     #[arg(long, value_name = "ADDR", env = "TIDEWIRE_RESP")]
     pub(crate) resp: Option<Endpoint>,
+    /// Redis clients with TLS; needs --tls-cert and --tls-key [default: none].
+    #[arg(long, value_name = "ADDR", env = "TIDEWIRE_RESP_TLS")]
+    pub(crate) resp_tls: Option<Endpoint>,
+    /// The server's certificate, followed by those that lead to its issuer, in PEM.
+    #[arg(long, value_name = "FILE", env = "TIDEWIRE_TLS_CERT")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The private key of this certificate, in PEM.
+    #[arg(long, value_name = "FILE", env = "TIDEWIRE_TLS_KEY")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Authorities whose certificates TLS clients must show [default: clients need none].
+    #[arg(long, value_name = "FILE", env = "TIDEWIRE_TLS_CA")]
+    pub(crate) tls_ca: Option<PathBuf>,
     /// ZeroMQ subscribers [default: tcp://127.0.0.1:5556].
     #[arg(long, value_name = "ENDPOINT", env = "TIDEWIRE_ZMQ_PUB")]
     pub(crate) zmq_pub: Option<Endpoint>,

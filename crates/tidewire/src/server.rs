@@ -77,8 +77,13 @@ impl Listeners {
                     made.and_then(|made| restrict(endpoint, &config.hub).map(|()| Some(made)))
                 }
                 RespPlace::Bind(address) => address
-                    .listen()
+                    .listen(None)
                     .map_err(|error| Failure::usage(format!("bind: {error}"))),
+                RespPlace::BindTls(address) => address
+                    .listen(Some(&config.hub.redis.tls))
+                    .map_err(|error| Failure::usage(format!("tls-port: {error}"))),
+                RespPlace::Tls(endpoint) => bind(endpoint, port::RESP, "--resp-tls")
+                    .map(|made| Some(made.with_tls(config.hub.redis.tls.clone()))),
             };
             resp.extend(made?);
         }
@@ -104,7 +109,9 @@ impl Listeners {
     /// Returns every address, with the option that names it.
     fn places(&self) -> Vec<(&'static str, String)> {
         let one = |name, listener: &Listener| (name, listener.endpoint().to_string());
-        let mut places: Vec<_> = self.resp.iter().map(|each| one("resp", each)).collect();
+        let name = |each: &Listener| if each.has_tls() { "resp-tls" } else { "resp" };
+        let resp = self.resp.iter();
+        let mut places: Vec<_> = resp.map(|each| one(name(each), each)).collect();
         places.extend([
             one("zmq-pub", &self.zmq_pub),
             one("zmq-pull", &self.zmq_pull),
@@ -279,6 +286,7 @@ fn make_hub(config: HubConfig, listeners: &[Listener]) -> Result<Arc<Hub>, Failu
     }
     hub.server.load_users().map_err(Failure::usage)?;
     hub.server.listens(listeners).map_err(cannot_start)?;
+    hub.server.load_certificates().map_err(Failure::usage)?;
     hub.warn_of_open_ports(listeners);
     hub.server.take_configured_part().map_err(Failure::usage)?;
     Durability::load_in_background(&hub.server).map_err(|error| match error.kind() {

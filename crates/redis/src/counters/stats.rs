@@ -110,6 +110,18 @@ pub(super) const STATS: &[Row] = &[
     Row::count("acl_access_denied_channel", |look| {
         look.access.refusals(Reason::Channel)
     }),
+    Row::count("acl_access_denied_tls_cert", |look| {
+        look.certificates.unknown()
+    }),
+    Row::lanes("tls_handshakes", |lane| &lane.tls_handshakes)
+        .counter(640, "tls_handshakes_total")
+        .help("TLS handshakes that were completed."),
+    Row::lanes("tls_handshakes_resumed", |lane| &lane.tls_resumed)
+        .counter(650, "tls_handshakes_resumed_total")
+        .help("TLS handshakes that resumed an earlier session."),
+    Row::lanes("tls_handshakes_failed", |lane| &lane.tls_failed)
+        .counter(660, "tls_handshakes_failed_total")
+        .help("TLS handshakes that failed or were given up."),
     Row::size("migrate_cached_sockets", |look| {
         look.replication.migration.count()
     }),

@@ -49,6 +49,8 @@ pub(super) enum Start {
 pub(crate) enum Effect {
     /// Redis clients connect elsewhere.
     Listening,
+    /// TLS certificates and settings are read again.
+    Certificates,
     /// The process's `oom_score_adj` changes.
     Score,
     /// The default user gets another password.

@@ -1,5 +1,5 @@
 //! All parameters of Redis's open-source core, and this server's own: `live-prefixes`,
-//! `maxmemory-counts-resident` and `rdb-version`. Each stands here once.
+//! `maxmemory-counts-resident`, `rdb-version` and `tls-verify-hostname`. Each stands here once.
 //!
 //! A row is an id, or `_` for what no code reads, then kind, name, range and default, what marks
 //! it, and what it does: a sentence, or why it does nothing here. From a row come CONFIG, what a
@@ -391,27 +391,50 @@ parameters! {
     _ = number("tcp-keepalive", 0, INT_MAX, "300"), KEEPALIVE;
     TIMEOUT = number("timeout", 0, INT_MAX, "0"),
         "Seconds after which an idle client is disconnected; 0 is never.";
-    _ = choice("tls-auth-clients", &["no", "yes", "optional"], "yes")
-        .only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
-    _ = text("tls-ca-cert-dir", "").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
-    _ = text("tls-ca-cert-file", "").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
-    _ = text("tls-cert-file", "").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
-    _ = text("tls-ciphers", "").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
-    _ = text("tls-ciphersuites", "").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
-    _ = text("tls-client-cert-file", "").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
-    _ = text("tls-client-key-file", "").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
-    _ = text("tls-client-key-file-pass", "").only_default(REFUSED_TLS).only_starts(NO_TLS).secret(), TLS;
-    _ = switch("tls-cluster", "no").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
-    _ = text("tls-dh-params-file", "").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
-    _ = text("tls-key-file", "").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
-    _ = text("tls-key-file-pass", "").only_default(REFUSED_TLS).only_starts(NO_TLS).secret(), TLS;
-    _ = number("tls-port", 0, 65535, "0").only_default(REFUSED_TLS_PORT).only_starts(NO_TLS), TLS;
-    _ = switch("tls-prefer-server-ciphers", "no").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
-    _ = text("tls-protocols", "").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
-    _ = switch("tls-replication", "no").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
-    _ = number("tls-session-cache-size", 0, INT_MAX, "20480").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
-    _ = number("tls-session-cache-timeout", 0, INT_MAX, "300").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
-    _ = switch("tls-session-caching", "yes").only_default(REFUSED_TLS).only_starts(NO_TLS), TLS;
+    TLS_AUTH_CLIENTS = choice("tls-auth-clients", &["no", "yes", "optional"], "yes")
+        .then(&[Certificates]),
+        "Whether TLS clients must show a certificate of an authority that is trusted.";
+    TLS_AUTH_CLIENTS_USER = choice("tls-auth-clients-user", &["off", "CN", "URI"], "off"),
+        "Name in a client's certificate that is its user: the common name, or a URI among the alternative names.";
+    TLS_CA_CERT_DIR = text("tls-ca-cert-dir", "").then(&[Certificates]),
+        "Directory of certificates of authorities that are trusted.";
+    TLS_CA_CERT_FILE = text("tls-ca-cert-file", "").then(&[Certificates]),
+        "File of certificates of authorities that are trusted.";
+    TLS_CERT_FILE = text("tls-cert-file", "").then(&[Certificates]),
+        "File of the server's certificate, and those that lead to its issuer, in PEM.";
+    TLS_CIPHERS = text("tls-ciphers", "").then(&[Certificates]),
+        "Cipher suites of TLS 1.2, as a list of OpenSSL; empty for all that are safe.";
+    TLS_CIPHERSUITES = text("tls-ciphersuites", "").then(&[Certificates]),
+        "Cipher suites of TLS 1.3; empty for all.";
+    TLS_CLIENT_CERT_FILE = text("tls-client-cert-file", "").then(&[Certificates]),
+        "File of the certificate for links to other servers; empty for the server's own.";
+    TLS_CLIENT_KEY_FILE = text("tls-client-key-file", "").then(&[Certificates]),
+        "File of its private key.";
+    TLS_CLIENT_KEY_FILE_PASS = text("tls-client-key-file-pass", "").then(&[Certificates]).secret(),
+        "Password of this file; encrypted keys are refused.";
+    _ = switch("tls-cluster", "no").only_default(REFUSED_TLS).only_starts(NO_CLUSTER),
+        "Refused: there is no cluster mode.";
+    _ = text("tls-dh-params-file", ""), DH_PARAMS;
+    TLS_KEY_FILE = text("tls-key-file", "").then(&[Certificates]),
+        "File of the private key of the server's certificate, in PEM.";
+    TLS_KEY_FILE_PASS = text("tls-key-file-pass", "").then(&[Certificates]).secret(),
+        "Password of this file; encrypted keys are refused.";
+    TLS_PORT = number("tls-port", 0, 65535, "0").then(&[Certificates, Listening]),
+        "TCP port of Redis clients with TLS; 0 is none.";
+    TLS_PREFER_SERVER_CIPHERS = switch("tls-prefer-server-ciphers", "no").then(&[Certificates]),
+        "Whether the server's order of cipher suites decides, and not the client's.";
+    TLS_PROTOCOLS = text("tls-protocols", "").then(&[Certificates]),
+        "Versions of TLS, of `TLSv1.2` and `TLSv1.3`; empty for both.";
+    TLS_REPLICATION = switch("tls-replication", "no").then(&[Certificates]),
+        "Whether the link to a master uses TLS.";
+    _ = number("tls-session-cache-size", 0, INT_MAX, "20480"), SESSION_CACHE;
+    TLS_SESSION_CACHE_TIMEOUT = number("tls-session-cache-timeout", 0, INT_MAX, "300")
+        .then(&[Certificates]),
+        "Seconds for which a TLS session can be resumed, at least; twice that at most.";
+    TLS_SESSION_CACHING = switch("tls-session-caching", "yes").then(&[Certificates]),
+        "Whether TLS sessions can be resumed.";
+    TLS_VERIFY_HOSTNAME = switch("tls-verify-hostname", "yes").then(&[Certificates]),
+        "Whether the certificate of a master must name its host; Redis never asks for that.";
     TRACKING_TABLE_MAX_KEYS = number("tracking-table-max-keys", 0, LONG_MAX, "1000000"),
         "Keys that are remembered for CLIENT TRACKING; 0 is no limit.";
     _ = text("unixsocket", "").fixed(),
@@ -434,17 +457,12 @@ const UINT_MAX: i128 = u32::MAX as i128;
 const LONG_MAX: i128 = i64::MAX as i128;
 const ULONG_MAX: i128 = u64::MAX as i128;
 
-const REFUSED_TLS_PORT: &str = "Unable to listen on this port. Check server logs.";
 const REFUSED_LIVE_PREFIXES: &str = "give live prefixes at the start, with --live-prefix";
-/// What the start and the log say; clients get Redis's own text.
-const NO_TLS: &str =
-    "there is no TLS for Redis clients yet; put a TLS proxy in front of the server";
+const NO_CLUSTER: &str = "there is no cluster mode: this server has all keys by itself";
 const REFUSED_TLS: &str = "Unable to update TLS configuration. Check server logs.";
 const REFUSED_DEFRAGMENTATION: &str = "Active defragmentation cannot be enabled: it requires a \
                                        Redis server compiled with a modified Jemalloc like the \
                                        one shipped by default with the Redis source distribution";
-
-const TLS: Does = Does::This("Refused: there is no TLS yet.");
 
 // What each of these does in Redis, and why it does nothing here.
 const JEMALLOC: Does = Does::Nothing("tune jemalloc", "another allocator is used");
@@ -456,6 +474,14 @@ const BASE_FILE: Does = Does::Nothing("base file as RDB", "it always is");
 const FILE_SYNCS: Does = Does::Nothing(
     "when files are synced or removed",
     "a rewrite does not delay the sync of what is appended; old files are removed",
+);
+const DH_PARAMS: Does = Does::Nothing(
+    "parameters of a key exchange",
+    "keys are exchanged by elliptic curves alone",
+);
+const SESSION_CACHE: Does = Does::Nothing(
+    "TLS sessions that are remembered",
+    "clients keep them, in tickets",
 );
 const PINNING: Does = Does::Nothing("pin threads and processes", "`--pin` pins lanes");
 const CLUSTER: Does = Does::Nothing("tune the cluster", "there is no cluster mode");

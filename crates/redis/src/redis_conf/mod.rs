@@ -25,6 +25,8 @@ pub struct RedisConf {
     pub renames: Vec<(String, String)>,
     /// `port`.
     pub port: Option<u16>,
+    /// `tls-port`.
+    pub tls_port: Option<u16>,
     /// `bind`: addresses between blanks, see [`crate::BindAddress`].
     pub bind: Option<String>,
     /// `unixsocket`.
@@ -101,6 +103,11 @@ impl RedisConf {
             ("port", [port]) => {
                 self.set("port", &texts)?;
                 self.port = port.parse().ok();
+                Ok(())
+            }
+            ("tls-port", [port]) => {
+                self.set("tls-port", &texts)?;
+                self.tls_port = port.parse().ok();
                 Ok(())
             }
             ("bind", _) => {

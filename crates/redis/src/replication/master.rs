@@ -26,7 +26,7 @@ use crate::durability::load_slowly;
 use crate::live::LiveObserver;
 use crate::parameters::{
     BIND_SOURCE_ADDR, KEY_LOAD_DELAY, MASTERAUTH, MASTERUSER, PORT, REPL_TIMEOUT,
-    REPLICA_ANNOUNCE_IP, REPLICA_ANNOUNCE_PORT,
+    REPLICA_ANNOUNCE_IP, REPLICA_ANNOUNCE_PORT, TLS_PORT, TLS_REPLICATION,
 };
 use crate::replication::state::Arriving;
 use crate::server::Server;
@@ -293,8 +293,13 @@ impl Link<'_> {
         let source = self.server.parameters.read(BIND_SOURCE_ADDR).parse().ok();
         let background = &self.server.durability.background;
         let mut socket = MasterSocket::connect(background, source, address, timeout)?;
-        socket.set_read_timeout(ACKNOWLEDGE_EVERY)?;
         *self.master.socket.lock() = Some(socket.try_clone()?);
+        if self.server.parameters.read(TLS_REPLICATION) {
+            let client = self.server.certificates.client();
+            let client = client.ok_or_else(|| io::Error::other("no TLS settings are loaded"))?;
+            socket = socket.secure(&client, &self.master.host, timeout)?;
+        }
+        socket.set_read_timeout(ACKNOWLEDGE_EVERY)?;
         match self.master.is_over() {
             true => Err(io::ErrorKind::Interrupted.into()),
             false => Ok(socket),
@@ -318,6 +323,9 @@ impl Link<'_> {
         }
         self.ask(socket, &["PING"])?;
         let port = match parameters.read(REPLICA_ANNOUNCE_PORT) {
+            0 if parameters.read(TLS_REPLICATION) && parameters.read(TLS_PORT) != 0 => {
+                parameters.read(TLS_PORT)
+            }
             0 => parameters.read(PORT),
             announced => announced,
         };

@@ -99,6 +99,11 @@ impl Permit {
 }
 
 impl RespSession {
+    /// Makes the client a user that it has proved to be otherwise than by a password.
+    pub(crate) fn become_user(&mut self, server: &Server, user: Arc<User>) {
+        self.state.become_user(server, user);
+    }
+
     /// Checks the client after a change of users. The connection ends if its user is deleted, or
     /// may no longer use a channel it is subscribed to.
     pub(crate) fn users_changed(

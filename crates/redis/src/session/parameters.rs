@@ -8,7 +8,7 @@ use crate::access::replace_file;
 use crate::durability::LOADING_TEXT;
 use crate::lane_waits::{LaneWait, WaitReason};
 use crate::parameters::{
-    ACLFILE, BIND, DIR, Effect, OOM_SCORE_ADJ, PORT, Parameters, failed_text, has_effect,
+    ACLFILE, BIND, DIR, Effect, OOM_SCORE_ADJ, PORT, Parameters, TLS_PORT, failed_text, has_effect,
 };
 use crate::redis_conf::{Directive, Line, rewrite};
 use crate::server::Server;
@@ -41,13 +41,21 @@ impl State {
             return self.refuse(call, NOT_WITH_LOG);
         }
         let (follows_score, listens) = (has(Effect::Score), has(Effect::Listening));
-        let before = (follows_score || listens).then(|| server.parameters.texts(&pairs));
+        let certifies = has(Effect::Certificates);
+        let can_fail = follows_score || listens || certifies;
+        let before = can_fail.then(|| server.parameters.texts(&pairs));
         let directory = has(Effect::Directory).then(|| server.parameters.read(DIR));
         match server
             .parameters
             .set(&server.keyspace, &pairs, self.client.is_local())
         {
             Ok(()) => {
+                if let Some(before) = &before
+                    && certifies
+                    && let Err(text) = follow_certificates(server, before)
+                {
+                    return self.refuse(call, &text);
+                }
                 if let Some(before) = &before
                     && listens
                     && let Err(text) = follow_listening(server, before)
@@ -129,17 +137,44 @@ impl State {
 /// Listens where `bind` and `port` say now; if that fails, everything is as it was before.
 fn follow_listening(server: &Server, before: &[(Vec<u8>, Vec<u8>)]) -> Result<(), String> {
     let bind = server.parameters.read(BIND);
-    let port = server.parameters.read(PORT) as u16;
-    let Err(reason) = server.listen_anew(&bind, port) else {
+    let moves = before.iter().any(|(name, _)| BIND.is_named(name));
+    // A port that is not named stays where it is: the command line may have put it elsewhere.
+    let ports = [PORT, TLS_PORT].map(|id| {
+        let is_named = moves || before.iter().any(|(name, _)| id.is_named(name));
+        is_named.then(|| server.parameters.read(id) as u16)
+    });
+    let Err(reason) = server.listen_anew(&bind, ports) else {
         return Ok(());
     };
-    tracing::warn!(bind, port, reason, "Redis clients connect as before");
-    let is_port = before.iter().any(|(name, _)| PORT.is_named(name));
+    tracing::warn!(bind, ?ports, reason, "Redis clients connect as before");
     set_again(server, before)?;
-    Err(match is_port {
-        true => failed_text(b"port", "Unable to listen on this port. Check server logs."),
-        false => failed_text(b"bind", "Failed to bind to specified addresses."),
+    // The certificates of before, if others were named beside.
+    let _ = server.load_certificates();
+    let ports = [PORT, TLS_PORT];
+    let is_port = |(name, _): &&(Vec<u8>, Vec<u8>)| ports.iter().any(|port| port.is_named(name));
+    Err(match before.iter().find(is_port) {
+        Some((name, _)) => failed_text(name, "Unable to listen on this port. Check server logs."),
+        None => failed_text(b"bind", "Failed to bind to specified addresses."),
     })
+}
+
+/// Reads the certificates that the parameters name now; if that fails, everything is as it was
+/// before.
+fn follow_certificates(server: &Server, before: &[(Vec<u8>, Vec<u8>)]) -> Result<(), String> {
+    let _permit = LaneWait::permit(WaitReason::Parameters);
+    let Err(reason) = server.load_certificates() else {
+        return Ok(());
+    };
+    tracing::warn!(
+        reason,
+        "the TLS settings are refused, and those of before stay"
+    );
+    set_again(server, before)?;
+    let mut names = before.iter().map(|(name, _)| name);
+    let name = names.find(|name| has_effect(name, Effect::Certificates));
+    let name = name.map_or(&b"tls-cert-file"[..], Vec::as_slice);
+    let reason = "Unable to update TLS configuration. Check server logs.";
+    Err(failed_text(name, reason))
 }
 
 /// Adjusts the process's score; if the system refuses, everything is as it was before.

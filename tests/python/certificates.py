@@ -1,0 +1,48 @@
+"""Certificates for the tests of TLS, made by the command `openssl`."""
+
+import subprocess
+
+
+class Authority:
+    """An authority in a folder of its own, and what it issues."""
+
+    def __init__(self, folder, name="Authority"):
+        folder.mkdir(exist_ok=True)
+        self.folder = folder
+        self.key, self.certificate = folder / "ca.key", folder / "ca.crt"
+        self._openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", self.key)
+        self._openssl(
+            "req", "-x509", "-new", "-key", self.key, "-sha256", "-days", "30",
+            "-subj", f"/CN={name}", "-addext", "basicConstraints=critical,CA:TRUE",
+            "-out", self.certificate,
+        )
+
+    def issue(self, file, name, names="DNS:localhost,IP:127.0.0.1", days=30, rsa_bits=None):
+        """Issues a certificate; returns its file and that of its key."""
+        key, request, certificate = (self.folder / f"{file}.{end}" for end in ("key", "csr", "crt"))
+        if rsa_bits:
+            self._openssl("genrsa", "-out", key, rsa_bits)
+        else:
+            self._openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", key)
+        key.chmod(0o600)
+        self._openssl("req", "-new", "-key", key, "-subj", f"/CN={name}", "-out", request)
+        extensions = self.folder / f"{file}.ext"
+        extensions.write_text(f"subjectAltName={names}\n")
+        self._openssl(
+            "x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self.key,
+            "-CAcreateserial", "-days", days, "-sha256", "-extfile", extensions,
+            "-out", certificate,
+        )
+        return certificate, key
+
+    def encrypt(self, key, password):
+        """Returns a file with the same key, encrypted."""
+        encrypted = key.with_suffix(".encrypted")
+        self._openssl("pkey", "-in", key, "-aes256", "-passout", f"pass:{password}",
+                      "-out", encrypted)
+        return encrypted
+
+    @staticmethod
+    def _openssl(*arguments):
+        made = subprocess.run(["openssl", *map(str, arguments)], capture_output=True, text=True)
+        assert made.returncode == 0, made.stderr
