@@ -1,6 +1,12 @@
 """Certificates for the tests of TLS, made by the command `openssl`."""
 
+import shutil
 import subprocess
+
+
+def has_openssl():
+    """Whether the command is installed."""
+    return shutil.which("openssl") is not None
 
 
 class Authority:

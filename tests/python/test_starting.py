@@ -228,6 +228,7 @@ def test_a_low_limit_on_open_files_lowers_maxclients_and_nobody_waits_in_silence
     while len(peers) < 200:
         peer = hub.connect(hub.pull_port)
         peers.append(peer)
+        peer.sendall(b"\xff")
         if b"max number of clients reached" in peer.recv(200):
             break
     assert len(peers) < 200

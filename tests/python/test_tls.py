@@ -1,5 +1,6 @@
 """TLS of Redis clients: what clients of other makers see, settings at run time, and attacks."""
 
+import contextlib
 import resource
 import socket
 import ssl
@@ -8,8 +9,11 @@ import threading
 import pytest
 import redis
 
-from certificates import Authority
+from certificates import Authority, has_openssl
 from support import PATIENCE_S, Reply, RespSocket, eventually, free_ports
+
+
+pytestmark = pytest.mark.skipif(not has_openssl(), reason="the command openssl makes certificates")
 
 
 @pytest.fixture(scope="module")
@@ -362,12 +366,11 @@ def test_a_peer_that_stops_in_a_record_is_only_gone_when_it_leaves(one_lane, aut
 def test_clients_must_show_a_certificate_of_the_authority(start_hub, authority, tmp_path):
     hub = start_tls(start_hub, authority, "--tls-ca", authority.certificate)
     assert ping(hub.tls_port, context(authority, "trader"))
-    refused = []
 
     def is_refused(made):
-        refused.append(made)
-        with pytest.raises((ssl.SSLError, ConnectionError)):
-            ping(hub.tls_port, made)
+        # Of a cut connection Python shows an end, if nothing says why.
+        with contextlib.suppress(ssl.SSLError, ConnectionError):
+            assert not ping(hub.tls_port, made)
 
     is_refused(context(authority))
     logs(hub, "the peer shows no certificate")
