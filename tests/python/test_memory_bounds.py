@@ -31,7 +31,8 @@ def test_a_value_of_512_mib_takes_little_more_than_the_value_and_the_request(sta
     client.socket.sendall(b"\r\n")
     assert client.read() == b"OK"
     assert client.call("STRLEN", "big") == length
-    assert peak_bytes(hub) < 1200 * MIB, f"{peak_bytes(hub) / MIB:.0f} MiB"
+    # How often the buffer of the request grows, and from what length, depends on how it arrives.
+    assert peak_bytes(hub) < 1300 * MIB, f"{peak_bytes(hub) / MIB:.0f} MiB"
 
     # What the request needed is given back, once there is something else to do.
     def is_given_back():
