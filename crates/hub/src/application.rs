@@ -294,7 +294,7 @@ impl HubLane {
             Session::Feed(session) => {
                 debug!(port = "feed", reason = %reason.text(), "disconnected");
                 self.leave_feed(id);
-                let news = session.closed(&self.hub.market, context.unix_ns());
+                let news = session.closed(&self.hub.market, context.unix_ns(), reason);
                 self.distribute(context, news);
             }
             Session::Databento(session) => {

@@ -341,8 +341,12 @@ impl FeedSession {
         (faults.is_holding() && !waits).then_some(faults.resume_ns)
     }
 
-    /// Handles the end of the connection: a publisher's topics are stale from now on.
-    pub fn closed(mut self, market: &Arc<Market>, unix_ns: u64) -> Dispatch {
+    /// Handles the end of the connection: a publisher's topics are stale from now on. When the hub
+    /// stops, nothing happens at the sources, and its feed and recording say nothing of them.
+    pub fn closed(mut self, market: &Arc<Market>, unix_ns: u64, reason: CloseReason) -> Dispatch {
+        if reason == CloseReason::Stopping {
+            return Dispatch::default();
+        }
         if !self.ingest.takes_long_to_end() {
             let news = self.ingest.lose_at_once(unix_ns);
             self.park(market);

@@ -154,6 +154,9 @@ impl Source {
             return nothing;
         }
         self.set_standing(false);
+        if reason == CloseReason::Stopping {
+            return nothing;
+        }
         self.ingest.lose(context.unix_ns())
     }
 
