@@ -379,10 +379,15 @@ impl Batch<'_> {
     /// each symbol one value: that of its venue or, when it has found a second one, that of both,
     /// which already includes the first. After its restart it may be of one venue again.
     fn one_value_upstream(&self, known: &Symbol, venue: u16) -> Option<Arc<Topic>> {
-        if venue != CONSOLIDATED && !self.venues.is_hub() {
-            return None;
+        match venue == CONSOLIDATED || self.venues.is_hub() {
+            true => self.only_topic(known),
+            false => None,
         }
         // A venue that has given a state only is bound to no symbol.
+    }
+
+    /// Returns the symbol's topic, if the source owns it, and it is not one venue of several.
+    fn only_topic(&self, known: &Symbol) -> Option<Arc<Topic>> {
         let topic = known.first().unwrap_or_else(|| known.name());
         let owner = self.work.market.board.slots().slot(topic.number)?.owner();
         // Beside other sources of this hub it is one venue among several.
@@ -448,11 +453,10 @@ impl Batch<'_> {
                     self.work.apply(&name, message);
                 }
             }
-            // A hub has had no value of the symbol, and names no venue.
-            Message::LastValue(record)
-                if known.is_unbound() && self.venues.is_hub() && is_nothing(record) =>
-            {
-                if let Some(topic) = self.one_value_upstream(known, venue) {
+            // A hub has had no value of the symbol, and names no venue. A recording of a hub says
+            // so too, which is known to be one only from its first consolidated value on.
+            Message::LastValue(record) if known.is_unbound() && is_nothing(record) => {
+                if let Some(topic) = self.only_topic(known) {
                     self.nothing(&topic, message);
                 }
             }

@@ -598,3 +598,27 @@ fn after_a_hubs_restart_a_venue_does_not_have_the_volume_of_all_venues_for_a_mom
         "{volumes:?}"
     );
 }
+
+/// A recording has a symbol that was defined, and had no value when its publisher left, as a value
+/// with source 0. Where that number was another symbol's venue, the replay made a venue of it, and
+/// `A@consolidated`.
+#[test]
+fn a_record_of_nothing_in_a_recording_makes_no_venue() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut replay = named_source(&market, "replay", "V1");
+    let mut batch = replay.begin(1);
+    batch.venue(&venue(0, "p"));
+    batch.finish();
+    let nothing = Message::LastValue(LastValue::new(0));
+    send(&mut replay, &[nothing, quote(0, 1, 10, 20)]);
+    assert_eq!(shown(&market, "A"), (10, 0));
+    assert_eq!(&*facts(&market, "A").venue_name, "V1");
+    replay
+        .begin(1)
+        .venue(&venue(CONSOLIDATED, CONSOLIDATED_NAME));
+    send(&mut replay, &[quote(0, CONSOLIDATED, 11, 19)]);
+    assert_eq!(shown(&market, "A"), (11, 0));
+    for name in ["A@p", "A@V1", "A@consolidated"] {
+        assert!(market.board.named(name).is_none(), "{name}");
+    }
+}
