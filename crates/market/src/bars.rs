@@ -15,11 +15,11 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::RwLock;
 use tidewire_fanout as fanout;
 use tidewire_fanout::{Matches, Post, Subscriptions, TopicId, TopicSource};
-use tidewire_lastvalue::{MarketValue, PRICE_UNDEFINED};
+use tidewire_lastvalue::{FLAG_STALE, MarketValue, PRICE_UNDEFINED};
 
 use crate::board::Board;
 use crate::derived::DerivedTopic;
-use crate::topic::Topic;
+use crate::topic::{Member, Topic};
 
 pub use bar::{Aggregator, Bar, Interval, Outcome};
 pub use clock::BarClock;
@@ -125,6 +125,20 @@ impl Bars {
         let topic = self.board.topic(number / KINDS)?;
         let interval = Interval::ALL[(number % KINDS) as usize];
         topic.derived.bars()?.get(interval).cloned()
+    }
+
+    /// Returns whether a symbol of these bars is that of a hub, or one of its venues is, which is
+    /// away and may have trades meanwhile.
+    fn awaits_hub(&self, number: u32) -> bool {
+        let is_away = |topic: &Topic| {
+            let slot = self.board.slots().slot(topic.number);
+            topic.is_left_by_hub() && slot.is_some_and(|slot| slot.flags() & FLAG_STALE != 0)
+        };
+        let topic = self.board.topic(number / KINDS);
+        topic.is_some_and(|topic| {
+            let has_away = |venues: &[Member]| venues.iter().any(|venue| is_away(&venue.topic));
+            is_away(&topic) || topic.with_members(has_away)
+        })
     }
 
     /// Returns the market topic and the interval of a channel name.

@@ -199,6 +199,7 @@ impl Ingest {
             at_once: *at_once,
             session,
             is_publisher: *is_publisher,
+            is_hub: !*is_publisher && venues.is_hub(),
             venues_left,
             latency,
             ahead: Ahead::default(),
@@ -383,11 +384,11 @@ impl Batch<'_> {
             true => self.only_topic(known),
             false => None,
         }
-        // A venue that has given a state only is bound to no symbol.
     }
 
     /// Returns the symbol's topic, if the source owns it, and it is not one venue of several.
     fn only_topic(&self, known: &Symbol) -> Option<Arc<Topic>> {
+        // A venue that has given a state only is bound to no symbol.
         let topic = known.first().unwrap_or_else(|| known.name());
         let owner = self.work.market.board.slots().slot(topic.number)?.owner();
         // Beside other sources of this hub it is one venue among several.
@@ -523,6 +524,9 @@ impl Batch<'_> {
         topic: &Arc<Topic>,
         (time_ns, is_replaced): (u64, bool),
     ) {
+        if self.venues.is_hub() {
+            topic.trades_may_repeat();
+        }
         self.declare_open(topic, (symbol, venue));
         self.take_over_book(topic);
         let told = self.symbols.take_told(symbol, venue);
@@ -595,8 +599,12 @@ impl Sink for Batch<'_> {
     #[inline]
     fn message(&mut self, _sequence: u64, message: &Message) {
         self.work.received += 1;
-        self.update(message);
-        if !self.work.market.bars.is_empty() {
+        if self.work.market.bars.is_empty() {
+            self.update(message);
+        } else if let Message::LastValue(record) = message {
+            self.update_with_bars(record);
+        } else {
+            self.update(message);
             self.update_bars(message);
         }
     }

@@ -51,6 +51,10 @@ pub struct Topic {
     last_trade_ns: AtomicU64,
     /// Sequence of the newest trade in the hub's own feed; 0 before the first.
     last_trade_sequence: AtomicU64,
+    /// Source time until which trades may come that its bars have had; 0 if none do.
+    repeated_until_ns: AtomicU64,
+    /// Whether it is a hub that has left it, if it is stale.
+    is_left_by_hub: AtomicBool,
     last_status_ns: AtomicU64,
     /// The session of a source that has given the trading state; 0 for none.
     status_session: AtomicU64,
@@ -133,6 +137,8 @@ impl Topic {
             opened: AtomicU64::new(0),
             last_trade_ns: AtomicU64::new(0),
             last_trade_sequence: AtomicU64::new(0),
+            repeated_until_ns: AtomicU64::new(0),
+            is_left_by_hub: AtomicBool::new(false),
             last_status_ns: AtomicU64::new(0),
             status_session: AtomicU64::new(0),
             valued_session: AtomicU64::new(0),
@@ -194,6 +200,37 @@ impl Topic {
         self.last_trade_sequence.store(sequence, Ordering::Release);
     }
 
+    /// Notes whether the source that leaves it stale is a hub, which may have trades meanwhile.
+    pub(crate) fn left_by(&self, is_hub: bool) {
+        self.is_left_by_hub.store(is_hub, Ordering::Relaxed);
+    }
+
+    /// Returns whether the topic, if it is stale, waits for a hub.
+    pub(crate) fn is_left_by_hub(&self) -> bool {
+        self.is_left_by_hub.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the trades of the session may come again, as after a restart of the hub that gives
+    /// them. The topic knows the time of its newest one still.
+    #[cold]
+    pub(crate) fn trades_may_repeat(&self) {
+        if let Some(until_ns) = self.last_trade_ns() {
+            self.repeated_until_ns
+                .fetch_max(until_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether bars have had a trade of this source time before it came again. The first
+    /// later trade ends the repetition.
+    #[inline]
+    pub(crate) fn is_repeated(&self, source_time_ns: u64) -> bool {
+        let until_ns = self.repeated_until_ns.load(Ordering::Relaxed);
+        if until_ns != 0 && source_time_ns > until_ns {
+            self.repeated_until_ns.store(0, Ordering::Relaxed);
+        }
+        source_time_ns <= until_ns
+    }
+
     /// Notes the source time of the newest status; 0 if unknown.
     pub(crate) fn status_at(&self, source_time_ns: u64) {
         self.last_status_ns.store(source_time_ns, Ordering::Relaxed);
@@ -226,6 +263,8 @@ impl Topic {
         self.status_of(other.status_session());
         let traded_ns = other.last_trade_ns.load(Ordering::Relaxed);
         self.traded_at(traded_ns, other.last_trade_sequence());
+        let repeated_ns = other.repeated_until_ns.load(Ordering::Relaxed);
+        self.repeated_until_ns.store(repeated_ns, Ordering::Relaxed);
         self.status_at(other.last_status_ns.load(Ordering::Relaxed));
     }
 

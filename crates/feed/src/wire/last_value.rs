@@ -3,8 +3,8 @@
 use super::bytes::{Field, array_at, i64_at, put, u16_at, u32_at, u64_at};
 use super::message::prefix;
 use super::{
-    Message, MessageKind, ReferenceKind, SessionStart, SessionState, Trade, TradingState,
-    UNDEFINED_PRICE,
+    Certainty, Message, MessageKind, ReferenceKind, SessionStart, SessionState, Trade,
+    TradingState, UNDEFINED_PRICE,
 };
 
 /// A symbol's latest value, as a record of a snapshot: 96 bytes, or 176 with its figures.
@@ -186,7 +186,7 @@ impl LastValue {
             }
             Message::Certainty(certainty) => {
                 let figures = self.figures.get_or_insert_default();
-                figures.flags = certainty.flags;
+                figures.flags = certainty.flags & !Certainty::LOST;
                 self.sequence = sequence;
             }
             Message::SessionStart(start) => {

@@ -543,9 +543,15 @@ pub struct Certainty {
     pub source: u16,
     /// Time of the value's last change at the source, nanoseconds since the UNIX epoch.
     pub source_time_ns: u64,
-    /// [`Figures::STALE`](super::Figures::STALE), [`Figures::IN_DOUBT`](super::Figures::IN_DOUBT);
-    /// 0 if the value is certain.
+    /// [`Figures::STALE`](super::Figures::STALE), [`Figures::IN_DOUBT`](super::Figures::IN_DOUBT)
+    /// and [`Certainty::LOST`]; 0 if the value is certain.
     pub flags: u8,
+}
+
+impl Certainty {
+    /// Messages until this one's time are lost for good, trades perhaps among them. It says nothing
+    /// of what the value is from now on.
+    pub const LOST: u8 = 4;
 }
 
 layout!(Certainty: 32, MessageKind::CERTAINTY, { flags: 16 });

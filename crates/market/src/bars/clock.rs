@@ -32,7 +32,7 @@ impl BarClock {
             let rest = topics.iter().skip(self.place.1);
             let mut count = 0;
             for topic in rest {
-                let cost = match close(topic, unix_ns, &mut dispatch) {
+                let cost = match close(bars, topic, unix_ns, &mut dispatch) {
                     true => CLOSED_COST,
                     false => 1,
                 };
@@ -58,10 +58,13 @@ impl BarClock {
 }
 
 /// Closes the topic's bar, if it is due. Returns whether it was.
-fn close(topic: &BarTopic, unix_ns: u64, dispatch: &mut Dispatch) -> bool {
+fn close(bars: &Bars, topic: &BarTopic, unix_ns: u64, dispatch: &mut Dispatch) -> bool {
     let mut state = topic.state.lock();
     if !state.close_by_clock(unix_ns) {
         return false;
+    }
+    if bars.awaits_hub(topic.number()) {
+        state.may_lack_trades();
     }
     let version = state.change();
     let (interest, shown) = (topic.interest(), state.shown());

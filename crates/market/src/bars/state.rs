@@ -79,6 +79,11 @@ impl BarState {
         self.is_partial = self.missing_until_ns != 0 && start_ns <= self.missing_until_ns;
     }
 
+    /// Notes that the newest bar may lack trades.
+    pub(crate) fn may_lack_trades(&mut self) {
+        self.is_partial = true;
+    }
+
     pub(crate) fn version(&self) -> u64 {
         self.version
     }

@@ -18,6 +18,7 @@ use tidewire_lastvalue::{
 };
 
 use super::certainty::{Certainties, Doubt};
+use super::venues::source_time_ns;
 use crate::board::{certainty, figures};
 use crate::clocks::Ahead;
 use crate::consolidated::VenueValue;
@@ -44,6 +45,8 @@ pub(super) struct Work<'a> {
     pub(super) session: &'a mut u64,
     /// Whether the source is a publisher: any peer, whose use of the hub has limits.
     pub(super) is_publisher: bool,
+    /// Whether the source is a hub that this one follows.
+    pub(super) is_hub: bool,
     /// Number of venues that the source may still give a number of their own.
     pub(super) venues_left: &'a mut u32,
     pub(super) ahead: Ahead,
@@ -61,6 +64,14 @@ impl Work<'_> {
     #[inline]
     pub(super) fn apply(&mut self, topic: &Arc<Topic>, message: &Message) -> bool {
         let number = topic.number;
+        let is_value = matches!(
+            message,
+            Message::Quote(_) | Message::Trade(_) | Message::LastValue(_)
+        );
+        let may_end_doubt = self.certainties.doubt == Doubt::Messages && is_value;
+        if may_end_doubt && self.writer.slot(number).is_some() && self.is_doubtful(number) {
+            self.tell_lost(topic, source_time_ns(message));
+        }
         let Some(mut slot) = self.writer.slot(number) else {
             return false;
         };
@@ -80,17 +91,16 @@ impl Work<'_> {
             self.follow(topic, None);
             return true;
         };
-        let ends_doubt = self.certainties.doubt == Doubt::Messages
-            && matches!(
-                message,
-                Message::Quote(_) | Message::Trade(_) | Message::LastValue(_)
-            )
-            && end_doubt(self.market, &mut slot, number);
+        let ends_doubt = may_end_doubt && end_doubt(self.market, &mut slot, number);
         drop(slot);
         if ends_doubt {
             self.tell_certainty(topic);
-            // Trades may be among the messages that were lost.
-            topic.miss_trades(source_time_ns);
+        }
+        if let Message::Certainty(told) = message
+            && told.flags & wire::Certainty::LOST != 0
+        {
+            topic.miss_trades(told.source_time_ns);
+            self.tell_lost_of_links(topic, told.source_time_ns);
         }
         let is_record = matches!(message, Message::LastValue(_));
         if is_record || matches!(message, Message::Status(_)) {
@@ -190,6 +200,40 @@ impl Work<'_> {
         self.publish_book_again(topic);
     }
 
+    /// Tells the readers of the hub's own feed that messages about a topic are lost, before the one
+    /// of `source_time_ns` that ends the doubt: trades may be among them.
+    #[cold]
+    pub(super) fn tell_lost(&mut self, topic: &Topic, source_time_ns: u64) {
+        topic.miss_trades(source_time_ns);
+        self.append_lost(topic, source_time_ns);
+        self.tell_lost_of_links(topic, source_time_ns);
+    }
+
+    /// Tells the same of the topics that have a topic's trades too.
+    fn tell_lost_of_links(&mut self, topic: &Topic, source_time_ns: u64) {
+        let links = [topic.parent().cloned(), topic.namesake()];
+        for topic in links.into_iter().flatten() {
+            self.append_lost(&topic, source_time_ns);
+        }
+    }
+
+    fn append_lost(&mut self, topic: &Topic, source_time_ns: u64) {
+        if let Some(slot) = self.market.board.slots().slot(topic.number) {
+            let told = wire::Certainty {
+                symbol: topic.number,
+                source: topic.venue(),
+                source_time_ns,
+                flags: certainty(slot.flags()) | wire::Certainty::LOST,
+            };
+            topic.told_at(self.journal.append(&Message::Certainty(told)));
+        }
+    }
+
+    fn is_doubtful(&self, number: u32) -> bool {
+        let slot = self.market.board.slots().slot(number);
+        slot.is_some_and(|slot| slot.flags() & FLAG_DOUBT != 0)
+    }
+
     /// Makes a topic as certain as this source is, whose first value in its session comes now, with
     /// `source_time_ns`; `upstream` is what the source said of the value before. What another
     /// source or session left ends: a topic that was stale is not, and its quote is void, also
@@ -213,6 +257,10 @@ impl Work<'_> {
             0 => value.source_time_ns,
             time_ns => time_ns,
         };
+        // What the source was asked for before it left does not come any more.
+        if value.flags & FLAG_DOUBT != 0 && self.certainties.doubt != Doubt::Records {
+            self.tell_lost(topic, time_ns);
+        }
         if has_old_status {
             self.forget_status(topic, time_ns);
         }
@@ -428,7 +476,7 @@ fn store_rare(
             topic.told_at(journal.append(&Message::Certainty(wire::Certainty {
                 symbol: address.number,
                 source: address.venue,
-                flags: certainty(slot.flags()),
+                flags: certainty(slot.flags()) | told.flags & wire::Certainty::LOST,
                 ..*told
             })));
             // It is no event at the source, and has no latency.
@@ -444,6 +492,9 @@ fn store_rare(
             let value = market.board.value(address.number)?;
             let own = own.decide(&session_state(topic, &value))?;
             if own.rolls != wire::SessionStart::KEEPS {
+                if is_again(&own, topic, &value) {
+                    topic.trades_may_repeat();
+                }
                 topic.session_begins();
             }
             let sequence = journal.append(&Message::SessionStart(own));
@@ -482,10 +533,22 @@ fn is_other_session(market: &Market, new: &MarketValue, number: u32) -> bool {
     is_less && new.session_open != before.session_open
 }
 
+/// Returns whether a session start begins the day again that the value is in: its trades are not all
+/// before the message, and come again.
+fn is_again(start: &wire::SessionStart, topic: &Topic, value: &MarketValue) -> bool {
+    let is_same_day = start.trading_day != 0 && start.trading_day == value.trading_day;
+    let last_ns = topic.last_trade_ns();
+    is_same_day && last_ns.is_some_and(|last_ns| start.source_time_ns <= last_ns)
+}
+
 /// Forgets the times of a topic's last trade and status where a record has others: it does not
 /// give their times. It has this sequence.
 fn forget_times(topic: &Topic, market: &Market, record: &LastValue, sequence: u64) {
     let before = market.board.value(topic.number).unwrap_or_default();
+    if record.last == PRICE_UNDEFINED && record.volume == 0 {
+        // A hub that has restarted begins with nothing. Its publishers may send all they have.
+        topic.trades_may_repeat();
+    }
     let trades = record
         .figures
         .map_or(before.trades, |figures| figures.trades);

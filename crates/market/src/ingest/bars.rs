@@ -82,6 +82,7 @@ impl Batch<'_> {
         if let Message::Trade(trade) = message
             && let Some(symbol) = self.symbols.get(trade.symbol)
             && let Some(topic) = symbol.of_venue(trade.source).cloned()
+            && !topic.is_repeated(source_time_ns)
         {
             let trade = BarTrade {
                 source_time_ns,
@@ -118,6 +119,19 @@ impl Batch<'_> {
                     self.open_bars.adopt(end_ns, bars.number());
                 }
             }
+        }
+    }
+
+    /// Applies a whole value of the stream. One with more trades than the symbol has had has some
+    /// that do not come one by one, as where a venue gets a symbol of its own.
+    #[cold]
+    pub(super) fn update_with_bars(&mut self, record: &LastValue) {
+        let before = self.traded(record.symbol);
+        self.update(&Message::LastValue(*record));
+        let (old, new) = (before.unwrap_or_default(), self.traded(record.symbol));
+        let has_more = |new: (u64, u64)| new.0 > old.0 || new.1 > old.1;
+        if new.is_some_and(has_more) {
+            self.note_missing_trades(record, before);
         }
     }
 

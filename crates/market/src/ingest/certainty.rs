@@ -387,6 +387,9 @@ impl Work<'_> {
             return false;
         }
         steps.spend(cost_of_telling(topic));
+        if set & FLAG_STALE != 0 {
+            topic.left_by(self.is_hub);
+        }
         if (set, clear) == (FLAG_DOUBT, 0) {
             self.mark(topic, set, clear, false);
             if !after.is_stale {

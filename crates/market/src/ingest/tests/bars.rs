@@ -199,3 +199,183 @@ fn a_bar_is_partial_if_a_snapshot_has_trades_of_its_interval() {
     batch.finish();
     assert_eq!(bar(&market, "A"), (2, 1, false, true));
 }
+
+fn record_at(symbol: u32, source: u16, volume: u64, second: u64) -> LastValue {
+    let is_nothing = volume == 0;
+    LastValue {
+        source,
+        last: if is_nothing {
+            PRICE_UNDEFINED
+        } else {
+            1_000_000_000
+        },
+        last_size: u32::from(!is_nothing),
+        volume,
+        source_time_ns: if is_nothing {
+            0
+        } else {
+            START + second * SECOND
+        },
+        ..LastValue::new(symbol)
+    }
+}
+
+/// The first hub restarted and its publisher went on with its session: the open bars of the second
+/// hub had all trades twice.
+#[test]
+fn trades_that_come_again_after_a_hubs_restart_are_in_the_open_bar_once() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut hub = publisher(&market, 1, &["A"]);
+    hub.name_venue(CONSOLIDATED, crate::venues::CONSOLIDATED_NAME);
+    ask(&market, "A");
+    let trades = [trade_at(0, 1, 0), trade_at(0, 1, 0)];
+    send(&mut hub, &trades);
+    hub.begin(2).session_changed(1, 2);
+    define(&mut hub, &["A"]);
+    send(&mut hub, &[Message::LastValue(record_at(0, 0, 0, 0))]);
+    send(&mut hub, &trades);
+    assert_eq!(bar(&market, "A"), (0, 2, false, false));
+    assert_eq!(value_of(&market, "A").volume, 2);
+    // A trade behind them is new, and one before it is out of order then.
+    let late = |message: &Message| match message {
+        Message::Trade(trade) => Message::Trade(TradeMessage {
+            source_time_ns: trade.source_time_ns + 1,
+            ..*trade
+        }),
+        other => *other,
+    };
+    send(&mut hub, &[late(&trades[0]), trades[0]]);
+    assert_eq!(bar(&market, "A"), (0, 4, false, false));
+    // The same where a snapshot comes before the trades.
+    hub.begin(3).session_changed(2, 3);
+    define(&mut hub, &["A"]);
+    let mut batch = hub.begin(3);
+    batch.snapshot_record(1, &record_at(0, 1, 4, 0));
+    batch.finish();
+    send(&mut hub, &trades[1..]);
+    assert_eq!(bar(&market, "A").1, 4);
+}
+
+/// A publisher that began its day again had it twice in the open bars.
+#[test]
+fn trades_of_a_day_that_begins_again_are_in_the_open_bar_once() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = publisher(&market, 1, &["A"]);
+    ask(&market, "A");
+    let day = Message::SessionStart(SessionStart {
+        source_time_ns: START,
+        trading_day: 20_231_114,
+        rolls: SessionStart::BEGINS_DAY_OR_AGAIN,
+        ..SessionStart::default()
+    });
+    let mut batch = ingest.begin(START);
+    let first = [day, trade_at(0, 0, 1), trade_at(0, 0, 1)];
+    let both = first.iter().chain(&first);
+    both.for_each(|message| batch.message(1, message));
+    batch.message(1, &trade_at(0, 0, 2));
+    batch.finish();
+    assert_eq!(bar(&market, "A"), (2, 1, false, false));
+    let topic = market.board.find(b"A").unwrap();
+    let bars = market.bars.bars_of(&topic, Interval::Second);
+    assert_eq!(bars.state.lock().bars.late(), 0);
+    assert_eq!(value_of(&market, "A").volume, 3);
+}
+
+/// The bar of a venue that had got a symbol of its own at the first hub lacked the trades before,
+/// and was shown as whole.
+#[test]
+fn a_bar_is_partial_if_a_live_record_has_trades_of_its_interval() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut hub = publisher(&market, 1, &["A@X"]);
+    ask(&market, "A@X");
+    send(&mut hub, &[Message::LastValue(record_at(0, 1, 2, 1))]);
+    send(&mut hub, &[trade_at(0, 1, 1)]);
+    assert_eq!(bar(&market, "A@X"), (1, 1, false, true));
+    send(&mut hub, &[trade_at(0, 1, 2)]);
+    // A session that begins has fewer trades.
+    send(&mut hub, &[Message::LastValue(record_at(0, 1, 1, 2))]);
+    assert_eq!(bar(&market, "A@X"), (2, 1, false, false));
+}
+
+/// The publisher restarted before the symbol's next message, and the loss was forgotten.
+#[test]
+fn a_bar_is_partial_if_messages_were_lost_before_its_publisher_restarted() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut old = publisher(&market, 1, &["A"]);
+    ask(&market, "A");
+    send(&mut old, &[trade_at(0, 0, 1)]);
+    let mut batch = old.begin(2);
+    batch.values_doubtful();
+    batch.values_lost();
+    batch.finish();
+    old.lose(2);
+    drop(old);
+    let mut new = publisher(&market, 2, &["A"]);
+    assert!(!bar(&market, "A").3);
+    send(&mut new, &[trade_at(0, 0, 1)]);
+    assert_eq!(bar(&market, "A"), (1, 2, false, true));
+    send(&mut new, &[trade_at(0, 0, 2)]);
+    assert_eq!(bar(&market, "A"), (2, 1, false, false));
+}
+
+/// What the first hub had lost was in doubt at the second one, but its bars were shown as whole.
+#[test]
+fn a_bar_is_partial_if_the_hub_before_has_lost_messages() {
+    let first = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = publisher(&first, 1, &["A"]);
+    send(&mut ingest, &[trade_at(0, 0, 1)]);
+    let mut batch = ingest.begin(2);
+    batch.values_doubtful();
+    batch.values_lost();
+    batch.finish();
+    send(&mut ingest, &[trade_at(0, 0, 2), trade_at(0, 0, 3)]);
+    let second = Market::of_one_lane(MarketConfig::default());
+    let mut follower = Ingest::new(second.clone(), 1, "hub");
+    let mut seen = Vec::new();
+    let journal = first.journal.lock();
+    for sequence in 1..journal.next_sequence() {
+        let message = journal.message(sequence).unwrap();
+        let mut batch = follower.begin(1);
+        match &message {
+            Message::Definition(definition) => batch.definition(sequence, definition),
+            Message::Venue(venue) => batch.venue(venue),
+            other => batch.message(sequence, other),
+        }
+        batch.finish();
+        ask(&second, "A");
+        if let Message::Trade(_) = message {
+            seen.push(bar(&second, "A"));
+        }
+    }
+    let whole = |second| (second, 1, false, false);
+    assert_eq!(seen, [whole(1), (2, 1, false, true), whole(3)]);
+    assert_eq!(staleness(&value_of(&second, "A")), 0);
+    // The third hub of a chain learns of it, too.
+    let journal = second.journal.lock();
+    let mut told = (1..journal.next_sequence()).filter_map(|sequence| journal.message(sequence));
+    assert!(told.any(|message| {
+        matches!(message, Message::Certainty(told) if told.flags & Certainty::LOST != 0)
+    }));
+}
+
+/// The wall clock closed the bar as whole while the hub that had more trades of it was away.
+#[test]
+fn a_bar_that_closes_while_its_hub_is_away_is_partial() {
+    let close = |is_hub: bool| {
+        let market = Market::of_one_lane(MarketConfig::default());
+        let mut source = publisher(&market, 1, &["A"]);
+        if is_hub {
+            source.name_venue(CONSOLIDATED, crate::venues::CONSOLIDATED_NAME);
+        }
+        ask(&market, "A");
+        let mut batch = source.begin(START + SECOND);
+        batch.message(1, &trade_at(0, 1, 1));
+        batch.finish();
+        source.lose(START + SECOND);
+        let mut clock = crate::bars::BarClock::default();
+        clock.turn(&market.bars, 1, START + 9 * SECOND);
+        bar(&market, "A")
+    };
+    assert_eq!(close(true), (1, 1, true, true));
+    assert_eq!(close(false), (1, 1, true, false));
+}
