@@ -524,6 +524,7 @@ impl Batch<'_> {
         topic: &Arc<Topic>,
         (time_ns, is_replaced): (u64, bool),
     ) {
+        let is_left = self.flags(topic.number) & FLAG_STALE != 0;
         if self.venues.is_hub() {
             topic.trades_may_repeat();
         }
@@ -533,7 +534,7 @@ impl Batch<'_> {
         self.work
             .revive(topic, apply::upstream_flags(told), time_ns);
         self.find_namesake(topic, is_replaced);
-        self.adopt_bars(topic);
+        self.adopt_bars(topic, is_left);
     }
 
     /// Applies a message whose topic this source does not write to yet.

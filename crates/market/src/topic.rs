@@ -210,8 +210,8 @@ impl Topic {
         self.is_left_by_hub.load(Ordering::Relaxed)
     }
 
-    /// Notes that the trades of the session may come again, as after a restart of the hub that gives
-    /// them. The topic knows the time of its newest one still.
+    /// Notes that the trades of the session may come again, as after a restart of the hub that
+    /// gives them. The topic knows the time of its newest one still.
     #[cold]
     pub(crate) fn trades_may_repeat(&self) {
         if let Some(until_ns) = self.last_trade_ns() {

@@ -19,6 +19,8 @@ pub(crate) struct BarState {
     /// Whether the newest trade arrived within a minute of its source time: the wall clock then
     /// closes its bar too.
     is_live: bool,
+    /// Number of the source of the newest trade.
+    source: u32,
     /// Source time until which trades may be missing, nanoseconds since the UNIX epoch; 0 if none
     /// are.
     missing_until_ns: u64,
@@ -46,6 +48,7 @@ impl BarState {
             sequence: 0,
             receive_time_ns: 0,
             is_live: false,
+            source: u32::MAX,
             missing_until_ns: traded_until_ns,
             is_partial: false,
         }
@@ -77,6 +80,12 @@ impl BarState {
     pub(crate) fn begins(&mut self) {
         let start_ns = self.bars.newest().map_or(0, |(bar, _)| bar.start_ns);
         self.is_partial = self.missing_until_ns != 0 && start_ns <= self.missing_until_ns;
+    }
+
+    /// Notes the source of the newest trade. Returns whether another one's trade came before.
+    #[inline]
+    pub(crate) fn traded_by(&mut self, source: u32) -> bool {
+        std::mem::replace(&mut self.source, source) != source
     }
 
     /// Notes that the newest bar may lack trades.

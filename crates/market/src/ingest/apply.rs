@@ -533,8 +533,8 @@ fn is_other_session(market: &Market, new: &MarketValue, number: u32) -> bool {
     is_less && new.session_open != before.session_open
 }
 
-/// Returns whether a session start begins the day again that the value is in: its trades are not all
-/// before the message, and come again.
+/// Returns whether a session start begins the day again that the value is in: its trades are not
+/// all before the message, and come again.
 fn is_again(start: &wire::SessionStart, topic: &Topic, value: &MarketValue) -> bool {
     let is_same_day = start.trading_day != 0 && start.trading_day == value.trading_day;
     let last_ns = topic.last_trade_ns();

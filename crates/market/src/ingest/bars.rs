@@ -100,7 +100,8 @@ impl Batch<'_> {
 
     /// Makes this source's clock the one that closes the open bars of a symbol that it defines, or
     /// gives a first value: those of the symbol, and of its venues, that no other source writes to.
-    pub(super) fn adopt_bars(&mut self, topic: &Arc<Topic>) {
+    /// `is_left` tells that another source or session had the topic and has left it.
+    pub(super) fn adopt_bars(&mut self, topic: &Arc<Topic>, is_left: bool) {
         if self.work.market.bars.is_empty() {
             return;
         }
@@ -108,13 +109,22 @@ impl Batch<'_> {
         let mut all = vec![symbol.clone()];
         symbol.with_members(|venues| all.extend(venues.iter().map(|venue| venue.topic.clone())));
         all.extend(symbol.namesake());
+        // The other venues' sources close the bars of all venues, unless one has left.
+        let is_left = is_left
+            || symbol.with_members(|venues| {
+                let mut topics = venues.iter().map(|venue| &venue.topic);
+                topics.any(|topic| self.work.slot_owner(topic).is_none())
+            });
         for topic in all {
             let owner = self.work.slot_owner(&topic);
             let is_free = owner.is_none_or(|owner| owner == self.work.source);
             let Some(bars) = topic.derived.bars() else {
                 continue;
             };
-            for bars in bars.iter().filter(|_| is_free || topic.is_consolidated()) {
+            for bars in bars.iter().filter(|_| match topic.is_consolidated() {
+                true => is_left,
+                false => is_free,
+            }) {
                 if let Some(end_ns) = bars.state.lock().bars.end_ns() {
                     self.open_bars.adopt(end_ns, bars.number());
                 }
@@ -185,7 +195,13 @@ impl Batch<'_> {
                     }
                     continue;
                 }
-                Outcome::Added => {}
+                Outcome::Added => {
+                    if state.traded_by(self.work.source)
+                        && let Some(end_ns) = state.bars.end_ns()
+                    {
+                        self.open_bars.adopt(end_ns, bars.number());
+                    }
+                }
                 Outcome::Began { closed } => {
                     if let Some(bar) = closed {
                         let shown = Shown {
@@ -197,6 +213,7 @@ impl Batch<'_> {
                         self.publish_bar(bars, &state, &shown, version);
                     }
                     state.begins();
+                    state.traded_by(self.work.source);
                     if let Some(end_ns) = state.bars.end_ns() {
                         self.open_bars.add(end_ns, bars.number());
                     }

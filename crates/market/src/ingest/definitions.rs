@@ -90,7 +90,7 @@ impl Batch<'_> {
                 self.work.marked.insert(topic.number);
             }
         }
-        self.adopt_bars(&topic);
+        self.adopt_bars(&topic, false);
         let subscriptions = &market.post.subscriptions;
         market.books.defined(&topic, subscriptions);
         market.bars.defined(&topic, subscriptions);

@@ -379,3 +379,26 @@ fn a_bar_that_closes_while_its_hub_is_away_is_partial() {
     assert_eq!(close(true), (1, 1, true, true));
     assert_eq!(close(false), (1, 1, true, false));
 }
+
+/// Of several sources that had traded in a bar, only the one with the first trade closed it; and
+/// one that had not traded in it did, with its first value.
+#[test]
+fn each_source_that_has_traded_in_a_bar_closes_it_and_no_other() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let sources = [(1, "X"), (2, "Y"), (3, "Z")];
+    let mut sources = sources.map(|(number, venue)| {
+        let mut source = publisher(&market, number, &["A", "B"]);
+        source.name_venue(1, venue);
+        source
+    });
+    let [one, two, three] = &mut sources;
+    ask(&market, "A");
+    send(one, &[quote_at(0, 1, 0)]);
+    send(two, &[quote_at(0, 1, 0)]);
+    send(one, &[trade_at(0, 1, 1)]);
+    send(two, &[trade_at(0, 1, 1)]);
+    send(three, &[quote_at(0, 1, 9), quote_at(1, 1, 9)]);
+    assert_eq!(bar(&market, "A"), (1, 2, false, false));
+    send(two, &[quote_at(1, 1, 9)]);
+    assert_eq!(bar(&market, "A"), (1, 2, true, false));
+}
