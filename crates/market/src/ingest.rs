@@ -206,6 +206,7 @@ impl Ingest {
             publication: Publication::default(),
             lanes: 0,
             receive_time_ns,
+            happens_ns: 0,
             received: 0,
             refused: 0,
         };
@@ -434,10 +435,10 @@ impl Batch<'_> {
                     _ => Some(topic.unwrap_or_else(|| known.name()).clone()),
                 };
                 let Some(topic) = topic else { return };
-                let (source, work) = (self.work.source, &mut self.work);
+                let (session, work) = (*self.work.session, &mut self.work);
                 let counters = &work.market.records;
                 let journal = &mut work.journal;
-                self.records.take(part, &topic, source, journal, counters);
+                self.records.take(part, &topic, session, journal, counters);
             }
             // Before the first value it is about the symbol; of a symbol with values it says
             // nothing about a venue without one.
@@ -475,7 +476,7 @@ impl Batch<'_> {
     fn nothing(&mut self, topic: &Arc<Topic>, message: &Message) {
         topic.begin();
         topic.valued_in(*self.work.session);
-        self.take_over_book(topic);
+        self.take_over_book(topic, 0);
         self.work.revive(topic, 0, 0);
         self.work.apply(topic, message);
     }
@@ -489,6 +490,7 @@ impl Batch<'_> {
             return Some(topic);
         }
         let is_first = known.of_venue(venue).is_none();
+        self.work.happens_ns = time_ns;
         let topic = self.bind(symbol, venue);
         match &topic {
             Some(topic) if is_first => {
@@ -529,7 +531,7 @@ impl Batch<'_> {
             topic.trades_may_repeat();
         }
         self.declare_open(topic, (symbol, venue));
-        self.take_over_book(topic);
+        self.take_over_book(topic, time_ns);
         let told = self.symbols.take_told(symbol, venue);
         self.work
             .revive(topic, apply::upstream_flags(told), time_ns);
@@ -553,6 +555,8 @@ impl Batch<'_> {
             _ => venue,
         };
         let is_first = known.of_venue(venue).is_none();
+        let time_ns = venues::source_time_ns(message);
+        self.work.happens_ns = time_ns;
         let topic = match is_value {
             true => self.bind(symbol, venue),
             false => self.find_topic(symbol, venue),
@@ -564,7 +568,6 @@ impl Batch<'_> {
             self.work.refused += 1;
             return;
         };
-        let time_ns = venues::source_time_ns(message);
         match message {
             Message::LastValue(_) => _ = topic.begin(),
             _ => self.work.begin_empty(&topic),

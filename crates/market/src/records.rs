@@ -69,13 +69,13 @@ struct Kept {
 }
 
 impl RecordIngest {
-    /// Takes the next part that `writer`, a source of the hub, sent about `topic`. A complete
+    /// Takes the next part sent about `topic` in this session of a source. A complete
     /// record is appended to `journal` in one piece, and once more for the topic's namesake.
     pub(crate) fn take(
         &mut self,
         part: &RecordPart,
         topic: &Topic,
-        writer: u32,
+        session: u64,
         journal: &mut Journal,
         counters: &RecordCounters,
     ) {
@@ -89,7 +89,7 @@ impl RecordIngest {
             return;
         };
         counters.applied.fetch_add(1, Ordering::Relaxed);
-        let from = (part, writer);
+        let from = (part, session);
         keep(record, bytes, from, topic, (journal, counters));
         if let Some(namesake) = topic.namesake() {
             keep(record, bytes, from, &namesake, (journal, counters));
@@ -97,12 +97,12 @@ impl RecordIngest {
     }
 }
 
-/// Appends a whole record about `topic`, and keeps it there. It ends with `part`, which `writer`
-/// sent.
+/// Appends a whole record about `topic`, and keeps it there. It ends with `part`, sent in
+/// this session.
 fn keep(
     record: RecordRef<'_>,
     bytes: &[u8],
-    (part, writer): (&RecordPart, u32),
+    (part, session): (&RecordPart, u64),
     topic: &Topic,
     (journal, counters): (&mut Journal, &RecordCounters),
 ) {
@@ -113,13 +113,14 @@ fn keep(
     let kept = topic.records.kept.get_or_init(Box::default);
     if let Record::Mbo(order) = record.decode() {
         let mut orders = kept.orders.lock();
-        let orders = orders.get_or_insert_with(|| Orders::new(writer));
-        // Orders of a source that has ended are void, also for clients that follow.
-        for clear in orders.take_over(writer, &counters.orders) {
+        let orders = orders.get_or_insert_with(|| Orders::new(session));
+        // Orders of a session that has ended are void, also for clients that follow.
+        for clear in orders.take_over(session, &counters.orders) {
             append(part.source_time_ns, clear.publisher_id, &clear.bytes);
         }
         let sequence = append(part.source_time_ns, part.source, bytes);
-        return orders.apply(part.source, &order, bytes, sequence, &counters.orders);
+        let place = (sequence, part.source_time_ns);
+        return orders.apply(part.source, &order, bytes, place, &counters.orders);
     }
     let sequence = append(part.source_time_ns, part.source, bytes);
     let mut new = KeptRecord {
@@ -199,13 +200,21 @@ impl TopicRecords {
         }
     }
 
-    /// Gives the orders to the source `writer`: the connection of a publisher that continues.
-    pub(crate) fn adopt(&self, writer: u32) {
-        if let Some(kept) = self.kept.get()
-            && let Some(orders) = kept.orders.lock().as_mut()
-        {
-            orders.adopt(writer);
-        }
+    /// Makes `session` the one that sends the topic's orders. Those of another one go; returns
+    /// the records that say so. `total` counts the orders of all topics.
+    pub(crate) fn take_over(&self, session: u64, total: &AtomicU64) -> Vec<ClearRecord> {
+        let Some(kept) = self.kept.get() else {
+            return Vec::new();
+        };
+        let mut orders = kept.orders.lock();
+        let orders = orders.as_mut();
+        orders.map_or_else(Vec::new, |orders| orders.take_over(session, total))
+    }
+
+    /// Returns the newest time of an order's record, ns since the UNIX epoch; 0 without orders.
+    pub(crate) fn newest_order_ns(&self) -> u64 {
+        let orders = self.kept.get().map(|kept| kept.orders.lock());
+        orders.map_or(0, |orders| orders.as_ref().map_or(0, Orders::newest_ns))
     }
 }
 

@@ -44,6 +44,21 @@ pub struct ClearRecord {
     pub bytes: [u8; RECORD_LENGTH],
 }
 
+impl ClearRecord {
+    /// Creates the record that removes all orders of a publisher at this time, ns since the UNIX
+    /// epoch.
+    pub fn at(publisher_id: u16, time_ns: u64) -> Self {
+        let none = OpenOrders {
+            ts_recv: time_ns,
+            ..OpenOrders::new()
+        };
+        Self {
+            publisher_id,
+            bytes: none.clear_record(flag::LAST),
+        }
+    }
+}
+
 impl OpenOrders {
     /// Creates an empty set of orders.
     pub fn new() -> Self {

@@ -54,6 +54,8 @@ pub(super) struct Work<'a> {
     pub(super) publication: Publication,
     pub(super) lanes: u64,
     pub(super) receive_time_ns: u64,
+    /// Source time of the message that a topic begins or moves with, ns since the UNIX epoch.
+    pub(super) happens_ns: u64,
     /// Messages of the source's stream in this batch, and how many of them were refused.
     pub(super) received: u64,
     pub(super) refused: u64,

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use tidewire_feed::wire::{Level, Message};
+use tidewire_dbn::book::ClearRecord;
+use tidewire_feed::wire::{Level, Message, RecordPart};
 
 use super::Batch;
 use super::apply::Work;
@@ -50,9 +51,9 @@ impl Batch<'_> {
         }
     }
 
-    /// Forgets the book of a topic that the source gives its first value, if another source gave
-    /// the levels.
-    pub(super) fn take_over_book(&mut self, topic: &Topic) {
+    /// Forgets the book and the orders of a topic that the source gives its first value, if another
+    /// source gave the levels, and another session the orders. `time_ns` is that of the value, or 0.
+    pub(super) fn take_over_book(&mut self, topic: &Topic, time_ns: u64) {
         if let Some(book) = topic.derived.book() {
             let mut state = book.state.lock();
             if state.take_over(self.work.source) {
@@ -60,6 +61,7 @@ impl Batch<'_> {
                 self.work.tell_forgotten(topic, book, &mut state, time_ns);
             }
         }
+        self.work.take_over_orders(topic, time_ns);
     }
 
     /// Returns the source's symbols whose topics have a book.
@@ -77,6 +79,22 @@ impl Batch<'_> {
 }
 
 impl Work<'_> {
+    /// Tells those who follow a topic's orders that those of another session are void.
+    fn take_over_orders(&mut self, topic: &Topic, time_ns: u64) {
+        let newest_ns = topic.records.newest_order_ns();
+        let clears = topic
+            .records
+            .take_over(*self.session, &self.market.records.orders);
+        let time_ns = time_ns.max(newest_ns);
+        for clear in clears {
+            let clear = ClearRecord::at(clear.publisher_id, time_ns);
+            let source = clear.publisher_id;
+            for part in RecordPart::split(topic.number, source, time_ns, &clear.bytes) {
+                self.journal.append(&Message::Record(part));
+            }
+        }
+    }
+
     /// Forgets the book of a topic: levels were lost, or another session has begun. It is known
     /// again from its next clear on.
     pub(super) fn forget_book(&mut self, topic: &Topic) {

@@ -44,7 +44,7 @@ impl Batch<'_> {
             }
             found.set_facts(|own| *own = (*facts).clone());
             found.valued_in(*self.work.session);
-            self.take_over_book(&found);
+            self.take_over_book(&found, 0);
             if !is_replaced {
                 self.work.copy_to_namesake(topic, &found);
             }

@@ -127,7 +127,6 @@ impl Batch<'_> {
         };
         let mut topics: Vec<Arc<Topic>> = known.venues().map(|(_, topic)| topic.clone()).collect();
         for topic in &topics {
-            topic.records.adopt(self.work.source);
             if let Some(book) = topic.derived.book() {
                 book.state.lock().adopt(self.work.source);
             }

@@ -228,6 +228,10 @@ impl Work<'_> {
             self.tell_forgotten(name, book, &mut state, time_ns);
             self.tell_book(venue, own, &mut own_state);
         }
+        // A reader that has an order of the symbol gets the move, too.
+        let time_ns = time_ns
+            .max(self.happens_ns)
+            .max(name.records.newest_order_ns());
         let append = |journal: &mut Journal, number: u32, publisher_id: u16, bytes: &[u8]| {
             let parts = RecordPart::split(number, publisher_id, time_ns, bytes);
             parts.fold(0, |_, part| journal.append(&Message::Record(part)))

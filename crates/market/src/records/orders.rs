@@ -8,26 +8,29 @@ use tidewire_dbn::book::{ClearRecord, OpenOrders};
 /// The open orders of one topic.
 #[derive(Debug)]
 pub(super) struct Orders {
-    /// The source of the hub that sends them.
-    writer: u32,
+    /// The session of the source that sends them.
+    session: u64,
+    /// The newest time of one of its records, ns since the UNIX epoch.
+    newest_ns: u64,
     /// Sequence of the last record in the hub's feed.
     sequence: u64,
     open: OpenOrders,
 }
 
 impl Orders {
-    pub(super) fn new(writer: u32) -> Self {
+    pub(super) fn new(session: u64) -> Self {
         Self {
-            writer,
+            session,
+            newest_ns: 0,
             sequence: 0,
             open: OpenOrders::new(),
         }
     }
 
-    /// Makes `writer` the source of the orders. Those of another source go; returns the records
-    /// that say so.
-    pub(super) fn take_over(&mut self, writer: u32, total: &AtomicU64) -> Vec<ClearRecord> {
-        if std::mem::replace(&mut self.writer, writer) == writer {
+    /// Makes `session` the one that sends the orders. Those of another source, or of its session
+    /// before, go; returns the records that say so.
+    pub(super) fn take_over(&mut self, session: u64, total: &AtomicU64) -> Vec<ClearRecord> {
+        if std::mem::replace(&mut self.session, session) == session {
             return Vec::new();
         }
         total.fetch_sub(self.count(), Ordering::Relaxed);
@@ -44,8 +47,9 @@ impl Orders {
         self.open.clears()
     }
 
-    pub(super) fn adopt(&mut self, writer: u32) {
-        self.writer = writer;
+    /// Returns the newest time of a record, ns since the UNIX epoch.
+    pub(super) fn newest_ns(&self) -> u64 {
+        self.newest_ns
     }
 
     /// Notes that the readers of the hub's feed have all orders up to this sequence.
@@ -53,18 +57,19 @@ impl Orders {
         self.sequence = self.sequence.max(sequence);
     }
 
-    /// Applies the record `order`, whose last part has this sequence. `total` counts the orders of
+    /// Applies the record `order`, whose last part has this sequence and time. `total` counts the orders of
     /// all topics.
     pub(super) fn apply(
         &mut self,
         publisher_id: u16,
         order: &MboRecord,
         bytes: &[u8],
-        sequence: u64,
+        (sequence, source_time_ns): (u64, u64),
         total: &AtomicU64,
     ) {
         debug_assert!(sequence > self.sequence, "the feed only grows");
         self.sequence = sequence;
+        self.newest_ns = self.newest_ns.max(source_time_ns);
         let before = self.open.len();
         let is_room = total.load(Ordering::Relaxed) < ORDERS_MAX;
         self.open.apply(publisher_id, order, bytes, is_room);

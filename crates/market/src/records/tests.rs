@@ -9,7 +9,7 @@ struct Bench {
     journal: Journal,
     counters: RecordCounters,
     ingest: RecordIngest,
-    writer: u32,
+    session: u64,
 }
 
 impl Bench {
@@ -21,7 +21,7 @@ impl Bench {
             journal: Journal::new(1, 1 << 10),
             counters: RecordCounters::default(),
             ingest: RecordIngest::default(),
-            writer: 1,
+            session: 1,
         }
     }
 
@@ -30,7 +30,7 @@ impl Bench {
             let journal = &mut self.journal;
             let topic = &self.topic;
             self.ingest
-                .take(&part, topic, self.writer, journal, &self.counters);
+                .take(&part, topic, self.session, journal, &self.counters);
         }
     }
 
@@ -164,13 +164,11 @@ fn a_snapshot_begins_with_a_clear_and_has_the_orders_by_price_and_priority() {
 fn orders_of_a_source_that_has_ended_are_cleared_for_all_by_its_successor() {
     let mut bench = Bench::new();
     bench.order(action::ADD, side::BID, 1, 100, 5);
-    bench.writer = 2;
+    bench.session = 2;
     bench.order(action::ADD, side::BID, 2, 100, 5);
     let actions: Vec<u8> = bench.journalled().iter().map(|record| record[38]).collect();
     assert_eq!(actions, [action::ADD, action::CLEAR, action::ADD]);
     assert_eq!(bench.snapshot().len(), 2);
-    bench.topic.records.adopt(3);
-    bench.writer = 3;
     bench.order(action::ADD, side::BID, 3, 100, 5);
     assert_eq!(bench.snapshot().len(), 3, "the same publisher, reconnected");
     assert_eq!(bench.counters.orders.load(Ordering::Relaxed), 2);
