@@ -1,13 +1,14 @@
 //! Plays a recording (`serve --record`) into a running hub.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use tidewire_dbn::book::ClearRecord;
 use tidewire_feed::recording::{Block, BlockKind, Decoder, Event, MAGIC};
-use tidewire_feed::wire::{Level, Message, Venue, VenueName};
+use tidewire_feed::wire::{Level, Message, RecordPart, Venue, VenueName};
 use tidewire_lane::Endpoint;
 use tidewire_market::CONSOLIDATED;
 
@@ -43,6 +44,7 @@ pub(super) fn play(
         newest: HashMap::new(),
         has_named: false,
         books: Books::default(),
+        orders: SentOrders::default(),
         account: Account::default(),
     };
     let mut rounds = Rounds::default();
@@ -74,6 +76,7 @@ struct RecordingPlayer<'a> {
     /// Whether the hub knows that the stream has consolidated values.
     has_named: bool,
     books: Books,
+    orders: SentOrders,
     account: Account,
 }
 
@@ -125,6 +128,7 @@ impl RecordingPlayer<'_> {
                 self.account.sessions += 1;
                 self.newest.clear();
                 self.end_books()?;
+                self.end_orders()?;
                 // Nothing was recorded in between, so that time is skipped.
                 self.clock.skip_to(block.recorded_ns);
             }
@@ -193,8 +197,17 @@ impl RecordingPlayer<'_> {
         ends.iter().try_for_each(|end| self.link.publish(end))
     }
 
+    /// Clears the orders of the run of the hub that has ended.
+    fn end_orders(&mut self) -> Result<(), Failure> {
+        for part in self.orders.take_clears() {
+            self.link.publish(&Message::Record(part))?;
+        }
+        Ok(())
+    }
+
     fn publish(&mut self, message: &Message) -> Result<(), Failure> {
         self.books.note(message);
+        self.orders.note(message);
         if message.source() == CONSOLIDATED && !std::mem::replace(&mut self.has_named, true) {
             self.link.publish(&consolidated())?;
         }
@@ -267,6 +280,34 @@ impl Books {
             })
         };
         ends.map(end).collect()
+    }
+}
+
+/// Symbols and venues whose orders were published, each with the time of its newest one, ns since
+/// the UNIX epoch.
+#[derive(Debug, Default)]
+struct SentOrders(BTreeMap<(u32, u16), u64>);
+
+impl SentOrders {
+    fn note(&mut self, message: &Message) {
+        if let Message::Record(part) = message
+            && part.offset() == 0
+            && part.bytes().get(1) == Some(&ORDER)
+        {
+            let newest_ns = self.0.entry((part.symbol, part.source)).or_default();
+            *newest_ns = part.source_time_ns.max(*newest_ns);
+        }
+    }
+
+    /// Returns the parts of the records that clear all orders.
+    fn take_clears(&mut self) -> Vec<RecordPart> {
+        let sent = std::mem::take(&mut self.0).into_iter();
+        let clear = |((symbol, source), newest_ns): ((u32, u16), u64)| {
+            let clear = ClearRecord::at(source, newest_ns);
+            let parts = RecordPart::split(symbol, source, newest_ns, &clear.bytes);
+            parts.collect::<Vec<_>>()
+        };
+        sent.flat_map(clear).collect()
     }
 }
 
@@ -405,6 +446,8 @@ impl Account {
     }
 }
 
+/// Type byte of an order's record.
+const ORDER: u8 = 0xA0;
 const READ_BYTES: u64 = 1 << 20;
 const SPREAD_NS_MAX: u64 = 5_000_000;
 
@@ -412,6 +455,27 @@ const SPREAD_NS_MAX: u64 = 5_000_000;
 mod tests {
     use super::*;
     use tidewire_feed::wire::{Quote, RecordPart, SessionStart};
+
+    /// The orders of the run before stayed in the books of `mbo` clients.
+    #[test]
+    fn orders_are_cleared_once_at_the_next_run() {
+        let mut orders = SentOrders::default();
+        assert_eq!(orders.take_clears(), []);
+        let mut bytes = [0; 56];
+        (bytes[0], bytes[1]) = (14, ORDER);
+        for (symbol, time_ns) in [(1, 5), (1, 4), (2, 6)] {
+            let parts = RecordPart::split(symbol, 2, time_ns, &bytes);
+            parts.for_each(|part| orders.note(&Message::Record(part)));
+        }
+        let clears = orders.take_clears();
+        let mut firsts = clears.iter().filter(|part| part.offset() == 0);
+        for (symbol, time_ns) in [(1, 5), (2, 6)] {
+            let first = firsts.next().unwrap();
+            let place = (first.symbol, first.source, first.source_time_ns);
+            assert_eq!(place, (symbol, 2, time_ns));
+        }
+        assert!(firsts.next().is_none() && orders.take_clears().is_empty());
+    }
 
     /// A book went on with the levels behind a gap, as if none were missing.
     #[test]
