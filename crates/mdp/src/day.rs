@@ -355,11 +355,14 @@ impl Day {
     }
 
     /// Takes the figures of a snapshot, of which those of before an event that is lost are no part.
-    fn adopt(&mut self, snapshot: &SnapshotFigures, is_begin_known: bool) {
+    /// `has_traded` says that a trade of before the snapshot came since the last loss.
+    fn adopt(&mut self, snapshot: &SnapshotFigures, is_begin_known: bool, has_traded: bool) {
         debug_assert!(self.trade_date >= snapshot.trade_date, "the date is set");
         let (statistics, session) = (&mut self.statistics, &mut self.session);
         let is_other_trade = snapshot.last.is_some() && snapshot.last != statistics.last;
-        if is_other_trade || snapshot.volume > statistics.volume {
+        // A snapshot without a trade says nothing of one that came since the loss.
+        let is_known = snapshot.last.is_none() && has_traded;
+        if is_other_trade || snapshot.volume > statistics.volume && !is_known {
             // A trade was lost. A snapshot does not give its side.
             (statistics.last, session.condition) = (snapshot.last, 0);
         }
@@ -594,7 +597,9 @@ impl Waiting {
         if is_first && !is_complete && day.reference_date.is_some() {
             day.is_reference_open |= !day.is_of_day_before(day.reference_date);
         }
-        day.adopt(snapshot, is_begin_known);
+        let is_trade = |(_, event): &(u64, Event)| matches!(event, Event::Trade { .. });
+        let has_traded = self.events[begin..end].iter().any(is_trade);
+        day.adopt(snapshot, is_begin_known, has_traded);
         for (_, event) in &self.events[end..] {
             day.apply(event);
         }

@@ -175,6 +175,17 @@ fn the_last_trade_of_a_snapshot_has_no_side_unless_it_is_the_known_one() {
     }
 }
 
+/// A snapshot that says nothing of the last trade erased it.
+#[test]
+fn a_last_trade_since_the_loss_stays_with_a_snapshot_without_a_trade() {
+    for (at, expected) in [(7, Some((81, 1))), (3, None)] {
+        let waiting = waiting(day(&[trade(80, 1)]), &[(at, trade(81, 1))]);
+        let figures = snapshot(TODAY, 5, None);
+        let restored = waiting.restored(&figures, 10, 5, false).unwrap();
+        assert_eq!(restored.statistics.last, expected, "{at}");
+    }
+}
+
 #[test]
 fn a_settlement_is_the_reference_of_the_next_session() {
     let mut today = day(&[
