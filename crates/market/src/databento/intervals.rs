@@ -70,6 +70,11 @@ impl Intervals {
         self.trades.insert(number, event);
     }
 
+    /// Forgets a topic's last trade.
+    pub(super) fn forget_trade(&mut self, number: u32) {
+        self.trades.remove(&number);
+    }
+
     /// Returns a topic's last trade.
     pub(super) fn last_trade(&self, number: u32) -> Option<Event> {
         self.trades.get(&number).copied()

@@ -28,6 +28,8 @@ pub(super) struct Told {
     pub(super) sequence: u64,
     /// Whether this hub recorded it in the current run; then the sequence is the journal's.
     pub(super) is_of_this_run: bool,
+    /// The run of the hub that it is of.
+    pub(super) run: u32,
     /// Whether it is the state of its topic, which no record shows: of before the start, or of a
     /// gap.
     pub(super) is_state: bool,
@@ -163,6 +165,7 @@ mod tests {
         let told = |sequence| Told {
             sequence,
             is_of_this_run: true,
+            run: 1,
             is_state: false,
             is_of_venue: false,
             message: Message::Quote(Quote::default()),

@@ -5,6 +5,7 @@ mod derived;
 mod opening;
 mod records;
 mod replay;
+mod runs;
 mod settling;
 mod values;
 mod watch;
@@ -18,7 +19,7 @@ use tidewire_dbn::databento::{
     system_code,
 };
 use tidewire_feed::journal::Journal;
-use tidewire_feed::wire::{LastValue, Message, Quote, RecordJoin};
+use tidewire_feed::wire::{LastValue, Message, Quote, RecordJoin, TradingState, TradingStatus};
 
 use super::bars::ClientBars;
 use super::depth::DepthBooks;
@@ -31,6 +32,7 @@ use crate::market::Market;
 use crate::venues::CONSOLIDATED;
 use definitions::Definitions;
 use records::CARRIED;
+use runs::Runs;
 use settling::{Settling, Walk};
 use values::Stamp;
 
@@ -81,6 +83,9 @@ pub(super) struct Stream {
     is_joined: bool,
     /// By topic number and schema bit: the last sequence that a snapshot of records included.
     told_until: HashMap<(u32, u16), u64>,
+    runs: Runs,
+    /// By topic number: its trading state as the client has it, unless that is unknown.
+    states: HashMap<u32, TradingState>,
     /// Symbols in all lines of the client so far.
     symbols_named: u64,
     /// Whether the client has left more unread than is allowed.
@@ -239,6 +244,7 @@ impl Stream {
     /// Sends new messages of the journal while there is room.
     fn follow(&mut self, market: &Market, unix_ns: u64, out: &mut Vec<u8>, end: usize) -> bool {
         let journal = market.journal.lock();
+        self.runs.go_on(journal.session());
         if self.cursor < journal.oldest_sequence() {
             self.skip(market, &journal);
             return true;
@@ -327,6 +333,15 @@ impl Stream {
             rolled = self.roll(market, message, stamp, unix_ns, out);
         }
         let chosen = self.selection.of(number);
+        let reached = self.reached(chosen, message, is_live);
+        let followed = match is_live {
+            true => chosen.schemas,
+            false => chosen.replayed | chosen.watched,
+        };
+        if followed != 0 {
+            let schemas = (followed, reached);
+            rolled += self.begin_in_run(message, schemas, stamp, unix_ns, out);
+        }
         let watched = chosen.watched & !chosen.schemas;
         if watched != 0 {
             self.watch(market, message, watched, stamp);
@@ -334,7 +349,6 @@ impl Stream {
         if chosen.schemas == 0 || !is_live && chosen.replayed == 0 {
             return rolled;
         }
-        let reached = self.reached(chosen, message, is_live);
         let records = match message {
             Message::Quote(quote) => self.tell_quote(quote, reached, stamp, unix_ns, out),
             Message::Trade(trade) => {
@@ -344,6 +358,7 @@ impl Stream {
             Message::Status(status) => {
                 let event = stamp.event(status.source_time_ns, status.source);
                 let wanted = reached & Schema::Status.bit() != 0;
+                self.note_state(stamp.number, status.state, chosen.schemas);
                 if wanted {
                     let mut writer = self.writer(out, unix_ns);
                     writer.status(&event, status.state, status.reason);
@@ -357,7 +372,8 @@ impl Stream {
             Message::Level(level) => self.tell_level(level, reached, stamp, unix_ns, out),
             Message::LastValue(value) => {
                 self.follow_last(value, chosen.schemas, stamp);
-                self.tell_value(value, reached, stamp, unix_ns, out)
+                self.tell_state(value, reached, stamp, unix_ns, out)
+                    + self.tell_value(value, reached, stamp, unix_ns, out)
             }
             _ => 0,
         };
@@ -433,6 +449,16 @@ pub(super) fn quote_of(value: &LastValue) -> Quote {
         ask_size: value.ask_size,
         bid_orders: value.bid_orders,
         ask_orders: value.ask_orders,
+    }
+}
+
+pub(super) fn status_of(value: &LastValue) -> TradingStatus {
+    TradingStatus {
+        symbol: value.symbol,
+        source: value.source,
+        source_time_ns: value.source_time_ns,
+        state: value.state,
+        reason: value.figures.map_or(0, |figures| figures.reason),
     }
 }
 

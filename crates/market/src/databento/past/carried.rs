@@ -1,13 +1,13 @@
-//! What a replay carries over from before its start: the newest quote and the last trade of each
-//! topic.
+//! What a replay carries over from before its start: the newest quote, the last trade and the
+//! trading state of each topic.
 
 use std::collections::{BTreeMap, HashMap};
 
 use foldhash::fast::RandomState;
 use tidewire_dbn::UNDEFINED_TIME;
-use tidewire_feed::wire::{LastValue, Message, Quote, Trade, UNDEFINED_PRICE};
+use tidewire_feed::wire::{LastValue, Message, Quote, Trade, TradingStatus, UNDEFINED_PRICE};
 
-use super::super::stream::quote_of;
+use super::super::stream::{quote_of, status_of};
 
 /// The state of all topics at a place of the recording.
 #[derive(Debug, Default)]
@@ -18,21 +18,26 @@ pub(super) struct Carried {
 /// The state of one topic.
 #[derive(Debug, Default)]
 struct Carry {
+    /// The run of the hub that it is of.
+    run: u32,
     quote: Option<Quote>,
     /// The last trade, with its sequence. Its source time is [`UNDEFINED_TIME`] if it is known from
     /// a whole value only.
     last: Option<(u64, Trade)>,
+    status: Option<TradingStatus>,
 }
 
 impl Carried {
-    /// Takes a quote, a trade or a whole value of the stream.
-    pub(super) fn note(&mut self, sequence: u64, message: &Message) {
+    /// Takes a quote, a trade, a state or a whole value of the stream of this run of the hub. What
+    /// a topic had in an earlier one ends.
+    pub(super) fn note(&mut self, run: u32, sequence: u64, message: &Message) {
         match message {
-            Message::Quote(quote) => self.of(quote.symbol).quote = Some(*quote),
+            Message::Quote(quote) => self.of(quote.symbol, run).quote = Some(*quote),
             Message::Trade(trade) if trade.price != UNDEFINED_PRICE => {
-                self.of(trade.symbol).last = Some((sequence, *trade));
+                self.of(trade.symbol, run).last = Some((sequence, *trade));
             }
-            Message::LastValue(value) => self.of(value.symbol).note_value(sequence, value),
+            Message::Status(status) => self.of(status.symbol, run).status = Some(*status),
+            Message::LastValue(value) => self.of(value.symbol, run).note_value(sequence, value),
             _ => {}
         }
     }
@@ -40,37 +45,49 @@ impl Carried {
     /// Gives a symbol's last trade to the topic `to` of its first venue, numbered `venue`, which
     /// continues it.
     pub(super) fn split(&mut self, (from, to): (u32, u32), venue: u16) {
-        let last = self.topics.get(&from).and_then(|carry| carry.last);
-        if let Some((sequence, trade)) = last
+        let last = self.topics.get(&from);
+        let last = last.and_then(|carry| Some((carry.run, carry.last?)));
+        if let Some((run, (sequence, trade))) = last
             && trade.source == venue
         {
             let own = Trade {
                 symbol: to,
                 ..trade
             };
-            self.of(to).last = Some((sequence, own));
+            self.of(to, run).last = Some((sequence, own));
         }
     }
 
-    /// Takes all quotes and trades, with their sequences. A topic's quote precedes its trade.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = (u64, Message)> + use<> {
+    /// Takes all quotes, trades and states, with their runs and sequences. A topic's quote precedes
+    /// its trade.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = (u32, u64, Message)> + use<> {
         let topics = std::mem::take(&mut self.topics).into_values();
         topics.flat_map(|carry| {
             let quote = carry.quote.map(|quote| (0, Message::Quote(quote)));
             let last = carry.last;
             let last = last.map(|(sequence, trade)| (sequence, Message::Trade(trade)));
-            quote.into_iter().chain(last)
+            let status = carry.status.map(|status| (0, Message::Status(status)));
+            let all = quote.into_iter().chain(last).chain(status);
+            all.map(move |(sequence, message)| (carry.run, sequence, message))
         })
     }
 
-    fn of(&mut self, number: u32) -> &mut Carry {
-        self.topics.entry(number).or_default()
+    fn of(&mut self, number: u32, run: u32) -> &mut Carry {
+        let carry = self.topics.entry(number).or_default();
+        if carry.run != run {
+            *carry = Carry {
+                run,
+                ..Carry::default()
+            };
+        }
+        carry
     }
 }
 
 impl Carry {
     fn note_value(&mut self, sequence: u64, value: &LastValue) {
         self.quote = Some(quote_of(value));
+        self.status = Some(status_of(value));
         let is_same =
             |(_, trade): &(u64, Trade)| (trade.price, trade.size) == (value.last, value.last_size);
         // The value of a source that begins has no last trade.
@@ -146,7 +163,9 @@ mod tests {
     }
 
     fn all(carried: &mut Carried) -> Vec<(u64, Message)> {
-        let mut all: Vec<_> = carried.drain().collect();
+        let all = carried.drain();
+        let all = all.filter(|(_, _, message)| !matches!(message, Message::Status(_)));
+        let mut all: Vec<_> = all.map(|(_, at, message)| (at, message)).collect();
         all.sort_by_key(|(_, message)| message.symbol());
         all
     }
@@ -154,13 +173,13 @@ mod tests {
     #[test]
     fn the_last_trade_before_a_start_keeps_its_time_unless_only_a_value_has_it() {
         let mut carried = Carried::default();
-        carried.note(7, &trade(1, 2, 10));
-        carried.note(9, &Message::LastValue(value(1, 10)));
-        carried.note(9, &Message::LastValue(value(2, 11)));
-        carried.note(9, &trade(2, 2, UNDEFINED_PRICE));
-        carried.note(9, &Message::LastValue(value(3, UNDEFINED_PRICE)));
-        carried.note(8, &trade(4, 2, 12));
-        carried.note(9, &Message::LastValue(value(4, UNDEFINED_PRICE)));
+        carried.note(1, 7, &trade(1, 2, 10));
+        carried.note(1, 9, &Message::LastValue(value(1, 10)));
+        carried.note(1, 9, &Message::LastValue(value(2, 11)));
+        carried.note(1, 9, &trade(2, 2, UNDEFINED_PRICE));
+        carried.note(1, 9, &Message::LastValue(value(3, UNDEFINED_PRICE)));
+        carried.note(1, 8, &trade(4, 2, 12));
+        carried.note(1, 9, &Message::LastValue(value(4, UNDEFINED_PRICE)));
         let all = all(&mut carried);
         let last = |symbol: u32| {
             all.iter().find_map(|(sequence, message)| match message {
@@ -183,7 +202,7 @@ mod tests {
     #[test]
     fn the_last_trade_before_a_start_goes_to_the_topic_of_its_venue() {
         let mut carried = Carried::default();
-        carried.note(7, &trade(1, 2, 10));
+        carried.note(1, 7, &trade(1, 2, 10));
         carried.split((1, 5), 2);
         carried.split((1, 6), 9);
         let all = all(&mut carried);

@@ -227,6 +227,7 @@ impl Reader {
         let told = Told {
             sequence,
             is_of_this_run,
+            run: self.run,
             is_state: false,
             is_of_venue,
             message,
@@ -298,6 +299,7 @@ impl Reader {
                 return self.push(Told {
                     sequence: 0,
                     is_of_this_run,
+                    run: self.run,
                     is_state: false,
                     is_of_venue,
                     message,
@@ -335,16 +337,22 @@ impl Reader {
                 true => &mut self.carried_of_venues,
                 false => &mut self.carried,
             };
-            carried.note(sequence, &message);
+            carried.note(self.run, sequence, &message);
             return Some(());
         }
-        self.push_state(sequence, message, is_of_venue)
+        self.push_state((self.run, sequence), message, is_of_venue)
     }
 
-    fn push_state(&mut self, sequence: u64, message: Message, is_of_venue: bool) -> Option<()> {
+    fn push_state(
+        &mut self,
+        (run, sequence): (u32, u64),
+        message: Message,
+        is_of_venue: bool,
+    ) -> Option<()> {
         self.push(Told {
             sequence,
             is_of_this_run: false,
+            run,
             is_state: true,
             is_of_venue,
             message,
@@ -390,11 +398,11 @@ impl Reader {
         for (from, until) in std::mem::take(&mut self.missing) {
             self.send(Part::Gap(from, until))?;
         }
-        for (sequence, message) in self.carried.drain() {
-            self.push_state(sequence, message, false)?;
+        for (run, sequence, message) in self.carried.drain() {
+            self.push_state((run, sequence), message, false)?;
         }
-        for (sequence, message) in self.carried_of_venues.drain() {
-            self.push_state(sequence, message, true)?;
+        for (run, sequence, message) in self.carried_of_venues.drain() {
+            self.push_state((run, sequence), message, true)?;
         }
         Some(())
     }

@@ -46,9 +46,14 @@ impl Stream {
         {
             let id = instrument_id(stamp.number);
             let symbol = std::str::from_utf8(topic.symbol()).unwrap_or_default();
+            if schema == Some(Schema::Mbo) {
+                let place = (stamp.number, part.source_time_ns);
+                records = self.clear_orders(place, true, unix_ns, out);
+                self.runs.note_orders(stamp.number, part.source);
+            }
             let mut writer = self.writer(out, unix_ns);
             writer.record(record.bytes(), id, part.source, symbol);
-            records = 1;
+            records += 1;
         } else if let Some(record) = record
             && is_older
             && schema == Some(Schema::Definition)

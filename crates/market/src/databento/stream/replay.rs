@@ -31,6 +31,7 @@ impl Stream {
         let oldest_ns = journal.source_times_ns().map_or(u64::MAX, |times| times.0);
         drop(journal);
         self.past = self.open_past(market, start_ns, oldest_ns);
+        self.runs.are_many = self.past.is_some();
         let known_from_ns = match self.past {
             None if self.cursor > 1 => oldest_ns.max(start_ns),
             _ => start_ns,
@@ -124,6 +125,7 @@ impl Stream {
                 Next::Message(told) if told.is_state => self.take_state(market, &told),
                 Next::Message(told) => {
                     let is_live = is_live(&told);
+                    self.runs.go_on(told.run);
                     let sent_ns = match is_live {
                         true => unix_ns.max(tidewire_lane::unix_ns()),
                         false => unix_ns,
@@ -196,6 +198,10 @@ impl Stream {
                 sequence: told.sequence,
                 ts_recv: None,
             };
+            self.runs.go_on(told.run);
+            if self.runs.enters(number) {
+                self.intervals.forget_trade(number);
+            }
             self.follow_value(&told.message, chosen.schemas | chosen.watched, stamp);
         }
     }

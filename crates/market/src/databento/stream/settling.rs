@@ -6,6 +6,7 @@
 
 use tidewire_dbn::databento::{Schema, error_code};
 use tidewire_feed::journal::Journal;
+use tidewire_feed::wire::TradingState;
 
 use super::super::selection::{Chosen, Concerned};
 use super::derived::BARS;
@@ -214,6 +215,12 @@ impl Stream {
             // What has not changed within the journal was the same before it.
             self.take_prices_of(market, number, self.cursor);
         }
+        let status = Schema::Status.bit();
+        let is_current = known_from_ns.is_none() || now.replayed & status == 0;
+        if begins(status) && is_current || self.settling.is_refresh {
+            let state = board_state(market, number);
+            let _ = self.note_state(number, state, now.schemas | now.watched);
+        }
         if begins(BARS) {
             match known_from_ns {
                 Some(from_ns) if (now.replayed | now.watched) & BARS != 0 => {
@@ -238,6 +245,11 @@ impl Stream {
             }
         }
     }
+}
+
+fn board_state(market: &Market, number: u32) -> TradingState {
+    let value = market.board.value(number);
+    TradingState(value.map_or(0, |value| value.status.state))
 }
 
 /// Maximum number of listed topics; where there are more, all are visited.

@@ -1,4 +1,5 @@
 mod chains;
+mod moves;
 mod restarts;
 mod skipped;
 mod starts;
@@ -138,6 +139,29 @@ impl Feed {
         }));
     }
 
+    /// Sends the record of an order that is added.
+    fn order(&mut self, symbol: u32, source: u16, source_time_ns: u64, id: u64, price: i64) {
+        let mut record = [0; 56];
+        (record[0], record[1], record[38], record[39]) = (14, 0xA0, b'A', b'B');
+        record[8..16].copy_from_slice(&source_time_ns.to_le_bytes());
+        record[16..24].copy_from_slice(&id.to_le_bytes());
+        record[24..32].copy_from_slice(&price.to_le_bytes());
+        record[32] = 1;
+        record[40..48].copy_from_slice(&source_time_ns.to_le_bytes());
+        for part in RecordPart::split(symbol, source, source_time_ns, &record) {
+            self.send(Message::Record(part));
+        }
+    }
+
+    fn status(&mut self, source: u16, source_time_ns: u64, state: TradingState) {
+        self.send(Message::Status(TradingStatus {
+            source,
+            source_time_ns,
+            state,
+            ..TradingStatus::default()
+        }));
+    }
+
     /// Sends the definition record of a future, whose name has its expiration.
     fn define(&mut self, symbol: u32, name: &str, source_time_ns: u64) {
         let definition = Definition {
@@ -210,6 +234,24 @@ fn id_of(record: &[u8]) -> u32 {
 fn shape(record: &[u8]) -> (u32, u64, u64, Option<u64>) {
     let bid = (record.len() >= 80).then(|| number(record, 48));
     (id_of(record), number(record, 8), number(record, 16), bid)
+}
+
+/// Returns action, time, instrument and number of each order.
+fn orders(told: &[Vec<u8>]) -> Vec<(char, u64, u32, u64)> {
+    let shape = |record: &Vec<u8>| {
+        let action = char::from(record[38]);
+        (action, number(record, 8), id_of(record), number(record, 16))
+    };
+    told.iter().map(shape).collect()
+}
+
+/// Returns instrument, action and time of each status.
+fn statuses(told: &[Vec<u8>]) -> Vec<(u32, u16, u64)> {
+    let shape = |record: &Vec<u8>| {
+        let action = u16::from_le_bytes([record[24], record[25]]);
+        (id_of(record), action, number(record, 8))
+    };
+    told.iter().map(shape).collect()
 }
 
 #[test]

@@ -42,9 +42,13 @@ impl Stream {
         match message {
             Message::Quote(quote) => self.follow_quote(quote, schemas),
             Message::Trade(trade) => self.follow_trade(trade, schemas, stamp),
+            Message::Status(status) => {
+                let _ = self.note_state(stamp.number, status.state, schemas);
+            }
             Message::LastValue(value) => {
                 self.follow_quote(&quote_of(value), schemas);
                 self.follow_last(value, schemas, stamp);
+                let _ = self.note_state(stamp.number, value.state, schemas);
             }
             _ => {}
         }

@@ -213,3 +213,88 @@ fn the_last_bar_of_a_live_source_that_is_silent_comes_to_a_later_client_too() {
         assert_eq!(told.len(), expected, "{age_ns}");
     }
 }
+
+/// No record said so: the orders of before stayed in the client's book.
+#[test]
+fn orders_of_before_a_restart_are_cleared_where_the_symbol_begins() {
+    let later = T + 3_600 * SECOND;
+    for (journal_messages, with_orders) in [(64, true), (LARGE, true), (LARGE, false)] {
+        let mut hub = Hub::new("orders", journal_messages, true);
+        hub.feed.order(0, 2, T, 1, 50);
+        hub.feed.order(0, 2, T + SECOND, 2, 51);
+        hub.restart(journal_messages);
+        match with_orders {
+            true => hub.feed.order(0, 2, later, 3, 52),
+            false => hub.feed.trade(0, 2, later, 7),
+        }
+        for _ in 0..100 {
+            hub.feed.quote(1, later + SECOND, 60, 1);
+        }
+        hub.settle();
+        let a = hub.feed.id("A");
+        for start in [0, T + SECOND, T + 60 * SECOND] {
+            let told = hub.replay(&[&format!("schema=mbo|symbols=A|start={start}")]);
+            let mut expected = vec![('A', T, a, 1), ('A', T + SECOND, a, 2), ('R', later, a, 0)];
+            let left_out = [0, 1, 3][usize::from(start > T) + usize::from(start > T + SECOND)];
+            expected.drain(..left_out);
+            expected.extend(with_orders.then_some(('A', later, a, 3)));
+            assert_eq!(orders(&told), expected, "{start} {journal_messages}");
+        }
+    }
+}
+
+/// Trades of after the restart had the levels of before it.
+#[test]
+fn a_book_ends_where_the_symbol_begins_after_a_restart() {
+    let later = T + 3_600 * SECOND;
+    let mut hub = Hub::new("levels", LARGE, true);
+    hub.feed.level(2, Level::CLEAR, 0, 0);
+    hub.feed.level(2, Level::SET, 5, 1);
+    hub.restart(LARGE);
+    hub.feed.trade(0, 2, later, 7);
+    hub.settle();
+    let told = hub.replay(&["schema=mbp-10|symbols=A|start=0"]);
+    let told = told.iter().map(|record| {
+        let bid = number(record, 48) as i64;
+        (char::from(record[28]), number(record, 8), bid)
+    });
+    let told: Vec<_> = told.collect();
+    let none = i64::MAX;
+    assert_eq!(told, [('R', T, none), ('A', T, 5), ('R', later, none)]);
+}
+
+/// The halt of before stayed.
+#[test]
+fn a_state_ends_where_the_symbol_begins_after_a_restart() {
+    let later = T + 3_600 * SECOND;
+    let mut hub = Hub::new("states", LARGE, true);
+    hub.feed.trade(0, 2, T, 7);
+    hub.feed.status(2, T + SECOND, TradingState::HALTED);
+    hub.restart(LARGE);
+    hub.feed.trade(0, 2, later, 7);
+    hub.settle();
+    let a = hub.feed.id("A");
+    for start in [0, T + 60 * SECOND] {
+        let told = hub.replay(&[&format!("schema=status|symbols=A|start={start}")]);
+        let mut expected = vec![(a, 8, T + SECOND), (a, 0, later)];
+        expected.drain(..usize::from(start > T));
+        assert_eq!(statuses(&told), expected, "{start}");
+    }
+}
+
+/// It was that of the run before.
+#[test]
+fn the_last_trade_of_an_interval_is_none_of_before_a_restart() {
+    let later = T + 3_600 * SECOND;
+    let mut hub = Hub::new("trade", LARGE, true);
+    hub.feed.trade(0, 2, T, 7);
+    hub.restart(LARGE);
+    hub.feed.quote(0, later, 52, 1);
+    hub.feed.quote(0, later + 5 * SECOND, 53, 1);
+    hub.settle();
+    for start in [0, T + 60 * SECOND, later + 2 * SECOND] {
+        let told = hub.replay(&[&format!("schema=bbo-1s|symbols=A|start={start}")]);
+        let last = seen(told.last().unwrap());
+        assert_eq!((last.2, last.4, last.5), (later + 6 * SECOND, i64::MAX, 53));
+    }
+}
