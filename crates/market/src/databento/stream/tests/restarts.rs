@@ -298,3 +298,35 @@ fn the_last_trade_of_an_interval_is_none_of_before_a_restart() {
         assert_eq!((last.2, last.4, last.5), (later + 6 * SECOND, i64::MAX, 53));
     }
 }
+
+/// A hub behind another one begins a symbol with all that the first one knows.
+#[test]
+fn a_symbol_that_begins_with_a_whole_value_has_nothing_else_of_before_a_restart() {
+    let later = T + 3_600 * SECOND;
+    for journal_messages in [64, LARGE] {
+        let mut hub = Hub::new("whole", journal_messages, true);
+        hub.feed.order(0, 2, T, 1, 50);
+        hub.feed.trade(0, 2, T, 7);
+        hub.feed.status(2, T, TradingState::HALTED);
+        hub.restart(journal_messages);
+        hub.feed.send(Message::LastValue(LastValue {
+            source: 2,
+            source_time_ns: later,
+            bid: 52,
+            state: TradingState::OPEN,
+            ..LastValue::new(0)
+        }));
+        for _ in 0..100 {
+            hub.feed.quote(1, later + SECOND, 60, 1);
+        }
+        hub.settle();
+        let a = hub.feed.id("A");
+        let told = hub.replay(&["schema=mbo|symbols=A|start=0"]);
+        assert_eq!(orders(&told), [('A', T, a, 1), ('R', later, a, 0)]);
+        let told = hub.replay(&["schema=status|symbols=A|start=0"]);
+        assert_eq!(statuses(&told), [(a, 8, T), (a, 7, later)]);
+        let told = hub.replay(&["schema=bbo-1s|symbols=A|start=0"]);
+        let last = seen(told.last().unwrap());
+        assert_eq!((last.2, last.4, last.5), (later + SECOND, i64::MAX, 52));
+    }
+}
