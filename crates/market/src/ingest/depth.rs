@@ -51,8 +51,8 @@ impl Batch<'_> {
         }
     }
 
-    /// Forgets the book and the orders of a topic that the source gives its first value, if another
-    /// source gave the levels, and another session the orders. `time_ns` is that of the value, or 0.
+    /// Forgets the book of a topic that the source gives its first value, if another source gave
+    /// the levels, and the orders of another session. `time_ns` is that of the value, or 0.
     pub(super) fn take_over_book(&mut self, topic: &Topic, time_ns: u64) {
         if let Some(book) = topic.derived.book() {
             let mut state = book.state.lock();

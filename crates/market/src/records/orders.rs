@@ -57,8 +57,8 @@ impl Orders {
         self.sequence = self.sequence.max(sequence);
     }
 
-    /// Applies the record `order`, whose last part has this sequence and time. `total` counts the orders of
-    /// all topics.
+    /// Applies the record `order`, whose last part has this sequence and time. `total` counts the
+    /// orders of all topics.
     pub(super) fn apply(
         &mut self,
         publisher_id: u16,
