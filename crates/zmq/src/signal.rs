@@ -226,9 +226,9 @@ mod model {
         orders.check(work);
     }
 
-    #[test]
-    fn a_reader_that_falls_asleep_is_woken_by_a_message() {
-        model(|| {
+    /// Reads two messages of another thread; `wait` is the wait for one.
+    fn reads_two_messages(wait: fn(&Signal, &PipeEnd)) {
+        model(move || {
             let [(mut writer, writers_bell), (mut reader, bell)] = pipe(0);
             let thread = loom::thread::spawn(move || {
                 write(&mut writer, 1);
@@ -239,16 +239,16 @@ mod model {
             while read < 2 {
                 match reader.read_single() {
                     Some(_) => read += 1,
-                    None => wait(&bell, || reader.has_items()),
+                    None => wait(&bell, &reader),
                 }
             }
             thread.join().unwrap();
         });
     }
 
-    #[test]
-    fn a_writer_that_waits_for_room_is_woken_by_the_reader() {
-        model(|| {
+    /// Fills a pipe that another thread empties; `wait` is the wait for room.
+    fn writes_on_with_room(wait: fn(&Signal)) {
+        model(move || {
             let [(mut writer, bell), (mut reader, readers_bell)] = pipe(1);
             // As many as the two marks together.
             (0..2).for_each(|number| write(&mut writer, number));
@@ -257,10 +257,20 @@ mod model {
                 (reader, readers_bell)
             });
             while !writer.can_write() {
-                wait(&bell, || false);
+                wait(&bell);
             }
             thread.join().unwrap();
         });
+    }
+
+    #[test]
+    fn a_reader_that_falls_asleep_is_woken_by_a_message() {
+        reads_two_messages(|bell, reader| wait(bell, || reader.has_items()));
+    }
+
+    #[test]
+    fn a_writer_that_waits_for_room_is_woken_by_the_reader() {
+        writes_on_with_room(|bell| wait(bell, || false));
     }
 
     #[test]
@@ -303,38 +313,12 @@ mod model {
 
     #[test]
     fn a_reader_that_stays_awake_for_a_moment_is_woken_by_a_message() {
-        model(|| {
-            let [(mut writer, writers_bell), (mut reader, bell)] = pipe(0);
-            let thread = loom::thread::spawn(move || {
-                write(&mut writer, 1);
-                write(&mut writer, 2);
-                (writer, writers_bell)
-            });
-            let mut read = 0;
-            while read < 2 {
-                match reader.read_single() {
-                    Some(_) => read += 1,
-                    None => wait_awake(&bell, || reader.has_items()),
-                }
-            }
-            thread.join().unwrap();
-        });
+        reads_two_messages(|bell, reader| wait_awake(bell, || reader.has_items()));
     }
 
     #[test]
     fn a_writer_that_stays_awake_for_a_moment_is_woken_by_room() {
-        model(|| {
-            let [(mut writer, bell), (mut reader, readers_bell)] = pipe(1);
-            (0..2).for_each(|number| write(&mut writer, number));
-            let thread = loom::thread::spawn(move || {
-                while reader.read_single().is_some() {}
-                (reader, readers_bell)
-            });
-            while !writer.can_write() {
-                wait_awake(&bell, || false);
-            }
-            thread.join().unwrap();
-        });
+        writes_on_with_room(|bell| wait_awake(bell, || false));
     }
 
     /// The second one begins to wait while the first one is awake. Both have seen the bell, or the

@@ -121,6 +121,21 @@ fn pair(left: Config, right: Config, piece: impl FnMut() -> usize) -> (Peer, Pee
     (left, right)
 }
 
+/// Returns a connected subscriber and publisher for each mechanism.
+fn subscribers_and_publishers() -> impl Iterator<Item = [Peer; 2]> {
+    mechanisms().into_iter().map(|(ours, theirs)| {
+        let client = Config {
+            security: ours,
+            ..Config::new(SocketType::Sub)
+        };
+        let server = Config {
+            security: theirs,
+            ..Config::new(SocketType::Pub)
+        };
+        pair(client, server, || 100).into()
+    })
+}
+
 #[test]
 fn every_mechanism_goes_through() {
     for (ours, theirs) in mechanisms() {
@@ -155,16 +170,7 @@ fn every_mechanism_goes_through() {
 
 #[test]
 fn subscriptions_are_messages_under_every_mechanism() {
-    for (ours, theirs) in mechanisms() {
-        let client = Config {
-            security: ours,
-            ..Config::new(SocketType::Sub)
-        };
-        let server = Config {
-            security: theirs,
-            ..Config::new(SocketType::Pub)
-        };
-        let (mut left, mut right) = pair(client, server, || 100);
+    for [mut left, mut right] in subscribers_and_publishers() {
         assert_eq!(left.side.connection.peer().unwrap().version, Version::V3_0);
         let mut out = Vec::new();
         left.side.connection.encode_subscribe(&mut out, b"A");
@@ -467,16 +473,7 @@ fn a_page_is_accepted_by_its_origin_alone() {
 /// A hub encodes a message once for all its clients, without their filters.
 #[test]
 fn a_frame_without_the_filter_is_the_same_as_through_it() {
-    for (ours, theirs) in mechanisms() {
-        let client = Config {
-            security: ours,
-            ..Config::new(SocketType::Sub)
-        };
-        let server = Config {
-            security: theirs,
-            ..Config::new(SocketType::Pub)
-        };
-        let (mut left, mut right) = pair(client, server, || 100);
+    for [mut left, mut right] in subscribers_and_publishers() {
         for length in [
             0, 1, 90, 91, 92, 124, 125, 126, 255, 256, 65_534, 65_535, 65_536,
         ] {

@@ -1,6 +1,6 @@
 //! Records of a hub that follows another one, or plays its recording.
 
-use super::starts::seen;
+use super::starts::seen_in;
 use super::*;
 use tidewire_feed::wire::LastValue;
 
@@ -53,12 +53,7 @@ fn an_interval_in_which_a_hub_finds_a_second_venue_comes_once_behind_it() {
     let mut feed = Feed::new(&["A"]);
     split_upstream(&mut feed);
     let told = feed.records(&["schema=bbo-1s|symbols=ALL_SYMBOLS|start=0"]);
-    let told = told.iter().map(|record| seen(record));
-    let told = told.filter(|one| one.2 == T + SECOND);
-    let mut told: Vec<_> = told
-        .map(|one| (one.0, one.1, one.3, one.4, one.5))
-        .collect();
-    told.sort_unstable();
+    let told = seen_in(&told, T + SECOND);
     let [first, second] = ["A@XNYS", "A@XNAS"].map(|name| feed.id(name));
     let expected = [
         (first, 9, T + 4, 7, 50),

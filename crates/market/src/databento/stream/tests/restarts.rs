@@ -1,6 +1,6 @@
 //! Replays over a restart of the hub: what happened before it is not what happened at time 0.
 
-use super::starts::{Hub, seen};
+use super::starts::{Hub, seen, seen_in};
 use super::*;
 
 const LARGE: usize = 1 << 18;
@@ -168,12 +168,7 @@ fn an_interval_over_a_restart_comes_once_for_each_venue() {
     let named = "schema=bbo-1s|symbols=A|start=0";
     for lines in [&[all][..], &[all, named]] {
         let told = hub.replay(lines);
-        let told = told.iter().map(|record| seen(record));
-        let told = told.filter(|one| one.2 == T + SECOND);
-        let mut told: Vec<_> = told
-            .map(|one| (one.0, one.1, one.3, one.4, one.5))
-            .collect();
-        told.sort_unstable();
+        let told = seen_in(&told, T + SECOND);
         let [symbol, first, second] = ["A", "A@XNAS", "A@XNYS"].map(|name| hub.feed.id(name));
         let mut expected = vec![
             (symbol, 2, T + SECOND / 2, 58, 52),

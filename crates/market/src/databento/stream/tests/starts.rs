@@ -81,6 +81,18 @@ fn send_all(feed: &mut Feed, (first, count): (u64, u64), seed: u64) {
     }
 }
 
+/// Returns those records of an interval, by its end, each without its times of sending and of the
+/// interval, in order: instrument, publisher, time, price, bid.
+pub(super) fn seen_in(records: &[Vec<u8>], end_ns: u64) -> Vec<(u32, u16, u64, i64, i64)> {
+    let all = records.iter().map(|record| seen(record));
+    let of_interval = all.filter(|one| one.2 == end_ns);
+    let mut told: Vec<_> = of_interval
+        .map(|one| (one.0, one.1, one.3, one.4, one.5))
+        .collect();
+    told.sort_unstable();
+    told
+}
+
 /// Returns a record without its time of sending: instrument, publisher, times, price, bid.
 pub(super) fn seen(record: &[u8]) -> (u32, u16, u64, u64, i64, i64) {
     let id = id_of(record);
