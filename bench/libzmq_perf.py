@@ -23,7 +23,7 @@ LATENCY = {1: 20_000, 64: 20_000, 1_024: 20_000, 65_536: 5_000, 1_048_576: 500}
 RATE = {1: 2_000_000, 64: 2_000_000, 1_024: 1_000_000, 65_536: 40_000, 1_048_576: 2_000}
 INPROC_LATENCY = {1: 30_000, 64: 30_000, 1_024: 30_000, 65_536: 20_000, 262_144: 20_000}
 INPROC_RATE = {1: 3_000_000, 64: 3_000_000, 1_024: 2_000_000, 65_536: 200_000, 1_048_576: 20_000}
-PATIENCE_S = 120
+PATIENCE_S = 30
 
 
 def main():
@@ -67,6 +67,11 @@ def compare(options, kind, transport, size, count):
         other_place = endpoint(options.other_transport or transport, pair)
         one = measure(options, options.ours, kind, place, size, count)
         two = measure(options, options.stock, kind, other_place, size, count)
+        if not one or not two:
+            who = " and ".join(name for name, run in (("ours", one), ("other", two)) if not run)
+            print(f"| {kind} | {transport} | {size:,} | did not end within {PATIENCE_S} s: {who} "
+                  "| | | | |", flush=True)
+            return
         if options.raw:
             print(f"{kind} {size} B: {place} {one[0]:.3f}, {other_place} {two[0]:.3f}", flush=True)
         ours.append(one[0])
@@ -86,7 +91,9 @@ def endpoint(transport, pair):
 
 
 def measure(options, library, kind, endpoint, size, count):
-    """The figure that the tool prints, and the processor time of all processes in seconds."""
+    """The figure that the tool prints, and the processor time of all processes in seconds.
+
+    Nothing if a tool does not end."""
     environment = dict(os.environ, LD_LIBRARY_PATH=library)
     before = os.times()
     if endpoint.startswith("inproc"):
@@ -99,7 +106,10 @@ def measure(options, library, kind, endpoint, size, count):
         processors = options.processors.split(",")
         binds = start(local, environment, processors[0])
         connects = start(remote, environment, processors[1])
-        text = finish(connects) + finish(binds)
+        texts = finish(connects), finish(binds)
+        text = None if None in texts else "".join(texts)
+    if not text:
+        return None
     after = os.times()
     used = sum(after[2:4]) - sum(before[2:4])
     pattern = r"latency: ([\d.]+)" if kind == "lat" else r"throughput: ([\d.]+) \[msg"
@@ -118,7 +128,12 @@ def start(command, environment, processor):
 
 
 def finish(process):
-    return process.communicate(timeout=PATIENCE_S)[0]
+    try:
+        return process.communicate(timeout=PATIENCE_S)[0]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return None
 
 
 if __name__ == "__main__":
