@@ -120,6 +120,34 @@ impl Bars {
         }
     }
 
+    /// Goes on with the bars of a symbol as those of the venue that all of its trades are of, where
+    /// both have bars.
+    pub(crate) fn continue_at(&self, symbol: &Topic, venue: &Topic) {
+        let (Some(old), Some(new)) = (symbol.derived.bars(), venue.derived.bars()) else {
+            return;
+        };
+        for interval in Interval::ALL {
+            if let (Some(old), Some(new)) = (old.get(interval), new.get(interval)) {
+                let mut old = old.state.lock();
+                new.state.lock().continue_from(&mut old);
+            }
+        }
+    }
+
+    /// Returns the bars of the venues of a symbol, whose bars of the same interval have this
+    /// number.
+    pub(crate) fn of_venues(&self, number: u32) -> Vec<(Arc<Topic>, Arc<BarTopic>)> {
+        let interval = Interval::ALL[(number % KINDS) as usize];
+        let of = |venue: &Member| {
+            let bars = venue.topic.derived.bars()?.get(interval)?;
+            Some((venue.topic.clone(), bars.clone()))
+        };
+        let symbol = self.board.topic(number / KINDS);
+        symbol.map_or_else(Vec::new, |symbol| {
+            symbol.with_members(|venues| venues.iter().filter_map(of).collect())
+        })
+    }
+
     /// Returns the existing topic with this number.
     pub(crate) fn existing(&self, number: u32) -> Option<Arc<BarTopic>> {
         let topic = self.board.topic(number / KINDS)?;

@@ -26,6 +26,8 @@ pub(crate) struct BarState {
     missing_until_ns: u64,
     /// Whether the newest bar may lack trades.
     is_partial: bool,
+    /// Whether the bar of a venue has begun as this one.
+    is_continued: bool,
 }
 
 /// A trade as bars need it.
@@ -51,7 +53,29 @@ impl BarState {
             source: u32::MAX,
             missing_until_ns: traded_until_ns,
             is_partial: false,
+            is_continued: false,
         }
+    }
+
+    /// Goes on with the bar of the symbol that has had the trades of this venue alone so far. Bars
+    /// that have begun on their own stay.
+    pub(crate) fn continue_from(&mut self, symbol: &mut Self) {
+        debug_assert_eq!(self.interval, symbol.interval, "bars of one interval");
+        if self.bars.newest().is_some() {
+            return;
+        }
+        symbol.is_continued = true;
+        self.bars = symbol.bars.clone();
+        (self.sequence, self.receive_time_ns) = (symbol.sequence, symbol.receive_time_ns);
+        self.is_live = symbol.is_live;
+        self.missing_until_ns = symbol.missing_until_ns;
+        self.is_partial = symbol.is_partial;
+        self.version += 1;
+    }
+
+    /// Returns whether the bar of a venue has begun as this one.
+    pub(crate) fn is_continued(&self) -> bool {
+        self.is_continued
     }
 
     /// Notes the newest trade, which has been given to the aggregator.
@@ -78,6 +102,7 @@ impl BarState {
 
     /// Notes that a bar has begun.
     pub(crate) fn begins(&mut self) {
+        self.is_continued = false;
         let start_ns = self.bars.newest().map_or(0, |(bar, _)| bar.start_ns);
         self.is_partial = self.missing_until_ns != 0 && start_ns <= self.missing_until_ns;
     }

@@ -317,13 +317,16 @@ impl Work<'_> {
                 Doubt::None => FLAG_STALE | FLAG_DOUBT,
                 Doubt::Records | Doubt::Messages => FLAG_STALE,
             };
-            if value.flags & old != 0
-                && says_nothing
-                && let Some(mut slot) = self.writer.slot(topic.number)
-            {
+            let is_changed = value.flags & old != 0 && says_nothing;
+            if is_changed && let Some(mut slot) = self.writer.slot(topic.number) {
                 slot.update_flags(0, old);
             }
             self.tell_record_or_nothing(topic);
+            if is_changed {
+                // The message that it begins with may change nothing.
+                self.publish(topic);
+                self.follow(topic, None);
+            }
         }
     }
 
@@ -370,7 +373,8 @@ impl Work<'_> {
             return;
         }
         let stamp = Stamp {
-            source_time_ns: open.source_time_ns,
+            // The definition may be older than what the topic has.
+            source_time_ns: open.source_time_ns.max(value.source_time_ns),
             receive_time_ns: self.receive_time_ns,
             // That of the record which tells it.
             sequence: self.journal.next_sequence(),

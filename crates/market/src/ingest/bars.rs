@@ -235,11 +235,27 @@ impl Batch<'_> {
         {
             self.bars_left -= 1;
             if let Some(bars) = self.work.market.bars.existing(number) {
-                self.close_bar(&bars, &mut bars.state.lock(), end_ns);
+                let mut state = bars.state.lock();
+                self.close_bar(&bars, &mut state, end_ns);
+                let is_continued = state.is_continued();
+                drop(state);
+                if is_continued {
+                    self.close_continued(number, end_ns);
+                }
             }
         }
         let is_left = self.open_bars.due_ns <= now_ns;
         self.open_bars.closing_ns = if is_left { now_ns } else { 0 };
+    }
+
+    /// Closes the bars of this source's venues that have begun as the symbol's bar with `number`.
+    #[cold]
+    fn close_continued(&mut self, number: u32, end_ns: u64) {
+        for (venue, bars) in self.work.market.bars.of_venues(number) {
+            if self.work.slot_owner(&venue) == Some(self.work.source) {
+                self.close_bar(&bars, &mut bars.state.lock(), end_ns);
+            }
+        }
     }
 
     /// Closes a bar that has a trade before its batch has come to it.

@@ -174,6 +174,7 @@ impl Work<'_> {
         let _ = topic.begin();
         self.tell_record_or_nothing(&topic);
         self.publish(&topic);
+        self.market.bars.continue_at(name, &topic);
         self.move_derived(name, &topic);
         match owner {
             Some(owner) if owner == self.source => {
@@ -341,6 +342,10 @@ impl Work<'_> {
             let definition = Message::Definition(topic.definition());
             topic.defined_at(self.journal.append(&definition));
         }
+        // Subscriptions to patterns may be older than the topic.
+        let subscriptions = &self.market.post.subscriptions;
+        self.market.books.defined(&topic, subscriptions);
+        self.market.bars.defined(&topic, subscriptions);
         Ok(topic)
     }
 

@@ -402,3 +402,35 @@ fn each_source_that_has_traded_in_a_bar_closes_it_and_no_other() {
     send(two, &[quote_at(1, 1, 9)]);
     assert_eq!(bar(&market, "A"), (1, 2, true, false));
 }
+
+/// A pattern that was older than the topic of a venue got nothing of it, and who asked later got a
+/// bar without the trades that the venue had had as the only one.
+#[test]
+fn the_first_venue_goes_on_with_the_bars_of_its_symbol() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let subscriptions = &market.post.subscriptions;
+    subscriptions.add(0, Kind::Pattern, b"bar:1s:*");
+    market.bars.prepare(b"bar:1s:", false);
+    let sources = [(1, "X"), (2, "Y")];
+    let mut sources = sources.map(|(number, venue)| {
+        let mut source = publisher(&market, number, &["A", "B"]);
+        source.name_venue(1, venue);
+        source
+    });
+    let [one, two] = &mut sources;
+    send(one, &[trade_at(0, 1, 1), trade_at(0, 1, 1)]);
+    send(two, &[trade_at(0, 1, 1)]);
+    assert_eq!(bar(&market, "A"), (1, 3, false, false));
+    assert_eq!(bar(&market, "A@X"), (1, 2, false, false));
+    assert_eq!(bar(&market, "A@Y"), (1, 1, false, false));
+    // The first source began the bar, and its clock closes it.
+    send(two, &[quote_at(1, 1, 9)]);
+    assert_eq!(bar(&market, "A@X"), (1, 2, false, false));
+    let mut batch = one.begin(2);
+    batch.message(2, &quote_at(1, 1, 9));
+    let news = batch.finish();
+    assert!(names(&news).contains(&b"bar:1s:A@X".to_vec()), "{news:?}");
+    assert_eq!(bar(&market, "A@X"), (1, 2, true, false));
+    send(one, &[trade_at(0, 1, 10)]);
+    assert_eq!(bar(&market, "A@X"), (10, 1, false, false));
+}

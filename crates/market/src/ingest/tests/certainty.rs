@@ -747,3 +747,19 @@ fn a_venue_with_levels_only_waits_for_a_value_of_the_new_session() {
     send(&mut new, &[quote(0, 1, 10, 20)]);
     assert_eq!(staleness(&value_of(&market, "A@V1")), 0);
 }
+
+/// The hash said that the symbol was current, and subscribers had last been told that it was not.
+#[test]
+fn who_subscribes_is_told_that_a_symbol_without_a_value_is_current() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut old = source(&market, "feed", 0, "A");
+    old.lose(2);
+    drop(old);
+    assert_eq!(staleness(&value_of(&market, "A")), 1);
+    let mut new = source(&market, "feed", 0, "A");
+    let mut batch = new.begin(2);
+    batch.message(2, &start(0, PRICE_UNDEFINED, ReferenceKind::default(), 0));
+    let news = batch.finish();
+    assert_eq!(staleness(&value_of(&market, "A")), 0);
+    assert_eq!(names(&news), vec![b"md:A".to_vec()]);
+}

@@ -319,3 +319,24 @@ fn a_declared_open_is_shown_with_the_first_value_and_not_with_a_reference() {
     send(&mut feed, &[open, quote(1, 0, 10, 20)]);
     assert_eq!(value_of(&market, "B").session_open, 97);
 }
+
+/// The value had the time of the definition that declared the open, and the state before was newer.
+#[test]
+fn the_time_of_a_value_does_not_go_back_with_a_declared_open() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut feed = Ingest::new(market.clone(), 1, "feed");
+    let declared = Definition {
+        source_time_ns: 10,
+        open: 98,
+        ..definition(0, "A")
+    };
+    feed.begin(1).definition(1, &declared);
+    let halted = Message::Status(TradingStatus {
+        source_time_ns: 20,
+        state: TradingState::HALTED,
+        ..TradingStatus::default()
+    });
+    send(&mut feed, &[halted, set_level(0, 0, 90)]);
+    let value = value_of(&market, "A");
+    assert_eq!((value.session_open, value.source_time_ns), (98, 20));
+}
