@@ -7,6 +7,7 @@ import signal
 import pytest
 
 import dbn_file
+from feed_client import CONTROL, LIVE, FeedClient, definition, login, quote
 from support import FIELDS, eventually, wait_for_values
 
 
@@ -210,3 +211,34 @@ def test_a_restart_of_the_recorded_hub_adds_no_venue_to_a_symbol_of_two(
         found = again.hash(name)
         for field in fields:
             assert found[field] == value[field], (name, field)
+
+
+def test_a_recording_does_not_have_that_the_stopping_hub_loses_its_publishers(
+    start, start_hub, tmp_path
+):
+    """It ended with the prices of the publisher whose connection the hub had closed last."""
+    recording, unit = tmp_path / "stream.rec", 10**9
+    hub, publishers = start_hub("--record", recording), []
+    for session, name, bid, ask in [(1, b"P", 100, 110), (2, b"Q", 90, 105)]:
+        client = FeedClient(hub.connect(hub.feed_port))
+        client.send(CONTROL, 0, login(0, next_sequence=1, session=session, role=1, name=name))
+        client.until(lambda client=client: client.accepted)
+        messages = definition(1, "A"), quote(1, bid * unit, ask * unit, 1, 1, 1_704_204_000 * unit)
+        client.send(LIVE, 1, *messages, session=session)
+        eventually(lambda bid=bid: str(bid) in best(hub, "bid"), "its quote")
+        publishers.append(client)
+    shown = eventually(
+        lambda: (now := hub.hash("md:A")).get("ask") == "105" and now, "the best of both"
+    )
+    assert (shown["bid"], shown["stale"]) == ("100", "0")
+    hub.stop()
+    again = start_hub()
+    program = play(start, again, recording, "--speed", "max")
+    assert program.wait() == 0, program.stderr
+    value = again.hash("md:A")
+    assert (value["bid"], value["ask"]) == ("100", "105")
+
+
+def best(hub, field):
+    """A field of all topics."""
+    return [hub.hash(name.decode()).get(field) for name in hub.redis().keys("md:*")]

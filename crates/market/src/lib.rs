@@ -65,6 +65,9 @@ pub use records::RecordCounters;
 mod recording;
 pub use recording::{Recorder, RecordingCounters};
 
+mod session_id;
+pub use session_id::new_session_id;
+
 mod source;
 pub use source::Source;
 

@@ -9,7 +9,6 @@ use tidewire_fanout::{Post, lane_bits};
 use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::journal::Journal;
 use tidewire_feed::wire::SlowPolicy;
-use tidewire_lane::unix_ns;
 use tidewire_lastvalue::{LatencyTracker, Writer};
 
 use crate::bars::Bars;
@@ -25,6 +24,7 @@ use crate::inputs::{FeedLines, FeedSource, Input, Status};
 use crate::publishers::Publishers;
 use crate::recording::RecordingCounters;
 use crate::records::RecordCounters;
+use crate::session_id::new_session_id;
 
 /// Limits and switches of market data. Every queue has its limit here.
 #[derive(Clone, Debug)]
@@ -120,7 +120,7 @@ pub struct Market {
 impl Market {
     /// Creates the market data of a hub that publishes through `post`.
     pub fn new(config: MarketConfig, post: Arc<Post>) -> Self {
-        let journal = Journal::new(session_id(unix_ns()), config.journal_messages);
+        let journal = Journal::new(new_session_id(), config.journal_messages);
         let lanes = lane_bits(post.lanes());
         let board = Arc::new(Board::new(config.topics_max, lanes));
         let consolidated = board.slots().writer(0);
@@ -215,30 +215,3 @@ impl Market {
 const SLICE_MAIL_BYTES: u64 = 256 * 1024;
 /// Pause between two slices while there is so much mail.
 const SLICE_PAUSE: Duration = Duration::from_millis(2);
-
-/// Returns an id for a new session; not 0.
-///
-/// It must differ from any session that a client may remember: this hub's previous one, even if it
-/// began in the same millisecond or the clock was set back, and that of another hub.
-fn session_id(unix_ns: u64) -> u32 {
-    // The step of SplitMix64: every bit of the time changes half of the id's bits.
-    let mut mixed = unix_ns.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    ((mixed >> 32) as u32).max(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_hub_that_starts_again_in_the_same_millisecond_begins_another_session() {
-        let begin_ns = 1_800_000_000_000_000_000;
-        let ids: std::collections::BTreeSet<u32> = (0..1_000)
-            .map(|later_ns| session_id(begin_ns + later_ns))
-            .collect();
-        assert_eq!(ids.len(), 1_000);
-        assert!(!ids.contains(&0));
-    }
-}

@@ -70,7 +70,7 @@ impl Link {
             .set_nodelay(true)
             .and_then(|()| stream.set_nonblocking(true))
             .map_err(|error| failed(&error.kind()))?;
-        let session = (tidewire_lane::unix_ns() / 1_000_000) as u32 | 1;
+        let session = tidewire_market::new_session_id();
         let config = PublisherConfig {
             name: ClientName::truncated("replay"),
             ..Default::default()
