@@ -62,6 +62,7 @@ usage: cargo xtask <chore>
     --patience S           a test that takes longer hangs [240]
     --scratch FOLDER       where the copy of the suite is made [target/conformance/NAME]
     --base-port N          where the suite looks for free ports [27111]
+    --tls                  all clients and servers over TLS; needs Tcl's tls package and openssl, and writes no page
   conformance redis-py --suite PATH
                 redis-py's own tests against Redis and Tidewire; PATH is its sources, unpacked
     --redis FILE, --binary FILE, --lanes N, --scratch FOLDER as above

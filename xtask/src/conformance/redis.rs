@@ -56,6 +56,7 @@ impl SuiteRun {
         let is_kept = arguments.flag("--kept");
         let goes_on = arguments.flag("--continue") || is_kept;
         let only = arguments.value("--only")?;
+        let is_tls = arguments.flag("--tls");
         arguments.end()?;
         if let Some(only) = &only
             && ![REFERENCE, TIDEWIRE].contains(&only.as_str())
@@ -63,12 +64,16 @@ impl SuiteRun {
             let error = format!("--only {only}: it is {REFERENCE} or {TIDEWIRE}");
             return Err(Failure::new(error));
         }
-        let name = super::suite::name(&source)?;
+        let mut name = super::suite::name(&source)?;
+        if is_tls {
+            name.push_str("-tls");
+        }
         let scratch = scratch.unwrap_or_else(|| shell.target().join("conformance").join(&name));
-        let suite = Suite::copy(&source, &scratch.join("suite"), base_port)?;
+        let suite = Suite::copy(&source, &scratch.join("suite"), base_port, is_tls)?;
         Ok(Self {
             units: units(&suite, &names)?,
-            is_whole: names.is_empty(),
+            // The page is of the suite without TLS.
+            is_whole: names.is_empty() && !is_tls,
             results: results.unwrap_or_else(|| scratch.join("results")),
             suite,
             shell,

@@ -58,6 +58,8 @@ pub(crate) struct Suite {
     base_port: u16,
     /// The changes in the copy.
     changes: Vec<&'static Change>,
+    /// Whether the suite's clients and servers talk over TLS.
+    is_tls: bool,
 }
 
 /// Returns the suite's name and version, such as `redis-8.0.6`.
@@ -67,8 +69,14 @@ pub(crate) fn name(source: &Path) -> Result<String, Failure> {
 }
 
 impl Suite {
-    /// Copies the files that the harness needs from the built tree at `source` to `folder`.
-    pub(crate) fn copy(source: &Path, folder: &Path, base_port: u16) -> Result<Self, Failure> {
+    /// Copies the files that the harness needs from the built tree at `source` to `folder`. With
+    /// `is_tls` the suite's own script makes certificates there.
+    pub(crate) fn copy(
+        source: &Path,
+        folder: &Path,
+        base_port: u16,
+        is_tls: bool,
+    ) -> Result<Self, Failure> {
         let (flavour, version) = version(source)?;
         let failed = |error: std::io::Error| {
             Failure::new(format!("copying {} failed: {error}", source.display()))
@@ -104,7 +112,16 @@ impl Suite {
             version,
             base_port,
             changes: Vec::new(),
+            is_tls,
         };
+        if is_tls {
+            let mut script = Command::new("utils/gen-test-certs.sh");
+            let output = script.current_dir(&suite.folder).output().map_err(failed)?;
+            if !output.status.success() {
+                let text = String::from_utf8_lossy(&output.stderr);
+                return Err(Failure::new(format!("utils/gen-test-certs.sh: {text}")));
+            }
+        }
         for change in CHANGES {
             if suite.change(change)? {
                 suite.changes.push(change);
@@ -211,6 +228,7 @@ impl Suite {
             ("--timeout", patience_s),
         ];
         let mut arguments: Vec<String> = ["--durable", "--single", unit].map(str::to_owned).into();
+        arguments.extend(self.is_tls.then(|| "--tls".to_owned()));
         for (name, number) in numbers {
             arguments.extend([name.to_owned(), number.to_string()]);
         }
