@@ -1,11 +1,13 @@
 //! Runs third-party clients in their own languages, and job queues built on them, against one
 //! running server: `tests/clients`.
 
+mod tls;
 mod zeromq;
 
+use self::tls::TlsServer;
 use crate::counts::{Counts, number_before};
 use crate::server::{Kind, Server, build};
-use crate::shell::{Failure, Output, Program, Shell};
+use crate::shell::{Failure, Program, Shell};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -15,12 +17,14 @@ pub(crate) fn run(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
     let work = shell.target().join("clients");
     fs::create_dir_all(&work).map_err(Failure::at(&work))?;
     let server = Server::start(&Kind::tidewire(&binary, LANES), &work)?;
+    let tls = TlsServer::start(shell, &binary, &work)?;
     let run = ClientTests {
         shell: Shell::new(shell.root()),
         tests: shell.root().join("tests/clients"),
         work,
         binary,
         port: server.port().to_string(),
+        tls,
     };
     let languages: [(&str, &[[&str; 2]], Language); 5] = [
         (
@@ -76,9 +80,29 @@ struct ClientTests {
     binary: PathBuf,
     /// The server's port.
     port: String,
+    /// Another server, for clients that speak TLS.
+    tls: Option<TlsServer>,
 }
 
 impl ClientTests {
+    /// Runs a program that tests a client: without TLS, then over TLS.
+    fn both(
+        &self,
+        name: &str,
+        program: impl Fn() -> Result<Program, Failure>,
+        parse: impl Fn(&str) -> Counts,
+        counts: &mut Counts,
+    ) -> Result<(), Failure> {
+        let output = program()?.env("TIDEWIRE_PORT", &self.port).capture()?;
+        counts.add(parse(&output.text), &output, name)?;
+        let Some(tls) = &self.tls else {
+            return Ok(());
+        };
+        let program = program()?.env("TIDEWIRE_PORT", &tls.port);
+        let output = program.env("TIDEWIRE_TLS_CA", &tls.authority).capture()?;
+        counts.add(parse(&output.text), &output, &format!("{name} over TLS"))
+    }
+
     /// Runs node-redis, ioredis and BullMQ, in the versions of the lock file.
     fn node(&self, counts: &mut Counts) -> Result<(), Failure> {
         let folder = self.copy("node")?;
@@ -86,25 +110,19 @@ impl ClientTests {
             let arguments = ["ci", "--no-audit", "--no-fund", "--loglevel=error"];
             self.shell.program("npm", arguments).folder(&folder).run()
         })?;
-        let program = self
-            .shell
-            .program("node", ["--test", "--test-reporter=tap"])
-            .folder(&folder)
-            .env("TIDEWIRE_PORT", &self.port);
-        let output = program.capture()?;
-        counts.add(parse_tap(&output.text), &output, "node --test")
+        let arguments = ["--test", "--test-reporter=tap"];
+        let program = || Ok(self.shell.program("node", arguments).folder(&folder));
+        self.both("node --test", program, parse_tap, counts)
     }
 
     /// Runs go-redis and asynq, in the versions of `go.sum`.
     fn go(&self, counts: &mut Counts) -> Result<(), Failure> {
-        let program = self
-            .shell
-            .program("go", ["test", "-count=1", "-v", "./..."])
-            .folder(&self.tests.join("go"))
-            .env("GOFLAGS", "-mod=readonly")
-            .env("TIDEWIRE_PORT", &self.port);
-        let output = program.capture()?;
-        counts.add(parse_go(&output.text), &output, "go test")
+        let (folder, arguments) = (self.tests.join("go"), ["test", "-count=1", "-v", "./..."]);
+        let program = || {
+            let program = self.shell.program("go", arguments).folder(&folder);
+            Ok(program.env("GOFLAGS", "-mod=readonly"))
+        };
+        self.both("go test", program, parse_go, counts)
     }
 
     /// Runs Jedis, Lettuce and Redisson, in the versions of `pom.xml`.
@@ -112,11 +130,8 @@ impl ClientTests {
         let folder = self.copy("java")?;
         self.fetch_jars(&folder)?;
         for test in ["JedisTest", "QueueTest"] {
-            let program = self
-                .compile(&folder, test)?
-                .env("TIDEWIRE_PORT", &self.port);
-            let output: Output = program.capture()?;
-            counts.add(parse_java(&output.text), &output, test)?;
+            let program = || self.compile(&folder, test);
+            self.both(test, program, parse_java, counts)?;
         }
         Ok(())
     }
@@ -137,6 +152,8 @@ impl ClientTests {
             "classes",
             "-Xlint:-options",
             "-nowarn",
+            "-sourcepath",
+            ".",
             "-cp",
             "jars/*",
         ];

@@ -31,7 +31,9 @@ func forEachJob(t *testing.T, name string, test func(t *testing.T, jobs *jobs)) 
 			port = "6379"
 		}
 		jobDatabases++
-		options := asynq.RedisClientOpt{Addr: "127.0.0.1:" + port, DB: jobDatabases}
+		options := asynq.RedisClientOpt{
+			Addr: "127.0.0.1:" + port, DB: jobDatabases, TLSConfig: tlsConfig(t),
+		}
 		own := &jobs{asynq.NewClient(options), asynq.NewInspector(options), options}
 		t.Cleanup(func() {
 			own.client.Close()

@@ -3,6 +3,8 @@ package clients
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
@@ -38,11 +40,26 @@ func connect(t *testing.T, protocol int) *redis.Client {
 		port = "6379"
 	}
 	client := redis.NewClient(&redis.Options{
-		Addr:     "127.0.0.1:" + port,
-		Protocol: protocol,
+		Addr:      "127.0.0.1:" + port,
+		Protocol:  protocol,
+		TLSConfig: tlsConfig(t),
 	})
 	t.Cleanup(func() { client.Close() })
 	return client
+}
+
+// tlsConfig returns what a TLS connection needs to know; nil without TLS.
+func tlsConfig(t *testing.T) *tls.Config {
+	file := os.Getenv("TIDEWIRE_TLS_CA")
+	if file == "" {
+		return nil
+	}
+	authority, err := os.ReadFile(file)
+	roots := x509.NewCertPool()
+	if err != nil || !roots.AppendCertsFromPEM(authority) {
+		t.Fatalf("%s: no certificate: %v", file, err)
+	}
+	return &tls.Config{RootCAs: roots, ServerName: "localhost"}
 }
 
 // same compares what a command gave with what it should give.

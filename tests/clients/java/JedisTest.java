@@ -39,6 +39,7 @@ public final class JedisTest {
 
   private static final HostAndPort SERVER =
       new HostAndPort("127.0.0.1", Integer.parseInt(System.getenv("TIDEWIRE_PORT")));
+  private static final boolean IS_TLS = Tls.prepare();
   private static final int PATIENCE_S = 20;
 
   private static RedisProtocol protocol;
@@ -82,6 +83,7 @@ public final class JedisTest {
         SERVER,
         DefaultJedisClientConfig.builder()
             .protocol(protocol)
+            .ssl(IS_TLS)
             .timeoutMillis(PATIENCE_S * 1000)
             .blockingSocketTimeoutMillis(PATIENCE_S * 1000)
             .build());

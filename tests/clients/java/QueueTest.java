@@ -57,7 +57,7 @@ public final class QueueTest {
   }
 
   private static final String ADDRESS =
-      "redis://127.0.0.1:" + Integer.parseInt(System.getenv("TIDEWIRE_PORT"));
+      (Tls.prepare() ? "rediss" : "redis") + "://127.0.0.1:" + Integer.parseInt(System.getenv("TIDEWIRE_PORT"));
   private static final int PATIENCE_S = 30;
 
   private static RedissonClient redisson;

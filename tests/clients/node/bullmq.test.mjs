@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { FlowProducer, Queue, QueueEvents, UnrecoverableError, Worker } from "bullmq";
-import { eventually, port } from "./support.mjs";
+import { eventually, port, tls } from "./support.mjs";
 
-const connection = { host: "127.0.0.1", port, maxRetriesPerRequest: null };
+const connection = { host: "127.0.0.1", port, tls, maxRetriesPerRequest: null };
 const open = [];
 
 /** Ends with the test file, the last one first. */

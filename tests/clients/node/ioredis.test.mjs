@@ -3,14 +3,14 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { Redis } from "ioredis";
-import { eventually, keys, port, promised } from "./support.mjs";
+import { eventually, keys, port, promised, tls } from "./support.mjs";
 
 describe("ioredis", { timeout: 30_000 }, () => {
   let client;
   const open = [];
 
   function connected() {
-    const one = new Redis({ host: "127.0.0.1", port });
+    const one = new Redis({ host: "127.0.0.1", port, tls });
     open.push(one);
     return one;
   }

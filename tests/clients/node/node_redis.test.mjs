@@ -3,15 +3,16 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { createClient, WatchError } from "redis";
-import { eventually, keys, port, promised } from "./support.mjs";
+import { eventually, keys, port, promised, tls } from "./support.mjs";
 
 for (const RESP of [2, 3]) {
   describe(`node-redis with RESP${RESP}`, { timeout: 30_000 }, () => {
     let client;
     const open = [];
+    const socket = { host: "127.0.0.1", port, ...(tls && { tls: true, ...tls }) };
 
     async function connected() {
-      const one = createClient({ socket: { host: "127.0.0.1", port }, RESP });
+      const one = createClient({ socket, RESP });
       one.on("error", () => {});
       await one.connect();
       open.push(one);

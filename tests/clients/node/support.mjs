@@ -1,6 +1,12 @@
 // What both clients' tests share: where the server is, and names that no other test uses.
 
+import { readFileSync } from "node:fs";
+
 export const port = Number(process.env.TIDEWIRE_PORT ?? 6379);
+
+const authority = process.env.TIDEWIRE_TLS_CA;
+/** What a TLS connection needs to know; nothing without TLS. */
+export const tls = authority && { ca: readFileSync(authority) };
 
 let count = 0;
 

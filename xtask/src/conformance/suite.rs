@@ -282,15 +282,20 @@ impl Suite {
             return symlink(binary, place).map_err(failed);
         }
         symlink(binary, ours).map_err(failed)?;
-        fs::write(&place, wrapper(kind, self.flavour.client)).map_err(failed)?;
+        let mut options = kind.options_beside_conf();
+        if self.is_tls {
+            // As in Redis: the suite's certificates name no host.
+            options.push("--set tls-verify-hostname=no".to_owned());
+        }
+        let script = wrapper(&options.join(" "), self.flavour.client);
+        fs::write(&place, script).map_err(failed)?;
         fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).map_err(failed)
     }
 }
 
 /// Returns a script that behaves like `redis-server`: it accepts a redis.conf and options, and
 /// prints the line that the harness waits for.
-fn wrapper(kind: &Kind, client: &str) -> String {
-    let options = kind.options_beside_conf().join(" ");
+fn wrapper(options: &str, client: &str) -> String {
     format!(
         r#"#!/usr/bin/env bash
 here=$(cd "$(dirname "$0")" && pwd)
