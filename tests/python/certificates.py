@@ -24,7 +24,8 @@ class Authority:
         )
 
     def issue(self, file, name, names="DNS:localhost,IP:127.0.0.1", days=30, rsa_bits=None):
-        """Issues a certificate; returns its file and that of its key."""
+        """Issues a certificate; returns its file and that of its key. Without names it has no
+        extensions, and is of version 1 of X.509."""
         key, request, certificate = (self.folder / f"{file}.{end}" for end in ("key", "csr", "crt"))
         if rsa_bits:
             self._openssl("genrsa", "-out", key, rsa_bits)
@@ -32,12 +33,14 @@ class Authority:
             self._openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", key)
         key.chmod(0o600)
         self._openssl("req", "-new", "-key", key, "-subj", f"/CN={name}", "-out", request)
-        extensions = self.folder / f"{file}.ext"
-        extensions.write_text(f"subjectAltName={names}\n")
+        options = []
+        if names:
+            extensions = self.folder / f"{file}.ext"
+            extensions.write_text(f"subjectAltName={names}\n")
+            options = ["-extfile", extensions]
         self._openssl(
             "x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self.key,
-            "-CAcreateserial", "-days", days, "-sha256", "-extfile", extensions,
-            "-out", certificate,
+            "-CAcreateserial", "-days", days, "-sha256", *options, "-out", certificate,
         )
         return certificate, key
 

@@ -396,6 +396,28 @@ def test_clients_must_show_a_certificate_of_the_authority(start_hub, authority, 
     assert ping(hub.tls_port, context(authority))
 
 
+def test_a_certificate_of_version_1_serves_and_is_refused_of_clients_with_the_reason(
+    start_hub, authority
+):
+    """`openssl x509 -req` makes one without extensions, and Redis takes it."""
+    certificate, key = authority.issue("old", "hub", names=None)
+    hub = start_tls(start_hub, authority, "--tls-ca", authority.certificate)
+    client = hub.redis()
+    client.config_set("tls-auth-clients", "no")
+    client.config_set("tls-cert-file", str(certificate), "tls-key-file", str(key))
+    made = context(authority, check_hostname=False)
+    assert ping(hub.tls_port, made)
+    with pytest.raises(redis.ResponseError, match="Unable to update TLS configuration"):
+        client.config_set("tls-key-file", f"{authority.folder}/trader.key")
+    logs(hub, "does not belong to the certificate")
+    assert ping(hub.tls_port, made)
+    client.config_set("tls-auth-clients", "yes")
+    made.load_cert_chain(certificate, key)
+    with contextlib.suppress(ssl.SSLError, ConnectionError):
+        assert not ping(hub.tls_port, made)
+    logs(hub, "it is X.509 version 1, and 3 is needed")
+
+
 def test_a_certificate_names_a_user(start_hub, authority):
     hub = start_tls(start_hub, authority, "--tls-ca", authority.certificate)
     client = hub.redis()

@@ -46,6 +46,8 @@ pub(crate) struct Certificate<'a> {
     alternative_names: &'a [u8],
     /// It may issue other certificates.
     pub(crate) is_authority: bool,
+    /// It is of the version that has no extensions. The engine does not read it.
+    pub(crate) is_version_1: bool,
 }
 
 impl<'a> Certificate<'a> {
@@ -69,6 +71,7 @@ impl<'a> Certificate<'a> {
             has_alternative_names: false,
             alternative_names: &[],
             is_authority: version.is_none(),
+            is_version_1: version.is_none(),
         };
         while let Some((tag, content)) = body.next()? {
             if tag == CONTEXT_3 {

@@ -270,9 +270,15 @@ fn refusal(reason: CertificateError) -> Refusal {
         }
         CertificateError::UnknownIssuer => Refusal::UnknownIssuer,
         CertificateError::BadSignature => Refusal::BadSignature,
+        CertificateError::Other(other) if other.to_string().contains(OLD_VERSION) => {
+            Refusal::Version1
+        }
         reason => Refusal::Other(reason.to_string()),
     }
 }
+
+/// What the engine's parser says of a certificate of version 1.
+const OLD_VERSION: &str = "UnsupportedCertVersion";
 
 /// Longest text of one record.
 pub(crate) const RECORD_BYTES_MAX: usize = 16 * 1024;

@@ -84,6 +84,9 @@ pub enum Refusal {
     /// A signature in it, or one made with its key, is wrong.
     #[error("a signature is wrong")]
     BadSignature,
+    /// It is of the version that has no extensions.
+    #[error("it is X.509 version 1, and 3 is needed: issue it with extensions, such as its names")]
+    Version1,
     /// Any other reason, as text.
     #[error("{0}")]
     Other(String),

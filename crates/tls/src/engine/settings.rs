@@ -10,9 +10,11 @@ use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::{TLS12, TLS13};
 use rustls::{
-    ClientConfig, RootCertStore, ServerConfig, SignatureAlgorithm, SupportedProtocolVersion,
+    ClientConfig, InconsistentKeys, RootCertStore, ServerConfig, SignatureAlgorithm,
+    SupportedProtocolVersion,
 };
 
 use super::tickets::Tickets;
@@ -127,12 +129,9 @@ impl Server {
     /// A certificate or key is missing or malformed, the key is another one's, or a list names
     /// nothing that is supported.
     pub fn with(settings: &ServerSettings<'_>) -> Result<Server, Error> {
-        let chain = chain(settings.certificates_pem)?;
-        let key = private_key(settings.key_pem)?;
         let provider = provider(&settings.offer)?;
-        let signing = provider.key_provider.load_private_key(key.clone_key());
-        let signing = signing.map_err(wrong_settings)?;
-        let signatures = match signing.algorithm() {
+        let identity = identity(settings.certificates_pem, settings.key_pem, &provider)?;
+        let signatures = match identity.key.algorithm() {
             SignatureAlgorithm::RSA => Signatures::Slow,
             _ => Signatures::Quick,
         };
@@ -141,8 +140,7 @@ impl Server {
             .with_protocol_versions(&versions(&settings.offer.protocols)?)
             .map_err(wrong_settings)?;
         let builder = builder.with_client_cert_verifier(verifier);
-        let config = builder.with_single_cert(chain, key);
-        let mut config = config.map_err(wrong_settings)?;
+        let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(identity)));
         config.ignore_client_order = settings.has_own_order;
         // Tickets take no memory here and are valid on each lane.
         config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -192,6 +190,12 @@ impl Client {
             return Err(Error::NoTrust);
         }
         let provider = provider(&settings.offer)?;
+        let identity = match settings.identity {
+            Some((certificates_pem, key_pem)) => {
+                Some(identity(certificates_pem, key_pem, &provider)?)
+            }
+            None => None,
+        };
         let algorithms = provider.signature_verification_algorithms;
         let chains = match roots.is_empty() {
             true => None,
@@ -214,11 +218,11 @@ impl Client {
             .map_err(wrong_settings)?;
         let builder = builder.dangerous();
         let builder = builder.with_custom_certificate_verifier(Arc::new(verifier));
-        let mut config = match settings.identity {
+        let mut config = match identity {
             None => builder.with_no_client_auth(),
-            Some((certificates_pem, key_pem)) => builder
-                .with_client_auth_cert(chain(certificates_pem)?, private_key(key_pem)?)
-                .map_err(wrong_settings)?,
+            Some(identity) => {
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(identity)))
+            }
         };
         config.resumption = Resumption::in_memory_sessions(SESSIONS_OF_A_CLIENT);
         Ok(Client(Arc::new(config)))
@@ -235,6 +239,37 @@ impl fmt::Debug for Client {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Client").finish_non_exhaustive()
     }
+}
+
+/// Reads a certificate (with those that lead to its issuer behind it) and its private key.
+fn identity(
+    certificates_pem: &[u8],
+    key_pem: &[u8],
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, Error> {
+    let chain = chain(certificates_pem)?;
+    let key = private_key(key_pem)?;
+    let signing = provider.key_provider.load_private_key(key);
+    let identity = CertifiedKey::new(chain, signing.map_err(wrong_settings)?);
+    match identity.keys_match() {
+        Ok(()) | Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(identity),
+        Err(error) => match has_old_form(&identity) {
+            // The engine does not read version 1, and peers do.
+            Some(true) => Ok(identity),
+            Some(false) => Err(Error::KeyMismatch),
+            None => Err(wrong_settings(error)),
+        },
+    }
+}
+
+/// Returns whether a certificate of version 1 has the public key; `None` if it is of a later
+/// version.
+fn has_old_form(identity: &CertifiedKey) -> Option<bool> {
+    let der = identity.cert.first()?;
+    Certificate::read(der).filter(|read| read.is_version_1)?;
+    let public_key = identity.key.public_key()?;
+    let mut places = der.windows(public_key.len());
+    Some(places.any(|place| *place == *public_key))
 }
 
 fn client_verifier(
