@@ -35,7 +35,7 @@ pub use message::{
 pub use record::{RECORD_LENGTH_MAX, RECORD_PART_LENGTH_MAX, RecordJoin, RecordPart};
 pub use reference::{ReferenceKind, SessionStart, SessionState, Venue};
 pub use text::{ClientName, Name, PatternText, RefusalText, Text, TextError, VenueName};
-pub use tick::{AGGRESSOR_BUY, AGGRESSOR_SELL, CROSS, NOT_SHOWN, Tick};
+pub use tick::{AGGRESSOR_BUY, AGGRESSOR_SELL, CROSS, NOT_SHOWN, REPEATED, Tick};
 pub use writer::PacketWriter;
 
 use bytes::{u16_at, u32_at, u64_at};

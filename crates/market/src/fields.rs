@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tidewire_fanout::write_json_text;
 use tidewire_feed::wire::{
-    AGGRESSOR_BUY, AGGRESSOR_SELL, CROSS, Definition, NOT_SHOWN, ReferenceKind, TradingState,
+    AGGRESSOR_BUY, AGGRESSOR_SELL, CROSS, Definition, NOT_SHOWN, REPEATED, ReferenceKind,
+    TradingState,
 };
 use tidewire_lastvalue::{MarketValue, PRICE_UNDEFINED, Venues};
 
@@ -289,7 +290,7 @@ fn conditions_text(condition: u32) -> Vec<u8> {
             add(name.as_bytes());
         }
     }
-    let others = condition & !(AGGRESSOR_BUY | AGGRESSOR_SELL | CROSS | NOT_SHOWN);
+    let others = condition & !(AGGRESSOR_BUY | AGGRESSOR_SELL | CROSS | NOT_SHOWN | REPEATED);
     if others != 0 {
         add(itoa::Buffer::new().format(others).as_bytes());
     }

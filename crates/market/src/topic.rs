@@ -49,6 +49,8 @@ pub struct Topic {
     /// Source time of the newest trade and of the newest status, ns since the UNIX epoch; 0 if
     /// unknown. A value has only the time of its newest change of any kind.
     last_trade_ns: AtomicU64,
+    /// The latest source time of any trade so far; 0 if unknown.
+    newest_trade_ns: AtomicU64,
     /// Sequence of the newest trade in the hub's own feed; 0 before the first.
     last_trade_sequence: AtomicU64,
     /// Source time until which trades may come that its bars have had; 0 if none do.
@@ -136,6 +138,7 @@ impl Topic {
             declared_open: AtomicI64::new(PRICE_UNDEFINED),
             opened: AtomicU64::new(0),
             last_trade_ns: AtomicU64::new(0),
+            newest_trade_ns: AtomicU64::new(0),
             last_trade_sequence: AtomicU64::new(0),
             repeated_until_ns: AtomicU64::new(0),
             is_left_by_hub: AtomicBool::new(false),
@@ -197,6 +200,10 @@ impl Topic {
     #[inline]
     pub(crate) fn traded_at(&self, source_time_ns: u64, sequence: u64) {
         self.last_trade_ns.store(source_time_ns, Ordering::Relaxed);
+        if source_time_ns > self.newest_trade_ns.load(Ordering::Relaxed) {
+            self.newest_trade_ns
+                .store(source_time_ns, Ordering::Relaxed);
+        }
         self.last_trade_sequence.store(sequence, Ordering::Release);
     }
 
@@ -214,10 +221,9 @@ impl Topic {
     /// gives them. The topic knows the time of its newest one still.
     #[cold]
     pub(crate) fn trades_may_repeat(&self) {
-        if let Some(until_ns) = self.last_trade_ns() {
-            self.repeated_until_ns
-                .fetch_max(until_ns, Ordering::Relaxed);
-        }
+        let until_ns = self.newest_trade_ns.load(Ordering::Relaxed);
+        self.repeated_until_ns
+            .fetch_max(until_ns, Ordering::Relaxed);
     }
 
     /// Returns whether bars have had a trade of this source time before it came again. The first
@@ -263,6 +269,8 @@ impl Topic {
         self.status_of(other.status_session());
         let traded_ns = other.last_trade_ns.load(Ordering::Relaxed);
         self.traded_at(traded_ns, other.last_trade_sequence());
+        let newest_ns = other.newest_trade_ns.load(Ordering::Relaxed);
+        self.newest_trade_ns.fetch_max(newest_ns, Ordering::Relaxed);
         let repeated_ns = other.repeated_until_ns.load(Ordering::Relaxed);
         self.repeated_until_ns.store(repeated_ns, Ordering::Relaxed);
         self.status_at(other.last_status_ns.load(Ordering::Relaxed));

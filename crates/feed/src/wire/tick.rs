@@ -19,3 +19,6 @@ pub const AGGRESSOR_SELL: u32 = 2;
 pub const CROSS: u32 = 4;
 /// Bit of [`Trade::condition`]: a trade against a hidden order.
 pub const NOT_SHOWN: u32 = 8;
+/// Bit of [`Trade::condition`]: a hub has had the trade before, and gets it again. It is in no bar
+/// a second time.
+pub const REPEATED: u32 = 1 << 31;

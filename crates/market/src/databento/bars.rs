@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
 
 use tidewire_dbn::databento::{BAR_TYPES, Ohlcv};
-use tidewire_feed::wire::Trade;
+use tidewire_feed::wire::{REPEATED, Trade};
 
 use super::pages::Pages;
 use super::selection::instrument_id;
@@ -39,6 +39,10 @@ struct ClientBar {
     publisher: u16,
     /// Start of the last bar of which the client did not get all trades.
     partial_ns: Option<u64>,
+    /// The latest time of its trades, ns since the UNIX epoch.
+    newest_ns: u64,
+    /// Until when trades are those that it has had already, ns since the UNIX epoch; 0 if none are.
+    repeated_until_ns: u64,
 }
 
 /// The end of a bar, ns since the UNIX epoch, its topic and its interval.
@@ -54,6 +58,9 @@ impl ClientBars {
     /// Adds a trade, whose symbol is the topic's number, to the bars of an interval. `now_ns` is
     /// the wall clock; `None` in a replay.
     pub(super) fn trade(&mut self, interval: Interval, trade: &Trade, now_ns: Option<u64>) {
+        if trade.condition & REPEATED != 0 {
+            return;
+        }
         let key = (trade.symbol, interval);
         let time_ns = trade.source_time_ns;
         let traded_ns = match self.has_lost {
@@ -64,7 +71,14 @@ impl ClientBars {
             aggregator: Aggregator::new(interval),
             publisher: trade.source,
             partial_ns: traded_ns.map(|traded_ns| interval.start_of(traded_ns)),
+            newest_ns: 0,
+            repeated_until_ns: 0,
         });
+        if time_ns <= bar.repeated_until_ns {
+            return;
+        }
+        bar.repeated_until_ns = 0;
+        bar.newest_ns = bar.newest_ns.max(time_ns);
         let outcome = bar.aggregator.trade(time_ns, trade.price, trade.size);
         if let Outcome::Began { closed } = outcome {
             let closed = closed.and_then(|closed| bar.finish(key, &closed));
@@ -78,6 +92,15 @@ impl ClientBars {
             }
         }
         bar.publisher = trade.source;
+    }
+
+    /// Notes that the trades of a topic may come again: it begins in another run of the hub.
+    pub(super) fn trades_may_repeat(&mut self, number: u32) {
+        for interval in Interval::ALL {
+            if let Some(bar) = self.bars.get_mut(&(number, interval)) {
+                bar.repeated_until_ns = bar.newest_ns;
+            }
+        }
     }
 
     /// Returns whether a trade under a symbol's number belongs to the bar of `to`, the topic of its
@@ -337,6 +360,29 @@ mod tests {
         let all = std::iter::from_fn(|| bars.take_closed());
         all.map(|(rtype, bar)| (rtype, bar.start_ns, bar.open))
             .collect()
+    }
+
+    /// A file that was played twice doubled the bars of the gateway.
+    #[test]
+    fn trades_that_come_again_are_in_a_bar_once() {
+        let mut bars = ClientBars::default();
+        let second = |second: u64, condition: u32| Trade {
+            condition,
+            ..trade(1, second * SECOND, 10)
+        };
+        let add = |bars: &mut ClientBars, seconds: &[u64], condition| {
+            for &at in seconds {
+                bars.trade(Interval::Minute, &second(at, condition), None);
+            }
+        };
+        add(&mut bars, &[1, 2, 4, 3], 0);
+        add(&mut bars, &[1, 2, 4, 3], REPEATED);
+        // Another run of the hub knows nothing of the first, and its source begins again.
+        bars.trades_may_repeat(1);
+        add(&mut bars, &[1, 2, 4, 3, 5, 5], 0);
+        add(&mut bars, &[61], 0);
+        let (_, bar) = bars.take_closed().unwrap();
+        assert_eq!(bar.volume, 6 * u64::from(second(1, 0).size));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tidewire_fanout::{Origin, Publication, TopicId};
 use tidewire_feed::journal::Journal;
 use tidewire_feed::server;
 use tidewire_feed::wire::{
-    self, Definition, Figures, LastValue, Message, ReferenceKind, TradingState,
+    self, Definition, Figures, LastValue, Message, REPEATED, ReferenceKind, TradingState,
 };
 use tidewire_lastvalue::{
     FLAG_DOUBT, FLAG_HALTED, FLAG_STALE, FLAG_UPSTREAM_DOUBT, FLAG_UPSTREAM_STALE, FLAGS_DOUBT,
@@ -66,6 +66,17 @@ impl Work<'_> {
     #[inline]
     pub(super) fn apply(&mut self, topic: &Arc<Topic>, message: &Message) -> bool {
         let number = topic.number;
+        let again;
+        let message = match message {
+            Message::Trade(trade) if topic.is_repeated(trade.source_time_ns) => {
+                again = Message::Trade(wire::Trade {
+                    condition: trade.condition | REPEATED,
+                    ..*trade
+                });
+                &again
+            }
+            message => message,
+        };
         let is_value = matches!(
             message,
             Message::Quote(_) | Message::Trade(_) | Message::LastValue(_)
@@ -693,7 +704,8 @@ fn trade_of(trade: &wire::Trade) -> Trade {
     Trade {
         price: trade.price,
         size: trade.size,
-        condition: trade.condition,
+        // It is about the message, not about the trade.
+        condition: trade.condition & !REPEATED,
     }
 }
 

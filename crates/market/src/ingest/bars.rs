@@ -5,7 +5,7 @@ use std::collections::{BinaryHeap, HashSet};
 use std::sync::Arc;
 
 use tidewire_fanout::Origin;
-use tidewire_feed::wire::{LastValue, Message};
+use tidewire_feed::wire::{LastValue, Message, REPEATED};
 
 use super::Batch;
 use crate::bars::{BarState, BarTopic, BarTrade, Outcome, Shown, traded_until_ns};
@@ -82,6 +82,7 @@ impl Batch<'_> {
         if let Message::Trade(trade) = message
             && let Some(symbol) = self.symbols.get(trade.symbol)
             && let Some(topic) = symbol.of_venue(trade.source).cloned()
+            && trade.condition & REPEATED == 0
             && !topic.is_repeated(source_time_ns)
         {
             let trade = BarTrade {

@@ -8,7 +8,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use tidewire_feed::journal::Journal;
-use tidewire_feed::wire::{self, Definition, Message, Name, RecordPart, TradingState, VenueName};
+use tidewire_feed::wire::{
+    self, Definition, Message, Name, REPEATED, RecordPart, TradingState, VenueName,
+};
 use tidewire_lastvalue::{ClaimError, FLAG_STALE, MarketValue, PRICE_UNDEFINED, Trade, Venues};
 use tidewire_retry::Seldom;
 use tracing::{info, warn};
@@ -542,7 +544,11 @@ impl Work<'_> {
             receive_time_ns: self.receive_time_ns,
         };
         let is_told = is_session_told(&before, &value, is_trade);
-        let told = (is_trade, is_told);
+        let repeated = match message {
+            Some(Message::Trade(trade)) => trade.condition & REPEATED,
+            _ => 0,
+        };
+        let told = (is_trade.then_some(repeated), is_told);
         match self.append_changes(&topic, &before, &value, told, address) {
             Some(sequence) => value.sequence = sequence,
             // The readers of the hub's own feed learn of no other time.
@@ -563,27 +569,27 @@ impl Work<'_> {
         self.publish(&topic);
     }
 
-    /// Appends what has changed of a consolidated value. Unless `is_session_told`, a record with
+    /// Appends what has changed of a consolidated value. A `trade` may be [`REPEATED`]. Unless `is_session_told`, a record with
     /// the session's figures follows. Returns the last sequence.
     fn append_changes(
         &mut self,
         topic: &Topic,
         before: &MarketValue,
         value: &MarketValue,
-        (is_trade, is_session_told): (bool, bool),
+        (trade, is_session_told): (Option<u32>, bool),
         address: Address,
     ) -> Option<u64> {
         let (symbol, source) = (address.number, address.venue);
         let source_time_ns = value.source_time_ns;
         let mut sequence = None;
-        if is_trade {
+        if let Some(repeated) = trade {
             let trade = wire::Trade {
                 symbol,
                 source,
                 source_time_ns,
                 price: value.last,
                 size: value.last_size,
-                condition: value.condition,
+                condition: value.condition | repeated,
             };
             let traded = self.journal.append(&Message::Trade(trade));
             topic.traded_at(source_time_ns, traded);

@@ -200,6 +200,7 @@ impl Stream {
             };
             self.runs.go_on(told.run);
             if self.runs.enters(number) {
+                self.bars.trades_may_repeat(number);
                 self.intervals.forget_trade(number);
             }
             self.follow_value(&told.message, chosen.schemas | chosen.watched, stamp);

@@ -80,6 +80,7 @@ impl Stream {
         let is_reached = reached & Schema::Mbo.bit() != 0;
         let mut records = self.clear_orders((number, source_time_ns), is_reached, unix_ns, out);
         if self.runs.enters(number) {
+            self.bars.trades_may_repeat(number);
             if followed & BBO != 0 {
                 self.intervals.forget_trade(number);
             }
