@@ -121,17 +121,28 @@ impl Bars {
     }
 
     /// Goes on with the bars of a symbol as those of the venue that all of its trades are of, where
-    /// both have bars.
-    pub(crate) fn continue_at(&self, symbol: &Topic, venue: &Topic) {
-        let (Some(old), Some(new)) = (symbol.derived.bars(), venue.derived.bars()) else {
-            return;
+    /// both have bars. Returns those that have got one.
+    pub(crate) fn continue_at(&self, symbol: &Topic, venue: &Topic) -> Vec<Arc<BarTopic>> {
+        let mut continued = Vec::new();
+        let Some(new) = venue.derived.bars() else {
+            return continued;
         };
+        let old = symbol.derived.bars();
         for interval in Interval::ALL {
-            if let (Some(old), Some(new)) = (old.get(interval), new.get(interval)) {
+            let old = old.and_then(|old| old.get(interval));
+            if let (Some(old), Some(new)) = (old, new.get(interval)) {
                 let mut old = old.state.lock();
-                new.state.lock().continue_from(&mut old);
+                if new.state.lock().continue_from(&mut old) {
+                    continued.push(new.clone());
+                }
+            } else if let Some(new) = new.get(interval) {
+                // The symbol's trades of this interval have not been counted.
+                let value = self.board.value(symbol.number);
+                let until_ns = traded_until_ns(symbol, value.as_ref());
+                new.state.lock().miss(until_ns);
             }
         }
+        continued
     }
 
     /// Returns the bars of the venues of a symbol, whose bars of the same interval have this
@@ -181,11 +192,13 @@ impl Bars {
 
 /// Returns the source time until which a topic may have traded; 0 if it has not.
 pub(crate) fn traded_until_ns(topic: &Topic, value: Option<&MarketValue>) -> u64 {
-    match value.filter(|value| value.last != PRICE_UNDEFINED) {
+    let last_ns = match value.filter(|value| value.last != PRICE_UNDEFINED) {
         // The time of the last trade of a snapshot is not known.
         Some(value) => topic.last_trade_ns().unwrap_or(value.source_time_ns),
         None => 0,
-    }
+    };
+    // Trades may have come out of order, or before a restart of the hub that gave them.
+    last_ns.max(topic.newest_trade_ns())
 }
 
 impl TopicSource for Bars {

@@ -184,6 +184,11 @@ impl Topic {
         known(self.last_trade_ns.load(Ordering::Relaxed))
     }
 
+    /// Returns the latest source time of any trade so far, ns since the UNIX epoch; 0 if unknown.
+    pub(crate) fn newest_trade_ns(&self) -> u64 {
+        self.newest_trade_ns.load(Ordering::Relaxed)
+    }
+
     /// Returns the source time of the newest status, ns since the UNIX epoch; `None` if unknown.
     pub(crate) fn last_status_ns(&self) -> Option<u64> {
         known(self.last_status_ns.load(Ordering::Relaxed))

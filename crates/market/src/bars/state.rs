@@ -58,11 +58,11 @@ impl BarState {
     }
 
     /// Goes on with the bar of the symbol that has had the trades of this venue alone so far. Bars
-    /// that have begun on their own stay.
-    pub(crate) fn continue_from(&mut self, symbol: &mut Self) {
+    /// that have begun on their own stay. Returns whether there is one that it has got.
+    pub(crate) fn continue_from(&mut self, symbol: &mut Self) -> bool {
         debug_assert_eq!(self.interval, symbol.interval, "bars of one interval");
         if self.bars.newest().is_some() {
-            return;
+            return false;
         }
         symbol.is_continued = true;
         self.bars = symbol.bars.clone();
@@ -71,6 +71,7 @@ impl BarState {
         self.missing_until_ns = symbol.missing_until_ns;
         self.is_partial = symbol.is_partial;
         self.version += 1;
+        self.bars.newest().is_some()
     }
 
     /// Returns whether the bar of a venue has begun as this one.

@@ -31,12 +31,17 @@ pub(super) struct ClientBars {
     checked: Option<End>,
     /// Closed bars that have not been sent: record types, and records.
     closed: VecDeque<(u8, Ohlcv)>,
+    /// The publisher of the newest message that is not consolidated: a consolidated trade follows
+    /// that of its venue.
+    newest_publisher: Option<u16>,
 }
 
 #[derive(Clone, Debug)]
 struct ClientBar {
     aggregator: Aggregator,
     publisher: u16,
+    /// The publisher of its newest trade, whose messages close it.
+    closer: u16,
     /// Start of the last bar of which the client did not get all trades.
     partial_ns: Option<u64>,
     /// The latest time of its trades, ns since the UNIX epoch.
@@ -67,9 +72,14 @@ impl ClientBars {
             true => Some(time_ns),
             false => self.traded_ns.get(trade.symbol).copied().flatten(),
         };
+        let closer = match (trade.source, self.newest_publisher) {
+            (CONSOLIDATED, Some(publisher)) => publisher,
+            (source, _) => source,
+        };
         let bar = self.bars.entry(key).or_insert_with(|| ClientBar {
             aggregator: Aggregator::new(interval),
             publisher: trade.source,
+            closer,
             partial_ns: traded_ns.map(|traded_ns| interval.start_of(traded_ns)),
             newest_ns: 0,
             repeated_until_ns: 0,
@@ -80,18 +90,21 @@ impl ClientBars {
         bar.repeated_until_ns = 0;
         bar.newest_ns = bar.newest_ns.max(time_ns);
         let outcome = bar.aggregator.trade(time_ns, trade.price, trade.size);
+        let began = matches!(outcome, Outcome::Began { .. });
         if let Outcome::Began { closed } = outcome {
             let closed = closed.and_then(|closed| bar.finish(key, &closed));
             self.closed.extend(closed);
-            if let Some(end_ns) = bar.aggregator.end_ns() {
-                let end = (end_ns, key.0, interval);
-                self.ends.entry(trade.source).or_default().insert(end);
-                if now_ns.is_some_and(|now_ns| now_ns.saturating_sub(time_ns) < LIVE_NS) {
-                    self.live_ends.insert(end);
-                }
+        }
+        if let Some(end_ns) = bar.aggregator.end_ns()
+            && (began || closer != bar.closer)
+        {
+            let end = (end_ns, key.0, interval);
+            self.ends.entry(closer).or_default().insert(end);
+            if began && now_ns.is_some_and(|now_ns| now_ns.saturating_sub(time_ns) < LIVE_NS) {
+                self.live_ends.insert(end);
             }
         }
-        bar.publisher = trade.source;
+        (bar.publisher, bar.closer) = (trade.source, closer);
     }
 
     /// Notes that the trades of a topic may come again: it begins in another run of the hub.
@@ -120,6 +133,9 @@ impl ClientBars {
     /// whether some of them are left for the next call.
     #[inline]
     pub(super) fn pass(&mut self, publisher: u16, time_ns: u64) -> bool {
+        if publisher != CONSOLIDATED {
+            self.newest_publisher = Some(publisher);
+        }
         let Some(ends) = self.ends.get_mut(&publisher) else {
             return false;
         };
@@ -360,6 +376,29 @@ mod tests {
         let all = std::iter::from_fn(|| bars.take_closed());
         all.map(|(rtype, bar)| (rtype, bar.start_ns, bar.open))
             .collect()
+    }
+
+    /// A message of a venue that had not traded in it closed the bar of all venues.
+    #[test]
+    fn a_consolidated_bar_is_closed_by_the_venues_that_have_traded_in_it() {
+        let mut bars = ClientBars::default();
+        let at = |ns: u64| Trade {
+            source: CONSOLIDATED,
+            ..trade(1, ns, 10)
+        };
+        bars.pass(7, SECOND);
+        bars.trade(Interval::Second, &at(SECOND), None);
+        bars.pass(8, 3 * SECOND);
+        bars.pass(CONSOLIDATED, 3 * SECOND);
+        assert!(!bars.has_closed());
+        bars.pass(7, SECOND + 1);
+        bars.trade(Interval::Second, &at(SECOND + 1), None);
+        bars.pass(7, 3 * SECOND);
+        let (_, bar) = bars.take_closed().unwrap();
+        assert_eq!(
+            (bar.volume, bar.publisher_id),
+            (2 * u64::from(at(0).size), CONSOLIDATED)
+        );
     }
 
     /// A file that was played twice doubled the bars of the gateway.

@@ -8,6 +8,7 @@ use tidewire_fanout::Origin;
 use tidewire_feed::wire::{LastValue, Message, REPEATED};
 
 use super::Batch;
+use super::apply::Work;
 use crate::bars::{BarState, BarTopic, BarTrade, Outcome, Shown, traded_until_ns};
 use crate::symbols::Symbol;
 use crate::topic::Topic;
@@ -93,6 +94,13 @@ impl Batch<'_> {
                 size: trade.size,
             };
             self.add_to_bars(&topic, &trade);
+            if topic.is_consolidated() {
+                // With this trade its only venue got a topic of its own.
+                let venue = topic.with_members(|venues| Some(venues.first()?.topic.clone()));
+                if let Some(venue) = venue {
+                    self.add_to_bars(&venue, &trade);
+                }
+            }
             if let Some(other) = topic.parent().cloned().or_else(|| topic.namesake()) {
                 self.add_to_bars(&other, &trade);
             }
@@ -192,7 +200,7 @@ impl Batch<'_> {
                     // The number of late trades is shown with the newest bar.
                     let version = state.change();
                     if let Some(shown) = state.shown() {
-                        self.publish_bar(bars, &state, &shown, version);
+                        self.work.publish_bar(bars, &state, &shown, version);
                     }
                     continue;
                 }
@@ -211,7 +219,7 @@ impl Batch<'_> {
                             is_partial: was_partial,
                         };
                         let version = state.change();
-                        self.publish_bar(bars, &state, &shown, version);
+                        self.work.publish_bar(bars, &state, &shown, version);
                     }
                     state.begins();
                     state.traded_by(self.work.source);
@@ -222,7 +230,7 @@ impl Batch<'_> {
             }
             state.note(trade);
             if let Some(shown) = state.shown() {
-                self.publish_bar(bars, &state, &shown, state.version());
+                self.work.publish_bar(bars, &state, &shown, state.version());
             }
         }
     }
@@ -277,24 +285,32 @@ impl Batch<'_> {
         let version = state.change();
         if let Some(shown) = state.shown() {
             self.bars_left = self.bars_left.saturating_sub(CLOSED_COST);
-            self.publish_bar(bars, state, &shown, version);
+            self.work.publish_bar(bars, state, &shown, version);
         }
     }
+}
 
-    fn publish_bar(&mut self, bars: &BarTopic, state: &BarState, shown: &Shown, version: u64) {
+impl Work<'_> {
+    /// Publishes a bar, if a lane has subscribers.
+    pub(super) fn publish_bar(
+        &mut self,
+        bars: &BarTopic,
+        state: &BarState,
+        shown: &Shown,
+        version: u64,
+    ) {
         let interest = bars.interest();
         if interest == 0 {
             return;
         }
-        self.work.lanes |= interest;
+        self.lanes |= interest;
         let origin = Origin::Topic(bars.topic_id());
-        self.work
-            .publication
+        self.publication
             .push_with(bars.name(), origin, version, |out| {
                 state.write_json(out, bars.symbol(), shown, false);
             });
         if shown.is_final {
-            self.work.publication.finalize();
+            self.publication.finalize();
         }
     }
 }

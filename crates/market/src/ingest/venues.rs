@@ -176,7 +176,12 @@ impl Work<'_> {
         let _ = topic.begin();
         self.tell_record_or_nothing(&topic);
         self.publish(&topic);
-        self.market.bars.continue_at(name, &topic);
+        for bars in self.market.bars.continue_at(name, &topic) {
+            let state = bars.state.lock();
+            if let Some(shown) = state.shown() {
+                self.publish_bar(&bars, &state, &shown, state.version());
+            }
+        }
         self.move_derived(name, &topic);
         match owner {
             Some(owner) if owner == self.source => {

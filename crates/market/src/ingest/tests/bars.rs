@@ -434,3 +434,54 @@ fn the_first_venue_goes_on_with_the_bars_of_its_symbol() {
     send(one, &[trade_at(0, 1, 10)]);
     assert_eq!(bar(&market, "A@X"), (10, 1, false, false));
 }
+
+/// The bar of the venue began with the trade behind the one that made its topic.
+#[test]
+fn the_trade_that_makes_a_venues_topic_is_in_its_bar() {
+    for asks_symbol in [true, false] {
+        let market = Market::of_one_lane(MarketConfig::default());
+        let subscriptions = &market.post.subscriptions;
+        let pattern: &[u8] = if asks_symbol {
+            b"bar:1s:*"
+        } else {
+            b"bar:1s:A@*"
+        };
+        subscriptions.add(0, Kind::Pattern, pattern);
+        market.bars.prepare(b"bar:1s:", false);
+        let mut source = publisher(&market, 1, &["A", "B"]);
+        ask(&market, "B");
+        source.name_venue(1, "X");
+        send(&mut source, &[quote_at(0, 1, 1), trade_at(0, 1, 1)]);
+        market.board.prepare(b"md:A@X", true);
+        send(&mut source, &[trade_at(0, 1, 1)]);
+        send(&mut source, &[trade_at(0, 1, 1)]);
+        // Without bars of the symbol, the trades before are not known one by one.
+        let trades = if asks_symbol { 3 } else { 2 };
+        assert_eq!(bar(&market, "A@X"), (1, trades, false, !asks_symbol));
+    }
+}
+
+/// A bar that was asked for after the hub before had restarted was shown as whole.
+#[test]
+fn a_bar_is_partial_if_its_interval_had_a_trade_before_the_last_one_or_a_restart() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut source = publisher(&market, 1, &["A", "B"]);
+    send(&mut source, &[trade_at(0, 0, 5), trade_at(0, 0, 2)]);
+    let nothing = LastValue::new(1);
+    send(
+        &mut source,
+        &[trade_at(1, 0, 5), Message::LastValue(nothing)],
+    );
+    for (symbol, name) in [(0, "A"), (1, "B")] {
+        ask(&market, name);
+        let Message::Trade(trade) = trade_at(symbol, 0, 5) else {
+            unreachable!("it is a trade");
+        };
+        let later = TradeMessage {
+            source_time_ns: trade.source_time_ns + 1,
+            ..trade
+        };
+        send(&mut source, &[Message::Trade(later)]);
+        assert_eq!(bar(&market, name), (5, 1, false, true), "{name}");
+    }
+}
