@@ -11,6 +11,7 @@
 //! ```
 
 mod assembly;
+mod config;
 mod connector;
 mod counters;
 mod doubt;
@@ -19,6 +20,7 @@ mod publisher;
 mod sink;
 
 pub use assembly::MISSING_RANGES_MAX;
+pub use config::ClientConfig;
 pub use connector::{Connector, Step};
 pub use counters::{ClientCounters, SideCounters};
 pub use holes::{HOLES_MAX, REQUEST_ATTEMPTS_MAX, REQUEST_RANGES_MAX};
@@ -28,9 +30,9 @@ pub use tidewire_retry::BackOff;
 
 use crate::server::{HEARTBEAT_INTERVAL_NS_MAX, PATTERNS_MAX, SILENCE_INTERVALS_MAX};
 use crate::wire::{
-    ClientName, Control, EndOfSessionAcknowledgement, Flags, Header, Login, LoginAccepted, Message,
+    Control, EndOfSessionAcknowledgement, Flags, Header, Login, LoginAccepted, Message,
     MessageError, Messages, Packet, PacketError, PacketWriter, PatternText, Request, Role,
-    SlowPolicy, SnapshotNotice, SnapshotRequest, Subscribe, TextError, TooOld, decode_packet,
+    SnapshotNotice, SnapshotRequest, Subscribe, TextError, TooOld, decode_packet,
     snapshot_position,
 };
 
@@ -45,44 +47,6 @@ pub const ASSEMBLIES_MAX: usize = 16;
 pub const WATCHED_SYMBOLS_MAX: u32 = 1 << 20;
 /// Shortest heartbeat interval a server may announce.
 pub const HEARTBEAT_INTERVAL_NS_MIN: u64 = 10_000_000;
-
-/// Settings of a client.
-#[derive(Clone, Copy, Debug)]
-pub struct ClientConfig {
-    /// The client's name for itself.
-    pub name: ClientName,
-    /// Heartbeat interval of the client, and of the server until the server announces its own.
-    pub heartbeat_interval_ns: u64,
-    /// How long a missing packet may be late before the client requests it.
-    pub reorder_grace_ns: u64,
-    /// Delay between two requests for the same range; doubles up to 16-fold.
-    pub request_retry_ns: u64,
-    /// How long after their first request messages may be missing before all values count as in
-    /// doubt. A loss that is repaired sooner leaves no mark.
-    pub doubt_delay_ns: u64,
-    /// Maximum bytes of early packets kept while an earlier packet is missing.
-    pub early_bytes_max: usize,
-    /// What the server does if this client is too slow; `None` for the server's own default.
-    pub slow_policy: Option<SlowPolicy>,
-    /// Whether the stream comes in datagrams ([`Client::receive_datagram`]). Connections then
-    /// bring only snapshots and retransmissions.
-    pub datagrams: bool,
-}
-
-impl Default for ClientConfig {
-    fn default() -> Self {
-        ClientConfig {
-            name: ClientName::EMPTY,
-            heartbeat_interval_ns: HEARTBEAT_INTERVAL_NS_MAX,
-            reorder_grace_ns: 1_000_000,
-            request_retry_ns: 50_000_000,
-            doubt_delay_ns: 50_000_000,
-            early_bytes_max: 4 << 20,
-            slow_policy: None,
-            datagrams: false,
-        }
-    }
-}
 
 /// Why a connection cannot continue: always a fault of the peer or the link. Disconnect,
 /// reconnect and call [`Client::connected`]: the stream resumes where it stopped.
@@ -256,6 +220,7 @@ impl Client {
             partial_snapshots: true,
             reads_figures: true,
             client_name: self.config.name,
+            credentials: self.config.credentials,
         };
         let outgoing = &mut self.sides[side.index()].outgoing;
         PacketWriter::control(outgoing, login.session, &Control::Login(login));

@@ -8,6 +8,8 @@
 
 mod broadcast;
 mod pattern;
+mod readable;
+mod rights;
 mod selection;
 mod sending;
 mod settings;
@@ -17,6 +19,7 @@ mod stream;
 
 pub use broadcast::Broadcast;
 pub use pattern::{PATTERNS_MAX, Pattern, PatternError, WILDCARDS_MAX};
+pub use readable::{Names, Readable};
 pub use selection::{SELECTABLE_SYMBOLS_MAX, Selection};
 pub use settings::{SessionConfig, SessionError};
 pub use snapshot::{Board, EmptyBoard};
@@ -47,6 +50,7 @@ pub const SNAPSHOTS_KEPT_MAX: usize = 8;
 pub const REFUSALS_MAX: usize = 16;
 /// Steps of a call of [`Session::produce`].
 const STEPS_A_CALL: u64 = 1 << 18;
+const MAY_NOT_READ: &str = "NotAllowed: may not read ";
 const SESSION_IN_USE_TEXT: &str = "another connection publishes this session; retry later";
 
 /// A server's session with one client.
@@ -379,7 +383,7 @@ impl Session {
             return self.out_of_order();
         }
         match control {
-            Control::Subscribe(subscribe) => self.subscribe(subscribe),
+            Control::Subscribe(subscribe) => self.subscribe(subscribe, sink),
             Control::Unsubscribe(text) => {
                 self.selection.remove(text);
             }
@@ -410,30 +414,34 @@ impl Session {
             self.refuse(RefusalReason::ROLE, "this server does not offer this role");
             return Err(SessionError::Refused);
         }
-        self.login = *login;
+        self.admit(login, sink)?;
         self.stream.recovers = login.partial_snapshots;
         self.subscriptions_due = login.subscription_count;
         self.state = SessionState::LoginUnanswered;
         if login.role == Role::Publisher {
-            let Some(receiver) = self.publisher_receiver(login, now_ns, sink) else {
-                self.refuse(RefusalReason::SESSION_IN_USE, SESSION_IN_USE_TEXT);
-                return Err(SessionError::SessionInUse);
-            };
-            self.receiver = Some(receiver);
+            self.receiver = Some(self.publisher_receiver(login, now_ns, sink)?);
         }
         Ok(())
     }
 
     /// Returns the receiver of a publisher's stream: the one of its last connection, or a new
-    /// one; `None` if the session has another connection.
+    /// one. Refuses a session that has another connection, or is of another user.
     fn publisher_receiver<S: Sink>(
-        &self,
+        &mut self,
         login: &Login,
         now_ns: u64,
         sink: &mut S,
-    ) -> Option<Box<Client>> {
+    ) -> Result<Box<Client>, SessionError> {
         let mut receiver = match sink.publisher_login(login) {
-            PublisherLogin::InUse => return None,
+            PublisherLogin::InUse => {
+                self.refuse(RefusalReason::SESSION_IN_USE, SESSION_IN_USE_TEXT);
+                return Err(SessionError::SessionInUse);
+            }
+            PublisherLogin::OfAnother => {
+                let text = "this session is of another user; choose another number";
+                self.refuse(RefusalReason::NOT_ALLOWED, text);
+                return Err(SessionError::Refused);
+            }
             PublisherLogin::Resumed(receiver) if receiver.session() == login.session => receiver,
             PublisherLogin::Resumed(_) | PublisherLogin::New => {
                 let config = ClientConfig {
@@ -448,7 +456,7 @@ impl Session {
             }
         };
         receiver.peer_connected(Side::A, now_ns);
-        Some(receiver)
+        Ok(receiver)
     }
 
     fn answer_login<B: Board>(&mut self, journal: &Journal, board: &B, out: &mut Vec<u8>) {
@@ -483,7 +491,7 @@ impl Session {
             && (self.login.session == 0 || self.login.session == journal.session())
     }
 
-    fn subscribe(&mut self, subscribe: &Subscribe) {
+    fn subscribe<S: Sink>(&mut self, subscribe: &Subscribe, sink: &mut S) {
         self.subscriptions_due = self.subscriptions_due.saturating_sub(1);
         let pattern = match Pattern::new(subscribe.pattern) {
             Ok(pattern) => pattern,
@@ -491,6 +499,14 @@ impl Session {
                 return self.queue_refusal(RefusalReason::BAD_PATTERN, &error.to_string());
             }
         };
+        if let Some(name) = pattern
+            .exact()
+            .filter(|name| !self.selection.may_read(name))
+        {
+            sink.read_refused(name);
+            let text = format!("{MAY_NOT_READ}{name}");
+            return self.queue_refusal(RefusalReason::SYMBOL_NOT_ALLOWED, &text);
+        }
         let patterns_max = self.config.patterns_max.min(PATTERNS_MAX);
         if self.selection.patterns().len() >= patterns_max && !self.selection.holds(&pattern) {
             let text = "too many patterns";

@@ -13,6 +13,7 @@
 
 mod bytes;
 mod control;
+mod credentials;
 mod last_value;
 mod level;
 mod message;
@@ -26,6 +27,7 @@ pub use control::{
     Control, ControlKind, EndOfSessionAcknowledgement, Login, LoginAccepted, RefusalReason,
     Refused, Request, Role, SlowPolicy, SnapshotNotice, SnapshotRequest, Subscribe, TooOld,
 };
+pub use credentials::{Credentials, Password, UserName};
 pub use last_value::{Figures, LastValue};
 pub use level::Level;
 pub use message::{

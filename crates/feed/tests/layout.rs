@@ -2,11 +2,11 @@
 //! `docs/feed-protocol.md` has the same tables.
 
 use tidewire_feed::wire::{
-    Certainty, ClientName, Control, Definition, Figures, Flags, HEADER_LENGTH, LastValue, Level,
-    Login, LoginAccepted, Message, Name, PacketWriter, PatternText, Quote, RecordPart,
-    ReferenceKind, Request, Role, SessionStart, Skip, SlowPolicy, SnapshotMark, SnapshotNotice,
-    SnapshotRequest, Subscribe, TooOld, Trade, TradingState, TradingStatus, Venue, VenueName,
-    snapshot_position,
+    Certainty, ClientName, Control, Credentials, Definition, Figures, Flags, HEADER_LENGTH,
+    LastValue, Level, Login, LoginAccepted, Message, Name, PacketWriter, Password, PatternText,
+    Quote, RecordPart, ReferenceKind, Request, Role, SessionStart, Skip, SlowPolicy, SnapshotMark,
+    SnapshotNotice, SnapshotRequest, Subscribe, TooOld, Trade, TradingState, TradingStatus,
+    UserName, Venue, VenueName, snapshot_position,
 };
 
 fn encoded(message: &Message) -> Vec<u8> {
@@ -274,11 +274,26 @@ fn controls() {
         partial_snapshots: true,
         reads_figures: false,
         client_name: ClientName::new("w").unwrap(),
+        credentials: None,
     };
     let mut bytes = hex(&format!(
         "58 01 {rest} 0100000000000000 02000000 01 02 0300 77"
     ));
     bytes.resize(80, 0);
+    assert_eq!(encoded_control(&Control::Login(login)), bytes);
+
+    let login = Login {
+        credentials: Some(Credentials {
+            user: UserName::new("u").unwrap(),
+            password: Password::new("p").unwrap(),
+        }),
+        ..login
+    };
+    bytes[0] = 0xf8;
+    bytes.extend_from_slice(b"u");
+    bytes.resize(128, 0);
+    bytes.extend_from_slice(b"p");
+    bytes.resize(240, 0);
     assert_eq!(encoded_control(&Control::Login(login)), bytes);
 
     let accepted = LoginAccepted {

@@ -1,12 +1,16 @@
 //! Sends a stream to a server, as `replay` and a simulator without its own hub do.
 
+use std::collections::VecDeque;
+
 use crate::journal::{Everything, Journal};
 use crate::server::{
-    HEARTBEAT_INTERVAL_NS_MAX, SILENCE_INTERVALS_MAX, SenderCounters, Steps, StreamSender,
+    HEARTBEAT_INTERVAL_NS_MAX, REFUSALS_MAX, SILENCE_INTERVALS_MAX, SenderCounters, Steps,
+    StreamSender,
 };
 use crate::wire::{
-    ClientName, Control, EndOfSessionAcknowledgement, Flags, Login, Message, MessageError,
-    PACKET_LENGTH_MAX, PacketError, PacketWriter, RefusalReason, Refused, Role, decode_packet,
+    ClientName, Control, Credentials, EndOfSessionAcknowledgement, Flags, Login, Message,
+    MessageError, PACKET_LENGTH_MAX, PacketError, PacketWriter, RefusalReason, Refused, Role,
+    decode_packet,
 };
 
 /// Settings of a publisher.
@@ -14,6 +18,8 @@ use crate::wire::{
 pub struct PublisherConfig {
     /// The publisher's name for itself.
     pub name: ClientName,
+    /// The user and password; `None` for the server's default user.
+    pub credentials: Option<Credentials>,
     /// Longest silence of this side, at most [`HEARTBEAT_INTERVAL_NS_MAX`].
     pub heartbeat_interval_ns: u64,
     /// Largest packet, header included.
@@ -24,6 +30,7 @@ impl Default for PublisherConfig {
     fn default() -> Self {
         PublisherConfig {
             name: ClientName::EMPTY,
+            credentials: None,
             heartbeat_interval_ns: HEARTBEAT_INTERVAL_NS_MAX,
             packet_limit_bytes: PACKET_LENGTH_MAX,
         }
@@ -88,6 +95,8 @@ pub struct Publisher {
     outgoing: Vec<u8>,
     acknowledgement: Option<EndOfSessionAcknowledgement>,
     refusal: Option<Refused>,
+    /// Refusals of symbols.
+    notices: VecDeque<Refused>,
     last_received_ns: u64,
     overrun: u64,
 }
@@ -104,6 +113,7 @@ impl Publisher {
             outgoing: Vec::new(),
             acknowledgement: None,
             refusal: None,
+            notices: VecDeque::new(),
             last_received_ns: 0,
             overrun: 0,
         }
@@ -124,6 +134,7 @@ impl Publisher {
             partial_snapshots: false,
             reads_figures: false,
             client_name: self.config.name,
+            credentials: self.config.credentials,
         };
         let session = self.journal.session();
         PacketWriter::control(&mut self.outgoing, session, &Control::Login(login));
@@ -240,6 +251,11 @@ impl Publisher {
         self.refusal.as_ref()
     }
 
+    /// Returns the next refusal that leaves the rest of the stream, such as that of a symbol.
+    pub fn next_notice(&mut self) -> Option<Refused> {
+        self.notices.pop_front()
+    }
+
     /// Returns the sender's counters.
     pub fn counters(&self) -> &SenderCounters {
         &self.stream.counters
@@ -274,6 +290,11 @@ impl Publisher {
                 self.stream.acknowledge_end();
                 self.acknowledgement = Some(*acknowledgement);
                 self.state = PublisherState::Finished;
+            }
+            Control::Refused(refused) if refused.reason.leaves_the_rest() => {
+                if self.notices.len() < REFUSALS_MAX {
+                    self.notices.push_back(*refused);
+                }
             }
             Control::Refused(refused) => {
                 self.refusal = Some(*refused);

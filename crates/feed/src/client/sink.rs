@@ -6,6 +6,7 @@ use crate::wire::{
 };
 
 use super::Client;
+use crate::server::Readable;
 
 /// One of two redundant inputs of the same stream. A single input is side A.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -191,7 +192,18 @@ pub trait Sink {
         let _ = end;
     }
 
-    /// A publisher logs in to a server. Returns what the server knows of its session.
+    /// A client logs in to a server. Returns what it may read, or a refusal.
+    fn log_in(&mut self, login: &Login) -> Result<Readable, Refused> {
+        let _ = login;
+        Ok(None)
+    }
+
+    /// A subscriber has asked a server for a name that it may not read.
+    fn read_refused(&mut self, name: &str) {
+        let _ = name;
+    }
+
+    /// A publisher that may log in does so. Returns what the server knows of its session.
     fn publisher_login(&mut self, login: &Login) -> PublisherLogin {
         let _ = login;
         PublisherLogin::New
@@ -208,6 +220,8 @@ pub enum PublisherLogin {
     Resumed(Box<Client>),
     /// Another connection publishes the session now: this one is refused.
     InUse,
+    /// The session's last connection was another user's: this one is refused.
+    OfAnother,
 }
 
 /// A sink that ignores everything, for benchmarks and fuzzing.

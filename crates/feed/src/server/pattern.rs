@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use crate::wire::PatternText;
 
+use super::readable::Readable;
 use super::steps::Steps;
 
 /// Maximum patterns of a client.
@@ -91,16 +92,44 @@ impl Pattern {
     }
 }
 
-/// Patterns of which one must match. Exact names are found by their hash, however many they are.
+/// Patterns of which one must match a name that the client may read. Exact names are found by
+/// their hash, however many they are.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PatternSet {
     all: bool,
     /// The hash has a secret, as the names are the peer's choice.
     names: HashSet<Box<str>>,
     globs: Vec<Pattern>,
+    readable: Readable,
 }
 
 impl PatternSet {
+    /// Creates a set without patterns.
+    pub(crate) fn of(readable: Readable) -> PatternSet {
+        PatternSet {
+            readable,
+            ..PatternSet::default()
+        }
+    }
+
+    /// Replaces what the client may read.
+    pub(crate) fn restrict(&mut self, readable: Readable) {
+        self.readable = readable;
+    }
+
+    pub(crate) fn readable(&self) -> &Readable {
+        &self.readable
+    }
+
+    /// Returns whether the client may read a name, and counts the work.
+    pub(crate) fn may_read(&self, name: &str, steps: &mut Steps) -> bool {
+        let Some(names) = &self.readable else {
+            return true;
+        };
+        steps.spend(names.steps());
+        names.contains(name)
+    }
+
     /// Adds a pattern that the set does not have.
     pub(crate) fn insert(&mut self, pattern: &Pattern) {
         match pattern.kind {
@@ -123,7 +152,7 @@ impl PatternSet {
     }
 
     pub(crate) fn matches_all(&self) -> bool {
-        self.all
+        self.all && self.readable.is_none()
     }
 
     /// Returns whether the board need not be searched.
@@ -138,7 +167,8 @@ impl PatternSet {
     pub(crate) fn matches(&self, name: &str, steps: &mut Steps) -> bool {
         let is_name = || !self.names.is_empty() && self.names.contains(name);
         let mut globs = self.globs.iter();
-        self.all || is_name() || globs.any(|glob| glob.matches(name, steps))
+        let matches = self.all || is_name() || globs.any(|glob| glob.matches(name, steps));
+        matches && self.may_read(name, steps)
     }
 }
 

@@ -5,6 +5,7 @@ use crate::wire::PatternText;
 
 use super::Board;
 use super::pattern::{Pattern, PatternSet};
+use super::readable::Readable;
 use super::steps::{ENTRY_STEPS, NAME_STEPS, Steps};
 
 /// Symbol ids from here on cannot be selected one by one. Limits a client's bit set to 2 MiB.
@@ -91,7 +92,7 @@ impl Selection {
         }
         self.patterns.push(pattern);
         self.set.insert(&pattern);
-        if pattern.matches_all() {
+        if self.set.matches_all() && pattern.matches_all() {
             return;
         }
         if pattern.exact().is_some() {
@@ -100,6 +101,26 @@ impl Selection {
             self.globs_due.push(pattern);
             self.is_waited_for |= resumes;
         }
+    }
+
+    /// Returns whether the client may read this name.
+    pub(crate) fn may_read(&self, name: &str) -> bool {
+        self.set.may_read(name, &mut Steps::unlimited())
+    }
+
+    /// Returns what the client may read.
+    pub(crate) fn readable(&self) -> &Readable {
+        self.set.readable()
+    }
+
+    /// Replaces what the client may read. No symbol is selected until it has been found again.
+    pub(crate) fn restrict(&mut self, readable: Readable) {
+        self.set.restrict(readable);
+        self.symbols = Symbols::default();
+        (self.seen, self.walk, self.is_stale) = (None, None, false);
+        self.names_due = self.named();
+        let globs = self.patterns.iter().filter(|one| one.exact().is_none());
+        self.globs_due = globs.copied().collect();
     }
 
     /// Removes a pattern by its exact text. Returns whether it existed. Its symbols are selected
@@ -111,13 +132,16 @@ impl Selection {
         };
         let pattern = self.patterns.remove(position);
         if self.patterns.is_empty() {
-            *self = Selection::default();
+            *self = Selection {
+                set: PatternSet::of(self.set.readable().clone()),
+                ..Selection::default()
+            };
             return true;
         }
         self.set.remove(&pattern);
         self.names_due.retain(|due| *due != pattern);
         self.globs_due.retain(|due| *due != pattern);
-        self.is_stale |= !pattern.matches_all();
+        self.is_stale |= !pattern.matches_all() || self.set.readable().is_some();
         true
     }
 
@@ -132,7 +156,9 @@ impl Selection {
         {
             steps.spend(NAME_STEPS);
             let entry = pattern.exact().and_then(|name| board.find(name));
-            if let Some(definition) = entry.and_then(|index| board.definition(index)) {
+            if let Some(definition) = entry.and_then(|index| board.definition(index))
+                && self.set.may_read(definition.name.as_str(), steps)
+            {
                 self.select(definition.symbol);
             }
         }
@@ -187,7 +213,7 @@ impl Selection {
         if self.walk.is_some() {
             return true;
         }
-        let mut set = PatternSet::default();
+        let mut set = PatternSet::of(self.set.readable().clone());
         let replacement = if !self.globs_due.is_empty() {
             self.globs_due.drain(..).for_each(|glob| set.insert(&glob));
             None

@@ -22,7 +22,7 @@ impl Session {
         steps: &mut Steps,
     ) -> bool {
         let joins = self.state == SessionState::Waiting;
-        self.begin(journal, board.len());
+        self.begin(journal, board);
         let recovers = self.login.role == Role::Recovery;
         if recovers && !joins && self.state == SessionState::Joined {
             // The live stream reaches this client in datagrams.
@@ -79,11 +79,11 @@ impl Session {
     }
 
     /// Starts the stream once the login's subscriptions have arrived and their symbols are known.
-    fn begin(&mut self, journal: &Journal, board_length: usize) {
+    fn begin<B: Board>(&mut self, journal: &Journal, board: &B) {
         let ready = self.state == SessionState::Waiting
             && self.subscriptions_due == 0
             && !self.selection.is_empty()
-            && self.selection.is_settled(board_length);
+            && self.selection.is_settled(board.len());
         if !ready {
             return;
         }
@@ -93,6 +93,9 @@ impl Session {
             // A client that was disconnected is not slow: it gets what it needs at any
             // policy.
             self.snapshot_first = self.is_behind(journal);
+            if self.login.next_sequence <= board.rights_changed() {
+                self.snapshot_patterns = self.selection.patterns().to_vec();
+            }
         } else {
             self.stream.cursor = Cursor::at(0);
             self.snapshot_first = true;
@@ -161,7 +164,8 @@ impl Session {
         } else {
             return;
         };
-        let scope = Scope::new(&patterns, restriction, board, steps);
+        let readable = self.selection.readable().clone();
+        let scope = Scope::new((&patterns, readable), restriction, board, steps);
         let as_of = journal.next_sequence() - 1;
         if self.snapshot_first {
             self.jump(journal, out);

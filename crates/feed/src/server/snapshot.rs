@@ -8,6 +8,7 @@ use crate::wire::{
 };
 
 use super::pattern::{Pattern, PatternSet};
+use super::readable::Readable;
 use super::steps::{ENTRY_STEPS, NAME_STEPS, Steps};
 
 /// Maximum positions per skip: what a client requests again after one lost packet.
@@ -46,6 +47,12 @@ pub trait Board {
     /// Returns a number that grows with each new or changed name of [`Board::venues`].
     fn venues_version(&self) -> u64 {
         self.venues().len() as u64
+    }
+
+    /// Returns the stream's next sequence when the rights of clients changed last; 0 for never. A
+    /// client that resumes from before may lack the values of what it may read now.
+    fn rights_changed(&self) -> u64 {
+        0
     }
 
     /// Returns the sequence of the newest message about an entry, its definition included, or a
@@ -91,7 +98,7 @@ impl Board for EmptyBoard {
 
 /// The symbols of a snapshot. They do not change once the snapshot has begun, so its positions
 /// keep their meaning when they are requested again.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Scope {
     set: PatternSet,
     restriction: Option<Pattern>,
@@ -101,12 +108,12 @@ pub(crate) struct Scope {
 
 impl Scope {
     pub(crate) fn new(
-        patterns: &[Pattern],
+        (patterns, readable): (&[Pattern], Readable),
         restriction: Option<Pattern>,
         board: &impl Board,
         steps: &mut Steps,
     ) -> Scope {
-        let mut set = PatternSet::default();
+        let mut set = PatternSet::of(readable);
         patterns.iter().for_each(|pattern| set.insert(pattern));
         // One name is asked for: only it is looked up.
         let one = restriction.as_ref().and_then(Pattern::exact);
@@ -140,14 +147,18 @@ impl Scope {
     fn matches(&self, name: &str, steps: &mut Steps) -> bool {
         let restriction = self.restriction.as_ref();
         restriction.is_none_or(|pattern| pattern.matches(name, steps))
-            && (self.listed.is_some() || self.set.matches(name, steps))
+            && match self.listed {
+                Some(_) => self.set.may_read(name, steps),
+                None => self.set.matches(name, steps),
+            }
     }
 
     /// Returns whether every entry of the walk matches, so that positions give entries.
     fn matches_all(&self) -> bool {
         let restriction = self.restriction.as_ref();
         let is_whole = |pattern: &Pattern| pattern.matches_all() || pattern.exact().is_some();
-        restriction.is_none_or(is_whole) && (self.listed.is_some() || self.set.matches_all())
+        let is_listed = self.listed.is_some() && self.set.readable().is_none();
+        restriction.is_none_or(is_whole) && (is_listed || self.set.matches_all())
     }
 
     /// Returns the number of entries of the walk on a board of this length.
@@ -249,6 +260,14 @@ impl SnapshotJob {
 
     pub(crate) fn is_done(&self) -> bool {
         self.done
+    }
+
+    /// Replaces what the client may read. What is left of the snapshot, and what is asked for
+    /// again, has only that.
+    pub(crate) fn restrict(&mut self, readable: &Readable) {
+        let mut scope = Scope::clone(&self.scope);
+        scope.set.restrict(readable.clone());
+        self.scope = Arc::new(scope);
     }
 
     /// Advances by one mark or entry. Returns the number of records written.

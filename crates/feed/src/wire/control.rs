@@ -1,6 +1,7 @@
 //! Controls: messages between the two ends outside the stream.
 
 use super::bytes::{array_at, put, u16_at, u32_at, u64_at};
+use super::credentials::Credentials;
 use super::message::prefix;
 use super::{ClientName, MessageError, MessageKind, PatternText, RefusalText, Text, Venue};
 
@@ -19,8 +20,10 @@ impl ControlKind {
     pub const SNAPSHOT_NOTICE: u8 = 0x2b;
     /// [`LoginAccepted`], 48 bytes.
     pub const LOGIN_ACCEPTED: u8 = 0x38;
-    /// [`Login`], 80 bytes.
+    /// [`Login`] without credentials, 80 bytes.
     pub const LOGIN: u8 = 0x58;
+    /// [`Login`] with credentials, 240 bytes.
+    pub const LOGIN_WITH_CREDENTIALS: u8 = 0xf8;
     /// [`Refused`], 96 bytes.
     pub const REFUSED: u8 = 0x68;
     /// [`Subscribe`], 96 bytes.
@@ -69,6 +72,7 @@ impl Control {
         };
         match kind {
             ControlKind::LOGIN => split(bytes, Login::from_bytes),
+            ControlKind::LOGIN_WITH_CREDENTIALS => split(bytes, Login::with_credentials),
             ControlKind::LOGIN_ACCEPTED => split(bytes, LoginAccepted::from_bytes),
             ControlKind::REFUSED => split(bytes, Refused::from_bytes),
             ControlKind::SUBSCRIBE => split(bytes, Subscribe::from_bytes),
@@ -99,7 +103,7 @@ impl Control {
     /// Appends the encoded control. [`Control::Unknown`] is written as zeros of its length.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Control::Login(login) => out.extend_from_slice(&login.to_bytes()),
+            Control::Login(login) => login.encode(out),
             Control::LoginAccepted(accepted) => out.extend_from_slice(&accepted.to_bytes()),
             Control::Refused(refused) => out.extend_from_slice(&refused.to_bytes()),
             Control::Subscribe(subscribe) => out.extend_from_slice(&subscribe.to_bytes()),
@@ -147,7 +151,7 @@ pub enum SlowPolicy {
     Disconnect,
 }
 
-/// First control of a connection: 80 bytes.
+/// First control of a connection: 80 bytes, or 240 with credentials.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Login {
     /// The client's role.
@@ -168,13 +172,29 @@ pub struct Login {
     pub reads_figures: bool,
     /// The client's name for itself.
     pub client_name: ClientName,
+    /// The user and password; `None` for the server's default user.
+    pub credentials: Option<Credentials>,
 }
 
 impl Login {
-    /// Bytes on the wire.
+    /// Bytes on the wire without credentials.
     pub const LENGTH: usize = 80;
+    /// Bytes on the wire with credentials.
+    pub const CREDENTIALS_LENGTH: usize = Self::LENGTH + Credentials::LENGTH;
 
     fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Result<Control, MessageError> {
+        Ok(Control::Login(Login::read(bytes)?))
+    }
+
+    fn with_credentials(bytes: &[u8; Self::CREDENTIALS_LENGTH]) -> Result<Control, MessageError> {
+        let credentials = Credentials::from_bytes(&array_at(bytes, Self::LENGTH))?;
+        Ok(Control::Login(Login {
+            credentials: Some(credentials),
+            ..Login::read(&array_at(bytes, 0))?
+        }))
+    }
+
+    fn read(bytes: &[u8; Self::LENGTH]) -> Result<Login, MessageError> {
         let role = match bytes[28] {
             0 => Role::Subscriber,
             1 => Role::Publisher,
@@ -188,7 +208,7 @@ impl Login {
             3 => Some(SlowPolicy::Disconnect),
             _ => return Err(MessageError::BadValue),
         };
-        Ok(Control::Login(Login {
+        Ok(Login {
             role,
             slow_policy,
             partial_snapshots: bytes[1] & 1 != 0,
@@ -197,11 +217,23 @@ impl Login {
             next_sequence: u64_at(bytes, 16),
             subscription_count: u16_at(bytes, 30),
             client_name: text(array_at(bytes, 32))?,
-        }))
+            credentials: None,
+        })
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.to_bytes());
+        if let Some(credentials) = &self.credentials {
+            out.extend_from_slice(&credentials.to_bytes());
+        }
     }
 
     fn to_bytes(self) -> [u8; Self::LENGTH] {
-        let mut bytes = prefix(ControlKind::LOGIN, 0, 0, 0);
+        let kind = match self.credentials {
+            None => ControlKind::LOGIN,
+            Some(_) => ControlKind::LOGIN_WITH_CREDENTIALS,
+        };
+        let mut bytes = prefix(kind, 0, 0, 0);
         bytes[1] = u8::from(self.partial_snapshots) | u8::from(self.reads_figures) << 1;
         put(&mut bytes, 16, self.next_sequence.to_le_bytes());
         put(&mut bytes, 24, self.session.to_le_bytes());
@@ -286,6 +318,25 @@ impl RefusalReason {
     pub const DENIED: RefusalReason = RefusalReason(10);
     /// Another connection publishes this session, and its peer answers. Retry later.
     pub const SESSION_IN_USE: RefusalReason = RefusalReason(11);
+    /// The user or the password is wrong, or the server wants credentials and got none.
+    pub const WRONG_CREDENTIALS: RefusalReason = RefusalReason(12);
+    /// The user may not do this at all: publish, read, or go on with another user's session.
+    pub const NOT_ALLOWED: RefusalReason = RefusalReason(13);
+    /// The user may not publish, or subscribe to, the symbol in the text. The rest goes on.
+    pub const SYMBOL_NOT_ALLOWED: RefusalReason = RefusalReason(14);
+    /// The server has no room for the symbol in the text. The rest goes on.
+    pub const TOO_MANY_SYMBOLS: RefusalReason = RefusalReason(15);
+
+    /// Returns whether the connection goes on after this refusal.
+    pub fn leaves_the_rest(self) -> bool {
+        [
+            Self::TOO_MANY_PATTERNS,
+            Self::BAD_PATTERN,
+            Self::SYMBOL_NOT_ALLOWED,
+            Self::TOO_MANY_SYMBOLS,
+        ]
+        .contains(&self)
+    }
 }
 
 /// A refusal with its reason: 96 bytes.

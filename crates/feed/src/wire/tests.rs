@@ -79,6 +79,14 @@ fn controls() -> Vec<Control> {
             partial_snapshots: true,
             reads_figures: true,
             client_name: ClientName::new("watch").unwrap(),
+            credentials: None,
+        }),
+        Control::Login(Login {
+            credentials: Some(Credentials {
+                user: UserName::new("feeder").unwrap(),
+                password: Password::new("secret").unwrap(),
+            }),
+            ..Login::default()
         }),
         Control::LoginAccepted(LoginAccepted {
             session: 1,
