@@ -441,6 +441,14 @@ def test_a_certificate_names_a_user(start_hub, authority):
     with pytest.raises(Reply, match="NOAUTH"):
         who("trader")
     assert int(client.info("stats")["acl_access_denied_tls_cert"]) == before + 1
+    entry = RespSocket(hub.resp())
+    entry.call("AUTH", "secret")
+    entry = entry.call("ACL", "LOG")[0]
+    entry = dict(zip(entry[::2], entry[1::2]))
+    assert (entry[b"reason"], entry[b"context"], entry[b"object"], entry[b"username"]) == (
+        b"tls-cert", b"toplevel", b"", b"urn:desk:7"
+    )
+    assert entry[b"client-info"].startswith(b"addr=127.0.0.1:")
 
 
 def test_certificates_change_at_run_time_and_a_bad_one_changes_nothing(tls_hub, authority):

@@ -14,7 +14,8 @@ use tidewire_lane::{ConnectionId, Context, TlsAcceptor};
 use tidewire_retry::note_failed_login;
 use tidewire_tls::{Client, ClientSettings, Clients, Offer, ServerSettings, Trust};
 
-use crate::access::User;
+use crate::access::{Reason, User};
+use crate::identity::note;
 use crate::parameters::{
     TLS_AUTH_CLIENTS, TLS_AUTH_CLIENTS_USER, TLS_CA_CERT_DIR, TLS_CA_CERT_FILE, TLS_CERT_FILE,
     TLS_CIPHERS, TLS_CIPHERSUITES, TLS_CLIENT_CERT_FILE, TLS_CLIENT_KEY_FILE,
@@ -142,7 +143,7 @@ impl Server {
     }
 
     /// Returns the user that a client's certificate names, as `tls-auth-clients-user` says.
-    pub(crate) fn user_of_certificate(
+    pub fn user_of_certificate(
         &self,
         context: &Context,
         id: ConnectionId,
@@ -165,6 +166,8 @@ impl Server {
             self.certificates.unknown.fetch_add(1, Ordering::Relaxed);
             let name = names.first().map_or("", String::as_str);
             note_failed_login("TLS certificate", address, name.as_bytes());
+            let client = format!("addr={address}");
+            note(self, (Reason::Certificate, b""), name.as_bytes(), client);
         }
         user
     }

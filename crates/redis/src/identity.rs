@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidewire_keyspace::lookup;
 use tidewire_resp::ArgumentList;
 
-use crate::access::{AccessControl, AclLogEntry, Origin, Reason, Rules, User};
+use crate::access::{AccessControl, AclLogEntry, KeyRights, Origin, Reason, Rules, User, Verb};
 use crate::access::{NO_KEY, no_command_text};
 use crate::parameters::{ACLLOG_MAX_LEN, PROTECTED_MODE};
 use crate::server::Server;
@@ -17,6 +17,10 @@ use tidewire_lane::unix_ms;
 pub struct Identity {
     /// Where the peer is, for the log.
     address: String,
+    /// The peer's protocol, for ACL LOG.
+    protocol: &'static str,
+    /// The peer's name for itself, for ACL LOG.
+    label: String,
     /// From the end of the handshake on.
     user: Option<Arc<User>>,
     /// None once the user is deleted.
@@ -29,9 +33,11 @@ pub struct Identity {
 
 impl Identity {
     /// The identity of a peer that has not authenticated yet.
-    pub fn new(address: String, is_refused: bool) -> Self {
+    pub fn new(address: String, protocol: &'static str, is_refused: bool) -> Self {
         Self {
             address,
+            protocol,
+            label: String::new(),
             is_refused,
             user: None,
             rules: None,
@@ -42,6 +48,33 @@ impl Identity {
     /// Where the peer is.
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Notes the peer's name for itself. What CLIENT SETNAME does not accept is replaced.
+    pub fn set_label(&mut self, label: &str) {
+        let printable = |one: char| if one.is_ascii_graphic() { one } else { '_' };
+        self.label = label.chars().map(printable).collect();
+    }
+
+    /// The name of its user; empty before it has one.
+    pub fn user_name(&self) -> &[u8] {
+        self.user.as_ref().map_or(b"", |user| user.name_bytes())
+    }
+
+    /// What its user may do to keys by the rules that it has looked at; `None` if it
+    /// has no user.
+    pub fn key_rights(&self, verb: Verb) -> Option<KeyRights> {
+        KeyRights::new(self.rules.clone()?, verb)
+    }
+
+    /// Keeps for ACL LOG that its user may not do this to a key. `is_command` tells that the user
+    /// may do it to none.
+    pub fn note_denied(&self, server: &Server, object: &[u8], is_command: bool) {
+        let reason = match is_command {
+            true => Reason::Command,
+            false => Reason::Key,
+        };
+        self.note(server, reason, object, self.user_name());
     }
 
     /// Makes it this user.
@@ -104,7 +137,7 @@ impl Identity {
             Reason::Key => NO_KEY.to_owned(),
             _ => "No permissions to access a channel".to_owned(),
         };
-        note(server, denial.reason, object, &user.name, &self.address);
+        self.note(server, denial.reason, object, &user.name);
         Err(format!("NOPERM {text}"))
     }
 
@@ -132,7 +165,7 @@ impl Identity {
         };
         let allows = rules.allows_prefix(prefix);
         if !allows {
-            note(server, Reason::Channel, prefix, &user.name, &self.address);
+            self.note(server, Reason::Channel, prefix, &user.name);
         }
         allows
     }
@@ -140,17 +173,29 @@ impl Identity {
     /// Logs a failed login.
     pub fn note_failed_login(&self, server: &Server, protocol: &str, name: &[u8]) {
         tidewire_retry::note_failed_login(protocol, &self.address, name);
-        note(server, Reason::Authentication, b"AUTH", name, &self.address);
+        self.note(server, Reason::Authentication, b"AUTH", name);
+    }
+
+    fn note(&self, server: &Server, reason: Reason, object: &[u8], user: &[u8]) {
+        let (address, label, protocol) = (&self.address, &self.label, self.protocol);
+        let client = format!("addr={address} name={label} lib-name={protocol}");
+        note(server, (reason, object), user, client);
     }
 }
 
-fn note(server: &Server, reason: Reason, object: &[u8], user: &[u8], address: &str) {
+/// Keeps a refusal for ACL LOG.
+pub(crate) fn note(
+    server: &Server,
+    (reason, object): (Reason, &[u8]),
+    user: &[u8],
+    client: String,
+) {
     let entry = AclLogEntry {
         reason,
         origin: Origin::Toplevel,
         object: object.to_vec(),
         user: user.into(),
-        client: format!("addr={address} lib-name=zeromq"),
+        client,
         unix_ms: unix_ms(),
     };
     let entries_max = server.parameters.read(ACLLOG_MAX_LEN);

@@ -16,7 +16,7 @@ pub(crate) const REDIS_VERSION: &str = "8.0.6";
 pub const RESP_PORT: u16 = 1;
 
 mod access;
-pub use access::{AccessControl, User};
+pub use access::{AccessControl, KeyRights, User, Verb};
 
 mod activity;
 mod attention;

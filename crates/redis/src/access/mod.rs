@@ -6,11 +6,14 @@
 
 mod denial;
 mod file;
+mod key_rights;
 mod log;
 mod numbers;
 mod rules;
 mod selector;
 mod sha256;
+
+pub use key_rights::{KeyRights, Verb};
 
 pub(crate) use file::{check_user, replace_file};
 pub(crate) use log::{AclLogEntry, Log};
@@ -43,7 +46,7 @@ pub struct AccessControl {
     default: Arc<User>,
     pub(crate) log: Mutex<Log>,
     /// Refusals by [`Reason`].
-    refusals: [AtomicU64; 4],
+    refusals: [AtomicU64; 5],
 }
 
 /// A user. A session keeps its user even if the rules change.
@@ -61,6 +64,8 @@ pub(crate) enum Reason {
     Key,
     Authentication,
     Channel,
+    /// A certificate names no user.
+    Certificate,
 }
 
 /// A refusal of a request.
@@ -140,6 +145,11 @@ impl User {
     /// What it may do; nothing once it is deleted.
     pub(crate) fn rules(&self) -> Option<Arc<Rules>> {
         self.rules.read().clone()
+    }
+
+    /// The name.
+    pub fn name_bytes(&self) -> &[u8] {
+        &self.name
     }
 
     /// The name as text.

@@ -10,7 +10,7 @@ use super::numbers::CommandSet;
 
 /// Commands, and the keys and channels with which they are allowed. A user has at least one; a
 /// request is allowed if one of them allows all of it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selector {
     /// Every command, also those that are unknown to the set.
     all_commands: bool,
@@ -42,9 +42,14 @@ pub(super) struct KeyAccess {
 }
 
 impl KeyAccess {
-    const READ: KeyAccess = KeyAccess {
+    pub(super) const READ: KeyAccess = KeyAccess {
         reads: true,
         writes: false,
+    };
+
+    pub(super) const WRITE: KeyAccess = KeyAccess {
+        reads: false,
+        writes: true,
     };
 
     /// The access that a command wants to a key, by the words of its declaration.
@@ -281,6 +286,26 @@ impl Selector {
         self.all_keys || self.key_patterns.iter().any(allows)
     }
 
+    /// Whether this may be done to every key whose name begins so.
+    pub(super) fn allows_keys_of(&self, prefix: &[u8], access: KeyAccess) -> bool {
+        let covers =
+            |own: &KeyPattern| own.access.includes(access) && covers_prefix(&own.pattern, prefix);
+        self.all_keys || self.key_patterns.iter().any(covers)
+    }
+
+    /// The patterns of keys to which this may be done; `*` for all keys.
+    pub(super) fn key_patterns(&self, access: KeyAccess) -> impl Iterator<Item = &[u8]> {
+        let all: Option<&[u8]> = self.all_keys.then_some(b"*");
+        let some = self.key_patterns.iter();
+        let some = some.filter(move |own| own.access.includes(access));
+        all.into_iter().chain(some.map(|own| &own.pattern[..]))
+    }
+
+    /// Whether a command is allowed with some first arguments only.
+    pub(super) fn limits_arguments(&self) -> bool {
+        !self.first_arguments.is_empty()
+    }
+
     /// Whether a channel may be used, or a pattern be subscribed to. A pattern must be allowed as
     /// it stands.
     pub(super) fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
@@ -294,14 +319,7 @@ impl Selector {
     /// Whether all channels whose names begin so may be used: a pattern must be a text that they
     /// begin with, and `*`.
     pub(super) fn allows_prefix(&self, prefix: &[u8]) -> bool {
-        let covers = |own: &[u8]| match own {
-            [text @ .., b'*'] => {
-                let is_plain = !text.iter().any(|byte| b"*?[\\".contains(byte));
-                is_plain && prefix.starts_with(text)
-            }
-            _ => false,
-        };
-        self.all_channels || self.channels.iter().any(|own| covers(own))
+        self.all_channels || self.channels.iter().any(|own| covers_prefix(own, prefix))
     }
 
     /// Its commands as modifiers.
@@ -355,6 +373,17 @@ impl Selector {
         }
         text.extend_from_slice(self.describe_commands().as_bytes());
         text
+    }
+}
+
+/// Whether a pattern is a text with which all names of this prefix begin, and `*`.
+fn covers_prefix(pattern: &[u8], prefix: &[u8]) -> bool {
+    match pattern {
+        [text @ .., b'*'] => {
+            let is_plain = !text.iter().any(|byte| b"*?[\\".contains(byte));
+            is_plain && prefix.starts_with(text)
+        }
+        _ => false,
     }
 }
 

@@ -268,3 +268,64 @@ fn refusals_that_are_alike_are_counted_together() {
     assert_eq!(told, [(2, 1, 200_000, 200_000), (0, 2, 0, 59_000)]);
     assert_eq!(access.refusals(Reason::Key), 4);
 }
+
+#[test]
+fn rights_to_keys_are_those_of_get_and_set() {
+    let right = |modifiers: &str, verb| KeyRights::new(Arc::new(rules(modifiers)), verb).unwrap();
+    let reads = right("+get %R~md:A.* %W~md:B.* ~both", Verb::Read);
+    for (key, is) in [
+        ("md:A.1", true),
+        ("md:B.1", false),
+        ("both", true),
+        ("md:A", false),
+    ] {
+        assert_eq!(reads.allows(key.as_bytes()), is, "{key}");
+    }
+    let writes = right("+set %R~md:A.* %W~md:B.* ~both", Verb::Write);
+    assert!(!writes.allows(b"md:A.1") && writes.allows(b"md:B.1") && writes.allows(b"both"));
+    assert_eq!((reads.pattern_count(), writes.pattern_count()), (2, 2));
+    // Command and key must be of one selector.
+    let torn = right("+get (+set ~md:*)", Verb::Read);
+    assert!(torn.allows_none() && !torn.allows(b"md:A"));
+    assert!(right("~md:*", Verb::Read).allows_none());
+    assert!(right("+get (+get %R~md:X)", Verb::Read).allows(b"md:X"));
+    for (modifiers, is) in [
+        ("+get ~*", true),
+        ("+get %R~md:*", true),
+        ("+get %R~m*", true),
+        ("+get %W~md:*", false),
+        ("+get %R~md:A*", false),
+        ("+get %R~m?:*", false),
+        ("+set ~*", false),
+    ] {
+        assert_eq!(
+            right(modifiers, Verb::Read).allows_all(b"md:"),
+            is,
+            "{modifiers}"
+        );
+    }
+}
+
+#[test]
+fn rights_that_are_taken_back_are_told_from_those_that_are_given() {
+    let right = |modifiers: &str| KeyRights::new(Arc::new(rules(modifiers)), Verb::Write).unwrap();
+    let before = right("on >old +set %W~md:A %W~md:B");
+    assert!(
+        right("off >new +set %W~md:A %W~md:B").is_as(&before),
+        "only a password"
+    );
+    for (modifiers, is) in [
+        ("+set %W~md:A %W~md:B %W~md:C", true),
+        ("+set ~md:*", true),
+        ("+set %W~md:A", false),
+        ("+set %R~md:A %R~md:B", false),
+        ("~md:A ~md:B", false),
+    ] {
+        assert_eq!(
+            right(modifiers).includes(&before, b"md:"),
+            is,
+            "{modifiers}"
+        );
+    }
+    assert!(!right("+set %W~md:A %W~md:B").includes(&right("+set ~*"), b"md:"));
+}

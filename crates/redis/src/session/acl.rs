@@ -292,6 +292,7 @@ fn reason_word(reason: Reason) -> &'static str {
         Reason::Key => "key",
         Reason::Channel => "channel",
         Reason::Authentication => "auth",
+        Reason::Certificate => "tls-cert",
     }
 }
 

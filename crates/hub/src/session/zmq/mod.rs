@@ -112,7 +112,7 @@ impl ZmqSession {
             transport: Transport::Unknown {
                 accepted_ns: now_ns,
             },
-            identity: Identity::new(peer.to_string(), is_refused),
+            identity: Identity::new(peer.to_string(), "zeromq", is_refused),
             role: match port {
                 Port::Publish => Role::Publishes,
                 Port::Pull => Role::Pulls(Pushed::default()),
