@@ -151,10 +151,14 @@ def encode(flags, first, messages, session=0):
 CONFLATE, LEAVE_OUT, DISCONNECT = 1, 2, 3
 
 
-def login(subscriptions, next_sequence=0, session=0, role=0, slow=0, name=b"tests"):
-    return PREFIX.pack(0x58, 0, 0, 0, 0) + struct.pack(
+def login(
+    subscriptions, next_sequence=0, session=0, role=0, slow=0, name=b"tests", user=None, password=b""
+):
+    kind = 0x58 if user is None else 0xF8
+    body = PREFIX.pack(kind, 0, 0, 0, 0) + struct.pack(
         "<QIBBH48s", next_sequence, session, role, slow, subscriptions, name
     )
+    return body if user is None else body + struct.pack("<48s112s", user, password)
 
 
 def subscribe(pattern, resume=False):

@@ -7,6 +7,7 @@ import urllib.request
 import pytest
 import zmq
 
+from feed_client import CONTROL, encode, login
 from support import eventually, free_ports, is_closed
 from zws_peer import ZwsPeer
 
@@ -120,7 +121,10 @@ def test_credentials_open_their_ports(start):
     assert hub.asks(hub.host).startswith(b"-NOAUTH")
     assert not hub.answers(hub.host), "NULL proves nothing"
     assert hub.asks(hub.host, "databento", b"\n").startswith(b"lsg_version=")
-    assert b"protected mode" in hub.asks(hub.host, "feed", b"")
+    without = encode(CONTROL, 0, [login(0)])
+    assert b"NotAllowed: credentials are needed" in hub.asks(hub.host, "feed", without)
+    right = encode(CONTROL, 0, [login(0, user=b"", password=b"secret")])
+    assert b"NotAllowed" not in hub.asks(hub.host, "feed", right)
     hub = Open(start, "--zmq-mechanism", "plain", "--set", "requirepass=secret")
     right = {"plain_username": b"default", "plain_password": b"secret"}
     assert hub.answers(hub.host, **right)

@@ -19,6 +19,7 @@ use crate::hub::{Hub, Mail};
 use crate::port;
 use crate::pushes::Parked;
 use crate::session::Session;
+use crate::session::feed_user::HubUser;
 use crate::session::zmq::{Around, Port, ZmqSession};
 
 /// One lane's part of the hub.
@@ -247,6 +248,42 @@ impl HubLane {
         Session::Zmq(Box::new(session))
     }
 
+    fn feed_session(&self, context: &Context, id: ConnectionId, peer: &Peer) -> FeedSession {
+        let (server, address) = (&self.hub.server, peer.to_string());
+        let certified = server.user_of_certificate(context, id, &address);
+        let user = HubUser::new(server.clone(), address.clone(), certified);
+        let market = self.hub.market.clone();
+        FeedSession::new(
+            (id, address),
+            market,
+            Some(Box::new(user)),
+            context.now_ns(),
+        )
+    }
+
+    fn databento_session(
+        &self,
+        context: &mut Context,
+        id: ConnectionId,
+        peer: &Peer,
+    ) -> Option<DatabentoSession> {
+        let (hub, address) = (&self.hub, peer.to_string());
+        let name = hub.config.databento_user.as_deref();
+        let user = name.map(|name| HubUser::of_gateway(hub.server.clone(), address.clone(), name));
+        let user = match user.transpose() {
+            Ok(user) => user.map(|(user, readable)| (Box::new(user) as _, readable)),
+            Err(refused) => {
+                if let Some(out) = context.out(id) {
+                    let text = format!("success=0|error={}\n", refused.text.as_str());
+                    out.buffer().extend_from_slice(text.as_bytes());
+                }
+                context.close_after_flush(id, CloseReason::Requested);
+                return None;
+            }
+        };
+        DatabentoSession::new(&hub.market, context, (id, address), user)
+    }
+
     /// Adds a client that follows the journal.
     fn accept_follower(&mut self, id: ConnectionId, session: Session) -> Session {
         debug_assert!(
@@ -352,9 +389,16 @@ impl HubLane {
         let hub = &self.hub;
         let generation = hub.server.access.generation();
         self.redis.mail(context, RedisMail::UsersChanged);
+        hub.market.note_changed_rights();
         for session in self.sessions.iter_mut().flatten() {
-            if let Session::Zmq(session) = session {
-                session.users_changed(hub, context);
+            match session {
+                Session::Zmq(session) => session.users_changed(hub, context),
+                Session::Feed(session) => {
+                    session.users_changed(&hub.market, context);
+                    feeds::list_unfinished(&mut self.unfinished, session);
+                }
+                Session::Databento(session) => session.users_changed(context),
+                Session::Source(_) | Session::Plant => {}
             }
         }
         hub.server.set_users_looked(self.lane, generation);
@@ -408,18 +452,18 @@ impl Application for HubLane {
         if self.hub.turn_away(context, id, port, peer) {
             return;
         }
-        let (now_ns, market) = (context.now_ns(), &self.hub.market);
         let session = match port {
             port::ZMQ_PUBLISH => self.accept_zmq(context, id, Port::Publish, peer),
             port::ZMQ_PULL => self.accept_zmq(context, id, Port::Pull, peer),
             port::ZMQ_ROUTER => self.accept_zmq(context, id, Port::Router, peer),
             port::FEED => {
-                let session = FeedSession::new(id, market.clone(), peer.to_string(), now_ns);
+                let session = self.feed_session(context, id, peer);
                 self.accept_follower(id, Session::Feed(Box::new(session)))
             }
             port::DATABENTO => {
-                let session = DatabentoSession::new(market, context, id, peer.to_string());
-                let Some(session) = session else { return };
+                let Some(session) = self.databento_session(context, id, peer) else {
+                    return;
+                };
                 self.accept_follower(id, Session::Databento(Box::new(session)))
             }
             _ => return context.close(id, CloseReason::Requested),

@@ -30,6 +30,8 @@ pub struct HubConfig {
     pub zmq_frame_bytes_max: u64,
     /// Maximum length of a topic name that a ZeroMQ peer may publish.
     pub topic_bytes_max: usize,
+    /// The user that clients of the Databento gateway are; without one they read everything.
+    pub databento_user: Option<String>,
     /// Authentication of ZeroMQ peers.
     pub zmq_security: ZmqSecurity,
     /// The web pages whose scripts may connect to the ZeroMQ ports by WebSocket.
@@ -47,6 +49,7 @@ impl Default for HubConfig {
             fanout: FanoutConfig::default(),
             zmq_frame_bytes_max: 64 << 20,
             topic_bytes_max: 1024,
+            databento_user: None,
             zmq_security: ZmqSecurity::Null,
             zmq_ws_origins: Arc::default(),
             io_uring: true,

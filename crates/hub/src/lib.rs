@@ -24,7 +24,7 @@ pub use hub::{Hub, HubConfig, Mail};
 pub mod port;
 
 mod protection;
-pub use protection::HTTP_DENIED;
+pub use protection::denial;
 
 mod pushes;
 mod refusals;

@@ -52,7 +52,7 @@ impl Hub {
                 refused,
                 "protected mode refuses a connection from another machine: {}, or turn it off with \
                  --protected-mode no",
-                credentials_of(port)
+                remedy_of(port)
             );
         }
         true
@@ -66,7 +66,7 @@ impl Hub {
     /// Returns whether peers of a port must authenticate.
     fn has_credentials(&self, port: u16) -> bool {
         match port {
-            port::RESP => !self.server.access.default_needs_no_password(),
+            port::RESP | port::FEED => !self.server.access.default_needs_no_password(),
             port::ZMQ_PUBLISH | port::ZMQ_PULL | port::ZMQ_ROUTER => {
                 match &self.config.zmq_security {
                     ZmqSecurity::Null => self.server.access.requires_password(),
@@ -74,7 +74,7 @@ impl Hub {
                 }
             }
             port::DATABENTO => self.config.market.databento_key.is_some(),
-            // The feed and the metrics have no credentials.
+            // The metrics have no credentials.
             _ => false,
         }
     }
@@ -92,7 +92,7 @@ impl Hub {
         if !is_elsewhere || self.has_credentials(port) {
             return;
         }
-        let (name, remedy) = (name_of(port), credentials_of(port));
+        let (name, remedy) = (name_of(port), remedy_of(port));
         match self.server.is_protected() {
             true => tracing::warn!(
                 port = name,
@@ -128,7 +128,10 @@ impl Hub {
         if let Some(out) = context.out(id) {
             match port {
                 port::RESP => out.buffer().extend_from_slice(DENIED),
-                port::DATABENTO => out.buffer().extend_from_slice(DATABENTO_DENIED),
+                port::DATABENTO => {
+                    let text = format!("success=0|error={}\n", denial(port));
+                    out.buffer().extend_from_slice(text.as_bytes());
+                }
                 port::FEED => {
                     let refused = Refused {
                         reason: RefusalReason::DENIED,
@@ -157,9 +160,10 @@ fn name_of(port: u16) -> &'static str {
     }
 }
 
-fn credentials_of(port: u16) -> &'static str {
+/// Returns what to do so that a port serves other machines.
+fn remedy_of(port: u16) -> &'static str {
     match port {
-        port::RESP => "set a password for the default user (requirepass)",
+        port::RESP | port::FEED => "set a password for the default user (requirepass)",
         port::ZMQ_PUBLISH | port::ZMQ_PULL | port::ZMQ_ROUTER => {
             "set --zmq-mechanism plain or curve, or a password for the default user (requirepass)"
         }
@@ -168,16 +172,21 @@ fn credentials_of(port: u16) -> &'static str {
     }
 }
 
+/// Returns the refusal for people: what to do about it.
+pub fn denial(port: u16) -> String {
+    let remedy = remedy_of(port);
+    format!(
+        "protected mode refuses other machines: {remedy}, or turn it off with --protected-mode no"
+    )
+}
+
 const DENIED: &[u8] = b"-DENIED Tidewire is running in protected mode because protected mode is \
     enabled and no password is set for the default user. In this mode connections are only accepted \
     from the loopback interface. If you want to connect from external computers, set a password \
     for the default user (ACL SETUSER, requirepass), or turn protected mode off: CONFIG SET \
     protected-mode no from the loopback interface, or --protected-mode no at the start.\r\n";
-const DATABENTO_DENIED: &[u8] = b"success=0|error=protected mode refuses other machines\n";
-const FEED_DENIED: &str = "protected mode refuses other machines: --protected-mode no";
-/// The refusal for HTTP clients.
-pub const HTTP_DENIED: &str = "protected mode refuses other machines: serve with --protected-mode \
-                               no, or ask from this machine\n";
+/// A refusal has room for 72 bytes.
+const FEED_DENIED: &str = "NotAllowed: protected mode; set requirepass, or --protected-mode no";
 
 /// Interval between two log lines about refusals at a port, in seconds.
 const LOG_INTERVAL_S: u64 = 10;
@@ -187,6 +196,26 @@ const PORTS: usize = 10;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_refusal_says_what_to_do() {
+        for port in [
+            port::RESP,
+            port::ZMQ_PULL,
+            port::FEED,
+            port::DATABENTO,
+            port::ADMIN,
+        ] {
+            let text = denial(port);
+            assert!(text.contains("--protected-mode no"), "{text}");
+            assert!(
+                text.contains("set ") || text.contains("listen on"),
+                "{text}"
+            );
+        }
+        let feed = RefusalText::new(FEED_DENIED).expect("it has room");
+        assert!(feed.as_str().ends_with("--protected-mode no"));
+    }
 
     #[test]
     fn loopback_is_told_in_every_form() {

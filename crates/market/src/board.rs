@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use tidewire_fanout as fanout;
@@ -32,6 +33,8 @@ pub struct Board {
     venues: VenueTable,
     /// One bit for each existing lane.
     lanes: u64,
+    /// The feed's next sequence when the rights of its clients changed last; 0 for never.
+    pub(crate) rights_changed: AtomicU64,
 }
 
 /// Error: the board already has as many topics as its limit allows.
@@ -50,6 +53,7 @@ impl Board {
             order: Mutex::default(),
             topics: RwLock::default(),
             venues: VenueTable::default(),
+            rights_changed: AtomicU64::new(0),
         }
     }
 
@@ -277,6 +281,10 @@ impl server::Board for Board {
 
     fn find(&self, name: &str) -> Option<usize> {
         Some(self.names.number(name)? as usize)
+    }
+
+    fn rights_changed(&self) -> u64 {
+        self.rights_changed.load(Ordering::Acquire)
     }
 
     fn changed(&self, index: usize) -> u64 {

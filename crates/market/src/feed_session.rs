@@ -10,6 +10,7 @@ use tidewire_feed::wire::SlowPolicy;
 use tidewire_lane::{CloseReason, ConnectionId, Context};
 use tracing::{debug, warn};
 
+use crate::access::{FeedUser, Guard, Look};
 use crate::ingest::Ingest;
 use crate::market::Market;
 use crate::publishers::ParkedPublisher;
@@ -62,7 +63,13 @@ struct Faults {
 
 impl FeedSession {
     /// Creates the session of a connection from `peer` that has just been accepted.
-    pub fn new(id: ConnectionId, market: Arc<Market>, peer: String, now_ns: u64) -> Self {
+    /// `user` tells what it may do; without one it may do everything.
+    pub fn new(
+        (id, peer): (ConnectionId, String),
+        market: Arc<Market>,
+        user: Option<Box<dyn FeedUser>>,
+        now_ns: u64,
+    ) -> Self {
         let faults = market.config.faults.map(|plan| {
             let seed = market
                 .config
@@ -82,7 +89,8 @@ impl FeedSession {
             slow_policy: market.config.feed_slow,
             ..SessionConfig::default()
         };
-        let ingest = Ingest::new(market, source, "publisher").of_publisher(peer.clone());
+        let mut ingest = Ingest::new(market, source, "publisher").of_publisher(peer.clone());
+        ingest.guard = Guard::of(user);
         Self {
             id,
             peer,
@@ -108,6 +116,7 @@ impl FeedSession {
         let mut batch = self.ingest.begin(tidewire_lane::unix_ns());
         let result = self.session.receive(input, context.now_ns(), &mut batch);
         let news = batch.finish();
+        self.tell_refusals();
         self.produce(market, context, &mut Steps::none());
         match result {
             Ok(consumed) => {
@@ -123,6 +132,34 @@ impl FeedSession {
                 context.close_after_flush(self.id, CloseReason::Requested);
                 (input.len(), news)
             }
+        }
+    }
+
+    fn tell_refusals(&mut self) {
+        for refused in self.ingest.guard.take_refusals() {
+            self.session.tell(refused);
+        }
+    }
+
+    /// Handles a change of users. A subscriber gets what it may read from now on, and nothing else.
+    /// A publisher that may not publish all that it could is disconnected: its topics become free,
+    /// and it goes on with what is left when it is back.
+    pub fn users_changed(&mut self, market: &Market, context: &mut Context) {
+        let is_publisher = self.session.receiver().is_some();
+        match self.ingest.guard.look() {
+            Look::Reads(readable) if !is_publisher => {
+                self.session.set_readable(readable);
+                self.produce(market, context, &mut Steps::none());
+            }
+            Look::PublishesLess if is_publisher => {
+                context.close_after_flush(self.id, CloseReason::Requested);
+            }
+            Look::Gone(refused) => {
+                self.session.refuse(refused.reason, refused.text.as_str());
+                self.produce(market, context, &mut Steps::none());
+                context.close_after_flush(self.id, CloseReason::Requested);
+            }
+            Look::Same | Look::Reads(_) | Look::PublishesLess => {}
         }
     }
 
@@ -387,12 +424,17 @@ impl FeedSession {
     /// Keeps the publisher's state for its next connection.
     fn park(mut self, market: &Market) {
         let state = self.ingest.take_state();
+        let user = self.ingest.guard.name().into();
         // The topics must be free before the next connection can claim them.
         drop(self.ingest);
         if let Some(receiver) = self.session.into_receiver() {
             let session = receiver.session();
             let is_over = receiver.is_ended();
-            let parked = (!is_over).then_some(ParkedPublisher { receiver, state });
+            let parked = (!is_over).then_some(ParkedPublisher {
+                receiver,
+                state,
+                user,
+            });
             market.publishers.disconnect(session, parked);
         }
     }

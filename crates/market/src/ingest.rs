@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use tidewire_book::prefetch;
 use tidewire_fanout::Publication;
-use tidewire_feed::client::{Gap, PublisherLogin, Sink};
+use tidewire_feed::client::{Gap, PublisherLogin, Side, Sink};
+use tidewire_feed::server::Readable;
 use tidewire_feed::wire::{
-    Definition, Figures, LastValue, Level, Login, Message, ReferenceKind, SessionStart, Venue,
-    VenueName,
+    Definition, Figures, LastValue, Level, Login, Message, ReferenceKind, Refused, SessionStart,
+    Venue, VenueName,
 };
 use tidewire_lastvalue::{
     FLAG_DOUBT, FLAG_STALE, LatencyRecorder, NumberSet, PRICE_UNDEFINED, Writer,
@@ -18,10 +19,11 @@ use tidewire_lastvalue::{
 use tidewire_retry::Seldom;
 use tracing::{debug, warn};
 
+use crate::access::Guard;
 use crate::clocks::Ahead;
 use crate::consolidated::VenueValue;
 use crate::market::Market;
-use crate::publishers::{ParkedPublisher, SessionInUse};
+use crate::publishers::{Occupied, ParkedPublisher};
 use crate::records::RecordIngest;
 use crate::symbols::{Symbol, SymbolMap};
 use crate::topic::Topic;
@@ -72,6 +74,8 @@ pub(crate) struct Ingest {
     /// The source as the operator knows it.
     name: String,
     is_publisher: bool,
+    /// What its peer may do.
+    pub(crate) guard: Guard,
 }
 
 /// What a publisher's next connection continues with.
@@ -125,6 +129,7 @@ pub(crate) struct Batch<'a> {
     /// Bars that this batch may still look at to close them by the source's clock.
     bars_left: u32,
     name: &'a str,
+    guard: &'a mut Guard,
 }
 
 impl Ingest {
@@ -136,6 +141,7 @@ impl Ingest {
             open_bars: bars::OpenBars::default(),
             name: feed.to_owned(),
             is_publisher: false,
+            guard: Guard::default(),
             generation: market.post.subscriptions.generation().now(),
             source,
             symbols: SymbolMap::default(),
@@ -184,6 +190,7 @@ impl Ingest {
             latency,
             name,
             is_publisher,
+            guard,
         } = self;
         unheard.clear();
         let work = Work {
@@ -221,6 +228,7 @@ impl Ingest {
             open_bars,
             bars_left: bars::BARS_A_BATCH,
             name,
+            guard,
         }
     }
 
@@ -678,13 +686,29 @@ impl Sink for Batch<'_> {
         self.happened(Event::Right);
     }
 
+    fn log_in(&mut self, login: &Login) -> Result<Readable, Refused> {
+        self.guard.log_in(login)
+    }
+
+    fn refused(&mut self, _: Side, refused: &Refused) {
+        definitions::warn_refused(self.name, refused);
+    }
+
+    fn read_refused(&mut self, name: &str) {
+        self.guard.note_unread(name);
+    }
+
     fn publisher_login(&mut self, login: &Login) -> PublisherLogin {
-        let parked = self.work.market.publishers.connect(login.session);
+        let publishers = &self.work.market.publishers;
+        let parked = publishers.connect(login.session, self.guard.name());
         self.venues.set_feed(login.client_name.as_str());
-        let ParkedPublisher { receiver, state } = match parked {
+        let ParkedPublisher {
+            receiver, state, ..
+        } = match parked {
             Ok(Some(parked)) => parked,
             Ok(None) => return PublisherLogin::New,
-            Err(SessionInUse) => return PublisherLogin::InUse,
+            Err(Occupied::Connected) => return PublisherLogin::InUse,
+            Err(Occupied::OfAnother) => return PublisherLogin::OfAnother,
         };
         self.resume(state);
         PublisherLogin::Resumed(receiver)

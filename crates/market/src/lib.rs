@@ -10,6 +10,9 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
+pub use access::{FeedUser, Look};
+
 mod bars;
 pub use bars::{Aggregator, BAR_PREFIX, Bar, BarClock, BarMount, Bars, Interval, Outcome};
 

@@ -166,6 +166,13 @@ impl Market {
         }
     }
 
+    /// Notes that what clients may read has changed. Clients that were away get all values when
+    /// they resume.
+    pub fn note_changed_rights(&self) {
+        let next = self.journal_next.load(Ordering::Acquire);
+        self.board.rights_changed.fetch_max(next, Ordering::AcqRel);
+    }
+
     /// Returns the number of connected feeds: sources that have accepted the hub's login and are
     /// not silent, inputs with a session, and publishers.
     pub fn connected_feeds(&self) -> u64 {

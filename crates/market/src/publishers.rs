@@ -21,11 +21,18 @@ pub(crate) struct Publishers {
 pub(crate) struct ParkedPublisher {
     pub(crate) receiver: Box<Client>,
     pub(crate) state: SourceState,
+    /// The user that has published it.
+    pub(crate) user: Box<[u8]>,
 }
 
-/// Error: another connection receives the session.
+/// Why a session cannot be published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SessionInUse;
+pub(crate) enum Occupied {
+    /// Another connection does.
+    Connected,
+    /// Its last connection was of another user.
+    OfAnother,
+}
 
 #[derive(Debug, Default)]
 struct Sessions {
@@ -40,13 +47,23 @@ impl Publishers {
     ///
     /// Only one connection may receive a session at a time, because two would not know what the
     /// other has applied. The first one keeps it until it ends or is found silent.
-    pub(crate) fn connect(&self, session: u32) -> Result<Option<ParkedPublisher>, SessionInUse> {
+    pub(crate) fn connect(
+        &self,
+        session: u32,
+        user: &[u8],
+    ) -> Result<Option<ParkedPublisher>, Occupied> {
         let mut state = self.state.lock();
-        if !state.connected.insert(session) {
-            return Err(SessionInUse);
+        if state.connected.contains(&session) {
+            return Err(Occupied::Connected);
         }
         let mut parked = state.parked.iter();
         let position = parked.position(|(other, _)| *other == session);
+        if let Some(position) = position
+            && *state.parked[position].1.user != *user
+        {
+            return Err(Occupied::OfAnother);
+        }
+        state.connected.insert(session);
         let parked = position.and_then(|position| state.parked.remove(position));
         Ok(parked.map(|(_, publisher)| publisher))
     }
@@ -115,6 +132,7 @@ mod tests {
                 symbols,
                 ..SourceState::default()
             },
+            user: (*b"ann").into(),
         }
     }
 
@@ -125,25 +143,28 @@ mod tests {
         let publishers = Publishers::default();
         let honest = 1..=PARKED_MAX as u32;
         for session in honest.clone().chain(5_000..7_000) {
-            publishers.connect(session).unwrap();
+            publishers.connect(session, b"ann").unwrap();
             let has_symbol = session < 5_000;
             publishers.disconnect(session, Some(parked(session, 3, has_symbol)));
         }
         for session in honest {
-            assert!(publishers.connect(session).unwrap().is_some(), "{session}");
+            let parked = publishers.connect(session, b"ann").unwrap();
+            assert!(parked.is_some(), "{session}");
         }
     }
 
     #[test]
     fn a_session_has_one_connection_and_keeps_its_state_between_two() {
         let publishers = Publishers::default();
-        assert!(matches!(publishers.connect(7), Ok(None)));
-        assert!(matches!(publishers.connect(7), Err(SessionInUse)));
-        assert!(matches!(publishers.connect(8), Ok(None)));
+        let connect = |session: u32, user: &[u8]| publishers.connect(session, user);
+        assert!(matches!(connect(7, b"ann"), Ok(None)));
+        assert_eq!(connect(7, b"ann").err(), Some(Occupied::Connected));
+        assert!(matches!(connect(8, b"ann"), Ok(None)));
         publishers.disconnect(7, Some(parked(7, 41, true)));
-        let again = publishers.connect(7).unwrap().expect("the parked state");
+        assert_eq!(connect(7, b"bob").err(), Some(Occupied::OfAnother));
+        let again = connect(7, b"ann").unwrap().expect("the parked state");
         assert_eq!(again.receiver.next_sequence(), 41);
         publishers.disconnect(7, None);
-        assert!(matches!(publishers.connect(7), Ok(None)));
+        assert!(matches!(connect(7, b"bob"), Ok(None)));
     }
 }

@@ -47,6 +47,7 @@ impl Source {
         let name = ClientName::truncated("tidewire");
         let mut client = Client::new(ClientConfig {
             name,
+            credentials: source.credentials,
             ..ClientConfig::default()
         });
         // One pattern is far below every limit.

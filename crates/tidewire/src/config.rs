@@ -24,6 +24,7 @@ use tidewire_web::websocket::Origins;
 
 pub(crate) use self::file_place::FilePlace;
 use crate::failure::{Failure, plain};
+use crate::feed_login;
 use crate::options::{FeedSlow, IoUring, ServeOptions, YesNo, ZmqGone, ZmqMechanism};
 use crate::plant::{self, PlantTable};
 
@@ -85,9 +86,12 @@ struct File {
     feed_udp: Option<String>,
     databento: Option<String>,
     databento_key: Option<String>,
+    databento_user: Option<String>,
     admin: Option<String>,
     protected_mode: Option<YesNo>,
     source: Vec<String>,
+    source_user: Option<String>,
+    source_password_file: Option<PathBuf>,
     record: Option<PathBuf>,
     mdp: Vec<String>,
     mold: Vec<String>,
@@ -160,6 +164,17 @@ impl Config {
                 .map(|text| parse::<FeedSource>(text, &place, "source"))
                 .collect::<Result<_, _>>()?;
         }
+        let source_user = options.source_user.as_ref().or(file.source_user.as_ref());
+        let password_file = options.source_password_file.as_ref();
+        let password_file = password_file.or(file.source_password_file.as_ref());
+        let credentials = feed_login::credentials(
+            source_user.map(String::as_str),
+            password_file.map(PathBuf::as_path),
+            &feed_login::SOURCE,
+        )?;
+        source
+            .iter_mut()
+            .for_each(|one| one.credentials = credentials);
         // A separate thread reads datagrams.
         let (native, source) = source.into_iter().partition(FeedSource::has_lines);
         let native: Vec<FeedSource> = native;
@@ -218,6 +233,10 @@ impl Config {
             },
             plant: plant::options(&options.plant, &file.mx, &place)?,
             io_uring: options.io_uring.or(file.io_uring) != Some(IoUring::Off),
+            databento_user: options
+                .databento_user
+                .clone()
+                .or(file.databento_user.clone()),
             zmq_security: zmq_security(&file, options)?,
             zmq_ws_origins: zmq_ws_origins(&file, options, &place)?.into(),
             ..HubConfig::default()

@@ -13,6 +13,7 @@ use tidewire_lane::{Endpoint, Listener};
 
 use crate::config::Config;
 use crate::failure::Failure;
+use crate::feed_login::LoginOptions;
 use crate::options::DemoOptions;
 use crate::output;
 use crate::replay;
@@ -120,7 +121,11 @@ impl Feed {
             }
             played => return Ok(played),
         };
-        let (to, speed) = (server.addresses.feed.clone(), options.speed);
+        let to = replay::Target {
+            endpoint: server.addresses.feed.clone(),
+            credentials: LoginOptions::default().credentials()?,
+        };
+        let speed = options.speed;
         let stop = stop.child();
         let failed = Arc::new(AtomicBool::new(false));
         let (asked, fails) = (stop.clone(), failed.clone());

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use clap::{Command, CommandFactory};
 use tracing::warn;
 
+use crate::feed_login;
 use crate::options::Options;
 use crate::process;
 
@@ -98,9 +99,11 @@ fn edit_distance(a: &str, b: &str) -> usize {
     last[b.len()]
 }
 
-/// Variables of this project's tests and tools, and the mark of a process in the background.
-const OTHERS: [&str; 9] = [
+/// Variables of this project's tests and tools, the mark of a process in the background, and a
+/// password that no option takes.
+const OTHERS: [&str; 10] = [
     process::MARK,
+    feed_login::SOURCE_VARIABLE,
     "TIDEWIRE_ACCEPT_COUNTERS",
     "TIDEWIRE_BINARY",
     "TIDEWIRE_COMMIT",

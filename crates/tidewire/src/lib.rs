@@ -18,6 +18,7 @@ mod directory;
 mod environment;
 #[doc(hidden)]
 pub mod failure;
+mod feed_login;
 #[doc(hidden)]
 pub mod itch;
 mod keys;

@@ -14,6 +14,7 @@ use tidewire_market::{FeedLines, FeedSource, MdpInput, MoldInput, SoupInput};
 use tidewire_mx::plant::Faults;
 use tidewire_mx::plant::tags::TAGS_MAX;
 
+use crate::feed_login::LoginOptions;
 use crate::itch::ItchOptions;
 use crate::log::LogFormat;
 use crate::plant::PlantArguments;
@@ -174,6 +175,9 @@ pub(crate) struct ServeOptions {
         hide_env_values = true
     )]
     pub(crate) databento_key: Option<String>,
+    /// The user that Databento's clients are: they read what it may GET [default: everything].
+    #[arg(long, value_name = "NAME", env = "TIDEWIRE_DATABENTO_USER")]
+    pub(crate) databento_user: Option<String>,
     /// Metrics for Prometheus over HTTP, at /metrics [default: none].
     #[arg(long, value_name = "ADDR", env = "TIDEWIRE_ADMIN")]
     pub(crate) admin: Option<Endpoint>,
@@ -199,6 +203,13 @@ pub(crate) struct ServeOptions {
         value_delimiter = ','
     )]
     pub(crate) source: Vec<FeedSource>,
+    /// The user for the feeds of --source [default: default].
+    #[arg(long, value_name = "NAME", env = "TIDEWIRE_SOURCE_USER")]
+    pub(crate) source_user: Option<String>,
+    /// A file with that user's password in its first line [default: the variable
+    /// TIDEWIRE_SOURCE_PASSWORD].
+    #[arg(long, value_name = "FILE", env = "TIDEWIRE_SOURCE_PASSWORD_FILE")]
+    pub(crate) source_password_file: Option<PathBuf>,
     /// Options of the plant.
     #[command(flatten)]
     pub(crate) plant: PlantArguments,
@@ -520,6 +531,9 @@ pub(crate) struct ReplayOptions {
     /// The feed port of the hub.
     #[arg(long, value_name = "FEED_ADDR", default_value = "127.0.0.1:9876")]
     pub(crate) to: Endpoint,
+    /// The user that publishes.
+    #[command(flatten)]
+    pub(crate) login: LoginOptions,
     /// Multiple of the original speed: 1, 10, ... or max.
     #[arg(long, value_name = "1|10|max", default_value = "1", value_parser = parse_speed)]
     pub(crate) speed: Speed,
@@ -563,13 +577,12 @@ pub(crate) struct WatchOptions {
     /// The feed port of the hub, or of an exchange.
     #[arg(long, value_name = "FEED_ADDR", default_value = "127.0.0.1:9876")]
     pub(crate) from: Endpoint,
-    /// The Redis port of the hub, for its own figures, or none. The password is read from
-    /// REDISCLI_AUTH.
+    /// The Redis port of the hub, for its own figures, or none.
     #[arg(long, value_name = "RESP_ADDR|none", default_value = "127.0.0.1:6379")]
     pub(crate) info: InfoSource,
-    /// User of the password [default: default].
-    #[arg(long, value_name = "NAME")]
-    pub(crate) user: Option<String>,
+    /// The user of both ports.
+    #[command(flatten)]
+    pub(crate) login: LoginOptions,
     /// Print once and exit.
     #[arg(long)]
     pub(crate) once: bool,

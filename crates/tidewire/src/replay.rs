@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use tidewire_dbn::book::{Depth, Unused};
 use tidewire_dbn::{ReadError, Reader, RecordRef, Translator, UNDEFINED_TIME};
 use tidewire_feed::wire::Message;
-use tidewire_lane::Endpoint;
 use tracing::warn;
 
 use crate::failure::Failure;
@@ -21,15 +20,20 @@ use crate::options::{ReplayOptions, Speed};
 use crate::stop::Stop;
 use crate::units::grouped;
 use carrier::Carrier;
+pub(crate) use link::Target;
 use link::{Acknowledgement, Link};
 use report::{Report, Rounds};
 
 /// Plays a file and prints a report.
 pub(crate) fn run(options: &ReplayOptions) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
+    let to = Target {
+        endpoint: options.to.clone(),
+        credentials: options.login.credentials()?,
+    };
     let report = play(
         &options.file,
-        &options.to,
+        &to,
         options.speed,
         options.repeat,
         Extras {
@@ -69,7 +73,7 @@ impl Extras {
 /// Plays `file` into the hub at `to`. Returns the report to print.
 pub(crate) fn play(
     file: &Path,
-    to: &Endpoint,
+    to: &Target,
     speed: Speed,
     repeat: bool,
     extras: Extras,

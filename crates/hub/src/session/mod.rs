@@ -1,5 +1,6 @@
 //! Sessions of all protocols except Redis's.
 
+pub(crate) mod feed_user;
 pub(crate) mod zmq;
 
 use tidewire_market::{DatabentoSession, FeedSession};

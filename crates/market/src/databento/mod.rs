@@ -20,9 +20,11 @@ use tidewire_dbn::databento::{
     Authentication, Compressor, Names, Request, RequestError, Subscription, error_code, next_line,
     system_code,
 };
+use tidewire_feed::server::Readable;
 use tidewire_lane::{CloseReason, ConnectionId, Context};
 use tracing::debug;
 
+use crate::access::{FeedUser, Look};
 use crate::market::Market;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stream::Stream;
@@ -66,6 +68,8 @@ pub struct DatabentoSession {
     is_held: bool,
     /// With `compression=zstd`, compresses all output after the start.
     packer: Option<Packer>,
+    /// The user that clients with the key are, if they are one.
+    user: Option<Box<dyn FeedUser>>,
 }
 
 /// Records that are being compressed.
@@ -86,13 +90,13 @@ enum Phase {
 }
 
 impl DatabentoSession {
-    /// Greets a client. Returns `None` if the limit of clients is reached; the client has been
-    /// notified.
+    /// Greets a client, of which `user` tells what it may read. Returns `None` if the limit of
+    /// clients is reached; the client has been notified.
     pub fn new(
         market: &Market,
         context: &mut Context,
-        id: ConnectionId,
-        address: String,
+        (id, address): (ConnectionId, String),
+        user: Option<(Box<dyn FeedUser>, Readable)>,
     ) -> Option<Self> {
         let clients = market.databento.clients.fetch_add(1, Ordering::Relaxed) + 1;
         let mut random = [0; 16];
@@ -112,20 +116,32 @@ impl DatabentoSession {
             id,
             &format!("lsg_version=tidewire-{version}\ncram={challenge}\n"),
         );
+        let (user, readable) = user.map_or((None, None), |(user, readable)| (Some(user), readable));
+        let mut stream = Stream::default();
+        stream.restrict(readable);
         Some(Self {
             id,
             address,
+            user,
             phase: Phase::Challenged,
             challenge,
             patience_until_ns: context.now_ns() + PATIENCE_NS,
             dataset: String::new(),
             heartbeat_ns: HEARTBEAT_S * 1_000_000_000,
             said_ns: context.now_ns(),
-            stream: Stream::default(),
+            stream,
             is_unfinished: false,
             is_held: false,
             packer: None,
         })
+    }
+
+    /// Ends the connection if its user's rights have changed: it begins again with the new ones.
+    pub fn users_changed(&mut self, context: &mut Context) {
+        let look = self.user.as_mut().map_or(Look::Same, |user| user.look());
+        if !matches!(look, Look::Same) {
+            context.close(self.id, CloseReason::Requested);
+        }
     }
 
     /// Handles the client's input. Returns the number of bytes used.

@@ -2,6 +2,8 @@
 
 use tidewire_dbn::databento::{Names, Parents, Schema, Subscription, Unknown, parse_continuous};
 
+use tidewire_feed::server::Readable;
+
 use super::chains::Chains;
 use super::pages::Pages;
 use crate::board::{Board, VENUE_SEPARATOR};
@@ -29,6 +31,8 @@ pub(super) struct Selection {
     new_continuous: Vec<Box<str>>,
     /// Those of them without a future.
     unresolved: Vec<Box<str>>,
+    /// What the client may read. Other topics are as if there were none.
+    readable: Readable,
 }
 
 /// The topics that a change of the subscriptions may concern.
@@ -86,6 +90,28 @@ struct Wanted {
 }
 
 impl Selection {
+    /// Limits the client to what it may read.
+    pub(super) fn restrict(&mut self, readable: Readable) {
+        debug_assert!(self.followed.is_empty(), "no topic has been chosen");
+        self.readable = readable;
+    }
+
+    /// Returns whether the client may read a topic.
+    pub(super) fn may_read(&self, topic: &Topic) -> bool {
+        let name = || std::str::from_utf8(topic.symbol()).unwrap_or_default();
+        let readable = self.readable.as_ref();
+        readable.is_none_or(|names| names.contains(name()))
+    }
+
+    fn may_read_number(&self, board: &Board, number: u32) -> bool {
+        let may = || {
+            board
+                .topic(number)
+                .is_some_and(|topic| self.may_read(&topic))
+        };
+        self.readable.is_none() || may()
+    }
+
     /// Adds a subscription. Returns the topics that it concerns.
     pub(super) fn add(
         &mut self,
@@ -167,7 +193,9 @@ impl Selection {
 
     /// Takes a topic of the board if it is a future that is sought.
     pub(super) fn seek(&mut self, board: &Board, topic: &Topic) {
-        self.chains.seek(board, topic);
+        if self.may_read(topic) {
+            self.chains.seek(board, topic);
+        }
     }
 
     /// Ends the search for futures.
@@ -225,6 +253,9 @@ impl Selection {
         definition: Option<&[u8]>,
         time_ns: u64,
     ) -> (Vec<Rolled>, Vec<u32>) {
+        if definition.is_some() && !self.may_read_number(board, number) {
+            return (Vec::new(), Vec::new());
+        }
         let root_before = definition.and_then(|_| self.chains.root_of(number).map(Box::from));
         // What the board has may be newer than the message, so both are the message's.
         let is_defined =
@@ -357,6 +388,9 @@ impl Selection {
     /// Returns what all subscriptions want of a topic.
     fn choose(&self, topic: &Topic) -> Chosen {
         let mut chosen = Chosen::default();
+        if !self.may_read(topic) {
+            return chosen;
+        }
         for wanted in &self.subscriptions {
             chosen.add(wanted.choose(topic, &self.chains));
         }

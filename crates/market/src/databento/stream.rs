@@ -11,6 +11,7 @@ mod values;
 mod watch;
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidewire_dbn::BidAsk;
@@ -19,6 +20,7 @@ use tidewire_dbn::databento::{
     system_code,
 };
 use tidewire_feed::journal::Journal;
+use tidewire_feed::server::Readable;
 use tidewire_feed::wire::{LastValue, Message, Quote, RecordJoin, TradingState, TradingStatus};
 
 use super::bars::ClientBars;
@@ -29,6 +31,7 @@ use super::past::Past;
 use super::selection::{Chosen, Selection};
 use super::untimed::{is_untimed, set_time, time_behind};
 use crate::market::Market;
+use crate::topic::Topic;
 use crate::venues::CONSOLIDATED;
 use definitions::Definitions;
 use records::CARRIED;
@@ -148,7 +151,7 @@ impl Stream {
             let text = format!("more than {NAMES_MAX} symbols in all subscriptions of {schema}");
             return self.note_error(error_code::INVALID_SUBSCRIPTION, text);
         }
-        if let Some(text) = unknown(market, &names) {
+        if let Some(text) = self.unknown(market, &names) {
             self.note_error(error_code::SYMBOL_RESOLUTION_FAILED, text);
         }
         let number = wanted.id.map_or_else(String::new, |id| format!(" {id}"));
@@ -168,6 +171,22 @@ impl Stream {
         }
         self.opening_schemas |= wanted.schema.bit();
         self.opening.add(concerned);
+    }
+
+    /// Returns the text on names that stand for no topic that the client may read.
+    fn unknown(&self, market: &Market, names: &Names) -> Option<String> {
+        let may_read = |topic: Arc<Topic>| self.selection.may_read(&topic);
+        let is_known = |name: &str| market.board.find(name.as_bytes()).is_some_and(may_read);
+        let has_id = |id: u32| {
+            let number = id.checked_sub(1);
+            number.is_some_and(|number| market.board.topic(number).is_some_and(may_read))
+        };
+        names.unknown(is_known, has_id).text()
+    }
+
+    /// Limits the client to what it may read.
+    pub(super) fn restrict(&mut self, readable: Readable) {
+        self.selection.restrict(readable);
     }
 
     pub(super) fn unsubscribe(&mut self, market: &Market, ended: &Subscription<'_>, names: &Names) {
@@ -460,16 +479,6 @@ pub(super) fn status_of(value: &LastValue) -> TradingStatus {
         state: value.state,
         reason: value.figures.map_or(0, |figures| figures.reason),
     }
-}
-
-/// Returns the text on those names and numbers that stand for no topic yet.
-fn unknown(market: &Market, names: &Names) -> Option<String> {
-    let is_known = |name: &str| market.board.find(name.as_bytes()).is_some();
-    let has_id = |id: u32| {
-        let number = id.checked_sub(1);
-        number.is_some_and(|number| market.board.topic(number).is_some())
-    };
-    names.unknown(is_known, has_id).text()
 }
 
 /// Returns the source's time of a message, or 0 if it has none.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidewire_feed::wire::{Definition, Message};
+use tidewire_feed::wire::{Definition, Message, Refused};
 use tidewire_lastvalue::{FLAG_DOUBT, FLAGS_DOUBT, PRICE_UNDEFINED};
 use tidewire_retry::Seldom;
 use tracing::warn;
@@ -21,6 +21,17 @@ impl Batch<'_> {
         }
     }
 
+    /// Returns whether the peer may publish a symbol. The name decides; the venues of a symbol are
+    /// written with it. A topic that is a venue of another symbol is a part of that one's value,
+    /// so its name must be allowed, too.
+    pub(super) fn may_publish(&self, name: &str) -> bool {
+        let known = self.work.market.board.named(name);
+        let parent = known.as_ref().and_then(|topic| topic.parent());
+        let parent = parent.map(|parent| parent.definition().name);
+        self.guard
+            .may_publish(name, parent.as_ref().map(|name| name.as_str()))
+    }
+
     /// Defines a symbol of the source.
     pub(super) fn define(&mut self, definition: &Definition) {
         let symbol = definition.symbol;
@@ -33,9 +44,15 @@ impl Batch<'_> {
             self.refuse_symbol(symbol);
             return;
         }
+        if !self.may_publish(definition.name.as_str()) {
+            let _ = self.symbols.define(symbol, None);
+            self.work.refused += 1;
+            return self.guard.refuse_symbol(definition.name.as_str());
+        }
         let Ok(topic) = market.board.define(definition) else {
             let _ = self.symbols.define(symbol, None);
             self.work.refused += 1;
+            self.guard.refuse_for_room(definition.name.as_str());
             if let Some(left_out) = BOARD_FULL.note_now() {
                 let (source, symbol) = (self.name, definition.name.as_str());
                 warn!(
@@ -141,7 +158,17 @@ impl Batch<'_> {
     }
 }
 
+/// Warns that another hub has refused this one.
+pub(super) fn warn_refused(source: &str, refused: &Refused) {
+    if let Some(left_out) = REFUSED.note_now() {
+        let (reason, text) = (refused.reason.0, refused.text.as_str());
+        warn!(source, reason, text, left_out, "the server refuses");
+    }
+}
+
 /// Limits the log lines about symbols beyond the limit.
 static BOARD_FULL: Seldom = Seldom::new(3, 10);
 /// Limits the log lines about symbols without a name.
 static UNNAMED: Seldom = Seldom::new(3, 10);
+/// Limits the log lines about refusals.
+static REFUSED: Seldom = Seldom::new(3, 10);

@@ -77,7 +77,12 @@ impl Batch<'_> {
                 self.take_symbol(symbol, steps);
             } else if let Some(number) = returning.left.next_from(0) {
                 steps.spend(SYMBOL_STEPS);
-                match self.work.market.board.topic(number) {
+                let topic = self.work.market.board.topic(number);
+                let may_take = |topic: &Arc<Topic>| {
+                    let symbol = topic.parent().unwrap_or(topic).definition().name;
+                    self.guard.may_publish(symbol.as_str(), None)
+                };
+                match topic.filter(may_take) {
                     Some(topic) => self.work.take_left(&topic, steps),
                     None => _ = returning.left.remove(number),
                 }
@@ -110,9 +115,27 @@ impl Batch<'_> {
         }
     }
 
+    /// Ends the meaning of a symbol that the publisher may not publish any more. Returns whether it
+    /// is one.
+    fn forbid(&mut self, symbol: u32) -> bool {
+        let Some(known) = self.symbols.get(symbol) else {
+            return false;
+        };
+        let name = known.name().definition().name;
+        if self.may_publish(name.as_str()) {
+            return false;
+        }
+        let _ = self.symbols.define(symbol, None);
+        self.guard.refuse_symbol(name.as_str());
+        true
+    }
+
     /// Takes over a symbol that the last connection has left.
     fn take_symbol(&mut self, symbol: u32, steps: &mut Steps) {
         if !self.symbols.come_back(symbol) {
+            return;
+        }
+        if self.forbid(symbol) {
             return;
         }
         self.find_moved(symbol);

@@ -20,6 +20,7 @@ pub(super) fn open(source: &FeedSource) -> io::Result<FeedClient> {
         interface: source.interface,
         client: ClientConfig {
             name: ClientName::truncated("tidewire"),
+            credentials: source.credentials,
             ..ClientConfig::default()
         },
         ..FeedClientConfig::of(source.a)

@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
+use tidewire_feed::wire::Credentials;
+
 use super::config::{InputError, address};
 
 /// `HOST:PORT`; then optionally `+HOST:PORT` for input B, another server of the same session; then
@@ -19,6 +21,8 @@ pub struct FeedSource {
     pub lines: [Option<SocketAddr>; 2],
     /// Address of the local interface for multicast.
     pub interface: Ipv4Addr,
+    /// The user there; `None` for the server's default user.
+    pub credentials: Option<Credentials>,
 }
 
 impl FeedSource {
@@ -29,6 +33,7 @@ impl FeedSource {
             b: None,
             lines: [None; 2],
             interface: Ipv4Addr::UNSPECIFIED,
+            credentials: None,
         }
     }
 
@@ -65,6 +70,7 @@ impl FromStr for FeedSource {
             b: b.first().copied(),
             lines: [lines.first().copied(), lines.get(1).copied()],
             interface,
+            credentials: None,
         })
     }
 }

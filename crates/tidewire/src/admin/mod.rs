@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
-use tidewire_hub::{HTTP_DENIED, Hub, metrics, port};
+use tidewire_hub::{Hub, denial, metrics, port};
 use tidewire_lane::Endpoint;
 use tidewire_web::http::{self, Parsed, Status};
 use tracing::{debug, warn};
@@ -284,7 +284,8 @@ impl Watcher {
         self.output = match http::parse_request(&self.input) {
             Parsed::Incomplete => return Ok(()),
             Parsed::Request { is_head, .. } if self.is_refused => {
-                http::response(Status::Forbidden, CONTENT_TYPE, HTTP_DENIED, is_head)
+                let text = format!("{}\n", denial(port::ADMIN));
+                http::response(Status::Forbidden, CONTENT_TYPE, &text, is_head)
             }
             Parsed::Request { path, is_head } => {
                 let (status, body) = pages(&path);

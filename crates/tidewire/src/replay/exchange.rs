@@ -8,9 +8,8 @@ use tidewire_feed::wire::{
     Certainty, Definition, Figures, Message, Quote, TradingStatus, UNDEFINED_PRICE,
 };
 use tidewire_itch::{Books, BooksConfig, Head};
-use tidewire_lane::Endpoint;
 
-use super::link::Link;
+use super::link::{Link, Target};
 use super::report::{Report, Rounds};
 use crate::failure::Failure;
 use crate::itch::{Content, Item, Reader, day_of_item};
@@ -32,7 +31,7 @@ pub(super) fn check(file: &Path) -> Result<(), Failure> {
 /// is played as far as it is valid; the report then comes before the error.
 pub(super) fn play(
     file: &Path,
-    to: &Endpoint,
+    to: &Target,
     speed: Speed,
     repeat: bool,
     stop: &Stop,

@@ -9,12 +9,20 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use tidewire_feed::client::{Publisher, PublisherConfig, PublisherError, PublisherState};
 use tidewire_feed::journal::Journal;
-use tidewire_feed::wire::{ClientName, Message};
+use tidewire_feed::wire::{ClientName, Credentials, Message};
 use tidewire_lane::Endpoint;
+use tracing::warn;
 
 use crate::failure::Failure;
 use crate::stop::Stop;
 use crate::units::grouped;
+
+/// The feed port of a hub, and the user that publishes there.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) credentials: Option<Credentials>,
+}
 
 /// A publisher and its socket.
 pub(super) struct Link {
@@ -60,7 +68,8 @@ impl Acknowledgement {
 
 impl Link {
     /// Connects and logs in.
-    pub(super) fn connect(to: &Endpoint) -> Result<Self, Failure> {
+    pub(super) fn connect(target: &Target) -> Result<Self, Failure> {
+        let to = &target.endpoint;
         let failed = |error: &dyn std::fmt::Display| {
             Failure::usage(format!("--to: no hub at {to}: {error}; {EXPECTED}"))
         };
@@ -73,6 +82,7 @@ impl Link {
         let session = tidewire_market::new_session_id();
         let config = PublisherConfig {
             name: ClientName::truncated("replay"),
+            credentials: target.credentials,
             ..Default::default()
         };
         let mut publisher = Publisher::new(config, Journal::new(session, WINDOW_MESSAGES));
@@ -209,6 +219,9 @@ impl Link {
                 let used = self.publisher.receive(&self.input, now_ns);
                 let used = used.map_err(|error| self.refused(error))?;
                 self.input.drain(..used);
+                while let Some(notice) = self.publisher.next_notice() {
+                    warn!(hub = %self.to, "{}", notice.text.as_str());
+                }
                 Ok(true)
             }
             Err(error) if is_temporary(&error) => Ok(false),

@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 use tidewire_dbn::book::ClearRecord;
 use tidewire_feed::recording::{Block, BlockKind, Decoder, Event, MAGIC};
 use tidewire_feed::wire::{Level, Message, RecordPart, Venue, VenueName};
-use tidewire_lane::Endpoint;
 use tidewire_market::CONSOLIDATED;
 
-use super::link::Link;
+use super::link::{Link, Target};
 use super::report::{Report, Rounds};
 use crate::failure::Failure;
 use crate::options::Speed;
@@ -31,7 +30,7 @@ pub(super) fn is_recording(file: &Path) -> bool {
 /// is played as far as it is valid; the report then comes before the error.
 pub(super) fn play(
     file: &Path,
-    to: &Endpoint,
+    to: &Target,
     speed: Speed,
     repeat: bool,
     stop: &Stop,

@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tidewire_feed::wire::Credentials;
 use tidewire_hub::watched_counters;
 use tidewire_resp::Value;
 
@@ -54,7 +55,7 @@ impl Figures {
 
 impl InfoReader {
     /// Starts to request INFO, until told to `stop`.
-    pub(super) fn start(source: &InfoSource, user: Option<&str>, stop: &Stop) -> Arc<Self> {
+    pub(super) fn start(source: &InfoSource, login: Option<Credentials>, stop: &Stop) -> Arc<Self> {
         let reader = Arc::new(Self {
             latest: Mutex::default(),
             wanted: Mutex::default(),
@@ -66,8 +67,6 @@ impl InfoReader {
             }
             InfoSource::At(endpoint) => endpoint.clone(),
         };
-        let password = std::env::var("REDISCLI_AUTH").ok();
-        let login = password.map(|password| (user.unwrap_or("default").to_owned(), password));
         let (own, stop) = (reader.clone(), stop.clone());
         let asking = move || {
             while !stop.is_asked() {
@@ -121,7 +120,7 @@ impl InfoReader {
     fn ask(
         &self,
         address: std::net::SocketAddr,
-        login: Option<&(String, String)>,
+        login: Option<&Credentials>,
         stop: &Stop,
     ) -> Result<(), String> {
         let text = |error: std::io::Error| error.to_string();
@@ -132,8 +131,10 @@ impl InfoReader {
             .and_then(|()| stream.set_nodelay(true))
             .map_err(text)?;
         let mut replies = BufReader::new(stream.try_clone().map_err(text)?);
-        if let Some((user, password)) = login {
-            let request = command(&[b"AUTH", user.as_bytes(), password.as_bytes()]);
+        if let Some(login) = login {
+            let (user, password) = (login.user.as_bytes(), login.password.as_bytes());
+            let user = if user.is_empty() { b"default" } else { user };
+            let request = command(&[b"AUTH", user, password]);
             stream.write_all(&request).map_err(text)?;
             read_reply(&mut replies)?;
         }

@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tidewire_feed::client::{ClientConfig, ReceiveError, Side};
-use tidewire_feed::wire::ClientName;
+use tidewire_feed::wire::{ClientName, Credentials};
 use tidewire_feed_client::{Change, Ending, FeedClient, FeedClientConfig};
 use tidewire_lane::Endpoint;
 use tidewire_lane::unix_ns;
@@ -25,6 +25,7 @@ impl Link {
     /// Connects in the background, and reconnects until told to `stop`.
     pub(super) fn start(
         endpoint: &Endpoint,
+        credentials: Option<Credentials>,
         patterns: &[String],
         stop: &Stop,
     ) -> Result<Self, Failure> {
@@ -35,6 +36,7 @@ impl Link {
         let mut client = FeedClient::new(FeedClientConfig {
             client: ClientConfig {
                 name: ClientName::truncated("watch"),
+                credentials,
                 ..ClientConfig::default()
             },
             ..FeedClientConfig::of(address)

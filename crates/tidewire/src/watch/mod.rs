@@ -81,9 +81,10 @@ struct Watch {
 
 impl Watch {
     fn start(options: &WatchOptions, patterns: &[String], stop: Stop) -> Result<Self, Failure> {
+        let credentials = options.login.credentials()?;
         Ok(Self {
-            link: Link::start(&options.from, patterns, &stop)?,
-            info: InfoReader::start(&options.info, options.user.as_deref(), &stop),
+            link: Link::start(&options.from, credentials, patterns, &stop)?,
+            info: InfoReader::start(&options.info, credentials, &stop),
             patterns: patterns.join(" "),
             stop,
         })

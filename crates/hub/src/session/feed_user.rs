@@ -1,0 +1,218 @@
+//! Users of the native feed: the same as those of Redis clients.
+//!
+//! A user may read a symbol if it may GET `md:SYMBOL`, and publish it if it may SET that key.
+
+use std::sync::Arc;
+
+use tidewire_feed::server::{Names, Readable};
+use tidewire_feed::wire::{Credentials, Login, RefusalReason, RefusalText, Refused, Role};
+use tidewire_market::{FeedUser, Look, MARKET_PREFIX};
+use tidewire_redis::{Identity, KeyRights, Server, User, Verb};
+
+/// The user of a connection to the feed's port.
+#[derive(Debug)]
+pub(crate) struct HubUser {
+    server: Arc<Server>,
+    identity: Identity,
+    /// The user that the peer's certificate names.
+    certified: Option<Arc<User>>,
+    /// What it does here, once it has logged in.
+    verb: Verb,
+    rights: Option<KeyRights>,
+}
+
+impl HubUser {
+    pub(crate) fn new(server: Arc<Server>, address: String, certified: Option<Arc<User>>) -> Self {
+        Self {
+            server,
+            identity: Identity::new(address, "feed", false),
+            certified,
+            verb: Verb::Read,
+            rights: None,
+        }
+    }
+
+    /// Returns the user of a login; `None` refuses it.
+    fn admit(&self, credentials: Option<&Credentials>) -> Option<Arc<User>> {
+        let access = &self.server.access;
+        let user = match (credentials, &self.certified) {
+            (Some(given), _) => {
+                access.authenticate(name_of(Some(given)), given.password.as_bytes())
+            }
+            (None, Some(certified)) => return Some(certified.clone()).filter(|u| u.is_enabled()),
+            (None, None) if access.requires_password() => None,
+            (None, None) => Some(access.default_user().clone()),
+        };
+        user.filter(|user| {
+            let needs_none = user.needs_no_password();
+            self.server
+                .is_open_to_strangers(needs_none, self.identity.address())
+        })
+    }
+
+    /// The user of a client of the gateway, whose key stands for this user; and what it may read.
+    pub(crate) fn of_gateway(
+        server: Arc<Server>,
+        address: String,
+        name: &str,
+    ) -> Result<(Self, Readable), Refused> {
+        let mut own = Self {
+            identity: Identity::new(address.clone(), "databento", false),
+            ..Self::new(server, address, None)
+        };
+        let user = own.server.access.find(name.as_bytes());
+        let Some(user) = user.filter(|user| user.is_enabled()) else {
+            own.identity
+                .note_failed_login(&own.server, "Databento", name.as_bytes());
+            return Err(refused(RefusalReason::WRONG_CREDENTIALS, NO_USER));
+        };
+        own.identity.become_user(&own.server.access, user);
+        let readable = own.begin()?;
+        Ok((own, readable))
+    }
+
+    /// Finds what its user may do here. Returns what it may read, or a refusal if that is nothing.
+    fn begin(&mut self) -> Result<Readable, Refused> {
+        let rights = self.newest();
+        let Some(rights) = rights.filter(|rights| !rights.allows_none()) else {
+            let (command, text) = match self.verb {
+                Verb::Read => ("get", READS_NOTHING),
+                Verb::Write => ("set", PUBLISHES_NOTHING),
+            };
+            self.identity
+                .note_denied(&self.server, command.as_bytes(), true);
+            return Err(refused(RefusalReason::NOT_ALLOWED, text));
+        };
+        let readable = readable(&rights, self.verb);
+        self.rights = Some(rights);
+        Ok(readable)
+    }
+
+    /// Returns what its user may do here by the newest rules.
+    fn newest(&mut self) -> Option<KeyRights> {
+        self.identity.look(&self.server.access);
+        self.identity.key_rights(self.verb)
+    }
+}
+
+impl FeedUser for HubUser {
+    fn log_in(&mut self, login: &Login) -> Result<Readable, Refused> {
+        self.identity.set_label(login.client_name.as_str());
+        let credentials = login.credentials.as_ref();
+        let Some(user) = self.admit(credentials) else {
+            let name = name_of(credentials);
+            self.identity
+                .note_failed_login(&self.server, "native feed", name);
+            let text = match credentials {
+                Some(_) => WRONG,
+                None => MISSING,
+            };
+            return Err(refused(RefusalReason::WRONG_CREDENTIALS, text));
+        };
+        self.identity.become_user(&self.server.access, user);
+        self.verb = match login.role {
+            Role::Publisher => Verb::Write,
+            Role::Subscriber | Role::Recovery => Verb::Read,
+        };
+        self.begin()
+    }
+
+    fn name(&self) -> &[u8] {
+        self.identity.user_name()
+    }
+
+    fn may_publish(&self, symbol: &str) -> bool {
+        let rights = self.rights.as_ref().filter(|_| self.verb == Verb::Write);
+        rights.is_some_and(|rights| {
+            rights.allows_all(MARKET_PREFIX) || with_key(symbol, |key| rights.allows(key))
+        })
+    }
+
+    fn note_refused(&self, symbol: &str) {
+        with_key(symbol, |key| {
+            self.identity.note_denied(&self.server, key, false);
+            true
+        });
+    }
+
+    fn look(&mut self) -> Look {
+        let Some(before) = self.rights.take() else {
+            return Look::Same;
+        };
+        let Some(now) = self.newest() else {
+            return Look::Gone(refused(RefusalReason::NOT_ALLOWED, DELETED));
+        };
+        let whole = |rights: &KeyRights| rights.allows_all(MARKET_PREFIX);
+        let look = match self.verb {
+            _ if now.is_as(&before) => Look::Same,
+            Verb::Read if whole(&now) && whole(&before) => Look::Same,
+            Verb::Read => Look::Reads(readable(&now, self.verb)),
+            Verb::Write if now.includes(&before, MARKET_PREFIX) => Look::Same,
+            Verb::Write => Look::PublishesLess,
+        };
+        self.rights = Some(now);
+        look
+    }
+}
+
+/// The topics that a user may read.
+#[derive(Debug)]
+struct ReadableTopics {
+    rights: KeyRights,
+    steps: u64,
+}
+
+impl Names for ReadableTopics {
+    fn contains(&self, name: &str) -> bool {
+        with_key(name, |key| self.rights.allows(key))
+    }
+
+    fn steps(&self) -> u64 {
+        self.steps
+    }
+}
+
+/// Returns the topics that a reader is limited to; `None` for all.
+fn readable(rights: &KeyRights, verb: Verb) -> Readable {
+    if verb == Verb::Write || rights.allows_all(MARKET_PREFIX) {
+        return None;
+    }
+    let steps = STEPS_A_PATTERN * rights.pattern_count() as u64;
+    let rights = rights.clone();
+    Some(Arc::new(ReadableTopics { rights, steps }))
+}
+
+/// Calls `f` with the key of a symbol's topic. A name that no topic can have is no key.
+fn with_key(symbol: &str, f: impl FnOnce(&[u8]) -> bool) -> bool {
+    let mut key = [0; KEY_BYTES_MAX];
+    let length = MARKET_PREFIX.len() + symbol.len();
+    let Some(room) = key.get_mut(..length) else {
+        return false;
+    };
+    let (prefix, name) = room.split_at_mut(MARKET_PREFIX.len());
+    prefix.copy_from_slice(MARKET_PREFIX);
+    name.copy_from_slice(symbol.as_bytes());
+    f(&key[..length])
+}
+
+fn name_of(credentials: Option<&Credentials>) -> &[u8] {
+    let name = credentials.map_or(&b""[..], |given| given.user.as_bytes());
+    if name.is_empty() { b"default" } else { name }
+}
+
+fn refused(reason: RefusalReason, text: &str) -> Refused {
+    let text = RefusalText::truncated(text);
+    Refused { reason, text }
+}
+
+/// The prefix and the longest name, and some room.
+const KEY_BYTES_MAX: usize = 128;
+/// Steps of comparing a name with a pattern.
+const STEPS_A_PATTERN: u64 = 16;
+// Refusals have room for 72 bytes.
+const WRONG: &str = "NotAllowed: wrong user or password, or the user is disabled";
+const MISSING: &str = "NotAllowed: credentials are needed: log in with user and password";
+const READS_NOTHING: &str = "NotAllowed: the user reads nothing; allow +get %R~md:*";
+const PUBLISHES_NOTHING: &str = "NotAllowed: the user publishes nothing; allow +set %W~md:*";
+const NO_USER: &str = "NotAllowed: the user of --databento-user does not exist or is disabled";
+const DELETED: &str = "NotAllowed: the user is deleted";
