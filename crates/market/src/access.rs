@@ -122,3 +122,69 @@ impl Guard {
 
 const MAY_NOT_PUBLISH: &str = "NotAllowed: may not publish ";
 const NO_ROOM: &str = "TooMany: no room for ";
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    /// May publish what begins with `A`, and counts what it is told.
+    #[derive(Debug)]
+    struct Ann(Arc<AtomicU64>);
+
+    impl FeedUser for Ann {
+        fn log_in(&mut self, _login: &Login) -> Result<Readable, Refused> {
+            Ok(None)
+        }
+
+        fn name(&self) -> &[u8] {
+            b"ann"
+        }
+
+        fn may_publish(&self, symbol: &str) -> bool {
+            symbol.starts_with('A')
+        }
+
+        fn note_refused(&self, _symbol: &str) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn look(&mut self) -> Look {
+            Look::PublishesLess
+        }
+    }
+
+    #[test]
+    fn a_venue_of_another_symbol_needs_that_one_too() {
+        let guard = Guard::of(Some(Box::new(Ann(Arc::default()))));
+        assert!(guard.may_publish("A@X", None) && guard.may_publish("A@X", Some("A")));
+        assert!(!guard.may_publish("A@X", Some("B")) && !guard.may_publish("B", None));
+    }
+
+    #[test]
+    fn refusals_of_a_connection_have_their_bound() {
+        let noted: Arc<AtomicU64> = Arc::default();
+        let mut guard = Guard::of(Some(Box::new(Ann(noted.clone()))));
+        for number in 0..1_000 {
+            guard.refuse_symbol(&format!("B{number}"));
+            guard.refuse_for_room("A1");
+            guard.note_unread("B1");
+        }
+        let told = guard.take_refusals();
+        assert!(told.len() < REFUSALS_MAX && guard.take_refusals().is_empty());
+        assert!(noted.load(Ordering::Relaxed) < REFUSALS_MAX as u64);
+        assert_eq!(told[0].text.as_str(), "NotAllowed: may not publish B0");
+        assert_eq!(told[1].text.as_str(), "TooMany: no room for A1");
+    }
+
+    #[test]
+    fn an_input_without_a_user_may_do_everything() {
+        let mut guard = Guard::default();
+        assert!(guard.may_publish("B", Some("C")) && guard.name().is_empty());
+        assert!(matches!(guard.look(), Look::Same));
+        guard.refuse_for_room("A1");
+        assert!(guard.take_refusals().is_empty(), "there is no peer to tell");
+    }
+}

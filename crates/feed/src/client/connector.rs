@@ -89,8 +89,11 @@ impl Connector {
         sink: &mut S,
     ) -> Result<usize, ReceiveError> {
         let used = client.receive(self.side, input, now_ns, sink)?;
-        // Only a valid packet proves that a feed answers. A wrong port is retried with backoff.
-        self.failures *= u32::from(used == 0);
+        // Only an accepted login proves that a feed answers. A wrong port, and a server that
+        // refuses the login, are retried with backoff.
+        if used > 0 && client.is_accepted(self.side) {
+            self.failures = 0;
+        }
         Ok(used)
     }
 
@@ -136,7 +139,7 @@ impl Connector {
 mod tests {
     use super::*;
     use crate::client::{ClientConfig, NullSink};
-    use crate::wire::{Control, LoginAccepted, PacketWriter};
+    use crate::wire::{Control, LoginAccepted, PacketWriter, RefusalReason, Refused};
 
     #[test]
     fn who_is_gone_is_asked_soon_and_then_ever_less_up_to_every_two_seconds() {
@@ -191,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_server_that_answers_ends_the_back_off() {
+    fn only_a_server_that_accepts_the_login_ends_the_back_off() {
         let mut client = Client::new(ClientConfig::default());
         let mut connector = Connector::new(Side::A, BackOff::default(), 1);
         for _ in 0..12 {
@@ -202,6 +205,17 @@ mod tests {
         assert!(connector.deadline_ns(&client) > 1_000_000_000);
         connector.connected(&mut client, 0);
         let mut bytes = Vec::new();
+        let refused = Refused {
+            reason: RefusalReason::WRONG_CREDENTIALS,
+            ..Refused::default()
+        };
+        PacketWriter::control(&mut bytes, 1, &Control::Refused(refused));
+        let used = connector.received(&mut client, &bytes, 0, &mut NullSink);
+        assert_eq!(used, Ok(bytes.len()));
+        connector.ended(&mut client, 0);
+        assert!(connector.deadline_ns(&client) > 1_000_000_000, "refused");
+        connector.connected(&mut client, 0);
+        bytes.clear();
         let accepted = LoginAccepted {
             session: 1,
             heartbeat_interval_ms: 1_000,
