@@ -63,6 +63,15 @@ pub(crate) unsafe extern "C" fn zmq_msg_send(
     handle: *mut c_void,
     flags: c_int,
 ) -> c_int {
+    // SAFETY: the caller keeps this function's contract.
+    unsafe { send_message(message, handle, flags) }
+}
+
+/// # Safety
+///
+/// As for [`zmq_msg_send`].
+#[inline]
+unsafe fn send_message(message: *mut RawMessage, handle: *mut c_void, flags: c_int) -> c_int {
     guard(-1, || {
         // SAFETY: the caller keeps this function's contract.
         let socket = unsafe { socket(handle) }?;
@@ -86,7 +95,7 @@ pub(crate) unsafe extern "C" fn zmq_sendmsg(
     flags: c_int,
 ) -> c_int {
     // SAFETY: the caller keeps this function's contract.
-    unsafe { zmq_msg_send(message, handle, flags) }
+    unsafe { send_message(message, handle, flags) }
 }
 
 /// `zmq_recv`: cuts off what does not fit, and returns the full length.
@@ -122,12 +131,21 @@ pub(crate) unsafe extern "C" fn zmq_msg_recv(
     handle: *mut c_void,
     flags: c_int,
 ) -> c_int {
+    // SAFETY: the caller keeps this function's contract.
+    unsafe { receive_message(message, handle, flags) }
+}
+
+/// # Safety
+///
+/// As for [`zmq_msg_recv`].
+#[inline]
+unsafe fn receive_message(message: *mut RawMessage, handle: *mut c_void, flags: c_int) -> c_int {
     guard(-1, || {
         // SAFETY: the caller keeps this function's contract.
         let socket = unsafe { socket(handle) }?;
         // SAFETY: the caller keeps this function's contract.
         let message = unsafe { RawMessage::get(message) }?;
-        *message = socket.receive(flags & DONT_WAIT != 0)?;
+        socket.receive_to(message, flags & DONT_WAIT != 0)?;
         Ok(told(message.len()))
     })
 }
@@ -144,7 +162,7 @@ pub(crate) unsafe extern "C" fn zmq_recvmsg(
     flags: c_int,
 ) -> c_int {
     // SAFETY: the caller keeps this function's contract.
-    unsafe { zmq_msg_recv(message, handle, flags) }
+    unsafe { receive_message(message, handle, flags) }
 }
 
 /// `zmq_sendiov`: sends one message per part, or with `ZMQ_SNDMORE` one message of all parts.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::message::Message;
+use crate::message::{Message, Single};
 
 /// What was written at one end and not yet taken out at the other.
 ///
@@ -162,38 +162,17 @@ impl Batch {
 
     /// The next frame, if it is a whole message.
     #[inline]
-    pub(crate) fn pop_single(&mut self) -> Option<Message> {
+    pub(crate) fn pop_single<T>(&mut self, take: impl FnOnce(Single<'_>) -> T) -> Option<T> {
         let (mark, body) = self.next()?;
         if mark.more() {
             return None;
         }
         if mark.is_other() {
-            return self.pop_other_single();
+            return Some(take(Single::Message(self.pop_other_single()?)));
         }
-        let message = Message::from_slice(body);
+        let taken = take(Single::Bytes(body, None));
         self.at += Mark::BYTES + mark.length();
-        Some(message)
-    }
-
-    /// The same, copied into a buffer, which takes what fits. Returns the frame's length.
-    #[inline]
-    pub(crate) fn pop_single_into(&mut self, buffer: &mut [u8]) -> Option<usize> {
-        let (mark, body) = self.next()?;
-        if mark.more() {
-            return None;
-        }
-        if mark.is_other() {
-            let message = self.pop_other_single()?;
-            let fits = message.len().min(buffer.len());
-            buffer[..fits].copy_from_slice(&message[..fits]);
-            return Some(message.len());
-        }
-        match buffer.get_mut(..body.len()) {
-            Some(room) => room.copy_from_slice(body),
-            None => buffer.copy_from_slice(&body[..buffer.len()]),
-        }
-        self.at += Mark::BYTES + mark.length();
-        Some(mark.length())
+        Some(taken)
     }
 
     fn pop_other_single(&mut self) -> Option<Message> {
@@ -271,14 +250,14 @@ mod tests {
         batch.push_slice(b"tail");
 
         let mut room = [0; 4];
-        assert_eq!(batch.pop_single_into(&mut room), Some(5));
-        assert_eq!(&room, b"whol");
-        assert_eq!(batch.pop_single_into(&mut room), Some(1000));
+        let mut next = || batch.pop_single(|single| single.copy_to(&mut room));
+        assert_eq!(next(), Some(5));
+        assert_eq!(next(), Some(1000));
+        assert_eq!(next(), None);
         assert_eq!(room, [1; 4]);
-        assert_eq!(batch.pop_single_into(&mut room), None);
-        assert!(batch.pop_single().is_none());
+        assert!(batch.pop_single(|single| single.into_message()).is_none());
         assert!(matches!(batch.pop(), Some(Item::Frame(head)) if head.more()));
-        let tail = batch.pop_single();
+        let tail = batch.pop_single(|single| single.into_message());
         assert_eq!(tail.as_deref(), Some(&b"tail"[..]));
     }
 
@@ -288,7 +267,7 @@ mod tests {
         let mut message = Message::from_slice(b"to one");
         message.set_routing_id(9);
         batch.push(message);
-        let got = batch.pop_single().map(|message| message.routing_id());
+        let got = batch.pop_single(|single| single.into_message().routing_id());
         assert_eq!(got, Some(9));
     }
 }

@@ -171,13 +171,16 @@ impl Incoming {
         frames
     }
 
-    /// The next message where it lies in a run, by its bytes alone.
+    /// The next message where it lies in a run.
     #[inline]
-    pub(crate) fn take_short<T>(&mut self, take: impl FnOnce(&[u8]) -> T) -> Option<T> {
+    pub(crate) fn take_short<T>(
+        &mut self,
+        take: impl FnOnce(&[u8], Option<&Arc<Properties>>) -> T,
+    ) -> Option<T> {
         let Entry::Run(run) = self.entries.front()? else {
             return None;
         };
-        let taken = take(run.next());
+        let taken = take(run.next(), run.properties.as_ref());
         self.pass();
         Some(taken)
     }
@@ -270,11 +273,14 @@ mod tests {
         incoming.push_short(b"one", None);
         incoming.push(Frames::One(Message::from_slice(b"two")));
         incoming.push_short(b"three", None);
-        assert_eq!(incoming.take_short(<[u8]>::to_vec).unwrap(), b"one");
-        assert_eq!(incoming.take_short(<[u8]>::to_vec), None);
+        assert_eq!(
+            incoming.take_short(|body, _| body.to_vec()).unwrap(),
+            b"one"
+        );
+        assert_eq!(incoming.take_short(|body, _| body.to_vec()), None);
         assert_eq!(bytes(incoming.pop()).unwrap(), b"two");
         assert_eq!(bytes(incoming.pop()).unwrap(), b"three");
-        assert_eq!(incoming.take_short(<[u8]>::to_vec), None);
+        assert_eq!(incoming.take_short(|body, _| body.to_vec()), None);
     }
 
     #[test]
@@ -283,7 +289,7 @@ mod tests {
         incoming.push_short(&[1; 200], None);
         for _ in 0..10_000 {
             incoming.push_short(&[1; 200], None);
-            incoming.take_short(|_| ()).unwrap();
+            incoming.take_short(|_, _| ()).unwrap();
             let room: usize = (incoming.entries.iter())
                 .map(|entry| match entry {
                     Entry::Run(run) => run.bytes.capacity(),

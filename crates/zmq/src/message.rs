@@ -262,6 +262,26 @@ impl Message {
         self.clone()
     }
 
+    /// Puts other bytes in the place of those before, and forgets all else. What it held is used
+    /// again where it can be: a program that receives into one message over and over neither
+    /// allocates nor counts references.
+    #[inline]
+    fn refill(&mut self, bytes: &[u8], properties: Option<&Arc<Properties>>) {
+        match &mut self.body {
+            Body::Owned(room) if fits_again(room, bytes.len()) => {
+                room.clear();
+                room.extend_from_slice(bytes);
+            }
+            body => *body = Message::from_slice(bytes).body,
+        }
+        let known = self.properties.as_ref().map(Arc::as_ptr);
+        if known != properties.map(Arc::as_ptr) {
+            self.properties = properties.cloned();
+        }
+        self.routing_id = 0;
+        self.more = false;
+    }
+
     /// Whether there is nothing but bytes to it.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
@@ -402,9 +422,67 @@ impl Last<'_> {
     }
 }
 
+/// A message of one frame on its way to the program.
+pub(crate) enum Single<'a> {
+    Bytes(&'a [u8], Option<&'a Arc<Properties>>),
+    Message(Message),
+}
+
+impl Single<'_> {
+    #[inline]
+    pub(crate) fn into_message(self) -> Message {
+        match self {
+            Single::Bytes(bytes, properties) => {
+                let mut message = Message::from_slice(bytes);
+                message.set_properties(properties);
+                message
+            }
+            Single::Message(message) => message,
+        }
+    }
+
+    /// Puts it in the place of another one, whose body no one else has lent.
+    #[inline]
+    pub(crate) fn replace(self, place: &mut Message) {
+        debug_assert!(!place.is_shared(), "to let it go would call its owner");
+        match self {
+            Single::Bytes(bytes, properties) => place.refill(bytes, properties),
+            Single::Message(message) => *place = message,
+        }
+    }
+
+    /// Copies what fits into a buffer. Returns the message's length.
+    #[inline]
+    pub(crate) fn copy_to(self, buffer: &mut [u8]) -> usize {
+        let whole;
+        let bytes = match self {
+            Single::Bytes(bytes, _) => bytes,
+            Single::Message(message) => {
+                whole = message;
+                whole.as_slice()
+            }
+        };
+        let fits = bytes.len().min(buffer.len());
+        buffer[..fits].copy_from_slice(&bytes[..fits]);
+        bytes.len()
+    }
+}
+
+/// Whether a body of this length may take the room of another one: not much of it stays unused.
+#[inline]
+fn fits_again(room: &Vec<u8>, length: usize) -> bool {
+    length > SHORT_BYTES_MAX
+        && (length..=length.max(REUSED_BYTES_MIN / 4) * 4).contains(&room.capacity())
+}
+
+/// Room up to this is used again for any shorter body.
+const REUSED_BYTES_MIN: usize = 1 << 10;
+
 #[cfg(test)]
 mod tests {
-    use super::{Message, Properties};
+    use std::sync::Arc;
+
+    use super::{Body, Message, Properties, Single};
 
     #[test]
     fn a_peer_does_not_say_who_it_is_where_others_know_it() {
@@ -444,6 +522,24 @@ mod tests {
             assert_eq!(clone.as_slice(), bytes);
             assert_eq!(clone.len(), size);
         }
+    }
+
+    #[test]
+    fn room_is_used_again_where_most_of_it_is_filled() {
+        let mut message = Message::from_slice(&[1; 64]);
+        let properties = Arc::default();
+        for (size, is_kept) in [(64, true), (39, true), (3, false), (64, false), (65, false)] {
+            let before = message.as_slice().as_ptr();
+            Single::Bytes(&vec![2; size], Some(&properties)).replace(&mut message);
+            assert_eq!(message.as_slice(), vec![2; size]);
+            assert_eq!(message.as_slice().as_ptr() == before, is_kept, "{size}");
+            assert_eq!(Arc::strong_count(&properties), 2);
+        }
+        message = Message::from_vec(vec![1; 100_000]);
+        Single::Bytes(&[2; 64], None).replace(&mut message);
+        assert_eq!(message.as_slice(), [2; 64]);
+        assert_eq!(Arc::strong_count(&properties), 1);
+        assert!(matches!(&message.body, Body::Owned(room) if room.capacity() < 1_000));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::batch::{Batch, Item};
-use crate::message::{Last, Message};
+use crate::message::{Last, Message, Single};
 use crate::signal::Signal;
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, fence};
 use crate::topic_queue::{Kept, Limits, TopicQueue};
@@ -339,24 +339,13 @@ impl PipeEnd {
 
     /// The next message, if it is one of a single frame.
     #[inline]
-    pub(crate) fn read_single(&mut self) -> Option<Message> {
+    pub(crate) fn read_single<T>(&mut self, take: impl FnOnce(Single<'_>) -> T) -> Option<T> {
         if self.inbox.is_empty() && !self.fetch() {
             return None;
         }
-        let message = self.inbox.pop_single()?;
+        let taken = self.inbox.pop_single(take)?;
         self.has_read();
-        Some(message)
-    }
-
-    /// The same, copied into a buffer, which takes what fits. Returns the message's length.
-    #[inline]
-    pub(crate) fn read_single_into(&mut self, buffer: &mut [u8]) -> Option<usize> {
-        if self.inbox.is_empty() && !self.fetch() {
-            return None;
-        }
-        let length = self.inbox.pop_single_into(buffer)?;
-        self.has_read();
-        Some(length)
+        Some(taken)
     }
 
     /// Takes out all that the other end has written, in one go. Whether there was anything.

@@ -1,12 +1,13 @@
 //! Receiving: which peer is next, and which frames the program sees.
 
+use std::sync::Arc;
+
 use crate::batch::Item;
 use crate::error::Error;
 use crate::kind::SocketType;
 use crate::link::{Frames, Inbound};
-use crate::message::Message;
+use crate::message::{Message, Properties, Single};
 use crate::peer::Link;
-use crate::pipe::PipeEnd;
 use crate::slab::Key;
 use crate::state::State;
 use crate::topic_queue::Kept;
@@ -19,8 +20,7 @@ impl State {
             if !self.kind.receives() {
                 return Err(Error::NotSupported);
             }
-            if let Some(message) = self.next_single() {
-                self.is_amid_receiving = false;
+            if let Some(message) = self.next_single(|single| single.into_message()) {
                 return Ok(Some(message));
             }
             self.check_turn()?;
@@ -49,22 +49,10 @@ impl State {
         !self.receiving.is_empty() || !self.readable.is_empty()
     }
 
-    /// The short way, for patterns that hand messages out as they came, from another socket of the
-    /// process: every move of a message that is left out counts.
+    /// The short way, for patterns that hand messages out as they came: the next message, if it is
+    /// one of a single frame. Every move of a message that is left out counts.
     #[inline]
-    fn next_single(&mut self) -> Option<Message> {
-        if !matches!(
-            self.kind,
-            SocketType::Pull | SocketType::Dealer | SocketType::Pair
-        ) {
-            return None;
-        }
-        self.take_from_pipe(PipeEnd::read_single)
-    }
-
-    /// The same, copied into the program's buffer, which takes what fits. Returns its length.
-    #[inline]
-    pub(crate) fn next_single_into(&mut self, buffer: &mut [u8]) -> Option<usize> {
+    pub(crate) fn next_single<T>(&mut self, take: impl FnOnce(Single<'_>) -> T) -> Option<T> {
         if !self.receiving.is_empty() {
             return None;
         }
@@ -74,39 +62,34 @@ impl State {
         ) {
             return None;
         }
-        let length = match self.peers.get_mut(*self.readable.front()?)?.link {
+        let taken = match self.peers.get_mut(*self.readable.front()?)?.link {
             Link::Pipe(_) if self.kind == SocketType::Sub => return None,
-            Link::Pipe(_) => self.take_from_pipe(|pipe| pipe.read_single_into(buffer))?,
-            Link::Stream(_) | Link::Datagrams(_) | Link::None => self.take_short_into(buffer)?,
+            Link::Pipe(_) => self.take_from_pipe(take)?,
+            Link::Stream(_) | Link::Datagrams(_) | Link::None => self.take_short(take)?,
         };
         self.is_amid_receiving = false;
-        Some(length)
+        Some(taken)
     }
 
-    /// A short message over a connection, past the `Message` that it would be.
+    /// A short message over a connection, by its bytes.
     #[inline]
-    fn take_short_into(&mut self, buffer: &mut [u8]) -> Option<usize> {
+    fn take_short<T>(&mut self, take: impl FnOnce(Single<'_>) -> T) -> Option<T> {
         let key = *self.readable.front()?;
         let peer = self.peers.get_mut(key)?;
         if peer.incoming.topics().is_some() {
             return None;
         }
-        let mut taken = None;
-        let mut take = |body: &[u8]| {
+        let take = |body: &[u8], properties: Option<&Arc<Properties>>| {
             let is_wanted = self.kind != SocketType::Sub
                 || self.subscriptions.covers(body) != self.options.invert_matching;
-            if is_wanted {
-                let fits = body.len().min(buffer.len());
-                buffer[..fits].copy_from_slice(&body[..fits]);
-                taken = Some(body.len());
-            }
+            is_wanted.then(|| take(Single::Bytes(body, properties)))
         };
         let was_decoded = !peer.incoming.is_empty();
-        match &mut peer.link {
+        let taken = match &mut peer.link {
             _ if was_decoded => peer.incoming.take_short(take)?,
-            Link::Stream(link) => link.take_short(|body, _| take(body))?,
+            Link::Stream(link) => link.take_short(take)?,
             Link::Pipe(_) | Link::Datagrams(_) | Link::None => return None,
-        }
+        };
         debug_assert!(peer.is_readable, "it was in the list of those to read from");
         peer.counters.received += 1;
         if was_decoded && peer.incoming.is_empty() {
@@ -119,7 +102,7 @@ impl State {
     }
 
     #[inline]
-    fn take_from_pipe<T>(&mut self, read: impl FnOnce(&mut PipeEnd) -> Option<T>) -> Option<T> {
+    fn take_from_pipe<T>(&mut self, take: impl FnOnce(Single<'_>) -> T) -> Option<T> {
         let peer = self.peers.get_mut(*self.readable.front()?)?;
         let Link::Pipe(pipe) = &mut peer.link else {
             return None;
@@ -127,13 +110,13 @@ impl State {
         if !peer.incoming.is_empty() {
             return None;
         }
-        let message = read(pipe)?;
+        let taken = pipe.read_single(take)?;
         debug_assert!(peer.is_readable, "it was in the list of those to read from");
         peer.counters.received += 1;
         if self.readable.len() > 1 {
             self.readable.rotate_left(1);
         }
-        Some(message)
+        Some(taken)
     }
 
     /// Whether the program may receive at this point.

@@ -79,6 +79,38 @@ impl State {
         Some(pipe)
     }
 
+    /// The short way of a short message of one frame to the one peer there is, over a connection.
+    /// `false`: it goes the long way.
+    #[inline]
+    pub(crate) fn send_short(&mut self, body: &[u8]) -> bool {
+        let options = &self.options;
+        let is_limited = options.conflate || options.send_high_water_bytes > 0;
+        if is_limited || !self.kind.sends_in_turn() || self.sending.is_open {
+            return false;
+        }
+        let &[key] = self.writable.as_slice() else {
+            return false;
+        };
+        let high_water = options.send_high_water as usize;
+        let Some(peer) = self.peers.get_mut(key) else {
+            return false;
+        };
+        let Link::Stream(link) = &mut peer.link else {
+            return false;
+        };
+        let has_room = high_water == 0 || link.pending_messages() + peer.held_messages < high_water;
+        if !has_room
+            || !peer.backlog.is_empty()
+            || link.pending_bytes() >= peer.output_bytes_max
+            || !link.push_short(body)
+        {
+            return false;
+        }
+        peer.counters.sent += 1;
+        self.after_push(key);
+        true
+    }
+
     /// Whether bytes are sent as they are: a message of none ends its connection.
     #[inline]
     pub(crate) fn is_raw(&self) -> bool {

@@ -163,6 +163,11 @@ impl Socket {
             self.core().leave(&mut state);
             return Ok(());
         }
+        if !flags.more && state.send_short(message) {
+            self.sent(state, flags);
+            *message = Message::new();
+            return Ok(());
+        }
         if self.core().kind.is_publisher() {
             self.core().look_before_publishing(&mut state);
         }
@@ -192,6 +197,10 @@ impl Socket {
         {
             pipe.write(std::iter::empty(), Last::Slice(bytes));
             self.core().leave(&mut state);
+            return Ok(());
+        }
+        if !flags.more && state.send_short(bytes) {
+            self.sent(state, flags);
             return Ok(());
         }
         if self.core().kind.is_publisher() {
@@ -328,13 +337,39 @@ impl Socket {
         }
     }
 
+    /// Receives one frame in the place of another one, which is gone then. On failure it stays.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive).
+    #[inline]
+    pub fn receive_to(&self, place: &mut Message, dont_wait: bool) -> Result<(), Error> {
+        if place.is_shared() {
+            // To let it go may call the program, which must not find the socket locked.
+            *place = self.receive(dont_wait)?;
+            return Ok(());
+        }
+        let mut state = self.core().enter()?;
+        if state.next_single(|single| single.replace(place)).is_some() {
+            self.core().pass_on(&mut state);
+            return Ok(());
+        }
+        *place = match state.next_frame()? {
+            Some(message) => {
+                self.core().pass_on(&mut state);
+                message
+            }
+            None => self.receive_waiting(state, dont_wait)?,
+        };
+        Ok(())
+    }
+
     /// Receives one frame into a buffer, which takes what fits. Returns the frame's own length.
     ///
     /// # Errors
     /// As [`receive`](Self::receive).
     pub fn receive_into(&self, buffer: &mut [u8], dont_wait: bool) -> Result<usize, Error> {
         let mut state = self.core().enter()?;
-        if let Some(length) = state.next_single_into(buffer) {
+        if let Some(length) = state.next_single(|single| single.copy_to(buffer)) {
             self.core().pass_on(&mut state);
             return Ok(length);
         }

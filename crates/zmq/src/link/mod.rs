@@ -333,6 +333,21 @@ impl StreamLink {
         self.output.messages += usize::from(ends);
     }
 
+    /// The same for a short message of one frame that needs nothing but a header. `false`: it is
+    /// not one.
+    #[inline]
+    pub(crate) fn push_short(&mut self, body: &[u8]) -> bool {
+        let Wire::Zmtp(machine) = &self.wire else {
+            return false;
+        };
+        let is_plain = machine.is_ready() && !machine.encrypts() && self.filter.is_none();
+        if !is_plain || !self.output.push_short(body) {
+            return false;
+        }
+        self.output.messages += 1;
+        true
+    }
+
     /// The same for bytes that are not ours: copied if they are short, else written at once as
     /// far as the kernel takes them.
     pub(crate) fn push_slice(&mut self, bytes: &[u8], more: bool) -> std::io::Result<()> {

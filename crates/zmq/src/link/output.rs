@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 
 use rustix::io::Errno;
-use tidewire_zmtp::{Connection, frame_header};
+use tidewire_zmtp::{Connection, encode_frame, frame_header};
 
 use super::carrier::Carrier;
 use crate::message::Message;
@@ -69,6 +69,16 @@ impl Output {
         let header = frame_header(message.len(), more);
         self.append(|out| out.extend_from_slice(header.as_bytes()));
         self.push_raw(message);
+    }
+
+    /// Adds a frame of its own of few bytes, where it can be put behind the others.
+    #[inline]
+    pub(crate) fn push_short(&mut self, body: &[u8]) -> bool {
+        let is_short = body.len() < UNCOPIED_BYTES_MIN && self.rest.is_empty();
+        if is_short {
+            encode_frame(&mut self.bytes, body, false);
+        }
+        is_short
     }
 
     /// Adds bytes without a frame around them.
