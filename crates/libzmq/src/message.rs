@@ -139,7 +139,10 @@ pub(crate) unsafe extern "C" fn zmq_msg_init_size(message: *mut RawMessage, size
         }
         let body = match size {
             ..UNFILLED_BYTES_MIN => Message::with_size(size),
-            _ => Message::from_vec(unfilled(size)?),
+            _ => match Message::with_room(size) {
+                Some(message) => message,
+                None => Message::from_vec(unfilled(size)?),
+            },
         };
         // SAFETY: the caller keeps this function's contract.
         unsafe { RawMessage::init(message, body) }

@@ -16,6 +16,7 @@ use crate::kind::SocketType;
 use crate::option_table::{put_int, until_zero};
 use crate::options::Options;
 use crate::reactor::Reactor;
+use crate::rooms;
 use crate::socket::Socket;
 
 /// What sockets share: background threads, and the names of in-process endpoints.
@@ -218,6 +219,7 @@ impl Context {
         }
         drop(sockets);
         self.inner.stop_reactors();
+        rooms::let_go();
         Ok(())
     }
 }

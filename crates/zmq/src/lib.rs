@@ -77,6 +77,7 @@ mod reactor;
 mod receive;
 mod receive_topics;
 mod reporting;
+mod rooms;
 mod secure;
 mod send;
 mod shared;

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use crate::error::Error;
+use crate::rooms::{self, Room};
 
 /// One frame of a message.
 ///
@@ -25,7 +26,7 @@ enum Body {
         length: u8,
         bytes: [u8; SHORT_BYTES_MAX],
     },
-    Owned(Vec<u8>),
+    Owned(Room),
     Shared(Bytes),
 }
 
@@ -95,7 +96,7 @@ impl Message {
                 bytes: [0; SHORT_BYTES_MAX],
             });
         }
-        Message::of(Body::Owned(vec![0; size]))
+        Message::of(Body::Owned(Room::of(vec![0; size])))
     }
 
     /// Copies the bytes.
@@ -109,12 +110,29 @@ impl Message {
                 bytes: short,
             });
         }
-        Message::of(Body::Owned(bytes.to_vec()))
+        let mut room = match rooms::take(bytes.len()) {
+            Some(mut room) => {
+                room.clear();
+                room
+            }
+            None => Vec::with_capacity(bytes.len()),
+        };
+        room.extend_from_slice(bytes);
+        Message::of(Body::Owned(Room::of(room)))
     }
 
     /// Takes the bytes over without a copy.
     pub fn from_vec(bytes: Vec<u8>) -> Message {
-        Message::of(Body::Owned(bytes))
+        Message::of(Body::Owned(Room::of(bytes)))
+    }
+
+    /// A message of `size` bytes of any value, where an earlier one of such a size has left room:
+    /// this costs less than to allocate it. `None`: there is none.
+    #[inline]
+    pub fn with_room(size: usize) -> Option<Message> {
+        let mut room = rooms::take(size)?;
+        room.resize(size, 0);
+        Some(Message::from_vec(room))
     }
 
     /// Creates a message of static bytes, without a copy.
@@ -141,8 +159,8 @@ impl Message {
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         if let Body::Shared(shared) = &mut self.body {
             self.body = match std::mem::take(shared).try_into_mut() {
-                Ok(own) => Body::Owned(own.into()),
-                Err(shared) => Body::Owned(shared.to_vec()),
+                Ok(own) => Body::Owned(Room::of(own.into())),
+                Err(shared) => Body::Owned(Room::of(shared.to_vec())),
             };
         }
         debug_assert!(!self.is_shared(), "a body that is shared was copied");
@@ -257,7 +275,7 @@ impl Message {
     #[inline]
     pub fn share(&mut self) -> Message {
         if let Body::Owned(bytes) = &mut self.body {
-            self.body = Body::Shared(Bytes::from(std::mem::take(bytes)));
+            self.body = Body::Shared(Bytes::from(std::mem::take(bytes).into_vec()));
         }
         self.clone()
     }

@@ -6,6 +6,7 @@ use tidewire_zmtp::Connection;
 
 use super::carrier::Carrier;
 use crate::message::Message;
+use crate::rooms;
 
 /// What was received and not yet consumed.
 #[derive(Debug)]
@@ -107,9 +108,13 @@ impl Input {
         debug_assert!(self.long.is_none(), "one body at a time");
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         self.expects_long = true;
+        // A claimed length is believed only so far; what really comes makes it grow.
+        let bytes = match length {
+            ..=BELIEVED_BYTES => rooms::empty(length, BEHIND_BYTES),
+            _ => Vec::with_capacity(BELIEVED_BYTES),
+        };
         self.long = Some(LongBody {
-            // A claimed length is believed only so far; what really comes makes it grow.
-            bytes: Vec::with_capacity(length.min(BELIEVED_BYTES)),
+            bytes,
             more,
             length,
         });
@@ -248,5 +253,8 @@ const FIRST_BYTES: usize = 8 << 10;
 const BUFFER_BYTES_MAX: usize = 128 << 10;
 /// Behind a long frame so much is read at once: its successor's header, and small frames.
 const HEADER_READ_BYTES: usize = 512;
+/// Room behind a long body: what is read with it is the next header, and the kernel need not be
+/// asked whether there was more.
+const BEHIND_BYTES: usize = 64;
 /// Room that a claimed length alone is given.
 const BELIEVED_BYTES: usize = 1 << 20;
