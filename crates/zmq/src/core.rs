@@ -281,6 +281,9 @@ impl Core {
             }
             readiness::look(&*self.epoll, &mut space)
         } else {
+            if purpose == Purpose::Receive && state.wait_for_several() {
+                return Ok(1);
+            }
             let mut vigil = Vigil::default();
             if self.spin(state, wait, &mut vigil) && self.look_at_rings(state, ahead) {
                 return Ok(1);
