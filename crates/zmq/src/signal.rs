@@ -237,7 +237,7 @@ mod model {
             });
             let mut read = 0;
             while read < 2 {
-                match reader.read_single(drop) {
+                match reader.read_single(|_| ()) {
                     Some(_) => read += 1,
                     None => wait(&bell, &reader),
                 }
@@ -253,7 +253,7 @@ mod model {
             // As many as the two marks together.
             (0..2).for_each(|number| write(&mut writer, number));
             let thread = loom::thread::spawn(move || {
-                while reader.read_single(drop).is_some() {}
+                while reader.read_single(|_| ()).is_some() {}
                 (reader, readers_bell)
             });
             while !writer.can_write() {
