@@ -244,7 +244,7 @@ impl HubLane {
         peer: &Peer,
     ) -> Session {
         self.hub.zmq_peers[port as usize].fetch_add(1, Ordering::Relaxed);
-        let session = ZmqSession::new(id, port, peer, &self.hub, context.now_ns());
+        let session = ZmqSession::new(id, port, peer, &self.hub, context);
         Session::Zmq(Box::new(session))
     }
 

@@ -33,11 +33,16 @@ impl Default for Protection {
 
 impl Hub {
     /// Returns whether protected mode refuses a peer at a port. A refusal is counted and logged.
-    pub fn refuses_stranger(&self, port: u16, peer: Option<SocketAddr>) -> bool {
+    pub fn refuses_stranger(
+        &self,
+        port: u16,
+        peer: Option<SocketAddr>,
+        has_certificate: bool,
+    ) -> bool {
         let Some(address) = peer.filter(|address| !is_loopback(address.ip())) else {
             return false;
         };
-        if !self.is_protected(port) {
+        if !self.is_protected(port) || has_certificate && are_credentials(port) {
             return false;
         }
         self.server.rejected_clients.fetch_add(1, Ordering::Relaxed);
@@ -74,7 +79,7 @@ impl Hub {
                 }
             }
             port::DATABENTO => self.config.market.databento_key.is_some(),
-            // The metrics have no credentials.
+            // The metrics have none but certificates of TLS clients.
             _ => false,
         }
     }
@@ -82,14 +87,16 @@ impl Hub {
     /// Warns, at the start, of listeners that other machines can reach without credentials.
     pub fn warn_of_open_ports(&self, listeners: &[Listener]) {
         for listener in listeners {
-            self.warn_of_open_port(listener.tag(), listener.endpoint());
+            self.warn_of_open_port(listener.tag(), listener.endpoint(), listener.has_tls());
         }
     }
 
     /// Warns of one such listener.
-    pub fn warn_of_open_port(&self, port: u16, endpoint: &Endpoint) {
+    pub fn warn_of_open_port(&self, port: u16, endpoint: &Endpoint, has_tls: bool) {
         let is_elsewhere = endpoint.tcp().is_some_and(|tcp| !is_loopback(tcp.ip()));
-        if !is_elsewhere || self.has_credentials(port) {
+        let asks_certificate = has_tls && self.server.requires_certificates();
+        if !is_elsewhere || self.has_credentials(port) || asks_certificate && are_credentials(port)
+        {
             return;
         }
         let (name, remedy) = (name_of(port), remedy_of(port));
@@ -122,7 +129,8 @@ impl Hub {
             return false;
         };
         let is_zmq = matches!(port, port::ZMQ_PUBLISH | port::ZMQ_PULL | port::ZMQ_ROUTER);
-        if is_zmq || !self.refuses_stranger(port, Some(*address)) {
+        let has_certificate = context.peer_names(id).is_some();
+        if is_zmq || !self.refuses_stranger(port, Some(*address), has_certificate) {
             return false;
         }
         if let Some(out) = context.out(id) {
@@ -148,6 +156,12 @@ impl Hub {
     }
 }
 
+/// Returns whether a client's certificate lets it in from another machine. Redis's protected mode
+/// goes by the password of the default user alone.
+fn are_credentials(port: u16) -> bool {
+    port != port::RESP
+}
+
 fn name_of(port: u16) -> &'static str {
     match port {
         port::RESP => "resp",
@@ -168,7 +182,10 @@ fn remedy_of(port: u16) -> &'static str {
             "set --zmq-mechanism plain or curve, or a password for the default user (requirepass)"
         }
         port::DATABENTO => "set --databento-key",
-        _ => "this port has no credentials: listen on 127.0.0.1",
+        _ => {
+            "it has no credentials but the certificates of clients of its TLS port: listen on \
+              127.0.0.1, or use TLS with --tls-ca"
+        }
     }
 }
 

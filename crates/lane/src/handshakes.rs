@@ -5,15 +5,13 @@
 //! knows a connection only once its handshake is done.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
-use tidewire_retry::Seldom;
-use tidewire_tls::Error;
+use tidewire_tls::{Error, NO_TLS_HERE};
 use tracing::warn;
 
 use crate::application::{Application, CloseReason};
@@ -22,7 +20,8 @@ use crate::connection::{Closing, Connection, ConnectionId, Peer};
 use crate::context::Context;
 use crate::helpers::{Shaken, Step};
 use crate::outbox::{Flush, FlushCount};
-use crate::secure::{HANDSHAKE, Secure, TlsAcceptor};
+use crate::secure::{Secure, TlsAcceptor};
+use crate::tls_failure::TlsFailure;
 use crate::traffic::Traffic;
 
 /// The handshakes of a lane.
@@ -61,7 +60,7 @@ impl<A: Application> Traffic<'_, A> {
         tls: &TlsAcceptor,
     ) {
         let Some(server) = tls.current() else {
-            return note_failure(peer, &socket, "there is no certificate for this port");
+            return TlsFailure::NoCertificate.note(peer, &socket);
         };
         let mut connection = Connection::new(socket, port, false);
         connection.handshaking = true;
@@ -124,7 +123,7 @@ impl<A: Application> Traffic<'_, A> {
             Ok(0) | Err(_) => {
                 // Port scanners and health checks leave before they begin.
                 if secure.has_begun() {
-                    note_failure(&secure.peer, &connection.socket, "the peer left");
+                    TlsFailure::Left.note(&secure.peer, &connection.socket);
                 }
                 self.fail(id, CloseReason::PeerClosed);
                 None
@@ -192,7 +191,7 @@ impl<A: Application> Traffic<'_, A> {
         let sent = secure.send_outgoing(socket, &mut FlushCount::default());
         connection.blocked = sent == Err(Flush::Blocked);
         if let Err(error) = shaken {
-            note_failure(&secure.peer, &connection.socket, &told(error));
+            TlsFailure::from(error.clone()).note(&secure.peer, &connection.socket);
             return self.fail(id, CloseReason::Broken);
         }
         if sent == Err(Flush::Broken) {
@@ -252,11 +251,7 @@ impl<A: Application> Traffic<'_, A> {
         let peer = rustix::net::getpeername(&connection.socket);
         let peer = peer.ok().flatten().and_then(|peer| peer.try_into().ok());
         let peer = peer.map_or(Peer::Local, Peer::Tcp);
-        note_failure(
-            &peer,
-            &connection.socket,
-            "the peer speaks TLS to a port without TLS",
-        );
+        TlsFailure::PortWithout.note(&peer, &connection.socket);
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let _ = rustix::net::send(&connection.socket, &NO_TLS_HERE, flags);
         self.context.close(id, CloseReason::Broken);
@@ -308,7 +303,11 @@ impl Context {
                         .secure
                         .as_ref()
                         .is_some_and(|one| one.has_begun());
-                    self.give_up(id, has_begun.then_some("the handshake took too long"));
+                    let failure = match has_begun {
+                        true => TlsFailure::TooSlow,
+                        false => TlsFailure::Silent,
+                    };
+                    self.give_up(id, &failure);
                 }
                 Some(_) => return,
                 None => {}
@@ -335,40 +334,19 @@ impl Context {
                 excess -= 1;
             } else if !is_ready {
                 excess -= 1;
-                self.give_up(id, Some("too many handshakes are unfinished"));
+                self.give_up(id, &TlsFailure::TooMany);
             }
         }
     }
 
-    fn give_up(&mut self, id: ConnectionId, reason: Option<&str>) {
+    fn give_up(&mut self, id: ConnectionId, failure: &TlsFailure) {
         if let Some(connection) = self.connection(id)
             && let Some(secure) = &connection.secure
-            && let Some(reason) = reason
         {
-            note_failure(&secure.peer, &connection.socket, reason);
+            failure.note(&secure.peer, &connection.socket);
         }
         self.counters.tls_failed.fetch_add(1, Ordering::Relaxed);
         self.close(id, CloseReason::Broken);
-    }
-}
-
-/// The reason for the log.
-fn told(error: &Error) -> String {
-    match error {
-        Error::ClearText => "the peer speaks without TLS to a port with TLS".to_owned(),
-        error => error.to_string(),
-    }
-}
-
-/// Logs why a connection with TLS was not made.
-#[cold]
-fn note_failure(peer: &Peer, socket: &OwnedFd, reason: &str) {
-    static FAILURES: Seldom = Seldom::new(10, 10);
-    if let Some(left_out) = FAILURES.note_now() {
-        let local = rustix::net::getsockname(socket).ok();
-        let local = local.and_then(|local| SocketAddr::try_from(local).ok());
-        let local = local.map_or(Peer::Local, Peer::Tcp);
-        warn!(%peer, %local, reason, left_out, "TLS handshake failed");
     }
 }
 
@@ -384,10 +362,3 @@ const UNFINISHED_MAX: usize = 1_024;
 const LOOKED_AT: usize = 512;
 /// Waiting handshakes that are watched on: a turn has time for a few.
 const WATCHED_MAX: usize = 4;
-/// An alert of TLS: the version is not supported.
-const NO_TLS_HERE: [u8; 7] = [0x15, 3, 1, 0, 2, 2, 70];
-
-/// Returns whether a peer's first bytes are a greeting of TLS.
-pub(crate) fn is_tls(first: &[u8]) -> bool {
-    first.starts_with(&[HANDSHAKE]) && first.get(1).is_none_or(|major| *major == 3)
-}

@@ -26,6 +26,7 @@ mod ring;
 mod secure;
 mod sender;
 mod stepping;
+mod tls_failure;
 mod traffic;
 mod wake;
 
@@ -46,6 +47,7 @@ pub use outbox::{Gate, Outbox};
 pub use secure::TlsAcceptor;
 pub use stepping::SteppedLanes;
 pub use tidewire_tls::PeerNames;
+pub use tls_failure::TlsFailure;
 
 /// Returns whether the kernel allows io_uring for this process.
 pub fn has_io_uring() -> bool {

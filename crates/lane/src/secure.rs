@@ -10,7 +10,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
-use tidewire_tls::{Error, PeerNames, Server, Session, TEXT_BYTES_MAX, room_for};
+use tidewire_tls::{Error, PeerNames, Server, Session, TEXT_BYTES_MAX, is_greeting, room_for};
 
 use crate::connection::Peer;
 use crate::outbox::{Flush, FlushCount, Outbox};
@@ -26,7 +26,8 @@ impl TlsAcceptor {
         *self.0.lock() = server;
     }
 
-    pub(crate) fn current(&self) -> Option<Server> {
+    /// Returns the certificate for a connection that begins now.
+    pub fn current(&self) -> Option<Server> {
         self.0.lock().clone()
     }
 }
@@ -68,7 +69,7 @@ impl Secure {
             return Ok(());
         };
         debug_assert!(self.session.is_none(), "a session begins once");
-        if first.first().is_some_and(|first| *first != HANDSHAKE) {
+        if !is_greeting(first) {
             return Err(Error::ClearText);
         }
         self.is_slow = server.signs_slowly();
@@ -256,7 +257,5 @@ fn send(socket: BorrowedFd<'_>, bytes: &[u8], counter: &mut FlushCount) -> Resul
     }
 }
 
-/// The first byte of a TLS connection: a record of a handshake.
-pub(crate) const HANDSHAKE: u8 = 0x16;
 /// Room for four full records, which one send takes.
 const ROOM_BYTES: usize = 4 * (TEXT_BYTES_MAX + 256);

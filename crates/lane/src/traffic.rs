@@ -9,13 +9,13 @@ use rustix::event::epoll::{Event, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketAddrAny, SocketFlags, sockopt};
 use tidewire_readiness as readiness;
+use tidewire_tls::is_greeting;
 use tracing::{debug, warn};
 
 use crate::application::{Application, CloseReason};
 use crate::clock::monotonic_ns;
 use crate::connection::{Connection, ConnectionId, Peer};
 use crate::context::Context;
-use crate::handshakes::is_tls;
 use crate::mailbox::Signal;
 use crate::secure::TlsAcceptor;
 
@@ -251,7 +251,7 @@ impl<A: Application> Traffic<'_, A> {
                 counters
                     .read_bytes
                     .fetch_add(count as u64, Ordering::Relaxed);
-                if is_fresh && is_tls(&self.scratch[..count]) {
+                if is_fresh && is_greeting(&self.scratch[..count]) {
                     return self.refuse_tls(id);
                 }
                 self.context.read_clock_of_long_turn();

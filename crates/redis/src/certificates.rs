@@ -1,4 +1,5 @@
-//! TLS of Redis clients and of the link to a master: the parameters whose names begin with `tls-`.
+//! TLS of the listening ports and of the link to a master: the parameters whose names begin with
+//! `tls-`.
 //!
 //! Files are read when the server starts and when CONFIG SET names one of these parameters.
 //! Connections keep the certificates that they began with.
@@ -28,7 +29,7 @@ use crate::server::Server;
 /// Certificates in use.
 #[derive(Debug)]
 pub(crate) struct Certificates {
-    /// For Redis clients.
+    /// For the clients of all ports.
     pub(crate) acceptor: TlsAcceptor,
     /// For the link to a master.
     client: Mutex<Option<Client>>,
@@ -63,7 +64,7 @@ impl Server {
     /// # Errors
     /// The text names the file or the parameter, and what is wrong with it.
     pub fn load_certificates(&self) -> Result<(), String> {
-        let is_port = self.parameters.read(TLS_PORT) != 0;
+        let is_port = self.parameters.read(TLS_PORT) != 0 || self.config.has_tls_ports;
         let is_link = self.parameters.read(TLS_REPLICATION);
         if !is_port && !is_link {
             return Ok(());
@@ -142,7 +143,13 @@ impl Server {
         }
     }
 
-    /// Returns the user that a client's certificate names, as `tls-auth-clients-user` says.
+    /// Returns whether each client of a port with TLS must show a certificate.
+    pub fn requires_certificates(&self) -> bool {
+        !matches!(self.parameters.read(TLS_AUTH_CLIENTS), "no" | "optional")
+    }
+
+    /// Returns the user that a client's certificate names, as `tls-auth-clients-user` says. A
+    /// certificate that names no enabled user is counted and logged.
     pub fn user_of_certificate(
         &self,
         context: &Context,

@@ -34,6 +34,8 @@ pub struct RedisConfig {
     pub pinned: bool,
     /// The certificate of the listeners with TLS, which the server sets.
     pub tls: TlsAcceptor,
+    /// Whether ports of other protocols have that certificate, too.
+    pub has_tls_ports: bool,
     /// Where snapshots and the append-only file are.
     pub disk: Disk,
     /// What loading, saving and the append-only file's thread run on.
@@ -55,6 +57,7 @@ impl Default for RedisConfig {
             renames: Vec::new(),
             pinned: false,
             tls: TlsAcceptor::default(),
+            has_tls_ports: false,
             disk: Disk::default(),
             background: Background::default(),
         }

@@ -11,7 +11,7 @@ use std::str::FromStr;
 use serde::Deserialize;
 use tidewire_feed::journal::{CAPACITY_MAX, CAPACITY_MIN};
 use tidewire_feed::wire::SlowPolicy;
-use tidewire_hub::{HubConfig, ZmqSecurity};
+use tidewire_hub::{HubConfig, ZmqSecurity, port};
 use tidewire_lane::Endpoint;
 use tidewire_lastvalue::SLOT_LIMIT_MAX;
 use tidewire_market::{FeedSource, Input, InputError, MarketConfig};
@@ -27,6 +27,7 @@ use crate::failure::{Failure, plain};
 use crate::feed_login;
 use crate::options::{FeedSlow, IoUring, ServeOptions, YesNo, ZmqGone, ZmqMechanism};
 use crate::plant::{self, PlantTable};
+use crate::tls_ports::TlsPlace;
 
 /// The configuration of a hub.
 #[derive(Clone, Debug)]
@@ -46,6 +47,8 @@ pub(crate) struct Config {
     pub(crate) databento: Option<Endpoint>,
     /// Address of the HTTP endpoint with metrics, if there is one.
     pub(crate) admin: Option<Endpoint>,
+    /// Addresses with TLS, of every port but that of Redis clients.
+    pub(crate) tls_places: Vec<TlsPlace>,
     pub(crate) pin: bool,
     /// The file that records the stream of market data, if any.
     pub(crate) record: Option<PathBuf>,
@@ -88,6 +91,12 @@ struct File {
     databento_key: Option<String>,
     databento_user: Option<String>,
     admin: Option<String>,
+    zmq_pub_tls: Option<String>,
+    zmq_pull_tls: Option<String>,
+    zmq_router_tls: Option<String>,
+    feed_tls: Option<String>,
+    databento_tls: Option<String>,
+    admin_tls: Option<String>,
     protected_mode: Option<YesNo>,
     source: Vec<String>,
     source_user: Option<String>,
@@ -145,15 +154,26 @@ impl Config {
             (None, None) => None,
             (given, text) => Some(endpoint(given, "databento", text.as_ref(), "")?),
         };
+        let texts = [
+            &file.zmq_pub_tls,
+            &file.zmq_pull_tls,
+            &file.zmq_router_tls,
+            &file.feed_tls,
+            &file.databento_tls,
+            &file.admin_tls,
+        ];
+        let tls_places = options.tls_ports.places(texts, &place)?;
+        let serves_databento =
+            databento.is_some() || tls_places.iter().any(|one| one.port == port::DATABENTO);
         let databento_key = options
             .databento_key
             .clone()
             .or(file.databento_key.clone())
             .filter(|key| !key.is_empty());
-        if databento.is_some() && databento_key.is_none() {
+        if serves_databento && databento_key.is_none() {
             return Err(Failure::usage("--databento needs --databento-key KEY"));
         }
-        if databento.is_none() && databento_key.is_some() {
+        if !serves_databento && databento_key.is_some() {
             return Err(Failure::usage("--databento-key needs --databento ADDR"));
         }
         let mut source = options.source.clone();
@@ -216,6 +236,7 @@ impl Config {
                 redis_conf: conf.path,
                 users: conf.users,
                 renames: conf.renames,
+                has_tls_ports: !tls_places.is_empty(),
                 lanes,
                 pinned: pin,
                 ..RedisConfig::default()
@@ -313,6 +334,7 @@ impl Config {
             feed: endpoint(&options.feed, "feed", file.feed.as_ref(), "127.0.0.1:9876")?,
             databento,
             admin,
+            tls_places,
             pin,
             record: options.record.clone().or(file.record),
             hub,
@@ -331,6 +353,8 @@ impl Config {
         ];
         places.extend(self.databento.as_ref().map(|one| ("--databento", one)));
         places.extend(self.admin.as_ref().map(|one| ("--admin", one)));
+        let with_tls = self.tls_places.iter();
+        places.extend(with_tls.map(|one| (one.option, &one.endpoint)));
         places.extend(self.resp_places.iter().filter_map(|place| match place {
             RespPlace::Tls(endpoint) => Some(("--resp-tls", endpoint)),
             _ => None,

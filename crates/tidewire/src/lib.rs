@@ -38,6 +38,7 @@ mod startup;
 #[doc(hidden)]
 pub mod stop;
 mod table;
+mod tls_ports;
 #[doc(hidden)]
 pub mod units;
 mod watch;

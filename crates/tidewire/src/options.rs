@@ -18,6 +18,7 @@ use crate::feed_login::LoginOptions;
 use crate::itch::ItchOptions;
 use crate::log::LogFormat;
 use crate::plant::PlantArguments;
+use crate::tls_ports::TlsPorts;
 use crate::units::{parse_count, parse_duration, whole};
 use crate::watch::SortColumn;
 
@@ -115,6 +116,9 @@ pub(crate) struct ServeOptions {
     /// Redis clients with TLS; needs --tls-cert and --tls-key [default: none].
     #[arg(long, value_name = "ADDR", env = "TIDEWIRE_RESP_TLS")]
     pub(crate) resp_tls: Option<Endpoint>,
+    /// The other ports with TLS.
+    #[command(flatten)]
+    pub(crate) tls_ports: TlsPorts,
     /// The server's certificate, followed by those that lead to its issuer, in PEM.
     #[arg(long, value_name = "FILE", env = "TIDEWIRE_TLS_CERT")]
     pub(crate) tls_cert: Option<PathBuf>,

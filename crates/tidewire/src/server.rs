@@ -30,6 +30,8 @@ pub struct Listeners {
     zmq_router: Listener,
     feed: Listener,
     databento: Option<Listener>,
+    /// Those with TLS, of every port but that of Redis clients, with their names.
+    with_tls: Vec<(&'static str, Listener)>,
     admin: Option<Admin>,
 }
 
@@ -91,6 +93,18 @@ impl Listeners {
             let text = "redis.conf: configured to not listen anywhere: bind, port, unixsocket";
             return Err(Failure::usage(text.to_owned()));
         }
+        let mut with_tls = Vec::new();
+        for place in config
+            .tls_places
+            .iter()
+            .filter(|one| one.port != port::ADMIN)
+        {
+            let listener = bind(&place.endpoint, place.port, place.option)?;
+            with_tls.push((
+                place.name(),
+                listener.with_tls(config.hub.redis.tls.clone()),
+            ));
+        }
         Ok(Self {
             resp,
             zmq_pub: bind(&config.zmq_pub, port::ZMQ_PUBLISH, "--zmq-pub")?,
@@ -102,7 +116,8 @@ impl Listeners {
                 .as_ref()
                 .map(|endpoint| bind(endpoint, port::DATABENTO, "--databento"))
                 .transpose()?,
-            admin: config.admin.as_ref().map(Admin::bind).transpose()?,
+            with_tls,
+            admin: Admin::bind(config)?,
         })
     }
 
@@ -119,7 +134,8 @@ impl Listeners {
             one("feed", &self.feed),
         ]);
         places.extend(self.databento.iter().map(|each| one("databento", each)));
-        places.extend(self.admin.iter().map(|admin| ("admin", admin.address())));
+        places.extend(self.with_tls.iter().map(|(name, each)| one(name, each)));
+        places.extend(self.admin.iter().flat_map(Admin::places));
         places
     }
 
@@ -169,6 +185,7 @@ impl Server {
             zmq_router: d,
             feed: e,
             databento,
+            with_tls,
             admin,
         } = listeners;
         let cores = if config.pin {
@@ -176,7 +193,9 @@ impl Server {
         } else {
             Vec::new()
         };
-        let listeners: Vec<_> = a.into_iter().chain([b, c, d, e]).chain(databento).collect();
+        let with_tls = with_tls.into_iter().map(|(_, listener)| listener);
+        let listeners = a.into_iter().chain([b, c, d, e]).chain(databento);
+        let listeners: Vec<_> = listeners.chain(with_tls).collect();
         let hub = make_hub(config.hub.clone(), &listeners)?;
         // Before the lanes: when a client can connect, every port is open, and the recording misses
         // no message.

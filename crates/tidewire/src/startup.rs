@@ -93,8 +93,10 @@ impl Startup {
             "Tidewire {VERSION} (commit {COMMIT}) is serving, PID {}\n",
             std::process::id()
         );
+        let longest = server.places.iter().map(|(name, _)| name.len()).max();
+        let width = longest.unwrap_or_default().max(10);
         for (name, place) in &server.places {
-            let _ = writeln!(block, "  {name:<11}{place}");
+            let _ = writeln!(block, "  {name:<width$} {place}");
         }
         let lanes = self.lanes;
         let pinned = if self.is_pinned { ", pinned" } else { "" };

@@ -40,9 +40,11 @@
 mod certificate;
 mod engine;
 mod error;
+mod greeting;
 mod session;
 
 pub use certificate::PeerNames;
 pub use engine::{Client, ClientSettings, Clients, Offer, Server, ServerSettings, Trust};
 pub use error::{Error, Refusal};
+pub use greeting::{NO_TLS_HERE, is_greeting};
 pub use session::{Session, TEXT_BYTES_MAX, room_for};

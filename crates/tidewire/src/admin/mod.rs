@@ -1,8 +1,10 @@
-//! `--admin`: metrics, health and readiness over HTTP. One thread beside the lanes serves all
-//! connections in one loop, so none of them delays another.
+//! `--admin` and `--admin-tls`: metrics, health and readiness over HTTP and HTTPS. One thread
+//! beside the lanes serves all connections in one loop, so none of them delays another.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+mod stream;
+
+use std::io::ErrorKind;
+use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,43 +12,73 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use tidewire_hub::{Hub, denial, metrics, port};
-use tidewire_lane::Endpoint;
+use tidewire_lane::{Endpoint, TlsAcceptor};
 use tidewire_web::http::{self, Parsed, Status};
 use tracing::{debug, warn};
 
+use self::stream::Stream;
+use crate::config::Config;
 use crate::failure::{Failure, cannot_listen};
 
-/// The listening socket of the HTTP endpoint.
+/// The listening sockets of the HTTP endpoint.
 #[derive(Debug)]
 pub(crate) struct Admin {
+    /// At least one.
+    doors: Vec<Door>,
+}
+
+/// A listening socket.
+#[derive(Debug)]
+struct Door {
     listener: TcpListener,
+    /// The certificate, if its clients use TLS.
+    tls: Option<TlsAcceptor>,
 }
 
 impl Admin {
-    /// Listens on a TCP address.
-    pub(crate) fn bind(endpoint: &Endpoint) -> Result<Self, Failure> {
-        let address = endpoint
-            .tcp()
-            .ok_or_else(|| Failure::usage(format!("--admin: {endpoint} is not a TCP address")))?;
-        let failed = |error| cannot_listen("--admin", endpoint, &error);
-        let listener = TcpListener::bind(address).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        Ok(Admin { listener })
+    /// Listens on the configured addresses, if there are any.
+    pub(crate) fn bind(config: &Config) -> Result<Option<Self>, Failure> {
+        let mut doors = Vec::new();
+        if let Some(endpoint) = &config.admin {
+            doors.push(Door::bind("--admin", endpoint, None)?);
+        }
+        for place in config
+            .tls_places
+            .iter()
+            .filter(|one| one.port == port::ADMIN)
+        {
+            let tls = config.hub.redis.tls.clone();
+            doors.push(Door::bind(place.option, &place.endpoint, Some(tls))?);
+        }
+        Ok((!doors.is_empty()).then_some(Admin { doors }))
     }
 
-    /// Returns the address it listens on.
-    pub(crate) fn address(&self) -> String {
-        let address = self.listener.local_addr();
-        address.map_or_else(|error| error.to_string(), |address| address.to_string())
+    /// Returns the addresses it listens on, with the options that name them.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (&'static str, String)> {
+        self.doors.iter().map(|door| {
+            let name = if door.tls.is_some() {
+                "admin-tls"
+            } else {
+                "admin"
+            };
+            let address = door.listener.local_addr();
+            (
+                name,
+                address.map_or_else(|error| error.to_string(), |address| address.to_string()),
+            )
+        })
     }
 
     /// Serves requests on a separate thread until the program ends.
     pub(crate) fn start(self, hub: Arc<Hub>) -> Result<(), Failure> {
-        if let Ok(address) = self.listener.local_addr() {
-            hub.warn_of_open_port(port::ADMIN, &Endpoint::Tcp(address));
+        for door in &self.doors {
+            if let Ok(address) = door.listener.local_addr() {
+                let endpoint = Endpoint::Tcp(address);
+                hub.warn_of_open_port(port::ADMIN, &endpoint, door.tls.is_some());
+            }
         }
         let mut desk = Desk {
-            listener: self.listener,
+            doors: self.doors,
             hub: Some(hub.clone()),
             watchers: Vec::new(),
             accepts_from: Instant::now(),
@@ -62,6 +94,18 @@ impl Admin {
             })
             .map_err(|error| Failure::running(format!("cannot start: {error}")))?;
         Ok(())
+    }
+}
+
+impl Door {
+    fn bind(option: &str, endpoint: &Endpoint, tls: Option<TlsAcceptor>) -> Result<Self, Failure> {
+        let address = endpoint
+            .tcp()
+            .ok_or_else(|| Failure::usage(format!("{option}: {endpoint} is not a TCP address")))?;
+        let failed = |error| cannot_listen(option, endpoint, &error);
+        let listener = TcpListener::bind(address).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        Ok(Door { listener, tls })
     }
 }
 
@@ -96,10 +140,10 @@ fn refusal(status: Status) -> &'static str {
     }
 }
 
-/// All open connections, and the socket that accepts them.
+/// All open connections, and the sockets that accept them.
 #[derive(Debug)]
 struct Desk {
-    listener: TcpListener,
+    doors: Vec<Door>,
     /// Decides which addresses protected mode refuses.
     hub: Option<Arc<Hub>>,
     /// Oldest first.
@@ -112,14 +156,12 @@ struct Desk {
 
 #[derive(Debug)]
 struct Watcher {
-    stream: TcpStream,
+    stream: Stream,
     input: Vec<u8>,
     output: Vec<u8>,
     stage: Stage,
     /// When the connection is closed, even in the middle of a request.
     until: Instant,
-    /// Whether protected mode refuses it.
-    is_refused: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,19 +191,22 @@ impl Desk {
                 tv_nsec: wait.subsec_nanos().into(),
             }
         });
-        let mut descriptors: Vec<PollFd<'_>> = Vec::with_capacity(1 + self.watchers.len());
+        let doors = self.doors.len();
+        let mut descriptors: Vec<PollFd<'_>> = Vec::with_capacity(doors + self.watchers.len());
         let listens = if accepts {
             PollFlags::IN
         } else {
             PollFlags::empty()
         };
-        descriptors.push(PollFd::new(&self.listener, listens));
+        let listeners = self.doors.iter();
+        descriptors.extend(listeners.map(|door| PollFd::new(&door.listener, listens)));
         for watcher in &self.watchers {
             let flags = match watcher.stage {
                 Stage::Answering(_) => PollFlags::OUT,
-                _ => PollFlags::IN,
+                Stage::Asking => watcher.stream.reads_after(),
+                Stage::Leaving | Stage::Gone => PollFlags::IN,
             };
-            descriptors.push(PollFd::new(&watcher.stream, flags));
+            descriptors.push(PollFd::new(&watcher.stream.socket, flags));
         }
         // A signal ends the wait early, which does no harm.
         let _ = poll(&mut descriptors, timeout.as_ref());
@@ -173,30 +218,35 @@ impl Desk {
         for (watcher, _) in self
             .watchers
             .iter_mut()
-            .zip(&ready[1..])
+            .zip(&ready[doors..])
             .filter(|(_, is)| **is)
         {
-            watcher.go_on(pages);
+            watcher.go_on(self.hub.as_deref(), pages);
         }
-        self.watchers
-            .retain(|watcher| watcher.stage != Stage::Gone && now < watcher.until);
-        if accepts && ready[0] {
-            self.accept(now, pages);
+        self.watchers.retain(|watcher| {
+            let is_late = now >= watcher.until;
+            if is_late {
+                watcher.stream.give_up(false);
+            }
+            watcher.stage != Stage::Gone && !is_late
+        });
+        for number in (0..doors).filter(|number| accepts && ready[*number]) {
+            self.accept(number, now, pages);
         }
     }
 
-    fn accept(&mut self, now: Instant, pages: &impl Fn(&str) -> (Status, String)) {
+    fn accept(&mut self, door: usize, now: Instant, pages: &impl Fn(&str) -> (Status, String)) {
         loop {
-            match self.listener.accept() {
-                Ok((stream, peer)) => {
+            match self.doors[door].listener.accept() {
+                Ok((socket, peer)) => {
                     if self.watchers.len() >= WATCHERS_MAX {
                         // The oldest has had the most time; most likely its peer is idle.
-                        self.watchers.remove(0);
+                        self.remove_oldest();
                     }
+                    let stream = Stream::accept(socket, peer, self.doors[door].tls.as_ref());
+                    let Some(stream) = stream else { continue };
                     let mut watcher = Watcher::new(stream, now);
-                    let refuses = |hub: &Arc<Hub>| hub.refuses_stranger(port::ADMIN, Some(peer));
-                    watcher.is_refused = self.hub.as_ref().is_some_and(refuses);
-                    watcher.go_on(pages);
+                    watcher.go_on(self.hub.as_deref(), pages);
                     self.watchers.push(watcher);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
@@ -215,7 +265,7 @@ impl Desk {
     /// Reserves descriptors for the next connections, if any are free.
     fn keep_spare(&mut self) {
         while self.spare.len() < SPARE {
-            match fcntl_dupfd_cloexec(&self.listener, 0) {
+            match fcntl_dupfd_cloexec(&self.doors[0].listener, 0) {
                 Ok(descriptor) => self.spare.push(descriptor),
                 Err(_) => return,
             }
@@ -230,9 +280,14 @@ impl Desk {
         }
         let has_any = !self.watchers.is_empty();
         if has_any {
-            self.watchers.remove(0);
+            self.remove_oldest();
         }
         has_any
+    }
+
+    fn remove_oldest(&mut self) {
+        let oldest = self.watchers.remove(0);
+        oldest.stream.give_up(true);
     }
 }
 
@@ -242,23 +297,22 @@ fn is_out_of_descriptors(error: &std::io::Error) -> bool {
 }
 
 impl Watcher {
-    fn new(stream: TcpStream, now: Instant) -> Self {
-        let is_ready = stream.set_nonblocking(true).is_ok();
+    fn new(stream: Stream, now: Instant) -> Self {
         Self {
             stream,
             input: Vec::new(),
             output: Vec::new(),
-            stage: if is_ready { Stage::Asking } else { Stage::Gone },
+            stage: Stage::Asking,
             until: now + PATIENCE,
-            is_refused: false,
         }
     }
 
-    /// Reads, replies and writes as far as possible without blocking.
-    fn go_on(&mut self, pages: &impl Fn(&str) -> (Status, String)) {
+    /// Reads, replies and writes as far as possible without blocking. `hub` decides which addresses
+    /// protected mode refuses.
+    fn go_on(&mut self, hub: Option<&Hub>, pages: &impl Fn(&str) -> (Status, String)) {
         loop {
             let result = match self.stage {
-                Stage::Asking => self.read(pages),
+                Stage::Asking => self.read(hub, pages),
                 Stage::Answering(written) => self.write(written),
                 Stage::Leaving => self.leave(),
                 Stage::Gone => return,
@@ -275,15 +329,23 @@ impl Watcher {
         }
     }
 
-    fn read(&mut self, pages: &impl Fn(&str) -> (Status, String)) -> std::io::Result<()> {
+    fn read(
+        &mut self,
+        hub: Option<&Hub>,
+        pages: &impl Fn(&str) -> (Status, String),
+    ) -> std::io::Result<()> {
         let mut part = [0; 2048];
         match self.stream.read(&mut part)? {
             0 => return Err(ErrorKind::UnexpectedEof.into()),
             count => self.input.extend_from_slice(&part[..count]),
         }
+        let (peer, has_certificate) = (self.stream.peer(), self.stream.has_certificate());
+        let is_refused = || {
+            hub.is_some_and(|hub| hub.refuses_stranger(port::ADMIN, Some(peer), has_certificate))
+        };
         self.output = match http::parse_request(&self.input) {
             Parsed::Incomplete => return Ok(()),
-            Parsed::Request { is_head, .. } if self.is_refused => {
+            Parsed::Request { is_head, .. } if is_refused() => {
                 let text = format!("{}\n", denial(port::ADMIN));
                 http::response(Status::Forbidden, CONTENT_TYPE, &text, is_head)
             }
@@ -297,19 +359,20 @@ impl Watcher {
         Ok(())
     }
 
-    fn write(&mut self, written: usize) -> std::io::Result<()> {
-        let written = written + self.stream.write(&self.output[written..])?;
-        self.stage = Stage::Answering(written);
+    fn write(&mut self, mut written: usize) -> std::io::Result<()> {
+        if written < self.output.len() {
+            written += self.stream.write(&self.output[written..])?;
+            self.stage = Stage::Answering(written);
+        }
         if written == self.output.len() {
-            self.stream.shutdown(Shutdown::Write)?;
+            self.stream.finish()?;
             self.stage = Stage::Leaving;
         }
         Ok(())
     }
 
     fn leave(&mut self) -> std::io::Result<()> {
-        let mut part = [0; 2048];
-        if self.stream.read(&mut part)? == 0 {
+        if self.stream.discard()? {
             self.stage = Stage::Gone;
         }
         Ok(())
@@ -330,13 +393,16 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
 
     #[test]
     fn silent_watchers_do_not_delay_others() {
-        let admin = Admin::bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
-        let address = admin.address();
+        let endpoint = "127.0.0.1:0".parse().unwrap();
+        let door = Door::bind("--admin", &endpoint, None).unwrap();
+        let address = door.listener.local_addr().unwrap();
         let mut desk = Desk {
-            listener: admin.listener,
+            doors: vec![door],
             hub: None,
             watchers: Vec::new(),
             accepts_from: Instant::now(),
@@ -345,7 +411,7 @@ mod tests {
         let pages = |path: &str| (Status::Ok, format!("{path}\n"));
         let silent: Vec<_> = (0..3 * WATCHERS_MAX)
             .map(|number| {
-                let stream = TcpStream::connect(&address).unwrap();
+                let stream = TcpStream::connect(address).unwrap();
                 if number % 2 == 0 {
                     (&stream).write_all(b"GET /half").unwrap();
                 }
@@ -353,7 +419,7 @@ mod tests {
                 stream
             })
             .collect();
-        let mut asking = TcpStream::connect(&address).unwrap();
+        let mut asking = TcpStream::connect(address).unwrap();
         asking.write_all(b"GET /one HTTP/1.1\r\n\r\n").unwrap();
         while !desk.watchers.iter().any(|one| one.stage == Stage::Leaving) {
             desk.turn(&pages);

@@ -8,18 +8,20 @@ use tidewire_zmtp::{Config, Credentials, Security};
 use crate::hub::Hub;
 use crate::zmq_security::ZmqSecurity;
 
-/// Returns the user with these credentials; `None` refuses the peer.
+/// Returns the user with these credentials; `None` refuses the peer. `certified` is the user of a
+/// TLS certificate, for a peer that has no other credentials.
 pub(super) fn admit(
     identity: &Identity,
     hub: &Hub,
     credentials: Credentials<'_>,
+    certified: Option<Arc<User>>,
 ) -> Option<Arc<User>> {
     let access = &hub.server.access;
     if identity.is_refused {
         return None;
     }
     let admitted = match credentials {
-        Credentials::Null => stranger(access),
+        Credentials::Null => certified.or_else(|| stranger(access)),
         Credentials::Plain { username, password } => access.authenticate(username, password),
         Credentials::Curve { public_key } => match &hub.config.zmq_security {
             ZmqSecurity::Curve(curve) => match &curve.clients {

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use parking_lot::Mutex;
 use tidewire_lane::{CloseReason, ConnectionId, Context, Peer};
 use tidewire_zmtp::websocket::WebSocket;
-use tidewire_zmtp::{Config, Connection, Error, Event, SocketType};
+use tidewire_zmtp::{Config, Connection, Credentials, Error, Event, SocketType};
 use tracing::{debug, warn};
 
 use crate::hub::Hub;
@@ -100,9 +100,19 @@ struct Conversation {
 }
 
 impl ZmqSession {
-    pub(crate) fn new(id: ConnectionId, port: Port, peer: &Peer, hub: &Hub, now_ns: u64) -> Self {
+    pub(crate) fn new(
+        id: ConnectionId,
+        port: Port,
+        peer: &Peer,
+        hub: &Hub,
+        context: &Context,
+    ) -> Self {
+        let now_ns = context.now_ns();
         let is_refused = match peer {
-            Peer::Tcp(address) => hub.refuses_stranger(port.tag(), Some(*address)),
+            Peer::Tcp(address) => {
+                let has_certificate = context.peer_names(id).is_some();
+                hub.refuses_stranger(port.tag(), Some(*address), has_certificate)
+            }
             Peer::Local => false,
         };
         let config = settings(port, hub, is_refused);
@@ -327,12 +337,18 @@ impl ZmqSession {
             );
             let read = match step.event {
                 Some(Event::Authenticate(credentials)) => {
-                    let user = admission::admit(&self.identity, around.hub, credentials);
+                    let certified = match credentials {
+                        Credentials::Null => self.certified(around),
+                        _ => None,
+                    };
+                    let user = admission::admit(&self.identity, around.hub, credentials, certified);
                     self.admit(around, connection, user)
                 }
                 Some(Event::Ready) if !self.identity.is_somebody() => {
-                    // The peer had no way to authenticate.
-                    let user = around.hub.server.access.default_user().clone();
+                    // The peer had no other way to authenticate.
+                    let user = self.certified(around);
+                    let access = &around.hub.server.access;
+                    let user = user.unwrap_or_else(|| access.default_user().clone());
                     self.identity.become_user(&around.hub.server.access, user);
                     Read::Hungry
                 }
@@ -367,6 +383,13 @@ impl ZmqSession {
                 return (consumed, read);
             }
         }
+    }
+
+    /// Returns the user that the peer's TLS certificate names, if it has shown one.
+    fn certified(&self, around: &Around<'_>) -> Option<Arc<User>> {
+        let address = self.identity.address();
+        let server = &around.hub.server;
+        server.user_of_certificate(around.context, self.id, address)
     }
 
     /// Lets the peer in as this user, or refuses it.
