@@ -180,8 +180,8 @@ class Hub(Program):
             )
             if self._is_ready():
                 return
-            # A port was taken by another program between the look and the start.
-            assert "in use" in self.stderr, self.stderr
+            # A port was taken between the look and the start, by another program or an option.
+            assert "in use" in self.stderr or "name the same address" in self.stderr, self.stderr
         raise AssertionError("no free ports")
 
     def _is_ready(self):

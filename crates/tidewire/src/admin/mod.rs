@@ -247,7 +247,9 @@ impl Desk {
                     let Some(stream) = stream else { continue };
                     let mut watcher = Watcher::new(stream, now);
                     watcher.go_on(self.hub.as_deref(), pages);
-                    self.watchers.push(watcher);
+                    if watcher.stage != Stage::Gone {
+                        self.watchers.push(watcher);
+                    }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
