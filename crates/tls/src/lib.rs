@@ -40,6 +40,7 @@
 mod certificate;
 mod engine;
 mod error;
+pub mod fuzzing;
 mod greeting;
 mod session;
 
