@@ -161,6 +161,8 @@ impl Secure {
                 return Flush::Held;
             }
             let Ok(bytes) = self.encrypt(outbox, room) else {
+                // With the alert that says why.
+                let _ = self.send_outgoing(socket, counter);
                 return Flush::Broken;
             };
             match send(socket, &room[..bytes], counter) {

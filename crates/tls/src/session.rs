@@ -183,7 +183,8 @@ impl Session {
     /// Encrypts a text for the peer. Possible once the session is [open](Session::is_open).
     ///
     /// # Errors
-    /// [`Error::Closed`]: it is not open.
+    /// [`Error::Closed`]: it is not open. Any other: the peer broke the protocol in what was
+    /// received before; send the outgoing bytes and close.
     pub fn send(&mut self, plaintext: &[u8]) -> Result<(), Error> {
         if !self.is_open() {
             return Err(Error::Closed);
@@ -195,10 +196,9 @@ impl Session {
             self.outgoing.resize(begin + room_for(part.len()), 0);
             let room = &mut self.outgoing[begin..];
             let encrypted = self.engine.encrypt(part, room, &mut incoming);
-            self.incoming = incoming;
             let count = encrypted.as_ref().map_or(0, |count| *count);
             self.outgoing.truncate(begin + count);
-            encrypted?;
+            self.settle_encrypted(encrypted, incoming)?;
         }
         Ok(())
     }
@@ -208,7 +208,7 @@ impl Session {
     /// [open](Session::is_open).
     ///
     /// # Errors
-    /// [`Error::Closed`]: it is not open.
+    /// As of [`send`](Session::send).
     pub fn encrypt(&mut self, plaintext: &[u8], room: &mut [u8]) -> Result<usize, Error> {
         if !self.is_open() {
             return Err(Error::Closed);
@@ -217,6 +217,20 @@ impl Session {
         let mut incoming = std::mem::take(&mut self.incoming);
         self.collect(&mut incoming);
         let encrypted = self.engine.encrypt(plaintext, room, &mut incoming);
+        self.settle_encrypted(encrypted, incoming)
+    }
+
+    /// Puts the incoming bytes back. Those that are no whole record yet may already be wrong, which
+    /// shows when something is encrypted: then the session is closed, with an alert.
+    fn settle_encrypted(
+        &mut self,
+        encrypted: Result<usize, Error>,
+        mut incoming: Vec<u8>,
+    ) -> Result<usize, Error> {
+        if encrypted.is_err() {
+            self.phase = Phase::Closed;
+            self.collect(&mut incoming);
+        }
         self.incoming = incoming;
         encrypted
     }

@@ -242,6 +242,27 @@ fn what_is_not_tls_is_refused() {
     }
 }
 
+/// It was an error of a session that stayed open, and the peer was not told.
+#[test]
+fn text_behind_a_broken_head_closes_the_session_with_an_alert() {
+    for is_in_place in [false, true] {
+        let mut ends = opened();
+        // The type of a record, and a version that there is not.
+        ends[1].receive(b"\x17\x17\x03", &mut Vec::new()).unwrap();
+        assert!(ends[1].is_open());
+        let sent = match is_in_place {
+            true => ends[1].encrypt(b"x", &mut [0; 1_000]).map(drop),
+            false => ends[1].send(b"x"),
+        };
+        assert!(matches!(sent, Err(Error::Protocol(_))), "{sent:?}");
+        assert!(ends[1].is_closed() && !ends[1].is_open());
+        assert_eq!(ends[1].send(b"x"), Err(Error::Closed));
+        let alert = std::mem::take(ends[1].outgoing());
+        let heard = ends[0].receive(&alert, &mut Vec::new());
+        assert!(matches!(heard, Err(Error::Alert(_))), "{heard:?}");
+    }
+}
+
 #[test]
 fn a_handshake_that_does_not_end_keeps_little() {
     let made = Made::issued(&Named::new("hub.example"));
