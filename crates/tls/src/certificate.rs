@@ -1,6 +1,8 @@
 //! The fields of an X.509 certificate that decide about one that is trusted by itself: validity,
 //! name, and whether it may issue others. Chains are verified by the engine.
 
+use std::net::IpAddr;
+
 /// The names in a peer's certificate that may stand for a user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PeerNames {
@@ -44,6 +46,10 @@ pub(crate) struct Certificate<'a> {
     pub(crate) has_alternative_names: bool,
     /// These names, one element after the other.
     alternative_names: &'a [u8],
+    /// Its subject, in DER.
+    pub(crate) subject: &'a [u8],
+    /// Its public key, in DER.
+    pub(crate) public_key: &'a [u8],
     /// It may issue other certificates.
     pub(crate) is_authority: bool,
     /// It is of the version that has no extensions. The engine does not read it.
@@ -62,14 +68,17 @@ impl<'a> Certificate<'a> {
         let mut validity = Reader(body.expect(SEQUENCE)?);
         let begins_s = time(validity.element()?)?;
         let ends_s = time(validity.element()?)?;
-        let common_name = common_name(body.expect(SEQUENCE)?)?;
-        body.expect(SEQUENCE)?;
+        let subject = body.expect(SEQUENCE)?;
+        let common_name = common_name(subject)?;
+        let public_key = body.expect(SEQUENCE)?;
         let mut certificate = Certificate {
             begins_s,
             ends_s,
             common_name,
             has_alternative_names: false,
             alternative_names: &[],
+            subject,
+            public_key,
             is_authority: version.is_none(),
             is_version_1: version.is_none(),
         };
@@ -85,6 +94,25 @@ impl<'a> Certificate<'a> {
     pub(crate) fn is_named(&self, host: &str) -> bool {
         let name = self.common_name.filter(|_| !self.has_alternative_names);
         name.is_some_and(|name| name.eq_ignore_ascii_case(host.as_bytes()))
+    }
+
+    /// Returns the hosts that it is for: DNS names and IP addresses, or the common name if it lists
+    /// no names at all. What is neither is left out.
+    pub(crate) fn hosts(&self) -> Vec<String> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if !self.has_alternative_names {
+            return self.common_name.map(text).into_iter().collect();
+        }
+        let mut hosts = Vec::new();
+        let mut names = Reader(self.alternative_names);
+        while let Some(Some((tag, name))) = names.next() {
+            match tag {
+                DNS => hosts.push(text(name)),
+                ADDRESS => hosts.extend(address(name)),
+                _ => {}
+            }
+        }
+        hosts
     }
 
     fn read_extensions(&mut self, extensions: &'a [u8]) -> Option<()> {
@@ -109,6 +137,13 @@ impl<'a> Certificate<'a> {
         }
         Some(())
     }
+}
+
+/// The address in four or sixteen octets.
+fn address(octets: &[u8]) -> Option<String> {
+    let v4 = <[u8; 4]>::try_from(octets).map(IpAddr::from);
+    let address = v4.or_else(|_| <[u8; 16]>::try_from(octets).map(IpAddr::from));
+    address.ok().map(|address| address.to_string())
 }
 
 /// The common name in a subject. `Some(None)`: there is none, or several.
@@ -227,6 +262,10 @@ const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 const CONTEXT_0: u8 = 0xa0;
 const CONTEXT_3: u8 = 0xa3;
+/// The tag of a DNS name among alternative names.
+const DNS: u8 = 0x82;
+/// The tag of an IP address among alternative names.
+const ADDRESS: u8 = 0x87;
 /// The tag of a URI among alternative names.
 const URI: u8 = 0x86;
 /// 2.5.4.3

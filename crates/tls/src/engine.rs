@@ -9,6 +9,7 @@ mod suites;
 mod tickets;
 mod verifier;
 
+pub(crate) use settings::certificates;
 pub use settings::{Client, ClientSettings, Clients, Offer, Server, ServerSettings, Trust};
 
 use std::fmt;
@@ -18,7 +19,7 @@ use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::ServerName;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
-use rustls::{CertificateError, CommonState, HandshakeKind};
+use rustls::{AlertDescription, CertificateError, CommonState, HandshakeKind, InvalidMessage};
 
 use crate::error::{Error, Refusal};
 
@@ -253,20 +254,41 @@ fn broken(error: rustls::Error) -> Error {
     match error {
         rustls::Error::InvalidCertificate(reason) => Error::Certificate(refusal(reason)),
         rustls::Error::NoCertificatesPresented => Error::NoPeerCertificate,
-        rustls::Error::AlertReceived(alert) => Error::Alert(format!("{alert:?}")),
+        rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => Error::ClearText,
+        rustls::Error::AlertReceived(alert) => Error::Alert(alert_text(alert)),
         rustls::Error::FailedToGetRandomBytes => Error::NoRandomness,
         error => Error::Protocol(error.to_string()),
     }
 }
 
+/// What a peer says that refuses the connection, with the reason in words where the name of the
+/// alert is not enough.
+fn alert_text(alert: AlertDescription) -> String {
+    let words = match alert {
+        AlertDescription::CertificateRequired => "it wants our certificate, and got none",
+        AlertDescription::UnknownCA => "it does not trust the issuer of our certificate",
+        AlertDescription::CertificateExpired => "our certificate has expired, or is not valid yet",
+        AlertDescription::BadCertificate => "it does not accept our certificate",
+        AlertDescription::ProtocolVersion => "no version of TLS in common, or no TLS at all",
+        AlertDescription::HandshakeFailure => "no cipher in common, or no certificate of ours",
+        _ => return format!("{alert:?}"),
+    };
+    format!("{alert:?} ({words})")
+}
+
 fn refusal(reason: CertificateError) -> Refusal {
     match reason {
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => Refusal::Expired,
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            Refusal::NotYetValid
-        }
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            Refusal::OtherHost
+        CertificateError::Expired => Refusal::Expired { since_s: None },
+        CertificateError::ExpiredContext { not_after, .. } => Refusal::Expired {
+            since_s: i64::try_from(not_after.as_secs()).ok(),
+        },
+        CertificateError::NotValidYet => Refusal::NotYetValid { from_s: None },
+        CertificateError::NotValidYetContext { not_before, .. } => Refusal::NotYetValid {
+            from_s: i64::try_from(not_before.as_secs()).ok(),
+        },
+        CertificateError::NotValidForName => Refusal::OtherHost { names: Vec::new() },
+        CertificateError::NotValidForNameContext { presented, .. } => {
+            Refusal::OtherHost { names: presented }
         }
         CertificateError::UnknownIssuer => Refusal::UnknownIssuer,
         CertificateError::BadSignature => Refusal::BadSignature,

@@ -1,5 +1,7 @@
 //! What goes wrong: in what a program gives us, and at the other end.
 
+use crate::facts::utc_text;
+
 /// Why settings are refused, or why a connection ended.
 ///
 /// After an error of a connection the driver sends what is outgoing (an alert that tells the peer
@@ -10,9 +12,18 @@ pub enum Error {
     /// The PEM text contains no certificate.
     #[error("no certificate in the PEM text")]
     NoCertificate,
-    /// The PEM text contains no private key, or one in a form that is not supported (encrypted).
-    #[error("no private key in the PEM text; an encrypted key is not supported")]
+    /// The PEM text contains no private key, or one that is encrypted.
+    #[error("no private key in the PEM text that can be used without a password")]
     NoKey,
+    /// The private key is encrypted, and no password is set.
+    #[error("the private key is encrypted, and no password for it is set")]
+    NoPassword,
+    /// The password does not decrypt the private key.
+    #[error("the password does not decrypt the private key")]
+    WrongPassword,
+    /// The private key is encrypted by a method that is not supported.
+    #[error("the private key is encrypted by a method that is not supported: {0}")]
+    Encryption(String),
     /// A PEM text is longer than 1 MiB.
     #[error("PEM text of {length} bytes is over the limit of {limit}")]
     PemTooLong {
@@ -69,15 +80,24 @@ pub enum Error {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// Its time is over.
-    #[error("it has expired")]
-    Expired,
+    /// Its time is over, since this time in seconds since the UNIX epoch.
+    #[error("it has expired{}", at(" on ", *.since_s))]
+    Expired {
+        /// The last second in which it was valid.
+        since_s: Option<i64>,
+    },
     /// Its time has not begun.
-    #[error("it is not valid yet")]
-    NotYetValid,
+    #[error("it is not valid yet{}", at(", but from ", *.from_s))]
+    NotYetValid {
+        /// The first second in which it is valid.
+        from_s: Option<i64>,
+    },
     /// It is the certificate of another host.
-    #[error("it is for another host")]
-    OtherHost,
+    #[error("it is for another host{}", listed(.names))]
+    OtherHost {
+        /// The hosts that it is for.
+        names: Vec<String>,
+    },
     /// No certificate that is trusted has issued it.
     #[error("its issuer is not trusted")]
     UnknownIssuer,
@@ -90,4 +110,52 @@ pub enum Refusal {
     /// Any other reason, as text.
     #[error("{0}")]
     Other(String),
+}
+
+fn at(words: &str, time_s: Option<i64>) -> String {
+    time_s.map_or_else(String::new, |time_s| format!("{words}{}", utc_text(time_s)))
+}
+
+/// The names of a certificate, of which there may be thousands.
+fn listed(names: &[String]) -> String {
+    let first = &names[..names.len().min(NAMES_SHOWN)];
+    match (names.len(), first.join(", ")) {
+        (0, _) => "; it has no names".to_owned(),
+        (count, shown) if count > NAMES_SHOWN => {
+            format!("; its names are {shown} and {} more", count - NAMES_SHOWN)
+        }
+        (1, shown) => format!("; its name is {shown}"),
+        (_, shown) => format!("; its names are {shown}"),
+    }
+}
+
+/// Names of a certificate that an error shows.
+const NAMES_SHOWN: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_fault_of_the_certificate() {
+        let since_s = Some(951_868_801);
+        assert_eq!(
+            Refusal::Expired { since_s }.to_string(),
+            "it has expired on 2000-03-01 00:00:01 UTC"
+        );
+        let none = Refusal::NotYetValid { from_s: None };
+        assert_eq!(none.to_string(), "it is not valid yet");
+        let names = |count: usize| Refusal::OtherHost {
+            names: (0..count).map(|one| format!("h{one}")).collect(),
+        };
+        let texts = [
+            (0, "it is for another host; it has no names"),
+            (1, "it is for another host; its name is h0"),
+            (2, "it is for another host; its names are h0, h1"),
+        ];
+        for (count, text) in texts {
+            assert_eq!(names(count).to_string(), text);
+        }
+        assert!(names(10).to_string().ends_with("h7 and 2 more"));
+    }
 }

@@ -40,12 +40,16 @@
 mod certificate;
 mod engine;
 mod error;
+mod facts;
 pub mod fuzzing;
 mod greeting;
+mod secret_key;
 mod session;
 
 pub use certificate::PeerNames;
 pub use engine::{Client, ClientSettings, Clients, Offer, Server, ServerSettings, Trust};
 pub use error::{Error, Refusal};
+pub use facts::{CertificateFacts, utc_text};
 pub use greeting::{NO_TLS_HERE, is_greeting};
+pub use secret_key::{is_encrypted, usable_key};
 pub use session::{Session, TEXT_BYTES_MAX, room_for};

@@ -22,6 +22,7 @@ use super::verifier::Verifier;
 use super::{suites, wrong_settings};
 use crate::certificate::Certificate;
 use crate::error::Error;
+use crate::secret_key::is_encrypted;
 
 /// What the connections of a server share: its certificate and its key. Cheap to clone.
 #[derive(Clone)]
@@ -346,7 +347,7 @@ fn chain(certificates_pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error>
     }
 }
 
-fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
+pub(crate) fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
     check_length(text)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
     let found = found.map_err(|error| Error::Malformed(error.to_string()))?;
@@ -359,6 +360,7 @@ fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
 fn private_key(key_pem: &[u8]) -> Result<PrivateKeyDer<'static>, Error> {
     check_length(key_pem)?;
     PrivateKeyDer::from_pem_slice(key_pem).map_err(|error| match error {
+        pem::Error::NoItemsFound if is_encrypted(key_pem) => Error::NoPassword,
         pem::Error::NoItemsFound => Error::NoKey,
         error => Error::Malformed(error.to_string()),
     })

@@ -1,6 +1,7 @@
 //! The verification of servers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -33,16 +34,51 @@ impl Verifier {
     ) -> Result<ServerCertVerified, rustls::Error> {
         let read = Certificate::read(certificate).ok_or(CertificateError::BadEncoding)?;
         let now_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        let at = |time_s: i64| {
+            UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(time_s).unwrap_or(0)))
+        };
         if now_s < read.begins_s {
-            return Err(CertificateError::NotValidYet.into());
+            let not_before = at(read.begins_s);
+            return Err(CertificateError::NotValidYetContext {
+                time: now,
+                not_before,
+            }
+            .into());
         }
         if now_s > read.ends_s {
-            return Err(CertificateError::Expired.into());
+            let not_after = at(read.ends_s);
+            return Err(CertificateError::ExpiredContext {
+                time: now,
+                not_after,
+            }
+            .into());
         }
         if !self.pinned_names_any && !read.is_named(&name.to_str()) {
-            verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+            let named = verify_server_name(&ParsedCertificate::try_from(certificate)?, name);
+            named.map_err(|error| with_names(error, certificate, name))?;
         }
         Ok(ServerCertVerified::assertion())
+    }
+}
+
+/// Adds the hosts that a certificate is for to the error that it is for another one.
+fn with_names(
+    error: rustls::Error,
+    certificate: &CertificateDer<'_>,
+    name: &ServerName<'_>,
+) -> rustls::Error {
+    match error {
+        rustls::Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => {
+            let read = Certificate::read(certificate);
+            let context = CertificateError::NotValidForNameContext {
+                expected: name.to_owned(),
+                presented: read.map_or_else(Vec::new, |read| read.hosts()),
+            };
+            context.into()
+        }
+        error => error,
     }
 }
 
@@ -67,7 +103,7 @@ impl ServerCertVerifier for Verifier {
                         CertificateError::NotValidForName
                         | CertificateError::NotValidForNameContext { .. },
                     )) if self.names_any => Ok(ServerCertVerified::assertion()),
-                    verified => verified,
+                    verified => verified.map_err(|error| with_names(error, certificate, name)),
                 }
             }
             None => Err(CertificateError::UnknownIssuer.into()),
