@@ -43,6 +43,7 @@
 
 mod datagrams;
 mod link;
+mod stream;
 
 pub use datagrams::{DATAGRAMS_MAX, Datagrams, connect, listen, sender};
 
@@ -57,14 +58,17 @@ use rustix::time::Timespec;
 use tidewire_feed::client::{BackOff, Client, ClientConfig, Side, Sink, SubscribeError};
 
 use link::Link;
+pub use stream::{Stream, Tls};
 
 /// The configuration of a client.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct FeedClientConfig {
     /// The server, or input A of two.
     pub a: SocketAddr,
     /// Input B: another server of the same session.
     pub b: Option<SocketAddr>,
+    /// TLS of inputs A and B, where the servers speak it.
+    pub tls: [Option<Tls>; 2],
     /// Addresses of the datagram lines A and B, if the stream comes in datagrams.
     pub lines: [Option<SocketAddr>; 2],
     /// Address of the local interface for multicast.
@@ -81,6 +85,7 @@ impl FeedClientConfig {
         FeedClientConfig {
             a: address,
             b: None,
+            tls: [None, None],
             lines: [None; 2],
             interface: Ipv4Addr::UNSPECIFIED,
             client: ClientConfig::default(),
@@ -113,6 +118,9 @@ pub enum Ending {
     /// The server closed the connection.
     #[error("the server closed the connection")]
     Closed,
+    /// TLS refused the server, or the server refused us.
+    #[error("TLS: {0}")]
+    Tls(tidewire_tls::Error),
     /// Nothing was received for three heartbeat intervals.
     #[error("no reply in the feed's protocol")]
     Silent,
@@ -142,12 +150,13 @@ impl FeedClient {
         let lines: Vec<UdpSocket> = lines
             .map(|line| listen(line, config.interface))
             .collect::<io::Result<_>>()?;
-        let addresses = [(Side::A, Some(config.a)), (Side::B, config.b)];
+        let [tls_a, tls_b] = config.tls;
+        let addresses = [(Side::A, Some(config.a), tls_a), (Side::B, config.b, tls_b)];
         let seed = SystemTime::now().duration_since(UNIX_EPOCH);
         let seed = seed.map_or(0, |time| time.as_nanos() as u64) ^ u64::from(std::process::id());
-        let links = addresses
-            .into_iter()
-            .filter_map(|(side, address)| Some(Link::new(side, address?, config.back_off, seed)));
+        let links = addresses.into_iter().filter_map(|(side, address, tls)| {
+            Some(Link::new(side, address?, tls, config.back_off, seed))
+        });
         Ok(FeedClient {
             links: links.collect(),
             client: Client::new(ClientConfig {
@@ -172,6 +181,13 @@ impl FeedClient {
     /// Removes a subscription. Returns whether it existed.
     pub fn unsubscribe(&mut self, pattern: &str) -> bool {
         self.client.unsubscribe(pattern)
+    }
+
+    /// Uses another trust and certificate for TLS at the next attempts to connect.
+    pub fn set_tls(&mut self, client: &tidewire_tls::Client) {
+        for link in &mut self.links {
+            link.set_tls(client);
+        }
     }
 
     /// Returns the state machine, with sequences and counters.

@@ -10,29 +10,44 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use tidewire_feed::client::{BackOff, Client, Connector, Side, Sink, Step};
 
+use crate::stream::{Stream, Tls};
 use crate::{Change, Ending};
 
 /// The connection of one side, which reconnects whenever it ends.
 #[derive(Debug)]
 pub(crate) struct Link {
     address: SocketAddr,
+    tls: Option<Tls>,
     connector: Connector,
     /// The connection, established or in progress.
-    stream: Option<TcpStream>,
+    stream: Option<Stream>,
     input: Vec<u8>,
     out: Vec<u8>,
     chunk: Box<[u8]>,
 }
 
 impl Link {
-    pub(crate) fn new(side: Side, address: SocketAddr, back_off: BackOff, seed: u64) -> Link {
+    pub(crate) fn new(
+        side: Side,
+        address: SocketAddr,
+        tls: Option<Tls>,
+        back_off: BackOff,
+        seed: u64,
+    ) -> Link {
         Link {
             address,
+            tls,
             connector: Connector::new(side, back_off, seed ^ side as u64),
             stream: None,
             input: Vec::new(),
             out: Vec::new(),
             chunk: vec![0; CHUNK_BYTES].into(),
+        }
+    }
+
+    pub(crate) fn set_tls(&mut self, client: &tidewire_tls::Client) {
+        if let Some(tls) = &mut self.tls {
+            tls.client = client.clone();
         }
     }
 
@@ -55,10 +70,12 @@ impl Link {
     /// Returns the descriptor and events to poll.
     pub(crate) fn watched(&self) -> Option<PollFd<'_>> {
         let stream = self.stream.as_ref()?;
-        let flags = match (self.is_standing(), self.out.is_empty()) {
+        let is_established = self.is_standing() || stream.socket().peer_addr().is_ok();
+        let has_output = self.is_standing() && !self.out.is_empty() || stream.has_outgoing();
+        let flags = match (is_established, has_output) {
             (false, _) => PollFlags::OUT,
-            (true, true) => PollFlags::IN,
-            (true, false) => PollFlags::IN | PollFlags::OUT,
+            (true, false) => PollFlags::IN,
+            (true, true) => PollFlags::IN | PollFlags::OUT,
         };
         Some(PollFd::from_borrowed_fd(stream.as_fd(), flags))
     }
@@ -106,16 +123,24 @@ impl Link {
         if self.connector.step(client, now_ns) == Step::Connect {
             changes.push_back(Change::Connecting(side));
             self.connector.connecting(now_ns);
-            self.stream = Some(begin(self.address).map_err(system)?);
+            let socket = begin(self.address).map_err(system)?;
+            let stream = Stream::new(socket, self.tls.as_ref()).map_err(Ending::Tls)?;
+            self.stream = Some(stream);
         }
-        let Some(stream) = &self.stream else {
+        let is_standing = self.is_standing();
+        let Some(stream) = &mut self.stream else {
             return Ok(false);
         };
-        if !self.is_standing() {
-            if let Some(error) = stream.take_error().map_err(system)? {
+        if !is_standing {
+            if let Some(error) = stream.socket().take_error().map_err(system)? {
                 return Err(system(error));
             }
-            if stream.peer_addr().is_err() {
+            let is_established = stream.socket().peer_addr().is_ok();
+            let is_open = match is_established {
+                true => stream.shake().map_err(|error| ending(stream, &error))?,
+                false => false,
+            };
+            if !is_open {
                 return match self.connector.step(client, now_ns) {
                     Step::GiveUp => Err(Ending::NoAnswer),
                     _ => Ok(false),
@@ -147,7 +172,7 @@ impl Link {
                 Ok(0) => return Err(Ending::Closed),
                 Ok(count) => count,
                 Err(error) if is_temporary(&error) => return Ok(false),
-                Err(error) => return Err(system(error)),
+                Err(error) => return Err(ending(stream, &error)),
             };
             let fresh = &self.chunk[..count];
             if self.input.is_empty() {
@@ -171,10 +196,12 @@ impl Link {
             match stream.write(&self.out) {
                 Ok(count) => drop(self.out.drain(..count)),
                 Err(error) if is_temporary(&error) => break,
-                Err(error) => return Err(system(error)),
+                Err(error) => return Err(ending(stream, &error)),
             }
         }
-        Ok(())
+        // What TLS itself has to say, and what the kernel did not accept before.
+        let flushed = stream.flush();
+        flushed.map_err(|error| ending(stream, &error))
     }
 }
 
@@ -190,6 +217,14 @@ fn begin(address: SocketAddr) -> io::Result<TcpStream> {
     match rustix::net::connect(&socket, &address) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Why a connection ends: TLS has more to say than the system.
+fn ending(stream: &Stream, error: &io::Error) -> Ending {
+    match stream.failure() {
+        Some(failure) => Ending::Tls(failure.clone()),
+        None => Ending::System(error.kind()),
     }
 }
 

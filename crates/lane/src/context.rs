@@ -8,16 +8,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::net::RecvFlags;
-use tidewire_tls::PeerNames;
+use tidewire_tls::{Client, PeerNames};
 
 use crate::application::CloseReason;
 use crate::clock::{monotonic_ns, unix_ns};
-use crate::connection::{Closing, Connection, ConnectionId};
+use crate::connection::{Closing, Connection, ConnectionId, Peer};
 use crate::endpoint::{Listener, begin_connection};
 use crate::handshakes::Handshakes;
 use crate::mailbox::Bell;
 use crate::network::SimulatedNetwork;
 use crate::outbox::{Gate, Outbox};
+use crate::secure::Secure;
 use crate::sender::Sender;
 use crate::traffic::TOKEN_LISTENERS;
 
@@ -56,6 +57,8 @@ pub struct Context {
     pub(crate) cipher_out: Vec<u8>,
     /// TLS handshakes under way.
     pub(crate) handshakes: Handshakes,
+    /// Why TLS has failed on the outgoing connection that ends now.
+    pub(crate) failure: Option<String>,
     pub(crate) now_ns: u64,
     pub(crate) unix_ns: u64,
     pub(crate) counters: Arc<LaneCounters>,
@@ -407,6 +410,36 @@ impl Context {
             Some(network) => network.dial(address)?,
         };
         Ok(self.insert(Connection::new(socket, port, true))?)
+    }
+
+    /// Begins an outgoing connection with TLS to the server `host`, whose certificate must be for
+    /// that name. [`crate::Application::connected`] follows once its certificate is accepted, or
+    /// `closed`.
+    ///
+    /// # Errors
+    /// The system's, or `host` is neither a DNS name nor an IP address.
+    pub fn connect_secure(
+        &mut self,
+        address: SocketAddr,
+        port: u16,
+        client: &Client,
+        host: &str,
+    ) -> std::io::Result<ConnectionId> {
+        let peer = Peer::Tcp(address);
+        let secure = Secure::connect(client, host, peer).map_err(std::io::Error::other)?;
+        let socket = match &self.network {
+            None => begin_connection(&address)?,
+            Some(network) => network.dial(address)?,
+        };
+        let mut connection = Connection::new(socket, port, true);
+        connection.secure = Some(Box::new(secure));
+        Ok(self.insert(connection)?)
+    }
+
+    /// Returns why TLS has failed on the outgoing connection of which
+    /// [`crate::Application::closed`] is told now.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
     }
 
     /// Returns the local address of a TCP connection.

@@ -75,6 +75,17 @@ impl FromStr for Endpoint {
     }
 }
 
+/// Returns `HOST:PORT` and the host of `tls://HOST:PORT`; `None` for any other text. The host is
+/// the name that the server's certificate must have, without the brackets of an IPv6 address.
+pub fn secure_place(text: &str) -> Option<(&str, String)> {
+    let place = text.strip_prefix("tls://")?;
+    let host = place.rsplit_once(':').map_or(place, |(host, _)| host);
+    let inner = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    Some((place, inner.unwrap_or(host).to_owned()))
+}
+
 impl fmt::Display for Endpoint {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

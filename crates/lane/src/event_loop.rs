@@ -79,6 +79,7 @@ impl<A: Application> Lane<A> {
             cipher: Vec::new(),
             cipher_out: Vec::new(),
             handshakes: Handshakes::default(),
+            failure: None,
             now_ns: 0,
             unix_ns: 0,
             counters,
@@ -321,11 +322,15 @@ impl<A: Application> Lane<A> {
         {
             secure.say_end(connection.socket.as_fd());
         }
-        let is_known = !connection.handshaking;
+        let secure = connection.secure.as_mut();
+        let is_outgoing = secure.as_ref().is_some_and(|secure| secure.is_outgoing);
+        self.context.failure = secure.and_then(|secure| secure.take_failure());
+        let is_known = !connection.handshaking || is_outgoing;
         drop(connection);
         if is_known {
             self.application.closed(&mut self.context, id, reason);
         }
+        self.context.failure = None;
     }
 
     fn close_all(&mut self) {

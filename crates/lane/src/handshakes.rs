@@ -75,6 +75,31 @@ impl<A: Application> Traffic<'_, A> {
         }
     }
 
+    /// Begins the handshake of an outgoing connection, which is established.
+    pub(crate) fn greet(&mut self, id: ConnectionId) {
+        let now_ns = self.context.now_ns;
+        let Some(connection) = self.context.connection_mut(id) else {
+            return;
+        };
+        let Some(secure) = connection.secure.as_mut() else {
+            return;
+        };
+        debug_assert!(
+            secure.is_outgoing,
+            "only outgoing connections are established"
+        );
+        connection.handshaking = true;
+        let sent = secure.send_outgoing(connection.socket.as_fd(), &mut FlushCount::default());
+        connection.blocked = sent == Err(Flush::Blocked);
+        let handshakes = &mut self.context.handshakes;
+        handshakes.unfinished += 1;
+        handshakes.begun.push_back((id, now_ns));
+        match sent {
+            Err(Flush::Broken) => self.fail(id, CloseReason::Broken),
+            _ => self.context.update_watch(id),
+        }
+    }
+
     /// Goes on with handshakes, for a limited time, and gives up those that take too long.
     pub(crate) fn shake_hands(&mut self) {
         if self.context.handshakes.unfinished == 0 {
@@ -122,7 +147,9 @@ impl<A: Application> Traffic<'_, A> {
             }
             Ok(0) | Err(_) => {
                 // Port scanners and health checks leave before they begin.
-                if secure.has_begun() {
+                if secure.is_outgoing {
+                    secure.note_failure(LEFT);
+                } else if secure.has_begun() {
                     TlsFailure::Left.note(&secure.peer, &connection.socket);
                 }
                 self.fail(id, CloseReason::PeerClosed);
@@ -191,7 +218,12 @@ impl<A: Application> Traffic<'_, A> {
         let sent = secure.send_outgoing(socket, &mut FlushCount::default());
         connection.blocked = sent == Err(Flush::Blocked);
         if let Err(error) = shaken {
-            TlsFailure::from(error.clone()).note(&secure.peer, &connection.socket);
+            match secure.is_outgoing {
+                true => secure.note_failure(&error.to_string()),
+                false => {
+                    TlsFailure::from(error.clone()).note(&secure.peer, &connection.socket);
+                }
+            }
             return self.fail(id, CloseReason::Broken);
         }
         if sent == Err(Flush::Broken) {
@@ -231,12 +263,16 @@ impl<A: Application> Traffic<'_, A> {
         }
         connection.handshaking = false;
         let (peer, is_resumed) = (secure.peer.clone(), secure.is_resumed());
+        let is_outgoing = secure.is_outgoing;
         self.context.handshakes.unfinished -= 1;
         let counters = &self.context.counters;
         counters.tls_handshakes.fetch_add(1, Ordering::Relaxed);
         let resumed = &counters.tls_resumed;
         resumed.fetch_add(is_resumed.into(), Ordering::Relaxed);
-        self.application.accepted(self.context, id, port, &peer);
+        match is_outgoing {
+            true => self.application.connected(self.context, id, port),
+            false => self.application.accepted(self.context, id, port, &peer),
+        }
         self.deliver_input(id);
         self.context.update_watch(id);
     }
@@ -259,6 +295,14 @@ impl<A: Application> Traffic<'_, A> {
 }
 
 impl Context {
+    /// Notes why an outgoing connection fails, for the application.
+    pub(crate) fn note_tls_failure(&mut self, id: ConnectionId, error: &Error) {
+        let connection = self.connection_mut(id);
+        if let Some(secure) = connection.and_then(|one| one.secure.as_mut()) {
+            secure.note_failure(&error.to_string());
+        }
+    }
+
     /// Notes an event of a connection whose handshake is not done.
     pub(crate) fn note_handshake(&mut self, id: ConnectionId, flags: EventFlags) {
         let waiting = self.handshakes.ready.len();
@@ -329,7 +373,8 @@ impl Context {
             let Some(connection) = connection.filter(|connection| connection.handshaking) else {
                 continue;
             };
-            let is_ready = connection.secure.as_ref().is_some_and(|one| one.is_listed);
+            let secure = connection.secure.as_ref();
+            let is_ready = secure.is_some_and(|one| one.is_listed || one.is_outgoing);
             if connection.closing != Closing::No {
                 excess -= 1;
             } else if !is_ready {
@@ -340,16 +385,22 @@ impl Context {
     }
 
     fn give_up(&mut self, id: ConnectionId, failure: &TlsFailure) {
-        if let Some(connection) = self.connection(id)
-            && let Some(secure) = &connection.secure
+        if let Some(connection) = self.connection_mut(id)
+            && let Some(secure) = &mut connection.secure
         {
-            failure.note(&secure.peer, &connection.socket);
+            match secure.is_outgoing {
+                true => secure.note_failure(&failure.to_string()),
+                false => failure.note(&secure.peer, &connection.socket),
+            }
         }
         self.counters.tls_failed.fetch_add(1, Ordering::Relaxed);
         self.close(id, CloseReason::Broken);
     }
 }
 
+/// Why a server ends a handshake without a word.
+const LEFT: &str = "the server closed the connection during the handshake; its port may be one \
+                    without TLS";
 /// Bytes of one receive call of a handshake.
 const READ_BYTES: usize = 16 * 1024;
 /// Time of a turn for handshakes. The last one may take longer.

@@ -38,13 +38,15 @@ pub use clock::{
 pub use connection::{ConnectionId, Peer};
 pub use context::{Context, LaneCounters};
 pub use dialing::{BACK_OFF, Dialing};
-pub use endpoint::{Endpoint, EndpointError, ListenError, Listener, ListenerHandle, connect_from};
+pub use endpoint::{
+    Endpoint, EndpointError, ListenError, Listener, ListenerHandle, connect_from, secure_place,
+};
 pub use event_loop::Lane;
 pub use lanes::{LaneConfig, Lanes};
 pub use mail_sender::MailSender;
 pub use mailbox::{Mailbox, Mailboxes};
 pub use outbox::{Gate, Outbox};
-pub use secure::TlsAcceptor;
+pub use secure::{TlsAcceptor, TlsConnector};
 pub use stepping::SteppedLanes;
 pub use tidewire_tls::PeerNames;
 pub use tls_failure::TlsFailure;

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
-use tidewire_tls::{Error, PeerNames, Server, Session, TEXT_BYTES_MAX, is_greeting, room_for};
+use tidewire_tls::{
+    Client, Error, PeerNames, Server, Session, TEXT_BYTES_MAX, is_greeting, room_for,
+};
 
 use crate::connection::Peer;
 use crate::outbox::{Flush, FlushCount, Outbox};
@@ -32,6 +34,23 @@ impl TlsAcceptor {
     }
 }
 
+/// What outgoing connections with TLS are made with: the authorities that are trusted, and a
+/// certificate of our own. It can be replaced at any time. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct TlsConnector(Arc<Mutex<Option<Client>>>);
+
+impl TlsConnector {
+    /// Uses these settings for connections from now on.
+    pub fn replace(&self, client: Option<Client>) {
+        *self.0.lock() = client;
+    }
+
+    /// Returns the settings of now; `None` before any were loaded.
+    pub fn current(&self) -> Option<Client> {
+        self.0.lock().clone()
+    }
+}
+
 /// The TLS state of a connection.
 #[derive(Debug)]
 pub(crate) struct Secure {
@@ -46,6 +65,10 @@ pub(crate) struct Secure {
     pub(crate) is_listed: bool,
     /// Whether helpers take the steps of its handshake.
     is_slow: bool,
+    /// Whether this side has made the connection.
+    pub(crate) is_outgoing: bool,
+    /// Why an outgoing connection has failed.
+    failure: Option<String>,
     /// Bytes already sent of the session's outgoing ones.
     sent: usize,
 }
@@ -59,8 +82,36 @@ impl Secure {
             peer,
             is_listed: false,
             is_slow: false,
+            is_outgoing: false,
+            failure: None,
             sent: 0,
         }
+    }
+
+    /// Greets the server `host` at the address `peer`.
+    pub(crate) fn connect(client: &Client, host: &str, peer: Peer) -> Result<Self, Error> {
+        Ok(Self {
+            session: Some(Session::client(client, host)?),
+            server: None,
+            peer,
+            is_listed: false,
+            is_slow: false,
+            is_outgoing: true,
+            failure: None,
+            sent: 0,
+        })
+    }
+
+    /// Notes why the connection fails. The first reason counts.
+    pub(crate) fn note_failure(&mut self, reason: &str) {
+        if self.is_outgoing && self.failure.is_none() {
+            self.failure = Some(format!("TLS: {reason}"));
+        }
+    }
+
+    /// Takes the reason why the connection has failed.
+    pub(crate) fn take_failure(&mut self) -> Option<String> {
+        self.failure.take()
     }
 
     /// Begins the session with the peer's first bytes.

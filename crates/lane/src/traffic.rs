@@ -214,6 +214,9 @@ impl<A: Application> Traffic<'_, A> {
         let error = match sockopt::socket_error(&connection.socket) {
             Ok(Ok(())) => {
                 connection.connecting = false;
+                if connection.secure.is_some() {
+                    return self.greet(id);
+                }
                 self.context.update_watch(id);
                 return self.application.connected(self.context, id, port);
             }
@@ -364,6 +367,7 @@ impl<A: Application> Traffic<'_, A> {
             Ok(()) => self.end_if_ended(id),
             Err(error) => {
                 debug!(%error, "a TLS connection is broken");
+                self.context.note_tls_failure(id, &error);
                 self.context.close(id, CloseReason::Broken);
             }
         }

@@ -85,10 +85,11 @@ impl Inputs {
                     Box::new(move || mdp::run(thread, &mdp, sockets))
                 }
                 Input::Native(source) => {
-                    let client = native::open(source);
+                    let connector = market.config.connector.clone();
+                    let client = native::open(source, &connector);
                     let client = client.map_err(|error| format!("--source {source}: {error}"))?;
                     let source = source.clone();
-                    Box::new(move || native::run(thread, &source, client))
+                    Box::new(move || native::run(thread, &source, client, &connector))
                 }
                 Input::Soup(soup) => {
                     let soup = soup.clone();

@@ -9,6 +9,7 @@ use tidewire_fanout::{Post, lane_bits};
 use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::journal::Journal;
 use tidewire_feed::wire::SlowPolicy;
+use tidewire_lane::TlsConnector;
 use tidewire_lastvalue::{LatencyTracker, Writer};
 
 use crate::bars::Bars;
@@ -36,6 +37,8 @@ pub struct MarketConfig {
     pub journal_messages: usize,
     /// Native feeds that the hub reads from.
     pub sources: Vec<FeedSource>,
+    /// What links to servers with TLS are made with.
+    pub connector: TlsConnector,
     /// Addresses to which the hub's own feed is sent in datagrams, if any.
     pub feed_lines: Option<FeedLines>,
     /// Feeds of exchanges that the hub reads ([`crate::Inputs`]).
@@ -56,6 +59,7 @@ impl Default for MarketConfig {
             topics_max: 1 << 20,
             journal_messages: 1 << 18,
             sources: Vec::new(),
+            connector: TlsConnector::default(),
             feed_lines: None,
             inputs: Vec::new(),
             faults: None,

@@ -139,7 +139,12 @@ impl Source {
         input.connection = None;
         input.connector.ended(&mut self.client, context.now_ns());
         let had_answered = input.log.has_answered();
-        let why = input.reason.take().unwrap_or_else(|| reason.text());
+        let failure = || {
+            context
+                .failure()
+                .map_or_else(|| reason.text(), str::to_owned)
+        };
+        let why = input.reason.take().unwrap_or_else(failure);
         if let Some((times, lasts)) = input.log.ends(Instant::now())
             && reason != CloseReason::Stopping
         {
@@ -254,7 +259,13 @@ impl Source {
             Side::B => self.source.b.unwrap_or(self.source.a),
         };
         connector.connecting(context.now_ns());
-        match context.connect(address, self.port) {
+        let host = self.source.tls_hosts[connector.side().index()].as_deref();
+        let connected = match (host, self.market.config.connector.current()) {
+            (None, _) => context.connect(address, self.port),
+            (Some(host), Some(client)) => context.connect_secure(address, self.port, &client, host),
+            (Some(_), None) => Err(std::io::Error::other("no TLS settings are loaded")),
+        };
+        match connected {
             Ok(id) => {
                 debug_assert!(connection.is_none(), "a side has one connection");
                 *connection = Some(id);

@@ -1,54 +1,118 @@
 //! TLS of the listening ports and of the link to a master: the parameters whose names begin with
 //! `tls-`.
 //!
-//! Files are read when the server starts and when CONFIG SET names one of these parameters.
-//! Connections keep the certificates that they began with.
+//! Files are read when the server starts, when CONFIG SET names one of these parameters, on SIGHUP,
+//! and when they change ([`CertificateWatch`]). Connections keep the certificates that they began
+//! with.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
+mod files;
+mod watch;
+
+pub use watch::CertificateWatch;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tidewire_lane::{ConnectionId, Context, TlsAcceptor};
+use tidewire_lane::{ConnectionId, Context, TlsAcceptor, TlsConnector};
 use tidewire_retry::note_failed_login;
-use tidewire_tls::{Client, ClientSettings, Clients, Offer, ServerSettings, Trust};
+use tidewire_tls::{
+    CertificateFacts, Client, ClientSettings, Clients, Offer, ServerSettings, Trust,
+};
 
 use crate::access::{Reason, User};
 use crate::identity::note;
 use crate::parameters::{
-    TLS_AUTH_CLIENTS, TLS_AUTH_CLIENTS_USER, TLS_CA_CERT_DIR, TLS_CA_CERT_FILE, TLS_CERT_FILE,
-    TLS_CIPHERS, TLS_CIPHERSUITES, TLS_CLIENT_CERT_FILE, TLS_CLIENT_KEY_FILE,
-    TLS_CLIENT_KEY_FILE_PASS, TLS_KEY_FILE, TLS_KEY_FILE_PASS, TLS_PORT, TLS_PREFER_SERVER_CIPHERS,
+    TLS_AUTH_CLIENTS, TLS_AUTH_CLIENTS_USER, TLS_CERT_FILE, TLS_CIPHERS, TLS_CIPHERSUITES,
+    TLS_CLIENT_CERT_FILE, TLS_CLUSTER, TLS_KEY_FILE, TLS_PORT, TLS_PREFER_SERVER_CIPHERS,
     TLS_PROTOCOLS, TLS_REPLICATION, TLS_SESSION_CACHE_TIMEOUT, TLS_SESSION_CACHING,
     TLS_VERIFY_HOSTNAME,
 };
 use crate::server::Server;
+
+use files::Files;
+use watch::Stamps;
 
 /// Certificates in use.
 #[derive(Debug)]
 pub(crate) struct Certificates {
     /// For the clients of all ports.
     pub(crate) acceptor: TlsAcceptor,
-    /// For the link to a master.
-    client: Mutex<Option<Client>>,
+    /// For links to other servers: to a master, of MIGRATE, and to sources.
+    connector: TlsConnector,
+    in_use: Mutex<InUse>,
+    /// Locked while files are read, so that two readings never mix.
+    reading: Mutex<()>,
     /// Clients whose certificate names no user.
     unknown: AtomicU64,
+    /// Readings of the files after the start that were successful, and those that were not.
+    reloads: [AtomicU64; 2],
+}
+
+/// The certificates in use, and the state of the files that they came from.
+#[derive(Debug, Default)]
+struct InUse {
+    server: Option<Dated>,
+    client: Option<Dated>,
+    stamps: Option<Stamps>,
+}
+
+/// A certificate's file, and the time in which it is valid: that of the first to expire, of those
+/// that are sent with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Dated {
+    pub(crate) file: String,
+    pub(crate) begins_s: i64,
+    pub(crate) ends_s: i64,
+}
+
+impl Dated {
+    fn read(file: String, pem: &[u8]) -> Option<Self> {
+        let facts = CertificateFacts::read_all(pem).ok()?;
+        Some(Self {
+            file,
+            begins_s: facts.iter().map(|one| one.begins_s).max()?,
+            ends_s: facts.iter().map(|one| one.ends_s).min()?,
+        })
+    }
+
+    /// Returns the whole days until it expires; negative once it has expired.
+    pub(crate) fn days_left(&self, now_s: i64) -> i64 {
+        (self.ends_s - now_s).div_euclid(86_400)
+    }
 }
 
 impl Certificates {
-    pub(crate) fn new(acceptor: TlsAcceptor) -> Self {
+    pub(crate) fn new(acceptor: TlsAcceptor, connector: TlsConnector) -> Self {
         Self {
             acceptor,
-            client: Mutex::default(),
+            connector,
+            in_use: Mutex::default(),
+            reading: Mutex::default(),
             unknown: AtomicU64::new(0),
+            reloads: Default::default(),
         }
     }
 
     /// Returns what a link to another server is made with.
     pub(crate) fn client(&self) -> Option<Client> {
-        self.client.lock().clone()
+        self.connector.current()
+    }
+
+    /// Returns the dates of the server's certificate.
+    pub(crate) fn server_dates(&self) -> Option<Dated> {
+        self.in_use.lock().server.clone()
+    }
+
+    /// Returns the dates of the certificate for links to other servers.
+    pub(crate) fn client_dates(&self) -> Option<Dated> {
+        self.in_use.lock().client.clone()
+    }
+
+    /// Returns how often the files were read again with success, and without.
+    pub(crate) fn reloads(&self) -> [u64; 2] {
+        [0, 1].map(|at| self.reloads[at].load(Ordering::Relaxed))
     }
 
     /// Returns the number of clients whose certificate named no user.
@@ -64,19 +128,66 @@ impl Server {
     /// # Errors
     /// The text names the file or the parameter, and what is wrong with it.
     pub fn load_certificates(&self) -> Result<(), String> {
-        let is_port = self.parameters.read(TLS_PORT) != 0 || self.config.has_tls_ports;
-        let is_link = self.parameters.read(TLS_REPLICATION);
+        let _reading = self.certificates.reading.lock();
+        self.load()
+    }
+
+    /// Reads the files again, at a running server. Returns whether TLS is in use.
+    ///
+    /// # Errors
+    /// See [`Server::load_certificates`].
+    pub fn reload_certificates(&self) -> Result<bool, String> {
+        let _reading = self.certificates.reading.lock();
+        let stamps = Stamps::read(&self.parameters);
+        let loaded = self.load();
+        let mut in_use = self.certificates.in_use.lock();
+        if loaded.is_err() {
+            // Until they change again, they are not read again.
+            in_use.stamps = Some(stamps);
+        }
+        let at = usize::from(loaded.is_err());
+        self.certificates.reloads[at].fetch_add(1, Ordering::Relaxed);
+        loaded.map(|()| in_use.server.is_some() || in_use.client.is_some())
+    }
+
+    fn load(&self) -> Result<(), String> {
+        let parameters = &self.parameters;
+        let is_port = parameters.read(TLS_PORT) != 0 || self.config.has_tls_ports;
+        let wants_authority = [TLS_REPLICATION, TLS_CLUSTER];
+        let wants_authority = wants_authority.into_iter().find(|&id| parameters.read(id));
+        let is_link = wants_authority.is_some() || self.config.has_tls_links;
         if !is_port && !is_link {
+            *self.certificates.in_use.lock() = InUse::default();
             return Ok(());
         }
+        // Before the files are read: a change in between is found later.
+        let stamps = Stamps::read(parameters);
         let files = Files::read(self)?;
+        if let Some(id) = wants_authority
+            && files.authorities.is_empty()
+        {
+            let name = id.name();
+            return Err(format!("{name} needs tls-ca-cert-file or tls-ca-cert-dir"));
+        }
         let server = is_port.then(|| self.tls_server(&files)).transpose()?;
         let client = is_link.then(|| self.tls_client(&files)).transpose()?;
+        let dated =
+            |id, pair: Option<&(Vec<u8>, Vec<u8>)>| Dated::read(parameters.read(id), &pair?.0);
+        let in_use = InUse {
+            server: dated(TLS_CERT_FILE, files.own.as_ref().filter(|_| is_port)),
+            client: match &files.client {
+                _ if !is_link => None,
+                Some(pair) => dated(TLS_CLIENT_CERT_FILE, Some(pair)),
+                None => dated(TLS_CERT_FILE, files.own.as_ref()),
+            },
+            stamps: Some(stamps),
+        };
+        *self.certificates.in_use.lock() = in_use;
         if let Some(server) = server {
             self.certificates.acceptor.replace(Some(server));
         }
         if let Some(client) = client {
-            *self.certificates.client.lock() = Some(client);
+            self.certificates.connector.replace(Some(client));
         }
         Ok(())
     }
@@ -119,13 +230,11 @@ impl Server {
     }
 
     fn tls_client(&self, files: &Files) -> Result<Client, String> {
-        if files.authorities.is_empty() {
-            return Err("tls-replication needs tls-ca-cert-file or tls-ca-cert-dir".to_owned());
-        }
         let identity = files.client.as_ref().or(files.own.as_ref());
         let client = Client::with(&ClientSettings {
             trust: Trust {
                 pem: &files.authorities,
+                system: files.authorities.is_empty(),
                 names_any: !self.parameters.read(TLS_VERIFY_HOSTNAME),
                 ..Trust::default()
             },
@@ -180,112 +289,5 @@ impl Server {
     }
 }
 
-/// The texts of the files.
-struct Files {
-    /// The server's own certificate and key.
-    own: Option<Pair>,
-    /// Those for links to other servers, if they are others.
-    client: Option<Pair>,
-    authorities: Vec<u8>,
-}
-
-/// A certificate and its key.
-type Pair = (Vec<u8>, Vec<u8>);
-
-impl Files {
-    fn read(server: &Server) -> Result<Self, String> {
-        let parameters = &server.parameters;
-        let own = [TLS_CERT_FILE, TLS_KEY_FILE, TLS_KEY_FILE_PASS];
-        let client = [
-            TLS_CLIENT_CERT_FILE,
-            TLS_CLIENT_KEY_FILE,
-            TLS_CLIENT_KEY_FILE_PASS,
-        ];
-        let [own, client] = [own, client].map(|ids| read_pair(ids.map(|id| parameters.read(id))));
-        let file = parameters.read(TLS_CA_CERT_FILE);
-        let directory = parameters.read(TLS_CA_CERT_DIR);
-        let mut authorities = match file.as_str() {
-            "" => Vec::new(),
-            file => read("tls-ca-cert-file", file)?,
-        };
-        if !directory.is_empty() {
-            read_directory(&directory, &mut authorities)?;
-        }
-        Ok(Self {
-            own: own?,
-            client: client?,
-            authorities,
-        })
-    }
-}
-
-fn read_pair([certificate, key, password]: [String; 3]) -> Result<Option<Pair>, String> {
-    match (certificate.is_empty(), key.is_empty()) {
-        (true, true) => return Ok(None),
-        (true, false) => return Err(format!("{key}: the key's certificate is missing")),
-        (false, true) => return Err(format!("{certificate}: the certificate's key is missing")),
-        (false, false) => {}
-    }
-    let pair = (read("certificate", &certificate)?, read("key", &key)?);
-    warn_of_readers(&key);
-    let is_encrypted = |text: &[u8]| {
-        let mut lines = text.split(|&byte| byte == b'\n');
-        lines.any(|line| line.windows(9).any(|word| word == b"ENCRYPTED"))
-    };
-    if is_encrypted(&pair.1) {
-        return Err(format!(
-            "{key}: encrypted keys are not supported; decrypt it (openssl pkey -in FILE -out FILE) \
-             and let only the server's user read it"
-        ));
-    }
-    if !password.is_empty() {
-        tracing::warn!(
-            file = key,
-            "a password is set for a key that is not encrypted"
-        );
-    }
-    Ok(Some(pair))
-}
-
-fn read(what: &str, path: &str) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| format!("{what}: {path}: {error}"))
-}
-
-/// Appends the certificates of a directory, in the order of their files' names.
-fn read_directory(directory: &str, authorities: &mut Vec<u8>) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("tls-ca-cert-dir: {directory}: {error}");
-    let entries = fs::read_dir(directory).map_err(failed)?;
-    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.sort();
-    for path in paths.iter().filter(|path| path.is_file()) {
-        let text = fs::read(path).map_err(failed)?;
-        let is_certificate = text.windows(BEGIN.len()).any(|part| part == BEGIN);
-        // Directories of certificates have links by other names to the same files.
-        let is_new = authorities
-            .windows(text.len().max(1))
-            .all(|part| part != text);
-        if is_certificate && is_new {
-            authorities.extend_from_slice(&text);
-            authorities.push(b'\n');
-        }
-    }
-    Ok(())
-}
-
-fn warn_of_readers(key: &str) {
-    let mode = fs::metadata(key).map(|metadata| metadata.permissions().mode());
-    if let Ok(mode) = mode
-        && mode & 0o007 != 0
-    {
-        let mode = format!("{:03o}", mode & 0o777);
-        tracing::warn!(
-            file = key,
-            mode,
-            "other users can read the private key; use chmod 640"
-        );
-    }
-}
-
-const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
 /// How long a session can be resumed if `tls-session-cache-timeout` is 0, as in Redis.
 const SESSION_SECONDS: u64 = 300;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tidewire_files::Disk;
-use tidewire_lane::TlsAcceptor;
+use tidewire_lane::{TlsAcceptor, TlsConnector};
 
 use crate::background::Background;
 
@@ -36,6 +36,10 @@ pub struct RedisConfig {
     pub tls: TlsAcceptor,
     /// Whether ports of other protocols have that certificate, too.
     pub has_tls_ports: bool,
+    /// What links to other servers with TLS are made with, which the server sets.
+    pub connector: TlsConnector,
+    /// Whether there are such links beside those to a master and of MIGRATE.
+    pub has_tls_links: bool,
     /// Where snapshots and the append-only file are.
     pub disk: Disk,
     /// What loading, saving and the append-only file's thread run on.
@@ -58,6 +62,8 @@ impl Default for RedisConfig {
             pinned: false,
             tls: TlsAcceptor::default(),
             has_tls_ports: false,
+            connector: TlsConnector::default(),
+            has_tls_links: false,
             disk: Disk::default(),
             background: Background::default(),
         }

@@ -14,6 +14,7 @@ mod persistence;
 mod process;
 mod replication;
 mod stats;
+mod tls;
 
 pub(crate) use look::{HeldMemory, ServerLook};
 
@@ -31,6 +32,7 @@ pub const TABLE: &[Section<Redis>] = &[
     section("Memory", Shown::Default, memory::MEMORY),
     section("Persistence", Shown::Default, persistence::PERSISTENCE),
     section("Stats", Shown::Default, stats::STATS),
+    section("TLS", Shown::Default, tls::TLS),
     section("Threads", Shown::Default, lanes::THREADS),
     section("Replication", Shown::Default, replication::REPLICATION),
     section("CPU", Shown::Default, process::CPU),

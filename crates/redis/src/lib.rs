@@ -17,6 +17,7 @@ pub const RESP_PORT: u16 = 1;
 
 mod access;
 pub use access::{AccessControl, KeyRights, User, Verb};
+pub use certificates::CertificateWatch;
 
 mod activity;
 mod attention;

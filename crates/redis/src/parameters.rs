@@ -532,7 +532,6 @@ mod tests {
             ("databases", "17"),
             ("socket-mark-id", "7"),
             ("supervised", "upstart"),
-            ("tls-cluster", "yes"),
         ] {
             Parameters::check(name, value).unwrap_err();
         }

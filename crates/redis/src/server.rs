@@ -211,7 +211,7 @@ impl Server {
                 config.background.clone(),
             ),
             listening: Listening::default(),
-            certificates: Certificates::new(config.tls.clone()),
+            certificates: Certificates::new(config.tls.clone(), config.connector.clone()),
             usage: Usage::new(),
             evictions: Evictions::new(config.lanes),
             statistics: Statistics::new(config.lanes),

@@ -307,6 +307,13 @@ impl Config {
             let unasked = (TLS_AUTH_CLIENTS.name().to_owned(), "no".to_owned());
             hub.redis.parameters.push(unasked);
         }
+        let has_tls = |source: &FeedSource| source.has_tls();
+        let natives = hub.market.inputs.iter().any(|input| match input {
+            Input::Native(source) => source.has_tls(),
+            _ => false,
+        });
+        hub.redis.has_tls_links = natives || hub.market.sources.iter().any(has_tls);
+        hub.market.connector = hub.redis.connector.clone();
         let resp = endpoint(&options.resp, "resp", file.resp.as_ref(), "127.0.0.1:6379")?;
         let config = Self {
             resp,

@@ -21,6 +21,7 @@ use crate::server::{Addresses, Listeners, POLL_INTERVAL, Server};
 use crate::simulate::{Simulation, exchange_hub};
 use crate::stop::Stop;
 use crate::table::{HubFigures, Watcher};
+use crate::target::Target;
 use crate::units::grouped;
 
 /// Runs the demo.
@@ -121,10 +122,8 @@ impl Feed {
             }
             played => return Ok(played),
         };
-        let to = replay::Target {
-            endpoint: server.addresses.feed.clone(),
-            credentials: LoginOptions::default().credentials()?,
-        };
+        let credentials = LoginOptions::default().credentials()?;
+        let to = Target::plain(server.addresses.feed.clone(), credentials);
         let speed = options.speed;
         let stop = stop.child();
         let failed = Arc::new(AtomicBool::new(false));

@@ -8,6 +8,7 @@
 pub mod output;
 
 mod admin;
+mod certs;
 mod columns;
 mod config;
 mod curve_keys;
@@ -38,6 +39,7 @@ mod startup;
 #[doc(hidden)]
 pub mod stop;
 mod table;
+mod target;
 mod tls_ports;
 #[doc(hidden)]
 pub mod units;
@@ -72,6 +74,7 @@ fn run(options: Options) -> Result<(), Failure> {
         Command::Serve(options) => serve::run(&options, &logging),
         Command::Simulate(options) => simulate::run(&options),
         Command::Decode(options) => decode::run(&options),
+        Command::Certs(options) => certs::run(&options),
         Command::CurveKeys => curve_keys::run(),
         Command::Replay(options) => replay::run(&options),
         Command::Watch(options) => watch::run(&options),

@@ -14,10 +14,12 @@ use tidewire_market::{FeedLines, FeedSource, MdpInput, MoldInput, SoupInput};
 use tidewire_mx::plant::Faults;
 use tidewire_mx::plant::tags::TAGS_MAX;
 
+use crate::certs::CertsOptions;
 use crate::feed_login::LoginOptions;
 use crate::itch::ItchOptions;
 use crate::log::LogFormat;
 use crate::plant::PlantArguments;
+use crate::target::{FeedPlace, TlsArguments};
 use crate::tls_ports::TlsPorts;
 use crate::units::{parse_count, parse_duration, whole};
 use crate::watch::SortColumn;
@@ -90,6 +92,8 @@ pub(crate) enum Command {
     Decode(DecodeOptions),
     /// Generate a key pair for ZeroMQ's CURVE.
     CurveKeys,
+    /// Make certificates for TLS: an authority, a server's and clients'.
+    Certs(CertsOptions),
     /// Send a recording, a DBN or ITCH file, or a network capture to a running hub.
     Replay(ReplayOptions),
     /// Show the latest values of a running hub in the terminal or as JSON.
@@ -197,7 +201,7 @@ pub(crate) struct ServeOptions {
     /// @INTERFACE for multicast [default: none].
     #[arg(long, value_name = "LINES", env = "TIDEWIRE_FEED_UDP")]
     pub(crate) feed_udp: Option<FeedLines>,
-    /// A native feed to read: HOST:PORT; append +HOST:PORT for a second input of the same session,
+    /// A native feed to read: HOST:PORT, or tls://HOST:PORT (see --tls-ca); append +HOST:PORT for a second input of the same session,
     /// or +udp://GROUP:PORT (one or two) for a stream in datagrams, with @INTERFACE for multicast;
     /// repeatable (separated by commas in the environment).
     #[arg(
@@ -532,9 +536,12 @@ pub(crate) struct ReplayOptions {
     /// input); or a capture (pcap, pcapng) of ITCH over MoldUDP64.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// The feed port of the hub.
+    /// The feed port of the hub: HOST:PORT, or tls://HOST:PORT.
     #[arg(long, value_name = "FEED_ADDR", default_value = "127.0.0.1:9876")]
-    pub(crate) to: Endpoint,
+    pub(crate) to: FeedPlace,
+    /// TLS.
+    #[command(flatten)]
+    pub(crate) tls: TlsArguments,
     /// The user that publishes.
     #[command(flatten)]
     pub(crate) login: LoginOptions,
@@ -578,9 +585,12 @@ pub(crate) struct WatchOptions {
     /// Symbols: names, or patterns with * and ? [default: all].
     #[arg(value_name = "PATTERN")]
     pub(crate) pattern: Vec<String>,
-    /// The feed port of the hub, or of an exchange.
+    /// The feed port of the hub, or of an exchange: HOST:PORT, or tls://HOST:PORT.
     #[arg(long, value_name = "FEED_ADDR", default_value = "127.0.0.1:9876")]
-    pub(crate) from: Endpoint,
+    pub(crate) from: FeedPlace,
+    /// TLS.
+    #[command(flatten)]
+    pub(crate) tls: TlsArguments,
     /// The Redis port of the hub, for its own figures, or none.
     #[arg(long, value_name = "RESP_ADDR|none", default_value = "127.0.0.1:6379")]
     pub(crate) info: InfoSource,

@@ -18,19 +18,16 @@ use tracing::warn;
 use crate::failure::Failure;
 use crate::options::{ReplayOptions, Speed};
 use crate::stop::Stop;
+use crate::target::Target;
 use crate::units::grouped;
 use carrier::Carrier;
-pub(crate) use link::Target;
 use link::{Acknowledgement, Link};
 use report::{Report, Rounds};
 
 /// Plays a file and prints a report.
 pub(crate) fn run(options: &ReplayOptions) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
-    let to = Target {
-        endpoint: options.to.clone(),
-        credentials: options.login.credentials()?,
-    };
+    let to = Target::new(&options.to, &options.tls, options.login.credentials()?)?;
     let report = play(
         &options.file,
         &to,

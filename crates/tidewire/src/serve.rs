@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tidewire_memory::HugePages;
+use tidewire_redis::CertificateWatch;
 use tidewire_redis::ids::{LOGFILE, LOGLEVEL, SYSLOG_ENABLED, SYSLOG_FACILITY, SYSLOG_IDENT};
 use tracing::{error, info, warn};
 
@@ -71,6 +72,7 @@ fn serve(
     let pid_file = PidFile::write(&config.hub);
     let mut pages = None;
     let mut ending = Ending::default();
+    let mut certificates = CertificateWatch::default();
     while !server.hub.server.stop_asked.load(Ordering::Acquire) {
         let is_loading = server.hub.server.durability.is_loading();
         // Page clearing starts after the load, when clients wait for replies.
@@ -84,8 +86,10 @@ fn serve(
             supervisor.reloading();
             log::reopen();
             info!("SIGHUP: reopening the log file");
+            certificates.reload(&server.hub.server, "SIGHUP");
             supervisor.reloaded();
         }
+        certificates.tick(&server.hub.server, Instant::now());
         if stop.is_asked() {
             answer(stop, &mut ending, &server);
             if server.hub.server.stop_asked.load(Ordering::Acquire) {

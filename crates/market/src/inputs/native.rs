@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use tidewire_feed::client::{ClientConfig, Side};
 use tidewire_feed::wire::ClientName;
-use tidewire_feed_client::{Change, Ending, FeedClient, FeedClientConfig};
+use tidewire_feed_client::{Change, Ending, FeedClient, FeedClientConfig, Tls};
+use tidewire_lane::TlsConnector;
 use tidewire_retry::LinkLog;
 use tracing::{info, warn};
 
@@ -13,9 +14,18 @@ use super::Thread;
 use super::source::FeedSource;
 
 /// Returns a client that listens on the source's lines.
-pub(super) fn open(source: &FeedSource) -> io::Result<FeedClient> {
+pub(super) fn open(source: &FeedSource, connector: &TlsConnector) -> io::Result<FeedClient> {
+    let client = connector.current();
+    let tls = source.tls_hosts.clone().map(|host| {
+        let host = host?;
+        Some(client.clone().map(|client| Tls { client, host }))
+    });
+    if tls.iter().flatten().any(Option::is_none) {
+        return Err(io::Error::other("no TLS settings are loaded"));
+    }
     let mut client = FeedClient::new(FeedClientConfig {
         b: source.b,
+        tls: tls.map(Option::flatten),
         lines: source.lines,
         interface: source.interface,
         client: ClientConfig {
@@ -31,7 +41,12 @@ pub(super) fn open(source: &FeedSource) -> io::Result<FeedClient> {
 }
 
 /// Receives until the hub stops.
-pub(super) fn run(mut thread: Thread, source: &FeedSource, mut client: FeedClient) {
+pub(super) fn run(
+    mut thread: Thread,
+    source: &FeedSource,
+    mut client: FeedClient,
+    connector: &TlsConnector,
+) {
     thread.pin();
     info!(input = thread.number, %source, "listening");
     let mut packets = 0;
@@ -63,6 +78,10 @@ pub(super) fn run(mut thread: Thread, source: &FeedSource, mut client: FeedClien
         }
         while let Some(change) = client.next_change() {
             if let Change::Ended(side, ending) = change {
+                // The next attempt uses the certificates of then.
+                if let Some(tls) = connector.current().filter(|_| source.has_tls()) {
+                    client.set_tls(&tls);
+                }
                 let log = &mut logs[side.index()];
                 ended(&mut thread, source, &client, log, (side, &ending));
             }

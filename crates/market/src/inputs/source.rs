@@ -5,10 +5,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
 use tidewire_feed::wire::Credentials;
+use tidewire_lane::secure_place;
 
 use super::config::{InputError, address};
 
-/// `HOST:PORT`; then optionally `+HOST:PORT` for input B, another server of the same session; then
+/// `HOST:PORT`, or `tls://HOST:PORT` for a server with TLS; then optionally `+HOST:PORT` for input B, another server of the same session; then
 /// `+udp://GROUP:PORT` once or twice if the stream comes in datagrams; and at the end `@INTERFACE`,
 /// the address of the local interface for multicast.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub struct FeedSource {
     pub a: SocketAddr,
     /// Input B.
     pub b: Option<SocketAddr>,
+    /// The names that the servers' certificates must have, A and B, where they speak TLS.
+    pub tls_hosts: [Option<String>; 2],
     /// Datagram lines A and B; if they are given, the connections are for recovery.
     pub lines: [Option<SocketAddr>; 2],
     /// Address of the local interface for multicast.
@@ -31,10 +34,16 @@ impl FeedSource {
         Self {
             a: address,
             b: None,
+            tls_hosts: [None, None],
             lines: [None; 2],
             interface: Ipv4Addr::UNSPECIFIED,
             credentials: None,
         }
+    }
+
+    /// Returns whether a connection of it uses TLS.
+    pub fn has_tls(&self) -> bool {
+        self.tls_hosts.iter().any(Option::is_some)
     }
 
     /// Returns whether the stream comes in datagrams.
@@ -52,12 +61,18 @@ impl FromStr for FeedSource {
 
     fn from_str(text: &str) -> Result<Self, InputError> {
         let (places, interface) = split_interface(text)?;
-        let (mut servers, mut lines) = (Vec::new(), Vec::new());
+        let (mut servers, mut hosts, mut lines) = (Vec::new(), Vec::new(), Vec::new());
         for place in places.split('+').map(str::trim) {
-            match place.strip_prefix("udp://") {
-                Some(line) => lines.push(address(line)?),
-                None => servers.push(address(place)?),
+            if let Some(line) = place.strip_prefix("udp://") {
+                lines.push(address(line)?);
+                continue;
             }
+            let (place, host) = match secure_place(place) {
+                Some((place, host)) => (place, Some(host)),
+                None => (place, None),
+            };
+            servers.push(address(place)?);
+            hosts.push(host);
         }
         let &[a, ref b @ ..] = servers.as_slice() else {
             return Err(InputError::NoAddress);
@@ -65,9 +80,12 @@ impl FromStr for FeedSource {
         if servers.len() > 2 || lines.len() > 2 {
             return Err(InputError::TooMany);
         }
+        let mut hosts = hosts.into_iter();
+        let mut host = || hosts.next().flatten();
         Ok(Self {
             a,
             b: b.first().copied(),
+            tls_hosts: [host(), host()],
             lines: [lines.first().copied(), lines.get(1).copied()],
             interface,
             credentials: None,
@@ -77,9 +95,14 @@ impl FromStr for FeedSource {
 
 impl fmt::Display for FeedSource {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}", self.a)?;
+        let server = |address: SocketAddr, host: &Option<String>| match host {
+            Some(host) if host.contains(':') => format!("tls://[{host}]:{}", address.port()),
+            Some(host) => format!("tls://{host}:{}", address.port()),
+            None => address.to_string(),
+        };
+        formatter.write_str(&server(self.a, &self.tls_hosts[0]))?;
         if let Some(b) = self.b {
-            write!(formatter, "+{b}")?;
+            write!(formatter, "+{}", server(b, &self.tls_hosts[1]))?;
         }
         for line in self.lines.iter().flatten() {
             write!(formatter, "+udp://{line}")?;
@@ -143,11 +166,32 @@ mod tests {
             (2, 4)
         );
         assert!(all.has_lines() && all.to_string() == text);
-        for wrong in ["", "udp://239.1.1.1:3", "1.2.3.4", "1.2.3.4:5@here"] {
+        for wrong in [
+            "",
+            "udp://239.1.1.1:3",
+            "1.2.3.4",
+            "1.2.3.4:5@here",
+            "tls://",
+            "tls://1.2.3.4",
+            "1.2.3.4:5+tls://",
+        ] {
             assert!(source(wrong).is_err(), "{wrong}");
         }
         let three = source("1.2.3.4:5+1.2.3.4:6+1.2.3.4:7").unwrap_err();
         assert_eq!(three, InputError::TooMany);
+    }
+
+    #[test]
+    fn servers_with_tls_keep_the_name_that_their_certificate_must_have() {
+        let text = "tls://localhost:1+127.0.0.1:2";
+        let source: FeedSource = text.parse().unwrap();
+        assert_eq!(source.tls_hosts, [Some("localhost".to_owned()), None]);
+        assert!(source.has_tls() && source.a.port() == 1 && source.to_string() == text);
+        let text = "127.0.0.1:2+tls://[::1]:7";
+        let source: FeedSource = text.parse().unwrap();
+        assert_eq!(source.tls_hosts, [None, Some("::1".to_owned())]);
+        assert_eq!(source.to_string(), text);
+        assert!(!"127.0.0.1:2".parse::<FeedSource>().unwrap().has_tls());
     }
 
     #[test]

@@ -411,14 +411,14 @@ parameters! {
     TLS_CLIENT_KEY_FILE = text("tls-client-key-file", "").then(&[Certificates]),
         "File of its private key.";
     TLS_CLIENT_KEY_FILE_PASS = text("tls-client-key-file-pass", "").then(&[Certificates]).secret(),
-        "Password of this file; encrypted keys are refused.";
-    _ = switch("tls-cluster", "no").only_default(REFUSED_TLS).only_starts(NO_CLUSTER),
-        "Refused: there is no cluster mode.";
+        "Password of this file, if its key is encrypted (PKCS#8).";
+    TLS_CLUSTER = switch("tls-cluster", "no").then(&[Certificates]),
+        "Whether MIGRATE connects with TLS, as in Redis. There is no cluster mode.";
     _ = text("tls-dh-params-file", ""), DH_PARAMS;
     TLS_KEY_FILE = text("tls-key-file", "").then(&[Certificates]),
         "File of the private key of the server's certificate, in PEM.";
     TLS_KEY_FILE_PASS = text("tls-key-file-pass", "").then(&[Certificates]).secret(),
-        "Password of this file; encrypted keys are refused.";
+        "Password of this file, if its key is encrypted (PKCS#8).";
     TLS_PORT = number("tls-port", 0, 65535, "0").then(&[Certificates, Listening]),
         "TCP port of Redis clients with TLS; 0 is none.";
     TLS_PREFER_SERVER_CIPHERS = switch("tls-prefer-server-ciphers", "no").then(&[Certificates]),
@@ -434,7 +434,7 @@ parameters! {
     TLS_SESSION_CACHING = switch("tls-session-caching", "yes").then(&[Certificates]),
         "Whether TLS sessions can be resumed.";
     TLS_VERIFY_HOSTNAME = switch("tls-verify-hostname", "yes").then(&[Certificates]),
-        "Whether the certificate of a master must name its host; Redis never asks for that.";
+        "Whether the certificates of other servers must name their hosts; Redis never asks for that.";
     TRACKING_TABLE_MAX_KEYS = number("tracking-table-max-keys", 0, LONG_MAX, "1000000"),
         "Keys that are remembered for CLIENT TRACKING; 0 is no limit.";
     _ = text("unixsocket", "").fixed(),
@@ -458,8 +458,6 @@ const LONG_MAX: i128 = i64::MAX as i128;
 const ULONG_MAX: i128 = u64::MAX as i128;
 
 const REFUSED_LIVE_PREFIXES: &str = "give live prefixes at the start, with --live-prefix";
-const NO_CLUSTER: &str = "there is no cluster mode: this server has all keys by itself";
-const REFUSED_TLS: &str = "Unable to update TLS configuration. Check server logs.";
 const REFUSED_DEFRAGMENTATION: &str = "Active defragmentation cannot be enabled: it requires a \
                                        Redis server compiled with a modified Jemalloc like the \
                                        one shipped by default with the Redis source distribution";

@@ -12,7 +12,9 @@ use tidewire_keyspace::{Locked, ShardSet, lookup};
 use tidewire_resp::number::parse_integer;
 use tidewire_resp::{ArgumentList, Protocol, Writer, write_request};
 
+use super::socket::MasterSocket;
 use crate::live::LiveObserver;
+use crate::parameters::TLS_CLUSTER;
 use crate::server::Server;
 use crate::waiting::WaitId;
 use tidewire_lane::unix_ms;
@@ -75,16 +77,18 @@ impl Migration {
     fn run(&self, server: &Server) -> Result<bool, String> {
         let sockets = &server.replication.migration;
         let address = (self.host.clone(), self.port, self.authentication.clone());
+        let has_tls = server.parameters.read(TLS_CLUSTER);
         let kept = sockets.take(&address);
+        let kept = kept.filter(|socket| socket.is_secure() == has_tls);
         let is_kept = kept.is_some();
         let mut peer = match kept {
             Some(socket) => Peer::new(socket),
-            None => self.connect()?,
+            None => self.connect(server)?,
         };
         let mut moved = self.move_keys(server, &mut peer);
         if is_kept && !peer.has_answered && moved.is_err() {
             // The peer had closed it since it was last used.
-            peer = self.connect()?;
+            peer = self.connect(server)?;
             moved = self.move_keys(server, &mut peer);
         }
         match moved {
@@ -280,13 +284,19 @@ impl Migration {
         peer.send(&request(&words))
     }
 
-    fn connect(&self) -> Result<Peer, String> {
-        let connected = || -> io::Result<TcpStream> {
+    fn connect(&self, server: &Server) -> Result<Peer, String> {
+        let connected = || -> io::Result<MasterSocket> {
             let mut addresses = (&*self.host, self.port).to_socket_addrs()?;
             let address = addresses.next().ok_or(io::ErrorKind::NotFound)?;
             let socket = TcpStream::connect_timeout(&address, self.timeout)?;
             socket.set_nodelay(true)?;
-            Ok(socket)
+            let socket = MasterSocket::Tcp(socket);
+            if !server.parameters.read(TLS_CLUSTER) {
+                return Ok(socket);
+            }
+            let client = server.certificates.client();
+            let client = client.ok_or_else(|| io::Error::other("no TLS settings are loaded"))?;
+            socket.secure(&client, &self.host, self.timeout)
         };
         match connected() {
             Ok(socket) => Ok(Peer::new(socket)),
@@ -294,7 +304,11 @@ impl Migration {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 Err(failed("writing"))
             }
-            Err(_) => Err("IOERR error or timeout connecting to the client".to_owned()),
+            Err(error) => {
+                let (host, port) = (&*self.host, self.port);
+                tracing::warn!(host, port, %error, "MIGRATE cannot connect");
+                Err("IOERR error or timeout connecting to the client".to_owned())
+            }
         }
     }
 }
@@ -326,14 +340,14 @@ impl RemovalRefusal {
 
 /// The other server.
 struct Peer {
-    socket: TcpStream,
+    socket: MasterSocket,
     /// What has come and was not read.
     buffer: Vec<u8>,
     has_answered: bool,
 }
 
 impl Peer {
-    fn new(socket: TcpStream) -> Self {
+    fn new(socket: MasterSocket) -> Self {
         Peer {
             socket,
             buffer: Vec::new(),
@@ -341,11 +355,8 @@ impl Peer {
         }
     }
 
-    fn set_timeout(&self, timeout: Duration) -> Result<(), String> {
-        let set = self
-            .socket
-            .set_read_timeout(Some(timeout))
-            .and_then(|()| self.socket.set_write_timeout(Some(timeout)));
+    fn set_timeout(&mut self, timeout: Duration) -> Result<(), String> {
+        let set = self.socket.set_timeouts(timeout);
         set.map_err(|_| failed("writing"))
     }
 

@@ -93,6 +93,19 @@ impl MasterSocket {
         }
     }
 
+    /// Returns whether it uses TLS.
+    pub(super) fn is_secure(&self) -> bool {
+        matches!(self, Self::Secure(..))
+    }
+
+    /// Limits how long each read and each write waits.
+    pub(super) fn set_timeouts(&mut self, time: Duration) -> io::Result<()> {
+        if let Self::Tcp(socket) | Self::Secure(socket, _) = self {
+            socket.set_write_timeout(Some(time))?;
+        }
+        self.set_read_timeout(time)
+    }
+
     /// The address of the other side, as CLIENT KILL names it.
     pub(super) fn peer_address(&self) -> Option<SocketAddr> {
         match self {

@@ -3,7 +3,6 @@
 
 use crate::waiting::WaitId;
 use std::collections::HashMap;
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -191,7 +190,7 @@ pub(crate) struct Attempt {
 /// Connections that may be used again.
 #[derive(Debug, Default)]
 pub(crate) struct MigrationSockets {
-    pub(crate) kept: Mutex<HashMap<Address, (TcpStream, Instant)>>,
+    pub(crate) kept: Mutex<HashMap<Address, (MasterSocket, Instant)>>,
 }
 
 /// Host, port, and the words of AUTH there.
@@ -205,12 +204,12 @@ impl MigrationSockets {
         kept.len()
     }
 
-    pub(crate) fn take(&self, address: &Address) -> Option<TcpStream> {
+    pub(crate) fn take(&self, address: &Address) -> Option<MasterSocket> {
         let (socket, since) = self.kept.lock().remove(address)?;
         (since.elapsed() < KEPT_FOR).then_some(socket)
     }
 
-    pub(crate) fn keep(&self, address: Address, socket: TcpStream) {
+    pub(crate) fn keep(&self, address: Address, socket: MasterSocket) {
         if self.count() < KEPT_MAX {
             self.kept.lock().insert(address, (socket, Instant::now()));
         }

@@ -9,12 +9,13 @@ use tidewire_feed::wire::{
 };
 use tidewire_itch::{Books, BooksConfig, Head};
 
-use super::link::{Link, Target};
+use super::link::Link;
 use super::report::{Report, Rounds};
 use crate::failure::Failure;
 use crate::itch::{Content, Item, Reader, day_of_item};
 use crate::options::Speed;
 use crate::stop::Stop;
+use crate::target::Target;
 use crate::units::grouped;
 
 /// Returns whether a file is an ITCH file or a capture.

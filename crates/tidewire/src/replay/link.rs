@@ -9,26 +9,20 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use tidewire_feed::client::{Publisher, PublisherConfig, PublisherError, PublisherState};
 use tidewire_feed::journal::Journal;
-use tidewire_feed::wire::{ClientName, Credentials, Message};
-use tidewire_lane::Endpoint;
+use tidewire_feed::wire::{ClientName, Message};
+use tidewire_feed_client::Stream;
 use tracing::warn;
 
 use crate::failure::Failure;
 use crate::stop::Stop;
+use crate::target::Target;
 use crate::units::grouped;
-
-/// The feed port of a hub, and the user that publishes there.
-#[derive(Clone, Debug)]
-pub(crate) struct Target {
-    pub(crate) endpoint: Endpoint,
-    pub(crate) credentials: Option<Credentials>,
-}
 
 /// A publisher and its socket.
 pub(super) struct Link {
-    stream: TcpStream,
+    stream: Stream,
     publisher: Publisher,
-    to: Endpoint,
+    to: Target,
     started: Instant,
     out: Vec<u8>,
     input: Vec<u8>,
@@ -68,8 +62,7 @@ impl Acknowledgement {
 
 impl Link {
     /// Connects and logs in.
-    pub(super) fn connect(target: &Target) -> Result<Self, Failure> {
-        let to = &target.endpoint;
+    pub(super) fn connect(to: &Target) -> Result<Self, Failure> {
         let failed = |error: &dyn std::fmt::Display| {
             Failure::usage(format!("--to: no hub at {to}: {error}; {EXPECTED}"))
         };
@@ -79,10 +72,12 @@ impl Link {
             .set_nodelay(true)
             .and_then(|()| stream.set_nonblocking(true))
             .map_err(|error| failed(&error.kind()))?;
+        let mut stream = Stream::new(stream, to.tls.as_ref()).map_err(|error| failed(&error))?;
+        shake(&mut stream).map_err(|error| failed(&error))?;
         let session = tidewire_market::new_session_id();
         let config = PublisherConfig {
             name: ClientName::truncated("replay"),
-            credentials: target.credentials,
+            credentials: to.credentials,
             ..Default::default()
         };
         let mut publisher = Publisher::new(config, Journal::new(session, WINDOW_MESSAGES));
@@ -183,7 +178,7 @@ impl Link {
             return Ok(());
         }
         let mut flags = PollFlags::IN;
-        if !self.out.is_empty() {
+        if !self.out.is_empty() || self.stream.has_outgoing() {
             flags |= PollFlags::OUT;
         }
         let timeout = Timespec {
@@ -198,7 +193,10 @@ impl Link {
 
     fn write(&mut self) -> Result<bool, Failure> {
         if self.out.is_empty() {
-            return Ok(false);
+            return match self.stream.flush() {
+                Ok(()) => Ok(false),
+                Err(error) => Err(self.lost(&error.to_string())),
+            };
         }
         match self.stream.write(&self.out) {
             Ok(count) => {
@@ -261,10 +259,32 @@ impl Link {
     }
 }
 
+/// Waits for the end of the TLS handshake, if there is one.
+fn shake(stream: &mut Stream) -> std::io::Result<()> {
+    let end = Instant::now() + HANDSHAKE_TIME_MAX;
+    while !stream.shake()? {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        let mut flags = PollFlags::IN;
+        flags.set(PollFlags::OUT, stream.has_outgoing());
+        let mut descriptors = [PollFd::from_borrowed_fd(stream.as_fd(), flags)];
+        let timeout = Timespec {
+            tv_sec: 0,
+            tv_nsec: left.min(WAIT_MAX).subsec_nanos().into(),
+        };
+        let _ = poll(&mut descriptors, Some(&timeout));
+    }
+    Ok(())
+}
+
 fn is_temporary(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
+/// Time for a TLS handshake.
+const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 /// What `--to` must name.
 const EXPECTED: &str = "the port of 'serve --feed' is expected";
 /// Messages kept for retransmission.

@@ -11,11 +11,12 @@ use tidewire_feed::recording::{Block, BlockKind, Decoder, Event, MAGIC};
 use tidewire_feed::wire::{Level, Message, RecordPart, Venue, VenueName};
 use tidewire_market::CONSOLIDATED;
 
-use super::link::{Link, Target};
+use super::link::Link;
 use super::report::{Report, Rounds};
 use crate::failure::Failure;
 use crate::options::Speed;
 use crate::stop::Stop;
+use crate::target::Target;
 use crate::units::grouped;
 
 /// Returns whether `file` begins like a recording.

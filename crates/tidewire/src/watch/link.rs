@@ -5,40 +5,40 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tidewire_feed::client::{ClientConfig, ReceiveError, Side};
-use tidewire_feed::wire::{ClientName, Credentials};
+use tidewire_feed::wire::ClientName;
 use tidewire_feed_client::{Change, Ending, FeedClient, FeedClientConfig};
-use tidewire_lane::Endpoint;
 use tidewire_lane::unix_ns;
 
 use super::model::Model;
 use crate::failure::Failure;
 use crate::stop::Stop;
+use crate::target::Target;
 
 /// A hub's stream and the model of its content.
 pub(super) struct Link {
     model: Arc<Mutex<Model>>,
-    endpoint: Endpoint,
+    target: Target,
     thread: JoinHandle<()>,
 }
 
 impl Link {
     /// Connects in the background, and reconnects until told to `stop`.
     pub(super) fn start(
-        endpoint: &Endpoint,
-        credentials: Option<Credentials>,
+        target: &Target,
         patterns: &[String],
         stop: &Stop,
     ) -> Result<Self, Failure> {
         let usage = |text: &dyn std::fmt::Display| Failure::usage(format!("--from: {text}"));
-        let address = endpoint
+        let address = target
             .tcp()
             .ok_or_else(|| usage(&"a TCP address is expected"))?;
         let mut client = FeedClient::new(FeedClientConfig {
             client: ClientConfig {
                 name: ClientName::truncated("watch"),
-                credentials,
+                credentials: target.credentials,
                 ..ClientConfig::default()
             },
+            tls: [target.tls.clone(), None],
             ..FeedClientConfig::of(address)
         })
         .map_err(|error| usage(&error))?;
@@ -57,7 +57,7 @@ impl Link {
             .map_err(|error| Failure::running(format!("cannot start: {error}")))?;
         Ok(Self {
             model,
-            endpoint: endpoint.clone(),
+            target: target.clone(),
             thread,
         })
     }
@@ -67,8 +67,8 @@ impl Link {
         self.model.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
+    pub(super) fn target(&self) -> &Target {
+        &self.target
     }
 
     /// Returns whether the receiver has ended unexpectedly.

@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use crate::failure::Failure;
 use crate::options::WatchOptions;
 use crate::stop::Stop;
+use crate::target::Target;
 use crate::units::printable;
 use info::InfoReader;
 use link::Link;
@@ -60,7 +61,7 @@ pub(crate) fn run(options: &WatchOptions) -> Result<(), Failure> {
         // A reader that closes early, such as `head`, is not a failure.
         let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         if options.once && sample.rows.is_empty() && !options.pattern.is_empty() {
-            let (patterns, from) = (&watch.patterns, watch.link.endpoint());
+            let (patterns, from) = (&watch.patterns, watch.link.target());
             return Err(Failure::running(format!(
                 "no symbol at {from} matches '{patterns}'; watch --once without a pattern shows all"
             )));
@@ -82,8 +83,9 @@ struct Watch {
 impl Watch {
     fn start(options: &WatchOptions, patterns: &[String], stop: Stop) -> Result<Self, Failure> {
         let credentials = options.login.credentials()?;
+        let target = Target::new(&options.from, &options.tls, credentials)?;
         Ok(Self {
-            link: Link::start(&options.from, credentials, patterns, &stop)?,
+            link: Link::start(&target, patterns, &stop)?,
             info: InfoReader::start(&options.info, credentials, &stop),
             patterns: patterns.join(" "),
             stop,
@@ -107,7 +109,7 @@ impl Watch {
             let reason = printable(&model.connection.describe());
             drop(model);
             if self.stop.is_asked() || Instant::now() >= end {
-                let from = self.link.endpoint();
+                let from = self.link.target();
                 return Err(Failure::usage(format!(
                     "--from: no hub at {from}: {reason}; the port of 'serve --feed' is expected"
                 )));

@@ -1,0 +1,121 @@
+//! The files that the `tls-` parameters name.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use tidewire_tls::{Error, is_encrypted, usable_key};
+
+use crate::parameters::{
+    TLS_CA_CERT_DIR, TLS_CA_CERT_FILE, TLS_CERT_FILE, TLS_CLIENT_CERT_FILE, TLS_CLIENT_KEY_FILE,
+    TLS_CLIENT_KEY_FILE_PASS, TLS_KEY_FILE, TLS_KEY_FILE_PASS,
+};
+use crate::server::Server;
+
+/// The texts of the files.
+pub(super) struct Files {
+    /// The server's own certificate and key.
+    pub(super) own: Option<Pair>,
+    /// Those for links to other servers, if they are others.
+    pub(super) client: Option<Pair>,
+    pub(super) authorities: Vec<u8>,
+}
+
+/// A certificate and its key.
+pub(super) type Pair = (Vec<u8>, Vec<u8>);
+
+impl Files {
+    pub(super) fn read(server: &Server) -> Result<Self, String> {
+        let parameters = &server.parameters;
+        let own = [TLS_CERT_FILE, TLS_KEY_FILE, TLS_KEY_FILE_PASS];
+        let client = [
+            TLS_CLIENT_CERT_FILE,
+            TLS_CLIENT_KEY_FILE,
+            TLS_CLIENT_KEY_FILE_PASS,
+        ];
+        let [own, client] = [own, client].map(|ids| {
+            let password = ids[2].name();
+            read_pair(ids.map(|id| parameters.read(id)), password)
+        });
+        let file = parameters.read(TLS_CA_CERT_FILE);
+        let directory = parameters.read(TLS_CA_CERT_DIR);
+        let mut authorities = match file.as_str() {
+            "" => Vec::new(),
+            file => read("tls-ca-cert-file", file)?,
+        };
+        if !directory.is_empty() {
+            read_directory(&directory, &mut authorities)?;
+        }
+        Ok(Self {
+            own: own?,
+            client: client?,
+            authorities,
+        })
+    }
+}
+
+fn read_pair(
+    [certificate, key, password]: [String; 3],
+    parameter: &str,
+) -> Result<Option<Pair>, String> {
+    match (certificate.is_empty(), key.is_empty()) {
+        (true, true) => return Ok(None),
+        (true, false) => return Err(format!("{key}: the key's certificate is missing")),
+        (false, true) => return Err(format!("{certificate}: the certificate's key is missing")),
+        (false, false) => {}
+    }
+    let (certificate_pem, key_pem) = (read("certificate", &certificate)?, read("key", &key)?);
+    warn_of_readers(&key);
+    if !password.is_empty() && !is_encrypted(&key_pem) {
+        tracing::warn!(
+            file = key,
+            "a password is set for a key that is not encrypted"
+        );
+    }
+    let key_pem = usable_key(&key_pem, password.as_bytes());
+    let key_pem = key_pem.map_err(|error| match error {
+        Error::NoPassword => format!("{key}: {error}; set {parameter}"),
+        error => format!("{key}: {error}"),
+    })?;
+    Ok(Some((certificate_pem, key_pem)))
+}
+
+fn read(what: &str, path: &str) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|error| format!("{what}: {path}: {error}"))
+}
+
+/// Appends the certificates of a directory, in the order of their files' names.
+fn read_directory(directory: &str, authorities: &mut Vec<u8>) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("tls-ca-cert-dir: {directory}: {error}");
+    let entries = fs::read_dir(directory).map_err(failed)?;
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    for path in paths.iter().filter(|path| path.is_file()) {
+        let text = fs::read(path).map_err(failed)?;
+        let is_certificate = text.windows(BEGIN.len()).any(|part| part == BEGIN);
+        // Directories of certificates have links by other names to the same files.
+        let is_new = authorities
+            .windows(text.len().max(1))
+            .all(|part| part != text);
+        if is_certificate && is_new {
+            authorities.extend_from_slice(&text);
+            authorities.push(b'\n');
+        }
+    }
+    Ok(())
+}
+
+fn warn_of_readers(key: &str) {
+    let mode = fs::metadata(key).map(|metadata| metadata.permissions().mode());
+    if let Ok(mode) = mode
+        && mode & 0o007 != 0
+    {
+        let mode = format!("{:03o}", mode & 0o777);
+        tracing::warn!(
+            file = key,
+            mode,
+            "other users can read the private key; use chmod 640"
+        );
+    }
+}
+
+const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";

@@ -1,0 +1,224 @@
+//! Files of certificates that change while the server runs, and certificates that expire.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use tidewire_lane::unix_ns;
+use tidewire_tls::utc_text;
+use tracing::{info, warn};
+
+use super::Dated;
+use crate::parameters::{
+    Parameters, TLS_CA_CERT_DIR, TLS_CA_CERT_FILE, TLS_CERT_FILE, TLS_CLIENT_CERT_FILE,
+    TLS_CLIENT_KEY_FILE, TLS_KEY_FILE,
+};
+use crate::server::Server;
+
+/// The state of the files: a file that is replaced, written or renamed has another one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Stamps(Vec<(String, Option<Stamp>)>);
+
+/// Device, inode, size, and the times of change of content and of the inode.
+type Stamp = (u64, u64, u64, [i64; 4]);
+
+impl Stamps {
+    /// Reads the state of the files that the parameters name.
+    pub(super) fn read(parameters: &Parameters) -> Self {
+        let named = [
+            TLS_CERT_FILE,
+            TLS_KEY_FILE,
+            TLS_CLIENT_CERT_FILE,
+            TLS_CLIENT_KEY_FILE,
+            TLS_CA_CERT_FILE,
+            TLS_CA_CERT_DIR,
+        ];
+        let mut paths: Vec<String> = named.map(|id| parameters.read(id)).into();
+        let directory = paths.last().cloned().unwrap_or_default();
+        if let Ok(entries) = fs::read_dir(&directory) {
+            let entries = entries.flatten().take(ENTRIES_MAX);
+            paths.extend(entries.map(|entry| entry.path().display().to_string()));
+        }
+        paths.retain(|path| !path.is_empty());
+        paths.sort();
+        paths.dedup();
+        let stamps = paths.into_iter().map(|path| {
+            let stamp = stamp(&path);
+            (path, stamp)
+        });
+        Self(stamps.collect())
+    }
+}
+
+fn stamp(path: &str) -> Option<Stamp> {
+    let found = fs::metadata(path).ok()?;
+    let times = [
+        found.mtime(),
+        found.mtime_nsec(),
+        found.ctime(),
+        found.ctime_nsec(),
+    ];
+    Some((found.dev(), found.ino(), found.size(), times))
+}
+
+/// Watches the files of certificates, and warns before they expire. A thread that is no lane calls
+/// [`CertificateWatch::tick`] often.
+#[derive(Debug, Default)]
+pub struct CertificateWatch {
+    looked_at: Option<Instant>,
+    /// A state of the files that is not that of the certificates in use. They are read once it has
+    /// not changed for one interval: a file and its key are rarely written in the same moment.
+    pending: Option<Stamps>,
+    /// What was warned of last, of the server's certificate and of that for links.
+    warned: [Option<i64>; 2],
+}
+
+impl CertificateWatch {
+    /// Looks at the files, every few seconds. If they have changed, and no longer change, it reads
+    /// them; if they are wrong, the certificates in use stay, and one warning is logged.
+    pub fn tick(&mut self, server: &Server, now: Instant) {
+        let is_due = self.looked_at.is_none_or(|at| now >= at + LOOK_INTERVAL);
+        if !is_due {
+            return;
+        }
+        self.looked_at = Some(now);
+        self.follow_files(server);
+        let now_s = i64::try_from(unix_ns() / 1_000_000_000).unwrap_or(i64::MAX);
+        let certificates = &server.certificates;
+        let dates = [certificates.server_dates(), certificates.client_dates()];
+        for (dated, warned) in dates.iter().zip(&mut self.warned) {
+            match dated {
+                Some(dated) => warn_of_end(dated, now_s, warned),
+                None => *warned = None,
+            }
+        }
+    }
+
+    fn follow_files(&mut self, server: &Server) {
+        let in_use = server.certificates.in_use.lock().stamps.clone();
+        let Some(in_use) = in_use else {
+            self.pending = None;
+            return;
+        };
+        let found = Stamps::read(&server.parameters);
+        if found == in_use {
+            self.pending = None;
+        } else if self.pending.as_ref() == Some(&found) {
+            self.pending = None;
+            reload(server, "files have changed");
+        } else {
+            self.pending = Some(found);
+        }
+    }
+
+    /// Reads the files now, because the user has asked for it.
+    pub fn reload(&mut self, server: &Server, why: &str) {
+        self.pending = None;
+        reload(server, why);
+    }
+}
+
+fn reload(server: &Server, why: &str) {
+    match server.reload_certificates() {
+        Ok(true) => {
+            let ends = server.certificates.server_dates();
+            let ends = ends.map_or_else(String::new, |dated| utc_text(dated.ends_s));
+            info!(why, ends, "the TLS certificates were read again");
+        }
+        Ok(false) => {}
+        Err(reason) => {
+            warn!(
+                why,
+                reason, "the TLS certificates on disk are refused, and those in use stay"
+            );
+        }
+    }
+}
+
+/// Warns of a certificate that expires soon, unless that was done today.
+fn warn_of_end(dated: &Dated, now_s: i64, warned: &mut Option<i64>) {
+    let days = dated.days_left(now_s);
+    let level = level(days);
+    if level == *warned {
+        return;
+    }
+    *warned = level;
+    if level.is_none() {
+        return;
+    }
+    let (file, ends) = (&dated.file, utc_text(dated.ends_s));
+    match now_s > dated.ends_s {
+        true => warn!(file, ends, "the TLS certificate has expired"),
+        false => warn!(file, ends, days, "the TLS certificate expires soon"),
+    }
+}
+
+/// Returns what is warned of with so many days left: 30 days, then each of the last 7 days and
+/// each day after the end.
+fn level(days: i64) -> Option<i64> {
+    match days {
+        ..=7 => Some(days),
+        8..=30 => Some(30),
+        _ => None,
+    }
+}
+
+const LOOK_INTERVAL: Duration = Duration::from_secs(2);
+/// Files of a directory of authorities that are looked at.
+const ENTRIES_MAX: usize = 4_096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_warned_of_at_30_days_and_daily_from_7_days_on() {
+        let ends_s = 1_000 * 86_400;
+        let dated = Dated {
+            file: "hub.crt".to_owned(),
+            begins_s: 0,
+            ends_s,
+        };
+        let mut warned = None;
+        let mut seen = Vec::new();
+        for hour in (-40 * 24)..48 {
+            let before = warned;
+            warn_of_end(&dated, ends_s + hour * 3_600, &mut warned);
+            if warned != before {
+                seen.push(warned.unwrap());
+            }
+        }
+        assert_eq!(seen, [30, 7, 6, 5, 4, 3, 2, 1, 0, -1, -2]);
+        assert_eq!(dated.days_left(ends_s), 0);
+        assert_eq!(dated.days_left(ends_s + 1), -1);
+        // Another certificate ends the warnings.
+        warn_of_end(
+            &Dated {
+                ends_s: ends_s * 2,
+                ..dated
+            },
+            ends_s,
+            &mut warned,
+        );
+        assert_eq!(warned, None);
+    }
+
+    #[test]
+    fn each_way_to_change_a_file_changes_its_stamp() {
+        let folder = std::env::temp_dir().join(format!("tidewire-stamps-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (file, other) = (folder.join("a"), folder.join("b"));
+        let path = file.display().to_string();
+        assert_eq!(stamp(&path), None);
+        fs::write(&file, "one").unwrap();
+        let first = stamp(&path);
+        assert!(first.is_some() && first == stamp(&path));
+        fs::write(&other, "two").unwrap();
+        fs::rename(&other, &file).unwrap();
+        let renamed = stamp(&path);
+        assert_ne!(first, renamed);
+        fs::write(&file, "longer").unwrap();
+        assert_ne!(stamp(&path), renamed);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
