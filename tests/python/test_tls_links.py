@@ -28,8 +28,10 @@ def authority(tmp_path_factory):
 def terminator(request):
     made = []
 
-    def start(port, authority, name="server", **settings):
+    def start(port, authority, name="server", clients_of=None, **settings):
         folder = authority.folder
+        if clients_of:
+            settings["authority"] = clients_of.certificate
         one = Terminator(port, folder / f"{name}.crt", folder / f"{name}.key", **settings)
         made.append(one)
         return one
@@ -141,7 +143,7 @@ def test_an_issuer_that_is_unknown_is_refused(
 def test_a_server_that_wants_a_certificate_gets_one(
     start_hub, start, exchange, authority, terminator
 ):
-    made = terminator(exchange.port, authority, authority=authority.certificate)
+    made = terminator(exchange.port, authority, clients_of=authority)
     place = f"tls://localhost:{made.port}"
     without = start_hub("--source", place, *trusting(authority))
     logs(without, "it wants our certificate, and got none")
@@ -167,10 +169,7 @@ def test_a_server_that_wants_a_certificate_gets_one(
 
 def test_a_port_without_tls_is_told(start_hub, exchange, authority):
     hub = start_hub("--source", f"tls://localhost:{exchange.port}", *trusting(authority))
-    eventually(
-        lambda: "its port may be one without TLS" in hub.stderr
-        or "the peer speaks without TLS" in hub.stderr, "the reason",
-    )
+    logs(hub, "no version of TLS in common, or no TLS at all")
 
 
 def test_a_server_that_stops_in_the_handshake_is_given_up(start_hub, authority):
@@ -266,3 +265,21 @@ def test_migrate_uses_tls_if_tls_cluster_is_on(start_hub, authority):
         "MIGRATE", "127.0.0.1", target.resp_port, "c", 0, 2_000) == b"OK"
     with pytest.raises(redis.ResponseError, match="Unable to update TLS configuration"):
         start_hub().redis().config_set("tls-cluster", "yes")
+
+
+def test_a_plant_is_reached_over_tls(start_hub, start, authority, terminator):
+    (port,) = free_ports(1)
+    plant = start("simulate", "mx", "--listen", f"127.0.0.1:{port}", "--tags", "14")
+    plant.line_with("plant")
+    made = terminator(port, authority)
+    hub = start_hub(
+        "--mx", f"tls://localhost:{made.port}", "--mx-tag", "Tank1.Level", *trusting(authority)
+    )
+    eventually(lambda: hub.redis().hget("mx:Tank1.Level", "value"), "a value")
+    assert made.hosts[0] == "localhost"
+    authority.issue("strange", "plant", names="DNS:plant.example")
+    strange = terminator(port, authority, "strange")
+    hub = start_hub(
+        "--mx", f"tls://localhost:{strange.port}", "--mx-tag", "Tank1.Level", *trusting(authority)
+    )
+    logs(hub, "it is for another host; its name is plant.example")

@@ -10,6 +10,7 @@ use crate::application::CloseReason;
 use crate::connection::ConnectionId;
 use crate::context::Context;
 use crate::endpoint::Endpoint;
+use crate::secure::TlsConnector;
 
 /// The connection to one address, or the time of the next attempt.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub struct Dialing {
     endpoint: Endpoint,
     /// The connection's tag for the application.
     port: u16,
+    /// What TLS is made with, and the name that the peer's certificate must have.
+    tls: Option<(TlsConnector, String)>,
     connection: Option<ConnectionId>,
     /// Whether the connection is established.
     is_standing: bool,
@@ -35,12 +38,28 @@ impl Dialing {
         Self {
             endpoint,
             port,
+            tls: None,
             connection: None,
             is_standing: false,
             due_ns: 0,
             failures: 0,
             log: LinkLog::default(),
             reason: None,
+        }
+    }
+
+    /// Uses TLS, if it is given: what it is made with, and the name that the peer's certificate must
+    /// have.
+    #[must_use]
+    pub fn with_tls(mut self, tls: Option<(TlsConnector, String)>) -> Self {
+        self.tls = tls;
+        self
+    }
+
+    /// Notes why TLS has failed, if it has, before [`Dialing::closed`].
+    pub fn fails(&mut self, context: &Context) {
+        if let Some(failure) = context.failure() {
+            self.reason.get_or_insert_with(|| failure.to_owned());
         }
     }
 
@@ -124,7 +143,14 @@ impl Dialing {
             self.due_ns = u64::MAX;
             return;
         };
-        match context.connect(address, self.port) {
+        let connected = match &self.tls {
+            None => context.connect(address, self.port),
+            Some((connector, host)) => match connector.current() {
+                Some(client) => context.connect_secure(address, self.port, &client, host),
+                None => Err(std::io::Error::other("no TLS settings are loaded")),
+            },
+        };
+        match connected {
             Ok(id) => {
                 self.connection = Some(id);
                 self.due_ns = context.now_ns() + BACK_OFF.connect_ns_max;

@@ -89,7 +89,7 @@ impl PlantLink {
             session,
             tags: LinkTags::default(),
             writes: Writes::default(),
-            dialing: Dialing::new(options.endpoint.clone(), port),
+            dialing: Dialing::new(options.endpoint.clone(), port).with_tls(options.tls.clone()),
             heard_ns: 0,
             sweep_ns: 0,
             plant: plant.clone(),
@@ -144,6 +144,7 @@ impl PlantLink {
     /// Notes the end of the connection. Returns the publications about it.
     pub fn closed(&mut self, context: &Context, reason: CloseReason) -> Dispatch {
         let now_ns = context.now_ns();
+        self.dialing.fails(context);
         if !self.dialing.closed(now_ns, reason) {
             return (Publication::default(), 0);
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tidewire_fanout::{Matches, Post, Topic, TopicSource, lane_bits};
 use tidewire_keyspace::{Bare, Mount, MountWriter};
-use tidewire_lane::{Endpoint, MailSender, unix_ns};
+use tidewire_lane::{Endpoint, MailSender, TlsConnector, unix_ns};
 use tidewire_resp::Writer;
 
 use crate::name_requests::NameRequests;
@@ -22,6 +22,9 @@ pub const PLANT_PREFIX: &[u8] = b"mx:";
 pub struct PlantOptions {
     /// Address of the plant.
     pub endpoint: Endpoint,
+    /// If the plant is reached by TLS: what that is made with, and the name that the certificate
+    /// must have.
+    pub tls: Option<(TlsConnector, String)>,
     /// Tags that are advised from the start. Others are advised once a client requests them.
     pub tags: Vec<String>,
     /// Maximum number of tags.
@@ -39,6 +42,7 @@ impl PlantOptions {
     pub fn new(endpoint: Endpoint) -> Self {
         Self {
             endpoint,
+            tls: None,
             tags: Vec::new(),
             tags_max: 1 << 20,
             uncertain_after_ns: 60_000_000_000,

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use tidewire_feed::journal::{CAPACITY_MAX, CAPACITY_MIN};
 use tidewire_feed::wire::SlowPolicy;
 use tidewire_hub::{HubConfig, ZmqSecurity, port};
-use tidewire_lane::Endpoint;
+use tidewire_lane::{Endpoint, TlsConnector};
 use tidewire_lastvalue::SLOT_LIMIT_MAX;
 use tidewire_market::{FeedSource, Input, InputError, MarketConfig};
 use tidewire_redis::ids::{
@@ -231,8 +231,10 @@ impl Config {
                 resp_places.push(RespPlace::Tls(place));
             }
         }
+        let connector = TlsConnector::default();
         let mut hub = HubConfig {
             redis: RedisConfig {
+                connector: connector.clone(),
                 redis_conf: conf.path,
                 users: conf.users,
                 renames: conf.renames,
@@ -243,6 +245,7 @@ impl Config {
             },
             market: MarketConfig {
                 sources: source,
+                connector: connector.clone(),
                 databento_key,
                 inputs,
                 feed_lines: feed_udp,
@@ -252,7 +255,7 @@ impl Config {
                     .map_or(SlowPolicy::Conflate, Into::into),
                 ..MarketConfig::default()
             },
-            plant: plant::options(&options.plant, &file.mx, &place)?,
+            plant: plant::options(&options.plant, &file.mx, &place, &connector)?,
             io_uring: options.io_uring.or(file.io_uring) != Some(IoUring::Off),
             databento_user: options
                 .databento_user
@@ -307,13 +310,7 @@ impl Config {
             let unasked = (TLS_AUTH_CLIENTS.name().to_owned(), "no".to_owned());
             hub.redis.parameters.push(unasked);
         }
-        let has_tls = |source: &FeedSource| source.has_tls();
-        let natives = hub.market.inputs.iter().any(|input| match input {
-            Input::Native(source) => source.has_tls(),
-            _ => false,
-        });
-        hub.redis.has_tls_links = natives || hub.market.sources.iter().any(has_tls);
-        hub.market.connector = hub.redis.connector.clone();
+        hub.redis.has_tls_links = has_tls_links(&hub);
         let resp = endpoint(&options.resp, "resp", file.resp.as_ref(), "127.0.0.1:6379")?;
         let config = Self {
             resp,
@@ -513,6 +510,18 @@ impl Limits {
         }
         Ok(())
     }
+}
+
+/// Returns whether a source or the plant is reached by TLS.
+fn has_tls_links(hub: &HubConfig) -> bool {
+    let natives = hub.market.inputs.iter().any(|input| match input {
+        Input::Native(source) => source.has_tls(),
+        _ => false,
+    });
+    let plant = hub.plant.as_ref();
+    natives
+        || hub.market.sources.iter().any(FeedSource::has_tls)
+        || plant.is_some_and(|plant| plant.tls.is_some())
 }
 
 /// Returns the addresses of Redis clients in a redis.conf.

@@ -19,7 +19,7 @@ use crate::feed_login::LoginOptions;
 use crate::itch::ItchOptions;
 use crate::log::LogFormat;
 use crate::plant::PlantArguments;
-use crate::target::{FeedPlace, TlsArguments};
+use crate::target::{Place, TlsArguments};
 use crate::tls_ports::TlsPorts;
 use crate::units::{parse_count, parse_duration, whole};
 use crate::watch::SortColumn;
@@ -538,7 +538,7 @@ pub(crate) struct ReplayOptions {
     pub(crate) file: PathBuf,
     /// The feed port of the hub: HOST:PORT, or tls://HOST:PORT.
     #[arg(long, value_name = "FEED_ADDR", default_value = "127.0.0.1:9876")]
-    pub(crate) to: FeedPlace,
+    pub(crate) to: Place,
     /// TLS.
     #[command(flatten)]
     pub(crate) tls: TlsArguments,
@@ -587,7 +587,7 @@ pub(crate) struct WatchOptions {
     pub(crate) pattern: Vec<String>,
     /// The feed port of the hub, or of an exchange: HOST:PORT, or tls://HOST:PORT.
     #[arg(long, value_name = "FEED_ADDR", default_value = "127.0.0.1:9876")]
-    pub(crate) from: FeedPlace,
+    pub(crate) from: Place,
     /// TLS.
     #[command(flatten)]
     pub(crate) tls: TlsArguments,

@@ -5,19 +5,21 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Deserialize;
-use tidewire_lane::Endpoint;
+use tidewire_lane::TlsConnector;
 use tidewire_plant::{NAME_BYTES_MAX, PlantOptions};
 
 use crate::config::FilePlace;
 use crate::failure::Failure;
+use crate::target::Place;
 use crate::units::parse_duration;
 
 /// The plant whose tags are mounted as `mx:` keys.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct PlantArguments {
-    /// A plant that speaks NMX over TCP: its tags are the keys mx:OBJECT.ATTRIBUTE [default: none].
+    /// A plant that speaks NMX over TCP, HOST:PORT or tls://HOST:PORT (see --tls-ca): its tags are
+    /// the keys mx:OBJECT.ATTRIBUTE [default: none].
     #[arg(long, value_name = "ADDR", env = "TIDEWIRE_MX")]
-    pub(crate) mx: Option<Endpoint>,
+    pub(crate) mx: Option<Place>,
     /// A tag to follow from the start; repeatable. Other tags are followed once a client names
     /// them.
     #[arg(
@@ -62,19 +64,23 @@ pub(crate) fn options(
     given: &PlantArguments,
     file: &PlantTable,
     place: &FilePlace,
+    connector: &TlsConnector,
 ) -> Result<Option<PlantOptions>, Failure> {
-    let endpoint = match (&given.mx, &file.address) {
-        (Some(endpoint), _) => endpoint.clone(),
+    let given_place: Place = match (&given.mx, &file.address) {
+        (Some(given), _) => given.clone(),
         (None, Some(text)) => text.parse().map_err(|error| {
             Failure::usage(format!("{} = '{text}': {error}", place.of("mx.address")))
         })?,
         (None, None) => return needs_plant(given, file, place).map(|()| None),
     };
+    let endpoint = given_place.endpoint();
     if endpoint.tcp().is_none() {
         let text = format!("--mx {endpoint}: a plant is reached over TCP: HOST:PORT is expected");
         return Err(Failure::usage(text));
     }
-    let mut options = PlantOptions::new(endpoint);
+    let mut options = PlantOptions::new(endpoint.clone());
+    let host = given_place.host().map(str::to_owned);
+    options.tls = host.map(|host| (connector.clone(), host));
     let durations = [
         (
             "mx.uncertain-after",

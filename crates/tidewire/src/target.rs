@@ -1,4 +1,4 @@
-//! The feed port of a hub that a command connects to, with or without TLS.
+//! The address of a server to connect to, with or without TLS.
 
 use std::fmt;
 use std::fs;
@@ -15,13 +15,13 @@ use crate::failure::Failure;
 
 /// An address as users write it: `HOST:PORT`, or `tls://HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FeedPlace {
+pub(crate) struct Place {
     endpoint: Endpoint,
     /// The name that the server's certificate must have, for TLS.
     host: Option<String>,
 }
 
-impl FromStr for FeedPlace {
+impl FromStr for Place {
     type Err = EndpointError;
 
     fn from_str(text: &str) -> Result<Self, EndpointError> {
@@ -37,7 +37,19 @@ impl FromStr for FeedPlace {
     }
 }
 
-impl fmt::Display for FeedPlace {
+impl Place {
+    /// Returns the address.
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Returns the name that the server's certificate must have, for TLS.
+    pub(crate) fn host(&self) -> Option<&str> {
+        self.host.as_deref()
+    }
+}
+
+impl fmt::Display for Place {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.host, self.endpoint.tcp()) {
             (Some(host), Some(address)) if host.contains(':') => {
@@ -76,7 +88,7 @@ pub(crate) struct TlsArguments {
 /// An address, and what TLS needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    place: FeedPlace,
+    place: Place,
     /// Of a place with `tls://`.
     pub(crate) tls: Option<Tls>,
     /// The user that logs in there.
@@ -88,7 +100,7 @@ impl Target {
     pub(crate) fn plain(endpoint: Endpoint, credentials: Option<Credentials>) -> Self {
         let host = None;
         Self {
-            place: FeedPlace { endpoint, host },
+            place: Place { endpoint, host },
             tls: None,
             credentials,
         }
@@ -96,7 +108,7 @@ impl Target {
 
     /// Reads the files that TLS needs, if the place has it.
     pub(crate) fn new(
-        place: &FeedPlace,
+        place: &Place,
         arguments: &TlsArguments,
         credentials: Option<Credentials>,
     ) -> Result<Self, Failure> {
@@ -174,7 +186,7 @@ mod tests {
     #[test]
     fn places_with_tls_keep_their_host() {
         for text in ["127.0.0.1:1", "tls://localhost:2", "tls://[::1]:3"] {
-            assert_eq!(text.parse::<FeedPlace>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<Place>().unwrap().to_string(), text);
         }
         for wrong in [
             "tls://",
@@ -183,7 +195,7 @@ mod tests {
             "tls://a:b",
             "ssl://a:1",
         ] {
-            assert!(wrong.parse::<FeedPlace>().is_err(), "{wrong}");
+            assert!(wrong.parse::<Place>().is_err(), "{wrong}");
         }
     }
 }

@@ -34,9 +34,6 @@ impl Verifier {
     ) -> Result<ServerCertVerified, rustls::Error> {
         let read = Certificate::read(certificate).ok_or(CertificateError::BadEncoding)?;
         let now_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        let at = |time_s: i64| {
-            UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(time_s).unwrap_or(0)))
-        };
         if now_s < read.begins_s {
             let not_before = at(read.begins_s);
             return Err(CertificateError::NotValidYetContext {
@@ -55,17 +52,18 @@ impl Verifier {
         }
         if !self.pinned_names_any && !read.is_named(&name.to_str()) {
             let named = verify_server_name(&ParsedCertificate::try_from(certificate)?, name);
-            named.map_err(|error| with_names(error, certificate, name))?;
+            named.map_err(|error| with_facts(error, certificate, name, now))?;
         }
         Ok(ServerCertVerified::assertion())
     }
 }
 
-/// Adds the hosts that a certificate is for to the error that it is for another one.
-fn with_names(
+/// Adds to an error what the certificate says: the hosts that it is for, or when it is valid.
+fn with_facts(
     error: rustls::Error,
     certificate: &CertificateDer<'_>,
     name: &ServerName<'_>,
+    time: UnixTime,
 ) -> rustls::Error {
     match error {
         rustls::Error::InvalidCertificate(
@@ -78,8 +76,22 @@ fn with_names(
             };
             context.into()
         }
+        // Also one that ends before it begins, of which the verifier gives no time.
+        rustls::Error::InvalidCertificate(CertificateError::Expired) => {
+            match Certificate::read(certificate) {
+                Some(read) => {
+                    let not_after = at(read.ends_s);
+                    CertificateError::ExpiredContext { time, not_after }.into()
+                }
+                None => error,
+            }
+        }
         error => error,
     }
+}
+
+fn at(time_s: i64) -> UnixTime {
+    UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(time_s).unwrap_or(0)))
 }
 
 impl ServerCertVerifier for Verifier {
@@ -103,7 +115,7 @@ impl ServerCertVerifier for Verifier {
                         CertificateError::NotValidForName
                         | CertificateError::NotValidForNameContext { .. },
                     )) if self.names_any => Ok(ServerCertVerified::assertion()),
-                    verified => verified.map_err(|error| with_names(error, certificate, name)),
+                    verified => verified.map_err(|error| with_facts(error, certificate, name, now)),
                 }
             }
             None => Err(CertificateError::UnknownIssuer.into()),
