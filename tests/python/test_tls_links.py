@@ -152,6 +152,14 @@ def test_a_server_that_wants_a_certificate_gets_one(
     hub = start_hub("--source", place, *trusting(authority), *pair)
     follows(hub)
     assert made.peers[-1]["subject"][0][0][1] == "trader"
+    # A helper signs with an RSA key.
+    certificate, key = authority.issue("rsa", "rsa", rsa_bits=4096)
+    rsa = start_hub(
+        "--source", place, *trusting(authority), "--set", f"tls-client-cert-file={certificate}",
+        "--set", f"tls-client-key-file={key}",
+    )
+    follows(rsa)
+    assert made.peers[-1]["subject"][0][0][1] == "rsa"
     assert int(hub.info()["tls_client_certificate_days"]) in (29, 30)
     watch = start(
         "watch", "--from", place, "--tls-ca", authority.certificate, "--once", "--info", "none",

@@ -95,7 +95,7 @@ impl Secure {
             server: None,
             peer,
             is_listed: false,
-            is_slow: false,
+            is_slow: client.signs_slowly(),
             is_outgoing: true,
             failure: None,
             sent: 0,

@@ -35,9 +35,18 @@ enum Signatures {
     Slow,
 }
 
+impl Signatures {
+    fn of(identity: &CertifiedKey) -> Signatures {
+        match identity.key.algorithm() {
+            SignatureAlgorithm::RSA => Signatures::Slow,
+            _ => Signatures::Quick,
+        }
+    }
+}
+
 /// What the connections of a client share: the certificates that it trusts. Cheap to clone.
 #[derive(Clone)]
-pub struct Client(pub(super) Arc<ClientConfig>);
+pub struct Client(pub(super) Arc<ClientConfig>, Signatures);
 
 /// The certificates that a client trusts.
 ///
@@ -132,10 +141,7 @@ impl Server {
     pub fn with(settings: &ServerSettings<'_>) -> Result<Server, Error> {
         let provider = provider(&settings.offer)?;
         let identity = identity(settings.certificates_pem, settings.key_pem, &provider)?;
-        let signatures = match identity.key.algorithm() {
-            SignatureAlgorithm::RSA => Signatures::Slow,
-            _ => Signatures::Quick,
-        };
+        let signatures = Signatures::of(&identity);
         let verifier = client_verifier(settings, &provider)?;
         let builder = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions(&settings.offer.protocols)?)
@@ -219,6 +225,7 @@ impl Client {
             .map_err(wrong_settings)?;
         let builder = builder.dangerous();
         let builder = builder.with_custom_certificate_verifier(Arc::new(verifier));
+        let signatures = identity.as_ref().map_or(Signatures::Quick, Signatures::of);
         let mut config = match identity {
             None => builder.with_no_client_auth(),
             Some(identity) => {
@@ -226,7 +233,13 @@ impl Client {
             }
         };
         config.resumption = Resumption::in_memory_sessions(SESSIONS_OF_A_CLIENT);
-        Ok(Client(Arc::new(config)))
+        Ok(Client(Arc::new(config), signatures))
+    }
+
+    /// Returns whether a handshake may take longer than an event loop should wait: its own key is
+    /// RSA.
+    pub fn signs_slowly(&self) -> bool {
+        self.1 == Signatures::Slow
     }
 }
 
