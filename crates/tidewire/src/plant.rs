@@ -214,7 +214,8 @@ mod tests {
     }
 
     fn error(given: &PlantArguments, file: &PlantTable) -> String {
-        let failure = options(given, file, &FilePlace::default()).unwrap_err();
+        let failure =
+            options(given, file, &FilePlace::default(), &TlsConnector::default()).unwrap_err();
         format!("{failure:?}")
     }
 
@@ -224,7 +225,8 @@ mod tests {
             options(
                 &PlantArguments::default(),
                 &PlantTable::default(),
-                &FilePlace::default()
+                &FilePlace::default(),
+                &TlsConnector::default()
             )
             .unwrap()
             .is_none()
@@ -236,9 +238,14 @@ mod tests {
             tags_max: Some(7),
             ..PlantTable::default()
         };
-        let plant = options(&PlantArguments::default(), &file, &FilePlace::default())
-            .unwrap()
-            .unwrap();
+        let plant = options(
+            &PlantArguments::default(),
+            &file,
+            &FilePlace::default(),
+            &TlsConnector::default(),
+        )
+        .unwrap()
+        .unwrap();
         assert_eq!(plant.tags, ["A.B"]);
         assert_eq!((plant.bad_after_ns, plant.tags_max), (120_000_000_000, 7));
         let given = PlantArguments {
@@ -246,9 +253,14 @@ mod tests {
             mx_bad_after: Some(Duration::from_secs(70)),
             ..arguments("127.0.0.1:2")
         };
-        let plant = options(&given, &file, &FilePlace::default())
-            .unwrap()
-            .unwrap();
+        let plant = options(
+            &given,
+            &file,
+            &FilePlace::default(),
+            &TlsConnector::default(),
+        )
+        .unwrap()
+        .unwrap();
         assert_eq!(plant.endpoint.to_string(), "127.0.0.1:2");
         assert_eq!(
             (plant.tags, plant.bad_after_ns),
