@@ -48,8 +48,8 @@ impl Dialing {
         }
     }
 
-    /// Uses TLS, if it is given: what it is made with, and the name that the peer's certificate must
-    /// have.
+    /// Uses TLS, if it is given: what it is made with, and the name that the peer's certificate
+    /// must have.
     #[must_use]
     pub fn with_tls(mut self, tls: Option<(TlsConnector, String)>) -> Self {
         self.tls = tls;

@@ -1,5 +1,5 @@
-//! Outgoing TLS connections of a lane: the application knows only of those whose server is accepted,
-//! and why another one is not.
+//! Outgoing TLS connections of a lane: the application knows only of those whose server is
+//! accepted, and why another one is not.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
