@@ -108,6 +108,13 @@ def quoted_trade(time_ns, price, size, bid, ask, instrument=42, publisher=1):
     return _record(QUOTE, instrument, publisher, time_ns, body)
 
 
+def order(time_ns, order_id, price, size, flags, action, side, instrument=42, publisher=1):
+    body = struct.pack(
+        "<QqIBBccQiI", order_id, price, size, flags, 0, action, side, time_ns, 0, 0
+    )
+    return _record(ORDER, instrument, publisher, time_ns, body)
+
+
 def mapping(instrument, name, time_ns=0, start_ns=2**64 - 1, end_ns=2**64 - 1):
     body = struct.pack("<B71sB71sQQ", 1, b"", 1, name.encode(), start_ns, end_ns)
     return _record(0x16, instrument, 1, time_ns, body)

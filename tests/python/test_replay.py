@@ -170,6 +170,21 @@ def test_trades_are_played_at_the_speed_that_is_asked_for(hub, start, second):
     assert hub.hash("md:OWN")["last"] == "110"
 
 
+def test_orders_that_come_again_count_each_trade_once(hub, start, tmp_path):
+    path = tmp_path / "orders.dbn"
+    (first_ns, price, _), (second_ns, _, _), *_ = TRADES
+    records = [
+        dbn_file.order(first_ns, 1, price, 5, 0, b"A", b"A"),
+        dbn_file.order(second_ns, 0, price, 2, 0, b"T", b"B"),
+        dbn_file.order(second_ns, 1, price, 2, 0x80, b"C", b"A"),
+    ]
+    path.write_bytes(dbn_file.file([("TWICE", [(20200101, 20300101, 42)])], records, schema=0))
+    for _ in range(3):
+        play(start, hub, path, "--orders")
+        fields = hub.hash("md:TWICE")
+        assert (fields["volume"], fields["trades"], fields["ask_size"]) == ("2", "1", "3")
+
+
 def test_a_record_without_a_time_is_played_at_once(hub, start, tmp_path):
     path = tmp_path / "undefined.dbn"
     times_ns = [2**64 - 1, TRADES[0][0], 2**64 - 1, 0, TRADES[1][0]]

@@ -132,11 +132,25 @@ impl Translator {
     }
 
     /// Returns the symbol of a record that is passed on whole, after it was applied. Gives `sink`
-    /// what must precede it. `None` over the limit of instruments.
+    /// what must precede it: also the start of the session, if the record is an order. `None` over
+    /// the limit of instruments.
     pub fn carry(&mut self, record: &RecordRef<'_>, mut sink: impl FnMut(&Message)) -> Option<u32> {
-        let (header, time_ns) = (record.header(), record.decode().index_time_ns());
-        let symbol = self.books.symbol_of(&header, time_ns)?;
+        let (header, fields) = (record.header(), record.decode());
+        let index_ns = fields.index_time_ns();
+        let symbol = self.books.symbol_of(&header, index_ns)?;
         self.define(header.publisher_id, symbol, &mut sink);
+        if let Record::Mbo(order) = &fields {
+            // The receiver begins the symbol with it. Only before that does it know until when the
+            // day has traded in another file.
+            let time_ns = order.source_time_ns();
+            if self
+                .sessions
+                .is_due(header.publisher_id, symbol, time_ns, false)
+            {
+                let day_ns = day_time_ns(time_ns, index_ns);
+                self.introduce(header.publisher_id, symbol, day_ns, false, &mut sink);
+            }
+        }
         Some(symbol)
     }
 

@@ -410,6 +410,35 @@ fn a_definition_precedes_the_levels_of_a_book_that_begins_empty() {
     }
 }
 
+/// A file played twice counted its trades twice: its first order was in front of the day's start.
+#[test]
+fn the_session_precedes_an_order_that_is_passed_on_and_ends_no_event() {
+    let mut translator = Translator::default();
+    let mut said = |bytes: Vec<u8>| {
+        let mut messages = apply(&mut translator, &bytes);
+        let record = RecordRef::new(&bytes).expect("a whole record");
+        let carried = translator.carry(&record, |message| messages.push(*message));
+        assert_eq!(carried, Some(0));
+        let starts = messages.iter().filter_map(|message| match message {
+            Message::SessionStart(start) => Some((start.rolls, start.source_time_ns)),
+            _ => None,
+        });
+        (kinds(&messages), starts.collect::<Vec<_>>())
+    };
+    let day = (SessionStart::BEGINS_DAY, NOON_NS);
+    let again = (SessionStart::BEGINS_DAY_OR_AGAIN, NOON_NS + 2);
+    let first = said(order(7, NOON_NS, b'A', 1, 100, 0));
+    assert_eq!(first, ("VDS".to_owned(), vec![day]));
+    let second = said(order(7, NOON_NS + 1, b'A', 2, 100, 0));
+    assert_eq!(second, (String::new(), vec![]));
+    let traded = said(order(7, NOON_NS + 2, b'T', 0, 100, 0));
+    assert_eq!(traded, ("ST".to_owned(), vec![again]));
+    // A snapshot's order belongs to the day of the capture, and to no day before it.
+    let mut old = order(7, NOON_NS - 90 * 3_600 * 1_000_000_000, b'A', 3, 100, 0);
+    put(&mut old, 40, &(NOON_NS + 3).to_le_bytes());
+    assert_eq!(said(old).1, vec![]);
+}
+
 #[test]
 fn orders_that_end_no_event_define_their_symbol() {
     let mut translator = Translator::default();
