@@ -185,6 +185,16 @@ def test_orders_that_come_again_count_each_trade_once(hub, start, tmp_path):
         assert (fields["volume"], fields["trades"], fields["ask_size"]) == ("2", "1", "3")
 
 
+def test_an_event_older_than_its_capture_does_not_stall_the_replay(hub, start, tmp_path):
+    path = tmp_path / "old.dbn"
+    first_ns = TRADES[0][0]
+    old = bytearray(dbn_file.definition(first_ns, "OLD", 10**7, 1, "USD"))
+    struct.pack_into("<Q", old, 8, first_ns - 40 * DAY_NS)
+    trades = [dbn_file.trade(*trade) for trade in TRADES[:2]]
+    path.write_bytes(dbn_file.file([("OLD", [(20200101, 20300101, 42)])], [bytes(old), *trades]))
+    assert play(start, hub, path, speed="1").trades == 2
+
+
 def test_a_record_without_a_time_is_played_at_once(hub, start, tmp_path):
     path = tmp_path / "undefined.dbn"
     times_ns = [2**64 - 1, TRADES[0][0], 2**64 - 1, 0, TRADES[1][0]]

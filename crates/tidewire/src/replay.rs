@@ -244,12 +244,14 @@ impl Pace {
         let Speed::Times(times) = self.speed else {
             return None;
         };
-        let time_ns = record.decode().source_time_ns();
+        // The order of a file is that of the captures. An event may be weeks older: a definition,
+        // the last trade of a sample, an order of a snapshot.
+        let time_ns = record.decode().index_time_ns();
         if matches!(time_ns, 0 | UNDEFINED_TIME) {
             return None;
         }
         let first_ns = *self.first_ns.get_or_insert(time_ns);
-        // Records of a snapshot have earlier times and are due immediately.
+        // One with an earlier time is due immediately.
         let elapsed_ns = time_ns.saturating_sub(first_ns) as f64 / times;
         Some(self.start + Duration::from_nanos(elapsed_ns as u64))
     }
@@ -327,3 +329,52 @@ fn describe(file: &Path, played: &Translator, player: &DbnPlayer<'_>, published:
 
 /// Waits from this length on are said, as one wrong time in a file makes one.
 const LONG_WAIT_S: u64 = 60;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Publisher 2's record of this type, with these times of the event and, at its place, of the
+    /// capture.
+    fn record(rtype: u8, length: usize, ts_event: u64, (place, ts_recv): (usize, u64)) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        (bytes[0], bytes[1], bytes[2]) = ((length / 4) as u8, rtype, 2);
+        bytes[8..16].copy_from_slice(&ts_event.to_le_bytes());
+        bytes[place..place + 8].copy_from_slice(&ts_recv.to_le_bytes());
+        bytes
+    }
+
+    /// A definition of 40 days ago in front of the trades stalled the replay for 40 days.
+    #[test]
+    fn an_event_that_is_older_than_its_capture_does_not_stall_the_records_behind_it() {
+        const NOON_NS: u64 = 1_709_823_600_000_000_000;
+        const SECOND_NS: u64 = 1_000_000_000;
+        let definition = |ts_event, ts_recv| record(0x13, 520, ts_event, (16, ts_recv));
+        let trade = |ts_event, ts_recv| record(0x00, 48, ts_event, (32, ts_recv));
+        let mut pace = Pace {
+            speed: Speed::Times(2.0),
+            first_ns: None,
+            start: Instant::now(),
+        };
+        let start = pace.start;
+        let mut due = |bytes: Vec<u8>| {
+            let due = pace.due(&RecordRef::new(&bytes).expect("a whole record"))?;
+            Some(due.duration_since(start).as_millis())
+        };
+        let old_ns = NOON_NS - 40 * 86_400 * SECOND_NS;
+        assert_eq!(due(definition(old_ns, NOON_NS)), Some(0));
+        assert_eq!(due(trade(NOON_NS - 9, NOON_NS)), Some(0));
+        let second = trade(NOON_NS, NOON_NS + SECOND_NS);
+        assert_eq!(due(second), Some(500), "twice as fast");
+        assert_eq!(due(trade(old_ns, NOON_NS + 2 * SECOND_NS)), Some(1_000));
+        // Without the time of its capture it has that of the event; without both it has none.
+        let without = |ts_event| trade(ts_event, UNDEFINED_TIME);
+        assert_eq!(due(without(NOON_NS + 3 * SECOND_NS)), Some(1_500));
+        assert_eq!(due(without(UNDEFINED_TIME)), None);
+        assert_eq!(
+            due(trade(NOON_NS, NOON_NS - 1)),
+            Some(0),
+            "before the first"
+        );
+    }
+}
