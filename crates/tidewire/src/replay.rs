@@ -5,6 +5,7 @@ mod exchange;
 mod link;
 mod recording;
 mod report;
+mod sent;
 
 use std::fs::File;
 use std::path::Path;
@@ -23,6 +24,7 @@ use crate::units::grouped;
 use carrier::Carrier;
 use link::{Acknowledgement, Link};
 use report::{Report, Rounds};
+use sent::SentRound;
 
 /// Plays a file and prints a report.
 pub(crate) fn run(options: &ReplayOptions) -> Result<(), Failure> {
@@ -87,7 +89,10 @@ pub(crate) fn play(
     // Before connecting: an unreadable file is the likeliest mistake.
     check(file)?;
     let mut player = DbnPlayer {
-        link: Link::connect(to)?,
+        output: Output {
+            link: Link::connect(to)?,
+            sent: repeat.then(SentRound::default),
+        },
         speed,
         stop,
         messages: Vec::new(),
@@ -98,8 +103,10 @@ pub(crate) fn play(
     };
     let mut rounds = Rounds::default();
     let fault = loop {
+        player.output.end_round()?;
+        rounds.begin(player.output.link.published());
         let (played, fault) = player.play_once(file)?;
-        let published = player.link.published();
+        let published = player.output.link.published();
         let round = describe(file, &played, &player, rounds.published(published));
         let is_whole = fault.is_none() && !player.is_interrupted;
         rounds.add(round, is_whole, published);
@@ -107,7 +114,7 @@ pub(crate) fn play(
             break fault;
         }
     };
-    let end = player.link.finish()?;
+    let end = player.output.link.finish()?;
     let report = rounds.report(end).into_text();
     as_far_as_valid(report, fault, end)
 }
@@ -143,9 +150,33 @@ pub(crate) fn check(file: &Path) -> Result<(), Failure> {
     open(file).map(|_| ())
 }
 
+/// The link to the hub, with what goes over it.
+struct Output {
+    link: Link,
+    /// If the file is played again and again: what this round has given.
+    sent: Option<SentRound>,
+}
+
+impl Output {
+    fn publish(&mut self, message: &Message) -> Result<(), Failure> {
+        if let Some(sent) = &mut self.sent {
+            sent.note(message);
+        }
+        self.link.publish(message)
+    }
+
+    /// Ends what the round before has given, if there was one: its open orders, price levels,
+    /// quotes and trading states are those of no other.
+    fn end_round(&mut self) -> Result<(), Failure> {
+        let ends = self.sent.as_mut().map(SentRound::take_ends);
+        let ends = ends.unwrap_or_default();
+        ends.iter().try_for_each(|end| self.link.publish(end))
+    }
+}
+
 /// A DBN file that is being played into a hub.
 struct DbnPlayer<'a> {
-    link: Link,
+    output: Output,
     speed: Speed,
     stop: &'a Stop,
     messages: Vec<Message>,
@@ -194,14 +225,14 @@ impl DbnPlayer<'_> {
                 self.is_interrupted = true;
                 break;
             }
-            self.link.keep_alive()?;
+            self.output.link.keep_alive()?;
             if let Some(due) = pace.due(&record) {
                 let wait_s = due.saturating_duration_since(Instant::now()).as_secs();
                 if wait_s >= LONG_WAIT_S {
                     let number = translator.accounting().read() + 1;
                     warn!(record = number, wait_s, "the next record is due much later");
                 }
-                self.link.serve_until(due, self.stop)?;
+                self.output.link.serve_until(due, self.stop)?;
             }
             translator.apply(&record, |message| self.messages.push(*message));
             let carried = match self.carrier.take(&record) {
@@ -212,17 +243,17 @@ impl DbnPlayer<'_> {
             let is_tick =
                 |message: &&Message| matches!(message, Message::Quote(_) | Message::Trade(_));
             for message in self.messages.iter().filter(|message| !is_tick(message)) {
-                self.link.publish(message)?;
+                self.output.publish(message)?;
             }
             if let Some(symbol) = carried {
-                self.carrier.send(symbol, &mut self.link)?;
+                self.carrier.send(symbol, &mut self.output)?;
             }
             for message in self.messages.iter().filter(is_tick) {
-                self.link.publish(message)?;
+                self.output.publish(message)?;
             }
             self.messages.clear();
             for level in translator.levels(&record, &mut depth) {
-                self.link.publish(&Message::Level(*level))?;
+                self.output.publish(&Message::Level(*level))?;
                 self.levels += 1;
             }
         }

@@ -5,7 +5,7 @@ mod books;
 use tidewire_dbn::{Kind, RecordRef, carried_length, to_version_3};
 use tidewire_feed::wire::{Message, RecordPart};
 
-use super::link::Link;
+use super::Output;
 use crate::failure::Failure;
 use crate::units::grouped;
 use books::OrderBooks;
@@ -52,7 +52,7 @@ impl Carrier {
     }
 
     /// Sends the kept record for `symbol`. Orders that its receiver needs before it go first.
-    pub(super) fn send(&mut self, symbol: u32, link: &mut Link) -> Result<(), Failure> {
+    pub(super) fn send(&mut self, symbol: u32, output: &mut Output) -> Result<(), Failure> {
         let Some(record) = RecordRef::new(&self.record) else {
             return Ok(());
         };
@@ -67,14 +67,14 @@ impl Carrier {
             });
             for record in again.chunks(record.bytes().len()) {
                 for part in RecordPart::split(symbol, source, time_ns, record) {
-                    link.publish(&Message::Record(part))?;
+                    output.publish(&Message::Record(part))?;
                 }
                 self.count_again += 1;
             }
             again.clear();
         }
         for part in RecordPart::split(symbol, source, time_ns, &self.record) {
-            link.publish(&Message::Record(part))?;
+            output.publish(&Message::Record(part))?;
         }
         if let Some(place) = KINDS.iter().position(|&(kind, _)| kind == record.kind()) {
             self.counts[place] += 1;

@@ -1,18 +1,18 @@
 //! Plays a recording (`serve --record`) into a running hub.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tidewire_dbn::book::ClearRecord;
 use tidewire_feed::recording::{Block, BlockKind, Decoder, Event, MAGIC};
-use tidewire_feed::wire::{Level, Message, RecordPart, Venue, VenueName};
+use tidewire_feed::wire::{Message, Venue, VenueName};
 use tidewire_market::CONSOLIDATED;
 
 use super::link::Link;
 use super::report::{Report, Rounds};
+use super::sent::{SentBooks, SentOrders};
 use crate::failure::Failure;
 use crate::options::Speed;
 use crate::stop::Stop;
@@ -43,7 +43,7 @@ pub(super) fn play(
         clock: Clock::default(),
         newest: HashMap::new(),
         has_named: false,
-        books: Books::default(),
+        books: SentBooks::default(),
         orders: SentOrders::default(),
         account: Account::default(),
     };
@@ -75,7 +75,7 @@ struct RecordingPlayer<'a> {
     newest: HashMap<u32, u64>,
     /// Whether the hub knows that the stream has consolidated values.
     has_named: bool,
-    books: Books,
+    books: SentBooks,
     orders: SentOrders,
     account: Account,
 }
@@ -256,61 +256,6 @@ fn said(fault: &str, position: u64) -> String {
     format!("{fault}; the {position} bytes before it were played")
 }
 
-/// Symbols and venues whose price levels were published.
-#[derive(Debug, Default)]
-struct Books(BTreeSet<(u32, u16)>);
-
-impl Books {
-    fn note(&mut self, message: &Message) {
-        if let Message::Level(level) = message {
-            self.0.insert((level.symbol, level.source));
-        }
-    }
-
-    /// Returns the messages that end all books.
-    fn take_ends(&mut self) -> Vec<Message> {
-        let ends = std::mem::take(&mut self.0).into_iter();
-        let end = |(symbol, source)| {
-            Message::Level(Level {
-                symbol,
-                source,
-                action: Level::END,
-                is_last: 1,
-                ..Level::default()
-            })
-        };
-        ends.map(end).collect()
-    }
-}
-
-/// Symbols and venues whose orders were published, each with the time of its newest one, ns since
-/// the UNIX epoch.
-#[derive(Debug, Default)]
-struct SentOrders(BTreeMap<(u32, u16), u64>);
-
-impl SentOrders {
-    fn note(&mut self, message: &Message) {
-        if let Message::Record(part) = message
-            && part.offset() == 0
-            && part.bytes().get(1) == Some(&ORDER)
-        {
-            let newest_ns = self.0.entry((part.symbol, part.source)).or_default();
-            *newest_ns = part.source_time_ns.max(*newest_ns);
-        }
-    }
-
-    /// Returns the parts of the records that clear all orders.
-    fn take_clears(&mut self) -> Vec<RecordPart> {
-        let sent = std::mem::take(&mut self.0).into_iter();
-        let clear = |((symbol, source), newest_ns): ((u32, u16), u64)| {
-            let clear = ClearRecord::at(source, newest_ns);
-            let parts = RecordPart::split(symbol, source, newest_ns, &clear.bytes);
-            parts.collect::<Vec<_>>()
-        };
-        sent.flat_map(clear).collect()
-    }
-}
-
 /// Converts the recorder's clock to this machine's.
 #[derive(Debug, Default)]
 struct Clock {
@@ -446,60 +391,13 @@ impl Account {
     }
 }
 
-/// Type byte of an order's record.
-const ORDER: u8 = 0xA0;
 const READ_BYTES: u64 = 1 << 20;
 const SPREAD_NS_MAX: u64 = 5_000_000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidewire_feed::wire::{Quote, RecordPart, SessionStart};
-
-    /// The orders of the run before stayed in the books of `mbo` clients.
-    #[test]
-    fn orders_are_cleared_once_at_the_next_run() {
-        let mut orders = SentOrders::default();
-        assert_eq!(orders.take_clears(), []);
-        let mut bytes = [0; 56];
-        (bytes[0], bytes[1]) = (14, ORDER);
-        for (symbol, time_ns) in [(1, 5), (1, 4), (2, 6)] {
-            let parts = RecordPart::split(symbol, 2, time_ns, &bytes);
-            parts.for_each(|part| orders.note(&Message::Record(part)));
-        }
-        let clears = orders.take_clears();
-        let mut firsts = clears.iter().filter(|part| part.offset() == 0);
-        for (symbol, time_ns) in [(1, 5), (2, 6)] {
-            let first = firsts.next().unwrap();
-            let place = (first.symbol, first.source, first.source_time_ns);
-            assert_eq!(place, (symbol, 2, time_ns));
-        }
-        assert!(firsts.next().is_none() && orders.take_clears().is_empty());
-    }
-
-    /// A book went on with the levels behind a gap, as if none were missing.
-    #[test]
-    fn each_book_ends_once_at_a_gap() {
-        let mut books = Books::default();
-        assert_eq!(books.take_ends(), []);
-        for (symbol, source) in [(1, 2), (1, 3), (1, 2), (4, 2)] {
-            books.note(&Message::Level(Level {
-                symbol,
-                source,
-                ..Level::default()
-            }));
-        }
-        books.note(&Message::Quote(Quote::default()));
-        let ends = books.take_ends();
-        let ends = ends.iter().map(|end| match end {
-            Message::Level(level) => (level.symbol, level.source, level.action, level.is_last),
-            other => panic!("{other:?}"),
-        });
-        let end = Level::END;
-        let expected = [(1, 2, end, 1), (1, 3, end, 1), (4, 2, end, 1)];
-        assert_eq!(ends.collect::<Vec<_>>(), expected);
-        assert_eq!(books.take_ends(), []);
-    }
+    use tidewire_feed::wire::{Level, Quote, RecordPart, SessionStart};
 
     /// Levels and records between a snapshot's beginning and its values were left out.
     #[test]

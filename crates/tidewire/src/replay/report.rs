@@ -74,6 +74,13 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
+    /// Begins a round. `published` is the number of all messages: those since the last round have
+    /// ended that, and belong to none.
+    pub(super) fn begin(&mut self, published: u64) {
+        debug_assert!(self.published <= published, "messages are only added");
+        self.published = published;
+    }
+
     /// Returns the number of messages of the round that has ended. `published` is that of all.
     pub(super) fn published(&self, published: u64) -> u64 {
         debug_assert!(self.published <= published, "messages are only added");
