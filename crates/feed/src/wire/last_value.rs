@@ -190,10 +190,13 @@ impl LastValue {
                 self.sequence = sequence;
             }
             Message::SessionStart(start) => {
-                let Some(start) = start.decide(&self.session_state()) else {
+                let Some(decided) = start.decide(&self.session_state()) else {
                     return false;
                 };
-                self.begin_session(&start);
+                self.begin_session(&decided);
+                if let Some(open) = start.open_beside(&decided) {
+                    self.begin_session(&open);
+                }
                 self.stamp(sequence, start.source, start.source_time_ns);
             }
             _ => return false,

@@ -127,7 +127,8 @@ impl SessionStart {
 
     /// Returns what this message means for a session, with `rolls` [`SessionStart::KEEPS`] or
     /// [`SessionStart::BEGINS`]; `None` if it says nothing new. A trading day that goes on, or that
-    /// begins again, keeps a better reference than that of the message.
+    /// begins again, keeps a better reference than that of the message. An open may follow:
+    /// [`SessionStart::open_beside`].
     pub fn decide(&self, state: &SessionState) -> Option<SessionStart> {
         match self.rolls {
             Self::KEEPS => return self.decide_kept(state),
@@ -165,6 +166,18 @@ impl SessionStart {
             false => has_reference && (self.reference, self.kind) != (state.reference, state.kind),
         };
         is_news.then_some(SessionStart {
+            rolls: Self::KEEPS,
+            ..*self
+        })
+    }
+
+    /// Returns what follows `decided`, which [`SessionStart::decide`] has made of this message: the
+    /// open that it declares, if the session that begins keeps another reference. Open and
+    /// reference are two prices, and a message has one.
+    pub fn open_beside(&self, decided: &SessionStart) -> Option<SessionStart> {
+        let is_lost = decided.rolls == Self::BEGINS && decided.kind != ReferenceKind::OPEN;
+        let is_declared = self.kind == ReferenceKind::OPEN && self.reference != UNDEFINED_PRICE;
+        (is_lost && is_declared).then_some(SessionStart {
             rolls: Self::KEEPS,
             ..*self
         })

@@ -577,6 +577,42 @@ fn a_session_that_has_begun_is_kept_unless_the_same_trades_come_again() {
     assert_eq!(decided(with(ReferenceKind::OPEN, UNDEFINED_PRICE)), None);
 }
 
+/// A reader of what a publisher sends lost the open where the session had a previous close.
+#[test]
+fn an_open_is_beside_the_reference_of_a_day_that_begins_again() {
+    let mut value = LastValue {
+        figures: Some(Figures::default()),
+        ..LastValue::new(7)
+    };
+    let start = |kind, reference, rolls| {
+        Message::SessionStart(SessionStart {
+            symbol: 7,
+            kind,
+            reference,
+            rolls,
+            trading_day: 20_240_102,
+            ..SessionStart::default()
+        })
+    };
+    let trade = Trade {
+        symbol: 7,
+        price: 10,
+        size: 1,
+        ..Trade::default()
+    };
+    value.apply(1, &start(ReferenceKind::PREVIOUS_CLOSE, 90, 1));
+    value.apply(
+        2,
+        &Message::Trade(Trade {
+            source_time_ns: 5,
+            ..trade
+        }),
+    );
+    let again = SessionStart::BEGINS_DAY_OR_AGAIN;
+    value.apply(3, &start(ReferenceKind::OPEN, 99, again));
+    assert_eq!((value.open, value.volume, value.change_base()), (99, 0, 90));
+}
+
 /// A reader of a stream lost the open with each definition that is given again.
 #[test]
 fn a_definition_without_an_open_leaves_that_of_the_session() {

@@ -507,15 +507,20 @@ fn store_rare(
                 ..*start
             };
             let value = market.board.value(address.number)?;
-            let own = own.decide(&session_state(topic, &value))?;
-            if own.rolls != wire::SessionStart::KEEPS {
-                if is_again(&own, topic, &value) {
+            let decided = own.decide(&session_state(topic, &value))?;
+            if decided.rolls != wire::SessionStart::KEEPS {
+                if is_again(&decided, topic, &value) {
                     topic.trades_may_repeat();
                 }
                 topic.session_begins();
             }
-            let sequence = journal.append(&Message::SessionStart(own));
-            store_session(slot, &own, address.stamp(start.source_time_ns, sequence));
+            let mut sequence = journal.append(&Message::SessionStart(decided));
+            let open = own.open_beside(&decided);
+            if let Some(open) = open {
+                sequence = journal.append(&Message::SessionStart(open));
+            }
+            let stamp = address.stamp(start.source_time_ns, sequence);
+            store_session(slot, &decided, open, stamp);
             Some(start.source_time_ns)
         }
         Message::LastValue(value) => {
@@ -588,7 +593,13 @@ fn session_state(topic: &Topic, value: &MarketValue) -> wire::SessionState {
     }
 }
 
-fn store_session(slot: &mut SlotWriter<'_>, start: &wire::SessionStart, stamp: Stamp) {
+/// Stores a session's start, and the `open` that follows it.
+fn store_session(
+    slot: &mut SlotWriter<'_>,
+    start: &wire::SessionStart,
+    open: Option<wire::SessionStart>,
+    stamp: Stamp,
+) {
     let is_open = start.kind == ReferenceKind::OPEN;
     let is_reference = !is_open && start.kind != ReferenceKind::NONE;
     let reference = match is_reference && start.reference != PRICE_UNDEFINED {
@@ -600,7 +611,7 @@ fn store_session(slot: &mut SlotWriter<'_>, start: &wire::SessionStart, stamp: S
     };
     let open = match is_open {
         true => start.reference,
-        false => PRICE_UNDEFINED,
+        false => open.map_or(PRICE_UNDEFINED, |open| open.reference),
     };
     if start.rolls != wire::SessionStart::KEEPS {
         let session = NewSession {

@@ -269,6 +269,35 @@ fn a_price_that_is_taken_back_leaves_the_first_trade_and_the_other_price() {
     assert_eq!(after(&[&untraded, &gone]), (102, ABSENT, 102));
 }
 
+/// The open of a message that begins the day again was lost where the session had a previous close.
+#[test]
+fn an_open_is_beside_the_reference_that_a_day_keeps_when_it_begins_again() {
+    let again = |opens: i64| {
+        Message::SessionStart(SessionStart {
+            source: 7,
+            source_time_ns: 15,
+            trading_day: FRIDAY,
+            reference: opens,
+            kind: ReferenceKind::OPEN,
+            rolls: AGAIN,
+            ..SessionStart::default()
+        })
+    };
+    for close in [0, 90] {
+        let reference = if close == 0 { PRICE_UNDEFINED } else { close };
+        let day = [start_at(1, FRIDAY, DAY, close), trade_at(20, 102, 5)];
+        let (value, reader) = after_files(&[&day, &[again(99)]]);
+        assert_eq!((value.session_open, value.volume), (99, 0));
+        assert_eq!(value.reference.price, reference);
+        assert_eq!(value.sequence, reader.sequence);
+        let (value, _) = after_files(&[&day, &[again(99), trade_at(20, 102, 5)]]);
+        assert_eq!((value.session_open, value.volume), (99, 5));
+        let (value, _) = after_files(&[&day, &[again(PRICE_UNDEFINED)]]);
+        assert_eq!(value.session_open, PRICE_UNDEFINED);
+        assert_eq!(value.reference.price, reference);
+    }
+}
+
 /// A hub behind this one gets the open that it decided, also where a value came from a record.
 #[test]
 fn a_hub_behind_this_one_follows_an_open_that_is_taken_back() {
