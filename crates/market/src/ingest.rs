@@ -29,11 +29,13 @@ use crate::symbols::{Symbol, SymbolMap};
 use crate::topic::Topic;
 use crate::venues::{CONSOLIDATED, PUBLISHER_VENUES_MAX, SourceVenues};
 use apply::Work;
+pub(crate) use awaited::LossySessions;
 pub(crate) use bars::OpenBars;
 use certainty::{Certainties, Doubt};
 use sweep::Event;
 
 mod apply;
+mod awaited;
 mod bars;
 pub(crate) mod certainty;
 mod definitions;
@@ -674,6 +676,7 @@ impl Sink for Batch<'_> {
 
     fn values_lost(&mut self) {
         self.work.certainties.doubt = Doubt::Messages;
+        self.work.market.lossy_sessions.add(*self.work.session);
         self.happened(Event::Lost);
     }
 
@@ -683,6 +686,7 @@ impl Sink for Batch<'_> {
 
     fn values_right(&mut self) {
         self.work.certainties.doubt = Doubt::None;
+        self.work.market.lossy_sessions.remove(*self.work.session);
         self.happened(Event::Right);
     }
 

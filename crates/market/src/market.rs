@@ -20,7 +20,7 @@ use crate::databento::DatabentoCounters;
 use crate::depth::Books;
 use crate::feed_session::SlowFeeds;
 use crate::handed::HandedTopics;
-use crate::ingest::IngestCounters;
+use crate::ingest::{IngestCounters, LossySessions};
 use crate::inputs::{FeedLines, FeedSource, Input, Status};
 use crate::publishers::Publishers;
 use crate::recording::RecordingCounters;
@@ -113,6 +113,8 @@ pub struct Market {
     pub(crate) publishers: Publishers,
     /// Topics that sources got from others.
     pub(crate) handed: HandedTopics,
+    /// Sessions of sources that have lost messages.
+    pub(crate) lossy_sessions: LossySessions,
     /// The next number of a source, which is its name as a writer.
     source_numbers: AtomicU64,
     /// Lanes that serve feed clients, one bit each.
@@ -147,6 +149,7 @@ impl Market {
             inputs_stopped: AtomicBool::new(false),
             publishers: Publishers::default(),
             handed: HandedTopics::default(),
+            lossy_sessions: LossySessions::default(),
             source_numbers: AtomicU64::new(1),
             feed_lanes: AtomicU64::new(0),
             feed_told: (0..post.lanes()).map(|_| AtomicBool::new(false)).collect(),

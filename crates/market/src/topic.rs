@@ -62,6 +62,9 @@ pub struct Topic {
     status_session: AtomicU64,
     /// The session of a source that has given the newest first value; 0 for none.
     valued_session: AtomicU64,
+    /// The session of a source that has defined the symbol since its value was left, and has given
+    /// none; 0 for none.
+    awaited_session: AtomicU64,
     /// What is kept of its DBN records.
     pub(crate) records: TopicRecords,
     /// The topics of its venues, once it has several: then its value is consolidated from theirs.
@@ -145,6 +148,7 @@ impl Topic {
             last_status_ns: AtomicU64::new(0),
             status_session: AtomicU64::new(0),
             valued_session: AtomicU64::new(0),
+            awaited_session: AtomicU64::new(0),
             records: TopicRecords::default(),
             members: OnceLock::new(),
             parent: OnceLock::new(),
@@ -268,10 +272,21 @@ impl Topic {
         self.valued_session.store(session, Ordering::Relaxed);
     }
 
-    /// Takes the times of the last trade and status, and the session of the latter, of a topic
-    /// whose value this one continues.
+    /// Returns the session that has defined the symbol since its value was left; 0 for none.
+    pub(crate) fn awaited_session(&self) -> u64 {
+        self.awaited_session.load(Ordering::Relaxed)
+    }
+
+    /// Notes a session that may give the topic's next value, or 0 if it has come.
+    pub(crate) fn awaits(&self, session: u64) {
+        self.awaited_session.store(session, Ordering::Relaxed);
+    }
+
+    /// Takes the times of the last trade and status, and the sessions that the latter is of and that
+    /// the next value may be of, of a topic whose value this one continues.
     pub(crate) fn take_times(&self, other: &Self) {
         self.status_of(other.status_session());
+        self.awaits(other.awaited_session());
         let traded_ns = other.last_trade_ns.load(Ordering::Relaxed);
         self.traded_at(traded_ns, other.last_trade_sequence());
         let newest_ns = other.newest_trade_ns.load(Ordering::Relaxed);

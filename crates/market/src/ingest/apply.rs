@@ -252,6 +252,7 @@ impl Work<'_> {
     /// source or session left ends: a topic that was stale is not, and its quote is void, also
     /// while messages are missing.
     pub(super) fn revive(&mut self, topic: &Topic, upstream: u32, source_time_ns: u64) {
+        self.end_wait(topic, source_time_ns);
         let Some(value) = self.market.board.value(topic.number) else {
             return;
         };
@@ -333,6 +334,10 @@ impl Work<'_> {
                 slot.update_flags(0, old);
             }
             self.tell_record_or_nothing(topic);
+            if is_changed && value.flags & old & FLAG_DOUBT != 0 {
+                // Its session has ended before what it has missed came.
+                self.tell_lost(topic, self.happens_ns);
+            }
             if is_changed {
                 // The message that it begins with may change nothing.
                 self.publish(topic);

@@ -257,6 +257,7 @@ impl Batch<'_> {
             return self.happened(Event::Interrupted);
         }
         self.work.certainties.doubt = Doubt::Records;
+        self.work.market.lossy_sessions.add(*self.work.session);
         self.happened(Event::Doubtful);
     }
 
