@@ -160,11 +160,10 @@ fn write_venues(
     }
 }
 
+/// Returns the name of a price's venue. A hub before this one may have consolidated the price: then
+/// it has that number, which is [`Venues::NO_VENUE`] where there is no price.
 fn venue_name(venues: &VenueTable, number: u16) -> Arc<str> {
-    match number {
-        Venues::NO_VENUE => Arc::default(),
-        number => venues.name(number).unwrap_or_default(),
-    }
+    venues.name(number).unwrap_or_default()
 }
 
 struct Hash<'a> {

@@ -285,6 +285,23 @@ fn a_symbol_whose_venue_gets_a_topic_for_a_subscriber_names_the_venue_of_its_quo
     );
 }
 
+/// A price that a hub before this one has consolidated had no venue.
+#[test]
+fn a_price_of_another_hubs_consolidated_value_names_that_as_its_venue() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut own = named_source(&market, "own", "V3");
+    let mut hub = hub(&market, "hub");
+    send(&mut own, &[quote(0, 1, 9, 15)]);
+    send(&mut hub, &[quote(0, 1, 10, 20)]);
+    let mut batch = hub.begin(2);
+    batch.message(1, &quote(0, CONSOLIDATED, 11, 19));
+    batch.message(1, &trade(0, CONSOLIDATED, 12, 1));
+    let (text, _) = message(&batch.finish()).unwrap();
+    let venues =
+        "\"bid_venue\":\"consolidated\",\"ask_venue\":\"V3\",\"last_venue\":\"consolidated\"";
+    assert!(text.contains(venues), "{text}");
+}
+
 /// A subscriber that had just got the value did not get the new tick.
 #[test]
 fn a_new_tick_is_a_newer_version_of_the_topic() {
