@@ -14,6 +14,7 @@ use tidewire_feed::wire::{
 use tidewire_keyspace::Mount;
 use tidewire_lastvalue::{FLAGS_DOUBT, FLAGS_STALE, MarketValue, SlotTable};
 
+use crate::asked::AskedVenues;
 use crate::fields;
 use crate::names::Names;
 use crate::topic::Topic;
@@ -31,6 +32,7 @@ pub struct Board {
     order: Mutex<()>,
     topics: RwLock<Vec<Arc<Topic>>>,
     venues: VenueTable,
+    asked: AskedVenues,
     /// One bit for each existing lane.
     lanes: u64,
     /// The feed's next sequence when the rights of its clients changed last; 0 for never.
@@ -54,6 +56,7 @@ impl Board {
             topics: RwLock::default(),
             venues: VenueTable::default(),
             rights_changed: AtomicU64::new(0),
+            asked: AskedVenues::default(),
         }
     }
 
@@ -99,6 +102,34 @@ impl Board {
     /// Returns the topic of a channel name (`md:RELIANCE`).
     pub fn find_channel(&self, channel: &[u8]) -> Option<Arc<Topic>> {
         self.find(channel.strip_prefix(MARKET_PREFIX)?)
+    }
+
+    /// Notes that a client wants to hear of a symbol's venue by its name (`RELIANCE@XNSE`): with the
+    /// symbol's next update, or once it has that venue, the venue gets a topic of its own.
+    pub(crate) fn ask_venue(&self, name: &str) {
+        if !name.contains(VENUE_SEPARATOR) || self.named(name).is_some() {
+            return;
+        }
+        // Before the look: a venue that comes meanwhile is found here or there.
+        self.asked.add(name);
+        if let Some(topic) = self.find(name.as_bytes())
+            && self.asked.take(name)
+        {
+            topic.want_venue();
+        }
+    }
+
+    /// Notes that a symbol has another venue than before.
+    pub(crate) fn note_venue(&self, topic: &Topic) {
+        if !self.asked.is_any() {
+            return;
+        }
+        let symbol = topic.definition().name;
+        let venue = &topic.facts().venue_name;
+        let name = format!("{}{VENUE_SEPARATOR}{venue}", symbol.as_str());
+        if topic.parent().is_none() && self.asked.take(&name) {
+            topic.want_venue();
+        }
     }
 
     /// Returns a copy of the list of topics, in order of their numbers.
@@ -167,14 +198,13 @@ impl TopicSource for Board {
         Some(self.exact_channel(channel)?)
     }
 
-    /// A subscriber to a symbol's only venue: messages have the name that was asked for, so the
-    /// venue gets a topic of its own with the symbol's next update.
-    fn prepare(&self, literal: &[u8], is_channel: bool) {
-        if is_channel
-            && self.exact_channel(literal).is_none()
-            && let Some(topic) = self.find_channel(literal)
+    /// A subscriber to a symbol's only venue: messages have the name that was asked for. That may be
+    /// all of a prefix, or of a pattern.
+    fn prepare(&self, literal: &[u8], _is_channel: bool) {
+        if let Some(name) = literal.strip_prefix(MARKET_PREFIX)
+            && let Ok(name) = std::str::from_utf8(name)
         {
-            topic.want_venue();
+            self.ask_venue(name);
         }
     }
 
@@ -280,7 +310,12 @@ impl server::Board for Board {
     }
 
     fn find(&self, name: &str) -> Option<usize> {
-        Some(self.names.number(name)? as usize)
+        let Some(number) = self.names.number(name) else {
+            // A client of the feed selects a venue by its name.
+            self.ask_venue(name);
+            return None;
+        };
+        Some(number as usize)
     }
 
     fn rights_changed(&self) -> u64 {

@@ -223,7 +223,14 @@ impl TopicSource for Books {
         };
         // Before the look: a symbol that is defined meanwhile is found here or there.
         self.awaits_symbols.store(true, Ordering::SeqCst);
-        if is_channel && let Some(topic) = self.board.find(symbol) {
+        if !is_channel {
+            return;
+        }
+        // The book of a symbol's only venue moves to the topic with the venue's name.
+        if let Ok(name) = std::str::from_utf8(symbol) {
+            self.board.ask_venue(name);
+        }
+        if let Some(topic) = self.board.find(symbol) {
             self.book_of(&topic);
         }
     }

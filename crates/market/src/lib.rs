@@ -13,6 +13,7 @@
 mod access;
 pub use access::{FeedUser, Look};
 
+mod asked;
 mod bars;
 pub use bars::{Aggregator, BAR_PREFIX, Bar, BarClock, BarMount, Bars, Interval, Outcome};
 

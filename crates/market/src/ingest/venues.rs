@@ -370,8 +370,9 @@ impl Work<'_> {
             facts.source_name = wanted.feed.clone();
             facts.is_named = wanted.is_named;
         });
-        if let Some(parent) = topic.parent() {
-            self.name_venues(parent);
+        match topic.parent() {
+            Some(parent) => self.name_venues(parent),
+            None => self.market.board.note_venue(topic),
         }
     }
 

@@ -212,6 +212,33 @@ fn who_subscribes_to_the_only_venue_gets_its_updates_under_that_name() {
     assert_eq!(market.board.count(), 2);
 }
 
+/// Who asked for the only venue by its name before the symbol had it got nothing.
+#[test]
+fn who_asks_for_a_venue_before_its_symbol_has_it_gets_its_first_value() {
+    for ask in 0..5 {
+        let market = Market::of_one_lane(MarketConfig::default());
+        let sources: &dyn TopicSource = &*market.board;
+        let feed: &dyn tidewire_feed::server::Board = &*market.board;
+        let ask_now = |time: usize| match ask {
+            0 | 1 if ask == time => sources.prepare(b"md:A@V1", true),
+            2 if time == 0 => sources.prepare(b"md:A@V1", false),
+            3 if time == 1 => assert_eq!(feed.find("A@V1"), None),
+            4 if time == 0 => sources.prepare(b"md:A@", false),
+            _ => {}
+        };
+        ask_now(0);
+        let mut ingest = named_source(&market, "test", "V1");
+        ask_now(1);
+        let mut batch = ingest.begin(2);
+        batch.message(2, &quote(0, 1, 10, 20));
+        let news = names(&batch.finish());
+        assert_eq!(news.contains(&b"md:A@V1".to_vec()), ask < 4, "{ask}");
+        assert_eq!(market.board.count(), if ask < 4 { 2 } else { 1 });
+        assert_eq!(value_of(&market, "A@V1").bid, 10);
+        assert_eq!(value_of(&market, "A").bid, 10);
+    }
+}
+
 /// Each update of a venue looks at all venues of its symbol.
 #[test]
 fn a_symbol_has_a_bounded_number_of_venues() {
