@@ -366,6 +366,11 @@ impl Batch<'_> {
                     false => Vec::new(),
                 };
                 let topic = self.work.topic_of_venue(self.venues, known, venue);
+                if self.venues.is_hub() && topic.is_some() {
+                    // Values from the venue before come back to it: a recording has several runs
+                    // of its hub.
+                    self.symbols.unbind_others(symbol, venue);
+                }
                 self.end_left(&left);
                 topic
             }
@@ -559,9 +564,14 @@ impl Batch<'_> {
             message,
             Message::Quote(_) | Message::Trade(_) | Message::LastValue(_)
         );
-        // A record is about the symbol, not only about the venue of its last change.
+        // A record is about the symbol, not only about the venue of its last change. That of a hub
+        // has the venue of its value.
         let venue = match (message, known.venues().next()) {
-            (Message::LastValue(_), Some((first, _))) if venue != CONSOLIDATED => first,
+            (Message::LastValue(record), Some((first, _)))
+                if venue != CONSOLIDATED && (!self.venues.is_hub() || is_nothing(record)) =>
+            {
+                first
+            }
             _ => venue,
         };
         let is_first = known.of_venue(venue).is_none();

@@ -639,3 +639,64 @@ fn a_record_of_nothing_in_a_recording_makes_no_venue() {
         assert!(market.board.named(name).is_none(), "{name}");
     }
 }
+
+/// The second run of a recorded hub began with one venue again. When it found the other one, the
+/// value went on in `A@consolidated`, and was not part of `A` any more.
+#[test]
+fn a_recording_of_two_runs_of_a_hub_stays_part_of_a_symbol_that_another_source_gives_too() {
+    let record = |symbol: u32, source: u16, volume: u64| {
+        Message::LastValue(LastValue {
+            source,
+            volume,
+            figures: Some(Figures::default()),
+            ..LastValue::new(symbol)
+        })
+    };
+    for (before, recorded_first) in [(true, false), (true, true), (false, true)] {
+        let market = Market::of_one_lane(MarketConfig::default());
+        let mut own = named_source(&market, "own", "V3");
+        let mut replay = named_source(&market, "replay", "V1");
+        let mut other = |when: bool| {
+            if when {
+                send(&mut own, &[quote(0, 1, 5, 30), trade(0, 1, 9, 10)]);
+            }
+        };
+        other(before && !recorded_first);
+        for (run, volume) in [(0, 1), (1, 2), (2, 3)] {
+            define(&mut replay, 0, "A");
+            let begins = [
+                record(0, 1, 0),
+                quote(0, 1, 10, 20),
+                trade(0, 1, 15, volume),
+            ];
+            send(&mut replay, &begins);
+            other(before && recorded_first && run == 0);
+            define(&mut replay, 1, "A@V1");
+            send(&mut replay, &[record(1, 1, volume.into())]);
+            let mut batch = replay.begin(1);
+            batch.venue(&venue(2, "V2"));
+            batch.venue(&venue(CONSOLIDATED, CONSOLIDATED_NAME));
+            batch.finish();
+            send(&mut replay, &[record(0, CONSOLIDATED, volume.into())]);
+            define(&mut replay, 2, "A@V2");
+            send(
+                &mut replay,
+                &[
+                    record(2, 2, 0),
+                    trade(2, 2, 16, 100),
+                    trade(0, CONSOLIDATED, 16, 100),
+                    quote(0, CONSOLIDATED, 11, 20),
+                ],
+            );
+            other(!before && run == 1);
+            let own_volume = if before || run > 0 { 10 } else { 0 };
+            let value = value_of(&market, "A");
+            let all = 100 + u64::from(volume) + own_volume;
+            assert_eq!((value.volume, value.bid), (all, 11), "run {run}");
+        }
+        let names = facts(&market, "A").venue_name.clone();
+        assert!(names.contains(CONSOLIDATED_NAME) && names.contains("V3"));
+        assert_eq!(shown(&market, "A@consolidated"), (11, 0));
+        assert_eq!(market.ingest.refused.load(Ordering::Relaxed), 0);
+    }
+}
