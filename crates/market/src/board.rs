@@ -104,8 +104,8 @@ impl Board {
         self.find(channel.strip_prefix(MARKET_PREFIX)?)
     }
 
-    /// Notes that a client wants to hear of a symbol's venue by its name (`RELIANCE@XNSE`): with the
-    /// symbol's next update, or once it has that venue, the venue gets a topic of its own.
+    /// Notes that a client wants to hear of a symbol's venue by its name (`RELIANCE@XNSE`): with
+    /// the symbol's next update, or once it has that venue, the venue gets a topic of its own.
     pub(crate) fn ask_venue(&self, name: &str) {
         if !name.contains(VENUE_SEPARATOR) || self.named(name).is_some() {
             return;
@@ -198,8 +198,8 @@ impl TopicSource for Board {
         Some(self.exact_channel(channel)?)
     }
 
-    /// A subscriber to a symbol's only venue: messages have the name that was asked for. That may be
-    /// all of a prefix, or of a pattern.
+    /// A subscriber to a symbol's only venue: messages have the name that was asked for. That may
+    /// be all of a prefix, or of a pattern.
     fn prepare(&self, literal: &[u8], _is_channel: bool) {
         if let Some(name) = literal.strip_prefix(MARKET_PREFIX)
             && let Ok(name) = std::str::from_utf8(name)

@@ -282,8 +282,8 @@ impl Topic {
         self.awaited_session.store(session, Ordering::Relaxed);
     }
 
-    /// Takes the times of the last trade and status, and the sessions that the latter is of and that
-    /// the next value may be of, of a topic whose value this one continues.
+    /// Takes the times of the last trade and status, the session of the latter, and the one that
+    /// may give the next value, of a topic whose value this one continues.
     pub(crate) fn take_times(&self, other: &Self) {
         self.status_of(other.status_session());
         self.awaits(other.awaited_session());

@@ -575,9 +575,8 @@ impl Work<'_> {
         self.publish(&topic);
     }
 
-    /// Appends what has changed of a consolidated value; the condition [`REPEATED`] or 0 comes with
-    /// a `trade`. Unless `is_session_told`, a record with the session's figures follows. Returns the
-    /// last sequence.
+    /// Appends what has changed of a consolidated value. A `trade` may be [`REPEATED`]. Unless
+    /// `is_session_told`, a record with the session's figures follows. Returns the last sequence.
     fn append_changes(
         &mut self,
         topic: &Topic,
