@@ -1,8 +1,10 @@
 """`serve --record` and the replay of what it writes."""
 
 import json
+import os
 import re
 import signal
+import subprocess
 
 import pytest
 
@@ -126,6 +128,71 @@ def test_a_damaged_block_ends_the_replay_before_it(recorded, start, start_hub):
     program = play(start, start_hub(), file, "--speed", "max")
     assert program.wait() == 1 and "damaged" in program.stderr
     assert 0 < stated(program) < published
+
+
+def blocks_of(whole):
+    """The header of a recording, and its blocks."""
+    blocks, at = [], 32
+    while at < len(whole):
+        end = at + 32 + int.from_bytes(whole[at + 8:at + 12], "little")
+        blocks.append(whole[at:end])
+        at = end
+    return whole[:32], blocks
+
+
+@pytest.mark.parametrize("damage", ["missing", "doubled", "swapped", "no beginning", "no last"])
+def test_a_block_missing_doubled_or_swapped_is_not_played_without_a_word(
+    recorded, start, start_hub, damage
+):
+    """The report said `0 messages in 0 gaps` and `cleanly`, and a doubled block was played twice."""
+    file, published, _ = recorded
+    head, blocks = blocks_of(file.read_bytes())
+    middle = len(blocks) // 2
+    match damage:
+        case "missing":
+            del blocks[middle]
+        case "doubled":
+            blocks.insert(middle, blocks[middle])
+        case "swapped":
+            blocks[middle:middle + 2] = blocks[middle:middle + 2][::-1]
+        case "no beginning":
+            del blocks[:2]
+        case "no last":
+            del blocks[-2]
+    file.write_bytes(head + b"".join(blocks))
+    hub = start_hub()
+    program = play(start, hub, file, "--speed", "max")
+    assert program.wait() == 1
+    count = stated(program)
+    # Without the beginning, no symbol is defined.
+    applied = 0 if damage == "no beginning" else count
+    assert hub.info()["feed_applied_messages"] == applied
+    if damage == "doubled":
+        assert count == published and "0 messages in 0 gaps" in program.stdout
+    else:
+        assert f"missing    {published - count:,} messages in 1 gaps" in program.stdout
+        assert "damaged: blocks are missing" in program.stderr and count < published
+    if damage in ("doubled", "swapped"):
+        assert "in 1 blocks that are doubled or out of order" in program.stdout
+        assert "1 blocks are doubled or out of order" in program.stderr
+
+
+def test_a_hub_that_pauses_for_seconds_does_not_end_the_replay(recorded, start, start_hub):
+    """The replay ended with `no reply in the feed's protocol`."""
+    file, _, _ = recorded
+    hub = start_hub()
+    program = play(start, hub, file, "--speed", "max", "--loop")
+    eventually(lambda: hub.info()["feed_applied_messages"] > 4_000, "a round")
+    os.kill(hub.process.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            program.process.wait(5)
+    finally:
+        os.kill(hub.process.pid, signal.SIGCONT)
+    before = hub.info()["feed_applied_messages"]
+    eventually(lambda: hub.info()["feed_applied_messages"] > before + 4_000, "another round")
+    program.stop(signal.SIGINT)
+    assert program.wait() == 0, program.stderr
 
 
 def test_a_hub_that_was_killed_leaves_a_recording_that_goes_on(

@@ -10,9 +10,13 @@
 //! block at the end, which [`Decoder`] distinguishes from damage. `docs/recording.md` describes
 //! every byte.
 
+mod progress;
+
 use std::fmt;
 
 use crate::wire::{Message, PacketError, decode_packet};
+
+pub use progress::{Entry, Progress, Step};
 
 /// Bytes of the file's header.
 pub const FILE_HEADER_LENGTH: usize = 32;

@@ -32,6 +32,8 @@ pub(super) struct Link {
     steps: u32,
     /// When the connection was served last, nanoseconds after `started`.
     served_ns: u64,
+    /// When bytes arrived last, nanoseconds after `started`.
+    heard_ns: u64,
 }
 
 /// The hub's confirmation at the end of the stream.
@@ -93,6 +95,7 @@ impl Link {
             since_served: 0,
             steps: 0,
             served_ns: 0,
+            heard_ns: 0,
         };
         while link.publisher.state() == PublisherState::LoggingIn {
             link.serve(WAIT_MAX)?;
@@ -171,8 +174,8 @@ impl Link {
             }
             moved = self.write()? | self.read()?;
         }
-        if self.publisher.is_silent(self.now_ns()) {
-            return Err(self.lost("no reply in the feed's protocol"));
+        if let Some(reason) = self.silence() {
+            return Err(self.lost(&reason));
         }
         if wait.is_zero() || self.publisher.state() == PublisherState::Finished {
             return Ok(());
@@ -214,6 +217,7 @@ impl Link {
             Ok(count) => {
                 self.input.extend_from_slice(&self.chunk[..count]);
                 let now_ns = self.now_ns();
+                self.heard_ns = now_ns;
                 let used = self.publisher.receive(&self.input, now_ns);
                 let used = used.map_err(|error| self.refused(error))?;
                 self.input.drain(..used);
@@ -225,6 +229,19 @@ impl Link {
             Err(error) if is_temporary(&error) => Ok(false),
             Err(error) => Err(self.lost(&error.to_string())),
         }
+    }
+
+    /// Returns what to say if the hub has been silent for too long: much longer after the login than
+    /// before, because a hub may pause.
+    fn silence(&self) -> Option<String> {
+        let now_ns = self.now_ns();
+        if self.publisher.state() == PublisherState::LoggingIn {
+            let is_silent = self.publisher.is_silent(now_ns);
+            return is_silent.then(|| "no reply in the feed's protocol".to_owned());
+        }
+        let silent_ns = now_ns.saturating_sub(self.heard_ns);
+        let silent_s = silent_ns / 1_000_000_000;
+        (silent_ns >= SILENCE_NS_MAX).then(|| format!("silent for {silent_s} s"))
     }
 
     fn refused(&self, error: PublisherError) -> Failure {
@@ -299,4 +316,6 @@ const SERVE_EVERY_NS: u64 = 50_000_000;
 const STEPS_BETWEEN_LOOKS: u32 = 16;
 /// Maximum delay until a request to stop is noticed.
 const WAIT_MAX: Duration = Duration::from_millis(50);
+/// Longest silence of a hub that has accepted the login.
+const SILENCE_NS_MAX: u64 = 30_000_000_000;
 const OUT_BYTES: usize = 256 * 1024;

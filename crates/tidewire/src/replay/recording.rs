@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tidewire_feed::recording::{Block, BlockKind, Decoder, Event, MAGIC};
+use tidewire_feed::recording::{Block, BlockKind, Decoder, Event, MAGIC, Progress, Step};
 use tidewire_feed::wire::{Message, Venue, VenueName};
 use tidewire_market::CONSOLIDATED;
 
@@ -41,6 +41,7 @@ pub(super) fn play(
         speed,
         stop,
         clock: Clock::default(),
+        progress: Progress::default(),
         newest: HashMap::new(),
         has_named: false,
         books: SentBooks::default(),
@@ -51,6 +52,7 @@ pub(super) fn play(
     let fault = loop {
         player.account = Account::default();
         let fault = player.play_once(file)?;
+        let fault = both(fault, player.account.disorder());
         let published = player.link.published();
         let round = player.account.describe(file, rounds.published(published));
         let is_whole = fault.is_none() && !player.account.is_interrupted;
@@ -71,6 +73,7 @@ struct RecordingPlayer<'a> {
     speed: Speed,
     stop: &'a Stop,
     clock: Clock,
+    progress: Progress,
     /// For each symbol, the last sequence that a snapshot included.
     newest: HashMap<u32, u64>,
     /// Whether the hub knows that the stream has consolidated values.
@@ -88,7 +91,7 @@ impl RecordingPlayer<'_> {
             |error: std::io::Error| Failure::usage(format!("cannot read {place}: {error}"));
         let mut file = File::open(path).map_err(failed)?;
         let (mut decoder, mut input) = (Decoder::new(), Vec::new());
-        self.clock = Clock::default();
+        (self.clock, self.progress) = (Clock::default(), Progress::default());
         loop {
             let mut rest = &input[..];
             loop {
@@ -121,34 +124,50 @@ impl RecordingPlayer<'_> {
     }
 
     fn block(&mut self, block: &Block<'_>) -> Result<Option<String>, Failure> {
-        let (one, other) = block.numbers();
         self.account.blocks += 1;
+        let entry = self.progress.enter(block);
+        if entry.is_misplaced {
+            self.account.misplaced_blocks += 1;
+            self.account.misplaced += block.messages().count() as u64;
+            return Ok(None);
+        }
+        if entry.is_new_run {
+            self.account.sessions += 1;
+            self.newest.clear();
+            self.end_books()?;
+            self.end_orders()?;
+            // Nothing was recorded in between, so that time is skipped.
+            self.clock.skip_to(block.recorded_ns);
+        }
+        if let Some(range) = entry.lost {
+            self.lose(range)?;
+        }
+        if let Some((from, until)) = entry.gap {
+            self.account.gaps += 1;
+            self.account.missing += until - from;
+            self.end_books()?;
+        }
         match block.kind {
-            BlockKind::Begin => {
-                self.account.sessions += 1;
-                self.newest.clear();
-                self.end_books()?;
-                self.end_orders()?;
-                // Nothing was recorded in between, so that time is skipped.
-                self.clock.skip_to(block.recorded_ns);
-            }
             BlockKind::Stream => return self.stream(block),
             BlockKind::Snapshot => return self.snapshot(block),
-            BlockKind::Gap => {
-                self.account.gaps += 1;
-                self.account.missing += other.saturating_sub(one);
-                self.end_books()?;
-            }
             BlockKind::End => self.account.ends += 1,
             _ => {}
         }
         Ok(None)
     }
 
+    /// Notes that the sequences of this range are missing without a gap block.
+    #[cold]
+    fn lose(&mut self, (from, until): (u64, u64)) -> Result<(), Failure> {
+        debug_assert!(from < until, "a range has a length");
+        self.account.lost_places += 1;
+        self.account.lost += until - from;
+        self.end_books()
+    }
+
     fn stream(&mut self, block: &Block<'_>) -> Result<Option<String>, Failure> {
         let count = block.messages().count() as u64;
-        let span = self.clock.span(block.recorded_ns);
-        self.account.note_time(block.recorded_ns);
+        let (mut span, misplaced) = (None, self.account.misplaced);
         for (number, message) in block.messages().enumerate() {
             let (sequence, message) = match message {
                 Ok(pair) => pair,
@@ -157,10 +176,21 @@ impl RecordingPlayer<'_> {
             if self.stop.is_asked() {
                 return Ok(None);
             }
+            self.link.keep_alive()?;
+            match self.progress.take(sequence, message.sequence_count()) {
+                Step::Next => {}
+                Step::Behind(from, until) => self.lose((from, until))?,
+                Step::Again => {
+                    self.account.misplaced += 1;
+                    continue;
+                }
+            }
+            // The time of a block that is out of order is not the next.
+            let span = *span.get_or_insert_with(|| self.clock.span(block.recorded_ns));
+            self.account.note_time(block.recorded_ns);
             if let Some(due) = span.due(number as u64, count, self.speed) {
                 self.link.serve_until(due, self.stop)?;
             }
-            self.link.keep_alive()?;
             self.account.note_sequence(sequence);
             let symbol = message.symbol().unwrap_or(u32::MAX);
             let is_old = self
@@ -173,21 +203,28 @@ impl RecordingPlayer<'_> {
             }
             self.publish(&message)?;
         }
+        self.account.misplaced_blocks += u64::from(self.account.misplaced > misplaced);
         Ok(None)
     }
 
     fn snapshot(&mut self, block: &Block<'_>) -> Result<Option<String>, Failure> {
+        let misplaced = self.account.misplaced;
         for message in block.messages() {
             let (_, message) = match message {
                 Ok(pair) => pair,
                 Err(error) => return Ok(Some(error.to_string())),
             };
             if let Message::LastValue(value) = &message {
+                if self.progress.is_old_value(value.sequence) {
+                    self.account.misplaced += 1;
+                    continue;
+                }
                 self.newest.insert(value.symbol, value.sequence);
             }
             self.account.snapshot += 1;
             self.publish(&message)?;
         }
+        self.account.misplaced_blocks += u64::from(self.account.misplaced > misplaced);
         Ok(None)
     }
 
@@ -249,6 +286,14 @@ fn is_in_value(message: &Message) -> bool {
         message,
         Message::Definition(_) | Message::Level(_) | Message::Record(_)
     )
+}
+
+/// Returns what is wrong with the file's end, and before it.
+fn both(end: Option<String>, disorder: Option<String>) -> Option<String> {
+    match (end, disorder) {
+        (Some(end), Some(disorder)) => Some(format!("{end}; {disorder}")),
+        (one, other) => one.or(other),
+    }
 }
 
 fn said(fault: &str, position: u64) -> String {
@@ -319,8 +364,15 @@ struct Account {
     blocks: u64,
     sessions: u64,
     ends: u64,
+    /// Gap blocks, and the messages that they say are missing.
     gaps: u64,
     missing: u64,
+    /// Places at which messages are missing without a gap block, and those messages.
+    lost_places: u64,
+    lost: u64,
+    /// Blocks that are twice in the file or out of order, and their messages that were not played.
+    misplaced_blocks: u64,
+    misplaced: u64,
     /// Messages of the stream.
     messages: u64,
     first_sequence: u64,
@@ -348,6 +400,23 @@ impl Account {
         self.times_ns = Some((first_ns, recorded_ns));
     }
 
+    /// Returns what is wrong with the order of the blocks.
+    fn disorder(&self) -> Option<String> {
+        let lost = (self.lost_places > 0).then(|| {
+            let (lost, places) = (grouped(self.lost), self.lost_places);
+            format!("blocks are missing: {lost} messages in {places} places")
+        });
+        let misplaced = (self.misplaced_blocks > 0).then(|| {
+            let (messages, blocks) = (grouped(self.misplaced), self.misplaced_blocks);
+            format!(
+                "{blocks} blocks are doubled or out of order: their {messages} messages were not \
+                 played"
+            )
+        });
+        let text = both(lost, misplaced)?;
+        Some(format!("damaged: {text}"))
+    }
+
     fn describe(&self, file: &Path, published: u64) -> Report {
         let mut report = Report::of(file);
         let (messages, sessions) = (grouped(self.messages), self.sessions);
@@ -360,14 +429,29 @@ impl Account {
             range.push_str(&format!(", of {sessions} runs of the hub"));
         }
         report.line("recorded", range);
-        let (missing, gaps) = (grouped(self.missing), self.gaps);
-        report.line("missing", format!("{missing} messages in {gaps} gaps"));
+        let missing = grouped(self.missing.saturating_add(self.lost));
+        let mut missing = format!(
+            "{missing} messages in {} gaps",
+            self.gaps + self.lost_places
+        );
+        if self.lost_places > 0 {
+            let (lost, places) = (grouped(self.lost), self.lost_places);
+            missing.push_str(&format!("; {lost} in {places} of them without a gap block"));
+        }
+        report.line("missing", missing);
         if self.snapshot > 0 {
             let known = grouped(self.known);
             let records = grouped(self.snapshot);
             report.line(
                 "snapshots",
                 format!("{records} records; {known} messages of the stream were included in them"),
+            );
+        }
+        if self.misplaced_blocks > 0 {
+            let (messages, blocks) = (grouped(self.misplaced), self.misplaced_blocks);
+            report.line(
+                "not played",
+                format!("{messages} messages in {blocks} blocks that are doubled or out of order"),
             );
         }
         if self.unknown > 0 {

@@ -8,8 +8,9 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use tidewire_feed::recording::{Block, BlockKind, Decoder, Event};
+use tidewire_feed::recording::{Block, BlockKind, Decoder, Event, Progress, Step};
 use tidewire_feed::wire::{Definition, Message};
+use tidewire_retry::Seldom;
 use tracing::warn;
 
 use super::super::stream::{is_definition, time_ns};
@@ -40,6 +41,7 @@ pub(super) struct Reader {
     has_started: bool,
     /// The run of the hub that the current blocks belong to.
     run: u32,
+    progress: Progress,
     /// The sequence at which the stream goes on behind a begin or a gap of this run.
     goes_on_at: u64,
     /// Values of a snapshot that hold later.
@@ -83,6 +85,7 @@ impl Reader {
             carried_of_venues: Carried::default(),
             has_started: false,
             run: 0,
+            progress: Progress::default(),
             goes_on_at: 0,
             later: Later::default(),
             held: Vec::new(),
@@ -158,19 +161,29 @@ impl Reader {
 
     fn block(&mut self, block: &Block<'_>) -> Option<()> {
         let is_of_this_run = block.session == self.session;
-        if self.run != block.session || block.kind != BlockKind::Stream {
+        let entry = self.progress.enter(block);
+        if entry.is_misplaced {
+            self.warn_disorder("a block is doubled or out of order");
+            return Some(());
+        }
+        if entry.is_new_run || block.kind != BlockKind::Stream {
             self.release_held(0)?;
         }
-        if self.run != block.session {
+        if entry.is_new_run {
             (self.run, self.goes_on_at) = (block.session, 0);
             self.later.clear();
             self.numbers.clear();
         }
+        if let Some((from, until)) = entry.lost {
+            self.lose(from, until)?;
+        }
         match block.kind {
             BlockKind::Gap => {
-                let (from, until) = block.numbers();
+                let (_, until) = block.numbers();
                 self.go_on_at(until, is_of_this_run);
-                self.miss(from, until)
+                entry
+                    .gap
+                    .map_or(Some(()), |(from, until)| self.miss(from, until))
             }
             BlockKind::Begin => {
                 let (first, _) = block.numbers();
@@ -180,19 +193,56 @@ impl Reader {
                     false => Some(()),
                 }
             }
-            BlockKind::Stream | BlockKind::Snapshot => {
-                let is_stream = block.kind == BlockKind::Stream;
+            BlockKind::Stream => self.stream(block, is_of_this_run),
+            BlockKind::Snapshot => {
                 for told in block.messages() {
-                    // The checksum was right, so an invalid message is the recorder's fault.
-                    let Ok((sequence, message)) = told else { break };
-                    match is_stream {
-                        true => self.take(sequence, message, is_of_this_run)?,
-                        false => self.take_of_snapshot(message, is_of_this_run)?,
-                    }
+                    let Ok((_, message)) = told else { break };
+                    self.take_of_snapshot(message, is_of_this_run)?;
                 }
                 Some(())
             }
             _ => Some(()),
+        }
+    }
+
+    fn stream(&mut self, block: &Block<'_>, is_of_this_run: bool) -> Option<()> {
+        for told in block.messages() {
+            // The checksum was right, so an invalid message is the recorder's fault.
+            let Ok((sequence, message)) = told else { break };
+            match self.progress.take(sequence, message.sequence_count()) {
+                Step::Next => {}
+                Step::Behind(from, until) => self.lose(from, until)?,
+                Step::Again => {
+                    self.warn_disorder("a block is doubled or out of order");
+                    continue;
+                }
+            }
+            self.take(sequence, message, is_of_this_run)?;
+        }
+        Some(())
+    }
+
+    /// Handles a block that is missing in the file, with the sequences from `from` to before
+    /// `until`.
+    #[cold]
+    fn lose(&mut self, from: u64, until: u64) -> Option<()> {
+        debug_assert!(from < until, "a range has a length");
+        self.warn_disorder("blocks are missing");
+        self.release_held(0)?;
+        self.miss(from, until)
+    }
+
+    /// Warns that the file is not what a recorder writes.
+    #[cold]
+    fn warn_disorder(&self, reason: &str) {
+        if let Some(left_out) = DISORDER.note_now() {
+            let path = self.market.recording.path.get().map(|path| path.display());
+            let path = path.map(tracing::field::display);
+            let run = self.run;
+            warn!(
+                path,
+                run, reason, left_out, "the recording is damaged; replay it to see what"
+            );
         }
     }
 
@@ -305,6 +355,8 @@ impl Reader {
                     message,
                 });
             }
+            // Its snapshot is out of order, or the gap block before it is missing.
+            Message::LastValue(value) if self.progress.is_old_value(value.sequence) => {}
             // The hub was ahead of the recorder.
             Message::LastValue(value) if value.sequence >= self.goes_on_at => {
                 self.later.add(*value, is_of_venue);
@@ -450,6 +502,9 @@ impl Reader {
         Some(())
     }
 }
+
+/// Limits the log lines about damage, as each client that asks for the past reads the file.
+static DISORDER: Seldom = Seldom::new(3, 10);
 /// Messages in a part, which is some tens of kilobytes.
 const BATCH_MESSAGES: usize = 512;
 /// Bytes read from the file at a time.
@@ -525,13 +580,19 @@ mod tests {
         let defined = [&[before[0]], snapshot].concat();
         block(&mut file, BlockKind::Snapshot, 0, &defined);
         block(&mut file, BlockKind::Stream, 10, &[4, 5, 6].map(trade));
+        told(name, &market, start_ns, &file)
+    }
+
+    /// Returns what a replay from `start_ns` on gives of a recording: whether it is state, the time
+    /// and the price; for a gap the first sequence and one past the last.
+    fn told(name: &str, market: &Arc<Market>, start_ns: u64, file: &[u8]) -> Vec<(bool, u64, i64)> {
         let path = std::env::temp_dir();
         let path = path.join(format!("tidewire-past-{name}-{}.rec", std::process::id()));
         std::fs::write(&path, file).unwrap();
-        let mut past = Past::open(&market, path.clone(), start_ns, FromBefore::default()).unwrap();
+        let mut past = Past::open(market, path.clone(), start_ns, FromBefore::default()).unwrap();
         let mut told = Vec::new();
         loop {
-            match past.next(&market) {
+            match past.next(market) {
                 Next::Message(one) => told.push(match one.message {
                     Message::Quote(quote) => (one.is_state, quote.source_time_ns, quote.bid),
                     Message::Trade(trade) => (one.is_state, trade.source_time_ns, trade.price),
@@ -600,6 +661,54 @@ mod tests {
         let told = replayed("newest", 7, &[newest]);
         let expected = [&[gap, (true, 3, 11), (true, 0, 20)], &trades[..]].concat();
         assert_eq!(told, expected);
+    }
+
+    /// Returns what a replay gives of one run with these blocks of trades: each the first sequence,
+    /// with trades of the same times.
+    fn replayed_blocks(name: &str, blocks: &[(u64, [u64; 2])]) -> Vec<(bool, u64, i64)> {
+        let definition = Definition::new(0, Name::new("A").unwrap());
+        let market = Market::of_one_lane(MarketConfig::default());
+        let mut ingest = Ingest::new(market.clone(), 1, "test");
+        let mut batch = ingest.begin(1);
+        batch.definition(1, &definition);
+        batch.finish();
+        let mut file = Vec::new();
+        write_file_header(1, &mut file);
+        write_numbers(BlockKind::Begin, RUN, 1, &[1], &mut file);
+        block(
+            &mut file,
+            BlockKind::Stream,
+            1,
+            &[Message::Definition(definition)],
+        );
+        for (first, times) in blocks {
+            block(&mut file, BlockKind::Stream, *first, &times.map(trade));
+        }
+        write_numbers(BlockKind::End, RUN, 1, &[8, 0], &mut file);
+        told(name, &market, 0, &file)
+    }
+
+    /// A doubled block was given twice, and a missing or a moved one without a word.
+    #[test]
+    fn a_block_that_is_doubled_is_given_once_and_one_that_is_missing_is_a_gap() {
+        let [first, second, third] = [(2, [2, 3]), (4, [4, 5]), (6, [6, 7])];
+        let trades = |times: &[u64]| {
+            let trades = times.iter().map(|time_ns| (false, *time_ns, 6));
+            trades.collect::<Vec<_>>()
+        };
+        let whole = trades(&[2, 3, 4, 5, 6, 7]);
+        let given = replayed_blocks("ordered", &[first, second, third]);
+        assert_eq!(given, whole);
+        let given = replayed_blocks("doubled", &[first, second, second, third]);
+        assert_eq!(given, whole);
+        let gap = vec![(false, 4, 6)];
+        let with_gap = [trades(&[2, 3]), gap, trades(&[6, 7])].concat();
+        assert_eq!(replayed_blocks("missing", &[first, third]), with_gap);
+        let given = replayed_blocks("swapped", &[first, third, second]);
+        assert_eq!(given, with_gap);
+        let given = replayed_blocks("short", &[first, second]);
+        let expected = [trades(&[2, 3, 4, 5]), vec![(false, 6, 8)]].concat();
+        assert_eq!(given, expected, "the end block names the last sequence");
     }
 
     const RUN: u32 = 77;
