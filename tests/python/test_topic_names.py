@@ -3,6 +3,7 @@
 import pytest
 import redis
 
+from feed_client import CONTROL, LIVE, PREFIX, FeedClient, definition, login, quote
 from support import eventually
 
 
@@ -89,3 +90,21 @@ def test_a_master_s_keys_under_a_mounted_name_are_left_out(start_hub, start_redi
     eventually(lambda: hub.redis().get("swapped") == b"1", "the other database")
     assert hub.redis().keys("md:*") == []
     assert hub.info("topics")["mounted_keys_left_out"] == 3
+
+
+def test_a_second_venue_behind_a_first_one_with_a_long_name_is_refused_by_the_first_ones_name(hub):
+    """The warning named only the second venue, whose name is short."""
+    symbol, clients = "M" * 40, []
+    for session, name, bid in [(77, b"V" * 32, 1), (78, b"XB", 2)]:
+        client = FeedClient(hub.connect(hub.feed_port))
+        clients.append(client)
+        client.send(CONTROL, 0, login(0, next_sequence=1, session=session, role=1))
+        venue = PREFIX.pack(0x32, 0, 0, 0, 0) + name.ljust(32, b"\0")
+        client.until(lambda: client.accepted)
+        messages = [venue, definition(1, symbol), quote(1, bid, 3, 1, 1, 1)]
+        client.send(LIVE, 1, *messages, session=session)
+        eventually(lambda: hub.hash(f"md:{symbol}").get("bid"), "the first venue's value")
+    eventually(lambda: "no topic for this symbol" in hub.stderr, "the warning")
+    line = next(line for line in hub.stderr.splitlines() if "no topic for this symbol" in line)
+    assert "first venue has more than 72 bytes" in line and "V" * 32 in line, line
+    assert hub.hash(f"md:{symbol}")["venue"] == "V" * 32

@@ -92,7 +92,9 @@ impl Work<'_> {
         if let Some(left_out) = NO_TOPIC.note_now() {
             let (symbol, source) = (String::from_utf8_lossy(name.symbol()), self.source);
             let text = "no topic for this symbol at this venue: its messages are refused";
-            warn!(%symbol, venue, source, reason, left_out, "{text}");
+            let facts = name.facts();
+            let first_venue = &*facts.venue_name;
+            warn!(%symbol, venue, source, first_venue, reason, left_out, "{text}");
         }
     }
 
@@ -158,7 +160,10 @@ impl Work<'_> {
             present.venue = numbered(&facts.venue_name, attempt);
             topic = self.define_member(name, &present);
         }
-        let topic = topic?;
+        let topic = topic.map_err(|error| match error {
+            NoTopic::Full(NAME_TOO_LONG) => NoTopic::Full(FIRST_NAME_TOO_LONG),
+            error => error,
+        })?;
         match name.set_namesake(None) {
             Some(namesake) if Arc::ptr_eq(&namesake, &topic) => self.take_over(&topic)?,
             _ => self.claim(&topic)?,
@@ -706,6 +711,8 @@ static VENUE_TAKEN: Seldom = Seldom::new(3, 10);
 const TOO_MANY_SOURCES: &str = "16 sources give the symbol at this venue";
 const TOO_MANY_VENUES: &str = "128 venues give the symbol";
 const NAME_TOO_LONG: &str = "SYMBOL@VENUE has more than 72 bytes";
+const FIRST_NAME_TOO_LONG: &str =
+    "SYMBOL@VENUE of the symbol's first venue has more than 72 bytes, so it can have no second one";
 const TOO_MANY_TOPICS: &str = "market-topics-max is reached";
 /// Maximum number of venues of one symbol: each update of one looks at all of them.
 const VENUES_OF_A_SYMBOL_MAX: usize = 128;
