@@ -231,8 +231,8 @@ impl Link {
         }
     }
 
-    /// Returns what to say if the hub has been silent for too long: much longer after the login than
-    /// before, because a hub may pause.
+    /// Returns what to say if the hub has been silent for too long. The limit is longer after the
+    /// login, because a hub may pause.
     fn silence(&self) -> Option<String> {
         let now_ns = self.now_ns();
         if self.publisher.state() == PublisherState::LoggingIn {
