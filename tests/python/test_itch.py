@@ -430,6 +430,28 @@ def test_a_login_answered_with_a_later_message_is_a_loss_with_doubt(start_hub):
     exchange.listener.close()
 
 
+def test_an_answer_with_messages_in_one_read_left_topics_current_after_the_end(start_hub):
+    [port] = free_ports(1)
+    hub = start_hub("--soup", f"127.0.0.1:{port}")
+    eventually(lambda: "cannot connect" in hub.stderr, "a failed attempt")
+    stale = lambda: hub.hash("md:XX").get("stale")
+
+    def told(next_sequence, *messages):
+        with socket.create_server(("127.0.0.1", port)) as listener:
+            one, _ = listener.accept()
+        with one:
+            one.makefile("rb").read(49)
+            answer = soup(b"A", b" " * 9 + b"7" + b"%20d" % next_sequence)
+            one.sendall(answer + b"".join(soup(b"S", message) for message in messages))
+            eventually(lambda: stale() == "0", "a value")
+        eventually(lambda: stale() == "1", "the end of the connection")
+
+    told(1, b"S" + bytes(10) + b"O", order(1, 1, b"B", 10_000))
+    # A connection that comes back with a message in the same read.
+    told(3, order(1, 2, b"B", 10_100))
+    assert info(hub)["lost"] == 0
+
+
 def test_a_stream_over_tcp_goes_on_after_every_disconnect(start_hub, start, day):
     [port] = free_ports(1)
     program = send(start, day, "--soup", f"127.0.0.1:{port},user=ME,password=SECRET", "--fault",

@@ -331,6 +331,14 @@ impl Follower<'_, '_> {
         }
     }
 
+    /// Notes that the feed is back. The read that brings the answer to a login may bring messages,
+    /// and the end of the connection may be next: it must find a feed that is not stale.
+    #[cold]
+    fn revive(&mut self) {
+        *self.is_stale = false;
+        self.batch.revive();
+    }
+
     fn doubt(&mut self) {
         self.completeness.in_doubt = true;
         self.batch.values_doubtful();
@@ -358,6 +366,9 @@ impl Follower<'_, '_> {
 impl SequencedSink for Follower<'_, '_> {
     #[inline]
     fn message(&mut self, sequence: u64, message: &[u8]) {
+        if *self.is_stale {
+            self.revive();
+        }
         self.books.apply(sequence, message, self.batch);
     }
 
