@@ -634,19 +634,22 @@ fn store_session(
 
 impl Address {
     /// Returns a trading day as a source gives it; 0 for a number that is no date, or one far from
-    /// the time of the message, or far in the future. A later day than that of the other venues
-    /// would end their session, and no real day would begin one after it.
+    /// the time of the message and from its receipt, or far in the future. A later day than that
+    /// of the other venues would end their session, and no real day would begin one after it.
     fn plausible_day(self, day: u32, source_time_ns: u64) -> u32 {
         if day == 0 {
             return 0;
         }
-        let time_ns = match source_time_ns {
-            0 => self.receive_time_ns,
-            time_ns => time_ns,
-        };
         let days = days_of_number(day);
-        let distance = days.abs_diff((time_ns / DAY_NS) as i64);
-        let ahead = days.saturating_sub((self.receive_time_ns / DAY_NS) as i64);
+        let received = (self.receive_time_ns / DAY_NS) as i64;
+        let said = match source_time_ns {
+            0 => received,
+            time_ns => (time_ns / DAY_NS) as i64,
+        };
+        // The time may be that of a later message of the source, and no time at all: the day was
+        // plausible where it was first told, and it must be the same at the hubs behind that one.
+        let distance = days.abs_diff(said).min(days.abs_diff(received));
+        let ahead = days.saturating_sub(received);
         let is_near = distance <= TRADING_DAY_DISTANCE_MAX && ahead <= TRADING_DAYS_AHEAD_MAX;
         match date_number(days) == day && is_near {
             true => day,

@@ -380,6 +380,33 @@ fn a_trading_day_of_the_far_future_is_none() {
     assert_eq!((value.trading_day, value.volume), (FRIDAY, 1));
 }
 
+/// A time of the far future left the day at the first hub, and none at the hub behind it.
+#[test]
+fn the_day_of_a_value_whose_time_is_no_time_is_the_same_at_the_hub_behind() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut hub = source(&market, "hub", 7, "A");
+    for (time_ns, symbol_day, expected) in [
+        (u64::MAX, 19_700_102, 19_700_102),
+        (1, 19_700_102, 19_700_102),
+        (u64::MAX, 19_700_301, 0),
+        (u64::MAX, 19_700_132, 0),
+        (u64::MAX, date_of(u64::MAX), 0),
+    ] {
+        let value = LastValue {
+            source: 7,
+            source_time_ns: time_ns,
+            bid: 9,
+            figures: Some(wire::Figures {
+                trading_day: symbol_day,
+                ..wire::Figures::default()
+            }),
+            ..LastValue::default()
+        };
+        send(&mut hub, &[Message::LastValue(value)]);
+        assert_eq!(value_of(&market, "A").trading_day, expected, "{symbol_day}");
+    }
+}
+
 fn date_of(time_ns: u64) -> u32 {
     tidewire_calendar::date_number((time_ns / 86_400_000_000_000) as i64)
 }
