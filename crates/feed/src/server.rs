@@ -51,6 +51,7 @@ pub const REFUSALS_MAX: usize = 16;
 /// Steps of a call of [`Session::produce`].
 const STEPS_A_CALL: u64 = 1 << 18;
 const MAY_NOT_READ: &str = "NotAllowed: may not read ";
+const ROLE_TEXT: &str = "this server does not offer this role";
 const SESSION_IN_USE_TEXT: &str = "another connection publishes this session; retry later";
 
 /// A server's session with one client.
@@ -359,11 +360,10 @@ impl Session {
 
     /// Refuses an invalid control before it ends the session.
     fn malformed(&mut self, error: MessageError) -> Result<(), SessionError> {
-        let reason = match (self.state, error) {
-            (SessionState::LoginAwaited, MessageError::BadValue) => RefusalReason::ROLE,
-            _ => RefusalReason::PROTOCOL,
-        };
-        self.refuse(reason, "a control has an invalid value");
+        match error {
+            MessageError::BadRole => self.refuse(RefusalReason::ROLE, ROLE_TEXT),
+            _ => self.refuse(RefusalReason::PROTOCOL, "a control has an invalid value"),
+        }
         Err(error.into())
     }
 
@@ -411,7 +411,7 @@ impl Session {
             Role::Publisher => self.config.publishers && login.session != 0,
         };
         if !offered {
-            self.refuse(RefusalReason::ROLE, "this server does not offer this role");
+            self.refuse(RefusalReason::ROLE, ROLE_TEXT);
             return Err(SessionError::Refused);
         }
         self.admit(login, sink)?;

@@ -336,6 +336,9 @@ pub enum MessageError {
     /// A control holds a value outside its range.
     #[error("a control has a value outside its range")]
     BadValue,
+    /// A login has a role that does not exist.
+    #[error("a login has an unknown role")]
+    BadRole,
 }
 
 /// Decodes one packet at the front of `bytes`.

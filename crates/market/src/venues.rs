@@ -339,6 +339,7 @@ impl SourceVenues {
     /// Notes the name of a number. Returns whether it is another than before.
     pub(crate) fn set(&mut self, number: u16, name: VenueName) -> bool {
         if name.is_empty() || name.as_str() != plain_name(name.as_str()) {
+            note_bad_name(&self.feed, number, name.as_str());
             return false;
         }
         self.named.insert(number, name) != Some(name)
@@ -372,6 +373,17 @@ impl SourceVenues {
     }
 }
 
+/// Logs that a source gave a number a name that is none.
+#[cold]
+fn note_bad_name(feed: &str, number: u16, name: &str) {
+    if let Some(left_out) = BAD_NAMES.note_now() {
+        let name = name.escape_debug();
+        let text = "the source's name of a venue has other characters than ASCII letters, digits \
+                    and .:_-#: it is ignored";
+        warn!(source = feed, number, %name, left_out, "{text}");
+    }
+}
+
 /// Returns `name` in the characters that a venue's name may have: ASCII letters, digits and
 /// `.:_-#`; others become `-`. At most 32 bytes.
 fn plain_name(name: &str) -> String {
@@ -387,6 +399,8 @@ fn plain_name(name: &str) -> String {
     }
 }
 
+/// Limits the log lines about names, of which a source may send any number.
+static BAD_NAMES: Seldom = Seldom::new(5, 10);
 /// The venue number of consolidated prices.
 pub const CONSOLIDATED: u16 = u16::MAX;
 pub(crate) const CONSOLIDATED_NAME: &str = "consolidated";

@@ -2,7 +2,8 @@ use super::*;
 use crate::client::NullSink;
 use crate::journal::Filter;
 use crate::wire::{
-    Definition, LastValue, Message, Name, SnapshotNotice, TooOld, Trade, Venue, VenueName,
+    Definition, HEADER_LENGTH, LastValue, Message, Name, SnapshotNotice, TooOld, Trade, Venue,
+    VenueName,
 };
 
 const INTERVAL_NS: u64 = HEARTBEAT_INTERVAL_NS_MAX;
@@ -392,6 +393,24 @@ fn what_is_out_of_order_is_refused() {
     let mut session = Session::new(SessionConfig::default(), 0);
     let error = receive(&mut session, &[login(0, 0), login(0, 0)]);
     assert_eq!(error, Err(SessionError::OutOfOrder));
+}
+
+#[test]
+fn a_login_with_an_unknown_slow_choice_was_refused_as_one_with_an_unknown_role() {
+    let reasons = [(28, RefusalReason::ROLE), (29, RefusalReason::PROTOCOL)];
+    for (offset, reason) in reasons {
+        let mut bytes = Vec::new();
+        PacketWriter::control(&mut bytes, 0, &login(0, 0));
+        bytes[HEADER_LENGTH + offset] = 9;
+        bytes[12..16].fill(0);
+        let checksum = crc32c::crc32c(&bytes).to_le_bytes();
+        bytes[12..16].copy_from_slice(&checksum);
+        let mut session = Session::new(SessionConfig::default(), 0);
+        let error = session.receive(&bytes, 0, &mut NullSink);
+        assert!(error.is_err());
+        assert_eq!(refusal(&mut session), reason);
+        assert!(session.is_closing());
+    }
 }
 
 #[test]

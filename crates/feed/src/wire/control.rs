@@ -1,5 +1,7 @@
 //! Controls: messages between the two ends outside the stream.
 
+use std::fmt;
+
 use super::bytes::{array_at, put, u16_at, u32_at, u64_at};
 use super::credentials::Credentials;
 use super::message::prefix;
@@ -199,7 +201,7 @@ impl Login {
             0 => Role::Subscriber,
             1 => Role::Publisher,
             2 => Role::Recovery,
-            _ => return Err(MessageError::BadValue),
+            _ => return Err(MessageError::BadRole),
         };
         let slow_policy = match bytes[29] {
             0 => None,
@@ -346,6 +348,14 @@ pub struct Refused {
     pub reason: RefusalReason,
     /// The text, for people.
     pub text: RefusalText,
+}
+
+/// For a log: the server's words in one line, and the number.
+impl fmt::Display for Refused {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (words, reason) = (self.text.as_str().escape_debug(), self.reason.0);
+        write!(formatter, "the server refused: {words} (reason {reason})")
+    }
 }
 
 impl Refused {
