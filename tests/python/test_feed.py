@@ -610,6 +610,44 @@ def test_after_a_loss_each_topic_is_in_doubt_until_its_own_record_comes(start_hu
         assert (info["feed_lost_messages"], info["feed_snapshot_records"]) == (6, 5), info
 
 
+def test_values_that_came_with_the_bytes_that_ended_the_connection_stayed_current(start_hub):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(30)
+        hub = start_hub("--source", f"127.0.0.1:{listener.getsockname()[1]}")
+        exchange = Exchange(listener)
+        exchange.hear(0x69)
+        records = definition(0, "A"), last_value(0, 1, bid=100)
+        snapshot = mark(0x22, 1, 1), *records, mark(0x23, 1, 1)
+        exchange.socket.sendall(
+            encode(CONTROL, 0, [accepted(SESSION, 2)], SESSION)
+            + encode(CONTROL, 0, [notice(1, as_of=1)], SESSION)
+            + encode(SNAPSHOT, 1 << 32, snapshot, SESSION)
+            + b"x" * 100
+        )
+    eventually(lambda: hub.hash("md:A").get("stale") == "1", "the end of the connection")
+
+
+def test_a_source_that_refuses_the_login_is_told_with_its_words(start_hub):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(30)
+        hub = start_hub("--source", f"127.0.0.1:{listener.getsockname()[1]}")
+        exchange = Exchange(listener)
+        exchange.hear(0x69)
+        words = (10).to_bytes(2, "little") + bytes(6) + b"not let in".ljust(72, b"\0")
+        exchange.say(CONTROL, 0, b"\x68" + bytes(15) + words)
+        exchange.socket.close()
+        eventually(lambda: "the server refused: not let in (reason 10)" in hub.stderr, "the words")
+
+
+def test_a_venue_name_that_is_none_is_told(hub):
+    client = publisher(hub, 99)
+    client.until(lambda: client.accepted)
+    name = b"\x32\0\x07\0" + bytes(12) + b"X/Y".ljust(32, b"\0")
+    client.send(LIVE, 1, name, session=99)
+    eventually(lambda: "name of a venue has other characters" in hub.stderr, "the log")
+    assert "number=7 name=X/Y" in hub.stderr
+
+
 def test_while_messages_are_missing_the_values_are_in_doubt(start_hub):
     """An exchange that is in no hurry to answer."""
     with socket.create_server(("127.0.0.1", 0)) as listener:

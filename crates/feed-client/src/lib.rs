@@ -56,6 +56,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use tidewire_feed::client::{BackOff, Client, ClientConfig, Side, Sink, SubscribeError};
+use tidewire_feed::wire::Refused;
 
 use link::Link;
 pub use stream::{Stream, Tls};
@@ -124,6 +125,9 @@ pub enum Ending {
     /// Nothing was received for three heartbeat intervals.
     #[error("no reply in the feed's protocol")]
     Silent,
+    /// The server refused the login or the subscriptions.
+    #[error("{0}")]
+    Refused(Refused),
     /// The received bytes are not the feed's protocol.
     #[error(transparent)]
     Protocol(#[from] tidewire_feed::client::ReceiveError),

@@ -105,10 +105,14 @@ impl Link {
         ending: Ending,
         changes: &mut VecDeque<Change>,
     ) {
+        let by_server = self.is_standing() && matches!(ending, Ending::Closed | Ending::System(_));
         self.stream = None;
         self.input.clear();
         self.out.clear();
         self.connector.ended(client, now_ns);
+        // The server's own reason says more than that the connection has ended.
+        let refusal = client.refusal(self.side()).filter(|_| by_server);
+        let ending = refusal.map_or(ending, |&refused| Ending::Refused(refused));
         changes.push_back(Change::Ended(self.side(), ending));
     }
 

@@ -12,7 +12,7 @@ use tidewire_feed::client::{Gap, Side, Sink};
 use tidewire_feed::faults::FaultInjector;
 use tidewire_feed::journal::Journal;
 use tidewire_feed::server::Broadcast;
-use tidewire_feed::wire::Message;
+use tidewire_feed::wire::{Control, Message, PacketWriter, RefusalReason, RefusalText, Refused};
 use tidewire_feed_client::{Change, Ending, FeedClient, FeedClientConfig};
 
 #[derive(Default)]
@@ -126,6 +126,40 @@ fn a_server_that_is_not_there_is_told_and_asked_again() {
     assert!(
         changes.iter().filter(|&change| *change == ended).count() > 1,
         "{changes:?}"
+    );
+}
+
+/// The log said that the server had closed the connection.
+#[test]
+fn a_server_that_refuses_the_login_was_said_to_have_closed_the_connection() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut client = FeedClient::new(FeedClientConfig::of(listener.local_addr().unwrap())).unwrap();
+    let refused = Refused {
+        reason: RefusalReason::DENIED,
+        text: RefusalText::truncated("not let in"),
+    };
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        // All of the login, so that closing sends no reset.
+        std::io::Read::read_exact(&mut stream, &mut [0; 24 + 80]).unwrap();
+        let mut bytes = Vec::new();
+        PacketWriter::control(&mut bytes, 0, &Control::Refused(refused));
+        std::io::Write::write_all(&mut stream, &bytes).unwrap();
+    });
+    let mut seen = Seen::default();
+    turn_until(&mut client, &mut seen, |_| server.is_finished());
+    let ended = Change::Ended(Side::A, Ending::Refused(refused));
+    let end = Instant::now() + Duration::from_secs(30);
+    while client.next_change() != Some(ended.clone()) {
+        assert!(Instant::now() < end, "the refusal is told");
+        client.turn(&mut seen);
+    }
+    let Change::Ended(_, ending) = ended else {
+        unreachable!("it has ended");
+    };
+    assert_eq!(
+        ending.to_string(),
+        "the server refused: not let in (reason 10)"
     );
 }
 

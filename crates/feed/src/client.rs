@@ -30,9 +30,15 @@ pub use tidewire_retry::BackOff;
 
 use crate::server::{HEARTBEAT_INTERVAL_NS_MAX, PATTERNS_MAX, SILENCE_INTERVALS_MAX};
 use crate::wire::{
+<<<<<<< HEAD
     Control, EndOfSessionAcknowledgement, Flags, Header, Login, LoginAccepted, Message,
     MessageError, Messages, Packet, PacketError, PacketWriter, PatternText, Request, Role,
     SnapshotNotice, SnapshotRequest, Subscribe, TextError, TooOld, decode_packet,
+=======
+    ClientName, Control, EndOfSessionAcknowledgement, Flags, Header, Login, LoginAccepted, Message,
+    MessageError, Messages, Packet, PacketError, PacketWriter, PatternText, Refused, Request, Role,
+    SlowPolicy, SnapshotNotice, SnapshotRequest, Subscribe, TextError, TooOld, decode_packet,
+>>>>>>> 314153b7 (Back off from a source that refuses or ends each connection)
     snapshot_position,
 };
 
@@ -86,6 +92,8 @@ struct SideState {
     last_received_ns: u64,
     next_heartbeat_ns: u64,
     silence_reported: bool,
+    /// Why the server ends the connection, or has ended the last one.
+    refusal: Option<Refused>,
     /// One past the highest sequence received on this side; 0 before the first.
     next_sequence: u64,
     counters: SideCounters,
@@ -202,6 +210,7 @@ impl Client {
     /// that the last connection did not send.
     pub fn connected(&mut self, side: Side, now_ns: u64) {
         self.peer_connected(side, now_ns);
+        self.sides[side.index()].refusal = None;
         let resumes = self.expected > 0;
         let resume = resumes && self.values_complete;
         if !resume {
@@ -435,11 +444,6 @@ impl Client {
                 >= state
                     .last_received_ns
                     .saturating_add(self.silence_limit_ns())
-    }
-
-    /// Returns whether the server has accepted the login on the present connection of a side.
-    pub fn is_accepted(&self, side: Side) -> bool {
-        self.sides[side.index()].accepted
     }
 
     /// Returns the stream's session; 0 until known.

@@ -115,11 +115,10 @@ impl Source {
         let result = connector.received(&mut self.client, input, now_ns, &mut batch);
         let news = batch.finish();
         self.flush(context);
+        // Bytes that end the connection may have brought the answer and values before.
+        self.note_answer(index);
         match result {
-            Ok(consumed) => {
-                self.note_answer(index);
-                (consumed, news)
-            }
+            Ok(consumed) => (consumed, news),
             Err(error) => {
                 self.inputs[index].reason = Some(error.to_string());
                 context.close(id, CloseReason::Requested);
@@ -137,14 +136,22 @@ impl Source {
         let input = &mut self.inputs[index];
         debug_assert_eq!(input.connection, Some(id), "it was found by its connection");
         input.connection = None;
-        input.connector.ended(&mut self.client, context.now_ns());
+        let refusal = match input.connector.ended(&mut self.client, context.now_ns()) {
+            true => self.client.refusal(input.connector.side()),
+            false => None,
+        };
         let had_answered = input.log.has_answered();
+<<<<<<< HEAD
         let failure = || {
             context
                 .failure()
                 .map_or_else(|| reason.text(), str::to_owned)
         };
         let why = input.reason.take().unwrap_or_else(failure);
+=======
+        let said = || refusal.map_or_else(|| reason.text(), ToString::to_string);
+        let why = input.reason.take().unwrap_or_else(said);
+>>>>>>> 314153b7 (Back off from a source that refuses or ends each connection)
         if let Some((times, lasts)) = input.log.ends(Instant::now())
             && reason != CloseReason::Stopping
         {

@@ -30,7 +30,10 @@ pub struct Connector {
     side: Side,
     back_off: BackOff,
     state: ConnectorState,
+    /// Connections that failed, or ended too soon, since one that lasted.
     failures: u32,
+    /// When the present connection counts as one that lasts.
+    lasts_from_ns: u64,
     /// Number of established connections.
     connections: u64,
     random: u64,
@@ -52,6 +55,7 @@ impl Connector {
             back_off,
             state: ConnectorState::Waiting { until_ns: 0 },
             failures: 0,
+            lasts_from_ns: u64::MAX,
             connections: 0,
             random: seed,
         }
@@ -76,6 +80,7 @@ impl Connector {
     /// Notes that the connection is established: the client logs in and resumes the stream.
     pub fn connected(&mut self, client: &mut Client, now_ns: u64) {
         self.state = ConnectorState::Standing;
+        self.lasts_from_ns = now_ns.saturating_add(self.back_off.delay_ns_max);
         self.connections += 1;
         client.connected(self.side, now_ns);
     }
@@ -88,10 +93,19 @@ impl Connector {
         now_ns: u64,
         sink: &mut S,
     ) -> Result<usize, ReceiveError> {
+        let before = client.counters().messages;
         let used = client.receive(self.side, input, now_ns, sink)?;
+<<<<<<< HEAD
         // Only an accepted login proves that a feed answers. A wrong port, and a server that
         // refuses the login, are retried with backoff.
         if used > 0 && client.is_accepted(self.side) {
+=======
+        // Only new messages, or a valid packet after a while, prove that a feed answers. A wrong
+        // port is retried with backoff, and so is a server that refuses the login, or that ends
+        // each connection soon after its answer or its snapshot.
+        let is_long = used > 0 && now_ns >= self.lasts_from_ns;
+        if is_long || client.counters().messages > before {
+>>>>>>> 314153b7 (Back off from a source that refuses or ends each connection)
             self.failures = 0;
         }
         Ok(used)
@@ -139,7 +153,11 @@ impl Connector {
 mod tests {
     use super::*;
     use crate::client::{ClientConfig, NullSink};
+<<<<<<< HEAD
     use crate::wire::{Control, LoginAccepted, PacketWriter, RefusalReason, Refused};
+=======
+    use crate::wire::{Control, LoginAccepted, PacketWriter, RefusalReason, RefusalText, Refused};
+>>>>>>> 314153b7 (Back off from a source that refuses or ends each connection)
 
     #[test]
     fn who_is_gone_is_asked_soon_and_then_ever_less_up_to_every_two_seconds() {
@@ -194,7 +212,11 @@ mod tests {
     }
 
     #[test]
+<<<<<<< HEAD
     fn only_a_server_that_accepts_the_login_ends_the_back_off() {
+=======
+    fn only_a_server_that_answers_for_a_while_ends_the_back_off() {
+>>>>>>> 314153b7 (Back off from a source that refuses or ends each connection)
         let mut client = Client::new(ClientConfig::default());
         let mut connector = Connector::new(Side::A, BackOff::default(), 1);
         for _ in 0..12 {
@@ -204,6 +226,7 @@ mod tests {
         }
         assert!(connector.deadline_ns(&client) > 1_000_000_000);
         connector.connected(&mut client, 0);
+        let lasts_ns = BackOff::default().delay_ns_max;
         let mut bytes = Vec::new();
         let refused = Refused {
             reason: RefusalReason::WRONG_CREDENTIALS,
@@ -222,9 +245,42 @@ mod tests {
             ..LoginAccepted::default()
         };
         PacketWriter::control(&mut bytes, 1, &Control::LoginAccepted(accepted));
-        let used = connector.received(&mut client, &bytes, 0, &mut NullSink);
+        let used = connector.received(&mut client, &bytes, lasts_ns - 1, &mut NullSink);
+        assert_eq!(used, Ok(bytes.len()));
+        connector.ended(&mut client, 0);
+        assert!(connector.deadline_ns(&client) > 1_000_000_000);
+        connector.connected(&mut client, 0);
+        let used = connector.received(&mut client, &bytes, lasts_ns, &mut NullSink);
         assert_eq!(used, Ok(bytes.len()));
         connector.ended(&mut client, 0);
         assert!(connector.deadline_ns(&client) <= BackOff::default().delay_ns_first);
+    }
+
+    /// A hub connected 400 times a second to a server that refused it.
+    #[test]
+    fn a_server_that_refuses_each_login_is_asked_ever_more_seldom() {
+        let mut client = Client::new(ClientConfig::default());
+        let mut connector = Connector::new(Side::A, BackOff::default(), 1);
+        let mut bytes = Vec::new();
+        let refused = Refused {
+            reason: RefusalReason::DENIED,
+            text: RefusalText::truncated("no peers\nfrom afar"),
+        };
+        PacketWriter::control(&mut bytes, 0, &Control::Refused(refused));
+        let (mut now_ns, mut attempts) = (0, 0);
+        while now_ns < 60_000_000_000 {
+            assert_eq!(connector.step(&client, now_ns), Step::Connect);
+            connector.connecting(now_ns);
+            connector.connected(&mut client, now_ns);
+            assert_eq!(client.refusal(Side::A), None, "of this connection");
+            let used = connector.received(&mut client, &bytes, now_ns, &mut NullSink);
+            assert_eq!(used, Ok(bytes.len()));
+            connector.ended(&mut client, now_ns);
+            let text = client.refusal(Side::A).map(ToString::to_string);
+            let expected = "the server refused: no peers\\nfrom afar (reason 10)";
+            assert_eq!(text.as_deref(), Some(expected));
+            (now_ns, attempts) = (connector.deadline_ns(&client), attempts + 1);
+        }
+        assert!(attempts < 80, "{attempts} connections in a minute");
     }
 }

@@ -3,6 +3,17 @@
 use super::*;
 
 impl Client {
+    /// Returns whether the server has accepted the login on the present connection of a side.
+    pub fn is_accepted(&self, side: Side) -> bool {
+        self.sides[side.index()].accepted
+    }
+
+    /// Returns why the server ends the present connection of a side, or has ended the last one, if it
+    /// has said so.
+    pub fn refusal(&self, side: Side) -> Option<&Refused> {
+        self.sides[side.index()].refusal.as_ref()
+    }
+
     #[cold]
     pub(super) fn special_packet<S: Sink>(
         &mut self,
@@ -62,7 +73,12 @@ impl Client {
             _ if self.role == ReceiverRole::Listener => return Err(ReceiveError::OutOfOrder),
             Control::LoginAccepted(accepted) => self.accepted(side, accepted, sink),
             Control::Venue(venue) => sink.venue_of_login(venue),
-            Control::Refused(refused) => sink.refused(side, refused),
+            Control::Refused(refused) => {
+                if !refused.reason.is_of_subscription() {
+                    self.sides[side.index()].refusal = Some(*refused);
+                }
+                sink.refused(side, refused);
+            }
             Control::SnapshotNotice(notice) => self.snapshot_notice(side, notice, now_ns, sink),
             _ => return Err(ReceiveError::OutOfOrder),
         }
