@@ -384,7 +384,7 @@ fn a_trading_day_of_the_far_future_is_none() {
 #[test]
 fn the_day_of_a_value_whose_time_is_no_time_is_the_same_at_the_hub_behind() {
     let market = Market::of_one_lane(MarketConfig::default());
-    let mut hub = source(&market, "hub", 7, "A");
+    let mut hub = source(&market, "hub", 0, "A");
     for (time_ns, symbol_day, expected) in [
         (u64::MAX, 19_700_102, 19_700_102),
         (1, 19_700_102, 19_700_102),
@@ -396,11 +396,11 @@ fn the_day_of_a_value_whose_time_is_no_time_is_the_same_at_the_hub_behind() {
             source: 7,
             source_time_ns: time_ns,
             bid: 9,
-            figures: Some(wire::Figures {
+            figures: Some(tidewire_feed::wire::Figures {
                 trading_day: symbol_day,
-                ..wire::Figures::default()
+                ..tidewire_feed::wire::Figures::default()
             }),
-            ..LastValue::default()
+            ..LastValue::new(0)
         };
         send(&mut hub, &[Message::LastValue(value)]);
         assert_eq!(value_of(&market, "A").trading_day, expected, "{symbol_day}");
