@@ -30,15 +30,9 @@ pub use tidewire_retry::BackOff;
 
 use crate::server::{HEARTBEAT_INTERVAL_NS_MAX, PATTERNS_MAX, SILENCE_INTERVALS_MAX};
 use crate::wire::{
-<<<<<<< HEAD
     Control, EndOfSessionAcknowledgement, Flags, Header, Login, LoginAccepted, Message,
-    MessageError, Messages, Packet, PacketError, PacketWriter, PatternText, Request, Role,
-    SnapshotNotice, SnapshotRequest, Subscribe, TextError, TooOld, decode_packet,
-=======
-    ClientName, Control, EndOfSessionAcknowledgement, Flags, Header, Login, LoginAccepted, Message,
     MessageError, Messages, Packet, PacketError, PacketWriter, PatternText, Refused, Request, Role,
-    SlowPolicy, SnapshotNotice, SnapshotRequest, Subscribe, TextError, TooOld, decode_packet,
->>>>>>> 314153b7 (Back off from a source that refuses or ends each connection)
+    SnapshotNotice, SnapshotRequest, Subscribe, TextError, TooOld, decode_packet,
     snapshot_position,
 };
 

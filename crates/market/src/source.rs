@@ -141,17 +141,12 @@ impl Source {
             false => None,
         };
         let had_answered = input.log.has_answered();
-<<<<<<< HEAD
         let failure = || {
-            context
-                .failure()
-                .map_or_else(|| reason.text(), str::to_owned)
+            let own = context.failure().map(str::to_owned);
+            own.or_else(|| refusal.map(ToString::to_string))
+                .unwrap_or_else(|| reason.text())
         };
         let why = input.reason.take().unwrap_or_else(failure);
-=======
-        let said = || refusal.map_or_else(|| reason.text(), ToString::to_string);
-        let why = input.reason.take().unwrap_or_else(said);
->>>>>>> 314153b7 (Back off from a source that refuses or ends each connection)
         if let Some((times, lasts)) = input.log.ends(Instant::now())
             && reason != CloseReason::Stopping
         {

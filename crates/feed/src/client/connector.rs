@@ -95,17 +95,12 @@ impl Connector {
     ) -> Result<usize, ReceiveError> {
         let before = client.counters().messages;
         let used = client.receive(self.side, input, now_ns, sink)?;
-<<<<<<< HEAD
-        // Only an accepted login proves that a feed answers. A wrong port, and a server that
-        // refuses the login, are retried with backoff.
-        if used > 0 && client.is_accepted(self.side) {
-=======
-        // Only new messages, or a valid packet after a while, prove that a feed answers. A wrong
-        // port is retried with backoff, and so is a server that refuses the login, or that ends
-        // each connection soon after its answer or its snapshot.
+        // Only new messages, or a packet after a while, prove that a feed answers, of a server that
+        // has accepted the login. A wrong port is retried with backoff, and so is a server that
+        // refuses the login, or that ends each connection soon after its answer or its snapshot.
         let is_long = used > 0 && now_ns >= self.lasts_from_ns;
-        if is_long || client.counters().messages > before {
->>>>>>> 314153b7 (Back off from a source that refuses or ends each connection)
+        let has_more = client.counters().messages > before;
+        if client.is_accepted(self.side) && (is_long || has_more) {
             self.failures = 0;
         }
         Ok(used)
@@ -153,11 +148,7 @@ impl Connector {
 mod tests {
     use super::*;
     use crate::client::{ClientConfig, NullSink};
-<<<<<<< HEAD
-    use crate::wire::{Control, LoginAccepted, PacketWriter, RefusalReason, Refused};
-=======
     use crate::wire::{Control, LoginAccepted, PacketWriter, RefusalReason, RefusalText, Refused};
->>>>>>> 314153b7 (Back off from a source that refuses or ends each connection)
 
     #[test]
     fn who_is_gone_is_asked_soon_and_then_ever_less_up_to_every_two_seconds() {
@@ -212,11 +203,7 @@ mod tests {
     }
 
     #[test]
-<<<<<<< HEAD
-    fn only_a_server_that_accepts_the_login_ends_the_back_off() {
-=======
     fn only_a_server_that_answers_for_a_while_ends_the_back_off() {
->>>>>>> 314153b7 (Back off from a source that refuses or ends each connection)
         let mut client = Client::new(ClientConfig::default());
         let mut connector = Connector::new(Side::A, BackOff::default(), 1);
         for _ in 0..12 {

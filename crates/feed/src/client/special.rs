@@ -74,7 +74,7 @@ impl Client {
             Control::LoginAccepted(accepted) => self.accepted(side, accepted, sink),
             Control::Venue(venue) => sink.venue_of_login(venue),
             Control::Refused(refused) => {
-                if !refused.reason.is_of_subscription() {
+                if !refused.reason.leaves_the_rest() {
                     self.sides[side.index()].refusal = Some(*refused);
                 }
                 sink.refused(side, refused);
