@@ -8,8 +8,8 @@ impl Client {
         self.sides[side.index()].accepted
     }
 
-    /// Returns why the server ends the present connection of a side, or has ended the last one, if it
-    /// has said so.
+    /// Returns why the server ends the present connection of a side, or has ended the last one, if
+    /// it has said so.
     pub fn refusal(&self, side: Side) -> Option<&Refused> {
         self.sides[side.index()].refusal.as_ref()
     }
