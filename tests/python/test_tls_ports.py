@@ -18,7 +18,7 @@ from feed_client import (
     trade,
 )
 from handshakes import GREETING
-from support import PATIENCE_S, eventually, free_ports, is_closed, wait_for_values
+from support import PATIENCE_S, RespSocket, eventually, free_ports, is_closed, wait_for_values
 from tls_client import Sender, connect, context, logs, old_versions_are_refused
 from zws_peer import ZwsPeer, message, request
 
@@ -249,6 +249,33 @@ def test_a_certificate_names_the_user_of_a_zeromq_peer(start_hub, authority):
     assert one.is_ended()
     assert asks("trader").heard == b"\x02\x05ERROR\x03400"
     logs(hub, "TLS certificate")
+
+
+def test_a_certificate_names_the_user_of_a_feed_client(start_hub, authority):
+    hub = start_tls(start_hub, authority, "--tls-ca", authority.certificate)
+    client = hub.redis()
+    client.config_set("tls-auth-clients", "optional", "tls-auth-clients-user", "CN")
+    rules = "on", "+get", "+set", "%W~md:MINE", "%R~md:*"
+    client.execute_command("ACL", "SETUSER", "trader", *rules)
+    client.execute_command("ACL", "SETUSER", "default", "resetkeys", "%R~md:*")
+
+    def publish(certificate, session, name):
+        publisher = FeedClient(connect(hub.with_tls["feed"], context(authority, certificate)))
+        publisher.send(CONTROL, 0, login(0, next_sequence=1, session=session, role=1))
+        publisher.send(LIVE, 1, definition(1, name), trade(1, 10**9, 1, 5), session=session)
+        return publisher
+
+    open_ones = [publish("trader", 1, "OTHER"), publish(None, 2, "MINE")]
+    open_ones.append(publish("trader", 3, "MINE"))
+    eventually(lambda: client.hget("md:MINE", "last") == b"1", "the trade that may be published")
+    assert int(client.hget("md:MINE", "volume")) == 1
+    assert client.keys("md:OTHER") == []
+    log = RespSocket(hub.resp()).call("ACL", "LOG")
+    entries = [dict(zip(entry[::2], entry[1::2])) for entry in log]
+    refused = [(entry[b"username"], entry[b"object"]) for entry in entries]
+    assert (b"trader", b"md:OTHER") in refused
+    for one in open_ones:
+        one.socket.close()
 
 
 def test_protected_mode_lets_a_certificate_in(start, authority):
