@@ -93,7 +93,7 @@ fn sections_are_shown_by_default_with_all_or_when_they_are_asked_for() {
         let found = text.lines().filter_map(|line| line.strip_prefix("# "));
         found.collect::<Vec<_>>().join(" ")
     };
-    let default = "Server Clients Memory Persistence Stats Threads Replication CPU Modules \
+    let default = "Server Clients Memory Persistence Stats TLS Threads Replication CPU Modules \
                    Errorstats Cluster Keyspace Lanes Topics Feed Plant";
     assert_eq!(headings("INFO"), default);
     assert_eq!(headings("INFO default"), default);

@@ -35,6 +35,8 @@ pub struct MarketConfig {
     /// Messages of the hub's own feed kept for retransmission: 64 to 67,108,864, rounded up to a
     /// power of two.
     pub journal_messages: usize,
+    /// Id of the session of the hub's own feed, for simulations; 0: a new random one.
+    pub session: u32,
     /// Native feeds that the hub reads from.
     pub sources: Vec<FeedSource>,
     /// What links to servers with TLS are made with.
@@ -58,6 +60,7 @@ impl Default for MarketConfig {
         Self {
             topics_max: 1 << 20,
             journal_messages: 1 << 18,
+            session: 0,
             sources: Vec::new(),
             connector: TlsConnector::default(),
             feed_lines: None,
@@ -126,7 +129,11 @@ pub struct Market {
 impl Market {
     /// Creates the market data of a hub that publishes through `post`.
     pub fn new(config: MarketConfig, post: Arc<Post>) -> Self {
-        let journal = Journal::new(new_session_id(), config.journal_messages);
+        let session = match config.session {
+            0 => new_session_id(),
+            session => session,
+        };
+        let journal = Journal::new(session, config.journal_messages);
         let lanes = lane_bits(post.lanes());
         let board = Arc::new(Board::new(config.topics_max, lanes));
         let consolidated = board.slots().writer(0);

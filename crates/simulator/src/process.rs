@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidewire_files::{Disk, SimulatedDisk};
 use tidewire_hub::{Hub, HubConfig, HubLane};
-use tidewire_lane::{Lanes, SteppedLanes};
+use tidewire_lane::{Lanes, SteppedLanes, unix_ns};
 use tidewire_plant::PlantOptions;
 use tidewire_redis::background::{Background, Tasks};
 use tidewire_redis::{Durability, RedisConfig};
@@ -33,12 +33,14 @@ impl Process {
             let endpoint = "127.0.0.1:5026".parse().expect("an endpoint");
             PlantOptions::new(endpoint)
         });
-        let config = HubConfig {
+        let mut config = HubConfig {
             redis,
             plant,
             io_uring: false,
             ..HubConfig::default()
         };
+        // Another one each time the process starts, and the same in each run of a seed.
+        config.market.session = (unix_ns().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32 | 1;
         // The thread may have run lanes of another process: it is a lane's from then on.
         let hub = on_another_thread(|| Self::begin(plan.lanes, config))?;
         let mailboxes = hub.mailboxes().clone();
