@@ -251,7 +251,8 @@ impl HubLane {
     fn feed_session(&self, context: &Context, id: ConnectionId, peer: &Peer) -> FeedSession {
         let (server, address) = (&self.hub.server, peer.to_string());
         let certified = server.user_of_certificate(context, id, &address);
-        let user = HubUser::new(server.clone(), address.clone(), certified);
+        let has_certificate = context.peer_names(id).is_some();
+        let user = HubUser::new(server.clone(), address.clone(), certified, has_certificate);
         let market = self.hub.market.clone();
         FeedSession::new(
             (id, address),

@@ -16,17 +16,25 @@ pub(crate) struct HubUser {
     identity: Identity,
     /// The user that the peer's certificate names.
     certified: Option<Arc<User>>,
+    /// Whether it has shown a certificate, which lets it in from another machine.
+    has_certificate: bool,
     /// What it does here, once it has logged in.
     verb: Verb,
     rights: Option<KeyRights>,
 }
 
 impl HubUser {
-    pub(crate) fn new(server: Arc<Server>, address: String, certified: Option<Arc<User>>) -> Self {
+    pub(crate) fn new(
+        server: Arc<Server>,
+        address: String,
+        certified: Option<Arc<User>>,
+        has_certificate: bool,
+    ) -> Self {
         Self {
             server,
             identity: Identity::new(address, "feed", false),
             certified,
+            has_certificate,
             verb: Verb::Read,
             rights: None,
         }
@@ -44,7 +52,7 @@ impl HubUser {
             (None, None) => Some(access.default_user().clone()),
         };
         user.filter(|user| {
-            let needs_none = user.needs_no_password();
+            let needs_none = user.needs_no_password() && !self.has_certificate;
             self.server
                 .is_open_to_strangers(needs_none, self.identity.address())
         })
@@ -58,7 +66,7 @@ impl HubUser {
     ) -> Result<(Self, Readable), Refused> {
         let mut own = Self {
             identity: Identity::new(address.clone(), "databento", false),
-            ..Self::new(server, address, None)
+            ..Self::new(server, address, None, false)
         };
         let user = own.server.access.find(name.as_bytes());
         let Some(user) = user.filter(|user| user.is_enabled()) else {
