@@ -18,7 +18,7 @@ from feed_client import (
     login,
     quote,
 )
-from support import DATA, RespSocket, eventually, free_ports
+from support import DATA, Reply, RespSocket, eventually, free_ports
 
 UNIT = 10**9
 ES = DATA / "esh4-glbx-mdp3-20231225.mbo.dbn.zst"
@@ -398,3 +398,24 @@ def test_the_levels_of_a_replayed_session_are_those_of_its_orders(hub, start):
         update, is_stale = change["update"], change["stale"]
         apply(sides, change)
     assert [sides["bids"], sides["asks"]] == [dict(levels) for levels in expected]
+
+
+def test_a_book_is_for_those_who_may_read_its_key(hub):
+    """Any user with the command read every book."""
+    Publisher(hub).book(BIDS, ASKS)
+    wait_for(hub, "DEEP", lambda book: book["bids"])
+    admin = hub.redis()
+    admin.execute_command("ACL", "SETUSER", "one", "on", ">p", "%R~book:DEEP", "+tidewire.book")
+    rules = "~app:*", "+@read", "+multi", "+exec"
+    admin.execute_command("ACL", "SETUSER", "other", "on", ">p", *rules)
+    one, other = (RespSocket(hub.resp()) for _ in range(2))
+    one.call("AUTH", "one", "p")
+    assert as_book(one.call("TIDEWIRE.BOOK", "DEEP"))["bids"]
+    other.call("AUTH", "other", "p")
+    for symbol in ("DEEP", "NOBODY"):
+        with pytest.raises(Reply, match="NOPERM"):
+            other.call("TIDEWIRE.BOOK", symbol)
+    other.call("MULTI")
+    other.call("TIDEWIRE.BOOK", "DEEP")
+    with pytest.raises(Reply, match="NOPERM"):
+        other.call("EXEC")

@@ -1,6 +1,7 @@
 """TLS of Redis clients: what clients of other makers see, settings at run time, and attacks."""
 
 import contextlib
+import os
 import resource
 import socket
 import ssl
@@ -521,3 +522,18 @@ def test_a_replica_follows_over_tls_only_a_master_that_proves_itself(
         master.redis().set("b", "2")
         eventually(lambda: client.get("b") == b"2", "the master's stream")
         eventually(lambda: master.redis().wait(1, 100) == 1, "an acknowledgement")
+
+
+def test_a_certificate_file_without_an_end_is_refused(tls_hub, authority, tmp_path):
+    """A lane read it until the memory was used up, and waited for a pipe without a writer."""
+    client = tls_hub.redis()
+    long, pipe = tmp_path / "long.crt", tmp_path / "pipe"
+    long.write_bytes(b"#" * (1 << 21))
+    os.mkfifo(pipe)
+    for file, said in ((long, "longer than 1 MiB"), (pipe, "no regular file")):
+        with pytest.raises(redis.ResponseError, match="Unable to update TLS configuration"):
+            client.config_set("tls-cert-file", str(file))
+        logs(tls_hub, said)
+    with pytest.raises(redis.ResponseError):
+        client.config_set("tls-cert-file", "/dev/zero")
+    assert is_answered(tls_hub) and ping(tls_hub.tls_port, context(authority))

@@ -160,6 +160,13 @@ impl Rules {
         Err(denial)
     }
 
+    /// Whether a command may read a key that its arguments only stand for.
+    pub(crate) fn may_read_with(&self, command: &'static Command, key: &[u8]) -> bool {
+        let mut selectors = self.selectors.iter();
+        selectors
+            .any(|own| own.allows_command(command, None) && own.allows_key(key, KeyAccess::READ))
+    }
+
     /// Whether a request is allowed that may read every key besides.
     pub(super) fn check_reading_every_key(
         &self,

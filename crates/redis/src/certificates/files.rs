@@ -1,8 +1,11 @@
 //! The files that the `tls-` parameters name.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
 
+use rustix::fs::OFlags;
 use tidewire_tls::{Error, is_encrypted, usable_key};
 
 use crate::parameters::{
@@ -80,8 +83,28 @@ fn read_pair(
 }
 
 fn read(what: &str, path: &str) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| format!("{what}: {path}: {error}"))
+    read_file(Path::new(path)).map_err(|error| format!("{what}: {path}: {error}"))
 }
+
+/// Reads a file, and neither waits for one that has no end nor takes its memory.
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits() as i32)
+        .open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut text = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text)?;
+    match text.len() as u64 > FILE_BYTES_MAX {
+        true => Err(io::Error::other("it is longer than 1 MiB")),
+        false => Ok(text),
+    }
+}
+
+/// More than any certificates have.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Appends the certificates of a directory, in the order of their files' names.
 fn read_directory(directory: &str, authorities: &mut Vec<u8>) -> Result<(), String> {
@@ -90,7 +113,7 @@ fn read_directory(directory: &str, authorities: &mut Vec<u8>) -> Result<(), Stri
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     paths.sort();
     for path in paths.iter().filter(|path| path.is_file()) {
-        let text = fs::read(path).map_err(failed)?;
+        let text = read_file(path).map_err(failed)?;
         let is_certificate = text.windows(BEGIN.len()).any(|part| part == BEGIN);
         // Directories of certificates have links by other names to the same files.
         let is_new = authorities

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidewire_keyspace::{Command, Flags};
+use tidewire_keyspace::{Command, Flags, lookup};
 use tidewire_lane::{CloseReason, Context};
 use tidewire_resp::Arguments;
 
@@ -275,6 +275,23 @@ impl State {
             }
             None => self.sort_refusal(command, arguments).map(str::to_owned),
         }
+    }
+
+    /// Whether the client may read a key that the arguments of a command only stand for; a refusal
+    /// is kept for ACL LOG.
+    pub(super) fn may_read_with(&self, call: &Call<'_>, command: &[u8], key: Vec<u8>) -> bool {
+        let rules = self.permit.rules.as_ref().zip(lookup(command));
+        let may = rules.is_none_or(|(rules, command)| rules.may_read_with(command, &key));
+        if !may {
+            self.note_refusal(
+                call,
+                Reason::Key,
+                self.origin(),
+                key,
+                &self.permit.user.name,
+            );
+        }
+        may
     }
 
     /// Whether the client may run a command, for scripts that ask.

@@ -4,6 +4,7 @@ use tidewire_resp::Writer;
 use tidewire_resp::number::parse_integer;
 
 use super::{Call, State};
+use crate::access::NO_KEY;
 
 impl State {
     pub(super) fn book(&self, call: &mut Call<'_>) {
@@ -17,6 +18,10 @@ impl State {
             }
             _ => return self.refuse(call, "ERR syntax error"),
         };
+        let key = [BOOK_PREFIX, &call.arguments[1]].concat();
+        if !self.may_read_with(call, b"tidewire.book", key) {
+            return self.refuse(call, &format!("NOPERM {NO_KEY}"));
+        }
         let Some(house) = call.server.house() else {
             return self.refuse(call, "ERR the server is stopping");
         };
@@ -30,6 +35,8 @@ impl State {
     }
 }
 
+/// What the keys of books begin with.
+const BOOK_PREFIX: &[u8] = b"book:";
 const LEVELS_DEFAULT: i64 = 10;
 /// The most levels that a side may have.
 const LEVELS_MAX: i64 = 65_536;
