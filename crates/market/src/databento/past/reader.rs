@@ -562,9 +562,8 @@ mod tests {
         })
     }
 
-    /// Returns what a replay gives of a recording with a gap, behind which is this snapshot, and
-    /// trades with the times 4, 5 and 6 as messages 10, 11 and 12.
-    fn replayed(name: &str, start_ns: u64, snapshot: &[Message]) -> Vec<(bool, u64, i64)> {
+    /// Returns a market with one symbol, its definition, and the begin of a recording's file.
+    fn begun() -> (Arc<Market>, Definition, Vec<u8>) {
         let definition = Definition::new(0, Name::new("A").unwrap());
         let market = Market::of_one_lane(MarketConfig::default());
         let mut ingest = Ingest::new(market.clone(), 1, "test");
@@ -574,6 +573,13 @@ mod tests {
         let mut file = Vec::new();
         write_file_header(1, &mut file);
         write_numbers(BlockKind::Begin, RUN, 1, &[1], &mut file);
+        (market, definition, file)
+    }
+
+    /// Returns what a replay gives of a recording with a gap, behind which is this snapshot, and
+    /// trades with the times 4, 5 and 6 as messages 10, 11 and 12.
+    fn replayed(name: &str, start_ns: u64, snapshot: &[Message]) -> Vec<(bool, u64, i64)> {
+        let (market, definition, mut file) = begun();
         let before = [Message::Definition(definition), quote(2, 10), quote(3, 11)];
         block(&mut file, BlockKind::Stream, 1, &before);
         write_numbers(BlockKind::Gap, RUN, 1, &[4, 10], &mut file);
@@ -666,15 +672,7 @@ mod tests {
     /// Returns what a replay gives of one run with these blocks of trades: each the first sequence,
     /// with trades of the same times.
     fn replayed_blocks(name: &str, blocks: &[(u64, [u64; 2])]) -> Vec<(bool, u64, i64)> {
-        let definition = Definition::new(0, Name::new("A").unwrap());
-        let market = Market::of_one_lane(MarketConfig::default());
-        let mut ingest = Ingest::new(market.clone(), 1, "test");
-        let mut batch = ingest.begin(1);
-        batch.definition(1, &definition);
-        batch.finish();
-        let mut file = Vec::new();
-        write_file_header(1, &mut file);
-        write_numbers(BlockKind::Begin, RUN, 1, &[1], &mut file);
+        let (market, definition, mut file) = begun();
         block(
             &mut file,
             BlockKind::Stream,
