@@ -1,7 +1,10 @@
 """Names that carry last values: nothing else may be published or stored under them."""
 
+from operator import itemgetter
+
 import pytest
 import redis
+import zmq
 
 from feed_client import CONTROL, LIVE, PREFIX, FeedClient, definition, login, quote
 from support import eventually
@@ -108,3 +111,25 @@ def test_a_second_venue_behind_a_first_one_with_a_long_name_is_refused_by_the_fi
     line = next(line for line in hub.stderr.splitlines() if "no topic for this symbol" in line)
     assert "first venue has more than 72 bytes" in line and "V" * 32 in line, line
     assert hub.hash(f"md:{symbol}")["venue"] == "V" * 32
+
+
+def test_a_subscriber_to_the_only_venue_has_its_value_before_the_next_update(hub):
+    client = FeedClient(hub.connect(hub.feed_port))
+    client.send(CONTROL, 0, login(0, next_sequence=1, session=77, role=1))
+    venue = PREFIX.pack(0x32, 0, 0, 0, 0) + b"XNAS".ljust(32, b"\0")
+    client.until(lambda: client.accepted)
+    client.send(LIVE, 1, venue, definition(1, "ONE"), quote(1, 7, 3, 8, 1, 1), session=77)
+    eventually(lambda: hub.hash("md:ONE").get("bid"), "the quote")
+    name = b"md:ONE@XNAS"
+    heard = lambda one: itemgetter("channel", "data")(one.next())
+    listener = hub.subscriber(name)
+    peer = hub.zmq(zmq.SUB, [name])
+    channel, text = heard(listener)
+    assert channel == name and b'"symbol":"ONE@XNAS"' in text and b'"snapshot":true' in text, text
+    assert peer.recv_multipart() == [name, text]
+    assert hub.redis().keys("md:*") == [b"md:ONE"], "the venue has no topic of its own yet"
+    client.send(LIVE, 4, quote(1, 9, 3, 10, 1, 1), session=77)
+    channel, text = heard(listener)
+    assert channel == name and b'"snapshot"' not in text, text
+    assert peer.recv_multipart() == [name, text]
+    assert sorted(hub.redis().keys("md:*")) == [b"md:ONE", name]

@@ -418,8 +418,13 @@ impl Fanout {
                 How::Prefix
             }
         };
+        let is_one = matches!(kind, Kind::Channel | Kind::Prefix);
         if let Some(id) = topic {
             outlet.pending.push((PendingTopic::Topic(id), how.clone()));
+        } else if is_one && topics.own(name) {
+            outlet
+                .pending
+                .push((PendingTopic::Named(name.into()), how.clone()));
         }
         for name in live {
             outlet.pending.push((PendingTopic::Live(name), how.clone()));

@@ -171,7 +171,7 @@ impl Outlet {
     fn scanned(&self, (topic, how): &(PendingTopic, How)) -> Scanned {
         match topic {
             PendingTopic::Topic(id) => self.scans.look(*id, how),
-            PendingTopic::Live(_) => Scanned::Unknown,
+            PendingTopic::Live(_) | PendingTopic::Named(_) => Scanned::Unknown,
         }
     }
 
@@ -189,7 +189,9 @@ impl Outlet {
     pub(crate) fn is_subscribed(&self, how: &How, topic: &PendingTopic, topics: &Topics) -> bool {
         match how {
             How::Channel => match topic {
-                PendingTopic::Live(name) => self.channels.contains(&**name),
+                PendingTopic::Live(name) | PendingTopic::Named(name) => {
+                    self.channels.contains(&**name)
+                }
                 PendingTopic::Topic(id) => {
                     let topic = topics.topic(*id);
                     topic.is_some_and(|topic| self.channels.contains(topic.channel()))

@@ -23,6 +23,8 @@ pub(crate) enum PendingTopic {
     Topic(TopicId),
     /// A live key by name.
     Live(Arc<[u8]>),
+    /// A channel whose value is that of a topic with another name.
+    Named(Arc<[u8]>),
 }
 
 impl Pending {

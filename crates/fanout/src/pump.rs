@@ -355,6 +355,19 @@ impl Fanout {
                 self.json = json;
                 is_written.then_some(version)
             }
+            PendingTopic::Named(name) => {
+                let mut json = std::mem::take(&mut self.json);
+                json.clear();
+                let version = self.topics.write_named(name, &mut json);
+                if let Some(version) = version {
+                    let news = current(name, &json, version);
+                    self.write_value(context, connection, how, &news);
+                }
+                self.json = json;
+                // The versions of the topic that will have the name are others.
+                self.note_current_written(connection);
+                None
+            }
         };
         let now_ns = context.now_ns();
         if let Some(version) = version

@@ -93,6 +93,11 @@ pub trait TopicSource: Debug + Send + Sync {
     /// replaces the updates before it. Returns the number of updates so far, or `None` if there
     /// is no value.
     fn write(&self, number: u32, snapshot: bool, out: &mut Vec<u8>) -> Option<u64>;
+    /// Appends the current value of a channel that has no topic yet, because its value is that of
+    /// another topic. Does what `write` does with `snapshot` otherwise.
+    fn write_named(&self, _channel: &[u8], _out: &mut Vec<u8>) -> Option<u64> {
+        None
+    }
     /// Notes that a client subscribes to a name or a prefix without a topic yet.
     fn want(&self, _name: &[u8], _is_prefix: bool) {}
     /// Called before a subscription's topics are looked up: `literal` is the name of a channel,
@@ -157,6 +162,12 @@ impl Topics {
     pub fn write(&self, id: TopicId, snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {
         let (source, number) = self.source(id)?;
         source.write(number, snapshot, out)
+    }
+
+    /// Does the same as [`TopicSource::write_named`].
+    pub(crate) fn write_named(&self, channel: &[u8], out: &mut Vec<u8>) -> Option<u64> {
+        let mut owners = self.sources().filter(|source| source.owns(channel));
+        owners.find_map(|source| source.write_named(channel, out))
     }
 
     /// Does the same as [`TopicSource::want`], for every source.

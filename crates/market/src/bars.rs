@@ -57,7 +57,7 @@ pub struct Bars {
     asked: Arc<AtomicU64>,
     /// Whether subscriptions may match topics of symbols that are not defined yet.
     awaits_symbols: AtomicBool,
-    /// Whether any topic exists.
+    /// Whether any topic exists, or is awaited.
     is_on: AtomicBool,
     /// To wake the lane that closes bars.
     post: Arc<Post>,
@@ -82,7 +82,8 @@ impl Bars {
         self.existing.iter().map(|topics| topics.read().len()).sum()
     }
 
-    /// Returns whether no topic exists.
+    /// Returns whether no topic exists or is awaited. A trade may make the topic that it is counted
+    /// in.
     #[inline]
     pub fn is_empty(&self) -> bool {
         !self.is_on.load(Ordering::Relaxed)
@@ -179,15 +180,12 @@ impl Bars {
             is_away(&topic) || topic.with_members(has_away)
         })
     }
+}
 
-    /// Returns the market topic and the interval of a channel name.
-    fn parse(&self, channel: &[u8]) -> Option<(Option<Arc<Topic>>, Interval)> {
-        let interval = Interval::ALL
-            .into_iter()
-            .find(|interval| channel.starts_with(prefix(*interval)))?;
-        let symbol = &channel[prefix(interval).len()..];
-        Some((self.board.find(symbol), interval))
-    }
+/// Returns the symbol and the interval of a channel name.
+fn parse(channel: &[u8]) -> Option<(&[u8], Interval)> {
+    let of = |interval| Some((channel.strip_prefix(prefix(interval))?, interval));
+    Interval::ALL.into_iter().find_map(of)
 }
 
 /// Returns the source time until which a topic may have traded; 0 if it has not.
@@ -207,8 +205,10 @@ impl TopicSource for Bars {
     }
 
     fn find(&self, channel: &[u8]) -> Option<Arc<dyn fanout::Topic>> {
-        let (topic, interval) = self.parse(channel)?;
-        Some(topic?.derived.bars()?.get(interval)?.clone())
+        let (symbol, interval) = parse(channel)?;
+        // Of a symbol's only venue, a topic of its own is made.
+        let topic = self.board.named(std::str::from_utf8(symbol).ok()?)?;
+        Some(topic.derived.bars()?.get(interval)?.clone())
     }
 
     fn prefix(&self) -> &[u8] {
@@ -221,7 +221,7 @@ impl TopicSource for Bars {
     }
 
     fn count(&self) -> u32 {
-        match self.is_empty() && !self.awaits_symbols.load(Ordering::Acquire) {
+        match self.is_empty() {
             true => 0,
             false => self.board.count() * KINDS,
         }
@@ -265,6 +265,14 @@ impl TopicSource for Bars {
         Some(state.version())
     }
 
+    fn write_named(&self, channel: &[u8], out: &mut Vec<u8>) -> Option<u64> {
+        let (symbol, interval) = parse(channel)?;
+        let (symbol, topic) = self.board.standing_for(symbol)?;
+        let state = topic.derived.bars()?.get(interval)?.state.lock();
+        state.write_json(out, symbol, &state.shown()?, true);
+        Some(state.version())
+    }
+
     fn want(&self, name: &[u8], is_prefix: bool) {
         // The symbol may have been defined before the subscription was counted.
         if !is_prefix {
@@ -278,7 +286,16 @@ impl TopicSource for Bars {
         }
         // Before the look: a symbol that is defined meanwhile is found here or there.
         self.awaits_symbols.store(true, Ordering::SeqCst);
-        if is_channel && let Some((Some(topic), interval)) = self.parse(literal) {
+        self.is_on.store(true, Ordering::Release);
+        // The bars of a symbol's only venue go on as those of the topic with the venue's name, also
+        // where a pattern or a prefix is that name.
+        let Some((symbol, interval)) = parse(literal) else {
+            return;
+        };
+        if let Ok(name) = std::str::from_utf8(symbol) {
+            self.board.ask_venue(name);
+        }
+        if is_channel && let Some(topic) = self.board.find(symbol) {
             self.bars_of(&topic, interval);
         }
     }

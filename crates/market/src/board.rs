@@ -87,6 +87,13 @@ impl Board {
         })
     }
 
+    /// Returns the topic whose value that of a symbol's only venue is, as long as the venue has no
+    /// topic of its own.
+    pub(crate) fn standing_for<'a>(&self, symbol: &'a [u8]) -> Option<(&'a [u8], Arc<Topic>)> {
+        let topic = self.find(symbol)?;
+        (topic.symbol() != symbol).then_some((symbol, topic))
+    }
+
     /// Returns the topic with exactly this channel name.
     fn exact_channel(&self, channel: &[u8]) -> Option<Arc<Topic>> {
         let symbol = channel.strip_prefix(MARKET_PREFIX)?;
@@ -185,7 +192,8 @@ impl Board {
         value: &MarketValue,
         snapshot: bool,
     ) {
-        fields::write_json(out, topic, value, &self.venues, snapshot);
+        let symbol = topic.symbol();
+        fields::write_json(out, symbol, topic, value, &self.venues, snapshot);
     }
 }
 
@@ -238,6 +246,13 @@ impl TopicSource for Board {
             return None;
         }
         self.write_json(out, &topic, &value, snapshot);
+        Some(value.updates)
+    }
+
+    fn write_named(&self, channel: &[u8], out: &mut Vec<u8>) -> Option<u64> {
+        let (symbol, topic) = self.standing_for(channel.strip_prefix(MARKET_PREFIX)?)?;
+        let value = self.value(topic.number).filter(|value| value.updates > 0)?;
+        fields::write_json(out, symbol, &topic, &value, &self.venues, true);
         Some(value.updates)
     }
 }

@@ -126,6 +126,35 @@ impl Books {
     fn existing_book(&self, number: u32) -> Option<Arc<BookTopic>> {
         self.board.topic(number)?.derived.book().cloned()
     }
+
+    /// Writes a book of the topic with this number under a name of a symbol.
+    fn write_book(
+        &self,
+        book: &BookTopic,
+        number: u32,
+        symbol: &[u8],
+        snapshot: bool,
+        out: &mut Vec<u8>,
+    ) -> Option<u64> {
+        let mut state = book.state.lock();
+        // Under the lock: what changes it later is told.
+        let stale = self.staleness(number);
+        state.note_staleness(stale);
+        // Nothing is shown of a book that has never been known.
+        let version = state.version();
+        if version == 0 {
+            return None;
+        }
+        if state.is_long() {
+            // Its text takes milliseconds, and its source must not wait for that.
+            let copy = state.told();
+            drop(state);
+            copy.write_json(out, symbol, snapshot, stale);
+        } else {
+            state.write_json(out, symbol, snapshot, stale);
+        }
+        Some(version)
+    }
 }
 
 impl BookTopic {
@@ -148,8 +177,9 @@ impl TopicSource for Books {
     }
 
     fn find(&self, channel: &[u8]) -> Option<Arc<dyn fanout::Topic>> {
-        let topic = self.board.find(channel.strip_prefix(BOOK_PREFIX)?)?;
-        Some(topic.derived.book()?.clone())
+        let symbol = std::str::from_utf8(channel.strip_prefix(BOOK_PREFIX)?).ok()?;
+        // Of a symbol's only venue, a topic of its own is made.
+        Some(self.board.named(symbol)?.derived.book()?.clone())
     }
 
     fn prefix(&self) -> &[u8] {
@@ -190,24 +220,14 @@ impl TopicSource for Books {
 
     fn write(&self, number: u32, snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {
         let book = self.existing_book(number)?;
-        let mut state = book.state.lock();
-        // Under the lock: what changes it later is told.
-        let stale = self.staleness(number);
-        state.note_staleness(stale);
-        // Nothing is shown of a book that has never been known.
-        let version = state.version();
-        if version == 0 {
-            return None;
-        }
-        if state.is_long() {
-            // Its text takes milliseconds, and its source must not wait for that.
-            let copy = state.told();
-            drop(state);
-            copy.write_json(out, book.symbol(), snapshot, stale);
-        } else {
-            state.write_json(out, book.symbol(), snapshot, stale);
-        }
-        Some(version)
+        self.write_book(&book, number, book.symbol(), snapshot, out)
+    }
+
+    fn write_named(&self, channel: &[u8], out: &mut Vec<u8>) -> Option<u64> {
+        let (symbol, topic) = self
+            .board
+            .standing_for(channel.strip_prefix(BOOK_PREFIX)?)?;
+        self.write_book(topic.derived.book()?, topic.number, symbol, true, out)
     }
 
     fn want(&self, name: &[u8], is_prefix: bool) {

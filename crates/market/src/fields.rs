@@ -83,13 +83,14 @@ pub(crate) fn write_hash(
 /// updates before it: the first of a subscription, or one after conflation.
 pub(crate) fn write_json(
     out: &mut Vec<u8>,
+    symbol: &[u8],
     topic: &Topic,
     value: &MarketValue,
     venues: &VenueTable,
     snapshot: bool,
 ) {
     out.extend_from_slice(b"{\"symbol\":");
-    write_json_text(out, topic.symbol());
+    write_json_text(out, symbol);
     let mut json = Json {
         out,
         is_sparse: false,
@@ -322,7 +323,14 @@ mod tests {
 
     fn json(topic: &Topic, value: &MarketValue, snapshot: bool) -> String {
         let mut out = Vec::new();
-        write_json(&mut out, topic, value, &VenueTable::default(), snapshot);
+        write_json(
+            &mut out,
+            topic.symbol(),
+            topic,
+            value,
+            &VenueTable::default(),
+            snapshot,
+        );
         String::from_utf8(out).unwrap()
     }
 

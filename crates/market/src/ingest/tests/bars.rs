@@ -461,6 +461,34 @@ fn the_trade_that_makes_a_venues_topic_is_in_its_bar() {
     }
 }
 
+/// Who subscribed to the bars of the only venue by its name heard nothing, unless also the
+/// venue's `md:` topic was subscribed to.
+#[test]
+fn the_bars_of_a_symbols_only_venue_come_to_who_subscribed_to_them_alone() {
+    for (kind, is_late) in [
+        (Kind::Channel, false),
+        (Kind::Channel, true),
+        (Kind::Pattern, true),
+    ] {
+        let market = Market::of_one_lane(MarketConfig::default());
+        let mut source = publisher(&market, 1, &["A", "B"]);
+        source.name_venue(1, "X");
+        if is_late {
+            send(&mut source, &[trade_at(0, 1, 1)]);
+        }
+        let channel = b"bar:1s:A@X";
+        market.post.subscriptions.add(0, kind, channel);
+        market.bars.prepare(channel, kind == Kind::Channel);
+        send(&mut source, &[trade_at(0, 1, 2)]);
+        // Unless the symbol had bars, more trades of the second may have come before.
+        let is_whole = is_late && kind == Kind::Channel;
+        assert_eq!(bar(&market, "A@X"), (2, 1, false, !is_whole), "{is_late}");
+        assert!(market.board.named("A@X").is_some());
+        let found = market.bars.find(channel).unwrap();
+        assert_eq!(found.channel(), channel, "{is_late}");
+    }
+}
+
 /// A bar that was asked for after the hub before had restarted was shown as whole.
 #[test]
 fn a_bar_is_partial_if_its_interval_had_a_trade_before_the_last_one_or_a_restart() {
