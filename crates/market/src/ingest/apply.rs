@@ -25,6 +25,7 @@ use crate::consolidated::VenueValue;
 use crate::market::Market;
 use crate::symbols::DeclaredOpen;
 use crate::topic::Topic;
+use crate::venues::CONSOLIDATED;
 
 /// What a batch works with.
 pub(super) struct Work<'a> {
@@ -539,7 +540,7 @@ fn store_rare(
                 figures.trading_day = address.plausible_day(day, value.source_time_ns);
             }
             let sequence = journal.append(&Message::LastValue(own));
-            forget_times(topic, market, &own, sequence);
+            forget_times(topic, market, value, sequence);
             let stamp = address.stamp(value.source_time_ns, sequence);
             let new = market_value(&own, stamp);
             if topic.parent().is_some() && is_other_session(market, &new, address.number) {
@@ -572,8 +573,12 @@ fn is_again(start: &wire::SessionStart, topic: &Topic, value: &MarketValue) -> b
 /// give their times. It has this sequence.
 fn forget_times(topic: &Topic, market: &Market, record: &LastValue, sequence: u64) {
     let before = market.board.value(topic.number).unwrap_or_default();
-    if record.last == PRICE_UNDEFINED && record.volume == 0 {
-        // A hub that has restarted begins with nothing. Its publishers may send all they have.
+    let is_nothing = record.last == PRICE_UNDEFINED && record.volume == 0;
+    // Volumes of venues that leave are taken out of a sum.
+    let goes_back = record.volume < before.volume && record.source != CONSOLIDATED;
+    if is_nothing || goes_back {
+        // A hub that has restarted begins with nothing, and a venue that it gives a topic with what
+        // has come again by then. Its publishers may send all they have.
         topic.trades_may_repeat();
     }
     let trades = record

@@ -489,6 +489,31 @@ fn the_bars_of_a_symbols_only_venue_come_to_who_subscribed_to_them_alone() {
     }
 }
 
+/// In the recording of a hub that had restarted, the bars of a venue had trades twice: it got its
+/// topic with what had come again by then.
+#[test]
+fn the_bars_of_a_venue_whose_volume_went_back_have_no_trade_twice() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut source = publisher(&market, 1, &["A", "B"]);
+    ask(&market, "A");
+    send(
+        &mut source,
+        &[1, 61, 61].map(|second| trade_at(0, 0, second)),
+    );
+    let record = LastValue {
+        last: 1_000_000_000,
+        volume: 1,
+        source_time_ns: START + SECOND,
+        ..LastValue::new(0)
+    };
+    send(&mut source, &[Message::LastValue(record)]);
+    send(&mut source, &[61, 61].map(|second| trade_at(0, 0, second)));
+    assert_eq!(bar(&market, "A"), (61, 2, false, false));
+    assert_eq!(value_of(&market, "A").volume, 3);
+    send(&mut source, &[trade_at(0, 0, 62)]);
+    assert_eq!(bar(&market, "A"), (62, 1, false, false));
+}
+
 /// A bar that was asked for after the hub before had restarted was shown as whole.
 #[test]
 fn a_bar_is_partial_if_its_interval_had_a_trade_before_the_last_one_or_a_restart() {
