@@ -19,6 +19,9 @@ pub(crate) struct BarState {
     /// Whether the newest trade arrived within a minute of its source time: the wall clock then
     /// closes its bar too.
     is_live: bool,
+    /// The longest that a trade of the newest bar took from its source time to its receipt, ns. The
+    /// wall clock waits as much longer: the source's next trades come as late.
+    delay_ns: u64,
     /// Number of the source of the newest trade.
     source: u32,
     /// Source time until which trades may be missing, nanoseconds since the UNIX epoch; 0 if none
@@ -50,6 +53,7 @@ impl BarState {
             sequence: 0,
             receive_time_ns: 0,
             is_live: false,
+            delay_ns: 0,
             source: u32::MAX,
             missing_until_ns: traded_until_ns,
             is_partial: false,
@@ -67,7 +71,7 @@ impl BarState {
         symbol.is_continued = true;
         self.bars = symbol.bars.clone();
         (self.sequence, self.receive_time_ns) = (symbol.sequence, symbol.receive_time_ns);
-        self.is_live = symbol.is_live;
+        (self.is_live, self.delay_ns) = (symbol.is_live, symbol.delay_ns);
         self.missing_until_ns = symbol.missing_until_ns;
         self.is_partial = symbol.is_partial;
         self.version += 1;
@@ -83,7 +87,11 @@ impl BarState {
     pub(crate) fn note(&mut self, trade: &BarTrade) {
         let (receive_time_ns, source_time_ns) = (trade.receive_time_ns, trade.source_time_ns);
         (self.sequence, self.receive_time_ns) = (trade.sequence, receive_time_ns);
-        self.is_live = receive_time_ns.saturating_sub(source_time_ns) < LIVE_NS;
+        let delay_ns = receive_time_ns.saturating_sub(source_time_ns);
+        self.is_live = delay_ns < LIVE_NS;
+        if self.is_live {
+            self.delay_ns = self.delay_ns.max(delay_ns);
+        }
         self.version += 1;
     }
 
@@ -103,7 +111,7 @@ impl BarState {
 
     /// Notes that a bar has begun.
     pub(crate) fn begins(&mut self) {
-        self.is_continued = false;
+        (self.is_continued, self.delay_ns) = (false, 0);
         let start_ns = self.bars.newest().map_or(0, |(bar, _)| bar.start_ns);
         self.is_partial = self.missing_until_ns != 0 && start_ns <= self.missing_until_ns;
     }
@@ -131,11 +139,8 @@ impl BarState {
     pub(crate) fn close_by_clock(&mut self, unix_ns: u64) -> bool {
         let quiet_ns = unix_ns.saturating_sub(self.receive_time_ns);
         let is_due = self.is_live && quiet_ns >= QUIET_NS;
-        is_due
-            && self
-                .bars
-                .close(unix_ns.saturating_sub(CLOCK_GRACE_NS))
-                .is_some()
+        let grace_ns = CLOCK_GRACE_NS + self.delay_ns;
+        is_due && self.bars.close(unix_ns.saturating_sub(grace_ns)).is_some()
     }
 
     /// Appends the JSON text of a bar.

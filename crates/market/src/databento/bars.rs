@@ -23,8 +23,9 @@ pub(super) struct ClientBars {
     /// The bars that messages of a publisher close. A bar that has been closed by a trade stays
     /// until its end is passed.
     ends: HashMap<u16, BTreeSet<End>>,
-    /// The bars that the wall clock closes as well.
-    live_ends: BTreeSet<End>,
+    /// The bars that the wall clock closes as well, and the time before which none of their source's
+    /// trades come late, ns since the UNIX epoch: a bar's end, and the delay of its trades.
+    live_ends: BTreeSet<(u64, End)>,
     /// Publishers of bars that a replay has left open, and which are to be checked; of the last one
     /// those behind `checked`.
     unchecked: Vec<u16>,
@@ -48,6 +49,9 @@ struct ClientBar {
     newest_ns: u64,
     /// Until when trades are those that it has had already, ns since the UNIX epoch; 0 if none are.
     repeated_until_ns: u64,
+    /// The longest that a trade of the newest bar took from its source time to its receipt, ns, if
+    /// the wall clock closes the bar.
+    delay_ns: Option<u64>,
 }
 
 /// The end of a bar, ns since the UNIX epoch, its topic and its interval.
@@ -83,6 +87,7 @@ impl ClientBars {
             partial_ns: traded_ns.map(|traded_ns| interval.start_of(traded_ns)),
             newest_ns: 0,
             repeated_until_ns: 0,
+            delay_ns: None,
         });
         if time_ns <= bar.repeated_until_ns {
             return;
@@ -91,6 +96,13 @@ impl ClientBars {
         bar.newest_ns = bar.newest_ns.max(time_ns);
         let outcome = bar.aggregator.trade(time_ns, trade.price, trade.size);
         let began = matches!(outcome, Outcome::Began { .. });
+        let delay_ns = now_ns.map(|now_ns| now_ns.saturating_sub(time_ns));
+        let delay_ns = delay_ns.filter(|delay_ns| *delay_ns < LIVE_NS);
+        match outcome {
+            Outcome::Began { .. } => bar.delay_ns = delay_ns,
+            Outcome::Added if bar.delay_ns.is_some() => bar.delay_ns = bar.delay_ns.max(delay_ns),
+            Outcome::Added | Outcome::LeftOut => {}
+        }
         if let Outcome::Began { closed } = outcome {
             let closed = closed.and_then(|closed| bar.finish(key, &closed));
             self.closed.extend(closed);
@@ -100,8 +112,8 @@ impl ClientBars {
         {
             let end = (end_ns, key.0, interval);
             self.ends.entry(closer).or_default().insert(end);
-            if began && now_ns.is_some_and(|now_ns| now_ns.saturating_sub(time_ns) < LIVE_NS) {
-                self.live_ends.insert(end);
+            if began && delay_ns.is_some() {
+                self.live_ends.insert((end_ns, end));
             }
         }
         (bar.publisher, bar.closer) = (trade.source, closer);
@@ -146,8 +158,25 @@ impl ClientBars {
     /// Closes the live bars that have ended by the wall clock. Returns whether some of them are
     /// left for the next call.
     pub(super) fn tick(&mut self, now_ns: u64) -> bool {
-        let (bars, closed) = (&mut self.bars, &mut self.closed);
-        close_due(bars, closed, &mut self.live_ends, now_ns, WALL_GRACE_NS)
+        for _ in 0..CLOSED_MAX {
+            let Some(&(from_ns, end)) = self.live_ends.first() else {
+                return false;
+            };
+            if from_ns.saturating_add(WALL_GRACE_NS) > now_ns {
+                return false;
+            }
+            self.live_ends.pop_first();
+            let bar = self.bars.get(&(end.1, end.2));
+            let bar = bar.filter(|bar| bar.aggregator.end_ns() == Some(end.0));
+            let delay_ns = bar.and_then(|bar| bar.delay_ns);
+            let until_ns = end.0.saturating_add(delay_ns.unwrap_or(0));
+            if bar.is_some() && from_ns < until_ns {
+                self.live_ends.insert((until_ns, end));
+            } else {
+                close(&mut self.bars, &mut self.closed, end);
+            }
+        }
+        true
     }
 
     /// Notes that a replay has ended: the wall clock closes open bars, too, if they are live.
@@ -156,9 +185,10 @@ impl ClientBars {
         self.checked = None;
     }
 
-    /// Checks some bars that a replay has left open; `is_live` tells of a topic whether its newest
-    /// message was live. Returns whether some of them are left for the next call.
-    pub(super) fn check_replayed(&mut self, is_live: impl Fn(u32) -> bool) -> bool {
+    /// Checks some bars that a replay has left open. `delay_ns` tells of a topic how long its newest
+    /// message took to be received, if that was live. Returns whether some of them are left for the
+    /// next call.
+    pub(super) fn check_replayed(&mut self, delay_ns: impl Fn(u32) -> Option<u64>) -> bool {
         let mut left = CLOSED_MAX;
         while let Some(publisher) = self.unchecked.last() {
             let ends = self.ends.get(publisher);
@@ -168,10 +198,13 @@ impl ClientBars {
                 .flat_map(|ends| ends.range((from, Bound::Unbounded)));
             for &end in ends.take(left) {
                 (left, self.checked) = (left - 1, Some(end));
-                let bar = self.bars.get(&(end.1, end.2));
-                let is_open = bar.is_some_and(|bar| bar.aggregator.end_ns() == Some(end.0));
-                if is_open && is_live(end.1) {
-                    self.live_ends.insert(end);
+                let bar = self.bars.get_mut(&(end.1, end.2));
+                let open = bar.filter(|bar| bar.aggregator.end_ns() == Some(end.0));
+                if let Some(bar) = open
+                    && let Some(delay_ns) = delay_ns(end.1)
+                {
+                    bar.delay_ns = bar.delay_ns.max(Some(delay_ns));
+                    self.live_ends.insert((end.0, end));
                 }
             }
             if left == 0 {
@@ -231,8 +264,8 @@ impl ClientBars {
                     .entry(venue)
                     .or_default()
                     .insert((end_ns, to, interval));
-                if self.live_ends.contains(&(end_ns, from, interval)) {
-                    self.live_ends.insert((end_ns, to, interval));
+                if moved.delay_ns.is_some() {
+                    self.live_ends.insert((end_ns, (end_ns, to, interval)));
                 }
             }
             self.bars.insert(key, moved);
@@ -474,12 +507,31 @@ mod tests {
         bars.trade(Interval::Second, &trade(1, now_ns - 1, 10), Some(now_ns));
         bars.trade(Interval::Second, &trade(2, 5 * SECOND, 11), Some(now_ns));
         bars.trade(Interval::Second, &trade(3, now_ns - 1, 12), None);
-        bars.tick(now_ns + WALL_GRACE_NS - 1);
-        assert!(!bars.has_closed());
         bars.tick(now_ns + WALL_GRACE_NS);
+        assert!(!bars.has_closed());
+        bars.tick(now_ns + WALL_GRACE_NS + 1);
         assert_eq!(closed(&mut bars), [(0x20, now_ns - SECOND, 10)]);
         bars.tick(u64::MAX);
         assert!(!bars.has_closed(), "history, and a replay");
+    }
+
+    /// The trades of a source that is half a second late came behind the wall clock: each bar was
+    /// sent with its first few.
+    #[test]
+    fn the_wall_clock_waits_for_a_source_as_long_as_its_trades_are_late() {
+        let mut bars = ClientBars::default();
+        let delay_ns = 4 * SECOND / 10;
+        for tenth in 0..30 {
+            let time_ns = 1_000 * SECOND + tenth * SECOND / 10;
+            let now_ns = time_ns + delay_ns;
+            bars.trade(Interval::Second, &trade(1, time_ns, 10), Some(now_ns));
+            bars.tick(now_ns + SECOND / 20);
+        }
+        bars.tick(1_003 * SECOND + WALL_GRACE_NS + delay_ns);
+        let volumes = std::iter::from_fn(|| bars.take_closed()).map(|(_, bar)| bar.volume);
+        let volumes: Vec<u64> = volumes.collect();
+        let of_one: u64 = u64::from(trade(1, 0, 10).size);
+        assert_eq!(volumes, [10 * of_one; 3]);
     }
 
     #[test]

@@ -236,11 +236,9 @@ impl Stream {
     /// there are more to be checked.
     pub(super) fn check_replayed_bars(&mut self, market: &Market) -> bool {
         self.bars.check_replayed(|number| {
-            let value = market.board.value(number);
-            value.is_some_and(|value| {
-                let age_ns = value.receive_time_ns.saturating_sub(value.source_time_ns);
-                value.source_time_ns != 0 && age_ns < LIVE_NS
-            })
+            let value = market.board.value(number)?;
+            let delay_ns = value.receive_time_ns.saturating_sub(value.source_time_ns);
+            (value.source_time_ns != 0 && delay_ns < LIVE_NS).then_some(delay_ns)
         })
     }
 

@@ -190,12 +190,15 @@ fn the_last_bar_of_a_live_source_that_is_silent_comes_to_a_later_client_too() {
     for (age_ns, expected) in [(5 * SECOND, 2), (DAY, 1)] {
         let mut feed = Feed::new(&["A"]);
         for place in [0, 2] {
-            let mut batch = feed.ingest.begin(now_ns);
+            let source_time_ns = now_ns - age_ns + place * SECOND;
+            let is_history = age_ns == DAY;
+            let receive_time_ns = if is_history { now_ns } else { source_time_ns };
+            let mut batch = feed.ingest.begin(receive_time_ns);
             batch.message(
                 1,
                 &Message::Trade(Trade {
                     source: 2,
-                    source_time_ns: now_ns - age_ns + place * SECOND,
+                    source_time_ns,
                     price: 5,
                     size: 1,
                     ..Trade::default()
