@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::sync::{Arc, OnceLock};
 
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
@@ -270,7 +270,7 @@ fn own_client(shows: bool) -> Option<Session> {
 }
 
 fn peer_client(versions: &[&'static SupportedProtocolVersion], shows: bool) -> Option<Connection> {
-    let provider = Arc::new(ring::default_provider());
+    let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider);
     let builder = builder.with_protocol_versions(versions).ok()?;
     let builder = builder.with_root_certificates(roots()?);
@@ -289,7 +289,7 @@ fn peer_server(
     versions: &[&'static SupportedProtocolVersion],
     requires: bool,
 ) -> Option<Connection> {
-    let provider = Arc::new(ring::default_provider());
+    let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone());
     let builder = builder.with_protocol_versions(versions).ok()?;
     let builder = match requires {

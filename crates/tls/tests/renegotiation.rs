@@ -5,44 +5,17 @@
 
 mod support;
 
-use std::sync::Arc;
-
-use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use rustls::crypto::ring::cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, ConnectionTrafficSecrets, RootCertStore};
-use support::Made;
+use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use rustls::crypto::aws_lc_rs::cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256;
+use rustls::{ClientConnection, ConnectionTrafficSecrets};
+use support::{Made, rustls_client};
 use tidewire_tls::{Error, Session};
 
 /// A client of TLS 1.2, whose handshake with the server is done.
 fn client(server: &mut Session) -> ClientConnection {
-    let mut roots = RootCertStore::empty();
-    let root = CertificateDer::from_pem_slice(Made::known().root_pem.as_bytes());
-    roots.add(root.unwrap()).unwrap();
-    let mut provider = rustls::crypto::ring::default_provider();
+    let mut provider = rustls::crypto::aws_lc_rs::default_provider();
     provider.cipher_suites = vec![TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256];
-    let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
-        .with_protocol_versions(&[&rustls::version::TLS12])
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.enable_secret_extraction = true;
-    let name = ServerName::try_from("hub.example").unwrap();
-    let mut client = ClientConnection::new(Arc::new(config), name).unwrap();
-    while client.is_handshaking() {
-        let mut to_server = Vec::new();
-        while client.wants_write() {
-            client.write_tls(&mut to_server).unwrap();
-        }
-        server.receive(&to_server, &mut Vec::new()).unwrap();
-        let to_client = std::mem::take(server.outgoing());
-        let mut rest = &to_client[..];
-        while !rest.is_empty() {
-            client.read_tls(&mut rest).unwrap();
-            client.process_new_packets().unwrap();
-        }
-    }
+    let client = rustls_client(provider, &rustls::version::TLS12, server);
     assert!(server.is_open());
     client
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::client::{Resumption, WebPkiServerVerifier};
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::danger::ClientCertVerifier;
@@ -322,7 +322,7 @@ fn authorities(certificates: &[CertificateDer<'static>]) -> Result<RootCertStore
 
 /// The cryptography: see decision 53.
 fn provider(offer: &Offer) -> Result<Arc<CryptoProvider>, Error> {
-    let mut provider = ring::default_provider();
+    let mut provider = aws_lc_rs::default_provider();
     let is_tls13 = |suite: &rustls::SupportedCipherSuite| suite.tls13().is_some();
     if !offer.ciphersuites.is_empty() {
         let chosen = suites::of_tls13(&offer.ciphersuites)?;

@@ -1,7 +1,7 @@
 //! Cipher suites by the names and lists of OpenSSL, as configuration files have them.
 
 use rustls::SupportedCipherSuite;
-use rustls::crypto::ring::cipher_suite as own;
+use rustls::crypto::aws_lc_rs::cipher_suite as own;
 
 use crate::error::Error;
 

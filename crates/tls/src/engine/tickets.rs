@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
 use rustls::server::ProducesTickets;
 
 use crate::error::Error;
@@ -81,7 +81,7 @@ impl fmt::Debug for Tickets {
 }
 
 fn make() -> Result<Arc<dyn ProducesTickets>, Error> {
-    ring::Ticketer::new().map_err(|_| Error::NoRandomness)
+    aws_lc_rs::Ticketer::new().map_err(|_| Error::NoRandomness)
 }
 
 #[cfg(test)]

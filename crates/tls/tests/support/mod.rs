@@ -2,10 +2,14 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
 use tidewire_tls::{Client, Error, Server, Session, Trust};
 
 /// What a certificate is to say.
@@ -160,4 +164,38 @@ pub(crate) fn transfer(ends: &mut [Session; 2], from: usize) -> Vec<u8> {
     let mut plaintext = Vec::new();
     ends[1 - from].receive(&ciphertext, &mut plaintext).unwrap();
     plaintext
+}
+
+/// A client of rustls's own, whose handshake with the server of [`Made::known`] is done. Its
+/// secrets can be taken out.
+pub(crate) fn rustls_client(
+    provider: CryptoProvider,
+    version: &'static SupportedProtocolVersion,
+    server: &mut Session,
+) -> ClientConnection {
+    let mut roots = RootCertStore::empty();
+    let root = CertificateDer::from_pem_slice(Made::known().root_pem.as_bytes());
+    roots.add(root.unwrap()).unwrap();
+    let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.enable_secret_extraction = true;
+    let name = ServerName::try_from("hub.example").unwrap();
+    let mut client = ClientConnection::new(Arc::new(config), name).unwrap();
+    while client.is_handshaking() {
+        let mut to_server = Vec::new();
+        while client.wants_write() {
+            client.write_tls(&mut to_server).unwrap();
+        }
+        server.receive(&to_server, &mut Vec::new()).unwrap();
+        let to_client = std::mem::take(server.outgoing());
+        let mut rest = &to_client[..];
+        while !rest.is_empty() {
+            client.read_tls(&mut rest).unwrap();
+            client.process_new_packets().unwrap();
+        }
+    }
+    client
 }
