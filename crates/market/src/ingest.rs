@@ -43,6 +43,7 @@ mod definitions;
 mod depth;
 mod namesake;
 mod returning;
+mod sessions;
 mod sweep;
 mod venues;
 

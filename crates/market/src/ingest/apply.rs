@@ -8,9 +8,7 @@ use tidewire_calendar::{date_number, days_of_number};
 use tidewire_fanout::{Origin, Publication, TopicId};
 use tidewire_feed::journal::Journal;
 use tidewire_feed::server;
-use tidewire_feed::wire::{
-    self, Definition, Figures, LastValue, Message, REPEATED, ReferenceKind, TradingState,
-};
+use tidewire_feed::wire::{self, Definition, Figures, LastValue, Message, REPEATED, TradingState};
 use tidewire_lastvalue::{
     FLAG_DOUBT, FLAG_HALTED, FLAG_STALE, FLAG_UPSTREAM_DOUBT, FLAG_UPSTREAM_STALE, FLAGS_DOUBT,
     FLAGS_STALE, LATENCY_MAX_NS, LatencyRecorder, MarketValue, NewSession, NumberSet,
@@ -18,6 +16,7 @@ use tidewire_lastvalue::{
 };
 
 use super::certainty::{Certainties, Doubt};
+use super::sessions::{forget_times, is_again, is_other_session, session_state, store_session};
 use super::venues::source_time_ns;
 use crate::board::{certainty, figures};
 use crate::clocks::Ahead;
@@ -25,7 +24,6 @@ use crate::consolidated::VenueValue;
 use crate::market::Market;
 use crate::symbols::DeclaredOpen;
 use crate::topic::Topic;
-use crate::venues::CONSOLIDATED;
 
 /// What a batch works with.
 pub(super) struct Work<'a> {
@@ -550,90 +548,6 @@ fn store_rare(
             Some(value.source_time_ns)
         }
         _ => None,
-    }
-}
-
-/// Returns whether a record of a venue is of another session than the value before it. What the
-/// venue says of its session may change the open, and takes no volume back.
-fn is_other_session(market: &Market, new: &MarketValue, number: u32) -> bool {
-    let before = market.board.value(number).unwrap_or_default();
-    let is_less = new.trading_day != before.trading_day || new.volume < before.volume;
-    is_less && new.session_open != before.session_open
-}
-
-/// Returns whether a session start begins the day again that the value is in: its trades are not
-/// all before the message, and come again.
-fn is_again(start: &wire::SessionStart, topic: &Topic, value: &MarketValue) -> bool {
-    let is_same_day = start.trading_day != 0 && start.trading_day == value.trading_day;
-    let last_ns = topic.last_trade_ns();
-    is_same_day && last_ns.is_some_and(|last_ns| start.source_time_ns <= last_ns)
-}
-
-/// Forgets the times of a topic's last trade and status where a record has others: it does not
-/// give their times. It has this sequence.
-fn forget_times(topic: &Topic, market: &Market, record: &LastValue, sequence: u64) {
-    let before = market.board.value(topic.number).unwrap_or_default();
-    let is_nothing = record.last == PRICE_UNDEFINED && record.volume == 0;
-    // Volumes of venues that leave are taken out of a sum.
-    let goes_back = record.volume < before.volume && record.source != CONSOLIDATED;
-    if is_nothing || goes_back {
-        // A hub that has restarted begins with nothing, and a venue that it gives a topic with what
-        // has come again by then. Its publishers may send all they have.
-        topic.trades_may_repeat();
-    }
-    let trades = record
-        .figures
-        .map_or(before.trades, |figures| figures.trades);
-    if (record.last, record.last_size, trades) != (before.last, before.last_size, before.trades) {
-        topic.traded_at(0, sequence);
-    }
-    if record.state.0 != before.status.state {
-        topic.status_at(0);
-    }
-}
-
-fn session_state(topic: &Topic, value: &MarketValue) -> wire::SessionState {
-    wire::SessionState {
-        trading_day: value.trading_day,
-        open: value.session_open,
-        first_trade: value.first_trade,
-        reference: value.reference.price,
-        kind: ReferenceKind(value.reference.kind),
-        traded_until_ns: topic.traded_until_ns(value),
-    }
-}
-
-/// Stores a session's start, and the `open` that follows it.
-fn store_session(
-    slot: &mut SlotWriter<'_>,
-    start: &wire::SessionStart,
-    open: Option<wire::SessionStart>,
-    stamp: Stamp,
-) {
-    let is_open = start.kind == ReferenceKind::OPEN;
-    let is_reference = !is_open && start.kind != ReferenceKind::NONE;
-    let reference = match is_reference && start.reference != PRICE_UNDEFINED {
-        true => Reference {
-            price: start.reference,
-            kind: start.kind.0,
-        },
-        false => Reference::NONE,
-    };
-    let open = match is_open {
-        true => start.reference,
-        false => open.map_or(PRICE_UNDEFINED, |open| open.reference),
-    };
-    if start.rolls != wire::SessionStart::KEEPS {
-        let session = NewSession {
-            open,
-            reference,
-            trading_day: start.trading_day,
-        };
-        slot.start_session(session, stamp);
-    } else if is_open {
-        slot.update_open(open, stamp);
-    } else {
-        slot.update_reference(reference, stamp);
     }
 }
 
