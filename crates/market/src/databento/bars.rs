@@ -23,8 +23,8 @@ pub(super) struct ClientBars {
     /// The bars that messages of a publisher close. A bar that has been closed by a trade stays
     /// until its end is passed.
     ends: HashMap<u16, BTreeSet<End>>,
-    /// The bars that the wall clock closes as well, and the time before which none of their source's
-    /// trades come late, ns since the UNIX epoch: a bar's end, and the delay of its trades.
+    /// The bars that the wall clock closes as well, by when it looks at them, ns since the UNIX epoch:
+    /// at a bar's end, and as much later as the bar's trades come late.
     live_ends: BTreeSet<(u64, End)>,
     /// Publishers of bars that a replay has left open, and which are to be checked; of the last one
     /// those behind `checked`.
@@ -185,8 +185,8 @@ impl ClientBars {
         self.checked = None;
     }
 
-    /// Checks some bars that a replay has left open. `delay_ns` tells of a topic how long its newest
-    /// message took to be received, if that was live. Returns whether some of them are left for the
+    /// Checks some bars that a replay has left open. `delay_ns` tells of a topic how long its
+    /// newest message took to arrive, if that was live. Returns whether some of them are left for the
     /// next call.
     pub(super) fn check_replayed(&mut self, delay_ns: impl Fn(u32) -> Option<u64>) -> bool {
         let mut left = CLOSED_MAX;
