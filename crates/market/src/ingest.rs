@@ -473,7 +473,8 @@ impl Batch<'_> {
         (time_ns, is_replaced): (u64, bool),
     ) {
         let is_left = self.flags(topic.number) & FLAG_STALE != 0;
-        if self.venues.is_hub() {
+        // A hub that is back may send all it has; a further venue of one that is here does not.
+        if self.venues.is_hub() && is_left {
             topic.trades_may_repeat();
         }
         self.declare_open(topic, (symbol, venue));

@@ -400,6 +400,11 @@ impl Topic {
         read(&self.reference.read().facts);
     }
 
+    /// Returns whether the topic's values are of the venue with this name.
+    pub(crate) fn is_of(&self, venue: &str) -> bool {
+        *self.reference.read().facts.venue_name == *venue
+    }
+
     /// Returns whether the topic is consolidated from several venues.
     #[inline]
     pub fn is_consolidated(&self) -> bool {

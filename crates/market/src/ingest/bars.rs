@@ -12,6 +12,7 @@ use super::apply::Work;
 use crate::bars::{BarState, BarTopic, BarTrade, Outcome, Shown, traded_until_ns};
 use crate::symbols::Symbol;
 use crate::topic::Topic;
+use crate::venues::CONSOLIDATED_NAME;
 
 /// The open bars of one source.
 #[derive(Debug)]
@@ -101,10 +102,27 @@ impl Batch<'_> {
                     self.add_to_bars(&venue, &trade);
                 }
             }
-            if let Some(other) = topic.parent().cloned().or_else(|| topic.namesake()) {
+            let parent = topic
+                .parent()
+                .filter(|parent| !self.gives_sum(&topic, parent));
+            if let Some(other) = parent.cloned().or_else(|| topic.namesake()) {
                 self.add_to_bars(&other, &trade);
             }
         }
+    }
+
+    /// Returns whether the source gives the trades of a symbol's venue once more, as those of all
+    /// venues: a hub does, and a recording of one.
+    fn gives_sum(&self, venue: &Topic, symbol: &Topic) -> bool {
+        if symbol.derived.bars().is_none() || venue.is_of(CONSOLIDATED_NAME) {
+            return false;
+        }
+        symbol.with_members(|venues| {
+            venues.iter().any(|other| {
+                let is_own = self.work.slot_owner(&other.topic) == Some(self.work.source);
+                is_own && other.topic.is_of(CONSOLIDATED_NAME)
+            })
+        })
     }
 
     /// Makes this source's clock the one that closes the open bars of a symbol that it defines, or

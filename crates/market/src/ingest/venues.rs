@@ -557,6 +557,8 @@ impl Work<'_> {
         let is_told = is_session_told(&before, &value, is_trade);
         let repeated = match message {
             Some(Message::Trade(trade)) => trade.condition & REPEATED,
+            // A whole value has the last of its trades, which may have been told.
+            Some(Message::LastValue(_)) => REPEATED,
             _ => 0,
         };
         let told = (is_trade.then_some(repeated), is_told);
