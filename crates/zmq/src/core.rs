@@ -541,6 +541,7 @@ impl Core {
         }
         state.is_watched = false;
         state.has_visited = false;
+        state.spares.shrink();
         drop(state);
         self.look_after();
         false
@@ -740,7 +741,7 @@ impl State {
                     break;
                 };
                 if !matches!(
-                    link.fill(),
+                    link.fill(&mut self.spares),
                     crate::link::Fill::Some | crate::link::Fill::All
                 ) {
                     break;

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::link::Frames;
-use crate::message::{Message, Properties};
+use crate::message::Message;
+use crate::properties::Properties;
 use crate::topic_queue::{Kept, Limits, TopicQueue};
 
 /// Messages in the order in which they came.

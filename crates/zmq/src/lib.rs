@@ -69,6 +69,7 @@ mod poll;
 mod polled;
 pub use poll::{PollItem, PollTarget, poll};
 
+mod properties;
 mod proxy;
 pub use proxy::proxy;
 

@@ -13,10 +13,11 @@ use tidewire_zmtp::{self as zmtp, Connection, status_code};
 use crate::endpoint::{Endpoint, Loss, Phase, Role};
 use crate::kind::SocketType;
 use crate::link::{Carrier, Claim, Fill, Inbound, Interest, StreamLink};
-use crate::message::{Message, Properties};
+use crate::message::Message;
 use crate::monitor::Event;
 use crate::options::{Mechanism, Options};
 use crate::peer::Link;
+use crate::properties::Properties;
 use crate::slab::Key;
 use crate::state::{State, Timer, Token};
 
@@ -35,7 +36,7 @@ impl State {
         let Some(mut link) = self.new_link(key, carrier, &options, is_ours) else {
             return self.lose(key, Loss::ByUs);
         };
-        link.peer_address = peer_address.map_or(String::new(), |address| address.ip().to_string());
+        link.peer_ip = peer_address.map(|address| address.ip());
         link.interest = Interest {
             read: true,
             write: false,
@@ -212,7 +213,7 @@ impl State {
             return;
         };
         let was_ready = link.is_ready();
-        match link.fill() {
+        match link.fill(&mut self.spares) {
             Fill::WouldBlock => return,
             Fill::Some | Fill::All | Fill::Closed | Fill::Failed(_) => {}
         }
@@ -359,23 +360,21 @@ impl State {
             descriptor: Some(link.raw_descriptor()),
             ..Properties::default()
         };
-        let peer_address = link.peer_address.clone();
+        let peer_address = link.peer_address();
+        if !peer_address.is_empty() {
+            properties.list.push("Peer-Address", &peer_address);
+        }
+        if let Some(inquiry) = peer.zap.take() {
+            properties.list.append(&inquiry.properties);
+        }
         let Some(machine) = link.machine() else {
             return;
         };
         let mut routing_id = Vec::new();
-        if let Some(known) = machine.peer() {
-            routing_id = known.routing_id.clone();
-        }
-        if !peer_address.is_empty() {
-            let address = ("Peer-Address".into(), peer_address.into());
-            properties.list.push(address);
-        }
-        if let Some(inquiry) = peer.zap.take() {
-            properties.list.extend(inquiry.into_properties());
-        }
-        if let Some(known) = machine.peer() {
-            properties.add_announced(known.metadata.properties());
+        if let Some(known) = machine.take_peer() {
+            routing_id = known.routing_id;
+            let announced = known.metadata.properties();
+            properties.list.add_announced(announced);
         }
         let properties = Arc::new(properties);
         link.properties = Some(Arc::clone(&properties));
@@ -393,6 +392,9 @@ impl State {
             self.attach(key);
         }
         self.flush(key);
+        if let Some(Link::Stream(link)) = self.peers.get_mut(key).map(|peer| &mut peer.link) {
+            link.end_handshake();
+        }
     }
 
     /// A raw connection needs no handshake.
@@ -402,8 +404,7 @@ impl State {
             let mut properties = Properties::default();
             if let Link::Stream(link) = &mut peer.link {
                 properties.descriptor = Some(link.raw_descriptor());
-                let address = link.peer_address.as_str().into();
-                properties.list.push(("Peer-Address".into(), address));
+                properties.list.push("Peer-Address", &link.peer_address());
             }
             let properties = Arc::new(properties);
             peer.identity = Some(Arc::clone(&properties));

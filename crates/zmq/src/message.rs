@@ -2,11 +2,12 @@
 
 use std::ffi::{CStr, CString};
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::error::Error;
+use crate::properties::Properties;
 use crate::rooms::{self, Room};
 
 /// One frame of a message.
@@ -29,42 +30,6 @@ enum Body {
     Owned(Room),
     Shared(Bytes),
 }
-
-/// What a received message tells beyond its bytes: libzmq's `zmq_msg_gets`.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Properties {
-    /// Name and value; of two with one name the first counts: the address, then what ZAP says, then
-    /// what the peer says of itself.
-    pub(crate) list: Vec<(Box<str>, Box<str>)>,
-    /// The values as C has them, once they were asked for.
-    pub(crate) texts: OnceLock<Vec<CString>>,
-    /// The descriptor that the message came from.
-    pub(crate) descriptor: Option<i32>,
-    /// The group of a RADIO/DISH message.
-    pub(crate) group: Option<CString>,
-}
-
-impl Properties {
-    /// Adds what a peer says of itself, but what is known better, or only others may say.
-    pub(crate) fn add_announced<'a>(
-        &mut self,
-        announced: impl Iterator<Item = (&'a str, &'a [u8])>,
-    ) {
-        for (name, value) in announced {
-            let is_same = |known: &str| known.eq_ignore_ascii_case(name);
-            let is_taken = self.list.iter().any(|(known, _)| is_same(known));
-            if !is_taken
-                && !NOT_ANNOUNCED.into_iter().any(is_same)
-                && let Ok(value) = std::str::from_utf8(value)
-            {
-                self.list.push((name.into(), value.into()));
-            }
-        }
-    }
-}
-
-/// Properties that a peer cannot give itself.
-const NOT_ANNOUNCED: [&str; 2] = ["User-Id", "Peer-Address"];
 
 impl Message {
     /// The longest name of a group, in bytes: `ZMQ_GROUP_MAX_LENGTH`.
@@ -200,25 +165,13 @@ impl Message {
     /// A property of the peer that the message came from, as libzmq names them: `Socket-Type`,
     /// `Routing-Id`, `User-Id`, `Peer-Address`, and what the peer announced itself.
     pub fn property(&self, name: &str) -> Option<&str> {
-        let list = &self.properties.as_ref()?.list;
-        let found = list.iter().find(|(known, _)| &**known == name);
-        found.map(|(_, value)| &**value)
+        self.properties.as_ref()?.list.value(name)
     }
 
     /// As [`property`](Self::property), with a closing zero, for as long as the message lives. A
     /// zero within ends it.
     pub fn property_text(&self, name: &str) -> Option<&CStr> {
-        let known = self.properties.as_ref()?;
-        let position = known.list.iter().position(|(known, _)| &**known == name)?;
-        let texts = known.texts.get_or_init(|| {
-            let values = known.list.iter().map(|(_, value)| value.split('\0').next());
-            let text = |value: Option<&str>| CString::new(value.unwrap_or_default());
-            values
-                .map(|value| text(value).unwrap_or_default())
-                .collect()
-        });
-        debug_assert_eq!(texts.len(), known.list.len(), "a text for each property");
-        texts.get(position).map(CString::as_c_str)
+        self.properties.as_ref()?.list.text(name)
     }
 
     /// The descriptor of the connection that the message came by.
@@ -500,35 +453,7 @@ const REUSED_BYTES_MIN: usize = 1 << 10;
 mod tests {
     use std::sync::Arc;
 
-    use super::{Body, Message, Properties, Single};
-
-    #[test]
-    fn a_peer_does_not_say_who_it_is_where_others_know_it() {
-        let mut properties = Properties::default();
-        let known = [("Peer-Address", "10.0.0.1"), ("Identity", "by ZAP")];
-        let known = known.map(|(name, value)| (name.into(), value.into()));
-        properties.list.extend(known);
-        let announced: [(&str, &[u8]); 5] = [
-            ("User-Id", b"admin"),
-            ("PEER-ADDRESS", b"6.6.6.6"),
-            ("Identity", b"forged"),
-            ("Socket-Type", b"DEALER"),
-            ("Socket-Type", b"ROUTER"),
-        ];
-        properties.add_announced(announced.into_iter());
-        let list = properties
-            .list
-            .iter()
-            .map(|(name, value)| (&**name, &**value));
-        assert_eq!(
-            list.collect::<Vec<_>>(),
-            [
-                ("Peer-Address", "10.0.0.1"),
-                ("Identity", "by ZAP"),
-                ("Socket-Type", "DEALER")
-            ]
-        );
-    }
+    use super::{Body, Message, Single};
 
     #[test]
     fn bodies_of_every_size_come_back() {

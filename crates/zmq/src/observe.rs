@@ -78,7 +78,7 @@ impl Socket {
                     .map(|endpoint| endpoint.name.clone())
                     .unwrap_or_default(),
                 address: match &peer.link {
-                    Link::Stream(link) => link.peer_address.clone(),
+                    Link::Stream(link) => link.peer_address(),
                     Link::Datagrams(link) => address_of(link),
                     Link::Pipe(_) | Link::None => String::new(),
                 },

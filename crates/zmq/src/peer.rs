@@ -7,9 +7,9 @@ use crate::backlog::Backlog;
 use crate::incoming::Incoming;
 use crate::kind::SocketType;
 use crate::link::{Interest, StreamLink};
-use crate::message::Properties;
 use crate::options::Options;
 use crate::pipe::PipeEnd;
+use crate::properties::{Properties, PropertyList};
 use crate::slab::Key;
 use crate::udp::DatagramLink;
 
@@ -45,7 +45,7 @@ pub(crate) struct Peer {
     /// The link is gone; what it had brought is still to be read.
     pub(crate) is_gone: bool,
     /// What ZAP is being asked about it.
-    pub(crate) zap: Option<Inquiry>,
+    pub(crate) zap: Option<Box<Inquiry>>,
     pub(crate) identity: Option<Arc<Properties>>,
     /// When a message to it was last dropped, in nanoseconds; 0: never. Kept only for monitors.
     pub(crate) dropped_ns: u64,
@@ -86,7 +86,7 @@ impl Link {
 pub(crate) struct Inquiry {
     pub(crate) pipe: PipeEnd,
     /// What the handler has said of the peer.
-    pub(crate) properties: Vec<(Box<str>, Box<str>)>,
+    pub(crate) properties: PropertyList,
 }
 
 /// What has become of a peer's messages; read by `Socket::peers`.
@@ -97,12 +97,6 @@ pub(crate) struct Counters {
     pub(crate) dropped: u64,
     pub(crate) conflated: u64,
     pub(crate) malformed: u64,
-}
-
-impl Inquiry {
-    pub(crate) fn into_properties(self) -> Vec<(Box<str>, Box<str>)> {
-        self.properties
-    }
 }
 
 impl Peer {

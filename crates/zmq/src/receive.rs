@@ -6,8 +6,9 @@ use crate::batch::Item;
 use crate::error::Error;
 use crate::kind::SocketType;
 use crate::link::{Frames, Inbound};
-use crate::message::{Message, Properties, Single};
+use crate::message::{Message, Single};
 use crate::peer::Link;
+use crate::properties::Properties;
 use crate::slab::Key;
 use crate::state::State;
 use crate::topic_queue::Kept;
@@ -267,7 +268,7 @@ impl State {
                     if self.reads_left > 0
                         && let Some(Link::Stream(link)) =
                             self.peers.get_mut(key).map(|peer| &mut peer.link)
-                        && link.read_on()
+                        && link.read_on(&mut self.spares)
                     {
                         self.reads_left -= 1;
                         continue;
@@ -363,8 +364,11 @@ impl State {
         let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
-        let is_over = match &peer.link {
-            Link::Stream(link) => link.is_at_end,
+        let is_over = match &mut peer.link {
+            Link::Stream(link) => {
+                link.rest(&mut self.spares);
+                link.is_at_end
+            }
             Link::Pipe(pipe) => pipe.is_closed() && !pipe.has_items(),
             Link::Datagrams(_) => false,
             Link::None => peer.is_gone && peer.incoming.is_empty(),

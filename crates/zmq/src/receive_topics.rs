@@ -60,7 +60,7 @@ impl State {
             if self.reads_left > 0
                 && let Link::Stream(link) = &mut peer.link
                 && link.interest.read
-                && link.read_on()
+                && link.read_on(&mut self.spares)
             {
                 self.reads_left -= 1;
                 continue;

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::inproc::Inproc;
 use crate::kind::SocketType;
 use crate::last_value::LastValues;
-use crate::link::Interest;
+use crate::link::{Interest, Spares};
 use crate::manual::Manual;
 use crate::message::Message;
 use crate::monitor::Monitor;
@@ -114,6 +114,8 @@ pub(crate) struct State {
     /// Peers within the process.
     pub(crate) pipes: Vec<Key>,
     pub(crate) rings: Rings,
+    /// Buffers that connections read into.
+    pub(crate) spares: Spares,
     /// How long a thread that waits stays awake.
     pub(crate) patience: Patience,
     /// Peers that a ZAP handler is asked about.
@@ -277,6 +279,7 @@ impl State {
             has_datagrams: false,
             pipes: Vec::new(),
             rings: Rings::default(),
+            spares: Spares::new(),
             patience,
             inquiries: Vec::new(),
             tasks: Tasks::default(),

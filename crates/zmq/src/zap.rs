@@ -10,6 +10,7 @@ use crate::message::{Last, Message};
 use crate::options::Mechanism;
 use crate::peer::{Inquiry, Link};
 use crate::pipe::Hello;
+use crate::properties::PropertyList;
 use crate::slab::Key;
 use crate::state::State;
 
@@ -44,7 +45,7 @@ impl State {
             return Asked::NoHandler(is_allowed);
         };
         let address = match &peer.link {
-            Link::Stream(link) => link.peer_address.clone(),
+            Link::Stream(link) => link.peer_address(),
             _ => String::new(),
         };
         let mut frames: Vec<Vec<u8>> = vec![
@@ -74,10 +75,10 @@ impl State {
         // The handler may not be driven at the moment.
         pipe.ring();
         debug_assert!(peer.zap.is_none(), "a peer is asked about once");
-        peer.zap = Some(Inquiry {
+        peer.zap = Some(Box::new(Inquiry {
             pipe,
-            properties: Vec::new(),
-        });
+            properties: PropertyList::default(),
+        }));
         self.inquiries.push(key);
         // The answer must wake any thread that drives this socket.
         self.signal.listen();
@@ -150,20 +151,20 @@ fn judge(frames: &[Message]) -> Result<Option<String>, u64> {
 }
 
 /// The user's name and the metadata of an answer.
-fn properties(frames: &[Message]) -> Vec<(Box<str>, Box<str>)> {
+fn properties(frames: &[Message]) -> PropertyList {
     debug_assert_eq!(frames.len(), 7, "an answer that was judged is whole");
-    let mut list: Vec<(Box<str>, Box<str>)> = Vec::new();
+    let mut list = PropertyList::default();
     if let Ok(user) = std::str::from_utf8(&frames[5])
         && !user.is_empty()
     {
-        list.push(("User-Id".into(), user.into()));
+        list.push("User-Id", user);
     }
     let Ok(metadata) = Metadata::parse(&frames[6], PROPERTIES_MAX) else {
         return list;
     };
     for (name, value) in metadata.properties() {
         if let Ok(value) = std::str::from_utf8(value) {
-            list.push((name.into(), value.into()));
+            list.push(name, value);
         }
     }
     list

@@ -5,7 +5,7 @@ mod handshake;
 mod traffic;
 
 use crate::command::{CANCEL, JOIN, LEAVE, PING, SUBSCRIBE, encode_command, encode_error};
-use crate::config::Config;
+use crate::config::{Config, Limits};
 use crate::curve::{self, Cipher, Randomness};
 use crate::error::Error;
 use crate::frame::{FLAGS_3, encode_frame, frame_header};
@@ -43,10 +43,10 @@ pub struct Connection {
     outgoing: Vec<u8>,
     /// The cipher of the traffic, in `ConnectionPhase::Encrypted`.
     cipher: Option<Box<Cipher>>,
-    config: Config,
+    rules: Rules,
     version: Version,
     peer: Option<Peer>,
-    /// State of the handshake, freed at its end.
+    /// State of the handshake with all settings, freed at its end.
     handshake: Option<Box<Handshake>>,
     handshake_deadline_ns: Option<u64>,
 }
@@ -180,8 +180,20 @@ enum Audience {
     },
 }
 
+/// The settings that hold for traffic.
+#[derive(Debug)]
+struct Rules {
+    socket_type: SocketType,
+    /// Incomplete bodies longer than this are passed on in pieces.
+    stream_above_bytes: u64,
+    only_first_subscribe: bool,
+    websocket: bool,
+    limits: Limits,
+}
+
 #[derive(Debug)]
 struct Handshake {
+    config: Config,
     greeting: Greeting,
     mechanism: Mechanism,
     own_metadata: Vec<u8>,
@@ -209,10 +221,12 @@ impl Connection {
             config.version = config.version.max(Version::V3_0);
         }
         let mut outgoing = Vec::with_capacity(128);
-        let handshake = Handshake {
-            greeting: Greeting::begin(&config, &mut outgoing),
-            mechanism: Mechanism::new(&config, randomness),
-            own_metadata: own_metadata(&config),
+        let rules = Rules {
+            socket_type: config.socket_type,
+            stream_above_bytes: config.stream_above_bytes.unwrap_or(u64::MAX),
+            only_first_subscribe: config.only_first_subscribe,
+            websocket: config.websocket,
+            limits: config.limits,
         };
         let audience = match config.socket_type.is_publisher() {
             false => Audience::Receiver,
@@ -231,12 +245,17 @@ impl Connection {
             body_skipped: false,
             seen: 0,
             liveness: Liveness::new(config.heartbeat),
-            outgoing,
             cipher: None,
+            rules,
             version: config.version,
-            config,
             peer: None,
-            handshake: Some(Box::new(handshake)),
+            handshake: Some(Box::new(Handshake {
+                greeting: Greeting::begin(&config, &mut outgoing),
+                mechanism: Mechanism::new(&config, randomness),
+                own_metadata: own_metadata(&config),
+                config,
+            })),
+            outgoing,
             handshake_deadline_ns: (timeout_ns > 0).then(|| now_ns.saturating_add(timeout_ns)),
         }
     }
@@ -274,7 +293,7 @@ impl Connection {
         let is_plain = self.phase == ConnectionPhase::Traffic
             && self.audience == Audience::Receiver
             && self.body_left == 0;
-        if *flags != 0 || !is_plain || u64::from(*length) > self.config.limits.frame_bytes_max {
+        if *flags != 0 || !is_plain || u64::from(*length) > self.rules.limits.frame_bytes_max {
             return None;
         }
         let body = rest.get(..usize::from(*length))?;
@@ -333,6 +352,12 @@ impl Connection {
     /// Returns the peer, from [`Event::Ready`] on.
     pub fn peer(&self) -> Option<&Peer> {
         self.peer.as_ref()
+    }
+
+    /// Takes the peer out, for a driver that keeps what it needs of it: later
+    /// [`peer`](Self::peer) returns `None`.
+    pub fn take_peer(&mut self) -> Option<Peer> {
+        self.peer.take()
     }
 
     /// Accepts the peer whose credentials came by [`Event::Authenticate`]. Then call
@@ -401,10 +426,7 @@ impl Connection {
     /// later ones are PING and PONG, which may be sent in any order.
     #[inline]
     pub fn encode_websocket_frame(&mut self, out: &mut Vec<u8>, body: &[u8], more: bool) {
-        debug_assert!(
-            self.config.websocket && self.is_ready(),
-            "there is a client"
-        );
+        debug_assert!(self.rules.websocket && self.is_ready(), "there is a client");
         match &mut self.cipher {
             None => websocket::encode_frame(out, body, more),
             Some(cipher) => {
@@ -481,7 +503,7 @@ impl Connection {
         if self.outgoing.len() >= OUTGOING_BYTES_MAX {
             return;
         }
-        if self.config.websocket {
+        if self.rules.websocket {
             encode_command(&mut self.outgoing, name, &[data]);
         } else {
             encode_command_for(&mut self.cipher, &mut self.outgoing, name, data);

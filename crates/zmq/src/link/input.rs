@@ -5,12 +5,14 @@ use rustix::io::Errno;
 use tidewire_zmtp::Connection;
 
 use super::carrier::Carrier;
+use super::spares::{FIRST_BYTES, Spares};
 use crate::message::Message;
 use crate::rooms;
 
 /// What was received and not yet consumed.
 #[derive(Debug)]
 pub(crate) struct Input {
+    /// Taken from the socket's spare ones for a read; none while nothing is in it.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
@@ -75,11 +77,32 @@ impl Input {
         self.start += count;
     }
 
+    /// Gives the buffer back if nothing is in it.
+    #[inline]
+    pub(crate) fn rest(&mut self, spares: &mut Spares) {
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+            if !self.buffer.is_empty() {
+                spares.give(std::mem::take(&mut self.buffer));
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn buffer_bytes(&self) -> usize {
+        self.buffer.capacity() + self.long.as_ref().map_or(0, |long| long.bytes.capacity())
+    }
+
     /// Makes room for `needed` bytes from the first unconsumed one on.
     pub(crate) fn want(&mut self, needed: usize) {
         if self.start == self.end {
             self.start = 0;
             self.end = 0;
+            if needed <= FIRST_BYTES {
+                // The next read takes a buffer of this length or more.
+                return;
+            }
         } else if self.start + needed > self.buffer.len() {
             self.buffer.copy_within(self.start..self.end, 0);
             self.end -= self.start;
@@ -94,10 +117,10 @@ impl Input {
     }
 
     /// Adds what came by another way than its carrier.
-    pub(crate) fn append(&mut self, bytes: &[u8]) {
+    pub(super) fn append(&mut self, bytes: &[u8], spares: &mut Spares) {
         self.want(bytes.len() + self.end - self.start);
         while self.buffer.len() - self.end < bytes.len() {
-            self.make_room();
+            self.make_room(spares);
         }
         debug_assert!(self.start <= self.end, "what is taken has come");
         self.buffer[self.end..self.end + bytes.len()].copy_from_slice(bytes);
@@ -161,16 +184,16 @@ impl Input {
         Some(message)
     }
 
-    pub(crate) fn fill(&mut self, carrier: &mut Carrier) -> Fill {
+    pub(super) fn fill(&mut self, carrier: &mut Carrier, spares: &mut Spares) -> Fill {
         if self.start == self.end {
             self.start = 0;
             self.end = 0;
             if self.long.is_some() {
-                return self.fill_long(carrier);
+                return self.fill_long(carrier, spares);
             }
         }
         if self.end == self.buffer.len() {
-            self.make_room();
+            self.make_room(spares);
         }
         debug_assert!(
             self.end < self.buffer.len(),
@@ -183,26 +206,28 @@ impl Input {
             room.len()
         };
         let room = &mut room[..limit];
-        match carrier.read(room) {
+        let fill = match carrier.read(room) {
             Ok(0) => Fill::Closed,
             Ok(count) => {
                 self.was_filled = count == room.len() && !self.expects_long;
                 self.end += count;
                 self.expects_long = false;
-                if count == limit {
+                return if count == limit {
                     Fill::Some
                 } else {
                     Fill::All
-                }
+                };
             }
             Err(Errno::AGAIN) => Fill::WouldBlock,
             Err(Errno::INTR) => Fill::Some,
             Err(error) => Fill::Failed(error),
-        }
+        };
+        self.rest(spares);
+        fill
     }
 
     /// Reads into the message itself; what comes behind its end goes back into the buffer.
-    fn fill_long(&mut self, carrier: &mut Carrier) -> Fill {
+    fn fill_long(&mut self, carrier: &mut Carrier, spares: &mut Spares) -> Fill {
         let Some(long) = &mut self.long else {
             return Fill::WouldBlock;
         };
@@ -222,6 +247,9 @@ impl Input {
         };
         if long.bytes.len() > long.length {
             let beyond = long.bytes.split_off(long.length);
+            if self.buffer.is_empty() {
+                self.buffer = spares.take();
+            }
             if self.buffer.len() < beyond.len() {
                 self.buffer.resize(beyond.len().next_power_of_two(), 0);
             }
@@ -232,7 +260,7 @@ impl Input {
         fill
     }
 
-    fn make_room(&mut self) {
+    fn make_room(&mut self, spares: &mut Spares) {
         if self.start > 0 {
             self.buffer.copy_within(self.start..self.end, 0);
             self.end -= self.start;
@@ -240,16 +268,14 @@ impl Input {
         }
         let length = self.buffer.len();
         if length == 0 {
-            self.buffer.resize(FIRST_BYTES, 0);
+            self.buffer = spares.take();
         } else if self.end == length || (self.was_filled && length < BUFFER_BYTES_MAX) {
             self.buffer.resize(length * 2, 0);
         }
     }
 }
 
-/// What a connection's buffer begins with.
-const FIRST_BYTES: usize = 8 << 10;
-/// What it grows to while reads fill it.
+/// What a connection's buffer grows to while reads fill it.
 const BUFFER_BYTES_MAX: usize = 128 << 10;
 /// Behind a long frame so much is read at once: its successor's header, and small frames.
 const HEADER_READ_BYTES: usize = 512;

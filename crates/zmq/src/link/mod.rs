@@ -3,8 +3,10 @@
 mod carrier;
 mod input;
 mod output;
+mod spares;
 mod websocket;
 
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -14,13 +16,15 @@ use tidewire_zmtp::websocket::WebSocket;
 use tidewire_zmtp::{Connection, Credentials, Error as WireError, Event, SHORT_HEADER_BYTES};
 
 use crate::group_topic::GroupTopic;
-use crate::message::{Message, Properties};
+use crate::message::Message;
 use crate::monitor::Ends;
+use crate::properties::Properties;
 
 pub(crate) use carrier::Carrier;
 pub(crate) use input::Fill;
 use input::{Input, LongBody};
 use output::Output;
+pub(crate) use spares::Spares;
 use websocket::{Broken, WebSocketFilter};
 
 /// A connection over TCP, a Unix socket or shared memory.
@@ -36,8 +40,8 @@ pub(crate) struct StreamLink {
     output: Output,
     /// What every message from this peer carries.
     pub(crate) properties: Option<Arc<Properties>>,
-    /// The peer's address, as messages tell it.
-    pub(crate) peer_address: String,
+    /// The peer's address, where it has one.
+    pub(crate) peer_ip: Option<IpAddr>,
     /// The ends, once a monitor has been told of them.
     pub(crate) ends: Option<Box<Ends>>,
     /// What epoll has been told.
@@ -135,7 +139,7 @@ impl StreamLink {
             partial: Vec::new(),
             output: Output::new(),
             properties: None,
-            peer_address: String::new(),
+            peer_ip: None,
             ends: None,
             interest: Interest::default(),
             is_at_end: false,
@@ -147,6 +151,11 @@ impl StreamLink {
 
     pub(crate) fn raw_descriptor(&self) -> i32 {
         self.carrier.as_fd().as_raw_fd()
+    }
+
+    /// The peer's address, as messages tell it; empty: it has none.
+    pub(crate) fn peer_address(&self) -> String {
+        self.peer_ip.map_or(String::new(), |ip| ip.to_string())
     }
 
     pub(crate) fn machine(&mut self) -> Option<&mut Connection> {
@@ -166,10 +175,10 @@ impl StreamLink {
     }
 
     /// Reads once what the kernel has, straight into a long message where one has begun.
-    pub(crate) fn fill(&mut self) -> Fill {
+    pub(crate) fn fill(&mut self, spares: &mut Spares) -> Fill {
         let fill = match &mut self.filter {
-            None => self.input.fill(&mut self.carrier),
-            Some(filter) => filter.fill(self.carrier.as_fd(), &mut self.input),
+            None => self.input.fill(&mut self.carrier, spares),
+            Some(filter) => filter.fill(self.carrier.as_fd(), &mut self.input, spares),
         };
         match fill {
             Fill::Closed | Fill::Failed(_) => self.is_at_end = true,
@@ -180,10 +189,28 @@ impl StreamLink {
     }
 
     /// Reads on where the last read has left something. Whether there is more to decode now.
-    pub(crate) fn read_on(&mut self) -> bool {
+    pub(crate) fn read_on(&mut self, spares: &mut Spares) -> bool {
         // To look into memory costs no call.
         let may_have_more = self.may_have_more || self.is_readable();
-        may_have_more && matches!(self.fill(), Fill::Some | Fill::All)
+        may_have_more && matches!(self.fill(spares), Fill::Some | Fill::All)
+    }
+
+    /// Gives its buffer back if nothing is in it. Call it when all is decoded.
+    #[inline]
+    pub(crate) fn rest(&mut self, spares: &mut Spares) {
+        self.input.rest(spares);
+    }
+
+    /// Bytes of the buffers that it has for what is read and written.
+    #[cfg(test)]
+    pub(crate) fn buffer_bytes(&mut self) -> usize {
+        let filter = self.filter.as_ref();
+        self.input.buffer_bytes()
+            + self.output.buffer_bytes()
+            + filter.map_or(0, |filter| filter.buffer_bytes())
+            + self
+                .machine()
+                .map_or(0, |machine| machine.outgoing().capacity())
     }
 
     /// Whether its memory, if it is carried by some, has something to read.
@@ -418,6 +445,16 @@ impl StreamLink {
         match &mut self.filter {
             None => self.output.flush(&mut self.carrier),
             Some(filter) => filter.flush(&mut self.output, self.carrier.as_fd()),
+        }
+    }
+
+    /// The handshake is done: frees the room of its bytes, as far as these are written.
+    pub(crate) fn end_handshake(&mut self) {
+        self.output.free_if_empty();
+        if let Wire::Zmtp(machine) = &mut self.wire
+            && machine.outgoing().is_empty()
+        {
+            *machine.outgoing() = Vec::new();
         }
     }
 

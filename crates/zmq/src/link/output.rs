@@ -187,6 +187,18 @@ impl Output {
         Ok(true)
     }
 
+    #[cfg(test)]
+    pub(super) fn buffer_bytes(&self) -> usize {
+        self.bytes.capacity() + self.rest.capacity()
+    }
+
+    /// Frees the room for encoded bytes, if there are none.
+    pub(crate) fn free_if_empty(&mut self) {
+        if self.bytes.is_empty() {
+            self.bytes = Vec::new();
+        }
+    }
+
     pub(crate) fn all_is_written(&mut self) {
         self.messages = 0;
         self.written_bytes = 0;

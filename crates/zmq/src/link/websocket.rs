@@ -13,6 +13,7 @@ use tidewire_zmtp::websocket::WebSocket;
 
 use super::input::{Fill, Input};
 use super::output::Output;
+use super::spares::Spares;
 
 /// The filter of one connection, and what is on its way through it.
 #[derive(Debug)]
@@ -20,9 +21,9 @@ pub(crate) struct WebSocketFilter {
     websocket: WebSocket,
     /// Over wss. It keeps what WebSocket has to say until its handshake is done.
     tls: Option<Box<Session>>,
-    /// Received, and not yet whole enough for the filter.
+    /// Received, and not yet whole enough for the filter. Its room is one of the socket's spare
+    /// ones, which it has no longer than bytes are in it.
     received: Vec<u8>,
-    zmtp: Vec<u8>,
     /// So much of what is outgoing is with the kernel.
     written: usize,
     /// Why nothing more can come through.
@@ -42,33 +43,60 @@ impl WebSocketFilter {
             websocket,
             tls: tls.map(Box::new),
             received: Vec::new(),
-            zmtp: Vec::new(),
             written: 0,
             broken: None,
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn buffer_bytes(&self) -> usize {
+        self.received.capacity()
+    }
+
     /// Reads once, and hands on the ZMTP in it.
-    pub(crate) fn fill(&mut self, descriptor: BorrowedFd<'_>, input: &mut Input) -> Fill {
+    pub(super) fn fill(
+        &mut self,
+        descriptor: BorrowedFd<'_>,
+        input: &mut Input,
+        spares: &mut Spares,
+    ) -> Fill {
+        if self.received.capacity() == 0 {
+            self.received = std::mem::take(&mut spares.filter_rooms[0]);
+        }
         let read = match self.tls.is_some() {
             false => self.read(descriptor),
             true => self.read_tls(descriptor),
         };
         let fill = match read {
-            Ok(0) => return Fill::Closed,
+            Ok(0) => Fill::Closed,
             Ok(count) if count >= READ_BYTES || (self.tls.is_some() && count == RECORD_BYTES) => {
                 Fill::Some
             }
             Ok(_) => Fill::All,
-            Err(Errno::AGAIN) => return Fill::WouldBlock,
-            Err(Errno::INTR) => return Fill::Some,
-            Err(error) => return Fill::Failed(error),
+            Err(Errno::AGAIN) => Fill::WouldBlock,
+            Err(Errno::INTR) => Fill::Some,
+            Err(error) => Fill::Failed(error),
         };
+        if matches!(read, Ok(1..)) {
+            self.take_received(input, spares);
+            // A PONG, or the answer to an upgrade: if the kernel is full, the next flush takes it.
+            let _ = self.write(descriptor);
+        }
+        if self.received.is_empty() && self.received.capacity() <= ROOM_BYTES_MAX {
+            spares.filter_rooms[0] = std::mem::take(&mut self.received);
+        }
+        fill
+    }
+
+    /// Hands on the ZMTP in what was received.
+    fn take_received(&mut self, input: &mut Input, spares: &mut Spares) {
+        let mut zmtp = std::mem::take(&mut spares.filter_rooms[1]);
+        debug_assert!(zmtp.is_empty(), "a spare room has nothing in it");
         let mut consumed = 0;
         // Behind the answer to an upgrade there may be frames, which are taken next.
         while consumed < self.received.len() {
             let rest = &self.received[consumed..];
-            match self.websocket.receive(rest, &mut self.zmtp) {
+            match self.websocket.receive(rest, &mut zmtp) {
                 Ok(0) => break,
                 Ok(count) => consumed += count,
                 Err(error) => {
@@ -82,11 +110,11 @@ impl WebSocketFilter {
             "the filter takes what was received"
         );
         self.received.drain(..consumed);
-        input.append(&self.zmtp);
-        self.zmtp.clear();
-        // A PONG, or the answer to an upgrade: if the kernel is full, the next flush takes it.
-        let _ = self.write(descriptor);
-        fill
+        input.append(&zmtp, spares);
+        zmtp.clear();
+        if zmtp.capacity() <= ROOM_BYTES_MAX {
+            spares.filter_rooms[1] = zmtp;
+        }
     }
 
     fn read(&mut self, descriptor: BorrowedFd<'_>) -> rustix::io::Result<usize> {
@@ -191,5 +219,7 @@ impl WebSocketFilter {
 
 /// What is read at once.
 const READ_BYTES: usize = 64 << 10;
+/// Room up to this is kept for the next read.
+const ROOM_BYTES_MAX: usize = 1 << 20;
 /// What is read at once over TLS: about the longest record.
 const RECORD_BYTES: usize = 16 << 10;

@@ -13,7 +13,8 @@ use tidewire_zmtp::Datagram;
 use super::place::of_family;
 use crate::address::{port_number, unbracketed};
 use crate::link::Interest;
-use crate::message::{Message, Properties};
+use crate::message::Message;
+use crate::properties::Properties;
 
 /// A UDP socket, and what its datagrams are.
 #[derive(Debug)]

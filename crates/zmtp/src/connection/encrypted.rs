@@ -69,14 +69,14 @@ impl Connection {
         if head.more() {
             return Err(Error::CommandWithMore);
         }
-        let limit = self.config.limits.frame_bytes_max.max(self.command_limit());
+        let limit = self.rules.limits.frame_bytes_max.max(self.command_limit());
         let total = head.total(limit.saturating_add(OVERHEAD_BYTES as u64))?;
         let Some(body) = input.get(head.size..total) else {
             brought.needed = total;
             return Ok(brought);
         };
         brought.consumed = total;
-        if self.config.websocket && head.is_command() && body == CLEAR_PONG {
+        if self.rules.websocket && head.is_command() && body == CLEAR_PONG {
             return Ok(brought);
         }
         let cipher = self.cipher.as_mut().ok_or(Error::Closed)?;
@@ -119,7 +119,7 @@ impl Connection {
     fn judge_opened(&mut self, opened: Opened) -> Result<Option<(What, Range<usize>)>, Error> {
         let (length, more) = (opened.length, opened.more);
         let whole = (What::Frame { more }, 0..length);
-        let limit = self.config.limits.frame_bytes_max;
+        let limit = self.rules.limits.frame_bytes_max;
         if length as u64 > limit {
             let length = length as u64;
             return Err(Error::FrameTooLong { length, limit });
@@ -136,7 +136,7 @@ impl Connection {
         if !subscribes {
             return Ok(hears_messages.then_some(whole));
         }
-        let limit = self.config.limits.subscription_bytes_max;
+        let limit = self.rules.limits.subscription_bytes_max;
         if length as u64 - 1 > limit {
             let length = length as u64 - 1;
             return Err(Error::FrameTooLong { length, limit });

@@ -1,6 +1,6 @@
 //! Greeting and handshake.
 
-use super::{Connection, ConnectionPhase, Event, Peer, ROUTING_ID_BYTES_MAX, Step};
+use super::{Connection, ConnectionPhase, Event, Handshake, Peer, ROUTING_ID_BYTES_MAX, Step};
 use crate::command::encode_error;
 use crate::error::Error;
 use crate::frame::{FLAGS_2, Head};
@@ -28,13 +28,16 @@ impl Connection {
     }
 
     fn receive_greeting<'b>(&mut self, input: &[u8]) -> Result<Step<'b>, Error> {
-        let handshake = self.handshake.as_mut().ok_or(Error::Closed)?;
+        let handshake = self.handshake.as_deref_mut().ok_or(Error::Closed)?;
+        let Handshake {
+            config, greeting, ..
+        } = &mut *handshake;
         let out = &mut self.outgoing;
-        let (consumed, greeted) = handshake.greeting.receive(&self.config, input, out)?;
+        let (consumed, greeted) = greeting.receive(config, input, out)?;
         let mut event = None;
         let mut needed = 2;
         match greeted {
-            Greeted::Incomplete => needed = handshake.greeting.missing(&self.config),
+            Greeted::Incomplete => needed = greeting.missing(config),
             Greeted::Old(kind) => {
                 self.version = Version::V2_0;
                 self.known_flags = FLAGS_2;
@@ -109,7 +112,7 @@ impl Connection {
         if head.more() {
             return Err(Error::CommandWithMore);
         }
-        let total = head.total(self.config.limits.handshake_bytes_max)?;
+        let total = head.total(self.rules.limits.handshake_bytes_max)?;
         let Some(body) = input.get(head.size..total) else {
             return Ok(Step::wants(total));
         };
@@ -139,7 +142,7 @@ impl Connection {
 
     /// Checks the peer's metadata.
     fn meet(&mut self, bytes: &[u8]) -> Result<Peer, Error> {
-        let metadata = Metadata::parse(bytes, self.config.limits.metadata_properties_max)?;
+        let metadata = Metadata::parse(bytes, self.rules.limits.metadata_properties_max)?;
         let mut socket_type = None;
         if let Some(name) = metadata.property("Socket-Type") {
             let kind = SocketType::from_name(name).ok_or(Error::UnknownSocketType);
@@ -159,7 +162,7 @@ impl Connection {
 
     /// Tells a peer that knows commands when the types do not fit.
     fn check_compatible(&mut self, theirs: SocketType) -> Result<(), Error> {
-        let ours = self.config.socket_type;
+        let ours = self.rules.socket_type;
         if ours.compatible_with(theirs) {
             return Ok(());
         }

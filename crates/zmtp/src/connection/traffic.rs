@@ -28,7 +28,7 @@ impl Connection {
         if head.is_command() {
             return self.receive_command(head, input, now_ns);
         }
-        let total = head.total(self.config.limits.frame_bytes_max)?;
+        let total = head.total(self.rules.limits.frame_bytes_max)?;
         if self.audience != Audience::Receiver
             && let Some(step) = self.receive_as_publisher(head, total, input)?
         {
@@ -38,11 +38,7 @@ impl Connection {
         if let Some(body) = input.get(head.size..total) {
             return Ok(Step::of(total, Event::Frame { body, more }));
         }
-        if self
-            .config
-            .stream_above_bytes
-            .is_some_and(|threshold| head.length > threshold)
-        {
+        if head.length > self.rules.stream_above_bytes {
             self.body_left = head.length;
             self.body_skipped = false;
             let event = Event::FrameStart {
@@ -93,16 +89,13 @@ impl Connection {
             Some(&octet) => Some(octet),
         };
         let subscribes = self.is_subscription(verb);
-        let limit = self.config.limits.subscription_bytes_max.saturating_add(1);
+        let limit = self.rules.limits.subscription_bytes_max.saturating_add(1);
         let complete = input.len() >= total;
         if subscribes {
             head.total(limit)?;
         }
         // Nothing is stored about a frame before it can be passed on: it is checked again.
-        let streamed = self
-            .config
-            .stream_above_bytes
-            .is_some_and(|least| head.length > least);
+        let streamed = head.length > self.rules.stream_above_bytes;
         if !complete && (subscribes || hears_messages && !streamed) {
             return Ok(Some(Step::wants(total)));
         }
@@ -152,7 +145,7 @@ impl Connection {
             return;
         };
         if !*amid_message {
-            *later_frames_subscribe = subscribes || !self.config.only_first_subscribe;
+            *later_frames_subscribe = subscribes || !self.rules.only_first_subscribe;
         }
         *amid_message = more;
     }
@@ -183,7 +176,7 @@ impl Connection {
 
     /// Returns the maximum body of a command.
     pub(super) fn command_limit(&self) -> u64 {
-        let limits = &self.config.limits;
+        let limits = &self.rules.limits;
         let subscription_max = limits
             .subscription_bytes_max
             .saturating_add(SUBSCRIBE.len() as u64 + 1);
@@ -202,7 +195,7 @@ impl Connection {
     ) -> Result<Option<(Sign, Range<usize>)>, Error> {
         let command = Command::parse(body)?;
         let data = body.len() - command.data.len()..body.len();
-        let limits = &self.config.limits;
+        let limits = &self.rules.limits;
         let publishes = self.audience != Audience::Receiver;
         let (sign, limit) = match command.name {
             SUBSCRIBE if publishes => (Sign::Subscribe, limits.subscription_bytes_max),
@@ -230,7 +223,7 @@ impl Connection {
     }
 
     fn hears_groups(&self) -> bool {
-        self.config.socket_type == SocketType::Radio
+        self.rules.socket_type == SocketType::Radio
     }
 
     fn receive_ping(&mut self, data: &[u8], silent_from_ns: Option<u64>) -> Result<(), Error> {
