@@ -5,6 +5,7 @@
 
 use crate::errno::{self, EFAULT, EINVAL, ENOMEM, Errno, guard, status};
 use crate::text;
+use std::alloc::Layout;
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -34,12 +35,23 @@ impl RawMessage {
     /// `place` is null or has room for a `zmq_msg_t`.
     #[inline]
     pub(crate) unsafe fn init(place: *mut Self, message: Message) -> Result<(), Errno> {
+        // SAFETY: the caller keeps this function's contract.
+        unsafe { Self::init_with(place, || message) }
+    }
+
+    /// Stores the message that `make` returns where there is none. It is made in its place.
+    ///
+    /// # Safety
+    ///
+    /// As for [`init`](Self::init).
+    #[inline]
+    unsafe fn init_with(place: *mut Self, make: impl FnOnce() -> Message) -> Result<(), Errno> {
         if place.is_null() {
             return Err(Errno(EFAULT));
         }
         // SAFETY: the caller guarantees the room.
         let raw = unsafe { &mut *place };
-        raw.message.write(message);
+        raw.message.write(make());
         raw.tag.write(OPEN);
         Ok(())
     }
@@ -123,7 +135,7 @@ impl RawMessage {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_msg_init(message: *mut RawMessage) -> c_int {
     // SAFETY: the caller keeps this function's contract.
-    status(|| unsafe { RawMessage::init(message, Message::new()) })
+    status(|| unsafe { RawMessage::init_with(message, Message::new) })
 }
 
 /// `zmq_msg_init_size`.
@@ -133,6 +145,19 @@ pub(crate) unsafe extern "C" fn zmq_msg_init(message: *mut RawMessage) -> c_int 
 /// As for [`zmq_msg_init`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_msg_init_size(message: *mut RawMessage, size: usize) -> c_int {
+    if size <= Message::WITHIN_BYTES_MAX {
+        // SAFETY: the caller keeps this function's contract.
+        return status(|| unsafe { RawMessage::init_with(message, || Message::with_size(size)) });
+    }
+    // SAFETY: the caller keeps this function's contract.
+    unsafe { init_long(message, size) }
+}
+
+/// # Safety
+///
+/// As for [`zmq_msg_init`].
+#[inline(never)]
+unsafe fn init_long(message: *mut RawMessage, size: usize) -> c_int {
     status(|| {
         if size > SIZE_MAX {
             return Err(Errno(ENOMEM));
@@ -152,14 +177,17 @@ pub(crate) unsafe extern "C" fn zmq_msg_init_size(message: *mut RawMessage, size
 /// Returns room for `size` bytes, which the program fills before it sends or reads them. Zeroing
 /// 64 KiB takes longer than all else that is done for a message of that size.
 fn unfilled(size: usize) -> Result<Vec<u8>, Errno> {
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(size).map_err(|_| Errno(ENOMEM))?;
-    // SAFETY: the room is there. C writes to it through a pointer that this code does not see, as
-    // it does with libzmq, whose messages begin with any bytes too; a byte has no invalid value.
-    unsafe {
-        bytes.set_len(size);
+    debug_assert!(size > 0, "an allocation has a size");
+    let layout = Layout::array::<u8>(size).map_err(|_| Errno(ENOMEM))?;
+    // SAFETY: `layout` has a size other than 0.
+    let room = unsafe { std::alloc::alloc(layout) };
+    if room.is_null() {
+        return Err(Errno(ENOMEM));
     }
-    Ok(bytes)
+    // SAFETY: the room is that of a vector of this capacity. C writes to it through a pointer that
+    // this code does not see, as it does with libzmq, whose messages begin with any bytes too; a
+    // byte has no invalid value.
+    Ok(unsafe { Vec::from_raw_parts(room, size, size) })
 }
 
 /// `zmq_msg_init_buffer`: copies the bytes.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::message::{Message, Single};
+use crate::message::{Message, SHORT_ROOM_BYTES, Single};
 
 /// What was written at one end and not yet taken out at the other.
 ///
@@ -112,6 +112,34 @@ impl Batch {
         } else {
             self.push_item(Item::Frame(message));
         }
+    }
+
+    /// The last frame of a message. A short one is copied and stays where it is: the caller lets it
+    /// go, without a lock.
+    #[inline]
+    pub(crate) fn push_from(&mut self, message: &mut Message) {
+        match message.short() {
+            Some((length, room)) if message.is_plain() => {
+                self.push_room(usize::from(length), room, message.more());
+            }
+            _ if message.len() <= SHORT_BYTES_MAX && message.is_plain() => {
+                self.push_short(message, message.more());
+            }
+            _ => self.push_item(Item::Frame(std::mem::take(message))),
+        }
+    }
+
+    /// A frame in a room of fixed length, all of which is copied: this takes fewer instructions
+    /// than to copy some bytes of it.
+    #[inline]
+    fn push_room(&mut self, length: usize, room: &[u8; SHORT_ROOM_BYTES], more: bool) {
+        debug_assert!(length <= room.len(), "a frame lies in its room");
+        let mut framed = [0; Mark::BYTES + SHORT_ROOM_BYTES];
+        framed[..Mark::BYTES].copy_from_slice(&Mark::of_frame(length, more).0.to_ne_bytes());
+        framed[Mark::BYTES..].copy_from_slice(room);
+        let end = self.bytes.len() + Mark::BYTES + length;
+        self.bytes.extend_from_slice(&framed);
+        self.bytes.truncate(end);
     }
 
     /// The last frame of a message.
@@ -259,6 +287,34 @@ mod tests {
         assert!(matches!(batch.pop(), Some(Item::Frame(head)) if head.more()));
         let tail = batch.pop_single(|single| single.into_message());
         assert_eq!(tail.as_deref(), Some(&b"tail"[..]));
+    }
+
+    #[test]
+    fn last_frames_of_every_length_come_back() {
+        let mut batch = Batch::default();
+        let bodies = || [0, 1, 37, 38, 39, 64, 1024, 1025].map(|length| vec![length as u8; length]);
+        for body in bodies() {
+            for mut message in [
+                Message::from_slice(&body),
+                Message::from_vec(body.clone()),
+                Message::from_owner(body.clone()),
+            ] {
+                message.set_more(body.len() % 2 == 1);
+                batch.push_from(&mut message);
+                message.clear();
+                assert!(message.is_empty() && !message.more());
+            }
+        }
+        for body in bodies() {
+            for _ in 0..3 {
+                let Some(Item::Frame(message)) = batch.pop() else {
+                    panic!("{} bytes are gone", body.len());
+                };
+                assert_eq!(message.as_slice(), body);
+                assert_eq!(message.more(), body.len() % 2 == 1);
+            }
+        }
+        assert!(batch.is_empty());
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub struct Message {
 enum Body {
     Short {
         length: u8,
-        bytes: [u8; SHORT_BYTES_MAX],
+        bytes: [u8; SHORT_ROOM_BYTES],
     },
     Owned(Room),
     Shared(Bytes),
@@ -35,12 +35,15 @@ impl Message {
     /// The longest name of a group, in bytes: `ZMQ_GROUP_MAX_LENGTH`.
     pub const GROUP_BYTES_MAX: usize = 255;
 
+    /// The longest body that lies in the message itself, in bytes.
+    pub const WITHIN_BYTES_MAX: usize = SHORT_ROOM_BYTES;
+
     /// An empty message.
     pub const fn new() -> Message {
         Message {
             body: Body::Short {
                 length: 0,
-                bytes: [0; SHORT_BYTES_MAX],
+                bytes: [0; SHORT_ROOM_BYTES],
             },
             properties: None,
             routing_id: 0,
@@ -50,15 +53,16 @@ impl Message {
 
     /// A message of `size` bytes, all zero, to be filled through
     /// [`as_mut_slice`](Self::as_mut_slice).
+    #[inline]
     pub fn with_size(size: usize) -> Message {
-        if size <= SHORT_BYTES_MAX {
+        if size <= SHORT_ROOM_BYTES {
             debug_assert!(
                 size <= usize::from(u8::MAX),
                 "a short body's length is one octet"
             );
             return Message::of(Body::Short {
                 length: size as u8,
-                bytes: [0; SHORT_BYTES_MAX],
+                bytes: [0; SHORT_ROOM_BYTES],
             });
         }
         Message::of(Body::Owned(Room::of(vec![0; size])))
@@ -67,8 +71,8 @@ impl Message {
     /// Copies the bytes.
     #[inline]
     pub fn from_slice(bytes: &[u8]) -> Message {
-        if bytes.len() <= SHORT_BYTES_MAX {
-            let mut short = [0; SHORT_BYTES_MAX];
+        if bytes.len() <= SHORT_ROOM_BYTES {
+            let mut short = [0; SHORT_ROOM_BYTES];
             short[..bytes.len()].copy_from_slice(bytes);
             return Message::of(Body::Short {
                 length: bytes.len() as u8,
@@ -243,6 +247,13 @@ impl Message {
                 room.clear();
                 room.extend_from_slice(bytes);
             }
+            Body::Short {
+                length,
+                bytes: short,
+            } if bytes.len() <= SHORT_ROOM_BYTES => {
+                short[..bytes.len()].copy_from_slice(bytes);
+                *length = bytes.len() as u8;
+            }
             body => *body = Message::from_slice(bytes).body,
         }
         let known = self.properties.as_ref().map(Arc::as_ptr);
@@ -251,6 +262,27 @@ impl Message {
         }
         self.routing_id = 0;
         self.more = false;
+    }
+
+    /// Empties it. What it held is let go, which may call the program.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        match &mut self.body {
+            Body::Short { length, .. } => *length = 0,
+            body => *body = Body::default(),
+        }
+        self.properties = None;
+        self.routing_id = 0;
+        self.more = false;
+    }
+
+    /// The length of a body that lies in the message itself, and its room.
+    #[inline]
+    pub(crate) fn short(&self) -> Option<(u8, &[u8; SHORT_ROOM_BYTES])> {
+        match &self.body {
+            Body::Short { length, bytes } => Some((*length, bytes)),
+            Body::Owned(_) | Body::Shared(_) => None,
+        }
     }
 
     /// Whether there is nothing but bytes to it.
@@ -298,7 +330,7 @@ impl Default for Body {
     fn default() -> Body {
         Body::Short {
             length: 0,
-            bytes: [0; SHORT_BYTES_MAX],
+            bytes: [0; SHORT_ROOM_BYTES],
         }
     }
 }
@@ -365,14 +397,14 @@ impl fmt::Debug for Message {
 
 /// Bodies up to this lie in the message itself: what makes it 56 bytes, which fit libzmq's
 /// `zmq_msg_t` of 64.
-const SHORT_BYTES_MAX: usize = 38;
+pub(crate) const SHORT_ROOM_BYTES: usize = 38;
 
 const _: () = assert!(size_of::<Message>() <= 56);
 
 /// The last frame of a message to be sent.
 #[derive(Debug)]
 pub(crate) enum Last<'a> {
-    /// Taken out, its place left empty.
+    /// Taken out or copied: the caller lets go what is left, without a lock.
     Message(&'a mut Message),
     Slice(&'a [u8]),
 }
@@ -442,7 +474,7 @@ impl Single<'_> {
 /// Whether a body of this length may take the room of another one: not much of it stays unused.
 #[inline]
 fn fits_again(room: &Vec<u8>, length: usize) -> bool {
-    length > SHORT_BYTES_MAX
+    length > SHORT_ROOM_BYTES
         && (length..=length.max(REUSED_BYTES_MIN / 4) * 4).contains(&room.capacity())
 }
 

@@ -570,7 +570,7 @@ fn put(batch: &mut Batch, head: impl Iterator<Item = Message>, last: Last<'_>) {
         batch.push(frame);
     }
     match last {
-        Last::Message(message) => batch.push(std::mem::take(message)),
+        Last::Message(message) => batch.push_from(message),
         Last::Slice(bytes) => batch.push_slice(bytes),
     }
 }

@@ -52,10 +52,13 @@ impl DerefMut for Room {
 /// Takes a room for `length` bytes, with the bytes that were in it last. `None`: there is none.
 #[inline]
 pub(crate) fn take(length: usize) -> Option<Vec<u8>> {
-    take_up_to(length, usize::MAX)
+    match is_kept(length) {
+        true => take_up_to(length, usize::MAX),
+        false => None,
+    }
 }
 
-#[inline]
+#[inline(never)]
 fn take_up_to(length: usize, length_max: usize) -> Option<Vec<u8>> {
     if !is_kept(length) {
         return None;

@@ -161,11 +161,13 @@ impl Socket {
             message.set_routing_id(0);
             pipe.write(std::iter::empty(), Last::Message(message));
             self.core().leave(&mut state);
+            drop(state);
+            message.clear();
             return Ok(());
         }
         if !flags.more && state.send_short(message) {
             self.sent(state, flags);
-            *message = Message::new();
+            message.clear();
             return Ok(());
         }
         if self.core().kind.is_publisher() {
@@ -173,8 +175,8 @@ impl Socket {
         }
         match state.send_frame(Last::Message(message), flags.more) {
             Ok(()) => {
-                *message = Message::new();
                 self.sent(state, flags);
+                message.clear();
                 Ok(())
             }
             Err(reason) => {
@@ -278,10 +280,11 @@ impl Socket {
             };
             match state.send_frame(again, flags.more) {
                 Ok(()) => {
-                    if let Last::Message(message) = last {
-                        *message = Message::new();
-                    }
                     self.core().leave(&mut state);
+                    drop(state);
+                    if let Last::Message(message) = last {
+                        message.clear();
+                    }
                     return Ok(());
                 }
                 Err(not_sent) => reason = not_sent,

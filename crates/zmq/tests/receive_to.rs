@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use support::{LAST, SUBSCRIBE, last_endpoint, pair_at, receive, send, set, set_int, socket};
@@ -107,9 +108,7 @@ fn what_was_not_subscribed_to_is_passed_over() {
 }
 
 /// Bytes whose owner uses the socket when they are let go, as C's functions may.
-struct Owner(Socket);
-
-static HAS_USED_THE_SOCKET: AtomicBool = AtomicBool::new(false);
+struct Owner(Socket, Arc<AtomicBool>);
 
 impl AsRef<[u8]> for Owner {
     fn as_ref(&self) -> &[u8] {
@@ -120,7 +119,7 @@ impl AsRef<[u8]> for Owner {
 impl Drop for Owner {
     fn drop(&mut self) {
         self.0.events().unwrap();
-        HAS_USED_THE_SOCKET.store(true, Ordering::Relaxed);
+        self.1.store(true, Ordering::Relaxed);
     }
 }
 
@@ -133,11 +132,28 @@ fn the_owner_of_lent_bytes_may_use_the_socket_that_takes_their_place() {
         SocketType::Pull,
         SocketType::Push,
     );
-    let mut place = Message::from_owner(Owner(pull.clone()));
+    let is_used = Arc::new(AtomicBool::new(false));
+    let mut place = Message::from_owner(Owner(pull.clone(), Arc::clone(&is_used)));
     send(&push, &[b"takes their place"]);
     pull.receive_to(&mut place, false).unwrap();
     assert_eq!(place.as_slice(), b"takes their place");
-    assert!(HAS_USED_THE_SOCKET.load(Ordering::Relaxed));
+    assert!(is_used.load(Ordering::Relaxed));
+}
+
+/// A send within the process let them go with the socket locked, and never returned.
+#[test]
+fn the_owner_of_lent_bytes_may_use_the_socket_that_sends_them() {
+    let context = Context::new();
+    for endpoint in ENDPOINTS {
+        let [pull, push] = pair_at(&context, endpoint, SocketType::Pull, SocketType::Push);
+        send(&push, &[b"met"]);
+        assert_eq!(receive(&pull), [b"met"]);
+        let is_used = Arc::new(AtomicBool::new(false));
+        let mut message = Message::from_owner(Owner(push.clone(), Arc::clone(&is_used)));
+        push.send(&mut message, LAST).unwrap();
+        assert!(message.is_empty() && is_used.load(Ordering::Relaxed));
+        assert_eq!(receive(&pull), [b"lent"]);
+    }
 }
 
 /// The short way to the one peer keeps to the marks as the long one does.
