@@ -60,6 +60,10 @@ def test_the_three_ports_are_reached_by_websocket_and_by_tcp(hub):
         pass
     info = hub.info()
     assert info["zmq_answered_requests"] == 1
+    assert info["zmq_websocket_peers"] == 4
+    for one in (push, ask, *subs):
+        one.one.close()
+    eventually(lambda: hub.info()["zmq_websocket_peers"] == 0, "the peers' end")
 
 
 def test_browsers_ask_for_no_mechanism(hub):

@@ -325,6 +325,11 @@ impl HubLane {
                 let peers = &self.hub.zmq_peers[session.port() as usize];
                 let before = peers.fetch_sub(1, Ordering::Relaxed);
                 debug_assert!(before > 0, "a peer that ends was counted");
+                if session.is_websocket() {
+                    let peers = &self.hub.zmq_websocket_peers[session.port() as usize];
+                    let before = peers.fetch_sub(1, Ordering::Relaxed);
+                    debug_assert!(before > 0, "a peer was counted with its request");
+                }
                 if reason != CloseReason::Stopping {
                     self.redis.fanout.depart(id);
                 }

@@ -78,6 +78,8 @@ pub struct Hub {
     pub(crate) protection: Protection,
     /// Number of ZeroMQ peers of the PUB, PULL and ROUTER sockets.
     pub(crate) zmq_peers: [AtomicU64; 3],
+    /// Those of them that came by WebSocket, with TLS or without.
+    pub(crate) zmq_websocket_peers: [AtomicU64; 3],
     /// Requests that the ROUTER socket has answered, and those that it has refused.
     pub(crate) zmq_requests: [AtomicU64; 2],
     mailboxes: Mailboxes<Mail>,
@@ -148,6 +150,7 @@ impl Hub {
             pushes: Pushes::default(),
             protection: Protection::default(),
             zmq_peers: Default::default(),
+            zmq_websocket_peers: Default::default(),
             zmq_requests: Default::default(),
             mailboxes,
             config,

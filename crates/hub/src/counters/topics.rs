@@ -7,6 +7,9 @@ use tidewire_redis::registry::line;
 
 use super::HubCounter;
 
+/// The hub's sockets, in the order of `Port`.
+const SOCKETS: [&str; 3] = ["pub", "pull", "router"];
+
 pub(super) const TOPICS: &[HubCounter] = &[
     HubCounter::size("market_topics", |look| look.market.board.slots().len())
         .gauge(1200, "market_topics")
@@ -38,13 +41,25 @@ pub(super) const TOPICS: &[HubCounter] = &[
         look.server.keyspace.mounted_left_out()
     }),
     HubCounter::series(|look, name, page| {
-        for (socket, peers) in ["pub", "pull", "router"].iter().zip(&look.zmq_peers) {
+        for (socket, peers) in SOCKETS.iter().zip(&look.zmq_peers) {
             let count = peers.load(Ordering::Relaxed);
             page.value(name, &[("socket", socket)], count);
         }
     })
     .gauge(1100, "zeromq_peers")
     .help("ZeroMQ peers by the kind of our socket."),
+    HubCounter::count("zmq_websocket_peers", |look| {
+        let peers = look.zmq_websocket_peers.iter();
+        peers.map(|peers| peers.load(Ordering::Relaxed)).sum()
+    }),
+    HubCounter::series(|look, name, page| {
+        for (socket, peers) in SOCKETS.iter().zip(&look.zmq_websocket_peers) {
+            let count = peers.load(Ordering::Relaxed);
+            page.value(name, &[("socket", socket)], count);
+        }
+    })
+    .gauge(1105, "zeromq_websocket_peers")
+    .help("ZeroMQ peers that came by WebSocket, by the kind of our socket."),
     HubCounter::atomic("zmq_pushed_messages", |look| &look.pushes.taken)
         .counter(1110, "zeromq_pushed_total")
         .label("outcome", "taken")

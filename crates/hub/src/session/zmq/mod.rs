@@ -145,6 +145,11 @@ impl ZmqSession {
         }
     }
 
+    /// Returns whether the peer came by WebSocket.
+    pub(crate) fn is_websocket(&self) -> bool {
+        matches!(self.transport, Transport::WebSocket(_))
+    }
+
     /// Returns whether a timeout of the protocol (handshake or heartbeat) has expired, or the peer
     /// must be greeted.
     pub(crate) fn is_due(&self, now_ns: u64) -> bool {
@@ -239,6 +244,7 @@ impl ZmqSession {
         let origins = hub.config.zmq_ws_origins.clone();
         self.transport = Transport::websocket(WebSocket::server_for(&config, origins));
         *connection = Connection::new(config, accepted_ns);
+        hub.zmq_websocket_peers[self.port() as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Reads messages out of WebSocket frames, one by one: if the connection must wait, the next
