@@ -1,7 +1,10 @@
 //! Bars: whose clock closes them, and which of them may lack trades.
 
+use super::chains::{hub, restart};
 use super::*;
 use crate::bars::Interval;
+use crate::venues::CONSOLIDATED;
+use tidewire_feed::wire::REPEATED;
 
 const SECOND: u64 = 1_000_000_000;
 const START: u64 = 1_700_000_000 * SECOND;
@@ -512,6 +515,65 @@ fn the_bars_of_a_venue_whose_volume_went_back_have_no_trade_twice() {
     assert_eq!(value_of(&market, "A").volume, 3);
     send(&mut source, &[trade_at(0, 0, 62)]);
     assert_eq!(bar(&market, "A"), (62, 1, false, false));
+}
+
+/// Trades of the venue that made a hub's symbol one of several were taken for a repetition where
+/// they were before the first venue's newest: bars behind the hub lacked them.
+#[test]
+fn a_second_venue_of_a_hub_that_is_here_repeats_nothing() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut hub = hub(&market, "hub");
+    ask(&market, "A");
+    let at = |source: u16, place_ns: u64| {
+        let Message::Trade(trade) = trade_at(0, source, 1) else {
+            unreachable!("it is a trade");
+        };
+        Message::Trade(TradeMessage {
+            source_time_ns: trade.source_time_ns + place_ns,
+            ..trade
+        })
+    };
+    send(&mut hub, &[at(1, 500)]);
+    send(&mut hub, &[at(CONSOLIDATED, 400), at(CONSOLIDATED, 600)]);
+    assert_eq!(bar(&market, "A"), (1, 3, false, false));
+    // One that is back may send all it has.
+    restart(&mut hub);
+    send(&mut hub, &[at(1, 400), at(1, 600), at(1, 700)]);
+    assert_eq!(bar(&market, "A"), (1, 4, false, false));
+}
+
+/// A whole value of one venue told its last trade again, as a new one: hubs behind counted it in
+/// their bars.
+#[test]
+fn a_whole_value_of_one_of_several_venues_tells_no_new_trade() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut sources = [(1, "X"), (2, "Y")].map(|(number, venue)| {
+        let mut source = publisher(&market, number, &["A"]);
+        source.name_venue(1, venue);
+        source
+    });
+    let [one, two] = &mut sources;
+    send(one, &[trade_at(0, 1, 1)]);
+    send(two, &[trade_at(0, 1, 2)]);
+    let record = LastValue {
+        source: 1,
+        last: 1_000_000_000,
+        last_size: 1,
+        volume: 1,
+        source_time_ns: START + 3 * SECOND,
+        ..LastValue::new(0)
+    };
+    let from = market.journal.lock().next_sequence();
+    send(two, &[Message::LastValue(record)]);
+    let journal = market.journal.lock();
+    let told = (from..journal.next_sequence()).filter_map(|at| journal.message(at));
+    let trades: Vec<u32> = told
+        .filter_map(|message| match message {
+            Message::Trade(trade) => Some(trade.condition & REPEATED),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(trades, [REPEATED]);
 }
 
 /// A bar that was asked for after the hub before had restarted was shown as whole.

@@ -5,7 +5,7 @@ use crate::venues::CONSOLIDATED_NAME;
 
 /// Returns a source that is a hub: it has defined the symbol `A` as number 0, and V1 and V2 are its
 /// venues 1 and 2.
-fn hub(market: &Arc<Market>, feed: &str) -> Ingest {
+pub(super) fn hub(market: &Arc<Market>, feed: &str) -> Ingest {
     let mut hub = named_source(market, feed, "V1");
     let mut batch = hub.begin(1);
     batch.venue(&venue(2, "V2"));
@@ -21,7 +21,7 @@ fn define(ingest: &mut Ingest, symbol: u32, name: &str) {
 }
 
 /// Lets a hub begin another session, with the symbol `A` as number 0 and the same venues.
-fn restart(hub: &mut Ingest) {
+pub(super) fn restart(hub: &mut Ingest) {
     hub.lose(2);
     let mut batch = hub.begin(2);
     batch.session_changed(1, 2);
