@@ -12,12 +12,12 @@ def has_openssl():
 class Authority:
     """An authority in a folder of its own, and what it issues."""
 
-    def __init__(self, folder, name="Authority"):
+    def __init__(self, folder, name="Authority", curve="prime256v1"):
         folder.mkdir(exist_ok=True)
         self.folder = folder
         self.key, self.certificate = folder / "ca.key", folder / "ca.crt"
-        self._openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", self.key)
-        self._openssl(
+        self.openssl("ecparam", "-name", curve, "-genkey", "-noout", "-out", self.key)
+        self.openssl(
             "req", "-x509", "-new", "-key", self.key, "-sha256", "-days", "30",
             "-subj", f"/CN={name}", "-addext", "basicConstraints=critical,CA:TRUE",
             "-out", self.certificate,
@@ -28,17 +28,17 @@ class Authority:
         extensions, and is of version 1 of X.509."""
         key, request, certificate = (self.folder / f"{file}.{end}" for end in ("key", "csr", "crt"))
         if rsa_bits:
-            self._openssl("genrsa", "-out", key, rsa_bits)
+            self.openssl("genrsa", "-out", key, rsa_bits)
         else:
-            self._openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", key)
+            self.openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", key)
         key.chmod(0o600)
-        self._openssl("req", "-new", "-key", key, "-subj", f"/CN={name}", "-out", request)
+        self.openssl("req", "-new", "-key", key, "-subj", f"/CN={name}", "-out", request)
         options = []
         if names:
             extensions = self.folder / f"{file}.ext"
             extensions.write_text(f"subjectAltName={names}\n")
             options = ["-extfile", extensions]
-        self._openssl(
+        self.openssl(
             "x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self.key,
             "-CAcreateserial", "-days", days, "-sha256", *options, "-out", certificate,
         )
@@ -47,11 +47,12 @@ class Authority:
     def encrypt(self, key, password):
         """Returns a file with the same key, encrypted."""
         encrypted = key.with_suffix(".encrypted")
-        self._openssl("pkey", "-in", key, "-aes256", "-passout", f"pass:{password}",
+        self.openssl("pkey", "-in", key, "-aes256", "-passout", f"pass:{password}",
                       "-out", encrypted)
         return encrypted
 
     @staticmethod
-    def _openssl(*arguments):
+    def openssl(*arguments):
+        """Runs the command."""
         made = subprocess.run(["openssl", *map(str, arguments)], capture_output=True, text=True)
         assert made.returncode == 0, made.stderr

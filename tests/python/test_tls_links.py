@@ -140,6 +140,32 @@ def test_an_issuer_that_is_unknown_is_refused(
     assert watch.wait() == 2 and "its issuer is not trusted" in watch.stderr
 
 
+def test_a_signature_that_is_not_supported_is_named(
+    start_hub, exchange, terminator, tmp_path
+):
+    other = Authority(tmp_path / "other", curve="secp521r1")
+    other.issue("server", "feed")
+    made = terminator(exchange.port, other)
+    hub = start_hub("--source", f"tls://localhost:{made.port}", *trusting(other))
+    logs(hub, "a signature is made by an algorithm that is not supported: "
+              "ECDSA with SHA-256 by a key of ECDSA P-521")
+
+
+def test_files_of_commands_that_cannot_be_used_are_named(start, authority, tmp_path):
+    half, key = tmp_path / "half.crt", tmp_path / "old.key"
+    half.write_bytes(authority.certificate.read_bytes()[:200])
+    authority.openssl("ecparam", "-name", "secp256k1", "-genkey", "-noout", "-out", key)
+    certificate = authority.folder / "trader.crt"
+    for options, said in (
+        (["--tls-ca", half], "half.crt: the block 'CERTIFICATE' begins but does not end"),
+        (["--tls-cert", half, "--tls-key", key], "half.crt: the block 'CERTIFICATE' begins but"),
+        (["--tls-cert", certificate, "--tls-key", key],
+         "old.key: the private key is of a kind that is not supported: ECDSA secp256k1; use RSA"),
+    ):
+        watch = start("watch", "--from", "tls://localhost:1", "--once", "--info", "none", *options)
+        assert watch.wait() == 2 and said in watch.stderr, watch.stderr
+
+
 def test_a_server_that_wants_a_certificate_gets_one(
     start_hub, start, exchange, authority, terminator
 ):

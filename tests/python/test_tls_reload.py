@@ -131,7 +131,7 @@ def test_files_that_are_wrong_change_nothing_and_are_told_once(hub, files, autho
         assert shown(hub, authority) == "first"
 
     files.certificate.write_bytes(certificate[: len(certificate) // 2])
-    is_refused("hub.crt")
+    is_refused("hub.crt: the block 'CERTIFICATE' begins but does not end")
     files.certificate.write_bytes(certificate)
     is_refused("the private key does not belong to the certificate")
     files.key.unlink()

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use tidewire_lane::{ConnectionId, Context, TlsAcceptor, TlsConnector};
 use tidewire_retry::note_failed_login;
 use tidewire_tls::{
-    CertificateFacts, Client, ClientSettings, Clients, Offer, ServerSettings, Trust,
+    CertificateFacts, Client, ClientSettings, Clients, Error, Offer, ServerSettings, Trust,
 };
 
 use crate::access::{Reason, User};
@@ -226,7 +226,13 @@ impl Server {
             parameters.read(TLS_CERT_FILE),
             parameters.read(TLS_KEY_FILE),
         );
-        server.map_err(|error| format!("{} and {}: {error}", names.0, names.1))
+        server.map_err(|error| match error {
+            Error::KeyMismatch | Error::Malformed(_) => {
+                format!("{} and {}: {error}", names.0, names.1)
+            }
+            Error::NoAuthority => format!("tls-ca-cert-file, tls-ca-cert-dir: {error}"),
+            error => error.to_string(),
+        })
     }
 
     fn tls_client(&self, files: &Files) -> Result<Client, String> {

@@ -2,14 +2,16 @@
 
 use std::fmt;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
 use tidewire_feed::wire::Credentials;
 use tidewire_feed_client::Tls;
 use tidewire_lane::{Endpoint, EndpointError, secure_place};
-use tidewire_tls::{Client, ClientSettings, Trust, is_encrypted};
+use tidewire_tls::{
+    Client, ClientSettings, Error, Trust, check_authorities, check_certificates, check_key,
+};
 
 use crate::failure::Failure;
 
@@ -140,20 +142,9 @@ impl fmt::Display for Target {
 
 impl TlsArguments {
     fn client(&self) -> Result<Client, Failure> {
-        let own = |path: &Option<PathBuf>, option: &str| -> Result<Option<Vec<u8>>, Failure> {
-            path.as_deref().map(|path| read(path, option)).transpose()
-        };
-        let authorities = own(&self.tls_ca, "--tls-ca")?;
-        let certificate = own(&self.tls_cert, "--tls-cert")?;
-        let key = own(&self.tls_key, "--tls-key")?;
-        if let (Some(path), Some(key)) = (&self.tls_key, &key)
-            && is_encrypted(key)
-        {
-            let path = path.display();
-            return Err(Failure::usage(format!(
-                "--tls-key {path}: the key is encrypted; decrypt it: openssl pkey -in {path} -out NEW"
-            )));
-        }
+        let authorities = read(&self.tls_ca, "--tls-ca", check_authorities)?;
+        let certificate = read(&self.tls_cert, "--tls-cert", check_certificates)?;
+        let key = read(&self.tls_key, "--tls-key", check_key)?;
         let settings = ClientSettings {
             trust: Trust {
                 pem: authorities.as_deref().unwrap_or_default(),
@@ -173,10 +164,25 @@ impl TlsArguments {
     }
 }
 
-fn read(path: &Path, option: &str) -> Result<Vec<u8>, Failure> {
-    fs::read(path).map_err(|error| {
-        Failure::usage(format!("{option}: cannot read {}: {error}", path.display()))
-    })
+/// Reads the file of an option, if it is given.
+fn read(
+    path: &Option<PathBuf>,
+    option: &str,
+    check: fn(&[u8]) -> Result<(), Error>,
+) -> Result<Option<Vec<u8>>, Failure> {
+    let Some(path) = path else {
+        return Ok(None);
+    };
+    let shown = path.display();
+    let text = fs::read(path)
+        .map_err(|error| Failure::usage(format!("{option}: cannot read {shown}: {error}")))?;
+    match check(&text) {
+        Ok(()) => Ok(Some(text)),
+        Err(Error::NoPassword) => Err(Failure::usage(format!(
+            "{option} {shown}: the key is encrypted; decrypt it: openssl pkey -in {shown} -out NEW"
+        ))),
+        Err(error) => Err(Failure::usage(format!("{option}: {shown}: {error}"))),
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,10 @@
 
 use std::net::IpAddr;
 
+use crate::der::{
+    BOOLEAN, GENERALIZED_TIME, INTEGER, OBJECT, OCTETS, Reader, SEQUENCE, SET, UTC_TIME,
+};
+
 /// The names in a peer's certificate that may stand for a user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PeerNames {
@@ -208,58 +212,6 @@ fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
         - 719_468
 }
 
-/// Elements of DER, one behind the other.
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    /// Takes the next element: its tag and its content.
-    fn element(&mut self) -> Option<(u8, &'a [u8])> {
-        let (&tag, rest) = self.0.split_first()?;
-        let (&first, mut rest) = rest.split_first()?;
-        let length = match first {
-            0..=0x7f => usize::from(first),
-            0x81..=0x83 => {
-                let (octets, behind) = rest.split_at_checked(usize::from(first & 3))?;
-                rest = behind;
-                let octets = octets.iter();
-                octets.fold(0, |length, &octet| length << 8 | usize::from(octet))
-            }
-            _ => return None,
-        };
-        let (content, behind) = rest.split_at_checked(length)?;
-        debug_assert!(behind.len() < self.0.len(), "an element has two octets");
-        self.0 = behind;
-        Some((tag, content))
-    }
-
-    /// The same, or `Some(None)` at the end.
-    fn next(&mut self) -> Option<Option<(u8, &'a [u8])>> {
-        match self.0.is_empty() {
-            true => Some(None),
-            false => Some(Some(self.element()?)),
-        }
-    }
-
-    /// Takes the next element, which must have this tag.
-    fn expect(&mut self, tag: u8) -> Option<&'a [u8]> {
-        let (found, content) = self.element()?;
-        (found == tag).then_some(content)
-    }
-
-    /// Takes the next element if it has this tag.
-    fn take_if(&mut self, tag: u8) -> Option<&'a [u8]> {
-        (self.0.first() == Some(&tag)).then(|| self.expect(tag))?
-    }
-}
-
-const BOOLEAN: u8 = 0x01;
-const INTEGER: u8 = 0x02;
-const OCTETS: u8 = 0x04;
-const OBJECT: u8 = 0x06;
-const UTC_TIME: u8 = 0x17;
-const GENERALIZED_TIME: u8 = 0x18;
-const SEQUENCE: u8 = 0x30;
-const SET: u8 = 0x31;
 const CONTEXT_0: u8 = 0xa0;
 const CONTEXT_3: u8 = 0xa3;
 /// The tag of a DNS name among alternative names.

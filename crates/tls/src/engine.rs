@@ -4,12 +4,15 @@
 //! It uses rustls's interface without buffers: records are decrypted where they were received, and
 //! a connection that waits keeps no buffer.
 
+mod pem;
+mod refusals;
 mod settings;
 mod suites;
 mod tickets;
 mod verifier;
 
-pub(crate) use settings::certificates;
+pub(crate) use pem::certificates;
+pub use pem::{check_authorities, check_certificates, check_key};
 pub use settings::{Client, ClientSettings, Clients, Offer, Server, ServerSettings, Trust};
 
 use std::fmt;
@@ -19,9 +22,10 @@ use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::ServerName;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
-use rustls::{AlertDescription, CertificateError, CommonState, HandshakeKind, InvalidMessage};
+use rustls::{AlertDescription, CommonState, HandshakeKind, InvalidMessage};
 
-use crate::error::{Error, Refusal};
+use crate::error::Error;
+use refusals::refusal;
 
 /// One side of a connection.
 pub(crate) enum Engine {
@@ -275,32 +279,6 @@ fn alert_text(alert: AlertDescription) -> String {
     };
     format!("{alert:?} ({words})")
 }
-
-fn refusal(reason: CertificateError) -> Refusal {
-    match reason {
-        CertificateError::Expired => Refusal::Expired { since_s: None },
-        CertificateError::ExpiredContext { not_after, .. } => Refusal::Expired {
-            since_s: i64::try_from(not_after.as_secs()).ok(),
-        },
-        CertificateError::NotValidYet => Refusal::NotYetValid { from_s: None },
-        CertificateError::NotValidYetContext { not_before, .. } => Refusal::NotYetValid {
-            from_s: i64::try_from(not_before.as_secs()).ok(),
-        },
-        CertificateError::NotValidForName => Refusal::OtherHost { names: Vec::new() },
-        CertificateError::NotValidForNameContext { presented, .. } => {
-            Refusal::OtherHost { names: presented }
-        }
-        CertificateError::UnknownIssuer => Refusal::UnknownIssuer,
-        CertificateError::BadSignature => Refusal::BadSignature,
-        CertificateError::Other(other) if other.to_string().contains(OLD_VERSION) => {
-            Refusal::Version1
-        }
-        reason => Refusal::Other(reason.to_string()),
-    }
-}
-
-/// What the engine's parser says of a certificate of version 1.
-const OLD_VERSION: &str = "UnsupportedCertVersion";
 
 /// Longest text of one record.
 pub(crate) const RECORD_BYTES_MAX: usize = 16 * 1024;

@@ -1,5 +1,6 @@
 //! What goes wrong: in what a program gives us, and at the other end.
 
+use crate::algorithm::KEYS_SUPPORTED;
 use crate::facts::utc_text;
 
 /// Why settings are refused, or why a connection ended.
@@ -35,6 +36,12 @@ pub enum Error {
     /// A certificate or key cannot be read or used.
     #[error("malformed certificate or key: {0}")]
     Malformed(String),
+    /// A block of a PEM text has no end, as in a file that is written in part.
+    #[error("the block '{0}' begins but does not end: the text is incomplete")]
+    NoEnd(String),
+    /// The private key is of this kind, which is not supported.
+    #[error("the private key is of a kind that is not supported: {0}; use {KEYS_SUPPORTED}")]
+    UnsupportedKey(String),
     /// The private key is not that of the certificate.
     #[error("the private key does not belong to the certificate")]
     KeyMismatch,
@@ -101,9 +108,15 @@ pub enum Refusal {
     /// No certificate that is trusted has issued it.
     #[error("its issuer is not trusted")]
     UnknownIssuer,
-    /// A signature in it, or one made with its key, is wrong.
-    #[error("a signature is wrong")]
+    /// A certificate that is no authority's has issued it.
+    #[error("its issuer is no authority (basic constraints)")]
+    IssuerIsNoAuthority,
+    /// A signature in it, or one made with its key, is wrong, or the key is too short.
+    #[error("a signature is wrong, or made with an RSA key of less than 2048 bits")]
     BadSignature,
+    /// A signature is made by this algorithm, which is not supported.
+    #[error("a signature is made by an algorithm that is not supported: {0}")]
+    UnsupportedSignature(String),
     /// It is of the version that has no extensions.
     #[error("it is X.509 version 1, and 3 is needed: issue it with extensions, such as its names")]
     Version1,

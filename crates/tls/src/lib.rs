@@ -37,7 +37,9 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
+mod algorithm;
 mod certificate;
+mod der;
 mod engine;
 mod error;
 mod facts;
@@ -47,7 +49,10 @@ mod secret_key;
 mod session;
 
 pub use certificate::PeerNames;
-pub use engine::{Client, ClientSettings, Clients, Offer, Server, ServerSettings, Trust};
+pub use engine::{
+    Client, ClientSettings, Clients, Offer, Server, ServerSettings, Trust, check_authorities,
+    check_certificates, check_key,
+};
 pub use error::{Error, Refusal};
 pub use facts::{CertificateFacts, utc_text};
 pub use greeting::{NO_TLS_HERE, is_greeting};

@@ -35,7 +35,8 @@ fn decrypted(key_pem: &[u8], password: &[u8]) -> Result<Vec<u8>, Error> {
     use pkcs8::{EncryptedPrivateKeyInfoRef, PrivateKeyInfoRef};
 
     let malformed = |error: &dyn std::fmt::Display| Error::Malformed(error.to_string());
-    let (begin, end) = bounds(key_pem).ok_or_else(|| malformed(&"the key has no end"))?;
+    let no_end = || Error::NoEnd("ENCRYPTED PRIVATE KEY".to_owned());
+    let (begin, end) = bounds(key_pem).ok_or_else(no_end)?;
     let text = std::str::from_utf8(&key_pem[begin..end]);
     let text = text.map_err(|error| malformed(&error))?;
     let (_, document) = SecretDocument::from_pem(text).map_err(|error| malformed(&error))?;

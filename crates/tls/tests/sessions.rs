@@ -133,6 +133,18 @@ fn a_server_that_is_trusted_cannot_vouch_for_others() {
 }
 
 #[test]
+fn an_issuer_that_is_no_authority_is_told_in_words() {
+    let server = Made::issued(&Named::new("hub.example"));
+    let forged = server.issue(&Named::new("other.example"));
+    let refusal = refused_with(&forged, &server.trust(), "other.example");
+    assert_eq!(refusal, Refusal::IssuerIsNoAuthority);
+    assert_eq!(
+        Error::Certificate(refusal).to_string(),
+        "the peer's certificate is refused: its issuer is no authority (basic constraints)"
+    );
+}
+
+#[test]
 fn names_are_checked_of_what_an_authority_has_issued() {
     let made = Made::issued(&Named::new("other.example"));
     let any = Trust {

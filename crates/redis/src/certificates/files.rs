@@ -6,7 +6,9 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use rustix::fs::OFlags;
-use tidewire_tls::{Error, is_encrypted, usable_key};
+use tidewire_tls::{
+    Error, check_authorities, check_certificates, check_key, is_encrypted, usable_key,
+};
 
 use crate::parameters::{
     TLS_CA_CERT_DIR, TLS_CA_CERT_FILE, TLS_CERT_FILE, TLS_CLIENT_CERT_FILE, TLS_CLIENT_KEY_FILE,
@@ -43,7 +45,11 @@ impl Files {
         let directory = parameters.read(TLS_CA_CERT_DIR);
         let mut authorities = match file.as_str() {
             "" => Vec::new(),
-            file => read("tls-ca-cert-file", file)?,
+            file => {
+                let text = read("tls-ca-cert-file", file)?;
+                check_authorities(&text).map_err(|error| format!("{file}: {error}"))?;
+                text
+            }
         };
         if !directory.is_empty() {
             read_directory(&directory, &mut authorities)?;
@@ -67,6 +73,7 @@ fn read_pair(
         (false, false) => {}
     }
     let (certificate_pem, key_pem) = (read("certificate", &certificate)?, read("key", &key)?);
+    check_certificates(&certificate_pem).map_err(|error| format!("{certificate}: {error}"))?;
     warn_of_readers(&key);
     if !password.is_empty() && !is_encrypted(&key_pem) {
         tracing::warn!(
@@ -79,6 +86,7 @@ fn read_pair(
         Error::NoPassword => format!("{key}: {error}; set {parameter}"),
         error => format!("{key}: {error}"),
     })?;
+    check_key(&key_pem).map_err(|error| format!("{key}: {error}"))?;
     Ok(Some((certificate_pem, key_pem)))
 }
 
@@ -120,6 +128,8 @@ fn read_directory(directory: &str, authorities: &mut Vec<u8>) -> Result<(), Stri
             .windows(text.len().max(1))
             .all(|part| part != text);
         if is_certificate && is_new {
+            let wrong = |error| format!("{}: {error}", path.display());
+            check_authorities(&text).map_err(wrong)?;
             authorities.extend_from_slice(&text);
             authorities.push(b'\n');
         }

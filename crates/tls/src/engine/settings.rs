@@ -6,23 +6,20 @@ use std::time::Duration;
 
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::pki_types::pem::{self, PemObject as _};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::{TLS12, TLS13};
 use rustls::{
-    ClientConfig, InconsistentKeys, RootCertStore, ServerConfig, SignatureAlgorithm,
-    SupportedProtocolVersion,
+    ClientConfig, InconsistentKeys, ServerConfig, SignatureAlgorithm, SupportedProtocolVersion,
 };
 
+use super::pem::{authorities, certificates, chain, signing_key};
 use super::tickets::Tickets;
 use super::verifier::Verifier;
 use super::{suites, wrong_settings};
 use crate::certificate::Certificate;
 use crate::error::Error;
-use crate::secret_key::is_encrypted;
 
 /// What the connections of a server share: its certificate and its key. Cheap to clone.
 #[derive(Clone)]
@@ -262,9 +259,7 @@ fn identity(
     provider: &CryptoProvider,
 ) -> Result<CertifiedKey, Error> {
     let chain = chain(certificates_pem)?;
-    let key = private_key(key_pem)?;
-    let signing = provider.key_provider.load_private_key(key);
-    let identity = CertifiedKey::new(chain, signing.map_err(wrong_settings)?);
+    let identity = CertifiedKey::new(chain, signing_key(key_pem, provider)?);
     match identity.keys_match() {
         Ok(()) | Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(identity),
         Err(error) => match has_old_form(&identity) {
@@ -306,20 +301,6 @@ fn client_verifier(
     built.map_err(|error| Error::Malformed(error.to_string()))
 }
 
-/// The certificates that may issue others.
-fn authorities(certificates: &[CertificateDer<'static>]) -> Result<RootCertStore, Error> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates {
-        let read = Certificate::read(certificate);
-        let read = read.ok_or_else(|| Error::Malformed("not X.509".to_owned()))?;
-        // A server's own certificate vouches for that server and for no other.
-        if read.is_authority {
-            roots.add(certificate.clone()).map_err(wrong_settings)?;
-        }
-    }
-    Ok(roots)
-}
-
 /// The cryptography: see decision 53.
 fn provider(offer: &Offer) -> Result<Arc<CryptoProvider>, Error> {
     let mut provider = aws_lc_rs::default_provider();
@@ -352,43 +333,6 @@ fn versions(protocols: &str) -> Result<Vec<&'static SupportedProtocolVersion>, E
     }
 }
 
-fn chain(certificates_pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let chain = certificates(certificates_pem)?;
-    match chain.is_empty() {
-        true => Err(Error::NoCertificate),
-        false => Ok(chain),
-    }
-}
-
-pub(crate) fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
-    check_length(text)?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
-    let found = found.map_err(|error| Error::Malformed(error.to_string()))?;
-    match found.is_empty() && !text.is_empty() {
-        true => Err(Error::NoCertificate),
-        false => Ok(found),
-    }
-}
-
-fn private_key(key_pem: &[u8]) -> Result<PrivateKeyDer<'static>, Error> {
-    check_length(key_pem)?;
-    PrivateKeyDer::from_pem_slice(key_pem).map_err(|error| match error {
-        pem::Error::NoItemsFound if is_encrypted(key_pem) => Error::NoPassword,
-        pem::Error::NoItemsFound => Error::NoKey,
-        error => Error::Malformed(error.to_string()),
-    })
-}
-
-fn check_length(text: &[u8]) -> Result<(), Error> {
-    let (length, limit) = (text.len(), PEM_BYTES_MAX);
-    match length <= limit {
-        true => Ok(()),
-        false => Err(Error::PemTooLong { length, limit }),
-    }
-}
-
-/// Longest PEM text. The certificates of all public authorities take 220 KiB.
-const PEM_BYTES_MAX: usize = 1 << 20;
 /// A client that resumes several connections at once wants a ticket for each.
 const TICKETS_A_HANDSHAKE: usize = 2;
 /// Servers whose sessions a client remembers. A program connects to few.
