@@ -201,6 +201,16 @@ def test_a_server_that_wants_a_certificate_gets_one(
     assert len(json.loads(watch.stdout)["symbols"]) == 5
 
 
+def test_an_error_of_an_address_with_tls_names_the_option_of_that_port(start, authority):
+    (port,) = free_ports(1)
+    tls = ["--tls-ca", authority.certificate]
+    for scheme, options, said in (("tls://", tls, "'serve --feed-tls'"), ("", [], "'serve --feed'")):
+        place = f"{scheme}127.0.0.1:{port}"
+        watch = start("watch", "--from", place, *options, "--once", "--info", "none",
+                      "--patience", "0s")
+        assert watch.wait() == 2 and said in watch.stderr, watch.stderr
+
+
 def test_a_port_without_tls_is_told(start_hub, exchange, authority):
     hub = start_hub("--source", f"tls://localhost:{exchange.port}", *trusting(authority))
     logs(hub, "no version of TLS in common, or no TLS at all")
@@ -248,7 +258,7 @@ def test_a_recording_is_replayed_over_tls(
     assert replay.wait(60) == 0, replay.stderr
     assert hub.info()["feed_applied_messages"] >= 4_000
     for options, said in (
-        ([], "its issuer is not trusted"),
+        ([], "its issuer is not trusted; the port of 'serve --feed-tls' is expected"),
         (["--tls-ca", tmp_path / "missing"], "--tls-ca: cannot read"),
         (["--tls-ca", file], "--tls-ca:"),
         (["--tls-cert", file], "--tls-key"),
@@ -299,6 +309,40 @@ def test_migrate_uses_tls_if_tls_cluster_is_on(start_hub, authority):
         "MIGRATE", "127.0.0.1", target.resp_port, "c", 0, 2_000) == b"OK"
     with pytest.raises(redis.ResponseError, match="Unable to update TLS configuration"):
         start_hub().redis().config_set("tls-cluster", "yes")
+
+
+@pytest.mark.parametrize("how", ["silent", "refused", "closed", "clear text"])
+def test_migrate_to_a_tls_port_that_does_not_answer_says_what_redis_says(
+    start_hub, authority, how
+):
+    def serve(server):
+        while True:
+            try:
+                one, _ = server.accept()
+            except OSError:
+                return
+            if how == "clear text":
+                one.sendall(b"-ERR no TLS here\r\n")
+            if how != "silent":
+                one.recv(100)
+                one.close()
+            else:
+                taken.append(one)
+
+    taken = []
+    hub = start_hub("--set", "tls-cluster=yes", *trusting(authority))
+    client = hub.redis()
+    client.set("a", "1")
+    said = "^IOERR error or timeout connecting to the client$"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        if how == "refused":
+            server.close()
+        else:
+            threading.Thread(target=serve, args=(server,), daemon=True).start()
+        with pytest.raises(redis.ResponseError, match=said):
+            client.execute_command("MIGRATE", "127.0.0.1", port, "a", 0, 300)
+    assert client.get("a") == b"1"
 
 
 def test_a_plant_is_reached_over_tls(start_hub, start, authority, terminator):

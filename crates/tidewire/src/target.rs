@@ -128,6 +128,14 @@ impl Target {
         })
     }
 
+    /// Returns what the address should have been, for an error.
+    pub(crate) fn expected(&self) -> &'static str {
+        match self.place.host {
+            Some(_) => "the port of 'serve --feed-tls' is expected",
+            None => "the port of 'serve --feed' is expected",
+        }
+    }
+
     /// Returns the address, unless it is a Unix socket.
     pub(crate) fn tcp(&self) -> Option<std::net::SocketAddr> {
         self.place.endpoint.tcp()

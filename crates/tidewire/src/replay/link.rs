@@ -66,7 +66,8 @@ impl Link {
     /// Connects and logs in.
     pub(super) fn connect(to: &Target) -> Result<Self, Failure> {
         let failed = |error: &dyn std::fmt::Display| {
-            Failure::usage(format!("--to: no hub at {to}: {error}; {EXPECTED}"))
+            let expected = to.expected();
+            Failure::usage(format!("--to: no hub at {to}: {error}; {expected}"))
         };
         let address = to.tcp().ok_or_else(|| failed(&"not a TCP address"))?;
         let stream = TcpStream::connect(address).map_err(|error| failed(&error.kind()))?;
@@ -261,8 +262,8 @@ impl Link {
     fn lost(&self, reason: &str) -> Failure {
         if self.publisher.state() == PublisherState::LoggingIn && self.publisher.refusal().is_none()
         {
-            let to = &self.to;
-            return Failure::usage(format!("--to: no hub at {to}: {reason}; {EXPECTED}"));
+            let (to, expected) = (&self.to, self.to.expected());
+            return Failure::usage(format!("--to: no hub at {to}: {reason}; {expected}"));
         }
         let published = self.published();
         Failure::running(format!(
@@ -302,8 +303,6 @@ fn is_temporary(error: &std::io::Error) -> bool {
 
 /// Time for a TLS handshake.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
-/// What `--to` must name.
-const EXPECTED: &str = "the port of 'serve --feed' is expected";
 /// Messages kept for retransmission.
 const WINDOW_MESSAGES: usize = 1 << 16;
 /// Room that a message waits for, in messages.

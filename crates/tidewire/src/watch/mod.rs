@@ -110,8 +110,9 @@ impl Watch {
             drop(model);
             if self.stop.is_asked() || Instant::now() >= end {
                 let from = self.link.target();
+                let expected = from.expected();
                 return Err(Failure::usage(format!(
-                    "--from: no hub at {from}: {reason}; the port of 'serve --feed' is expected"
+                    "--from: no hub at {from}: {reason}; {expected}"
                 )));
             }
             std::thread::sleep(Duration::from_millis(5));
