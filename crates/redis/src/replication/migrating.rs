@@ -285,13 +285,14 @@ impl Migration {
     }
 
     fn connect(&self, server: &Server) -> Result<Peer, String> {
+        let has_tls = server.parameters.read(TLS_CLUSTER);
         let connected = || -> io::Result<MasterSocket> {
             let mut addresses = (&*self.host, self.port).to_socket_addrs()?;
             let address = addresses.next().ok_or(io::ErrorKind::NotFound)?;
             let socket = TcpStream::connect_timeout(&address, self.timeout)?;
             socket.set_nodelay(true)?;
             let socket = MasterSocket::Tcp(socket);
-            if !server.parameters.read(TLS_CLUSTER) {
+            if !has_tls {
                 return Ok(socket);
             }
             let client = server.certificates.client();
@@ -300,8 +301,9 @@ impl Migration {
         };
         match connected() {
             Ok(socket) => Ok(Peer::new(socket)),
-            // A refusal comes after the attempt has begun: Redis finds out by its first write.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            // A refusal comes after the attempt has begun: Redis finds out by its first write, and
+            // with TLS by the handshake.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && !has_tls => {
                 Err(failed("writing"))
             }
             Err(error) => {
