@@ -10,7 +10,7 @@ use crate::der::{
 /// The names in a peer's certificate that may stand for a user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PeerNames {
-    /// The common name of its subject, if it has exactly one.
+    /// The first common name of its subject.
     pub common_name: Option<String>,
     /// The URIs among its alternative names.
     pub uris: Vec<String>,
@@ -31,7 +31,7 @@ impl PeerNames {
             }
         }
         PeerNames {
-            common_name: certificate.common_name.and_then(text),
+            common_name: certificate.first_common_name.and_then(text),
             uris,
         }
     }
@@ -44,8 +44,10 @@ pub(crate) struct Certificate<'a> {
     pub(crate) begins_s: i64,
     /// Seconds since the UNIX epoch; the last second in which it is valid.
     pub(crate) ends_s: i64,
-    /// The common name of its subject, if it has exactly one.
+    /// The common name of its subject, if it has exactly one: that of a host.
     pub(crate) common_name: Option<&'a [u8]>,
+    /// The first common name of its subject: that of a user.
+    pub(crate) first_common_name: Option<&'a [u8]>,
     /// It lists names beside the common name, which then counts for nothing.
     pub(crate) has_alternative_names: bool,
     /// These names, one element after the other.
@@ -73,12 +75,13 @@ impl<'a> Certificate<'a> {
         let begins_s = time(validity.element()?)?;
         let ends_s = time(validity.element()?)?;
         let subject = body.expect(SEQUENCE)?;
-        let common_name = common_name(subject)?;
+        let (first_common_name, common_names) = common_names(subject)?;
         let public_key = body.expect(SEQUENCE)?;
         let mut certificate = Certificate {
             begins_s,
             ends_s,
-            common_name,
+            common_name: first_common_name.filter(|_| common_names == 1),
+            first_common_name,
             has_alternative_names: false,
             alternative_names: &[],
             subject,
@@ -150,10 +153,9 @@ fn address(octets: &[u8]) -> Option<String> {
     address.ok().map(|address| address.to_string())
 }
 
-/// The common name in a subject. `Some(None)`: there is none, or several.
-fn common_name(subject: &[u8]) -> Option<Option<&[u8]>> {
-    let mut found = None;
-    let mut count = 0;
+/// The first common name in a subject, and how many it has.
+fn common_names(subject: &[u8]) -> Option<(Option<&[u8]>, usize)> {
+    let (mut first, mut count) = (None, 0);
     let mut sets = Reader(subject);
     while let Some((SET, content)) = sets.next()? {
         let mut set = Reader(content);
@@ -162,12 +164,12 @@ fn common_name(subject: &[u8]) -> Option<Option<&[u8]>> {
             let is_name = pair.expect(OBJECT)? == COMMON_NAME;
             let (_, value) = pair.element()?;
             if is_name {
-                found = Some(value);
+                first = first.or(Some(value));
                 count += 1;
             }
         }
     }
-    Some(found.filter(|_| count == 1))
+    Some((first, count))
 }
 
 /// `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ`, the two forms that RFC 5280 allows.
@@ -283,6 +285,21 @@ mod tests {
         assert_eq!(names.common_name.as_deref(), Some("trader"));
         assert_eq!(names.uris, ["urn:desk:7"]);
         assert_eq!(PeerNames::read(b"nonsense"), PeerNames::default());
+    }
+
+    /// Redis takes the first (`X509_NAME_get_text_by_NID`).
+    #[test]
+    fn of_several_common_names_the_first_is_the_users_and_none_is_the_hosts() {
+        let der = der(|params| {
+            let name = &mut params.distinguished_name;
+            name.push(DnType::CommonName, "trader");
+            // The same type by its number: one type has one value here.
+            name.push(DnType::CustomDnType(vec![2, 5, 4, 3]), "admin");
+        });
+        assert_eq!(PeerNames::read(&der).common_name.as_deref(), Some("trader"));
+        let read = Certificate::read(&der).unwrap();
+        assert_eq!(read.common_name, None);
+        assert!(!read.is_named("trader") && !read.is_named("admin"));
     }
 
     #[test]
