@@ -7,7 +7,7 @@ import urllib.request
 import pytest
 import zmq
 
-from feed_client import CONTROL, encode, login
+from feed_client import CONTROL, Packet, Refused, encode, login, messages_of
 from support import eventually, free_ports, is_closed
 from zws_peer import ZwsPeer
 
@@ -133,3 +133,23 @@ def test_credentials_open_their_ports(start):
     any_password = {"plain_username": b"default", "plain_password": b"any"}
     assert not hub.answers(hub.host, **any_password), "a user without a password proves nothing"
     assert hub.answers("127.0.0.1", **any_password)
+
+
+def test_a_user_without_a_password_is_told_why_the_feed_refuses_it(start):
+    hub = Open(start, "--set", "requirepass=secret")
+    guest = b"AUTH secret\r\nACL SETUSER guest on nopass ~* +@all\r\n"
+    assert hub.asks("127.0.0.1", words=guest) == b"+OK\r\n+OK\r\n"
+
+    def refusal(host, user, password):
+        one = encode(CONTROL, 0, [login(0, user=user, password=password)])
+        (message,) = messages_of(Packet(CONTROL, 1, 0, 0, hub.asks(host, "feed", one)[24:120]))
+        return message
+
+    told = refusal(hub.host, b"guest", b"any")
+    assert told == Refused(
+        10, "NotAllowed: nopass users come from this machine only (protected mode)")
+    assert refusal(hub.host, b"nosuchuser", b"any").reason == 12
+    local = encode(CONTROL, 0, [login(0, user=b"guest", password=b"any")])
+    assert b"NotAllowed" not in hub.asks("127.0.0.1", "feed", local)
+    # As with Redis, the port of Redis clients serves such a user from everywhere.
+    assert hub.asks(hub.host, words=b"AUTH guest any\r\nPING\r\n") == b"+OK\r\n+PONG\r\n"

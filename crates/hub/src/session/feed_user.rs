@@ -40,22 +40,25 @@ impl HubUser {
         }
     }
 
-    /// Returns the user of a login; `None` refuses it.
-    fn admit(&self, credentials: Option<&Credentials>) -> Option<Arc<User>> {
+    /// Returns the user of a login, or why it is refused.
+    fn admit(&self, credentials: Option<&Credentials>) -> Result<Arc<User>, Refused> {
         let access = &self.server.access;
+        let wrong = |text| refused(RefusalReason::WRONG_CREDENTIALS, text);
         let user = match (credentials, &self.certified) {
-            (Some(given), _) => {
-                access.authenticate(name_of(Some(given)), given.password.as_bytes())
-            }
-            (None, Some(certified)) => return Some(certified.clone()).filter(|u| u.is_enabled()),
-            (None, None) if access.requires_password() => None,
-            (None, None) => Some(access.default_user().clone()),
+            (Some(given), _) => access
+                .authenticate(name_of(Some(given)), given.password.as_bytes())
+                .ok_or_else(|| wrong(WRONG))?,
+            (None, Some(certified)) if certified.is_enabled() => return Ok(certified.clone()),
+            (None, Some(_)) => return Err(wrong(MISSING)),
+            (None, None) if access.requires_password() => return Err(wrong(MISSING)),
+            (None, None) => access.default_user().clone(),
         };
-        user.filter(|user| {
-            let needs_none = user.needs_no_password() && !self.has_certificate;
-            self.server
-                .is_open_to_strangers(needs_none, self.identity.address())
-        })
+        let needs_none = user.needs_no_password() && !self.has_certificate;
+        let address = self.identity.address();
+        match self.server.is_open_to_strangers(needs_none, address) {
+            true => Ok(user),
+            false => Err(refused(RefusalReason::DENIED, ELSEWHERE)),
+        }
     }
 
     /// The user of a client of the gateway, whose key stands for this user; and what it may read.
@@ -107,16 +110,11 @@ impl FeedUser for HubUser {
     fn log_in(&mut self, login: &Login) -> Result<Readable, Refused> {
         self.identity.set_label(login.client_name.as_str());
         let credentials = login.credentials.as_ref();
-        let Some(user) = self.admit(credentials) else {
+        let user = self.admit(credentials).inspect_err(|_| {
             let name = name_of(credentials);
             self.identity
                 .note_failed_login(&self.server, "native feed", name);
-            let text = match credentials {
-                Some(_) => WRONG,
-                None => MISSING,
-            };
-            return Err(refused(RefusalReason::WRONG_CREDENTIALS, text));
-        };
+        })?;
         self.identity.become_user(&self.server.access, user);
         self.verb = match login.role {
             Role::Publisher => Verb::Write,
@@ -220,6 +218,7 @@ const STEPS_A_PATTERN: u64 = 16;
 // Refusals have room for 72 bytes.
 const WRONG: &str = "NotAllowed: wrong user or password, or the user is disabled";
 const MISSING: &str = "NotAllowed: credentials are needed: log in with user and password";
+const ELSEWHERE: &str = "NotAllowed: nopass users come from this machine only (protected mode)";
 const READS_NOTHING: &str = "NotAllowed: the user reads nothing; allow +get %R~md:*";
 const PUBLISHES_NOTHING: &str = "NotAllowed: the user publishes nothing; allow +set %W~md:*";
 const NO_USER: &str = "NotAllowed: the user of --databento-user does not exist or is disabled";
