@@ -173,6 +173,37 @@ def test_who_may_do_nothing_here_is_told_so(guarded):
     }
 
 
+@pytest.mark.parametrize("role, rule, words", [
+    (0, ("+get", "%R~foo:*", "%R~book:*"), "reads nothing"),
+    (1, ("+set", "%W~foo:*"), "publishes nothing"),
+])
+def test_a_user_with_patterns_of_other_keys_alone_is_refused_at_the_login(
+    guarded, role, rule, words
+):
+    set_user(guarded, "other", "on", ">pw", *rule)
+    options = {"session": 7, "role": role, "user": b"other", "password": b"pw"}
+    one = Peer(guarded)
+    one.send(CONTROL, 0, login(0, **options))
+    reason, told = one.refused()
+    assert reason == NOT_ALLOWED and words in told and is_closed(one.socket)
+    # Permissions that come later are for the next login.
+    set_user(guarded, "other", "~md:*", "+get", "+set")
+    again = Peer(guarded)
+    again.send(CONTROL, 0, login(0, **options))
+    again.until(lambda: again.accepted)
+
+
+@pytest.mark.parametrize("role", [0, 1])
+def test_a_user_that_loses_its_last_permission_is_told_and_disconnected(guarded, role):
+    user = (DESK, FEEDER)[role]
+    one = Peer(guarded)
+    one.send(CONTROL, 0, login(0, session=7, role=role, **user))
+    one.until(lambda: one.accepted)
+    set_user(guarded, user["user"].decode(), "resetkeys", "~foo:*")
+    reason, told = one.refused()
+    assert reason == NOT_ALLOWED and "nothing" in told and is_closed(one.socket)
+
+
 @pytest.fixture
 def filled(guarded):
     """A publisher with all rights who has given six symbols a value."""

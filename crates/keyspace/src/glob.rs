@@ -49,6 +49,28 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
+/// Returns whether a pattern may match a text that is `prefix` and at least one byte more. A set
+/// that no byte is in (`[]`) behind the prefix counts as one that matches.
+///
+/// ```
+/// use tidewire_keyspace::glob::may_begin_with;
+///
+/// assert!(may_begin_with(b"m?:NSE.*", b"md:") && !may_begin_with(b"foo:*", b"md:"));
+/// ```
+pub fn may_begin_with(pattern: &[u8], prefix: &[u8]) -> bool {
+    let mut at = 0;
+    for &byte in prefix {
+        if pattern.get(at) == Some(&b'*') {
+            return true;
+        }
+        match step(&pattern[at..], byte) {
+            Some(length) => at += length,
+            None => return false,
+        }
+    }
+    at < pattern.len()
+}
+
 /// Returns the length of the pattern's first element, if it matches the byte.
 fn step(pattern: &[u8], byte: u8) -> Option<usize> {
     match *pattern {
@@ -91,7 +113,9 @@ const STARS_MAX: usize = 1_000;
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use proptest::prelude::*;
+
+    use super::{matches, may_begin_with};
 
     #[test]
     fn patterns_match_as_in_redis() {
@@ -129,6 +153,42 @@ mod tests {
                 expected,
                 "{pattern} on {text}"
             );
+        }
+    }
+
+    #[test]
+    fn a_pattern_for_other_prefixes_is_told() {
+        for (pattern, may) in [
+            ("*", true),
+            ("md:*", true),
+            ("md:A", true),
+            ("m*A", true),
+            ("md:?", true),
+            ("m[a-d]:?", true),
+            ("\\md:x", true),
+            ("md:**", true),
+            ("md:", false),
+            ("md", false),
+            ("", false),
+            ("foo:*", false),
+            ("m[^d]:*", false),
+            ("?", false),
+            ("MD:*", false),
+            ("book:*", false),
+        ] {
+            assert_eq!(may_begin_with(pattern.as_bytes(), b"md:"), may, "{pattern}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_pattern_that_matches_may_begin_so(pattern in "[ab*?\\\\^\\[\\]-]{0,8}", text in "[ab]{2,6}") {
+            let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
+            if matches(pattern, text) {
+                for end in 0..text.len() {
+                    prop_assert!(may_begin_with(pattern, &text[..end]));
+                }
+            }
         }
     }
 

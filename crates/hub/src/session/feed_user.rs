@@ -85,18 +85,23 @@ impl HubUser {
     /// Finds what its user may do here. Returns what it may read, or a refusal if that is nothing.
     fn begin(&mut self) -> Result<Readable, Refused> {
         let rights = self.newest();
-        let Some(rights) = rights.filter(|rights| !rights.allows_none()) else {
-            let (command, text) = match self.verb {
-                Verb::Read => ("get", READS_NOTHING),
-                Verb::Write => ("set", PUBLISHES_NOTHING),
-            };
-            self.identity
-                .note_denied(&self.server, command.as_bytes(), true);
-            return Err(refused(RefusalReason::NOT_ALLOWED, text));
+        let Some(rights) = rights.filter(|rights| !rights.allows_none(MARKET_PREFIX)) else {
+            return Err(self.refuse_all());
         };
         let readable = readable(&rights, self.verb);
         self.rights = Some(rights);
         Ok(readable)
+    }
+
+    /// Refuses a user that may do nothing here.
+    fn refuse_all(&self) -> Refused {
+        let (command, text) = match self.verb {
+            Verb::Read => ("get", READS_NOTHING),
+            Verb::Write => ("set", PUBLISHES_NOTHING),
+        };
+        self.identity
+            .note_denied(&self.server, command.as_bytes(), true);
+        refused(RefusalReason::NOT_ALLOWED, text)
     }
 
     /// Returns what its user may do here by the newest rules.
@@ -151,6 +156,7 @@ impl FeedUser for HubUser {
         let whole = |rights: &KeyRights| rights.allows_all(MARKET_PREFIX);
         let look = match self.verb {
             _ if now.is_as(&before) => Look::Same,
+            _ if now.allows_none(MARKET_PREFIX) => return Look::Gone(self.refuse_all()),
             Verb::Read if whole(&now) && whole(&before) => Look::Same,
             Verb::Read => Look::Reads(readable(&now, self.verb)),
             Verb::Write if now.includes(&before, MARKET_PREFIX) => Look::Same,

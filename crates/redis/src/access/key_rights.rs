@@ -52,10 +52,12 @@ impl KeyRights {
         selectors.any(|own| own.allows_keys_of(prefix, self.access))
     }
 
-    /// Whether no key is.
-    pub fn allows_none(&self) -> bool {
-        let limits = |own: &Selector| own.limits_arguments();
-        self.patterns().next().is_none() && !self.rules.selectors.iter().any(limits)
+    /// Whether no key is that begins so, as far as the patterns tell.
+    pub fn allows_none(&self, prefix: &[u8]) -> bool {
+        let may = |own: &Selector| {
+            own.may_allow_command(self.command, prefix) && own.may_allow_key_of(prefix, self.access)
+        };
+        !self.rules.selectors.iter().any(may)
     }
 
     /// The number of patterns that a name is compared with.

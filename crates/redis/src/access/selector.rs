@@ -301,6 +301,23 @@ impl Selector {
         all.into_iter().chain(some.map(|own| &own.pattern[..]))
     }
 
+    /// Whether this may be done to a key whose name begins so.
+    pub(super) fn may_allow_key_of(&self, prefix: &[u8], access: KeyAccess) -> bool {
+        let mut patterns = self.key_patterns(access);
+        patterns.any(|pattern| glob::may_begin_with(pattern, prefix))
+    }
+
+    /// Whether a command may be run with a first argument that begins so.
+    pub(super) fn may_allow_command(&self, command: &Command, prefix: &[u8]) -> bool {
+        let begins = |word: &[u8]| {
+            let begin = word.get(..prefix.len());
+            begin.is_some_and(|begin| begin.eq_ignore_ascii_case(prefix))
+        };
+        let mut own = self.first_arguments.iter();
+        self.allows_command(command, None)
+            || own.any(|(of, word)| *of == command.number && begins(word))
+    }
+
     /// Whether a command is allowed with some first arguments only.
     pub(super) fn limits_arguments(&self) -> bool {
         !self.first_arguments.is_empty()

@@ -286,8 +286,8 @@ fn rights_to_keys_are_those_of_get_and_set() {
     assert_eq!((reads.pattern_count(), writes.pattern_count()), (2, 2));
     // Command and key must be of one selector.
     let torn = right("+get (+set ~md:*)", Verb::Read);
-    assert!(torn.allows_none() && !torn.allows(b"md:A"));
-    assert!(right("~md:*", Verb::Read).allows_none());
+    assert!(torn.allows_none(b"md:") && !torn.allows(b"md:A"));
+    assert!(right("~md:*", Verb::Read).allows_none(b"md:"));
     assert!(right("+get (+get %R~md:X)", Verb::Read).allows(b"md:X"));
     for (modifiers, is) in [
         ("+get ~*", true),
@@ -303,6 +303,24 @@ fn rights_to_keys_are_those_of_get_and_set() {
             is,
             "{modifiers}"
         );
+    }
+}
+
+#[test]
+fn rights_to_keys_of_other_prefixes_are_none_to_those_of_this_one() {
+    for (modifiers, is) in [
+        ("+get %R~foo:*", true),
+        ("+get %R~book:* %R~bar:*", true),
+        ("+get %W~md:*", true),
+        ("+get|foo:a ~*", true),
+        ("+get %R~foo:* (+get %R~other)", true),
+        ("+get %R~foo:* (+get %R~md:A)", false),
+        ("+get %R~*:NSE", false),
+        ("+get %R~[mn]?:x", false),
+        ("+get|md:a ~*", false),
+    ] {
+        let right = KeyRights::new(Arc::new(rules(modifiers)), Verb::Read).unwrap();
+        assert_eq!(right.allows_none(b"md:"), is, "{modifiers}");
     }
 }
 
