@@ -1,7 +1,9 @@
 """Users of the native feed: who may publish which symbols, and who may read which."""
 
 import hashlib
+import socket
 import subprocess
+import threading
 from struct import pack
 
 import pytest
@@ -479,6 +481,96 @@ def test_tools_and_following_hubs_log_in(filled, start_hub, tmp_path):
     assert "NSE.A" in seen.stdout and "BSE.A" not in seen.stdout, seen.stderr
     seen = run(*watch)
     assert seen.returncode != 0 and "credentials are needed" in seen.stderr
+
+
+class Line:
+    """A line between a hub and one that follows it, which can be cut."""
+
+    def __init__(self, target):
+        self.target, self.ends, (self.port,) = target, [], free_ports(1)
+        self.listener = None
+
+    def open(self):
+        self.listener = socket.create_server(("127.0.0.1", self.port))
+        threading.Thread(target=self._serve, args=(self.listener,), daemon=True).start()
+
+    def cut(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        for one in self.ends:
+            one.close()
+        self.ends.clear()
+
+    def _serve(self, listener):
+        while True:
+            try:
+                here, _ = listener.accept()
+            except OSError:
+                return
+            there = socket.create_connection(("127.0.0.1", self.target))
+            self.ends += [here, there]
+            for pair in ((here, there), (there, here)):
+                threading.Thread(target=self._copy, args=pair, daemon=True).start()
+
+    @staticmethod
+    def _copy(source, target):
+        try:
+            while data := source.recv(1 << 16):
+                target.sendall(data)
+        except OSError:
+            pass
+        for one in (source, target):
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+
+def stale(hub):
+    """Which market topics are stale."""
+    client = hub.redis()
+    return {key.decode()[3:]: client.hget(key, "stale") for key in client.keys("md:*")}
+
+
+def test_a_following_hub_does_not_show_as_current_what_its_user_may_not_read_any_more(
+    start_hub, tmp_path
+):
+    hub = start_hub()
+    set_user(hub, "mirror", "on", ">pw", "+get", "%R~md:*")
+    publisher = Publisher(hub, 7)
+    for name in ("NSE.A", "BSE.A", "BSE.B"):
+        publisher.quotes(name, 5)
+    has_bid(hub, "BSE.B", 5)
+    line, password = Line(hub.feed_port), tmp_path / "password"
+    line.open()
+    password.write_text("pw")
+    follower = start_hub("--source", f"127.0.0.1:{line.port}", "--source-user", "mirror",
+                         "--source-password-file", password)
+    all_current = {"NSE.A": b"0", "BSE.A": b"0", "BSE.B": b"0"}
+    eventually(lambda: stale(follower) == all_current, "all values")
+    set_user(hub, "mirror", "resetkeys", "%R~md:NSE.*")
+    narrowed = {"NSE.A": b"0", "BSE.A": b"1", "BSE.B": b"1"}
+    eventually(lambda: stale(follower) == narrowed, "what it may not read is stale")
+    publisher.quotes("NSE.A", 6)
+    has_bid(follower, "NSE.A", 6)
+    assert stale(follower) == narrowed and bid(follower, "BSE.A") == b"5"
+    # The permission comes back, and goes while the line is cut.
+    set_user(hub, "mirror", "%R~md:BSE.*")
+    eventually(lambda: stale(follower) == all_current, "all values again")
+    publisher.quotes("BSE.A", 7)
+    has_bid(follower, "BSE.A", 7)
+    line.cut()
+    eventually(lambda: set(stale(follower).values()) == {b"1"}, "the end of the line")
+    set_user(hub, "mirror", "resetkeys", "%R~md:BSE.*")
+    line.open()
+    swapped = {"NSE.A": b"1", "BSE.A": b"0", "BSE.B": b"0"}
+    eventually(lambda: stale(follower) == swapped, "what it may read")
+    # Nothing is left.
+    set_user(hub, "mirror", "resetkeys")
+    eventually(lambda: set(stale(follower).values()) == {b"1"}, "nothing that it may read")
+    eventually(lambda: "reads nothing" in follower.stderr, "the reason in its log")
+    set_user(hub, "mirror", "%R~md:*")
+    eventually(lambda: stale(follower) == all_current, "all values at the end")
 
 
 class Gateway:

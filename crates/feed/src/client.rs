@@ -110,6 +110,8 @@ pub struct Client {
     latest_side: Side,
     patterns: Vec<PatternText>,
     assemblies: Vec<Assembly>,
+    /// Side and number of the newest snapshot that names each symbol which may be read.
+    whole: Option<(Side, u32)>,
     /// Sequence of each symbol's last message, by symbol id; kept while a snapshot or a doubt is
     /// open.
     watched: Vec<u64>,
@@ -147,6 +149,7 @@ impl Client {
             latest_side: Side::A,
             patterns: Vec::new(),
             assemblies: Vec::new(),
+            whole: None,
             watched: Vec::new(),
             values_complete: false,
             doubt: None,
@@ -255,6 +258,7 @@ impl Client {
         state.outgoing.clear();
         let before = self.assemblies.len();
         self.assemblies.retain(|assembly| assembly.side != side);
+        self.whole = self.whole.filter(|(of, _)| *of != side);
         if self.assemblies.len() != before {
             self.values_complete = false;
         }

@@ -468,6 +468,11 @@ impl Session {
             oldest_sequence: journal.oldest_sequence(),
             partial_snapshots: true,
         };
+        if self.resumes(journal) && self.login.next_sequence <= board.rights_changed() {
+            // What it knows is right again after the snapshot that follows.
+            let wanted = self.login.next_sequence.saturating_add(1);
+            accepted.oldest_sequence = accepted.oldest_sequence.max(wanted);
+        }
         if let Some(receiver) = &self.receiver {
             accepted.session = receiver.session();
             accepted.next_sequence = receiver.next_sequence();

@@ -45,6 +45,7 @@ mod namesake;
 mod returning;
 mod sessions;
 mod sweep;
+mod unnamed;
 mod venues;
 
 /// The ingest of one source, which owns its topics until it ends.
@@ -668,6 +669,14 @@ impl Sink for Batch<'_> {
         if !self.work.market.bars.is_empty() {
             self.note_missing_trades(record, before);
         }
+    }
+
+    fn whole_snapshot_begin(&mut self) {
+        self.work.certainties.named = Some(NumberSet::default());
+    }
+
+    fn whole_snapshot_complete(&mut self) {
+        self.end_unnamed();
     }
 
     fn gap(&mut self, gap: Gap) {

@@ -116,6 +116,14 @@ pub trait Sink {
         let _ = as_of;
     }
 
+    /// A snapshot begins that names each symbol which may be read, if no message of the stream
+    /// after it does so. A later one replaces it.
+    fn whole_snapshot_begin(&mut self) {}
+
+    /// The newest such snapshot is complete. A symbol that no definition has named since it began,
+    /// of a snapshot or of the stream, may not be read any more.
+    fn whole_snapshot_complete(&mut self) {}
+
     /// One symbol's latest value.
     fn snapshot_record(&mut self, as_of: u64, record: &LastValue) {
         let _ = (as_of, record);

@@ -118,6 +118,7 @@ impl Client {
         self.end = None;
         self.end_reported = false;
         self.assemblies.clear();
+        self.whole = None;
         for state in &mut self.sides {
             state.next_sequence = 0;
         }
@@ -149,6 +150,8 @@ impl Client {
         now_ns: u64,
         sink: &mut S,
     ) {
+        // A stream that is ahead, of the other side, may have named symbols that are not in it.
+        let is_ahead = self.expected > notice.as_of.saturating_add(1);
         if self.expected == 0 {
             self.expected = notice.as_of.saturating_add(1);
             self.highest = self.expected;
@@ -164,6 +167,15 @@ impl Client {
             .push(Assembly::new(side, *notice, request_ns));
         self.values_complete = false;
         sink.snapshot_begin(notice.as_of);
+        if notice.since == 0 && !is_ahead && self.reads_everything() {
+            self.whole = Some((side, notice.number));
+            sink.whole_snapshot_begin();
+        }
+    }
+
+    /// Returns whether its only subscription is that to all symbols.
+    fn reads_everything(&self) -> bool {
+        matches!(self.patterns.as_slice(), [all] if all.as_str() == "*")
     }
 
     fn snapshot_packet<S: Sink>(
@@ -219,6 +231,10 @@ impl Client {
             let notice = self.assemblies.remove(index).notice;
             self.counters.snapshots += 1;
             sink.snapshot_complete(as_of, records);
+            if self.whole == Some((side, notice.number)) {
+                self.whole = None;
+                sink.whole_snapshot_complete();
+            }
             self.settle(side, &notice, sink);
         }
         Ok(())

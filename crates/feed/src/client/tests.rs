@@ -564,3 +564,40 @@ fn what_a_publisher_has_lost_nothing_replaces() {
     }));
     assert_eq!(fixture.story.1, ["in doubt", "lost"]);
 }
+
+/// A snapshot says what may be read only if it is of all symbols, and not of a moment before the
+/// stream's.
+#[test]
+fn a_snapshot_that_names_each_symbol_is_told_from_others() {
+    let whole = |patterns: &[&str], expected: u64, since: u64| {
+        let mut client = Client::new(ClientConfig::default());
+        patterns
+            .iter()
+            .for_each(|one| client.subscribe(one).unwrap());
+        client.connected(Side::A, 0);
+        let mut bytes = Vec::new();
+        let accepted = LoginAccepted {
+            session: SESSION,
+            heartbeat_interval_ms: 1_000,
+            ..LoginAccepted::default()
+        };
+        PacketWriter::control(&mut bytes, SESSION, &Control::LoginAccepted(accepted));
+        let notice = SnapshotNotice {
+            number: 1,
+            as_of: 10,
+            since,
+        };
+        PacketWriter::control(&mut bytes, SESSION, &Control::SnapshotNotice(notice));
+        client.expected = expected;
+        client.highest = expected;
+        client.receive(Side::A, &bytes, 0, &mut NullSink).unwrap();
+        let is_whole = client.whole == Some((Side::A, 1));
+        client.disconnected(Side::A);
+        assert_eq!(client.whole, None);
+        is_whole
+    };
+    assert!(whole(&["*"], 0, 0) && whole(&["*"], 11, 0) && whole(&["*"], 5, 0));
+    assert!(!whole(&["*"], 12, 0), "the other side is ahead");
+    assert!(!whole(&["*"], 5, 5), "what has changed");
+    assert!(!whole(&["A*"], 0, 0) && !whole(&["*", "A"], 0, 0));
+}

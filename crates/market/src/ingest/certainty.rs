@@ -13,6 +13,7 @@ use tidewire_lastvalue::{ClaimError, FLAG_DOUBT, FLAG_STALE, NumberSet};
 use super::apply::Work;
 use super::returning::Returning;
 use super::sweep::{Effect, Event, Standing, Sweep};
+use super::unnamed::Unnamed;
 use super::{Batch, Ingest};
 use crate::symbols::SymbolMap;
 use crate::topic::Topic;
@@ -37,6 +38,10 @@ pub(crate) struct Certainties {
     pub(super) sweep: Sweep,
     /// Symbols that the publisher's last connection has left, and that this one has not taken yet.
     pub(super) returning: Option<Box<Returning>>,
+    /// Symbols that were defined since a snapshot began that names each of them.
+    pub(super) named: Option<NumberSet>,
+    /// Symbols that such a snapshot did not name, as far as they are not marked yet.
+    pub(super) unnamed: Option<Box<Unnamed>>,
 }
 
 /// What the topics marked with [`FLAG_DOUBT`] wait for.
@@ -55,7 +60,7 @@ impl Certainties {
     /// Returns whether something is left to be done for topics.
     #[inline]
     pub(super) fn is_pending(&self) -> bool {
-        self.sweep.is_pending() || self.returning.is_some()
+        self.sweep.is_pending() || self.returning.is_some() || self.unnamed.is_some()
     }
 
     /// Notes that a topic continues as another one.
@@ -196,7 +201,7 @@ impl Batch<'_> {
         certainties.sweep.push(event, topics);
         if let Some(returning) = &mut certainties.returning {
             returning.happened(event);
-        } else if certainties.sweep.pending() <= *at_once {
+        } else if certainties.sweep.pending() <= *at_once && certainties.unnamed.is_none() {
             self.sweep(&mut Steps::new(u64::MAX));
         }
     }
@@ -205,6 +210,7 @@ impl Batch<'_> {
     pub(super) fn sweep(&mut self, steps: &mut Steps) {
         self.work.take_handed();
         self.take_returning(steps);
+        self.take_unnamed(steps);
         let mut venues = Vec::new();
         while !steps.are_used_up()
             && let Some((number, effect)) = self.work.certainties.sweep.pop()
@@ -230,6 +236,9 @@ impl Batch<'_> {
     pub(super) fn settle_symbol(&mut self, symbol: u32) {
         self.work.take_handed();
         self.take_returning_symbol(symbol);
+        if let Some(unnamed) = &mut self.work.certainties.unnamed {
+            unnamed.is_read(symbol);
+        }
         let Some(known) = self.symbols.get(symbol) else {
             return;
         };
@@ -276,6 +285,8 @@ impl Batch<'_> {
         self.happened(Event::BooksLost);
         // Each topic waits for a value of the new session.
         self.work.certainties.returning = None;
+        self.work.certainties.named = None;
+        self.work.certainties.unnamed = None;
         self.happened(Event::SessionEnded);
         self.work.certainties.left = NumberSet::default();
         *self.work.session += 1;

@@ -64,6 +64,9 @@ impl Batch<'_> {
         };
         let known = self.symbols.get(symbol);
         let is_repeated = known.is_some_and(|known| Arc::ptr_eq(known.name(), &topic));
+        if let Some(named) = &mut self.work.certainties.named {
+            named.insert(symbol);
+        }
         if self.symbols.define(symbol, Some(topic.clone())).is_err() {
             self.refuse_symbol(symbol);
             return;

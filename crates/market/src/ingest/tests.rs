@@ -15,6 +15,7 @@ use crate::board::staleness;
 use crate::market::MarketConfig;
 use tidewire_fanout::Kind;
 use tidewire_fanout::{Topic as _, TopicSource};
+use tidewire_feed::server::Steps;
 use tidewire_feed::wire::{
     Certainty, Name, Quote as QuoteMessage, Trade as TradeMessage, TradingState, TradingStatus,
 };
@@ -196,6 +197,53 @@ fn a_new_session_of_a_publisher_begins_without_the_old_ones_book() {
     assert!(best_bids(&market, "A").is_empty());
     send(&mut new, &[set_level(0, 7, 7)]);
     assert!(best_bids(&market, "A").is_empty(), "no clear yet");
+}
+
+fn is_stale(market: &Market, name: &str) -> bool {
+    value_of(market, name).flags & FLAG_STALE != 0
+}
+
+/// A hub takes permissions from a user: it sends a snapshot of the rest.
+#[test]
+fn a_symbol_that_a_whole_snapshot_does_not_name_is_stale_until_its_next_value() {
+    for at_once in [1_000, 0] {
+        let market = Market::of_one_lane(MarketConfig::default());
+        let mut ingest = Ingest::new(market.clone(), 1, "hub");
+        ingest.at_once = at_once;
+        let names = ["A", "B", "C", "D"];
+        let mut batch = ingest.begin(1);
+        for (symbol, name) in (0..).zip(names) {
+            batch.definition(1, &definition(symbol, name));
+            batch.message(1, &quote(symbol, 0, 5, 6));
+        }
+        batch.finish();
+        let mut batch = ingest.begin(2);
+        batch.whole_snapshot_begin();
+        batch.definition(0, &definition(0, "A"));
+        batch.definition(9, &definition(2, "C"));
+        batch.whole_snapshot_complete();
+        batch.values_right();
+        // It says something of this one before its slice.
+        batch.message(10, &quote(3, 0, 7, 8));
+        batch.finish();
+        while ingest.is_sweeping() {
+            ingest.sweep(&mut Steps::new(1), 2);
+        }
+        let stale = names.map(|name| is_stale(&market, name));
+        assert_eq!(stale, [false, true, false, false], "{at_once}");
+        // What the source says of all its values says nothing of this one.
+        let mut batch = ingest.begin(3);
+        batch.values_doubtful();
+        batch.values_right();
+        batch.finish();
+        while ingest.is_sweeping() {
+            ingest.sweep(&mut Steps::new(1), 2);
+        }
+        assert!(is_stale(&market, "B"));
+        send(&mut ingest, &[quote(1, 0, 9, 10)]);
+        assert!(!is_stale(&market, "B"));
+        assert_eq!(value_of(&market, "B").quote().bid, 9);
+    }
 }
 
 /// Returns a source that has defined the symbol `A` as number 0, and the venue number 1.
