@@ -128,7 +128,11 @@ impl Server {
     /// # Errors
     /// The text names the file or the parameter, and what is wrong with it.
     pub fn load_certificates(&self) -> Result<(), String> {
-        let _reading = self.certificates.reading.lock();
+        // The thread that looks at the files may hang in a file system that does not answer.
+        let reading = self.certificates.reading.try_lock_for(READING_TIME_MAX);
+        let Some(_reading) = reading else {
+            return Err("the certificate files are being read; try again".to_owned());
+        };
         self.load()
     }
 
@@ -295,5 +299,7 @@ impl Server {
     }
 }
 
+/// How long a client's lane waits for another reading of the files.
+const READING_TIME_MAX: Duration = Duration::from_millis(100);
 /// How long a session can be resumed if `tls-session-cache-timeout` is 0, as in Redis.
 const SESSION_SECONDS: u64 = 300;

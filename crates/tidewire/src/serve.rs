@@ -72,7 +72,9 @@ fn serve(
     let pid_file = PidFile::write(&config.hub);
     let mut pages = None;
     let mut ending = Ending::default();
-    let mut certificates = CertificateWatch::default();
+    let certificates = CertificateWatch::start(&server.hub.server);
+    let certificates = certificates.map_err(|error| Failure::running(error.to_string()))?;
+    let mut is_reloading = false;
     while !server.hub.server.stop_asked.load(Ordering::Acquire) {
         let is_loading = server.hub.server.durability.is_loading();
         // Page clearing starts after the load, when clients wait for replies.
@@ -86,10 +88,13 @@ fn serve(
             supervisor.reloading();
             log::reopen();
             info!("SIGHUP: reopening the log file");
-            certificates.reload(&server.hub.server, "SIGHUP");
+            certificates.ask();
+            is_reloading = true;
+        }
+        if is_reloading && certificates.is_done() {
+            is_reloading = false;
             supervisor.reloaded();
         }
-        certificates.tick(&server.hub.server, Instant::now());
         if stop.is_asked() {
             answer(stop, &mut ending, &server);
             if server.hub.server.stop_asked.load(Ordering::Acquire) {

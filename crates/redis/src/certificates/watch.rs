@@ -1,9 +1,13 @@
 //! Files of certificates that change while the server runs, and certificates that expire.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use tidewire_lane::unix_ns;
 use tidewire_tls::utc_text;
 use tracing::{info, warn};
@@ -61,11 +65,103 @@ fn stamp(path: &str) -> Option<Stamp> {
     Some((found.dev(), found.ino(), found.size(), times))
 }
 
-/// Watches the files of certificates, and warns before they expire. A thread that is no lane calls
-/// [`CertificateWatch::tick`] often.
+/// Watches the files of certificates, and warns before they expire: on a thread of its own, as the
+/// files may be in a network file system that does not answer. No other thread waits for it.
+#[derive(Debug)]
+pub struct CertificateWatch(Arc<Watched>);
+
 #[derive(Debug, Default)]
-pub struct CertificateWatch {
-    looked_at: Option<Instant>,
+struct Watched {
+    wishes: Mutex<Wishes>,
+    changed: Condvar,
+}
+
+/// What the thread is to do.
+#[derive(Debug, Default)]
+struct Wishes {
+    /// How often the user has asked for a reading of the files, and how many of these are done.
+    asked: u64,
+    done: u64,
+    ends: bool,
+}
+
+impl CertificateWatch {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system has no thread for it.
+    pub fn start(server: &Arc<Server>) -> io::Result<Self> {
+        let (server, mut look) = (Arc::downgrade(server), Look::default());
+        Self::start_with(move |is_asked| {
+            let server = server.upgrade();
+            server.is_some_and(|server| {
+                if is_asked {
+                    look.reload(&server, "SIGHUP");
+                }
+                look.take(&server);
+                true
+            })
+        })
+    }
+
+    /// Calls `look` at the start, every few seconds, and at once, with true, if it is asked for.
+    /// False ends it.
+    fn start_with(mut look: impl FnMut(bool) -> bool + Send + 'static) -> io::Result<Self> {
+        let own = Arc::new(Watched::default());
+        let watched = own.clone();
+        let run = move || {
+            if !look(false) {
+                return;
+            }
+            while let Some(asked) = watched.next_look() {
+                if !look(asked.is_some()) {
+                    return;
+                }
+                if let Some(asked) = asked {
+                    watched.wishes.lock().done = asked;
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("certificates".to_owned());
+        thread.spawn(run)?;
+        Ok(Self(own))
+    }
+
+    /// Asks for a reading of the files now.
+    pub fn ask(&self) {
+        self.0.wishes.lock().asked += 1;
+        self.0.changed.notify_one();
+    }
+
+    /// Returns whether all readings that were asked for are done.
+    pub fn is_done(&self) -> bool {
+        let wishes = self.0.wishes.lock();
+        wishes.done == wishes.asked
+    }
+}
+
+impl Drop for CertificateWatch {
+    fn drop(&mut self) {
+        self.0.wishes.lock().ends = true;
+        self.0.changed.notify_one();
+    }
+}
+
+impl Watched {
+    /// Waits for the next look. Returns which reading is asked for, if one is; `None` at the end.
+    fn next_look(&self) -> Option<Option<u64>> {
+        let mut wishes = self.wishes.lock();
+        if wishes.asked == wishes.done && !wishes.ends {
+            self.changed.wait_for(&mut wishes, LOOK_INTERVAL);
+        }
+        let asked = (wishes.asked > wishes.done).then_some(wishes.asked);
+        (!wishes.ends).then_some(asked)
+    }
+}
+
+/// What was seen of the files.
+#[derive(Debug, Default)]
+struct Look {
     /// A state of the files that is not that of the certificates in use. They are read once it has
     /// not changed for one interval: a file and its key are rarely written in the same moment.
     pending: Option<Stamps>,
@@ -73,15 +169,10 @@ pub struct CertificateWatch {
     warned: [Option<i64>; 2],
 }
 
-impl CertificateWatch {
-    /// Looks at the files, every few seconds. If they have changed, and no longer change, it reads
-    /// them; if they are wrong, the certificates in use stay, and one warning is logged.
-    pub fn tick(&mut self, server: &Server, now: Instant) {
-        let is_due = self.looked_at.is_none_or(|at| now >= at + LOOK_INTERVAL);
-        if !is_due {
-            return;
-        }
-        self.looked_at = Some(now);
+impl Look {
+    /// Looks at the files. If they have changed, and no longer change, it reads them; if they are
+    /// wrong, the certificates in use stay, and one warning is logged.
+    fn take(&mut self, server: &Server) {
         self.follow_files(server);
         let now_s = i64::try_from(unix_ns() / 1_000_000_000).unwrap_or(i64::MAX);
         let certificates = &server.certificates;
@@ -112,7 +203,7 @@ impl CertificateWatch {
     }
 
     /// Reads the files now, because the user has asked for it.
-    pub fn reload(&mut self, server: &Server, why: &str) {
+    fn reload(&mut self, server: &Server, why: &str) {
         self.pending = None;
         reload(server, why);
     }
@@ -169,6 +260,8 @@ const ENTRIES_MAX: usize = 4_096;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
 
     #[test]
@@ -201,6 +294,41 @@ mod tests {
             &mut warned,
         );
         assert_eq!(warned, None);
+    }
+
+    /// The files of a network file system that does not answer.
+    #[test]
+    fn a_look_that_hangs_holds_neither_who_asks_nor_the_end() {
+        let (begins, begun) = mpsc::channel();
+        let (answer, answered) = mpsc::channel::<()>();
+        let watch = CertificateWatch::start_with(move |is_asked| {
+            let _ = begins.send(is_asked);
+            answered.recv().is_ok()
+        });
+        let watch = watch.unwrap();
+        watch.ask();
+        while !begun.recv().unwrap() {
+            answer.send(()).unwrap();
+        }
+        watch.ask();
+        assert!(!watch.is_done(), "the look hangs");
+        answer.send(()).unwrap();
+        assert!(
+            begun.recv().unwrap(),
+            "what is asked meanwhile is not forgotten"
+        );
+        answer.send(()).unwrap();
+        while !watch.is_done() {
+            thread::yield_now();
+        }
+        watch.ask();
+        while !begun.recv().unwrap() {
+            answer.send(()).unwrap();
+        }
+        // It hangs, and the end does not wait for it.
+        drop(watch);
+        answer.send(()).unwrap();
+        assert!(begun.recv().is_err(), "the thread has ended");
     }
 
     #[test]
