@@ -476,6 +476,8 @@ def test_tools_and_following_hubs_log_in(filled, start_hub, tmp_path):
     eventually(lambda: follower.redis().hget("md:NSE.B", "bid") == b"5", "a value")
     refused = start_hub("--source", feed)
     eventually(lambda: "NotAllowed: credentials are needed" in refused.stderr, "a warning")
+    eventually(lambda: "cannot connect; retrying" in refused.stderr, "its attempts")
+    assert refused.stderr.count("credentials are needed") == 1, "one line for one refusal"
     watch = ("watch", "--from", feed, "--info", "none", "--once", "--for", "10ms", "--patience", "2s")
     seen = run(*watch, "--user", "desk", REDISCLI_AUTH="pw")
     assert "NSE.A" in seen.stdout and "BSE.A" not in seen.stdout, seen.stderr

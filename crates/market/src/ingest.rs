@@ -638,7 +638,10 @@ impl Sink for Batch<'_> {
     }
 
     fn refused(&mut self, _: Side, refused: &Refused) {
-        definitions::warn_refused(self.name, refused);
+        // One that ends the connection is told with its end.
+        if refused.reason.leaves_the_rest() {
+            definitions::warn_refused(self.name, refused);
+        }
     }
 
     fn read_refused(&mut self, name: &str) {

@@ -137,17 +137,21 @@ impl Source {
         debug_assert_eq!(input.connection, Some(id), "it was found by its connection");
         input.connection = None;
         let refusal = match input.connector.ended(&mut self.client, context.now_ns()) {
-            true => self.client.refusal(input.connector.side()),
+            true => self.client.refusal(input.connector.side()).copied(),
             false => None,
         };
         let had_answered = input.log.has_answered();
         let failure = || {
             let own = context.failure().map(str::to_owned);
-            own.or_else(|| refusal.map(ToString::to_string))
+            own.or_else(|| refusal.map(|refused| refused.to_string()))
                 .unwrap_or_else(|| reason.text())
         };
         let why = input.reason.take().unwrap_or_else(failure);
-        if let Some((times, lasts)) = input.log.ends(Instant::now())
+        let due = match refusal {
+            Some(refused) => input.log.ends_because(Instant::now(), refused.reason.0),
+            None => input.log.ends(Instant::now()),
+        };
+        if let Some((times, lasts)) = due
             && reason != CloseReason::Stopping
         {
             let (side, seconds) = (input.connector.side(), lasts.as_secs());

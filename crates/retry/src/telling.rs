@@ -100,6 +100,8 @@ pub struct LinkLog {
     answered: Option<Instant>,
     /// Whether the last line said that the link is made.
     is_told: bool,
+    /// The last reason that the peer gave for an end.
+    reason: Option<u16>,
 }
 
 impl LinkLog {
@@ -115,6 +117,15 @@ impl LinkLog {
     /// Returns whether the peer has answered on the present connection.
     pub fn has_answered(&self) -> bool {
         self.answered.is_some()
+    }
+
+    /// Notes the same of an end for which the peer has given a reason. One that is new is due.
+    pub fn ends_because(&mut self, now: Instant, reason: u16) -> Option<(u64, Duration)> {
+        if self.reason != Some(reason) {
+            self.reason = Some(reason);
+            self.failures.works();
+        }
+        self.ends(now)
     }
 
     /// Notes that the connection has ended, or could not be made. Returns the number of ends and
@@ -172,6 +183,20 @@ mod tests {
             lines < 20,
             "{lines} lines about a peer that hangs up at once"
         );
+    }
+
+    #[test]
+    fn a_new_reason_is_told_at_once_and_the_same_one_is_not() {
+        let (begin, mut log) = (Instant::now(), LinkLog::default());
+        let at = |s: u64| begin + Duration::from_secs(s);
+        assert!(log.ends(at(0)).is_some(), "nothing listens");
+        assert!(log.ends(at(1)).is_none());
+        let told: Vec<u64> = (2..30)
+            .filter(|&s| log.ends_because(at(s), 12).is_some())
+            .collect();
+        assert_eq!(told, [2, 12]);
+        assert!(log.ends(at(30)).is_none() && log.ends_because(at(31), 12).is_none());
+        assert!(log.ends_because(at(32), 13).is_some());
     }
 
     #[test]

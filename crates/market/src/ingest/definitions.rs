@@ -162,7 +162,7 @@ impl Batch<'_> {
     }
 }
 
-/// Warns that another hub has refused this one.
+/// Warns that another hub has refused a part of what this one wants.
 pub(super) fn warn_refused(source: &str, refused: &Refused) {
     if let Some(left_out) = REFUSED.note_now() {
         let (reason, text) = (refused.reason.0, refused.text.as_str());

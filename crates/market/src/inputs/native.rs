@@ -99,7 +99,11 @@ fn ended(
     log: &mut LinkLog,
     (side, ending): (Side, &Ending),
 ) {
-    if let Some((attempts, lasts)) = log.ends(Instant::now()) {
+    let due = match ending {
+        Ending::Refused(refused) => log.ends_because(Instant::now(), refused.reason.0),
+        _ => log.ends(Instant::now()),
+    };
+    if let Some((attempts, lasts)) = due {
         let (seconds, text) = (lasts.as_secs(), "cannot reach the server for recovery");
         warn!(%source, ?side, %ending, attempts, seconds, "{text}");
     }
