@@ -1,10 +1,10 @@
 //! A connection that never waits: TCP, with or without TLS.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use tidewire_tls::{Client, Error, Session};
+use tidewire_tls::{Client, Driver, Error};
 
 /// What a connection with TLS is made with: the authorities that are trusted, and the name that the
 /// server's certificate must have.
@@ -17,21 +17,11 @@ pub struct Tls {
 }
 
 /// A connection whose socket does not wait. Reads and writes that would have to wait return
-/// [`ErrorKind::WouldBlock`], also while its TLS handshake is not done.
+/// [`WouldBlock`](io::ErrorKind::WouldBlock), also while its TLS handshake is not done.
 #[derive(Debug)]
 pub struct Stream {
     socket: TcpStream,
-    tls: Option<Box<Layer>>,
-}
-
-#[derive(Debug)]
-struct Layer {
-    session: Session,
-    /// Decrypted bytes, and how many of them were read.
-    text: Vec<u8>,
-    taken: usize,
-    /// Why the connection has failed.
-    failure: Option<Error>,
+    tls: Option<Box<Driver>>,
 }
 
 impl Stream {
@@ -40,18 +30,10 @@ impl Stream {
     /// # Errors
     /// The host is neither a DNS name nor an IP address.
     pub fn new(socket: TcpStream, tls: Option<&Tls>) -> Result<Stream, Error> {
-        let layer = |tls: &Tls| {
-            let session = Session::client(&tls.client, &tls.host)?;
-            Ok(Box::new(Layer {
-                session,
-                text: Vec::new(),
-                taken: 0,
-                failure: None,
-            }))
-        };
+        let driver = |tls: &Tls| Driver::client(&tls.client, &tls.host).map(Box::new);
         Ok(Stream {
             socket,
-            tls: tls.map(layer).transpose()?,
+            tls: tls.map(driver).transpose()?,
         })
     }
 
@@ -62,18 +44,17 @@ impl Stream {
 
     /// Returns whether bytes can be written: the TLS handshake is done, or there is none.
     pub fn is_open(&self) -> bool {
-        self.tls.as_ref().is_none_or(|tls| tls.session.is_open())
+        self.tls.as_ref().is_none_or(|tls| tls.is_open())
     }
 
     /// Returns whether the socket must be waited for to send what TLS has to say.
     pub fn has_outgoing(&self) -> bool {
-        let tls = self.tls.as_ref();
-        tls.is_some_and(|tls| tls.session.outgoing_bytes() > 0)
+        self.tls.as_ref().is_some_and(|tls| tls.has_outgoing())
     }
 
     /// Returns why TLS has failed, if that has ended the connection.
     pub fn failure(&self) -> Option<&Error> {
-        self.tls.as_ref()?.failure.as_ref()
+        self.tls.as_ref()?.failure()
     }
 
     /// Goes on with the TLS handshake, as far as that is possible without waiting. Returns whether
@@ -82,100 +63,10 @@ impl Stream {
     /// # Errors
     /// The handshake has failed: [`Stream::failure`] has the reason if it is one of TLS.
     pub fn shake(&mut self) -> io::Result<bool> {
-        let Some(tls) = &mut self.tls else {
-            return Ok(true);
-        };
-        tls.send(&mut self.socket)?;
-        while !tls.session.is_open() {
-            match tls.receive(&mut self.socket) {
-                Ok(()) => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
-                Err(error) => return Err(error),
-            }
+        match &mut self.tls {
+            None => Ok(true),
+            Some(tls) => tls.shake(&mut self.socket),
         }
-        Ok(true)
-    }
-}
-
-impl Layer {
-    fn read(&mut self, socket: &mut TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.taken == self.text.len() {
-            if self.session.is_ended() {
-                return Ok(0);
-            }
-            self.receive(socket)?;
-        }
-        let rest = &self.text[self.taken..];
-        let count = rest.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&rest[..count]);
-        self.taken += count;
-        Ok(count)
-    }
-
-    /// Receives once, and sends what the session has to say to that.
-    fn receive(&mut self, socket: &mut TcpStream) -> io::Result<()> {
-        let mut ciphertext = [0; READ_BYTES];
-        let count = match socket.read(&mut ciphertext) {
-            // Something may have come before that was not read yet: it is not received again.
-            Ok(0) if self.session.is_open() => return Err(ErrorKind::UnexpectedEof.into()),
-            Ok(0) => return self.fail(Error::Protocol(LEFT.to_owned())),
-            Ok(count) => count,
-            Err(error) => return Err(error),
-        };
-        if self.taken == self.text.len() {
-            self.text.clear();
-            self.taken = 0;
-        }
-        let text = &mut self.text;
-        let mut take = |part: &[u8]| text.extend_from_slice(part);
-        let ciphertext = &mut ciphertext[..count];
-        let received = self.session.receive_in_place(ciphertext, &mut take);
-        // An alert, where it failed.
-        let sent = self.send(socket);
-        match received {
-            Err(error) => self.fail(error),
-            Ok(()) => sent,
-        }
-    }
-
-    fn fail(&mut self, error: Error) -> io::Result<()> {
-        let text = format!("TLS: {error}");
-        self.failure.get_or_insert(error);
-        Err(io::Error::new(ErrorKind::InvalidData, text))
-    }
-
-    /// Sends as much of what the session has to say as the kernel accepts.
-    fn send(&mut self, socket: &mut TcpStream) -> io::Result<()> {
-        let outgoing = self.session.outgoing();
-        let mut sent = 0;
-        let result = loop {
-            if sent == outgoing.len() {
-                break Ok(());
-            }
-            match socket.write(&outgoing[sent..]) {
-                Ok(0) => break Err(ErrorKind::WriteZero.into()),
-                Ok(count) => sent += count,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break Ok(()),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => break Err(error),
-            }
-        };
-        outgoing.drain(..sent);
-        result
-    }
-
-    fn write(&mut self, socket: &mut TcpStream, bytes: &[u8]) -> io::Result<usize> {
-        self.send(socket)?;
-        // At most one part of ciphertext waits for the socket.
-        if !self.session.is_open() || self.session.outgoing_bytes() > 0 {
-            return Err(ErrorKind::WouldBlock.into());
-        }
-        let part = &bytes[..bytes.len().min(WRITE_BYTES)];
-        self.session
-            .send(part)
-            .map_err(|error| io::Error::new(ErrorKind::InvalidData, format!("TLS: {error}")))?;
-        self.send(socket)?;
-        Ok(part.len())
     }
 }
 
@@ -205,7 +96,7 @@ impl Write for Stream {
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.tls {
             None => Ok(()),
-            Some(tls) => tls.send(&mut self.socket),
+            Some(tls) => tls.flush(&mut self.socket),
         }
     }
 }
@@ -213,26 +104,17 @@ impl Write for Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         if let Some(tls) = &mut self.tls {
-            // A peer that does not read any more needs no farewell.
-            tls.session.close();
-            let _ = tls.send(&mut self.socket);
+            tls.close(&mut self.socket);
         }
     }
 }
 
-/// Why a server ends a handshake without a word.
-const LEFT: &str = "the server closed the connection during the handshake; its port may be one \
-                    without TLS";
-/// Bytes of one receive call with TLS.
-const READ_BYTES: usize = 64 * 1024;
-/// Bytes that are encrypted at once.
-const WRITE_BYTES: usize = 64 * 1024;
-
 #[cfg(test)]
 mod tests {
+    use std::io::ErrorKind;
     use std::net::TcpListener;
 
-    use tidewire_tls::{Refusal, Server, Trust};
+    use tidewire_tls::{Refusal, Server, Session, Trust};
 
     use super::*;
 

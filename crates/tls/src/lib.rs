@@ -40,6 +40,7 @@
 mod algorithm;
 mod certificate;
 mod der;
+mod driver;
 mod engine;
 mod error;
 mod facts;
@@ -49,6 +50,7 @@ mod secret_key;
 mod session;
 
 pub use certificate::PeerNames;
+pub use driver::Driver;
 pub use engine::{
     Client, ClientSettings, Clients, Offer, Server, ServerSettings, Trust, check_authorities,
     check_certificates, check_key,

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use tidewire_tls::{Client, Session};
+use tidewire_tls::{Client, Driver};
 
 use crate::background::Background;
 
@@ -14,7 +14,7 @@ use crate::background::Background;
 #[derive(Debug)]
 pub(crate) enum MasterSocket {
     Tcp(TcpStream),
-    Secure(TcpStream, Box<SecureStream>),
+    Secure(TcpStream, Box<Driver>),
     Simulated {
         socket: UnixStream,
         background: Background,
@@ -52,19 +52,14 @@ impl MasterSocket {
         };
         socket.set_read_timeout(Some(timeout))?;
         socket.set_write_timeout(Some(timeout))?;
-        let session = Session::client(client, host).map_err(io::Error::other)?;
-        let mut stream = Box::new(SecureStream {
-            session,
-            text: Vec::new(),
-            taken: 0,
-        });
-        while !stream.session.is_open() {
-            stream.send(&mut socket)?;
-            stream.receive(&mut socket)?;
+        let driver = Driver::client(client, host).map_err(io::Error::other)?;
+        let mut driver = Box::new(driver);
+        // The socket waits by itself: if it does not go on, the time is over.
+        if !driver.shake(&mut socket)? {
+            return Err(ErrorKind::TimedOut.into());
         }
-        stream.send(&mut socket)?;
         socket.set_write_timeout(None)?;
-        Ok(Self::Secure(socket, stream))
+        Ok(Self::Secure(socket, driver))
     }
 
     /// A second handle, which ends the connection. It does not read or write.
@@ -127,7 +122,7 @@ impl Read for MasterSocket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(socket) => socket.read(buffer),
-            Self::Secure(socket, stream) => stream.read(socket, buffer),
+            Self::Secure(socket, driver) => driver.read(socket, buffer),
             Self::Simulated {
                 socket,
                 background,
@@ -147,10 +142,12 @@ impl Write for MasterSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(socket) => socket.write(bytes),
-            Self::Secure(socket, stream) => {
-                stream.session.send(bytes).map_err(broken)?;
-                stream.send(socket)?;
-                Ok(bytes.len())
+            Self::Secure(socket, driver) => {
+                let count = driver.write(socket, bytes)?;
+                match driver.has_outgoing() {
+                    true => Err(ErrorKind::TimedOut.into()),
+                    false => Ok(count),
+                }
             }
             Self::Simulated {
                 socket, background, ..
@@ -168,62 +165,5 @@ impl Write for MasterSocket {
     }
 }
 
-/// TLS over a socket.
-#[derive(Debug)]
-pub(crate) struct SecureStream {
-    session: Session,
-    /// Decrypted bytes, and how many of them were read.
-    text: Vec<u8>,
-    taken: usize,
-}
-
-impl SecureStream {
-    fn read(&mut self, socket: &mut TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.taken == self.text.len() {
-            if self.session.is_ended() {
-                return Ok(0);
-            }
-            self.receive(socket)?;
-        }
-        let rest = &self.text[self.taken..];
-        let count = rest.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&rest[..count]);
-        self.taken += count;
-        Ok(count)
-    }
-
-    /// Receives once. What the session has to say to that is sent.
-    fn receive(&mut self, socket: &mut TcpStream) -> io::Result<()> {
-        debug_assert_eq!(self.taken, self.text.len(), "everything was read");
-        let mut ciphertext = [0; READ_BYTES];
-        let count = socket.read(&mut ciphertext)?;
-        if count == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        self.text.clear();
-        self.taken = 0;
-        let text = &mut self.text;
-        let mut take = |part: &[u8]| text.extend_from_slice(part);
-        let received = self
-            .session
-            .receive_in_place(&mut ciphertext[..count], &mut take);
-        // An alert, where it failed.
-        let sent = self.send(socket);
-        received.map_err(broken)?;
-        sent
-    }
-
-    fn send(&mut self, socket: &mut TcpStream) -> io::Result<()> {
-        let outgoing = std::mem::take(self.session.outgoing());
-        socket.write_all(&outgoing)
-    }
-}
-
-fn broken(error: tidewire_tls::Error) -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, format!("TLS: {error}"))
-}
-
-/// Bytes of one receive call with TLS.
-const READ_BYTES: usize = 16 * 1024;
 /// How long a simulated read or write waits at most before it looks again.
 const NAP: Duration = Duration::from_millis(10);
