@@ -143,12 +143,12 @@ def test_an_issuer_that_is_unknown_is_refused(
 def test_a_signature_that_is_not_supported_is_named(
     start_hub, exchange, terminator, tmp_path
 ):
-    other = Authority(tmp_path / "other", curve="secp521r1")
+    other = Authority(tmp_path / "other", curve="secp256k1")
     other.issue("server", "feed")
     made = terminator(exchange.port, other)
     hub = start_hub("--source", f"tls://localhost:{made.port}", *trusting(other))
     logs(hub, "a signature is made by an algorithm that is not supported: "
-              "ECDSA with SHA-256 by a key of ECDSA P-521")
+              "ECDSA with SHA-256 by a key of ECDSA secp256k1")
 
 
 def test_files_of_commands_that_cannot_be_used_are_named(start, authority, tmp_path):

@@ -4,8 +4,8 @@ use crate::der::{INTEGER, OBJECT, OCTETS, Reader, SEQUENCE};
 
 /// The kinds of private keys that a server or client can have. The cryptography sets them: see
 /// decision 53.
-pub(crate) const KEYS_SUPPORTED: &str = "RSA of 2048, 3072 or 4096 bits, ECDSA P-256 or P-384, \
-                                         Ed25519";
+pub(crate) const KEYS_SUPPORTED: &str = "RSA of 2048 to 8192 bits, ECDSA P-256, P-384 or \
+                                         P-521, Ed25519";
 
 /// In which form a private key is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,15 +42,10 @@ pub(crate) fn kind_of_key(form: KeyForm, der: &[u8]) -> Option<String> {
 
 /// Returns whether keys of this kind, which may be well-formed, can be used.
 pub(crate) fn is_supported_key(kind: &str) -> bool {
-    let supported = [
-        "RSA of 2048 bits",
-        "RSA of 3072 bits",
-        "RSA of 4096 bits",
-        "ECDSA P-256",
-        "ECDSA P-384",
-        "Ed25519",
-    ];
-    supported.contains(&kind)
+    let curves = ["ECDSA P-256", "ECDSA P-384", "ECDSA P-521", "Ed25519"];
+    let rsa = kind.strip_prefix("RSA of ");
+    let bits = rsa.and_then(|rsa| rsa.strip_suffix(" bits")?.parse().ok());
+    curves.contains(&kind) || bits.is_some_and(|bits: usize| (2_048..=8_192).contains(&bits))
 }
 
 /// Returns the name of an algorithm: the content of an `AlgorithmIdentifier` in DER.
@@ -63,24 +58,15 @@ pub(crate) fn name_of(identifier: &[u8]) -> String {
     }
 }
 
-/// An RSA key in DER, by its length and, if it is too small to be used, its exponent.
+/// An RSA key in DER, by its length.
 fn rsa(der: &[u8]) -> Option<String> {
     let mut key = Reader(Reader(der).expect(SEQUENCE)?);
     key.expect(INTEGER)?;
-    let significant = |digits: &mut Reader<'_>| -> Option<Vec<u8>> {
-        let digits = digits.expect(INTEGER)?.iter().copied();
-        Some(digits.skip_while(|&digit| digit == 0).collect())
-    };
-    let (modulus, exponent) = (significant(&mut key)?, significant(&mut key)?);
-    let zeros = modulus.first()?.leading_zeros() as usize;
-    let kind = format!("RSA of {} bits", modulus.len() * 8 - zeros);
-    let small = exponent
-        .iter()
-        .fold(0_u64, |number, &digit| number << 8 | u64::from(digit));
-    match exponent.len() <= 3 && small < RSA_EXPONENT_MIN {
-        true => Some(format!("{kind} with the exponent {small}")),
-        false => Some(kind),
-    }
+    let modulus = key.expect(INTEGER)?;
+    let zeros = modulus.iter().take_while(|&&octet| octet == 0).count();
+    let modulus = &modulus[zeros..];
+    let free = modulus.first()?.leading_zeros() as usize;
+    Some(format!("RSA of {} bits", modulus.len() * 8 - free))
 }
 
 /// A key of an elliptic curve; the parameters are the curve's name, or numbers.
@@ -124,8 +110,6 @@ const CONTEXT_0: u8 = 0xa0;
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 1];
 /// 1.2.840.10045.2.1
 const ELLIPTIC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1];
-/// Smaller ones are not accepted.
-const RSA_EXPONENT_MIN: u64 = 65_537;
 /// More than any identifier has that is in use.
 const OBJECT_OCTETS_MAX: usize = 32;
 

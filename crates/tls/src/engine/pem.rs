@@ -209,16 +209,13 @@ mod tests {
             ("dsa-old", "DSA"),
             ("secp256k1", "ECDSA secp256k1"),
             ("secp256k1-sec1", "ECDSA secp256k1"),
-            ("p521", "ECDSA P-521"),
             ("brainpool", "ECDSA brainpoolP256r1"),
-            ("explicit", "ECDSA with a curve that has no name"),
             ("rsa1024", "RSA of 1024 bits"),
             ("rsa1024-pkcs1", "RSA of 1024 bits"),
-            ("rsa3000", "RSA of 3000 bits"),
-            ("rsa-e3", "RSA of 2048 bits with the exponent 3"),
             ("rsa-pss", "RSA-PSS"),
         ] {
-            let error = check_key(&key_file(&format!("unsupported/{file}"))).unwrap_err();
+            let checked = check_key(&key_file(&format!("unsupported/{file}")));
+            let error = checked.expect_err(file);
             assert_eq!(error, Error::UnsupportedKey(kind.to_owned()), "{file}");
             assert!(error.to_string().contains(KEYS_SUPPORTED), "{error}");
         }
