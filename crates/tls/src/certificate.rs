@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use crate::der::{
-    BOOLEAN, GENERALIZED_TIME, INTEGER, OBJECT, OCTETS, Reader, SEQUENCE, SET, UTC_TIME,
+    BITS, BOOLEAN, GENERALIZED_TIME, INTEGER, OBJECT, OCTETS, Reader, SEQUENCE, SET, UTC_TIME,
 };
 
 /// The names in a peer's certificate that may stand for a user.
@@ -54,12 +54,66 @@ pub(crate) struct Certificate<'a> {
     alternative_names: &'a [u8],
     /// Its subject, in DER.
     pub(crate) subject: &'a [u8],
+    /// Its issuer, in DER.
+    pub(crate) issuer: &'a [u8],
     /// Its public key, in DER.
     pub(crate) public_key: &'a [u8],
     /// It may issue other certificates.
     pub(crate) is_authority: bool,
+    /// Authorities that may stand between it and a certificate at the end, if it says so.
+    pub(crate) path_length: Option<u32>,
+    /// What its key is for.
+    pub(crate) uses: Uses,
+    /// A critical extension that is not known here.
+    pub(crate) has_unknown_critical: bool,
     /// It is of the version that has no extensions. The engine does not read it.
     pub(crate) is_version_1: bool,
+}
+
+/// What a key may be used for. Where a certificate does not say, it may be used for everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Uses {
+    /// To sign in a handshake, to encrypt or to agree on a key: what a server's key is for.
+    pub(crate) handshakes: bool,
+    /// To sign in a handshake, or to agree on a key: what a client's key is for.
+    pub(crate) signatures: bool,
+    /// To sign certificates.
+    pub(crate) certificates: bool,
+    pub(crate) servers: bool,
+    pub(crate) clients: bool,
+}
+
+impl Uses {
+    const ALL: Uses = Uses {
+        handshakes: true,
+        signatures: true,
+        certificates: true,
+        servers: true,
+        clients: true,
+    };
+
+    /// Reads the extension *key usage*.
+    fn read_key(&mut self, value: &[u8]) -> Option<()> {
+        let bits = Reader(value).expect(BITS)?;
+        // Behind the number of bits that count for nothing at the end.
+        let first = *bits.get(1)?;
+        self.signatures = first & (DIGITAL_SIGNATURE | KEY_AGREEMENT) != 0;
+        self.handshakes = self.signatures || first & KEY_ENCIPHERMENT != 0;
+        self.certificates = first & CERTIFICATE_SIGNATURE != 0;
+        Some(())
+    }
+
+    /// Reads the extension *extended key usage*.
+    fn read_extended(&mut self, value: &[u8]) -> Option<()> {
+        (self.servers, self.clients) = (false, false);
+        let mut purposes = Reader(Reader(value).expect(SEQUENCE)?);
+        while let Some((tag, purpose)) = purposes.next()? {
+            let is_any = tag == OBJECT && purpose == ANY_PURPOSE;
+            self.servers |= is_any || (tag == OBJECT && purpose == OF_SERVERS);
+            self.clients |= is_any || (tag == OBJECT && purpose == OF_CLIENTS);
+        }
+        Some(())
+    }
 }
 
 impl<'a> Certificate<'a> {
@@ -70,7 +124,7 @@ impl<'a> Certificate<'a> {
         let version = body.take_if(CONTEXT_0);
         body.expect(INTEGER)?;
         body.expect(SEQUENCE)?;
-        body.expect(SEQUENCE)?;
+        let issuer = body.expect(SEQUENCE)?;
         let mut validity = Reader(body.expect(SEQUENCE)?);
         let begins_s = time(validity.element()?)?;
         let ends_s = time(validity.element()?)?;
@@ -85,8 +139,12 @@ impl<'a> Certificate<'a> {
             has_alternative_names: false,
             alternative_names: &[],
             subject,
+            issuer,
             public_key,
             is_authority: version.is_none(),
+            path_length: None,
+            uses: Uses::ALL,
+            has_unknown_critical: false,
             is_version_1: version.is_none(),
         };
         while let Some((tag, content)) = body.next()? {
@@ -127,7 +185,7 @@ impl<'a> Certificate<'a> {
         while let Some((SEQUENCE, content)) = extensions.next()? {
             let mut extension = Reader(content);
             let name = extension.expect(OBJECT)?;
-            extension.take_if(BOOLEAN);
+            let is_critical = extension.take_if(BOOLEAN).is_some_and(|value| value != [0]);
             let value = extension.expect(OCTETS)?;
             match name {
                 ALTERNATIVE_NAMES => {
@@ -138,8 +196,17 @@ impl<'a> Certificate<'a> {
                     let mut constraints = Reader(Reader(value).expect(SEQUENCE)?);
                     let is_authority = constraints.take_if(BOOLEAN);
                     self.is_authority = is_authority.is_some_and(|value| value == [0xff]);
+                    let length = constraints.take_if(INTEGER);
+                    let length = length.map(|octets| {
+                        octets.iter().fold(0u32, |length, octet| {
+                            length.saturating_mul(256).saturating_add(u32::from(*octet))
+                        })
+                    });
+                    self.path_length = length;
                 }
-                _ => {}
+                KEY_USAGE => self.uses.read_key(value)?,
+                EXTENDED_KEY_USAGE => self.uses.read_extended(value)?,
+                name => self.has_unknown_critical |= is_critical && !KNOWN.contains(&name),
             }
         }
         Some(())
@@ -228,6 +295,35 @@ const COMMON_NAME: &[u8] = &[0x55, 4, 3];
 const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
 /// 2.5.29.19
 const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
+/// 2.5.29.15
+const KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x0f];
+/// 2.5.29.37
+const EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x25];
+/// 2.5.29.37.0
+const ANY_PURPOSE: &[u8] = &[0x55, 0x1d, 0x25, 0];
+/// 1.3.6.1.5.5.7.3.1
+const OF_SERVERS: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 1];
+/// 1.3.6.1.5.5.7.3.2
+const OF_CLIENTS: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 2];
+/// Extensions that an authority may have, and which are looked at elsewhere or restrict nothing
+/// here: name constraints, policies, identifiers of keys, alternative names of the issuer, where
+/// to ask for revoked ones.
+const KNOWN: [&[u8]; 9] = [
+    &[0x55, 0x1d, 0x1e],
+    &[0x55, 0x1d, 0x20],
+    &[0x55, 0x1d, 0x21],
+    &[0x55, 0x1d, 0x24],
+    &[0x55, 0x1d, 0x36],
+    &[0x55, 0x1d, 0x0e],
+    &[0x55, 0x1d, 0x23],
+    &[0x55, 0x1d, 0x12],
+    &[0x55, 0x1d, 0x1f],
+];
+/// Bits of the first octet of *key usage*.
+const DIGITAL_SIGNATURE: u8 = 0x80;
+const KEY_ENCIPHERMENT: u8 = 0x20;
+const KEY_AGREEMENT: u8 = 0x08;
+const CERTIFICATE_SIGNATURE: u8 = 0x04;
 
 #[cfg(test)]
 mod tests {

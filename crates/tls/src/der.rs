@@ -47,6 +47,7 @@ impl<'a> Reader<'a> {
 
 pub(crate) const BOOLEAN: u8 = 0x01;
 pub(crate) const INTEGER: u8 = 0x02;
+pub(crate) const BITS: u8 = 0x03;
 pub(crate) const OCTETS: u8 = 0x04;
 pub(crate) const OBJECT: u8 = 0x06;
 pub(crate) const UTC_TIME: u8 = 0x17;

@@ -4,6 +4,7 @@
 //! It uses rustls's interface without buffers: records are decrypted where they were received, and
 //! a connection that waits keeps no buffer.
 
+mod authorities;
 mod pem;
 mod refusals;
 mod settings;
@@ -24,7 +25,8 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 use rustls::{AlertDescription, CommonState, HandshakeKind, InvalidMessage};
 
-use crate::error::Error;
+use crate::certificate::Certificate;
+use crate::error::{Error, Refusal};
 use refusals::refusal;
 
 /// One side of a connection.
@@ -82,6 +84,25 @@ impl Engine {
     pub(crate) fn peer_certificate(&self) -> Option<&[u8]> {
         let chain = self.common().peer_certificates()?;
         chain.first().map(AsRef::as_ref)
+    }
+
+    /// Looks again at the peer's certificates after a session was resumed: the peer has shown them
+    /// with an earlier one. Their times may be over now.
+    pub(crate) fn check_resumed(&self, now_s: i64) -> Result<(), Error> {
+        if !self.is_resumed() {
+            return Ok(());
+        }
+        for der in self.common().peer_certificates().unwrap_or_default() {
+            // Of those that were accepted, one that this does not read has no time.
+            let Some(read) = Certificate::read(der) else {
+                continue;
+            };
+            if now_s > read.ends_s {
+                let since_s = Some(read.ends_s);
+                return Err(Error::Certificate(Refusal::Expired { since_s }));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the version of the protocol and the name of the cipher suite.

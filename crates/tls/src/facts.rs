@@ -1,5 +1,7 @@
 //! What the certificates of a file say of themselves.
 
+use std::time::UNIX_EPOCH;
+
 use crate::certificate::Certificate;
 use crate::engine::certificates;
 use crate::error::Error;
@@ -49,6 +51,12 @@ impl CertificateFacts {
         });
         facts.collect()
     }
+}
+
+/// Returns the wall clock, seconds since the UNIX epoch.
+pub(crate) fn unix_s() -> i64 {
+    let since = UNIX_EPOCH.elapsed().unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
 /// Returns a time in seconds since the UNIX epoch as people read it.

@@ -3,6 +3,7 @@
 use crate::certificate::PeerNames;
 use crate::engine::{Client, Engine, Progress, RECORD_BYTES_MAX, Server};
 use crate::error::Error;
+use crate::facts::unix_s;
 
 pub use crate::engine::room_for;
 
@@ -148,7 +149,10 @@ impl Session {
         let mut used = 0;
         while self.phase != Phase::Ended {
             let rest = &mut ciphertext[used..];
-            let (count, progress) = self.engine.step(rest, &mut self.outgoing, take);
+            let (count, progress) = match self.phase {
+                Phase::Handshake => self.shake(rest, take),
+                _ => self.engine.step(rest, &mut self.outgoing, take),
+            };
             used += count;
             match progress {
                 Ok(Progress::More) => {}
@@ -161,14 +165,36 @@ impl Session {
                 }
             }
         }
-        if self.phase == Phase::Handshake && !self.engine.is_handshaking() {
-            self.phase = Phase::Open;
-        }
         // What follows the end is ignored.
         Ok(match self.phase {
             Phase::Ended => ciphertext.len(),
             _ => used,
         })
+    }
+
+    /// Takes a step of the handshake. What the peer has sent behind it is given only once the peer
+    /// is known.
+    fn shake(
+        &mut self,
+        ciphertext: &mut [u8],
+        take: &mut dyn FnMut(&[u8]),
+    ) -> (usize, Result<Progress, Error>) {
+        let mut early = Vec::new();
+        let mut keep = |text: &[u8]| early.extend_from_slice(text);
+        let (count, progress) = self.engine.step(ciphertext, &mut self.outgoing, &mut keep);
+        if progress.is_err() || self.engine.is_handshaking() {
+            debug_assert!(
+                early.is_empty() || progress.is_err(),
+                "the handshake is not done"
+            );
+            return (count, progress);
+        }
+        if let Err(error) = self.engine.check_resumed(unix_s()) {
+            return (count, Err(error));
+        }
+        self.phase = Phase::Open;
+        take(&early);
+        (count, progress)
     }
 
     /// Collects what is to be sent, and does nothing else.
@@ -309,3 +335,100 @@ const INCOMING_BYTES_MAX: usize = 32 * 1024;
 const SHAKING_BYTES_MAX: usize = 80 * 1024;
 /// Room for the message that no more comes.
 const ROOM_BYTES: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use rustls::crypto::aws_lc_rs::default_provider;
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+    use rustls::version::{TLS12, TLS13};
+    use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
+
+    use super::*;
+    use crate::engine::{Clients, ServerSettings};
+    use crate::error::Refusal;
+
+    /// A certificate and its key, in PEM, that vouch for both sides.
+    fn made() -> (String, String) {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut params = rcgen::CertificateParams::new(["hub.example".to_owned()]).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let name = &mut params.distinguished_name;
+        name.push(rcgen::DnType::CommonName, "Authority");
+        let issuer_pem = params.self_signed(&key).unwrap().pem();
+        let issuer = rcgen::Issuer::new(params, key);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut params = rcgen::CertificateParams::new(["hub.example".to_owned()]).unwrap();
+        params.not_after = rcgen::date_time_ymd(2100, 1, 1);
+        let pem = params.signed_by(&key, &issuer).unwrap().pem();
+        (format!("{pem}{issuer_pem}"), key.serialize_pem())
+    }
+
+    fn client(pem: &str, key: &str, version: &'static SupportedProtocolVersion) -> ClientConfig {
+        let mut chain = CertificateDer::pem_slice_iter(pem.as_bytes()).map(Result::unwrap);
+        let (own, authority) = (chain.next().unwrap(), chain.next().unwrap());
+        let mut roots = RootCertStore::empty();
+        roots.add(authority).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+        ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_protocol_versions(&[version])
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_client_auth_cert(vec![own], key)
+            .unwrap()
+    }
+
+    fn connect(config: &Arc<ClientConfig>, server: &Server) -> Session {
+        let name = ServerName::try_from("hub.example").unwrap();
+        let mut peer = ClientConnection::new(config.clone(), name).unwrap();
+        let mut session = Session::server(server).unwrap();
+        while peer.wants_write() || session.outgoing_bytes() > 0 {
+            let mut ciphertext = Vec::new();
+            peer.write_tls(&mut ciphertext).unwrap();
+            session.receive(&ciphertext, &mut Vec::new()).unwrap();
+            let ciphertext = std::mem::take(session.outgoing());
+            let mut rest = &ciphertext[..];
+            while !rest.is_empty() {
+                peer.read_tls(&mut rest).unwrap();
+                peer.process_new_packets().unwrap();
+            }
+        }
+        session
+    }
+
+    /// A client whose certificate had expired resumed its session without end: each time it got a
+    /// new ticket.
+    #[test]
+    fn an_expired_certificate_does_not_go_on_with_a_resumed_session() {
+        for version in [&TLS12, &TLS13] {
+            let (pem, key) = made();
+            let server = Server::with(&ServerSettings {
+                certificates_pem: pem.as_bytes(),
+                key_pem: key.as_bytes(),
+                clients: Clients::Required,
+                authorities_pem: pem.as_bytes(),
+                sessions_for: Some(Duration::from_secs(300)),
+                ..ServerSettings::default()
+            });
+            let server = server.unwrap();
+            let config = Arc::new(client(&pem, &key, version));
+            let first = connect(&config, &server);
+            assert!(!first.engine.is_resumed());
+            let far_s = i64::MAX;
+            assert_eq!(
+                first.engine.check_resumed(far_s),
+                Ok(()),
+                "it was shown now"
+            );
+            let second = connect(&config, &server);
+            assert!(second.engine.is_resumed(), "{version:?}");
+            assert_eq!(second.engine.check_resumed(unix_s()), Ok(()));
+            let since_s = Some(4_102_444_800);
+            let expired = Err(Error::Certificate(Refusal::Expired { since_s }));
+            assert_eq!(second.engine.check_resumed(far_s), expired);
+        }
+    }
+}

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use rustls::RootCertStore;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::SigningKey;
 
+use super::authorities::Authorities;
 use super::wrong_settings;
 use crate::algorithm::{KeyForm, is_supported_key, kind_of_key};
 use crate::certificate::Certificate;
@@ -60,19 +60,19 @@ pub(crate) fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, 
 }
 
 /// Returns the certificates that may issue others.
-pub(super) fn authorities(
-    certificates: &[CertificateDer<'static>],
-) -> Result<RootCertStore, Error> {
-    let mut roots = RootCertStore::empty();
+pub(super) fn authorities(certificates: &[CertificateDer<'static>]) -> Result<Authorities, Error> {
+    let mut authorities = Authorities::default();
     for certificate in certificates {
         let read = Certificate::read(certificate);
         let read = read.ok_or_else(|| Error::Malformed("not X.509".to_owned()))?;
         // A server's own certificate vouches for that server and for no other.
         if read.is_authority {
-            roots.add(certificate.clone()).map_err(wrong_settings)?;
+            authorities
+                .add(certificate.clone())
+                .map_err(wrong_settings)?;
         }
     }
-    Ok(roots)
+    Ok(authorities)
 }
 
 /// Reads a private key with which can be signed.

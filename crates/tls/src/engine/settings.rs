@@ -16,7 +16,7 @@ use rustls::{
 
 use super::pem::{authorities, certificates, chain, signing_key};
 use super::tickets::Tickets;
-use super::verifier::Verifier;
+use super::verifier::{ClientVerifier, Verifier};
 use super::{suites, wrong_settings};
 use crate::certificate::Certificate;
 use crate::error::Error;
@@ -139,7 +139,7 @@ impl Server {
         let provider = provider(&settings.offer)?;
         let identity = identity(settings.certificates_pem, settings.key_pem, &provider)?;
         let signatures = Signatures::of(&identity);
-        let verifier = client_verifier(settings, &provider)?;
+        let (verifier, turns_s) = client_verifier(settings, &provider)?;
         let builder = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions(&settings.offer.protocols)?)
             .map_err(wrong_settings)?;
@@ -150,7 +150,7 @@ impl Server {
         config.session_storage = Arc::new(NoServerSessionStorage {});
         match settings.sessions_for {
             Some(lifetime) => {
-                config.ticketer = Arc::new(Tickets::new(lifetime)?);
+                config.ticketer = Arc::new(Tickets::new(lifetime, turns_s)?);
                 config.send_tls13_tickets = TICKETS_A_HANDSHAKE;
             }
             None => config.send_tls13_tickets = 0,
@@ -184,13 +184,13 @@ impl Client {
     pub fn with(settings: &ClientSettings<'_>) -> Result<Client, Error> {
         let trust = &settings.trust;
         let pinned = certificates(trust.pem)?;
-        let mut roots = authorities(&pinned)?;
+        let mut authorities = authorities(&pinned)?;
         if trust.system {
             // One that cannot be read does not keep the others out.
-            let found = rustls_native_certs::load_native_certs();
-            roots.add_parsable_certificates(found.certs);
+            let found = rustls_native_certs::load_native_certs().certs;
+            found.into_iter().for_each(|one| _ = authorities.add(one));
         }
-        if pinned.is_empty() && roots.is_empty() {
+        if pinned.is_empty() && authorities.is_empty() {
             return Err(Error::NoTrust);
         }
         let provider = provider(&settings.offer)?;
@@ -201,10 +201,10 @@ impl Client {
             None => None,
         };
         let algorithms = provider.signature_verification_algorithms;
-        let chains = match roots.is_empty() {
+        let chains = match authorities.is_empty() {
             true => None,
             false => {
-                let roots = Arc::new(roots);
+                let roots = Arc::new(authorities.roots.clone());
                 let made = WebPkiServerVerifier::builder_with_provider(roots, provider.clone());
                 let made = made.build();
                 Some(made.map_err(|error| Error::Malformed(error.to_string()))?)
@@ -214,6 +214,7 @@ impl Client {
             pinned,
             pinned_names_any: trust.pinned_names_any || trust.names_any,
             names_any: trust.names_any,
+            authorities,
             chains,
             algorithms,
         };
@@ -229,7 +230,8 @@ impl Client {
                 builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(identity)))
             }
         };
-        config.resumption = Resumption::in_memory_sessions(SESSIONS_OF_A_CLIENT);
+        // A session that goes on has no certificate that could be looked at again.
+        config.resumption = Resumption::disabled();
         Ok(Client(Arc::new(config), signatures))
     }
 
@@ -281,24 +283,35 @@ fn has_old_form(identity: &CertifiedKey) -> Option<bool> {
     Some(places.any(|place| *place == *public_key))
 }
 
+/// Returns what judges clients, and the seconds since the UNIX epoch at which it judges otherwise
+/// than before.
 fn client_verifier(
     settings: &ServerSettings<'_>,
     provider: &Arc<CryptoProvider>,
-) -> Result<Arc<dyn ClientCertVerifier>, Error> {
+) -> Result<(Arc<dyn ClientCertVerifier>, Vec<i64>), Error> {
     if settings.clients == Clients::Unasked {
-        return Ok(WebPkiClientVerifier::no_client_auth());
+        return Ok((WebPkiClientVerifier::no_client_auth(), Vec::new()));
     }
-    let roots = authorities(&certificates(settings.authorities_pem)?)?;
-    if roots.is_empty() {
+    let authorities = authorities(&certificates(settings.authorities_pem)?)?;
+    if authorities.is_empty() {
         return Err(Error::NoAuthority);
     }
-    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+    let roots = Arc::new(authorities.roots.clone());
+    let builder = WebPkiClientVerifier::builder_with_provider(roots, provider.clone());
     let builder = match settings.clients {
         Clients::Asked => builder.allow_unauthenticated(),
         _ => builder,
     };
     let built = builder.build();
-    built.map_err(|error| Error::Malformed(error.to_string()))
+    let inner = built.map_err(|error| Error::Malformed(error.to_string()))?;
+    let turns_s = authorities.turns_s().collect();
+    let algorithms = provider.signature_verification_algorithms;
+    let verifier = ClientVerifier {
+        authorities,
+        inner,
+        algorithms,
+    };
+    Ok((Arc::new(verifier), turns_s))
 }
 
 /// The cryptography: see decision 53.
@@ -335,5 +348,3 @@ fn versions(protocols: &str) -> Result<Vec<&'static SupportedProtocolVersion>, E
 
 /// A client that resumes several connections at once wants a ticket for each.
 const TICKETS_A_HANDSHAKE: usize = 2;
-/// Servers whose sessions a client remembers. A program connects to few.
-const SESSIONS_OF_A_CLIENT: usize = 32;

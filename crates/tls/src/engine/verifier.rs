@@ -1,4 +1,4 @@
-//! The verification of servers.
+//! The verification of servers and of clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +9,10 @@ use rustls::client::verify_server_name;
 use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, DigitallySignedStruct, SignatureScheme};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, SignatureScheme};
 
+use super::authorities::{Authorities, Side, refused};
 use crate::certificate::Certificate;
 
 /// Judges a server's certificate.
@@ -20,6 +22,8 @@ pub(super) struct Verifier {
     pub(super) pinned_names_any: bool,
     /// Names of chains count for nothing.
     pub(super) names_any: bool,
+    pub(super) authorities: Authorities,
+    /// Says what is wrong with a chain that cannot be traced to them.
     pub(super) chains: Option<Arc<WebPkiServerVerifier>>,
     pub(super) algorithms: WebPkiSupportedAlgorithms,
 }
@@ -106,19 +110,28 @@ impl ServerCertVerifier for Verifier {
         if self.pinned.iter().any(|known| known == certificate) {
             return self.verify_pinned(certificate, name, now);
         }
-        match &self.chains {
-            Some(chains) => {
+        let Some(chains) = &self.chains else {
+            return Err(CertificateError::UnknownIssuer.into());
+        };
+        let algorithms = &self.algorithms;
+        let traced = self
+            .authorities
+            .trace(certificate, others, Side::Server, now, algorithms);
+        let verified = match traced {
+            Ok(()) if self.names_any => Ok(()),
+            Ok(()) => verify_server_name(&ParsedCertificate::try_from(certificate)?, name),
+            Err(Some(wrong)) => Err(refused(wrong)),
+            Err(None) => {
                 let verified = chains.verify_server_cert(certificate, others, name, status, now);
-                match verified {
-                    // The name is looked at last.
-                    Err(rustls::Error::InvalidCertificate(
-                        CertificateError::NotValidForName
-                        | CertificateError::NotValidForNameContext { .. },
-                    )) if self.names_any => Ok(ServerCertVerified::assertion()),
-                    verified => verified.map_err(|error| with_facts(error, certificate, name, now)),
-                }
+                debug_assert!(verified.is_err(), "there is no path");
+                Err(verified
+                    .err()
+                    .unwrap_or(CertificateError::UnknownIssuer.into()))
             }
-            None => Err(CertificateError::UnknownIssuer.into()),
+        };
+        match verified {
+            Ok(()) => Ok(ServerCertVerified::assertion()),
+            Err(error) => Err(with_facts(error, certificate, name, now)),
         }
     }
 
@@ -142,5 +155,75 @@ impl ServerCertVerifier for Verifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.algorithms.supported_schemes()
+    }
+}
+
+/// Judges a client's certificate.
+#[derive(Debug)]
+pub(super) struct ClientVerifier {
+    pub(super) authorities: Authorities,
+    /// Says what is wrong with a chain that cannot be traced to them, and what clients are asked.
+    pub(super) inner: Arc<dyn ClientCertVerifier>,
+    pub(super) algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ClientCertVerifier for ClientVerifier {
+    fn offer_client_auth(&self) -> bool {
+        self.inner.offer_client_auth()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.inner.client_auth_mandatory()
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.inner.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        let algorithms = &self.algorithms;
+        let traced = self
+            .authorities
+            .trace(certificate, others, Side::Client, now, algorithms);
+        match traced {
+            Ok(()) => Ok(ClientCertVerified::assertion()),
+            Err(Some(wrong)) => Err(refused(wrong)),
+            Err(None) => {
+                let verified = self.inner.verify_client_cert(certificate, others, now);
+                debug_assert!(verified.is_err(), "there is no path");
+                Err(verified
+                    .err()
+                    .unwrap_or(CertificateError::UnknownIssuer.into()))
+            }
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner
+            .verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner
+            .verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.inner.supported_verify_schemes()
     }
 }
