@@ -1,4 +1,4 @@
-//! Every file that the program writes.
+//! Every file that the program writes, and reading of those that others may replace.
 //!
 //! There are two kinds of file. An [`AppendFile`] grows at its end: after a failed write, it has
 //! its previous length, or is not written any more. A [`WholeFile`] replaces another file
@@ -9,7 +9,9 @@
 #![forbid(unsafe_code)]
 
 mod append;
+mod bounded;
 pub use append::{AppendFile, Syncer};
+pub use bounded::read_bounded;
 
 mod disk;
 pub use disk::Disk;

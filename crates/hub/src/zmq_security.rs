@@ -31,7 +31,7 @@ pub struct CurvePorts {
 impl ZmqSecurity {
     /// Parses CURVE keys from the text of two files. The first has the secret key in Z85 on its
     /// first line. The second, if given, lists clients: each line has a public key in Z85 and a
-    /// user, by default `default`. Lines that begin with `# ` are comments.
+    /// user. Lines that begin with `# ` are comments.
     ///
     /// # Errors
     /// A one-line text, with the line number for an error in the list.
@@ -56,10 +56,10 @@ fn parse_clients(text: &str) -> Result<HashMap<PublicKey, Vec<u8>>, String> {
         };
         let key = z85::decode_key(word)
             .map_err(|_| format!("line {number}: '{word}' is not a public key in Z85"))?;
-        let user = words.next().unwrap_or("default");
-        if words.next().is_some() {
+        // Without a user's name it would be `default`, who may do everything unless told otherwise.
+        let (Some(user), None) = (words.next(), words.next()) else {
             return Err(format!("line {number}: a key and a user are expected"));
-        }
+        };
         if clients.insert(key, user.into()).is_some() {
             return Err(format!("line {number}: the key appears twice"));
         }
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn keys_and_users_are_read() {
-        let clients = format!("# who may\n\n{KEY} feeder\n{OTHER}\n");
+        let clients = format!("# who may\n\n{KEY} feeder\n{OTHER} default\n");
         let Ok(ZmqSecurity::Curve(curve)) = ZmqSecurity::curve(KEY, Some(&clients)) else {
             panic!("it is readable");
         };
@@ -93,7 +93,10 @@ mod tests {
         };
         assert!(error("short", "").contains("not a secret key"));
         assert!(error(KEY, "\nshort user").starts_with("line 2: 'short'"));
-        assert!(error(KEY, &format!("{KEY} a b")).starts_with("line 1"));
+        for line in ["", " a b"] {
+            let error = error(KEY, &format!("{KEY}{line}"));
+            assert_eq!(error, "line 1: a key and a user are expected");
+        }
         assert!(error(KEY, &format!("{KEY} a\n{KEY} b")).starts_with("line 2"));
     }
 }

@@ -1,10 +1,9 @@
 //! Users in a file: `aclfile`, and the `user` lines of a redis.conf.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
-use tidewire_files::Disk;
+use tidewire_files::{Disk, read_bounded};
 
 use super::selector::has_blanks;
 use super::{AccessControl, ModifierError, Rules, join_selectors};
@@ -12,7 +11,7 @@ use super::{AccessControl, ModifierError, Rules, join_selectors};
 impl AccessControl {
     /// Takes the users of a file in place of all others; or, with the text of the refusal, none.
     pub(crate) fn load(&self, path: &str, all_channels: bool) -> Result<(), String> {
-        let text = fs::read(path).map_err(|error| {
+        let text = read_bounded(Path::new(path), FILE_BYTES_MAX).map_err(|error| {
             let reason = reason(&error);
             format!("Error loading ACLs, opening file '{path}': {reason}")
         })?;
@@ -182,3 +181,6 @@ fn reason(error: &std::io::Error) -> String {
         None => text,
     }
 }
+
+/// More than the users of any server take.
+const FILE_BYTES_MAX: usize = 64 << 20;

@@ -1,11 +1,11 @@
 //! The files that the `tls-` parameters name.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use rustix::fs::OFlags;
+use tidewire_files::read_bounded;
 use tidewire_tls::{
     Error, check_authorities, check_certificates, check_key, is_encrypted, usable_key,
 };
@@ -94,25 +94,12 @@ fn read(what: &str, path: &str) -> Result<Vec<u8>, String> {
     read_file(Path::new(path)).map_err(|error| format!("{what}: {path}: {error}"))
 }
 
-/// Reads a file, and neither waits for one that has no end nor takes its memory.
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(OFlags::NONBLOCK.bits() as i32)
-        .open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
-    let mut text = Vec::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text)?;
-    match text.len() as u64 > FILE_BYTES_MAX {
-        true => Err(io::Error::other("it is longer than 1 MiB")),
-        false => Ok(text),
-    }
+    read_bounded(path, FILE_BYTES_MAX)
 }
 
 /// More than any certificates have.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+const FILE_BYTES_MAX: usize = 1 << 20;
 
 /// Appends the certificates of a directory, in the order of their files' names.
 fn read_directory(directory: &str, authorities: &mut Vec<u8>) -> Result<(), String> {
