@@ -507,6 +507,8 @@ def test_a_subscriber_of_the_only_venue_gets_its_updates(hub):
     client.send(LIVE, 1, definition(0, "ONE"), trade(0, 2 * 10**9, 1, now_ns, source=7), session=96)
     eventually(lambda: hub.hash("md:ONE@7").get("last") == "2", "the trade")
     subscriber = hub.subscriber("md:ONE@7")
+    current = subscriber.json()
+    assert (current["symbol"], current["last"], current["snapshot"]) == ("ONE@7", 2, True)
     client.send(LIVE, 3, trade(0, 3 * 10**9, 1, now_ns, source=7), session=96)
     update = subscriber.json()
     assert (update["symbol"], update["last"]) == ("ONE@7", 3)
