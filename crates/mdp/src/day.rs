@@ -93,8 +93,12 @@ pub(crate) struct Day {
     is_reference_open: bool,
     /// A later settlement of the day before may have been lost.
     is_reference_presumed: bool,
+    /// The reference is open for good: entries that turn out to be known do not close it.
+    is_reference_lost: bool,
     /// The settlement is that of a snapshot without its date: of this session, or the one before.
     is_settlement_unclear: bool,
+    /// A settlement of this session may be lost, and no snapshot has shown the last one since.
+    is_settlement_open: bool,
 }
 
 impl Day {
@@ -141,6 +145,11 @@ impl Day {
         (open, high, low, trades) == (None, None, None, 0) && self.statistics.volume == 0
     }
 
+    /// Returns whether the reference is the last settlement of this date.
+    pub(crate) fn has_reference_of(&self, date: Option<u16>) -> bool {
+        date.is_some() && date == self.reference_date && !self.is_reference_presumed
+    }
+
     /// Returns whether a date is that of a later session than this one.
     pub(crate) fn is_before(&self, date: Option<u16>) -> bool {
         self.trade_date.is_some() && date > self.trade_date
@@ -161,6 +170,9 @@ impl Day {
             // The session may have begun with what was lost, behind a settlement.
             self.is_reference_open |= !self.is_of_day_before(self.reference_date);
         }
+        if std::mem::take(&mut self.is_reference_lost) {
+            self.hide_open_reference();
+        }
         begins
     }
 
@@ -169,6 +181,7 @@ impl Day {
     fn begin(&mut self, is_complete: bool) {
         let statistics = &mut self.statistics;
         let is_unclear = std::mem::take(&mut self.is_settlement_unclear);
+        let is_lost = std::mem::take(&mut self.is_settlement_open);
         let own_date = self.trade_date.filter(|_| !is_unclear);
         let settlement_date = self.settlement_date.take().or(own_date);
         match statistics.settlement.take() {
@@ -176,9 +189,12 @@ impl Day {
                 statistics.reference = Some(price);
                 self.reference_date = settlement_date;
                 self.is_reference_open = is_unclear && !is_complete;
-                self.is_reference_presumed = !is_complete;
+                self.is_reference_presumed = !is_complete || is_lost;
             }
-            None => self.is_reference_open |= !is_complete,
+            None => {
+                self.is_reference_open |= !is_complete || is_lost;
+                self.is_reference_lost |= is_lost;
+            }
         }
         (statistics.open, statistics.indicative_open) = (None, None);
         (statistics.high, statistics.low) = (None, None);
@@ -258,8 +274,10 @@ impl Day {
             return;
         };
         if let Some(date) = self.settlement_date {
+            let is_open = self.is_settlement_open;
             self.correct_reference(price, date);
             self.set_settlement(None);
+            self.is_settlement_open = is_open;
         } else if !is_start {
             // It is of this day, or of the one before.
             self.set_reference(None);
@@ -282,15 +300,54 @@ impl Day {
         self.statistics.settlement = settlement.map(|settlement| settlement.price);
         self.settlement_date = settlement.and_then(|settlement| settlement.date);
         self.is_settlement_unclear = false;
+        self.is_settlement_open = false;
     }
 
-    /// Takes a settlement of a day before the session's, unless a later one is known.
+    /// Takes a settlement of a day before the session's, unless a later one is known. If that of
+    /// the weekday before the session may be lost, only that one closes the reference.
     fn correct_reference(&mut self, price: i64, date: u16) {
-        if self.reference_date.is_none_or(|known| known <= date) {
-            self.set_reference(Some(Settlement {
-                price,
-                date: Some(date),
-            }));
+        if self.reference_date.is_some_and(|known| known > date) {
+            return;
+        }
+        let is_open = self.is_reference_open && !self.is_of_day_before(Some(date));
+        if is_open && self.statistics.reference.is_none() {
+            return;
+        }
+        let is_lost = self.is_reference_lost;
+        self.set_reference(Some(Settlement {
+            price,
+            date: Some(date),
+        }));
+        (self.is_reference_open, self.is_reference_lost) = (is_open, is_open && is_lost);
+    }
+
+    /// Entries were lost, and a settlement may be among them: one of the session, or one of the
+    /// weekday before it.
+    fn lose_settlements(&mut self) {
+        self.is_settlement_open = true;
+        self.open_old_reference();
+    }
+
+    /// Opens the reference of a dated session, unless it is of the weekday before it, or of an
+    /// unknown day.
+    fn open_old_reference(&mut self) {
+        let is_undated = self.statistics.reference.is_some() && self.reference_date.is_none();
+        if self.trade_date.is_some() && !is_undated {
+            self.is_reference_open |= !self.is_of_day_before(self.reference_date);
+        }
+        self.is_reference_presumed = true;
+    }
+
+    /// Entries were lost for good: no snapshot of before them will be used.
+    pub(crate) fn forget_settlements(&mut self) {
+        self.lose_settlements();
+        self.is_reference_lost |= self.is_reference_open;
+    }
+
+    /// Empties a reference if the settlement of the weekday before the session may be another one.
+    fn hide_open_reference(&mut self) {
+        if self.is_reference_open && !self.is_of_day_before(self.reference_date) {
+            self.set_reference(None);
         }
     }
 
@@ -298,7 +355,7 @@ impl Day {
         self.statistics.reference = settlement.map(|settlement| settlement.price);
         self.reference_date = settlement.and_then(|settlement| settlement.date);
         self.is_reference_open = settlement.is_none();
-        self.is_reference_presumed = false;
+        (self.is_reference_presumed, self.is_reference_lost) = (false, false);
     }
 
     /// Returns whether a date is that of the trading day before the session's, as far as weekdays
@@ -329,13 +386,11 @@ impl Day {
             None if self.statistics.settlement == Some(settlement.price)
                 && !self.is_settlement_unclear => {}
             _ if is_before && !is_known => self.set_reference(Some(settlement)),
-            // One of the same day may be older than the known one.
+            // Another definition is the exchange's last word, unless its settlement is older.
             Some(date)
-                if is_before
-                    && is_new
-                    && (self.reference_date != Some(date) || self.is_reference_presumed) =>
+                if is_before && is_new && self.reference_date.is_none_or(|known| known <= date) =>
             {
-                self.correct_reference(settlement.price, date);
+                self.set_reference(Some(settlement));
             }
             _ if is_before || !is_new => {}
             // The settlement of the day itself.
@@ -350,8 +405,8 @@ impl Day {
 
     /// All entries so far have turned out to be known.
     pub(crate) fn prove(&mut self) {
-        self.is_reference_open &= self.statistics.reference.is_none();
-        self.is_reference_presumed = false;
+        self.is_reference_open &= self.statistics.reference.is_none() || self.is_reference_lost;
+        self.is_reference_presumed &= self.is_reference_lost;
     }
 
     /// Takes the figures of a snapshot, of which those of before an event that is lost are no part.
@@ -377,8 +432,10 @@ impl Day {
             (statistics.high_limit, statistics.low_limit) = limits;
         }
         session.forget_trades_beyond(snapshot.volume);
-        if let Some(settlement) = snapshot.settlement {
-            self.adopt_settlement(settlement, is_begin_known);
+        match snapshot.settlement {
+            Some(settlement) => self.adopt_settlement(settlement, is_begin_known),
+            // It does not say that nothing was settled.
+            None => self.hide_open_reference(),
         }
     }
 
@@ -414,15 +471,14 @@ impl Day {
             self.set_reference(Some(settlement));
             return self.set_settlement(None);
         }
-        if self.is_reference_open && !self.is_of_day_before(self.reference_date) {
-            self.set_reference(None);
-        }
+        self.hide_open_reference();
         // Without a date it says nothing if it is the known one.
         let is_known = is_before.is_none() && price == own.or(reference);
         if !is_known {
             self.set_settlement(Some(settlement));
             self.is_settlement_unclear = settlement.date.is_none();
         }
+        self.is_settlement_open = false;
     }
 }
 
@@ -431,11 +487,23 @@ struct Belief {
     day: Day,
     /// The settlement before the first one of the session that has come since the loss.
     prior: Option<Option<Settlement>>,
+    /// The last settlement of the session may be one that was lost.
+    is_settlement_lost: bool,
 }
 
 impl Belief {
     fn new(day: Day) -> Self {
-        Self { day, prior: None }
+        Self {
+            day,
+            prior: None,
+            is_settlement_lost: false,
+        }
+    }
+
+    /// Entries were lost.
+    fn lose(&mut self) {
+        self.is_settlement_lost = true;
+        self.day.open_old_reference();
     }
 
     /// Applies an event. Returns whether a session begins with it, or has begun before.
@@ -443,16 +511,19 @@ impl Belief {
         match *event {
             Event::Settlement(_) => {
                 self.prior.get_or_insert(self.day.settlement());
+                self.is_settlement_lost = false;
             }
             Event::Status(status) if !status.is_reset && self.day.is_before(status.date) => {
                 self.day = self.begun(status.date, status.is_complete);
-                self.prior = None;
+                (self.prior, self.is_settlement_lost) = (None, false);
                 return true;
             }
             Event::Status(status) if status.is_reset => self.prior = None,
             _ => {}
         }
-        self.day.apply(event)
+        let begins = self.day.apply(event);
+        self.is_settlement_lost &= !begins;
+        begins
     }
 
     /// Returns the day of a session that has begun since the loss.
@@ -531,6 +602,11 @@ impl Waiting {
         self.from = 0;
     }
 
+    /// Entries were lost for good: see [`Day::forget_settlements`].
+    pub(crate) fn forget_settlements(&mut self) {
+        self.before.forget_settlements();
+    }
+
     /// Returns the day with all events.
     pub(crate) fn day(&self) -> Day {
         let mut day = self.before;
@@ -571,6 +647,9 @@ impl Waiting {
         for (_, event) in &self.events[..begin] {
             has_begun |= belief.apply(event);
         }
+        if !is_complete {
+            belief.lose();
+        }
         // What it is if a session began in what was lost. What came since is of its session then.
         let mut other = belief.begun(snapshot.trade_date, is_complete);
         let is_start = belief.day.statistics.settlement.is_none();
@@ -582,9 +661,10 @@ impl Waiting {
             is_begin_known |= is_reset;
             other.apply(event);
         }
-        let mut day = belief.day;
+        let (mut day, mut is_settlement_lost) = (belief.day, belief.is_settlement_lost);
         if day.is_before(snapshot.trade_date) {
             (day, is_begin_known) = (other, false);
+            is_settlement_lost = !is_complete && day.statistics.settlement.is_none();
         } else if !is_begin_known
             && (day.is_other_session(snapshot)
                 || !has_begun && self.before.is_other_session(snapshot))
@@ -597,11 +677,16 @@ impl Waiting {
         if is_first && !is_complete && day.reference_date.is_some() {
             day.is_reference_open |= !day.is_of_day_before(day.reference_date);
         }
+        day.is_settlement_open |= is_settlement_lost;
         let is_trade = |(_, event): &(u64, Event)| matches!(event, Event::Trade { .. });
         let has_traded = self.events[begin..end].iter().any(is_trade);
         day.adopt(snapshot, is_begin_known, has_traded);
-        for (_, event) in &self.events[end..] {
-            day.apply(event);
+        for &(_, mut event) in &self.events[end..] {
+            if let Event::Status(status) = &mut event {
+                // Nothing was lost since the snapshot.
+                status.is_complete |= day.trade_date.is_some();
+            }
+            day.apply(&event);
         }
         Some(day)
     }

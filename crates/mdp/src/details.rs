@@ -147,6 +147,14 @@ impl Details {
         }
     }
 
+    /// Entries were lost for good: a settlement may be among them.
+    pub(crate) fn forget_settlements(&mut self) {
+        self.day.forget_settlements();
+        if let Some(waiting) = &mut self.waiting {
+            waiting.forget_settlements();
+        }
+    }
+
     /// Takes the figures of a snapshot as of the packet `as_of`, and applies again what has come
     /// behind it: see [`Waiting::restored`]. Returns false for a snapshot that is too old.
     pub(crate) fn restore(

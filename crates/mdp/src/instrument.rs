@@ -270,6 +270,11 @@ impl Instrument {
         !self.state.is_live() || self.is_session_doubtful
     }
 
+    /// Returns whether no entry about it may be missing.
+    pub(crate) fn has_all_entries(&self) -> bool {
+        self.state.is_live() && !self.details.needs_snapshot
+    }
+
     /// Returns whether nothing has come about it.
     pub(crate) fn is_blank(&self) -> bool {
         let day = &self.details.day;

@@ -119,7 +119,10 @@ impl Channel {
     /// and sessions stays so.
     fn begin_sequence<S: Sink>(&mut self, sink: &mut S) {
         for instrument in &mut self.instruments {
-            instrument.is_session_doubtful |= !instrument.state.is_live();
+            if !instrument.has_all_entries() {
+                instrument.is_session_doubtful |= !instrument.state.is_live();
+                instrument.details.forget_settlements();
+            }
             instrument.details.needs_snapshot = false;
             instrument.reset(State::Live);
             instrument.settle_figures();
@@ -247,7 +250,9 @@ impl Channel {
         instrument.state = State::Live;
         instrument.is_confirming = true;
         instrument.details.clear_queue();
-        instrument.details.prove();
+        if instrument.has_all_entries() {
+            instrument.details.prove();
+        }
         instrument.settle_figures();
         if !std::mem::replace(&mut instrument.is_dirty, true) {
             self.dirty.push(index);
@@ -466,10 +471,11 @@ impl Channel {
         let instrument = &mut self.instruments[index as usize];
         debug_assert!(!instrument.is_right(), "it was counted as recovering");
         let was_live = instrument.state.is_live();
+        let is_complete = instrument.has_all_entries();
         let mut is_session = true;
         if instrument.has_doubtful_figures() {
             let details = &mut instrument.details;
-            is_session = details.restore(figures, head.as_of, known_from, was_live);
+            is_session = details.restore(figures, head.as_of, known_from, is_complete);
             details.time_ns = details.time_ns.max(head.time_ns);
         }
         if !was_live {

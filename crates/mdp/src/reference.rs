@@ -125,7 +125,11 @@ impl Channel {
         // Each loop of the feed repeats it, also behind the settlement of the day.
         let is_new = match details.defined.replace(given) {
             Some(old) => old != given,
-            None => reference_before.is_none() || given.1.is_some(),
+            // The first one may be older than a settlement of its day that has come.
+            None => {
+                let is_known = details.day.has_reference_of(given.1);
+                reference_before.is_none() || given.1.is_some() && !is_known
+            }
         };
         let Some(price) = given.0.filter(|_| is_new || reference_before.is_none()) else {
             return false;

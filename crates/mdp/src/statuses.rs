@@ -86,7 +86,7 @@ impl Channel {
         let status = Status {
             date,
             is_reset,
-            is_complete: instrument.state.is_live(),
+            is_complete: instrument.has_all_entries(),
             is_start: self.from_start,
         };
         let event = Event::Status(status);
@@ -272,14 +272,14 @@ impl Channel {
     /// Applies what a status has said of the session before the instrument was defined.
     fn catch_up(&mut self, index: u32, known: &GroupStatus) {
         let instrument = &mut self.instruments[index as usize];
-        let is_live = instrument.state.is_live();
+        let is_complete = instrument.has_all_entries();
         let is_doubtful = instrument.has_doubtful_figures();
         let details = &mut instrument.details;
         let has_figures_since = details.has_figures_waiting();
         let mut status = Status {
             date: known.earlier_date,
             is_reset: false,
-            is_complete: is_live,
+            is_complete,
             is_start: self.from_start,
         };
         // The day with which the instrument appeared, if the later one came after it.

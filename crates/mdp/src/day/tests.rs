@@ -227,7 +227,12 @@ fn a_settlement_of_the_day_is_no_reference_of_that_day() {
         let waiting = Waiting::new(Day::default());
         let mut restored = waiting.restored(&figures, 10, 5, false).unwrap();
         assert_eq!(settlements(&restored), expected);
-        restored.apply(&defined(79, Some(TODAY - 1)));
+        // The first definition is no newer than what has come of its date.
+        let old = Settlement {
+            price: 79,
+            date: Some(TODAY - 1),
+        };
+        restored.apply(&Event::Definition(old, date != Some(TODAY - 1)));
         let reference = expected.0.or(Some(79));
         assert_eq!(restored.statistics.reference, reference);
         restored.apply(&status(TODAY + 1, true, true));
@@ -312,4 +317,102 @@ fn a_snapshot_of_before_the_oldest_event_that_is_kept_is_too_old() {
     assert!(waiting.restored(&figures, half - 2, 0, false).is_none());
     let restored = waiting.restored(&figures, half, 0, false).unwrap();
     assert_eq!(restored.statistics.volume, half + 1);
+}
+
+/// It was the proof that nothing was settled on the day before, whose settlement was lost.
+#[test]
+fn a_snapshot_without_a_settlement_leaves_the_reference_open() {
+    let today = day(&[defined(79, Some(TODAY - 1)), status(TODAY, false, true)]);
+    let repeated = Settlement {
+        price: 79,
+        date: Some(TODAY - 1),
+    };
+    let begins = [(11, status(TODAY + 1, true, false))];
+    let after = waiting(today, &begins)
+        .restored(&snapshot(TODAY + 1, 1, None), 20, 10, false)
+        .unwrap();
+    // The next session begins behind the snapshot, or after the recovery.
+    let before = snapshot(TODAY, 1, None);
+    let behind = waiting(today, &[(21, status(TODAY + 1, false, false))])
+        .restored(&before, 20, 10, false)
+        .unwrap();
+    let mut later = Waiting::new(today)
+        .restored(&before, 20, 10, false)
+        .unwrap();
+    assert_eq!(settlements(&later), (Some(79), None));
+    later.apply(&status(TODAY + 1, false, true));
+    for mut day in [after, behind, later] {
+        assert_eq!(settlements(&day), (None, None));
+        day.prove();
+        day.apply(&Event::Definition(repeated, false));
+        assert_eq!(day.statistics.reference, None);
+        day.apply(&defined(81, Some(TODAY)));
+        assert_eq!(day.statistics.reference, Some(81));
+    }
+    // A snapshot with that of the day before it, or a settlement that was known.
+    for (known, shown, expected) in [(None, Some(79), 79), (Some(80), None, 80)] {
+        let mut day = today;
+        known.map(|price| day.apply(&settlement(price, None)));
+        let figures = SnapshotFigures {
+            settlement: shown.map(|price| Settlement {
+                price,
+                date: Some(TODAY - 1),
+            }),
+            ..snapshot(TODAY, 1, None)
+        };
+        let restored = Waiting::new(day).restored(&figures, 20, 10, false);
+        let mut day = restored.unwrap();
+        day.apply(&status(TODAY + 1, false, true));
+        assert_eq!(day.statistics.reference, Some(expected));
+    }
+}
+
+/// That of two days before was the reference, although the one of the day before was lost.
+#[test]
+fn after_a_loss_only_the_settlement_of_the_weekday_before_is_the_reference() {
+    for known in [None, Some(TODAY - 3), Some(TODAY - 1)] {
+        for own in [None, Some(85)] {
+            let mut today = day(&[status(TODAY, false, true)]);
+            if known.is_some() {
+                today.apply(&defined(79, known));
+            }
+            let events = [(11, settlement(70, Some(TODAY - 2)))];
+            let figures = SnapshotFigures {
+                settlement: own.map(|price| Settlement {
+                    price,
+                    date: Some(TODAY),
+                }),
+                ..snapshot(TODAY, 1, None)
+            };
+            for events in [&events[..], &[]] {
+                let restored = waiting(today, events).restored(&figures, 20, 10, false);
+                let mut day = restored.unwrap();
+                let expected = known.filter(|date| *date == TODAY - 1).map(|_| 79);
+                assert_eq!(settlements(&day), (expected, own), "{known:?}");
+                if known == Some(TODAY - 1) {
+                    continue;
+                }
+                day.apply(&settlement(71, Some(TODAY - 2)));
+                assert_eq!(day.statistics.reference, None, "{known:?}");
+                day.apply(&settlement(82, Some(TODAY - 1)));
+                assert_eq!(day.statistics.reference, Some(82));
+            }
+        }
+    }
+}
+
+/// It was left out, because one of the same date may be older.
+#[test]
+fn another_definition_of_the_same_date_corrects_the_reference() {
+    let mut today = day(&[
+        defined(79, Some(TODAY - 2)),
+        status(TODAY - 1, false, true),
+        settlement(81, None),
+        status(TODAY, true, true),
+    ]);
+    assert_eq!(today.statistics.reference, Some(81));
+    today.apply(&defined(70, Some(TODAY - 2)));
+    assert_eq!(today.statistics.reference, Some(81));
+    today.apply(&defined(88, Some(TODAY - 1)));
+    assert_eq!(today.statistics.reference, Some(88));
 }

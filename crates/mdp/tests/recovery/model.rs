@@ -15,6 +15,8 @@ pub(crate) struct Habits {
     pub(crate) is_long: bool,
     /// Whether settlements of snapshots, of template 49, and of definitions have a date.
     pub(crate) are_dated: [bool; 3],
+    /// Whether snapshots have the settlement of before the session, if there is none of it.
+    pub(crate) has_old_settlement: bool,
     /// Whether a definition has the settlement of the day itself as soon as it is made. It has a
     /// date then.
     pub(crate) defines_today: bool,
@@ -527,7 +529,7 @@ impl Model {
             message.trade_date(date);
         }
         let mut group = message.md_entries();
-        for (kind, price, size, number) in entries(one) {
+        for (kind, price, size, number) in entries(one, self.habits) {
             let mut entry = group.add();
             entry
                 .md_entry_type(MDEntryType(kind))
@@ -563,7 +565,7 @@ impl Model {
             message.trade_date(date);
         }
         let mut group = message.md_entries();
-        for (kind, price, size, number) in entries(one) {
+        for (kind, price, size, number) in entries(one, self.habits) {
             let mut entry = group.add();
             entry.md_entry_type(MDEntryType(kind)).md_entry_size(size);
             if number > 0 {
@@ -577,7 +579,7 @@ impl Model {
 }
 
 /// Returns kind, price, quantity and level of the entries of a snapshot.
-fn entries(one: &Truth) -> Vec<(u8, i64, u64, u8)> {
+fn entries(one: &Truth, habits: Habits) -> Vec<(u8, i64, u64, u8)> {
     let mut all = Vec::new();
     for (kind, side) in [(b'0', &one.sides[0]), (b'1', &one.sides[1])] {
         let levels = (1..).zip(side);
@@ -592,7 +594,9 @@ fn entries(one: &Truth) -> Vec<(u8, i64, u64, u8)> {
     if one.volume > 0 {
         all.push((b'e', i64::MAX, one.volume, 0));
     }
-    all.push((b'6', one.settlement.unwrap_or(one.reference).0, 0, 0));
+    if one.settlement.is_some() || habits.has_old_settlement {
+        all.push((b'6', one.settlement.unwrap_or(one.reference).0, 0, 0));
+    }
     all
 }
 

@@ -339,14 +339,18 @@ fn habits() -> impl Strategy<Value = Habits> {
         any::<bool>(),
         any::<bool>(),
         prop::bool::weighted(0.8),
+        any::<bool>(),
     )
-        .prop_map(|(are_dated, is_long, defines_today, has_dates)| Habits {
-            has_dates,
-            is_long,
-            are_dated,
-            // Without dates, nothing tells of which day it is.
-            defines_today: defines_today && has_dates,
-        })
+        .prop_map(
+            |(are_dated, is_long, defines_today, has_dates, has_old)| Habits {
+                has_old_settlement: has_old,
+                has_dates,
+                is_long,
+                are_dated,
+                // Without dates, nothing tells of which day it is.
+                defines_today: defines_today && has_dates,
+            },
+        )
 }
 
 proptest! {
@@ -449,6 +453,7 @@ const DATED: Habits = Habits {
     has_dates: true,
     is_long: false,
     are_dated: [true; 3],
+    has_old_settlement: true,
     defines_today: false,
 };
 /// Number of days.
