@@ -16,7 +16,7 @@ use super::{
 use ahead::Ahead;
 use orders::DayOrders;
 use securities::Securities;
-use tidewire_book::{BookError, Order, Sides};
+use tidewire_book::{Order, Sides};
 use tidewire_feed::client::Sink;
 use tidewire_feed::wire::{self, Definition, Message, Name, Quote, SessionStart, UNDEFINED_PRICE};
 use tidewire_feed::wire::{AGGRESSOR_BUY, AGGRESSOR_SELL, CROSS, NOT_SHOWN};
@@ -73,7 +73,8 @@ pub struct Counters {
     pub unknown_orders: u64,
     /// Orders left out because a book was full.
     pub refused_orders: u64,
-    /// Orders without a side or price.
+    /// Orders without a side, without shares, or with the number of another order in the book;
+    /// executions and cancels of no shares, or of more than the order has.
     pub senseless_orders: u64,
 }
 
@@ -231,7 +232,7 @@ impl Books {
             }
             OrderDelete::KIND => {
                 let delete = OrderDelete::from_bytes(sized(message)?);
-                self.reduce(sequence, &delete.head, delete.reference, u32::MAX, sink);
+                self.reduce(sequence, &delete.head, delete.reference, None, sink);
             }
             OrderReplace::KIND => {
                 let replace = OrderReplace::from_bytes(sized(message)?);
@@ -248,7 +249,7 @@ impl Books {
                     sequence,
                     &cancel.head,
                     cancel.reference,
-                    cancel.shares,
+                    Some(cancel.shares),
                     sink,
                 );
             }
@@ -284,7 +285,7 @@ impl Books {
                 let executed = OrderExecutedAtPrice::from_bytes(sized(message)?);
                 let (reference, shares) = (executed.reference, executed.shares);
                 if executed.printable == b'N' {
-                    self.reduce(sequence, &executed.head, reference, shares, sink);
+                    self.reduce(sequence, &executed.head, reference, Some(shares), sink);
                 } else {
                     let price = Some(executed.price);
                     self.execute(sequence, &executed.head, reference, shares, price, sink);
@@ -328,8 +329,11 @@ impl Books {
         let is_bid = match add.side {
             b'B' => true,
             b'S' => false,
-            _ => return self.counters.senseless_orders += 1,
+            _ => return self.refuse(Fault::Senseless),
         };
+        if add.shares == 0 {
+            return self.refuse(Fault::Senseless);
+        }
         let order = Order {
             price: add.price.nanos(),
             size: add.shares,
@@ -342,7 +346,7 @@ impl Books {
                 self.show(sequence, &add.head, is_bid, sink);
                 self.show_levels(sequence, &add.head, &[(is_bid, order.price)], sink);
             }
-            Err(error) => self.refuse(error),
+            Err(fault) => self.refuse(fault),
         }
     }
 
@@ -352,7 +356,7 @@ impl Books {
         sequence: u64,
         head: &Head,
         reference: u64,
-        shares: u32,
+        shares: Option<u32>,
         sink: &mut S,
     ) {
         match self.take(head.locate, reference, shares) {
@@ -360,7 +364,7 @@ impl Books {
                 self.show(sequence, head, taken.is_bid, sink);
                 self.show_levels(sequence, head, &[(taken.is_bid, taken.price)], sink);
             }
-            Err(error) => self.refuse(error),
+            Err(fault) => self.refuse(fault),
         }
     }
 
@@ -374,9 +378,9 @@ impl Books {
         price: Option<Price>,
         sink: &mut S,
     ) {
-        let taken = match self.take(head.locate, reference, shares) {
+        let taken = match self.take(head.locate, reference, Some(shares)) {
             Ok(taken) => taken,
-            Err(error) => return self.refuse(error),
+            Err(fault) => return self.refuse(fault),
         };
         let price = price.map_or(taken.price, Price::nanos);
         let aggressor = if taken.is_bid {
@@ -392,9 +396,12 @@ impl Books {
     #[inline]
     fn replace<S: Sink>(&mut self, sequence: u64, replace: &OrderReplace, sink: &mut S) {
         let locate = replace.head.locate;
-        let gone = match self.take(locate, replace.original, u32::MAX) {
+        if replace.shares == 0 || replace.reference == replace.original {
+            return self.refuse(Fault::Senseless);
+        }
+        let gone = match self.take(locate, replace.original, None) {
             Ok(gone) => gone,
-            Err(error) => return self.refuse(error),
+            Err(fault) => return self.refuse(fault),
         };
         let order = Order {
             price: replace.price.nanos(),
@@ -402,8 +409,11 @@ impl Books {
             book: locate,
             is_bid: gone.is_bid,
         };
-        if let Err(error) = self.insert(replace.reference, order) {
-            self.refuse(error);
+        if let Err(fault) = self.insert(replace.reference, order) {
+            self.refuse(fault);
+            if fault == Fault::Senseless {
+                return self.put_back(replace.original, gone);
+            }
         }
         self.show(sequence, &replace.head, gone.is_bid, sink);
         // The new order may have the same price.
@@ -413,34 +423,59 @@ impl Books {
     }
 
     #[inline]
-    fn insert(&mut self, reference: u64, order: Order) -> Result<(), BookError> {
+    fn insert(&mut self, reference: u64, order: Order) -> Result<(), Fault> {
         if self.orders.is_full() {
-            return Err(BookError::OrdersFull);
+            return Err(Fault::Full);
         }
-        self.securities.sides_mut(order.book).add(order)?;
-        if let Some(replaced) = self.orders.insert(reference, order) {
-            self.followed.renew(replaced.book);
-            self.remove_replaced(replaced);
+        let added = self.securities.sides_mut(order.book).add(order);
+        added.map_err(|_| Fault::Full)?;
+        match self.orders.insert(reference, order) {
+            None => Ok(()),
+            Some(known) => Err(self.take_back(reference, order, known)),
         }
-        Ok(())
     }
 
-    /// Removes an order whose number came again from its level. The next event of its book
-    /// compares both sides.
+    /// Takes back an order whose number is that of a `known` one.
     #[cold]
-    fn remove_replaced(&mut self, replaced: Order) {
-        let sides = self.securities.sides_mut(replaced.book);
-        sides.remove(replaced, true);
-        self.securities.unsettle(replaced.book);
+    fn take_back(&mut self, reference: u64, order: Order, known: Order) -> Fault {
+        let added = self.orders.insert(reference, known);
+        debug_assert_eq!(added, Some(order), "it was inserted before");
+        self.securities.sides_mut(order.book).remove(order, true);
+        self.securities.unsettle(order.book);
+        Fault::Senseless
     }
 
-    /// Takes up to `shares` from an order of this security.
+    /// Puts back an order that a replacement has taken, which cannot be applied.
+    #[cold]
+    fn put_back(&mut self, reference: u64, order: Order) {
+        let replaced = self.orders.insert(reference, order);
+        debug_assert!(replaced.is_none(), "it was taken before");
+        let added = self.securities.sides_mut(order.book).add(order);
+        debug_assert!(added.is_ok(), "its level was there before");
+        self.securities.unsettle(order.book);
+    }
+
+    /// Takes `shares`, or all of them, from an order of this security.
     #[inline]
-    fn take(&mut self, locate: u16, reference: u64, shares: u32) -> Result<Order, BookError> {
-        let taken = self.orders.reduce(locate, reference, shares);
-        let (taken, gone) = taken.ok_or(BookError::UnknownOrder)?;
+    fn take(&mut self, locate: u16, reference: u64, shares: Option<u32>) -> Result<Order, Fault> {
+        let wanted = shares.unwrap_or(u32::MAX);
+        let taken = self.orders.reduce(locate, reference, wanted);
+        let (taken, gone) = taken.ok_or(Fault::UnknownOrder)?;
+        if shares.is_some() && (taken.size != wanted || wanted == 0) {
+            return Err(self.restore(reference, taken, gone));
+        }
         self.securities.sides_mut(locate).remove(taken, gone);
         Ok(taken)
+    }
+
+    /// Restores an order of which more was to be taken than it has, or nothing.
+    #[cold]
+    fn restore(&mut self, reference: u64, order: Order, is_gone: bool) -> Fault {
+        if is_gone {
+            let replaced = self.orders.insert(reference, order);
+            debug_assert!(replaced.is_none(), "it was taken before");
+        }
+        Fault::Senseless
     }
 
     /// Publishes the top of the book if the change of one side changed it.
@@ -569,14 +604,24 @@ impl Books {
     }
 
     #[cold]
-    fn refuse(&mut self, error: BookError) {
-        let counter = match error {
-            BookError::UnknownOrder => &mut self.counters.unknown_orders,
-            BookError::OrdersFull | BookError::LevelsFull => &mut self.counters.refused_orders,
-            _ => &mut self.counters.senseless_orders,
+    fn refuse(&mut self, fault: Fault) {
+        let counter = match fault {
+            Fault::UnknownOrder => &mut self.counters.unknown_orders,
+            Fault::Full => &mut self.counters.refused_orders,
+            Fault::Senseless => &mut self.counters.senseless_orders,
         };
         *counter += 1;
     }
+}
+
+/// Why a message cannot be applied. The books are as before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    UnknownOrder,
+    /// The book has as many orders or levels as it may.
+    Full,
+    /// No right book can have it.
+    Senseless,
 }
 
 impl Default for Books {

@@ -260,6 +260,76 @@ fn limits_of_orders_hold_over_all_books() {
     assert_eq!(books.counters().senseless_orders, 1);
 }
 
+/// They changed the book, gave trades of any size, and two orders had one number.
+#[test]
+fn a_quantity_or_number_that_cannot_be_changes_nothing_and_is_counted() {
+    let mut books = Books::default();
+    apply(&mut books, add(1, b'B', 100, 10_000));
+    apply(&mut books, add(2, b'S', 100, 10_100));
+    apply(&mut books, add(3, b'B', 30, 10_000));
+    let top = books.book(head(1).locate).unwrap().top();
+    let executed = |reference, shares| {
+        Message::OrderExecuted(OrderExecuted {
+            head: head(4),
+            reference,
+            shares,
+            match_number: 9,
+        })
+    };
+    let cancel = |reference, shares| {
+        Message::OrderCancel(OrderCancel {
+            head: head(4),
+            reference,
+            shares,
+        })
+    };
+    let replace = |original, reference, shares| {
+        Message::OrderReplace(OrderReplace {
+            head: head(4),
+            original,
+            reference,
+            shares,
+            price: Price(10_050),
+        })
+    };
+    let wrong = [
+        add(4, b'B', 0, 10_050),
+        add(1, b'B', 10, 10_050),
+        add(2, b'B', 10, 10_050),
+        executed(1, 101),
+        executed(3, u32::MAX),
+        executed(1, 0),
+        cancel(1, 101),
+        cancel(1, u32::MAX),
+        cancel(1, 0),
+        replace(1, 4, 0),
+        replace(1, 1, 50),
+        replace(1, 2, 50),
+        replace(1, 3, 50),
+    ];
+    for (number, message) in (1..).zip(wrong) {
+        assert!(
+            apply(&mut books, message).messages.is_empty(),
+            "{message:?}"
+        );
+        assert_eq!(books.counters().senseless_orders, number);
+        assert_eq!(books.book(head(1).locate).unwrap().top(), top);
+        assert_eq!(books.order_count(), 3);
+    }
+    assert_eq!(books.counters().trades, 0);
+    // All of it is as before.
+    apply(&mut books, executed(1, 40));
+    apply(&mut books, cancel(1, 60));
+    apply(&mut books, replace(3, 4, 5));
+    let top = books.book(head(1).locate).unwrap().top();
+    assert_eq!(
+        (top.bid, top.bid_size, top.bid_orders),
+        (Price(10_050).nanos(), 5, 1)
+    );
+    assert_eq!((top.ask_size, books.order_count()), (100, 2));
+    assert_eq!(books.counters().faults(), 13);
+}
+
 /// A simple book: every order in one map.
 #[derive(Default)]
 struct Simple(std::collections::HashMap<u64, (u16, u8, u32, u32)>);

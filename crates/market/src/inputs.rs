@@ -276,7 +276,7 @@ impl Thread {
         figures.messages = counters.messages();
         figures.malformed = counters.malformed;
         figures.unknown_orders = counters.unknown_orders;
-        figures.refused_orders = counters.refused_orders;
+        figures.refused_orders = counters.refused_orders + counters.senseless_orders;
         figures.busy_ns = self.busy_ns;
         fill(&mut figures);
     }

@@ -11,7 +11,7 @@ use crate::Head;
 pub(super) struct Followed {
     /// Number of followed securities. While it is 0, a message costs one branch.
     count: usize,
-    /// By locate code: [`FOLLOWED`] and [`RENEWED`].
+    /// By locate code: [`FOLLOWED`].
     flags: Vec<u8>,
 }
 
@@ -39,16 +39,6 @@ impl Followed {
         self.count -= usize::from(was_followed);
         self.count += usize::from(is_followed);
         was_followed != is_followed
-    }
-
-    /// Notes that a level of this book has changed outside an event of its own.
-    #[cold]
-    pub(super) fn renew(&mut self, locate: u16) {
-        if let Some(flags) = self.flags.get_mut(usize::from(locate))
-            && *flags != 0
-        {
-            *flags |= RENEWED;
-        }
     }
 }
 
@@ -121,10 +111,6 @@ impl Books {
             return;
         }
         let source_time_ns = self.unix_ns(head.time);
-        if flags & RENEWED != 0 {
-            self.followed.set(head.locate, true);
-            return self.send_book(head.locate, sequence, source_time_ns, sink);
-        }
         let Some(sides) = self.book(head.locate) else {
             return;
         };
@@ -189,8 +175,6 @@ fn size(size: u64) -> u32 {
 
 /// The security is followed.
 const FOLLOWED: u8 = 1;
-/// Its whole book is given at its next event.
-const RENEWED: u8 = 2;
 
 #[cfg(test)]
 mod tests {

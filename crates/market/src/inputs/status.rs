@@ -24,7 +24,7 @@ pub struct Figures {
     pub malformed: u64,
     /// Messages about unknown orders.
     pub unknown_orders: u64,
-    /// Orders that the book refused.
+    /// Orders that the book refused, because of a limit or of what they say.
     pub refused_orders: u64,
     /// Gaps in the sequences.
     pub gaps: u64,
