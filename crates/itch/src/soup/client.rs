@@ -30,6 +30,14 @@ pub enum ClientError {
     /// A packet that is only allowed after the login arrived before it.
     #[error("a packet before the login was accepted")]
     OutOfOrder,
+    /// The server would send messages again that were delivered. They cannot be told from new ones.
+    #[error("the server begins with message {given}, but {asked} was asked for")]
+    TooEarly {
+        /// The sequence of the login.
+        asked: u64,
+        /// The sequence of the answer.
+        given: u64,
+    },
 }
 
 /// Counters of a client; every field only grows.
@@ -56,6 +64,8 @@ pub struct Client {
     is_accepted: bool,
     is_ended: bool,
     outgoing: Vec<u8>,
+    /// When the present connection was made, and the login sent.
+    connected_ns: u64,
     last_received_ns: u64,
     next_heartbeat_ns: u64,
     counters: Counters,
@@ -71,6 +81,7 @@ impl Client {
             is_accepted: false,
             is_ended: false,
             outgoing: Vec::new(),
+            connected_ns: 0,
             last_received_ns: 0,
             next_heartbeat_ns: u64::MAX,
             counters: Counters::default(),
@@ -84,7 +95,7 @@ impl Client {
         let (user, password) = (&self.config.user, &self.config.password);
         let session = self.session.unwrap_or(self.config.session);
         Login::new(user, password, session, self.expected).write(&mut self.outgoing);
-        self.last_received_ns = now_ns;
+        (self.connected_ns, self.last_received_ns) = (now_ns, now_ns);
         self.next_heartbeat_ns = now_ns.saturating_add(HEARTBEAT_INTERVAL_NS);
     }
 
@@ -131,6 +142,12 @@ impl Client {
     /// Returns whether the server has been silent too long.
     pub fn is_silent(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.last_received_ns) >= SILENCE_NS_MAX
+    }
+
+    /// Returns whether the server has not answered the login for too long. Its heartbeats are no
+    /// answer.
+    pub fn is_unanswered(&self, now_ns: u64) -> bool {
+        !self.is_accepted && now_ns.saturating_sub(self.connected_ns) >= ANSWER_NS_MAX
     }
 
     /// Moves the output to the end of `out`.
@@ -205,20 +222,22 @@ impl Client {
         let possible = 1..SEQUENCE_MAX;
         let accepted = packet::read_accepted(body).filter(|(_, next)| possible.contains(next));
         let (session, sequence) = accepted.ok_or(ClientError::FramingLost)?;
-        self.is_accepted = true;
-        self.counters.logins += 1;
         let is_same = self
             .session
             .is_some_and(|known| known.trimmed() == session.trimmed());
+        if is_same && sequence < self.expected {
+            return Err(ClientError::TooEarly {
+                asked: self.expected,
+                given: sequence,
+            });
+        }
+        self.is_accepted = true;
+        self.counters.logins += 1;
         if !is_same {
             self.expected = 1;
             self.is_ended = false;
             self.session = Some(session);
             sink.session(session);
-        }
-        if sequence < self.expected {
-            // Delivered messages would arrive again, indistinguishable from new ones.
-            return Err(ClientError::FramingLost);
         }
         if sequence > self.expected {
             let (from, count) = (self.expected, sequence - self.expected);
@@ -237,3 +256,5 @@ impl Client {
 
 /// Upper limit of a stream's sequence, so that counting never overflows.
 const SEQUENCE_MAX: u64 = 1 << 63;
+/// Maximum time until the server answers a login.
+const ANSWER_NS_MAX: u64 = SILENCE_NS_MAX;

@@ -195,6 +195,37 @@ fn both_sides_say_heartbeats_and_notice_silence() {
     assert!(Server::new(ServerConfig::default(), 0).is_silent(LOGIN_TIMEOUT_NS));
 }
 
+/// A server that only sent heartbeats held the connection without end.
+#[test]
+fn a_login_without_an_answer_ends_in_spite_of_heartbeats() {
+    let mut client = Client::new(ClientConfig::default());
+    client.connected(5);
+    for second in 1..=15 {
+        let now_ns = second * HEARTBEAT_INTERVAL_NS;
+        assert!(!client.is_unanswered(now_ns) && !client.is_silent(now_ns));
+        let taken = client.receive(b"\0\x01H", now_ns, &mut Seen::default());
+        assert_eq!(taken, Ok(3));
+    }
+    assert!(client.is_unanswered(SILENCE_NS_MAX + 5));
+    client.connected(SILENCE_NS_MAX + 5);
+    assert!(!client.is_unanswered(SILENCE_NS_MAX + 6));
+}
+
+/// It counted as a connection, and the reason was that the framing is lost.
+#[test]
+fn an_answer_with_a_lower_number_than_asked_is_no_login() {
+    let (mut client, mut seen) = (Client::new(ClientConfig::default()), Seen::default());
+    connect(&mut client, &mut server(), &store("S", 9), 99, &mut seen).unwrap();
+    client.connected(0);
+    let mut answer = b"\0\x1fA".to_vec();
+    answer.extend_from_slice(b"         S                   2");
+    let result = client.receive(&answer, 0, &mut seen);
+    let (asked, given) = (9, 2);
+    assert_eq!(result, Err(ClientError::TooEarly { asked, given }));
+    assert!(!client.is_accepted());
+    assert_eq!((client.counters().logins, client.next_sequence()), (1, 9));
+}
+
 #[test]
 fn what_breaks_the_order_ends_the_connection() {
     let mut server = server();

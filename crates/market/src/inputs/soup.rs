@@ -33,6 +33,7 @@ pub(super) fn run(mut thread: Thread, input: &SoupInput) {
         connections: 0,
         shown: None,
         log: LinkLog::default(),
+        reasons: Vec::new(),
     };
     let mut failures = 0;
     while !thread.is_stopped() {
@@ -64,6 +65,8 @@ struct SoupReceiver {
     /// The session that INFO shows.
     shown: Option<SessionName>,
     log: LinkLog,
+    /// Reasons for which a connection has ended since the link last lasted.
+    reasons: Vec<String>,
 }
 
 impl SoupReceiver {
@@ -108,6 +111,9 @@ impl SoupReceiver {
             if self.client.is_silent(now_ns) {
                 return "the server is silent".to_owned();
             }
+            if self.client.is_unanswered(now_ns) {
+                return "the server has not answered the login".to_owned();
+            }
         }
         "the market stops".to_owned()
     }
@@ -118,13 +124,33 @@ impl SoupReceiver {
             true => "disconnected; reconnecting",
             false => "cannot connect; retrying",
         };
-        if let Some((attempts, lasts)) = self.log.ends(Instant::now())
-            && !thread.is_stopped()
-            && !self.client.is_ended()
-        {
-            let (input, address, seconds) = (thread.number, input.address, lasts.as_secs());
-            warn!(input, %address, reason, attempts, seconds, "{text}");
+        let due = self.log.ends(Instant::now());
+        if matches!(due, Some((1, _))) {
+            self.reasons.clear();
         }
+        let is_new = self.note_reason(reason);
+        if (due.is_none() && !is_new) || thread.is_stopped() || self.client.is_ended() {
+            return;
+        }
+        let (input, address) = (thread.number, input.address);
+        match due {
+            Some((attempts, lasts)) => {
+                let seconds = lasts.as_secs();
+                warn!(input, %address, reason, attempts, seconds, "{text}");
+            }
+            // The first end for another reason is told at once.
+            None => warn!(input, %address, reason, "{text}"),
+        }
+    }
+
+    /// Notes why a connection has ended. Returns whether it is a reason that was not told.
+    fn note_reason(&mut self, reason: &str) -> bool {
+        let is_known = self.reasons.iter().any(|known| known == reason);
+        if is_known || self.reasons.len() >= REASONS_MAX {
+            return false;
+        }
+        self.reasons.push(reason.to_owned());
+        true
     }
 
     fn wait(&self, thread: &Thread, stream: &TcpStream) {
@@ -217,6 +243,8 @@ impl SoupReceiver {
     }
 }
 
+/// Reasons that are told at once, until the link lasts.
+const REASONS_MAX: usize = 8;
 /// Waits before the next connection attempt.
 fn pause(thread: &Thread, failures: u32) {
     let wait_ns = BACK_OFF.delay_ns(failures, unix_ns());
