@@ -93,6 +93,8 @@ pub struct Receiver {
     answers_singly: bool,
     /// When a packet last was at the front of the sequence.
     front_ns: u64,
+    /// When a line last showed that the stream goes on; 0 before that.
+    alive_ns: u64,
     /// A packet far from the sequence, until a second one confirms it.
     suspect: Option<Suspect>,
     counters: Counters,
@@ -100,7 +102,6 @@ pub struct Receiver {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
-    last_received_ns: u64,
     /// One past the highest sequence received on this line; 0 before the first.
     next_sequence: u64,
     counters: SideCounters,
@@ -123,6 +124,7 @@ impl Receiver {
             asked: None,
             answers_singly: false,
             front_ns: 0,
+            alive_ns: 0,
             suspect: None,
             counters: Counters::default(),
         }
@@ -141,10 +143,13 @@ impl Receiver {
     ) -> Result<(), PacketError> {
         let line = &mut self.lines[side.index()];
         let packet = decode_packet(datagram).inspect_err(|_| line.counters.corrupt += 1)?;
-        line.last_received_ns = now_ns;
         line.counters.packets += 1;
         line.counters.bytes += datagram.len() as u64;
+        let before = (self.counters.messages, self.highest);
         let result = self.packet(Some(side), &packet, now_ns, sink);
+        if before != (self.counters.messages, self.highest) || self.is_heartbeat(&packet.header) {
+            self.alive_ns = now_ns;
+        }
         if result.is_err() {
             self.lines[side.index()].counters.corrupt += 1;
         }
@@ -234,12 +239,17 @@ impl Receiver {
         due_ns.min().unwrap_or(u64::MAX)
     }
 
-    /// Returns whether a line was silent for [`ReceiverConfig::silence_ns_max`], or has never
-    /// received anything.
-    pub fn is_silent(&self, side: Side, now_ns: u64) -> bool {
-        let line = &self.lines[side.index()];
-        line.counters.packets == 0
-            || now_ns.saturating_sub(line.last_received_ns) >= self.config.silence_ns_max
+    /// Returns whether nothing has shown for [`ReceiverConfig::silence_ns_max`] that the stream goes
+    /// on. Only what moves the sequence shows it, and a heartbeat with the next sequence: a line
+    /// that repeats its last packet does not, nor one that is behind the other.
+    pub fn is_silent(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.alive_ns) >= self.config.silence_ns_max
+    }
+
+    /// Returns whether it is a heartbeat, or end, of the session that has the next sequence.
+    fn is_heartbeat(&self, header: &Header) -> bool {
+        let has_no_messages = [Header::HEARTBEAT, Header::END_OF_SESSION].contains(&header.count);
+        has_no_messages && self.session == Some(header.session) && header.sequence == self.highest
     }
 
     /// Returns the stream's session, once known.
@@ -400,7 +410,8 @@ impl Receiver {
     }
 
     /// Returns whether a datagram of a line shows that the delivered values are current. A packet
-    /// of another session does not, nor one that only a second one can confirm.
+    /// of another session does not, nor one that only a second one can confirm, nor one that repeats
+    /// what was received.
     pub fn is_current(&self, datagram: &[u8], now_ns: u64) -> bool {
         let Ok(Packet { header, .. }) = decode_packet(datagram) else {
             return false;
@@ -408,18 +419,11 @@ impl Receiver {
         if self.session != Some(header.session) {
             return self.session.is_none();
         }
-        let (is_ahead, is_behind) = (
-            header.sequence > self.highest.saturating_add(JUMP_MAX),
-            end_of(&header) < self.expected,
-        );
-        match (is_ahead, is_behind) {
-            (_, true) => !self.is_silent_at_front(now_ns),
-            (true, _) => {
-                let suspect = self.suspect.as_ref();
-                suspect.is_some_and(|first| first.is_confirmed_by(&header, false, now_ns))
-            }
-            _ => true,
+        if header.sequence > self.highest.saturating_add(JUMP_MAX) {
+            let suspect = self.suspect.as_ref();
+            return suspect.is_some_and(|first| first.is_confirmed_by(&header, false, now_ns));
         }
+        self.is_heartbeat(&header) || end_of(&header) > self.expected
     }
 
     /// Returns whether a packet of another session starts that session here.

@@ -395,7 +395,38 @@ fn a_sender_that_restarts_with_the_same_session_begins_it_again() {
         let expected = if requests { 1 } else { first + 2 };
         assert_eq!(line.receiver.next_sequence(), expected);
         assert_eq!(line.receiver.highest_sequence(), first + 2);
-        assert!(line.receiver.is_current(&old, line.now_ns));
+        assert!(!line.receiver.is_current(&old, line.now_ns) || requests);
+        let next = datagram("S", first + 2, &[b"new"]);
+        assert!(line.receiver.is_current(&next, line.now_ns));
+    }
+}
+
+/// A line that repeated its last packet, or an old heartbeat, kept all topics current.
+#[test]
+fn a_line_that_repeats_its_last_packet_is_silent() {
+    let silence_ns = live_only().silence_ns_max;
+    for (packet, is_alive) in [
+        (datagram("S", 50, &[b"50"]), false),
+        (datagram("S", 7, &[b"7"]), false),
+        (special("S", 3, 0), false),
+        (special("S", 50, 0), false),
+        (special("T", 51, 0), false),
+        (special("S", 51, 0), true),
+        (datagram("S", 51, &[b"51"]), true),
+    ] {
+        let mut line = OneLine::new(live_only());
+        (1..=50).for_each(|sequence| {
+            line.data(sequence);
+        });
+        line.wait_ms(2_000);
+        assert!(!line.receiver.is_silent(line.now_ns));
+        assert_eq!(line.receiver.is_current(&packet, line.now_ns), is_alive);
+        line.take(&packet);
+        let packets = line.receiver.side_counters(Side::A).packets;
+        assert_eq!(packets, 51, "the line's own counter");
+        line.wait_ms(2_000);
+        assert_eq!(line.receiver.is_silent(line.now_ns), !is_alive);
+        assert!(line.receiver.is_silent(line.now_ns + silence_ns));
     }
 }
 

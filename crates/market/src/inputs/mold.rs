@@ -144,6 +144,7 @@ impl MoldReceiver {
         if self.receiver.is_ended() {
             thread.lose();
         }
+        self.look_for_silence(thread, now_ns);
         more
     }
 
@@ -157,9 +158,11 @@ impl MoldReceiver {
     }
 
     fn look_for_silence(&self, thread: &mut Thread, now_ns: u64) {
-        let is_silent = |side| self.receiver.is_silent(side, now_ns);
-        if thread.has_session && !thread.is_stale && is_silent(Side::A) && is_silent(Side::B) {
-            warn!(input = thread.number, "both lines are silent");
+        if thread.has_session && !thread.is_stale && self.receiver.is_silent(now_ns) {
+            warn!(
+                input = thread.number,
+                "both lines are silent, or repeat old packets"
+            );
             thread.lose();
         }
     }
