@@ -210,12 +210,12 @@ impl Thread {
     }
 
     /// Works without books: `take` gets the batch, and whether its topics are stale.
-    fn batch_with(&mut self, take: impl FnOnce(&mut Batch<'_>, &mut bool) -> bool) -> bool {
+    fn batch_with<T>(&mut self, take: impl FnOnce(&mut Batch<'_>, &mut bool) -> T) -> T {
         let mut batch = self.ingest.begin(unix_ns());
-        let more = take(&mut batch, &mut self.is_stale);
+        let result = take(&mut batch, &mut self.is_stale);
         let news = batch.finish();
         self.publish(news);
-        more
+        result
     }
 
     /// Marks the topics as stale because the feed has ended or is silent.

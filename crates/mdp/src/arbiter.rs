@@ -13,7 +13,7 @@ pub struct ArbiterConfig {
     pub patience_ns: u64,
     /// Maximum bytes of early packets kept while an earlier packet is missing.
     pub early_bytes_max: usize,
-    /// Silence after which a line counts as lost. The exchange sends a heartbeat each 30 s.
+    /// Silence of all lines after which values are stale. The exchange sends a heartbeat each 30 s.
     pub silence_ns_max: u64,
 }
 
@@ -75,6 +75,8 @@ pub struct Arbiter {
     begin_time_ns: u64,
     /// When a packet last was the next one.
     delivered_ns: u64,
+    /// When a packet last was new; 0 before the first.
+    moved_ns: u64,
     /// A packet far from the sequence, until a second one confirms it.
     suspect: Option<Suspect>,
     early: BTreeMap<u64, Early>,
@@ -101,7 +103,6 @@ struct Suspect {
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
     next: u64,
-    last_received_ns: u64,
     counters: SideCounters,
 }
 
@@ -115,6 +116,7 @@ impl Arbiter {
             last_time_ns: 0,
             begin_time_ns: 0,
             delivered_ns: 0,
+            moved_ns: 0,
             suspect: None,
             early: BTreeMap::new(),
             early_bytes: 0,
@@ -137,9 +139,9 @@ impl Arbiter {
     ) -> Result<(), PacketError> {
         let packet = decode_packet(datagram)?;
         let sequence = u64::from(packet.header.sequence);
-        self.note(side, sequence, now_ns);
+        self.note(side, sequence);
         if sequence == self.expected && sequence != 0 {
-            self.delivered_ns = now_ns;
+            (self.delivered_ns, self.moved_ns) = (now_ns, now_ns);
             self.deliver(&packet, sink);
             if !self.early.is_empty() {
                 self.counters.recovered += 1;
@@ -174,6 +176,7 @@ impl Arbiter {
         if self.expected == 0 {
             self.expected = sequence;
             self.highest = self.expected;
+            self.moved_ns = now_ns;
             sink.joined(self.expected);
             return self.deliver(packet, sink);
         }
@@ -250,7 +253,7 @@ impl Arbiter {
             }
             self.keep(first.sequence, &first.datagram, first.arrived_ns, sink);
         } else if let Ok(first) = decode_packet(&first.datagram) {
-            self.delivered_ns = now_ns;
+            (self.delivered_ns, self.moved_ns) = (now_ns, now_ns);
             self.restart(&first, sink);
         }
         match sequence == self.expected {
@@ -280,10 +283,15 @@ impl Arbiter {
         self.expected
     }
 
-    /// Returns whether a line has been silent for too long. A line that never sent is silent.
-    pub fn is_silent(&self, side: Side, now_ns: u64) -> bool {
-        let last_ns = self.lines[side.index()].last_received_ns;
-        now_ns.saturating_sub(last_ns) >= self.config.silence_ns_max
+    /// Returns whether no new packet has come for too long, on any line. A packet that was received
+    /// before is not new, on the other line or again on the same.
+    pub fn is_silent(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.moved_ns) >= self.config.silence_ns_max
+    }
+
+    /// Returns when a packet last was new; 0 before the first.
+    pub fn moved_ns(&self) -> u64 {
+        self.moved_ns
     }
 
     /// Returns the counters.
@@ -297,9 +305,8 @@ impl Arbiter {
     }
 
     #[inline]
-    fn note(&mut self, side: Side, sequence: u64, now_ns: u64) {
+    fn note(&mut self, side: Side, sequence: u64) {
         let line = &mut self.lines[side.index()];
-        line.last_received_ns = now_ns;
         line.counters.packets += 1;
         if sequence >= line.next {
             let is_first = line.next == 0;
@@ -361,6 +368,7 @@ impl Arbiter {
             sink.gap(Gap::Recovered { from, count });
         }
         self.highest = self.highest.max(sequence + 1);
+        self.moved_ns = self.moved_ns.max(now_ns);
         self.early_bytes += datagram.len();
         let early = Early {
             datagram: datagram.into(),

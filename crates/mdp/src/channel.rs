@@ -19,6 +19,7 @@ use crate::packet::Packet;
 use crate::recovery::Loop;
 use crate::schema::*;
 use crate::settings::{ChannelConfig, ChannelCounters};
+use crate::standstill::Standstill;
 use crate::statuses::GroupStatus;
 
 /// The instruments of a channel.
@@ -65,6 +66,7 @@ pub struct Channel {
     pub(crate) orders_wanted: bool,
     /// The loops of snapshots by price, and by order.
     pub(crate) loops: [Loop; 2],
+    pub(crate) standstill: Standstill,
     pub(crate) counters: ChannelCounters,
     pub(crate) number: Option<i16>,
 }
@@ -102,6 +104,7 @@ impl Channel {
             in_doubt: false,
             orders_wanted: false,
             loops: [Loop::default(), Loop::default()],
+            standstill: Standstill::default(),
             counters: ChannelCounters::default(),
             number: None,
         }
@@ -124,7 +127,10 @@ impl Channel {
 
     /// Returns the number of instruments whose values may be wrong.
     pub fn doubtful_count(&self) -> usize {
-        self.recovering
+        match self.is_behind() {
+            true => self.instruments.len(),
+            false => self.recovering,
+        }
     }
 
     /// Returns the channel's number, if a definition or reset gave it.
@@ -172,6 +178,9 @@ impl Channel {
     #[inline]
     pub fn apply_packet<S: Sink>(&mut self, packet: &Packet<'_>, sink: &mut S) {
         self.sequence = packet.header.sequence.into();
+        if self.standstill.is_behind {
+            self.end_standstill(sink);
+        }
         if self.states_known_ns == u64::MAX {
             self.states_known_ns = packet.header.sending_time_ns;
             // The sequence before the restart may have come back.

@@ -60,6 +60,7 @@ mod settings;
 pub use settings::{ChannelConfig, ChannelCounters};
 
 mod snapshot;
+mod standstill;
 mod statuses;
 
 #[cfg(test)]

@@ -52,18 +52,20 @@ impl Channel {
     /// Publishes that an instrument is in doubt: its values stay as they are.
     pub(crate) fn publish_doubt<S: Sink>(&mut self, index: u32, sink: &mut S) {
         let instrument = &self.instruments[index as usize];
-        debug_assert!(!instrument.is_right(), "something is in doubt");
+        let is_right = instrument.is_right() && !self.is_behind();
+        debug_assert!(!is_right, "something is in doubt");
         self.publish_as_certain(index, None, sink);
     }
 
     /// Publishes a record, which says whether anything is in doubt.
     fn publish_as_certain<S: Sink>(&mut self, index: u32, top: Option<Top>, sink: &mut S) {
+        let is_behind = self.is_behind();
         let instrument = &mut self.instruments[index as usize];
         if !instrument.is_defined {
             return;
         }
         let (symbol, source) = (self.config.symbol_first + index, self.config.source);
-        let is_right = instrument.is_right();
+        let is_right = instrument.is_right() && !is_behind;
         let mut record = instrument.record(top, symbol, source, self.sequence);
         if let Some(figures) = record.figures.as_mut().filter(|_| !is_right) {
             figures.flags |= Figures::IN_DOUBT;

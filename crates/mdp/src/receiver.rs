@@ -82,9 +82,14 @@ impl Receiver {
         self.arbiter.deadline_ns()
     }
 
-    /// Returns whether a line has been silent for too long.
-    pub fn is_silent(&self, side: Side, now_ns: u64) -> bool {
-        self.arbiter.is_silent(side, now_ns)
+    /// Returns whether no new packet of the incremental feed has come for too long.
+    pub fn is_silent(&self, now_ns: u64) -> bool {
+        self.arbiter.is_silent(now_ns)
+    }
+
+    /// Returns when a packet of the incremental feed last was new; 0 before the first.
+    pub fn moved_ns(&self) -> u64 {
+        self.arbiter.moved_ns()
     }
 
     /// Returns the next packet's sequence; 0 before the first packet.

@@ -284,15 +284,24 @@ impl Channel {
 
     /// Tells the sink that all values are right, if they are and it knows of a doubt.
     pub(crate) fn tell_if_right<S: Sink>(&mut self, sink: &mut S) {
-        if self.recovering == 0 && std::mem::take(&mut self.in_doubt) {
+        if self.recovering == 0 && !self.is_behind() && std::mem::take(&mut self.in_doubt) {
             sink.values_right();
         }
     }
 
-    /// Applies a packet of the recovery feed. It is skipped while nothing is to be recovered.
+    /// Applies a packet of the recovery feed. While nothing is to be recovered, it is only compared
+    /// with the incremental feed.
     pub fn apply_snapshot_packet<S: Sink>(&mut self, packet: &Packet<'_>, sink: &mut S) {
         let is_old = packet.header.sending_time_ns < self.begin_time_ns;
-        if is_old || (self.recovering == 0 && !self.orders_wanted) {
+        if is_old {
+            return;
+        }
+        if let Some(Ok(message)) = packet.messages().next()
+            && message.header().schema_id == SCHEMA_ID
+        {
+            self.compare_progress(packet.header, &message, sink);
+        }
+        if self.recovering == 0 && !self.orders_wanted {
             return;
         }
         let mut begun = [false; 2];

@@ -55,6 +55,8 @@ pub struct ChannelCounters {
     pub instrument_gaps: u64,
     /// Instruments that a snapshot made right again.
     pub recoveries: u64,
+    /// Times at which a loop of snapshots was ahead of the incremental feed, which had stopped.
+    pub standstills: u64,
     /// Changes of unknown orders.
     pub unknown_orders: u64,
     /// Orders and instruments that exceed a limit.

@@ -11,6 +11,7 @@ use rustix::time::Timespec;
 use tidewire_feed::client::Side;
 use tidewire_feed_client::{DATAGRAMS_MAX, Datagrams, listen};
 use tidewire_mdp::{ArbiterConfig, ChannelConfig, PacketError, Receiver};
+use tidewire_retry::Seldom;
 use tracing::{debug, info, warn};
 
 use super::config::{InputError, address, parts};
@@ -142,6 +143,7 @@ pub(super) fn run(mut thread: Thread, input: &MdpInput, sockets: Sockets) {
         started: Instant::now(),
         venue: input.venue.clone(),
         shown: None,
+        standstills: 0,
     };
     info!(input = thread.number, a = %input.a, b = %shown(input.b), venue = %input.venue, "listening");
     while !thread.is_stopped() {
@@ -166,6 +168,8 @@ struct MdpReceiver {
     venue: String,
     /// The channel's number as INFO shows it.
     shown: Option<i16>,
+    /// [`tidewire_mdp::ChannelCounters::standstills`] as the log has it.
+    standstills: u64,
 }
 
 impl MdpReceiver {
@@ -196,10 +200,17 @@ impl MdpReceiver {
         }
         let now_ns = self.now_ns();
         let is_due = self.receiver.deadline_ns() <= now_ns;
-        if self.datagrams.is_empty() && !is_due {
-            self.look_for_silence(thread, now_ns);
-            return false;
+        if !self.datagrams.is_empty() || is_due {
+            self.receive(thread, (now_ns, is_due));
         }
+        // Snapshots and definitions come at any time, and say nothing of the lines.
+        self.look_for_silence(thread, now_ns);
+        self.look_for_standstill(thread);
+        more
+    }
+
+    /// Handles the datagrams, and what is due.
+    fn receive(&mut self, thread: &mut Thread, (now_ns, is_due): (u64, bool)) {
         let Self {
             receiver,
             datagrams,
@@ -209,27 +220,46 @@ impl MdpReceiver {
         thread.batch_with(|batch, is_stale| {
             for (number, datagram) in datagrams.iter() {
                 let feed = sockets.all[number].0;
-                // Only the incremental feed shows that values are current.
-                if matches!(feed, Feed::Incremental(_)) && std::mem::take(is_stale) {
-                    batch.revive();
-                }
+                let moved_ns = receiver.moved_ns();
                 if let Err(error) = receive(receiver, feed, datagram, now_ns, batch) {
                     debug!(%error, "invalid datagram");
+                }
+                // Only a new packet of the incremental feed shows that values are current.
+                if *is_stale && receiver.moved_ns() != moved_ns {
+                    *is_stale = false;
+                    batch.revive();
                 }
             }
             if is_due {
                 receiver.handle_timeout(now_ns, batch);
             }
-            more
-        })
+        });
     }
 
     fn look_for_silence(&self, thread: &mut Thread, now_ns: u64) {
-        let is_silent = |side| self.receiver.is_silent(side, now_ns);
         let has_begun = self.receiver.next_sequence() > 0;
-        if has_begun && !thread.is_stale && is_silent(Side::A) && is_silent(Side::B) {
-            warn!(input = thread.number, "both lines are silent");
+        if has_begun && !thread.is_stale && self.receiver.is_silent(now_ns) {
+            warn!(
+                input = thread.number,
+                "both lines are silent, or repeat old packets"
+            );
             thread.lose();
+        }
+    }
+
+    /// Logs that the snapshots are ahead of both lines.
+    fn look_for_standstill(&mut self, thread: &Thread) {
+        let channel = self.receiver.channel();
+        let count = channel.counters().standstills;
+        if count == self.standstills {
+            return;
+        }
+        self.standstills = count;
+        if let Some(left_out) = STANDSTILLS.note_now() {
+            let text = "snapshots are ahead of both lines: packets are missing, and all topics are \
+                        in doubt until a line goes on";
+            let next = self.receiver.next_sequence();
+            warn!(input = thread.number, next, left_out, "{text}");
         }
     }
 
@@ -289,6 +319,8 @@ fn receive(
     }
 }
 
+/// Limits the log lines about lines that stand still.
+static STANDSTILLS: Seldom = Seldom::new(5, 60);
 /// Two lines of each of four feeds.
 const SOCKETS_MAX: usize = 8;
 /// CME's futures exchange.

@@ -118,3 +118,28 @@ fn a_new_sequence_begins_with_its_second_packet_and_the_first_is_delivered() {
     pair.receive(3, YEAR_S);
     assert_eq!((pair.seen.packets, pair.seen.lost), (vec![0, 1, 2, 3], 0));
 }
+
+/// A line that repeated its last packet kept all topics current.
+#[test]
+fn a_packet_that_was_received_before_is_no_sign_of_life() {
+    let silence_ns = ArbiterConfig::default().silence_ns_max;
+    for (sequence, is_alive) in [(3, false), (1, false), (4, true), (5, true), (9_999, false)] {
+        let mut pair = Pair::new();
+        let begin_ns = pair.arbiter.moved_ns();
+        pair.now_ns = begin_ns + silence_ns - 1;
+        assert!(!pair.arbiter.is_silent(pair.now_ns));
+        let packets = pair.arbiter.side_counters(Side::A).packets;
+        pair.receive(sequence, 3);
+        assert_eq!(pair.arbiter.side_counters(Side::A).packets, packets + 1);
+        assert_eq!(
+            pair.arbiter.is_silent(begin_ns + silence_ns),
+            !is_alive,
+            "{sequence}"
+        );
+        assert_eq!(pair.arbiter.moved_ns() > begin_ns, is_alive);
+        assert!(
+            pair.arbiter
+                .is_silent(begin_ns + 2 * silence_ns + 1_000_000_000)
+        );
+    }
+}

@@ -235,3 +235,75 @@ fn a_session_that_begins_before_its_snapshot_is_used_empties_no_book() {
         assert_eq!((pair.compare(), pair.values.in_doubt), (3, false));
     }
 }
+
+/// Sends the snapshots of now, as of `time_ms` later.
+fn send_snapshots(pair: &mut Pair, time_ms: u64) {
+    for mut packet in pair.exchange.clone_snapshots() {
+        let sent = u64::from_le_bytes(packet[4..12].try_into().unwrap()) + time_ms * 1_000_000;
+        packet[4..12].copy_from_slice(&sent.to_le_bytes());
+        let taken = pair.receiver.receive_snapshot(&packet, &mut pair.values);
+        taken.unwrap();
+    }
+}
+
+/// Everything stayed current for 65 s, although the snapshots showed that packets were missing.
+#[test]
+fn a_loop_of_snapshots_ahead_of_lines_that_stand_still_is_a_doubt_until_they_go_on() {
+    for is_lost in [true, false] {
+        let mut pair = Pair::new(exchange(2, 3), false);
+        pair.define();
+        (0..200).for_each(|_| pair.next(BOTH));
+        send_snapshots(&mut pair, 0);
+        send_snapshots(&mut pair, 1_000);
+        assert!(!pair.values.in_doubt, "they are of the last packet");
+        pair.next(&[]);
+        let late = pair.packet.clone();
+        send_snapshots(&mut pair, 2_000);
+        // The other line's copy of the loop, or an incremental feed that is as late.
+        send_snapshots(&mut pair, 2_000);
+        send_snapshots(&mut pair, 2_019);
+        assert!(!pair.values.in_doubt);
+        send_snapshots(&mut pair, 2_020);
+        assert!(pair.values.in_doubt && pair.receiver.channel().is_behind());
+        let channel = pair.receiver.channel();
+        assert_eq!(
+            (channel.counters().standstills, channel.doubtful_count()),
+            (1, 3)
+        );
+        pair.define();
+        send_snapshots(&mut pair, 3_000);
+        assert!(pair.values.in_doubt && pair.receiver.channel().is_behind());
+        if !is_lost {
+            pair.packet = late;
+            pair.send(BOTH);
+            assert!(!pair.values.in_doubt, "nothing is missing");
+        }
+        pair.next(BOTH);
+        pair.give_up();
+        assert_eq!(
+            (pair.values.in_doubt, pair.values.lost),
+            (is_lost, u64::from(is_lost))
+        );
+        assert!(!pair.receiver.channel().is_behind());
+        send_snapshots(&mut pair, 4_000);
+        assert_eq!((pair.compare(), pair.values.in_doubt), (3, false));
+        assert_eq!(pair.receiver.channel().counters().standstills, 1);
+    }
+}
+
+/// A packet between two snapshots that are ahead shows that the feed goes on.
+#[test]
+fn snapshots_ahead_of_a_feed_that_goes_on_are_no_doubt() {
+    let mut pair = Pair::new(exchange(2, 3), false);
+    pair.define();
+    (0..50).for_each(|_| pair.next(BOTH));
+    for number in 1..20 {
+        pair.next(&[]);
+        let late = pair.packet.clone();
+        send_snapshots(&mut pair, number * 1_000);
+        pair.packet = late;
+        pair.send(BOTH);
+    }
+    assert!(!pair.values.in_doubt);
+    assert_eq!(pair.receiver.channel().counters().standstills, 0);
+}
