@@ -239,9 +239,9 @@ impl Receiver {
         due_ns.min().unwrap_or(u64::MAX)
     }
 
-    /// Returns whether nothing has shown for [`ReceiverConfig::silence_ns_max`] that the stream goes
-    /// on. Only what moves the sequence shows it, and a heartbeat with the next sequence: a line
-    /// that repeats its last packet does not, nor one that is behind the other.
+    /// Returns whether nothing has shown for [`ReceiverConfig::silence_ns_max`] that the stream
+    /// goes on. Only what moves the sequence shows it, and a heartbeat with the next sequence: a
+    /// line that repeats its last packet does not, nor one that is behind the other.
     pub fn is_silent(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.alive_ns) >= self.config.silence_ns_max
     }
@@ -410,8 +410,8 @@ impl Receiver {
     }
 
     /// Returns whether a datagram of a line shows that the delivered values are current. A packet
-    /// of another session does not, nor one that only a second one can confirm, nor one that repeats
-    /// what was received.
+    /// of another session does not, nor one that only a second one can confirm, nor one that
+    /// repeats what was received.
     pub fn is_current(&self, datagram: &[u8], now_ns: u64) -> bool {
         let Ok(Packet { header, .. }) = decode_packet(datagram) else {
             return false;
