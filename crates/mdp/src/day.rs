@@ -328,13 +328,10 @@ impl Day {
         self.open_old_reference();
     }
 
-    /// Opens the reference of a dated session, unless it is of the weekday before it, or of an
-    /// unknown day.
+    /// Opens the reference of a dated session, unless it is of the weekday before it.
     fn open_old_reference(&mut self) {
-        let is_undated = self.statistics.reference.is_some() && self.reference_date.is_none();
-        if self.trade_date.is_some() && !is_undated {
-            self.is_reference_open |= !self.is_of_day_before(self.reference_date);
-        }
+        let is_old = !self.is_of_day_before(self.reference_date);
+        self.is_reference_open |= self.trade_date.is_some() && is_old;
         self.is_reference_presumed = true;
     }
 
@@ -468,7 +465,12 @@ impl Day {
         let is_last = own.is_none() && (price == reference || is_begin_known);
         let is_doubtful = self.is_reference_open || self.is_reference_presumed;
         if is_before == Some(true) || is_before.is_none() && is_last && is_doubtful {
-            self.set_reference(Some(settlement));
+            // The known one keeps its date.
+            let date = match price == reference {
+                true => settlement.date.or(self.reference_date),
+                false => settlement.date,
+            };
+            self.set_reference(Some(Settlement { date, ..settlement }));
             return self.set_settlement(None);
         }
         self.hide_open_reference();

@@ -355,23 +355,41 @@ impl Model {
         if self.habits.defines_today && one.defined.is_some() {
             one.defined = one.settlement;
         }
-        let rpt_seq = one.next();
-        add_message(out, |out| {
-            let mut message = MDIncrementalRefreshDailyStatistics49::encode(out);
-            message.transact_time(time_ns);
-            message.match_event_indicator(MatchEventIndicator::END_OF_EVENT);
-            let mut group = message.md_entries();
-            let mut entry = group.add();
-            entry
-                .md_entry_px(price)
-                .security_id(one.id)
-                .rpt_seq(rpt_seq);
-            entry.md_entry_type(MDEntryTypeDailyStatistics::SETTLEMENT_PRICE);
-            entry.settl_price_type(SettlPriceType::FINAL_DAILY);
-            if has_date {
-                entry.trading_reference_date(date);
-            }
-        });
+        write_settlement(one, (time_ns, price, has_date.then_some(date)), out);
+    }
+
+    /// Gives a settlement of the weekday before the session, or of one more before, if settlements
+    /// have a date. Returns whether it is the reference.
+    pub(crate) fn settle_before(
+        &mut self,
+        index: usize,
+        is_older: bool,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let has_date = self.habits.has_dates && self.habits.are_dated[1];
+        // After a reset of the same date, the reference may be of the day itself.
+        let one = &self.instruments[index];
+        let is_usual = |today: &u16| has_date && one.reference.1 < *today;
+        let Some(today) = one.date.filter(is_usual) else {
+            self.heartbeat(out);
+            return false;
+        };
+        let price = self.new_price(true);
+        self.begin(out);
+        let one = &mut self.instruments[index];
+        let date = match is_older {
+            true => weekday_before(weekday_before(today)),
+            false => weekday_before(today),
+        };
+        let is_last = one.reference.1 <= date;
+        if is_last {
+            one.reference = (price, date);
+            // The definition is renewed at once if it has another one of this date.
+            let defined = one.defined.filter(|defined| defined.1 != date);
+            one.defined = defined.or(one.defined.map(|_| one.reference));
+        }
+        write_settlement(one, (self.time_ns, price, Some(date)), out);
+        is_last
     }
 
     /// Gives a trading state, or none, with today's date and maybe a reset of statistics.
@@ -632,6 +650,33 @@ fn write_definition(one: &Truth, habits: Habits, out: &mut Vec<u8>) {
     feeds.add().md_feed_type(*b"GBX").market_depth(DEPTH as i8);
     message.inst_attrib();
     message.lot_type_rules();
+}
+
+fn write_settlement(
+    one: &mut Truth,
+    (time_ns, price, date): (u64, i64, Option<u16>),
+    out: &mut Vec<u8>,
+) {
+    let (id, rpt_seq) = (one.id, one.next());
+    add_message(out, |out| {
+        let mut message = MDIncrementalRefreshDailyStatistics49::encode(out);
+        message.transact_time(time_ns);
+        message.match_event_indicator(MatchEventIndicator::END_OF_EVENT);
+        let mut group = message.md_entries();
+        let mut entry = group.add();
+        entry.md_entry_px(price).security_id(id).rpt_seq(rpt_seq);
+        entry.md_entry_type(MDEntryTypeDailyStatistics::SETTLEMENT_PRICE);
+        entry.settl_price_type(SettlPriceType::FINAL_DAILY);
+        if let Some(date) = date {
+            entry.trading_reference_date(date);
+        }
+    });
+}
+
+fn weekday_before(date: u16) -> u16 {
+    // 1970-01-01 was a Thursday.
+    let is_monday = (date + 4) % 7 == 1;
+    date - if is_monday { 3 } else { 1 }
 }
 
 fn kind(side: usize) -> MDEntryTypeBook {

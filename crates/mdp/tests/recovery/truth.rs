@@ -67,6 +67,8 @@ enum Step {
     Book(usize, u8, u32),
     Trade(usize, u32, bool, bool),
     Settle(usize),
+    /// A settlement of a day before the session's: the weekday before it, or one more before.
+    SettleBefore(usize, bool),
     Status(Scope, Option<SecurityTradingStatus>, Roll),
     Reset,
     Heartbeat,
@@ -123,7 +125,7 @@ impl Day {
                 is_cancel = self.model.trade(index, size, (is_higher, cancels), packet);
             }
             // Before the definition, the sessions of its group are unknown.
-            Step::Settle(_) if self.seen.values.is_empty() => {
+            Step::Settle(_) | Step::SettleBefore(..) if self.seen.values.is_empty() => {
                 self.model.heartbeat(packet);
             }
             Step::Settle(index) => {
@@ -134,6 +136,17 @@ impl Day {
                 let is_unseen = is_lost || one.is_behind_lost_reset;
                 one.has_lost_settlement |= is_unseen && has_one;
                 one.is_settlement_lost |= is_unseen;
+            }
+            Step::SettleBefore(index, is_older) => {
+                let before = self.model.instruments[index].reference;
+                let is_last = self.model.settle_before(index, is_older, packet);
+                let one = &mut self.model.instruments[index];
+                let is_unseen = is_lost || one.is_behind_lost_reset;
+                if is_last {
+                    // Another one of the same day may be known.
+                    let is_same_day = one.reference.1 == before.1;
+                    one.is_presumed = is_unseen && (one.is_presumed || is_same_day);
+                }
             }
             Step::Status(scope, state, roll) => {
                 if matches!(roll, Roll::NextDay | Roll::NextDayAndReset) {
@@ -321,7 +334,8 @@ fn steps() -> impl Strategy<Value = Step> {
         6 => (index.clone(), any::<u8>(), 1..100u32).prop_map(|(i, c, s)| Step::Book(i, c, s)),
         8 => (index.clone(), 1..1_000_000u32, any::<bool>(), prop::bool::weighted(0.1))
             .prop_map(|(i, s, higher, cancel)| Step::Trade(i, s, higher, cancel)),
-        1 => index.prop_map(Step::Settle),
+        1 => index.clone().prop_map(Step::Settle),
+        1 => (index, prop::bool::weighted(0.7)).prop_map(|(i, older)| Step::SettleBefore(i, older)),
         4 => (scopes, states(), rolls()).prop_map(|(s, state, r)| Step::Status(s, state, r)),
         1 => Just(Step::Reset),
         1 => Just(Step::Heartbeat),
