@@ -4,6 +4,7 @@
 //! cost for it. Messages that leave the journal's window before they are written are counted; in
 //! the file they are a gap, followed by a snapshot.
 
+mod newest;
 mod opening;
 
 use std::collections::VecDeque;
@@ -35,6 +36,9 @@ use tidewire_lane::unix_ns;
 pub struct RecordingCounters {
     /// The file, once a recorder is running.
     pub(crate) path: OnceLock<PathBuf>,
+    /// The latest time of the trades at the end of the file that earlier runs have written, ns
+    /// since the UNIX epoch.
+    pub(crate) recorded_until_ns: OnceLock<u64>,
     /// Whether a recorder is running.
     pub enabled: AtomicBool,
     /// Messages that are in the file.
@@ -64,6 +68,9 @@ impl Recorder {
     pub fn start(market: &Arc<Market>, path: &Path) -> io::Result<Self> {
         let lock = FileLock::take(path)?;
         let file = open(path)?;
+        if let Some(newest_ns) = newest::newest_trade_ns(path)? {
+            let _ = market.recording.recorded_until_ns.set(newest_ns);
+        }
         let ended = Arc::new(AtomicBool::new(false));
         let writing = Writing::new(market.clone(), path, file, ended.clone());
         market.recording.enabled.store(true, Ordering::Relaxed);

@@ -6,6 +6,7 @@ use std::ops::Bound;
 use tidewire_dbn::databento::{BAR_TYPES, Ohlcv};
 use tidewire_feed::wire::{REPEATED, Trade};
 
+use super::missed::Missed;
 use super::pages::Pages;
 use super::selection::instrument_id;
 use crate::bars::{Aggregator, Bar, Interval, Outcome};
@@ -15,9 +16,13 @@ use crate::venues::CONSOLIDATED;
 #[derive(Debug, Default)]
 pub(super) struct ClientBars {
     bars: HashMap<(u32, Interval), ClientBar>,
-    /// By topic: when it last traded before the client's first record, nanoseconds since the UNIX
-    /// epoch.
-    traded_ns: Pages<Option<u64>>,
+    /// By topic: the trades before the client's first record.
+    missed: Pages<Option<Missed>>,
+    /// Those of topics that have none there, because they were defined later.
+    missed_of_all: Option<Missed>,
+    /// The end of what earlier runs of the hub have recorded, which the client does not get: the
+    /// bar of that time lacks it.
+    recorded_until_ns: Option<u64>,
     /// Whether trades were lost: the first bar of each topic may lack some.
     has_lost: bool,
     /// The bars that messages of a publisher close. A bar that has been closed by a trade stays
@@ -43,8 +48,10 @@ struct ClientBar {
     publisher: u16,
     /// The publisher of its newest trade, whose messages close it.
     closer: u16,
-    /// Start of the last bar of which the client did not get all trades.
-    partial_ns: Option<u64>,
+    /// The trades that the client did not get.
+    missed: Option<Missed>,
+    /// See [`ClientBars::recorded_until_ns`].
+    recorded_until_ns: Option<u64>,
     /// The latest time of its trades, ns since the UNIX epoch.
     newest_ns: u64,
     /// Until when trades are those that it has had already, ns since the UNIX epoch; 0 if none are.
@@ -58,10 +65,28 @@ struct ClientBar {
 type End = (u64, u32, Interval);
 
 impl ClientBars {
-    /// Notes that trades of a topic came before the client's first record, the last one at
-    /// `traded_ns`. The bar of that time is not sent, nor the one before it.
-    pub(super) fn note_traded(&mut self, number: u32, traded_ns: u64) {
-        *self.traded_ns.get_or(number, None) = Some(traded_ns);
+    /// Notes that trades of a topic came before the client's next record. The bars that may lack
+    /// them are not sent.
+    pub(super) fn note_missed(&mut self, number: u32, missed: Missed) {
+        let noted = self.missed.get_or(number, None);
+        *noted = Some(noted.map_or(missed, |before| missed.with(before)));
+    }
+
+    /// Notes trades that any topic may have had before the client's first record.
+    pub(super) fn note_missed_of_all(&mut self, missed: Missed) {
+        self.missed_of_all = Some(missed);
+    }
+
+    /// Notes when the recording of earlier runs of the hub ends.
+    pub(super) fn note_recorded(&mut self, recorded_until_ns: u64) {
+        self.recorded_until_ns = Some(recorded_until_ns);
+    }
+
+    /// Returns whether the client has had trades of a topic, or it is noted that it has missed some.
+    pub(super) fn knows(&self, number: u32) -> bool {
+        let has_bar = |interval| self.bars.contains_key(&(number, interval));
+        Interval::ALL.into_iter().any(has_bar)
+            || self.missed.get(number).is_some_and(Option::is_some)
     }
 
     /// Adds a trade, whose symbol is the topic's number, to the bars of an interval. `now_ns` is
@@ -72,10 +97,10 @@ impl ClientBars {
         }
         let key = (trade.symbol, interval);
         let time_ns = trade.source_time_ns;
-        let traded_ns = match self.has_lost {
-            true => Some(time_ns),
-            false => self.traded_ns.get(trade.symbol).copied().flatten(),
-        };
+        let own = self.missed.get(trade.symbol).copied().flatten();
+        let first = self.has_lost.then(|| Missed::new(time_ns, time_ns));
+        let missed = [first, own, self.missed_of_all].into_iter().flatten();
+        let missed = missed.reduce(Missed::with);
         let closer = match (trade.source, self.newest_publisher) {
             (CONSOLIDATED, Some(publisher)) => publisher,
             (source, _) => source,
@@ -84,7 +109,8 @@ impl ClientBars {
             aggregator: Aggregator::new(interval),
             publisher: trade.source,
             closer,
-            partial_ns: traded_ns.map(|traded_ns| interval.start_of(traded_ns)),
+            missed,
+            recorded_until_ns: self.recorded_until_ns,
             newest_ns: 0,
             repeated_until_ns: 0,
             delay_ns: None,
@@ -250,11 +276,13 @@ impl ClientBars {
                 self.bars.remove(&(from, interval));
             }
             let start_ns = moved.aggregator.newest().map(|(bar, _)| bar.start_ns);
-            if let Some(mut before) = self.bars.remove(&key) {
+            if let Some(before) = self.bars.remove(&key) {
                 // The topic is of an earlier run of the hub.
                 let (last, is_final) = before.aggregator.newest().unzip();
-                if last.map(|bar| bar.start_ns) == start_ns {
-                    moved.partial_ns = start_ns;
+                if let Some(start_ns) = start_ns
+                    && last.is_some_and(|bar| bar.start_ns == start_ns)
+                {
+                    moved.missed = Some(Missed::new(start_ns, start_ns));
                 } else if let Some(last) = last.filter(|_| is_final == Some(false)) {
                     self.closed.extend(before.finish(key, &last));
                 }
@@ -282,11 +310,11 @@ impl ClientBars {
         }
     }
 
-    /// Takes over until when a symbol had traded before the client's first record to the topic that
+    /// Takes over the trades of a symbol before the client's first record to the topic that
     /// continues its trades.
-    pub(super) fn take_traded(&mut self, from: u32, to: u32) {
-        if let Some(&Some(traded_ns)) = self.traded_ns.get(from) {
-            self.traded_ns.get_or(to, None).get_or_insert(traded_ns);
+    pub(super) fn take_missed(&mut self, from: u32, to: u32) {
+        if let Some(&Some(missed)) = self.missed.get(from) {
+            self.missed.get_or(to, None).get_or_insert(missed);
         }
     }
 
@@ -299,6 +327,11 @@ impl ClientBars {
     /// too.
     pub(super) fn lose(&mut self) {
         self.has_lost = true;
+        for (&(number, _), bar) in &self.bars {
+            let newest = Missed::new(bar.newest_ns, bar.newest_ns);
+            let noted = self.missed.get_or(number, None);
+            *noted = Some(noted.map_or(newest, |before| newest.with(before)));
+        }
         self.bars.clear();
         self.ends.clear();
         self.live_ends.clear();
@@ -308,16 +341,16 @@ impl ClientBars {
 
 impl ClientBar {
     /// Returns the record of a closed bar, unless trades of it are missing.
-    fn finish(&mut self, key: (u32, Interval), closed: &Bar) -> Option<(u8, Ohlcv)> {
-        let before = self
-            .partial_ns
-            .and_then(|start_ns| start_ns.checked_sub(closed.start_ns));
-        // Records may have begun a little before the trade that is known.
-        if before.is_some_and(|before_ns| before_ns <= key.1.length_ns()) {
-            return None;
+    fn finish(&self, key: (u32, Interval), closed: &Bar) -> Option<(u8, Ohlcv)> {
+        let (interval, start_ns) = (key.1, closed.start_ns);
+        let is_missed = self
+            .missed
+            .is_some_and(|missed| missed.concerns(interval, start_ns));
+        let is_recorded = |until_ns: u64| interval.start_of(until_ns) == start_ns;
+        match is_missed || self.recorded_until_ns.is_some_and(is_recorded) {
+            true => None,
+            false => Some(record(key, self.publisher, closed)),
         }
-        self.partial_ns = None;
-        Some(record(key, self.publisher, closed))
     }
 }
 
@@ -537,8 +570,8 @@ mod tests {
     #[test]
     fn a_bar_whose_first_trades_are_missing_is_not_sent() {
         let mut bars = ClientBars::default();
-        bars.note_traded(1, 5 * SECOND + 1);
-        bars.note_traded(2, 4 * SECOND);
+        bars.note_missed(1, Missed::new(5 * SECOND + 1, 5 * SECOND + 1));
+        bars.note_missed(2, Missed::new(4 * SECOND, 4 * SECOND));
         for number in [1, 2, 3] {
             bars.trade(Interval::Second, &trade(number, 5 * SECOND + 2, 10), None);
         }
@@ -593,10 +626,10 @@ mod tests {
     #[test]
     fn a_bar_with_missing_trades_stays_one_under_the_topic_of_its_venue() {
         let mut bars = ClientBars::default();
-        bars.note_traded(1, 5 * SECOND);
+        bars.note_missed(1, Missed::new(5 * SECOND, 5 * SECOND));
         bars.trade(Interval::Second, &trade(1, 5 * SECOND + 1, 10), None);
         bars.trade(Interval::Minute, &trade(1, 5 * SECOND + 1, 10), None);
-        bars.take_traded(1, 2);
+        bars.take_missed(1, 2);
         bars.split((1, 2), 7, |_| false);
         bars.trade(Interval::Second, &trade(2, 6 * SECOND, 11), None);
         bars.trade(Interval::Hour, &trade(2, 6 * SECOND, 11), None);

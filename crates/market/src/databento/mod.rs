@@ -6,6 +6,7 @@ mod bars;
 mod chains;
 mod depth;
 mod intervals;
+mod missed;
 mod pages;
 mod past;
 mod selection;

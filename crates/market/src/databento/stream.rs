@@ -10,7 +10,7 @@ mod settling;
 mod values;
 mod watch;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -77,6 +77,8 @@ pub(super) struct Stream {
     /// After a replay: books whose current state is to be taken.
     unknown_books: Vec<u32>,
     bars: ClientBars,
+    /// By symbol: the topics that may be its venues in a hub before this one, and their publishers.
+    upstream_venues: HashMap<u32, BTreeMap<u32, u16>>,
     definitions: Definitions,
     /// The newest source time of a message of the replay, ns since the UNIX epoch.
     replayed_ns: u64,
@@ -333,11 +335,15 @@ impl Stream {
             return 0;
         };
         self.selection.see(&market.board, number);
+        self.split_upstream(market, message);
         let stamp = Stamp {
             number,
             sequence,
             ts_recv: is_live.then_some(unix_ns),
         };
+        if let Message::LastValue(value) = message {
+            self.note_trades_of_value(market, value, stamp);
+        }
         if !is_live {
             self.replayed_ns = self.replayed_ns.max(time_ns(message));
         }

@@ -1,21 +1,21 @@
 //! Records computed from levels and trades: `mbp-10` and `ohlcv`.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidewire_dbn::databento::{BAR_TYPES, Event, Schema, error_code};
 use tidewire_dbn::flag;
-use tidewire_feed::wire::{Level, Trade};
+use tidewire_feed::wire::{LastValue, Level, Message, Trade, UNDEFINED_PRICE};
 use tidewire_lastvalue::PRICE_UNDEFINED;
 
 use super::super::bars::LIVE_NS;
 use super::super::intervals::BBO;
+use super::super::missed::Missed;
 use super::super::selection::Chosen;
 use super::Stream;
 use super::opening::BOOK_TOPICS;
 use super::settling::SLICE_TOPICS;
 use super::values::Stamp;
-use crate::bars::Interval;
+use crate::bars::{Interval, traded_until_ns};
 use crate::board::VENUE_SEPARATOR;
 use crate::market::Market;
 use crate::topic::{Member, Topic};
@@ -80,9 +80,40 @@ impl Stream {
     /// Continues the open bars, the last trade and the changes of a symbol under the topic of its
     /// first venue, if this is its definition, at which `venue` gets a topic of its own.
     pub(super) fn split(&mut self, market: &Market, topic: &Topic, venue: u16) {
-        let Some(symbol) = topic.parent().cloned().or_else(|| upstream(market, topic)) else {
+        if !self.selection.wants(BARS | BBO) {
+            return;
+        }
+        match topic.parent() {
+            Some(symbol) => self.split_from(symbol, topic, venue),
+            None => {
+                if let Some(symbol) = symbol_of_venue(market, topic) {
+                    let venues = self.upstream_venues.entry(symbol).or_default();
+                    venues.insert(topic.number, venue);
+                }
+            }
+        }
+    }
+
+    /// Does the same for the venues that a hub before this one has given topics of their own, at
+    /// `message`, which may be the first consolidated one of their symbol.
+    pub(super) fn split_upstream(&mut self, market: &Market, message: &Message) {
+        if self.upstream_venues.is_empty() || message.source() != CONSOLIDATED {
+            return;
+        }
+        let number = message.symbol().unwrap_or(u32::MAX);
+        let Some(venues) = self.upstream_venues.remove(&number) else {
             return;
         };
+        for (to, venue) in venues {
+            if let (Some(symbol), Some(topic)) =
+                (market.board.topic(number), market.board.topic(to))
+            {
+                self.split_from(&symbol, &topic, venue);
+            }
+        }
+    }
+
+    fn split_from(&mut self, symbol: &Topic, topic: &Topic, venue: u16) {
         let (from, to) = (symbol.number, topic.number);
         let chosen = self.selection.of(from);
         let is_kept = |schema: Schema| chosen.named & schema.bit() != 0;
@@ -100,11 +131,38 @@ impl Stream {
                 first.is_some_and(|first| first.topic.number == to)
             };
             if symbol.with_members(is_first) {
-                self.bars.take_traded(from, to);
+                self.bars.take_missed(from, to);
             }
             let keeps = |interval: Interval| is_kept(Schema::BARS[interval as usize]);
             self.bars.split((from, to), venue, keeps);
         }
+    }
+
+    /// Notes the trades of a whole value of a topic that the client has had none of, as where a hub
+    /// before this one has given a venue a topic of its own.
+    pub(super) fn note_trades_of_value(
+        &mut self,
+        market: &Market,
+        value: &LastValue,
+        stamp: Stamp,
+    ) {
+        let chosen = self.selection.of(stamp.number);
+        let has_traded = value.last != UNDEFINED_PRICE || value.volume > 0;
+        if (chosen.schemas | chosen.watched) & BARS == 0
+            || !has_traded
+            || self.bars.knows(stamp.number)
+        {
+            return;
+        }
+        if let Some(topic) = market.board.topic(stamp.number)
+            && let Some(symbol) = symbol_of_venue(market, &topic)
+        {
+            // The newest change may be a late trade.
+            self.bars.take_missed(symbol, stamp.number);
+        }
+        let time_ns = value.source_time_ns;
+        let missed = Missed::new(time_ns, time_ns);
+        self.bars.note_missed(stamp.number, missed);
     }
 
     /// After a replay, takes the current state of some of those books whose start it did not have.
@@ -242,14 +300,22 @@ impl Stream {
         })
     }
 
-    /// Notes when a topic last traded. Where the hub does not know it, its newest change of any
+    /// Notes when a topic has traded so far. Where the hub does not know it, its newest change of any
     /// kind counts.
     pub(super) fn note_traded(&mut self, market: &Market, number: u32) {
         let value = market.board.value(number);
         let value = value.filter(|value| value.last != PRICE_UNDEFINED);
         if let (Some(value), Some(topic)) = (value, market.board.topic(number)) {
-            let traded_ns = topic.last_trade_ns().unwrap_or(value.source_time_ns);
-            self.bars.note_traded(number, traded_ns);
+            // The last trade by arrival may be a late one.
+            let last_ns = topic.last_trade_ns().unwrap_or(value.source_time_ns);
+            let mut newest_ns = traded_until_ns(&topic, Some(&value));
+            let delay_ns = value.receive_time_ns.saturating_sub(value.source_time_ns);
+            if topic.last_trade_ns().is_none() && delay_ns < LIVE_NS {
+                // The newest trade of a snapshot is of before its receipt.
+                newest_ns = newest_ns.max(value.receive_time_ns);
+            }
+            self.bars
+                .note_missed(number, Missed::new(newest_ns, last_ns));
         }
     }
 
@@ -300,14 +366,13 @@ impl Stream {
     }
 }
 
-/// Returns the symbol whose venue `topic` is in a hub before this one. That hub has found a second
-/// venue, and gives the symbol consolidated values since.
-fn upstream(market: &Market, topic: &Topic) -> Option<Arc<Topic>> {
+/// Returns the number of the symbol whose venue `topic` may be in a hub before this one. That hub
+/// gives the symbol consolidated values, once it has found a second venue.
+fn symbol_of_venue(market: &Market, topic: &Topic) -> Option<u32> {
     let name = std::str::from_utf8(topic.symbol()).ok()?;
     let (symbol, _) = name.rsplit_once(VENUE_SEPARATOR)?;
     let symbol = market.board.named(symbol)?;
-    let is_upstream = symbol.facts().venue == Some(CONSOLIDATED) && !symbol.is_consolidated();
-    is_upstream.then_some(symbol)
+    (!symbol.is_consolidated()).then_some(symbol.number)
 }
 
 /// Returns the bit of the schema of bars with this record type.

@@ -8,6 +8,7 @@ use tidewire_dbn::databento::{Schema, error_code};
 use tidewire_feed::journal::Journal;
 use tidewire_feed::wire::TradingState;
 
+use super::super::missed::Missed;
 use super::super::selection::{Chosen, Concerned};
 use super::derived::BARS;
 use super::{PRICED, Stream};
@@ -105,6 +106,14 @@ impl Stream {
         _: &Journal,
     ) {
         self.settling.known_from_ns = known_from_ns;
+        match known_from_ns {
+            Some(from_ns) => self.bars.note_missed_of_all(missed_before(from_ns)),
+            None => {
+                if let Some(&until_ns) = market.recording.recorded_until_ns.get() {
+                    self.bars.note_recorded(until_ns);
+                }
+            }
+        }
         self.settling.is_new = true;
         self.visit_new(market);
         self.settle(market);
@@ -221,10 +230,10 @@ impl Stream {
             let state = board_state(market, number);
             let _ = self.note_state(number, state, now.schemas | now.watched);
         }
-        if begins(BARS) {
+        if begins(BARS) || self.settling.is_refresh && now.follows(BARS) {
             match known_from_ns {
                 Some(from_ns) if (now.replayed | now.watched) & BARS != 0 => {
-                    self.bars.note_traded(number, from_ns.saturating_sub(1));
+                    self.bars.note_missed(number, missed_before(from_ns));
                 }
                 _ => self.note_traded(market, number),
             }
@@ -245,6 +254,12 @@ impl Stream {
             }
         }
     }
+}
+
+/// Returns the trades before the start of a replay.
+fn missed_before(from_ns: u64) -> Missed {
+    let last_ns = from_ns.saturating_sub(1);
+    Missed::new(last_ns, last_ns)
 }
 
 fn board_state(market: &Market, number: u32) -> TradingState {

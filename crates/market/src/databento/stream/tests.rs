@@ -1,3 +1,4 @@
+mod bars;
 mod chains;
 mod moves;
 mod restarts;

@@ -30,8 +30,17 @@ impl Hub {
 
     /// Ends the hub, and starts it again with the same recording.
     pub(super) fn restart(&mut self, journal_messages: usize) {
+        self.restart_with(&["A", "B"], journal_messages);
+    }
+
+    /// Does the same with a source that has not come back.
+    pub(super) fn restart_without_symbols(&mut self, journal_messages: usize) {
+        self.restart_with(&[], journal_messages);
+    }
+
+    fn restart_with(&mut self, symbols: &[&str], journal_messages: usize) {
         self.settle();
-        self.feed = Feed::with_journal(&["A", "B"], journal_messages);
+        self.feed = Feed::with_journal(symbols, journal_messages);
         self.recorder = Some(Recorder::start(&self.feed.market, &self.path).unwrap());
     }
 
@@ -44,13 +53,18 @@ impl Hub {
 
     /// Returns the records of a session at the end of its replay.
     pub(super) fn replay(&self, lines: &[&str]) -> Vec<Vec<u8>> {
+        self.replayed(lines).1
+    }
+
+    /// Returns a session at the end of its replay, and its records.
+    pub(super) fn replayed(&self, lines: &[&str]) -> (Stream, Vec<Vec<u8>>) {
         let mut stream = self.feed.session(lines);
         let mut records = stream.records(&self.feed.market);
         while !stream.is_complete {
             std::thread::sleep(Duration::from_millis(1));
             records.extend(stream.records(&self.feed.market));
         }
-        records
+        (stream, records)
     }
 }
 
