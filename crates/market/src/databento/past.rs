@@ -7,6 +7,7 @@
 //! ```
 
 mod carried;
+mod names;
 mod reader;
 
 use std::fs::File;
@@ -48,6 +49,8 @@ pub(super) enum Next {
     Message(Told),
     /// A range of sequences that is missing in the recording.
     Gap(u64, u64),
+    /// The number of symbols that are left out: the board has no room, or a symbol has another venue.
+    LeftOut(usize),
     /// The recording ends; the replay continues in the journal at this sequence.
     Journal(u64),
     /// Nothing yet; the reader will wake up the lane.
@@ -67,6 +70,7 @@ pub(super) struct Past {
 enum Part {
     Messages(Vec<Told>),
     Gap(u64, u64),
+    LeftOut(usize),
     Journal(u64),
 }
 
@@ -124,6 +128,7 @@ impl Past {
                     continue;
                 }
                 Ok(Part::Gap(from, until)) => Next::Gap(from, until),
+                Ok(Part::LeftOut(count)) => Next::LeftOut(count),
                 Ok(Part::Journal(next)) => Next::Journal(next),
                 Err(TryRecvError::Empty) => return,
                 Err(TryRecvError::Disconnected) => {

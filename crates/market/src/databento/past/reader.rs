@@ -1,6 +1,6 @@
 //! The thread that reads a recording for a replay.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use tracing::warn;
 use super::super::stream::{is_definition, time_ns};
 use super::super::untimed::{BEHIND_MAX, event_ns, is_untimed, set_time};
 use super::carried::{Carried, Later};
+use super::names::{Number, number_of};
 use super::{FromBefore, Part, Told};
 use crate::market::Market;
 
@@ -53,14 +54,10 @@ pub(super) struct Reader {
     missing: Vec<(u64, u64)>,
     /// By symbol number of an earlier run: the topic of this run with the same name, if any.
     numbers: HashMap<u32, Option<Number>>,
-}
-
-/// A topic of this run that has the values of one of an earlier run.
-#[derive(Clone, Copy, Debug)]
-struct Number {
-    number: u32,
-    /// See [`Told::is_of_venue`].
-    is_of_venue: bool,
+    /// By topic number: the venue of an earlier run whose values it has.
+    venues: HashMap<u32, Box<str>>,
+    /// The symbols that are left out, at most [`LEFT_OUT_MAX`].
+    left_out: HashSet<Box<str>>,
 }
 
 impl Reader {
@@ -91,6 +88,8 @@ impl Reader {
             held: Vec::new(),
             missing: Vec::new(),
             numbers: HashMap::new(),
+            venues: HashMap::new(),
+            left_out: HashSet::new(),
         }
     }
 
@@ -152,6 +151,9 @@ impl Reader {
             self.batch.is_empty(),
             "the journal follows the last message"
         );
+        if !self.left_out.is_empty() {
+            self.send(Part::LeftOut(self.left_out.len()))?;
+        }
         if self.next < oldest {
             self.send(Part::Gap(self.next, oldest))?;
         }
@@ -472,11 +474,10 @@ impl Reader {
         let mut is_definition = false;
         if let Message::Definition(definition) = &message {
             is_definition = true;
-            let name = definition.name.as_bytes();
-            let number = self.market.board.find(name).map(|topic| Number {
-                number: topic.number,
-                is_of_venue: topic.symbol() != name,
-            });
+            let number = number_of(&self.market, definition, &mut self.venues);
+            if number.is_none() && self.left_out.len() < LEFT_OUT_MAX {
+                self.left_out.insert(definition.name.as_str().into());
+            }
             self.numbers.insert(definition.symbol, number);
         }
         let known = self.numbers.get(&message.symbol()?).copied()??;
@@ -507,6 +508,8 @@ impl Reader {
 static DISORDER: Seldom = Seldom::new(3, 10);
 /// Messages in a part, which is some tens of kilobytes.
 const BATCH_MESSAGES: usize = 512;
+/// Maximum symbols that are counted as left out.
+const LEFT_OUT_MAX: usize = 65_536;
 /// Bytes read from the file at a time.
 const READ_BYTES: u64 = 256 * 1024;
 /// Interval at which the end of the file is checked.
@@ -607,6 +610,7 @@ mod tests {
                 }),
                 Next::Gap(from, until) => told.push((false, from, until as i64)),
                 Next::Nothing => std::thread::sleep(LOOK_INTERVAL),
+                Next::LeftOut(count) => panic!("{count} symbols are left out"),
                 Next::Journal(_) => break,
             }
         }

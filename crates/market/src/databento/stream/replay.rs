@@ -143,6 +143,14 @@ impl Stream {
                     self.note_error(error_code::SKIPPED_RECORDS, text);
                     self.say(unix_ns, out);
                 }
+                Next::LeftOut(count) => {
+                    let text = format!(
+                        "{count} symbols of the recording are left out: their symbol has another \
+                         venue, or market-topics-max is near"
+                    );
+                    self.note_error(error_code::SYMBOL_RESOLUTION_FAILED, text);
+                    self.say(unix_ns, out);
+                }
                 Next::Journal(next) => {
                     self.past = None;
                     self.advance(next, unix_ns, out);
@@ -180,6 +188,7 @@ impl Stream {
             return false;
         }
         self.selection.see(&market.board, number);
+        self.split_upstream(market, &told.message);
         let is_named = self.selection.of(number).named != 0;
         told.is_of_venue == is_named
     }

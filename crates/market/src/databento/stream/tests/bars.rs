@@ -112,6 +112,53 @@ fn a_bar_goes_on_at_a_venue_whose_definition_comes_before_the_consolidated_value
     assert_eq!(bars(&told), [(own, T + 10 * SECOND, 97, 2)]);
 }
 
+/// A client that came back before the source got nothing of the past, without a word.
+#[test]
+fn symbols_that_no_source_has_defined_since_a_restart_have_their_past() {
+    for symbols in ["ALL_SYMBOLS", "A,B"] {
+        let mut hub = Hub::new("undefined", LARGE, true);
+        for place in 0..10 {
+            hub.feed.trade(0, 2, T + place, 50);
+            hub.feed.trade(1, 2, T + place, 60);
+        }
+        hub.restart_without_symbols(LARGE);
+        let line = format!("schema=trades|symbols={symbols}|start=0");
+        let (mut live, told) = hub.replayed(&[&line]);
+        assert_eq!(told.len(), 20, "{symbols}");
+        for (symbol, name) in ["A", "B"].into_iter().enumerate() {
+            define(&mut hub.feed, symbol as u32, name);
+            hub.feed.trade(symbol as u32, 2, T + SECOND, 70);
+        }
+        let told = live.records(&hub.feed.market);
+        let expected = ["A", "B"].map(|name| (hub.feed.id(name), T + SECOND, 70, None));
+        let told: Vec<_> = told.iter().map(|record| shape(record)).collect();
+        assert_eq!(told, expected, "{symbols}");
+        hub.settle();
+    }
+}
+
+/// The part of before the restart and the one behind it were two bars.
+#[test]
+fn a_bar_over_a_restart_is_whole_for_who_comes_back_before_the_source() {
+    let mut hub = Hub::new("over", LARGE, true);
+    hub.feed.trade(0, 2, T + 1, 50);
+    hub.feed.trade(0, 2, T + 2, 50);
+    hub.restart_without_symbols(LARGE);
+    let line = "schema=ohlcv-1h|symbols=ALL_SYMBOLS|start=";
+    let (mut whole, told) = hub.replayed(&[&format!("{line}0")]);
+    assert!(told.is_empty(), "it is open");
+    let (mut part, _) = hub.replayed(&[&format!("{line}{}", T + 2)]);
+    define(&mut hub.feed, 0, "A");
+    for at in [1, 2, 7_200] {
+        hub.feed.trade(0, 2, T + at * SECOND, 60);
+    }
+    let hour = T - T % (3_600 * SECOND);
+    let told = bars(&whole.records(&hub.feed.market));
+    assert_eq!(told, [(hub.feed.id("A"), hour, 50, 4)]);
+    assert_eq!(bars(&part.records(&hub.feed.market)), []);
+    hub.settle();
+}
+
 /// A client without a start got the trades of after the restart as a whole bar.
 #[test]
 fn the_bar_in_which_a_restart_is_comes_to_no_client_that_has_only_a_part_of_it() {
