@@ -28,8 +28,8 @@ pub(super) struct ClientBars {
     /// The bars that messages of a publisher close. A bar that has been closed by a trade stays
     /// until its end is passed.
     ends: HashMap<u16, BTreeSet<End>>,
-    /// The bars that the wall clock closes as well, by when it looks at them, ns since the UNIX epoch:
-    /// at a bar's end, and as much later as the bar's trades come late.
+    /// The bars that the wall clock closes as well, by when it looks at them, ns since the UNIX
+    /// epoch: at a bar's end, and as much later as the bar's trades come late.
     live_ends: BTreeSet<(u64, End)>,
     /// Publishers of bars that a replay has left open, and which are to be checked; of the last one
     /// those behind `checked`.
@@ -82,7 +82,7 @@ impl ClientBars {
         self.recorded_until_ns = Some(recorded_until_ns);
     }
 
-    /// Returns whether the client has had trades of a topic, or it is noted that it has missed some.
+    /// Returns whether the client has had trades of a topic, or has noted that it missed some.
     pub(super) fn knows(&self, number: u32) -> bool {
         let has_bar = |interval| self.bars.contains_key(&(number, interval));
         Interval::ALL.into_iter().any(has_bar)
@@ -212,8 +212,8 @@ impl ClientBars {
     }
 
     /// Checks some bars that a replay has left open. `delay_ns` tells of a topic how long its
-    /// newest message took to arrive, if that was live. Returns whether some of them are left for the
-    /// next call.
+    /// newest message took to arrive, if that was live. Returns whether some of them are left for
+    /// the next call.
     pub(super) fn check_replayed(&mut self, delay_ns: impl Fn(u32) -> Option<u64>) -> bool {
         let mut left = CLOSED_MAX;
         while let Some(publisher) = self.unchecked.last() {

@@ -49,7 +49,8 @@ pub(super) enum Next {
     Message(Told),
     /// A range of sequences that is missing in the recording.
     Gap(u64, u64),
-    /// The number of symbols that are left out: the board has no room, or a symbol has another venue.
+    /// The number of symbols that are left out: there is no room, or
+    /// their symbol has another venue.
     LeftOut(usize),
     /// The recording ends; the replay continues in the journal at this sequence.
     Journal(u64),

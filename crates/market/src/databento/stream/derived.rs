@@ -300,8 +300,8 @@ impl Stream {
         })
     }
 
-    /// Notes when a topic has traded so far. Where the hub does not know it, its newest change of any
-    /// kind counts.
+    /// Notes when a topic has traded so far. Where the hub does not know it, its newest change
+    /// of any kind counts.
     pub(super) fn note_traded(&mut self, market: &Market, number: u32) {
         let value = market.board.value(number);
         let value = value.filter(|value| value.last != PRICE_UNDEFINED);
