@@ -75,15 +75,10 @@ impl<'a> Form<'a> {
 
     /// CME's form: `ESH4 C4800`.
     fn option(first: &'a str, rest: &str, now_ns: u64) -> Option<Self> {
-        let (&class, strike) = rest.as_bytes().split_first()?;
-        let strike = std::str::from_utf8(strike).ok()?;
-        let is_number = !strike.is_empty() && strike.bytes().all(|byte| byte.is_ascii_digit());
-        if !matches!(class, b'C' | b'P') || !is_number {
-            return None;
-        }
+        let (class, strike) = split_option(rest)?;
         Some(Self {
             class,
-            strike: strike.parse::<i64>().ok()?.checked_mul(1_000_000_000)?,
+            strike,
             ..Self::future(first, now_ns)?
         })
     }
@@ -111,6 +106,30 @@ pub(super) fn is_expiry(text: &str) -> bool {
     is_month && matches!(bytes.len(), 2 | 3) && bytes[1..].iter().all(u8::is_ascii_digit)
 }
 
+/// Splits the part of a name of CME's form behind the expiry, ` C4800`, into the class and the
+/// strike, 1 unit = 1e-9.
+pub(super) fn split_option(rest: &str) -> Option<(u8, i64)> {
+    let rest = rest.trim_start_matches(' ');
+    let (&class, _) = rest.as_bytes().split_first()?;
+    if !matches!(class, b'C' | b'P') {
+        return None;
+    }
+    let strike = &rest[1..];
+    let (is_negative, number) = match strike.strip_prefix('-') {
+        Some(number) => (true, number),
+        None => (false, strike),
+    };
+    let (whole, decimals) = number.split_once('.').unwrap_or((number, "0"));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number(whole) || !is_number(decimals) || decimals.len() > DECIMALS_MAX {
+        return None;
+    }
+    let whole = whole.parse::<i64>().ok()?.checked_mul(1_000_000_000)?;
+    let parts = format!("{decimals:0<DECIMALS_MAX$}").parse::<i64>().ok()?;
+    let strike = whole.checked_add(parts)?;
+    Some((class, if is_negative { -strike } else { strike }))
+}
+
 /// Splits a name of OCC's form into its root and the part behind it: the day, the class, and the
 /// strike in thousandths with 8 digits.
 pub(super) fn split_dated(name: &str) -> Option<(&str, &str)> {
@@ -136,6 +155,8 @@ fn closest_year(digit: u32, now_ns: u64) -> u32 {
 
 /// Letters of the months in which futures expire.
 const MONTHS: &[u8] = b"FGHJKMNQUVXZ";
+/// Digits behind the point of a price.
+const DECIMALS_MAX: usize = 9;
 /// Bytes of OCC's form behind the root.
 const DATED_LENGTH: usize = 15;
 const DAY_NS: u64 = 86_400_000_000_000;
@@ -164,6 +185,13 @@ mod tests {
             ("ESH4 C4800", b'C'),
             ("ESH4 P4800", b'P'),
             ("ESH4 C", b'K'),
+            ("ESH4 CX", b'K'),
+            ("ESH4 C4800@XCME", b'K'),
+            ("ESH4 P4700 X", b'K'),
+            ("ESH4 C4800.", b'K'),
+            ("ESH4 C4800.5", b'C'),
+            ("ESH4 P-10", b'P'),
+            ("ESH4 é4800", b'K'),
             ("AAPL  240119C00150000", b'C'),
             ("AAPL  240119P00150000", b'P'),
             ("AAPL  249919P00150000", b'K'),
@@ -193,6 +221,10 @@ mod tests {
         assert_eq!(Form::of("ESH30", NOW_NS).maturity, (2030, 3));
         let option = Form::of("ESH4 P4800", NOW_NS);
         assert_eq!(option.strike, 4_800_000_000_000);
+        let strike = |name| Form::of(name, NOW_NS).strike;
+        assert_eq!(strike("ESH4 C4800.25"), 4_800_250_000_000);
+        assert_eq!(strike("ESH4 C-0.5"), -500_000_000);
+        assert_eq!(strike("ESH4 C9223372037"), UNDEFINED_PRICE, "too large");
         let dated = Form::of("AAPL  240119C00150500", NOW_NS);
         assert_eq!((dated.root, dated.maturity), ("AAPL", (2024, 1)));
         assert_eq!(dated.strike, 150_500_000_000);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use foldhash::fast::RandomState;
 
-use super::class::{is_expiry, split_dated};
+use super::class::{is_expiry, split_dated, split_option};
 
 /// A set of parent symbols. The cost of a look does not depend on their number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -162,8 +162,8 @@ impl<'a> Parent<'a> {
                 is_expiry(first) && second.is_none_or(is_leg)
             }
             Class::Options => {
-                let is_of_month = rest.split_once(' ').is_some_and(|(expiry, strike)| {
-                    is_expiry(expiry) && strike.starts_with(['C', 'P'])
+                let is_of_month = rest.split_once(' ').is_some_and(|(expiry, option)| {
+                    is_expiry(expiry) && split_option(option).is_some()
                 });
                 is_of_month || split_dated(name).is_some_and(|(root, _)| root == self.root)
             }
@@ -184,6 +184,30 @@ mod tests {
             assert!(parents.insert(text));
         }
         parents
+    }
+
+    /// The topic of one venue of an option was an option too, so each trade came twice.
+    #[test]
+    fn an_option_at_one_venue_does_not_belong_to_the_parent_beside_the_option() {
+        let all = parents(&["ES.FUT", "ES.OPT", "AAPL.OPT", "ES.SPOT"]);
+        for (name, parent) in [
+            ("ESH4", Some("ES.FUT")),
+            ("ESH4 C4800", Some("ES.OPT")),
+            ("ESH4 P4700.5", Some("ES.OPT")),
+            ("ESH4  C4800", Some("ES.OPT")),
+            ("AAPL  240119C00150000", Some("AAPL.OPT")),
+            ("ESH4@XCME", None),
+            ("ESH4-ESM4@XCME", None),
+            ("ESH4 C4800@XCME", None),
+            ("AAPL  240119C00150000@OPRA", None),
+            ("ES@XCME", None),
+            // What stands behind the class is a strike.
+            ("ESH4 C", None),
+            ("ESH4 CHEAP", None),
+            ("ESH4 P4700 X", None),
+        ] {
+            assert_eq!(all.find(name), parent, "{name}");
+        }
     }
 
     #[test]
