@@ -47,12 +47,15 @@ pub enum Unused {
     TooManyInstruments,
     /// A trade that a record of another schema has told.
     Repeated,
+    /// A trade that a record of another schema may have told: trades of its time are no longer
+    /// remembered.
+    Forgotten,
     /// A status that changes no trading state.
     NoChange,
 }
 
 /// Every reason, in the order of its discriminant.
-const REASONS: [Unused; 11] = [
+const REASONS: [Unused; 12] = [
     Unused::UnknownKind,
     Unused::NoPrices,
     Unused::UnknownOrder,
@@ -63,6 +66,7 @@ const REASONS: [Unused; 11] = [
     Unused::LevelsFull,
     Unused::TooManyInstruments,
     Unused::Repeated,
+    Unused::Forgotten,
     Unused::NoChange,
 ];
 
@@ -142,6 +146,15 @@ impl Accounting {
         self.kinds[kind as usize].used += 1;
     }
 
+    /// Counts a record as used, or as unused for a reason.
+    #[inline]
+    pub(super) fn count(&mut self, kind: Kind, rtype: u8, unused: Option<Unused>) {
+        match unused {
+            None => self.count_used(kind),
+            Some(reason) => self.count_unused(kind, rtype, reason),
+        }
+    }
+
     #[cold]
     pub(super) fn count_unused(&mut self, kind: Kind, rtype: u8, reason: Unused) {
         self.kinds[kind as usize].unused[reason as usize] += 1;
@@ -177,6 +190,10 @@ impl Unused {
             Self::LevelsFull => "book full of price levels",
             Self::TooManyInstruments => "too many instruments",
             Self::Repeated => "trade that another schema has told",
+            Self::Forgotten => {
+                "trade of a schema that was not the first to tell trades, too far behind the first \
+                 one to compare"
+            }
             Self::NoChange => "no change of the trading state",
         }
     }

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::repeats::Repeats;
+use super::repeats::{self, Repeats, Verdict};
 use super::symbols::Symbols;
-use super::{Accounting, Book, BookLimits, Change, Unused};
+use super::{Accounting, Book, BookLimits, Unused};
 use crate::{
     BidAsk, ConsolidatedRecord, MboRecord, Metadata, NamesFull, Publisher, Record, RecordHeader,
     RecordRef, SymbolNames, TradeRecord, UNDEFINED_PRICE, UNDEFINED_TIME, action, flag, side,
@@ -59,6 +59,8 @@ pub struct Books {
     newest_ns: u64,
     /// The stream may tell a trade in several schemas.
     mixes_schemas: bool,
+    /// Trades that another schema may tell again.
+    repeats: Repeats,
     pub(super) accounting: Accounting,
     /// See [`take_appeared`](Self::take_appeared).
     appeared: Option<(u16, u32)>,
@@ -86,8 +88,6 @@ struct InstrumentState {
     awaits_book: bool,
     /// Created by the first order.
     book: Option<Box<Book>>,
-    /// Trades that another schema may tell again; `None` before the first trade.
-    repeats: Option<Box<Repeats>>,
 }
 
 impl Books {
@@ -104,6 +104,7 @@ impl Books {
             names_version: 0,
             newest_ns: 0,
             mixes_schemas: true,
+            repeats: Repeats::default(),
             accounting: Accounting::new(),
             appeared: None,
             last: (u64::MAX, 0),
@@ -216,27 +217,23 @@ impl Books {
         self.accounting.note_time(source_time_ns);
         self.accounting.suspect += u64::from(order.flags & flag::MAYBE_BAD_BOOK != 0);
         let (trade, show) = match book.apply(order) {
-            Ok(Change { trade: true, quote }) if order.price == UNDEFINED_PRICE => {
-                self.accounting
-                    .count_unused(record.kind(), record.rtype(), Unused::NoPrice);
-                (false, quote)
-            }
-            Ok(Change { trade: true, quote })
-                if self.mixes_schemas
-                    && state.repeats.get_or_insert_default().is_repeat(
-                        record.kind(),
-                        source_time_ns,
-                        order.price,
-                        order.size,
-                    ) =>
-            {
-                self.accounting
-                    .count_unused(record.kind(), record.rtype(), Unused::Repeated);
-                (false, quote)
-            }
             Ok(change) => {
-                self.accounting.count_used(record.kind());
-                (change.trade, change.quote)
+                let unused = match (change.trade, order.price) {
+                    (false, _) => None,
+                    (true, UNDEFINED_PRICE) => Some(Unused::NoPrice),
+                    (true, price) if self.mixes_schemas => {
+                        let trade = repeats::Trade {
+                            place: place as u32,
+                            size: order.size,
+                            time_ns: source_time_ns,
+                            price,
+                        };
+                        unused_by(self.repeats.judge(record.kind(), trade))
+                    }
+                    (true, _) => None,
+                };
+                self.accounting.count(record.kind(), record.rtype(), unused);
+                (change.trade && unused.is_none(), change.quote)
             }
             Err(error) => {
                 // A failed record may still end an event.
@@ -314,25 +311,38 @@ impl Books {
         if event.action != action::TRADE {
             return self.accounting.count_used(record.kind());
         }
+        self.apply_trade(record, &event, (source_time_ns, time_ns), sink);
+    }
+
+    /// Gives the trade of a record that is not one of an order. Its times are ns since the UNIX
+    /// epoch: that of the source, and the one by which it has its name.
+    fn apply_trade(
+        &mut self,
+        record: &RecordRef<'_>,
+        event: &TradeRecord,
+        (source_time_ns, time_ns): (u64, u64),
+        mut sink: impl FnMut(Tick),
+    ) {
         if event.price == UNDEFINED_PRICE {
             return self.count_unused(record, Unused::NoPrice);
         }
         let Some(place) = self.place(&record.header(), time_ns) else {
             return self.count_unused(record, Unused::TooManyInstruments);
         };
-        let state = &mut self.states[place];
-        if self.mixes_schemas
-            && state.repeats.get_or_insert_default().is_repeat(
-                record.kind(),
-                source_time_ns,
-                event.price,
-                event.size,
-            )
-        {
-            return self.count_unused(record, Unused::Repeated);
+        if self.mixes_schemas {
+            let trade = repeats::Trade {
+                place: place as u32,
+                size: event.size,
+                time_ns: source_time_ns,
+                price: event.price,
+            };
+            if let Some(reason) = unused_by(self.repeats.judge(record.kind(), trade)) {
+                return self.count_unused(record, reason);
+            }
         }
         self.accounting.count_used(record.kind());
         self.accounting.trades += 1;
+        let state = &self.states[place];
         sink(state.trade(source_time_ns, event.price, event.size, event.side));
     }
 
@@ -407,7 +417,6 @@ impl Books {
             owes_quote: false,
             awaits_book: false,
             book: None,
-            repeats: None,
         });
         Some(place)
     }
@@ -443,6 +452,15 @@ impl Books {
         state.named_ns = named_ns;
         state.names_version = self.names_version;
         Some(())
+    }
+}
+
+/// Returns why a trade is left out, if it is.
+fn unused_by(verdict: Verdict) -> Option<Unused> {
+    match verdict {
+        Verdict::New => None,
+        Verdict::Repeated => Some(Unused::Repeated),
+        Verdict::Forgotten => Some(Unused::Forgotten),
     }
 }
 
