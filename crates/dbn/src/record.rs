@@ -430,8 +430,9 @@ pub struct SymbolMappingRecord<'a> {
 }
 
 impl Record<'_> {
-    /// Returns the time of the event at the venue. For a record of a snapshot this is the time of
-    /// the snapshot, for a record of unknown type 0.
+    /// Returns the time of the event at the venue, or that of the capture if it is not known. For a
+    /// record of a snapshot this is the time of the snapshot. 0 if no time is known, as in a record
+    /// of unknown type.
     ///
     /// Within one instrument this time never decreases, so it serves as the clock of a replay.
     /// The headers of a snapshot's orders keep their original, older times.
@@ -443,19 +444,21 @@ impl Record<'_> {
             // The end of the interval: the header has the time of the last trade.
             Self::Consolidated(ConsolidatedRecord {
                 ts_recv, header, ..
-            }) if matches!(Kind::of(header.rtype), Kind::Cbbo1s | Kind::Cbbo1m) => *ts_recv,
-            Self::Bbo(record) => record.ts_recv,
+            }) if matches!(Kind::of(header.rtype), Kind::Cbbo1s | Kind::Cbbo1m) => {
+                first_known(*ts_recv, header.ts_event)
+            }
+            Self::Bbo(record) => first_known(record.ts_recv, record.header.ts_event),
             Self::Consolidated(record) => {
                 source_time(record.header.ts_event, record.ts_recv, record.flags)
             }
-            Self::Ohlcv(record) => record.header.ts_event,
+            Self::Ohlcv(record) => first_known(record.header.ts_event, 0),
             Self::Status(record) => source_time(record.header.ts_event, record.ts_recv, 0),
             Self::Definition(record) => source_time(record.header.ts_event, record.ts_recv, 0),
             Self::Imbalance(record) => source_time(record.header.ts_event, record.ts_recv, 0),
             Self::Statistics(record) => source_time(record.header.ts_event, record.ts_recv, 0),
-            Self::Error(record) => record.header.ts_event,
-            Self::System(record) => record.header.ts_event,
-            Self::SymbolMapping(record) => record.header.ts_event,
+            Self::Error(record) => first_known(record.header.ts_event, 0),
+            Self::System(record) => first_known(record.header.ts_event, 0),
+            Self::SymbolMapping(record) => first_known(record.header.ts_event, 0),
             Self::Unknown { .. } => 0,
         }
     }
@@ -463,7 +466,7 @@ impl Record<'_> {
 
 impl Record<'_> {
     /// Returns the time by which Databento orders, stores and names records: that of the capture
-    /// where the kind has one, else that of the event.
+    /// where the kind has one, else that of the event; 0 if neither is known.
     pub fn index_time_ns(&self) -> u64 {
         let (captured, event) = match self {
             Self::Mbo(record) => (record.ts_recv, record.header.ts_event),
@@ -512,16 +515,100 @@ impl MbpRecord<'_> {
     }
 }
 
+/// Returns the time of the capture, else that of the event; 0 if neither is known.
 #[inline]
 fn index_time(captured: u64, event: u64) -> u64 {
-    match captured {
-        0 | UNDEFINED_TIME => event,
-        captured => captured,
+    first_known(captured, event)
+}
+
+/// Returns the time of the event, else that of the capture; in a snapshot the other way round. 0 if
+/// neither is known.
+#[inline]
+fn source_time(ts_event: u64, ts_recv: u64, flags: u8) -> u64 {
+    match flags & flag::SNAPSHOT {
+        0 => first_known(ts_event, ts_recv),
+        _ => first_known(ts_recv, ts_event),
     }
 }
 
 #[inline]
-fn source_time(ts_event: u64, ts_recv: u64, flags: u8) -> u64 {
-    let captured = flags & flag::SNAPSHOT != 0 || ts_event == UNDEFINED_TIME;
-    if captured { ts_recv } else { ts_event }
+fn first_known(one: u64, other: u64) -> u64 {
+    match (one, other) {
+        (0 | UNDEFINED_TIME, 0 | UNDEFINED_TIME) => 0,
+        (0 | UNDEFINED_TIME, other) => other,
+        (one, _) => one,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNKNOWN: [u64; 2] = [0, UNDEFINED_TIME];
+
+    /// A time that was not known went out as one in the year 2554.
+    #[test]
+    fn each_time_stands_for_the_other_one_if_that_is_not_known() {
+        for flags in [0, flag::LAST, flag::SNAPSHOT] {
+            let is_snapshot = flags == flag::SNAPSHOT;
+            let times = |ts_event, ts_recv| {
+                let trade = TradeRecord {
+                    header: RecordHeader {
+                        ts_event,
+                        ..Default::default()
+                    },
+                    ts_recv,
+                    flags,
+                    ..Default::default()
+                };
+                let record = Record::Trade(trade);
+                (record.source_time_ns(), record.index_time_ns())
+            };
+            assert_eq!(times(5, 7), (if is_snapshot { 7 } else { 5 }, 7));
+            for unknown in UNKNOWN {
+                assert_eq!(times(5, unknown), (5, 5));
+                assert_eq!(times(unknown, 7), (7, 7));
+                assert_eq!(times(unknown, UNKNOWN[0]), (0, 0));
+                assert_eq!(times(unknown, UNKNOWN[1]), (0, 0));
+            }
+        }
+    }
+
+    #[test]
+    fn samples_and_bars_without_a_time_have_none() {
+        for (ts_recv, ts_event, time_ns) in [
+            (9, 5, 9),
+            (UNDEFINED_TIME, 5, 5),
+            (0, UNDEFINED_TIME, 0),
+            (UNDEFINED_TIME, UNDEFINED_TIME, 0),
+        ] {
+            let header = |rtype| RecordHeader {
+                rtype,
+                ts_event,
+                ..Default::default()
+            };
+            let sample = Record::Bbo(BboRecord {
+                header: header(0xC3),
+                ts_recv,
+                ..Default::default()
+            });
+            let consolidated = Record::Consolidated(ConsolidatedRecord {
+                header: header(0xC0),
+                ts_recv,
+                ..Default::default()
+            });
+            for record in [sample, consolidated] {
+                assert_eq!(record.source_time_ns(), time_ns);
+                assert_eq!(record.index_time_ns(), time_ns);
+            }
+        }
+        let bar = Record::Ohlcv(OhlcvRecord {
+            header: RecordHeader {
+                ts_event: UNDEFINED_TIME,
+                ..Default::default()
+            },
+            ..Default::default()
+        });
+        assert_eq!((bar.source_time_ns(), bar.index_time_ns()), (0, 0));
+    }
 }

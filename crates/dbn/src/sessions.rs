@@ -316,14 +316,15 @@ fn price_of(statistic: &StatisticsRecord, time_ns: u64) -> Option<(i32, PriceKin
         (_, price) => price,
     };
     let calendar = Publisher::calendar(statistic.header.publisher_id);
-    let today = calendar.day_of(time_ns).days;
+    let today = (time_ns != 0).then(|| calendar.day_of(time_ns).days);
     let day = match statistic.ts_reference {
-        0 | UNDEFINED_TIME => today,
+        0 | UNDEFINED_TIME => today?,
         // Databento gives a date as its midnight in UTC.
         date_ns if date_ns.is_multiple_of(DAY_NS) => (date_ns / DAY_NS) as i32,
         reference_ns => calendar.day_of(reference_ns).days,
     };
-    (day <= today + AHEAD_DAYS_MAX).then_some((day, kind, price))
+    let is_possible = today.is_none_or(|today| day <= today.saturating_add(AHEAD_DAYS_MAX));
+    is_possible.then_some((day, kind, price))
 }
 
 const NO_REFERENCE: Reference = (ReferenceKind::NONE, UNDEFINED_PRICE);

@@ -8,7 +8,7 @@ use crate::book::{Accounting, Books, BooksConfig, Depth, Unused};
 use crate::sessions::Sessions;
 use crate::{
     DefinitionRecord, Kind, Metadata, NamesFull, Publisher, Record, RecordRef, StatisticsRecord,
-    SymbolNames, UNDEFINED_PRICE, UNDEFINED_TIME,
+    SymbolNames, UNDEFINED_PRICE,
 };
 
 #[cfg(test)]
@@ -382,8 +382,7 @@ impl Translator {
 /// Returns the time by which a record belongs to a trading day: that of the event, or that of the
 /// capture if the other one is more than a day away from it. All times are ns since the UNIX epoch.
 fn day_time_ns(source_time_ns: u64, captured_ns: u64) -> u64 {
-    let is_known = !matches!(captured_ns, 0 | UNDEFINED_TIME);
-    match is_known && source_time_ns.abs_diff(captured_ns) > DAY_NS {
+    match captured_ns != 0 && source_time_ns.abs_diff(captured_ns) > DAY_NS {
         true => captured_ns,
         false => source_time_ns,
     }

@@ -165,6 +165,10 @@ impl Accounting {
 
     #[inline]
     pub(super) fn note_time(&mut self, source_time_ns: u64) {
+        // 0 is no time.
+        if source_time_ns == 0 {
+            return;
+        }
         self.first_ns = self.first_ns.min(source_time_ns);
         self.last_ns = self.last_ns.max(source_time_ns);
     }

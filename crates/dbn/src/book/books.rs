@@ -57,6 +57,8 @@ pub struct Books {
     names_version: u32,
     /// The newest time of a record, ns since the UNIX epoch.
     newest_ns: u64,
+    /// The time at which the metadata begins, ns since the UNIX epoch; 0 if unknown.
+    start_ns: u64,
     /// The stream may tell a trade in several schemas.
     mixes_schemas: bool,
     /// Trades that another schema may tell again.
@@ -103,6 +105,7 @@ impl Books {
             names: SymbolNames::new(),
             names_version: 0,
             newest_ns: 0,
+            start_ns: 0,
             mixes_schemas: true,
             repeats: Repeats::default(),
             accounting: Accounting::new(),
@@ -117,6 +120,9 @@ impl Books {
     /// [`NamesFull`].
     pub fn add_metadata(&mut self, metadata: &Metadata) -> Result<(), NamesFull> {
         self.mixes_schemas = metadata.schema.is_none();
+        if metadata.start_ns != UNDEFINED_TIME {
+            self.start_ns = metadata.start_ns;
+        }
         self.names_version += 1;
         self.names.add_metadata(metadata)
     }
@@ -356,7 +362,7 @@ impl Books {
     /// Returns the symbol number that an instrument has by its name at a time (ns since the UNIX
     /// epoch), if a record has used it.
     pub(crate) fn known_symbol(&self, instrument_id: u32, time_ns: u64) -> Option<u32> {
-        let (name, _) = self.names.name_at(instrument_id, time_ns);
+        let (name, _) = self.names.name_at(instrument_id, self.named_at(time_ns));
         self.symbols.find(instrument_id, name)
     }
 
@@ -385,14 +391,23 @@ impl Books {
             self.last = (key, self.find_or_make(header)?);
         }
         let place = self.last.1;
-        if time_ns != UNDEFINED_TIME {
-            self.newest_ns = self.newest_ns.max(time_ns);
-        }
+        self.newest_ns = self.newest_ns.max(time_ns);
+        let time_ns = self.named_at(time_ns);
         let state = &self.states[place];
         if state.names_version != self.names_version || !state.named_ns.contains(&time_ns) {
             self.name(place, header.instrument_id, time_ns)?;
         }
         Some(place)
+    }
+
+    /// Returns the time by which a record of this time has its name: a record without one has that
+    /// of the stream at its place. All are ns since the UNIX epoch.
+    #[inline]
+    fn named_at(&self, time_ns: u64) -> u64 {
+        match time_ns {
+            0 => self.newest_ns.max(self.start_ns),
+            time_ns => time_ns,
+        }
     }
 
     #[inline(never)]

@@ -5,6 +5,8 @@ use tidewire_feed::wire::{ReferenceKind, SessionStart, TradingState};
 use super::*;
 use crate::UNDEFINED_TIME;
 
+mod unknown;
+
 /// 2024-03-07, 15:00 UTC.
 const NOON_NS: u64 = 1_709_823_600_000_000_000;
 
