@@ -45,6 +45,7 @@ mod namesake;
 mod returning;
 mod sessions;
 mod sweep;
+mod times;
 mod unnamed;
 mod venues;
 
@@ -218,6 +219,7 @@ impl Ingest {
             publication: Publication::default(),
             lanes: 0,
             receive_time_ns,
+            possible_until_ns: times::possible_until_ns(receive_time_ns),
             happens_ns: 0,
             received: 0,
             refused: 0,
@@ -556,6 +558,8 @@ impl Sink for Batch<'_> {
     #[inline]
     fn message(&mut self, _sequence: u64, message: &Message) {
         self.work.received += 1;
+        let timeless = self.work.without_impossible_time(message);
+        let message = timeless.as_ref().unwrap_or(message);
         if self.work.market.bars.is_empty() {
             self.update(message);
         } else if let Message::LastValue(record) = message {
@@ -596,6 +600,12 @@ impl Sink for Batch<'_> {
     }
 
     fn definition(&mut self, sequence: u64, definition: &Definition) {
+        let whole = Message::Definition(*definition);
+        let timeless = self.work.without_impossible_time(&whole);
+        let definition = match &timeless {
+            Some(Message::Definition(timeless)) => timeless,
+            _ => definition,
+        };
         match sequence {
             0 => self.repeated(|batch| batch.define(definition)),
             _ => {
@@ -665,6 +675,12 @@ impl Sink for Batch<'_> {
     }
 
     fn snapshot_record(&mut self, _as_of: u64, record: &LastValue) {
+        let whole = Message::LastValue(*record);
+        let timeless = self.work.without_impossible_time(&whole);
+        let record = match &timeless {
+            Some(Message::LastValue(timeless)) => timeless,
+            _ => record,
+        };
         let records = &self.work.market.ingest.snapshot_records;
         records.fetch_add(1, Ordering::Relaxed);
         let before = self.traded(record.symbol);

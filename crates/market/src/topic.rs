@@ -236,14 +236,14 @@ impl Topic {
     }
 
     /// Returns whether bars have had a trade of this source time before it came again. The first
-    /// later trade ends the repetition.
+    /// later trade ends the repetition; one without a time belongs to it.
     #[inline]
     pub(crate) fn is_repeated(&self, source_time_ns: u64) -> bool {
         let until_ns = self.repeated_until_ns.load(Ordering::Relaxed);
         if until_ns != 0 && source_time_ns > until_ns {
             self.repeated_until_ns.store(0, Ordering::Relaxed);
         }
-        source_time_ns <= until_ns
+        until_ns != 0 && source_time_ns <= until_ns
     }
 
     /// Notes the source time of the newest status; 0 if unknown.

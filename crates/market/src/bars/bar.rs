@@ -148,10 +148,15 @@ impl Aggregator {
         }
     }
 
-    /// Adds a trade by its time at the source, nanoseconds since the UNIX epoch.
+    /// Adds a trade by its time at the source, nanoseconds since the UNIX epoch. One without a time
+    /// (0) is of no bar.
     #[inline]
     pub fn trade(&mut self, time_ns: u64, price: i64, size: u32) -> Outcome {
         if price == UNDEFINED_PRICE {
+            return Outcome::LeftOut;
+        }
+        if time_ns == 0 {
+            self.late += 1;
             return Outcome::LeftOut;
         }
         let start_ns = self.interval.start_of(time_ns);
@@ -194,7 +199,8 @@ impl Aggregator {
         Some((self.bar?, self.is_final))
     }
 
-    /// Returns the number of trades left out because their bar was closed.
+    /// Returns the number of trades left out because their bar was closed, or because they have no
+    /// time.
     pub fn late(&self) -> u64 {
         self.late
     }
@@ -207,6 +213,17 @@ mod tests {
     use super::*;
 
     const MINUTE: u64 = 60_000_000_000;
+
+    /// It began a bar of 1970.
+    #[test]
+    fn a_trade_without_a_time_is_of_no_bar() {
+        let mut bars = Aggregator::new(Interval::Minute);
+        assert_eq!(bars.trade(0, 10, 1), Outcome::LeftOut);
+        assert_eq!((bars.newest(), bars.late()), (None, 1));
+        bars.trade(MINUTE + 5, 10, 1);
+        assert_eq!(bars.trade(0, 10, 1), Outcome::LeftOut);
+        assert_eq!((bars.end_ns(), bars.late()), (Some(2 * MINUTE), 2));
+    }
 
     #[test]
     fn a_bar_closes_with_the_next_trade_or_at_its_end() {

@@ -17,6 +17,7 @@ use tidewire_lastvalue::{
 
 use super::certainty::{Certainties, Doubt};
 use super::sessions::{forget_times, is_again, is_other_session, session_state, store_session};
+use super::times::without_impossible_time;
 use super::venues::source_time_ns;
 use crate::board::{certainty, figures};
 use crate::clocks::Ahead;
@@ -53,6 +54,8 @@ pub(super) struct Work<'a> {
     pub(super) publication: Publication,
     pub(super) lanes: u64,
     pub(super) receive_time_ns: u64,
+    /// The last source time that can be, ns since the UNIX epoch.
+    pub(super) possible_until_ns: u64,
     /// Source time of the message that a topic begins or moves with, ns since the UNIX epoch.
     pub(super) happens_ns: u64,
     /// Messages of the source's stream in this batch, and how many of them were refused.
@@ -61,6 +64,18 @@ pub(super) struct Work<'a> {
 }
 
 impl Work<'_> {
+    /// Returns a message without its time if that cannot be; `None` if it keeps its time.
+    #[inline]
+    pub(super) fn without_impossible_time(&mut self, message: &Message) -> Option<Message> {
+        let found = without_impossible_time(message, self.possible_until_ns);
+        let (timeless, beyond_ns) = found?;
+        // The operator sees that the source's clock is wrong.
+        let until_ns = self.possible_until_ns.max(self.receive_time_ns);
+        self.ahead
+            .note((until_ns - self.receive_time_ns).saturating_add(beyond_ns));
+        Some(timeless)
+    }
+
     /// Applies a message about `topic`. Returns false if another writer has the topic now.
     #[inline]
     pub(super) fn apply(&mut self, topic: &Arc<Topic>, message: &Message) -> bool {

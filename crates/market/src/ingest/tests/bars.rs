@@ -600,3 +600,50 @@ fn a_bar_is_partial_if_its_interval_had_a_trade_before_the_last_one_or_a_restart
         assert_eq!(bar(&market, name), (5, 1, false, true), "{name}");
     }
 }
+
+/// One message of the year 2554 closed all bars of its publisher, and each later trade was late.
+#[test]
+fn a_time_that_cannot_be_closes_no_bar() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut ingest = publisher(&market, 1, &["A", "B"]);
+    ask(&market, "A");
+    ask(&market, "B");
+    let day_ns = 86_400 * SECOND;
+    for (number, source_time_ns) in [u64::MAX, 1 << 62, START + 2 * day_ns]
+        .into_iter()
+        .enumerate()
+    {
+        let mut batch = ingest.begin(START + 2 * SECOND);
+        batch.message(1, &trade_at(0, 0, 1));
+        let quote = QuoteMessage {
+            symbol: 1,
+            source_time_ns,
+            bid: 1,
+            ask: 2,
+            ..QuoteMessage::default()
+        };
+        let trade = TradeMessage {
+            symbol: 1,
+            source_time_ns,
+            price: 1_000_000_000,
+            size: 1,
+            ..TradeMessage::default()
+        };
+        batch.message(2, &Message::Quote(quote));
+        batch.message(3, &Message::Trade(trade));
+        batch.finish();
+        let trades = number as u64 + 1;
+        assert_eq!(bar(&market, "A"), (1, trades, false, false));
+        let topic = market.board.find(b"B").unwrap();
+        let bars = market.bars.bars_of(&topic, Interval::Second);
+        assert!(bars.state.lock().shown().is_none(), "it is of no bar");
+        let value = market.board.value(topic.number).unwrap();
+        assert_eq!((value.volume, value.source_time_ns), (trades, 0));
+        assert!(
+            market.clocks.total().max_ns > day_ns,
+            "the operator sees it"
+        );
+    }
+    send(&mut ingest, &[trade_at(1, 0, 9)]);
+    assert_eq!(bar(&market, "A"), (1, 3, true, false));
+}
