@@ -112,8 +112,14 @@ impl Translator {
             }
             // It is passed on whole, and is no message of the feed itself.
             Kind::Imbalance => {
-                let time_ns = record.decode().source_time_ns();
-                self.books.note_used(record, time_ns);
+                let fields = record.decode();
+                match self
+                    .books
+                    .symbol_of(&record.header(), fields.index_time_ns())
+                {
+                    Ok(_) => self.books.note_used(record, fields.source_time_ns()),
+                    Err(reason) => self.books.count_unused(record, reason),
+                }
             }
             kind => {
                 let mut ticks = Ticks::default();
@@ -131,13 +137,19 @@ impl Translator {
         }
     }
 
+    /// Returns a name that is too long for a symbol and that the last record has used for the first
+    /// time. Its records are left out.
+    pub fn take_long_name(&mut self) -> Option<Box<str>> {
+        self.books.take_long_name()
+    }
+
     /// Returns the symbol of a record that is passed on whole, after it was applied. Gives `sink`
-    /// what must precede it: also the start of the session, if the record is an order. `None` over
-    /// the limit of instruments.
+    /// what must precede it: also the start of the session, if the record is an order. `None` if
+    /// the record was left out.
     pub fn carry(&mut self, record: &RecordRef<'_>, mut sink: impl FnMut(&Message)) -> Option<u32> {
         let (header, fields) = (record.header(), record.decode());
         let index_ns = fields.index_time_ns();
-        let symbol = self.books.symbol_of(&header, index_ns)?;
+        let symbol = self.books.symbol_of(&header, index_ns).ok()?;
         self.define(header.publisher_id, symbol, &mut sink);
         if let Record::Mbo(order) = &fields {
             // The receiver begins the symbol with it. Only before that does it know until when the
@@ -330,17 +342,16 @@ impl Translator {
                 None => return self.books.count_unused(record, Unused::NoChange),
                 state => state,
             },
-            // It is passed on whole.
-            Record::Statistics(statistic) if !Sessions::uses(statistic, day_ns) => {
-                return self.books.note_used(record, time_ns);
-            }
             _ => None,
         };
-        let Some(symbol) = self.books.symbol_of(&header, fields.index_time_ns()) else {
-            return self.books.count_unused(record, Unused::TooManyInstruments);
+        let symbol = match self.books.symbol_of(&header, fields.index_time_ns()) {
+            Ok(symbol) => symbol,
+            Err(reason) => return self.books.count_unused(record, reason),
         };
         self.books.note_used(record, time_ns);
         match &fields {
+            // It is passed on whole.
+            Record::Statistics(statistic) if !Sessions::uses(statistic, day_ns) => {}
             Record::Status(status) => {
                 self.introduce(header.publisher_id, symbol, day_ns, false, sink);
                 self.counts.statuses += 1;

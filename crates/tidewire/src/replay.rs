@@ -99,6 +99,7 @@ pub(crate) fn play(
         carrier: Carrier::new(extras.orders),
         depth: extras.depth,
         levels: 0,
+        long_names: 0,
         is_interrupted: false,
     };
     let mut rounds = Rounds::default();
@@ -185,6 +186,8 @@ struct DbnPlayer<'a> {
     depth: u16,
     /// Messages about levels.
     levels: u64,
+    /// Symbols of more than 72 bytes that were warned of.
+    long_names: usize,
     /// Whether a signal ended the replay before the end of the file.
     is_interrupted: bool,
 }
@@ -239,6 +242,7 @@ impl DbnPlayer<'_> {
                 true => translator.carry(&record, |message| self.messages.push(*message)),
                 false => None,
             };
+            self.warn_of_long_name(&mut translator);
             // What defines a symbol or a session precedes the record, and a tick follows it.
             let is_tick =
                 |message: &&Message| matches!(message, Message::Quote(_) | Message::Trade(_));
@@ -258,6 +262,15 @@ impl DbnPlayer<'_> {
             }
         }
         Ok((translator, None))
+    }
+
+    fn warn_of_long_name(&mut self, translator: &mut Translator) {
+        if let Some(symbol) = translator.take_long_name()
+            && self.long_names < LONG_NAMES_TOLD
+        {
+            self.long_names += 1;
+            warn!(%symbol, "a symbol of more than 72 bytes: its records are left out");
+        }
     }
 }
 
@@ -360,6 +373,8 @@ fn describe(file: &Path, played: &Translator, player: &DbnPlayer<'_>, published:
 
 /// Waits from this length on are said, as one wrong time in a file makes one.
 const LONG_WAIT_S: u64 = 60;
+/// Symbols that are too long of which a warning tells.
+const LONG_NAMES_TOLD: usize = 10;
 
 #[cfg(test)]
 mod tests {

@@ -45,6 +45,8 @@ pub enum Unused {
     LevelsFull,
     /// More instruments or symbols than the limit.
     TooManyInstruments,
+    /// The instrument's name is too long for a symbol.
+    NameTooLong,
     /// A trade that a record of another schema has told.
     Repeated,
     /// A trade that a record of another schema may have told: trades of its time are no longer
@@ -55,7 +57,7 @@ pub enum Unused {
 }
 
 /// Every reason, in the order of its discriminant.
-const REASONS: [Unused; 12] = [
+const REASONS: [Unused; 13] = [
     Unused::UnknownKind,
     Unused::NoPrices,
     Unused::UnknownOrder,
@@ -65,6 +67,7 @@ const REASONS: [Unused; 12] = [
     Unused::OrdersFull,
     Unused::LevelsFull,
     Unused::TooManyInstruments,
+    Unused::NameTooLong,
     Unused::Repeated,
     Unused::Forgotten,
     Unused::NoChange,
@@ -193,6 +196,7 @@ impl Unused {
             Self::OrdersFull => "book full of orders",
             Self::LevelsFull => "book full of price levels",
             Self::TooManyInstruments => "too many instruments",
+            Self::NameTooLong => "symbol of more than 72 bytes",
             Self::Repeated => "trade that another schema has told",
             Self::Forgotten => {
                 "trade of a schema that was not the first to tell trades, too far behind the first \

@@ -1,6 +1,6 @@
 //! The books of all instruments of a stream: DBN records in, ticks out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use super::repeats::{self, Repeats, Verdict};
@@ -10,7 +10,7 @@ use crate::{
     BidAsk, ConsolidatedRecord, MboRecord, Metadata, NamesFull, Publisher, Record, RecordHeader,
     RecordRef, SymbolNames, TradeRecord, UNDEFINED_PRICE, UNDEFINED_TIME, action, flag, side,
 };
-use tidewire_feed::wire::{AGGRESSOR_BUY, AGGRESSOR_SELL, Quote, Tick, Trade};
+use tidewire_feed::wire::{AGGRESSOR_BUY, AGGRESSOR_SELL, Name, Quote, Tick, Trade};
 
 /// Limits of [`Books`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +66,10 @@ pub struct Books {
     pub(super) accounting: Accounting,
     /// See [`take_appeared`](Self::take_appeared).
     appeared: Option<(u16, u32)>,
+    /// Names that are too long for a symbol, of which there were records.
+    long_names: HashSet<Box<str>>,
+    /// See [`take_long_name`](Self::take_long_name).
+    long_name: Option<Box<str>>,
     /// Key and place of the book used last: most streams stay with one book for many records.
     last: (u64, usize),
 }
@@ -110,6 +114,8 @@ impl Books {
             repeats: Repeats::default(),
             accounting: Accounting::new(),
             appeared: None,
+            long_names: HashSet::new(),
+            long_name: None,
             last: (u64::MAX, 0),
         }
     }
@@ -205,8 +211,9 @@ impl Books {
         order: &MboRecord,
         mut sink: impl FnMut(Tick),
     ) {
-        let Some(place) = self.place(&order.header, order.index_time_ns()) else {
-            return self.count_unused(record, Unused::TooManyInstruments);
+        let place = match self.place(&order.header, order.index_time_ns()) {
+            Ok(place) => place,
+            Err(reason) => return self.count_unused(record, reason),
         };
         let state = &mut self.states[place];
         if !state.has_appeared {
@@ -294,8 +301,9 @@ impl Books {
                 let consolidated = Publisher::consolidated(header.publisher_id);
                 header.publisher_id = consolidated.unwrap_or(header.publisher_id);
             }
-            let Some(place) = self.place(&header, time_ns) else {
-                return self.count_unused(record, Unused::TooManyInstruments);
+            let place = match self.place(&header, time_ns) {
+                Ok(place) => place,
+                Err(reason) => return self.count_unused(record, reason),
             };
             let state = &mut self.states[place];
             if !state.has_appeared {
@@ -332,8 +340,9 @@ impl Books {
         if event.price == UNDEFINED_PRICE {
             return self.count_unused(record, Unused::NoPrice);
         }
-        let Some(place) = self.place(&record.header(), time_ns) else {
-            return self.count_unused(record, Unused::TooManyInstruments);
+        let place = match self.place(&record.header(), time_ns) {
+            Ok(place) => place,
+            Err(reason) => return self.count_unused(record, reason),
         };
         if self.mixes_schemas {
             let trade = repeats::Trade {
@@ -353,10 +362,18 @@ impl Books {
     }
 
     /// Returns the symbol number of a record's instrument, under its name at that time (ns since
-    /// the UNIX epoch), and creates it if it is new; `None` over the limit.
-    pub(crate) fn symbol_of(&mut self, header: &RecordHeader, time_ns: u64) -> Option<u32> {
+    /// the UNIX epoch), and creates it if it is new.
+    ///
+    /// # Errors
+    /// Why it has none.
+    pub(crate) fn symbol_of(&mut self, header: &RecordHeader, time_ns: u64) -> Result<u32, Unused> {
         let place = self.place(header, time_ns)?;
-        Some(self.states[place].symbol)
+        Ok(self.states[place].symbol)
+    }
+
+    /// Returns a name that is too long for a symbol and that a record has used for the first time.
+    pub(crate) fn take_long_name(&mut self) -> Option<Box<str>> {
+        self.long_name.take()
     }
 
     /// Returns the symbol number that an instrument has by its name at a time (ns since the UNIX
@@ -383,12 +400,16 @@ impl Books {
     }
 
     /// Returns the place of a record's instrument, under its name at that time (ns since the UNIX
-    /// epoch), and creates it if it is new; `None` over the limit.
+    /// epoch), and creates it if it is new.
+    ///
+    /// # Errors
+    /// Over a limit.
     #[inline]
-    fn place(&mut self, header: &RecordHeader, time_ns: u64) -> Option<usize> {
+    fn place(&mut self, header: &RecordHeader, time_ns: u64) -> Result<usize, Unused> {
         let key = key(header.publisher_id, header.instrument_id);
         if self.last.0 != key {
-            self.last = (key, self.find_or_make(header)?);
+            let place = self.find_or_make(header);
+            self.last = (key, place.ok_or(Unused::TooManyInstruments)?);
         }
         let place = self.last.1;
         self.newest_ns = self.newest_ns.max(time_ns);
@@ -397,7 +418,7 @@ impl Books {
         if state.names_version != self.names_version || !state.named_ns.contains(&time_ns) {
             self.name(place, header.instrument_id, time_ns)?;
         }
-        Some(place)
+        Ok(place)
     }
 
     /// Returns the time by which a record of this time has its name: a record without one has that
@@ -436,21 +457,35 @@ impl Books {
         Some(place)
     }
 
-    /// Gives an instrument the symbol number of its name at a time. `None` if there are too many
-    /// symbols.
+    /// Gives an instrument the symbol number of its name at a time.
+    ///
+    /// # Errors
+    /// There are too many symbols, or the name is too long for one.
     #[inline(never)]
-    fn name(&mut self, place: usize, instrument_id: u32, time_ns: u64) -> Option<()> {
+    fn name(&mut self, place: usize, instrument_id: u32, time_ns: u64) -> Result<(), Unused> {
         let (name, named_ns) = self.names.name_at(instrument_id, time_ns);
+        if let Some(name) = name.filter(|name| name.len() > NAME_LENGTH_MAX) {
+            // Its next record comes here again.
+            self.states[place].named_ns = 0..0;
+            if !self.long_names.contains(name) {
+                self.long_names.insert(name.into());
+                self.long_name = Some(name.into());
+            }
+            return Err(Unused::NameTooLong);
+        }
         let symbols_max = self.config.instruments_max;
         let symbol = self
             .symbols
-            .find_or_make(instrument_id, name, symbols_max)?;
+            .find_or_make(instrument_id, name, symbols_max)
+            .ok_or(Unused::TooManyInstruments)?;
         let state = &mut self.states[place];
         if state.symbol != symbol {
             let key = (state.publisher_id, symbol);
             let (quote, is_first) = match self.quote_places.get(&key) {
                 Some(&quote) => (quote, false),
-                None if self.quotes.len() >= symbols_max => return None,
+                None if self.quotes.len() >= symbols_max => {
+                    return Err(Unused::TooManyInstruments);
+                }
                 None => {
                     let quote = self.quotes.len() as u32;
                     self.quotes.push(NOT_TOLD);
@@ -466,7 +501,7 @@ impl Books {
         }
         state.named_ns = named_ns;
         state.names_version = self.names_version;
-        Some(())
+        Ok(())
     }
 }
 
@@ -573,5 +608,7 @@ const NOT_TOLD: BidAsk = BidAsk {
     ask_size: 1,
     ..BidAsk::EMPTY
 };
+/// Bytes of a symbol's name, as in the native feed.
+const NAME_LENGTH_MAX: usize = size_of::<Name>();
 /// Places are kept in 32 bits.
 const INSTRUMENTS_MAX: usize = u32::MAX as usize;

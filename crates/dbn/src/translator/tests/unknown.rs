@@ -77,3 +77,43 @@ fn a_message_whose_time_is_not_known_has_the_time_0_and_its_name() {
         }
     }
 }
+
+/// Two symbols that begin with the same 72 bytes were one.
+#[test]
+fn a_symbol_that_is_too_long_is_left_out_and_not_cut() {
+    let fits = "Q".repeat(72);
+    for (name, is_taken) in [(fits.clone(), true), (format!("{fits}A"), false)] {
+        let mut translator = Translator::default();
+        translator.add_metadata(&metadata_of(&name)).unwrap();
+        let mut said = |bytes: &[u8]| {
+            let messages = apply(&mut translator, bytes);
+            (kinds(&messages), translator.take_long_name())
+        };
+        let mut imbalance = record(0x14, 112, 2, 42, NOON_NS);
+        put(&mut imbalance, 16, &NOON_NS.to_le_bytes());
+        let records = [
+            trade(2, 42, NOON_NS, 100),
+            level(0x01, 2, 42, NOON_NS, 100),
+            status(2, 42, NOON_NS, 7, 0),
+            order(42, NOON_NS, b'A', 1, 100, 0x80),
+            settlement(42, NOON_NS, NOON_NS, 100),
+            bar(42, NOON_NS, 100),
+            imbalance.clone(),
+        ];
+        let first = said(&records[0]);
+        if is_taken {
+            assert_eq!(first, ("VDST".to_owned(), None));
+            continue;
+        }
+        assert_eq!(first, (String::new(), Some(name.as_str().into())));
+        for bytes in &records[1..] {
+            assert_eq!(said(bytes), (String::new(), None), "told once");
+        }
+        let imbalance = RecordRef::new(&imbalance).expect("a whole record");
+        assert_eq!(translator.carry(&imbalance, |_| {}), None);
+        let accounting = translator.accounting();
+        let unused = accounting.unused();
+        let unused: Vec<_> = unused.map(|(_, reason, count)| (reason, count)).collect();
+        assert_eq!(unused, [(Unused::NameTooLong, 1); 7]);
+    }
+}
