@@ -244,6 +244,14 @@ def test_a_loop_begins_again_until_it_is_stopped(hub, start, second):
     assert "rounds " in program.stdout and "messages in all" in program.stdout
 
 
+def test_a_loop_of_a_file_that_publishes_nothing_ends_and_says_so(hub, start, tmp_path):
+    path = tmp_path / "nothing.dbn"
+    unknown = dbn_file.HEADER.pack(8, 0x77, 1, 42, TRADES[-1][0]) + bytes(16)
+    path.write_bytes(dbn_file.file([], [unknown]))
+    program = start("replay", path, "--to", f"127.0.0.1:{hub.feed_port}", "--loop")
+    one_line(program, 1, path, "--loop has nothing to repeat", played=1)
+
+
 def test_a_replay_that_is_interrupted_says_how_far_it_came(hub, start, second):
     program = start("replay", second, "--to", f"127.0.0.1:{hub.feed_port}", "--speed", "0.01")
     eventually(lambda: hub.hash("md:OWN").get("last") == "100", "the first trade")

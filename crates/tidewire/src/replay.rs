@@ -108,16 +108,26 @@ pub(crate) fn play(
         rounds.begin(player.output.link.published());
         let (played, fault) = player.play_once(file)?;
         let published = player.output.link.published();
-        let round = describe(file, &played, &player, rounds.published(published));
+        let of_round = rounds.published(published);
+        let round = describe(file, &played, &player, of_round);
         let is_whole = fault.is_none() && !player.is_interrupted;
         rounds.add(round, is_whole, published);
         if !repeat || !is_whole || stop.is_asked() {
             break fault;
         }
+        if of_round == 0 {
+            break Some(Failure::running(nothing_again(file)));
+        }
     };
     let end = player.output.link.finish()?;
     let report = rounds.report(end).into_text();
     as_far_as_valid(report, fault, end)
+}
+
+/// Says why a file is not played again and again: each round would end at once.
+fn nothing_again(file: &Path) -> String {
+    let place = file.display();
+    format!("{place}: nothing of it is published, so --loop has nothing to repeat")
 }
 
 /// Returns the report of a file. That of a damaged or truncated one, which was played as far as it

@@ -58,11 +58,15 @@ pub(super) fn play(
     let fault = loop {
         let fault = player.play_once(&mut reader)?;
         let published = player.output.link.published();
-        let round = player.describe(&reader, rounds.published(published));
+        let of_round = rounds.published(published);
+        let round = player.describe(&reader, of_round);
         let is_whole = fault.is_none() && !player.is_interrupted;
         rounds.add(round, is_whole, published);
         if !repeat || !is_whole || stop.is_asked() {
             break fault;
+        }
+        if of_round == 0 {
+            break Some(Failure::running(super::nothing_again(file)));
         }
         reader = Reader::open(file)?;
         player.begin_again();

@@ -54,16 +54,20 @@ pub(super) fn play(
         let fault = player.play_once(file)?;
         let fault = both(fault, player.account.disorder());
         let published = player.link.published();
-        let round = player.account.describe(file, rounds.published(published));
+        let of_round = rounds.published(published);
+        let round = player.account.describe(file, of_round);
         let is_whole = fault.is_none() && !player.account.is_interrupted;
         rounds.add(round, is_whole, published);
         if !repeat || !is_whole || stop.is_asked() {
-            break fault;
+            break fault.map(|fault| format!("{}: {fault}", file.display()));
+        }
+        if of_round == 0 {
+            break Some(super::nothing_again(file));
         }
     };
     let end = player.link.finish()?;
     let report = rounds.report(end).into_text();
-    let fault = fault.map(|fault| Failure::running(format!("{}: {fault}", file.display())));
+    let fault = fault.map(Failure::running);
     super::as_far_as_valid(report, fault, end)
 }
 
