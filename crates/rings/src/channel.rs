@@ -140,7 +140,8 @@ impl Channel {
 
     fn has_read(&mut self, count: Result<usize, Broken>) -> Result<usize, Errno> {
         match count {
-            Ok(0) if self.is_closed => Ok(0),
+            // A read into no room takes nothing, and what lies in the ring is no end.
+            Ok(0) if self.is_closed && !self.reader.has_bytes() => Ok(0),
             Ok(0) => Err(Errno::AGAIN),
             Ok(count) => {
                 if self.reader.must_tell() {

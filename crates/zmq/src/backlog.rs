@@ -8,8 +8,10 @@ use crate::topic_queue::{Kept, Limits, TopicQueue};
 /// Whole messages for one peer, in order; or of each topic the newest.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
-    /// Frame by frame; the first message may have begun to leave.
+    /// Frame by frame.
     frames: VecDeque<Message>,
+    /// The first message has begun to leave: frames of it are with the connection.
+    has_begun: bool,
     messages: usize,
     bytes: usize,
     /// Where topics are conflated: what waits instead of `frames`.
@@ -92,16 +94,59 @@ impl Backlog {
         debug_assert!(self.bytes >= frame.len(), "what waited was counted");
         self.messages -= usize::from(!frame.more());
         self.bytes -= frame.len();
+        self.has_begun = frame.more();
         take(frame);
         true
     }
 
+    /// The connection is lost: drops the rest of a message that has begun to leave by it. Another
+    /// connection would take that for a message of its own.
+    pub(crate) fn drop_begun(&mut self) {
+        while self.has_begun && self.pass(drop) {}
+        debug_assert!(!self.has_begun, "a backlog ends with a whole message");
+    }
+
     pub(crate) fn clear(&mut self) {
         self.frames.clear();
+        self.has_begun = false;
         self.messages = 0;
         self.bytes = 0;
         if let Some(topics) = &mut self.topics {
             topics.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(parts: u8) -> (Vec<Message>, Message) {
+        let part = |number: u8| {
+            let mut frame = Message::from_slice(&[number]);
+            frame.set_more(number + 1 < parts);
+            frame
+        };
+        ((0..parts - 1).map(part).collect(), part(parts - 1))
+    }
+
+    #[test]
+    fn of_a_message_that_has_begun_to_leave_the_rest_is_dropped_and_no_more() {
+        for passed in 0..=4 {
+            let mut backlog = Backlog::default();
+            for _ in 0..2 {
+                let (head, mut last) = message(3);
+                backlog.push(head.into_iter(), Last::Message(&mut last));
+            }
+            (0..passed).for_each(|_| assert!(backlog.pass(drop)));
+            backlog.drop_begun();
+            let messages = 2 - usize::div_ceil(passed, 3);
+            assert_eq!(
+                (backlog.messages(), backlog.bytes()),
+                (messages, 3 * messages)
+            );
+            backlog.drop_begun();
+            assert_eq!(backlog.messages(), messages);
         }
     }
 }

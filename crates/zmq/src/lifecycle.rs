@@ -481,6 +481,7 @@ impl State {
         peer.zap = None;
         let link = std::mem::replace(&mut peer.link, Link::None);
         peer.kernel_has_room();
+        peer.backlog.drop_begun();
         let had_pipe = matches!(link, Link::Pipe(_));
         let had_link = match link {
             Link::Stream(mut link) => {

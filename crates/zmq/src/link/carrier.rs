@@ -31,17 +31,22 @@ impl Carrier {
         }
     }
 
+    /// Reads into `buffer`, which has room for a byte at least. 0: the peer has closed.
     #[inline]
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Errno> {
+        assert!(!buffer.is_empty(), "a read into no room looks like the end");
         match self {
             Carrier::Kernel(descriptor) => rustix::io::read(descriptor, buffer),
             Carrier::Shared(channel) => channel.read(buffer),
         }
     }
 
-    /// Reads to the end of `bytes`, as far as that has room without growing.
+    /// Reads to the end of `bytes`, as far as that has room without growing: for a byte at least.
+    /// 0: the peer has closed.
     #[inline]
     pub(super) fn read_to(&mut self, bytes: &mut Vec<u8>) -> Result<usize, Errno> {
+        let has_room = bytes.len() < bytes.capacity();
+        assert!(has_room, "a read into no room looks like the end");
         match self {
             Carrier::Kernel(descriptor) => rustix::io::read(descriptor, spare_capacity(bytes)),
             Carrier::Shared(channel) => channel.read_to(bytes),

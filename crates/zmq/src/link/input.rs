@@ -32,6 +32,12 @@ pub(crate) struct LongBody {
     length: usize,
 }
 
+impl LongBody {
+    fn is_complete(&self) -> bool {
+        self.bytes.len() >= self.length
+    }
+}
+
 /// What one read brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
@@ -63,9 +69,16 @@ impl Input {
         &self.buffer[self.start..self.end]
     }
 
+    /// Whether something has come that can be decoded: bytes, or the last one of a long body.
     #[inline]
-    pub(crate) fn has_bytes(&self) -> bool {
-        self.start < self.end
+    pub(crate) fn has_undecoded(&self) -> bool {
+        self.start < self.end || self.has_long_body()
+    }
+
+    /// Whether a long body is complete, and only waits to be taken.
+    #[inline]
+    fn has_long_body(&self) -> bool {
+        self.long.as_ref().is_some_and(LongBody::is_complete)
     }
 
     #[inline]
@@ -167,10 +180,10 @@ impl Input {
         let counted = machine.body_left();
         let received = long.length as u64 - long.bytes.len() as u64;
         machine.body_received(counted.saturating_sub(received));
-        if long.bytes.len() < long.length {
-            return Some(None);
+        match long.is_complete() {
+            true => Some(self.long.take()),
+            false => Some(None),
         }
-        Some(self.long.take())
     }
 
     /// Everything received, as one message: what a STREAM socket hands out.
@@ -188,17 +201,16 @@ impl Input {
         if self.start == self.end {
             self.start = 0;
             self.end = 0;
-            if self.long.is_some() {
-                return self.fill_long(carrier, spares);
+            match &self.long {
+                // Its room may be full. A read into none would return 0, as at the end.
+                Some(long) if long.is_complete() => return Fill::Some,
+                Some(_) => return self.fill_long(carrier, spares),
+                None => {}
             }
         }
         if self.end == self.buffer.len() {
             self.make_room(spares);
         }
-        debug_assert!(
-            self.end < self.buffer.len(),
-            "a read of no bytes looks like an end"
-        );
         let room = &mut self.buffer[self.end..];
         let limit = if self.expects_long {
             room.len().min(HEADER_READ_BYTES)
@@ -231,6 +243,7 @@ impl Input {
         let Some(long) = &mut self.long else {
             return Fill::WouldBlock;
         };
+        debug_assert!(!long.is_complete(), "a complete body is taken, not read on");
         if long.bytes.len() == long.bytes.capacity() {
             let wanted = long.length - long.bytes.len();
             long.bytes

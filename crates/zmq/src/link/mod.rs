@@ -223,9 +223,9 @@ impl StreamLink {
         channel.is_some_and(|channel| channel.is_ready(wants))
     }
 
-    /// Whether bytes lie here that have not been looked at.
+    /// Whether something lies here that has not been looked at.
     pub(crate) fn has_input(&self) -> bool {
-        self.input.has_bytes()
+        self.input.has_undecoded()
     }
 
     /// Goes on over the bytes received until something has come of them.

@@ -119,6 +119,8 @@ impl WebSocketFilter {
 
     fn read(&mut self, descriptor: BorrowedFd<'_>) -> rustix::io::Result<usize> {
         self.received.reserve(READ_BYTES);
+        let has_room = self.received.len() < self.received.capacity();
+        assert!(has_room, "a read into no room looks like the end");
         rustix::io::read(descriptor, spare_capacity(&mut self.received))
     }
 
