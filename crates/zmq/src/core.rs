@@ -759,7 +759,7 @@ impl State {
 }
 
 /// Reads on from one peer before the others are looked at again.
-const READS_MAX: u32 = 32;
+pub(crate) const READS_MAX: u32 = 32;
 /// A publisher that sends without a pause looks at the network no more often than this.
 const UNLOOKED_NS: u64 = 20_000;
 /// Events taken at once.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::batch::Item;
+use crate::core::READS_MAX;
 use crate::error::Error;
 use crate::kind::SocketType;
 use crate::link::{Frames, Inbound};
@@ -179,9 +180,19 @@ impl State {
         }
     }
 
-    /// Drops what was looked up and not handed out.
-    pub(crate) fn forget_received(&mut self) {
+    /// REQ: drops every reply that is here when a request begins: it is to an earlier one. Where
+    /// requests may be given up it may still be with the kernel.
+    pub(crate) fn drop_old_replies(&mut self) {
+        debug_assert!(self.kind == SocketType::Req, "others have no replies");
         self.receiving.clear();
+        if self.options.request_relaxed {
+            self.reads_left = READS_MAX;
+            for key in self.writable.clone() {
+                self.read_peer(key, false);
+            }
+        }
+        self.scan_pipes();
+        while self.next_message().is_some() {}
     }
 
     /// The next message that the pattern lets through, as the program sees it.

@@ -233,11 +233,10 @@ impl State {
             if !self.options.request_relaxed {
                 return Err(NotSent::Failed(Error::WrongState));
             }
-            // The reply that may still come is to the request that is given up.
             self.exchange.is_open = false;
-            self.forget_received();
         }
         debug_assert!(!self.exchange.is_open, "one request at a time");
+        self.drop_old_replies();
         let key = self.next_writable()?;
         self.exchange.peer = Some(key);
         self.sending.frames.clear();
