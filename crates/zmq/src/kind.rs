@@ -144,6 +144,11 @@ impl SocketType {
         matches!(self, SocketType::Pub | SocketType::Xpub | SocketType::Radio)
     }
 
+    /// Whether some of the messages that it receives are subscriptions.
+    pub(crate) const fn hears_subscriptions(self) -> bool {
+        matches!(self, SocketType::Pub | SocketType::Xpub)
+    }
+
     /// Whether it tells its peers what it wants.
     pub(crate) const fn is_subscriber(self) -> bool {
         matches!(self, SocketType::Sub | SocketType::Xsub | SocketType::Dish)

@@ -98,6 +98,7 @@ mod topic_queue;
 mod transmit;
 mod transport;
 mod udp;
+mod upstream;
 
 mod typed;
 pub use typed::{

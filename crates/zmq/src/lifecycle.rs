@@ -239,14 +239,8 @@ impl State {
     /// What is not a message.
     pub(crate) fn protocol_event(&mut self, key: Key, inbound: Inbound) {
         match inbound {
-            Inbound::Subscribe(topic) => {
-                self.end_partial(key);
-                self.peer_subscribes(key, &topic);
-            }
-            Inbound::Cancel(topic) => {
-                self.end_partial(key);
-                self.peer_cancels(key, &topic);
-            }
+            Inbound::Subscribe(topic) => self.peer_subscribes(key, &topic),
+            Inbound::Cancel(topic) => self.peer_cancels(key, &topic),
             Inbound::Ready => self.peer_ready(key),
             Inbound::Authenticate(claim) => self.authenticate(key, claim),
             Inbound::Refused(reason) => {
@@ -278,19 +272,6 @@ impl State {
                 self.lose(key, Loss::Protocol);
             }
             Inbound::Message(_) | Inbound::Nothing => {}
-        }
-    }
-
-    /// A later frame of a message was a subscription: those before it must not be taken for the
-    /// beginning of the next message.
-    fn end_partial(&mut self, key: Key) {
-        if let Some(peer) = self.peers.get_mut(key)
-            && let Link::Stream(link) = &mut peer.link
-            && let Some(frames) = link.take_partial()
-            && self.kind.receives()
-        {
-            peer.incoming.push(frames);
-            self.mark_readable(key);
         }
     }
 
@@ -675,6 +656,7 @@ fn wire_config(kind: zmtp::SocketType, options: &Options) -> zmtp::Config {
     };
     config.stream_above_bytes = Some(STREAMED_BYTES_MIN);
     config.only_first_subscribe = options.only_first_subscribe;
+    config.whole_messages = true;
     config.handshake_timeout_ns = options.handshake_interval_ms.max(0) as u64 * 1_000_000;
     if options.heartbeat_interval_ms > 0 {
         let timeout_ms = match options.heartbeat_timeout_ms {

@@ -1,37 +1,61 @@
 //! XPUB: the subscriptions of peers as messages to the program, and manual mode.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use tidewire_zmtp::PrefixTable;
 
 use crate::link::Frames;
 use crate::message::Message;
+use crate::properties::Properties;
 use crate::slab::Key;
 
-/// XPUB: what peers have sent up, for the program to see.
+/// XPUB: what peers have sent up, for the program to see, in the order in which it came.
 #[derive(Debug, Default)]
 pub(crate) struct Manual {
-    events: VecDeque<(Option<Key>, Frames)>,
+    queue: VecDeque<Upstream>,
     /// The peer whose subscription the program saw last; `SUBSCRIBE` applies to it.
     pub(crate) last: Option<Key>,
     /// In manual mode: the prefixes that peers asked for, not those that they were given.
     pub(crate) asked: PrefixTable<Key>,
 }
 
+/// One thing that a peer has sent up.
+#[derive(Debug)]
+pub(crate) enum Upstream {
+    /// A subscription or its end, and whose; `None`: the peer is gone.
+    Notice(Option<Key>, Frames),
+    /// A message, which waits in what has come in from the peer.
+    Message(Key),
+}
+
 impl Manual {
-    #[inline]
-    pub(crate) fn take_event(&mut self) -> Option<Frames> {
-        let (peer, frames) = self.events.pop_front()?;
-        self.last = peer;
-        Some(frames)
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
     }
 
-    pub(crate) fn push(&mut self, peer: Option<Key>, octet: u8, topic: &[u8]) {
+    pub(crate) fn pop(&mut self) -> Option<Upstream> {
+        self.queue.pop_front()
+    }
+
+    pub(crate) fn push(&mut self, next: Upstream) {
+        self.queue.push_back(next);
+    }
+
+    /// Adds a subscription or its end, with what is known of the peer.
+    pub(crate) fn notice(
+        &mut self,
+        peer: Option<Key>,
+        octet: u8,
+        topic: &[u8],
+        properties: Option<&Arc<Properties>>,
+    ) {
         debug_assert!(octet <= 1, "1 subscribes, 0 cancels");
         let mut bytes = Vec::with_capacity(1 + topic.len());
         bytes.push(octet);
         bytes.extend_from_slice(topic);
-        self.events
-            .push_back((peer, Frames::One(Message::from_vec(bytes))));
+        let mut message = Message::from_vec(bytes);
+        message.set_properties(properties);
+        self.push(Upstream::Notice(peer, Frames::One(message)));
     }
 }

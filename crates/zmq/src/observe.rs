@@ -18,7 +18,8 @@ pub struct PeerStatus {
     pub routing_id: Vec<u8>,
     /// The endpoint it came by, or was connected to.
     pub endpoint: String,
-    /// Its address, where it has one: without the port.
+    /// Its address, where it has one: without the port. Over ipc and shm the user, the group and
+    /// the number of its process: `localhost:1000:1000:4711`.
     pub address: String,
     /// The connection is there and its handshake done.
     pub is_connected: bool,

@@ -1,5 +1,7 @@
 //! Subscriptions, on both sides: of subscribers here, and of this socket at publishers.
 
+use tidewire_zmtp::Removal;
+
 use crate::batch::Item;
 use crate::kind::SocketType;
 use crate::message::Last;
@@ -44,14 +46,14 @@ impl State {
         }
         if self.options.xpub_manual {
             self.manual.asked.insert(topic, key);
-            return self.manual.push(Some(key), 1, topic);
+            return self.notice(key, 1, topic);
         }
         debug_assert!(self.peers.get(key).is_some(), "who subscribes is there");
         let insertion = self.subscribers.insert(topic, key);
         if self.kind == SocketType::Xpub
             && (insertion.is_first() || self.options.xpub_verbose || self.options.xpub_verboser)
         {
-            self.manual.push(Some(key), 1, topic);
+            self.notice(key, 1, topic);
         }
         self.send_last_values(key, topic);
     }
@@ -90,12 +92,20 @@ impl State {
         }
         if self.options.xpub_manual {
             self.manual.asked.remove_pair(topic, key);
-            return self.manual.push(Some(key), 0, topic);
+            return self.notice(key, 0, topic);
         }
         let removal = self.subscribers.remove_pair(topic, key);
-        if self.kind == SocketType::Xpub && (removal.is_last() || self.options.xpub_verboser) {
-            self.manual.push(Some(key), 0, topic);
+        // The program is told of one that ends nothing too, as by libzmq.
+        let others_remain = removal == Removal::LastOfSubscriber;
+        if self.kind == SocketType::Xpub && (!others_remain || self.options.xpub_verboser) {
+            self.notice(key, 0, topic);
         }
+    }
+
+    /// The program is told of a subscription or its end.
+    fn notice(&mut self, key: Key, octet: u8, topic: &[u8]) {
+        let identity = self.peers.get(key).and_then(|peer| peer.identity.as_ref());
+        self.manual.notice(Some(key), octet, topic, identity);
     }
 
     /// A subscriber is gone, and all that it wanted.
@@ -112,7 +122,7 @@ impl State {
         }
         if self.kind == SocketType::Xpub {
             for topic in ended {
-                self.manual.push(None, 0, &topic);
+                self.manual.notice(None, 0, &topic, None);
             }
         }
         if self.manual.last == Some(key) {
@@ -178,6 +188,14 @@ impl State {
             return;
         };
         match &mut peer.link {
+            // Behind the messages that wait: in their form.
+            Link::Stream(link) if link.is_ready() && !peer.backlog.is_empty() => {
+                if self.kind == SocketType::Xsub {
+                    let mut bytes = vec![u8::from(subscribes)];
+                    bytes.extend_from_slice(topic);
+                    self.hold_back(key, std::iter::empty(), Last::Slice(&bytes));
+                }
+            }
             // A publisher that is not connected gets all subscriptions when it connects.
             Link::Stream(link) if link.is_ready() => match self.kind {
                 SocketType::Dish => link.push_membership(topic, subscribes),

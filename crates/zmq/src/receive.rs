@@ -198,14 +198,11 @@ impl State {
     /// The next message that the pattern lets through, as the program sees it.
     #[inline]
     fn next_delivery(&mut self) -> Option<Frames> {
+        if self.kind == SocketType::Xpub {
+            return self.next_upstream();
+        }
         loop {
-            if let Some(event) = self.manual.take_event() {
-                return Some(event);
-            }
-            let Some((key, frames)) = self.next_message() else {
-                // Reading may have brought subscriptions.
-                return self.manual.take_event();
-            };
+            let (key, frames) = self.next_message()?;
             if let Some(frames) = self.receive_by_pattern(key, frames) {
                 return Some(frames);
             }
@@ -345,6 +342,9 @@ impl State {
                 Link::None => return,
             };
             match inbound {
+                Inbound::Message(frames) if self.kind.hears_subscriptions() => {
+                    self.receive_upstream(key, frames);
+                }
                 Inbound::Message(_) if !self.kind.receives() => {}
                 Inbound::Message(frames) => {
                     let conflates = self.options.conflate && !has_topics;
@@ -450,8 +450,7 @@ impl State {
             SocketType::Pull | SocketType::Dealer | SocketType::Pair | SocketType::Dgram => {
                 Some(frames)
             }
-            // From subscribers come messages that are no subscriptions; a publisher in manual
-            // mode sends what was not asked for.
+            // A publisher in manual mode sends what was not asked for.
             SocketType::Xpub | SocketType::Xsub => Some(frames),
             SocketType::Sub => {
                 let topic = frames.first().as_slice();

@@ -192,11 +192,12 @@ impl State {
             Recipient::Peer(key) if head.is_empty() => self.transmit(key, std::iter::empty(), last),
             Recipient::Peer(key) => self.transmit(key, head.drain(..), last),
             Recipient::Matched => self.publish(&mut head, last),
-            Recipient::All => {
-                self.matched.clear();
-                self.matched.extend_from_slice(&self.writable);
-                self.publish(&mut head, last);
+            Recipient::All if !head.is_empty() => {
+                if let Some(mut last) = self.send_upstream(&mut head, last) {
+                    self.publish_to_all(&mut head, Last::Message(&mut last));
+                }
             }
+            Recipient::All => self.publish_to_all(&mut head, last),
             Recipient::Subscription => self.send_subscription(last.bytes()),
         }
         head.clear();
@@ -315,6 +316,12 @@ impl State {
                 Ok(Recipient::None)
             }
         }
+    }
+
+    fn publish_to_all(&mut self, head: &mut Vec<Message>, last: Last<'_>) {
+        self.matched.clear();
+        self.matched.extend_from_slice(&self.writable);
+        self.publish(head, last);
     }
 
     /// Sends one message to all peers in `matched`.

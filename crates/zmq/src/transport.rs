@@ -286,6 +286,20 @@ pub(crate) fn remote_address(descriptor: impl std::os::fd::AsFd) -> Option<Socke
     internet(net::getpeername(descriptor).ok()??)
 }
 
+/// The process at the other end of a Unix socket, as libzmq names it: with its user and its group.
+/// Empty for other sockets.
+pub(crate) fn local_peer(descriptor: impl std::os::fd::AsFd) -> String {
+    let own = net::getsockname(&descriptor);
+    if !own.is_ok_and(|own| own.address_family() == AddressFamily::UNIX) {
+        return String::new();
+    }
+    let Ok(known) = sockopt::socket_peercred(descriptor) else {
+        return String::new();
+    };
+    let (user, group, process) = (known.uid.as_raw(), known.gid.as_raw(), known.pid);
+    format!("localhost:{user}:{group}:{}", process.as_raw_nonzero())
+}
+
 fn internet(address: SocketAddrAny) -> Option<SocketAddr> {
     SocketAddr::try_from(address).ok()
 }

@@ -40,6 +40,10 @@ pub struct Config {
     /// For PUB and XPUB: if a message begins with a frame that is no subscription, its later
     /// frames are no subscriptions either. libzmq's `ZMQ_ONLY_FIRST_SUBSCRIBE`, off by default.
     pub only_first_subscribe: bool,
+    /// For XPUB: frames of a message that has several are passed on as they are, and the driver
+    /// tells which of them are subscriptions once the message is complete. `false`: each
+    /// subscription is an event of its own, and the other frames are the message.
+    pub whole_messages: bool,
     /// Our own PINGs; those of the peer are always answered.
     pub heartbeat: Option<Heartbeat>,
     /// Maximum duration of the handshake in nanoseconds; 0 for no limit.
@@ -65,6 +69,7 @@ impl Config {
             limits: Limits::default(),
             stream_above_bytes: None,
             only_first_subscribe: false,
+            whole_messages: false,
             heartbeat: None,
             handshake_timeout_ns: Config::HANDSHAKE_TIMEOUT_NS,
         }

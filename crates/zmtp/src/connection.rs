@@ -187,6 +187,7 @@ struct Rules {
     /// Incomplete bodies longer than this are passed on in pieces.
     stream_above_bytes: u64,
     only_first_subscribe: bool,
+    whole_messages: bool,
     websocket: bool,
     limits: Limits,
 }
@@ -225,6 +226,7 @@ impl Connection {
             socket_type: config.socket_type,
             stream_above_bytes: config.stream_above_bytes.unwrap_or(u64::MAX),
             only_first_subscribe: config.only_first_subscribe,
+            whole_messages: config.whole_messages,
             websocket: config.websocket,
             limits: config.limits,
         };

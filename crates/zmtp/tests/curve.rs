@@ -415,3 +415,22 @@ proptest! {
         prop_assert_eq!(right.seen, seen);
     }
 }
+
+#[test]
+fn encrypted_frames_of_a_message_stay_together_where_the_driver_judges_them() {
+    let config = Config {
+        whole_messages: true,
+        ..server(SocketType::Xpub)
+    };
+    let (mut left, mut right) = ready_pair(client(SocketType::Xsub), config);
+    for (body, more) in [(&b"m"[..], true), (b"\x01a", false), (b"\x01b", false)] {
+        let bytes = frame(&mut left, body, more);
+        right.feed(&bytes, 0);
+    }
+    let seen = [
+        Seen::Frame(b"m".into(), true),
+        Seen::Frame(b"\x01a".into(), false),
+        Seen::Subscribe(b"b".into()),
+    ];
+    assert_eq!(right.seen, seen);
+}

@@ -241,6 +241,32 @@ fn with_only_first_subscribe_later_frames_are_a_message() {
     assert_eq!(xpub.seen, frames);
 }
 
+/// Only then the driver can hand up a message whose frames keep their flags.
+#[test]
+fn frames_of_a_message_stay_together_where_the_driver_judges_them() {
+    let right = |whole_messages| Config {
+        whole_messages,
+        ..Config::new(SocketType::Xpub)
+    };
+    let stream = b"\x01\x01m\x00\x02\x01a\x01\x02\x01b\x00\x01x\x00\x02\x01c";
+    let frame = |bytes: &[u8], more| Seen::Frame(bytes.into(), more);
+    let [a, b, c] = [b"a", b"b", b"c"].map(|topic| Seen::Subscribe(topic.to_vec()));
+    let whole = [
+        frame(b"m", true),
+        frame(b"\x01a", false),
+        frame(b"\x01b", true),
+        frame(b"x", false),
+        c.clone(),
+    ];
+    let apart = [frame(b"m", true), a, b, frame(b"x", false), c];
+    for (whole_messages, expected) in [(true, whole), (false, apart)] {
+        let left = Config::new(SocketType::Xsub);
+        let (_, mut xpub) = ready_pair(left, right(whole_messages));
+        xpub.feed(stream, 0);
+        assert_eq!(xpub.seen, expected);
+    }
+}
+
 #[test]
 fn subscriptions_mean_nothing_to_other_sockets() {
     let (mut left, mut pull) =

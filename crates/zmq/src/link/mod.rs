@@ -155,7 +155,10 @@ impl StreamLink {
 
     /// The peer's address, as messages tell it; empty: it has none.
     pub(crate) fn peer_address(&self) -> String {
-        self.peer_ip.map_or(String::new(), |ip| ip.to_string())
+        match self.peer_ip {
+            Some(ip) => ip.to_string(),
+            None => crate::transport::local_peer(&self.carrier),
+        }
     }
 
     pub(crate) fn machine(&mut self) -> Option<&mut Connection> {
@@ -335,12 +338,6 @@ impl StreamLink {
         let taken = take(body, self.properties.as_ref());
         self.input.consume(consumed);
         Some(taken)
-    }
-
-    /// The frames of a message that has come in part, as a message of their own.
-    pub(crate) fn take_partial(&mut self) -> Option<Frames> {
-        self.partial.last_mut()?.set_more(false);
-        Some(Frames::Many(std::mem::take(&mut self.partial)))
     }
 
     fn stamped(&mut self, mut message: Message, more: bool) -> Inbound {

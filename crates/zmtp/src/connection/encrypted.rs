@@ -132,6 +132,7 @@ impl Connection {
             None => return Err(Error::Closed),
         };
         let subscribes = self.is_subscription(verb);
+        let is_part = self.is_part(more);
         self.pass_publishers_frame(subscribes, more);
         if !subscribes {
             return Ok(hears_messages.then_some(whole));
@@ -140,6 +141,9 @@ impl Connection {
         if length as u64 - 1 > limit {
             let length = length as u64 - 1;
             return Err(Error::FrameTooLong { length, limit });
+        }
+        if is_part {
+            return Ok(Some(whole));
         }
         let sign = if verb == Some(1) {
             Sign::Subscribe

@@ -99,8 +99,9 @@ impl Connection {
         if !complete && (subscribes || hears_messages && !streamed) {
             return Ok(Some(Step::wants(total)));
         }
+        let is_part = self.is_part(head.more());
         self.pass_publishers_frame(subscribes, head.more());
-        if subscribes {
+        if subscribes && !is_part {
             let topic = &input[head.size + 1..total];
             let event = if verb == Some(1) {
                 Event::Subscribe(topic)
@@ -131,6 +132,18 @@ impl Connection {
                 later_frames_subscribe,
                 ..
             } => matches!(verb, Some(0 | 1)) && (!amid_message || later_frames_subscribe),
+        }
+    }
+
+    /// Returns whether the next frame is passed on as a part of its message, subscription or not.
+    pub(super) fn is_part(&self, more: bool) -> bool {
+        match self.audience {
+            Audience::Publisher {
+                hears_messages: true,
+                amid_message,
+                ..
+            } => self.rules.whole_messages && (amid_message || more),
+            _ => false,
         }
     }
 
