@@ -431,7 +431,8 @@ ZMQ_EXPORT int zmq_device(int type, void *frontend, void *backend);
 /* ---- What is built in --------------------------------------------------------------------- */
 
 #define ZMQ_HAS_CAPABILITIES 1
-/* 1 for "ipc" and "curve", and for "tidewire", which no other library answers so; otherwise 0. */
+/* 1 for "ipc", "curve", "WS" and "WSS", and for "shm" and "tidewire", which no other library
+   answers so; otherwise 0. */
 ZMQ_EXPORT int zmq_has(const char *capability);
 
 /* ---- Keys --------------------------------------------------------------------------------- */

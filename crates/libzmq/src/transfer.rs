@@ -6,7 +6,7 @@ use crate::socket::socket;
 use crate::text;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
-use tidewire_zmq::{Message, SendFlags};
+use tidewire_zmq::{Error, Message, SendFlags, SocketType};
 
 /// `zmq_send`.
 ///
@@ -120,7 +120,7 @@ pub(crate) unsafe extern "C" fn zmq_recv(
     })
 }
 
-/// `zmq_msg_recv`: drops what the message held before.
+/// `zmq_msg_recv`: drops what the message held before, also where nothing came.
 ///
 /// # Safety
 ///
@@ -145,9 +145,27 @@ unsafe fn receive_message(message: *mut RawMessage, handle: *mut c_void, flags: 
         let socket = unsafe { socket(handle) }?;
         // SAFETY: the caller keeps this function's contract.
         let message = unsafe { RawMessage::get(message) }?;
-        socket.receive_to(message, flags & DONT_WAIT != 0)?;
-        Ok(told(message.len()))
+        match socket.receive_to(message, flags & DONT_WAIT != 0) {
+            Ok(()) => Ok(told(message.len())),
+            Err(error) => {
+                if empties_on(error) && empties_first(socket.kind()) {
+                    *message = Message::new();
+                }
+                Err(error.into())
+            }
+        }
     })
+}
+
+/// Returns whether libzmq has looked for a message before it fails so.
+fn empties_on(error: Error) -> bool {
+    matches!(error, Error::Again | Error::Interrupted)
+}
+
+/// Returns whether sockets of this type empty the message before they look for another one, as in
+/// libzmq.
+fn empties_first(kind: SocketType) -> bool {
+    !matches!(kind, SocketType::Xpub | SocketType::Stream)
 }
 
 /// `zmq_recvmsg`: an older name of [`zmq_msg_recv`].
@@ -282,4 +300,41 @@ const SEND_MORE: c_int = 2;
 // SAFETY: its signature as in `stdlib.h`.
 unsafe extern "C" {
     fn malloc(size: usize) -> *mut c_void;
+}
+
+#[cfg(test)]
+#[allow(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "one reason for all calls of a test"
+)]
+mod tests {
+    use super::*;
+    use crate::context::{zmq_ctx_new, zmq_ctx_term};
+    use crate::errno::{self, EAGAIN};
+    use crate::message::{zmq_msg_close, zmq_msg_init_size, zmq_msg_size};
+    use crate::socket::{zmq_close, zmq_socket};
+
+    const DEALER: c_int = 5;
+    const PULL: c_int = 7;
+    const XPUB: c_int = 9;
+
+    /// It kept what it had held before.
+    #[test]
+    fn a_message_into_which_nothing_was_received_is_as_libzmq_leaves_it() {
+        // SAFETY: sockets of this context, and a message that is initialised and closed.
+        unsafe {
+            let context = zmq_ctx_new();
+            for (kind, left) in [(PULL, 0), (DEALER, 0), (XPUB, 100)] {
+                let socket = zmq_socket(context, kind);
+                let mut raw = MaybeUninit::<RawMessage>::uninit();
+                let message = raw.as_mut_ptr();
+                assert_eq!(zmq_msg_init_size(message, 100), 0);
+                assert_eq!(zmq_msg_recv(message, socket, DONT_WAIT), -1);
+                assert_eq!(errno::get(), EAGAIN);
+                assert_eq!(zmq_msg_size(message), left);
+                assert_eq!((zmq_msg_close(message), zmq_close(socket)), (0, 0));
+            }
+            assert_eq!(zmq_ctx_term(context), 0);
+        }
+    }
 }
