@@ -732,10 +732,11 @@ impl State {
         }
     }
 
-    /// Peers whose connection failed while being written to: what they sent before is kept.
+    /// Peers whose connection failed while being written to: what they sent before is kept, beyond
+    /// the high-water mark too.
     pub(crate) fn bury_broken(&mut self) {
         for key in std::mem::take(&mut self.broken) {
-            for _ in 0..ROUNDS_MAX {
+            for _ in 0..LAST_READS_MAX {
                 let Some(Link::Stream(link)) = self.peers.get_mut(key).map(|peer| &mut peer.link)
                 else {
                     break;
@@ -746,8 +747,10 @@ impl State {
                 ) {
                     break;
                 }
-                self.decode_ahead(key);
+                self.decode_all(key);
             }
+            // What had been read before.
+            self.decode_all(key);
             self.lose(key, crate::endpoint::Loss::ByPeer);
         }
     }
@@ -764,5 +767,7 @@ pub(crate) const READS_MAX: u32 = 32;
 const UNLOOKED_NS: u64 = 20_000;
 /// Events taken at once.
 const EVENTS_MAX: usize = 32;
+/// Reads from a connection that is broken, at most.
+const LAST_READS_MAX: usize = 256;
 /// Rounds after which the background thread goes on to other sockets.
 const ROUNDS_MAX: usize = 16;

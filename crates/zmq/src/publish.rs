@@ -189,12 +189,12 @@ impl State {
         };
         match &mut peer.link {
             // Behind the messages that wait: in their form.
-            Link::Stream(link) if link.is_ready() && !peer.backlog.is_empty() => {
-                if self.kind == SocketType::Xsub {
-                    let mut bytes = vec![u8::from(subscribes)];
-                    bytes.extend_from_slice(topic);
-                    self.hold_back(key, std::iter::empty(), Last::Slice(&bytes));
-                }
+            Link::Stream(link)
+                if link.is_ready() && self.kind == SocketType::Xsub && !peer.backlog.is_empty() =>
+            {
+                let mut bytes = vec![u8::from(subscribes)];
+                bytes.extend_from_slice(topic);
+                self.hold_back(key, std::iter::empty(), Last::Slice(&bytes));
             }
             // A publisher that is not connected gets all subscriptions when it connects.
             Link::Stream(link) if link.is_ready() => match self.kind {

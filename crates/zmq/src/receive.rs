@@ -313,7 +313,16 @@ impl State {
     /// Looks at what has come for control messages, and keeps the others for the program, as
     /// far as its high-water mark lets it.
     pub(crate) fn decode_ahead(&mut self, key: Key) {
-        let (high_water, bytes_max) = self.receive_limits(key);
+        let limits = self.receive_limits(key);
+        self.decode_within(key, limits);
+    }
+
+    /// The same without a limit: the connection will bring nothing more.
+    pub(crate) fn decode_all(&mut self, key: Key) {
+        self.decode_within(key, (usize::MAX, usize::MAX));
+    }
+
+    fn decode_within(&mut self, key: Key, (high_water, bytes_max): (usize, usize)) {
         loop {
             let Some(peer) = self.peers.get_mut(key) else {
                 return;

@@ -6,10 +6,11 @@ mod support;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-use support::{pair_at, receive, send, set_int, socket};
+use support::{LINGER, pair_at, receive, send, set_int, socket};
 use tidewire_zmq::{Context, SendFlags, SocketType};
 
 const SNDHWM: i32 = 23;
+const RCVHWM: i32 = 24;
 const SNDBUF: i32 = 11;
 const RECONNECT_IVL: i32 = 18;
 /// Twice what a claimed length is believed: the room of the body is then as long as the body.
@@ -97,5 +98,41 @@ fn a_message_cut_by_a_lost_connection_does_not_go_on_over_the_next_one() {
         assert_eq!(first[9], 0, "the first part of a message");
         // What is read of this connection ends in the middle of a message.
         stream.read_exact(&mut vec![0; round * 40_000]).unwrap();
+    }
+}
+
+/// A write to a peer that has gone showed its end, and what lay behind the high-water mark was
+/// dropped with the connection.
+#[test]
+fn what_a_peer_sent_before_it_went_is_received_after_a_write_to_it_has_failed() {
+    const COUNT: u32 = 300;
+    for endpoint in ["tcp://127.0.0.1:*", "ipc://*", "shm://*"] {
+        let context = Context::new();
+        let dealers = [SocketType::Dealer; 2];
+        let [receiver, sender] = pair_at(&context, endpoint, dealers[0], dealers[1]);
+        set_int(&sender, SNDHWM, 0);
+        set_int(&sender, LINGER, -1);
+        // The mark of a connection is the one of its begin: this one comes after it.
+        set_int(&receiver, RCVHWM, 2);
+        send(&receiver, &[b"hello"]);
+        assert_eq!(receive(&sender), [b"hello"]);
+        for number in 0..COUNT {
+            send(&sender, &[&number.to_be_bytes()]);
+        }
+        drop(sender);
+        let flags = SendFlags {
+            dont_wait: true,
+            ..SendFlags::default()
+        };
+        // Over shared memory a write fails only where the peer waits for it.
+        for _ in 0..5_000 {
+            let _ = receiver.send_bytes(b"are you there?", flags);
+            if receiver.peers().unwrap().is_empty() {
+                break;
+            }
+        }
+        for number in 0..COUNT {
+            assert_eq!(receive(&receiver), [number.to_be_bytes()], "{endpoint}");
+        }
     }
 }

@@ -118,6 +118,20 @@ fn what_a_peer_wrote_before_it_went_is_read_and_then_the_end() {
     assert!(other.is_ready(BYTES), "the end stays");
 }
 
+/// It was taken for the end, and what lay in the ring was lost.
+#[test]
+fn a_read_into_no_room_is_not_the_end_of_a_ring_that_has_something() {
+    let (mut one, mut other) = pair(Sizes::near(4096, 4096));
+    assert_eq!(write(&mut one, b"last words"), Ok(10));
+    drop(one);
+    other.hear();
+    assert!(other.is_closed());
+    assert_eq!(other.read(&mut []), Err(Errno::AGAIN));
+    assert_eq!(other.read_to(&mut Vec::new()), Err(Errno::AGAIN));
+    assert_eq!(read(&mut other).unwrap(), b"last words");
+    assert_eq!(read(&mut other), Ok(Vec::new()));
+}
+
 #[test]
 fn a_write_to_a_peer_that_slept_and_is_gone_fails() {
     let (mut one, mut other) = pair(Sizes::near(4096, 4096));
