@@ -131,8 +131,29 @@ impl Authorities {
             .flat_map(|one| [one.begins_s, one.ends_s.saturating_add(1)])
     }
 
+    /// Judges a certificate of a side at a time. `verify` is asked why there is no path to any of
+    /// them.
+    pub(super) fn judge<Verified>(
+        &self,
+        certificate: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        (side, now, algorithms): (Side, UnixTime, &WebPkiSupportedAlgorithms),
+        verify: impl FnOnce() -> Result<Verified, rustls::Error>,
+    ) -> Result<(), rustls::Error> {
+        let traced = self.trace(certificate, others, side, now, algorithms);
+        traced.map_err(|wrong| match wrong {
+            Some(wrong) => CertificateError::Other(OtherError(Arc::new(wrong))).into(),
+            None => {
+                let verified = verify();
+                debug_assert!(verified.is_err(), "there is no path");
+                let error = verified.err();
+                error.unwrap_or(CertificateError::UnknownIssuer.into())
+            }
+        })
+    }
+
     /// Traces a certificate to one of them. `Err(None)`: the verifier knows why there is no path.
-    pub(super) fn trace(
+    fn trace(
         &self,
         certificate: &CertificateDer<'_>,
         others: &[CertificateDer<'_>],
@@ -205,9 +226,4 @@ impl Authorities {
             Ok(())
         }
     }
-}
-
-/// Returns the verifier's error for a path that is refused here.
-pub(super) fn refused(wrong: Wrong) -> rustls::Error {
-    CertificateError::Other(OtherError(Arc::new(wrong))).into()
 }

@@ -12,7 +12,7 @@ use rustls::server::ParsedCertificate;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, SignatureScheme};
 
-use super::authorities::{Authorities, Side, refused};
+use super::authorities::{Authorities, Side};
 use crate::certificate::Certificate;
 
 /// Judges a server's certificate.
@@ -113,21 +113,15 @@ impl ServerCertVerifier for Verifier {
         let Some(chains) = &self.chains else {
             return Err(CertificateError::UnknownIssuer.into());
         };
-        let algorithms = &self.algorithms;
-        let traced = self
-            .authorities
-            .trace(certificate, others, Side::Server, now, algorithms);
+        let judged = (Side::Server, now, &self.algorithms);
+        let traced = self.authorities.judge(certificate, others, judged, || {
+            chains.verify_server_cert(certificate, others, name, status, now)
+        });
         let verified = match traced {
-            Ok(()) if self.names_any => Ok(()),
-            Ok(()) => verify_server_name(&ParsedCertificate::try_from(certificate)?, name),
-            Err(Some(wrong)) => Err(refused(wrong)),
-            Err(None) => {
-                let verified = chains.verify_server_cert(certificate, others, name, status, now);
-                debug_assert!(verified.is_err(), "there is no path");
-                Err(verified
-                    .err()
-                    .unwrap_or(CertificateError::UnknownIssuer.into()))
+            Ok(()) if !self.names_any => {
+                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)
             }
+            traced => traced,
         };
         match verified {
             Ok(()) => Ok(ServerCertVerified::assertion()),
@@ -186,21 +180,11 @@ impl ClientCertVerifier for ClientVerifier {
         others: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
-        let algorithms = &self.algorithms;
-        let traced = self
-            .authorities
-            .trace(certificate, others, Side::Client, now, algorithms);
-        match traced {
-            Ok(()) => Ok(ClientCertVerified::assertion()),
-            Err(Some(wrong)) => Err(refused(wrong)),
-            Err(None) => {
-                let verified = self.inner.verify_client_cert(certificate, others, now);
-                debug_assert!(verified.is_err(), "there is no path");
-                Err(verified
-                    .err()
-                    .unwrap_or(CertificateError::UnknownIssuer.into()))
-            }
-        }
+        let judged = (Side::Client, now, &self.algorithms);
+        let traced = self.authorities.judge(certificate, others, judged, || {
+            self.inner.verify_client_cert(certificate, others, now)
+        });
+        traced.map(|()| ClientCertVerified::assertion())
     }
 
     fn verify_tls12_signature(

@@ -3,7 +3,7 @@
 /// Buffers of connections that have nothing in them, kept for those that read next.
 ///
 /// A connection has a buffer from a read until all that the read brought is decoded. So peers that
-/// are silent hold none, however many they are and whatever they have sent before.
+/// are silent hold none. Neither their number nor what they have sent before matters.
 #[derive(Debug)]
 pub(crate) struct Spares {
     buffers: Vec<Vec<u8>>,
