@@ -14,13 +14,14 @@ that of all the child's threads.
 import argparse
 import ctypes
 import os
-import pathlib
 import resource
 import socket
 import struct
 import subprocess
 import sys
 import time
+
+from processes import memory_kib, processor_s
 
 PUB, ROUTER = 1, 6
 LAST_ENDPOINT, BACKLOG = 32, 19
@@ -102,19 +103,10 @@ def connect(port, kind, number):
     return one
 
 
-def memory_kib(process):
-    status = pathlib.Path(f"/proc/{process}/status").read_text()
-    return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
-
-
 def idle_ms(process, idle_s):
-    def processor_s():
-        tasks = pathlib.Path(f"/proc/{process}/task").iterdir()
-        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
-
-    before = processor_s()
+    before = processor_s(process)
     time.sleep(idle_s)
-    return (processor_s() - before) / idle_s * 1e3
+    return (processor_s(process) - before) / idle_s * 1e3
 
 
 if __name__ == "__main__":

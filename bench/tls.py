@@ -25,6 +25,8 @@ import sys
 import tempfile
 import time
 
+from processes import memory_kib, processor_s
+
 PLAIN_PORT, TLS_PORT = 18_001, 18_002
 OPERATIONS = [
     # Command, requests at once, requests, bytes of a value.
@@ -213,13 +215,10 @@ class Server:
         self.process.wait()
 
     def processor_s(self):
-        tasks = pathlib.Path(f"/proc/{self.process.pid}/task").iterdir()
-        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+        return processor_s(self.process.pid)
 
     def memory_kib(self):
-        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
-        line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
-        return int(line.split()[1])
+        return memory_kib(self.process.pid)
 
 
 def in_turn(names, rounds):

@@ -26,6 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests/python")]
 
 from feed_client import CONTROL, HEARTBEAT, encode, login, subscribe  # noqa: E402
+from processes import processor_s  # noqa: E402
 from tls import in_turn, make_certificates  # noqa: E402
 
 RESP, FEED, FEED_TLS, EXCHANGE = 18_101, 18_102, 18_103, 18_104
@@ -133,8 +134,7 @@ def drain(clients, seconds):
 
 
 def processor_ns(hub):
-    tasks = pathlib.Path(f"/proc/{hub.pid}/task").iterdir()
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
+    return processor_s(hub.pid) * 1e9
 
 
 def info():
