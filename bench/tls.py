@@ -29,14 +29,17 @@ from processes import memory_kib, processor_s
 
 PLAIN_PORT, TLS_PORT = 18_001, 18_002
 OPERATIONS = [
-    # Command, requests at once, requests, bytes of a value.
-    ("get", 1, 60_000, 3),
-    ("set", 1, 60_000, 3),
-    ("get", 16, 400_000, 3),
-    ("set", 16, 400_000, 3),
-    ("set", 1, 20_000, 16_384),
-    ("get", 1, 20_000, 16_384),
+    # Command, requests at once, requests, bytes of a value, keys. What is read was written before.
+    ("set", 1, 60_000, 3, 5_000),
+    ("get", 1, 60_000, 3, 5_000),
+    ("set", 16, 400_000, 3, 5_000),
+    ("get", 16, 400_000, 3, 5_000),
+    ("set", 1, 20_000, 16_384, 1_000),
+    ("get", 1, 20_000, 16_384, 1_000),
+    # Memory that the server has not had before.
+    ("set", 1, 20_000, 16_384, 1_000_000),
 ]
+CASE = "server CPU µs of a command: at once, requests, bytes of a value, keys"
 HANDSHAKES = {"ecdsa": 400, "rsa": 300}
 PATIENCE_S = 10
 
@@ -82,7 +85,7 @@ class Bench:
             with Server(self, name) as server:
                 for case in OPERATIONS:
                     figures[case][name].append(self.load(server, case, is_tls=True))
-        show("TLS, server CPU µs an operation", figures, names)
+        show(f"TLS, {CASE}", figures, names)
 
     def plain(self):
         """Without TLS, which must not cost more than before."""
@@ -92,13 +95,13 @@ class Bench:
             with Server(self, name) as server:
                 for case in OPERATIONS[:4]:
                     figures[case][name].append(self.load(server, case, is_tls=False))
-        show("without TLS, server CPU µs an operation", figures, names)
+        show(f"without TLS, {CASE}", figures, names)
 
     def load(self, server, case, is_tls):
-        command, depth, count, size = case
+        command, depth, count, size, keys = case
         port = TLS_PORT if is_tls else PLAIN_PORT
         tool = os.path.join(self.options.tools, "redis-benchmark")
-        arguments = ["-p", port, "-c", 50, "-n", count, "-P", depth, "-r", 100_000, "-d", size]
+        arguments = ["-p", port, "-c", 50, "-n", count, "-P", depth, "-r", keys, "-d", size]
         arguments += ["-t", command, "--csv"]
         if is_tls:
             suite = ["--tls-ciphersuites", "TLS_AES_256_GCM_SHA384"]
