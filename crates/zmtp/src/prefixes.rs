@@ -200,6 +200,27 @@ impl<T: Copy + Ord + Hash> PrefixTable<T> {
         self.nodes.walk(topic).next().is_some()
     }
 
+    /// Does the same as [`matches`](Self::matches), with the prefixes of at least `length_min`
+    /// bytes.
+    pub fn matches_from(&self, topic: &[u8], length_min: usize, each: &mut impl FnMut(T)) {
+        let Some(rest_max) = topic.len().checked_sub(length_min) else {
+            return;
+        };
+        let (mut all, mut walk) = (Vec::new(), self.nodes.walk(topic));
+        while let Some(subscribers) = walk.next_within(rest_max) {
+            all.extend(subscribers.iter().map(|&(subscriber, _)| subscriber));
+        }
+        all.sort_unstable();
+        all.dedup();
+        all.into_iter().for_each(each);
+    }
+
+    /// Returns whether [`matches_from`](Self::matches_from) would find any subscriber.
+    pub fn covers_from(&self, topic: &[u8], length_min: usize) -> bool {
+        let rest_max = topic.len().checked_sub(length_min);
+        rest_max.is_some_and(|rest_max| self.nodes.walk(topic).next_within(rest_max).is_some())
+    }
+
     /// Calls the visitor for each prefix with the number of its subscribers, in no order.
     pub fn for_each_prefix(&self, each: &mut impl FnMut(&[u8], usize)) {
         let mut prefix = Vec::new();

@@ -236,14 +236,24 @@ impl<'n, T: Copy + Ord> Iterator for Walk<'n, '_, T> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
+        self.next_within(usize::MAX)
+    }
+}
+
+impl<'n, T: Copy + Ord> Walk<'n, '_, T> {
+    /// Returns the subscribers of the next prefix that leaves at most `rest_max` bytes of the
+    /// topic.
+    #[inline]
+    pub(super) fn next_within(&mut self, rest_max: usize) -> Option<&'n [(T, u32)]> {
         while let Some(node) = self.next {
+            let is_within = self.rest.len() <= rest_max;
             self.next = self.rest.first().and_then(|&first| {
                 let child = self.nodes.node(node.children.find(first)?);
                 self.rest = self.rest.strip_prefix(child.label.as_bytes())?;
                 Some(child)
             });
             let subscribers = node.subscribers.as_slice();
-            if !subscribers.is_empty() {
+            if is_within && !subscribers.is_empty() {
                 return Some(subscribers);
             }
         }

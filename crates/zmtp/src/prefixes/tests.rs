@@ -23,6 +23,25 @@ fn a_subscriber_is_matched_once_however_many_of_its_prefixes_match() {
 }
 
 #[test]
+fn shorter_prefixes_are_left_out_on_request() {
+    let mut table = PrefixTable::new();
+    let topic = b"md:A-LONG-SYMBOL-OF-30-BYTES@XNAS";
+    for length in 0..=topic.len() {
+        table.insert(&topic[..length], length as u32);
+        table.insert(&topic[..length], 1_000);
+    }
+    table.insert(b"md:A-LONG-OTHER", 2_000);
+    for length_min in 0..=topic.len() + 1 {
+        let mut found = Vec::new();
+        table.matches_from(topic, length_min, &mut |subscriber| found.push(subscriber));
+        let lengths = length_min as u32..=topic.len() as u32;
+        let every = (length_min <= topic.len()).then_some(1_000);
+        assert_eq!(found, lengths.chain(every).collect::<Vec<_>>());
+        assert_eq!(table.covers_from(topic, length_min), every.is_some());
+    }
+}
+
+#[test]
 fn subscriptions_are_counted() {
     let mut table = PrefixTable::new();
     table.insert(b"A", 1);
