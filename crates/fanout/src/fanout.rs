@@ -138,14 +138,32 @@ impl Fanout {
                 self.post.subscriptions.add(self.lane, kind, name);
             }
         }
+        let second = self.second_of(kind, name);
         self.keys.watch_topics_for(kind, name);
-        self.owe_current_values(connection, kind, name, id);
+        self.owe_current_values(connection, kind, name, id.or(second));
         match kind {
             Kind::Channel if id.is_none() => self.topics.want(name, false),
             Kind::Prefix if self.topics.find(name).is_none() => self.topics.want(name, true),
             _ => {}
         }
         Ok(())
+    }
+
+    /// Returns the second name that a new pattern or prefix asks for, which the lane is interested
+    /// in from now on.
+    fn second_of(&self, kind: Kind, name: &[u8]) -> Option<TopicId> {
+        let second = match kind {
+            Kind::Channel | Kind::Shard => None,
+            Kind::Pattern => {
+                let second = self.topics.second(crate::scan::literal(name));
+                second.filter(|second| glob::matches(name, second.channel()))
+            }
+            Kind::Prefix => self.topics.second(name),
+        }?;
+        // First the interest, then the generation, then the value: see `fence.rs`.
+        second.add_interest(self.lane);
+        self.post.subscriptions.generation().raise();
+        Some(second.id())
     }
 
     /// Notes that messages to this subscriber are encrypted by its connection from now on.
@@ -258,15 +276,15 @@ impl Fanout {
         let limits = self.limits();
         let mut delivered = 0;
         for news in publication.news() {
-            if let Origin::Topic(id) = news.origin
-                && self.listeners.is_overtaken(id, news.version)
-                && !news.is_final
+            if let Origin::Topic(id) | Origin::Owed(id) = news.origin
+                && self.is_overtaken(id, &news)
             {
                 continue;
             }
             let targets = match news.origin {
                 Origin::Topic(id) | Origin::Owed(id) => {
-                    let is_watched = self.keys.watches_topics(self.lane)
+                    let is_watched = !id.is_second()
+                        && self.keys.watches_topics(self.lane)
                         && self.keys.tell_topic_changed(news.name);
                     self.take_route(id, news.name, is_watched)
                 }
@@ -294,6 +312,24 @@ impl Fanout {
         }
         let counter = &self.post.counters.delivered;
         counter.fetch_add(delivered, Ordering::Relaxed);
+    }
+
+    /// Returns whether the lane has had newer news of a topic, and these do not count by
+    /// themselves.
+    #[inline]
+    fn is_overtaken(&mut self, id: TopicId, news: &News<'_>) -> bool {
+        if self.listeners.is_overtaken(id, news.version) && !news.is_final {
+            return true;
+        }
+        id.is_second() && self.is_succeeded(news)
+    }
+
+    /// Returns whether the lane has had news of the topic that has a second name by now: what is
+    /// still on its way under that name is older.
+    fn is_succeeded(&mut self, news: &News<'_>) -> bool {
+        let topic = self.topics.find(news.name).map(|topic| topic.id());
+        let topic = topic.filter(|id| !id.is_second() && self.listeners.has_had_news(*id));
+        topic.is_some_and(|id| !news.is_final || matches!(id, TopicId::Book(_)))
     }
 
     /// Forgets the current values written long ago: news takes milliseconds to arrive, so nothing
@@ -332,6 +368,10 @@ impl Fanout {
         let how = &target.how;
         let waiting_bytes = context.out_bytes(target.connection);
         let verdict = match news.origin {
+            // What it is owed under the second name is this topic's value by now.
+            Origin::Topic(_) | Origin::Owed(_) if outlet.owes_second(&self.topics, news, how) => {
+                Verdict::Conflate
+            }
             Origin::Topic(id) => {
                 let topic = || PendingTopic::Topic(id);
                 outlet.admit_update(topic, how, news.version, waiting_bytes, limits)
@@ -418,10 +458,9 @@ impl Fanout {
                 How::Prefix
             }
         };
-        let is_one = matches!(kind, Kind::Channel | Kind::Prefix);
         if let Some(id) = topic {
             outlet.pending.push((PendingTopic::Topic(id), how.clone()));
-        } else if is_one && topics.own(name) {
+        } else if kind == Kind::Channel && topics.own(name) {
             outlet
                 .pending
                 .push((PendingTopic::Named(name.into()), how.clone()));

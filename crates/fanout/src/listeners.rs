@@ -9,8 +9,9 @@ use tidewire_lane::ConnectionId;
 use tidewire_zmtp::prefixes::{Insertion, PrefixTable, Removal};
 
 use crate::frames::How;
+use crate::scan::literal;
 use crate::subscriptions::Kind;
-use crate::topic::TopicId;
+use crate::topic::{TopicId, second_literal_min};
 
 /// The subscriptions of one lane, by name.
 #[derive(Debug)]
@@ -223,6 +224,31 @@ impl Listeners {
         });
     }
 
+    /// Appends the subscribers that ask for `name`, the second one of a topic. Those of many names
+    /// have the first one.
+    fn collect_second(&self, name: &[u8], targets: &mut Vec<Target>) {
+        let length_min = second_literal_min(name);
+        let channels = self.channels.get(name).into_iter().flatten();
+        targets.extend(channels.map(|&connection| Target {
+            connection,
+            how: How::Channel,
+        }));
+        for (text, subscribers) in &self.patterns {
+            if literal(text).len() >= length_min && glob::matches(text, name) {
+                targets.extend(subscribers.iter().map(|&connection| Target {
+                    connection,
+                    how: How::Pattern(text.clone()),
+                }));
+            }
+        }
+        let how = How::Prefix;
+        self.prefixes
+            .matches_from(name, length_min, &mut |connection| {
+                let how = how.clone();
+                targets.push(Target { connection, how })
+            });
+    }
+
     /// Returns whether the channel `name` has a subscriber.
     pub(crate) fn hear(&self, name: &[u8]) -> bool {
         self.channels.contains_key(name)
@@ -234,13 +260,19 @@ impl Listeners {
     /// lane sends its news after it has changed the state, so one can overtake another.
     #[inline]
     pub(crate) fn is_overtaken(&mut self, id: TopicId, version: u64) -> bool {
-        if !matches!(id, TopicId::Market(_) | TopicId::Bar(_)) {
+        if matches!(id, TopicId::Tag(_)) {
             return false;
         }
         let newest = &mut cached_at(&mut self.routes, id).newest;
         let is_overtaken = version < *newest;
         *newest = version.max(*newest);
-        is_overtaken
+        // One source at a time writes a book, whose changes count each.
+        is_overtaken && !matches!(id, TopicId::Book(_))
+    }
+
+    /// Returns whether this lane has had news of a topic, other than a tag.
+    pub(crate) fn has_had_news(&mut self, id: TopicId) -> bool {
+        self.cached(id).is_some_and(|route| route.newest > 0)
     }
 
     /// Takes out the targets of a topic, so that they can be walked. Return them with
@@ -268,7 +300,10 @@ impl Listeners {
             }
         }
         spare.clear();
-        self.collect(name, &mut spare);
+        match id {
+            TopicId::Second(_) => self.collect_second(name, &mut spare),
+            _ => self.collect(name, &mut spare),
+        }
         spare
     }
 
@@ -382,6 +417,42 @@ mod tests {
             // One source at a time writes these, and a tag's count begins again with its plant.
             assert!(!listeners.is_overtaken(TopicId::Tag(0), version));
         }
+    }
+
+    #[test]
+    fn the_second_name_of_a_topic_goes_to_who_asks_for_it() {
+        let (mut listeners, one) = (Listeners::new(), ConnectionId::NONE);
+        let id = TopicId::Second(3);
+        let hear = |listeners: &mut Listeners| {
+            let targets = listeners.take_route(id, b"md:A@V", Vec::new());
+            let count = targets.len();
+            assert!(listeners.put_route(id, targets).is_none());
+            count
+        };
+        listeners.add(one, Kind::Pattern, b"md:*", None);
+        listeners.add(one, Kind::Prefix, b"md:A", None);
+        assert_eq!(hear(&mut listeners), 0);
+        listeners.add(one, Kind::Channel, b"md:A@V", Some(id));
+        assert_eq!(hear(&mut listeners), 1);
+        listeners.add(one, Kind::Prefix, b"md:A@", None);
+        listeners.add(one, Kind::Prefix, b"md:A@V", None);
+        listeners.add(one, Kind::Pattern, b"md:A@*", None);
+        // A ZeroMQ peer gets a message once.
+        assert_eq!(hear(&mut listeners), 3);
+        listeners.remove(one, Kind::Channel, b"md:A@V", Some(id));
+        assert_eq!(hear(&mut listeners), 2);
+    }
+
+    #[test]
+    fn news_of_a_topic_are_noted_so_that_late_ones_under_a_second_name_are_known() {
+        let mut listeners = Listeners::new();
+        for id in [TopicId::Market(7), TopicId::Book(7), TopicId::Bar(7)] {
+            assert!(!listeners.has_had_news(id));
+            assert!(!listeners.is_overtaken(id, 2));
+            assert!(listeners.has_had_news(id));
+        }
+        assert!(listeners.is_overtaken(TopicId::Market(7), 1));
+        assert!(!listeners.is_overtaken(TopicId::Book(7), 1), "each counts");
     }
 
     #[test]

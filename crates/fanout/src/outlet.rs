@@ -11,6 +11,7 @@ use tidewire_zmtp::Connection;
 use crate::frames::{Dialect, How};
 use crate::limit::{Limits, OverLimit};
 use crate::pending::{Pending, PendingTopic};
+use crate::publication::{News, Origin};
 use crate::scan::{Scanned, Scans};
 use crate::topic::Topics;
 
@@ -110,6 +111,24 @@ impl Outlet {
             return Verdict::Conflate;
         }
         Verdict::Send
+    }
+
+    /// Returns whether it is owed the value of the topic of some news under a second name that the
+    /// topic has had before.
+    #[inline]
+    pub(crate) fn owes_second(&self, topics: &Topics, news: &News<'_>, how: &How) -> bool {
+        if !self.pending.has_seconds() {
+            return false;
+        }
+        let (Origin::Topic(own) | Origin::Owed(own)) = news.origin else {
+            return false;
+        };
+        let second = topics.find_second(news.name).map(|second| second.id());
+        let owes = |id| {
+            let owed = (PendingTopic::Topic(id), how.clone());
+            self.pending.contains(&owed)
+        };
+        second.is_some_and(|id| id != own && owes(id))
     }
 
     /// Owes a topic's current value, unless one of `version` or later was written. Returns whether

@@ -14,6 +14,8 @@ use crate::topic::TopicId;
 pub(crate) struct Pending {
     queue: VecDeque<(PendingTopic, How)>,
     members: HashSet<(PendingTopic, How), RandomState>,
+    /// Number of second names among them.
+    seconds: usize,
 }
 
 /// A topic by its shortest name.
@@ -23,13 +25,20 @@ pub(crate) enum PendingTopic {
     Topic(TopicId),
     /// A live key by name.
     Live(Arc<[u8]>),
-    /// A channel whose value is that of a topic with another name.
+    /// A channel that had no topic when the client subscribed.
     Named(Arc<[u8]>),
+}
+
+impl PendingTopic {
+    fn is_second(&self) -> bool {
+        matches!(self, PendingTopic::Topic(id) if id.is_second())
+    }
 }
 
 impl Pending {
     pub(crate) fn push(&mut self, owed: (PendingTopic, How)) {
         if self.members.insert(owed.clone()) {
+            self.seconds += usize::from(owed.0.is_second());
             self.queue.push_back(owed);
         }
         debug_assert_eq!(self.queue.len(), self.members.len(), "each is owed once");
@@ -38,6 +47,7 @@ impl Pending {
     pub(crate) fn pop(&mut self) -> Option<(PendingTopic, How)> {
         let next = self.queue.pop_front()?;
         let was_member = self.members.remove(&next);
+        self.seconds -= usize::from(next.0.is_second());
         debug_assert!(was_member, "the queue and the set have the same topics");
         Some(next)
     }
@@ -53,6 +63,12 @@ impl Pending {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
+    }
+
+    /// Returns whether a second name is owed.
+    #[inline]
+    pub(crate) fn has_seconds(&self) -> bool {
+        self.seconds > 0
     }
 
     /// Returns whether one subscriber should be owed no more. A push is still possible, so that

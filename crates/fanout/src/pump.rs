@@ -155,12 +155,13 @@ impl Fanout {
         let Some(mut scan) = self.pumping.missed.take() else {
             return false;
         };
-        let is_watched = self.keys.watches_topics(self.lane);
+        let watches = self.keys.watches_topics(self.lane);
         let mut owed = Vec::new();
         while self.pumping.budget > 0
             && let Some(stretch) = scan.stretch(STRETCH_TOPICS)
         {
             for topic in find(&self.topics, stretch, &scan) {
+                let is_watched = watches && !topic.id().is_second();
                 let targets = self.take_route(topic.id(), topic.channel(), is_watched);
                 let cost = VALUE_COST * (1 + targets.len());
                 self.pumping.budget = self.pumping.budget.saturating_sub(cost);
@@ -341,12 +342,25 @@ impl Fanout {
         topic: &PendingTopic,
         how: &How,
     ) {
-        let version = match topic {
-            PendingTopic::Topic(id) => {
-                let topic = self.topics.topic(*id);
-                topic.and_then(|topic| self.write_topic(context, connection, &*topic, how))
-            }
-            PendingTopic::Live(name) => {
+        let found = match topic {
+            PendingTopic::Topic(id) => self.topics.topic(*id),
+            PendingTopic::Named(name) => self.topics.find(name),
+            PendingTopic::Live(_) => None,
+        };
+        // A topic may have a second name by now, or a name that was none.
+        let found = found.and_then(|found| match found.id().is_second() {
+            true => self.topics.find(found.channel()),
+            false => Some(found),
+        });
+        let owed = found.as_ref().map(|found| PendingTopic::Topic(found.id()));
+        let owed = (owed.unwrap_or_else(|| topic.clone()), how.clone());
+        let is_owed = |outlet: &mut Outlet| outlet.pending.contains(&owed);
+        if owed.0 != *topic && self.outlet_of(connection).is_some_and(is_owed) {
+            return;
+        }
+        let version = match (topic, found) {
+            (_, Some(topic)) => self.write_topic(context, connection, &*topic, how),
+            (PendingTopic::Live(name), None) => {
                 let mut json = std::mem::take(&mut self.json);
                 json.clear();
                 let version = self.keys.write_live_state(name, &mut json);
@@ -355,25 +369,13 @@ impl Fanout {
                 self.json = json;
                 is_written.then_some(version)
             }
-            PendingTopic::Named(name) => {
-                let mut json = std::mem::take(&mut self.json);
-                json.clear();
-                let version = self.topics.write_named(name, &mut json);
-                if let Some(version) = version {
-                    let news = current(name, &json, version);
-                    self.write_value(context, connection, how, &news);
-                }
-                self.json = json;
-                // The versions of the topic that will have the name are others.
-                self.note_current_written(connection);
-                None
-            }
+            (PendingTopic::Topic(_) | PendingTopic::Named(_), None) => None,
         };
         let now_ns = context.now_ns();
         if let Some(version) = version
             && let Some(outlet) = self.outlet_of(connection)
         {
-            outlet.note_current((topic.clone(), how.clone()), version, now_ns);
+            outlet.note_current(owed, version, now_ns);
             self.note_current_written(connection);
         }
     }

@@ -224,7 +224,12 @@ impl Scan {
 
     /// Begins a scan of the topics whose names may begin with `head`.
     fn new(wanted: Wanted, head: &[u8], topics: &Topics) -> Self {
+        let is_every = matches!(wanted, Wanted::Every);
         let count = |place| {
+            // A subscription is owed the second name that it asks for.
+            if place == TopicId::SECONDS && !is_every {
+                return None;
+            }
             let source = topics.at(place)?;
             let prefix = source.prefix();
             let may_match = head.starts_with(prefix) || prefix.starts_with(head);
@@ -379,7 +384,7 @@ mod tests {
     fn scan(ends: [u32; 2]) -> Scan {
         let mut scan = Scan::of_pattern(b"md:*", &Topics::default());
         assert!(scan.is_over(), "there is no topic");
-        (scan.place, scan.next, scan.ends) = (0, 0, [ends[0], ends[1], 0, 0]);
+        (scan.place, scan.next, scan.ends) = (0, 0, [ends[0], ends[1], 0, 0, 0]);
         // So that it keeps what was written.
         scan.written = SMALL_VALUES;
         scan.settle();

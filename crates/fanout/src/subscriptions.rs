@@ -11,6 +11,8 @@ use tidewire_keyspace::glob;
 use tidewire_zmtp::prefixes::{PrefixTable, Removal};
 
 use crate::fence::Generation;
+use crate::scan::literal;
+use crate::topic::second_literal_min;
 
 /// Subscriptions of all lanes.
 #[derive(Debug, Default)]
@@ -121,6 +123,16 @@ impl Subscriptions {
             .prefixes
             .matches(name, &mut |lane| route.lanes |= 1 << lane);
         route
+    }
+
+    /// Returns whether any lane has a subscription that asks for this second name of a topic.
+    pub fn ask_second(&self, name: &[u8]) -> bool {
+        let (tables, length_min) = (self.tables.read(), second_literal_min(name));
+        let is_asked =
+            |pattern: &[u8]| literal(pattern).len() >= length_min && glob::matches(pattern, name);
+        tables.channels.contains_key(name)
+            || tables.prefixes.covers_from(name, length_min)
+            || tables.patterns.keys().any(|pattern| is_asked(pattern))
     }
 
     /// Returns the destinations of a message of SPUBLISH.
@@ -279,6 +291,33 @@ mod tests {
             subscriptions.channel_count() + subscriptions.pattern_count(),
             0
         );
+    }
+
+    #[test]
+    fn a_second_name_is_asked_for_by_who_names_the_first_one_and_the_separator() {
+        for (kind, name, is_asked) in [
+            (Kind::Channel, &b"md:A@V1"[..], true),
+            (Kind::Channel, b"md:A", false),
+            (Kind::Shard, b"md:A@V1", false),
+            (Kind::Prefix, b"md:A@V1", true),
+            (Kind::Prefix, b"md:A@", true),
+            (Kind::Prefix, b"md:A", false),
+            (Kind::Prefix, b"", false),
+            (Kind::Prefix, b"md:A@V12", false),
+            (Kind::Pattern, b"md:A@*", true),
+            (Kind::Pattern, b"md:A@[UV]1", true),
+            (Kind::Pattern, b"md:A@?", false),
+            (Kind::Pattern, b"md:A*", false),
+            (Kind::Pattern, b"md:*@V1", false),
+        ] {
+            let subscriptions = Subscriptions::default();
+            subscriptions.add(1, kind, name);
+            let text = String::from_utf8_lossy(name);
+            assert_eq!(subscriptions.ask_second(b"md:A@V1"), is_asked, "{text}");
+            assert!(!subscriptions.ask_second(b"md:B@V1"), "{text}");
+            subscriptions.remove(1, kind, name);
+            assert!(!subscriptions.ask_second(b"md:A@V1"), "{text}");
+        }
     }
 
     #[test]

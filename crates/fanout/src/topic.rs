@@ -18,11 +18,16 @@ pub enum TopicId {
     Book(u32),
     /// `bar:`, an interval and a symbol.
     Bar(u32),
+    /// The second name of another topic, such as `md:SYMBOL@VENUE` of `md:SYMBOL`. Number of the
+    /// name.
+    Second(u32),
 }
 
 impl TopicId {
     /// Number of live sources.
-    pub(crate) const PLACES: usize = 4;
+    pub(crate) const PLACES: usize = 5;
+    /// Place of the source of second names.
+    pub(crate) const SECONDS: usize = 4;
 
     /// Returns the place of the topic's source, and the topic's number.
     #[inline]
@@ -32,6 +37,7 @@ impl TopicId {
             TopicId::Tag(number) => (1, number),
             TopicId::Book(number) => (2, number),
             TopicId::Bar(number) => (3, number),
+            TopicId::Second(number) => (Self::SECONDS, number),
         }
     }
 
@@ -42,9 +48,24 @@ impl TopicId {
             0 => TopicId::Market(number),
             1 => TopicId::Tag(number),
             2 => TopicId::Book(number),
-            _ => TopicId::Bar(number),
+            3 => TopicId::Bar(number),
+            _ => TopicId::Second(number),
         }
     }
+
+    /// Returns whether this is another topic's second name.
+    #[inline]
+    pub(crate) fn is_second(self) -> bool {
+        matches!(self, TopicId::Second(_))
+    }
+}
+
+/// Returns the least length of a prefix, or of what a pattern begins with, that asks for a second
+/// name: it has the last `@`. So a subscription to many names gets each message once, under the
+/// first name.
+pub(crate) fn second_literal_min(second: &[u8]) -> usize {
+    let at = second.iter().rposition(|&byte| byte == b'@');
+    at.map_or(usize::MAX, |at| at + 1)
 }
 
 /// A topic that a live source writes.
@@ -93,9 +114,9 @@ pub trait TopicSource: Debug + Send + Sync {
     /// replaces the updates before it. Returns the number of updates so far, or `None` if there
     /// is no value.
     fn write(&self, number: u32, snapshot: bool, out: &mut Vec<u8>) -> Option<u64>;
-    /// Appends the current value of a channel that has no topic yet, because its value is that of
-    /// another topic. Does what `write` does with `snapshot` otherwise.
-    fn write_named(&self, _channel: &[u8], _out: &mut Vec<u8>) -> Option<u64> {
+    /// Returns the second name of a topic that begins with `literal`, if that has all of the first
+    /// name and an `@`.
+    fn second(&self, _literal: &[u8]) -> Option<Arc<dyn Topic>> {
         None
     }
     /// Notes that a client subscribes to a name or a prefix without a topic yet.
@@ -117,6 +138,8 @@ pub struct Topics {
     pub books: Option<Arc<dyn TopicSource>>,
     /// Bars of market topics.
     pub bars: Option<Arc<dyn TopicSource>>,
+    /// Second names of topics of the others. A topic with exactly this name comes before it.
+    pub seconds: Option<Arc<dyn TopicSource>>,
 }
 
 impl Topics {
@@ -142,10 +165,23 @@ impl Topics {
         makers.any(|source| literal.starts_with(source.prefix()))
     }
 
-    /// Returns all topics.
+    /// Returns the second name that is exactly this channel, also if a topic has the name by now.
+    pub(crate) fn find_second(&self, channel: &[u8]) -> Option<Arc<dyn Topic>> {
+        self.seconds.as_ref()?.find(channel)
+    }
+
+    /// Returns the second name that a subscription asks for that begins with `literal`.
+    pub(crate) fn second(&self, literal: &[u8]) -> Option<Arc<dyn Topic>> {
+        self.seconds.as_ref()?.second(literal)
+    }
+
+    /// Returns all topics, without second names.
     pub fn all(&self) -> Vec<Arc<dyn Topic>> {
         let mut found = Vec::new();
-        for source in self.sources() {
+        for place in 0..TopicId::SECONDS {
+            let Some(source) = self.at(place) else {
+                continue;
+            };
             source.matching(0..source.count(), &|_| true, &|_| false, &mut found);
         }
         found
@@ -153,21 +189,13 @@ impl Topics {
 
     /// Returns the live source with this place, as in [`TopicId::at`].
     pub(crate) fn at(&self, place: usize) -> Option<&dyn TopicSource> {
-        [&self.market, &self.plant, &self.books, &self.bars]
-            .get(place)?
-            .as_deref()
+        self.places().get(place)?.as_deref()
     }
 
     /// Does the same as [`TopicSource::write`].
     pub fn write(&self, id: TopicId, snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {
         let (source, number) = self.source(id)?;
         source.write(number, snapshot, out)
-    }
-
-    /// Does the same as [`TopicSource::write_named`].
-    pub(crate) fn write_named(&self, channel: &[u8], out: &mut Vec<u8>) -> Option<u64> {
-        let mut owners = self.sources().filter(|source| source.owns(channel));
-        owners.find_map(|source| source.write_named(channel, out))
     }
 
     /// Does the same as [`TopicSource::want`], for every source.
@@ -183,17 +211,23 @@ impl Topics {
     }
 
     fn source(&self, id: TopicId) -> Option<(&dyn TopicSource, u32)> {
-        match id {
-            TopicId::Market(number) => Some((self.market.as_deref()?, number)),
-            TopicId::Tag(number) => Some((self.plant.as_deref()?, number)),
-            TopicId::Book(number) => Some((self.books.as_deref()?, number)),
-            TopicId::Bar(number) => Some((self.bars.as_deref()?, number)),
-        }
+        let (place, number) = id.place();
+        Some((self.at(place)?, number))
     }
 
     fn sources(&self) -> impl Iterator<Item = &dyn TopicSource> {
-        let all = [&self.market, &self.plant, &self.books, &self.bars];
-        all.into_iter().filter_map(Option::as_deref)
+        self.places().into_iter().filter_map(Option::as_deref)
+    }
+
+    /// Returns the sources in the order of [`TopicId::place`].
+    fn places(&self) -> [&Option<Arc<dyn TopicSource>>; TopicId::PLACES] {
+        [
+            &self.market,
+            &self.plant,
+            &self.books,
+            &self.bars,
+            &self.seconds,
+        ]
     }
 }
 

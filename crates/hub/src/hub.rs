@@ -133,6 +133,7 @@ impl Hub {
             plant: plant.as_ref().map(|plant| plant.clone() as _),
             books: Some(market.books.clone()),
             bars: Some(market.bars.clone()),
+            seconds: Some(market.seconds.clone()),
         });
         let server = Server::new(
             config.redis.clone(),

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLock;
 use tidewire_fanout as fanout;
-use tidewire_fanout::{Matches, Post, Subscriptions, TopicId, TopicSource};
+use tidewire_fanout::{Dispatch, Matches, Origin, Post, Subscriptions, TopicId, TopicSource};
 use tidewire_lastvalue::{FLAG_STALE, MarketValue, PRICE_UNDEFINED};
 
 use crate::board::Board;
@@ -160,6 +160,19 @@ impl Bars {
         })
     }
 
+    /// Does what [`TopicSource::write`] does, under a name of the symbol.
+    pub(crate) fn write_as(
+        &self,
+        topic: &Topic,
+        interval: Interval,
+        symbol: &[u8],
+        snapshot: bool,
+        out: &mut Vec<u8>,
+    ) -> Option<u64> {
+        let bars = topic.derived.bars()?.get(interval)?;
+        write_as(bars, symbol, snapshot, out)
+    }
+
     /// Returns the existing topic with this number.
     pub(crate) fn existing(&self, number: u32) -> Option<Arc<BarTopic>> {
         let topic = self.board.topic(number / KINDS)?;
@@ -206,7 +219,7 @@ impl TopicSource for Bars {
 
     fn find(&self, channel: &[u8]) -> Option<Arc<dyn fanout::Topic>> {
         let (symbol, interval) = parse(channel)?;
-        // Of a symbol's only venue, a topic of its own is made.
+        // The second name of a symbol's bars is no topic.
         let topic = self.board.named(std::str::from_utf8(symbol).ok()?)?;
         Some(topic.derived.bars()?.get(interval)?.clone())
     }
@@ -260,17 +273,7 @@ impl TopicSource for Bars {
 
     fn write(&self, number: u32, snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {
         let bars = self.existing(number)?;
-        let state = bars.state.lock();
-        state.write_json(out, bars.symbol(), &state.shown()?, snapshot);
-        Some(state.version())
-    }
-
-    fn write_named(&self, channel: &[u8], out: &mut Vec<u8>) -> Option<u64> {
-        let (symbol, interval) = parse(channel)?;
-        let (symbol, topic) = self.board.standing_for(symbol)?;
-        let state = topic.derived.bars()?.get(interval)?.state.lock();
-        state.write_json(out, symbol, &state.shown()?, true);
-        Some(state.version())
+        write_as(&bars, bars.symbol(), snapshot, out)
     }
 
     fn want(&self, name: &[u8], is_prefix: bool) {
@@ -287,22 +290,58 @@ impl TopicSource for Bars {
         // Before the look: a symbol that is defined meanwhile is found here or there.
         self.awaits_symbols.store(true, Ordering::SeqCst);
         self.is_on.store(true, Ordering::Release);
-        // The bars of a symbol's only venue go on as those of the topic with the venue's name, also
-        // where a pattern or a prefix is that name.
-        let Some((symbol, interval)) = parse(literal) else {
-            return;
-        };
-        if let Ok(name) = std::str::from_utf8(symbol) {
-            self.board.ask_venue(name);
-        }
-        if is_channel && let Some(topic) = self.board.find(symbol) {
+        if is_channel
+            && let Some((symbol, interval)) = parse(literal)
+            && let Some(topic) = self.board.find(symbol)
+        {
             self.bars_of(&topic, interval);
         }
     }
 }
 
+/// Publishes a bar under the names that a lane may have subscribers to. It is of the state that
+/// `version` is the number of.
+pub(crate) fn publish(
+    board: &Board,
+    bars: &BarTopic,
+    (state, shown): (&BarState, &Shown),
+    version: u64,
+    (publication, lanes): &mut Dispatch,
+) {
+    let mut push = |(channel, symbol): (&[u8], &[u8]), id: TopicId, interest: u64| {
+        *lanes |= interest;
+        publication.push_with(channel, Origin::Topic(id), version, |out| {
+            state.write_json(out, symbol, shown, false);
+        });
+        if shown.is_final {
+            publication.finalize();
+        }
+    };
+    if bars.interest() != 0 {
+        push(
+            (bars.name(), bars.symbol()),
+            bars.topic_id(),
+            bars.interest(),
+        );
+    }
+    if let Some((second, interest)) = bars.heard_second(board) {
+        push(
+            (second.name(), second.symbol()),
+            second.topic_id(),
+            interest,
+        );
+    }
+}
+
+/// Appends the JSON text of the newest bar, under a name of its symbol. Returns the version.
+fn write_as(bars: &BarTopic, symbol: &[u8], snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {
+    let state = bars.state.lock();
+    state.write_json(out, symbol, &state.shown()?, snapshot);
+    Some(state.version())
+}
+
 /// Returns the prefix of an interval's channels and keys.
-fn prefix(interval: Interval) -> &'static [u8] {
+pub(crate) fn prefix(interval: Interval) -> &'static [u8] {
     match interval {
         Interval::Second => b"bar:1s:",
         Interval::Minute => b"bar:1m:",

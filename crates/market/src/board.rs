@@ -106,13 +106,19 @@ impl Board {
         self.topic(number)
     }
 
+    /// Returns whether a topic has exactly this name.
+    pub(crate) fn has_name(&self, symbol: &str) -> bool {
+        self.names.number(symbol).is_some()
+    }
+
     /// Returns the topic of a channel name (`md:RELIANCE`).
     pub fn find_channel(&self, channel: &[u8]) -> Option<Arc<Topic>> {
         self.find(channel.strip_prefix(MARKET_PREFIX)?)
     }
 
-    /// Notes that a client wants to hear of a symbol's venue by its name (`RELIANCE@XNSE`): with
-    /// the symbol's next update, or once it has that venue, the venue gets a topic of its own.
+    /// Notes that a client of the native feed selects a symbol's venue by its name
+    /// (`RELIANCE@XNSE`): with the symbol's next update, or once it has that venue, the venue gets
+    /// a topic of its own, because the feed has numbers in place of names.
     pub(crate) fn ask_venue(&self, name: &str) {
         if !name.contains(VENUE_SEPARATOR) || self.named(name).is_some() {
             return;
@@ -184,16 +190,29 @@ impl Board {
         Ok(topic)
     }
 
-    /// Appends the JSON text of a topic's value.
+    /// Appends the JSON text of a topic's value, under a name of its symbol.
     pub(crate) fn write_json(
         &self,
         out: &mut Vec<u8>,
+        symbol: &[u8],
         topic: &Topic,
         value: &MarketValue,
         snapshot: bool,
     ) {
-        let symbol = topic.symbol();
         fields::write_json(out, symbol, topic, value, &self.venues, snapshot);
+    }
+
+    /// Does what [`TopicSource::write`] does, under a name of the symbol.
+    pub(crate) fn write_as(
+        &self,
+        topic: &Topic,
+        symbol: &[u8],
+        snapshot: bool,
+        out: &mut Vec<u8>,
+    ) -> Option<u64> {
+        let value = self.value(topic.number).filter(|value| value.updates > 0)?;
+        self.write_json(out, symbol, topic, &value, snapshot);
+        Some(value.updates)
     }
 }
 
@@ -204,16 +223,6 @@ impl TopicSource for Board {
 
     fn find(&self, channel: &[u8]) -> Option<Arc<dyn fanout::Topic>> {
         Some(self.exact_channel(channel)?)
-    }
-
-    /// A subscriber to a symbol's only venue: messages have the name that was asked for. That may
-    /// be all of a prefix, or of a pattern.
-    fn prepare(&self, literal: &[u8], _is_channel: bool) {
-        if let Some(name) = literal.strip_prefix(MARKET_PREFIX)
-            && let Ok(name) = std::str::from_utf8(name)
-        {
-            self.ask_venue(name);
-        }
     }
 
     fn prefix(&self) -> &[u8] {
@@ -241,19 +250,7 @@ impl TopicSource for Board {
     fn write(&self, number: u32, snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {
         let topic = self.topic(number)?;
         debug_assert_eq!(topic.number, number, "a topic is found by its number");
-        let value = self.value(number)?;
-        if value.updates == 0 {
-            return None;
-        }
-        self.write_json(out, &topic, &value, snapshot);
-        Some(value.updates)
-    }
-
-    fn write_named(&self, channel: &[u8], out: &mut Vec<u8>) -> Option<u64> {
-        let (symbol, topic) = self.standing_for(channel.strip_prefix(MARKET_PREFIX)?)?;
-        let value = self.value(topic.number).filter(|value| value.updates > 0)?;
-        fields::write_json(out, symbol, &topic, &value, &self.venues, true);
-        Some(value.updates)
+        self.write_as(&topic, topic.symbol(), snapshot, out)
     }
 }
 

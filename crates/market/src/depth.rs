@@ -16,6 +16,7 @@ use tidewire_fanout::{Matches, Origin, Publication, Subscriptions, TopicId, Topi
 
 use crate::board::{Board, staleness};
 use crate::derived::{DerivedTopic, Hold};
+use crate::seconds::Second;
 use crate::topic::Topic;
 
 pub use book::BookLevel;
@@ -123,6 +124,22 @@ impl Books {
         value.map_or(0, |value| staleness(&value))
     }
 
+    /// Returns the number that grows whenever a client asks for a topic.
+    pub(crate) fn asked_count(&self) -> Arc<AtomicU64> {
+        self.asked.clone()
+    }
+
+    /// Does what [`TopicSource::write`] does, under a name of the symbol.
+    pub(crate) fn write_as(
+        &self,
+        topic: &Topic,
+        symbol: &[u8],
+        snapshot: bool,
+        out: &mut Vec<u8>,
+    ) -> Option<u64> {
+        self.write_book(topic.derived.book()?, topic.number, symbol, snapshot, out)
+    }
+
     fn existing_book(&self, number: u32) -> Option<Arc<BookTopic>> {
         self.board.topic(number)?.derived.book().cloned()
     }
@@ -158,17 +175,41 @@ impl Books {
 }
 
 impl BookTopic {
-    /// Publishes the last change of the book, whose state is locked. Subscribers are owed a long
-    /// book: events can replace it faster than a lane can write it.
+    /// Publishes the last change of the book, whose state is locked.
     pub(crate) fn publish(&self, state: &BookState, stale: u64, publication: &mut Publication) {
-        if state.is_owed() {
-            return publication.push_owed(self.name(), self.topic_id(), state.version());
-        }
-        let origin = Origin::Topic(self.topic_id());
-        publication.push_with(self.name(), origin, state.version(), |out| {
-            state.write_json(out, self.symbol(), false, stale);
-        });
+        let names = (self.name(), self.symbol());
+        publish_as(names, self.topic_id(), state, stale, publication);
     }
+
+    /// Publishes it under the second name.
+    pub(crate) fn publish_second(
+        second: &Second,
+        state: &BookState,
+        stale: u64,
+        publication: &mut Publication,
+    ) {
+        let names = (second.name(), second.symbol());
+        publish_as(names, second.topic_id(), state, stale, publication);
+        // Each change counts.
+        publication.finalize();
+    }
+}
+
+/// Publishes the last change of a book under a channel's name and its symbol's. Subscribers are
+/// owed a long book: events can replace it faster than a lane can write it.
+fn publish_as(
+    (channel, symbol): (&[u8], &[u8]),
+    id: TopicId,
+    state: &BookState,
+    stale: u64,
+    publication: &mut Publication,
+) {
+    if state.is_owed() {
+        return publication.push_owed(channel, id, state.version());
+    }
+    publication.push_with(channel, Origin::Topic(id), state.version(), |out| {
+        state.write_json(out, symbol, false, stale);
+    });
 }
 
 impl TopicSource for Books {
@@ -178,7 +219,7 @@ impl TopicSource for Books {
 
     fn find(&self, channel: &[u8]) -> Option<Arc<dyn fanout::Topic>> {
         let symbol = std::str::from_utf8(channel.strip_prefix(BOOK_PREFIX)?).ok()?;
-        // Of a symbol's only venue, a topic of its own is made.
+        // The second name of a symbol's book is no topic.
         Some(self.board.named(symbol)?.derived.book()?.clone())
     }
 
@@ -223,13 +264,6 @@ impl TopicSource for Books {
         self.write_book(&book, number, book.symbol(), snapshot, out)
     }
 
-    fn write_named(&self, channel: &[u8], out: &mut Vec<u8>) -> Option<u64> {
-        let (symbol, topic) = self
-            .board
-            .standing_for(channel.strip_prefix(BOOK_PREFIX)?)?;
-        self.write_book(topic.derived.book()?, topic.number, symbol, true, out)
-    }
-
     fn want(&self, name: &[u8], is_prefix: bool) {
         // The symbol may have been defined before the subscription was counted.
         if !is_prefix {
@@ -245,10 +279,6 @@ impl TopicSource for Books {
         self.awaits_symbols.store(true, Ordering::SeqCst);
         if !is_channel {
             return;
-        }
-        // The book of a symbol's only venue moves to the topic with the venue's name.
-        if let Ok(name) = std::str::from_utf8(symbol) {
-            self.board.ask_venue(name);
         }
         if let Some(topic) = self.board.find(symbol) {
             self.book_of(&topic);

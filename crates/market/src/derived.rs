@@ -9,7 +9,9 @@ use tidewire_fanout as fanout;
 use tidewire_fanout::{Interest, TopicId};
 
 use crate::bars::TopicBars;
+use crate::board::Board;
 use crate::depth::BookTopic;
+use crate::seconds::{Second, SecondSlot};
 
 /// The derived topics of a market topic. Empty for almost every topic.
 #[derive(Debug, Default)]
@@ -21,6 +23,7 @@ pub(crate) struct Derived {
 struct All {
     book: OnceLock<Arc<BookTopic>>,
     bars: OnceLock<TopicBars>,
+    second: OnceLock<SecondSlot>,
 }
 
 impl Derived {
@@ -33,6 +36,17 @@ impl Derived {
     /// Returns the topic of the price levels, and makes it with `make` if there is none.
     pub(crate) fn book_or(&self, make: impl FnOnce() -> Arc<BookTopic>) -> &Arc<BookTopic> {
         self.all.get_or_init(Box::default).book.get_or_init(make)
+    }
+
+    /// Returns the place of the market topic's second name, if there has been one.
+    pub(crate) fn second(&self) -> Option<&SecondSlot> {
+        self.all.get()?.second.get()
+    }
+
+    /// Returns the place of the market topic's second name.
+    pub(crate) fn second_or_new(&self) -> &SecondSlot {
+        let all = self.all.get_or_init(Box::default);
+        all.second.get_or_init(SecondSlot::default)
     }
 
     /// Returns the bars, if any have been asked for.
@@ -66,6 +80,8 @@ pub(crate) struct DerivedTopic<T> {
     wanted_until_ns: AtomicU64,
     /// Number of clients that want the topic without a subscription.
     holders: AtomicU64,
+    /// Boxed, because few topics have one.
+    second: OnceLock<Box<SecondSlot>>,
     pub(crate) state: Mutex<T>,
 }
 
@@ -88,6 +104,7 @@ impl<T> DerivedTopic<T> {
             asked,
             wanted_until_ns: AtomicU64::new(0),
             holders: AtomicU64::new(0),
+            second: OnceLock::new(),
             state: Mutex::new(state),
         }
     }
@@ -108,7 +125,8 @@ impl<T> DerivedTopic<T> {
             TopicId::Market(number)
             | TopicId::Tag(number)
             | TopicId::Book(number)
-            | TopicId::Bar(number) => number,
+            | TopicId::Bar(number)
+            | TopicId::Second(number) => number,
         }
     }
 
@@ -120,6 +138,25 @@ impl<T> DerivedTopic<T> {
     /// Returns the lanes that may have subscribers, one bit each.
     pub(crate) fn interest(&self) -> u64 {
         self.interest.lanes()
+    }
+
+    /// Returns the place of the topic's second name, if there has been one.
+    #[inline]
+    pub(crate) fn second(&self) -> Option<&SecondSlot> {
+        self.second.get().map(|slot| &**slot)
+    }
+
+    /// Returns the place of the topic's second name.
+    pub(crate) fn second_or_new(&self) -> &SecondSlot {
+        self.second.get_or_init(Box::default)
+    }
+
+    /// Returns the topic's second name and the lanes that may have subscribers to it, one bit each.
+    /// There is none where a topic has exactly this name.
+    #[inline]
+    pub(crate) fn heard_second(&self, board: &Board) -> Option<(Arc<Second>, u64)> {
+        let heard = self.second()?.heard();
+        heard.filter(|(second, _)| !second.is_over(board))
     }
 
     /// Notes that a client reads the topic, and may do so again until `until_ns`.
@@ -139,6 +176,7 @@ impl<T> DerivedTopic<T> {
     /// Returns whether any client wants the topic at `unix_ns`.
     pub(crate) fn is_wanted(&self, unix_ns: u64) -> bool {
         self.interest() != 0
+            || self.second().is_some_and(|slot| slot.heard().is_some())
             || self.holders.load(Ordering::Relaxed) != 0
             || self.wanted_until_ns.load(Ordering::Relaxed) > unix_ns
     }

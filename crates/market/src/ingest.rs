@@ -28,7 +28,7 @@ use crate::records::RecordIngest;
 use crate::symbols::{Symbol, SymbolMap};
 use crate::topic::Topic;
 use crate::venues::{CONSOLIDATED, PUBLISHER_VENUES_MAX, SourceVenues};
-use apply::Work;
+use apply::{Unheard, Work};
 pub(crate) use awaited::LossySessions;
 pub(crate) use bars::OpenBars;
 use certainty::{Certainties, Doubt};
@@ -42,6 +42,7 @@ pub(crate) mod certainty;
 mod definitions;
 mod depth;
 mod namesake;
+mod present;
 mod returning;
 mod sessions;
 mod sweep;
@@ -63,8 +64,8 @@ pub(crate) struct Ingest {
     /// Number of venues that the source may still give a number of their own.
     venues_left: u32,
     records: RecordIngest,
-    /// Topics updated in this batch that seemed to have no subscriber.
-    unheard: Vec<u32>,
+    /// Topics updated in this batch of which a name seemed to have no subscriber.
+    unheard: Vec<Unheard>,
     members: Vec<VenueValue>,
     certainties: Certainties,
     /// Maximum topics that an event reaches in its own batch.
@@ -216,8 +217,7 @@ impl Ingest {
             venues_left,
             latency,
             ahead: Ahead::default(),
-            publication: Publication::default(),
-            lanes: 0,
+            dispatch: (Publication::default(), 0),
             receive_time_ns,
             possible_until_ns: times::possible_until_ns(receive_time_ns),
             happens_ns: 0,
@@ -318,12 +318,13 @@ impl Batch<'_> {
         if refused > 0 {
             counters.refused.fetch_add(refused, Ordering::Relaxed);
         }
+        let (publication, lanes) = self.work.dispatch;
         debug_assert_eq!(
-            self.work.publication.is_empty(),
-            self.work.lanes == 0,
+            publication.is_empty(),
+            lanes == 0,
             "a publication has a lane to go to"
         );
-        (self.work.publication, self.work.lanes)
+        (publication, lanes)
     }
 
     /// Publishes values whose topic got a subscriber between the store of the value and the check
@@ -336,8 +337,8 @@ impl Batch<'_> {
         let mut unheard = std::mem::take(self.work.unheard);
         unheard.sort_unstable();
         unheard.dedup();
-        for number in unheard {
-            self.work.publish_current(number);
+        for topic in unheard {
+            self.work.publish_unheard(topic);
         }
     }
 

@@ -69,6 +69,9 @@ pub use records::RecordCounters;
 mod recording;
 pub use recording::{Recorder, RecordingCounters};
 
+mod seconds;
+pub use seconds::Seconds;
+
 mod session_id;
 pub use session_id::new_session_id;
 

@@ -25,6 +25,7 @@ use crate::inputs::{FeedLines, FeedSource, Input, Status};
 use crate::publishers::Publishers;
 use crate::recording::RecordingCounters;
 use crate::records::RecordCounters;
+use crate::seconds::Seconds;
 use crate::session_id::new_session_id;
 
 /// Limits and switches of market data. Every queue has its limit here.
@@ -84,6 +85,8 @@ pub struct Market {
     pub books: Arc<Books>,
     /// Their bars.
     pub bars: Arc<Bars>,
+    /// Second names of the topics of symbols with one venue.
+    pub seconds: Arc<Seconds>,
     /// The hub's own feed: all applied messages, renumbered.
     pub journal: Mutex<Journal>,
     /// The writer of the topics that are consolidated from several venues. It is used under the
@@ -137,10 +140,14 @@ impl Market {
         let lanes = lane_bits(post.lanes());
         let board = Arc::new(Board::new(config.topics_max, lanes));
         let consolidated = board.slots().writer(0);
+        let books = Arc::new(Books::new(board.clone(), lanes));
+        let bars = Arc::new(Bars::new(board.clone(), lanes, post.clone()));
+        let seconds = Seconds::new(board.clone(), books.clone(), bars.clone(), lanes);
         Self {
             consolidated: Mutex::new(consolidated),
-            books: Arc::new(Books::new(board.clone(), lanes)),
-            bars: Arc::new(Bars::new(board.clone(), lanes, post.clone())),
+            books,
+            bars,
+            seconds: Arc::new(seconds),
             board,
             journal_next: AtomicU64::new(journal.next_sequence()),
             journal: Mutex::new(journal),

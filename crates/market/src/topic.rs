@@ -1,6 +1,6 @@
 //! One market topic: its name, its reference data, and the venues behind it.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
@@ -10,10 +10,11 @@ use tidewire_feed::wire::Definition;
 use tidewire_lastvalue::{MarketValue, PRICE_UNDEFINED};
 
 use crate::bars::TopicBars;
-use crate::board::MARKET_PREFIX;
+use crate::board::{Board, MARKET_PREFIX};
 use crate::derived::Derived;
 use crate::fields;
 use crate::records::TopicRecords;
+use crate::seconds::Second;
 
 /// One market topic.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ pub struct Topic {
     reference: RwLock<Reference>,
     /// The hub's number of the venue, as in [`Facts::venue`]; 0 before the first value.
     venue: AtomicU32,
-    /// [`WANTS_VENUE`], [`HAS_PARENT`], [`HAS_NAMESAKE`] and [`UNTOLD`].
+    /// [`WANTS_VENUE`], [`HAS_PARENT`], [`HAS_NAMESAKE`], [`UNTOLD`] and [`HAS_SECOND`].
     links: AtomicU32,
     /// Whether it has had a message in this hub's life.
     has_begun: AtomicBool,
@@ -494,7 +495,7 @@ impl Topic {
         std::mem::replace(&mut self.namesake.write(), namesake)
     }
 
-    /// Notes that a client subscribes to the symbol's only venue by its name.
+    /// Notes that a client of the native feed selects the symbol's only venue by its name.
     pub(crate) fn want_venue(&self) {
         self.links.fetch_or(WANTS_VENUE, Ordering::Relaxed);
     }
@@ -512,7 +513,36 @@ impl Topic {
     /// Returns whether an update concerns another topic too.
     #[inline]
     pub(crate) fn has_links(&self) -> bool {
-        self.links.load(Ordering::Relaxed) != 0
+        self.links.load(Ordering::Relaxed) & !HAS_SECOND != 0
+    }
+
+    /// Notes that clients may subscribe to the topic under its second name.
+    pub(crate) fn note_second(&self) {
+        self.links.fetch_or(HAS_SECOND, Ordering::SeqCst);
+    }
+
+    /// Returns whether clients may subscribe to the topic under its second name.
+    #[inline]
+    pub(crate) fn has_second(&self) -> bool {
+        self.links.load(Ordering::Relaxed) & HAS_SECOND != 0
+    }
+
+    /// Returns the topic's second name and the lanes that may have subscribers to it, one bit each.
+    /// There is none where a topic has exactly this name.
+    #[cold]
+    pub(crate) fn heard_second(&self, board: &Board) -> Option<(Arc<Second>, u64)> {
+        let slot = self.derived.second()?;
+        let mut heard = slot.heard();
+        if heard.is_none() {
+            // The next subscription says so again. It has added its interest before.
+            self.links.fetch_and(!HAS_SECOND, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+            heard = slot.heard();
+            if heard.is_some() {
+                self.note_second();
+            }
+        }
+        heard.filter(|(second, _)| !second.is_over(board))
     }
 
     /// Returns the consolidated topic of which this is one venue.
@@ -527,7 +557,7 @@ fn known(time_ns: u64) -> Option<u64> {
     (time_ns != 0).then_some(time_ns)
 }
 
-/// A client has subscribed to the symbol's only venue by its name.
+/// A client of the native feed has selected the symbol's only venue by its name.
 const WANTS_VENUE: u32 = 1;
 /// The topic is one venue of a consolidated one.
 const HAS_PARENT: u32 = 2;
@@ -535,6 +565,8 @@ const HAS_PARENT: u32 = 2;
 const HAS_NAMESAKE: u32 = 4;
 /// Facts of a consolidated topic have changed since it was published.
 const UNTOLD: u32 = 8;
+/// A lane may have subscribers to the topic's second name.
+const HAS_SECOND: u32 = 16;
 
 impl Reference {
     fn new(definition: Definition, mut facts: Facts) -> Self {

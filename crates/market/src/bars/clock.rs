@@ -1,8 +1,8 @@
 //! Closes bars by the wall clock, where the source is live and says nothing more.
 
-use tidewire_fanout::{Dispatch, Origin, Publication};
+use tidewire_fanout::{Dispatch, Publication};
 
-use super::{BarTopic, Bars, CLOCK_LANE};
+use super::{BarTopic, Bars, CLOCK_LANE, publish};
 
 /// The clock of bars. The first lane drives it.
 #[derive(Debug, Default)]
@@ -67,16 +67,8 @@ fn close(bars: &Bars, topic: &BarTopic, unix_ns: u64, dispatch: &mut Dispatch) -
         state.may_lack_trades();
     }
     let version = state.change();
-    let (interest, shown) = (topic.interest(), state.shown());
-    if interest != 0
-        && let Some(shown) = shown
-    {
-        dispatch.1 |= interest;
-        let origin = Origin::Topic(topic.topic_id());
-        dispatch.0.push_with(topic.name(), origin, version, |out| {
-            state.write_json(out, topic.symbol(), &shown, false);
-        });
-        dispatch.0.finalize();
+    if let Some(shown) = state.shown() {
+        publish(&bars.board, topic, (&state, &shown), version, dispatch);
     }
     true
 }

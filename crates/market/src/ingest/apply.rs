@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::MutexGuard;
 use tidewire_calendar::{date_number, days_of_number};
-use tidewire_fanout::{Origin, Publication, TopicId};
+use tidewire_fanout::{Dispatch, Origin, TopicId};
 use tidewire_feed::journal::Journal;
 use tidewire_feed::server;
 use tidewire_feed::wire::{self, Definition, Figures, LastValue, Message, REPEATED, TradingState};
@@ -32,7 +32,7 @@ pub(super) struct Work<'a> {
     pub(super) source: u32,
     pub(super) writer: &'a mut Writer,
     pub(super) apart: &'a mut HashMap<u32, u32>,
-    pub(super) unheard: &'a mut Vec<u32>,
+    pub(super) unheard: &'a mut Vec<Unheard>,
     /// Values of a symbol's venues; kept to allocate once.
     pub(super) members: &'a mut Vec<VenueValue>,
     pub(super) latency: &'a mut Option<LatencyRecorder>,
@@ -51,8 +51,7 @@ pub(super) struct Work<'a> {
     pub(super) venues_left: &'a mut u32,
     pub(super) ahead: Ahead,
     pub(super) journal: MutexGuard<'a, Journal>,
-    pub(super) publication: Publication,
-    pub(super) lanes: u64,
+    pub(super) dispatch: Dispatch,
     pub(super) receive_time_ns: u64,
     /// The last source time that can be, ns since the UNIX epoch.
     pub(super) possible_until_ns: u64,
@@ -153,23 +152,71 @@ impl Work<'_> {
         true
     }
 
-    /// Publishes a topic's current value, if a lane has subscribers.
+    /// Publishes a topic's current value under the names that a lane has subscribers to.
     #[inline]
     pub(super) fn publish(&mut self, topic: &Topic) {
-        let interest = topic.interest();
-        if interest == 0 {
-            self.unheard.push(topic.number);
-            return;
+        let is_heard = self.publish_first(topic);
+        let is_second_heard = topic.has_second() && self.publish_second(topic);
+        if !is_heard || !is_second_heard {
+            self.unheard.push(Unheard {
+                number: topic.number,
+                is_first: !is_heard,
+                is_second: !is_second_heard,
+            });
         }
-        self.lanes |= interest;
+    }
+
+    /// Publishes a topic's current value under its own name. Returns whether a lane has
+    /// subscribers.
+    #[inline]
+    fn publish_first(&mut self, topic: &Topic) -> bool {
+        let interest = topic.interest();
+        if interest != 0 {
+            let id = TopicId::Market(topic.number);
+            self.publish_as((&topic.channel, topic.symbol()), id, topic, interest);
+        }
+        interest != 0
+    }
+
+    /// Publishes it under the topic's second name. Returns whether a lane has subscribers.
+    #[cold]
+    fn publish_second(&mut self, topic: &Topic) -> bool {
+        let Some((second, interest)) = topic.heard_second(&self.market.board) else {
+            return false;
+        };
+        let names = (second.name(), second.symbol());
+        self.publish_as(names, second.topic_id(), topic, interest);
+        true
+    }
+
+    #[inline]
+    fn publish_as(
+        &mut self,
+        (channel, symbol): (&[u8], &[u8]),
+        id: TopicId,
+        topic: &Topic,
+        interest: u64,
+    ) {
+        let (publication, lanes) = &mut self.dispatch;
+        *lanes |= interest;
         let board = &self.market.board;
         if let Some(value) = board.value(topic.number) {
-            self.publication.push_with(
-                &topic.channel,
-                Origin::Topic(TopicId::Market(topic.number)),
-                value.updates,
-                |out| board.write_json(out, topic, &value, false),
-            );
+            publication.push_with(channel, Origin::Topic(id), value.updates, |out| {
+                board.write_json(out, symbol, topic, &value, false);
+            });
+        }
+    }
+
+    /// Publishes the current value of a topic under the names that seemed to have no subscriber.
+    pub(super) fn publish_unheard(&mut self, unheard: Unheard) {
+        let Some(topic) = self.market.board.topic(unheard.number) else {
+            return;
+        };
+        if unheard.is_first {
+            self.publish_first(&topic);
+        }
+        if unheard.is_second && topic.has_second() {
+            self.publish_second(&topic);
         }
     }
 
@@ -186,13 +233,6 @@ impl Work<'_> {
             slot.update_flags(0, 0);
         }
         self.publish(topic);
-    }
-
-    /// Publishes the current value of a topic by its number.
-    pub(super) fn publish_current(&mut self, number: u32) {
-        if let Some(topic) = self.market.board.topic(number) {
-            self.publish(&topic);
-        }
     }
 
     /// Sets and clears flags of a topic that this source owns. Publishes the value if it is
@@ -430,6 +470,16 @@ impl Work<'_> {
         }
         self.follow(topic, None);
     }
+}
+
+/// A topic updated in a batch of which a name seemed to have no subscriber.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Unheard {
+    pub(super) number: u32,
+    /// The topic's own name.
+    pub(super) is_first: bool,
+    /// The name `SYMBOL@VENUE` of a symbol with one venue.
+    pub(super) is_second: bool,
 }
 
 /// Where a message goes, and when it came.

@@ -4,12 +4,11 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 use std::sync::Arc;
 
-use tidewire_fanout::Origin;
 use tidewire_feed::wire::{LastValue, Message, REPEATED};
 
 use super::Batch;
 use super::apply::Work;
-use crate::bars::{BarState, BarTopic, BarTrade, Outcome, Shown, traded_until_ns};
+use crate::bars::{BarState, BarTopic, BarTrade, Outcome, Shown, publish, traded_until_ns};
 use crate::symbols::Symbol;
 use crate::topic::Topic;
 use crate::venues::CONSOLIDATED_NAME;
@@ -317,19 +316,8 @@ impl Work<'_> {
         shown: &Shown,
         version: u64,
     ) {
-        let interest = bars.interest();
-        if interest == 0 {
-            return;
-        }
-        self.lanes |= interest;
-        let origin = Origin::Topic(bars.topic_id());
-        self.publication
-            .push_with(bars.name(), origin, version, |out| {
-                state.write_json(out, bars.symbol(), shown, false);
-            });
-        if shown.is_final {
-            self.publication.finalize();
-        }
+        let board = &self.market.board;
+        publish(board, bars, (state, shown), version, &mut self.dispatch);
     }
 }
 

@@ -432,9 +432,9 @@ impl Work<'_> {
 }
 
 fn cost_of_telling(topic: &Topic) -> u64 {
-    match topic.interest() {
-        0 => TOLD_STEPS,
-        _ => PUBLISHED_STEPS,
+    match topic.interest() != 0 || topic.has_second() {
+        false => TOLD_STEPS,
+        true => PUBLISHED_STEPS,
     }
 }
 

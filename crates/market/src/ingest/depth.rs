@@ -196,13 +196,20 @@ impl Work<'_> {
 
     /// Publishes the last change of a book whose state is locked.
     fn publish_book(&mut self, number: u32, book: &BookTopic, state: &mut BookState) {
-        let interest = book.interest();
-        if interest == 0 {
+        let (interest, second) = (book.interest(), book.heard_second(&self.market.board));
+        if interest == 0 && second.is_none() {
             return;
         }
-        self.lanes |= interest;
         let stale = self.market.books.staleness(number);
         state.note_staleness(stale);
-        book.publish(state, stale, &mut self.publication);
+        let (publication, lanes) = &mut self.dispatch;
+        if interest != 0 {
+            *lanes |= interest;
+            book.publish(state, stale, publication);
+        }
+        if let Some((second, interest)) = second {
+            *lanes |= interest;
+            BookTopic::publish_second(&second, state, stale, publication);
+        }
     }
 }

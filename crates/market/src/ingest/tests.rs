@@ -6,6 +6,7 @@ mod mirror;
 mod numbers;
 mod opens;
 mod orders;
+mod seconds;
 mod sessions;
 mod sweeps;
 mod venues;

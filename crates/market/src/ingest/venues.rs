@@ -180,12 +180,9 @@ impl Work<'_> {
         // that is nothing.
         let _ = topic.begin();
         self.tell_record_or_nothing(&topic);
-        self.publish(&topic);
+        self.publish_present(&topic);
         for bars in self.market.bars.continue_at(name, &topic) {
-            let state = bars.state.lock();
-            if let Some(shown) = state.shown() {
-                self.publish_bar(&bars, &state, &shown, state.version());
-            }
+            self.publish_present_bar(&bars);
         }
         self.move_derived(name, &topic);
         match owner {
@@ -377,7 +374,11 @@ impl Work<'_> {
         });
         match topic.parent() {
             Some(parent) => self.name_venues(parent),
-            None => self.market.board.note_venue(topic),
+            None => {
+                self.market.board.note_venue(topic);
+                let subscriptions = &self.market.post.subscriptions;
+                self.market.seconds.note_venue(topic, subscriptions);
+            }
         }
     }
 

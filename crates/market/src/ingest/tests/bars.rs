@@ -455,7 +455,8 @@ fn the_trade_that_makes_a_venues_topic_is_in_its_bar() {
         ask(&market, "B");
         source.name_venue(1, "X");
         send(&mut source, &[quote_at(0, 1, 1), trade_at(0, 1, 1)]);
-        market.board.prepare(b"md:A@X", true);
+        let board: &dyn tidewire_feed::server::Board = &*market.board;
+        assert_eq!(board.find("A@X"), None);
         send(&mut source, &[trade_at(0, 1, 1)]);
         send(&mut source, &[trade_at(0, 1, 1)]);
         // Without bars of the symbol, the trades before are not known one by one.
@@ -480,14 +481,17 @@ fn the_bars_of_a_symbols_only_venue_come_to_who_subscribed_to_them_alone() {
             send(&mut source, &[trade_at(0, 1, 1)]);
         }
         let channel = b"bar:1s:A@X";
-        market.post.subscriptions.add(0, kind, channel);
         market.bars.prepare(channel, kind == Kind::Channel);
-        send(&mut source, &[trade_at(0, 1, 2)]);
-        // Unless the symbol had bars, more trades of the second may have come before.
-        let is_whole = is_late && kind == Kind::Channel;
-        assert_eq!(bar(&market, "A@X"), (2, 1, false, !is_whole), "{is_late}");
-        assert!(market.board.named("A@X").is_some());
-        let found = market.bars.find(channel).unwrap();
+        market.seconds.prepare(channel, kind == Kind::Channel);
+        market.post.subscriptions.add(0, kind, channel);
+        let _ = market.seconds.second(channel);
+        let mut batch = source.begin(1);
+        batch.message(1, &trade_at(0, 1, 2));
+        let news = names(&batch.finish());
+        assert!(news.contains(&channel.to_vec()), "{is_late}");
+        assert_eq!(bar(&market, "A@X"), (2, 1, false, false), "{is_late}");
+        assert!(market.board.named("A@X").is_none());
+        let found = market.seconds.find(channel).unwrap();
         assert_eq!(found.channel(), channel, "{is_late}");
     }
 }

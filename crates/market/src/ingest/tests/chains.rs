@@ -270,12 +270,12 @@ fn a_consolidated_value_keeps_its_time_while_nothing_is_told_of_it() {
 
 /// The sides of the quote had no venue until the next update.
 #[test]
-fn a_symbol_whose_venue_gets_a_topic_for_a_subscriber_names_the_venue_of_its_quote() {
+fn a_symbol_whose_venue_gets_a_topic_for_a_native_client_names_the_venue_of_its_quote() {
     let market = Market::of_one_lane(MarketConfig::default());
     let mut feed = named_source(&market, "feed", "V1");
     send(&mut feed, &[quote(0, 1, 10, 20)]);
-    let sources: &dyn TopicSource = &*market.board;
-    sources.prepare(b"md:A@V1", true);
+    let board: &dyn tidewire_feed::server::Board = &*market.board;
+    assert_eq!(board.find("A@V1"), None);
     let mut batch = feed.begin(2);
     batch.message(1, &quote(0, 1, 11, 20));
     let (text, _) = message(&batch.finish()).unwrap();
