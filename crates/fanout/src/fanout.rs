@@ -275,9 +275,9 @@ impl Fanout {
     pub fn deliver(&mut self, context: &mut Context, publication: &Publication) {
         let limits = self.limits();
         let mut delivered = 0;
-        for news in publication.news() {
+        for mut news in publication.news() {
             if let Origin::Topic(id) | Origin::Owed(id) = news.origin
-                && self.is_overtaken(id, &news)
+                && self.is_overtaken(id, &mut news)
             {
                 continue;
             }
@@ -317,9 +317,13 @@ impl Fanout {
     /// Returns whether the lane has had newer news of a topic, and these do not count by
     /// themselves.
     #[inline]
-    fn is_overtaken(&mut self, id: TopicId, news: &News<'_>) -> bool {
+    fn is_overtaken(&mut self, id: TopicId, news: &mut News<'_>) -> bool {
         if self.listeners.is_overtaken(id, news.version) && !news.is_final {
-            return true;
+            if !matches!(id, TopicId::Book(_)) {
+                return true;
+            }
+            // Each change of a book counts: who had the newer one is owed the whole book.
+            news.origin = Origin::Owed(id);
         }
         id.is_second() && self.is_succeeded(news)
     }

@@ -266,8 +266,7 @@ impl Listeners {
         let newest = &mut cached_at(&mut self.routes, id).newest;
         let is_overtaken = version < *newest;
         *newest = version.max(*newest);
-        // One source at a time writes a book, whose changes count each.
-        is_overtaken && !matches!(id, TopicId::Book(_))
+        is_overtaken
     }
 
     /// Returns whether this lane has had news of a topic, other than a tag.
@@ -452,7 +451,7 @@ mod tests {
             assert!(listeners.has_had_news(id));
         }
         assert!(listeners.is_overtaken(TopicId::Market(7), 1));
-        assert!(!listeners.is_overtaken(TopicId::Book(7), 1), "each counts");
+        assert!(listeners.is_overtaken(TopicId::Book(7), 1));
     }
 
     #[test]

@@ -347,7 +347,7 @@ impl Fanout {
             PendingTopic::Named(name) => self.topics.find(name),
             PendingTopic::Live(_) => None,
         };
-        // A topic may have a second name by now, or a name that was none.
+        // A topic may have exactly the second name by now.
         let found = found.and_then(|found| match found.id().is_second() {
             true => self.topics.find(found.channel()),
             false => Some(found),
@@ -358,6 +358,9 @@ impl Fanout {
         if owed.0 != *topic && self.outlet_of(connection).is_some_and(is_owed) {
             return;
         }
+        let second = found.as_ref().filter(|found| !found.id().is_second());
+        let second = second.and_then(|found| self.topics.find_second(found.channel()));
+        let second = second.map(|second| second.id());
         let version = match (topic, found) {
             (_, Some(topic)) => self.write_topic(context, connection, &*topic, how),
             (PendingTopic::Live(name), None) => {
@@ -376,6 +379,11 @@ impl Fanout {
             && let Some(outlet) = self.outlet_of(connection)
         {
             outlet.note_current(owed, version, now_ns);
+            if let Some(id) = second {
+                // What is still on its way under the second name is older.
+                let owed = (PendingTopic::Topic(id), how.clone());
+                outlet.current.insert(owed, (u64::MAX, now_ns));
+            }
             self.note_current_written(connection);
         }
     }

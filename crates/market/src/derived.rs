@@ -155,8 +155,7 @@ impl<T> DerivedTopic<T> {
     /// There is none where a topic has exactly this name.
     #[inline]
     pub(crate) fn heard_second(&self, board: &Board) -> Option<(Arc<Second>, u64)> {
-        let heard = self.second()?.heard();
-        heard.filter(|(second, _)| !second.is_over(board))
+        self.second()?.heard(board)
     }
 
     /// Notes that a client reads the topic, and may do so again until `until_ns`.
@@ -176,7 +175,7 @@ impl<T> DerivedTopic<T> {
     /// Returns whether any client wants the topic at `unix_ns`.
     pub(crate) fn is_wanted(&self, unix_ns: u64) -> bool {
         self.interest() != 0
-            || self.second().is_some_and(|slot| slot.heard().is_some())
+            || self.second().is_some_and(SecondSlot::is_heard)
             || self.holders.load(Ordering::Relaxed) != 0
             || self.wanted_until_ns.load(Ordering::Relaxed) > unix_ns
     }

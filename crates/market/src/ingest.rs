@@ -337,9 +337,7 @@ impl Batch<'_> {
         let mut unheard = std::mem::take(self.work.unheard);
         unheard.sort_unstable();
         unheard.dedup();
-        for topic in unheard {
-            self.work.publish_unheard(topic);
-        }
+        self.work.publish_unheard(&unheard);
     }
 
     fn flags(&self, number: u32) -> u32 {

@@ -89,12 +89,24 @@ impl Kind {
 }
 
 impl SecondSlot {
-    /// Returns the second name, if a lane may have subscribers to it.
-    #[inline]
-    pub(crate) fn heard(&self) -> Option<(Arc<Second>, u64)> {
+    /// Returns the second name and the lanes that may have subscribers to it, one bit each. There
+    /// is none without them, or where a topic has exactly this name.
+    pub(crate) fn heard(&self, board: &Board) -> Option<(Arc<Second>, u64)> {
         let second = self.0.read().clone()?;
         let lanes = second.interest.lanes();
+        if lanes != 0 && second.is_over(board) {
+            self.clear();
+            return None;
+        }
         (lanes != 0).then_some((second, lanes))
+    }
+
+    /// Returns whether a lane may have subscribers to the second name.
+    pub(crate) fn is_heard(&self) -> bool {
+        let second = self.0.read();
+        second
+            .as_ref()
+            .is_some_and(|second| second.interest.lanes() != 0)
     }
 
     fn is(&self, second: &Arc<Second>) -> bool {
@@ -133,7 +145,7 @@ impl Second {
     }
 
     /// Returns whether a topic has exactly this name by now: it publishes its own values.
-    pub(crate) fn is_over(&self, board: &Board) -> bool {
+    fn is_over(&self, board: &Board) -> bool {
         let symbol = std::str::from_utf8(self.symbol());
         symbol.is_ok_and(|symbol| board.has_name(symbol))
     }

@@ -14,7 +14,7 @@ use crate::board::{Board, MARKET_PREFIX};
 use crate::derived::Derived;
 use crate::fields;
 use crate::records::TopicRecords;
-use crate::seconds::Second;
+use crate::seconds::{Second, SecondSlot};
 
 /// One market topic.
 #[derive(Debug)]
@@ -527,22 +527,32 @@ impl Topic {
         self.links.load(Ordering::Relaxed) & HAS_SECOND != 0
     }
 
+    /// Returns whether clients may subscribe to the topic, its book or its bars under the second
+    /// name.
+    pub(crate) fn is_second_heard(&self) -> bool {
+        let book = self.derived.book().and_then(|book| book.second());
+        let bars = self.derived.bars().into_iter().flat_map(TopicBars::iter);
+        let bars = bars.filter_map(|bars| bars.second());
+        let mut slots = self.derived.second().into_iter().chain(book).chain(bars);
+        slots.any(SecondSlot::is_heard)
+    }
+
     /// Returns the topic's second name and the lanes that may have subscribers to it, one bit each.
     /// There is none where a topic has exactly this name.
     #[cold]
     pub(crate) fn heard_second(&self, board: &Board) -> Option<(Arc<Second>, u64)> {
         let slot = self.derived.second()?;
-        let mut heard = slot.heard();
+        let mut heard = slot.heard(board);
         if heard.is_none() {
             // The next subscription says so again. It has added its interest before.
             self.links.fetch_and(!HAS_SECOND, Ordering::SeqCst);
             fence(Ordering::SeqCst);
-            heard = slot.heard();
+            heard = slot.heard(board);
             if heard.is_some() {
                 self.note_second();
             }
         }
-        heard.filter(|(second, _)| !second.is_over(board))
+        heard
     }
 
     /// Returns the consolidated topic of which this is one venue.

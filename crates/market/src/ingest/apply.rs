@@ -169,7 +169,7 @@ impl Work<'_> {
     /// Publishes a topic's current value under its own name. Returns whether a lane has
     /// subscribers.
     #[inline]
-    fn publish_first(&mut self, topic: &Topic) -> bool {
+    pub(super) fn publish_first(&mut self, topic: &Topic) -> bool {
         let interest = topic.interest();
         if interest != 0 {
             let id = TopicId::Market(topic.number);
@@ -180,7 +180,7 @@ impl Work<'_> {
 
     /// Publishes it under the topic's second name. Returns whether a lane has subscribers.
     #[cold]
-    fn publish_second(&mut self, topic: &Topic) -> bool {
+    pub(super) fn publish_second(&mut self, topic: &Topic) -> bool {
         let Some((second, interest)) = topic.heard_second(&self.market.board) else {
             return false;
         };
@@ -204,19 +204,6 @@ impl Work<'_> {
             publication.push_with(channel, Origin::Topic(id), value.updates, |out| {
                 board.write_json(out, symbol, topic, &value, false);
             });
-        }
-    }
-
-    /// Publishes the current value of a topic under the names that seemed to have no subscriber.
-    pub(super) fn publish_unheard(&mut self, unheard: Unheard) {
-        let Some(topic) = self.market.board.topic(unheard.number) else {
-            return;
-        };
-        if unheard.is_first {
-            self.publish_first(&topic);
-        }
-        if unheard.is_second && topic.has_second() {
-            self.publish_second(&topic);
         }
     }
 

@@ -49,6 +49,9 @@ impl Batch<'_> {
             self.work.refused += 1;
             return self.guard.refuse_symbol(definition.name.as_str());
         }
+        if self.work.is_hub {
+            self.work.continue_second(definition.name.as_str());
+        }
         let Ok(topic) = market.board.define(definition) else {
             let _ = self.symbols.define(symbol, None);
             self.work.refused += 1;

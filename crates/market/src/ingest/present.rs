@@ -1,6 +1,8 @@
-//! Publishes what the topic of a symbol's first venue begins with: the value that the symbol's
-//! topic had. Subscribers to the venue may have heard it under its second name, so it is marked as
-//! a current value.
+//! Publishes current values: of topics that got a subscriber while their batch ran, and what the
+//! topic of a symbol's first venue begins with. Its subscribers may have heard that under the
+//! symbol's second name, so it is marked as a current value.
+
+use std::collections::HashSet;
 
 use tidewire_fanout::{Origin, TopicId};
 
@@ -9,6 +11,34 @@ use crate::bars::BarTopic;
 use crate::topic::Topic;
 
 impl Work<'_> {
+    /// Publishes the current values of topics under the names that seemed to have no subscriber
+    /// when they were updated, unless the batch has published them since.
+    pub(super) fn publish_unheard(&mut self, unheard: &[Unheard]) {
+        let news = self.dispatch.0.news().filter_map(|news| match news.origin {
+            Origin::Topic(id) => Some((id, news.version)),
+            _ => None,
+        });
+        let told: HashSet<(TopicId, u64)> = news.collect();
+        for unheard in unheard {
+            let board = &self.market.board;
+            let (topic, value) = (board.topic(unheard.number), board.value(unheard.number));
+            let (Some(topic), Some(value)) = (topic, value) else {
+                continue;
+            };
+            let is_told = |id| told.contains(&(id, value.updates));
+            if unheard.is_first && !is_told(TopicId::Market(topic.number)) {
+                self.publish_first(&topic);
+            }
+            if unheard.is_second
+                && topic.has_second()
+                && let Some((second, _)) = topic.heard_second(board)
+                && !is_told(second.topic_id())
+            {
+                self.publish_second(&topic);
+            }
+        }
+    }
+
     /// Publishes the current value of a topic that begins with it.
     pub(super) fn publish_present(&mut self, topic: &Topic) {
         let (interest, board) = (topic.interest(), &self.market.board);

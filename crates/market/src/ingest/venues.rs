@@ -475,17 +475,38 @@ impl Work<'_> {
             return self.follow(topic, Some(message));
         }
         self.apply_to_namesake(topic, message);
+        if topic.take_wanted_venue() {
+            self.split_only_venue(topic);
+        }
+    }
+
+    /// Gives the only venue of a symbol that this source writes to a topic of its own.
+    fn split_only_venue(&mut self, topic: &Arc<Topic>) {
         let facts = topic.facts();
         let is_single = facts.venue.is_some() && !topic.is_consolidated();
         // Without room for a venue the symbol stays one topic.
-        if topic.take_wanted_venue()
-            && is_single
-            && self.split(topic, &facts, Some(self.source)).is_ok()
-        {
+        if is_single && self.split(topic, &facts, Some(self.source)).is_ok() {
             let venue = topic.with_members(|members| members.first().cloned());
             if let Some(venue) = venue {
                 self.follow(&venue.topic, None);
             }
+        }
+    }
+
+    /// Gives a venue a topic before a hub's definition makes one with this name: the hub before
+    /// this one has found a second venue. What clients hear under the second name goes on there.
+    pub(super) fn continue_second(&mut self, name: &str) {
+        let Some((symbol, venue)) = name.rsplit_once(VENUE_SEPARATOR) else {
+            return;
+        };
+        let board = &self.market.board;
+        let topic = board.named(symbol).filter(|topic| topic.is_of(venue));
+        if let Some(topic) = topic
+            && !board.has_name(name)
+            && topic.is_second_heard()
+            && self.slot_owner(&topic) == Some(self.source)
+        {
+            self.split_only_venue(&topic);
         }
     }
 

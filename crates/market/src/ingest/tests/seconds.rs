@@ -257,6 +257,13 @@ fn who_subscribes_to_the_only_venue_while_a_batch_runs_gets_its_update_once() {
         let news = batch.finish();
         assert_eq!(under(&news, "md:A@V1").len(), 1);
         assert_eq!(under(&news, "md:A").len(), usize::from(hears_first));
+        market.seconds.find(b"md:A@V1").unwrap().clear_interest(0);
+        let mut batch = source.begin(2);
+        batch.message(2, &quote(0, 1, 11, 21));
+        subscribe(&market, b"md:A@V1");
+        batch.message(2, &quote(0, 1, 11, 22));
+        let news = batch.finish();
+        assert_eq!(under(&news, "md:A@V1").len(), 1, "published since");
         // Another subscription repeats nothing of what was heard.
         let mut batch = source.begin(2);
         batch.message(2, &quote(0, 1, 12, 20));
@@ -370,4 +377,32 @@ fn many_second_names_are_found_by_their_symbols() {
     let news = sent(&mut source, &[quote(7, 1, 11, 20), quote(2_999, 1, 12, 20)]);
     assert_eq!(names(&news).len(), 4);
     assert_eq!((market.seconds.len(), market.board.count()), (3_000, 3_000));
+}
+
+/// Behind a hub that found a second venue, the bars of the first one began again.
+#[test]
+fn a_hub_that_gives_the_only_venue_a_symbol_goes_on_with_what_subscribers_had() {
+    for is_heard in [false, true] {
+        let market = Market::of_one_lane(MarketConfig::default());
+        let mut hub = super::chains::hub(&market, "hub");
+        let messages = [trade_at(1, 0), clear(0, 1), set_level(0, 1, 9)];
+        sent(&mut hub, &messages);
+        if is_heard {
+            subscribe(&market, b"bar:1s:A@V1");
+        }
+        sent(&mut hub, &[trade_at(1, 5)]);
+        assert_eq!(market.board.count(), 1);
+        let mut batch = hub.begin(3);
+        batch.definition(5, &definition(7, "A@V1"));
+        let news = batch.finish();
+        let topic = market.board.named("A@V1").unwrap();
+        // Without subscribers the hub's next messages say what belongs together.
+        assert_eq!(topic.parent().is_some(), is_heard);
+        let bars = under(&news, "bar:1s:A@V1");
+        let has_bar = bars
+            .iter()
+            .any(|text| text.contains("\"trades\":1,\"final\":0"));
+        assert_eq!(has_bar, is_heard, "{bars:?}");
+        assert_eq!(best_bids(&market, "A@V1").is_empty(), !is_heard);
+    }
 }
