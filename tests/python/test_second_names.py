@@ -218,3 +218,26 @@ def test_a_slow_subscriber_of_the_only_venue_has_the_newest_value_in_the_end(
             last = (value["volume"], value["bid"])
         else:
             is_whole |= value["bids"][0][0] == float(best)
+
+
+def test_a_lane_that_was_behind_gives_the_newest_values_under_the_second_name(start_hub, tmp_path):
+    path = tmp_path / "hub.toml"
+    path.write_text("[limits]\nmailbox-bytes-max = 1024\n")
+    hub = start_hub("--config", path, "--lanes", "2")
+    publisher = Publisher(hub)
+    publisher.send(bid(5), *book(5))
+    eventually(lambda: hub.hash("md:ONE").get("bid"), "the quote")
+    heard = [listen(hub, kind, SECOND[:2]) for kind in ("channel", "pattern", "zmq") * 4]
+    for each in heard:
+        for name in SECOND[:2]:
+            each.until(name, lambda value: value["snapshot"])
+    price = 10
+    while "mailbox full" not in hub.stderr:
+        for _ in range(20):
+            publisher.send(*(bid(price + step) for step in range(50)))
+            price += 50
+    publisher.send(level(1, BID, price * UNIT, 1, is_last=True), bid(7))
+    for each in heard:
+        each.until("md:ONE@XNAS", lambda value: value["bid"] == 7)
+        if not any(value["bids"][0][0] == price for value in each.all["book:ONE@XNAS"]):
+            each.until("book:ONE@XNAS", lambda value: value["bids"][0][0] == price)
