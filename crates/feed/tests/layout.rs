@@ -227,17 +227,18 @@ fn a_last_value_with_figures() {
             reference_kind: ReferenceKind::PREVIOUS_SETTLEMENT,
             flags: Figures::STALE | Figures::IN_DOUBT,
             first_trade: 10,
+            traded_until_ns: 11,
         }),
         ..LastValue::new(1)
     };
     let bytes = encoded(&Message::LastValue(value));
     let short = encoded(&Message::LastValue(LastValue::new(1)));
     assert_eq!((bytes[0], &bytes[1..96]), (0xb1, &short[1..]));
-    let mut figures = hex(
+    let figures = hex(
         "0100000000000000 0200000000000000 0400000000000000 0300000000000000 0500000000000000
-         06000000 07000000 08000000 09000000 03 03 01 0000000000 0a00000000000000",
+         06000000 07000000 08000000 09000000 03 03 01 0000000000 0a00000000000000
+         0b00000000000000",
     );
-    figures.resize(80, 0);
     assert_eq!(bytes[96..], figures);
 }
 

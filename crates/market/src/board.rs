@@ -12,7 +12,7 @@ use tidewire_feed::wire::{
     Definition, Figures, LastValue, ReferenceKind, TradingState, Venue, VenueName,
 };
 use tidewire_keyspace::Mount;
-use tidewire_lastvalue::{FLAGS_DOUBT, FLAGS_STALE, MarketValue, SlotTable};
+use tidewire_lastvalue::{FLAGS_DOUBT, FLAGS_STALE, MarketValue, PRICE_UNDEFINED, SlotTable};
 
 use crate::asked::AskedVenues;
 use crate::fields;
@@ -370,7 +370,13 @@ impl server::Board for Board {
             volume: value.volume,
             open: value.session_open,
             updates: value.updates,
-            figures: Some(figures(&value)),
+            figures: Some(Figures {
+                traded_until_ns: match value.last {
+                    PRICE_UNDEFINED => 0,
+                    _ => topic.newest_trade_ns(),
+                },
+                ..figures(&value)
+            }),
             ..LastValue::new(number)
         })
     }
@@ -405,6 +411,7 @@ pub(crate) fn figures(value: &MarketValue) -> Figures {
         reference_kind: ReferenceKind(value.reference.kind),
         flags: certainty(value.flags),
         first_trade: value.first_trade,
+        traded_until_ns: 0,
     }
 }
 

@@ -32,6 +32,7 @@ use apply::{Unheard, Work};
 pub(crate) use awaited::LossySessions;
 pub(crate) use bars::OpenBars;
 use certainty::{Certainties, Doubt};
+use repetition::NewestTrade;
 use sweep::Event;
 
 mod apply;
@@ -43,6 +44,7 @@ mod definitions;
 mod depth;
 mod namesake;
 mod present;
+mod repetition;
 mod returning;
 mod sessions;
 mod sweep;
@@ -76,6 +78,8 @@ pub(crate) struct Ingest {
     session: u64,
     generation: u64,
     open_bars: bars::OpenBars,
+    /// The newest trade of its stream.
+    newest_trade: NewestTrade,
     /// Created with the first message: a feed client that only reads needs none.
     latency: Option<LatencyRecorder>,
     /// The source as the operator knows it.
@@ -145,6 +149,7 @@ impl Ingest {
         Self {
             writer: market.board.slots().writer(source),
             latency: None,
+            newest_trade: NewestTrade::default(),
             open_bars: bars::OpenBars::default(),
             name: feed.to_owned(),
             is_publisher: false,
@@ -194,6 +199,7 @@ impl Ingest {
             session,
             generation,
             open_bars,
+            newest_trade,
             latency,
             name,
             is_publisher,
@@ -216,6 +222,8 @@ impl Ingest {
             is_hub: !*is_publisher && venues.is_hub(),
             venues_left,
             latency,
+            newest_trade,
+            is_repeated: false,
             ahead: Ahead::default(),
             dispatch: (Publication::default(), 0),
             receive_time_ns,
@@ -564,6 +572,7 @@ impl Sink for Batch<'_> {
         } else if let Message::LastValue(record) = message {
             self.update_with_bars(record);
         } else {
+            self.work.is_repeated = false;
             self.update(message);
             self.update_bars(message);
         }

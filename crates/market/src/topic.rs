@@ -15,6 +15,9 @@ use crate::derived::Derived;
 use crate::fields;
 use crate::records::TopicRecords;
 use crate::seconds::{Second, SecondSlot};
+use newest::NewestTrades;
+
+mod newest;
 
 /// One market topic.
 #[derive(Debug)]
@@ -50,12 +53,10 @@ pub struct Topic {
     /// Source time of the newest trade and of the newest status, ns since the UNIX epoch; 0 if
     /// unknown. A value has only the time of its newest change of any kind.
     last_trade_ns: AtomicU64,
-    /// The latest source time of any trade so far; 0 if unknown.
-    newest_trade_ns: AtomicU64,
+    /// The latest source times of its trades, and those of them that may come again.
+    newest_trades: NewestTrades,
     /// Sequence of the newest trade in the hub's own feed; 0 before the first.
     last_trade_sequence: AtomicU64,
-    /// Source time until which trades may come that its bars have had; 0 if none do.
-    repeated_until_ns: AtomicU64,
     /// Whether it is a hub that has left it, if it is stale.
     is_left_by_hub: AtomicBool,
     last_status_ns: AtomicU64,
@@ -142,9 +143,8 @@ impl Topic {
             declared_open: AtomicI64::new(PRICE_UNDEFINED),
             opened: AtomicU64::new(0),
             last_trade_ns: AtomicU64::new(0),
-            newest_trade_ns: AtomicU64::new(0),
+            newest_trades: NewestTrades::default(),
             last_trade_sequence: AtomicU64::new(0),
-            repeated_until_ns: AtomicU64::new(0),
             is_left_by_hub: AtomicBool::new(false),
             last_status_ns: AtomicU64::new(0),
             status_session: AtomicU64::new(0),
@@ -191,7 +191,7 @@ impl Topic {
 
     /// Returns the latest source time of any trade so far, ns since the UNIX epoch; 0 if unknown.
     pub(crate) fn newest_trade_ns(&self) -> u64 {
-        self.newest_trade_ns.load(Ordering::Relaxed)
+        self.newest_trades.newest_ns()
     }
 
     /// Returns the source time of the newest status, ns since the UNIX epoch; `None` if unknown.
@@ -210,11 +210,13 @@ impl Topic {
     #[inline]
     pub(crate) fn traded_at(&self, source_time_ns: u64, sequence: u64) {
         self.last_trade_ns.store(source_time_ns, Ordering::Relaxed);
-        if source_time_ns > self.newest_trade_ns.load(Ordering::Relaxed) {
-            self.newest_trade_ns
-                .store(source_time_ns, Ordering::Relaxed);
-        }
+        self.newest_trades.note(source_time_ns);
         self.last_trade_sequence.store(sequence, Ordering::Release);
+    }
+
+    /// Notes that the topic has traded until a source time, as a whole value says.
+    pub(crate) fn traded_until(&self, time_ns: u64) {
+        self.newest_trades.note(time_ns);
     }
 
     /// Notes whether the source that leaves it stale is a hub, which may have trades meanwhile.
@@ -231,20 +233,48 @@ impl Topic {
     /// gives them. The topic knows the time of its newest one still.
     #[cold]
     pub(crate) fn trades_may_repeat(&self) {
-        let until_ns = self.newest_trade_ns.load(Ordering::Relaxed);
-        self.repeated_until_ns
-            .fetch_max(until_ns, Ordering::Relaxed);
+        self.newest_trades.may_repeat();
+        if let Some(namesake) = self.namesake() {
+            namesake.newest_trades.may_repeat();
+        }
+    }
+
+    /// Returns whether trades may come again that bars have had.
+    #[inline]
+    pub(crate) fn has_repetitions(&self) -> bool {
+        self.newest_trades.repeated_until_ns() != 0
+    }
+
+    /// Returns the source time until which trades may come again, ns since the UNIX epoch.
+    pub(crate) fn repeated_until_ns(&self) -> u64 {
+        self.newest_trades.repeated_until_ns()
+    }
+
+    /// Returns whether the topic had traded when its trades began to come again.
+    pub(crate) fn knows_repetitions(&self) -> bool {
+        self.newest_trades.knows_repetitions()
     }
 
     /// Returns whether bars have had a trade of this source time before it came again. The first
     /// later trade ends the repetition; one without a time belongs to it.
-    #[inline]
     pub(crate) fn is_repeated(&self, source_time_ns: u64) -> bool {
-        let until_ns = self.repeated_until_ns.load(Ordering::Relaxed);
-        if until_ns != 0 && source_time_ns > until_ns {
-            self.repeated_until_ns.store(0, Ordering::Relaxed);
-        }
-        until_ns != 0 && source_time_ns <= until_ns
+        self.newest_trades.is_repeated(source_time_ns)
+    }
+
+    /// Notes that the topic is of another venue from now on than that of its trades so far.
+    pub(crate) fn leave_venue(&self) {
+        self.newest_trades.leave_venue();
+    }
+
+    /// Returns whether its newest trade is of another venue, whose clock may be another one.
+    pub(crate) fn has_other_clock(&self) -> bool {
+        self.newest_trades.is_of_another()
+    }
+
+    /// Returns whether clients do not know yet that trades may be new which are taken for repeated
+    /// ones, and notes that they do.
+    pub(crate) fn take_doubt_of_repetition(&self) -> bool {
+        self.newest_trades.take_doubt()
     }
 
     /// Notes the source time of the newest status; 0 if unknown.
@@ -290,10 +320,7 @@ impl Topic {
         self.awaits(other.awaited_session());
         let traded_ns = other.last_trade_ns.load(Ordering::Relaxed);
         self.traded_at(traded_ns, other.last_trade_sequence());
-        let newest_ns = other.newest_trade_ns.load(Ordering::Relaxed);
-        self.newest_trade_ns.fetch_max(newest_ns, Ordering::Relaxed);
-        let repeated_ns = other.repeated_until_ns.load(Ordering::Relaxed);
-        self.repeated_until_ns.store(repeated_ns, Ordering::Relaxed);
+        self.newest_trades.take(&other.newest_trades);
         self.status_at(other.last_status_ns.load(Ordering::Relaxed));
     }
 

@@ -242,6 +242,7 @@ impl Details {
             },
             flags: 0,
             first_trade: UNDEFINED_PRICE,
+            traded_until_ns: 0,
         }
     }
 

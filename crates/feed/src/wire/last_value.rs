@@ -74,6 +74,9 @@ pub struct Figures {
     /// First trade of the session, 1 unit = 1e-9; [`UNDEFINED_PRICE`] if there is none or it is
     /// unknown.
     pub first_trade: i64,
+    /// Source time of the latest trade of any session, nanoseconds since the UNIX epoch; 0 if
+    /// unknown. The last trade may have come late, with an earlier time.
+    pub traded_until_ns: u64,
 }
 
 impl Figures {
@@ -95,6 +98,7 @@ impl Figures {
         self.turnover = self.turnover.saturating_add(product);
         self.trades = self.trades.wrapping_add(1);
         self.condition = trade.condition;
+        self.traded_until_ns = self.traded_until_ns.max(trade.source_time_ns);
     }
 }
 
@@ -112,6 +116,7 @@ impl Default for Figures {
             reference_kind: ReferenceKind::NONE,
             flags: 0,
             first_trade: UNDEFINED_PRICE,
+            traded_until_ns: 0,
         }
     }
 }
@@ -247,6 +252,7 @@ impl LastValue {
                     reason: figures.reason,
                     flags: figures.flags,
                     trading_day: start.trading_day,
+                    traded_until_ns: figures.traded_until_ns,
                     ..Figures::default()
                 };
             }
@@ -333,6 +339,7 @@ impl LastValue {
                     FIRST_TRADE_GIVEN => i64_at(bytes, 160),
                     _ => UNDEFINED_PRICE,
                 },
+                traded_until_ns: u64_at(bytes, 168),
             }),
             ..Self::from_bytes(&array_at(bytes, 0))
         }
@@ -380,6 +387,7 @@ impl LastValue {
             bytes[154] = FIRST_TRADE_GIVEN;
             put(&mut bytes, 160, figures.first_trade.to_le_bytes());
         }
+        put(&mut bytes, 168, figures.traded_until_ns.to_le_bytes());
         bytes
     }
 

@@ -158,6 +158,7 @@ fn messages() -> Vec<Message> {
                 reference_kind: ReferenceKind::PREVIOUS_CLOSE,
                 flags: Figures::STALE,
                 first_trade: -4,
+                traded_until_ns: 26,
             }),
             ..last_value()
         }),

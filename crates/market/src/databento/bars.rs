@@ -6,6 +6,7 @@ use std::ops::Bound;
 use tidewire_dbn::databento::{BAR_TYPES, Ohlcv};
 use tidewire_feed::wire::{REPEATED, Trade};
 
+use super::had::{Had, Repetition};
 use super::missed::Missed;
 use super::pages::Pages;
 use super::selection::instrument_id;
@@ -54,8 +55,8 @@ struct ClientBar {
     recorded_until_ns: Option<u64>,
     /// The latest time of its trades, ns since the UNIX epoch.
     newest_ns: u64,
-    /// Until when trades are those that it has had already, ns since the UNIX epoch; 0 if none are.
-    repeated_until_ns: u64,
+    /// The trades that it has had, and those of them that come again.
+    had: Had,
     /// The longest that a trade of the newest bar took from its source time to its receipt, ns, if
     /// the wall clock closes the bar.
     delay_ns: Option<u64>,
@@ -92,11 +93,11 @@ impl ClientBars {
     /// Adds a trade, whose symbol is the topic's number, to the bars of an interval. `now_ns` is
     /// the wall clock; `None` in a replay.
     pub(super) fn trade(&mut self, interval: Interval, trade: &Trade, now_ns: Option<u64>) {
-        if trade.condition & REPEATED != 0 {
-            return;
-        }
         let key = (trade.symbol, interval);
         let time_ns = trade.source_time_ns;
+        if trade.condition & REPEATED != 0 {
+            return self.repeated(key, time_ns);
+        }
         let own = self.missed.get(trade.symbol).copied().flatten();
         let first = self.has_lost.then(|| Missed::new(time_ns, time_ns));
         let missed = [first, own, self.missed_of_all].into_iter().flatten();
@@ -112,13 +113,14 @@ impl ClientBars {
             missed,
             recorded_until_ns: self.recorded_until_ns,
             newest_ns: 0,
-            repeated_until_ns: 0,
+            had: Had::default(),
             delay_ns: None,
         });
-        if time_ns <= bar.repeated_until_ns {
-            return;
+        match bar.had.add(closer, time_ns) {
+            Repetition::New => {}
+            Repetition::Repeated => return,
+            Repetition::Unknown => return bar.miss(time_ns),
         }
-        bar.repeated_until_ns = 0;
         bar.newest_ns = bar.newest_ns.max(time_ns);
         let outcome = bar.aggregator.trade(time_ns, trade.price, trade.size);
         let began = matches!(outcome, Outcome::Began { .. });
@@ -149,8 +151,19 @@ impl ClientBars {
     pub(super) fn trades_may_repeat(&mut self, number: u32) {
         for interval in Interval::ALL {
             if let Some(bar) = self.bars.get_mut(&(number, interval)) {
-                bar.repeated_until_ns = bar.newest_ns;
+                bar.had.may_repeat();
             }
+        }
+    }
+
+    /// Notes a trade that the hub, or one before it, has had before. The client may have come
+    /// since.
+    #[cold]
+    fn repeated(&mut self, key: (u32, Interval), time_ns: u64) {
+        match self.bars.get_mut(&key) {
+            Some(bar) if time_ns > bar.newest_ns => bar.miss(time_ns),
+            Some(_) => {}
+            None => self.note_missed(key.0, Missed::new(time_ns, time_ns)),
         }
     }
 
@@ -340,6 +353,13 @@ impl ClientBars {
 }
 
 impl ClientBar {
+    /// Notes that a trade may be missing.
+    #[cold]
+    fn miss(&mut self, time_ns: u64) {
+        let missed = Missed::new(time_ns, time_ns);
+        self.missed = Some(self.missed.map_or(missed, |before| missed.with(before)));
+    }
+
     /// Returns the record of a closed bar, unless trades of it are missing.
     fn finish(&self, key: (u32, Interval), closed: &Bar) -> Option<(u8, Ohlcv)> {
         let (interval, start_ns) = (key.1, closed.start_ns);

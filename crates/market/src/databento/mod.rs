@@ -5,6 +5,7 @@
 mod bars;
 mod chains;
 mod depth;
+mod had;
 mod intervals;
 mod missed;
 mod pages;

@@ -16,8 +16,9 @@ use tidewire_lastvalue::{
 };
 
 use super::certainty::{Certainties, Doubt};
+use super::repetition::NewestTrade;
 use super::sessions::{forget_times, is_again, is_other_session, session_state, store_session};
-use super::times::without_impossible_time;
+use super::times::{possible_until_ns, without_impossible_time};
 use super::venues::source_time_ns;
 use crate::board::{certainty, figures};
 use crate::clocks::Ahead;
@@ -36,6 +37,9 @@ pub(super) struct Work<'a> {
     /// Values of a symbol's venues; kept to allocate once.
     pub(super) members: &'a mut Vec<VenueValue>,
     pub(super) latency: &'a mut Option<LatencyRecorder>,
+    pub(super) newest_trade: &'a mut NewestTrade,
+    /// Whether bars have had the last trade that was applied.
+    pub(super) is_repeated: bool,
     pub(super) certainties: &'a mut Certainties,
     /// Topics marked as in doubt in this batch, and not yet published: their values may be right
     /// again at its end.
@@ -81,7 +85,7 @@ impl Work<'_> {
         let number = topic.number;
         let again;
         let message = match message {
-            Message::Trade(trade) if topic.is_repeated(trade.source_time_ns) => {
+            Message::Trade(trade) if self.is_repetition(topic, trade) => {
                 again = Message::Trade(wire::Trade {
                     condition: trade.condition | REPEATED,
                     ..*trade
@@ -588,9 +592,12 @@ fn store_rare(
             if let Some(figures) = &mut own.figures {
                 let day = figures.trading_day;
                 figures.trading_day = address.plausible_day(day, value.source_time_ns);
+                if figures.traded_until_ns > possible_until_ns(address.receive_time_ns) {
+                    figures.traded_until_ns = 0;
+                }
             }
             let sequence = journal.append(&Message::LastValue(own));
-            forget_times(topic, market, value, sequence);
+            forget_times(topic, market, &own, sequence);
             let stamp = address.stamp(value.source_time_ns, sequence);
             let new = market_value(&own, stamp);
             if topic.parent().is_some() && is_other_session(market, &new, address.number) {

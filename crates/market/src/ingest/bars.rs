@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 use std::sync::Arc;
 
-use tidewire_feed::wire::{LastValue, Message, REPEATED};
+use tidewire_feed::wire::{LastValue, Message, UNDEFINED_PRICE};
 
 use super::Batch;
 use super::apply::Work;
@@ -25,6 +25,26 @@ pub(crate) struct OpenBars {
     open: BinaryHeap<Reverse<(u64, u32)>>,
     /// Those of them that another source or session has begun.
     adopted: HashSet<(u64, u32)>,
+}
+
+/// What a symbol has traded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Traded {
+    /// Of its session.
+    volume: u64,
+    trades: u64,
+    /// Price and size of the last trade of any session.
+    last: Option<(i64, u32)>,
+}
+
+impl Traded {
+    /// Returns whether there are trades that the value `before` does not have. A volume that goes
+    /// back is that of a hub that has restarted, whose trades come again.
+    fn has_more_than(&self, before: &Self) -> bool {
+        let is_more = self.volume > before.volume || self.trades > before.trades;
+        let has_other_last = self.last.is_some() && self.last != before.last;
+        is_more || has_other_last && (self.volume == before.volume || before.last.is_none())
+    }
 }
 
 impl Default for OpenBars {
@@ -83,8 +103,7 @@ impl Batch<'_> {
         if let Message::Trade(trade) = message
             && let Some(symbol) = self.symbols.get(trade.symbol)
             && let Some(topic) = symbol.of_venue(trade.source).cloned()
-            && trade.condition & REPEATED == 0
-            && !topic.is_repeated(source_time_ns)
+            && !self.work.is_repeated
         {
             let trade = BarTrade {
                 source_time_ns,
@@ -158,43 +177,55 @@ impl Batch<'_> {
         }
     }
 
-    /// Applies a whole value of the stream. One with more trades than the symbol has had has some
-    /// that do not come one by one, as where a venue gets a symbol of its own.
+    /// Applies a whole value of the stream. One with more trades than the symbol has had, or
+    /// another last one, has some that do not come one by one, as where a venue gets a symbol of
+    /// its own. Its session may have begun behind them.
     #[cold]
     pub(super) fn update_with_bars(&mut self, record: &LastValue) {
         let before = self.traded(record.symbol);
         self.update(&Message::LastValue(*record));
         let (old, new) = (before.unwrap_or_default(), self.traded(record.symbol));
-        let has_more = |new: (u64, u64)| new.0 > old.0 || new.1 > old.1;
-        if new.is_some_and(has_more) {
-            self.note_missing_trades(record, before);
+        if new.is_some_and(|new| new.has_more_than(&old)) {
+            self.miss_trades(record.symbol);
         }
     }
 
     /// Notes that the bars of a topic miss trades, if a snapshot's record has other trades than the
     /// value `before` it.
-    pub(super) fn note_missing_trades(&self, record: &LastValue, before: Option<(u64, u64)>) {
-        let symbol = record.symbol;
-        let topic = self.symbols.get(symbol).map(Symbol::first_or_name).cloned();
-        let Some(topic) = topic.filter(|topic| topic.derived.bars().is_some()) else {
-            return;
-        };
+    pub(super) fn note_missing_trades(&self, record: &LastValue, before: Option<Traded>) {
+        let new = self.traded(record.symbol);
         // A record without figures has no number of trades.
-        let of = |(volume, trades)| (volume, record.figures.map_or(0, |_| trades));
-        if self.traded(symbol).map(of) != before.map(of) {
-            let value = self.work.market.board.value(topic.number);
-            let until_ns = traded_until_ns(&topic, value.as_ref());
-            if until_ns != 0 {
-                topic.miss_trades(until_ns);
-            }
+        let of = |traded: Option<Traded>| {
+            traded.map(|traded| (traded.volume, record.figures.map_or(0, |_| traded.trades)))
+        };
+        let has_more = new.is_some_and(|new| new.has_more_than(&before.unwrap_or_default()));
+        if of(new) != of(before) || has_more {
+            self.miss_trades(record.symbol);
         }
     }
 
-    /// Returns the volume and the number of trades of a symbol's value.
-    pub(super) fn traded(&self, symbol: u32) -> Option<(u64, u64)> {
+    /// Notes that the bars of a symbol's topic miss trades of before.
+    fn miss_trades(&self, symbol: u32) {
+        let topic = self.symbols.get(symbol).map(Symbol::first_or_name);
+        let Some(topic) = topic.filter(|topic| topic.derived.bars().is_some()) else {
+            return;
+        };
+        let value = self.work.market.board.value(topic.number);
+        let until_ns = traded_until_ns(topic, value.as_ref());
+        if until_ns != 0 {
+            topic.miss_trades(until_ns);
+        }
+    }
+
+    /// Returns what a symbol has traded.
+    pub(super) fn traded(&self, symbol: u32) -> Option<Traded> {
         let topic = self.symbols.get(symbol)?.first_or_name();
         let value = self.work.market.board.value(topic.number)?;
-        Some((value.volume, value.trades.into()))
+        Some(Traded {
+            volume: value.volume,
+            trades: value.trades.into(),
+            last: (value.last != UNDEFINED_PRICE).then_some((value.last, value.last_size)),
+        })
     }
 
     fn add_to_bars(&mut self, topic: &Topic, trade: &BarTrade) {

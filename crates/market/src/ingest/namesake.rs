@@ -44,6 +44,9 @@ impl Batch<'_> {
             }
             found.set_facts(|own| *own = (*facts).clone());
             found.valued_in(*self.work.session);
+            if topic.has_repetitions() {
+                found.trades_may_repeat();
+            }
             self.take_over_book(&found, 0);
             if !is_replaced {
                 self.work.copy_to_namesake(topic, &found);
@@ -95,7 +98,12 @@ impl Work<'_> {
             return;
         };
         let is_own = match message {
-            Message::Quote(_) | Message::Trade(_) => self.apply(&namesake, message),
+            Message::Quote(_) | Message::Trade(_) => {
+                let is_repeated = self.is_repeated;
+                let is_own = self.apply(&namesake, message);
+                self.is_repeated = is_repeated;
+                is_own
+            }
             _ => self.copy_to_namesake(topic, &namesake),
         };
         if !is_own {

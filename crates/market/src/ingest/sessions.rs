@@ -44,6 +44,8 @@ pub(super) fn forget_times(topic: &Topic, market: &Market, record: &LastValue, s
     if record.state.0 != before.status.state {
         topic.status_at(0);
     }
+    let until_ns = record.figures.map_or(0, |figures| figures.traded_until_ns);
+    topic.traded_until(until_ns);
 }
 
 pub(super) fn session_state(topic: &Topic, value: &MarketValue) -> wire::SessionState {

@@ -6,6 +6,7 @@ mod mirror;
 mod numbers;
 mod opens;
 mod orders;
+mod repetitions;
 mod seconds;
 mod sessions;
 mod sweeps;

@@ -366,6 +366,9 @@ impl Work<'_> {
         }
         let number = self.venue_number(wanted);
         self.market.board.venues().hold(number, facts.venue);
+        if facts.venue.is_some() && *facts.venue_name != *wanted.venue {
+            topic.leave_venue();
+        }
         topic.set_facts(|facts| {
             facts.venue = Some(number);
             facts.venue_name = wanted.venue.as_str().into();

@@ -1,0 +1,90 @@
+//! Until when a topic has traded, and which trades are those that it has had before.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The latest source time of a topic's trades, and until when they may come again.
+#[derive(Debug, Default)]
+pub(super) struct NewestTrades {
+    /// Ns since the UNIX epoch; 0 if unknown.
+    newest_ns: AtomicU64,
+    /// Source time until which trades may come that its bars have had; 0 if none do.
+    repeated_until_ns: AtomicU64,
+    /// Whether it had traded when its trades began to come again: then it knows which of them are
+    /// repeated.
+    knows_repetitions: AtomicBool,
+    /// Whether the time is that of another venue than the topic is of now.
+    is_of_another: AtomicBool,
+    /// Whether clients know that some of the trades that come again may be new.
+    is_doubt_told: AtomicBool,
+}
+
+impl NewestTrades {
+    pub(super) fn newest_ns(&self) -> u64 {
+        self.newest_ns.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn repeated_until_ns(&self) -> u64 {
+        self.repeated_until_ns.load(Ordering::Relaxed)
+    }
+
+    /// Notes a trade's time.
+    #[inline]
+    pub(super) fn note(&self, time_ns: u64) {
+        if time_ns > self.newest_ns.load(Ordering::Relaxed) {
+            self.newest_ns.store(time_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that the trades so far may come again.
+    pub(super) fn may_repeat(&self) {
+        let until_ns = self.newest_ns();
+        self.repeated_until_ns
+            .fetch_max(until_ns, Ordering::Relaxed);
+        self.is_doubt_told.store(false, Ordering::Relaxed);
+        if until_ns != 0 {
+            self.knows_repetitions.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn knows_repetitions(&self) -> bool {
+        self.knows_repetitions.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether a trade of this time has come before. The first later one ends the
+    /// repetition; one without a time belongs to it.
+    #[inline]
+    pub(super) fn is_repeated(&self, time_ns: u64) -> bool {
+        let until_ns = self.repeated_until_ns();
+        if until_ns != 0 && time_ns > until_ns {
+            self.repeated_until_ns.store(0, Ordering::Relaxed);
+            self.is_of_another.store(false, Ordering::Relaxed);
+        }
+        until_ns != 0 && time_ns <= until_ns
+    }
+
+    /// Notes that the topic is of another venue from now on, whose clock may be another one.
+    pub(super) fn leave_venue(&self) {
+        if self.newest_ns() != 0 {
+            self.is_of_another.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn is_of_another(&self) -> bool {
+        self.is_of_another.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether clients do not know yet that some of the trades that come again may be new,
+    /// and notes that they do.
+    pub(super) fn take_doubt(&self) -> bool {
+        !self.is_doubt_told.swap(true, Ordering::Relaxed)
+    }
+
+    /// Takes the times of a topic whose value this one continues.
+    pub(super) fn take(&self, other: &Self) {
+        self.note(other.newest_ns());
+        let until_ns = other.repeated_until_ns();
+        self.repeated_until_ns.store(until_ns, Ordering::Relaxed);
+        let knows = other.knows_repetitions();
+        self.knows_repetitions.store(knows, Ordering::Relaxed);
+    }
+}
