@@ -209,7 +209,8 @@ pub(crate) fn traded_until_ns(topic: &Topic, value: Option<&MarketValue>) -> u64
         None => 0,
     };
     // Trades may have come out of order, or before a restart of the hub that gave them.
-    last_ns.max(topic.newest_trade_ns())
+    let newest_ns = topic.newest_trade_ns().max(topic.traded_before_ns());
+    last_ns.max(newest_ns)
 }
 
 impl TopicSource for Bars {

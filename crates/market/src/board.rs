@@ -12,7 +12,7 @@ use tidewire_feed::wire::{
     Definition, Figures, LastValue, ReferenceKind, TradingState, Venue, VenueName,
 };
 use tidewire_keyspace::Mount;
-use tidewire_lastvalue::{FLAGS_DOUBT, FLAGS_STALE, MarketValue, PRICE_UNDEFINED, SlotTable};
+use tidewire_lastvalue::{FLAGS_DOUBT, FLAGS_STALE, MarketValue, SlotTable};
 
 use crate::asked::AskedVenues;
 use crate::fields;
@@ -371,10 +371,7 @@ impl server::Board for Board {
             open: value.session_open,
             updates: value.updates,
             figures: Some(Figures {
-                traded_until_ns: match value.last {
-                    PRICE_UNDEFINED => 0,
-                    _ => topic.newest_trade_ns(),
-                },
+                traded_until_ns: topic.newest_trade_ns(),
                 ..figures(&value)
             }),
             ..LastValue::new(number)

@@ -414,8 +414,9 @@ impl Batch<'_> {
             // A hub has had no value of the symbol, and names no venue. A recording of a hub says
             // so too, which is known to be one only from its first consolidated value on.
             Message::LastValue(record) if known.is_unbound() && is_nothing(record) => {
-                if let Some(topic) = self.only_topic(known) {
-                    self.nothing(&topic, message);
+                match self.only_topic(known) {
+                    Some(topic) => self.nothing(&topic, message),
+                    None => self.note_traded_until(known.name(), record),
                 }
             }
             message => {
@@ -487,6 +488,7 @@ impl Batch<'_> {
         if self.venues.is_hub() && is_left {
             topic.trades_may_repeat();
         }
+        self.begin_behind_symbol(topic);
         self.declare_open(topic, (symbol, venue));
         self.take_over_book(topic, time_ns);
         let told = self.symbols.take_told(symbol, venue);
@@ -747,6 +749,7 @@ fn is_nothing(record: &LastValue) -> bool {
         updates: record.updates,
         figures: record.figures.map(|figures| Figures {
             flags: figures.flags,
+            traded_until_ns: figures.traded_until_ns,
             ..Figures::default()
         }),
         ..LastValue::new(record.symbol)

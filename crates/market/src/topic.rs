@@ -15,6 +15,7 @@ use crate::derived::Derived;
 use crate::fields;
 use crate::records::TopicRecords;
 use crate::seconds::{Second, SecondSlot};
+use crate::venues::CONSOLIDATED_NAME;
 use newest::NewestTrades;
 
 mod newest;
@@ -262,8 +263,28 @@ impl Topic {
     }
 
     /// Notes that the topic is of another venue from now on than that of its trades so far.
-    pub(crate) fn leave_venue(&self) {
-        self.newest_trades.leave_venue();
+    pub(crate) fn leave_venue(&self, next: &str) {
+        self.newest_trades.leave_venue(next != CONSOLIDATED_NAME);
+    }
+
+    /// Returns whether trades of a venue may be in this symbol that has no topic of its own yet.
+    pub(crate) fn has_had_venue(&self, venue: &str) -> bool {
+        self.newest_trades.has_left_venue() || self.is_of(venue)
+    }
+
+    /// Notes that this is the topic of a venue whose trades `symbol` has had so far.
+    pub(crate) fn begin_behind(&self, symbol: &Self) {
+        let until_ns = symbol.newest_trade_ns();
+        if until_ns != 0 {
+            self.newest_trades.begin_behind(until_ns);
+            self.miss_trades(until_ns);
+        }
+    }
+
+    /// Returns the source time until which its venue may have traded before it began, ns since the
+    /// UNIX epoch; 0 if it has not.
+    pub(crate) fn traded_before_ns(&self) -> u64 {
+        self.newest_trades.before_ns()
     }
 
     /// Returns whether its newest trade is of another venue, whose clock may be another one.

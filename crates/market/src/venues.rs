@@ -413,7 +413,7 @@ pub(crate) const UNNUMBERED: u16 = CONSOLIDATED - 1;
 const UNNUMBERED_NAME: &str = "unnumbered";
 /// Numbers from here on are given to venues whose wanted number is taken. The lower half stays for
 /// sources that number their venues themselves.
-const GIVEN_MIN: u16 = 32_768;
+pub(crate) const GIVEN_MIN: u16 = 32_768;
 /// Maximum venues that no source has named and that have topics: publishers under a new name at
 /// each start leave numbers for the venues that have a name.
 const UNNAMED_MAX: u32 = 16_384;

@@ -1,5 +1,7 @@
 //! Which trades a client's bar has had, where they come again in another run of the hub.
 
+use crate::venues::GIVEN_MIN;
+
 /// The trades of a bar by publisher: the clocks of two of them may be apart.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Had(Vec<Publisher>);
@@ -26,6 +28,10 @@ impl Had {
     /// Notes a trade of a publisher.
     #[inline]
     pub(super) fn add(&mut self, id: u16, time_ns: u64) -> Repetition {
+        // The hub gives these numbers in another order in the next run.
+        if id >= GIVEN_MIN && self.0.len() > 1 && self.may_be_repeated(time_ns) {
+            return Repetition::Unknown;
+        }
         let Some(publisher) = self.0.iter_mut().find(|publisher| publisher.id == id) else {
             return self.begin(id, time_ns);
         };
@@ -39,8 +45,7 @@ impl Had {
 
     #[cold]
     fn begin(&mut self, id: u16, time_ns: u64) -> Repetition {
-        let until_ns = self.0.iter().map(|publisher| publisher.repeated_until_ns);
-        if until_ns.max().is_some_and(|until_ns| time_ns <= until_ns) {
+        if self.may_be_repeated(time_ns) {
             return Repetition::Unknown;
         }
         self.0.push(Publisher {
@@ -49,6 +54,11 @@ impl Had {
             repeated_until_ns: 0,
         });
         Repetition::New
+    }
+
+    fn may_be_repeated(&self, time_ns: u64) -> bool {
+        let mut publishers = self.0.iter();
+        publishers.any(|publisher| time_ns <= publisher.repeated_until_ns)
     }
 
     /// Notes that the trades so far may come again.
@@ -81,5 +91,21 @@ mod tests {
         assert_eq!(had.add(fast, 42), Repetition::New);
         assert_eq!(had.add(slow, 10), Repetition::Repeated);
         assert_eq!(had.add(3, 40), Repetition::New);
+    }
+
+    #[test]
+    fn a_number_that_the_hub_has_given_may_be_another_ones_in_the_next_run() {
+        let (fast, slow) = (GIVEN_MIN, GIVEN_MIN + 1);
+        let mut had = Had::default();
+        for (id, time_ns) in [(fast, 40), (slow, 10)] {
+            assert_eq!(had.add(id, time_ns), Repetition::New);
+        }
+        had.may_repeat();
+        assert_eq!(had.add(slow, 40), Repetition::Unknown);
+        assert_eq!(had.add(fast, 41), Repetition::New);
+        let mut one = Had::default();
+        assert_eq!(one.add(fast, 40), Repetition::New);
+        one.may_repeat();
+        assert_eq!(one.add(fast, 40), Repetition::Repeated);
     }
 }

@@ -403,7 +403,10 @@ impl Work<'_> {
             };
             let record = LastValue {
                 source: topic.venue(),
-                figures: Some(figures(&nothing)),
+                figures: Some(Figures {
+                    traded_until_ns: topic.newest_trade_ns(),
+                    ..figures(&nothing)
+                }),
                 ..LastValue::new(topic.number)
             };
             topic.told_at(self.journal.append(&Message::LastValue(record)));
@@ -592,9 +595,7 @@ fn store_rare(
             if let Some(figures) = &mut own.figures {
                 let day = figures.trading_day;
                 figures.trading_day = address.plausible_day(day, value.source_time_ns);
-                if figures.traded_until_ns > possible_until_ns(address.receive_time_ns) {
-                    figures.traded_until_ns = 0;
-                }
+                figures.traded_until_ns = address.possible(figures.traded_until_ns);
             }
             let sequence = journal.append(&Message::LastValue(own));
             forget_times(topic, market, &own, sequence);
@@ -633,6 +634,12 @@ impl Address {
             true => day,
             false => 0,
         }
+    }
+
+    /// Returns a time of the source, or 0 if it cannot be.
+    fn possible(self, time_ns: u64) -> u64 {
+        let until_ns = possible_until_ns(self.receive_time_ns);
+        if time_ns > until_ns { 0 } else { time_ns }
     }
 
     pub(super) fn stamp(self, source_time_ns: u64, sequence: u64) -> Stamp {

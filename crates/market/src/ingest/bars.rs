@@ -9,6 +9,7 @@ use tidewire_feed::wire::{LastValue, Message, UNDEFINED_PRICE};
 use super::Batch;
 use super::apply::Work;
 use crate::bars::{BarState, BarTopic, BarTrade, Outcome, Shown, publish, traded_until_ns};
+use crate::board::VENUE_SEPARATOR;
 use crate::symbols::Symbol;
 use crate::topic::Topic;
 use crate::venues::CONSOLIDATED_NAME;
@@ -35,13 +36,17 @@ pub(super) struct Traded {
     trades: u64,
     /// Price and size of the last trade of any session.
     last: Option<(i64, u32)>,
+    /// The latest source time of any trade, ns since the UNIX epoch; 0 if unknown.
+    until_ns: u64,
 }
 
 impl Traded {
     /// Returns whether there are trades that the value `before` does not have. A volume that goes
     /// back is that of a hub that has restarted, whose trades come again.
     fn has_more_than(&self, before: &Self) -> bool {
-        let is_more = self.volume > before.volume || self.trades > before.trades;
+        let is_more = self.volume > before.volume
+            || self.trades > before.trades
+            || self.until_ns > before.until_ns;
         let has_other_last = self.last.is_some() && self.last != before.last;
         is_more || has_other_last && (self.volume == before.volume || before.last.is_none())
     }
@@ -204,6 +209,35 @@ impl Batch<'_> {
         }
     }
 
+    /// Notes that the bars of a venue, which has just got a topic at the hub before this one, lack
+    /// its trades of before: they are in those of the symbol.
+    pub(super) fn begin_behind_symbol(&self, topic: &Topic) {
+        if topic.newest_trade_ns() != 0 || topic.parent().is_some() {
+            return;
+        }
+        let name = topic.definition().name;
+        if let Some((symbol, venue)) = name.as_str().rsplit_once(VENUE_SEPARATOR)
+            && let Some(symbol) = self.work.market.board.named(symbol)
+            && !symbol.is_consolidated()
+            && symbol.has_had_venue(venue)
+        {
+            topic.begin_behind(&symbol);
+        }
+    }
+
+    /// Notes until when a symbol without a value has traded: its hub has restarted since, or one
+    /// before that.
+    #[cold]
+    pub(super) fn note_traded_until(&self, topic: &Topic, record: &LastValue) {
+        let owner = self.work.slot_owner(topic);
+        if owner.is_none_or(|owner| owner == self.work.source) {
+            let until_ns = record.figures.map_or(0, |figures| figures.traded_until_ns);
+            if until_ns <= self.work.possible_until_ns {
+                topic.traded_until(until_ns);
+            }
+        }
+    }
+
     /// Notes that the bars of a symbol's topic miss trades of before.
     fn miss_trades(&self, symbol: u32) {
         let topic = self.symbols.get(symbol).map(Symbol::first_or_name);
@@ -225,6 +259,7 @@ impl Batch<'_> {
             volume: value.volume,
             trades: value.trades.into(),
             last: (value.last != UNDEFINED_PRICE).then_some((value.last, value.last_size)),
+            until_ns: topic.newest_trade_ns(),
         })
     }
 

@@ -367,7 +367,7 @@ impl Work<'_> {
         let number = self.venue_number(wanted);
         self.market.board.venues().hold(number, facts.venue);
         if facts.venue.is_some() && *facts.venue_name != *wanted.venue {
-            topic.leave_venue();
+            topic.leave_venue(&wanted.venue);
         }
         topic.set_facts(|facts| {
             facts.venue = Some(number);

@@ -14,6 +14,11 @@ pub(super) struct NewestTrades {
     knows_repetitions: AtomicBool,
     /// Whether the time is that of another venue than the topic is of now.
     is_of_another: AtomicBool,
+    /// Whether the symbol went from one venue to another one.
+    has_left_venue: AtomicBool,
+    /// Until when the symbol had traded before its venue got this topic, ns since the UNIX epoch; 0
+    /// if it had not. The venue's trades are among those.
+    before_ns: AtomicU64,
     /// Whether clients know that some of the trades that come again may be new.
     is_doubt_told: AtomicBool,
 }
@@ -62,11 +67,26 @@ impl NewestTrades {
         until_ns != 0 && time_ns <= until_ns
     }
 
-    /// Notes that the topic is of another venue from now on, whose clock may be another one.
-    pub(super) fn leave_venue(&self) {
+    /// Notes that the topic is of another venue from now on, whose clock may be another one, or of
+    /// several.
+    pub(super) fn leave_venue(&self, is_for_one: bool) {
         if self.newest_ns() != 0 {
             self.is_of_another.store(true, Ordering::Relaxed);
+            self.has_left_venue.fetch_or(is_for_one, Ordering::Relaxed);
         }
+    }
+
+    pub(super) fn has_left_venue(&self) -> bool {
+        self.has_left_venue.load(Ordering::Relaxed)
+    }
+
+    /// Notes until when the symbol had traded before its venue got this topic.
+    pub(super) fn begin_behind(&self, time_ns: u64) {
+        self.before_ns.fetch_max(time_ns, Ordering::Relaxed);
+    }
+
+    pub(super) fn before_ns(&self) -> u64 {
+        self.before_ns.load(Ordering::Relaxed)
     }
 
     pub(super) fn is_of_another(&self) -> bool {

@@ -252,3 +252,68 @@ fn the_bar_of_a_venue_is_partial_if_its_session_began_before_it_got_a_topic() {
     );
     assert_eq!(bar(&market, "A@FAST"), (1, true));
 }
+
+/// After a restart of the hub before, a venue got a topic of its own with a quote: the bar lacked
+/// the trades that were in that of the symbol, and was shown as whole.
+#[test]
+fn the_bar_of_a_venue_is_partial_if_its_trades_were_those_of_the_symbol() {
+    for asks_late in [false, true] {
+        let market = Market::of_one_lane(MarketConfig::default());
+        let mut hub = hub(&market);
+        send(&mut hub, &[trade_at(0, FAST, 10)]);
+        restart(&mut hub);
+        let quote = Message::Quote(QuoteMessage {
+            source_time_ns: START + 11 * SECOND,
+            ..QuoteMessage::default()
+        });
+        let quote_of = |symbol: u32| match quote {
+            Message::Quote(quote) => Message::Quote(QuoteMessage {
+                symbol,
+                source: FAST,
+                ..quote
+            }),
+            other => other,
+        };
+        send(&mut hub, &[quote_of(0)]);
+        define(&mut hub, &NAMES[..2]);
+        if !asks_late {
+            ask(&market);
+        }
+        send(&mut hub, &[quote_of(1)]);
+        if asks_late {
+            ask(&market);
+        }
+        send(&mut hub, &[trade_at(1, FAST, 12)]);
+        assert_eq!(bar(&market, "A@FAST"), (1, true), "{asks_late}");
+        send(&mut hub, &[trade_at(1, FAST, 3_600)]);
+        assert_eq!(bar(&market, "A@FAST"), (1, false), "{asks_late}");
+    }
+}
+
+/// The hub before the last one had restarted, and the symbol had no value since: a hub that began
+/// then showed the bar of its first trade as whole.
+#[test]
+fn the_bar_of_a_symbol_that_has_traded_before_a_restart_two_hubs_away_is_partial() {
+    for is_whole in [true, false] {
+        let market = Market::of_one_lane(MarketConfig::default());
+        let mut hub = hub(&market);
+        ask(&market);
+        let nothing = LastValue {
+            figures: Some(Figures {
+                traded_until_ns: START + 10 * SECOND,
+                ..Figures::default()
+            }),
+            ..LastValue::new(0)
+        };
+        let mut batch = hub.begin(START);
+        match is_whole {
+            true => batch.snapshot_record(1, &nothing),
+            false => batch.message(1, &Message::LastValue(nothing)),
+        }
+        batch.finish();
+        send(&mut hub, &[trade_at(0, FAST, 12)]);
+        assert_eq!(bar(&market, "A"), (1, true), "{is_whole}");
+        send(&mut hub, &[trade_at(0, FAST, 3_600)]);
+        assert_eq!(bar(&market, "A"), (1, false), "{is_whole}");
+    }
+}
