@@ -1,13 +1,15 @@
 """Bars of market topics: `bar:` channels and keys."""
 
+import socket
+import struct
 import time
 from collections import defaultdict
 
 import pytest
 import redis
 from dbn_file import ORDER, read
-from feed_client import CONTROL, LIVE, FeedClient, definition, login, quote, trade
-from support import DATA, eventually
+from feed_client import CONTROL, LIVE, PREFIX, FeedClient, definition, login, quote, trade
+from support import DATA, eventually, free_ports
 
 UNIT = 10**9
 MINUTE = 60 * UNIT
@@ -179,3 +181,64 @@ def test_the_bars_of_a_session_are_those_of_its_trades(hub, start):
             assert bar["volume"] == sum(size for _, size in own)
             assert bar["trades"] == len(own) and bar["late"] == 0 and bar["partial"] == 0
     assert total > 0
+
+
+class FirstHub:
+    """A hub that restarts on the same ports, with a publisher of A at the venues FAST and SLOW."""
+
+    def __init__(self, start):
+        self._start, self._ports, self.session = start, free_ports(5), 0
+        self.feed_port = self._ports[0]
+
+    def begin(self):
+        names = ("feed", "resp", "zmq-pub", "zmq-pull", "zmq-router")
+        ports = zip(names, self._ports)
+        self.program = self._start(
+            "serve", *(f"--{name}={'tcp://' * ('zmq' in name)}127.0.0.1:{port}" for name, port in ports)
+        )
+        self.session += 1
+        self.publisher = eventually(self._connected, "a connection")
+        for number, name in [(1, b"FAST"), (2, b"SLOW")]:
+            self.publisher.send(PREFIX.pack(0x32, 0, number, 0, 0) + struct.pack("<32s", name))
+
+    def _connected(self):
+        try:
+            return Publisher(self, self.session)
+        except OSError:
+            return None
+
+    def connect(self, port):
+        return socket.create_connection(("127.0.0.1", port), 5)
+
+    def trade(self, venue, second):
+        self.publisher.send(trade(1, UNIT, 1, START + second * UNIT, source=venue))
+
+
+def test_trades_of_a_venue_whose_clock_is_slow_are_in_the_bars_behind_a_hub_that_restarts(
+    start, start_hub
+):
+    """They were before the newest trade of the other venue, and were taken for repeated ones."""
+    first = FirstHub(start)
+    first.begin()
+    second = start_hub("--source", f"127.0.0.1:{first.feed_port}")
+    third = start_hub("--source", f"127.0.0.1:{second.feed_port}")
+    for hub in (second, third):
+        hub.subscriber(patterns=["bar:1m:*"])
+    for venue, at in [(1, 40), (2, 10), (1, 41), (2, 11)]:
+        first.trade(venue, at)
+
+    def bars_are(*expected):
+        names = ("A", "A@FAST", "A@SLOW")
+        for hub in (second, third):
+            for name, trades in zip(names, expected):
+                bar = f"bar:1m:{name}"
+                eventually(lambda: hub.hash(bar).get("trades") == str(trades), (bar, trades))
+            assert hub.hash("bar:1m:A")["partial"] == "0"
+
+    bars_are(4, 1, 2)
+    first.program.kill()
+    first.begin()
+    for venue, at in [(2, 12), (2, 13), (1, 42), (2, 14)]:
+        first.trade(venue, at)
+    bars_are(8, 2, 5)
+    assert second.hash("bar:1m:A@FAST")["partial"] == "1", "its first trade was that of A"
