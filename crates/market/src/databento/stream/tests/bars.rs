@@ -2,6 +2,7 @@
 
 use super::starts::Hub;
 use super::*;
+use tidewire_feed::wire::Figures;
 
 const LARGE: usize = 1 << 18;
 
@@ -52,6 +53,36 @@ fn an_open_bar_is_not_sent_to_who_joins_behind_a_late_trade_of_an_earlier_bar() 
         let told = bars(&live.records(&feed.market));
         let starts: Vec<u64> = told.iter().map(|bar| bar.1).collect();
         assert_eq!(starts, [T + 12 * SECOND], "{symbols} {late_ns}");
+    }
+}
+
+/// A hub that began behind a late trade of the hub before it knew only the time of that one, and
+/// sent the bar of the newest one without it.
+#[test]
+fn an_open_bar_is_not_sent_at_a_hub_that_begins_behind_a_late_trade() {
+    let tenth = SECOND / 10;
+    for symbols in ["ALL_SYMBOLS", "A"] {
+        let mut feed = Feed::new(&["A"]);
+        feed.send(Message::LastValue(LastValue {
+            source: 2,
+            source_time_ns: T + 99 * tenth,
+            last: 96,
+            last_size: 2,
+            volume: 3,
+            figures: Some(Figures {
+                trades: 2,
+                traded_until_ns: T + 105 * tenth,
+                ..Figures::default()
+            }),
+            ..LastValue::new(0)
+        }));
+        let mut live = feed.session(&[&format!("schema=ohlcv-1s|symbols={symbols}")]);
+        for at in [108, 120, 130] {
+            feed.trade(0, 2, T + at * tenth, 95);
+        }
+        let told = bars(&live.records(&feed.market));
+        let starts: Vec<u64> = told.iter().map(|bar| bar.1).collect();
+        assert_eq!(starts, [T + 12 * SECOND], "{symbols}");
     }
 }
 
