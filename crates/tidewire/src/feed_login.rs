@@ -109,9 +109,13 @@ mod tests {
             ("feeder", &b"secret word"[..])
         );
         assert!(read(None).unwrap().unwrap().user.is_empty());
-        for text in ["\nsecret\n", &"x".repeat(113)] {
+        for (text, says) in [
+            ("\nsecret\n", "its first line is empty"),
+            (&"x".repeat(113), "up to 112 bytes are allowed"),
+        ] {
             std::fs::write(&path, text).unwrap();
-            assert!(read(None).is_err());
+            let error = read(None).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
         }
         std::fs::remove_file(&path).unwrap();
         assert!(read(None).is_err(), "there is no file");

@@ -369,7 +369,10 @@ fn a_part_that_does_not_fit_its_record_is_refused() {
 #[test]
 fn text_is_utf8_that_fits() {
     assert_eq!(Name::new(&"x".repeat(72)).unwrap().as_str().len(), 72);
-    assert_eq!(Name::new(&"x".repeat(73)), Err(TextError::TooLong));
+    assert_eq!(
+        Name::new(&"x".repeat(73)),
+        Err(TextError::TooLong { bytes_max: 72 })
+    );
     assert_eq!(Name::new("a\0b"), Err(TextError::NotText));
     assert_eq!(Name::truncated(&"é".repeat(40)).as_str(), "é".repeat(36));
     assert_eq!(

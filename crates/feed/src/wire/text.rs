@@ -27,7 +27,7 @@ impl<const N: usize> Text<N> {
     /// Creates a text of at most `N` bytes.
     pub fn new(text: &str) -> Result<Text<N>, TextError> {
         if text.len() > N {
-            return Err(TextError::TooLong);
+            return Err(TextError::TooLong { bytes_max: N });
         }
         if text.as_bytes().contains(&0) {
             return Err(TextError::NotText);
@@ -98,8 +98,11 @@ impl<const N: usize> fmt::Display for Text<N> {
 #[non_exhaustive]
 pub enum TextError {
     /// More bytes than the field holds.
-    #[error("text is too long")]
-    TooLong,
+    #[error("text is too long; up to {bytes_max} bytes are allowed")]
+    TooLong {
+        /// Bytes that the field holds.
+        bytes_max: usize,
+    },
     /// Not UTF-8, or with a zero byte inside.
     #[error("text is not UTF-8 without zeros")]
     NotText,
