@@ -20,6 +20,10 @@ pub use access::{AccessControl, KeyRights, User, Verb};
 pub use certificates::CertificateWatch;
 
 mod activity;
+
+mod admission;
+pub use admission::{DEFAULT, NotAdmitted, Proof};
+
 mod attention;
 pub mod background;
 

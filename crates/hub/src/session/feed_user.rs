@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tidewire_feed::server::{Names, Readable};
 use tidewire_feed::wire::{Credentials, Login, RefusalReason, RefusalText, Refused, Role};
 use tidewire_market::{FeedUser, Look, MARKET_PREFIX};
-use tidewire_redis::{Identity, KeyRights, Server, User, Verb};
+use tidewire_redis::{DEFAULT, Identity, KeyRights, NotAdmitted, Proof, Server, User, Verb};
 
 /// The user of a connection to the feed's port.
 #[derive(Debug)]
@@ -42,23 +42,24 @@ impl HubUser {
 
     /// Returns the user of a login, or why it is refused.
     fn admit(&self, credentials: Option<&Credentials>) -> Result<Arc<User>, Refused> {
-        let access = &self.server.access;
-        let wrong = |text| refused(RefusalReason::WRONG_CREDENTIALS, text);
-        let user = match (credentials, &self.certified) {
-            (Some(given), _) => access
-                .authenticate(name_of(Some(given)), given.password.as_bytes())
-                .ok_or_else(|| wrong(WRONG))?,
-            (None, Some(certified)) if certified.is_enabled() => return Ok(certified.clone()),
-            (None, Some(_)) => return Err(wrong(MISSING)),
-            (None, None) if access.requires_password() => return Err(wrong(MISSING)),
-            (None, None) => access.default_user().clone(),
+        let proof = match credentials {
+            Some(given) => Proof::Password {
+                name: name_of(given),
+                password: given.password.as_bytes(),
+            },
+            None => Proof::Nothing {
+                certified: self.certified.clone(),
+            },
         };
-        let needs_none = user.needs_no_password() && !self.has_certificate;
-        let address = self.identity.address();
-        match self.server.is_open_to_strangers(needs_none, address) {
-            true => Ok(user),
-            false => Err(refused(RefusalReason::DENIED, ELSEWHERE)),
-        }
+        let (server, has_certificate) = (&self.server, self.has_certificate);
+        let admitted = self
+            .identity
+            .admit(server, "native feed", &proof, has_certificate);
+        admitted.map_err(|reason| match reason {
+            NotAdmitted::Missing => refused(RefusalReason::WRONG_CREDENTIALS, MISSING),
+            NotAdmitted::Wrong => refused(RefusalReason::WRONG_CREDENTIALS, WRONG),
+            NotAdmitted::Elsewhere => refused(RefusalReason::DENIED, ELSEWHERE),
+        })
     }
 
     /// The user of a client of the gateway, whose key stands for this user; and what it may read.
@@ -71,12 +72,11 @@ impl HubUser {
             identity: Identity::new(address.clone(), "databento", false),
             ..Self::new(server, address, None, false)
         };
-        let user = own.server.access.find(name.as_bytes());
-        let Some(user) = user.filter(|user| user.is_enabled()) else {
-            own.identity
-                .note_failed_login(&own.server, "Databento", name.as_bytes());
-            return Err(refused(RefusalReason::WRONG_CREDENTIALS, NO_USER));
+        let proof = Proof::Key {
+            name: Some(name.as_bytes()),
         };
+        let admitted = own.identity.admit(&own.server, "Databento", &proof, true);
+        let user = admitted.map_err(|_| refused(RefusalReason::WRONG_CREDENTIALS, NO_USER))?;
         own.identity.become_user(&own.server.access, user);
         let readable = own.begin()?;
         Ok((own, readable))
@@ -114,12 +114,7 @@ impl HubUser {
 impl FeedUser for HubUser {
     fn log_in(&mut self, login: &Login) -> Result<Readable, Refused> {
         self.identity.set_label(login.client_name.as_str());
-        let credentials = login.credentials.as_ref();
-        let user = self.admit(credentials).inspect_err(|_| {
-            let name = name_of(credentials);
-            self.identity
-                .note_failed_login(&self.server, "native feed", name);
-        })?;
+        let user = self.admit(login.credentials.as_ref())?;
         self.identity.become_user(&self.server.access, user);
         self.verb = match login.role {
             Role::Publisher => Verb::Write,
@@ -207,9 +202,9 @@ fn with_key(symbol: &str, f: impl FnOnce(&[u8]) -> bool) -> bool {
     f(&key[..length])
 }
 
-fn name_of(credentials: Option<&Credentials>) -> &[u8] {
-    let name = credentials.map_or(&b""[..], |given| given.user.as_bytes());
-    if name.is_empty() { b"default" } else { name }
+fn name_of(credentials: &Credentials) -> &[u8] {
+    let name = credentials.user.as_bytes();
+    if name.is_empty() { DEFAULT } else { name }
 }
 
 fn refused(reason: RefusalReason, text: &str) -> Refused {

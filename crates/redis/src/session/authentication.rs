@@ -11,6 +11,7 @@ use super::{Call, RespSession, State};
 use crate::access::NO_KEY;
 use crate::access::no_command_text;
 use crate::access::{AccessControl, AclLogEntry, Denial, Origin, Reason, Rules, User};
+use crate::admission::DEFAULT;
 use crate::parameters::ACLLOG_MAX_LEN;
 use crate::server::Server;
 use tidewire_fanout::Fanout;
@@ -123,7 +124,7 @@ impl State {
             2 if call.server.access.default_needs_no_password() => {
                 return self.refuse(call, NO_PASSWORD);
             }
-            2 => self.authenticate(call, b"default", &arguments[1]),
+            2 => self.authenticate(call, DEFAULT, &arguments[1]),
             3 => self.authenticate(call, &arguments[1], &arguments[2]),
             _ => return self.refuse(call, "ERR syntax error"),
         };

@@ -2,59 +2,49 @@
 
 use std::sync::Arc;
 
-use tidewire_redis::{AccessControl, Identity, User};
+use tidewire_redis::{Identity, Proof, User};
+use tidewire_zmtp::curve::PublicKey;
 use tidewire_zmtp::{Config, Credentials, Security};
 
 use crate::hub::Hub;
 use crate::zmq_security::ZmqSecurity;
 
 /// Returns the user with these credentials; `None` refuses the peer. `certified` is the user of a
-/// TLS certificate, for a peer that has no other credentials.
+/// TLS certificate, if the peer `has_certificate` and that names one.
 pub(super) fn admit(
     identity: &Identity,
     hub: &Hub,
     credentials: Credentials<'_>,
-    certified: Option<Arc<User>>,
+    (certified, has_certificate): (Option<Arc<User>>, bool),
 ) -> Option<Arc<User>> {
-    let access = &hub.server.access;
     if identity.is_refused {
         return None;
     }
-    let admitted = match credentials {
-        Credentials::Null => certified.or_else(|| stranger(access)),
-        Credentials::Plain { username, password } => access.authenticate(username, password),
-        Credentials::Curve { public_key } => match &hub.config.zmq_security {
-            ZmqSecurity::Curve(curve) => match &curve.clients {
-                None => stranger(access),
-                Some(clients) => {
-                    let user = clients.get(&public_key);
-                    let user = user.and_then(|name| access.find(name));
-                    user.filter(|user| user.is_enabled())
-                }
-            },
-            _ => None,
+    let is_curve = matches!(credentials, Credentials::Curve { .. });
+    let proof = match credentials {
+        Credentials::Null => Proof::Nothing { certified },
+        Credentials::Plain { username, password } => Proof::Password {
+            name: username,
+            password,
         },
-        _ => None,
+        Credentials::Curve { public_key } => of_key(hub, &public_key),
+        _ => Proof::Key { name: None },
     };
-    let admitted = admitted.filter(|user| {
-        let is_plain = matches!(credentials, Credentials::Plain { .. });
-        let needs_none = user.needs_no_password();
-        hub.server
-            .is_open_to_strangers(is_plain && needs_none, identity.address())
-    });
-    if admitted.is_none() {
-        let name: &[u8] = match credentials {
-            Credentials::Plain { username, .. } => username,
-            _ => b"default",
-        };
-        identity.note_failed_login(&hub.server, "ZeroMQ", name);
-    }
-    admitted
+    let admitted = identity.admit(&hub.server, "ZeroMQ", &proof, has_certificate || is_curve);
+    admitted.ok()
 }
 
-/// Returns the user of peers without credentials, unless that user needs a password.
-fn stranger(access: &AccessControl) -> Option<Arc<User>> {
-    (!access.requires_password()).then(|| access.default_user().clone())
+/// Returns what a client's CURVE key proves. Without a list of clients it names no user.
+fn of_key<'a>(hub: &'a Hub, public_key: &PublicKey) -> Proof<'a> {
+    match &hub.config.zmq_security {
+        ZmqSecurity::Curve(curve) => match &curve.clients {
+            None => Proof::Nothing { certified: None },
+            Some(clients) => Proof::Key {
+                name: clients.get(public_key).map(|name| &name[..]),
+            },
+        },
+        _ => Proof::Key { name: None },
+    }
 }
 
 /// Sets the authentication that the hub's configuration requires of peers.

@@ -343,10 +343,12 @@ impl ZmqSession {
             );
             let read = match step.event {
                 Some(Event::Authenticate(credentials)) => {
+                    let has_certificate = around.context.peer_names(self.id).is_some();
                     let certified = match credentials {
                         Credentials::Null => self.certified(around),
                         _ => None,
                     };
+                    let certified = (certified, has_certificate);
                     let user = admission::admit(&self.identity, around.hub, credentials, certified);
                     self.admit(around, connection, user)
                 }
