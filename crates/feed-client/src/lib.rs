@@ -45,6 +45,10 @@ mod datagrams;
 mod link;
 mod stream;
 
+#[cfg(test)]
+#[path = "../../tls/tests/support/certificates.rs"]
+mod certificates;
+
 pub use datagrams::{DATAGRAMS_MAX, Datagrams, connect, listen, sender};
 
 use std::collections::VecDeque;

@@ -114,9 +114,10 @@ mod tests {
     use std::io::ErrorKind;
     use std::net::TcpListener;
 
-    use tidewire_tls::{Refusal, Server, Session, Trust};
+    use tidewire_tls::{Refusal, Server, Session};
 
     use super::*;
+    use crate::certificates::{Made, Named};
 
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -128,14 +129,8 @@ mod tests {
     }
 
     fn made() -> (Server, Client) {
-        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
-        let trust = Trust {
-            pem: certificate.as_bytes(),
-            ..Trust::default()
-        };
-        let server = Server::new(certificate.as_bytes(), key.as_bytes()).unwrap();
-        (server, Client::new(&trust).unwrap())
+        let made = Made::self_signed(&Named::new("localhost"));
+        (made.server(), made.client())
     }
 
     /// A server's side, driven by hand.

@@ -1,16 +1,20 @@
 //! Outgoing TLS connections of a lane: the application knows only of those whose server is
 //! accepted, and why another one is not.
 
+#[path = "../../tls/tests/support/certificates.rs"]
+mod certificates;
+
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use certificates::{Made, Named};
 use tidewire_lane::{
     Application, CloseReason, ConnectionId, Context, LaneConfig, LaneCounters, Lanes, Listener,
     Peer, TlsAcceptor,
 };
-use tidewire_tls::{Client, Clients, Server, ServerSettings, Trust};
+use tidewire_tls::{Client, Clients, Server, ServerSettings};
 
 /// Connects to itself, sends a line, and tells what came of it.
 struct Caller {
@@ -65,26 +69,18 @@ impl Application for Caller {
 }
 
 fn call(clients: Clients, host: &'static str, count: usize) -> Vec<String> {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let authority = rcgen::KeyPair::generate().unwrap();
-    let mut params = rcgen::CertificateParams::default();
-    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    let authority = params.self_signed(&authority).unwrap();
-    let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    let made = Made::self_signed(&Named::new("localhost"));
+    let stranger = Made::issued(&Named::new("stranger"));
     let acceptor = TlsAcceptor::default();
     let server = Server::with(&ServerSettings {
-        certificates_pem: certificate.as_bytes(),
-        key_pem: key.as_bytes(),
+        certificates_pem: made.pem.as_bytes(),
+        key_pem: made.key_pem.as_bytes(),
         clients,
-        authorities_pem: authority.pem().as_bytes(),
+        authorities_pem: stranger.root_pem.as_bytes(),
         ..ServerSettings::default()
     });
     acceptor.replace(Some(server.unwrap()));
-    let trust = Trust {
-        pem: certificate.as_bytes(),
-        ..Trust::default()
-    };
-    let client = Client::new(&trust).unwrap();
+    let client = made.client();
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), 7).unwrap();
     let address = listener.endpoint().tcp().unwrap();
     let (news, told): (Sender<String>, Receiver<String>) = channel();

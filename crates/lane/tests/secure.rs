@@ -1,16 +1,20 @@
 //! TLS on a lane, with real sockets: an application that echoes lines and does not know of it.
 
+#[path = "../../tls/tests/support/certificates.rs"]
+mod certificates;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use certificates::{Made, Named};
 use tidewire_lane::{
     Application, CloseReason, ConnectionId, Context, LaneConfig, LaneCounters, Lanes, Listener,
     Peer, TlsAcceptor,
 };
-use tidewire_tls::{Client, Server, ServerSettings, Session, Trust};
+use tidewire_tls::{Client, Server, ServerSettings, Session};
 
 /// Echoes whole lines. Takes no more input from a peer with 256 KiB of unread output.
 #[derive(Debug, Default)]
@@ -76,22 +80,17 @@ struct Running {
 }
 
 fn start() -> Running {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    let made = Made::self_signed(&Named::new("localhost"));
     let acceptor = TlsAcceptor::default();
     acceptor.replace(Some(
         Server::with(&ServerSettings {
-            certificates_pem: certificate.as_bytes(),
-            key_pem: key.as_bytes(),
+            certificates_pem: made.pem.as_bytes(),
+            key_pem: made.key_pem.as_bytes(),
             sessions_for: Some(Duration::from_secs(300)),
             ..ServerSettings::default()
         })
         .unwrap(),
     ));
-    let trust = Trust {
-        pem: certificate.as_bytes(),
-        ..Trust::default()
-    };
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), 7).unwrap();
     let address = listener.endpoint().tcp().unwrap();
     let (seen, counters) = (Arc::new(Seen::default()), Arc::new(LaneCounters::default()));
@@ -106,7 +105,7 @@ fn start() -> Running {
     );
     Running {
         address,
-        client: Client::new(&trust).unwrap(),
+        client: made.client(),
         seen,
         counters,
         lanes: lanes.unwrap(),

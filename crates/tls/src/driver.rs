@@ -186,7 +186,7 @@ const WRITE_BYTES: usize = 64 * 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Server, Trust};
+    use crate::support::{Made, Named};
 
     /// A server at the other end of a stream that takes and gives a few bytes at a time.
     struct Echo {
@@ -243,21 +243,15 @@ mod tests {
     }
 
     fn ends(at_most: usize) -> (Driver, Echo) {
-        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
-        let trust = Trust {
-            pem: certificate.as_bytes(),
-            ..Trust::default()
-        };
-        let server = Server::new(certificate.as_bytes(), key.as_bytes()).unwrap();
+        let made = Made::self_signed(&Named::new("localhost"));
+        let server = made.server();
         let echo = Echo {
             session: Session::server(&server).unwrap(),
             at_most,
             random: 1,
             is_cut: false,
         };
-        let client = Client::new(&trust).unwrap();
-        (Driver::client(&client, "localhost").unwrap(), echo)
+        (Driver::client(&made.client(), "localhost").unwrap(), echo)
     }
 
     #[test]

@@ -48,6 +48,12 @@ pub mod fuzzing;
 mod greeting;
 mod secret_key;
 mod session;
+#[cfg(test)]
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+#[cfg(test)]
+extern crate self as tidewire_tls;
 
 pub use certificate::PeerNames;
 pub use driver::Driver;

@@ -343,59 +343,31 @@ mod tests {
 
     use rustls::crypto::aws_lc_rs::default_provider;
     use rustls::pki_types::pem::PemObject;
-    use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
     use rustls::version::{TLS12, TLS13};
-    use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
+    use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 
     use super::*;
     use crate::engine::{Clients, ServerSettings};
     use crate::error::Refusal;
+    use crate::support::{Made, Named, shake_hands};
 
-    /// A certificate and its key, in PEM, that vouch for both sides.
-    fn made() -> (String, String) {
-        let key = rcgen::KeyPair::generate().unwrap();
-        let mut params = rcgen::CertificateParams::new(["hub.example".to_owned()]).unwrap();
-        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-        let name = &mut params.distinguished_name;
-        name.push(rcgen::DnType::CommonName, "Authority");
-        let issuer_pem = params.self_signed(&key).unwrap().pem();
-        let issuer = rcgen::Issuer::new(params, key);
-        let key = rcgen::KeyPair::generate().unwrap();
-        let mut params = rcgen::CertificateParams::new(["hub.example".to_owned()]).unwrap();
-        params.not_after = rcgen::date_time_ymd(2100, 1, 1);
-        let pem = params.signed_by(&key, &issuer).unwrap().pem();
-        (format!("{pem}{issuer_pem}"), key.serialize_pem())
-    }
-
-    fn client(pem: &str, key: &str, version: &'static SupportedProtocolVersion) -> ClientConfig {
-        let mut chain = CertificateDer::pem_slice_iter(pem.as_bytes()).map(Result::unwrap);
-        let (own, authority) = (chain.next().unwrap(), chain.next().unwrap());
+    fn client(made: &Made, version: &'static SupportedProtocolVersion) -> ClientConfig {
+        let read = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
         let mut roots = RootCertStore::empty();
-        roots.add(authority).unwrap();
-        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+        roots.add(read(&made.root_pem)).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(made.key_pem.as_bytes()).unwrap();
         ClientConfig::builder_with_provider(Arc::new(default_provider()))
             .with_protocol_versions(&[version])
             .unwrap()
             .with_root_certificates(roots)
-            .with_client_auth_cert(vec![own], key)
+            .with_client_auth_cert(vec![read(&made.pem)], key)
             .unwrap()
     }
 
     fn connect(config: &Arc<ClientConfig>, server: &Server) -> Session {
-        let name = ServerName::try_from("hub.example").unwrap();
-        let mut peer = ClientConnection::new(config.clone(), name).unwrap();
         let mut session = Session::server(server).unwrap();
-        while peer.wants_write() || session.outgoing_bytes() > 0 {
-            let mut ciphertext = Vec::new();
-            peer.write_tls(&mut ciphertext).unwrap();
-            session.receive(&ciphertext, &mut Vec::new()).unwrap();
-            let ciphertext = std::mem::take(session.outgoing());
-            let mut rest = &ciphertext[..];
-            while !rest.is_empty() {
-                peer.read_tls(&mut rest).unwrap();
-                peer.process_new_packets().unwrap();
-            }
-        }
+        shake_hands(config, &mut session);
         session
     }
 
@@ -404,17 +376,21 @@ mod tests {
     #[test]
     fn an_expired_certificate_does_not_go_on_with_a_resumed_session() {
         for version in [&TLS12, &TLS13] {
-            let (pem, key) = made();
+            // A certificate that vouches for both sides.
+            let made = Made::issued(&Named {
+                years: [2020, 2100],
+                ..Named::new("hub.example")
+            });
             let server = Server::with(&ServerSettings {
-                certificates_pem: pem.as_bytes(),
-                key_pem: key.as_bytes(),
+                certificates_pem: made.pem.as_bytes(),
+                key_pem: made.key_pem.as_bytes(),
                 clients: Clients::Required,
-                authorities_pem: pem.as_bytes(),
+                authorities_pem: made.root_pem.as_bytes(),
                 sessions_for: Some(Duration::from_secs(300)),
                 ..ServerSettings::default()
             });
             let server = server.unwrap();
-            let config = Arc::new(client(&pem, &key, version));
+            let config = Arc::new(client(&made, version));
             let first = connect(&config, &server);
             assert!(!first.engine.is_resumed());
             let far_s = i64::MAX;
