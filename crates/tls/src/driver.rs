@@ -1,10 +1,12 @@
-//! A client's session over a stream of bytes that its owner has opened. It waits as the stream
+//! A session over a stream of bytes that its owner has opened or accepted. It waits as the stream
 //! does: not at all if that does not, and otherwise up to the stream's timeouts.
 
 use std::io::{self, ErrorKind, Read, Write};
 
-use crate::engine::Client;
+use crate::certificate::PeerNames;
+use crate::engine::{Client, Server};
 use crate::error::Error;
+use crate::greeting::is_greeting;
 use crate::session::Session;
 
 /// Moves the bytes of one connection between a [`Session`] and a stream.
@@ -14,6 +16,9 @@ use crate::session::Session;
 #[derive(Debug)]
 pub struct Driver {
     session: Session,
+    is_server: bool,
+    /// Whether the peer has sent anything.
+    has_heard: bool,
     /// Decrypted bytes, and how many of them were read.
     text: Vec<u8>,
     taken: usize,
@@ -27,12 +32,28 @@ impl Driver {
     /// # Errors
     /// [`Error::InvalidName`], [`Error::NoRandomness`].
     pub fn client(client: &Client, host: &str) -> Result<Driver, Error> {
-        Ok(Driver {
-            session: Session::client(client, host)?,
+        let session = Session::client(client, host)?;
+        Ok(Driver::new(session, false))
+    }
+
+    /// Waits for a client.
+    ///
+    /// # Errors
+    /// [`Error::NoRandomness`].
+    pub fn server(server: &Server) -> Result<Driver, Error> {
+        let session = Session::server(server)?;
+        Ok(Driver::new(session, true))
+    }
+
+    fn new(session: Session, is_server: bool) -> Driver {
+        Driver {
+            session,
+            is_server,
+            has_heard: false,
             text: Vec::new(),
             taken: 0,
             failure: None,
-        })
+        }
     }
 
     /// Returns whether the handshake is done.
@@ -43,6 +64,16 @@ impl Driver {
     /// Returns whether the stream has not taken all that is to be sent.
     pub fn has_outgoing(&self) -> bool {
         self.session.outgoing_bytes() > 0
+    }
+
+    /// Returns whether the peer has sent anything.
+    pub fn has_heard(&self) -> bool {
+        self.has_heard
+    }
+
+    /// Returns the names in the certificate that the peer has shown; `None` without one.
+    pub fn peer_names(&self) -> Option<PeerNames> {
+        self.session.peer_names()
     }
 
     /// Returns why TLS has failed, if that has ended the connection.
@@ -132,7 +163,8 @@ impl Driver {
         result
     }
 
-    /// Tells the peer that no more comes, if the stream takes that.
+    /// Tells the peer that no more comes, if the stream takes that. May be called again to send the
+    /// rest.
     pub fn close(&mut self, stream: &mut impl Write) {
         self.session.close();
         // A peer that does not read any more needs no farewell.
@@ -144,10 +176,16 @@ impl Driver {
         let mut ciphertext = [0; READ_BYTES];
         let count = match stream.read(&mut ciphertext)? {
             // Something may have come before that was not read yet: it is not received again.
-            0 if self.session.is_open() => return Err(ErrorKind::UnexpectedEof.into()),
+            0 if self.session.is_open() || self.is_server => {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
             0 => return self.fail(Error::Protocol(LEFT.to_owned())),
             count => count,
         };
+        let is_first = !std::mem::replace(&mut self.has_heard, true);
+        if is_first && self.is_server && !is_greeting(&ciphertext[..count]) {
+            return self.fail(Error::ClearText);
+        }
         if self.taken == self.text.len() {
             self.text.clear();
             self.taken = 0;
@@ -160,6 +198,8 @@ impl Driver {
         let sent = self.flush(stream);
         match received {
             Err(error) => self.fail(error),
+            // The peer may have said why it does not read any more.
+            Ok(()) if !self.text.is_empty() => Ok(()),
             Ok(()) => sent,
         }
     }
