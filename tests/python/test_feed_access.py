@@ -351,6 +351,9 @@ def test_a_publisher_that_loses_a_right_goes_on_with_what_is_left(guarded):
     has_bid(guarded, "MORE.A", 5)
     set_user(guarded, "feeder", "resetkeys", "%W~md:NSE.A")
     eventually(lambda: guarded.redis().hget("md:NSE.B", "stale") == b"1", "a free topic")
+    assert feeder.refused() == (
+        NOT_ALLOWED, "NotAllowed: the user may publish less from now on; log in again",
+    )
     again = Publisher(guarded, 9, next_sequence=feeder.next, **FEEDER)
     again.symbols = feeder.symbols
     again.until(lambda: again.accepted)

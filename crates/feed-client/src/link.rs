@@ -154,7 +154,11 @@ impl Link {
             changes.push_back(Change::Connected(side));
         }
         let more = self.receive(client, now_ns, sink)?;
-        self.send(client)?;
+        if let Err(ending) = self.send(client) {
+            // The server may have said before why it takes no more.
+            while self.receive(client, now_ns, sink)? {}
+            return Err(ending);
+        }
         if self.connector.step(client, now_ns) == Step::Silent {
             return Err(Ending::Silent);
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use tidewire_feed::faults::{FaultInjector, Pause};
 use tidewire_feed::server::{Session as ServerSession, SessionConfig, SessionError, Steps};
-use tidewire_feed::wire::SlowPolicy;
+use tidewire_feed::wire::{RefusalReason, SlowPolicy};
 use tidewire_lane::{CloseReason, ConnectionId, Context};
 use tracing::{debug, warn};
 
@@ -152,15 +152,26 @@ impl FeedSession {
                 self.produce(market, context, &mut Steps::none());
             }
             Look::PublishesLess if is_publisher => {
-                context.close_after_flush(self.id, CloseReason::Requested);
+                self.end_with(market, context, RefusalReason::NOT_ALLOWED, PUBLISHES_LESS);
             }
             Look::Gone(refused) => {
-                self.session.refuse(refused.reason, refused.text.as_str());
-                self.produce(market, context, &mut Steps::none());
-                context.close_after_flush(self.id, CloseReason::Requested);
+                self.end_with(market, context, refused.reason, refused.text.as_str());
             }
             Look::Same | Look::Reads(_) | Look::PublishesLess => {}
         }
+    }
+
+    /// Tells the client why its connection ends, and ends it.
+    fn end_with(
+        &mut self,
+        market: &Market,
+        context: &mut Context,
+        reason: RefusalReason,
+        text: &str,
+    ) {
+        self.session.refuse(reason, text);
+        self.produce(market, context, &mut Steps::none());
+        context.close_after_flush(self.id, CloseReason::Requested);
     }
 
     /// Counts and logs a publisher that is refused because another connection publishes its
@@ -488,6 +499,8 @@ impl Faults {
     }
 }
 
+/// Refusals have room for 72 bytes.
+const PUBLISHES_LESS: &str = "NotAllowed: the user may publish less from now on; log in again";
 /// Limits the log lines that publishers cause by retrying.
 static SESSIONS_IN_USE: Seldom = Seldom::new(3, 10);
 static INVALID_STREAMS: Seldom = Seldom::new(3, 10);

@@ -8,6 +8,9 @@
 pub mod output;
 
 mod admin;
+#[cfg(test)]
+#[path = "../../tls/tests/support/certificates.rs"]
+mod certificates;
 mod certs;
 mod columns;
 mod config;

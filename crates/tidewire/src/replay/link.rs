@@ -199,7 +199,7 @@ impl Link {
         if self.out.is_empty() {
             return match self.stream.flush() {
                 Ok(()) => Ok(false),
-                Err(error) => Err(self.lost(&error.to_string())),
+                Err(error) => Err(self.gone(&error)),
             };
         }
         match self.stream.write(&self.out) {
@@ -208,7 +208,18 @@ impl Link {
                 Ok(count > 0)
             }
             Err(error) if is_temporary(&error) => Ok(false),
-            Err(error) => Err(self.lost(&error.to_string())),
+            Err(error) => Err(self.gone(&error)),
+        }
+    }
+
+    /// Returns why the hub takes no more: the error of the socket, or what the hub has said before.
+    fn gone(&mut self, error: &std::io::Error) -> Failure {
+        loop {
+            match self.read() {
+                Ok(true) => {}
+                Err(failure) if self.publisher.refusal().is_some() => return failure,
+                Ok(false) | Err(_) => return self.lost(&error.to_string()),
+            }
         }
     }
 
@@ -318,3 +329,91 @@ const WAIT_MAX: Duration = Duration::from_millis(50);
 /// Longest silence of a hub that has accepted the login.
 const SILENCE_NS_MAX: u64 = 30_000_000_000;
 const OUT_BYTES: usize = 256 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::sync::mpsc::{Receiver, channel};
+    use std::thread;
+
+    use rustix::net::sockopt::set_socket_linger;
+    use tidewire_feed::wire::{
+        Control, LoginAccepted, PacketWriter, RefusalReason, RefusalText, Refused, Trade,
+    };
+    use tidewire_feed_client::Tls;
+    use tidewire_lane::Endpoint;
+    use tidewire_tls::{Driver, Server};
+
+    use super::*;
+    use crate::certificates::{Made, Named};
+
+    const SAYS: &str = "NotAllowed: not any more";
+
+    /// A hub's side of one connection.
+    struct Peer {
+        socket: TcpStream,
+        tls: Option<Driver>,
+    }
+
+    impl Peer {
+        fn says(&mut self, control: &Control) {
+            let mut bytes = Vec::new();
+            PacketWriter::control(&mut bytes, 1, control);
+            let count = match &mut self.tls {
+                None => self.socket.write(&bytes),
+                Some(tls) => tls.write(&mut self.socket, &bytes),
+            };
+            assert_eq!(count.unwrap(), bytes.len());
+        }
+    }
+
+    /// Lets a publisher in. Refuses it as soon as it is told to, and resets the connection.
+    fn refuse(listener: &TcpListener, server: Option<&Server>, is_told: &Receiver<()>) {
+        let (socket, _) = listener.accept().unwrap();
+        let tls = server.map(|server| Driver::server(server).unwrap());
+        let mut peer = Peer { socket, tls };
+        let mut login = [0; 1_000];
+        let count = match &mut peer.tls {
+            None => peer.socket.read(&mut login),
+            Some(tls) => tls.read(&mut peer.socket, &mut login),
+        };
+        assert!(count.unwrap() > 0);
+        peer.says(&Control::LoginAccepted(LoginAccepted {
+            session: 1,
+            next_sequence: 1,
+            ..LoginAccepted::default()
+        }));
+        is_told.recv().unwrap();
+        peer.says(&Control::Refused(Refused {
+            reason: RefusalReason::NOT_ALLOWED,
+            text: RefusalText::truncated(SAYS),
+        }));
+        set_socket_linger(&peer.socket, Some(Duration::ZERO)).unwrap();
+    }
+
+    /// The publisher told of the reset, and not of the reason that came before it.
+    #[test]
+    fn a_publisher_that_is_refused_while_it_sends_tells_the_reason() {
+        let made = Made::self_signed(&Named::new("localhost"));
+        for server in [None, Some(made.server())] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let mut to = Target::plain(Endpoint::Tcp(address), None);
+            to.tls = server.is_some().then(|| Tls {
+                client: made.client(),
+                host: "localhost".to_owned(),
+            });
+            let (tell, is_told) = channel();
+            let hub = thread::spawn(move || refuse(&listener, server.as_ref(), &is_told));
+            let mut link = Link::connect(&to).unwrap();
+            tell.send(()).unwrap();
+            hub.join().unwrap();
+            let failure = loop {
+                if let Err(failure) = link.publish(&Message::Trade(Trade::default())) {
+                    break failure.to_string();
+                }
+            };
+            assert!(failure.contains(SAYS), "{failure}");
+        }
+    }
+}
