@@ -46,7 +46,13 @@ pub(crate) fn run(options: &CertsOptions) -> Result<(), Failure> {
     let folder = &options.dir;
     std::fs::create_dir_all(folder)
         .map_err(|error| Failure::usage(format!("--dir {}: {error}", folder.display())))?;
-    let writing = Writing::new(folder, options.replace);
+    let writing = Writing::begin(folder, options.replace)?;
+    for completed in writing.recover()? {
+        println!(
+            "completed {}, which a run that was stopped had begun",
+            completed.display()
+        );
+    }
     writing.check(wanted.iter().map(Kind::file_name))?;
     let now_s = i64::try_from(tidewire_lane::unix_ns() / 1_000_000_000).unwrap_or(i64::MAX);
     let authority = match Authority::read(folder, now_s)? {

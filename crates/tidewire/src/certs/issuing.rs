@@ -46,10 +46,7 @@ impl Kind {
 
     /// Returns the certificate of a client with this name.
     pub(super) fn client(name: &str) -> Result<Kind, Failure> {
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.@".contains(&byte);
-        let is_name =
-            !name.is_empty() && name.bytes().all(is_plain) && !name.starts_with(['.', '-']);
-        if !is_name || name.len() > NAME_BYTES_MAX {
+        if !is_name(name) {
             return Err(Failure::usage(format!(
                 "--client '{name}': 1 to {NAME_BYTES_MAX} letters, digits, '-', '_', '.' and '@' are \
                  expected, the first one a letter, digit, '_' or '@'"
@@ -90,6 +87,13 @@ impl Host {
             Host::Address(address) => address.to_string(),
         }
     }
+}
+
+/// Returns whether a certificate and its files can have this name.
+pub(super) fn is_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.@".contains(&byte);
+    let has_length = (1..=NAME_BYTES_MAX).contains(&name.len());
+    has_length && name.bytes().all(is_plain) && !name.starts_with(['.', '-'])
 }
 
 fn read_host(text: &str) -> Result<Host, Failure> {
