@@ -397,7 +397,7 @@ def test_certificates_change_at_run_time_and_a_bad_one_changes_nothing(tls_hub, 
     certificate, key = authority.issue("second", "second")
     client.config_set("tls-cert-file", str(certificate), "tls-key-file", str(key))
     assert shown() == "second" and old.call("PING") == b"PONG"
-    text = "Unable to update TLS configuration. Check server logs."
+    text = "'%s'[)] - Unable to update TLS configuration: .*%s"
     encrypted = authority.encrypt(key, "secret")
     for name, value, said in (
         ("tls-cert-file", f"{authority.folder}/server.crt", "does not belong to the certificate"),
@@ -408,10 +408,14 @@ def test_certificates_change_at_run_time_and_a_bad_one_changes_nothing(tls_hub, 
         ("tls-protocols", "TLSv1.1", "TLSv1.1' is not supported"),
         ("tls-auth-clients", "yes", "tls-ca-cert-file"),
     ):
-        with pytest.raises(redis.ResponseError, match=text):
+        with pytest.raises(redis.ResponseError, match=text % (name, said)):
             client.config_set(name, value)
         logs(tls_hub, said)
         assert shown() == "second"
+    # The parameter that is to blame is named, and not the first one.
+    with pytest.raises(redis.ResponseError, match=text % ("tls-key-file", "/no where: No such")):
+        client.config_set("tls-cert-file", str(certificate), "tls-key-file", "/no\nwhere")
+    assert shown() == "second" and old.call("PING") == b"PONG"
     assert client.config_get("tls-key-file") == {"tls-key-file": str(key)}
 
 

@@ -232,7 +232,10 @@ impl Server {
         );
         server.map_err(|error| match error {
             Error::KeyMismatch | Error::Malformed(_) => {
-                format!("{} and {}: {error}", names.0, names.1)
+                format!(
+                    "tls-cert-file {}, tls-key-file {}: {error}",
+                    names.0, names.1
+                )
             }
             Error::NoAuthority => format!("tls-ca-cert-file, tls-ca-cert-dir: {error}"),
             error => error.to_string(),

@@ -38,8 +38,8 @@ impl Files {
             TLS_CLIENT_KEY_FILE_PASS,
         ];
         let [own, client] = [own, client].map(|ids| {
-            let password = ids[2].name();
-            read_pair(ids.map(|id| parameters.read(id)), password)
+            let names = ids.each_ref().map(|id| id.name());
+            read_pair(names, ids.map(|id| parameters.read(id)))
         });
         let file = parameters.read(TLS_CA_CERT_FILE);
         let directory = parameters.read(TLS_CA_CERT_DIR);
@@ -47,7 +47,8 @@ impl Files {
             "" => Vec::new(),
             file => {
                 let text = read("tls-ca-cert-file", file)?;
-                check_authorities(&text).map_err(|error| format!("{file}: {error}"))?;
+                let wrong = |error| format!("tls-ca-cert-file: {file}: {error}");
+                check_authorities(&text).map_err(wrong)?;
                 text
             }
         };
@@ -62,18 +63,30 @@ impl Files {
     }
 }
 
+/// Reads a certificate, and its key with the password. `names` are those of the three parameters.
 fn read_pair(
+    names: [&str; 3],
     [certificate, key, password]: [String; 3],
-    parameter: &str,
 ) -> Result<Option<Pair>, String> {
+    let [certificate_name, key_name, password_name] = names;
     match (certificate.is_empty(), key.is_empty()) {
         (true, true) => return Ok(None),
-        (true, false) => return Err(format!("{key}: the key's certificate is missing")),
-        (false, true) => return Err(format!("{certificate}: the certificate's key is missing")),
+        (true, false) => {
+            let text = "the key's certificate is missing";
+            return Err(format!("{key_name}: {key}: {text}; set {certificate_name}"));
+        }
+        (false, true) => {
+            let text = "the certificate's key is missing";
+            return Err(format!(
+                "{certificate_name}: {certificate}: {text}; set {key_name}"
+            ));
+        }
         (false, false) => {}
     }
-    let (certificate_pem, key_pem) = (read("certificate", &certificate)?, read("key", &key)?);
-    check_certificates(&certificate_pem).map_err(|error| format!("{certificate}: {error}"))?;
+    let certificate_pem = read(certificate_name, &certificate)?;
+    let key_pem = read(key_name, &key)?;
+    check_certificates(&certificate_pem)
+        .map_err(|error| format!("{certificate_name}: {certificate}: {error}"))?;
     warn_of_readers(&key);
     if !password.is_empty() && !is_encrypted(&key_pem) {
         tracing::warn!(
@@ -81,12 +94,13 @@ fn read_pair(
             "a password is set for a key that is not encrypted"
         );
     }
+    let wrong_key = |error| format!("{key_name}: {key}: {error}");
     let key_pem = usable_key(&key_pem, password.as_bytes());
     let key_pem = key_pem.map_err(|error| match error {
-        Error::NoPassword => format!("{key}: {error}; set {parameter}"),
-        error => format!("{key}: {error}"),
+        Error::NoPassword => format!("{}; set {password_name}", wrong_key(error)),
+        error => wrong_key(error),
     })?;
-    check_key(&key_pem).map_err(|error| format!("{key}: {error}"))?;
+    check_key(&key_pem).map_err(wrong_key)?;
     Ok(Some((certificate_pem, key_pem)))
 }
 
@@ -115,7 +129,7 @@ fn read_directory(directory: &str, authorities: &mut Vec<u8>) -> Result<(), Stri
             .windows(text.len().max(1))
             .all(|part| part != text);
         if is_certificate && is_new {
-            let wrong = |error| format!("{}: {error}", path.display());
+            let wrong = |error| format!("tls-ca-cert-dir: {}: {error}", path.display());
             check_authorities(&text).map_err(wrong)?;
             authorities.extend_from_slice(&text);
             authorities.push(b'\n');

@@ -170,11 +170,26 @@ fn follow_certificates(server: &Server, before: &[(Vec<u8>, Vec<u8>)]) -> Result
         "the TLS settings are refused, and those of before stay"
     );
     set_again(server, before)?;
-    let mut names = before.iter().map(|(name, _)| name);
-    let name = names.find(|name| has_effect(name, Effect::Certificates));
-    let name = name.map_or(&b"tls-cert-file"[..], Vec::as_slice);
-    let reason = "Unable to update TLS configuration. Check server logs.";
-    Err(failed_text(name, reason))
+    let names = before.iter().map(|(name, _)| &name[..]);
+    let names = names.filter(|name| has_effect(name, Effect::Certificates));
+    let name = blamed(&reason, names).unwrap_or(b"tls-cert-file");
+    // A file's name may have line ends.
+    let reason = reason.replace(char::is_control, " ");
+    let text = format!("Unable to update TLS configuration: {reason}");
+    Err(failed_text(name, &text))
+}
+
+/// Returns which of these parameters a reason speaks of: the one that it names first, or else the
+/// first one.
+fn blamed<'a>(reason: &str, names: impl Iterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    let words: Vec<&[u8]> = reason.as_bytes().split(|&byte| !is_part(byte)).collect();
+    let place = |name: &&[u8]| {
+        let mut places = words.iter();
+        let place = places.position(|word| word.eq_ignore_ascii_case(name));
+        place.unwrap_or(usize::MAX)
+    };
+    names.min_by_key(place)
 }
 
 /// Adjusts the process's score; if the system refuses, everything is as it was before.
