@@ -1,4 +1,4 @@
-"""The ZeroMQ ports over WebSocket (ws://), with a client written by hand."""
+"""The ZeroMQ ports over WebSocket (ws://), with a client written by hand and with Python's."""
 
 import itertools
 import socket
@@ -6,8 +6,10 @@ import time
 
 import pytest
 import zmq
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
-from support import eventually, is_closed
+from support import PATIENCE_S, eventually, is_closed
 from zws_peer import (
     CLOSE, COMMAND, MORE, PING, PONG, TEXT, ZwsPeer, command, frame, message, metadata, request,
 )
@@ -55,9 +57,13 @@ def test_the_three_ports_are_reached_by_websocket_and_by_tcp(hub):
     subs[0].subscribe(b"end")
     client.delete("live:a")
     assert subs[1].receive() == [b"live:a", b'{"gone":true}']
-    eventually(lambda: client.publish("end", "now") is not None and readable(subs[0]), "the end")
-    while subs[0].receive() != [b"end", b"now"]:
-        pass
+
+    def is_over():
+        # The removal may come before the hub has heard of the end of the subscription.
+        client.publish("end", "now")
+        return readable(subs[0]) and subs[0].receive() == [b"end", b"now"]
+
+    eventually(is_over, "the end")
     info = hub.info()
     assert info["zmq_answered_requests"] == 1
     assert info["zmq_websocket_peers"] == 4
@@ -119,9 +125,48 @@ def test_a_name_and_a_password_are_asked_for(start_hub):
         assert peer(hub, socket_type, plain=(b"feeder", b"secret")).is_ready
         wrong = peer(hub, socket_type, plain=(b"feeder", b"wrong"))
         assert wrong.heard == b"\x02\x05ERROR\x03400" and wrong.is_ended()
-        for protocol in ("ZWS2.0/NULL", "ZWS2.0"):
-            assert status(hub, request(protocol), getattr(hub, port)) == "400 Bad Request"
+        assert status(hub, request("ZWS2.0/NULL"), getattr(hub, port)) == "400 Bad Request"
     assert hub.redis().acl_log()[0]["username"] == "feeder"
+
+
+def test_a_script_logs_in_with_a_name_and_a_password(start_hub):
+    """It cannot write the slash of ZWS2.0/PLAIN, so it asks for ZWS2.0 and says HELLO."""
+    hub = start_hub(
+        "--zmq-mechanism", "plain", "--", "--user", "feeder", "on", ">secret", "+@all", "~*", "&*"
+    )
+    for socket_type in PORTS:
+        options = {"protocol": "ZWS2.0", "plain": (b"feeder", b"secret")}
+        assert peer(hub, socket_type, **options).is_ready
+        wrong = peer(hub, socket_type, **options | {"plain": (b"feeder", b"wrong")})
+        assert wrong.heard == b"\x02\x05ERROR\x03400" and wrong.is_ended()
+    for first in (message(b""), command(b"READY", metadata(b"SUB")), message(b"\x01live:")):
+        out = hub.connect(hub.pub_port)
+        out.sendall(request("ZWS2.0") + first + message(b"\x01live:"))
+        answer = b""
+        while more := out.recv(1000):
+            answer += more
+        assert answer.endswith(b"ZWS2.0\r\n\r\n\x88\x00"), answer
+
+
+def test_python_s_websockets_logs_in_and_subscribes(start_hub):
+    hub = start_hub(
+        "--zmq-mechanism", "plain", "--", "--user", "feeder", "on", ">secret", "+@all", "~*", "&*"
+    )
+    hub.redis().set("live:a", "1")
+    place, protocols = f"ws://127.0.0.1:{hub.pub_port}", ["ZWS2.0"]
+    with connect(place, subprotocols=protocols, proxy=None) as one:
+        assert one.subprotocol == "ZWS2.0"
+        one.send(b"\x02\x05HELLO\x06feeder\x06secret")
+        assert one.recv(PATIENCE_S) == b"\x02\x07WELCOME"
+        one.send(b"\x02\x08INITIATE" + metadata(b"SUB"))
+        assert one.recv(PATIENCE_S).startswith(b"\x02\x05READY")
+        one.send(b"\0\x01live:")
+        assert [one.recv(PATIENCE_S) for _ in range(2)] == [b"\x01live:a", b"\x001"]
+    with connect(place, subprotocols=protocols, proxy=None) as one:
+        one.send(b"\x02\x05HELLO\x06feeder\x05wrong")
+        assert one.recv(PATIENCE_S) == b"\x02\x05ERROR\x03400"
+        with pytest.raises(ConnectionClosed):
+            one.recv(PATIENCE_S)
 
 
 def test_null_peers_stay_out_where_the_default_user_needs_a_password(hub):

@@ -8,7 +8,8 @@
 //! stores no message: bodies of any length pass through it.
 //!
 //! A browser cannot ask for a mechanism: a script may not write the slash in the protocol's name.
-//! It asks a server for `ZWS2.0` alone, which is NULL with a routing id in place of the handshake.
+//! It asks a server for `ZWS2.0` alone. At a server with NULL a routing id then replaces the
+//! handshake; at one with PLAIN the handshake is PLAIN's.
 //!
 //! ZWS has no greeting (the HTTP upgrade agrees on the mechanism), puts each frame into one
 //! binary message after an octet of flags, and uses WebSocket's own PING and PONG. The filter
@@ -232,9 +233,9 @@ impl WebSocket {
                 Some(_) if self.origins.as_ref().is_some_and(|o| !o.accept(head)) => {
                     return Err(self.refuse(FORBIDDEN, Error::ForbiddenOrigin));
                 }
-                Some((response, is_bare)) => {
+                Some((response, has_routing_id)) => {
                     self.outgoing.extend_from_slice(response.as_bytes());
-                    if is_bare {
+                    if has_routing_id {
                         self.inbound.expect_routing_id();
                         self.outbound.replace_handshake();
                     }
@@ -297,24 +298,27 @@ fn made_up_greeting(config: &Config) -> [u8; GREETING_BYTES] {
     greeting
 }
 
-/// Returns a server's response, and whether the client asks for no mechanism.
+/// Returns a server's response, and whether a routing id replaces the handshake.
 fn choose(head: &[u8], protocol: &str) -> Option<(String, bool)> {
     let response = response_to(head, protocol).map(|response| (response, false));
-    let is_null = protocol == NULL_PROTOCOL;
-    let bare = || response_to(head, BARE_PROTOCOL).filter(|_| is_null);
-    response.or_else(|| Some((bare()?, true)))
+    // A script can say a name and a password. The keys of CURVE are for programs.
+    let takes_bare = protocol != CURVE_PROTOCOL;
+    let bare = || response_to(head, BARE_PROTOCOL).filter(|_| takes_bare);
+    response.or_else(|| Some((bare()?, protocol == NULL_PROTOCOL)))
 }
 
 fn protocol_of(security: &Security) -> &'static str {
     match security {
         Security::Null => NULL_PROTOCOL,
-        Security::PlainClient { .. } | Security::PlainServer => "ZWS2.0/PLAIN",
-        Security::CurveClient { .. } | Security::CurveServer { .. } => "ZWS2.0/CURVE",
+        Security::PlainClient { .. } | Security::PlainServer => PLAIN_PROTOCOL,
+        Security::CurveClient { .. } | Security::CurveServer { .. } => CURVE_PROTOCOL,
     }
 }
 
 const NULL_PROTOCOL: &str = "ZWS2.0/NULL";
-/// Without a mechanism. Only servers speak it.
+const PLAIN_PROTOCOL: &str = "ZWS2.0/PLAIN";
+const CURVE_PROTOCOL: &str = "ZWS2.0/CURVE";
+/// Without a mechanism: the server's is meant. Only servers speak it.
 const BARE_PROTOCOL: &str = "ZWS2.0";
 const GREETING_BYTES: usize = 64;
 /// A peer that sends requests without reading gets no more answers.

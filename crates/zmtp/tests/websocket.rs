@@ -379,15 +379,57 @@ fn without_a_mechanism_a_routing_id_replaces_the_handshake() {
     assert_eq!(server.sent(), b"\x8a\x00");
 }
 
+/// A script had no way to say a name and a password.
+#[test]
+fn without_a_mechanism_the_one_of_a_server_with_passwords_is_meant() {
+    let request = std::str::from_utf8(UPGRADE).unwrap().replace("/NULL", "");
+    let server = || {
+        let mut server = Peer::server(Config {
+            security: Security::PlainServer,
+            ..Config::new(SocketType::Pull)
+        });
+        server.feed(request.as_bytes());
+        let answer = server.sent();
+        assert!(answer.ends_with(b"Sec-WebSocket-Protocol: ZWS2.0\r\n\r\n"));
+        server
+    };
+    let mut script = server();
+    script.feed(&masked(b"\x02\x05HELLO\x03ann\x02pw"));
+    let told = Seen::AuthenticatePlain(b"ann".into(), b"pw".into());
+    assert_eq!(script.side.seen, [told]);
+    assert_eq!(script.sent(), b"\x82\x09\x02\x07WELCOME");
+    assert!(!script.side.connection.is_ready());
+    script.feed(&masked(b"\x02\x08INITIATE\x0bSocket-Type\0\0\0\x04PUSH"));
+    assert!(script.side.connection.is_ready());
+    for first in [
+        &b"\x00"[..],
+        b"\x00me",
+        b"\x02\x05READY",
+        b"\x02\x08INITIATE",
+    ] {
+        let mut stranger = server();
+        stranger.feed(&masked(first));
+        assert!(stranger.error.or(stranger.side.error).is_some());
+        assert!(!stranger.side.connection.is_ready());
+    }
+}
+
+/// Returns a frame of a client, masked with zeros.
+fn masked(payload: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(payload.len()).unwrap();
+    [&[0x82, 0x80 | length, 0, 0, 0, 0], payload].concat()
+}
+
 #[test]
 fn a_peer_without_a_mechanism_cannot_avoid_one_and_begins_with_a_routing_id() {
     let request = std::str::from_utf8(UPGRADE).unwrap().replace("/NULL", "");
-    let mut plain = Peer::server(Config {
-        security: Security::PlainServer,
+    let secret_key = SecretKey::new([2; 32]);
+    let mut curve = Peer::server(Config {
+        security: Security::CurveServer { secret_key },
         ..Config::new(SocketType::Pull)
     });
-    plain.feed(request.as_bytes());
-    assert_eq!(plain.error, Some(Error::UpgradeFailed));
+    curve.feed(request.as_bytes());
+    assert_eq!(curve.error, Some(Error::UpgradeFailed));
     let long = [b"\x82\xfe\x01\x01\0\0\0\0\0".as_slice(), &[b'x'; 256]].concat();
     for first in [
         &b"\x82\x82\0\0\0\0\x01a"[..],
