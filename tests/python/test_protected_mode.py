@@ -1,14 +1,16 @@
 """Protected mode: a port without credentials serves this machine alone."""
 
 import socket
+import ssl
 import urllib.error
 import urllib.request
 
 import pytest
 import zmq
 
+from certificates import Authority, has_openssl
 from feed_client import CONTROL, Packet, Refused, encode, login, messages_of
-from support import eventually, free_ports, is_closed
+from support import PATIENCE_S, eventually, free_ports, is_closed
 from zws_peer import ZwsPeer
 
 
@@ -153,3 +155,24 @@ def test_a_user_without_a_password_is_told_why_the_feed_refuses_it(start):
     assert b"NotAllowed" not in hub.asks("127.0.0.1", "feed", local)
     # As with Redis, the port of Redis clients serves such a user from everywhere.
     assert hub.asks(hub.host, words=b"AUTH guest any\r\nPING\r\n") == b"+OK\r\n+PONG\r\n"
+
+
+@pytest.mark.skipif(not has_openssl(), reason="the command openssl makes certificates")
+def test_a_certificate_lets_a_user_without_a_password_in_from_elsewhere(start, tmp_path):
+    """It did for the feed, and not for ZeroMQ with PLAIN."""
+    authority = Authority(tmp_path / "authority")
+    certificate, key = authority.issue("hub", "hub")
+    (port,) = free_ports(1)
+    hub = Open(
+        start, f"--zmq-router-tls=wss://0.0.0.0:{port}", "--tls-cert", certificate,
+        "--tls-key", key, "--tls-ca", authority.certificate, "--zmq-mechanism", "plain", "--",
+        "--tls-auth-clients", "optional", "--user", "feeder", "on", "nopass", "+@all", "~*", "&*",
+    )
+    for shows in (False, True):
+        made = ssl.create_default_context(cafile=authority.certificate)
+        if shows:
+            made.load_cert_chain(*authority.issue("feeder", "feeder"))
+        one = socket.create_connection((hub.host, port), PATIENCE_S)
+        with made.wrap_socket(one, server_hostname="localhost") as secure:
+            peer = ZwsPeer(secure, b"REQ", plain=(b"feeder", b"any"))
+            assert peer.is_ready == shows, peer.heard
