@@ -348,14 +348,20 @@ impl Core {
     }
 
     /// A publisher that has not sent for a moment first reads pending subscriptions: those that
-    /// reached this machine before the message take effect.
+    /// reached this machine before the message take effect. A REQ first reads what is a second
+    /// reply to its request before, and no reply to the next one.
     #[inline]
-    pub(crate) fn look_before_publishing(&self, state: &mut State) {
+    pub(crate) fn look_before_sending(&self, state: &mut State) {
         if state.sending.is_open() || state.burst.is_on || state.descriptors == 0 {
             return;
         }
         let now_ns = now_ns();
-        if now_ns.saturating_sub(state.looked_ns) > UNLOOKED_NS {
+        // The turn that brings a REQ its reply brings all that has come by then.
+        let looked_ns = match self.kind {
+            SocketType::Req => state.looked_ns.max(state.now_ns),
+            _ => state.looked_ns,
+        };
+        if now_ns.saturating_sub(looked_ns) > UNLOOKED_NS {
             state.looked_ns = now_ns;
             self.look(state);
         }
@@ -763,7 +769,7 @@ impl State {
 
 /// Reads on from one peer before the others are looked at again.
 pub(crate) const READS_MAX: u32 = 32;
-/// A publisher that sends without a pause looks at the network no more often than this.
+/// A socket that sends without a pause looks at the network before it no more often than this.
 const UNLOOKED_NS: u64 = 20_000;
 /// Events taken at once.
 const EVENTS_MAX: usize = 32;

@@ -144,6 +144,11 @@ impl SocketType {
         matches!(self, SocketType::Pub | SocketType::Xpub | SocketType::Radio)
     }
 
+    /// Whether what has come has a meaning for the next message that is sent.
+    pub(crate) const fn looks_before_sending(self) -> bool {
+        self.is_publisher() || matches!(self, SocketType::Req)
+    }
+
     /// Whether some of the messages that it receives are subscriptions.
     pub(crate) const fn hears_subscriptions(self) -> bool {
         matches!(self, SocketType::Pub | SocketType::Xpub)

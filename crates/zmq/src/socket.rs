@@ -170,8 +170,8 @@ impl Socket {
             message.clear();
             return Ok(());
         }
-        if self.core().kind.is_publisher() {
-            self.core().look_before_publishing(&mut state);
+        if self.core().kind.looks_before_sending() {
+            self.core().look_before_sending(&mut state);
         }
         match state.send_frame(Last::Message(message), flags.more) {
             Ok(()) => {
@@ -205,8 +205,8 @@ impl Socket {
             self.sent(state, flags);
             return Ok(());
         }
-        if self.core().kind.is_publisher() {
-            self.core().look_before_publishing(&mut state);
+        if self.core().kind.looks_before_sending() {
+            self.core().look_before_sending(&mut state);
         }
         match state.send_frame(Last::Slice(bytes), flags.more) {
             Ok(()) => {

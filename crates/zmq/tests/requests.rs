@@ -80,3 +80,23 @@ fn where_replies_are_told_apart_the_one_that_comes_late_is_left_out() {
         assert_eq!(receive(&request), [b"answer"], "{endpoint}");
     }
 }
+
+/// It was still with the kernel when the next request began.
+#[test]
+fn a_second_reply_that_nothing_has_read_is_not_the_reply_to_the_next_request() {
+    for endpoint in ENDPOINTS {
+        let context = Context::new();
+        let [router, request] = pair_at(&context, endpoint, SocketType::Router, SocketType::Req);
+        send(&request, &[b"first"]);
+        let name = receive(&router).swap_remove(0);
+        send(&router, &[&name, b"", b"one"]);
+        assert_eq!(receive(&request), [b"one"], "{endpoint}");
+        send(&router, &[&name, b"", b"two"]);
+        // A REQ that has just been read from is not read from again.
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        send(&request, &[b"second"]);
+        assert_eq!(receive(&router)[2], b"second");
+        send(&router, &[&name, b"", b"three"]);
+        assert_eq!(receive(&request), [b"three"], "{endpoint}");
+    }
+}
