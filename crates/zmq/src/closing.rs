@@ -2,7 +2,7 @@
 
 use crate::endpoint::{Loss, Phase, Role};
 use crate::monitor::{Ends, Event};
-use crate::peer::Peer;
+use crate::peer::{Link, Peer};
 use crate::slab::{Key, Slab};
 use crate::state::{State, Timer};
 
@@ -70,12 +70,22 @@ impl State {
         for endpoint in self.endpoints.keys() {
             self.remove_endpoint(endpoint);
         }
+        let mut is_any_early = false;
         for key in self.peers.keys() {
-            if let Some(peer) = self.peers.remove(key)
-                && let Some(descriptor) = peer.link.descriptor()
-            {
-                self.unwatch_descriptor(descriptor);
+            let Some(peer) = self.peers.remove(key) else {
+                continue;
+            };
+            match &peer.link {
+                Link::Pipe(pipe) => is_any_early |= !pipe.is_attached(),
+                link => {
+                    if let Some(descriptor) = link.descriptor() {
+                        self.unwatch_descriptor(descriptor);
+                    }
+                }
             }
+        }
+        if is_any_early {
+            self.inproc.forget_given_up();
         }
         debug_assert!(self.peers.values().next().is_none(), "every peer is gone");
         debug_assert!(
@@ -86,7 +96,18 @@ impl State {
         self.timers.clear();
         self.pipes.clear();
         self.readable.clear();
+        self.let_messages_go();
         drop(self.signal.take_mail());
+    }
+
+    /// Messages that are with no peer. Bytes that the program has lent are given back before the
+    /// context ends.
+    fn let_messages_go(&mut self) {
+        self.sending.is_open = false;
+        self.sending.frames.clear();
+        self.receiving.clear();
+        self.exchange.envelope.clear();
+        self.last_values = None;
     }
 
     /// Ends what an endpoint has begun.
@@ -95,6 +116,7 @@ impl State {
             return;
         };
         let mut lost: Vec<Key> = Vec::new();
+        let is_inproc = matches!(removed.role, Role::InprocConnecter { .. });
         match removed.role {
             Role::Listener { descriptor, path } => {
                 self.unwatch_descriptor(&descriptor);
@@ -137,6 +159,9 @@ impl State {
         }
         for key in lost {
             self.finish_peer(key);
+        }
+        if is_inproc {
+            self.inproc.forget_given_up();
         }
     }
 

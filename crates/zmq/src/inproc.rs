@@ -82,6 +82,19 @@ impl Inproc {
         }
     }
 
+    /// Forgets connections that were given up before their endpoint was bound, and what was sent
+    /// through them.
+    pub(crate) fn forget_given_up(&self) {
+        let mut given_up = Vec::new();
+        let mut names = self.names.lock();
+        names.early.retain(|_, early| {
+            given_up.extend(early.extract_if(.., |early| early.end.is_closed()));
+            !early.is_empty()
+        });
+        drop(names);
+        drop(given_up);
+    }
+
     /// Connects to a bound in-process name.
     pub(crate) fn connect(
         &self,
