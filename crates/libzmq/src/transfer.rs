@@ -311,12 +311,93 @@ mod tests {
     use super::*;
     use crate::context::{zmq_ctx_new, zmq_ctx_term};
     use crate::errno::{self, EAGAIN};
-    use crate::message::{zmq_msg_close, zmq_msg_init_size, zmq_msg_size};
-    use crate::socket::{zmq_close, zmq_socket};
+    use crate::message::{zmq_msg_close, zmq_msg_init_data, zmq_msg_init_size, zmq_msg_size};
+    use crate::socket::{
+        zmq_bind, zmq_close, zmq_connect, zmq_getsockopt, zmq_setsockopt, zmq_socket,
+    };
+    use std::ptr::null_mut;
+    use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
     const DEALER: c_int = 5;
+    const PUSH: c_int = 8;
+    const EVENTS: c_int = 15;
+    const LINGER: c_int = 17;
+    const LAST_ENDPOINT: c_int = 32;
+    const CONFLATE: c_int = 54;
+    const LENGTH: usize = 50_000;
     const PULL: c_int = 7;
     const XPUB: c_int = 9;
+
+    /// What a program's function is told that takes bytes back.
+    #[derive(Default)]
+    struct Loan {
+        socket: AtomicPtr<c_void>,
+        returned: AtomicUsize,
+    }
+
+    /// Takes bytes back, and uses the socket that had them.
+    // SAFETY: `hint` is a `Loan`, and `data` was allocated with `LENGTH` bytes.
+    unsafe extern "C" fn take_back(data: *mut c_void, hint: *mut c_void) {
+        // SAFETY: the loan outlives its bytes, which are as many as were allocated.
+        unsafe {
+            let loan = &*hint.cast::<Loan>();
+            let socket = loan.socket.load(Ordering::SeqCst);
+            let (mut events, mut size) = (0_i32, size_of::<i32>());
+            zmq_getsockopt(socket, EVENTS, (&raw mut events).cast(), &raw mut size);
+            zmq_send(socket, data, 1, DONT_WAIT);
+            drop(Vec::from_raw_parts(data.cast::<u8>(), LENGTH, LENGTH));
+            loan.returned.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// The socket was locked, and the function waited for itself.
+    #[test]
+    fn a_function_that_takes_bytes_back_may_use_the_socket_that_had_them() {
+        let endpoints = [
+            c"inproc://loan",
+            c"tcp://127.0.0.1:*",
+            c"ipc://*",
+            c"shm://*",
+        ];
+        for (endpoint, conflate) in endpoints.iter().flat_map(|&end| [(end, 0), (end, 1)]) {
+            let loan = Loan::default();
+            // SAFETY: sockets of this context; messages that are initialised and sent or closed.
+            unsafe {
+                let context = zmq_ctx_new();
+                let (pull, push) = (zmq_socket(context, PULL), zmq_socket(context, PUSH));
+                loan.socket.store(push, Ordering::SeqCst);
+                for (option, value) in [(LINGER, 0), (CONFLATE, conflate)] {
+                    for socket in [pull, push] {
+                        let value: *const c_int = &value;
+                        zmq_setsockopt(socket, option, value.cast(), size_of::<c_int>());
+                    }
+                }
+                let (mut place, mut size) = ([0_u8; 256], 256);
+                assert_eq!(zmq_bind(pull, endpoint.as_ptr()), 0);
+                zmq_getsockopt(
+                    pull,
+                    LAST_ENDPOINT,
+                    place.as_mut_ptr().cast(),
+                    &raw mut size,
+                );
+                assert_eq!(zmq_connect(push, place.as_ptr().cast()), 0);
+                for _ in 0..50 {
+                    let bytes = vec![1_u8; LENGTH].leak().as_mut_ptr();
+                    let mut raw = MaybeUninit::<RawMessage>::uninit();
+                    let (message, hint) = (raw.as_mut_ptr(), (&raw const loan).cast_mut());
+                    zmq_msg_init_data(message, bytes.cast(), LENGTH, Some(take_back), hint.cast());
+                    assert_eq!(zmq_msg_send(message, push, 0), LENGTH as c_int);
+                    zmq_msg_close(message);
+                }
+                let mut buffer = [0_u8; 100];
+                zmq_recv(pull, buffer.as_mut_ptr().cast(), buffer.len(), 0);
+                assert_eq!((zmq_close(push), zmq_close(pull)), (0, 0));
+                assert_eq!(zmq_ctx_term(context), 0);
+            }
+            assert_eq!(loan.returned.load(Ordering::SeqCst), 50, "{endpoint:?}");
+            loan.socket.store(null_mut(), Ordering::SeqCst);
+        }
+    }
 
     /// It kept what it had held before.
     #[test]

@@ -10,7 +10,6 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::MutexGuard;
 use rustix::event::epoll::Event;
 use rustix::event::{PollFd, poll};
 use rustix::io::Result;
@@ -18,6 +17,7 @@ use rustix::time::Timespec;
 use tidewire_readiness::{self as readiness, HeldSignals};
 
 use crate::core::{Core, Wait};
+use crate::lent::Held;
 use crate::peer::Link;
 use crate::socket::Events;
 use crate::state::State;
@@ -123,7 +123,7 @@ impl Core {
     /// the time is over, or the bell rang and was answered.
     pub(crate) fn wait_for_events<'s>(
         &self,
-        state: &mut MutexGuard<'_, State>,
+        state: &mut Held<'_>,
         wait: Wait,
         mut vigil: Vigil,
         space: &'s mut [MaybeUninit<Event>],
@@ -133,7 +133,7 @@ impl Core {
             self.signal.stay_awake();
         }
         let has_descriptors = state.descriptors > 0;
-        let (found, was_enough) = MutexGuard::unlocked(state, || {
+        let (found, was_enough) = Held::unlocked(state, || {
             let space = match moment {
                 None => space,
                 Some(moment) => match self.stay_awake(moment, has_descriptors, &mut vigil, space) {

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rustix::event::epoll;
 use rustix::time::Timespec;
 use tidewire_readiness as readiness;
@@ -18,6 +18,7 @@ use crate::context::ContextInner;
 use crate::error::Error;
 use crate::event::Source;
 use crate::kind::SocketType;
+use crate::lent::Held;
 use crate::mail::Mail;
 use crate::peer::{Link, Peer};
 use crate::polled::Polled;
@@ -147,7 +148,7 @@ impl Core {
 
     /// Begins a call of the program.
     #[inline]
-    pub(crate) fn enter(&self) -> Result<MutexGuard<'_, State>, Error> {
+    pub(crate) fn enter(&self) -> Result<Held<'_>, Error> {
         if self.is_closed.load(Ordering::Acquire) {
             return Err(Error::NotSocket);
         }
@@ -155,8 +156,9 @@ impl Core {
         if self.context.is_terminated() || self.context.is_forked() {
             return Err(Error::Terminated);
         }
-        let mut state = self.state.lock();
+        let mut state = Held::new(self.state.lock());
         if self.signal.is_raised() {
+            state.count();
             state.answer_bell();
             if state.rings.are_active() {
                 // It may have rung for them, and not every call looks at them.
@@ -168,15 +170,18 @@ impl Core {
     }
 
     /// The same for a call that must know the time.
-    pub(crate) fn enter_timed(&self) -> Result<MutexGuard<'_, State>, Error> {
+    pub(crate) fn enter_timed(&self) -> Result<Held<'_>, Error> {
         let mut state = self.enter()?;
+        state.count();
         state.now_ns = now_ns();
         Ok(state)
     }
 
     /// Returns the state, in any condition of the socket.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
+    pub(crate) fn lock(&self) -> Held<'_> {
+        let mut state = Held::new(self.state.lock());
+        state.count();
+        state
     }
 
     /// Ends a call, and makes sure that a thread does the remaining work.
@@ -250,11 +255,12 @@ impl Core {
     /// A signal interrupted it.
     pub(crate) fn drive(
         &self,
-        state: &mut MutexGuard<'_, State>,
+        state: &mut Held<'_>,
         wait: Wait,
         purpose: Purpose,
     ) -> Result<usize, Error> {
         let ahead = purpose == Purpose::LookAfter;
+        state.count();
         state.end_streak();
         state.flush_dirty();
         if !ahead && let Some(polled) = self.polled.get() {
@@ -296,7 +302,7 @@ impl Core {
                 state.answer_bell();
                 if state.waiters > 0 {
                     // The bell rings until every thread that waits has heard it.
-                    MutexGuard::unlocked_fair(state, std::thread::yield_now);
+                    Held::pass(state);
                 }
                 return Ok(1);
             }
@@ -436,7 +442,7 @@ impl Core {
 
     /// The background thread's turn: something has happened, or time has passed.
     pub(crate) fn look_after(self: &Arc<Self>) {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         state.now_ns = now_ns();
         if state.is_finished {
             return;
@@ -534,7 +540,7 @@ impl Core {
 
     /// Looks in on a socket that its program drives. `false`: it need not be looked at again.
     pub(crate) fn check_idle(self: &Arc<Self>) -> bool {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         debug_assert!(state.is_watched, "only a listed socket is looked in on");
         if state.waiters > 0 && state.visits == state.seen_visits {
             // A thread waits inside a call; when it leaves it asks to be watched again.
@@ -555,7 +561,7 @@ impl Core {
 
     /// Writes what a burst has held back. `false`: the burst is over.
     pub(crate) fn end_burst_turn(self: &Arc<Self>) -> bool {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         debug_assert!(state.is_bursting, "only a listed socket is visited");
         let is_fresh = std::mem::take(&mut state.burst.is_fresh);
         state.flush_dirty();
@@ -579,14 +585,14 @@ impl Core {
         }
         if self.context.is_forked() {
             // A lock that a thread of the parent held at that moment stays locked here.
-            if let Some(mut state) = self.state.try_lock() {
+            if let Some(mut state) = self.state.try_lock().map(Held::new) {
                 state.abandon();
                 state.is_finished = true;
             }
             self.context.socket_finished(self.id);
             return Ok(());
         }
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         debug_assert!(!state.is_finished, "an open socket is not finished");
         state.now_ns = now_ns();
         if self.signal.is_raised() {
@@ -603,7 +609,7 @@ impl Core {
         Ok(())
     }
 
-    fn finish(&self, mut state: MutexGuard<'_, State>) {
+    fn finish(&self, mut state: Held<'_>) {
         if std::mem::replace(&mut state.is_finished, true) {
             return;
         }

@@ -41,6 +41,7 @@ pub use kind::SocketType;
 
 mod last_value;
 
+mod lent;
 mod lifecycle;
 mod link;
 mod mail;
@@ -69,6 +70,7 @@ mod poll;
 mod polled;
 pub use poll::{PollItem, PollTarget, poll};
 
+mod pressure;
 mod properties;
 mod proxy;
 pub use proxy::proxy;

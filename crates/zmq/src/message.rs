@@ -7,6 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::error::Error;
+use crate::lent::Lent;
+use crate::pressure::weight_of;
 use crate::properties::Properties;
 use crate::rooms::{self, Room};
 
@@ -110,8 +112,10 @@ impl Message {
     }
 
     /// Refers to bytes that `owner` holds; it is dropped with the last message that shares them.
+    /// A message may go in any thread that works for a socket. The owner is dropped while none is
+    /// locked, so that it may call any of them.
     pub fn from_owner(owner: impl AsRef<[u8]> + Send + 'static) -> Message {
-        Message::of(Body::Shared(Bytes::from_owner(owner)))
+        Message::of(Body::Shared(Bytes::from_owner(Lent::new(owner))))
     }
 
     /// The bytes.
@@ -432,6 +436,15 @@ pub(crate) enum Single<'a> {
 }
 
 impl Single<'_> {
+    /// What it weighs between two sockets of the process.
+    #[inline]
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            Single::Bytes(..) => 0,
+            Single::Message(message) => weight_of(message),
+        }
+    }
+
     #[inline]
     pub(crate) fn into_message(self) -> Message {
         match self {

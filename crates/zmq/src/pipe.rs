@@ -3,7 +3,9 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::batch::{Batch, Item};
+use crate::lent;
 use crate::message::{Last, Message, Single};
+use crate::pressure::{Read, Untold, Written, weight_of};
 use crate::signal::Signal;
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, fence};
 use crate::topic_queue::{Kept, Limits, TopicQueue};
@@ -27,6 +29,8 @@ pub(crate) struct PipeEnd {
     untold: usize,
     /// After how many it is told; 0: not known yet.
     told_after: usize,
+    written: Written,
+    untold_long: Untold,
 }
 
 /// What an end tells the other one.
@@ -45,6 +49,8 @@ pub(crate) struct Hello {
 #[derive(Debug)]
 struct Pipe {
     ways: [Way; 2],
+    /// Of each way, the long bodies that were read.
+    read_long: [Read; 2],
     ends: [OnceLock<End>; 2],
     /// What the ends want to be left out: `LAST_ALONE`, and `TOPICS` of each way.
     conflation: AtomicUsize,
@@ -93,6 +99,7 @@ impl PipeEnd {
     pub(crate) fn pair(signal: Arc<Signal>, hello: Hello) -> (PipeEnd, PipeEnd) {
         let pipe = Arc::new(Pipe {
             ways: [Way::default(), Way::default()],
+            read_long: [Read::default(), Read::default()],
             ends: [OnceLock::new(), OnceLock::new()],
             conflation: AtomicUsize::new(0),
         });
@@ -113,6 +120,8 @@ impl PipeEnd {
             room: 0,
             untold: 0,
             told_after: 0,
+            written: Written::default(),
+            untold_long: Untold::default(),
         }
     }
 
@@ -280,6 +289,7 @@ impl PipeEnd {
     pub(crate) fn write(&mut self, head: impl Iterator<Item = Message>, last: Last<'_>) -> Kept {
         let way = &self.pipe.ways[self.side];
         self.room = self.room.saturating_sub(1);
+        self.written.count(&last);
         // A long message is copied before the lock is taken.
         let mut made;
         let last = match last {
@@ -344,8 +354,10 @@ impl PipeEnd {
             return None;
         }
         let item = self.inbox.pop()?;
-        if matches!(&item, Item::Frame(message) if !message.more()) {
-            self.has_read();
+        if let Item::Frame(message) = &item
+            && !message.more()
+        {
+            self.has_read(weight_of(message));
         }
         Some(item)
     }
@@ -356,14 +368,19 @@ impl PipeEnd {
         if self.inbox.is_empty() && !self.fetch() {
             return None;
         }
-        let taken = self.inbox.pop_single(take)?;
-        self.has_read();
+        let mut weight = 0;
+        let taken = self.inbox.pop_single(|single| {
+            weight = single.weight();
+            take(single)
+        })?;
+        self.has_read(weight);
         Some(taken)
     }
 
     /// Takes out all that the other end has written, in one go. Whether there was anything.
     #[cold]
     fn fetch(&mut self) -> bool {
+        self.tell_long();
         let way = &self.pipe.ways[1 - self.side];
         if !way.has_items.load(Ordering::Acquire) {
             return false;
@@ -371,6 +388,7 @@ impl PipeEnd {
         debug_assert!(self.inbox.is_empty(), "what was fetched before is read");
         self.inbox.clear();
         let mut queue = way.queue.lock();
+        lent::others_have_come();
         std::mem::swap(&mut queue.batch, &mut self.inbox);
         let mut has_more = false;
         if let Some(topics) = &mut queue.topics {
@@ -419,19 +437,49 @@ impl PipeEnd {
             way.has_items.store(!topics.is_empty(), Ordering::Release);
             !topics.is_empty()
         };
-        (0..left_out).for_each(|_| self.has_read());
+        (0..left_out).for_each(|_| self.has_read(0));
         Some(found)
     }
 
     /// The writer learns of room when half of the pipe is read, as with libzmq: a line of memory
     /// that both want is touched no more often than that.
     #[inline]
-    fn has_read(&mut self) {
+    fn has_read(&mut self, weight: usize) {
         self.taken = self.taken.saturating_add(1);
+        if weight > 0 && self.untold_long.count(weight) {
+            self.tell_long();
+        }
         self.untold += 1;
         if self.untold >= self.told_after {
             self.tell_read();
         }
+    }
+
+    #[cold]
+    fn tell_long(&mut self) {
+        if self.untold_long.tell(&self.pipe.read_long[1 - self.side]) {
+            self.ring();
+        }
+    }
+
+    /// Whether so much is unread that the writer should wait for a moment, if it may.
+    #[inline]
+    pub(crate) fn is_pressed(&mut self) -> bool {
+        // Messages that newer ones replace are never read.
+        self.written.is_too_much(&self.pipe.read_long[self.side]) && !self.conflates(self.side)
+    }
+
+    /// The writer is about to wait for this: the reader rings. `false`: it need not wait.
+    pub(crate) fn begin_easing(&self) -> Option<Easing> {
+        let waits = (self.written).begin_wait(&self.pipe.read_long[self.side]);
+        waits.then(|| Easing {
+            pipe: Arc::clone(&self.pipe),
+            side: self.side,
+        })
+    }
+
+    pub(crate) fn end_easing(&mut self) {
+        self.written.end_wait(&self.pipe.read_long[self.side]);
     }
 
     #[cold]
@@ -501,6 +549,31 @@ impl PipeEnd {
     /// Returns whether a peer is at the other end.
     pub(crate) fn is_attached(&self) -> bool {
         self.pipe.ends[1 - self.side].get().is_some()
+    }
+}
+
+/// A writer that waits for a reader to catch up.
+#[derive(Debug)]
+pub(crate) struct Easing {
+    pipe: Arc<Pipe>,
+    side: usize,
+}
+
+impl Easing {
+    /// Looks on without the socket's lock. On one processor the reader is let through, which costs
+    /// less than to sleep until it rings. Returns whether it has caught up; if not, it will ring.
+    pub(crate) fn look_on(&self) -> bool {
+        let read = &self.pipe.read_long[self.side];
+        for look in 0..LOOKS_MAX {
+            if read.is_enough() {
+                return true;
+            }
+            match look {
+                ..SPINS_MAX => (0..SPIN_ROUNDS).for_each(|_| std::hint::spin_loop()),
+                _ => std::thread::yield_now(),
+            }
+        }
+        !read.fall_asleep()
     }
 }
 
@@ -592,6 +665,10 @@ impl Drop for PipeEnd {
     }
 }
 
+/// Looks of a writer at how far the reader has come; before the last ones it yields.
+const LOOKS_MAX: u32 = SPINS_MAX + 8;
+const SPINS_MAX: u32 = 64;
+const SPIN_ROUNDS: u32 = 16;
 /// Times that one message is taken out before it is believed to come alone.
 const IN_A_ROW: u8 = 8;
 /// Messages that are written without a look at the marks, at most.

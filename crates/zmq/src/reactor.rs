@@ -17,6 +17,7 @@ use crate::background::BackgroundThread;
 use crate::clock::now_ns;
 use crate::core::Core;
 use crate::error::Error;
+use crate::rooms;
 
 /// One background thread of a context.
 #[derive(Debug)]
@@ -163,8 +164,9 @@ impl Reactor {
     fn run(&self) {
         let mut space = [const { MaybeUninit::<epoll::Event>::uninit() }; 64];
         let mut next_look_ns = now_ns() + IDLE_NS;
+        let mut rooms = Rooms::default();
         loop {
-            let Some(timeout) = self.prepare(next_look_ns) else {
+            let Some(timeout) = self.prepare(next_look_ns, rooms.look_ns) else {
                 return self.let_go();
             };
             let Ok(events) = readiness::wait(&self.epoll, &mut space, timeout.as_ref()) else {
@@ -192,6 +194,7 @@ impl Reactor {
                 self.visit_watched();
                 next_look_ns = now + IDLE_NS;
             }
+            rooms.look(now);
         }
     }
 
@@ -206,15 +209,15 @@ impl Reactor {
     }
 
     /// How long to sleep; `None`: no longer at all.
-    fn prepare(&self, next_look_ns: u64) -> Option<Option<Timespec>> {
+    fn prepare(&self, next_look_ns: u64, rooms_ns: u64) -> Option<Option<Timespec>> {
         let mut shared = self.shared.lock();
         if shared.stops {
             return None;
         }
         let now = now_ns();
-        let mut wakes_ns = u64::MAX;
+        let mut wakes_ns = rooms_ns;
         if let Some(Reverse((deadline, _))) = shared.timers.peek() {
-            wakes_ns = *deadline;
+            wakes_ns = wakes_ns.min(*deadline);
         }
         if !shared.watched.is_empty() {
             wakes_ns = wakes_ns.min(next_look_ns.max(now));
@@ -273,9 +276,37 @@ impl Reactor {
     }
 }
 
+/// When the room of long bodies is looked at, as long as there is some that no socket uses.
+struct Rooms {
+    look_ns: u64,
+}
+
+impl Default for Rooms {
+    fn default() -> Rooms {
+        Rooms { look_ns: u64::MAX }
+    }
+}
+
+impl Rooms {
+    fn look(&mut self, now_ns: u64) {
+        if self.look_ns == u64::MAX {
+            if rooms::is_some_left() {
+                self.look_ns = now_ns + ROOMS_NS;
+            }
+        } else if now_ns >= self.look_ns {
+            self.look_ns = match rooms::let_go_unused() {
+                true => now_ns + ROOMS_NS,
+                false => u64::MAX,
+            };
+        }
+    }
+}
+
 /// The token of the bell; sockets count from 1.
 const BELL: u64 = u64::MAX;
 /// A socket that its program has not driven for so long is looked after.
 const IDLE_NS: u64 = 5_000_000;
+/// Room of long bodies that is not used for so long is let go.
+const ROOMS_NS: u64 = 500_000_000;
 /// The interval in which what bursts hold back is written.
 const BURST_NS: u64 = 50_000;

@@ -6,8 +6,11 @@
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut, RangeInclusive};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
+use tidewire_readiness as readiness;
 
 /// The bytes of a body. If they are many, their room is kept when they are let go.
 #[derive(Debug, Clone, Default)]
@@ -94,6 +97,45 @@ pub(crate) fn let_go() {
     }
 }
 
+/// Lets all go that lies between the threads, if none has come or gone since the last look of such
+/// a thread. Whether there is something to look at again.
+pub(crate) fn let_go_unused() -> bool {
+    match try_lock(&SHARED) {
+        None => true,
+        Some(mut shared) => {
+            let unused = shared.take_unused();
+            let is_some_left = shared.bytes > 0;
+            IS_SOME_LEFT.store(is_some_left, Ordering::Relaxed);
+            LIMIT.store(shared.bytes_max, Ordering::Relaxed);
+            drop(shared);
+            drop(unused);
+            is_some_left
+        }
+    }
+}
+
+/// The most bytes that lie between the threads, at the moment.
+#[inline]
+pub(crate) fn bytes_max() -> usize {
+    LIMIT.load(Ordering::Relaxed)
+}
+
+/// Two threads take turns so quickly that they would do little else: more may lie between them,
+/// until the program is at rest. Bodies that are filled take long enough that this is not needed.
+pub(crate) fn widen() {
+    if bytes_max() < BYTES_MOST
+        && let Some(mut shared) = try_lock(&SHARED)
+    {
+        shared.bytes_max = (shared.bytes_max * 2).min(BYTES_MOST);
+        LIMIT.store(shared.bytes_max, Ordering::Relaxed);
+    }
+}
+
+/// Whether something may lie between the threads.
+pub(crate) fn is_some_left() -> bool {
+    IS_SOME_LEFT.load(Ordering::Relaxed)
+}
+
 /// Rooms of one class, which a thread keeps for itself.
 struct Own {
     class: usize,
@@ -105,8 +147,11 @@ struct Shared {
     /// By class; those of the longest that was ever kept are the last.
     shelves: Vec<Shelf>,
     bytes: usize,
+    bytes_max: usize,
     /// Calls since the shelves were last looked through.
     calls: u32,
+    /// There was one since it was last asked whether the program is at rest.
+    is_in_use: bool,
 }
 
 #[derive(Default)]
@@ -121,10 +166,15 @@ thread_local! {
 }
 
 static SHARED: Mutex<Shared> = Mutex::new(Shared::new());
+static IS_SOME_LEFT: AtomicBool = AtomicBool::new(false);
+static LIMIT: AtomicUsize = AtomicUsize::new(BYTES_MAX);
 
-/// The lock is held for moments. But in the child of a fork a thread may hold it that is not there:
-/// then the allocator has to do.
+/// The lock is held for moments, and without a room a thread would be longer. But in the child of
+/// a fork a thread may hold it that is not there: then the allocator has to do.
 fn try_lock(shared: &Mutex<Shared>) -> Option<MutexGuard<'_, Shared>> {
+    if readiness::forks() == 0 {
+        return shared.try_lock_for(PATIENCE);
+    }
     for _ in 0..TRIES {
         if let Some(guard) = shared.try_lock() {
             return Some(guard);
@@ -188,6 +238,7 @@ impl Own {
         }
         if let Some(mut shared) = try_lock(place) {
             shared.add(self.class, kept, &mut self.rooms);
+            IS_SOME_LEFT.store(true, Ordering::Relaxed);
             let surplus = shared.look_through();
             drop(shared);
             drop(surplus);
@@ -202,7 +253,9 @@ impl Shared {
         Shared {
             shelves: Vec::new(),
             bytes: 0,
+            bytes_max: BYTES_MAX,
             calls: 0,
+            is_in_use: false,
         }
     }
 
@@ -226,18 +279,29 @@ impl Shared {
             self.shelves.resize_with(class + 1, Shelf::default);
         }
         while rooms.len() > kept
-            && let Some(room) = rooms.pop_if(|room| self.bytes + room.capacity() <= BYTES_MAX)
+            && let Some(room) = rooms.pop_if(|room| self.bytes + room.capacity() <= self.bytes_max)
         {
             debug_assert_eq!(class_of(room.capacity()), class, "a shelf is of one class");
             self.bytes += room.capacity();
             self.shelves[class].rooms.push(room);
         }
-        debug_assert!(self.bytes <= BYTES_MAX, "what lies here has a limit");
+        debug_assert!(self.bytes <= BYTES_MOST, "what lies here has a limit");
+    }
+
+    /// Takes out everything if there was no call since this was asked before.
+    fn take_unused(&mut self) -> Vec<Shelf> {
+        if std::mem::take(&mut self.is_in_use) {
+            return Vec::new();
+        }
+        self.bytes = 0;
+        self.bytes_max = BYTES_MAX;
+        std::mem::take(&mut self.shelves)
     }
 
     /// After some calls, takes out half of what none of them has wanted.
     fn look_through(&mut self) -> Vec<Vec<u8>> {
         let mut surplus = Vec::new();
+        self.is_in_use = true;
         self.calls += 1;
         if self.calls < CALLS_MAX {
             return surplus;
@@ -255,8 +319,8 @@ impl Shared {
 }
 
 #[inline]
-fn is_kept(bytes: usize) -> bool {
-    (ROOM_BYTES_MIN..=ROOM_BYTES_MAX).contains(&bytes)
+pub(crate) fn is_kept(bytes: usize) -> bool {
+    (BYTES_MIN..=ROOM_BYTES_MAX).contains(&bytes)
 }
 
 /// Four classes lie between powers of two.
@@ -265,28 +329,32 @@ fn class_of(bytes: usize) -> usize {
     debug_assert!(is_kept(bytes), "others have no class");
     let power = bytes.ilog2();
     let quarter = (bytes >> (power - 2)) & 3;
-    (power - ROOM_BYTES_MIN.ilog2()) as usize * 4 + quarter
+    (power - BYTES_MIN.ilog2()) as usize * 4 + quarter
 }
 
 /// The most rooms of a class that a thread keeps for itself.
 #[inline]
 fn own_max(class: usize) -> usize {
-    let bytes_min = (ROOM_BYTES_MIN << (class / 4)) / 4 * (4 + class % 4);
+    let bytes_min = (BYTES_MIN << (class / 4)) / 4 * (4 + class % 4);
     (OWN_BYTES_MAX / bytes_min).clamp(1, OWN_ROOMS_MAX)
 }
 
 /// Shorter bodies are the allocator's: it is as fast with these.
-const ROOM_BYTES_MIN: usize = 4 << 10;
+pub(crate) const BYTES_MIN: usize = 4 << 10;
 /// Longer ones too: few of them would fill the place.
 const ROOM_BYTES_MAX: usize = 4 << 20;
-/// Room that lies between the threads, at most.
+/// Room that lies between the threads, at most, unless a program needs more to go on.
 const BYTES_MAX: usize = 32 << 20;
+/// What this limit grows to.
+const BYTES_MOST: usize = 256 << 20;
 /// Room that a thread keeps for itself; one room is kept in any case.
 const OWN_BYTES_MAX: usize = 512 << 10;
 const OWN_ROOMS_MAX: usize = 16;
 /// Handfuls that come and go before what was not wanted meanwhile is let go.
-const CALLS_MAX: u32 = 256;
-/// Tries to get at what lies between the threads.
+const CALLS_MAX: u32 = 4_096;
+/// How long a thread waits for one that has what lies between them.
+const PATIENCE: Duration = Duration::from_millis(10);
+/// Tries to get at it where the thread that has it may not be there.
 const TRIES: u32 = 100;
 
 #[cfg(test)]
@@ -303,12 +371,12 @@ mod tests {
     #[test]
     fn each_length_has_a_class_and_longer_ones_no_lower_one() {
         let mut before = 0;
-        for bytes in ROOM_BYTES_MIN..=100_000 {
+        for bytes in BYTES_MIN..=100_000 {
             let class = class_of(bytes);
             assert!(class == before || class == before + 1, "{bytes}");
             before = class;
         }
-        assert_eq!(class_of(ROOM_BYTES_MIN), 0);
+        assert_eq!(class_of(BYTES_MIN), 0);
         assert_eq!(class_of(64 << 10), 16);
         assert_eq!(own_max(class_of(64 << 10)), 8);
         assert_eq!(own_max(class_of(ROOM_BYTES_MAX)), 1);
@@ -389,6 +457,20 @@ mod tests {
         }
         let wanted = shelved(&shared);
         assert!((4 * (64 << 10)..full / 10).contains(&wanted), "{wanted}");
+    }
+
+    #[test]
+    fn a_program_at_rest_keeps_nothing_between_its_threads() {
+        let place = Mutex::new(Shared::new());
+        let mut own = Own::new();
+        for _ in 0..3 {
+            (0..40).for_each(|_| own.give(Vec::with_capacity(1 << 20), &place));
+            let mut shared = place.lock();
+            assert!(shared.take_unused().is_empty(), "it was at work");
+            assert!(shelved(&shared) > 0);
+            shared.take_unused();
+            assert_eq!(shelved(&shared), 0);
+        }
     }
 
     #[test]

@@ -4,12 +4,12 @@
 //! ones. Where no thread of this process looks, it asks the peers of all of them to wake it, and
 //! the list is empty until one does.
 
-use parking_lot::MutexGuard;
 use rustix::event::epoll;
 use tidewire_rings::{Spin, Wants};
 
 use crate::awake::{Moment, Vigil};
 use crate::core::{Core, Wait};
+use crate::lent::Held;
 use crate::link::StreamLink;
 use crate::peer::Link;
 use crate::slab::Key;
@@ -162,12 +162,7 @@ impl State {
 impl Core {
     /// Looks at the rings for a moment without sleeping. Whether something may have come, so that
     /// the caller need not sleep.
-    pub(crate) fn spin(
-        &self,
-        state: &mut MutexGuard<'_, State>,
-        wait: Wait,
-        vigil: &mut Vigil,
-    ) -> bool {
+    pub(crate) fn spin(&self, state: &mut Held<'_>, wait: Wait, vigil: &mut Vigil) -> bool {
         // One thread is enough.
         if state.waiters > 0 || !state.rings.are_active() {
             return false;
@@ -181,7 +176,7 @@ impl Core {
             return false;
         };
         self.begin_spin(state);
-        let is_over = MutexGuard::unlocked(state, || run(&spin, moment, [self], vigil));
+        let is_over = Held::unlocked(state, || run(&spin, moment, [self], vigil));
         self.end_spin(state);
         state.was_awake(Some(is_over));
         if is_over {

@@ -3,18 +3,18 @@
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
-use parking_lot::MutexGuard;
-
 use crate::address::{self, Address, Deed};
 use crate::context::Context;
 use crate::core::{Core, Purpose, Wait};
 use crate::endpoint::{Endpoint, Remote, Role};
 use crate::error::Error;
 use crate::kind::SocketType;
+use crate::lent::Held;
 use crate::message::{Last, Message};
 use crate::monitor::{Ends, Event, EventSink, Monitor};
 use crate::options::number;
-use crate::pipe::Hello;
+use crate::peer::Link;
+use crate::pipe::{Hello, PipeEnd};
 use crate::secure::Secure;
 use crate::slab::Key;
 use crate::state::{NotSent, State, Token};
@@ -160,7 +160,10 @@ impl Socket {
             message.set_properties(None);
             message.set_routing_id(0);
             pipe.write(std::iter::empty(), Last::Message(message));
-            self.core().leave(&mut state);
+            match pipe.is_pressed() {
+                true => self.ease(&mut state, flags),
+                false => self.core().leave(&mut state),
+            }
             drop(state);
             message.clear();
             return Ok(());
@@ -198,7 +201,10 @@ impl Socket {
             && let Some(pipe) = state.only_pipe()
         {
             pipe.write(std::iter::empty(), Last::Slice(bytes));
-            self.core().leave(&mut state);
+            match pipe.is_pressed() {
+                true => self.ease(&mut state, flags),
+                false => self.core().leave(&mut state),
+            }
             return Ok(());
         }
         if !flags.more && state.send_short(bytes) {
@@ -219,24 +225,43 @@ impl Socket {
 
     /// A frame was taken.
     #[inline]
-    fn sent(&self, mut state: MutexGuard<'_, State>, flags: SendFlags) {
-        if state.is_pressed {
-            self.ease(&mut state, flags);
+    fn sent(&self, mut state: Held<'_>, flags: SendFlags) {
+        match state.is_pressed {
+            true => self.ease(&mut state, flags),
+            false => self.core().leave(&mut state),
         }
-        self.core().leave(&mut state);
     }
 
     /// Long messages gather before a kernel that is full. Rather than fill the memory up to the
     /// high-water mark, a sender that may wait gives the receiver a moment to catch up; what
     /// fits the caches is passed on several times faster.
     #[cold]
-    fn ease(&self, state: &mut MutexGuard<'_, State>, flags: SendFlags) {
+    fn ease(&self, state: &mut Held<'_>, flags: SendFlags) {
         state.is_pressed = false;
+        self.wait_for_receiver(state, flags);
+        self.core().leave(state);
+    }
+
+    fn wait_for_receiver(&self, state: &mut Held<'_>, flags: SendFlags) {
         let is_patient = !flags.dont_wait && state.options.send_timeout_ms != 0;
-        if is_patient && self.core().kind.sends_in_turn() && state.writable.len() == 1 {
+        if !is_patient || !self.core().kind.sends_in_turn() {
+            return;
+        }
+        let &[key] = state.writable.as_slice() else {
+            return;
+        };
+        let has_caught_up = match state.pipe(key).map(|pipe| pipe.begin_easing()) {
+            None => false,
+            Some(None) => true,
+            Some(Some(easing)) => Held::unlocked(state, || easing.look_on()),
+        };
+        if !has_caught_up {
             let wait = Wait::for_ns(EASING_NS);
             // An interruption cuts the moment short, no more.
             let _ = self.core().drive(state, wait, Purpose::Send);
+        }
+        if let Some(pipe) = state.pipe(key) {
+            pipe.end_easing();
         }
     }
 
@@ -244,7 +269,7 @@ impl Socket {
     #[cold]
     fn send_waiting(
         &self,
-        mut state: MutexGuard<'_, State>,
+        mut state: Held<'_>,
         mut reason: NotSent,
         mut last: Last<'_>,
         flags: SendFlags,
@@ -306,11 +331,7 @@ impl Socket {
         self.receive_waiting(state, dont_wait)
     }
 
-    fn receive_waiting(
-        &self,
-        mut state: MutexGuard<'_, State>,
-        dont_wait: bool,
-    ) -> Result<Message, Error> {
+    fn receive_waiting(&self, mut state: Held<'_>, dont_wait: bool) -> Result<Message, Error> {
         let wait = match dont_wait {
             true => Wait::Not,
             false => Wait::for_ms(state.options.receive_timeout_ms),
@@ -389,12 +410,7 @@ impl Socket {
     }
 
     /// Drives the socket, as long as its context lives.
-    fn drive(
-        &self,
-        state: &mut MutexGuard<'_, State>,
-        wait: Wait,
-        purpose: Purpose,
-    ) -> Result<(), Error> {
+    fn drive(&self, state: &mut Held<'_>, wait: Wait, purpose: Purpose) -> Result<(), Error> {
         self.core().drive(state, wait, purpose)?;
         if self.core().context.is_terminated() {
             return Err(Error::Terminated);
@@ -544,6 +560,14 @@ impl EventSink for Socket {
 const EASING_NS: u64 = 500_000;
 
 impl State {
+    /// The pipe to a peer within the process.
+    fn pipe(&mut self, key: Key) -> Option<&mut PipeEnd> {
+        match &mut self.peers.get_mut(key)?.link {
+            Link::Pipe(pipe) => Some(pipe),
+            Link::Stream(_) | Link::Datagrams(_) | Link::None => None,
+        }
+    }
+
     pub(crate) fn events(&mut self) -> Events {
         Events {
             readable: self.can_receive(),

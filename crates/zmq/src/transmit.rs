@@ -93,8 +93,9 @@ impl State {
             Link::Pipe(pipe) => {
                 debug_assert!(peer.backlog.is_empty(), "a pipe has no backlog beside it");
                 if pipe.write(head, last) == Kept::Refused {
-                    self.refuse(key);
+                    return self.refuse(key);
                 }
+                self.is_pressed |= pipe.is_pressed();
                 return;
             }
             Link::Stream(link)
