@@ -31,7 +31,7 @@ pub(crate) struct Written {
     within: usize,
     /// What was read when it last waited in vain.
     in_vain: Option<usize>,
-    /// When it last went on, in nanoseconds.
+    /// When it last went on because the reader had caught up, in nanoseconds; 0: it did not.
     resumed_ns: u64,
 }
 
@@ -89,10 +89,11 @@ impl Written {
 
     pub(crate) fn end_wait(&mut self, read: &Read) {
         read.is_asleep.store(false, Ordering::Relaxed);
-        self.resumed_ns = now_ns();
-        if read.wanted.swap(0, Ordering::Relaxed) > 0 {
+        self.resumed_ns = 0;
+        match read.wanted.swap(0, Ordering::Relaxed) {
+            0 => self.resumed_ns = now_ns(),
             // It may read on only when this thread does something else.
-            self.in_vain = Some(read.bytes.load(Ordering::Relaxed));
+            _ => self.in_vain = Some(read.bytes.load(Ordering::Relaxed)),
         }
     }
 }
@@ -162,6 +163,36 @@ fn weight(length: usize) -> usize {
 const QUICK_NS: u64 = 200_000;
 /// The reader tells what it has read in steps: both write to what it is told by.
 const STEP_BYTES: usize = 2 << 20;
+
+/// Every order in which a writer and a reader can meet.
+#[cfg(all(loom, test))]
+mod model {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_writer_that_falls_asleep_is_woken_by_a_reader_that_has_read_enough() {
+        loom::model(|| {
+            let read = Arc::new(Read::default());
+            let unread = rooms::bytes_max();
+            let reader = {
+                let read = Arc::clone(&read);
+                loom::thread::spawn(move || {
+                    let mut untold = Untold { bytes: unread };
+                    untold.tell(&read)
+                })
+            };
+            let written = Written {
+                bytes: unread,
+                ..Written::default()
+            };
+            let sleeps = written.begin_wait(&read) && read.fall_asleep();
+            let wakes = reader.join().unwrap();
+            assert!(wakes || !sleeps, "it sleeps on");
+        });
+    }
+}
 
 #[cfg(test)]
 mod tests {
