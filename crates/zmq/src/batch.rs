@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::message::{Message, SHORT_ROOM_BYTES, Single};
+use crate::pressure;
 
 /// What was written at one end and not yet taken out at the other.
 ///
@@ -15,6 +16,8 @@ pub(crate) struct Batch {
     /// Taken out up to here.
     at: usize,
     others: VecDeque<Item>,
+    /// What the long bodies weigh that were put in or taken out since this was last asked.
+    weight: usize,
     /// Times in a row that most of the room was not used.
     calm: u8,
 }
@@ -170,6 +173,7 @@ impl Batch {
     }
 
     pub(crate) fn push_item(&mut self, item: Item) {
+        self.weight += weight_of(&item);
         self.bytes.extend_from_slice(&Mark::OTHER.0.to_ne_bytes());
         self.others.push_back(item);
     }
@@ -180,7 +184,7 @@ impl Batch {
         if mark.is_other() {
             self.at += Mark::BYTES;
             debug_assert!(!self.others.is_empty(), "an empty mark stands for an item");
-            return self.others.pop_front();
+            return self.take_out();
         }
         let mut message = Message::from_slice(body);
         message.set_more(mark.more());
@@ -209,9 +213,24 @@ impl Batch {
             _ => return None,
         }
         self.at += Mark::BYTES;
-        match self.others.pop_front() {
+        match self.take_out() {
             Some(Item::Frame(message)) => Some(message),
             _ => None,
+        }
+    }
+
+    fn take_out(&mut self) -> Option<Item> {
+        let item = self.others.pop_front()?;
+        self.weight += weight_of(&item);
+        Some(item)
+    }
+
+    /// What the long bodies weigh that were put in or taken out since the last call.
+    #[inline]
+    pub(crate) fn take_weight(&mut self) -> usize {
+        match self.weight {
+            0 => 0,
+            _ => std::mem::take(&mut self.weight),
         }
     }
 
@@ -221,6 +240,13 @@ impl Batch {
         let (mark, rest) = self.bytes.get(self.at..)?.split_first_chunk()?;
         let mark = Mark(u32::from_ne_bytes(*mark));
         Some((mark, rest.get(..mark.length())?))
+    }
+}
+
+fn weight_of(item: &Item) -> usize {
+    match item {
+        Item::Frame(message) => pressure::weight_of(message),
+        Item::Subscribe(_) | Item::Cancel(_) => 0,
     }
 }
 

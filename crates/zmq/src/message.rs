@@ -8,7 +8,6 @@ use bytes::Bytes;
 
 use crate::error::Error;
 use crate::lent::Lent;
-use crate::pressure::weight_of;
 use crate::properties::Properties;
 use crate::rooms::{self, Room};
 
@@ -436,15 +435,6 @@ pub(crate) enum Single<'a> {
 }
 
 impl Single<'_> {
-    /// What it weighs between two sockets of the process.
-    #[inline]
-    pub(crate) fn weight(&self) -> usize {
-        match self {
-            Single::Bytes(..) => 0,
-            Single::Message(message) => weight_of(message),
-        }
-    }
-
     #[inline]
     pub(crate) fn into_message(self) -> Message {
         match self {

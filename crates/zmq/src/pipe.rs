@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use crate::batch::{Batch, Item};
 use crate::lent;
 use crate::message::{Last, Message, Single};
-use crate::pressure::{Read, Untold, Written, weight_of};
+use crate::pressure::{Read, Untold, Written};
 use crate::signal::Signal;
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, fence};
 use crate::topic_queue::{Kept, Limits, TopicQueue};
@@ -289,7 +289,6 @@ impl PipeEnd {
     pub(crate) fn write(&mut self, head: impl Iterator<Item = Message>, last: Last<'_>) -> Kept {
         let way = &self.pipe.ways[self.side];
         self.room = self.room.saturating_sub(1);
-        self.written.count(&last);
         // A long message is copied before the lock is taken.
         let mut made;
         let last = match last {
@@ -300,18 +299,21 @@ impl PipeEnd {
             last => last,
         };
         let mut kept = Kept::New;
+        let weight;
         let is_first = {
             let mut queue = way.queue.lock();
             match self.pipe.conflation.load(Ordering::Acquire) {
                 0 => put(&mut queue.batch, head, last),
                 conflation => kept = way.conflate(&mut queue, conflation, head, last),
             }
+            weight = queue.batch.take_weight();
             let is_first = kept != Kept::Refused && !way.has_items.load(Ordering::Relaxed);
             if is_first {
                 way.has_items.store(true, Ordering::Release);
             }
             is_first
         };
+        self.written.count(weight);
         match kept {
             Kept::New => {
                 let written = way.written.load(Ordering::Relaxed);
@@ -354,10 +356,9 @@ impl PipeEnd {
             return None;
         }
         let item = self.inbox.pop()?;
-        if let Item::Frame(message) = &item
-            && !message.more()
-        {
-            self.has_read(weight_of(message));
+        self.count_long();
+        if matches!(&item, Item::Frame(message) if !message.more()) {
+            self.has_read();
         }
         Some(item)
     }
@@ -368,12 +369,9 @@ impl PipeEnd {
         if self.inbox.is_empty() && !self.fetch() {
             return None;
         }
-        let mut weight = 0;
-        let taken = self.inbox.pop_single(|single| {
-            weight = single.weight();
-            take(single)
-        })?;
-        self.has_read(weight);
+        let taken = self.inbox.pop_single(take)?;
+        self.count_long();
+        self.has_read();
         Some(taken)
     }
 
@@ -437,21 +435,26 @@ impl PipeEnd {
             way.has_items.store(!topics.is_empty(), Ordering::Release);
             !topics.is_empty()
         };
-        (0..left_out).for_each(|_| self.has_read(0));
+        (0..left_out).for_each(|_| self.has_read());
         Some(found)
     }
 
     /// The writer learns of room when half of the pipe is read, as with libzmq: a line of memory
     /// that both want is touched no more often than that.
     #[inline]
-    fn has_read(&mut self, weight: usize) {
+    fn has_read(&mut self) {
         self.taken = self.taken.saturating_add(1);
-        if weight > 0 && self.untold_long.count(weight) {
-            self.tell_long();
-        }
         self.untold += 1;
         if self.untold >= self.told_after {
             self.tell_read();
+        }
+    }
+
+    #[inline]
+    fn count_long(&mut self) {
+        let weight = self.inbox.take_weight();
+        if weight > 0 && self.untold_long.count(weight) {
+            self.tell_long();
         }
     }
 
