@@ -71,6 +71,11 @@ impl Driver {
         self.has_heard
     }
 
+    /// Returns whether the handshake went on with an earlier session.
+    pub fn is_resumed(&self) -> bool {
+        self.session.is_resumed()
+    }
+
     /// Returns the names in the certificate that the peer has shown; `None` without one.
     pub fn peer_names(&self) -> Option<PeerNames> {
         self.session.peer_names()

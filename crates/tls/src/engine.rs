@@ -7,6 +7,7 @@
 mod authorities;
 mod pem;
 mod refusals;
+mod session_state;
 mod settings;
 mod suites;
 mod tickets;

@@ -190,6 +190,7 @@ impl Session {
             return (count, progress);
         }
         if let Err(error) = self.engine.check_resumed(unix_s()) {
+            self.say_end(&mut Vec::new());
             return (count, Err(error));
         }
         self.phase = Phase::Open;
@@ -310,14 +311,19 @@ impl Session {
     /// Tells the peer that no more comes, if the session is open.
     pub fn close(&mut self) {
         if self.is_open() {
-            let mut room = [0; ROOM_BYTES];
             let mut incoming = std::mem::take(&mut self.incoming);
-            self.collect(&mut incoming);
-            if let Ok(count) = self.engine.close(&mut room, &mut incoming) {
-                self.outgoing.extend_from_slice(&room[..count]);
-            }
+            self.say_end(&mut incoming);
         }
         self.phase = Phase::Closed;
+    }
+
+    /// Tells the peer that no more comes: the one alert that the engine gives after a handshake.
+    fn say_end(&mut self, incoming: &mut [u8]) {
+        let mut room = [0; ROOM_BYTES];
+        self.collect(incoming);
+        if let Ok(count) = self.engine.close(&mut room, incoming) {
+            self.outgoing.extend_from_slice(&room[..count]);
+        }
     }
 }
 
@@ -341,29 +347,13 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use rustls::crypto::aws_lc_rs::default_provider;
-    use rustls::pki_types::pem::PemObject;
-    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use rustls::ClientConfig;
     use rustls::version::{TLS12, TLS13};
-    use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 
     use super::*;
     use crate::engine::{Clients, ServerSettings};
     use crate::error::Refusal;
-    use crate::support::{Made, Named, shake_hands};
-
-    fn client(made: &Made, version: &'static SupportedProtocolVersion) -> ClientConfig {
-        let read = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
-        let mut roots = RootCertStore::empty();
-        roots.add(read(&made.root_pem)).unwrap();
-        let key = PrivateKeyDer::from_pem_slice(made.key_pem.as_bytes()).unwrap();
-        ClientConfig::builder_with_provider(Arc::new(default_provider()))
-            .with_protocol_versions(&[version])
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_client_auth_cert(vec![read(&made.pem)], key)
-            .unwrap()
-    }
+    use crate::support::{Made, Named, client_with, shake_hands};
 
     fn connect(config: &Arc<ClientConfig>, server: &Server) -> Session {
         let mut session = Session::server(server).unwrap();
@@ -390,7 +380,7 @@ mod tests {
                 ..ServerSettings::default()
             });
             let server = server.unwrap();
-            let config = Arc::new(client(&made, version));
+            let config = Arc::new(client_with(&made, version));
             let first = connect(&config, &server);
             assert!(!first.engine.is_resumed());
             let far_s = i64::MAX;

@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 use rustls::crypto::aws_lc_rs;
 use rustls::server::ProducesTickets;
 
+use super::session_state::last_valid_s;
 use crate::error::Error;
 use crate::facts::unix_s;
 
 /// Makes tickets with keys that are replaced after `lifetime`. A ticket is valid for that time at
 /// least, and for twice that time at most. It ends earlier where an authority of clients begins or
-/// ends: who has resumed a session has shown no certificate since.
+/// ends: who has resumed a session has shown no certificate since. It is not accepted once a
+/// certificate of the client has ended.
 pub(super) struct Tickets {
     lifetime: Duration,
     /// When that is, seconds since the UNIX epoch.
@@ -43,11 +45,7 @@ impl Tickets {
         })
     }
 
-    /// Returns the keys of now: the current ones, and those that are still accepted.
-    fn keys(&self) -> (Arc<dyn ProducesTickets>, Option<Arc<dyn ProducesTickets>>) {
-        self.keys_at(unix_s())
-    }
-
+    /// Returns the keys of a time: the current ones, and those that are still accepted.
     fn keys_at(&self, now_s: i64) -> (Arc<dyn ProducesTickets>, Option<Arc<dyn ProducesTickets>>) {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         let age = keys.since.elapsed();
@@ -75,13 +73,17 @@ impl ProducesTickets for Tickets {
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
-        self.keys().0.encrypt(plain)
+        self.keys_at(unix_s()).0.encrypt(plain)
     }
 
     fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
-        let (current, previous) = self.keys();
+        let now_s = unix_s();
+        let (current, previous) = self.keys_at(now_s);
         let read = current.decrypt(cipher);
-        read.or_else(|| previous?.decrypt(cipher))
+        let state = read.or_else(|| previous?.decrypt(cipher))?;
+        // A full handshake follows: the client may have a newer certificate.
+        let is_over = last_valid_s(&state).is_some_and(|last_s| now_s > last_s);
+        (!is_over).then_some(state)
     }
 }
 

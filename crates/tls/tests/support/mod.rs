@@ -7,8 +7,9 @@ mod certificates;
 use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
 use tidewire_tls::{Client, Error, Session, Trust};
 
@@ -73,6 +74,20 @@ pub(crate) fn rustls_client(
         .with_no_client_auth();
     config.enable_secret_extraction = true;
     shake_hands(&Arc::new(config), server)
+}
+
+/// A client of rustls's own that shows a certificate and trusts its authority. It resumes sessions.
+pub(crate) fn client_with(made: &Made, version: &'static SupportedProtocolVersion) -> ClientConfig {
+    let read = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(read(&made.root_pem)).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(made.key_pem.as_bytes()).unwrap();
+    ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_client_auth_cert(vec![read(&made.pem)], key)
+        .unwrap()
 }
 
 /// A client of rustls's own, whose handshake with a server is done, for `hub.example`. It has heard
