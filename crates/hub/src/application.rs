@@ -12,7 +12,7 @@ use tidewire_feed::server::Steps;
 use tidewire_lane::{Application, CloseReason, ConnectionId, Context, Endpoint, Peer};
 use tidewire_market::{BarClock, DatabentoSession, Exchange, FeedSession, LinesOut, Source};
 use tidewire_plant::PlantLink;
-use tidewire_redis::{RedisLane, RedisMail, earlier};
+use tidewire_redis::{OtherClient, RedisLane, RedisMail, earlier};
 use tracing::debug;
 
 use crate::hub::{Hub, Mail};
@@ -236,6 +236,14 @@ impl HubLane {
         }
     }
 
+    /// Registers a client for CLIENT KILL.
+    fn register(&self, context: &Context, id: ConnectionId, peer: &Peer) -> Arc<OtherClient> {
+        let local = context.local_address(id).map_or(Peer::Local, Peer::Tcp);
+        let addresses = (peer.to_string(), local.to_string());
+        let clients = &self.hub.server.other_clients;
+        clients.connect((self.lane, id), addresses, context.unix_ns())
+    }
+
     fn accept_zmq(
         &mut self,
         context: &mut Context,
@@ -243,8 +251,9 @@ impl HubLane {
         port: Port,
         peer: &Peer,
     ) -> Session {
+        let client = self.register(context, id, peer);
         self.hub.zmq_peers[port as usize].fetch_add(1, Ordering::Relaxed);
-        let session = ZmqSession::new(id, port, peer, &self.hub, context);
+        let session = ZmqSession::new((id, client), port, peer, &self.hub, context);
         Session::Zmq(Box::new(session))
     }
 
@@ -252,7 +261,8 @@ impl HubLane {
         let (server, address) = (&self.hub.server, peer.to_string());
         let certified = server.user_of_certificate(context, id, &address);
         let has_certificate = context.peer_names(id).is_some();
-        let user = HubUser::new(server.clone(), address.clone(), certified, has_certificate);
+        let client = self.register(context, id, peer);
+        let user = HubUser::new(server.clone(), client, certified, has_certificate);
         let market = self.hub.market.clone();
         FeedSession::new(
             (id, address),
@@ -269,8 +279,9 @@ impl HubLane {
         peer: &Peer,
     ) -> Option<DatabentoSession> {
         let (hub, address) = (&self.hub, peer.to_string());
+        let client = self.register(context, id, peer);
         let name = hub.config.databento_user.as_deref();
-        let user = name.map(|name| HubUser::of_gateway(hub.server.clone(), address.clone(), name));
+        let user = name.map(|name| HubUser::of_gateway(hub.server.clone(), client, name));
         let user = match user.transpose() {
             Ok(user) => user.map(|(user, readable)| (Box::new(user) as _, readable)),
             Err(refused) => {
@@ -308,6 +319,7 @@ impl HubLane {
         if self.redis.closed(context, id, reason) {
             return;
         }
+        self.hub.server.other_clients.disconnect(self.lane, id);
         let session = self.sessions.get_mut(id.index());
         let Some(session) = session.and_then(Option::take) else {
             return;

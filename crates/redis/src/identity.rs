@@ -8,6 +8,7 @@ use tidewire_resp::ArgumentList;
 
 use crate::access::{AccessControl, AclLogEntry, KeyRights, Origin, Reason, Rules, User, Verb};
 use crate::access::{NO_KEY, no_command_text};
+use crate::other_clients::OtherClient;
 use crate::parameters::{ACLLOG_MAX_LEN, PROTECTED_MODE};
 use crate::server::Server;
 use tidewire_lane::unix_ms;
@@ -15,8 +16,8 @@ use tidewire_lane::unix_ms;
 /// The user that a peer is, and what that user may do as far as has been seen.
 #[derive(Debug)]
 pub struct Identity {
-    /// Where the peer is, for the log.
-    address: String,
+    /// The peer as CLIENT KILL finds it.
+    client: Arc<OtherClient>,
     /// The peer's protocol, for ACL LOG.
     protocol: &'static str,
     /// The peer's name for itself, for ACL LOG.
@@ -33,9 +34,9 @@ pub struct Identity {
 
 impl Identity {
     /// The identity of a peer that has not authenticated yet.
-    pub fn new(address: String, protocol: &'static str, is_refused: bool) -> Self {
+    pub fn new(client: Arc<OtherClient>, protocol: &'static str, is_refused: bool) -> Self {
         Self {
-            address,
+            client,
             protocol,
             label: String::new(),
             is_refused,
@@ -47,7 +48,7 @@ impl Identity {
 
     /// Where the peer is.
     pub fn address(&self) -> &str {
-        &self.address
+        self.client.address()
     }
 
     /// Notes the peer's name for itself. What CLIENT SETNAME does not accept is replaced.
@@ -79,6 +80,7 @@ impl Identity {
 
     /// Makes it this user.
     pub fn become_user(&mut self, access: &AccessControl, user: Arc<User>) {
+        *self.client.user.lock() = Some(user.clone());
         self.user = Some(user);
         self.look(access);
     }
@@ -172,12 +174,12 @@ impl Identity {
 
     /// Logs a failed login.
     pub fn note_failed_login(&self, server: &Server, protocol: &str, name: &[u8]) {
-        tidewire_retry::note_failed_login(protocol, &self.address, name);
+        tidewire_retry::note_failed_login(protocol, self.address(), name);
         self.note(server, Reason::Authentication, b"AUTH", name);
     }
 
     fn note(&self, server: &Server, reason: Reason, object: &[u8], user: &[u8]) {
-        let (address, label, protocol) = (&self.address, &self.label, self.protocol);
+        let (address, label, protocol) = (self.address(), &self.label, self.protocol);
         let client = format!("addr={address} name={label} lib-name={protocol}");
         note(server, (reason, object), user, client);
     }

@@ -74,6 +74,9 @@ mod monitor;
 
 mod notifications;
 
+mod other_clients;
+pub use other_clients::{OtherClient, OtherClients};
+
 mod parameters;
 pub use parameters::{Id, Parameters};
 

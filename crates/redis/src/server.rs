@@ -20,6 +20,7 @@ use crate::durability::state::Durability;
 use crate::hot::HotNames;
 use crate::mail::RedisMail;
 use crate::memory::Usage;
+use crate::other_clients::OtherClients;
 use crate::parameters::{ACL_PUBSUB_DEFAULT, ACLFILE, Parameters, REQUIREPASS};
 use crate::parts::Evictions;
 use crate::parts::Listening;
@@ -80,6 +81,8 @@ pub struct Server {
     pub post: Arc<Post>,
     /// Redis clients.
     pub clients: Clients,
+    /// Clients of other protocols.
+    pub other_clients: OtherClients,
     /// Counters of the lanes.
     pub lanes: Vec<Arc<LaneCounters>>,
     /// When the hub started, ns since the UNIX epoch.
@@ -188,6 +191,7 @@ impl Server {
             topics,
             post,
             clients: Clients::default(),
+            other_clients: OtherClients::default(),
             lanes: (0..config.lanes).map(|_| Arc::default()).collect(),
             started_unix_ns: unix_ns(),
             commands: AtomicU64::new(0),

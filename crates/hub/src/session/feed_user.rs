@@ -7,7 +7,9 @@ use std::sync::Arc;
 use tidewire_feed::server::{Names, Readable};
 use tidewire_feed::wire::{Credentials, Login, RefusalReason, RefusalText, Refused, Role};
 use tidewire_market::{FeedUser, Look, MARKET_PREFIX};
-use tidewire_redis::{DEFAULT, Identity, KeyRights, NotAdmitted, Proof, Server, User, Verb};
+use tidewire_redis::{
+    DEFAULT, Identity, KeyRights, NotAdmitted, OtherClient, Proof, Server, User, Verb,
+};
 
 /// The user of a connection to the feed's port.
 #[derive(Debug)]
@@ -26,13 +28,13 @@ pub(crate) struct HubUser {
 impl HubUser {
     pub(crate) fn new(
         server: Arc<Server>,
-        address: String,
+        client: Arc<OtherClient>,
         certified: Option<Arc<User>>,
         has_certificate: bool,
     ) -> Self {
         Self {
             server,
-            identity: Identity::new(address, "feed", false),
+            identity: Identity::new(client, "feed", false),
             certified,
             has_certificate,
             verb: Verb::Read,
@@ -65,12 +67,12 @@ impl HubUser {
     /// The user of a client of the gateway, whose key stands for this user; and what it may read.
     pub(crate) fn of_gateway(
         server: Arc<Server>,
-        address: String,
+        client: Arc<OtherClient>,
         name: &str,
     ) -> Result<(Self, Readable), Refused> {
         let mut own = Self {
-            identity: Identity::new(address.clone(), "databento", false),
-            ..Self::new(server, address, None, false)
+            identity: Identity::new(client.clone(), "databento", false),
+            ..Self::new(server, client, None, false)
         };
         let proof = Proof::Key {
             name: Some(name.as_bytes()),

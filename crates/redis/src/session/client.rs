@@ -10,6 +10,7 @@ use crate::access::User;
 use crate::attention::Obstacles;
 use crate::clients::Client;
 use crate::mail::RedisMail;
+use crate::other_clients::OtherClient;
 use crate::parameters::{ClientClass, TIMEOUT};
 use crate::server::Server;
 
@@ -154,6 +155,7 @@ impl State {
                 }
             }
         }
+        killed += kill_others(call, &filter);
         let master = call.server.replication.master();
         if master.is_some_and(|master| master.reconnect(|address| filter.names_master(address))) {
             killed += 1;
@@ -259,6 +261,23 @@ fn listed(call: &Call<'_>) -> Result<Vec<Arc<Client>>, String> {
     Ok(found)
 }
 
+/// Ends the clients of other protocols that a filter names. Returns how many these are.
+fn kill_others(call: &Call<'_>, filter: &Filter) -> i64 {
+    if !filter.names_others() {
+        return 0;
+    }
+    let mut killed = 0;
+    for client in call.server.other_clients.list() {
+        if filter.accepts_other(&client, call.context.unix_ns()) {
+            killed += 1;
+            tracing::debug!(address = client.address(), "killed");
+            let kill = RedisMail::Kill(client.connection);
+            call.server.mail.send(client.lane, kill);
+        }
+    }
+    killed
+}
+
 /// The clients that CLIENT KILL ends.
 #[derive(Debug)]
 struct Filter {
@@ -336,22 +355,43 @@ impl Filter {
     }
 
     fn accepts(&self, client: &Client, now_unix_ns: u64) -> bool {
-        let is = |wanted: &Option<Vec<u8>>, own: &str| {
-            wanted
-                .as_ref()
-                .is_none_or(|wanted| wanted == own.as_bytes())
-        };
-        let is_user = |own: &Arc<User>| {
-            let wanted = self.user.as_ref();
-            wanted.is_none_or(|wanted| Arc::ptr_eq(wanted, own))
-        };
-        let age_s = now_unix_ns.saturating_sub(client.connected_unix_ns) / 1_000_000_000;
         self.id.is_none_or(|id| id == client.id)
-            && is(&self.address, &client.address)
-            && is(&self.local_address, &client.local_address)
-            && is_user(&client.user.lock())
+            && self.is_at(&client.address, &client.local_address)
+            && self.is_user(Some(&client.user.lock()))
             && self.class.is_none_or(|class| class.accepts(client))
-            && age_s >= self.age_s_min
+            && self.is_old(client.connected_unix_ns, now_unix_ns)
+    }
+
+    /// Whether it may be about clients of other protocols: it names an address or a user, and
+    /// nothing that they do not have.
+    fn names_others(&self) -> bool {
+        let names_any = self.address.is_some() || self.local_address.is_some();
+        (names_any || self.user.is_some()) && self.id.is_none() && self.class.is_none()
+    }
+
+    fn accepts_other(&self, client: &OtherClient, now_unix_ns: u64) -> bool {
+        debug_assert!(self.names_others(), "it is about them");
+        self.is_at(&client.address, &client.local_address)
+            && self.is_user(client.user.lock().as_ref())
+            && self.is_old(client.connected_unix_ns, now_unix_ns)
+    }
+
+    fn is_at(&self, address: &str, local_address: &str) -> bool {
+        let is = |wanted: &Option<Vec<u8>>, own: &str| {
+            let wanted = wanted.as_ref();
+            wanted.is_none_or(|wanted| wanted == own.as_bytes())
+        };
+        is(&self.address, address) && is(&self.local_address, local_address)
+    }
+
+    fn is_user(&self, own: Option<&Arc<User>>) -> bool {
+        let wanted = self.user.as_ref();
+        wanted.is_none_or(|wanted| own.is_some_and(|own| Arc::ptr_eq(wanted, own)))
+    }
+
+    fn is_old(&self, connected_unix_ns: u64, now_unix_ns: u64) -> bool {
+        let age_s = now_unix_ns.saturating_sub(connected_unix_ns) / 1_000_000_000;
+        age_s >= self.age_s_min
     }
 }
 

@@ -23,7 +23,7 @@ use answers::Answer;
 use push::{Pushed, Taken};
 use request::{Gathered, REQUEST_BYTES_MAX};
 use tidewire_fanout::{Dialect, Fanout, Kind};
-use tidewire_redis::{Identity, LaneWaiting, User};
+use tidewire_redis::{Identity, LaneWaiting, OtherClient, User};
 use transport::{FIRST_OF_REQUEST, Transport, encode};
 
 /// A peer on one of the ZeroMQ ports.
@@ -101,7 +101,7 @@ struct Conversation {
 
 impl ZmqSession {
     pub(crate) fn new(
-        id: ConnectionId,
+        (id, client): (ConnectionId, Arc<OtherClient>),
         port: Port,
         peer: &Peer,
         hub: &Hub,
@@ -122,7 +122,7 @@ impl ZmqSession {
             transport: Transport::Unknown {
                 accepted_ns: now_ns,
             },
-            identity: Identity::new(peer.to_string(), "zeromq", is_refused),
+            identity: Identity::new(client, "zeromq", is_refused),
             role: match port {
                 Port::Publish => Role::Publishes,
                 Port::Pull => Role::Pulls(Pushed::default()),
