@@ -5,8 +5,10 @@ import collections
 import http.client
 import resource
 import select
+import signal
 import socket
 import ssl
+import struct
 import time
 
 import pytest
@@ -145,6 +147,40 @@ def test_clear_text_on_a_port_with_tls_is_told_in_the_log(tls_hub, authority, na
     logs(tls_hub, "the peer speaks without TLS to a port with TLS")
     assert f"local=127.0.0.1:{port}" in tls_hub.stderr
     assert serves(tls_hub, name, context(authority))
+
+
+@pytest.mark.parametrize("name", ["databento", "feed", "admin"])
+def test_the_log_knows_where_a_peer_was_that_has_left(tls_hub, name):
+    one = socket.create_connection(("127.0.0.1", tls_hub.without[name]), PATIENCE_S)
+    address = "%s:%d" % one.getsockname()
+    if name == "databento":
+        assert one.recv(4) == b"lsg_"
+    # The hub looks only once the peer is gone.
+    tls_hub.process.send_signal(signal.SIGSTOP)
+    one.sendall(b"\x16\x03\x01\x01\x00\x01\x00\x00\xfc\x03\x03")
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    one.close()
+    tls_hub.process.send_signal(signal.SIGCONT)
+    logs(tls_hub, f"peer={address} local=127.0.0.1:{tls_hub.without[name]} ")
+
+
+def test_handshakes_are_counted_at_every_port(tls_hub, authority):
+    def counted():
+        info = tls_hub.info("stats")
+        return [int(info[f"tls_handshakes{end}"]) for end in ("", "_failed")]
+
+    done, failed = counted()
+    for at, name in enumerate(PORTS, 1):
+        assert serves(tls_hub, name, context(authority))
+        eventually(lambda: counted()[0] == done + at, f"a handshake of {name}")
+    ports = [*tls_hub.with_tls.values(), *tls_hub.without.values()]
+    for at, port in enumerate(ports, 1):
+        one = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+        has_tls = port in tls_hub.with_tls.values()
+        one.sendall(b"GET / HTTP/1.1\r\n\r\n" if has_tls else b"\x16\x03\x01\x00\x05\x01")
+        assert is_closed(one)
+        eventually(lambda: counted()[1] == failed + at, f"a failure at {port}")
+    assert counted()[0] == done + len(PORTS)
 
 
 @each_port

@@ -74,8 +74,8 @@ pub(crate) struct Connection {
     pub(crate) secure: Option<Box<Secure>>,
     /// Whether its TLS handshake is not done: the application does not know it yet.
     pub(crate) handshaking: bool,
-    /// Whether the peer of an accepted connection has sent nothing yet.
-    pub(crate) is_fresh: bool,
+    /// The peer of an accepted connection without TLS, until it has sent something.
+    pub(crate) fresh: Option<Peer>,
     /// The events that epoll watches now.
     pub(crate) watched: EventFlags,
     /// Whether this is an outgoing connection that is not established yet.
@@ -125,7 +125,7 @@ impl Connection {
             outbox: Outbox::default(),
             secure: None,
             handshaking: false,
-            is_fresh: !connecting,
+            fresh: None,
             watched: EventFlags::empty(),
             connecting,
             paused: false,

@@ -123,7 +123,7 @@ pub struct LaneCounters {
     pub tls_handshakes: AtomicU64,
     /// Those of them that resumed an earlier session.
     pub tls_resumed: AtomicU64,
-    /// TLS handshakes that failed.
+    /// TLS handshakes that failed, and peers that spoke TLS to a port without it.
     pub tls_failed: AtomicU64,
 }
 

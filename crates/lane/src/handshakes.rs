@@ -60,6 +60,8 @@ impl<A: Application> Traffic<'_, A> {
         tls: &TlsAcceptor,
     ) {
         let Some(server) = tls.current() else {
+            let failed = &self.context.counters.tls_failed;
+            failed.fetch_add(1, Ordering::Relaxed);
             return TlsFailure::NoCertificate.note(peer, &socket);
         };
         let mut connection = Connection::new(socket, port, false);
@@ -278,19 +280,16 @@ impl<A: Application> Traffic<'_, A> {
     }
 
     /// Refuses a peer that speaks TLS to a port without it: in words that a client of TLS
-    /// understands, and in the log.
+    /// understands, and in the log. The peer may be gone already.
     #[cold]
-    pub(crate) fn refuse_tls(&mut self, id: ConnectionId) {
+    pub(crate) fn refuse_tls(&mut self, id: ConnectionId, peer: &Peer) {
         let Some(connection) = self.context.connection(id) else {
             return;
         };
-        let peer = rustix::net::getpeername(&connection.socket);
-        let peer = peer.ok().flatten().and_then(|peer| peer.try_into().ok());
-        let peer = peer.map_or(Peer::Local, Peer::Tcp);
-        TlsFailure::PortWithout.note(&peer, &connection.socket);
+        TlsFailure::PortWithout.note(peer, &connection.socket);
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let _ = rustix::net::send(&connection.socket, &NO_TLS_HERE, flags);
-        self.context.close(id, CloseReason::Broken);
+        self.fail(id, CloseReason::Broken);
     }
 }
 

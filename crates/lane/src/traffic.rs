@@ -184,7 +184,9 @@ impl<A: Application> Traffic<'_, A> {
         if let Some(tls) = tls {
             return self.adopt_secure(socket, port, peer, tls);
         }
-        match self.context.insert(Connection::new(socket, port, false)) {
+        let mut connection = Connection::new(socket, port, false);
+        connection.fresh = Some(peer.clone());
+        match self.context.insert(connection) {
             Ok(id) => self.application.accepted(self.context, id, port, peer),
             Err(error) => warn!(%peer, %error, "cannot watch a connection"),
         }
@@ -233,7 +235,7 @@ impl<A: Application> Traffic<'_, A> {
         if connection.secure.is_some() {
             return self.read_secure(id, true);
         }
-        let is_fresh = std::mem::take(&mut connection.is_fresh);
+        let fresh = connection.fresh.take();
         let received = if connection.input.is_empty() {
             let socket = connection.socket.as_fd();
             rustix::net::recv(socket, &mut self.scratch[..], RecvFlags::empty()).map(|read| read.0)
@@ -254,8 +256,10 @@ impl<A: Application> Traffic<'_, A> {
                 counters
                     .read_bytes
                     .fetch_add(count as u64, Ordering::Relaxed);
-                if is_fresh && is_greeting(&self.scratch[..count]) {
-                    return self.refuse_tls(id);
+                if let Some(peer) = fresh
+                    && is_greeting(&self.scratch[..count])
+                {
+                    return self.refuse_tls(id, &peer);
                 }
                 self.context.read_clock_of_long_turn();
                 self.deliver(id, count);

@@ -121,7 +121,7 @@ pub(super) const STATS: &[Row] = &[
         .help("TLS handshakes that resumed an earlier session."),
     Row::lanes("tls_handshakes_failed", |lane| &lane.tls_failed)
         .counter(660, "tls_handshakes_failed_total")
-        .help("TLS handshakes that failed or were given up."),
+        .help("TLS handshakes that failed or were given up, also at ports without TLS."),
     Row::size("migrate_cached_sockets", |look| {
         look.replication.migration.count()
     }),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use tidewire_hub::{Hub, denial, metrics, port};
-use tidewire_lane::{Endpoint, TlsAcceptor};
+use tidewire_lane::{Endpoint, LaneCounters, TlsAcceptor};
 use tidewire_web::http::{self, Parsed, Status};
 use tracing::{debug, warn};
 
@@ -79,6 +79,8 @@ impl Admin {
         }
         let mut desk = Desk {
             doors: self.doors,
+            // INFO and the metrics show the sum of the lanes.
+            counters: hub.server.lanes[0].clone(),
             hub: Some(hub.clone()),
             watchers: Vec::new(),
             accepts_from: Instant::now(),
@@ -146,6 +148,8 @@ struct Desk {
     doors: Vec<Door>,
     /// Decides which addresses protected mode refuses.
     hub: Option<Arc<Hub>>,
+    /// Where its handshakes are counted.
+    counters: Arc<LaneCounters>,
     /// Oldest first.
     watchers: Vec<Watcher>,
     /// No connection is accepted before this time: there was no free descriptor.
@@ -223,7 +227,7 @@ impl Desk {
         {
             watcher.go_on(self.hub.as_deref(), pages);
         }
-        self.watchers.retain(|watcher| {
+        self.watchers.retain_mut(|watcher| {
             let is_late = now >= watcher.until;
             if is_late {
                 watcher.stream.give_up(false);
@@ -243,7 +247,8 @@ impl Desk {
                         // The oldest has had the most time; most likely its peer is idle.
                         self.remove_oldest();
                     }
-                    let stream = Stream::accept(socket, peer, self.doors[door].tls.as_ref());
+                    let tls = self.doors[door].tls.as_ref();
+                    let stream = Stream::accept(socket, peer, tls, &self.counters);
                     let Some(stream) = stream else { continue };
                     let mut watcher = Watcher::new(stream, now);
                     watcher.go_on(self.hub.as_deref(), pages);
@@ -288,7 +293,7 @@ impl Desk {
     }
 
     fn remove_oldest(&mut self) {
-        let oldest = self.watchers.remove(0);
+        let mut oldest = self.watchers.remove(0);
         oldest.stream.give_up(true);
     }
 }
@@ -406,6 +411,7 @@ mod tests {
         let mut desk = Desk {
             doors: vec![door],
             hub: None,
+            counters: Arc::default(),
             watchers: Vec::new(),
             accepts_from: Instant::now(),
             spare: Vec::new(),

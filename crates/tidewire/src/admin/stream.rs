@@ -3,9 +3,11 @@
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use rustix::event::PollFlags;
-use tidewire_lane::{Peer, TlsAcceptor, TlsFailure};
+use tidewire_lane::{LaneCounters, Peer, TlsAcceptor, TlsFailure};
 use tidewire_tls::{Driver, NO_TLS_HERE, is_greeting};
 
 /// A connection.
@@ -14,6 +16,9 @@ pub(super) struct Stream {
     pub(super) socket: TcpStream,
     peer: SocketAddr,
     tls: Option<Box<Driver>>,
+    counters: Arc<LaneCounters>,
+    /// Whether its handshake is counted.
+    is_counted: bool,
     /// Whether nothing has been received yet, of a connection without TLS.
     is_fresh: bool,
 }
@@ -24,12 +29,14 @@ impl Stream {
         socket: TcpStream,
         peer: SocketAddr,
         tls: Option<&TlsAcceptor>,
+        counters: &Arc<LaneCounters>,
     ) -> Option<Self> {
         socket.set_nonblocking(true).ok()?;
         let tls = match tls {
             None => None,
             Some(tls) => {
                 let Some(server) = tls.current() else {
+                    counters.tls_failed.fetch_add(1, Ordering::Relaxed);
                     TlsFailure::NoCertificate.note(&Peer::Tcp(peer), &socket);
                     return None;
                 };
@@ -40,6 +47,8 @@ impl Stream {
             socket,
             peer,
             tls,
+            counters: counters.clone(),
+            is_counted: false,
             is_fresh: true,
         })
     }
@@ -72,13 +81,19 @@ impl Stream {
                 // The client understands this, and closes.
                 let _ = self.socket.write(&NO_TLS_HERE);
                 let failure = TlsFailure::PortWithout;
-                failure.note(&Peer::Tcp(self.peer), &self.socket);
+                self.note(&failure);
                 return Err(Error::new(ErrorKind::InvalidData, failure.to_string()));
             }
             return Ok(count);
         };
         tls.flush(&mut self.socket)?;
         let result = tls.read(&mut self.socket, part);
+        if tls.is_open() && !std::mem::replace(&mut self.is_counted, true) {
+            let counters = &self.counters;
+            counters.tls_handshakes.fetch_add(1, Ordering::Relaxed);
+            let resumed = tls.is_resumed().into();
+            counters.tls_resumed.fetch_add(resumed, Ordering::Relaxed);
+        }
         let is_end = |error: &Error| error.kind() == ErrorKind::UnexpectedEof;
         let failure = match (tls.failure(), &result) {
             (Some(failure), Err(_)) => TlsFailure::from(failure.clone()),
@@ -87,8 +102,16 @@ impl Stream {
             }
             _ => return result,
         };
-        failure.note(&Peer::Tcp(self.peer), &self.socket);
+        self.note(&failure);
         result
+    }
+
+    /// Logs why there is no TLS, and counts it unless its handshake is counted already.
+    fn note(&mut self, failure: &TlsFailure) {
+        if !std::mem::replace(&mut self.is_counted, true) {
+            self.counters.tls_failed.fetch_add(1, Ordering::Relaxed);
+        }
+        failure.note(&Peer::Tcp(self.peer), &self.socket);
     }
 
     /// Sends a part of `text`. Returns the number of bytes that need not be given again.
@@ -118,7 +141,7 @@ impl Stream {
     }
 
     /// Notes that the connection is given up before its reply. With TLS that is logged.
-    pub(super) fn give_up(&self, is_excess: bool) {
+    pub(super) fn give_up(&mut self, is_excess: bool) {
         let Some(tls) = &self.tls else { return };
         let failure = match (is_excess, tls.has_heard()) {
             (true, _) => TlsFailure::TooMany,
@@ -127,7 +150,7 @@ impl Stream {
         };
         let is_shaking = !tls.is_open() && tls.failure().is_none();
         if is_shaking {
-            failure.note(&Peer::Tcp(self.peer), &self.socket);
+            self.note(&failure);
         }
     }
 }
