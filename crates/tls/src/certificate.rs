@@ -168,6 +168,12 @@ impl<'a> Certificate<'a> {
         if !self.has_alternative_names {
             return self.common_name.map(text).into_iter().collect();
         }
+        self.alternative_hosts()
+    }
+
+    /// Returns the DNS names and IP addresses among its alternative names.
+    pub(crate) fn alternative_hosts(&self) -> Vec<String> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let mut hosts = Vec::new();
         let mut names = Reader(self.alternative_names);
         while let Some(Some((tag, name))) = names.next() {

@@ -294,7 +294,9 @@ fn alert_text(alert: AlertDescription) -> String {
         AlertDescription::CertificateRequired => "it wants our certificate, and got none",
         AlertDescription::UnknownCA => "it does not trust the issuer of our certificate",
         AlertDescription::CertificateExpired => "our certificate has expired, or is not valid yet",
-        AlertDescription::BadCertificate => "it does not accept our certificate",
+        AlertDescription::BadCertificate | AlertDescription::CertificateUnknown => {
+            "it does not accept our certificate"
+        }
         AlertDescription::ProtocolVersion => "no version of TLS in common, or no TLS at all",
         AlertDescription::HandshakeFailure => "no cipher in common, or no certificate of ours",
         _ => return format!("{alert:?}"),

@@ -105,6 +105,16 @@ pub enum Refusal {
         /// The hosts that it is for.
         names: Vec<String>,
     },
+    /// It is a server's, and names no host where names of hosts belong.
+    #[error(
+        "it names no host{}; issue it with DNS names or IP addresses (subjectAltName), or set \
+         tls-verify-hostname no for the links of a hub",
+        not_counted(.common_name)
+    )]
+    NoHost {
+        /// The common name of its subject, which does not count.
+        common_name: Option<String>,
+    },
     /// No certificate that is trusted has issued it.
     #[error("its issuer is not trusted")]
     UnknownIssuer,
@@ -129,11 +139,18 @@ fn at(words: &str, time_s: Option<i64>) -> String {
     time_s.map_or_else(String::new, |time_s| format!("{words}{}", utc_text(time_s)))
 }
 
+fn not_counted(common_name: &Option<String>) -> String {
+    let name = common_name.as_ref();
+    name.map_or_else(String::new, |name| {
+        format!(": its common name {name} does not count")
+    })
+}
+
 /// The names of a certificate, of which there may be thousands.
 fn listed(names: &[String]) -> String {
     let first = &names[..names.len().min(NAMES_SHOWN)];
     match (names.len(), first.join(", ")) {
-        (0, _) => "; it has no names".to_owned(),
+        (0, _) => String::new(),
         (count, shown) if count > NAMES_SHOWN => {
             format!("; its names are {shown} and {} more", count - NAMES_SHOWN)
         }
@@ -162,7 +179,7 @@ mod tests {
             names: (0..count).map(|one| format!("h{one}")).collect(),
         };
         let texts = [
-            (0, "it is for another host; it has no names"),
+            (0, "it is for another host"),
             (1, "it is for another host; its name is h0"),
             (2, "it is for another host; its names are h0, h1"),
         ];

@@ -107,7 +107,9 @@ fn both_refuse(root_pem: &str, issued: &Issued, words: &str) {
         let Err(Error::Certificate(refusal)) = judged else {
             panic!("{words}: {judged:?}");
         };
-        assert!(refusal.to_string().contains(words), "{words}: {refusal}");
+        let told = refusal.to_string();
+        assert!(told.contains(words), "{words}: {told}");
+        assert!(!told.contains("malformed"), "it is not: {told}");
     }
 }
 
@@ -127,6 +129,43 @@ fn an_authority_vouches_while_it_is_valid() {
             params.not_after = date_time_ymd(until, 1, 1);
         });
         both_refuse(&one.pem, &one.issue(|_| ()), words);
+    }
+}
+
+/// The common name was called the certificate's name, though it is that of the host.
+#[test]
+fn a_certificate_without_names_of_hosts_is_told_so() {
+    let uri = || rcgen::SanType::URI("urn:hub:1".try_into().unwrap());
+    for (names, common_name, words) in [
+        (
+            vec![],
+            Some(HOST),
+            ": its common name hub.example does not count",
+        ),
+        (
+            vec![uri()],
+            Some(HOST),
+            ": its common name hub.example does not count",
+        ),
+        (vec![uri()], None, ""),
+        (vec![], None, ""),
+    ] {
+        let one = Authority::new(|_| ());
+        let issued = one.issue(|params| {
+            params.subject_alt_names = names;
+            params.distinguished_name = rcgen::DistinguishedName::new();
+            if let Some(name) = common_name {
+                params.distinguished_name.push(DnType::CommonName, name);
+            }
+        });
+        let Err(Error::Certificate(refusal)) = as_server(&one.pem, &issued) else {
+            panic!("a common name does not count");
+        };
+        let told = format!(
+            "it names no host{words}; issue it with DNS names or IP addresses (subjectAltName), or \
+             set tls-verify-hostname no for the links of a hub"
+        );
+        assert_eq!(refusal.to_string(), told);
     }
 }
 

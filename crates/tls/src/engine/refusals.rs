@@ -1,7 +1,9 @@
 //! Why a peer's certificate is refused, in words.
 
-use rustls::CertificateError;
+use rustls::{CertificateError, OtherError};
 
+use super::authorities::Wrong;
+use super::verifier::NoHost;
 use crate::algorithm::name_of;
 use crate::error::Refusal;
 
@@ -38,8 +40,21 @@ pub(super) fn refusal(reason: CertificateError) -> Refusal {
             let names = [signature_algorithm_id, public_key_algorithm_id].map(|id| name_of(&id));
             Refusal::UnsupportedSignature(format!("{} by a key of {}", names[0], names[1]))
         }
-        CertificateError::Other(other) => named(&other.to_string()),
+        CertificateError::Other(other) => own(&other),
         reason => Refusal::Other(reason.to_string()),
+    }
+}
+
+/// The reasons that are found here, and not by rustls's verifier.
+fn own(other: &OtherError) -> Refusal {
+    if let Some(wrong) = other.0.downcast_ref::<Wrong>() {
+        return Refusal::Other(wrong.to_string());
+    }
+    match other.0.downcast_ref::<NoHost>() {
+        Some(NoHost { common_name }) => Refusal::NoHost {
+            common_name: common_name.clone(),
+        },
+        None => named(&other.to_string()),
     }
 }
 

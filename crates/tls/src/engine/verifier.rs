@@ -1,5 +1,6 @@
 //! The verification of servers and of clients.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +11,35 @@ use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_t
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, SignatureScheme};
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, OtherError, SignatureScheme,
+};
 
 use super::authorities::{Authorities, Side};
 use crate::certificate::Certificate;
+
+/// A certificate names no host.
+#[derive(Debug)]
+pub(super) struct NoHost {
+    pub(super) common_name: Option<String>,
+}
+
+impl NoHost {
+    fn of(certificate: &Certificate<'_>) -> NoHost {
+        let text = |name: &[u8]| String::from_utf8_lossy(name).chars().take(64).collect();
+        NoHost {
+            common_name: certificate.first_common_name.map(text),
+        }
+    }
+}
+
+impl fmt::Display for NoHost {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("it names no host")
+    }
+}
+
+impl std::error::Error for NoHost {}
 
 /// Judges a server's certificate.
 #[derive(Debug)]
@@ -56,29 +82,40 @@ impl Verifier {
         }
         if !self.pinned_names_any && !read.is_named(&name.to_str()) {
             let named = verify_server_name(&ParsedCertificate::try_from(certificate)?, name);
-            named.map_err(|error| with_facts(error, certificate, name, now))?;
+            let names_count = |read: &Certificate<'_>| read.hosts();
+            named.map_err(|error| with_facts(error, certificate, (name, names_count), now))?;
         }
         Ok(ServerCertVerified::assertion())
     }
 }
 
-/// Adds to an error what the certificate says: the hosts that it is for, or when it is valid.
+/// Adds to an error what the certificate says: the hosts that it is for, of the names that count,
+/// or when it is valid.
 fn with_facts(
     error: rustls::Error,
     certificate: &CertificateDer<'_>,
-    name: &ServerName<'_>,
+    (name, hosts): (
+        &ServerName<'_>,
+        impl FnOnce(&Certificate<'_>) -> Vec<String>,
+    ),
     time: UnixTime,
 ) -> rustls::Error {
     match error {
         rustls::Error::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
         ) => {
-            let read = Certificate::read(certificate);
-            let context = CertificateError::NotValidForNameContext {
-                expected: name.to_owned(),
-                presented: read.map_or_else(Vec::new, |read| read.hosts()),
+            let Some(read) = Certificate::read(certificate) else {
+                return error;
             };
-            context.into()
+            let (presented, expected) = (hosts(&read), name.to_owned());
+            let reason = match presented.is_empty() {
+                true => CertificateError::Other(OtherError(Arc::new(NoHost::of(&read)))),
+                false => CertificateError::NotValidForNameContext {
+                    expected,
+                    presented,
+                },
+            };
+            reason.into()
         }
         // Also one that ends before it begins, of which the verifier gives no time.
         rustls::Error::InvalidCertificate(CertificateError::Expired) => {
@@ -125,7 +162,10 @@ impl ServerCertVerifier for Verifier {
         };
         match verified {
             Ok(()) => Ok(ServerCertVerified::assertion()),
-            Err(error) => Err(with_facts(error, certificate, name, now)),
+            Err(error) => {
+                let names_count = |read: &Certificate<'_>| read.alternative_hosts();
+                Err(with_facts(error, certificate, (name, names_count), now))
+            }
         }
     }
 
