@@ -23,7 +23,8 @@ class Authority:
             "-out", self.certificate,
         )
 
-    def issue(self, file, name, names="DNS:localhost,IP:127.0.0.1", days=30, rsa_bits=None):
+    def issue(self, file, name, names="DNS:localhost,IP:127.0.0.1", days=30, rsa_bits=None,
+              extended_use=None):
         """Issues a certificate; returns its file and that of its key. Without names it has no
         extensions, and is of version 1 of X.509."""
         key, request, certificate = (self.folder / f"{file}.{end}" for end in ("key", "csr", "crt"))
@@ -36,7 +37,10 @@ class Authority:
         options = []
         if names:
             extensions = self.folder / f"{file}.ext"
-            extensions.write_text(f"subjectAltName={names}\n")
+            lines = f"subjectAltName={names}\n"
+            if extended_use:
+                lines += f"extendedKeyUsage={extended_use}\n"
+            extensions.write_text(lines)
             options = ["-extfile", extensions]
         self.openssl(
             "x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self.key,

@@ -186,6 +186,20 @@ def test_an_authority_that_changes_decides_about_clients(start_hub, files, autho
     eventually(is_served, "the client of the other authority")
 
 
+def test_a_certificate_of_clients_is_used_and_warned_of(start_hub, files):
+    said = "the TLS certificate is not for this side of a connection (extended key usage)"
+    hub = start(start_hub, files)
+    assert said not in hub.stderr
+    files.issue("client", extended_use="clientAuth")
+    hub.process.send_signal(signal.SIGHUP)
+    eventually(lambda: said in hub.stderr, "a warning at the reload")
+    assert hub.info()["tls_reloads"] == 1
+    with pytest.raises(ssl.SSLError):
+        connect(hub, files.authority)
+    hub = start(start_hub, files)
+    eventually(lambda: said in hub.stderr, "a warning at the start")
+
+
 @pytest.mark.parametrize("days, said", [
     # One of 0 days would be over as soon as the server starts a second later.
     (20, "the TLS certificate expires soon"), (1, "the TLS certificate expires soon"),

@@ -65,12 +65,16 @@ pub(crate) struct Dated {
     pub(crate) file: String,
     pub(crate) begins_s: i64,
     pub(crate) ends_s: i64,
+    /// It is for the other side of a connection (extended key usage): peers refuse it.
+    pub(crate) is_of_other_side: bool,
 }
 
 impl Dated {
-    fn read(file: String, pem: &[u8]) -> Option<Self> {
+    /// Reads the certificates of a file. `is_for_it` tells whether they are for their side.
+    fn read(file: String, pem: &[u8], is_for_it: fn(&CertificateFacts) -> bool) -> Option<Self> {
         let facts = CertificateFacts::read_all(pem).ok()?;
         Some(Self {
+            is_of_other_side: !is_for_it(facts.first()?),
             file,
             begins_s: facts.iter().map(|one| one.begins_s).max()?,
             ends_s: facts.iter().map(|one| one.ends_s).min()?,
@@ -175,14 +179,19 @@ impl Server {
         }
         let server = is_port.then(|| self.tls_server(&files)).transpose()?;
         let client = is_link.then(|| self.tls_client(&files)).transpose()?;
-        let dated =
-            |id, pair: Option<&(Vec<u8>, Vec<u8>)>| Dated::read(parameters.read(id), &pair?.0);
+        let dated = |id, pair: Option<&(Vec<u8>, Vec<u8>)>, is_for_it| {
+            Dated::read(parameters.read(id), &pair?.0, is_for_it)
+        };
+        let own = files.own.as_ref();
         let in_use = InUse {
-            server: dated(TLS_CERT_FILE, files.own.as_ref().filter(|_| is_port)),
+            server: dated(TLS_CERT_FILE, own.filter(|_| is_port), |own| {
+                own.is_for_servers
+            }),
             client: match &files.client {
                 _ if !is_link => None,
-                Some(pair) => dated(TLS_CLIENT_CERT_FILE, Some(pair)),
-                None => dated(TLS_CERT_FILE, files.own.as_ref()),
+                Some(pair) => dated(TLS_CLIENT_CERT_FILE, Some(pair), |own| own.is_for_clients),
+                // Few servers ask links for a certificate.
+                None => dated(TLS_CERT_FILE, own, |_| true),
             },
             stamps: Some(stamps),
         };

@@ -19,6 +19,10 @@ pub struct CertificateFacts {
     pub hosts: Vec<String>,
     /// Whether it may issue other certificates.
     pub is_authority: bool,
+    /// Whether a server may show it (extended key usage).
+    pub is_for_servers: bool,
+    /// Whether a client may show it (extended key usage).
+    pub is_for_clients: bool,
     /// Its subject, in DER.
     pub subject: Vec<u8>,
     /// Its public key, in DER.
@@ -45,6 +49,8 @@ impl CertificateFacts {
                 common_name: read.common_name.map(text),
                 hosts: read.hosts(),
                 is_authority: read.is_authority,
+                is_for_servers: read.uses.servers,
+                is_for_clients: read.uses.clients,
                 subject: read.subject.to_vec(),
                 public_key: read.public_key.to_vec(),
             })
@@ -93,6 +99,23 @@ mod tests {
             (253_402_300_799, "9999-12-31 23:59:59 UTC"),
         ] {
             assert_eq!(utc_text(time_s), text);
+        }
+    }
+
+    #[test]
+    fn the_sides_of_a_certificate_are_those_of_its_extended_key_usage() {
+        use rcgen::ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
+        for (purposes, sides) in [
+            (vec![], (true, true)),
+            (vec![ServerAuth], (true, false)),
+            (vec![ClientAuth], (false, true)),
+        ] {
+            let mut params = rcgen::CertificateParams::default();
+            params.extended_key_usages = purposes;
+            let key = rcgen::KeyPair::generate().unwrap();
+            let pem = params.self_signed(&key).unwrap().pem();
+            let facts = CertificateFacts::read_all(pem.as_bytes()).unwrap();
+            assert_eq!((facts[0].is_for_servers, facts[0].is_for_clients), sides);
         }
     }
 

@@ -166,7 +166,16 @@ struct Look {
     /// not changed for one interval: a file and its key are rarely written in the same moment.
     pending: Option<Stamps>,
     /// What was warned of last, of the server's certificate and of that for links.
-    warned: [Option<i64>; 2],
+    warned: [Warned; 2],
+}
+
+/// What was warned of last, of one certificate.
+#[derive(Debug, Default)]
+struct Warned {
+    /// Days before its end.
+    end: Option<i64>,
+    /// When a certificate begins that is of no use now, and whether it is so for its side.
+    uses: Option<(i64, bool)>,
 }
 
 impl Look {
@@ -179,8 +188,11 @@ impl Look {
         let dates = [certificates.server_dates(), certificates.client_dates()];
         for (dated, warned) in dates.iter().zip(&mut self.warned) {
             match dated {
-                Some(dated) => warn_of_end(dated, now_s, warned),
-                None => *warned = None,
+                Some(dated) => {
+                    warn_of_end(dated, now_s, &mut warned.end);
+                    warn_of_use(dated, now_s, &mut warned.uses);
+                }
+                None => *warned = Warned::default(),
             }
         }
     }
@@ -244,6 +256,28 @@ fn warn_of_end(dated: &Dated, now_s: i64, warned: &mut Option<i64>) {
     }
 }
 
+/// Warns of a certificate that peers refuse though it has not ended, once for each.
+fn warn_of_use(dated: &Dated, now_s: i64, warned: &mut Option<(i64, bool)>) {
+    let is_early = now_s < dated.begins_s;
+    let is_of_other_side = dated.is_of_other_side;
+    let found = (is_early || is_of_other_side).then_some((dated.begins_s, is_of_other_side));
+    if found == std::mem::replace(warned, found) || found.is_none() {
+        return;
+    }
+    let file = &dated.file;
+    if is_early {
+        let begins = utc_text(dated.begins_s);
+        warn!(file, begins, "the TLS certificate is not valid yet");
+    }
+    if is_of_other_side {
+        warn!(
+            file,
+            "the TLS certificate is not for this side of a connection (extended key usage): peers \
+             refuse it"
+        );
+    }
+}
+
 /// Returns what is warned of with so many days left: 30 days, then each of the last 7 days and
 /// each day after the end.
 fn level(days: i64) -> Option<i64> {
@@ -271,6 +305,7 @@ mod tests {
             file: "hub.crt".to_owned(),
             begins_s: 0,
             ends_s,
+            is_of_other_side: false,
         };
         let mut warned = None;
         let mut seen = Vec::new();
@@ -294,6 +329,30 @@ mod tests {
             &mut warned,
         );
         assert_eq!(warned, None);
+    }
+
+    /// The log had no word of a certificate that was not valid yet, or only for clients, while
+    /// every client refused it.
+    #[test]
+    fn a_certificate_that_peers_refuse_is_warned_of_once() {
+        let begins_s = 1_000;
+        let one = |is_of_other_side| Dated {
+            file: "hub.crt".to_owned(),
+            begins_s,
+            ends_s: 2_000,
+            is_of_other_side,
+        };
+        let mut warned = None;
+        for (dated, now_s, found) in [
+            (one(false), begins_s, None),
+            (one(false), begins_s - 1, Some((begins_s, false))),
+            (one(true), begins_s - 1, Some((begins_s, true))),
+            (one(true), begins_s, Some((begins_s, true))),
+            (one(false), begins_s, None),
+        ] {
+            warn_of_use(&dated, now_s, &mut warned);
+            assert_eq!(warned, found);
+        }
     }
 
     /// The files of a network file system that does not answer.
