@@ -160,6 +160,30 @@ def test_a_full_disk_leaves_no_part_of_a_key(tmp_path):
         assert list((tmp_path / "tls").iterdir()) == []
 
 
+def test_a_pair_of_a_run_that_was_stopped_is_told_and_completed(start, tmp_path):
+    folder = tmp_path / "tls"
+    make(folder)
+    old = (folder / "server.crt").read_bytes()
+    make(folder, "--replace")
+    # As if it had been stopped between the key and the certificate.
+    (folder / "server.crt").rename(folder / ".server.crt.unfinished")
+    (folder / "server.crt").write_bytes(old)
+    words = [
+        "serve", *(f"--{name}=127.0.0.1:{port}" for name, port in zip(
+            ("resp", "resp-tls", "feed"), free_ports(3))),
+        *(f"--zmq-{name}=tcp://127.0.0.1:{port}" for name, port in zip(
+            ("pub", "pull", "router"), free_ports(3))),
+        "--tls-cert", folder / "server.crt", "--tls-key", folder / "server.key",
+    ]
+    hub = start(*words)
+    hub.wait()
+    assert "'tidewire certs' was stopped before it was done: run it again" in hub.stderr
+    assert "completed" in make(folder, "--no-server", "--client", "bob")
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.load_cert_chain(folder / "server.crt", folder / "server.key")
+    assert not [name for name in os.listdir(folder) if name.startswith(".")]
+
+
 def test_a_hub_and_its_clients_use_them(start_hub, tmp_path):
     folder = tmp_path / "tls"
     make(folder, "--client", "trader,clerk")

@@ -241,8 +241,12 @@ impl Server {
         );
         server.map_err(|error| match error {
             Error::KeyMismatch | Error::Malformed(_) => {
+                let hint = match files::is_unfinished(&names.0) {
+                    true => "; 'tidewire certs' was stopped before it was done: run it again",
+                    false => "",
+                };
                 format!(
-                    "tls-cert-file {}, tls-key-file {}: {error}",
+                    "tls-cert-file {}, tls-key-file {}: {error}{hint}",
                     names.0, names.1
                 )
             }

@@ -28,6 +28,16 @@ pub(super) struct Files {
 /// A certificate and its key.
 pub(super) type Pair = (Vec<u8>, Vec<u8>);
 
+/// Returns whether 'tidewire certs' has left a file that is to replace this one.
+pub(super) fn is_unfinished(file: &str) -> bool {
+    let path = Path::new(file);
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| {
+        let other = path.with_file_name(format!(".{name}.unfinished"));
+        other.symlink_metadata().is_ok()
+    })
+}
+
 impl Files {
     pub(super) fn read(server: &Server) -> Result<Self, String> {
         let parameters = &server.parameters;
