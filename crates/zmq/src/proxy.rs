@@ -8,7 +8,7 @@ use crate::socket::{SendFlags, Socket};
 
 /// Passes messages both ways between `frontend` and `backend`, and a copy of each to `capture`,
 /// until the context is terminated. `control` takes `PAUSE`, `RESUME`, `TERMINATE` and, if it
-/// can answer, `STATISTICS`.
+/// can answer, `STATISTICS`; anything else changes nothing. A REP is always answered.
 ///
 /// # Errors
 /// [`Error::Terminated`] at its end; otherwise what a socket refused.
@@ -57,7 +57,7 @@ struct Proxy<'s> {
     is_paused: bool,
 }
 
-/// Messages and bytes of one side.
+/// Frames and bytes of one side.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     received: [u64; 2],
@@ -82,7 +82,7 @@ impl Proxy<'_> {
                 };
                 let more = frame.more();
                 let bytes = frame.len() as u64;
-                self.counts[from].received[0] += u64::from(!more);
+                self.counts[from].received[0] += 1;
                 self.counts[from].received[1] += bytes;
                 if let Some(capture) = self.capture {
                     let mut copy = frame.share();
@@ -101,7 +101,7 @@ impl Proxy<'_> {
                         more,
                     },
                 )?;
-                self.counts[to].sent[0] += u64::from(!more);
+                self.counts[to].sent[0] += 1;
                 self.counts[to].sent[1] += bytes;
                 if !more {
                     break;
@@ -132,7 +132,8 @@ impl Proxy<'_> {
                 self.tell_statistics(control)?;
                 return Ok(true);
             }
-            _ => return Err(Error::InvalidArgument),
+            // As by libzmq: a word that is misspelt must not end what serves others.
+            _ => {}
         }
         self.acknowledge(control)?;
         Ok(true)
@@ -146,7 +147,7 @@ impl Proxy<'_> {
         Ok(())
     }
 
-    /// Eight numbers: of the frontend messages and bytes received, then sent; of the backend.
+    /// Eight numbers: of the frontend frames and bytes received, then sent; of the backend.
     fn tell_statistics(&self, control: &Socket) -> Result<(), Error> {
         let numbers = self.counts.iter().flat_map(|counts| {
             let [received, received_bytes] = counts.received;
