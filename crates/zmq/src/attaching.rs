@@ -138,6 +138,7 @@ impl State {
             }
         }
         debug_assert!(!self.writable.contains(&key), "a detached peer has no turn");
+        self.forget_subscriber(key);
         if self.exchange.peer == Some(key) {
             self.exchange.peer = None;
         }

@@ -149,8 +149,6 @@ impl State {
             }
             Role::InprocConnecter { peer } => lost.push(peer),
             Role::Datagrams { peer, .. } => {
-                // What waits for room may still be sent, and nothing more.
-                self.forget_subscriber(peer);
                 lost.push(peer);
             }
             Role::InprocListener => {
@@ -182,6 +180,7 @@ impl State {
             if let Some(place) = self.writable.iter().position(|&known| known == key) {
                 self.writable.remove(place);
             }
+            self.forget_subscriber(key);
             if let Some(peer) = self.peers.get_mut(key) {
                 peer.origin = None;
             }

@@ -496,7 +496,6 @@ impl State {
             }
             self.report(Event::Disconnected, descriptor as u64, &ends);
         }
-        self.forget_subscriber(key);
         let is_connecting = origin.and_then(|origin| self.connecter(origin)).is_some();
         if (was_ready || had_pipe) && loss != Loss::ByUs {
             self.tell_of_loss(key, is_connecting, !had_pipe);
@@ -517,6 +516,7 @@ impl State {
             && returns
             && peer.is_attached
         {
+            // What a subscriber wants is kept for it too, as by libzmq: messages wait meanwhile.
             self.reconnect(origin);
             return;
         }
