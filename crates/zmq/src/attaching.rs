@@ -44,8 +44,7 @@ impl State {
             kind if kind.is_subscriber() => self.tell_subscriptions(key),
             SocketType::Pub | SocketType::Xpub => {
                 if let Some(welcome) = self.options.xpub_welcome.clone() {
-                    let mut welcome = Message::from_vec(welcome);
-                    self.transmit(key, std::iter::empty(), Last::Message(&mut welcome));
+                    self.say_first(key, Message::from_vec(welcome));
                 }
             }
             SocketType::Router => {
@@ -58,17 +57,43 @@ impl State {
             }
             _ => {}
         }
-        if self.options.probe_router && self.kind.can_probe() {
-            let mut probe = Message::new();
-            self.transmit(key, std::iter::empty(), Last::Message(&mut probe));
-        }
         let greets = matches!(
             self.kind,
             SocketType::Router | SocketType::Dealer | SocketType::Client
         ) || self.kind.numbers_peers();
         if greets && !self.options.hello_message.is_empty() {
-            let mut hello = Message::from_vec(self.options.hello_message.clone());
-            self.transmit(key, std::iter::empty(), Last::Message(&mut hello));
+            let hello = Message::from_vec(self.options.hello_message.clone());
+            self.say_first(key, hello);
+        }
+        if self.options.probe_router && self.kind.can_probe() {
+            self.say_first(key, Message::new());
+        }
+    }
+
+    /// Puts what goes to a new peer before all that waits for it. The caller writes it.
+    fn say_first(&mut self, key: Key, mut message: Message) {
+        if let Some(peer) = self.peers.get_mut(key)
+            && let Link::Stream(link) = &mut peer.link
+            && link.is_ready()
+        {
+            peer.counters.sent += 1;
+            return link.push(message);
+        }
+        self.transmit(key, std::iter::empty(), Last::Message(&mut message));
+    }
+
+    /// The socket at the other end of a pipe has bound the name that was connected to before. What
+    /// it is told when it comes is in the pipe already.
+    pub(crate) fn introduced(&mut self, key: Key) {
+        if let Some(peer) = self.peers.get_mut(key)
+            && let Link::Pipe(pipe) = &peer.link
+            && let Some(hello) = pipe.peer()
+            && peer.routing_id.is_empty()
+        {
+            peer.routing_id = hello.routing_id.clone();
+        }
+        if self.kind == SocketType::Router {
+            self.file(key);
         }
     }
 
@@ -86,9 +111,12 @@ impl State {
             peer.routing_id = self.next_routing_id.to_be_bytes().to_vec();
         }
         if peer.routing_id.is_empty() {
-            if let Link::None = peer.link
-                && self.kind == SocketType::Router
-            {
+            let is_there = match &peer.link {
+                Link::None => false,
+                Link::Pipe(pipe) => pipe.is_attached(),
+                Link::Stream(_) | Link::Datagrams(_) => true,
+            };
+            if !is_there && self.kind == SocketType::Router {
                 // Its name will come with it.
                 return true;
             }

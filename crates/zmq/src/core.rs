@@ -669,17 +669,7 @@ impl State {
                 });
                 self.attach_pipe(end, origin);
             }
-            Mail::Introduced { peer } => {
-                if let Some(known) = self.peers.get_mut(peer) {
-                    if let Link::Pipe(pipe) = &known.link
-                        && let Some(hello) = pipe.peer()
-                        && known.routing_id.is_empty()
-                    {
-                        known.routing_id = hello.routing_id.clone();
-                    }
-                    self.rejoined(peer);
-                }
-            }
+            Mail::Introduced { peer } => self.introduced(peer),
             Mail::Resolved {
                 endpoint,
                 addresses,
@@ -730,6 +720,8 @@ impl State {
             }
             if !self.kind.receives() || self.kind.is_publisher() {
                 self.decode_ahead(key);
+                // What waits for an XPUB's program.
+                any |= !self.manual.is_empty();
             } else {
                 any |= pipe.has_items();
                 self.mark_readable(key);
