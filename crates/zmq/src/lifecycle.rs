@@ -17,6 +17,7 @@ use crate::message::Message;
 use crate::monitor::Event;
 use crate::options::{Mechanism, Options};
 use crate::peer::Link;
+use crate::pipe::PipeEnd;
 use crate::properties::Properties;
 use crate::slab::Key;
 use crate::state::{State, Timer, Token};
@@ -419,16 +420,17 @@ impl State {
     }
 
     /// What the program wants to be told of a peer whose connection is lost.
-    fn tell_of_loss(&mut self, key: Key, is_ours: bool, is_connection: bool) {
+    fn tell_of_loss(&mut self, key: Key, is_ours: bool, pipe: Option<&PipeEnd>) {
+        let is_connection = pipe.is_none();
         let notifies = self.options.router_notify & NOTIFY_DISCONNECT != 0;
         if self.kind == SocketType::Router && notifies && is_connection {
             self.receive_word(key, Message::new());
         }
         let origin = self.peers.get(key).and_then(|peer| peer.origin);
         let origin = origin.and_then(|origin| self.endpoints.get(origin));
-        let is_listening = origin.is_some_and(|origin| {
-            matches!(origin.role, Role::Listener { .. } | Role::InprocListener)
-        });
+        // A pipe outlasts the name that was bound.
+        let is_listening = pipe.is_some_and(PipeEnd::is_accepted)
+            || origin.is_some_and(|origin| matches!(origin.role, Role::Listener { .. }));
         let word = match self.kind {
             SocketType::Router | SocketType::Server | SocketType::Peer if is_listening => {
                 &self.options.disconnect_message
@@ -463,7 +465,7 @@ impl State {
         let link = std::mem::replace(&mut peer.link, Link::None);
         peer.kernel_has_room();
         peer.backlog.drop_begun();
-        let had_pipe = matches!(link, Link::Pipe(_));
+        let mut pipe = None;
         let had_link = match link {
             Link::Stream(mut link) => {
                 link.say_goodbye();
@@ -485,7 +487,11 @@ impl State {
                 self.writes_watched -= usize::from(link.interest.write);
                 None
             }
-            Link::Pipe(_) | Link::None => None,
+            Link::Pipe(end) => {
+                pipe = Some(end);
+                None
+            }
+            Link::None => None,
         };
         if let Some(descriptor) = had_link
             && let Some(ends) = ends
@@ -497,8 +503,8 @@ impl State {
             self.report(Event::Disconnected, descriptor as u64, &ends);
         }
         let is_connecting = origin.and_then(|origin| self.connecter(origin)).is_some();
-        if (was_ready || had_pipe) && loss != Loss::ByUs {
-            self.tell_of_loss(key, is_connecting, !had_pipe);
+        if (was_ready || pipe.is_some()) && loss != Loss::ByUs {
+            self.tell_of_loss(key, is_connecting, pipe.as_ref());
         }
         if let Some(endpoint) = origin
             && is_connecting

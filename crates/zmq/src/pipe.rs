@@ -549,6 +549,11 @@ impl PipeEnd {
         self.pipe.ways[1 - self.side].closed.load(Ordering::Acquire)
     }
 
+    /// Returns whether the other end has made the pipe, by connecting.
+    pub(crate) fn is_accepted(&self) -> bool {
+        self.side == 1
+    }
+
     /// Returns whether a peer is at the other end.
     pub(crate) fn is_attached(&self) -> bool {
         self.pipe.ends[1 - self.side].get().is_some()
