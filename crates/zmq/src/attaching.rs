@@ -133,17 +133,18 @@ impl State {
         match self.routes.get(&name) {
             Some(&known) if known == key => return true,
             Some(&known) if self.options.router_handover => {
-                // The old one loses its name; what it still says comes under a new one.
+                // The old one loses its name; what it has said comes under a new one.
+                self.decode_ahead(known);
                 self.next_routing_id = self.next_routing_id.wrapping_add(1);
                 if let Some(old) = self.peers.get_mut(known) {
                     old.routing_id = vec![0];
                     let number = self.next_routing_id.to_be_bytes();
                     old.routing_id.extend_from_slice(&number);
                 }
-                self.lose(known, Loss::ByUs);
+                self.mute(known, name.clone());
             }
             Some(_) => {
-                self.lose(key, Loss::ByUs);
+                self.mute(key, name);
                 return false;
             }
             None => {}
@@ -179,11 +180,18 @@ impl State {
         peer.is_gone = true;
         peer.is_attached = false;
         peer.backlog.clear();
+        let mut freed = None;
         if self.routes.get(&peer.routing_id) == Some(&key) {
             self.routes.remove(&peer.routing_id);
+            if !self.muted.is_empty() {
+                freed = Some(peer.routing_id.clone());
+            }
         }
         if peer.incoming.is_empty() && !peer.is_readable {
             self.peers.remove(key);
+        }
+        if let Some(name) = freed {
+            self.release_name(&name);
         }
     }
 }

@@ -83,6 +83,9 @@ impl State {
                     }
                 }
             }
+            if let Some(muted) = peer.muted {
+                self.unwatch_descriptor(&*muted.link);
+            }
         }
         if is_any_early {
             self.inproc.forget_given_up();
@@ -96,6 +99,7 @@ impl State {
         self.timers.clear();
         self.pipes.clear();
         self.readable.clear();
+        self.muted.clear();
         self.let_messages_go();
         drop(self.signal.take_mail());
     }
@@ -198,6 +202,7 @@ impl State {
         self.timers.clear();
         self.pipes.clear();
         self.readable.clear();
+        self.muted.clear();
     }
 }
 

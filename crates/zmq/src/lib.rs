@@ -55,6 +55,8 @@ mod monitor;
 mod multipart;
 pub use multipart::Multipart;
 
+mod muted;
+
 mod observe;
 pub use observe::PeerStatus;
 

@@ -165,8 +165,13 @@ impl State {
     /// The kernel has something for a peer, or room.
     pub(crate) fn peer_event(&mut self, key: Key, flags: epoll::EventFlags, ahead: bool) {
         use epoll::EventFlags;
-        let link = self.peers.get(key).map(|peer| &peer.link);
-        if let Some(Link::Stream(link)) = link
+        let Some(peer) = self.peers.get(key) else {
+            return;
+        };
+        if peer.muted.is_some() {
+            return self.muted_event(key);
+        }
+        if let Link::Stream(link) = &peer.link
             && link.carrier.shared().is_some()
         {
             return self.ring_event(key, ahead);
@@ -462,7 +467,15 @@ impl State {
         let options = Arc::clone(&peer.options);
         let was_ready = peer.identity.take().is_some();
         peer.zap = None;
-        let link = std::mem::replace(&mut peer.link, Link::None);
+        let mut link = std::mem::replace(&mut peer.link, Link::None);
+        let muted = peer.muted.take();
+        // The program has been told of it, and not of one that was not listened to.
+        let was_known = was_ready && muted.is_none();
+        if let Some(muted) = muted {
+            debug_assert!(matches!(link, Link::None), "a peer has one link at a time");
+            link = Link::Stream(muted.link);
+            self.muted.retain(|&known| known != key);
+        }
         peer.kernel_has_room();
         peer.backlog.drop_begun();
         let mut pipe = None;
@@ -503,7 +516,7 @@ impl State {
             self.report(Event::Disconnected, descriptor as u64, &ends);
         }
         let is_connecting = origin.and_then(|origin| self.connecter(origin)).is_some();
-        if (was_ready || pipe.is_some()) && loss != Loss::ByUs {
+        if (was_known || pipe.is_some()) && loss != Loss::ByUs {
             self.tell_of_loss(key, is_connecting, pipe.as_ref());
         }
         if let Some(endpoint) = origin
@@ -527,7 +540,7 @@ impl State {
             return;
         }
         // Who has ended it itself need not be told.
-        self.detach(key, was_ready && loss != Loss::ByUs);
+        self.detach(key, was_known && loss != Loss::ByUs);
         if is_connecting {
             if let Some(connecter) = origin.and_then(|origin| self.connecter(origin)) {
                 connecter.peer = None;

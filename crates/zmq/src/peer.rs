@@ -7,6 +7,7 @@ use crate::backlog::Backlog;
 use crate::incoming::Incoming;
 use crate::kind::SocketType;
 use crate::link::{Interest, StreamLink};
+use crate::muted::Muted;
 use crate::options::Options;
 use crate::pipe::PipeEnd;
 use crate::properties::{Properties, PropertyList};
@@ -44,6 +45,8 @@ pub(crate) struct Peer {
     pub(crate) machine_timer_ns: u64,
     /// The link is gone; what it had brought is still to be read.
     pub(crate) is_gone: bool,
+    /// Its connection, while it is not listened to.
+    pub(crate) muted: Option<Box<Muted>>,
     /// What ZAP is being asked about it.
     pub(crate) zap: Option<Box<Inquiry>>,
     pub(crate) identity: Option<Arc<Properties>>,
@@ -126,6 +129,7 @@ impl Peer {
             is_dirty: false,
             machine_timer_ns: u64::MAX,
             is_gone: false,
+            muted: None,
             zap: None,
             identity: None,
             dropped_ns: 0,

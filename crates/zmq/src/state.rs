@@ -118,6 +118,8 @@ pub(crate) struct State {
     pub(crate) spares: Spares,
     /// How long a thread that waits stays awake.
     pub(crate) patience: Patience,
+    /// Peers whose connection is not listened to.
+    pub(crate) muted: Vec<Key>,
     /// Peers that a ZAP handler is asked about.
     pub(crate) inquiries: Vec<Key>,
     /// Tasks that wait for something to receive, or for room to send.
@@ -281,6 +283,7 @@ impl State {
             rings: Rings::default(),
             spares: Spares::new(),
             patience,
+            muted: Vec::new(),
             inquiries: Vec::new(),
             tasks: Tasks::default(),
             is_pressed: false,

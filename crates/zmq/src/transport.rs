@@ -1,7 +1,7 @@
 //! TCP and Unix sockets as the options want them.
 
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -169,6 +169,16 @@ fn tune_tcp(descriptor: &OwnedFd, options: &Options) {
     }
 }
 
+/// Has the kernel notice the end of a peer that is not heard, also where its machine is gone.
+pub(crate) fn notice_end(descriptor: impl AsFd) {
+    let descriptor = descriptor.as_fd();
+    // It fails on Unix sockets, whose peers are on this machine.
+    let _ = sockopt::set_socket_keepalive(descriptor, true);
+    let _ = sockopt::set_tcp_keepidle(descriptor, NOTICED_AFTER);
+    let _ = sockopt::set_tcp_keepintvl(descriptor, NOTICED_AFTER / 4);
+    let _ = sockopt::set_tcp_keepcnt(descriptor, 4);
+}
+
 pub(crate) fn set_buffers(descriptor: &OwnedFd, options: &Options) {
     if options.send_buffer_bytes >= 0 {
         let bytes = options.send_buffer_bytes as usize;
@@ -330,6 +340,9 @@ fn socket_of_type(family: AddressFamily, kind: net::SocketType) -> Result<OwnedF
 pub(crate) fn raw(descriptor: &OwnedFd) -> i32 {
     descriptor.as_raw_fd()
 }
+
+/// Silence after which the kernel asks whether a peer is still there.
+const NOTICED_AFTER: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
