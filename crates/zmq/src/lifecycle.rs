@@ -626,7 +626,7 @@ impl State {
             Err(error) => {
                 tracing::debug!(%error, "a peer is given up");
                 if !is_ready && error == zmtp::Error::HandshakeTimeout {
-                    self.report_peer(key, Event::HandshakeFailedNoDetail, ETIMEDOUT);
+                    self.report_peer(key, Event::HandshakeFailedNoDetail, EAGAIN);
                 }
                 let loss = if is_ready {
                     Loss::ByPeer
@@ -706,6 +706,7 @@ const NOTIFY_DISCONNECT: i32 = 2;
 const STOP_AFTER_HANDSHAKE: i32 = 2;
 /// What libzmq reports where a ZAP handler is missing.
 const EFAULT: u64 = 14;
-const ETIMEDOUT: u64 = 110;
+/// What it reports of a handshake that takes too long: the reads have brought nothing.
+const EAGAIN: u64 = 11;
 /// What it reports of a peer that goes in the middle of its handshake.
 const EPIPE: u64 = 32;

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use tidewire_zmtp::Metadata;
+use tidewire_zmtp::{self as zmtp, Metadata};
 
 use crate::batch::Item;
+use crate::kind::SocketType;
 use crate::link::Claim;
 use crate::message::{Last, Message};
 use crate::options::Mechanism;
@@ -95,14 +96,19 @@ impl State {
             };
             let mut frames = Vec::new();
             while let Some(Item::Frame(frame)) = inquiry.pipe.read() {
+                let more = frame.more();
                 frames.push(frame);
+                if !more {
+                    break;
+                }
             }
+            let is_alone = !inquiry.pipe.has_items();
             if frames.is_empty() {
                 // A handler that is gone never answers. The peer waits until it goes or its
                 // handshake times out: a refused one would reconnect at once.
                 return !inquiry.pipe.is_closed();
             }
-            self.zap_answered(key, &frames);
+            self.zap_answered(key, &frames, is_alone);
             false
         });
         let answered = asked - inquiries.len();
@@ -111,8 +117,8 @@ impl State {
         answered > 0
     }
 
-    fn zap_answered(&mut self, key: Key, frames: &[Message]) {
-        let outcome = judge(frames);
+    fn zap_answered(&mut self, key: Key, frames: &[Message], is_alone: bool) {
+        let outcome = judge(frames, self.kind, is_alone);
         if let Some(inquiry) = self.peers.get_mut(key).and_then(|peer| peer.zap.as_mut())
             && outcome == Ok(None)
         {
@@ -129,8 +135,9 @@ impl State {
     }
 }
 
-/// The status of an answer: `None` for 200. The error is libzmq's number.
-fn judge(frames: &[Message]) -> Result<Option<String>, u64> {
+/// The status of an answer: `None` for 200. The error is libzmq's number. An answer that lets a
+/// peer in must be all that the handler has said of it.
+fn judge(frames: &[Message], kind: SocketType, is_alone: bool) -> Result<Option<String>, u64> {
     if frames.len() != 7 || !frames[0].is_empty() {
         return Err(MALFORMED_REPLY);
     }
@@ -141,7 +148,8 @@ fn judge(frames: &[Message]) -> Result<Option<String>, u64> {
         return Err(BAD_REQUEST_ID);
     }
     match frames[3].as_slice() {
-        b"200" if Metadata::parse(&frames[6], PROPERTIES_MAX).is_ok() => Ok(None),
+        b"200" if !is_alone => Err(MALFORMED_REPLY),
+        b"200" if is_acceptable(&frames[6], kind) => Ok(None),
         b"200" => Err(INVALID_METADATA),
         b"300" => Ok(Some("300".to_owned())),
         b"400" => Ok(Some("400".to_owned())),
@@ -150,13 +158,24 @@ fn judge(frames: &[Message]) -> Result<Option<String>, u64> {
     }
 }
 
+/// Whether an answer may have this metadata. As by libzmq, a type of socket in it must be one that
+/// goes with ours.
+fn is_acceptable(metadata: &[u8], kind: SocketType) -> bool {
+    let Ok(metadata) = Metadata::parse(metadata, PROPERTIES_MAX) else {
+        return false;
+    };
+    metadata.properties().all(|(name, value)| {
+        let peer = zmtp::SocketType::from_name(value);
+        let goes = |own: zmtp::SocketType| peer.is_some_and(|peer| own.compatible_with(peer));
+        !name.eq_ignore_ascii_case("Socket-Type") || kind.wire().is_none_or(goes)
+    })
+}
+
 /// The user's name and the metadata of an answer.
 fn properties(frames: &[Message]) -> PropertyList {
     debug_assert_eq!(frames.len(), 7, "an answer that was judged is whole");
     let mut list = PropertyList::default();
-    if let Ok(user) = std::str::from_utf8(&frames[5])
-        && !user.is_empty()
-    {
+    if let Ok(user) = std::str::from_utf8(&frames[5]) {
         list.push("User-Id", user);
     }
     let Ok(metadata) = Metadata::parse(&frames[6], PROPERTIES_MAX) else {
@@ -179,3 +198,26 @@ const BAD_REQUEST_ID: u64 = 0x2000_0002;
 const BAD_VERSION: u64 = 0x2000_0003;
 const INVALID_STATUS: u64 = 0x2000_0004;
 const INVALID_METADATA: u64 = 0x2000_0005;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_answers_a_refusal_counts_and_no_other_lets_in() {
+        let answer = |status: &[u8]| {
+            let frames = [&b""[..], b"1.0", b"1", status, b"", b"", b""];
+            frames.map(Message::from_slice)
+        };
+        let kind = SocketType::Router;
+        for is_alone in [true, false] {
+            for refusal in ["300", "400", "500"] {
+                let outcome = judge(&answer(refusal.as_bytes()), kind, is_alone);
+                assert_eq!(outcome, Ok(Some(refusal.to_owned())));
+            }
+        }
+        assert_eq!(judge(&answer(b"200"), kind, true), Ok(None));
+        let both = judge(&answer(b"200"), kind, false);
+        assert_eq!(both, Err(MALFORMED_REPLY));
+    }
+}
