@@ -586,8 +586,8 @@ impl Easing {
 }
 
 impl Pipe {
-    /// Keeps the newest message of each topic on a way. Both ends may want it: their limits add
-    /// up, as the marks do.
+    /// Keeps the newest message of each topic on a way. Both ends may want it: then the smaller of
+    /// their limits holds, since each bounds what waits for its own program or peer.
     fn conflate_topics(&self, way: usize, limits: Limits) {
         let mut queue = self.ways[way].queue.lock();
         match &mut queue.topics {
@@ -595,7 +595,7 @@ impl Pipe {
             Some(topics) => {
                 let before = topics.limits();
                 topics.set_limits(of_process(Limits {
-                    topics_max: before.topics_max.saturating_add(limits.topics_max),
+                    topics_max: before.topics_max.min(limits.topics_max),
                     ..limits
                 }));
             }

@@ -325,6 +325,47 @@ fn at_the_limit_a_new_topic_is_dropped_and_told_and_the_others_are_replaced() {
     }
 }
 
+/// With both options the limits added up: the default of the one made the other's meaningless.
+#[test]
+fn in_process_the_smaller_limit_of_the_sockets_that_conflate_holds() {
+    let context = Context::new();
+    let cases = [
+        // Whether each conflates, the limits (0: the default), the topics that are kept.
+        ([0, 1], [0, 5], 5),
+        ([0, 1], [5, 0], 20),
+        ([1, 0], [5, 0], 5),
+        ([1, 0], [0, 5], 20),
+        ([1, 1], [0, 5], 5),
+        ([1, 1], [5, 0], 5),
+        ([1, 1], [7, 5], 5),
+        ([1, 1], [5, 7], 5),
+    ];
+    for (conflates, limits, kept) in cases {
+        let publisher = socket(&context, SocketType::Pub);
+        let sub = socket(&context, SocketType::Sub);
+        for (side, socket) in [&publisher, &sub].into_iter().enumerate() {
+            set_int(socket, CONFLATE_TOPICS, conflates[side]);
+            if limits[side] > 0 {
+                set_int(socket, CONFLATE_TOPICS_MAX, limits[side]);
+            }
+        }
+        publisher.bind("inproc://smaller").unwrap();
+        sub.connect("inproc://smaller").unwrap();
+        set(&sub, SUBSCRIBE, b"");
+        let _ = publisher.events();
+        for round in 0..3 {
+            for topic in 0..20 {
+                send(&publisher, &[&[topic], &[round]]);
+            }
+        }
+        for topic in 0..kept {
+            assert_eq!(receive(&sub), [[topic], [2]], "{conflates:?} {limits:?}");
+        }
+        assert_eq!(sub.receive(true).err(), Some(Error::Again));
+        publisher.unbind("inproc://smaller").unwrap();
+    }
+}
+
 #[test]
 fn with_nodrop_only_a_new_topic_at_the_limit_waits() {
     let context = Context::new();
