@@ -178,7 +178,9 @@ impl State {
             .peers
             .get(key)
             .is_none_or(crate::peer::Peer::is_flushed);
-        let lingers = self.options.linger_ms != 0;
+        // Without its endpoint it is not connected to again.
+        let has_link = !matches!(self.peers.get(key).map(|peer| &peer.link), Some(Link::None));
+        let lingers = has_link && self.options.linger_ms != 0;
         if !is_flushed && lingers {
             // It leaves the pattern now and the process when its output is written.
             if let Some(place) = self.writable.iter().position(|&known| known == key) {

@@ -140,7 +140,12 @@ fn a_subscriber_that_goes_is_forgotten_where_only_complete_connections_count() {
 fn a_subscriber_that_is_away_is_forgotten_with_its_endpoint() {
     let context = Context::new();
     let (publisher, place) = left_alone(&context, KINDS[1], TCP, &[]);
+    set_int(&publisher, support::LINGER, -1);
     publish(&publisher, "g waits");
     publisher.disconnect(&place).unwrap();
     assert_eq!(receive(&publisher), [b"\x00g"]);
+    // What waited is never sent: it would keep the peer, and the context from ending.
+    assert_eq!(publisher.peers().unwrap(), []);
+    drop(publisher);
+    context.terminate().unwrap();
 }
