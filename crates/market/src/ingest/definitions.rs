@@ -50,7 +50,9 @@ impl Batch<'_> {
             return self.guard.refuse_symbol(definition.name.as_str());
         }
         if self.work.is_hub {
-            self.work.continue_second(definition.name.as_str());
+            let (venue, _) = self.venues.name(definition.source);
+            let name = definition.name.as_str();
+            self.work.continue_second(name, &venue);
         }
         let Ok(topic) = market.board.define(definition) else {
             let _ = self.symbols.define(symbol, None);

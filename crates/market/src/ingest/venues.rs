@@ -144,13 +144,7 @@ impl Work<'_> {
         facts: &Facts,
         owner: Option<u32>,
     ) -> Result<(), NoTopic> {
-        let mut present = Wanted {
-            venue: facts.venue_name.to_string(),
-            number: facts.venue.unwrap_or(0),
-            feed: facts.source_name.clone(),
-            is_named: facts.is_named,
-            is_first: false,
-        };
+        let mut present = Wanted::present(facts);
         let mut topic = self.define_member(name, &present);
         for attempt in 2..=SOURCES_OF_A_VENUE_MAX {
             if !matches!(topic, Err(NoTopic::Owned)) {
@@ -164,26 +158,7 @@ impl Work<'_> {
             NoTopic::Full(NAME_TOO_LONG) => NoTopic::Full(FIRST_NAME_TOO_LONG),
             error => error,
         })?;
-        match name.set_namesake(None) {
-            Some(namesake) if Arc::ptr_eq(&namesake, &topic) => self.take_over(&topic)?,
-            _ => self.claim(&topic)?,
-        }
-        let value = self.market.board.value(name.number);
-        if let (Some(mut slot), Some(value)) = (self.writer.slot(topic.number), value.as_ref()) {
-            slot.replace(value);
-        }
-        topic.continue_open(name);
-        topic.take_times(name);
-        topic.valued_in(name.valued_session());
-        self.describe(&topic, &present);
-        // The readers of the hub's own feed have no other message with the value so far, also if
-        // that is nothing.
-        let _ = topic.begin();
-        self.tell_record_or_nothing(&topic);
-        self.publish_present(&topic);
-        for bars in self.market.bars.continue_at(name, &topic) {
-            self.publish_present_bar(&bars);
-        }
+        self.begin_with(name, &topic, &present)?;
         self.move_derived(name, &topic);
         match owner {
             Some(owner) if owner == self.source => {
@@ -198,6 +173,7 @@ impl Work<'_> {
             None => drop(self.writer.release(topic.number)),
         }
         let venue = topic.venue();
+        let value = self.market.board.value(name.number);
         let mut writer = self.market.consolidated.lock();
         let taken = writer.take_over(name.number);
         debug_assert!(taken.is_ok(), "a topic has its slot");
@@ -222,6 +198,36 @@ impl Work<'_> {
         name.note_untold();
         // To a hub that reads this, and has sources of its own, it is another venue from now on.
         self.tell_record_or_nothing(name);
+        Ok(())
+    }
+
+    /// Begins the topic of a symbol's only venue with the symbol's value and bars, and claims it.
+    fn begin_with(
+        &mut self,
+        name: &Arc<Topic>,
+        topic: &Arc<Topic>,
+        present: &Wanted,
+    ) -> Result<(), NoTopic> {
+        match name.set_namesake(None) {
+            Some(namesake) if Arc::ptr_eq(&namesake, topic) => self.take_over(topic)?,
+            _ => self.claim(topic)?,
+        }
+        let value = self.market.board.value(name.number);
+        if let (Some(mut slot), Some(value)) = (self.writer.slot(topic.number), value.as_ref()) {
+            slot.replace(value);
+        }
+        topic.continue_open(name);
+        topic.take_times(name);
+        topic.valued_in(name.valued_session());
+        self.describe(topic, present);
+        // The readers of the hub's own feed have no other message with the value so far, also if
+        // that is nothing.
+        let _ = topic.begin();
+        self.tell_record_or_nothing(topic);
+        self.publish_present(topic);
+        for bars in self.market.bars.continue_at(name, topic) {
+            self.publish_present_bar(&bars);
+        }
         Ok(())
     }
 
@@ -479,16 +485,32 @@ impl Work<'_> {
         }
         self.apply_to_namesake(topic, message);
         if topic.take_wanted_venue() {
-            self.split_only_venue(topic);
+            self.give_venue_a_topic(topic);
         }
     }
 
     /// Gives the only venue of a symbol that this source writes to a topic of its own.
-    fn split_only_venue(&mut self, topic: &Arc<Topic>) {
+    ///
+    /// What a hub gives stays as it is: when the hub finds a second venue, it says so. Were the
+    /// symbol consolidated here, the hub's own consolidated value would be a venue of it, and count
+    /// everything twice.
+    fn give_venue_a_topic(&mut self, topic: &Arc<Topic>) {
         let facts = topic.facts();
-        let is_single = facts.venue.is_some() && !topic.is_consolidated();
+        if facts.venue.is_none() || topic.is_consolidated() || topic.namesake().is_some() {
+            return;
+        }
+        if self.is_hub {
+            let present = Wanted::present(&facts);
+            if !topic.is_of(CONSOLIDATED_NAME)
+                && let Ok(venue) = self.define_member(topic, &present)
+                && self.begin_with(topic, &venue, &present).is_ok()
+            {
+                topic.set_namesake(Some(venue));
+            }
+            return;
+        }
         // Without room for a venue the symbol stays one topic.
-        if is_single && self.split(topic, &facts, Some(self.source)).is_ok() {
+        if self.split(topic, &facts, Some(self.source)).is_ok() {
             let venue = topic.with_members(|members| members.first().cloned());
             if let Some(venue) = venue {
                 self.follow(&venue.topic, None);
@@ -496,10 +518,12 @@ impl Work<'_> {
         }
     }
 
-    /// Gives a venue a topic before a hub's definition makes one with this name: the hub before
-    /// this one has found a second venue. What clients hear under the second name goes on there.
-    pub(super) fn continue_second(&mut self, name: &str) {
-        let Some((symbol, venue)) = name.rsplit_once(VENUE_SEPARATOR) else {
+    /// Begins the topic of a venue before a hub's definition makes it: the hub before this one has
+    /// found a second venue. What clients hear under the second name goes on there.
+    pub(super) fn continue_second(&mut self, name: &str, venue: &str) {
+        let symbol = name.strip_suffix(venue);
+        let Some(symbol) = symbol.and_then(|symbol| symbol.strip_suffix(VENUE_SEPARATOR)) else {
+            // Another symbol has this name.
             return;
         };
         let board = &self.market.board;
@@ -509,7 +533,11 @@ impl Work<'_> {
             && topic.is_second_heard()
             && self.slot_owner(&topic) == Some(self.source)
         {
-            self.split_only_venue(&topic);
+            let present = Wanted::present(&topic.facts());
+            if let Ok(venue) = self.define_member(&topic, &present) {
+                // Without room it begins with the hub's own value.
+                let _ = self.begin_with(&topic, &venue, &present);
+            }
         }
     }
 
@@ -695,6 +723,19 @@ struct Wanted {
     is_named: bool,
     /// Whether the source has given the symbol no value yet.
     is_first: bool,
+}
+
+impl Wanted {
+    /// Returns the only venue of a symbol.
+    fn present(facts: &Facts) -> Self {
+        Self {
+            venue: facts.venue_name.to_string(),
+            number: facts.venue.unwrap_or(0),
+            feed: facts.source_name.clone(),
+            is_named: facts.is_named,
+            is_first: false,
+        }
+    }
 }
 
 /// Returns the name of another source's venue of the same name.

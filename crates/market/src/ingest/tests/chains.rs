@@ -364,14 +364,21 @@ fn journal(market: &Market) -> Vec<Message> {
 
 /// Lets a hub read the whole feed of another one.
 fn read_all(hub: &Market, reader: &mut Ingest) {
+    read_on(hub, reader, &mut 1);
+}
+
+/// Lets a hub read the feed of another one from message `next` on, which moves behind the last.
+pub(super) fn read_on(hub: &Market, reader: &mut Ingest, next: &mut u64) {
     let mut batch = reader.begin(2);
     batch.venue(&venue(CONSOLIDATED, CONSOLIDATED_NAME));
-    for (sequence, message) in (1..).zip(journal(hub)) {
+    let unread = journal(hub).split_off(*next as usize - 1);
+    for message in unread {
         match &message {
-            Message::Definition(definition) => batch.definition(sequence, definition),
+            Message::Definition(definition) => batch.definition(*next, definition),
             Message::Venue(venue) => batch.venue(venue),
-            message => batch.message(sequence, message),
+            message => batch.message(*next, message),
         }
+        *next += 1;
     }
     batch.finish();
 }

@@ -384,7 +384,7 @@ fn many_second_names_are_found_by_their_symbols() {
 fn a_hub_that_gives_the_only_venue_a_symbol_goes_on_with_what_subscribers_had() {
     for is_heard in [false, true] {
         let market = Market::of_one_lane(MarketConfig::default());
-        let mut hub = super::chains::hub(&market, "hub");
+        let mut hub = chains::hub(&market, "hub");
         let messages = [trade_at(1, 0), clear(0, 1), set_level(0, 1, 9)];
         sent(&mut hub, &messages);
         if is_heard {
@@ -393,16 +393,115 @@ fn a_hub_that_gives_the_only_venue_a_symbol_goes_on_with_what_subscribers_had() 
         sent(&mut hub, &[trade_at(1, 5)]);
         assert_eq!(market.board.count(), 1);
         let mut batch = hub.begin(3);
-        batch.definition(5, &definition(7, "A@V1"));
+        let source = 1;
+        batch.definition(
+            5,
+            &Definition {
+                source,
+                ..definition(7, "A@V1")
+            },
+        );
         let news = batch.finish();
-        let topic = market.board.named("A@V1").unwrap();
-        // Without subscribers the hub's next messages say what belongs together.
-        assert_eq!(topic.parent().is_some(), is_heard);
         let bars = under(&news, "bar:1s:A@V1");
         let has_bar = bars
             .iter()
             .any(|text| text.contains("\"trades\":1,\"final\":0"));
         assert_eq!(has_bar, is_heard, "{bars:?}");
-        assert_eq!(best_bids(&market, "A@V1").is_empty(), !is_heard);
+        // The hub says what belongs together, and tells the book again.
+        assert!(market.board.named("A@V1").unwrap().parent().is_none());
+        assert_eq!(best_bids(&market, "A"), [9]);
     }
+}
+
+/// Three hubs in a row, with two publishers at the first one. Returns volumes of the symbol and
+/// names of all topics at each hub, where a client of the last two `wants` the first venue.
+fn chain(wants: fn(&Market)) -> Vec<(u64, Vec<String>)> {
+    let hubs = [(); 3].map(|()| Market::of_one_lane(MarketConfig::default()));
+    let mut one = named_source(&hubs[0], "one", "V1");
+    let mut two = source(&hubs[0], "two", 0, "A");
+    two.begin(1).venue(&venue(2, "V2"));
+    let mut readers = [1, 2].map(|place: usize| Ingest::new(hubs[place].clone(), 1, "hub"));
+    let mut next = [1, 1];
+    for second in 0..8 {
+        if second == 2 {
+            hubs[1..].iter().for_each(|hub| wants(hub));
+        }
+        match second {
+            0..4 | 6 => sent(&mut one, &[trade_at(1, second)]),
+            _ => sent(&mut two, &[trade_at(2, second)]),
+        };
+        for place in 1..hubs.len() {
+            let reader = &mut readers[place - 1];
+            chains::read_on(&hubs[place - 1], reader, &mut next[place - 1]);
+        }
+    }
+    let shown = hubs.iter().map(|hub| {
+        let topics = hub.board.topics().into_iter();
+        let mut names: Vec<_> = topics
+            .map(|topic| String::from_utf8_lossy(topic.symbol()).into_owned())
+            .collect();
+        names.sort();
+        (value_of(hub, "A").volume, names)
+    });
+    shown.collect()
+}
+
+/// With a subscriber to the first venue at two hubs of a chain, the last one counted each trade
+/// twice, and had a topic `A@consolidated` that all its clients saw.
+#[test]
+fn a_chain_counts_each_trade_once_where_clients_hear_the_first_venue() {
+    let quiet = chain(|_| {});
+    assert!(quiet.iter().all(|shown| *shown == quiet[0]), "{quiet:?}");
+    assert_eq!((quiet[0].0, quiet[0].1.len()), (8, 3));
+    assert_eq!(chain(|hub| subscribe(hub, b"md:A@V1")), quiet);
+    assert_eq!(chain(|hub| subscribe(hub, b"bar:1s:A@V1")), quiet);
+    let native = |hub: &Market| {
+        let feed: &dyn tidewire_feed::server::Board = &*hub.board;
+        assert_eq!(feed.find("A@V1"), None);
+    };
+    assert_eq!(chain(native), quiet);
+}
+
+/// A client of the native feed behind a hub hears the first venue, and the symbol keeps its book.
+#[test]
+fn a_native_client_behind_a_hub_gets_the_only_venue_beside_the_symbol() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut hub = chains::hub(&market, "hub");
+    sent(
+        &mut hub,
+        &[quote(0, 1, 10, 20), clear(0, 1), set_level(0, 1, 9)],
+    );
+    let feed: &dyn tidewire_feed::server::Board = &*market.board;
+    assert_eq!(feed.find("A@V1"), None);
+    sent(&mut hub, &[quote(0, 1, 11, 20), trade_at(1, 3)]);
+    let (both, venue) = (value_of(&market, "A"), value_of(&market, "A@V1"));
+    assert_eq!((both.bid, both.volume), (venue.bid, venue.volume));
+    assert_eq!((both.bid, both.volume), (11, 1));
+    assert!(feed.find("A@V1").is_some());
+    assert_eq!(best_bids(&market, "A"), [9]);
+}
+
+/// A symbol of another publisher with the name of the venue got the trades of the first symbol.
+#[test]
+fn another_symbol_with_the_second_name_does_not_go_on_with_the_first_ones_bars() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut hub = chains::hub(&market, "hub");
+    sent(&mut hub, &[trade_at(1, 0)]);
+    subscribe(&market, b"bar:1s:A@V1");
+    sent(&mut hub, &[trade_at(1, 5)]);
+    let mut batch = hub.begin(3);
+    let source = 2;
+    batch.definition(
+        5,
+        &Definition {
+            source,
+            ..definition(7, "A@V1")
+        },
+    );
+    let news = batch.finish();
+    assert!(under(&news, "bar:1s:A@V1").is_empty());
+    sent(&mut hub, &[trade(7, 2, 3, 49)]);
+    assert_eq!(value_of(&market, "A").volume, 2);
+    assert_eq!(value_of(&market, "A@V1").volume, 49);
+    assert!(!market.board.named("A").unwrap().is_consolidated());
 }
