@@ -172,6 +172,11 @@ impl BookState {
         other.renew();
     }
 
+    /// Counts on from the `version` of a book whose subscribers hear this one from now on.
+    pub(crate) fn count_on(&mut self, version: u64) {
+        self.version = self.version.max(version);
+    }
+
     /// Makes the whole book the next thing that is published.
     pub(crate) fn renew(&mut self) {
         self.changes.clear();

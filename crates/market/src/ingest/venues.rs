@@ -228,6 +228,11 @@ impl Work<'_> {
         for bars in self.market.bars.continue_at(name, topic) {
             self.publish_present_bar(&bars);
         }
+        if let Some(book) = name.derived.book() {
+            let version = book.state.lock().version();
+            let own = self.market.books.book_of(topic);
+            own.state.lock().count_on(version);
+        }
         Ok(())
     }
 

@@ -410,6 +410,14 @@ fn a_hub_that_gives_the_only_venue_a_symbol_goes_on_with_what_subscribers_had() 
         // The hub says what belongs together, and tells the book again.
         assert!(market.board.named("A@V1").unwrap().parent().is_none());
         assert_eq!(best_bids(&market, "A"), [9]);
+        if is_heard {
+            // The numbers of its updates go on: a client does not take a new one for old.
+            let versions = ["A", "A@V1"].map(|name| {
+                let topic = market.board.named(name).unwrap();
+                topic.derived.book().unwrap().state.lock().version()
+            });
+            assert_eq!(versions[0], versions[1]);
+        }
     }
 }
 
