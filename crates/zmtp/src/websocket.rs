@@ -301,8 +301,14 @@ fn made_up_greeting(config: &Config) -> [u8; GREETING_BYTES] {
 /// Returns a server's response, and whether a routing id replaces the handshake.
 fn choose(head: &[u8], protocol: &str) -> Option<(String, bool)> {
     let response = response_to(head, protocol).map(|response| (response, false));
-    // A script can say a name and a password. The keys of CURVE are for programs.
-    let takes_bare = protocol != CURVE_PROTOCOL;
+    let takes_bare = match protocol {
+        NULL_PROTOCOL => true,
+        // A script can say a name and a password. A program that offers NULL first says none: it
+        // must not take the connection for made, and send into it.
+        PLAIN_PROTOCOL => response_to(head, NULL_PROTOCOL).is_none(),
+        // The keys of CURVE are for programs.
+        _ => false,
+    };
     let bare = || response_to(head, BARE_PROTOCOL).filter(|_| takes_bare);
     response.or_else(|| Some((bare()?, protocol == NULL_PROTOCOL)))
 }

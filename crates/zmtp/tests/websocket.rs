@@ -414,6 +414,25 @@ fn without_a_mechanism_the_one_of_a_server_with_passwords_is_meant() {
     }
 }
 
+/// libzmq without a mechanism offers both. It took the second name for success, and sent messages
+/// that were lost.
+#[test]
+fn a_program_without_a_mechanism_is_refused_by_a_server_with_passwords() {
+    let request = std::str::from_utf8(UPGRADE).unwrap();
+    let request = request.replace("ZWS2.0/NULL", "ZWS2.0/NULL, ZWS2.0");
+    for (security, expected) in [
+        (Security::PlainServer, &b"HTTP/1.1 400 "[..]),
+        (Security::Null, b"HTTP/1.1 101 "),
+    ] {
+        let mut server = Peer::server(Config {
+            security,
+            ..Config::new(SocketType::Pull)
+        });
+        server.feed(request.as_bytes());
+        assert!(server.sent().starts_with(expected));
+    }
+}
+
 /// Returns a frame of a client, masked with zeros.
 fn masked(payload: &[u8]) -> Vec<u8> {
     let length = u8::try_from(payload.len()).unwrap();
