@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 use std::sync::Arc;
 
+use tidewire_feed::server::Steps;
 use tidewire_feed::wire::{LastValue, Message, UNDEFINED_PRICE};
 
 use super::Batch;
@@ -76,6 +77,12 @@ impl OpenBars {
         }
     }
 
+    /// Returns whether bars are due that batches have not come to.
+    #[inline]
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing_ns > 0
+    }
+
     /// Takes out the bar that is due first, if one is at `now_ns`.
     fn take_due(&mut self, now_ns: u64) -> Option<(u64, u32)> {
         if self.due_ns > now_ns {
@@ -102,7 +109,7 @@ impl Batch<'_> {
             Message::Status(status) => status.source_time_ns,
             _ => return,
         };
-        if source_time_ns >= self.open_bars.due_ns && self.bars_left > 0 {
+        if source_time_ns >= self.open_bars.due_ns {
             self.close_bars(source_time_ns);
         }
         if let Message::Trade(trade) = message
@@ -269,7 +276,7 @@ impl Batch<'_> {
         };
         for bars in all.iter() {
             let mut state = bars.state.lock();
-            if self.open_bars.closing_ns > 0 {
+            if self.open_bars.is_closing() {
                 self.close_if_due(bars, &mut state);
             }
             let was_partial = state.is_partial();
@@ -319,9 +326,10 @@ impl Batch<'_> {
     }
 
     /// Closes the bars of this source that have ended by its clock, some hundred in a batch. The
-    /// others are closed by later batches, before their own next trades, or by the wall clock.
+    /// others are closed before their own next trades, by later batches, or by sweeps.
     #[cold]
     fn close_bars(&mut self, now_ns: u64) {
+        let now_ns = now_ns.max(self.open_bars.closing_ns);
         while self.bars_left > 0
             && let Some((end_ns, number)) = self.open_bars.take_due(now_ns)
         {
@@ -338,6 +346,16 @@ impl Batch<'_> {
         }
         let is_left = self.open_bars.due_ns <= now_ns;
         self.open_bars.closing_ns = if is_left { now_ns } else { 0 };
+    }
+
+    /// Closes the bars that were due by the source's clock in its batches, which have not come to
+    /// them.
+    pub(super) fn close_left_bars(&mut self, steps: &mut Steps) {
+        if self.open_bars.is_closing() && !steps.are_used_up() {
+            let before = self.bars_left;
+            self.close_bars(0);
+            steps.spend(u64::from(before - self.bars_left) * BAR_STEPS);
+        }
     }
 
     /// Closes the bars of this source's venues that have begun as the symbol's bar with `number`.
@@ -391,6 +409,8 @@ impl Work<'_> {
 pub(super) const BARS_A_BATCH: u32 = 4_096;
 /// How many of them a bar costs that is closed: 512 bars take about a millisecond with subscribers.
 const CLOSED_COST: u32 = 7;
+/// Steps of a sweep that each of them takes.
+const BAR_STEPS: u64 = 50;
 /// How long after its end a bar is closed by other messages of its source: trades of one source
 /// may be out of order by that.
 const GRACE_NS: u64 = 50_000_000;

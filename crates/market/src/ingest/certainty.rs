@@ -140,15 +140,15 @@ impl Ingest {
         }
     }
 
-    /// Returns whether an event has not reached all topics of the source yet: then
-    /// [`Ingest::sweep`] must be called again soon.
+    /// Returns whether an event has not reached all topics of the source yet, or bars are due that
+    /// no batch has come to: then [`Ingest::sweep`] must be called again soon.
     #[inline]
     pub(crate) fn is_sweeping(&self) -> bool {
-        self.certainties.is_pending() || !self.discarded.is_empty()
+        self.certainties.is_pending() || !self.discarded.is_empty() || self.open_bars.is_closing()
     }
 
-    /// Goes on with what events do to the source's topics, as far as `steps` goes. Returns the
-    /// publication.
+    /// Goes on with what events do to the source's topics, and with the bars that are due, as far
+    /// as `steps` goes. Returns the publication.
     pub(crate) fn sweep(&mut self, steps: &mut Steps, receive_time_ns: u64) -> (Publication, u64) {
         while !steps.are_used_up()
             && let Some(symbols) = self.discarded.last_mut()
@@ -158,11 +158,12 @@ impl Ingest {
                 self.discarded.pop();
             }
         }
-        if !self.certainties.is_pending() {
+        if !self.certainties.is_pending() && !self.open_bars.is_closing() {
             return (Publication::default(), 0);
         }
         let mut batch = self.begin(receive_time_ns);
         batch.sweep(steps);
+        batch.close_left_bars(steps);
         batch.finish()
     }
 

@@ -651,3 +651,46 @@ fn a_time_that_cannot_be_closes_no_bar() {
     send(&mut ingest, &[trade_at(1, 0, 9)]);
     assert_eq!(bar(&market, "A"), (1, 3, true, false));
 }
+
+/// A batch closes 512 bars. The others of a source that ended then, or said nothing more, stayed
+/// open for good.
+#[test]
+fn bars_that_are_due_at_the_end_of_a_source_are_closed() {
+    const BARS: u64 = 1_500;
+    let count_open = |market: &Market| {
+        let open = (0..BARS as u32).filter(|&number| {
+            let topic = market.board.topic(number).unwrap();
+            let bars = market.bars.bars_of(&topic, Interval::Second);
+            let shown = bars.state.lock().shown();
+            shown.is_some_and(|shown| !shown.is_final)
+        });
+        open.count()
+    };
+    for ends in [false, true] {
+        let market = Market::of_one_lane(MarketConfig::default());
+        let names: Vec<String> = (0..BARS).map(|number| format!("S{number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut ingest = publisher(&market, 1, &names);
+        names.iter().for_each(|name| ask(&market, name));
+        let trades = (0..BARS).map(|number| trade_at(number as u32, 0, number / 600));
+        let mut messages: Vec<Message> = trades.collect();
+        // The last bar of all is open.
+        messages.push(trade_at(0, 0, 9));
+        send(&mut ingest, &messages);
+        assert!(count_open(&market) > 512, "one batch does not close them");
+        if ends {
+            assert!(ingest.takes_long_to_end());
+            ingest.lose_slowly(|_| ());
+        }
+        let mut slices = 0;
+        while ingest.is_sweeping() {
+            let before = count_open(&market);
+            ingest.sweep(&mut Steps::new(1), 2);
+            assert!(before - count_open(&market) <= 512, "other clients wait");
+            slices += 1;
+        }
+        assert!(ends || slices > 1);
+        assert_eq!(bar(&market, "S0"), (9, 1, false, false));
+        assert_eq!(count_open(&market), 1);
+    }
+}
