@@ -315,6 +315,8 @@ pub(crate) struct SourceVenues {
     /// The source's own name: the venue of messages without a number.
     feed: Arc<str>,
     named: HashMap<u16, VenueName, RandomState>,
+    /// How many numbers have each name.
+    names: HashMap<VenueName, u32, RandomState>,
 }
 
 impl SourceVenues {
@@ -323,6 +325,7 @@ impl SourceVenues {
         Self {
             feed: plain_name(feed).into(),
             named: HashMap::default(),
+            names: HashMap::default(),
         }
     }
 
@@ -342,18 +345,39 @@ impl SourceVenues {
             note_bad_name(&self.feed, number, name.as_str());
             return false;
         }
-        self.named.insert(number, name) != Some(name)
+        let before = self.named.insert(number, name);
+        if before == Some(name) {
+            return false;
+        }
+        *self.names.entry(name).or_default() += 1;
+        if let Some(before) = before
+            && let Some(count) = self.names.get_mut(&before)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.names.remove(&before);
+            }
+        }
+        true
     }
 
     /// Forgets the names of a hub's numbers, except that of consolidated values.
     pub(crate) fn forget_names(&mut self) {
         debug_assert!(self.is_hub(), "others name their numbers once");
         self.named.retain(|number, _| *number == CONSOLIDATED);
+        self.names = self.named.values().map(|name| (*name, 1)).collect();
     }
 
     /// Returns whether the source has named a number.
     pub(crate) fn is_named(&self, number: u16) -> bool {
         self.named.contains_key(&number)
+    }
+
+    /// Returns whether the source has named the venue `name`, or has it for messages without a
+    /// number.
+    pub(crate) fn may_give(&self, name: &str) -> bool {
+        let is_named = VenueName::new(name).is_ok_and(|name| self.names.contains_key(&name));
+        is_named || !self.is_named(0) && *self.feed == *name
     }
 
     /// Returns whether the source is a hub: those have a number for consolidated values.
@@ -540,6 +564,13 @@ mod tests {
         );
         assert!(!venues.set(7, name("")));
         assert_eq!(venues.name(7), ("XNAS".to_owned(), true));
+        assert!(venues.may_give("XNAS") && venues.may_give("my-feed-1"));
+        assert!(!venues.may_give("7") && !venues.may_give(""));
+        // Two numbers may have one name.
+        assert!(venues.set(8, name("XNAS")) && venues.set(7, name("XNYS")));
+        assert!(venues.may_give("XNAS") && venues.may_give("XNYS"));
+        assert!(venues.set(8, name("ARCX")) && !venues.may_give("XNAS"));
+        assert!(venues.set(0, name("BATS")) && !venues.may_give("my-feed-1"));
         assert_eq!(SourceVenues::new("").name(0).0, UNNAMED);
         assert_eq!(SourceVenues::new(&"é".repeat(40)).name(0).0.len(), 32);
     }

@@ -157,7 +157,8 @@ impl Batch<'_> {
 
     /// Makes this source's clock the one that closes the open bars of a symbol that it defines, or
     /// gives a first value: those of the symbol, and of its venues, that no other source writes to.
-    /// `is_left` tells that another source or session had the topic and has left it.
+    /// A venue's are not those of a source that has not named it. `is_left` tells that another
+    /// source or session had the topic and has left it.
     pub(super) fn adopt_bars(&mut self, topic: &Arc<Topic>, is_left: bool) {
         if self.work.market.bars.is_empty() {
             return;
@@ -174,7 +175,10 @@ impl Batch<'_> {
             });
         for topic in all {
             let owner = self.work.slot_owner(&topic);
-            let is_free = owner.is_none_or(|owner| owner == self.work.source);
+            let is_free = match owner {
+                None => topic.parent().is_none() || self.venues.may_give(&topic.facts().venue_name),
+                Some(owner) => owner == self.work.source,
+            };
             let Some(bars) = topic.derived.bars() else {
                 continue;
             };

@@ -111,11 +111,49 @@ fn a_publisher_closes_the_bars_of_the_venues_that_it_had() {
     send(&mut old, &[trade_at(0, 2, 1), trade_at(0, 9, 1)]);
     old.lose(2);
     drop(old);
-    let mut new = publisher(&market, 2, &names);
+    let mut new = Ingest::new(market.clone(), 2, "test");
+    for (number, name) in [(1, "XNYS"), (2, "XNAS")] {
+        new.name_venue(number, name);
+    }
+    define(&mut new, &names);
     send(&mut new, &[quote_at(1, 0, 9)]);
     for (name, trades) in all.iter().zip([2, 1, 1]) {
         assert_eq!(bar(&market, name), (1, trades, true, false), "{name}");
     }
+}
+
+/// The publisher of one venue closed the bar of another one, whose own publisher was away, and the
+/// trades after its return were late.
+#[test]
+fn a_publisher_closes_no_bar_of_a_venue_that_another_one_gave() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let start = |source: u32, number: u16, name: &str| {
+        let mut ingest = Ingest::new(market.clone(), source, name);
+        ingest.name_venue(number, name);
+        define(&mut ingest, &["A", "B"]);
+        ingest
+    };
+    let mut one = start(1, 2, "XNAS");
+    let mut two = start(2, 9, "XNYS");
+    send(&mut one, &[quote_at(0, 2, 0)]);
+    send(&mut two, &[quote_at(0, 9, 0)]);
+    ["A", "A@XNAS", "A@XNYS"]
+        .iter()
+        .for_each(|name| ask(&market, name));
+    send(&mut one, &[trade_at(0, 2, 1)]);
+    send(&mut two, &[trade_at(0, 9, 1)]);
+    for mut ingest in [one, two] {
+        ingest.lose(2);
+    }
+    let mut one = start(3, 2, "XNAS");
+    send(&mut one, &[trade_at(0, 2, 4)]);
+    assert_eq!(bar(&market, "A"), (4, 1, false, false));
+    assert_eq!(bar(&market, "A@XNYS"), (1, 1, false, false));
+    let mut two = start(4, 9, "XNYS");
+    send(&mut two, &[trade_at(0, 9, 1)]);
+    assert_eq!(bar(&market, "A@XNYS"), (1, 2, false, false), "it goes on");
+    send(&mut two, &[quote_at(1, 9, 9)]);
+    assert_eq!(bar(&market, "A@XNYS"), (1, 2, true, false));
 }
 
 /// A source that only defines a symbol closed the bars of the one that trades it.
