@@ -50,6 +50,17 @@ pub struct Fanout {
     forget_at_ns: u64,
 }
 
+/// How news of a topic stands to what the lane has had of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// It is newer.
+    Next,
+    /// The lane has had it, or newer news that replace it.
+    Overtaken,
+    /// It is older, and counts by itself.
+    Behind,
+}
+
 /// The lane has its maximum number of subscriptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubscriptionsFull;
@@ -276,9 +287,11 @@ impl Fanout {
         let limits = self.limits();
         let mut delivered = 0;
         for mut news in publication.news() {
-            if let Origin::Topic(id) | Origin::Owed(id) = news.origin
-                && self.is_overtaken(id, &mut news)
-            {
+            let mut order = Order::Next;
+            if let Origin::Topic(id) | Origin::Owed(id) = news.origin {
+                order = self.order_of(id, &mut news);
+            }
+            if order == Order::Overtaken {
                 continue;
             }
             let targets = match news.origin {
@@ -303,7 +316,11 @@ impl Fanout {
             };
             self.frames.begin();
             for target in &targets {
-                delivered += u64::from(self.offer(context, target, &news, &limits));
+                let is_written = self.offer(context, target, &news, &limits);
+                delivered += u64::from(is_written);
+                if is_written && order == Order::Behind {
+                    self.owe_again(target, &news);
+                }
             }
             match news.origin {
                 Origin::Topic(id) | Origin::Owed(id) => self.put_route(id, targets),
@@ -314,18 +331,41 @@ impl Fanout {
         counter.fetch_add(delivered, Ordering::Relaxed);
     }
 
-    /// Returns whether the lane has had newer news of a topic, and these do not count by
-    /// themselves.
+    /// Returns how news of a topic stands to what the lane has had of it.
     #[inline]
-    fn is_overtaken(&mut self, id: TopicId, news: &mut News<'_>) -> bool {
-        if self.listeners.is_overtaken(id, news.version) && !news.is_final {
+    fn order_of(&mut self, id: TopicId, news: &mut News<'_>) -> Order {
+        let is_overtaken = self.listeners.is_overtaken(id, news.version);
+        if let TopicId::Bar(number) = id
+            && news.is_final
+        {
+            return match self.listeners.has_had_closed(number, news.version) {
+                true => Order::Overtaken,
+                false if is_overtaken => Order::Behind,
+                false => Order::Next,
+            };
+        }
+        if is_overtaken && !news.is_final {
             if !matches!(id, TopicId::Book(_)) {
-                return true;
+                return Order::Overtaken;
             }
             // Each change of a book counts: who had the newer one is owed the whole book.
             news.origin = Origin::Owed(id);
         }
-        id.is_second() && self.is_succeeded(news)
+        match id.is_second() && self.is_succeeded(news) {
+            true => Order::Overtaken,
+            false => Order::Next,
+        }
+    }
+
+    /// Owes a subscriber the newest state of a topic again, of which it has just got an older one.
+    #[cold]
+    fn owe_again(&mut self, target: &Target, news: &News<'_>) {
+        if let Origin::Topic(id) = news.origin
+            && let Some(outlet) = self.outlet_of(target.connection)
+        {
+            outlet.owe((PendingTopic::Topic(id), target.how.clone()));
+            self.pump_next_turn(target.connection);
+        }
     }
 
     /// Returns whether the lane has had news of the topic that has a second name by now: what is

@@ -25,6 +25,8 @@ pub(crate) struct Listeners {
     /// Routes of topics by number, for each source, in pages: a topic with a high number costs one
     /// page.
     routes: [Vec<Option<Box<Page>>>; TopicId::PLACES],
+    /// Versions of the last closed bars of each topic that the lane has had, the oldest first.
+    closed: HashMap<u32, [u64; CLOSED_KEPT], RandomState>,
     /// Incremented when routes of all topics become invalid. Clearing a million would take tens of
     /// milliseconds.
     epoch: u64,
@@ -71,6 +73,7 @@ impl Listeners {
             prefixes: PrefixTable::new(),
             name_bytes: 0,
             routes: [const { Vec::new() }; TopicId::PLACES],
+            closed: HashMap::default(),
             epoch: 1,
             routed: 0,
         }
@@ -269,6 +272,19 @@ impl Listeners {
         is_overtaken
     }
 
+    /// Notes a closed bar of a state of its topic. Returns whether this lane has had it: each lane
+    /// that goes on behind the bar sends it again, because its own news may come first.
+    pub(crate) fn has_had_closed(&mut self, number: u32, version: u64) -> bool {
+        let kept = self.closed.entry(number).or_default();
+        // One that is older than all of them is not sent any more by others.
+        if version <= kept[0] || kept.contains(&version) {
+            return true;
+        }
+        kept[0] = version;
+        kept.sort_unstable();
+        false
+    }
+
     /// Returns whether this lane has had news of a topic, other than a tag.
     pub(crate) fn has_had_news(&mut self, id: TopicId) -> bool {
         self.cached(id).is_some_and(|route| route.newest > 0)
@@ -382,6 +398,8 @@ const SUBSCRIPTION_OVERHEAD_BYTES: usize = 192;
 /// topics would take gigabytes.
 const ROUTED_MAX: usize = 1 << 20;
 const PAGE_TOPICS: usize = 256;
+/// How many closed bars of a topic a lane remembers. Those of two lanes may cross.
+const CLOSED_KEPT: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -416,6 +434,21 @@ mod tests {
             // One source at a time writes these, and a tag's count begins again with its plant.
             assert!(!listeners.is_overtaken(TopicId::Tag(0), version));
         }
+    }
+
+    #[test]
+    fn a_closed_bar_is_known_however_its_copies_arrive() {
+        let mut listeners = Listeners::new();
+        let is_known = |version| listeners.has_had_closed(7, version);
+        let versions = [10, 10, 30, 20, 30, 20];
+        let known = versions.map(is_known);
+        assert_eq!(known, [false, true, false, false, true, true]);
+        // One that is older than all that are kept is not sent any more.
+        for version in 40..50 {
+            assert!(!listeners.has_had_closed(7, version));
+        }
+        assert!(listeners.has_had_closed(7, 20) && listeners.has_had_closed(7, 15));
+        assert!(!listeners.has_had_closed(8, 10), "another topic");
     }
 
     #[test]

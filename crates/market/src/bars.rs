@@ -180,6 +180,12 @@ impl Bars {
         topic.derived.bars()?.get(interval).cloned()
     }
 
+    /// Returns whether these are the bars of a symbol of several venues.
+    pub(crate) fn has_venues(&self, number: u32) -> bool {
+        let topic = self.board.topic(number / KINDS);
+        topic.is_some_and(|topic| topic.is_consolidated())
+    }
+
     /// Returns whether a symbol of these bars is that of a hub, or one of its venues is, which is
     /// away and may have trades meanwhile.
     fn awaits_hub(&self, number: u32) -> bool {

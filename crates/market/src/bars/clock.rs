@@ -68,6 +68,9 @@ fn close(bars: &Bars, topic: &BarTopic, unix_ns: u64, dispatch: &mut Dispatch) -
     }
     let version = state.change();
     if let Some(shown) = state.shown() {
+        if bars.has_venues(topic.number()) {
+            state.note_closed(&shown, u32::MAX, unix_ns);
+        }
         publish(&bars.board, topic, (&state, &shown), version, dispatch);
     }
     true

@@ -31,6 +31,21 @@ pub(crate) struct BarState {
     is_partial: bool,
     /// Whether the bar of a venue has begun as this one.
     is_continued: bool,
+    /// The last bars that were closed, if they are of several venues; the oldest first.
+    closed: Vec<Closed>,
+}
+
+/// A closed bar, which comes to a lane's subscribers behind other sources' news if theirs are
+/// faster.
+#[derive(Clone, Copy, Debug)]
+struct Closed {
+    shown: Shown,
+    version: u64,
+    /// The source that closed it, and when it did, nanoseconds since the UNIX epoch.
+    source: u32,
+    time_ns: u64,
+    /// Other sources that have published it again.
+    again: [u32; AGAIN_KEPT],
 }
 
 /// A trade as bars need it.
@@ -58,6 +73,7 @@ impl BarState {
             missing_until_ns: traded_until_ns,
             is_partial: false,
             is_continued: false,
+            closed: Vec::new(),
         }
     }
 
@@ -100,6 +116,36 @@ impl BarState {
     pub(crate) fn change(&mut self) -> u64 {
         self.version += 1;
         self.version
+    }
+
+    /// Notes that a bar of several sources was closed by one of them at `time_ns`, as the state of
+    /// the present version.
+    pub(crate) fn note_closed(&mut self, shown: &Shown, source: u32, time_ns: u64) {
+        debug_assert!(shown.is_final, "it is closed");
+        if self.closed.len() >= CLOSED_KEPT {
+            self.closed.remove(0);
+        }
+        self.closed.push(Closed {
+            shown: *shown,
+            version: self.version,
+            source,
+            time_ns,
+            again: [source; AGAIN_KEPT],
+        });
+    }
+
+    /// Returns the next bar that another source than this one has closed lately, and its version.
+    /// This source publishes it once more before its own news: those of the other one may come
+    /// later.
+    pub(crate) fn next_closed(&mut self, source: u32, now_ns: u64) -> Option<(Shown, u64)> {
+        let is_new = |closed: &&mut Closed| {
+            let is_late = now_ns.saturating_sub(closed.time_ns) > ON_ITS_WAY_NS;
+            !is_late && closed.source != source && !closed.again.contains(&source)
+        };
+        let closed = self.closed.iter_mut().find(is_new)?;
+        closed.again.rotate_left(1);
+        closed.again[AGAIN_KEPT - 1] = source;
+        Some((closed.shown, closed.version))
     }
 
     /// Notes that trades until a source time are missing: those of the open bar, and of one that
@@ -178,7 +224,20 @@ impl BarState {
             bar,
             is_final,
             is_partial: self.is_partial,
+            late: self.bars.late(),
+            sequence: self.sequence,
         })
+    }
+
+    /// Returns what is shown of a bar that the next one has just closed.
+    pub(crate) fn shown_closed(&self, bar: Bar, is_partial: bool) -> Shown {
+        Shown {
+            bar,
+            is_final: true,
+            is_partial,
+            late: self.bars.late(),
+            sequence: self.sequence,
+        }
     }
 
     /// Passes the fields of a bar to `fields`, as text.
@@ -210,8 +269,8 @@ impl BarState {
         unsigned("trades", bar.trades, fields);
         unsigned("final", shown.is_final.into(), fields);
         unsigned("partial", shown.is_partial.into(), fields);
-        unsigned("late", self.bars.late(), fields);
-        unsigned("seq", self.sequence, fields);
+        unsigned("late", shown.late, fields);
+        unsigned("seq", shown.sequence, fields);
     }
 }
 
@@ -221,6 +280,9 @@ pub(crate) struct Shown {
     pub(crate) bar: Bar,
     pub(crate) is_final: bool,
     pub(crate) is_partial: bool,
+    late: u64,
+    /// Sequence of the newest trade.
+    sequence: u64,
 }
 
 /// An older trade is replayed history: only the source's clock closes its bar.
@@ -228,6 +290,12 @@ const LIVE_NS: u64 = 60_000_000_000;
 /// How long after a bar's end the wall clock closes it. A trade takes that long at most from a
 /// source with a right clock.
 pub(crate) const CLOCK_GRACE_NS: u64 = 250_000_000;
+/// How long the publication of a closed bar may take to a lane, at least.
+const ON_ITS_WAY_NS: u64 = 100_000_000;
+/// How many of them a symbol keeps.
+const CLOSED_KEPT: usize = 4;
+/// How many sources are kept that have published one again.
+const AGAIN_KEPT: usize = 4;
 /// How long no trade must have arrived before the wall clock closes a bar: batches that are on
 /// their way to subscribers are delivered by then.
 const QUIET_NS: u64 = 50_000_000;

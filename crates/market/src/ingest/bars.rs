@@ -294,7 +294,7 @@ impl Batch<'_> {
                     // The number of late trades is shown with the newest bar.
                     let version = state.change();
                     if let Some(shown) = state.shown() {
-                        self.work.publish_bar(bars, &state, &shown, version);
+                        self.publish_behind(bars, (&mut state, &shown), version);
                     }
                     continue;
                 }
@@ -307,13 +307,9 @@ impl Batch<'_> {
                 }
                 Outcome::Began { closed } => {
                     if let Some(bar) = closed {
-                        let shown = Shown {
-                            bar,
-                            is_final: true,
-                            is_partial: was_partial,
-                        };
+                        let shown = state.shown_closed(bar, was_partial);
                         let version = state.change();
-                        self.work.publish_bar(bars, &state, &shown, version);
+                        self.publish_behind(bars, (&mut state, &shown), version);
                     }
                     state.begins();
                     state.traded_by(self.work.source);
@@ -324,9 +320,28 @@ impl Batch<'_> {
             }
             state.note(trade);
             if let Some(shown) = state.shown() {
-                self.work.publish_bar(bars, &state, &shown, state.version());
+                let version = state.version();
+                self.publish_behind(bars, (&mut state, &shown), version);
             }
         }
+    }
+
+    /// Publishes a bar, and before it those that other sources have closed, whose news may come to
+    /// the subscribers later than this one's.
+    fn publish_behind(
+        &mut self,
+        bars: &BarTopic,
+        (state, shown): (&mut BarState, &Shown),
+        version: u64,
+    ) {
+        let (source, now_ns) = (self.work.source, self.work.receive_time_ns);
+        while let Some((closed, version)) = state.next_closed(source, now_ns) {
+            self.work.publish_bar(bars, state, &closed, version);
+        }
+        if shown.is_final && self.work.market.bars.has_venues(bars.number()) {
+            state.note_closed(shown, source, now_ns);
+        }
+        self.work.publish_bar(bars, state, shown, version);
     }
 
     /// Closes the bars of this source that have ended by its clock, some hundred in a batch. The
@@ -390,7 +405,7 @@ impl Batch<'_> {
         let version = state.change();
         if let Some(shown) = state.shown() {
             self.bars_left = self.bars_left.saturating_sub(CLOSED_COST);
-            self.work.publish_bar(bars, state, &shown, version);
+            self.publish_behind(bars, (state, &shown), version);
         }
     }
 }

@@ -732,3 +732,39 @@ fn bars_that_are_due_at_the_end_of_a_source_are_closed() {
         assert_eq!(count_open(&market), 1);
     }
 }
+
+/// Two lanes send their news after they have released the journal. That of the second one came
+/// first, so a client got the next bar before the end of the last one.
+#[test]
+fn what_follows_a_bar_that_another_source_has_closed_has_its_end_before_it() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut two = [(1, "XNAS"), (2, "XNYS")].map(|(number, name)| {
+        let mut ingest = Ingest::new(market.clone(), number, name);
+        ingest.name_venue(number as u16, name);
+        define(&mut ingest, &["A"]);
+        send(&mut ingest, &[quote_at(0, number as u16, 0)]);
+        ingest
+    });
+    let topic = market.board.find(b"A").unwrap();
+    let bars = market.bars.bars_of(&topic, Interval::Second);
+    bars.add_interest(0);
+    let mut publish = |source: usize, second, receive_time_ns| {
+        let mut batch = two[source].begin(receive_time_ns);
+        batch.message(1, &trade_at(0, source as u16 + 1, second));
+        let (publication, _) = batch.finish();
+        let bars = publication
+            .news()
+            .filter(|news| news.name.starts_with(b"bar:"));
+        let bars = bars.map(|news| (news.version, news.is_final));
+        bars.collect::<Vec<_>>()
+    };
+    let mut now_ns = START;
+    assert_eq!(publish(0, 1, now_ns), [(1, false)]);
+    assert_eq!(publish(1, 2, now_ns), [(2, true), (3, false)]);
+    assert_eq!(publish(1, 2, now_ns), [(4, false)], "its own news in order");
+    now_ns += 50_000_000;
+    assert_eq!(publish(0, 2, now_ns), [(2, true), (5, false)]);
+    assert_eq!(publish(0, 3, now_ns), [(6, true), (7, false)], "once");
+    now_ns += 200_000_000;
+    assert_eq!(publish(1, 3, now_ns), [(8, false)], "it has long arrived");
+}
