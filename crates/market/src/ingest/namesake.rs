@@ -117,10 +117,12 @@ impl Work<'_> {
         let Some(mut slot) = self.writer.slot(namesake.number) else {
             return false;
         };
-        slot.replace(&MarketValue {
-            sequence: self.journal.next_sequence(),
-            ..value
-        });
+        let sequence = self.journal.next_sequence();
+        let last_ns = topic.last_trade_ns();
+        if last_ns != namesake.last_trade_ns() {
+            namesake.traded_at(last_ns.unwrap_or(0), sequence);
+        }
+        slot.replace(&MarketValue { sequence, ..value });
         drop(slot);
         self.note_certain(namesake.number);
         let is_told = self.tell_record(namesake);

@@ -768,3 +768,32 @@ fn what_follows_a_bar_that_another_source_has_closed_has_its_end_before_it() {
     now_ns += 200_000_000;
     assert_eq!(publish(1, 3, now_ns), [(8, false)], "it has long arrived");
 }
+
+/// Behind two hubs that had restarted, a venue's topic kept the time of its last trade of before:
+/// its first bar was whole, without the trade that a record told.
+#[test]
+fn the_first_bar_of_a_venue_is_partial_if_a_record_of_its_symbol_has_a_trade_of_it() {
+    let market = Market::of_one_lane(MarketConfig::default());
+    let mut hub = hub(&market, "hub");
+    let mut batch = hub.begin(1);
+    batch.definition(1, &definition(1, "A@V1"));
+    batch.definition(1, &definition(2, "A@V2"));
+    batch.finish();
+    let trades = [(1, 1), (0, CONSOLIDATED), (2, 2), (0, CONSOLIDATED)];
+    let trades = trades.map(|(symbol, source)| trade_at(symbol, source, 1));
+    send(&mut hub, &trades);
+    restart(&mut hub);
+    let mut record = record_at(0, 2, 7, 10);
+    record.last *= 2;
+    send(&mut hub, &[Message::LastValue(record)]);
+    let names = ["A", "A@V2"];
+    names.iter().for_each(|name| ask(&market, name));
+    send(&mut hub, &[trade_at(0, 2, 10)]);
+    for name in names {
+        assert_eq!(bar(&market, name), (10, 1, false, true), "{name}");
+    }
+    send(&mut hub, &[trade_at(0, 2, 11)]);
+    for name in names {
+        assert_eq!(bar(&market, name), (11, 1, false, false), "{name}");
+    }
+}
