@@ -56,6 +56,24 @@ impl State {
         debug_assert!(self.handshakes.len() <= most, "handshakes have their bound");
     }
 
+    /// Gives up what was sent to names in this process that no socket has bound. Once the context
+    /// has ended none can.
+    pub(crate) fn give_up_unbound(&mut self) {
+        debug_assert!(self.is_closing, "an open socket keeps its peers");
+        let is_unbound =
+            |peer: &Peer| matches!(&peer.link, Link::Pipe(pipe) if !pipe.is_attached());
+        let mut is_any = false;
+        for key in self.peers.keys() {
+            if self.peers.get(key).is_some_and(is_unbound) {
+                self.peers.remove(key);
+                is_any = true;
+            }
+        }
+        if is_any {
+            self.inproc.forget_given_up();
+        }
+    }
+
     /// Whether nothing is left to be sent.
     pub(crate) fn is_over(&mut self) -> bool {
         for key in self.peers.keys() {

@@ -462,8 +462,13 @@ impl Core {
         state.decode_all_ahead();
         state.run_timers();
         state.flush_dirty();
-        if state.is_closing && state.is_over() {
-            return self.finish(state);
+        if state.is_closing {
+            if self.context.is_terminated() {
+                state.give_up_unbound();
+            }
+            if state.is_over() {
+                return self.finish(state);
+            }
         }
         state.scheduled_ns = u64::MAX;
         if let Some(polled) = self.polled.get()
@@ -599,6 +604,9 @@ impl Core {
             state.answer_bell();
         }
         state.begin_closing();
+        if self.context.is_terminated() {
+            state.give_up_unbound();
+        }
         self.wake_tasks(&mut state);
         if state.is_over() {
             self.finish(state);

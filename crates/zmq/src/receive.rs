@@ -384,9 +384,12 @@ impl State {
         let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
+        let mut owes_answer = false;
         let is_over = match &mut peer.link {
             Link::Stream(link) => {
                 link.rest(&mut self.spares);
+                // A program that waits in here may not come to write for long.
+                owes_answer = link.owes_answer();
                 link.is_at_end
             }
             Link::Pipe(pipe) => pipe.is_closed() && !pipe.has_items(),
@@ -395,6 +398,9 @@ impl State {
         };
         if is_over {
             return self.lose(key, crate::endpoint::Loss::ByPeer);
+        }
+        if owes_answer {
+            self.flush(key);
         }
         // A PING may have named a time to live.
         self.time_machine(key);

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{MORE, last_endpoint, receive, send, set_int, socket};
+use support::{LINGER, MORE, last_endpoint, receive, send, set_int, socket};
 use tidewire_zmq::{Context, Error, Message, SocketType};
 
 const ROUTING_ID: i32 = 5;
@@ -225,5 +225,25 @@ fn without_its_proxy_nothing_is_connected() {
     let closed_and_retried = [0x80, 0x4];
     for expected in closed_and_retried {
         assert_eq!(event(&receive(&monitor)), expected);
+    }
+}
+
+/// It waited for a socket that binds the name, which none can any more.
+#[test]
+fn a_context_ends_though_what_was_sent_to_an_unbound_name_lingers() {
+    for closes_first in [false, true] {
+        let context = Context::new();
+        let push = socket(&context, SocketType::Push);
+        set_int(&push, LINGER, -1);
+        push.connect("inproc://nobody").unwrap();
+        send(&push, &[b"never read"]);
+        if closes_first {
+            drop(push);
+            context.terminate().unwrap();
+        } else {
+            context.shutdown();
+            drop(push);
+            context.terminate().unwrap();
+        }
     }
 }

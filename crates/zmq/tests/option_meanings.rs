@@ -191,6 +191,43 @@ fn who_says_nothing_to_begin_with_is_let_go() {
     assert!(greeting.len() <= 64);
 }
 
+/// Greeting and READY of a PUSH.
+fn push_hello() -> Vec<u8> {
+    let mut hello = vec![0; 64];
+    (hello[0], hello[9], hello[10], hello[11]) = (0xFF, 0x7F, 3, 1);
+    hello[12..16].copy_from_slice(b"NULL");
+    hello.extend_from_slice(b"\x04\x1a\x05READY\x0bSocket-Type\x00\x00\x00\x04PUSH");
+    hello
+}
+
+/// The thread that waited in a receive read the PING, and its PONG stayed where it was: peers with
+/// heartbeats dropped the connection again and again.
+#[test]
+fn a_ping_is_answered_while_the_program_waits_for_a_message() {
+    let context = Context::new();
+    let pull = socket(&context, SocketType::Pull);
+    pull.bind(TCP).unwrap();
+    let mut peer = raw_socket(&last_endpoint(&pull));
+    peer.write_all(&push_hello()).unwrap();
+    let program = std::thread::spawn(move || [receive(&pull), receive(&pull)]);
+    // The program reads the connection itself from now on.
+    peer.write_all(b"\x00\x03one").unwrap();
+    let mut heard = Vec::new();
+    for round in b'0'..b'5' {
+        peer.write_all(&[b"\x04\x08\x04PING\x00\x00", &[round][..]].concat())
+            .unwrap();
+        let pong = [b"\x04PONG", &[round][..]].concat();
+        while !heard.windows(6).any(|bytes| bytes == pong) {
+            let mut some = [0; 256];
+            let count = peer.read(&mut some).expect("it is answered");
+            assert!(count > 0, "the connection stays");
+            heard.extend_from_slice(&some[..count]);
+        }
+    }
+    peer.write_all(b"\x00\x03two").unwrap();
+    assert_eq!(program.join().unwrap(), [[b"one"], [b"two"]]);
+}
+
 #[test]
 fn who_answers_no_ping_is_let_go() {
     let context = Context::new();
@@ -199,11 +236,7 @@ fn who_answers_no_ping_is_let_go() {
     set_int(&pull, HEARTBEAT_TIMEOUT, 60);
     pull.bind(TCP).unwrap();
     let mut deaf = raw_socket(&last_endpoint(&pull));
-    let mut hello = vec![0; 64];
-    (hello[0], hello[9], hello[10], hello[11]) = (0xFF, 0x7F, 3, 1);
-    hello[12..16].copy_from_slice(b"NULL");
-    hello.extend_from_slice(b"\x04\x1a\x05READY\x0bSocket-Type\x00\x00\x00\x04PUSH");
-    deaf.write_all(&hello).unwrap();
+    deaf.write_all(&push_hello()).unwrap();
     let mut heard = Vec::new();
     deaf.read_to_end(&mut heard).unwrap();
     assert!(heard.windows(5).any(|bytes| bytes == b"\x04PING"));

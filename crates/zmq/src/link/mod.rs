@@ -435,6 +435,15 @@ impl StreamLink {
         }
     }
 
+    /// Whether the machine has something to say to what came: a PONG.
+    #[inline]
+    pub(crate) fn owes_answer(&mut self) -> bool {
+        match &mut self.wire {
+            Wire::Zmtp(machine) => !machine.outgoing().is_empty(),
+            Wire::Raw => false,
+        }
+    }
+
     /// Writes what the kernel takes. `Ok(true)`: nothing is left.
     #[inline]
     pub(crate) fn flush(&mut self) -> std::io::Result<bool> {
