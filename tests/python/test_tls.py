@@ -188,6 +188,7 @@ def test_tls_on_the_port_without_it_is_told_in_the_log(tls_hub, authority):
 
 def test_old_versions_are_refused(tls_hub):
     old_versions_are_refused(tls_hub.tls_port)
+    logs(tls_hub, "it seems to speak TLS 1.1 or older")
 
 
 @pytest.mark.parametrize("bits", [2048, 4096])

@@ -24,7 +24,7 @@ use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::ServerName;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
-use rustls::{AlertDescription, CommonState, HandshakeKind, InvalidMessage};
+use rustls::{AlertDescription, CommonState, HandshakeKind, InvalidMessage, PeerIncompatible};
 
 use crate::certificate::Certificate;
 use crate::error::{Error, Refusal};
@@ -283,6 +283,15 @@ fn broken(error: rustls::Error) -> Error {
         rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => Error::ClearText,
         rustls::Error::AlertReceived(alert) => Error::Alert(alert_text(alert)),
         rustls::Error::FailedToGetRandomBytes => Error::NoRandomness,
+        rustls::Error::PeerIncompatible(reason) => Error::Incompatible(match reason {
+            PeerIncompatible::SignatureAlgorithmsExtensionRequired
+            | PeerIncompatible::SupportedVersionsExtensionRequired
+            | PeerIncompatible::Tls12NotOffered
+            | PeerIncompatible::Tls12NotOfferedOrEnabled => {
+                "it seems to speak TLS 1.1 or older, and TLS 1.2 and 1.3 are spoken here".to_owned()
+            }
+            reason => format!("{reason:?}"),
+        }),
         error => Error::Protocol(error.to_string()),
     }
 }

@@ -72,7 +72,10 @@ pub enum Error {
     /// The peer ended the connection with this alert.
     #[error("the peer refused the connection: {0}")]
     Alert(String),
-    /// The peer does not speak TLS 1.2 or 1.3, or broke the protocol.
+    /// Nothing that both sides speak.
+    #[error("nothing in common with the peer: {0}")]
+    Incompatible(String),
+    /// The peer broke the protocol.
     #[error("the peer broke the TLS protocol: {0}")]
     Protocol(String),
     /// The system gives no random numbers.
