@@ -462,13 +462,8 @@ impl Core {
         state.decode_all_ahead();
         state.run_timers();
         state.flush_dirty();
-        if state.is_closing {
-            if self.context.is_terminated() {
-                state.give_up_unbound();
-            }
-            if state.is_over() {
-                return self.finish(state);
-            }
+        if state.is_closing && self.is_over(&mut state) {
+            return self.finish(state);
         }
         state.scheduled_ns = u64::MAX;
         if let Some(polled) = self.polled.get()
@@ -604,17 +599,22 @@ impl Core {
             state.answer_bell();
         }
         state.begin_closing();
-        if self.context.is_terminated() {
-            state.give_up_unbound();
-        }
         self.wake_tasks(&mut state);
-        if state.is_over() {
+        if self.is_over(&mut state) {
             self.finish(state);
         } else {
             state.has_visited = false;
             self.leave(&mut state);
         }
         Ok(())
+    }
+
+    /// Whether a socket that closes has nothing left that can be sent.
+    fn is_over(&self, state: &mut State) -> bool {
+        if self.context.is_terminated() {
+            state.give_up_unbound();
+        }
+        state.is_over()
     }
 
     fn finish(&self, mut state: Held<'_>) {

@@ -29,7 +29,7 @@ pub(crate) struct Written {
     bytes: usize,
     /// It is within the limit up to here.
     within: usize,
-    /// What was read when it last waited in vain.
+    /// What was read when its last wait ended without result.
     in_vain: Option<usize>,
     /// When it last went on because the reader had caught up, in nanoseconds; 0: it did not.
     resumed_ns: u64,

@@ -90,6 +90,13 @@ impl Lender {
         let sockets = std::mem::take(&mut *self.sockets.lock().unwrap());
         drop(sockets);
     }
+
+    /// Ends the context, before whose end all bytes must be back.
+    fn end_with(&self, context: &Context, case: &str) {
+        context.terminate().unwrap();
+        assert!(self.are_back(), "{case}");
+        self.release();
+    }
 }
 
 const ENDPOINTS: [&str; 4] = ["inproc://lent", "tcp://127.0.0.1:*", "ipc://*", "shm://*"];
@@ -147,9 +154,7 @@ fn lent_bytes_come_back_when_their_socket_closes() {
             push.send(&mut lender.lend(3), MORE).unwrap();
             push.close().unwrap();
             pull.close().unwrap();
-            context.terminate().unwrap();
-            assert!(lender.are_back(), "{endpoint}");
-            lender.release();
+            lender.end_with(&context, endpoint);
         }
     }
 }
@@ -169,9 +174,7 @@ fn lent_bytes_for_a_peer_that_never_comes_come_back() {
         while dealer.send(&mut lender.lend(1), NOW).is_ok() {}
         dealer.disconnect(endpoint).unwrap();
         dealer.close().unwrap();
-        context.terminate().unwrap();
-        assert!(lender.are_back(), "{endpoint}");
-        lender.release();
+        lender.end_with(&context, endpoint);
     }
 }
 
@@ -217,9 +220,7 @@ fn lent_bytes_that_are_not_wanted_come_back() {
         while sub.receive(true).is_ok() {}
         sub.close().unwrap();
         publisher.close().unwrap();
-        context.terminate().unwrap();
-        assert!(lender.are_back(), "{endpoint}");
-        lender.release();
+        lender.end_with(&context, endpoint);
     }
 }
 
@@ -240,9 +241,7 @@ fn lent_bytes_that_others_replace_come_back() {
         while pull.receive(false).unwrap().as_slice()[0] != b'b' {}
         push.close().unwrap();
         pull.close().unwrap();
-        context.terminate().unwrap();
-        assert!(lender.are_back(), "{endpoint}");
-        lender.release();
+        lender.end_with(&context, endpoint);
     }
 }
 
@@ -256,9 +255,7 @@ fn lent_bytes_that_are_kept_as_a_last_value_come_back() {
         publisher.send(&mut lender.lend(number % 2), LAST).unwrap();
     }
     publisher.close().unwrap();
-    context.terminate().unwrap();
-    assert!(lender.are_back());
-    lender.release();
+    lender.end_with(&context, "last value");
 }
 
 #[test]
