@@ -26,7 +26,9 @@ pub(crate) fn run(root: &Path, counts: &mut Counts) -> Result<(), Failure> {
     step("dependencies", || dependencies::run(root))?;
     step("tests", || {
         let arguments = ["test", "--workspace", "--no-fail-fast"];
-        counts.cargo(&shell.cargo(arguments).capture()?)
+        let tests = shell.cargo(arguments);
+        let tests = tests.env("TIDEWIRE_NATS_SERVER", python::nats_server(&shell)?);
+        counts.cargo(&tests.capture()?)
     })?;
     step("simulation", || simulate::short(&shell))?;
     step("loom model", || loom(&shell, counts))?;

@@ -32,6 +32,13 @@ pub(crate) fn run(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
     counts.pytest(&pytest.capture()?)
 }
 
+/// Returns the nats-server that comes with the environment.
+pub(crate) fn nats_server(shell: &Shell) -> Result<PathBuf, Failure> {
+    let requirements = shell.root().join("tests/python/requirements.txt");
+    let python = environment(shell, &requirements)?;
+    Ok(python.with_file_name("nats-server"))
+}
+
 /// Creates the virtual environment, unless it exists with the same requirements. Returns its
 /// interpreter.
 pub(crate) fn environment(shell: &Shell, requirements: &Path) -> Result<PathBuf, Failure> {

@@ -1,0 +1,141 @@
+//! A NATS client on a thread of its own.
+//!
+//! The hub's threads do not wait for NATS. They give requests to a [`Link`] and take [`Event`]s
+//! from an [`Inbox`]; the thread behind the link runs `async-nats`.
+//!
+//! ```text
+//!  thread of the hub ─▶ Link ─▶ thread "nats" (tokio, async-nats) ─▶ servers
+//!                    ◀─ Inbox ◀─
+//! ```
+//!
+//! Each request has a tag of the caller's choice, and exactly one [`Answer`] with this tag comes,
+//! at the latest when the request has timed out. A request that was given while the link was down
+//! is answered too.
+
+mod inbox;
+mod link;
+mod requests;
+mod settings;
+mod work;
+
+pub use inbox::Inbox;
+pub use link::Link;
+pub use settings::{Credentials, Settings, StreamSettings};
+
+use bytes::Bytes;
+
+/// What a link tells its user.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// The link is up: a server has accepted the login.
+    Connected,
+    /// The link is down. It comes back by itself.
+    Disconnected {
+        /// Why, in words, if it is known.
+        reason: String,
+    },
+    /// A message of a subscription.
+    Message(Message),
+    /// The answer to a request.
+    Answer {
+        /// The request's tag.
+        tag: u64,
+        /// What came of it.
+        answer: Answer,
+    },
+}
+
+/// A message of a subscription.
+#[derive(Clone, Debug)]
+pub struct Message {
+    /// The subject it was published to.
+    pub subject: String,
+    /// Where the publisher asks for an answer, if it does.
+    pub reply: Option<String>,
+    /// The stream's last sequence before this message, as the publisher expects it; `None` if it
+    /// does not say.
+    pub expected_last: Option<u64>,
+    /// The content.
+    pub payload: Bytes,
+}
+
+/// A message that a stream keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The subject it was published to.
+    pub subject: String,
+    /// Its number in the stream, from 1.
+    pub sequence: u64,
+    /// Whether it says that the subject's value was deleted or has expired.
+    pub is_deletion: bool,
+    /// The content.
+    pub payload: Bytes,
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// The stream has stored the message with this sequence.
+    Stored {
+        /// Its number in the stream.
+        sequence: u64,
+        /// Whether the stream had a message with the same id before, whose number this is.
+        is_repeated: bool,
+    },
+    /// The stream's or the subject's last sequence is not the expected one. Nothing was stored.
+    Refused,
+    /// The stream exists with these settings.
+    Made,
+    /// The newest message; `None` if there is none.
+    Newest(Option<Entry>),
+    /// Messages in the stream's order. There may be more behind them.
+    Entries(Vec<Entry>),
+    /// There is no such stream.
+    NoStream,
+    /// No answer came in time. A message may be stored nevertheless.
+    TimedOut,
+    /// The request failed, in words.
+    Failed(String),
+}
+
+/// What a stream's or subject's last sequence must be for a message to be stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Expectation {
+    /// Anything.
+    #[default]
+    None,
+    /// The last sequence of the stream; 0 for an empty one.
+    Stream(u64),
+    /// The last sequence of the subject; 0 for one without a message.
+    Subject(u64),
+}
+
+/// A message to be stored.
+#[derive(Clone, Debug, Default)]
+pub struct Storing {
+    /// The subject; a stream must take it.
+    pub subject: String,
+    /// An id by which the stream finds repeated messages; empty for none.
+    pub id: String,
+    /// The fence.
+    pub expectation: Expectation,
+    /// Whether the message deletes the subject's value (in a bucket of keys and values).
+    pub is_deletion: bool,
+    /// The content.
+    pub payload: Bytes,
+}
+
+/// Messages that are asked for again.
+#[derive(Clone, Debug, Default)]
+pub struct Fetching {
+    /// The stream.
+    pub stream: String,
+    /// A subject or a pattern of subjects.
+    pub subject: String,
+    /// Only messages behind this sequence.
+    pub after: u64,
+    /// Maximum number of messages, at most 1,024.
+    pub count_max: usize,
+    /// Maximum bytes of all messages.
+    pub bytes_max: usize,
+}

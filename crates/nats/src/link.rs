@@ -1,0 +1,145 @@
+//! The link to the servers, for the threads of the hub.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+use bytes::Bytes;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+use crate::inbox::Inbox;
+use crate::settings::{Settings, StreamSettings};
+use crate::work;
+use crate::{Fetching, Storing};
+
+/// Bytes of publications that wait for the servers. More are refused.
+pub(crate) const PUBLISHED_BYTES_MAX: usize = 16 << 20;
+
+/// A link to NATS servers. It connects by itself, again and again. Dropping it ends it.
+#[derive(Debug)]
+pub struct Link {
+    commands: Option<UnboundedSender<Command>>,
+    published_bytes: Arc<AtomicUsize>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread is asked to do. Those that are answered are limited by who asks.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Subscribe(String),
+    Publish { subject: String, payload: Bytes },
+    Store(u64, Storing),
+    Make(u64, StreamSettings),
+    Newest(u64, String, Option<String>),
+    NewestOfEach(u64, String, Vec<String>),
+    Fetch(u64, Fetching),
+}
+
+impl Link {
+    /// Starts the thread. Events go to `inbox`.
+    ///
+    /// # Errors
+    /// No thread can be started, or the credentials cannot be read.
+    pub fn start(settings: Settings, inbox: Inbox) -> io::Result<Self> {
+        let options = work::options(&settings)?;
+        let (sender, receiver) = unbounded_channel();
+        let published_bytes = Arc::new(AtomicUsize::new(0));
+        let published = published_bytes.clone();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()?;
+        let thread = std::thread::Builder::new()
+            .name("nats".to_owned())
+            .spawn(move || {
+                runtime.block_on(work::run(settings, options, receiver, published, inbox));
+            })?;
+        Ok(Self {
+            commands: Some(sender),
+            published_bytes,
+            thread: Some(thread),
+        })
+    }
+
+    /// Receives what is published to a subject or a pattern of subjects.
+    pub fn subscribe(&self, subject: &str) {
+        self.give(Command::Subscribe(subject.to_owned()));
+    }
+
+    /// Publishes without an answer. Returns false if too much waits for the servers: the message is
+    /// dropped then.
+    pub fn publish(&self, subject: &str, payload: Bytes) -> bool {
+        let length = payload.len();
+        let before = self.published_bytes.fetch_add(length, Ordering::AcqRel);
+        if before + length > PUBLISHED_BYTES_MAX {
+            self.published_bytes.fetch_sub(length, Ordering::AcqRel);
+            return false;
+        }
+        let subject = subject.to_owned();
+        self.give(Command::Publish { subject, payload });
+        true
+    }
+
+    /// Stores a message in the stream that takes its subject. Messages are sent in the order of
+    /// these calls.
+    pub fn store(&self, tag: u64, storing: Storing) {
+        self.give(Command::Store(tag, storing));
+    }
+
+    /// Makes a stream, or changes it to these settings.
+    pub fn make_stream(&self, tag: u64, settings: StreamSettings) {
+        self.give(Command::Make(tag, settings));
+    }
+
+    /// Asks the leader of a stream for its newest message, or the newest of a subject.
+    pub fn newest(&self, tag: u64, stream: &str, subject: Option<&str>) {
+        let subject = subject.map(str::to_owned);
+        self.give(Command::Newest(tag, stream.to_owned(), subject));
+    }
+
+    /// Asks any copy of a stream for the newest message of each of these subjects, at most 1,024.
+    pub fn newest_of_each(&self, tag: u64, stream: &str, subjects: Vec<String>) {
+        debug_assert!(subjects.len() <= 1_024, "the servers' limit");
+        self.give(Command::NewestOfEach(tag, stream.to_owned(), subjects));
+    }
+
+    /// Asks any copy of a stream for messages behind a sequence.
+    pub fn fetch(&self, tag: u64, fetching: Fetching) {
+        debug_assert!(
+            (1..=1_024).contains(&fetching.count_max),
+            "the servers' limit"
+        );
+        self.give(Command::Fetch(tag, fetching));
+    }
+
+    fn give(&self, command: Command) {
+        if let Some(commands) = &self.commands {
+            // The thread ends only after this channel.
+            let _ = commands.send(command);
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.commands = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Command {
+    /// Returns the tag of a request that is answered.
+    pub(crate) fn tag(&self) -> Option<u64> {
+        match self {
+            Self::Subscribe(_) | Self::Publish { .. } => None,
+            Self::Store(tag, _)
+            | Self::Make(tag, _)
+            | Self::Newest(tag, ..)
+            | Self::NewestOfEach(tag, ..)
+            | Self::Fetch(tag, _) => Some(*tag),
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Requests to JetStream, and what comes of them.
+
+use std::time::Duration;
+
+use async_nats::jetstream::Context;
+use async_nats::jetstream::context::{PublishAckFuture, PublishError, PublishErrorKind};
+use async_nats::jetstream::message::{PublishMessage, StreamMessage};
+use async_nats::jetstream::publish::PublishAck;
+use async_nats::jetstream::stream::{Config, DiscardPolicy, RawMessageErrorKind, StorageType};
+use async_nats::{Client, HeaderMap, StatusCode};
+use futures_util::StreamExt;
+
+use crate::settings::StreamSettings;
+use crate::{Answer, Entry, Expectation, Fetching, Storing};
+
+/// The header by which a publisher says what a stream's last sequence is.
+pub(crate) const EXPECTED_LAST_SEQUENCE: &str = "Nats-Expected-Last-Sequence";
+const EXPECTED_LAST_SUBJECT_SEQUENCE: &str = "Nats-Expected-Last-Subject-Sequence";
+/// What a message of a bucket does to its key.
+const KEY_OPERATION: &str = "KV-Operation";
+/// Why the server itself has put a deletion into a bucket, such as the end of an entry's time.
+const MARKER_REASON: &str = "Nats-Marker-Reason";
+/// The server's answer after the last message of a batch.
+const END_OF_BATCH: u16 = 204;
+
+/// Sends a message to be stored.
+pub(crate) async fn begin_store(
+    context: &Context,
+    storing: Storing,
+) -> Result<PublishAckFuture, Answer> {
+    let mut message = PublishMessage::build().payload(storing.payload);
+    if storing.is_deletion {
+        let mut headers = HeaderMap::new();
+        headers.insert(KEY_OPERATION, "DEL");
+        message = message.headers(headers);
+    }
+    if !storing.id.is_empty() {
+        message = message.message_id(storing.id);
+    }
+    message = match storing.expectation {
+        Expectation::None => message,
+        Expectation::Stream(last) => {
+            message.header(EXPECTED_LAST_SEQUENCE, last.to_string().as_str())
+        }
+        Expectation::Subject(last) => {
+            message.header(EXPECTED_LAST_SUBJECT_SEQUENCE, last.to_string().as_str())
+        }
+    };
+    let sent = context.send_publish(storing.subject, message).await;
+    sent.map_err(|error| stored(Err(error)))
+}
+
+/// Returns what came of a message to be stored.
+pub(crate) fn stored(result: Result<PublishAck, PublishError>) -> Answer {
+    match result {
+        Ok(acknowledgement) => Answer::Stored {
+            sequence: acknowledgement.sequence,
+            is_repeated: acknowledgement.duplicate,
+        },
+        Err(error) => match error.kind() {
+            PublishErrorKind::WrongLastSequence => Answer::Refused,
+            PublishErrorKind::StreamNotFound => Answer::NoStream,
+            PublishErrorKind::TimedOut | PublishErrorKind::BrokenPipe => Answer::TimedOut,
+            _ => Answer::Failed(error.to_string()),
+        },
+    }
+}
+
+/// Makes a stream, or changes it.
+pub(crate) async fn make(context: &Context, settings: StreamSettings) -> Answer {
+    let config = Config {
+        name: settings.name,
+        subjects: settings.subjects,
+        num_replicas: settings.replicas,
+        max_messages_per_subject: settings
+            .per_subject_max
+            .map_or(-1, |count| i64::try_from(count).unwrap_or(i64::MAX)),
+        max_age: settings.age_max,
+        max_bytes: settings
+            .bytes_max
+            .map_or(-1, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX)),
+        max_messages: -1,
+        max_consumers: -1,
+        max_message_size: -1,
+        discard: DiscardPolicy::Old,
+        duplicate_window: settings.repeated_within,
+        storage: match settings.in_memory {
+            true => StorageType::Memory,
+            false => StorageType::File,
+        },
+        allow_direct: true,
+        allow_rollup: true,
+        ..Config::default()
+    };
+    match context.create_or_update_stream(config).await {
+        Ok(_) => Answer::Made,
+        Err(error) => Answer::Failed(error.to_string()),
+    }
+}
+
+/// Asks a stream's leader for the newest message, of one subject or of all.
+pub(crate) async fn newest(context: &Context, stream: &str, subject: Option<String>) -> Answer {
+    let stream = match context.get_stream_no_info(stream).await {
+        Ok(stream) => stream,
+        Err(error) => return Answer::Failed(error.to_string()),
+    };
+    let message = match subject {
+        Some(subject) => {
+            let found = stream.get_last_raw_message_by_subject(&subject).await;
+            found.map_err(|error| (is_absent(error.to_string().as_str()), error.to_string()))
+        }
+        None => match stream.get_info().await {
+            Ok(info) if info.state.messages == 0 => {
+                return Answer::Newest(None);
+            }
+            Ok(info) => {
+                let found = stream.get_raw_message(info.state.last_sequence).await;
+                found.map_err(|error| {
+                    let is_absent = matches!(error.kind(), RawMessageErrorKind::NoMessageFound);
+                    (is_absent, error.to_string())
+                })
+            }
+            Err(error) => return Answer::Failed(error.to_string()),
+        },
+    };
+    match message {
+        Ok(message) => Answer::Newest(Some(entry(message))),
+        Err((true, _)) => Answer::Newest(None),
+        Err((false, error)) => Answer::Failed(error),
+    }
+}
+
+fn is_absent(words: &str) -> bool {
+    words.contains("no message found")
+}
+
+fn entry(message: StreamMessage) -> Entry {
+    Entry {
+        subject: message.subject.into_string(),
+        sequence: message.sequence,
+        is_deletion: deletes(&message.headers),
+        payload: message.payload,
+    }
+}
+
+fn deletes(headers: &HeaderMap) -> bool {
+    headers.get(KEY_OPERATION).is_some() || headers.get(MARKER_REASON).is_some()
+}
+
+/// Returns the request for the newest message of each subject.
+pub(crate) fn newest_of_each(subjects: &[String]) -> String {
+    let mut text = String::from("{\"batch\":1024,\"multi_last\":[");
+    for (number, subject) in subjects.iter().enumerate() {
+        if number > 0 {
+            text.push(',');
+        }
+        push_quoted(&mut text, subject);
+    }
+    text.push_str("]}");
+    text
+}
+
+/// Returns the request for messages behind a sequence.
+pub(crate) fn fetch(fetching: &Fetching) -> String {
+    let after = fetching.after.saturating_add(1);
+    let (count, bytes) = (fetching.count_max, fetching.bytes_max);
+    let mut text = format!("{{\"seq\":{after},\"batch\":{count},\"max_bytes\":{bytes},");
+    text.push_str("\"next_by_subj\":");
+    push_quoted(&mut text, &fetching.subject);
+    text.push('}');
+    text
+}
+
+/// Appends a subject as a string of JSON. Subjects are visible ASCII, so two characters need care.
+fn push_quoted(text: &mut String, subject: &str) {
+    text.push('"');
+    for character in subject.chars() {
+        if matches!(character, '"' | '\\') {
+            text.push('\\');
+        }
+        text.push(character);
+    }
+    text.push('"');
+}
+
+/// Asks any copy of a stream for a batch of messages.
+pub(crate) async fn batch(
+    client: &Client,
+    stream: &str,
+    request: String,
+    timeout: Duration,
+) -> Answer {
+    let inbox = client.new_inbox();
+    let mut subscription = match client.subscribe(inbox.clone()).await {
+        Ok(subscription) => subscription,
+        Err(error) => return Answer::Failed(error.to_string()),
+    };
+    let subject = format!("$JS.API.DIRECT.GET.{stream}");
+    let sent = client.publish_with_reply(subject, inbox, request.into());
+    if let Err(error) = sent.await {
+        return Answer::Failed(error.to_string());
+    }
+    let mut entries = Vec::new();
+    loop {
+        let message = match tokio::time::timeout(timeout, subscription.next()).await {
+            Ok(Some(message)) => message,
+            // What has come is as good as a shorter batch.
+            _ if !entries.is_empty() => return Answer::Entries(entries),
+            _ => return Answer::TimedOut,
+        };
+        match message.status {
+            Some(StatusCode::NOT_FOUND) => return Answer::Entries(entries),
+            Some(StatusCode::NO_RESPONDERS) => return Answer::NoStream,
+            Some(status) if status.as_u16() == END_OF_BATCH => return Answer::Entries(entries),
+            Some(status) if message.payload.is_empty() && status != StatusCode::OK => {
+                let words = message.description.unwrap_or_default();
+                return Answer::Failed(format!("{status} {words}"));
+            }
+            _ => {}
+        }
+        match StreamMessage::try_from(message) {
+            Ok(message) => entries.push(entry(message)),
+            Err(error) => return Answer::Failed(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_json_that_the_servers_read() {
+        let fetching = Fetching {
+            stream: "LOG".to_owned(),
+            subject: "tw.a.log.\"x\".*".to_owned(),
+            after: 41,
+            count_max: 64,
+            bytes_max: 1_000,
+        };
+        assert_eq!(
+            fetch(&fetching),
+            r#"{"seq":42,"batch":64,"max_bytes":1000,"next_by_subj":"tw.a.log.\"x\".*"}"#
+        );
+        let subjects = ["a.1".to_owned(), "a.2".to_owned()];
+        assert_eq!(
+            newest_of_each(&subjects),
+            r#"{"batch":1024,"multi_last":["a.1","a.2"]}"#
+        );
+    }
+}

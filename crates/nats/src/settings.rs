@@ -1,0 +1,93 @@
+//! What a link and a stream are made with.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How a link is made.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Addresses of servers: `nats://HOST:PORT`, or `tls://HOST:PORT`.
+    pub servers: Vec<String>,
+    /// The client's name, for the eyes of the servers' operator.
+    pub name: String,
+    /// Who the client is.
+    pub credentials: Credentials,
+    /// TLS, for servers that ask for it and for `tls://` addresses.
+    pub tls: Option<rustls::ClientConfig>,
+    /// Longest time until a request is answered.
+    pub timeout: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            servers: Vec::new(),
+            name: "tidewire".to_owned(),
+            credentials: Credentials::None,
+            tls: None,
+            timeout: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Who a client is.
+#[derive(Clone, Default)]
+pub enum Credentials {
+    /// No one in particular.
+    #[default]
+    None,
+    /// A credentials file of `nsc`: a JWT and the seed of its NKEY.
+    File(PathBuf),
+    /// The seed of an NKEY.
+    Nkey(String),
+    /// A user and a password.
+    Password(String, String),
+}
+
+impl std::fmt::Debug for Credentials {
+    /// Shows no secret.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::None => formatter.write_str("none"),
+            Self::File(path) => write!(formatter, "file {}", path.display()),
+            Self::Nkey(_) => formatter.write_str("nkey"),
+            Self::Password(user, _) => write!(formatter, "user {user}"),
+        }
+    }
+}
+
+/// A stream that must exist.
+#[derive(Clone, Debug)]
+pub struct StreamSettings {
+    /// Its name: letters, digits, `-` and `_`.
+    pub name: String,
+    /// The subjects that it keeps.
+    pub subjects: Vec<String>,
+    /// Copies: 1, 3 or 5.
+    pub replicas: usize,
+    /// Whether it is a bucket of keys and values, or a stream of the newest message a subject.
+    pub per_subject_max: Option<u64>,
+    /// Messages older than this are dropped; zero for none.
+    pub age_max: Duration,
+    /// The oldest messages are dropped beyond these bytes; `None` for no limit.
+    pub bytes_max: Option<u64>,
+    /// How long ids of messages are remembered.
+    pub repeated_within: Duration,
+    /// Whether it is kept in memory alone.
+    pub in_memory: bool,
+}
+
+impl Default for StreamSettings {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            subjects: Vec::new(),
+            replicas: 1,
+            per_subject_max: None,
+            age_max: Duration::ZERO,
+            bytes_max: None,
+            repeated_within: Duration::from_secs(120),
+            in_memory: false,
+        }
+    }
+}

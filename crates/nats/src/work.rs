@@ -1,0 +1,223 @@
+//! The thread of a link.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_nats::jetstream::{self, Context};
+use async_nats::{Client, ConnectOptions};
+use futures_util::StreamExt;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tracing::{debug, warn};
+
+use crate::inbox::Inbox;
+use crate::link::Command;
+use crate::requests;
+use crate::settings::{Credentials, Settings};
+use crate::{Answer, Event, Message};
+
+/// Longest delay between two attempts to connect.
+const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(2);
+/// Publications with an answer that may be on their way; users have lower limits of their own.
+const STORED_AT_ONCE_MAX: usize = 4_096;
+/// Messages of one subscription that wait in the client, before they reach the inbox.
+const SUBSCRIPTION_MESSAGES: usize = 4_096;
+/// Longest wait for what was published before the end.
+const FLUSH_MAX: Duration = Duration::from_millis(500);
+
+/// Returns the options of the connection.
+pub(crate) fn options(settings: &Settings) -> io::Result<ConnectOptions> {
+    let mut options = ConnectOptions::new()
+        .name(&settings.name)
+        .retry_on_initial_connect()
+        .max_reconnects(None)
+        .subscription_capacity(SUBSCRIPTION_MESSAGES)
+        .request_timeout(Some(settings.timeout))
+        .ping_interval(Duration::from_secs(2))
+        .reconnect_delay_callback(|attempts| {
+            let delay = Duration::from_millis(50).saturating_mul(1 << attempts.min(6));
+            delay.min(RECONNECT_DELAY_MAX)
+        });
+    options = match &settings.credentials {
+        Credentials::None => options,
+        Credentials::File(path) => options.credentials(&std::fs::read_to_string(path)?)?,
+        Credentials::Nkey(seed) => options.nkey(seed.clone()),
+        Credentials::Password(user, password) => {
+            options.user_and_password(user.clone(), password.clone())
+        }
+    };
+    if let Some(tls) = &settings.tls {
+        options = options.tls_client_config(tls.clone());
+    }
+    Ok(options)
+}
+
+/// Serves a link until its commands end.
+pub(crate) async fn run(
+    settings: Settings,
+    options: ConnectOptions,
+    mut commands: UnboundedReceiver<Command>,
+    published: Arc<AtomicUsize>,
+    inbox: Inbox,
+) {
+    let told = inbox.clone();
+    let options = options.event_callback(move |event| {
+        tell(&told, event);
+        std::future::ready(())
+    });
+    // It connects in the background, so an error is one of the addresses.
+    let client = match options.connect(settings.servers.as_slice()).await {
+        Ok(client) => client,
+        Err(error) => {
+            let reason = error.to_string();
+            warn!(%reason, "no link to NATS can be made");
+            inbox.put(Event::Disconnected { reason });
+            return answer_all(commands, &inbox).await;
+        }
+    };
+    let context = jetstream::context::ContextBuilder::new()
+        .timeout(settings.timeout)
+        .ack_timeout(settings.timeout)
+        .max_ack_inflight(STORED_AT_ONCE_MAX)
+        .backpressure_on_inflight(false)
+        .build(client.clone());
+    let worker = Worker {
+        client,
+        context,
+        inbox,
+        timeout: settings.timeout,
+    };
+    while let Some(command) = commands.recv().await {
+        worker.perform(command, &published).await;
+    }
+    // What was published last, such as the end of a reign.
+    let _ = tokio::time::timeout(FLUSH_MAX, worker.client.flush()).await;
+}
+
+/// Answers requests of a link that cannot be made.
+async fn answer_all(mut commands: UnboundedReceiver<Command>, inbox: &Inbox) {
+    while let Some(command) = commands.recv().await {
+        if let Some(tag) = command.tag() {
+            let answer = Answer::Failed("no link".to_owned());
+            inbox.put(Event::Answer { tag, answer });
+        }
+    }
+}
+
+fn tell(inbox: &Inbox, event: async_nats::Event) {
+    match event {
+        async_nats::Event::Connected => inbox.put(Event::Connected),
+        async_nats::Event::Disconnected => inbox.put(Event::Disconnected {
+            reason: "the connection ended".to_owned(),
+        }),
+        async_nats::Event::ClientError(error) => {
+            let reason = error.to_string();
+            inbox.put(Event::Disconnected { reason });
+        }
+        async_nats::Event::ServerError(error) => {
+            warn!(%error, "a NATS server refuses something");
+        }
+        async_nats::Event::SlowConsumer(_) => {
+            debug!("messages of a subscription were dropped");
+        }
+        _ => {}
+    }
+}
+
+/// Performs commands.
+#[derive(Clone)]
+struct Worker {
+    client: Client,
+    context: Context,
+    inbox: Inbox,
+    timeout: Duration,
+}
+
+impl Worker {
+    /// Sends a command's request. Answers come from tasks, so that none waits for another.
+    async fn perform(&self, command: Command, published: &AtomicUsize) {
+        match command {
+            Command::Subscribe(subject) => self.subscribe(subject).await,
+            Command::Publish { subject, payload } => {
+                let length = payload.len();
+                if let Err(error) = self.client.publish(subject, payload).await {
+                    debug!(%error, "a publication was not sent");
+                }
+                published.fetch_sub(length, Ordering::AcqRel);
+            }
+            Command::Store(tag, storing) => {
+                // Sent here, in order; only the answer is waited for elsewhere.
+                match requests::begin_store(&self.context, storing).await {
+                    Ok(acknowledgement) => {
+                        let inbox = self.inbox.clone();
+                        tokio::spawn(async move {
+                            let answer = requests::stored(acknowledgement.await);
+                            inbox.put(Event::Answer { tag, answer });
+                        });
+                    }
+                    Err(answer) => self.inbox.put(Event::Answer { tag, answer }),
+                }
+            }
+            Command::Make(tag, settings) => {
+                let context = self.context.clone();
+                self.answer(tag, async move { requests::make(&context, settings).await });
+            }
+            Command::Newest(tag, stream, subject) => {
+                let context = self.context.clone();
+                self.answer(tag, async move {
+                    requests::newest(&context, &stream, subject).await
+                });
+            }
+            Command::NewestOfEach(tag, stream, subjects) => {
+                let request = requests::newest_of_each(&subjects);
+                self.batch(tag, stream, request);
+            }
+            Command::Fetch(tag, fetching) => {
+                let request = requests::fetch(&fetching);
+                self.batch(tag, fetching.stream, request);
+            }
+        }
+    }
+
+    fn batch(&self, tag: u64, stream: String, request: String) {
+        let client = self.client.clone();
+        let timeout = self.timeout;
+        self.answer(tag, async move {
+            requests::batch(&client, &stream, request, timeout).await
+        });
+    }
+
+    fn answer(&self, tag: u64, request: impl Future<Output = Answer> + Send + 'static) {
+        let inbox = self.inbox.clone();
+        // A request may wait for a link that is down; its timeout counts from now.
+        let limit = self.timeout * 2;
+        tokio::spawn(async move {
+            let answer = tokio::time::timeout(limit, request).await;
+            let answer = answer.unwrap_or(Answer::TimedOut);
+            inbox.put(Event::Answer { tag, answer });
+        });
+    }
+
+    async fn subscribe(&self, subject: String) {
+        let mut subscription = match self.client.subscribe(subject).await {
+            Ok(subscription) => subscription,
+            Err(error) => return warn!(%error, "a subscription cannot be made"),
+        };
+        let inbox = self.inbox.clone();
+        tokio::spawn(async move {
+            while let Some(message) = subscription.next().await {
+                let headers = message.headers.as_ref();
+                let expected = headers
+                    .and_then(|headers| headers.get(requests::EXPECTED_LAST_SEQUENCE))
+                    .and_then(|value| value.as_str().parse().ok());
+                inbox.put(Event::Message(Message {
+                    subject: message.subject.into_string(),
+                    reply: message.reply.map(|reply| reply.into_string()),
+                    expected_last: expected,
+                    payload: message.payload,
+                }));
+            }
+        });
+    }
+}

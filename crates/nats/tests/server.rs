@@ -1,0 +1,335 @@
+//! The link with a real nats-server. `TIDEWIRE_NATS_SERVER` names the program; `cargo xtask test`
+//! sets it.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tidewire_nats::{
+    Answer, Entry, Event, Expectation, Fetching, Inbox, Link, Message, Settings, Storing,
+    StreamSettings,
+};
+
+/// Longest wait for anything; nothing depends on it.
+const LIMIT: Duration = Duration::from_secs(60);
+
+struct Server {
+    child: Child,
+    folder: std::path::PathBuf,
+    port: u16,
+}
+
+impl Server {
+    fn start(name: &str) -> Option<Self> {
+        let program = std::env::var_os("TIDEWIRE_NATS_SERVER")?;
+        let folder =
+            std::env::temp_dir().join(format!("tidewire-nats-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = port.local_addr().unwrap().port();
+        let mut server = Self {
+            child: Self::spawn(&program, &folder, port),
+            folder,
+            port,
+        };
+        server.await_listening();
+        Some(server)
+    }
+
+    fn spawn(program: &std::ffi::OsStr, folder: &std::path::Path, port: u16) -> Child {
+        Command::new(program)
+            .args(["-a", "127.0.0.1", "-js", "-p", &port.to_string(), "-sd"])
+            .arg(folder)
+            .stderr(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap()
+    }
+
+    fn await_listening(&mut self) {
+        let end = Instant::now() + LIMIT;
+        while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            assert!(Instant::now() < end, "the server does not listen");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn stop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    fn again(&mut self) {
+        let program = std::env::var_os("TIDEWIRE_NATS_SERVER").unwrap();
+        self.child = Self::spawn(&program, &self.folder, self.port);
+        self.await_listening();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+struct User {
+    link: Link,
+    inbox: Inbox,
+    taken: Vec<Event>,
+}
+
+impl User {
+    fn of(server: &Server) -> Self {
+        let inbox = Inbox::new();
+        let settings = Settings {
+            servers: vec![format!("nats://127.0.0.1:{}", server.port)],
+            ..Settings::default()
+        };
+        Self {
+            link: Link::start(settings, inbox.clone()).unwrap(),
+            inbox,
+            taken: Vec::new(),
+        }
+    }
+
+    fn find<T>(&mut self, mut wanted: impl FnMut(&Event) -> Option<T>) -> T {
+        let end = Instant::now() + LIMIT;
+        loop {
+            if let Some(at) = self.taken.iter().position(|event| wanted(event).is_some()) {
+                return wanted(&self.taken.remove(at)).unwrap();
+            }
+            assert!(Instant::now() < end, "no such event: {:?}", self.taken);
+            self.inbox.take(Duration::from_secs(1), &mut self.taken);
+        }
+    }
+
+    fn answer(&mut self, tag: u64) -> Answer {
+        self.find(|event| match event {
+            Event::Answer { tag: found, answer } if *found == tag => Some(answer.clone()),
+            _ => None,
+        })
+    }
+
+    fn message(&mut self) -> Message {
+        self.find(|event| match event {
+            Event::Message(message) => Some(message.clone()),
+            _ => None,
+        })
+    }
+
+    fn store(&mut self, tag: u64, subject: &str, id: &str, expectation: Expectation) -> Answer {
+        self.link.store(
+            tag,
+            Storing {
+                subject: subject.to_owned(),
+                id: id.to_owned(),
+                expectation,
+                payload: Bytes::from(format!("{subject} {tag}")),
+                ..Storing::default()
+            },
+        );
+        self.answer(tag)
+    }
+}
+
+fn log() -> StreamSettings {
+    StreamSettings {
+        name: "LOG".to_owned(),
+        subjects: vec!["tw.log.>".to_owned()],
+        ..StreamSettings::default()
+    }
+}
+
+fn sequences(answer: Answer) -> Vec<u64> {
+    match answer {
+        Answer::Entries(entries) => entries.iter().map(|entry| entry.sequence).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_fenced_log_is_stored_fetched_and_heard() {
+    let Some(server) = Server::start("fenced") else {
+        return;
+    };
+    let mut user = User::of(&server);
+    user.link.subscribe("tw.log.>");
+    user.link.make_stream(1, log());
+    assert!(matches!(user.answer(1), Answer::Made));
+    user.link.newest(2, "LOG", None);
+    assert!(matches!(user.answer(2), Answer::Newest(None)));
+    for number in 0..5_u64 {
+        let id = format!("id-{number}");
+        let answer = user.store(10 + number, "tw.log.a", &id, Expectation::Stream(number));
+        let Answer::Stored { sequence, .. } = answer else {
+            panic!("{answer:?}");
+        };
+        assert_eq!(sequence, number + 1);
+        let heard = user.message();
+        assert_eq!(heard.expected_last, Some(number));
+        assert_eq!(&heard.payload[..8], b"tw.log.a");
+    }
+    // Another writer's message is refused. The same one again is not stored twice; with its fence
+    // it is refused, as the stream has gone on.
+    let refused = user.store(20, "tw.log.a", "other", Expectation::Stream(3));
+    assert!(matches!(refused, Answer::Refused), "{refused:?}");
+    let again = user.store(22, "tw.log.a", "id-4", Expectation::Stream(4));
+    assert!(matches!(again, Answer::Refused), "{again:?}");
+    let again = user.store(21, "tw.log.a", "id-4", Expectation::None);
+    let is_again = matches!(
+        again,
+        Answer::Stored {
+            sequence: 5,
+            is_repeated: true
+        }
+    );
+    assert!(is_again, "{again:?}");
+    user.link.fetch(
+        30,
+        Fetching {
+            stream: "LOG".to_owned(),
+            subject: "tw.log.>".to_owned(),
+            after: 2,
+            count_max: 2,
+            bytes_max: 1 << 20,
+        },
+    );
+    assert_eq!(sequences(user.answer(30)), [3, 4]);
+    user.link.fetch(
+        31,
+        Fetching {
+            stream: "LOG".to_owned(),
+            subject: "tw.log.>".to_owned(),
+            after: 5,
+            count_max: 2,
+            bytes_max: 1 << 20,
+        },
+    );
+    assert!(sequences(user.answer(31)).is_empty());
+    user.link.newest(32, "LOG", Some("tw.log.a"));
+    let Answer::Newest(Some(Entry {
+        sequence: 5,
+        payload,
+        ..
+    })) = user.answer(32)
+    else {
+        panic!("no newest message");
+    };
+    assert_eq!(&payload[..], b"tw.log.a 14");
+}
+
+#[test]
+fn newest_messages_of_many_subjects_come_at_once_and_deletions_are_told() {
+    let Some(server) = Server::start("newest") else {
+        return;
+    };
+    let mut user = User::of(&server);
+    user.link.make_stream(
+        1,
+        StreamSettings {
+            per_subject_max: Some(1),
+            ..log()
+        },
+    );
+    assert!(matches!(user.answer(1), Answer::Made));
+    for round in 0..2 {
+        for page in 0..300 {
+            let (tag, subject) = (100 + round * 1_000 + page, format!("tw.log.{page}"));
+            let stored = user.store(tag, &subject, "", Expectation::None);
+            assert!(matches!(stored, Answer::Stored { .. }), "{stored:?}");
+        }
+    }
+    let subjects = (0..301).map(|page| format!("tw.log.{page}")).collect();
+    user.link.newest_of_each(2, "LOG", subjects);
+    let answer = user.answer(2);
+    let Answer::Entries(entries) = answer else {
+        panic!("{answer:?}");
+    };
+    assert_eq!(entries.len(), 300);
+    assert!(
+        entries
+            .iter()
+            .all(|entry| entry.sequence > 300 && !entry.is_deletion)
+    );
+    user.link.store(
+        3,
+        Storing {
+            subject: "tw.log.7".to_owned(),
+            expectation: Expectation::Subject(308),
+            is_deletion: true,
+            ..Storing::default()
+        },
+    );
+    assert!(matches!(
+        user.answer(3),
+        Answer::Stored { sequence: 601, .. }
+    ));
+    user.link.newest(4, "LOG", Some("tw.log.7"));
+    let answer = user.answer(4);
+    assert!(
+        matches!(&answer, Answer::Newest(Some(entry)) if entry.is_deletion),
+        "{answer:?}"
+    );
+    user.link.newest(5, "LOG", Some("tw.log.none"));
+    let answer = user.answer(5);
+    assert!(matches!(answer, Answer::Newest(None)), "{answer:?}");
+    user.link.newest(6, "NONE", Some("tw.log.none"));
+    let answer = user.answer(6);
+    assert!(!matches!(answer, Answer::Newest(_)), "{answer:?}");
+}
+
+#[test]
+fn each_request_is_answered_while_no_server_is_there_and_the_link_comes_back() {
+    let Some(mut server) = Server::start("away") else {
+        return;
+    };
+    let mut user = User::of(&server);
+    user.link.subscribe("tw.free");
+    user.link.make_stream(1, log());
+    assert!(matches!(user.answer(1), Answer::Made));
+    user.find(|event| matches!(event, Event::Connected).then_some(()));
+    server.stop();
+    user.find(|event| matches!(event, Event::Disconnected { .. }).then_some(()));
+    user.link.make_stream(2, log());
+    user.link.newest(3, "LOG", None);
+    let stored = user.store(4, "tw.log.a", "", Expectation::None);
+    assert!(matches!(stored, Answer::TimedOut), "{stored:?}");
+    for tag in [2, 3] {
+        let answer = user.answer(tag);
+        let is_failure = matches!(answer, Answer::TimedOut | Answer::Failed(_));
+        assert!(is_failure, "{answer:?}");
+    }
+    server.again();
+    user.find(|event| matches!(event, Event::Connected).then_some(()));
+    let end = Instant::now() + LIMIT;
+    loop {
+        assert!(user.link.publish("tw.free", Bytes::from_static(b"back")));
+        user.inbox.take(Duration::from_millis(200), &mut user.taken);
+        let is_heard =
+            |event: &Event| matches!(event, Event::Message(m) if &m.payload[..] == b"back");
+        if user.taken.iter().any(is_heard) {
+            break;
+        }
+        assert!(Instant::now() < end, "the subscription did not come back");
+    }
+    // What was given up may have been stored when the link came back.
+    user.link.newest(5, "LOG", None);
+    let answer = user.answer(5);
+    assert!(matches!(answer, Answer::Newest(_)), "{answer:?}");
+}
+
+#[test]
+fn publications_beyond_the_limit_are_refused_while_no_server_takes_them() {
+    let Some(mut server) = Server::start("limit") else {
+        return;
+    };
+    let mut user = User::of(&server);
+    user.find(|event| matches!(event, Event::Connected).then_some(()));
+    server.stop();
+    user.find(|event| matches!(event, Event::Disconnected { .. }).then_some(()));
+    let payload = Bytes::from(vec![0; 64 << 10]);
+    let taken = (0..8_000).filter(|_| user.link.publish("tw.free", payload.clone()));
+    let taken = taken.count();
+    assert!(taken < 8_000, "half a gigabyte waits");
+}
