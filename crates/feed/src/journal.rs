@@ -42,7 +42,8 @@ pub struct Journal {
 pub trait Filter {
     /// Returns whether everything passes; then [`Filter::passes`] is not called.
     fn passes_all(&self) -> bool;
-    /// Returns whether messages of this symbol pass.
+    /// Returns whether messages of this symbol pass. A venue's name has no symbol, and passes in
+    /// any case.
     fn passes(&self, symbol: u32) -> bool;
 }
 
@@ -402,7 +403,8 @@ impl Journal {
         let mut next = cursor.scanned;
         while next < until && writer.buffered_bytes() < end_bytes {
             let encoded = self.encoded(next);
-            if passes_all || filter.passes(symbol_of(encoded)) {
+            let passes = passes_all || encoded[0] == MessageKind::VENUE;
+            if passes || filter.passes(symbol_of(encoded)) {
                 let skipped = next - writer.next_sequence();
                 if skipped > 0 {
                     writer.skip(skipped);

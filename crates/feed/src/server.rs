@@ -9,6 +9,7 @@
 mod broadcast;
 mod pattern;
 mod readable;
+mod relay;
 mod rights;
 mod selection;
 mod sending;
@@ -20,6 +21,7 @@ mod stream;
 pub use broadcast::Broadcast;
 pub use pattern::{PATTERNS_MAX, Pattern, PatternError, WILDCARDS_MAX};
 pub use readable::{Names, Readable};
+pub use relay::{RELAY_PACKET_LENGTH_MAX, Relay};
 pub use selection::{SELECTABLE_SYMBOLS_MAX, Selection};
 pub use settings::{SessionConfig, SessionError};
 pub use snapshot::{Board, EmptyBoard};

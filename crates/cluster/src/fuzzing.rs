@@ -1,0 +1,116 @@
+//! Fuzz entries of this crate's decoders: functions that must never panic.
+
+use tidewire_feed::client::{Client, ClientConfig, NullSink, Side};
+use tidewire_feed::journal::{Everything, Journal};
+use tidewire_feed::server::Relay;
+
+use crate::edge::{Edge, EdgeAction, EdgeConfig, EdgeEvent, EdgeOutput};
+use crate::frame::{Frame, FrameHeader, HEADER_LENGTH, checksum};
+use crate::head::Head;
+use crate::owner::{Owner, OwnerConfig};
+
+/// Reads frames, each behind its length in 4 bytes, on all ways into an edge and an owner,
+/// unchanged and with correct checksums.
+pub fn fuzz_cluster_frame(data: &[u8]) {
+    run(data, false);
+    run(data, true);
+}
+
+fn run(data: &[u8], repairs: bool) {
+    let mut edge = Edge::new(EdgeConfig::default(), 0);
+    let mut client = Client::new(ClientConfig::default());
+    let _ = client.subscribe("*");
+    let journal = Journal::new(1, 64);
+    let relay = Relay::new(&journal, &Everything);
+    let mut owner = Owner::new(OwnerConfig::of(2), &relay, 0);
+    let mut requests = (0, 0);
+    let mut now_ns = 0;
+    let mut rest = data;
+    while let Some((length, after)) = rest.split_first_chunk::<4>() {
+        let length = u32::from_le_bytes(*length) as usize;
+        let (bytes, after) = after.split_at(length.min(after.len()));
+        rest = after;
+        let mut frame = bytes.to_vec();
+        if repairs {
+            repair(&mut frame);
+        }
+        if let Ok(decoded) = Frame::decode(&frame) {
+            read_frame(&decoded, &mut owner);
+        }
+        owner.snapshot_seen(&frame);
+        now_ns += 100_000_000;
+        edge.handle_timeout(now_ns);
+        while let Some(action) = edge.next_action() {
+            match action {
+                EdgeAction::ReadSnapshot { request } => requests.0 = request,
+                EdgeAction::FetchLog { request, .. } => requests.1 = request,
+            }
+        }
+        edge.snapshot_page(requests.0, &frame, now_ns);
+        edge.snapshot_head(requests.0, &frame, now_ns);
+        edge.snapshot_end(requests.0, now_ns);
+        edge.head_seen(&frame, now_ns);
+        edge.fetched(requests.1, &frame, now_ns, now_ns);
+        edge.message(&frame, Some(now_ns), now_ns);
+        feed(&mut edge, &mut client, now_ns);
+    }
+}
+
+fn read_frame(frame: &Frame<'_>, owner: &mut Owner) {
+    for packet in frame.packets().flatten() {
+        assert!(packet.messages().count() <= 1 + usize::from(u16::MAX));
+    }
+    if let Ok(head) = Head::decode(frame) {
+        let bytes = head.encode(frame.header);
+        let again = Frame::decode(&bytes).map(|frame| Head::decode(&frame));
+        assert_eq!(again, Ok(Ok(head)));
+    }
+    owner.log_end(1, frame.header.first, Some(frame.header));
+}
+
+/// Gives a client what the edge says.
+fn feed(edge: &mut Edge, client: &mut Client, now_ns: u64) {
+    while let Some(output) = edge.next_output() {
+        match output {
+            EdgeOutput::Event(EdgeEvent::Restart { .. }) => client.connected(Side::A, now_ns),
+            EdgeOutput::Event(_) => {}
+            EdgeOutput::Bytes(bytes) => {
+                // A frame with a correct checksum may still hold what is no message.
+                let _ = client.receive(Side::A, &bytes, now_ns, &mut NullSink);
+            }
+        }
+    }
+    let mut sent = Vec::new();
+    client.drain_outgoing(Side::A, &mut sent);
+}
+
+/// Gives a frame its correct checksum, so that a fuzzer gets past it.
+fn repair(frame: &mut [u8]) {
+    if let Some((head, body)) = frame.split_first_chunk_mut::<HEADER_LENGTH>() {
+        let right = checksum(head, body);
+        head[4..8].copy_from_slice(&right.to_le_bytes());
+    }
+}
+
+/// Returns frames, each behind its length.
+#[doc(hidden)]
+pub fn lengths_before(frames: &[Vec<u8>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for frame in frames {
+        out.extend_from_slice(&(frame.len() as u32).to_le_bytes());
+        out.extend_from_slice(frame);
+    }
+    out
+}
+
+/// Returns a frame with this header, sealed around a body.
+#[doc(hidden)]
+pub fn sealed(header: FrameHeader, body: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; HEADER_LENGTH];
+    frame.extend_from_slice(body);
+    header.seal(&mut frame);
+    frame
+}
+
+#[cfg(test)]
+mod tests;

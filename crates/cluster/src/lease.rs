@@ -1,0 +1,422 @@
+//! Which of several hubs owns a source: an entry of a key-value bucket that expires unless it is
+//! renewed.
+//!
+//! ```text
+//!  Standby ── create, or renew an entry of this process's last reign ──▶ Owner { epoch }
+//!     ▲                                                                     │
+//!     └── not renewed for long enough, or another hub's entry is there ─────┘
+//! ```
+//!
+//! The owner stops by its own clock before the entry can expire at the server. It counts from when
+//! the last renewal that succeeded was *sent*: the server cannot have got it earlier.
+
+use std::collections::VecDeque;
+
+/// Settings of a lease.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaseConfig {
+    /// Time from one renewal to the next.
+    pub renew_ns: u64,
+    /// Time after the last renewal that succeeded until the owner stops. Less than that after
+    /// which the bucket's entries expire.
+    pub hold_ns: u64,
+    /// Time from one attempt of a standby to the next.
+    pub poll_ns: u64,
+}
+
+impl Default for LeaseConfig {
+    /// For a bucket whose entries expire after 3 s.
+    fn default() -> Self {
+        LeaseConfig {
+            renew_ns: 1_000_000_000,
+            hold_ns: 2_500_000_000,
+            poll_ns: 1_000_000_000,
+        }
+    }
+}
+
+/// An entry of the bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its revision.
+    pub revision: u64,
+    /// Whether its value is that which this process writes.
+    pub is_ours: bool,
+}
+
+/// What the caller must do. Answer with the request's number, or report its failure; answers to
+/// earlier requests are ignored, because they would seem to be younger than they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseAction {
+    /// Create the entry, unless there is one: [`Lease::written`], [`Lease::refused`] or
+    /// [`Lease::failed`].
+    Create {
+        /// Number of the request.
+        request: u64,
+    },
+    /// Write the entry again, if its revision is still this: the same answers.
+    Renew {
+        /// Number of the request.
+        request: u64,
+        /// The revision.
+        revision: u64,
+    },
+    /// Read the entry: [`Lease::read`] or [`Lease::failed`].
+    Read {
+        /// Number of the request.
+        request: u64,
+    },
+    /// Delete the entry, if its revision is still this. No answer is needed.
+    Delete {
+        /// The revision.
+        revision: u64,
+    },
+}
+
+/// What has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseEvent {
+    /// This hub owns the source. The revision is the epoch of the reign.
+    Acquired {
+        /// The epoch.
+        epoch: u64,
+    },
+    /// This hub does not own the source any more: stop publishing at once.
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Nothing,
+    /// The entry is being written.
+    Write,
+    Read,
+}
+
+/// One hub's part in the choice of a source's owner.
+#[derive(Debug)]
+pub struct Lease {
+    config: LeaseConfig,
+    /// The epoch, while this hub is the owner.
+    epoch: Option<u64>,
+    /// Revision of the entry, if it is known to be this process's own.
+    revision: Option<u64>,
+    /// Until when this hub may act as the owner.
+    held_until_ns: u64,
+    asked: Asked,
+    /// Number of the newest request.
+    request: u64,
+    /// When the newest request was made.
+    asked_ns: u64,
+    /// When the next request is made.
+    next_ns: u64,
+    /// Whether the entry must be read before anything else.
+    must_read: bool,
+    has_ended: bool,
+    actions: VecDeque<LeaseAction>,
+    events: VecDeque<LeaseEvent>,
+}
+
+impl Lease {
+    /// Creates a standby that tries to become the owner at once.
+    pub fn new(config: LeaseConfig, now_ns: u64) -> Lease {
+        debug_assert!(config.renew_ns < config.hold_ns, "several renewals must fit");
+        Lease {
+            config,
+            epoch: None,
+            revision: None,
+            held_until_ns: 0,
+            asked: Asked::Nothing,
+            request: 0,
+            asked_ns: now_ns,
+            next_ns: now_ns,
+            must_read: false,
+            has_ended: false,
+            actions: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Does what is due. Call it before each action of an owner, and at [`Lease::deadline_ns`].
+    pub fn handle_timeout(&mut self, now_ns: u64) {
+        if self.epoch.is_some() && now_ns >= self.held_until_ns {
+            self.lose();
+            self.next_ns = now_ns;
+        }
+        if self.asked != Asked::Nothing && now_ns >= self.asked_ns + self.config.hold_ns {
+            // No answer counts as a failure.
+            self.failed(self.request, now_ns);
+        }
+        if self.has_ended || self.asked != Asked::Nothing || now_ns < self.next_ns {
+            return;
+        }
+        self.request += 1;
+        let request = self.request;
+        let (action, asked) = match (self.must_read, self.revision) {
+            (true, _) => (LeaseAction::Read { request }, Asked::Read),
+            (false, Some(revision)) => (LeaseAction::Renew { request, revision }, Asked::Write),
+            (false, None) => (LeaseAction::Create { request }, Asked::Write),
+        };
+        self.asked = asked;
+        self.asked_ns = now_ns;
+        self.actions.push_back(action);
+    }
+
+    /// Reports that the entry was written, with this revision.
+    pub fn written(&mut self, request: u64, revision: u64, now_ns: u64) {
+        if self.asked != Asked::Write || request != self.request {
+            return;
+        }
+        self.asked = Asked::Nothing;
+        self.revision = Some(revision);
+        let held_until_ns = self.asked_ns.saturating_add(self.config.hold_ns);
+        self.next_ns = self.asked_ns.saturating_add(self.config.renew_ns);
+        if self.has_ended {
+            self.actions.push_back(LeaseAction::Delete { revision });
+        } else if self.epoch.is_some() {
+            self.held_until_ns = self.held_until_ns.max(held_until_ns);
+        } else if now_ns < held_until_ns {
+            self.held_until_ns = held_until_ns;
+            self.epoch = Some(revision);
+            self.events.push_back(LeaseEvent::Acquired { epoch: revision });
+        } else {
+            // The answer was on its way for too long: the entry may expire at any time.
+            self.next_ns = now_ns;
+        }
+    }
+
+    /// Reports that the entry was not written: there is one, or it has another revision.
+    pub fn refused(&mut self, request: u64, now_ns: u64) {
+        if self.asked == Asked::Write && request == self.request {
+            // A write whose answer was lost is perhaps what is in the way.
+            self.asked = Asked::Nothing;
+            self.must_read = true;
+            self.next_ns = now_ns;
+        }
+    }
+
+    /// Reports the entry as it was read; `None` if there is none.
+    pub fn read(&mut self, request: u64, entry: Option<Entry>, now_ns: u64) {
+        if self.asked != Asked::Read || request != self.request {
+            return;
+        }
+        self.asked = Asked::Nothing;
+        self.must_read = false;
+        match entry {
+            Some(entry) if entry.is_ours => {
+                self.revision = Some(entry.revision);
+                self.next_ns = now_ns;
+            }
+            Some(_) => {
+                self.lose();
+                self.next_ns = now_ns.saturating_add(self.config.poll_ns);
+            }
+            None => {
+                // It has expired: another hub may have had it in between.
+                self.lose();
+                self.next_ns = now_ns;
+            }
+        }
+    }
+
+    /// Reports that the bucket has not answered.
+    pub fn failed(&mut self, request: u64, now_ns: u64) {
+        if self.asked == Asked::Nothing || request != self.request {
+            return;
+        }
+        if self.asked == Asked::Write {
+            self.must_read = true;
+        }
+        self.asked = Asked::Nothing;
+        self.next_ns = now_ns.saturating_add(self.config.renew_ns / 4);
+    }
+
+    /// Reports, from a watch of the bucket, that the entry was deleted or has expired.
+    pub fn entry_is_gone(&mut self, now_ns: u64) {
+        if self.epoch.is_none() {
+            self.revision = None;
+            self.next_ns = self.next_ns.min(now_ns);
+        } else {
+            self.must_read = true;
+            self.next_ns = now_ns;
+        }
+    }
+
+    /// Gives the source up in order.
+    pub fn end(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        self.has_ended = true;
+        if let Some(revision) = self.revision.filter(|_| self.asked == Asked::Nothing) {
+            self.actions.push_back(LeaseAction::Delete { revision });
+        }
+        self.lose();
+    }
+
+    /// Returns the epoch if this hub is the owner at this time.
+    pub fn epoch(&self, now_ns: u64) -> Option<u64> {
+        self.epoch.filter(|_| now_ns < self.held_until_ns)
+    }
+
+    /// Returns the next thing to do.
+    pub fn next_action(&mut self) -> Option<LeaseAction> {
+        self.actions.pop_front()
+    }
+
+    /// Returns the next event.
+    pub fn next_event(&mut self) -> Option<LeaseEvent> {
+        self.events.pop_front()
+    }
+
+    /// Returns when [`Lease::handle_timeout`] must be called.
+    pub fn deadline_ns(&self) -> u64 {
+        let held_ns = self.epoch.map_or(u64::MAX, |_| self.held_until_ns);
+        let work_ns = match (self.has_ended, self.asked) {
+            (true, _) => u64::MAX,
+            (false, Asked::Nothing) => self.next_ns,
+            (false, _) => self.asked_ns.saturating_add(self.config.hold_ns),
+        };
+        held_ns.min(work_ns)
+    }
+
+    fn lose(&mut self) {
+        self.revision = None;
+        if self.epoch.take().is_some() {
+            self.events.push_back(LeaseEvent::Lost);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn lease() -> Lease {
+        Lease::new(LeaseConfig::default(), 0)
+    }
+
+    /// An action without its number.
+    #[derive(Debug, PartialEq, Eq)]
+    enum Did {
+        Create,
+        Renew { revision: u64 },
+        Read,
+    }
+
+    fn act(lease: &mut Lease, now_ns: u64) -> Option<Did> {
+        lease.handle_timeout(now_ns);
+        let action = lease.next_action();
+        assert_eq!(lease.next_action(), None, "one at a time");
+        match action? {
+            LeaseAction::Create { .. } => Some(Did::Create),
+            LeaseAction::Renew { revision, .. } => Some(Did::Renew { revision }),
+            LeaseAction::Read { .. } => Some(Did::Read),
+            LeaseAction::Delete { .. } => None,
+        }
+    }
+
+    fn owner() -> Lease {
+        let mut lease = lease();
+        assert_eq!(act(&mut lease, 0), Some(Did::Create));
+        lease.written(lease.request, 7, 1);
+        assert_eq!(lease.next_event(), Some(LeaseEvent::Acquired { epoch: 7 }));
+        lease
+    }
+
+    #[test]
+    fn the_revision_of_the_first_write_is_the_epoch() {
+        let mut lease = owner();
+        assert_eq!(act(&mut lease, SECOND / 2), None);
+        assert_eq!(act(&mut lease, SECOND), Some(Did::Renew { revision: 7 }));
+        lease.written(lease.request, 9, SECOND + 5);
+        assert_eq!(lease.epoch(3 * SECOND), Some(7));
+        assert_eq!(act(&mut lease, 2 * SECOND), Some(Did::Renew { revision: 9 }));
+        assert_eq!(lease.next_event(), None);
+    }
+
+    #[test]
+    fn an_owner_stops_before_its_entry_can_expire() {
+        let mut lease = owner();
+        assert_eq!(act(&mut lease, SECOND), Some(Did::Renew { revision: 7 }));
+        // The answer does not come.
+        assert_eq!(lease.epoch(5 * SECOND / 2 - 1), Some(7));
+        assert_eq!(lease.epoch(5 * SECOND / 2), None);
+        assert_eq!(lease.deadline_ns(), 5 * SECOND / 2);
+        lease.handle_timeout(5 * SECOND / 2);
+        assert_eq!(lease.next_event(), Some(LeaseEvent::Lost));
+    }
+
+    /// The process was stopped (SIGSTOP), and another hub has taken over.
+    #[test]
+    fn an_owner_that_was_stopped_knows_that_it_is_none() {
+        let mut lease = owner();
+        let now_ns = 60 * SECOND;
+        assert_eq!(act(&mut lease, now_ns), Some(Did::Create));
+        assert_eq!(lease.next_event(), Some(LeaseEvent::Lost));
+        lease.refused(lease.request, now_ns);
+        assert_eq!(act(&mut lease, now_ns), Some(Did::Read));
+        let is_ours = false;
+        lease.read(lease.request, Some(Entry { revision: 20, is_ours }), now_ns);
+        assert_eq!(act(&mut lease, now_ns), None);
+        lease.entry_is_gone(now_ns + 1);
+        assert_eq!(act(&mut lease, now_ns + 1), Some(Did::Create));
+        lease.written(lease.request, 31, now_ns + 2);
+        assert_eq!(lease.next_event(), Some(LeaseEvent::Acquired { epoch: 31 }));
+    }
+
+    #[test]
+    fn a_renewal_whose_answer_is_lost_does_not_end_the_reign() {
+        let mut lease = owner();
+        assert_eq!(act(&mut lease, SECOND), Some(Did::Renew { revision: 7 }));
+        lease.failed(lease.request, 3 * SECOND / 2);
+        let now_ns = 7 * SECOND / 4;
+        assert_eq!(act(&mut lease, now_ns), Some(Did::Read));
+        let is_ours = true;
+        lease.read(lease.request, Some(Entry { revision: 8, is_ours }), now_ns);
+        assert_eq!(act(&mut lease, now_ns), Some(Did::Renew { revision: 8 }));
+        lease.written(lease.request, 9, now_ns + 1);
+        assert_eq!(lease.epoch(4 * SECOND), Some(7));
+        assert_eq!(lease.next_event(), None);
+    }
+
+    /// Its time is that of the answer's request, not that of the answer.
+    #[test]
+    fn an_answer_that_comes_too_late_acquires_nothing() {
+        let mut lease = lease();
+        assert_eq!(act(&mut lease, 0), Some(Did::Create));
+        lease.written(lease.request, 7, 5 * SECOND / 2);
+        assert_eq!((lease.next_event(), lease.epoch(5 * SECOND / 2)), (None, None));
+        let renew = Some(Did::Renew { revision: 7 });
+        assert_eq!(act(&mut lease, 5 * SECOND / 2), renew);
+        lease.written(lease.request, 8, 5 * SECOND / 2 + 1);
+        assert_eq!(lease.next_event(), Some(LeaseEvent::Acquired { epoch: 8 }));
+    }
+
+    /// The first renewal's answer would count from when the second was sent.
+    #[test]
+    fn the_answer_to_an_earlier_request_is_ignored() {
+        let mut lease = owner();
+        act(&mut lease, SECOND);
+        let first = lease.request;
+        lease.failed(first, 3 * SECOND / 2);
+        let now_ns = 7 * SECOND / 4;
+        act(&mut lease, now_ns);
+        let is_ours = true;
+        lease.read(lease.request, Some(Entry { revision: 8, is_ours }), now_ns);
+        act(&mut lease, 2 * SECOND);
+        lease.written(first, 8, 2 * SECOND + 1);
+        assert_eq!(lease.epoch(5 * SECOND / 2), None);
+    }
+
+    #[test]
+    fn an_orderly_end_deletes_the_entry() {
+        let mut lease = owner();
+        lease.end();
+        assert_eq!(lease.next_action(), Some(LeaseAction::Delete { revision: 7 }));
+        assert_eq!(lease.next_event(), Some(LeaseEvent::Lost));
+        assert_eq!((act(&mut lease, 9 * SECOND), lease.deadline_ns()), (None, u64::MAX));
+    }
+}

@@ -1,0 +1,133 @@
+//! Two hubs that may own a source, and three edges, on a NATS server in memory, in virtual time and
+//! seeded. Whatever fails meanwhile: no value goes back or counts twice, a hub that is no owner any
+//! more falls silent, and in the end each edge has what the source has said.
+
+mod hub;
+mod nats;
+mod source;
+mod viewer;
+mod world;
+
+use world::{Faults, World};
+
+/// Runs seeds with one kind of fault, and returns what was seen of it.
+fn run(faults: Faults, seeds: std::ops::Range<u64>) -> world::Seen {
+    let mut seen = world::Seen::default();
+    for seed in seeds {
+        let mut world = World::new(seed, faults);
+        world.run();
+        seen.add(&world);
+    }
+    println!("{seen:?}");
+    seen
+}
+
+#[test]
+fn without_faults_every_edge_follows_from_one_join() {
+    let seen = run(Faults::default(), 0..10);
+    assert_eq!((seen.reigns, seen.gaps, seen.joins), (10, 0, 30));
+    assert_eq!(seen.client_gaps, 0);
+}
+
+#[test]
+fn a_lossy_link_is_repaired_from_the_log() {
+    let faults = Faults {
+        loses: 50,
+        duplicates: 30,
+        delays: 100,
+        corrupts: 10,
+        ..Faults::default()
+    };
+    let seen = run(faults, 0..25);
+    assert!(seen.fetches > 500 && seen.corrupt > 50, "{seen:?}");
+    assert_eq!((seen.gaps, seen.joins), (0, 75), "the log has everything");
+}
+
+#[test]
+fn edges_that_are_cut_off_or_slow_catch_up() {
+    let faults = Faults {
+        cuts_edges: true,
+        slows_edges: true,
+        ..Faults::default()
+    };
+    let seen = run(faults, 0..25);
+    assert!(seen.fetches > 50, "{seen:?}");
+}
+
+#[test]
+fn edges_do_not_wait_for_the_leader_of_the_log() {
+    let faults = Faults {
+        outages: true,
+        ..Faults::default()
+    };
+    let seen = run(faults, 0..25);
+    assert!(seen.live_frames > 1_000, "{seen:?}");
+    assert_eq!((seen.gaps, seen.reigns, seen.joins), (0, 25, 75));
+    assert!(seen.late_ns < 100_000_000, "{seen:?}");
+}
+
+#[test]
+fn acknowledgements_that_are_lost_cost_nothing_but_a_question() {
+    let faults = Faults {
+        loses_answers: 30,
+        ..Faults::default()
+    };
+    let seen = run(faults, 0..25);
+    assert!(seen.repeated > 20, "{seen:?}");
+    assert_eq!(seen.gaps, 0, "{seen:?}");
+}
+
+#[test]
+fn a_standby_takes_over_from_a_killed_owner() {
+    let faults = Faults {
+        kills: true,
+        ..Faults::default()
+    };
+    let seen = run(faults, 0..25);
+    assert!(seen.reigns > 40, "{seen:?}");
+}
+
+#[test]
+fn an_owner_that_was_stopped_changes_nothing_when_it_goes_on() {
+    let faults = Faults {
+        stops: true,
+        ..Faults::default()
+    };
+    let seen = run(faults, 0..25);
+    assert!(seen.reigns > 40 && seen.deposed_frames > 20, "{seen:?}");
+}
+
+#[test]
+fn what_journal_and_log_have_lost_is_replaced_by_a_snapshot() {
+    let faults = Faults {
+        outages: true,
+        truncates: true,
+        cuts_edges: true,
+        cuts_hubs: true,
+        small_journal: true,
+        ..Faults::default()
+    };
+    let seen = run(faults, 0..25);
+    assert!(seen.gaps > 20, "{seen:?}");
+}
+
+#[test]
+fn all_faults_together_end_in_the_right_values() {
+    let faults = Faults {
+        loses: 30,
+        duplicates: 20,
+        delays: 50,
+        corrupts: 10,
+        loses_answers: 20,
+        outages: true,
+        cuts_edges: true,
+        slows_edges: true,
+        cuts_hubs: true,
+        kills: true,
+        stops: true,
+        truncates: true,
+        small_journal: true,
+    };
+    let seen = run(faults, 1_000..1_100);
+    assert!(seen.reigns > 200, "{seen:?}");
+}
