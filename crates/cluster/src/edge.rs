@@ -191,6 +191,8 @@ pub struct Edge {
     position: u64,
     /// A snapshot must continue with this sequence or a later one.
     continues_at: u64,
+    /// What is before this sequence, and has not come yet, will never come.
+    gap_until: u64,
     kept: Kept,
     replay: Option<Replay>,
     reading: Reading,
@@ -219,6 +221,7 @@ impl Edge {
             highest: 0,
             position: 0,
             continues_at: 0,
+            gap_until: 0,
             kept: Kept::default(),
             replay: None,
             reading: Reading::new(now_ns),
@@ -348,6 +351,7 @@ impl Edge {
         self.highest = 0;
         self.position = 0;
         self.continues_at = 0;
+        self.gap_until = 0;
         self.kept.clear();
         self.read_again(now_ns);
     }
@@ -357,8 +361,11 @@ impl Edge {
         let header = &frame.header;
         let bare = FrameFlags::HEARTBEAT.with(FrameFlags::END);
         self.highest = self.highest.max(header.until());
+        if header.flags.contains(FrameFlags::GAP) {
+            self.gap_until = self.gap_until.max(header.first);
+        }
         if header.flags.intersects(bare) {
-            self.bare_frame(header, log_sequence, now_ns);
+            self.bare_frame(header, log_sequence);
         } else if self.phase == Phase::Reading || header.first > self.expected {
             self.keep(frame, log_sequence);
         } else {
@@ -368,18 +375,9 @@ impl Edge {
     }
 
     /// Handles a heartbeat or the end of a reign.
-    fn bare_frame(&mut self, header: &FrameHeader, log_sequence: Option<u64>, now_ns: u64) {
-        let gap = header.flags.contains(FrameFlags::GAP);
-        match self.phase {
-            Phase::Reading if gap => self.continues_at = self.continues_at.max(header.first),
-            Phase::Reading => {}
-            Phase::Following if gap && header.first > self.expected => {
-                self.lose(header.first, now_ns);
-            }
-            Phase::Following if header.first <= self.expected => {
-                self.position = self.position.max(log_sequence.unwrap_or(0));
-            }
-            Phase::Following => {}
+    fn bare_frame(&mut self, header: &FrameHeader, log_sequence: Option<u64>) {
+        if self.phase == Phase::Following && header.first <= self.expected {
+            self.position = self.position.max(log_sequence.unwrap_or(0));
         }
         if self.client.epoch == self.epoch {
             // The client hears that the owner lives; what is missing is not its affair.
@@ -434,16 +432,18 @@ impl Edge {
         while self.phase == Phase::Following
             && let Some(frame) = self.kept.take_due(self.expected)
         {
-            if frame.header.first > self.expected {
-                // What is before it will never come.
-                let first = frame.header.first;
-                self.kept.put_back(frame);
-                self.lose(first, now_ns);
-            } else {
-                self.apply(&frame.header, &frame.body, frame.log_sequence);
-            }
+            self.apply(&frame.header, &frame.body, frame.log_sequence);
+        }
+        if self.phase == Phase::Following && self.expected < self.gap_until {
+            self.lose_before(self.gap_until, now_ns);
         }
         self.check_gap(now_ns);
+    }
+
+    /// Gives up what is missing before `next`, at least up to the first frame that is kept.
+    fn lose_before(&mut self, next: u64, now_ns: u64) {
+        let first = self.kept.first().unwrap_or(next);
+        self.lose(next.min(first), now_ns);
     }
 
     /// Gives up what is before `next`: a new snapshot replaces it.

@@ -412,14 +412,13 @@ impl Owner {
             return;
         }
         self.log.cursor = Cursor::at(oldest);
-        self.log.gap = true;
+        self.figures.gaps += u64::from(!std::mem::replace(&mut self.log.gap, true));
         if self.live.scanned < oldest {
             self.live = Cursor::at(oldest);
             self.live_gap = true;
             // Edges must hear of it at once.
             self.next_heartbeat_ns = now_ns;
         }
-        self.figures.gaps += 1;
         self.pages.hasten();
     }
 

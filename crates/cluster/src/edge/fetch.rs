@@ -115,7 +115,7 @@ impl Edge {
         }
         self.fetch.step = Step::Idle;
         if self.expected < self.highest {
-            self.lose(self.kept.first().unwrap_or(self.highest), now_ns);
+            self.lose_before(self.highest, now_ns);
         }
         self.check_gap(now_ns);
     }
@@ -124,7 +124,7 @@ impl Edge {
     /// frame expects of the log is not always what happens.
     fn hole(&mut self, first: u64, now_ns: u64) {
         if self.fetch.from_oldest || self.position == 0 {
-            self.lose(first.min(self.kept.first().unwrap_or(first)), now_ns);
+            self.lose_before(first, now_ns);
         } else {
             self.fetch.from_oldest = true;
             self.fetch.step = Step::Due(now_ns);

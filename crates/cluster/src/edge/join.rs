@@ -146,6 +146,7 @@ impl Edge {
             self.epoch = header.epoch;
             self.highest = 0;
             self.continues_at = 0;
+            self.gap_until = 0;
             self.kept.clear();
         }
         if !self.is_usable(&header, &head) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::frame::{FrameFlags, FrameHeader};
+use crate::frame::FrameHeader;
 
 /// Maximum early frames.
 pub const KEPT_FRAMES_MAX: usize = 4_096;
@@ -40,33 +40,22 @@ impl Kept {
         if is_full || self.bytes + body.len() > KEPT_BYTES_MAX {
             return false;
         }
-        // A frame that is longer keeps the mark of the gap.
-        let gap = known.map_or(FrameFlags::NONE, |known| known.header.flags);
-        self.put_back(KeptFrame {
-            header: FrameHeader {
-                flags: header.flags.with(gap),
-                ..*header
-            },
+        self.bytes += body.len();
+        let frame = KeptFrame {
+            header: *header,
             body: body.into(),
             log_sequence,
-        });
+        };
+        if let Some(shorter) = self.frames.insert(header.first, frame) {
+            self.bytes -= shorter.body.len();
+        }
         true
     }
 
-    /// Puts a frame in its place.
-    pub(super) fn put_back(&mut self, frame: KeptFrame) {
-        self.bytes += frame.body.len();
-        if let Some(shorter) = self.frames.insert(frame.header.first, frame) {
-            self.bytes -= shorter.body.len();
-        }
-    }
-
-    /// Removes and returns the first frame if it is due at `expected`, or says that what is before
-    /// it will never come.
+    /// Removes and returns the first frame if it is due at `expected`.
     pub(super) fn take_due(&mut self, expected: u64) -> Option<KeptFrame> {
         let entry = self.frames.first_entry()?;
-        let header = &entry.get().header;
-        if header.first > expected && !header.flags.contains(FrameFlags::GAP) {
+        if *entry.key() > expected {
             return None;
         }
         let frame = entry.remove();

@@ -104,7 +104,9 @@ impl Pages {
         self.sweep = Some(sweep);
         if self.in_flight.is_empty() && self.head.is_none() {
             self.write_head(board, header, sweep, actions);
-            self.next_sweep_ns = times.now_ns.saturating_add(interval_ns);
+            if !self.is_due {
+                self.next_sweep_ns = times.now_ns.saturating_add(interval_ns);
+            }
         }
         false
     }

@@ -131,3 +131,25 @@ fn all_faults_together_end_in_the_right_values() {
     let seen = run(faults, 1_000..1_100);
     assert!(seen.reigns > 200, "{seen:?}");
 }
+
+#[test]
+fn debug_one() {
+    let Ok(seed) = std::env::var("SEED") else { return };
+    let faults = Faults {
+        loses: 30,
+        duplicates: 20,
+        delays: 50,
+        corrupts: 10,
+        loses_answers: 20,
+        outages: true,
+        cuts_edges: true,
+        slows_edges: true,
+        cuts_hubs: true,
+        kills: true,
+        stops: true,
+        truncates: true,
+        small_journal: true,
+    };
+    let seed = seed.parse().unwrap();
+    run(faults, seed..seed + 1);
+}

@@ -144,6 +144,7 @@ impl World {
             }
             self.speak();
             self.mend();
+            if std::env::var("SEED").is_ok() && self.now_ns % 200_000_000 == 0 { for hub in &self.hubs { if let Some(o) = &hub.owner { println!("{} hub {} {:?} {:?} next {} cut {} log {} {:?}", self.now_ns/1_000_000, hub.token, o.state(), o.figures(self.now_ns), hub.store.journal.next_sequence(), hub.is_cut, self.nats.log_last, self.nats.log_end().1); } } }
             self.deliver();
             (0..self.hubs.len()).for_each(|number| self.hub_turn(number));
             (0..self.edges.len()).for_each(|number| self.edge_turn(number));
@@ -580,6 +581,7 @@ impl World {
             self.late_ns = self.late_ns.max(now_ns - self.said_at_ns[index]);
         }
         for action in actions {
+            if std::env::var("SEED").is_ok() { println!("{} edge {number} {action:?} {:?}", now_ns / 1_000_000, self.edges[number].edge.figures()); }
             self.after(LATENCY_NS, Event::Asked(number, action));
         }
     }
