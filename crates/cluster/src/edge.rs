@@ -328,9 +328,8 @@ impl Edge {
     fn stream_frame<'a>(&mut self, bytes: &'a [u8]) -> Option<Frame<'a>> {
         let snapshot = FrameFlags::PAGE.with(FrameFlags::HEAD);
         let frame = Frame::decode(bytes).ok();
-        let frame = frame.filter(|frame| {
-            !frame.header.flags.intersects(snapshot) && frame.is_consistent()
-        });
+        let frame =
+            frame.filter(|frame| !frame.header.flags.intersects(snapshot) && frame.is_consistent());
         self.figures.corrupt += u64::from(frame.is_none());
         frame
     }

@@ -2,7 +2,9 @@
 
 use tidewire_feed::wire::{Control, Flags, PacketWriter, Venue};
 
-use crate::frame::{Frame, FrameError, FrameFlags, FrameHeader, HEADER_LENGTH, Packets, u32_at, u64_at};
+use crate::frame::{
+    Frame, FrameError, FrameFlags, FrameHeader, HEADER_LENGTH, Packets, u32_at, u64_at,
+};
 
 /// Entries of the board on a page.
 pub const PAGE_ENTRIES: usize = 128;
@@ -134,7 +136,11 @@ mod tests {
                 160 => Ok(head().venues[..1].to_vec()),
                 _ => Err(FrameError::BadBody),
             };
-            assert_eq!(Head::decode(&frame).map(|head| head.venues), expected, "{length}");
+            assert_eq!(
+                Head::decode(&frame).map(|head| head.venues),
+                expected,
+                "{length}"
+            );
         }
     }
 

@@ -120,7 +120,10 @@ pub struct Lease {
 impl Lease {
     /// Creates a standby that tries to become the owner at once.
     pub fn new(config: LeaseConfig, now_ns: u64) -> Lease {
-        debug_assert!(config.renew_ns < config.hold_ns, "several renewals must fit");
+        debug_assert!(
+            config.renew_ns < config.hold_ns,
+            "several renewals must fit"
+        );
         Lease {
             config,
             epoch: None,
@@ -178,7 +181,8 @@ impl Lease {
         } else if now_ns < held_until_ns {
             self.held_until_ns = held_until_ns;
             self.epoch = Some(revision);
-            self.events.push_back(LeaseEvent::Acquired { epoch: revision });
+            self.events
+                .push_back(LeaseEvent::Acquired { epoch: revision });
         } else {
             // The answer was on its way for too long: the entry may expire at any time.
             self.next_ns = now_ns;
@@ -333,7 +337,10 @@ mod tests {
         assert_eq!(act(&mut lease, SECOND), Some(Did::Renew { revision: 7 }));
         lease.written(lease.request, 9, SECOND + 5);
         assert_eq!(lease.epoch(3 * SECOND), Some(7));
-        assert_eq!(act(&mut lease, 2 * SECOND), Some(Did::Renew { revision: 9 }));
+        assert_eq!(
+            act(&mut lease, 2 * SECOND),
+            Some(Did::Renew { revision: 9 })
+        );
         assert_eq!(lease.next_event(), None);
     }
 
@@ -359,7 +366,14 @@ mod tests {
         lease.refused(lease.request, now_ns);
         assert_eq!(act(&mut lease, now_ns), Some(Did::Read));
         let is_ours = false;
-        lease.read(lease.request, Some(Entry { revision: 20, is_ours }), now_ns);
+        lease.read(
+            lease.request,
+            Some(Entry {
+                revision: 20,
+                is_ours,
+            }),
+            now_ns,
+        );
         assert_eq!(act(&mut lease, now_ns), None);
         lease.entry_is_gone(now_ns + 1);
         assert_eq!(act(&mut lease, now_ns + 1), Some(Did::Create));
@@ -375,7 +389,14 @@ mod tests {
         let now_ns = 7 * SECOND / 4;
         assert_eq!(act(&mut lease, now_ns), Some(Did::Read));
         let is_ours = true;
-        lease.read(lease.request, Some(Entry { revision: 8, is_ours }), now_ns);
+        lease.read(
+            lease.request,
+            Some(Entry {
+                revision: 8,
+                is_ours,
+            }),
+            now_ns,
+        );
         assert_eq!(act(&mut lease, now_ns), Some(Did::Renew { revision: 8 }));
         lease.written(lease.request, 9, now_ns + 1);
         assert_eq!(lease.epoch(4 * SECOND), Some(7));
@@ -388,7 +409,10 @@ mod tests {
         let mut lease = lease();
         assert_eq!(act(&mut lease, 0), Some(Did::Create));
         lease.written(lease.request, 7, 5 * SECOND / 2);
-        assert_eq!((lease.next_event(), lease.epoch(5 * SECOND / 2)), (None, None));
+        assert_eq!(
+            (lease.next_event(), lease.epoch(5 * SECOND / 2)),
+            (None, None)
+        );
         let renew = Some(Did::Renew { revision: 7 });
         assert_eq!(act(&mut lease, 5 * SECOND / 2), renew);
         lease.written(lease.request, 8, 5 * SECOND / 2 + 1);
@@ -405,7 +429,14 @@ mod tests {
         let now_ns = 7 * SECOND / 4;
         act(&mut lease, now_ns);
         let is_ours = true;
-        lease.read(lease.request, Some(Entry { revision: 8, is_ours }), now_ns);
+        lease.read(
+            lease.request,
+            Some(Entry {
+                revision: 8,
+                is_ours,
+            }),
+            now_ns,
+        );
         act(&mut lease, 2 * SECOND);
         lease.written(first, 8, 2 * SECOND + 1);
         assert_eq!(lease.epoch(5 * SECOND / 2), None);
@@ -415,8 +446,14 @@ mod tests {
     fn an_orderly_end_deletes_the_entry() {
         let mut lease = owner();
         lease.end();
-        assert_eq!(lease.next_action(), Some(LeaseAction::Delete { revision: 7 }));
+        assert_eq!(
+            lease.next_action(),
+            Some(LeaseAction::Delete { revision: 7 })
+        );
         assert_eq!(lease.next_event(), Some(LeaseEvent::Lost));
-        assert_eq!((act(&mut lease, 9 * SECOND), lease.deadline_ns()), (None, u64::MAX));
+        assert_eq!(
+            (act(&mut lease, 9 * SECOND), lease.deadline_ns()),
+            (None, u64::MAX)
+        );
     }
 }

@@ -44,7 +44,7 @@ pub const HEARTBEAT_DELAY_NS_FIRST: u64 = 10_000_000;
 /// Longest silence of an owner.
 pub const HEARTBEAT_INTERVAL_NS: u64 = 500_000_000;
 /// Maximum frames that one call makes.
-pub const FRAMES_A_CALL_MAX: usize = 256;
+pub const FRAMES_A_CALL_MAX: usize = 16;
 /// Messages that fill a frame in any case: the shortest has 32 bytes.
 const MESSAGES_A_FRAME: u64 = (BODY_LENGTH_MAX / 32) as u64;
 /// Sequences that a pending skip may stand for before it is sent without a heartbeat.
@@ -204,7 +204,10 @@ impl Owner {
     ///
     /// If the epoch is 0 or above [`EPOCH_MAX`], or the session 0.
     pub fn new(config: OwnerConfig, reader: &impl Reader, now_ns: u64) -> Owner {
-        assert!((1..=EPOCH_MAX).contains(&config.epoch), "an epoch has 48 bits");
+        assert!(
+            (1..=EPOCH_MAX).contains(&config.epoch),
+            "an epoch has 48 bits"
+        );
         assert!(reader.session() != 0, "a stream has a session");
         let next = reader.next();
         Owner {
@@ -270,7 +273,14 @@ impl Owner {
         let interval_ns = self.config.snapshot_interval_ns;
         let sources = (reader, board);
         let pages = &mut self.pages;
-        pages.produce(sources, header, log_sequence, (times, interval_ns), budget, actions)
+        pages.produce(
+            sources,
+            header,
+            log_sequence,
+            (times, interval_ns),
+            budget,
+            actions,
+        )
     }
 
     /// Reports that the log has taken a frame, as this message.
@@ -383,7 +393,10 @@ impl Owner {
             unacknowledged: self.log.unacknowledged() as u64,
             pages: self.pages.written(),
             snapshots: self.pages.snapshots(),
-            snapshot_age_ns: self.pages.taken_ns().map(|taken| now_ns.saturating_sub(taken)),
+            snapshot_age_ns: self
+                .pages
+                .taken_ns()
+                .map(|taken| now_ns.saturating_sub(taken)),
             ..self.figures
         }
     }
@@ -432,12 +445,7 @@ impl Owner {
     }
 
     /// Publishes to the log what edges have got already.
-    fn follow<R: Reader>(
-        &mut self,
-        reader: &R,
-        left: &mut usize,
-        actions: &mut Vec<OwnerAction>,
-    ) {
+    fn follow<R: Reader>(&mut self, reader: &R, left: &mut usize, actions: &mut Vec<OwnerAction>) {
         while *left > 0 && self.log.is_open() {
             let mut cursor = self.log.cursor;
             if cursor.scanned >= self.live.scanned && cursor.sent >= self.live.sent {
@@ -597,13 +605,7 @@ impl Owner {
         actions.push(self.log.publish(header, bytes));
     }
 
-    fn publish_live(
-        &mut self,
-        first: u64,
-        until: u64,
-        gap: bool,
-        actions: &mut Vec<OwnerAction>,
-    ) {
+    fn publish_live(&mut self, first: u64, until: u64, gap: bool, actions: &mut Vec<OwnerAction>) {
         let (_, bytes) = self.seal(first, until, gap);
         push_live(bytes, actions);
     }

@@ -12,7 +12,8 @@ use crate::head::Head;
 use crate::owner::page_number;
 
 use super::{
-    ANSWER_TIMEOUT_NS, CLIENT_INTERVAL_MS, Edge, EdgeAction, EdgeEvent, JOIN_BACK_OFF, Phase, Replay,
+    ANSWER_TIMEOUT_NS, CLIENT_INTERVAL_MS, Edge, EdgeAction, EdgeEvent, JOIN_BACK_OFF, Phase,
+    Replay,
 };
 
 /// Maximum bytes of a snapshot's pages.
@@ -233,7 +234,9 @@ impl Edge {
         let mut replay = Replay::default();
         replay.note_page(header.first);
         let wanted = pages.into_iter().filter(|(number, _)| {
-            head.pages.get(*number as usize).is_some_and(|&written| written > 0)
+            head.pages
+                .get(*number as usize)
+                .is_some_and(|&written| written > 0)
         });
         self.write_snapshot(&notice, wanted, &mut replay);
         self.figures.symbols = replay.symbols();
@@ -296,7 +299,10 @@ impl Edge {
         for (_, page) in pages {
             replay.note_page(page.header.first);
             let mut definition = None;
-            for message in Packets::of(&page.body).flatten().flat_map(|packet| packet.messages()) {
+            for message in Packets::of(&page.body)
+                .flatten()
+                .flat_map(|packet| packet.messages())
+            {
                 match (message, definition.take()) {
                     (Ok(Message::Definition(found)), _) => definition = Some(found),
                     (Ok(Message::LastValue(record)), Some(named))

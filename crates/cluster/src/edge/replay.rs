@@ -67,7 +67,9 @@ impl Replay {
     }
 
     fn includes(&self, sequence: u64, message: &Message) -> bool {
-        let record = message.symbol().and_then(|symbol| self.records.get(&symbol));
+        let record = message
+            .symbol()
+            .and_then(|symbol| self.records.get(&symbol));
         record.is_some_and(|&included| sequence <= included)
     }
 }

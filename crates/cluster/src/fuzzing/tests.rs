@@ -1,1 +1,140 @@
+use std::path::PathBuf;
+
 use super::*;
+use crate::frame::FrameFlags;
+use tidewire_feed::wire::{
+    Definition, Flags, LastValue, Message, Name, PacketWriter, Trade, snapshot_position,
+};
+
+const SESSION: u32 = 7;
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/cluster_frame")
+}
+
+fn header(flags: FrameFlags, first: u64, count: u32) -> FrameHeader {
+    FrameHeader {
+        flags,
+        first,
+        epoch: 3,
+        origin: 1,
+        session: SESSION,
+        count,
+    }
+}
+
+fn stream(flags: FrameFlags, first: u64, count: u32) -> Vec<u8> {
+    let mut body = Vec::new();
+    let mut writer = PacketWriter::new(&mut body, SESSION, Flags::NONE, first, 65_535);
+    for size in 1..=count {
+        writer.push(&Message::Trade(Trade {
+            symbol: 1,
+            price: 5,
+            size,
+            ..Trade::default()
+        }));
+    }
+    writer.finish();
+    sealed(header(flags, first, count), &body)
+}
+
+fn page(as_of: u64, sequence: u64) -> Vec<u8> {
+    let mut body = Vec::new();
+    let first = snapshot_position(0, 0);
+    let mut writer = PacketWriter::new(&mut body, SESSION, Flags::SNAPSHOT, first, 65_535);
+    writer.push(&Message::Definition(Definition {
+        symbol: 1,
+        source: 0,
+        source_time_ns: 0,
+        open: 0,
+        price_tick: 0,
+        lot_size: 0,
+        currency: [0; 4],
+        name: Name::new("ABC").unwrap(),
+    }));
+    writer.push(&Message::LastValue(LastValue {
+        sequence,
+        ..LastValue::new(1)
+    }));
+    writer.finish();
+    sealed(header(FrameFlags::PAGE, as_of, 1), &body)
+}
+
+fn head(as_of: u64, pages: &[u64]) -> Vec<u8> {
+    let head = Head {
+        log_sequence: 4,
+        pages: pages.to_vec(),
+        ..Head::default()
+    };
+    head.encode(header(FrameFlags::NONE, as_of, 0))
+}
+
+fn files() -> Vec<(&'static str, Vec<u8>)> {
+    let bare = |flags, first| header(flags, first, 0).bare();
+    let mut old = page(20, 18);
+    FrameHeader {
+        epoch: 2,
+        ..header(FrameFlags::PAGE, 20, 1)
+    }
+    .seal(&mut old);
+    let joined = || vec![page(20, 18), head(19, &[21])];
+    let then = |more: Vec<Vec<u8>>| lengths_before(&[joined(), more].concat());
+    vec![
+        ("stream", lengths_before(&[stream(FrameFlags::NONE, 1, 3)])),
+        ("joined", then(vec![stream(FrameFlags::NONE, 15, 10)])),
+        (
+            "early",
+            then(vec![
+                stream(FrameFlags::NONE, 30, 3),
+                stream(FrameFlags::NONE, 20, 10),
+            ]),
+        ),
+        (
+            "gap",
+            then(vec![
+                stream(FrameFlags::GAP, 30, 3),
+                page(40, 40),
+                head(40, &[41]),
+            ]),
+        ),
+        ("heartbeat", then(vec![bare(FrameFlags::HEARTBEAT, 50)])),
+        ("end", then(vec![bare(FrameFlags::END, 20)])),
+        ("old_page", lengths_before(&[old, head(19, &[21])])),
+        ("no_page", lengths_before(&[head(19, &[21, 0, 7])])),
+        ("empty", Vec::new()),
+        ("no_frame", lengths_before(&[b"what is no frame".to_vec()])),
+    ]
+}
+
+/// Set TIDEWIRE_WRITE_CORPUS to write the files again, as after a change of the layout.
+#[test]
+fn the_corpus_is_what_the_layout_says() {
+    let writes = std::env::var_os("TIDEWIRE_WRITE_CORPUS").is_some();
+    for (name, bytes) in files() {
+        let path = folder().join(name);
+        if writes {
+            std::fs::write(&path, &bytes).unwrap();
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), bytes, "{name}");
+    }
+}
+
+/// Whole, cut at every length, and with single bytes changed.
+#[test]
+fn frames_of_the_corpus_never_panic() {
+    let mut read = 0;
+    for entry in std::fs::read_dir(folder()).expect("the corpus is in the repository") {
+        let data = std::fs::read(entry.unwrap().path()).unwrap();
+        read += 1;
+        fuzz_cluster_frame(&data);
+        (0..data.len()).for_each(|length| fuzz_cluster_frame(&data[..length]));
+        for index in 0..data.len() {
+            for change in [1, 0x80, 0xff] {
+                let mut changed = data.clone();
+                changed[index] ^= change;
+                fuzz_cluster_frame(&changed);
+            }
+        }
+    }
+    assert!(read >= 8, "only {read} files");
+}

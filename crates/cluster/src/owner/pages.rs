@@ -259,16 +259,28 @@ impl Pages {
         let mut frame = vec![0; HEADER_LENGTH];
         let position = snapshot_position(page, 0);
         let session = header.session;
-        let mut writer =
-            PacketWriter::new(&mut frame, session, Flags::SNAPSHOT, position, PACKET_LENGTH_MAX);
+        let mut writer = PacketWriter::new(
+            &mut frame,
+            session,
+            Flags::SNAPSHOT,
+            position,
+            PACKET_LENGTH_MAX,
+        );
         let mut count = 0;
         for index in entries {
+            // Read before what it stands for, which may be newer, but never older.
+            let changed = board.changed(index);
             let Some(definition) = board.definition(index) else {
                 continue;
             };
             if reader.passes(definition.symbol) {
                 writer.push(&Message::Definition(definition));
-                writer.push(&Message::LastValue(stamped(board, index, definition.symbol)));
+                writer.push(&Message::LastValue(record(
+                    board,
+                    index,
+                    changed,
+                    definition.symbol,
+                )));
                 count += 1;
             }
         }
@@ -320,10 +332,10 @@ impl Pages {
 }
 
 /// Returns an entry's value with the sequence up to which it includes the stream.
-fn stamped(board: &impl Board, index: usize, symbol: u32) -> LastValue {
+fn record(board: &impl Board, index: usize, changed: u64, symbol: u32) -> LastValue {
     match board.last_value(index) {
         Some(value) => LastValue {
-            sequence: match board.changed(index) {
+            sequence: match changed {
                 u64::MAX => value.sequence,
                 changed => value.sequence.max(changed),
             },

@@ -54,7 +54,9 @@ impl Hub {
     pub(crate) fn turn(&mut self, now_ns: u64) -> Wants {
         let mut wants = Wants::default();
         self.lease.handle_timeout(now_ns);
-        wants.lease.extend(std::iter::from_fn(|| self.lease.next_action()));
+        wants
+            .lease
+            .extend(std::iter::from_fn(|| self.lease.next_action()));
         let filter = Own {
             offset: self.store.offset,
         };

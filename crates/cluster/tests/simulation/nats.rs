@@ -60,7 +60,11 @@ impl Nats {
             return None;
         }
         let behind = self.log.range(after + 1..);
-        Some(behind.map(|(&sequence, bytes)| (sequence, bytes.clone())).collect())
+        Some(
+            behind
+                .map(|(&sequence, bytes)| (sequence, bytes.clone()))
+                .collect(),
+        )
     }
 
     pub(crate) fn truncate(&mut self, keep: u64) {
@@ -79,12 +83,20 @@ impl Nats {
         (self.head.clone(), self.pages.values().cloned().collect())
     }
 
-    pub(crate) fn expire(&mut self, now_ns: u64) {
-        self.entry.take_if(|entry| now_ns >= entry.expires_ns);
+    /// Returns whether the entry has expired now.
+    pub(crate) fn expire(&mut self, now_ns: u64) -> bool {
+        self.entry
+            .take_if(|entry| now_ns >= entry.expires_ns)
+            .is_some()
     }
 
     /// Writes the entry if there is none, or if it has this revision.
-    pub(crate) fn write_entry(&mut self, holder: u64, revision: Option<u64>, now_ns: u64) -> Option<u64> {
+    pub(crate) fn write_entry(
+        &mut self,
+        holder: u64,
+        revision: Option<u64>,
+        now_ns: u64,
+    ) -> Option<u64> {
         if self.entry.as_ref().map(|entry| entry.revision) != revision {
             return None;
         }
@@ -99,7 +111,9 @@ impl Nats {
 
     /// Returns the holder and the revision.
     pub(crate) fn read_entry(&self) -> Option<(u64, u64)> {
-        self.entry.as_ref().map(|entry| (entry.holder, entry.revision))
+        self.entry
+            .as_ref()
+            .map(|entry| (entry.holder, entry.revision))
     }
 
     pub(crate) fn delete_entry(&mut self, revision: u64) {

@@ -36,7 +36,10 @@ impl Values<'_> {
         };
         let newest = self.seen.newest.entry(name.clone()).or_default();
         let now = (self.seen.epoch, sequence);
-        assert!(now >= *newest, "{name} went back from {newest:?} to {now:?}");
+        assert!(
+            now >= *newest,
+            "{name} went back from {newest:?} to {now:?}"
+        );
         *newest = now;
     }
 
@@ -56,7 +59,10 @@ impl Values<'_> {
             figures: Some(Figures::default()),
             ..LastValue::new(symbol)
         });
-        assert!(sequence > value.sequence, "{sequence} is in {value:?} already");
+        assert!(
+            sequence > value.sequence,
+            "{sequence} is in {value:?} already"
+        );
         assert!(value.apply(sequence, message));
         let value = *value;
         self.seen.newest_said = self.seen.newest_said.max(value.source_time_ns);
@@ -142,7 +148,8 @@ impl Viewer {
             }
         }
         let seen = &mut self.seen;
-        self.client.handle_timeout(now_ns, &mut Values { seen, histories });
+        self.client
+            .handle_timeout(now_ns, &mut Values { seen, histories });
         // Nothing that the client asks for is needed.
         self.client.drain_outgoing(Side::A, &mut Vec::new());
     }

@@ -53,6 +53,7 @@ enum Event {
     Written(usize, u64, u64, Option<u64>),
     EntryRead(usize, u64, u64, Option<Entry>),
     LeaseFailed(usize, u64, u64),
+    EntryGone(usize),
     SnapshotSeen(usize, Bytes),
     Core(usize, Bytes, Option<u64>),
     HeadSeen(usize, Bytes),
@@ -144,7 +145,6 @@ impl World {
             }
             self.speak();
             self.mend();
-            if std::env::var("SEED").is_ok() && self.now_ns % 200_000_000 == 0 { for hub in &self.hubs { if let Some(o) = &hub.owner { println!("{} hub {} {:?} {:?} next {} cut {} log {} {:?}", self.now_ns/1_000_000, hub.token, o.state(), o.figures(self.now_ns), hub.store.journal.next_sequence(), hub.is_cut, self.nats.log_last, self.nats.log_end().1); } } }
             self.deliver();
             (0..self.hubs.len()).for_each(|number| self.hub_turn(number));
             (0..self.edges.len()).for_each(|number| self.edge_turn(number));
@@ -156,7 +156,11 @@ impl World {
         self.sessions += 1;
         let capacity = if self.faults.small_journal { 64 } else { 8_192 };
         let store = Store::new(self.sessions, 1_000 * self.sessions, capacity);
-        Hub::new(store, number as u64 + 10 * u64::from(self.sessions), self.now_ns)
+        Hub::new(
+            store,
+            number as u64 + 10 * u64::from(self.sessions),
+            self.now_ns,
+        )
     }
 
     /// The source speaks, in bursts.
@@ -227,7 +231,10 @@ impl World {
 
     fn mend(&mut self) {
         let now_ns = self.now_ns;
-        self.nats.expire(now_ns);
+        if self.nats.expire(now_ns) && self.seed % 2 == 0 {
+            // Else a standby finds out by trying.
+            (0..self.hubs.len()).for_each(|hub| self.after(LATENCY_NS, Event::EntryGone(hub)));
+        }
         for number in 0..self.hubs.len() {
             let is_dead = now_ns < self.hubs[number].dead_until_ns;
             if is_dead && !self.hubs[number].is_dead {
@@ -266,7 +273,8 @@ impl World {
 
     fn after(&mut self, delay_ns: u64, event: Event) {
         self.numbered += 1;
-        self.queue.push(Reverse((self.now_ns + delay_ns, self.numbered)));
+        self.queue
+            .push(Reverse((self.now_ns + delay_ns, self.numbered)));
         self.events.insert(self.numbered, event);
     }
 
@@ -419,6 +427,7 @@ impl World {
                     }
                 }
             }
+            Event::EntryGone(hub) => hubs[hub].lease.entry_is_gone(now_ns),
             Event::SnapshotSeen(hub, bytes) => {
                 if let Some(owner) = &mut hubs[hub].owner {
                     owner.snapshot_seen(&bytes);
@@ -549,7 +558,11 @@ impl World {
             let copies = 1 + u64::from(self.random.happens(self.faults.duplicates));
             for _ in 0..copies {
                 let is_late = self.random.happens(self.faults.delays);
-                let late_ns = if is_late { self.random.below(80) * 1_000_000 } else { 0 };
+                let late_ns = if is_late {
+                    self.random.below(80) * 1_000_000
+                } else {
+                    0
+                };
                 let mut bytes = bytes.clone();
                 if self.random.happens(self.faults.corrupts) {
                     let mut changed = bytes.to_vec();
@@ -574,14 +587,15 @@ impl World {
         let unseen = viewer.seen.newest_said as usize + 1;
         let own = Own { offset: 0 };
         let is_own = |index: &usize| {
-            self.said[*index].symbol().is_some_and(|symbol| own.passes(symbol))
+            self.said[*index]
+                .symbol()
+                .is_some_and(|symbol| own.passes(symbol))
         };
         let next = (unseen..self.said.len()).find(is_own);
         if has_joined && let Some(index) = next {
             self.late_ns = self.late_ns.max(now_ns - self.said_at_ns[index]);
         }
         for action in actions {
-            if std::env::var("SEED").is_ok() { println!("{} edge {number} {action:?} {:?}", now_ns / 1_000_000, self.edges[number].edge.figures()); }
             self.after(LATENCY_NS, Event::Asked(number, action));
         }
     }
@@ -651,6 +665,7 @@ fn addressed_hub(event: &Event) -> Option<usize> {
         | Event::Written(hub, ..)
         | Event::EntryRead(hub, ..)
         | Event::LeaseFailed(hub, ..)
+        | Event::EntryGone(hub)
         | Event::SnapshotSeen(hub, ..) => Some(*hub),
         _ => None,
     }

@@ -106,7 +106,10 @@ mod tests {
             assert!(out.len() <= RELAY_PACKET_LENGTH_MAX + 48, "{}", out.len());
             let mut rest = out.as_slice();
             while let Some((packet, length)) = decode_packet(rest).unwrap() {
-                assert_eq!((packet.header.first_sequence, packet.header.session), (next, 7));
+                assert_eq!(
+                    (packet.header.first_sequence, packet.header.session),
+                    (next, 7)
+                );
                 for message in packet.messages().map(Result::unwrap) {
                     if !matches!(message, Message::Skip(_)) {
                         sequences.push(next);
