@@ -13,7 +13,6 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
 
 use tidewire_feed::journal::Cursor;
@@ -27,8 +26,12 @@ mod log;
 mod pages;
 #[cfg(test)]
 mod tests;
+mod types;
 
 pub use pages::{PAGES_IN_FLIGHT_MAX, REWRITE_INTERVAL_NS};
+pub use types::{
+    Destination, FrameId, OwnerAction, OwnerConfig, OwnerFigures, OwnerState, Publication, Times,
+};
 
 use log::Log;
 use pages::Pages;
@@ -50,133 +53,6 @@ const MESSAGES_A_FRAME: u64 = (BODY_LENGTH_MAX / 32) as u64;
 /// Sequences that a pending skip may stand for before it is sent without a heartbeat.
 const SKIP_MAX: u64 = 1 << 24;
 
-/// Settings of an owner.
-#[derive(Clone, Copy, Debug)]
-pub struct OwnerConfig {
-    /// The reign: the revision of the lease, 1 to [`EPOCH_MAX`].
-    pub epoch: u64,
-    /// Number of this hub, for the operator's eyes.
-    pub origin: u16,
-    /// Time from the end of a snapshot to the beginning of the next, if anything has changed.
-    pub snapshot_interval_ns: u64,
-}
-
-impl OwnerConfig {
-    /// Returns the default settings for a reign.
-    pub fn of(epoch: u64) -> OwnerConfig {
-        OwnerConfig {
-            epoch,
-            origin: 0,
-            snapshot_interval_ns: 5_000_000_000,
-        }
-    }
-}
-
-/// The name of a frame of the log; its text is the value of the header `Nats-Msg-Id`. A frame that
-/// is sent again keeps it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FrameId {
-    /// The reign.
-    pub epoch: u64,
-    /// Number of the frame among those of the reign that went to the log, from 0.
-    pub number: u64,
-}
-
-impl fmt::Display for FrameId {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}-{}", self.epoch, self.number)
-    }
-}
-
-/// Where a frame goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Destination {
-    /// The log's subject. The stream must refuse it unless its last sequence is this one; report
-    /// the outcome.
-    Log {
-        /// The frame's name.
-        id: FrameId,
-        /// The value of the header `Nats-Expected-Last-Sequence`.
-        expected_last: u64,
-    },
-    /// The subject *live*, which no stream keeps. Nothing is reported.
-    Live,
-    /// A page of the snapshot; report the outcome.
-    Page(u32),
-    /// The head of the snapshot; report the outcome.
-    Head,
-}
-
-/// A frame to be published.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Publication {
-    /// Where it goes.
-    pub to: Destination,
-    /// The whole frame.
-    pub bytes: Arc<[u8]>,
-}
-
-/// What the caller must do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OwnerAction {
-    /// Publish a frame, in the order of the actions.
-    Publish(Publication),
-    /// Read the log's last message from its leader, and call [`Owner::log_end`].
-    AskLogEnd {
-        /// Number of the question, for the answer.
-        question: u64,
-    },
-}
-
-/// What an owner is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OwnerState {
-    /// The log's end is being asked for; frames go to *live* alone.
-    Asking,
-    /// The log takes frames.
-    Ready,
-    /// Another hub owns the source now, in this reign. Nothing is ever sent again.
-    Deposed {
-        /// The other's reign.
-        by: u64,
-    },
-    /// The reign has ended in order.
-    Ended,
-}
-
-/// Figures of an owner.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OwnerFigures {
-    /// The reign.
-    pub epoch: u64,
-    /// Next sequence to be published.
-    pub sequence: u64,
-    /// Sequences of the stream that the edges were not sent yet.
-    pub lag: u64,
-    /// Sequences of the stream that the log was not sent yet.
-    pub log_lag: u64,
-    /// Frames that the log has not acknowledged.
-    pub unacknowledged: u64,
-    /// Frames published for the first time.
-    pub frames: u64,
-    /// Of these, those that went to *live* alone.
-    pub live_frames: u64,
-    /// Heartbeats published.
-    pub heartbeats: u64,
-    /// Frames sent to the log again.
-    pub repeated: u64,
-    /// Times that the journal had lost what was to be published.
-    pub gaps: u64,
-    /// Times that the log had lost frames of this reign.
-    pub log_losses: u64,
-    /// Pages of the snapshot written.
-    pub pages: u64,
-    /// Heads of the snapshot that the stream has taken.
-    pub snapshots: u64,
-    /// Age of the newest snapshot, in nanoseconds; `None` before the first.
-    pub snapshot_age_ns: Option<u64>,
-}
-
 /// The owner of one source and shard, for one reign.
 #[derive(Debug)]
 pub struct Owner {
@@ -191,6 +67,8 @@ pub struct Owner {
     log: Log,
     pages: Pages,
     next_flush_ns: u64,
+    /// Whether messages wait until then.
+    is_waiting: bool,
     heartbeat_delay_ns: u64,
     next_heartbeat_ns: u64,
     figures: OwnerFigures,
@@ -220,6 +98,7 @@ impl Owner {
             log: Log::new(config.epoch, next, now_ns),
             pages: Pages::new(now_ns),
             next_flush_ns: now_ns,
+            is_waiting: false,
             heartbeat_delay_ns: HEARTBEAT_DELAY_NS_FIRST,
             next_heartbeat_ns: now_ns,
             figures: OwnerFigures {
@@ -254,7 +133,7 @@ impl Owner {
         self.figures.sequence = self.live.sent;
         self.figures.lag = reader.next().saturating_sub(self.live.scanned);
         self.figures.log_lag = reader.next().saturating_sub(self.log.cursor.scanned);
-        self.publishes() && (left == 0 || self.figures.lag > 0 && now_ns >= self.next_flush_ns)
+        self.publishes() && (left == 0 || self.figures.lag > 0 && !self.is_waiting)
     }
 
     /// Appends what is due of the snapshot, looking at about `budget` entries of the board. Call
@@ -365,21 +244,20 @@ impl Owner {
         self.ends = true;
     }
 
-    /// Returns when [`Owner::produce`] and [`Owner::produce_snapshot`] must be called even if the stream has nothing new.
+    /// Returns when [`Owner::produce`] and [`Owner::produce_snapshot`] must be called even if the
+    /// stream has nothing new.
     pub fn deadline_ns(&self) -> u64 {
         if !self.publishes() {
             return u64::MAX;
         }
-        let deadline_ns = self.next_heartbeat_ns.min(self.log.deadline_ns());
+        let mut deadline_ns = self.next_heartbeat_ns.min(self.log.deadline_ns());
+        if self.is_waiting {
+            deadline_ns = deadline_ns.min(self.next_flush_ns);
+        }
         match self.log.acknowledged() {
             Some(_) => deadline_ns.min(self.pages.deadline_ns()),
             None => deadline_ns,
         }
-    }
-
-    /// Returns until when new messages wait for others to share their frame.
-    pub fn next_flush_ns(&self) -> u64 {
-        self.next_flush_ns
     }
 
     /// Returns what the owner is.
@@ -472,9 +350,11 @@ impl Owner {
         left: &mut usize,
         actions: &mut Vec<OwnerAction>,
     ) {
+        self.is_waiting = false;
         while *left > 0 && self.live.scanned < reader.next() {
             let waiting = reader.next() - self.live.scanned;
             if now_ns < self.next_flush_ns && waiting < MESSAGES_A_FRAME && !self.ends {
+                self.is_waiting = true;
                 return;
             }
             let before = self.live;
@@ -626,15 +506,6 @@ fn push_live(bytes: Arc<[u8]>, actions: &mut Vec<OwnerAction>) {
         to: Destination::Live,
         bytes,
     }));
-}
-
-/// The time, by two clocks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Times {
-    /// The monotonic clock of all other calls.
-    pub now_ns: u64,
-    /// Milliseconds since the UNIX epoch, for readers on other machines; 0 if unknown.
-    pub wall_ms: u64,
 }
 
 /// Delays between two questions for the log's end.

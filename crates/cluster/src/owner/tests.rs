@@ -173,8 +173,10 @@ fn messages_share_a_frame_for_a_millisecond() {
     );
     say(&mut journal, 1);
     assert_eq!(produce(&mut owner, &journal, 2 * MS - 1).len(), 0);
+    assert_eq!(owner.next_flush_ns, 2 * MS);
+    pages(&mut owner, &journal, &Symbols::new(0), MS, 1);
+    assert_eq!(owner.deadline_ns(), 2 * MS);
     say(&mut journal, 1);
-    assert_eq!(owner.next_flush_ns(), 2 * MS);
     let frames = produce(&mut owner, &journal, 2 * MS);
     assert_eq!(sent(&frames), [Sent::Log(42, 12, 2, FrameFlags::NONE)]);
 }

@@ -67,13 +67,14 @@ fn edges_do_not_wait_for_the_leader_of_the_log() {
 }
 
 #[test]
-fn acknowledgements_that_are_lost_cost_nothing_but_a_question() {
+fn answers_that_are_lost_lose_no_frame() {
     let faults = Faults {
         loses_answers: 300,
         ..Faults::default()
     };
     let seen = run(faults, 0..25);
-    assert!(seen.repeated > 50, "{seen:?}");
+    // Those of the bucket as well: some owners stop, and others take over.
+    assert!(seen.reigns > 25, "{seen:?}");
     assert_eq!(seen.gaps, 0, "{seen:?}");
 }
 

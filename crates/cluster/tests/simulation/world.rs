@@ -231,7 +231,7 @@ impl World {
 
     fn mend(&mut self) {
         let now_ns = self.now_ns;
-        if self.nats.expire(now_ns) && self.seed % 2 == 0 {
+        if self.nats.expire(now_ns) && self.seed.is_multiple_of(2) {
             // Else a standby finds out by trying.
             (0..self.hubs.len()).for_each(|hub| self.after(LATENCY_NS, Event::EntryGone(hub)));
         }
