@@ -3,13 +3,18 @@
 use tidewire_feed::wire::{Control, Flags, PacketWriter, Venue};
 
 use crate::frame::{
-    Frame, FrameError, FrameFlags, FrameHeader, HEADER_LENGTH, Packets, u32_at, u64_at,
+    FRAME_LENGTH_MAX, Frame, FrameError, FrameFlags, FrameHeader, HEADER_LENGTH, Packets, u32_at,
+    u64_at,
 };
 
 /// Entries of the board on a page.
 pub const PAGE_ENTRIES: usize = 128;
+/// Maximum pages: those of 8,388,608 entries. A source with more needs several shards.
+pub const PAGES_MAX: usize = 1 << 16;
 /// Bytes of the fixed part of a head's body; one number for each page and the venues follow.
 pub const HEAD_LENGTH: usize = 32;
+
+const VENUE_PACKET_LENGTH: usize = tidewire_feed::wire::HEADER_LENGTH + Venue::LENGTH;
 
 /// The body of a head.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,7 +42,9 @@ impl Head {
         for page in &self.pages {
             frame.extend_from_slice(&page.to_le_bytes());
         }
-        for venue in &self.venues {
+        // Names beyond the limit of a frame reach edges only as messages of the stream.
+        let room = FRAME_LENGTH_MAX.saturating_sub(frame.len()) / VENUE_PACKET_LENGTH;
+        for venue in self.venues.iter().take(room) {
             PacketWriter::control(&mut frame, header.session, &Control::Venue(*venue));
         }
         let flags = header.flags.with(FrameFlags::HEAD);
@@ -142,6 +149,19 @@ mod tests {
                 "{length}"
             );
         }
+    }
+
+    #[test]
+    fn the_largest_head_fits_a_frame() {
+        let many = Head {
+            pages: vec![1; PAGES_MAX],
+            venues: vec![head().venues[0]; usize::from(u16::MAX)],
+            ..head()
+        };
+        let frame = many.encode(header());
+        let decoded = Head::decode(&Frame::decode(&frame).unwrap()).unwrap();
+        assert_eq!(decoded.pages.len(), PAGES_MAX);
+        assert!(decoded.venues.len() > 7_000);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tidewire_feed::wire::{
 };
 
 use crate::frame::{Frame, FrameFlags, FrameHeader, HEADER_LENGTH};
-use crate::head::{Head, PAGE_ENTRIES};
+use crate::head::{Head, PAGE_ENTRIES, PAGES_MAX};
 use crate::reader::Reader;
 
 use super::{Destination, OwnerAction, Publication, Times};
@@ -222,7 +222,7 @@ impl Pages {
         }
         self.is_due = false;
         self.failed.clear();
-        let length = board.len().div_ceil(PAGE_ENTRIES);
+        let length = board.len().div_ceil(PAGE_ENTRIES).min(PAGES_MAX);
         self.written.resize(length.max(self.written.len()), 0);
         self.sweep = Some(Sweep {
             as_of,
