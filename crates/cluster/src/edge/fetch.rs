@@ -89,15 +89,21 @@ impl Edge {
         }
     }
 
-    /// Reports that everything was read that the log has.
-    pub fn fetch_end(&mut self, request: u64, now_ns: u64) {
-        if self.is_fetching(request) {
-            self.fetch.step = Step::Idle;
-            self.fetch.from_oldest = false;
-            if self.expected < self.highest {
-                // The owner has not written it yet, or edges were told first.
-                self.fetch_later(now_ns);
-            }
+    /// Reports that everything was read that the log has, and the sequence of its last message.
+    pub fn fetch_end(&mut self, request: u64, log_last: u64, now_ns: u64) {
+        if !self.is_fetching(request) {
+            return;
+        }
+        self.fetch.step = Step::Idle;
+        self.fetch.from_oldest = false;
+        if log_last < self.position {
+            // The log has lost its end, and goes on with others.
+            self.position = 0;
+            self.fetch.begin(now_ns);
+            self.poll_fetch(now_ns);
+        } else if self.expected < self.highest {
+            // The owner has not written it yet, or edges were told first.
+            self.fetch_later(now_ns);
         }
     }
 

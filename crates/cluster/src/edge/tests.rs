@@ -144,7 +144,7 @@ impl Setup {
                 after: 4
             })
         );
-        setup.edge.fetch_end(1, 0);
+        setup.edge.fetch_end(1, 4, 0);
         setup.feed();
         assert_eq!(setup.seen.records, [18]);
         setup.events.clear();
@@ -376,6 +376,35 @@ fn a_wrong_guess_of_the_position_reads_the_log_from_its_oldest_message() {
     setup.fetched(&trades(26, 4), 10);
     assert_eq!(setup.seen.sequences, (21..30).collect::<Vec<_>>());
     assert_eq!(setup.edge.figures().gaps, 0);
+}
+
+/// The edge waited for the log to reach a position that it had once had.
+#[test]
+fn a_log_that_has_lost_its_end_is_read_from_its_oldest_message() {
+    let mut setup = Setup::joined();
+    setup.edge.message(&trades(21, 2), Some(9), 0);
+    setup.message(&heartbeat(3, 30));
+    setup.wait(GRACE_NS);
+    assert_eq!(
+        setup.action(),
+        Some(EdgeAction::FetchLog {
+            request: 2,
+            after: 9
+        })
+    );
+    setup.edge.fetch_end(2, 8, setup.now_ns);
+    assert_eq!(
+        setup.action(),
+        Some(EdgeAction::FetchLog {
+            request: 3,
+            after: 0
+        })
+    );
+    setup.fetched(&trades(18, 5), 7);
+    setup.fetched(&trades(23, 7), 8);
+    assert_eq!(setup.seen.sequences, (21..30).collect::<Vec<_>>());
+    setup.edge.fetch_end(3, 8, setup.now_ns);
+    assert_eq!((setup.action(), setup.edge.figures().gaps), (None, 0));
 }
 
 fn loses(lose: impl FnOnce(&mut Setup)) {

@@ -16,6 +16,8 @@ use super::{
 pub(super) struct Log {
     epoch: u64,
     state: OwnerState,
+    /// First sequence of the reign.
+    first: u64,
     /// What the log was sent.
     pub(super) cursor: Cursor,
     /// Whether the next frame says that messages before it are lost.
@@ -43,6 +45,7 @@ impl Log {
         Log {
             epoch,
             state: OwnerState::Asking,
+            first: next,
             cursor: Cursor::at(next),
             gap: false,
             tail: 0,
@@ -237,12 +240,11 @@ impl Log {
         while self.pending.pop_front_if(is_in).is_some() {}
     }
 
-    /// The log has lost what it had acknowledged: what is behind its last frame is read from the
-    /// journal again, or, without such a frame, marked as a gap.
+    /// The log has lost what it had acknowledged: what is behind its last frame, or all of the
+    /// reign, is read from the journal again.
     fn start_again(&mut self, last: Option<FrameHeader>) {
-        self.gap |= last.is_none();
         let next = self.next_sequence();
-        let from = last.map_or(next, |last| last.until().min(next));
+        let from = last.map_or(self.first, |last| last.until()).min(next);
         self.pending.clear();
         self.cursor = Cursor::at(from);
     }

@@ -23,6 +23,7 @@ pub(crate) struct Hub {
     pub(crate) reigns: u64,
     pub(crate) live_frames: u64,
     pub(crate) repeated: u64,
+    pub(crate) log_losses: u64,
 }
 
 /// What a turn of a hub wants done.
@@ -47,6 +48,7 @@ impl Hub {
             reigns: 0,
             live_frames: 0,
             repeated: 0,
+            log_losses: 0,
         }
     }
 
@@ -100,6 +102,7 @@ impl Hub {
             let figures = owner.figures(now_ns);
             self.live_frames += figures.live_frames;
             self.repeated += figures.repeated;
+            self.log_losses += figures.log_losses;
         }
     }
 }

@@ -113,6 +113,19 @@ fn what_journal_and_log_have_lost_is_replaced_by_a_snapshot() {
 }
 
 #[test]
+fn a_log_that_loses_acknowledged_frames_gets_them_again() {
+    let faults = Faults {
+        loses: 30,
+        forgets: true,
+        cuts_edges: true,
+        ..Faults::default()
+    };
+    let seen = run(faults, 0..25);
+    assert!(seen.log_losses > 50, "{seen:?}");
+    assert_eq!(seen.gaps, 0, "the journal still has them: {seen:?}");
+}
+
+#[test]
 fn all_faults_together_end_in_the_right_values() {
     let faults = Faults {
         loses: 30,
@@ -127,6 +140,7 @@ fn all_faults_together_end_in_the_right_values() {
         kills: true,
         stops: true,
         truncates: true,
+        forgets: true,
         small_journal: true,
     };
     let seen = run(faults, 1_000..1_100);
@@ -153,6 +167,7 @@ fn any_mixture_of_faults_ends_in_the_right_values() {
             kills: is_on(),
             stops: is_on(),
             truncates: is_on(),
+            forgets: is_on(),
             small_journal: is_on(),
         };
         World::new(seed, faults).run();

@@ -67,6 +67,13 @@ impl Nats {
         )
     }
 
+    /// Loses the last messages, as after a crash of servers that had not synced them.
+    pub(crate) fn forget(&mut self, count: u64) {
+        self.log_last = self.log_last.saturating_sub(count);
+        self.log.split_off(&(self.log_last + 1));
+        self.names.retain(|_, sequence| *sequence <= self.log_last);
+    }
+
     pub(crate) fn truncate(&mut self, keep: u64) {
         self.log = self.log.split_off(&self.log_last.saturating_sub(keep));
     }

@@ -37,6 +37,7 @@ pub(crate) struct Faults {
     pub(crate) kills: bool,
     pub(crate) stops: bool,
     pub(crate) truncates: bool,
+    pub(crate) forgets: bool,
     pub(crate) small_journal: bool,
 }
 
@@ -63,7 +64,7 @@ enum Event {
 }
 
 enum Fetched {
-    Messages(Vec<(u64, Bytes)>),
+    Messages(Vec<(u64, Bytes)>, u64),
     Failed,
     Gone,
 }
@@ -79,6 +80,7 @@ pub(crate) struct Seen {
     pub(crate) deposed_frames: u64,
     pub(crate) live_frames: u64,
     pub(crate) repeated: u64,
+    pub(crate) log_losses: u64,
     pub(crate) messages: u64,
     pub(crate) client_gaps: u64,
     /// The longest time for which an edge that had joined lagged behind the source.
@@ -191,6 +193,10 @@ impl World {
         if faults.truncates && random.below(300) == 0 {
             let keep = random.below(20);
             self.nats.truncate(keep);
+        }
+        if faults.forgets && random.below(300) == 0 {
+            let count = random.below(20);
+            self.nats.forget(count);
         }
         for edge in &mut self.edges {
             if faults.cuts_edges && random.below(500) == 0 {
@@ -383,7 +389,7 @@ impl World {
                 let fetched = match (fails, self.nats.read_log(after)) {
                     (true, _) => Fetched::Failed,
                     (false, None) => Fetched::Gone,
-                    (false, Some(messages)) => Fetched::Messages(messages),
+                    (false, Some(messages)) => Fetched::Messages(messages, self.nats.log_last),
                 };
                 Event::Fetched(edge, request, fetched)
             }
@@ -478,11 +484,11 @@ impl World {
                 match fetched {
                     Fetched::Failed => edge.fetch_failed(request, now_ns),
                     Fetched::Gone => edge.log_is_gone(request, now_ns),
-                    Fetched::Messages(messages) => {
+                    Fetched::Messages(messages, log_last) => {
                         for (sequence, bytes) in messages {
                             edge.fetched(request, &bytes, sequence, now_ns);
                         }
-                        edge.fetch_end(request, now_ns);
+                        edge.fetch_end(request, log_last, now_ns);
                     }
                 }
             }
@@ -636,10 +642,12 @@ impl Seen {
             self.reigns += hub.reigns;
             self.live_frames += hub.live_frames;
             self.repeated += hub.repeated;
+            self.log_losses += hub.log_losses;
             if let Some(owner) = &hub.owner {
                 let figures = owner.figures(world.now_ns);
                 self.live_frames += figures.live_frames;
                 self.repeated += figures.repeated;
+                self.log_losses += figures.log_losses;
             }
         }
         for viewer in &world.edges {
