@@ -47,4 +47,5 @@ pub use subscriptions::{Kind, Route, Subscriptions};
 mod topic;
 pub use topic::{
     GONE_CHANNEL, LiveKeys, Matches, SNAPSHOT_CHANNEL, Topic, TopicId, TopicSource, Topics,
+    append_matching,
 };

@@ -127,6 +127,20 @@ pub trait TopicSource: Debug + Send + Sync {
     fn prepare(&self, _literal: &[u8], _is_channel: bool) {}
 }
 
+/// Appends the topics of these numbers that are wanted, as [`TopicSource::matching`] does, for a
+/// source that has all its topics in one list.
+pub fn append_matching<T: Topic + 'static>(
+    topics: &[Arc<T>],
+    numbers: Range<u32>,
+    is_wanted: impl Fn(&T) -> bool,
+    found: &mut Vec<Arc<dyn Topic>>,
+) {
+    let numbers = numbers.start as usize..(numbers.end as usize).min(topics.len());
+    let topics = topics.get(numbers).unwrap_or_default().iter();
+    let wanted = topics.filter(|topic| is_wanted(topic));
+    found.extend(wanted.map(|topic| topic.clone() as Arc<_>));
+}
+
 /// The live sources of the hub.
 #[derive(Debug, Default)]
 pub struct Topics {

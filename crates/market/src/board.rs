@@ -240,11 +240,8 @@ impl TopicSource for Board {
         _asks: Matches<'_>,
         found: &mut Vec<Arc<dyn fanout::Topic>>,
     ) {
-        let topics = self.topics.read();
-        let numbers = numbers.start as usize..(numbers.end as usize).min(topics.len());
-        let topics = topics.get(numbers).unwrap_or_default().iter();
-        let wanted = topics.filter(|topic| wanted(&topic.channel));
-        found.extend(wanted.map(|topic| topic.clone() as Arc<_>));
+        let is_wanted = |topic: &Topic| wanted(&topic.channel);
+        fanout::append_matching(&self.topics.read(), numbers, is_wanted, found);
     }
 
     fn write(&self, number: u32, snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {

@@ -356,10 +356,8 @@ impl TopicSource for Seconds {
         _asks: Matches<'_>,
         found: &mut Vec<Arc<dyn fanout::Topic>>,
     ) {
-        let seconds = numbers.filter_map(|number| self.second_of(number));
-        let wanted =
-            seconds.filter(|second| wanted(&second.channel) && !second.is_over(&self.board));
-        found.extend(wanted.map(|second| second as Arc<_>));
+        let is_wanted = |second: &Second| wanted(&second.channel) && !second.is_over(&self.board);
+        fanout::append_matching(&self.all.read(), numbers, is_wanted, found);
     }
 
     fn write(&self, number: u32, snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {
