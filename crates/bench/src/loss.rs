@@ -157,7 +157,7 @@ fn native(
         }
         Ok(())
     };
-    wait_until(&|| hub.market.board.topics().len() >= exchange.symbols)?;
+    wait_until(&|| hub.market.board.count() as usize >= exchange.symbols)?;
     exchange.begin();
     wait_until(&|| exchange.published() >= messages)?;
     exchange.finish();

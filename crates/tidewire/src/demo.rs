@@ -111,7 +111,7 @@ impl Feed {
         let file = match self {
             Feed::File(file) => file,
             Feed::Simulated(simulation, opened) => {
-                while server.hub.market.board.topics().len() < simulation.symbols
+                while (server.hub.market.board.count() as usize) < simulation.symbols
                     && !stop.is_asked()
                 {
                     server.check()?;

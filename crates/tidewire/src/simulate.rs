@@ -173,7 +173,7 @@ impl Simulation {
 
     /// Waits until the symbols are defined.
     pub fn wait_until_open(&self) -> Result<(), Failure> {
-        while self.hub.market.board.topics().len() < self.symbols {
+        while (self.hub.market.board.count() as usize) < self.symbols {
             self.check()?;
             std::thread::sleep(Duration::from_millis(1));
         }
