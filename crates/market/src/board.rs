@@ -379,7 +379,12 @@ impl server::Board for Board {
 /// Returns the field `stale`: 0 current, 1 the source is disconnected or silent, 2 in doubt,
 /// because messages are known to be missing.
 pub(crate) fn staleness(value: &MarketValue) -> u64 {
-    match value.flags {
+    staleness_of(value.flags)
+}
+
+/// Returns the same of a value with these flags.
+pub(crate) fn staleness_of(flags: u32) -> u64 {
+    match flags {
         flags if flags & FLAGS_STALE != 0 => 1,
         flags if flags & FLAGS_DOUBT != 0 => 2,
         _ => 0,

@@ -13,9 +13,7 @@ use tidewire_feed::wire::{
     Definition, Figures, LastValue, Level, Login, Message, ReferenceKind, Refused, SessionStart,
     Venue, VenueName,
 };
-use tidewire_lastvalue::{
-    FLAG_DOUBT, FLAG_STALE, LatencyRecorder, NumberSet, PRICE_UNDEFINED, Writer,
-};
+use tidewire_lastvalue::{FLAG_STALE, LatencyRecorder, NumberSet, PRICE_UNDEFINED, Writer};
 use tidewire_retry::Seldom;
 use tracing::{debug, warn};
 
@@ -26,12 +24,13 @@ use crate::market::Market;
 use crate::publishers::{Occupied, ParkedPublisher};
 use crate::records::RecordIngest;
 use crate::symbols::{Symbol, SymbolMap};
-use crate::topic::Topic;
+use crate::topic::{Facts, Topic};
 use crate::venues::{CONSOLIDATED, PUBLISHER_VENUES_MAX, SourceVenues};
-use apply::{Unheard, Work};
+use apply::Work;
 pub(crate) use awaited::LossySessions;
 pub(crate) use bars::OpenBars;
 use certainty::{Certainties, Doubt};
+use publishing::Unheard;
 use repetition::NewestTrade;
 use sweep::Event;
 
@@ -44,6 +43,7 @@ mod definitions;
 mod depth;
 mod namesake;
 mod present;
+mod publishing;
 mod repetition;
 mod returning;
 mod sessions;
@@ -297,14 +297,7 @@ impl Drop for Ingest {
 impl Batch<'_> {
     /// Ends the batch. Returns the publication and the lanes it is for (one bit each).
     pub(crate) fn finish(mut self) -> (Publication, u64) {
-        for number in std::mem::take(&mut self.work.marked).iter() {
-            if self.flags(number) & FLAG_DOUBT != 0
-                && let Some(topic) = self.work.market.board.topic(number)
-            {
-                self.work.tell_certainty(&topic);
-                self.work.publish(&topic);
-            }
-        }
+        self.work.publish_marked();
         let market = self.work.market;
         let next = self.work.journal.next_sequence();
         debug_assert!(
@@ -349,8 +342,7 @@ impl Batch<'_> {
     }
 
     fn flags(&self, number: u32) -> u32 {
-        let slot = self.work.market.board.slots().slot(number);
-        slot.map_or(0, |slot| slot.quote().flags)
+        self.work.flags(number)
     }
 
     #[inline]
@@ -447,14 +439,18 @@ impl Batch<'_> {
             return Some(topic);
         }
         let is_first = known.of_venue(venue).is_none();
+        let before = known.name().facts();
         self.work.happens_ns = time_ns;
         let topic = self.bind(symbol, venue);
         match &topic {
             Some(topic) if is_first => {
                 self.work.begin_empty(topic);
-                self.begin_topic((symbol, venue), topic, (time_ns, false));
-                // A level changes no value, and ends the staleness of one.
-                self.work.publish(topic);
+                // A level changes no value. It may end the staleness of one, or name its venue.
+                if self.begin_topic((symbol, venue), topic, (time_ns, false)) {
+                    self.work.publish(topic);
+                } else {
+                    self.publish_if_named(symbol, topic, &before);
+                }
                 self.work.follow(topic, None);
             }
             // It has another source, or became one venue of several.
@@ -464,6 +460,16 @@ impl Batch<'_> {
             }
         }
         topic
+    }
+
+    /// Publishes a symbol's value if its source or venue are others than before.
+    fn publish_if_named(&mut self, symbol: u32, topic: &Topic, before: &Facts) {
+        let is_name = |known: &Symbol| known.name().number == topic.number;
+        let value = self.work.market.board.value(topic.number);
+        let has_value = value.is_some_and(|value| value.updates > 0);
+        if has_value && self.symbols.get(symbol).is_some_and(is_name) && *topic.facts() != *before {
+            self.work.publish_facts(topic);
+        }
     }
 
     /// Begins a session of a symbol's topic if the source's definition declares another open than
@@ -476,13 +482,14 @@ impl Batch<'_> {
     }
 
     /// Prepares a topic for the first value, level or order that the source gives a symbol at a
-    /// venue, at `time_ns`. `is_replaced` tells that this is a whole value.
+    /// venue, at `time_ns`. `is_replaced` tells that this is a whole value. Returns whether
+    /// subscribers see another value than before, which is not published yet.
     fn begin_topic(
         &mut self,
         (symbol, venue): (u32, u16),
         topic: &Arc<Topic>,
         (time_ns, is_replaced): (u64, bool),
-    ) {
+    ) -> bool {
         let is_left = self.flags(topic.number) & FLAG_STALE != 0;
         // A hub that is back may send all it has; a further venue of one that is here does not.
         if self.venues.is_hub() && is_left {
@@ -492,10 +499,13 @@ impl Batch<'_> {
         self.declare_open(topic, (symbol, venue));
         self.take_over_book(topic, time_ns);
         let told = self.symbols.take_told(symbol, venue);
+        let before = self.work.seen(topic.number);
         self.work
             .revive(topic, apply::upstream_flags(told), time_ns);
+        let is_revived = self.work.seen(topic.number) != before;
         self.find_namesake(topic, is_replaced);
         self.adopt_bars(topic, is_left);
+        is_revived
     }
 
     /// Applies a message whose topic this source does not write to yet.

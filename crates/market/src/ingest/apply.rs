@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::MutexGuard;
 use tidewire_calendar::{date_number, days_of_number};
-use tidewire_fanout::{Dispatch, Origin, TopicId};
+use tidewire_fanout::Dispatch;
 use tidewire_feed::journal::Journal;
 use tidewire_feed::server;
 use tidewire_feed::wire::{self, Definition, Figures, LastValue, Message, REPEATED, TradingState};
@@ -16,11 +16,12 @@ use tidewire_lastvalue::{
 };
 
 use super::certainty::{Certainties, Doubt};
+use super::publishing::Unheard;
 use super::repetition::NewestTrade;
 use super::sessions::{forget_times, is_again, is_other_session, session_state, store_session};
 use super::times::{possible_until_ns, without_impossible_time};
 use super::venues::source_time_ns;
-use crate::board::{certainty, figures};
+use crate::board::{certainty, figures, staleness_of};
 use crate::clocks::Ahead;
 use crate::consolidated::VenueValue;
 use crate::market::Market;
@@ -100,6 +101,9 @@ impl Work<'_> {
         );
         let may_end_doubt = self.certainties.doubt == Doubt::Messages && is_value;
         if may_end_doubt && self.writer.slot(number).is_some() && self.is_doubtful(number) {
+        // What a hub says of a value's certainty may be known.
+        let is_certainty = matches!(message, Message::Certainty(_));
+        let before = is_certainty.then(|| staleness_of(self.flags(number)));
             self.tell_lost(topic, source_time_ns(message));
         }
         let Some(mut slot) = self.writer.slot(number) else {
@@ -149,96 +153,11 @@ impl Work<'_> {
             Some(_) => {}
             None => self.ahead.note(source_time_ns - self.receive_time_ns),
         }
-        self.publish(topic);
+        if before.is_none_or(|before| before != staleness_of(self.flags(number))) {
+            self.publish(topic);
+        }
         if topic.has_links() {
             self.follow_links(topic, message);
-        }
-        true
-    }
-
-    /// Publishes a topic's current value under the names that a lane has subscribers to.
-    #[inline]
-    pub(super) fn publish(&mut self, topic: &Topic) {
-        let is_heard = self.publish_first(topic);
-        let is_second_heard = topic.has_second() && self.publish_second(topic);
-        if !is_heard || !is_second_heard {
-            self.unheard.push(Unheard {
-                number: topic.number,
-                is_first: !is_heard,
-                is_second: !is_second_heard,
-            });
-        }
-    }
-
-    /// Publishes a topic's current value under its own name. Returns whether a lane has
-    /// subscribers.
-    #[inline]
-    pub(super) fn publish_first(&mut self, topic: &Topic) -> bool {
-        let interest = topic.interest();
-        if interest != 0 {
-            let id = TopicId::Market(topic.number);
-            self.publish_as((&topic.channel, topic.symbol()), id, topic, interest);
-        }
-        interest != 0
-    }
-
-    /// Publishes it under the topic's second name. Returns whether a lane has subscribers.
-    #[cold]
-    pub(super) fn publish_second(&mut self, topic: &Topic) -> bool {
-        let Some((second, interest)) = topic.heard_second(&self.market.board) else {
-            return false;
-        };
-        let names = (second.name(), second.symbol());
-        self.publish_as(names, second.topic_id(), topic, interest);
-        true
-    }
-
-    #[inline]
-    fn publish_as(
-        &mut self,
-        (channel, symbol): (&[u8], &[u8]),
-        id: TopicId,
-        topic: &Topic,
-        interest: u64,
-    ) {
-        let (publication, lanes) = &mut self.dispatch;
-        *lanes |= interest;
-        let board = &self.market.board;
-        if let Some(value) = board.value(topic.number) {
-            publication.push_with(channel, Origin::Topic(id), value.updates, |out| {
-                board.write_json(out, symbol, topic, &value, false);
-            });
-        }
-    }
-
-    /// Publishes a topic of which something beside its value has changed. Its version grows: a
-    /// subscriber that has this value gets it again.
-    #[cold]
-    pub(super) fn publish_facts(&mut self, topic: &Topic) {
-        if topic.is_consolidated() {
-            let mut writer = self.market.consolidated.lock();
-            if let Some(mut slot) = writer.slot(topic.number) {
-                slot.update_flags(0, 0);
-            }
-        } else if let Some(mut slot) = self.writer.slot(topic.number) {
-            slot.update_flags(0, 0);
-        }
-        self.publish(topic);
-    }
-
-    /// Sets and clears flags of a topic that this source owns. Publishes the value if it is
-    /// `told`. Returns whether the source owns it. Consolidated topics follow with
-    /// [`Work::follow_all`].
-    pub(super) fn mark(&mut self, topic: &Arc<Topic>, set: u32, clear: u32, told: bool) -> bool {
-        debug_assert_eq!(set & clear, 0, "a flag is set or cleared");
-        let Some(mut slot) = self.writer.slot(topic.number) else {
-            return false;
-        };
-        slot.update_flags(set, clear);
-        drop(slot);
-        if told {
-            self.tell_certainty(topic);
-            self.publish(topic);
         }
         true
     }
@@ -373,6 +292,7 @@ impl Work<'_> {
             let old = match self.certainties.doubt {
                 Doubt::None => FLAG_STALE | FLAG_DOUBT,
                 Doubt::Records | Doubt::Messages => FLAG_STALE,
+            let before = staleness_of(value.flags);
             };
             let is_changed = value.flags & old != 0 && says_nothing;
             if is_changed && let Some(mut slot) = self.writer.slot(topic.number) {
@@ -385,7 +305,9 @@ impl Work<'_> {
             }
             if is_changed {
                 // The message that it begins with may change nothing.
-                self.publish(topic);
+                if staleness_of(self.flags(topic.number)) != before {
+                    self.publish(topic);
+                }
                 self.follow(topic, None);
             }
         }
@@ -466,16 +388,6 @@ impl Work<'_> {
     }
 }
 
-/// A topic updated in a batch of which a name seemed to have no subscriber.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Unheard {
-    pub(super) number: u32,
-    /// The topic's own name.
-    pub(super) is_first: bool,
-    /// The name `SYMBOL@VENUE` of a symbol with one venue.
-    pub(super) is_second: bool,
-}
-
 /// Where a message goes, and when it came.
 #[derive(Clone, Copy)]
 pub(super) struct Address {
@@ -552,7 +464,10 @@ fn store_rare(
         }
         Message::Certainty(told) => {
             let flags = upstream_flags(told.flags);
-            slot.update_flags(flags, !flags & (FLAG_UPSTREAM_STALE | FLAG_UPSTREAM_DOUBT));
+            let all = FLAG_UPSTREAM_STALE | FLAG_UPSTREAM_DOUBT;
+            if slot.flags() & all != flags {
+                slot.update_flags(flags, all & !flags);
+            }
             topic.told_at(journal.append(&Message::Certainty(wire::Certainty {
                 symbol: address.number,
                 source: address.venue,

@@ -411,7 +411,7 @@ impl Work<'_> {
             return true;
         }
         // What a batch marks and unmarks is not told.
-        let is_untold = !after.is_doubtful && self.marked.remove(number);
+        let is_untold = set == 0 && !after.is_doubtful && self.marked.remove(number);
         self.mark(topic, set, clear, !is_untold);
         if is_untold {
             self.publish_book_again(topic);

@@ -38,9 +38,12 @@ impl Batch<'_> {
         }
         if let Some(found) = found {
             let facts = topic.facts();
+            let own = found.facts();
+            let is_known = (&own.venue_name, &own.source_name, own.venue)
+                == (&facts.venue_name, &facts.source_name, facts.venue);
             if let Some(number) = facts.venue {
                 let venues = self.work.market.board.venues();
-                venues.hold(number, found.facts().venue);
+                venues.hold(number, own.venue);
             }
             found.set_facts(|own| *own = (*facts).clone());
             found.valued_in(*self.work.session);
@@ -48,7 +51,8 @@ impl Batch<'_> {
                 found.trades_may_repeat();
             }
             self.take_over_book(&found, 0);
-            if !is_replaced {
+            let has_value = is_known && self.work.is_copied(topic, &found);
+            if !is_replaced && !has_value {
                 self.work.copy_to_namesake(topic, &found);
             }
         }
@@ -104,11 +108,27 @@ impl Work<'_> {
                 self.is_repeated = is_repeated;
                 is_own
             }
+            Message::Certainty(_) if self.is_copied(topic, &namesake) => true,
             _ => self.copy_to_namesake(topic, &namesake),
         };
         if !is_own {
             topic.set_namesake(None);
         }
+    }
+
+    /// Returns whether a namesake that the source writes to has the topic's value.
+    fn is_copied(&self, topic: &Topic, namesake: &Topic) -> bool {
+        let value = |topic: &Topic| {
+            let value = self.market.board.value(topic.number).unwrap_or_default();
+            let (sequence, updates) = (0, 0);
+            let unnumbered = MarketValue {
+                sequence,
+                updates,
+                ..value
+            };
+            (unnumbered, topic.last_trade_ns())
+        };
+        self.slot_owner(namesake) == Some(self.source) && value(topic) == value(namesake)
     }
 
     /// Gives a namesake the topic's value. Returns whether the source writes to it.

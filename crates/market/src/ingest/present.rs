@@ -2,11 +2,10 @@
 //! topic of a symbol's first venue begins with. Its subscribers may have heard that under the
 //! symbol's second name, so it is marked as a current value.
 
-use std::collections::HashSet;
-
 use tidewire_fanout::{Origin, TopicId};
 
-use super::apply::{Unheard, Work};
+use super::apply::Work;
+use super::publishing::Unheard;
 use crate::bars::BarTopic;
 use crate::topic::Topic;
 
@@ -14,11 +13,7 @@ impl Work<'_> {
     /// Publishes the current values of topics under the names that seemed to have no subscriber
     /// when they were updated, unless the batch has published them since.
     pub(super) fn publish_unheard(&mut self, unheard: &[Unheard]) {
-        let news = self.dispatch.0.news().filter_map(|news| match news.origin {
-            Origin::Topic(id) => Some((id, news.version)),
-            _ => None,
-        });
-        let told: HashSet<(TopicId, u64)> = news.collect();
+        let told = self.told_in_batch();
         for unheard in unheard {
             let board = &self.market.board;
             let (topic, value) = (board.topic(unheard.number), board.value(unheard.number));

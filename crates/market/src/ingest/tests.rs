@@ -11,6 +11,7 @@ mod seconds;
 mod sessions;
 mod sweeps;
 mod venues;
+mod unchanged;
 
 use super::*;
 use crate::board::staleness;
@@ -21,7 +22,7 @@ use tidewire_feed::server::Steps;
 use tidewire_feed::wire::{
     Certainty, Name, Quote as QuoteMessage, Trade as TradeMessage, TradingState, TradingStatus,
 };
-use tidewire_lastvalue::{FLAG_HALTED, FLAG_STALE, MarketValue, PRICE_UNDEFINED};
+use tidewire_lastvalue::{FLAG_DOUBT, FLAG_HALTED, FLAG_STALE, MarketValue, PRICE_UNDEFINED};
 
 fn names(news: &(Publication, u64)) -> Vec<Vec<u8>> {
     news.0.news().map(|news| news.name.to_vec()).collect()
