@@ -495,7 +495,7 @@ impl Batch<'_> {
         if self.venues.is_hub() && is_left {
             topic.trades_may_repeat();
         }
-        self.begin_behind_symbol(topic);
+        self.begin_behind_symbol(topic, is_replaced);
         self.declare_open(topic, (symbol, venue));
         self.take_over_book(topic, time_ns);
         let told = self.symbols.take_told(symbol, venue);

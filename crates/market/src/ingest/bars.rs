@@ -221,9 +221,12 @@ impl Batch<'_> {
     }
 
     /// Notes that the bars of a venue, which has just got a topic at the hub before this one, lack
-    /// its trades of before: they are in those of the symbol.
-    pub(super) fn begin_behind_symbol(&self, topic: &Topic) {
-        if topic.newest_trade_ns() != 0 || topic.parent().is_some() {
+    /// its trades of before: they are in those of the symbol. Another source's symbol, or one of a
+    /// publisher, may have the name of a venue's topic and be no venue. In a recording of a hub, a
+    /// whole value begins a venue (`is_replaced`).
+    pub(super) fn begin_behind_symbol(&self, topic: &Topic, is_replaced: bool) {
+        let may_be_venue = self.venues.is_hub() || is_replaced;
+        if !may_be_venue || topic.newest_trade_ns() != 0 || topic.parent().is_some() {
             return;
         }
         let name = topic.definition().name;
@@ -231,6 +234,8 @@ impl Batch<'_> {
             && let Some(symbol) = self.work.market.board.named(symbol)
             && !symbol.is_consolidated()
             && symbol.has_had_venue(venue)
+            && topic.is_of(venue)
+            && self.work.is_own_or_left(&symbol)
         {
             topic.begin_behind(&symbol);
         }
@@ -240,8 +245,7 @@ impl Batch<'_> {
     /// before that.
     #[cold]
     pub(super) fn note_traded_until(&self, topic: &Topic, record: &LastValue) {
-        let owner = self.work.slot_owner(topic);
-        if owner.is_none_or(|owner| owner == self.work.source) {
+        if self.work.is_own_or_left(topic) {
             let until_ns = record.figures.map_or(0, |figures| figures.traded_until_ns);
             if until_ns <= self.work.possible_until_ns {
                 topic.traded_until(until_ns);
@@ -411,6 +415,12 @@ impl Batch<'_> {
 }
 
 impl Work<'_> {
+    /// Returns whether no other source writes to a topic.
+    fn is_own_or_left(&self, topic: &Topic) -> bool {
+        let owner = self.slot_owner(topic);
+        owner.is_none_or(|owner| owner == self.source)
+    }
+
     /// Publishes a bar, if a lane has subscribers.
     pub(super) fn publish_bar(
         &mut self,

@@ -513,3 +513,28 @@ fn another_symbol_with_the_second_name_does_not_go_on_with_the_first_ones_bars()
     assert_eq!(value_of(&market, "A@V1").volume, 49);
     assert!(!market.board.named("A").unwrap().is_consolidated());
 }
+
+/// Bars of a publisher's symbol `A@V1` were partial, because another one gives `A` at V1.
+#[test]
+fn a_symbol_with_the_second_name_of_another_has_whole_bars() {
+    for is_same_source in [false, true] {
+        let market = Market::of_one_lane(MarketConfig::default());
+        let mut one = named_source(&market, "one", "V1");
+        let mut other = named_source(&market, "other", "V1");
+        sent(&mut one, &[trade_at(1, 5)]);
+        let ingest = if is_same_source { &mut one } else { &mut other };
+        let mut batch = ingest.begin(3);
+        batch.definition(5, &definition(7, "A@V1"));
+        batch.finish();
+        subscribe(&market, b"bar:1m:A@V1");
+        let trade = match trade_at(1, 4) {
+            Message::Trade(trade) => Message::Trade(TradeMessage { symbol: 7, ..trade }),
+            other => other,
+        };
+        let news = sent(ingest, &[trade]);
+        let bars = under(&news, "bar:1m:A@V1");
+        assert_eq!(bars.len(), 1, "{bars:?}");
+        assert!(bars[0].contains("\"partial\":0"), "{bars:?}");
+        assert_eq!(value_of(&market, "A").volume, 1);
+    }
+}
