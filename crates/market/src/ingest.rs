@@ -44,6 +44,7 @@ mod depth;
 mod namesake;
 mod present;
 mod publishing;
+mod renamed;
 mod repetition;
 mod returning;
 mod sessions;
@@ -218,7 +219,6 @@ impl Ingest {
             marked: NumberSet::default(),
             at_once: *at_once,
             session,
-            is_publisher: *is_publisher,
             is_hub: !*is_publisher && venues.is_hub(),
             venues_left,
             latency,
@@ -297,6 +297,7 @@ impl Drop for Ingest {
 impl Batch<'_> {
     /// Ends the batch. Returns the publication and the lanes it is for (one bit each).
     pub(crate) fn finish(mut self) -> (Publication, u64) {
+        self.leave_few_renamed();
         self.work.publish_marked();
         let market = self.work.market;
         let next = self.work.journal.next_sequence();
@@ -398,7 +399,8 @@ impl Batch<'_> {
                     return;
                 }
                 let name = known.is_unbound().then(|| known.name().clone());
-                self.symbols.note_told(symbol, venue, told.flags);
+                let key = self.venues.key(venue);
+                self.symbols.note_told(symbol, key, told.flags);
                 if let Some(name) = name {
                     self.work.apply(&name, message);
                 }
@@ -475,7 +477,7 @@ impl Batch<'_> {
     /// Begins a session of a symbol's topic if the source's definition declares another open than
     /// the last one. A hub does that itself, and tells it.
     fn declare_open(&mut self, topic: &Arc<Topic>, (symbol, venue): (u32, u16)) {
-        let open = self.symbols.open(symbol, venue);
+        let open = self.symbols.open(symbol, self.venues.key(venue));
         if let Some(open) = open.filter(|_| !self.venues.is_hub()) {
             self.work.declare_open(topic, open);
         }
@@ -498,7 +500,7 @@ impl Batch<'_> {
         self.begin_behind_symbol(topic, is_replaced);
         self.declare_open(topic, (symbol, venue));
         self.take_over_book(topic, time_ns);
-        let told = self.symbols.take_told(symbol, venue);
+        let told = self.symbols.take_told(symbol, self.venues.key(venue));
         let before = self.work.seen(topic.number);
         self.work
             .revive(topic, apply::upstream_flags(told), time_ns);
@@ -597,17 +599,11 @@ impl Sink for Batch<'_> {
 
     fn venue(&mut self, venue: &Venue) {
         self.work.received += 1;
-        self.venue_of_login(venue);
+        self.name_venue(venue);
     }
 
     fn venue_of_login(&mut self, venue: &Venue) {
-        let was_named = self.venues.is_named(venue.source);
-        let is_changed = self.venues.set(venue.source, venue.name);
-        // A hub gives an idle number to another venue. The symbols' next messages with it are that
-        // one's. This looks at all symbols, which no publisher may cause at will.
-        if was_named && is_changed && !self.work.is_publisher {
-            self.symbols.unbind(venue.source);
-        }
+        self.name_venue(venue);
     }
 
     #[inline]

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use tidewire_feed::wire::{Definition, UNDEFINED_PRICE};
+use tidewire_lastvalue::NumberSet;
 
 use crate::topic::Topic;
+use crate::venues::VenueKey;
 
 /// Topics by a source's symbol number, in pages. A source may number its symbols as it likes; a
 /// high number costs one page, not everything below it.
@@ -20,13 +22,15 @@ pub(crate) struct SymbolMap {
     time: u32,
     /// Opens that the definitions declare, by symbol number. Few sources declare any.
     opens: HashMap<u32, Vec<DeclaredOpen>, RandomState>,
+    /// Venue numbers, as the source has them, with a message about any symbol.
+    used: NumberSet,
 }
 
 /// The open of a session, as a source's newest definition of a symbol at a venue declares it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeclaredOpen {
-    /// The venue, as the source numbers it; `None` for all venues of the source.
-    venue: Option<u16>,
+    /// The venue; `None` for all venues of the source.
+    venue: Option<VenueKey>,
     /// 1 unit = 1e-9; never [`UNDEFINED_PRICE`].
     pub(crate) price: i64,
     /// Source time of the definition, ns since the UNIX epoch.
@@ -56,7 +60,7 @@ struct Others {
     /// Topics of venues, as the source numbers them.
     topics: Vec<(u16, Arc<Topic>)>,
     /// What the source has said of the certainty of venues before their first values.
-    told: Vec<(u16, u8)>,
+    told: Vec<(VenueKey, u8)>,
     /// The venue of the newest state or session without a value.
     stated: Option<u16>,
 }
@@ -127,13 +131,13 @@ impl Symbol {
 
     /// Notes what the source says of a venue before its first value. Beyond [`TOLD_MAX`] venues the
     /// oldest is forgotten.
-    fn note_told(&mut self, source: u16, certainty: u8) {
+    fn note_told(&mut self, venue: VenueKey, certainty: u8) {
         let told = &mut self.others.get_or_insert_default().told;
-        told.retain(|(other, _)| *other != source);
+        told.retain(|(other, _)| !other.has_number_of(venue));
         if told.len() >= TOLD_MAX {
             told.remove(0);
         }
-        told.push((source, certainty));
+        told.push((venue, certainty));
     }
 
     /// Forgets the topic of a venue.
@@ -208,12 +212,12 @@ impl SymbolMap {
     }
 
     /// Notes the open that the newest definition of a defined symbol declares. One that declares
-    /// none changes nothing. It is that of the venue with the definition's number if `is_named`
-    /// says that the source has named it, else of all venues of the source.
-    pub(crate) fn set_open(&mut self, definition: &Definition, is_named: bool) {
+    /// none changes nothing. It is that of `venue` if the source has named the definition's number,
+    /// else of all venues of the source.
+    pub(crate) fn set_open(&mut self, definition: &Definition, venue: Option<VenueKey>) {
         debug_assert!(self.get(definition.symbol).is_some(), "it is defined");
         let open = DeclaredOpen {
-            venue: is_named.then_some(definition.source),
+            venue,
             price: definition.open,
             source_time_ns: definition.source_time_ns,
         };
@@ -222,7 +226,11 @@ impl SymbolMap {
         }
         let opens = self.opens.entry(definition.symbol).or_default();
         // An open of all venues replaces those of each.
-        opens.retain(|known| open.venue.is_some() && known.venue != open.venue);
+        opens.retain(|known| match (open.venue, known.venue) {
+            (Some(venue), Some(known)) => !known.has_number_of(venue),
+            (Some(_), None) => true,
+            (None, _) => false,
+        });
         if opens.len() >= TOLD_MAX {
             opens.remove(0);
         }
@@ -230,7 +238,7 @@ impl SymbolMap {
     }
 
     /// Returns the open that the newest definition of a symbol at a venue declares.
-    pub(crate) fn open(&self, symbol: u32, venue: u16) -> Option<DeclaredOpen> {
+    pub(crate) fn open(&self, symbol: u32, venue: VenueKey) -> Option<DeclaredOpen> {
         let opens = self.opens.get(&symbol)?;
         let of_venue = opens.iter().find(|open| open.venue == Some(venue));
         let found = of_venue.or_else(|| opens.iter().find(|open| open.venue.is_none()));
@@ -239,20 +247,22 @@ impl SymbolMap {
 
     /// Notes the topic of a venue of a defined symbol.
     pub(crate) fn bind(&mut self, symbol: u32, source: u16, topic: Arc<Topic>) {
+        self.used.insert(source.into());
         if let Some(known) = self.get_mut(symbol) {
             known.bind(source, topic);
         }
     }
 
     /// Notes what the source says of a value's certainty before the venue's first one.
-    pub(crate) fn note_told(&mut self, symbol: u32, source: u16, certainty: u8) {
+    pub(crate) fn note_told(&mut self, symbol: u32, venue: VenueKey, certainty: u8) {
         if let Some(known) = self.get_mut(symbol) {
-            known.note_told(source, certainty);
+            known.note_told(venue, certainty);
         }
     }
 
     /// Notes that the source has given a state or session of a venue without a value.
     pub(crate) fn note_stated(&mut self, symbol: u32, source: u16) {
+        self.used.insert(source.into());
         if let Some(known) = self.get_mut(symbol) {
             known.others.get_or_insert_default().stated = Some(source);
         }
@@ -272,12 +282,12 @@ impl SymbolMap {
     }
 
     /// Takes what the source has said of a venue before its first value; 0 for nothing.
-    pub(crate) fn take_told(&mut self, symbol: u32, source: u16) -> u8 {
+    pub(crate) fn take_told(&mut self, symbol: u32, venue: VenueKey) -> u8 {
         let known = self.get_mut(symbol);
         let Some(others) = known.and_then(|known| known.others.as_mut()) else {
             return 0;
         };
-        let place = others.told.iter().position(|(other, _)| *other == source);
+        let place = others.told.iter().position(|(other, _)| *other == venue);
         place.map_or(0, |place| others.told.remove(place).1)
     }
 
@@ -289,12 +299,16 @@ impl SymbolMap {
         page[symbol as usize % PAGE_SYMBOLS].as_mut()
     }
 
-    /// Forgets what a source's venue number stood for, of all symbols.
-    pub(crate) fn unbind(&mut self, source: u16) {
-        let pages = self.pages.iter_mut().flatten();
-        for symbol in pages.flat_map(|page| page.iter_mut().flatten()) {
-            symbol.unbind(source);
+    /// Forgets which topics the venues of a symbol with these numbers have.
+    pub(crate) fn unbind(&mut self, symbol: u32, numbers: &[u16]) {
+        if let Some(known) = self.get_mut(symbol) {
+            numbers.iter().for_each(|&number| known.unbind(number));
         }
+    }
+
+    /// Returns whether there may be a topic for messages with a venue number.
+    pub(crate) fn has_used(&self, source: u16) -> bool {
+        self.used.contains(source.into())
     }
 
     /// Returns the defined symbols with their numbers.

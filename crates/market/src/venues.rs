@@ -317,6 +317,22 @@ pub(crate) struct SourceVenues {
     named: HashMap<u16, VenueName, RandomState>,
     /// How many numbers have each name.
     names: HashMap<VenueName, u32, RandomState>,
+    /// How many times a number has got another name, for those that have.
+    renames: HashMap<u16, u32, RandomState>,
+}
+
+/// A venue of a source: a number, as long as it has the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct VenueKey {
+    number: u16,
+    renames: u32,
+}
+
+impl VenueKey {
+    /// Returns whether another venue has, or had, the same number.
+    pub(crate) fn has_number_of(self, other: Self) -> bool {
+        self.number == other.number
+    }
 }
 
 impl SourceVenues {
@@ -326,6 +342,7 @@ impl SourceVenues {
             feed: plain_name(feed).into(),
             named: HashMap::default(),
             names: HashMap::default(),
+            renames: HashMap::default(),
         }
     }
 
@@ -350,6 +367,10 @@ impl SourceVenues {
             return false;
         }
         *self.names.entry(name).or_default() += 1;
+        if before.is_some() {
+            let renames = self.renames.entry(number).or_default();
+            *renames = renames.wrapping_add(1);
+        }
         if let Some(before) = before
             && let Some(count) = self.names.get_mut(&before)
         {
@@ -368,6 +389,14 @@ impl SourceVenues {
         self.names = self.named.values().map(|name| (*name, 1)).collect();
     }
 
+    /// Returns the venue that has a number now.
+    pub(crate) fn key(&self, number: u16) -> VenueKey {
+        VenueKey {
+            number,
+            renames: self.renames.get(&number).copied().unwrap_or(0),
+        }
+    }
+
     /// Returns whether the source has named a number.
     pub(crate) fn is_named(&self, number: u16) -> bool {
         self.named.contains_key(&number)
@@ -378,6 +407,16 @@ impl SourceVenues {
     pub(crate) fn may_give(&self, name: &str) -> bool {
         let is_named = VenueName::new(name).is_ok_and(|name| self.names.contains_key(&name));
         is_named || !self.is_named(0) && *self.feed == *name
+    }
+
+    /// Returns whether messages of the source may be of the venue `name`, or of the one that is
+    /// called so because another source has it too.
+    pub(crate) fn gives(&self, name: &str) -> bool {
+        let is_number = |number: u16| !self.is_named(number) && number != 0;
+        let is_own = |name: &str| {
+            self.may_give(name) || name.parse().is_ok_and(|number: u16| is_number(number))
+        };
+        is_own(name) || name.rsplit_once('#').is_some_and(|(name, _)| is_own(name))
     }
 
     /// Returns whether the source is a hub: those have a number for consolidated values.

@@ -48,8 +48,6 @@ pub(super) struct Work<'a> {
     /// Maximum topics that an event reaches in its own batch.
     pub(super) at_once: usize,
     pub(super) session: &'a mut u64,
-    /// Whether the source is a publisher: any peer, whose use of the hub has limits.
-    pub(super) is_publisher: bool,
     /// Whether the source is a hub that this one follows.
     pub(super) is_hub: bool,
     /// Number of venues that the source may still give a number of their own.
@@ -101,11 +99,11 @@ impl Work<'_> {
         );
         let may_end_doubt = self.certainties.doubt == Doubt::Messages && is_value;
         if may_end_doubt && self.writer.slot(number).is_some() && self.is_doubtful(number) {
+            self.tell_lost(topic, source_time_ns(message));
+        }
         // What a hub says of a value's certainty may be known.
         let is_certainty = matches!(message, Message::Certainty(_));
         let before = is_certainty.then(|| staleness_of(self.flags(number)));
-            self.tell_lost(topic, source_time_ns(message));
-        }
         let Some(mut slot) = self.writer.slot(number) else {
             return false;
         };
@@ -292,9 +290,9 @@ impl Work<'_> {
             let old = match self.certainties.doubt {
                 Doubt::None => FLAG_STALE | FLAG_DOUBT,
                 Doubt::Records | Doubt::Messages => FLAG_STALE,
-            let before = staleness_of(value.flags);
             };
             let is_changed = value.flags & old != 0 && says_nothing;
+            let before = staleness_of(value.flags);
             if is_changed && let Some(mut slot) = self.writer.slot(topic.number) {
                 slot.update_flags(0, old);
             }

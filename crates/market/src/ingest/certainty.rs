@@ -11,6 +11,7 @@ use tidewire_lane::unix_ns;
 use tidewire_lastvalue::{ClaimError, FLAG_DOUBT, FLAG_STALE, NumberSet};
 
 use super::apply::Work;
+use super::renamed::Renamed;
 use super::returning::Returning;
 use super::sweep::{Effect, Event, Standing, Sweep};
 use super::unnamed::Unnamed;
@@ -42,6 +43,8 @@ pub(crate) struct Certainties {
     pub(super) named: Option<NumberSet>,
     /// Symbols that such a snapshot did not name, as far as they are not marked yet.
     pub(super) unnamed: Option<Box<Unnamed>>,
+    /// Venue numbers with another name, as far as not all symbols know of it yet.
+    pub(super) renamed: Option<Box<Renamed>>,
 }
 
 /// What the topics marked with [`FLAG_DOUBT`] wait for.
@@ -60,7 +63,10 @@ impl Certainties {
     /// Returns whether something is left to be done for topics.
     #[inline]
     pub(super) fn is_pending(&self) -> bool {
-        self.sweep.is_pending() || self.returning.is_some() || self.unnamed.is_some()
+        self.sweep.is_pending()
+            || self.returning.is_some()
+            || self.unnamed.is_some()
+            || self.renamed.is_some()
     }
 
     /// Notes that a topic continues as another one.
@@ -202,7 +208,10 @@ impl Batch<'_> {
         certainties.sweep.push(event, topics);
         if let Some(returning) = &mut certainties.returning {
             returning.happened(event);
-        } else if certainties.sweep.pending() <= *at_once && certainties.unnamed.is_none() {
+        } else if certainties.sweep.pending() <= *at_once
+            && certainties.unnamed.is_none()
+            && certainties.renamed.is_none()
+        {
             self.sweep(&mut Steps::new(u64::MAX));
         }
     }
@@ -212,6 +221,7 @@ impl Batch<'_> {
         self.work.take_handed();
         self.take_returning(steps);
         self.take_unnamed(steps);
+        self.take_renamed(steps);
         let mut venues = Vec::new();
         while !steps.are_used_up()
             && let Some((number, effect)) = self.work.certainties.sweep.pop()
@@ -240,6 +250,7 @@ impl Batch<'_> {
         if let Some(unnamed) = &mut self.work.certainties.unnamed {
             unnamed.is_read(symbol);
         }
+        self.take_renamed_symbol(symbol);
         let Some(known) = self.symbols.get(symbol) else {
             return;
         };
@@ -288,6 +299,7 @@ impl Batch<'_> {
         self.work.certainties.returning = None;
         self.work.certainties.named = None;
         self.work.certainties.unnamed = None;
+        self.work.certainties.renamed = None;
         self.happened(Event::SessionEnded);
         self.work.certainties.left = NumberSet::default();
         *self.work.session += 1;

@@ -81,7 +81,8 @@ impl Batch<'_> {
         }
         if !self.venues.is_hub() {
             let is_named = self.venues.is_named(definition.source);
-            self.symbols.set_open(definition, is_named);
+            let venue = is_named.then(|| self.venues.key(definition.source));
+            self.symbols.set_open(definition, venue);
         }
         // Another source's symbol keeps that source's definition.
         let owner = market

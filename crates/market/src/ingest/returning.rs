@@ -169,9 +169,9 @@ impl Batch<'_> {
 }
 
 impl Batch<'_> {
-    /// Finds the topics of a symbol's venues that have got one of their own since the last
-    /// connection ended. It has this session's value.
-    fn find_moved(&mut self, symbol: u32) {
+    /// Finds the topics of a symbol's venues that have got one of their own since the
+    /// venue's last message. It has this session's value.
+    pub(super) fn find_moved(&mut self, symbol: u32) {
         let Some(known) = self.symbols.get(symbol) else {
             return;
         };

@@ -6,12 +6,13 @@ mod mirror;
 mod numbers;
 mod opens;
 mod orders;
+mod renames;
 mod repetitions;
 mod seconds;
 mod sessions;
 mod sweeps;
-mod venues;
 mod unchanged;
+mod venues;
 
 use super::*;
 use crate::board::staleness;

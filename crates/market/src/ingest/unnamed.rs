@@ -11,7 +11,6 @@ use tidewire_feed::server::Steps;
 use tidewire_lastvalue::NumberSet;
 
 use super::Batch;
-use super::sweep::{Effect, Event};
 use crate::topic::Topic;
 
 /// What is left of looking for symbols that a snapshot of everything did not name.
@@ -70,13 +69,8 @@ impl Batch<'_> {
         let topics = std::iter::once(known.name()).chain(known.venues().map(|(_, topic)| topic));
         let mut topics: Vec<Arc<Topic>> = topics.cloned().collect();
         topics.retain(|topic| self.work.writer.slot(topic.number).is_some());
-        let ends = Effect::of(Event::BooksLost).then(Event::SessionEnded);
         for topic in &topics {
-            if let Some(waiting) = self.work.certainties.sweep.take(topic.number) {
-                self.work.settle(topic, &waiting, steps);
-            }
-            topic.valued_in(0);
-            self.work.settle(topic, &ends, steps);
+            self.work.end_topic(topic, steps);
         }
         self.symbols.retain_of(symbol, |_| false);
         self.work.follow_all(&topics);

@@ -27,6 +27,8 @@ enum Step {
     Record(u32, u16),
     /// The symbol is defined again, as the second name if `true`.
     Defines(u32, bool),
+    /// A venue number gets another name.
+    Renames(u16, bool),
     /// Another source gives the symbol a value at its own venue, or at the first one's.
     Other(u32, u16),
     OtherLeaves,
@@ -122,6 +124,15 @@ impl Rig {
         }
     }
 
+    /// Leaves all topics of renamed venues. Until then another source finds them taken, and an
+    /// event reaches them.
+    fn take_renamed(&mut self) {
+        let is_renaming = |ingest: &Ingest| ingest.certainties.renamed.is_some();
+        while self.ingest.as_ref().is_some_and(is_renaming) {
+            self.sweep(2);
+        }
+    }
+
     fn resume(&mut self) {
         let mut ingest = self.ingest.take().unwrap();
         let all = std::cell::RefCell::new(Vec::new());
@@ -159,6 +170,13 @@ impl Rig {
     fn step(&mut self, step: Step) {
         if matches!(step, Step::NewSession | Step::Other(..) | Step::OtherLeaves) {
             self.take_returning();
+        }
+        let is_of_symbol = matches!(
+            step,
+            Step::Value(..) | Step::Level(..) | Step::State(..) | Step::Record(..)
+        );
+        if !is_of_symbol && !matches!(step, Step::Slice(_)) {
+            self.take_renamed();
         }
         match step {
             Step::Doubtful => self.with(|batch| batch.values_doubtful()),
@@ -210,6 +228,10 @@ impl Rig {
                 let name = if as_other { "T" } else { "S" };
                 let definition = definition(symbol, &format!("{name}{symbol}"));
                 batch.definition(1, &definition);
+            }),
+            Step::Renames(number, is_other) => self.with(|batch| {
+                let name = if is_other { "W" } else { "V" };
+                batch.venue(&venue(number, &format!("{name}{number}")));
             }),
             Step::Other(symbol, venue) => self.other(symbol, venue),
             Step::OtherLeaves => {
@@ -298,6 +320,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         1 => place().prop_map(|(symbol, venue)| Step::State(symbol, venue)),
         2 => place().prop_map(|(symbol, venue)| Step::Record(symbol, venue)),
         1 => (0..SYMBOLS, any::<bool>()).prop_map(|(symbol, other)| Step::Defines(symbol, other)),
+        1 => (1..3_u16, any::<bool>()).prop_map(|(venue, other)| Step::Renames(venue, other)),
         1 => (0..VALUED, 1..4_u16).prop_map(|(symbol, venue)| Step::Other(symbol, venue)),
         1 => Just(Step::OtherLeaves),
         8 => (1..4_u8).prop_map(Step::Slice),
@@ -497,7 +520,7 @@ proptest! {
             let step = match step {
                 Step::Value(symbol, _) | Step::Record(symbol, _) => Step::Value(symbol, 1),
                 Step::Level(..) | Step::State(..) | Step::Defines(..) => continue,
-                Step::Other(..) | Step::OtherLeaves => continue,
+                Step::Other(..) | Step::OtherLeaves | Step::Renames(..) => continue,
                 step => step,
             };
             sliced.step(step);
