@@ -1,8 +1,11 @@
 //! A receiver of one stream on up to two lines.
 
+mod strays;
+
 use super::packet::{Header, Messages, Packet, PacketError, decode_packet};
 use super::suspect::{JUMP_MAX, Suspect, end_of};
 use crate::sequenced::{AHEAD, SequencedSink, SessionName};
+use strays::Trial;
 use tidewire_feed::client::{Gap, Holes, LossReason, Side, SideCounters};
 
 /// Maximum messages per request.
@@ -64,7 +67,8 @@ pub struct Counters {
     /// Early packets that did not fit in the buffer.
     pub early_dropped: u64,
     /// Packets of another session, packets far from the sequence that no second one had confirmed,
-    /// and ends of the session before messages that exist.
+    /// and ends of the session before messages that exist. A packet that a second one confirms
+    /// later is counted, too.
     pub foreign: u64,
     /// Times at which the sequence started again with the same session.
     pub restarts: u64,
@@ -97,6 +101,7 @@ pub struct Receiver {
     alive_ns: u64,
     /// A packet far from the sequence, until a second one confirms it.
     suspect: Option<Suspect>,
+    trial: Trial,
     counters: Counters,
 }
 
@@ -126,6 +131,7 @@ impl Receiver {
             front_ns: 0,
             alive_ns: 0,
             suspect: None,
+            trial: Trial::default(),
             counters: Counters::default(),
         }
     }
@@ -292,10 +298,8 @@ impl Receiver {
         sink: &mut S,
     ) -> Result<(), PacketError> {
         let header = &packet.header;
-        let is_first = self.session != Some(header.session);
-        if is_first && !self.join(header, now_ns, sink) {
-            self.counters.foreign += 1;
-            return Ok(());
+        if self.session != Some(header.session) {
+            return self.packet_of_another(side, packet, now_ns, sink);
         }
         let is_ahead = header.sequence > self.highest.saturating_add(JUMP_MAX);
         if side.is_none() {
@@ -306,7 +310,7 @@ impl Receiver {
             return self.process(side, packet, now_ns, sink);
         }
         let is_behind = end_of(header) < self.expected;
-        if (is_ahead && !is_first) || (is_behind && self.is_silent_at_front(now_ns)) {
+        if is_ahead || (is_behind && self.may_restart(header, now_ns)) {
             return self.suspect(side, packet, now_ns, sink);
         }
         if !is_behind {
@@ -315,6 +319,11 @@ impl Receiver {
             if self.suspect.is_some() {
                 self.suspect = None;
             }
+        }
+        if !self.trial.is_confirmed {
+            self.note_on_trial(header, now_ns);
+        } else if self.trial.rival.is_some() && !is_behind {
+            self.trial.rival = None;
         }
         self.process(side, packet, now_ns, sink)
     }
@@ -364,45 +373,6 @@ impl Receiver {
         result
     }
 
-    /// Handles a packet far ahead of the sequence, or behind it while the front is silent: the
-    /// sender may have started again. It is believed, and processed, when another one confirms it.
-    #[cold]
-    fn suspect<S: SequencedSink>(
-        &mut self,
-        side: Option<Side>,
-        packet: &Packet<'_>,
-        now_ns: u64,
-        sink: &mut S,
-    ) -> Result<(), PacketError> {
-        for message in packet.messages() {
-            message?;
-        }
-        let header = &packet.header;
-        let is_behind = end_of(header) < self.expected;
-        match self.suspect.take() {
-            Some(first) if first.is_confirmed_by(header, is_behind, now_ns) => {
-                if is_behind {
-                    self.restart(&first.header, sink);
-                }
-                self.front_ns = now_ns;
-                for line in &mut self.lines {
-                    line.next_sequence = 0;
-                }
-                self.process(side, &first.packet(), now_ns, sink)?;
-                self.process(side, packet, now_ns, sink)
-            }
-            Some(first) if first.is_copied_by(header) => {
-                self.suspect = Some(first);
-                Ok(())
-            }
-            _ => {
-                self.counters.foreign += 1;
-                self.suspect = Some(Suspect::new(packet, is_behind, now_ns));
-                Ok(())
-            }
-        }
-    }
-
     /// Returns whether nothing was at the front of the sequence for
     /// [`ReceiverConfig::silence_ns_max`].
     fn is_silent_at_front(&self, now_ns: u64) -> bool {
@@ -426,18 +396,8 @@ impl Receiver {
         self.is_heartbeat(&header) || end_of(&header) > self.expected
     }
 
-    /// Returns whether a packet of another session starts that session here.
-    #[cold]
-    fn join<S: SequencedSink>(&mut self, header: &Header, now_ns: u64, sink: &mut S) -> bool {
-        let is_over = self.end_reported || self.is_silent_at_front(now_ns);
-        if self.session.is_some() && !is_over {
-            return false;
-        }
-        self.begin(header, sink);
-        true
-    }
-
-    /// Begins the same session again, at a packet behind the sequence: its sender has restarted.
+    /// Begins the same session again, at a packet far from the sequence: its sender has restarted,
+    /// or the packet with which it began was a stray.
     #[cold]
     fn restart<S: SequencedSink>(&mut self, header: &Header, sink: &mut S) {
         debug_assert_eq!(self.session, Some(header.session), "it is the same session");
@@ -462,6 +422,7 @@ impl Receiver {
         self.requests.clear();
         self.asked = None;
         self.suspect = None;
+        self.trial = Trial::default();
         self.end = None;
         self.end_reported = false;
         self.tells_overdue = false;

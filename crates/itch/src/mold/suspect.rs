@@ -2,31 +2,40 @@
 
 use super::packet::{Header, Packet};
 
-/// A packet that would move the sequence: far ahead, or back to a new beginning.
+/// A packet that would move the sequence: far ahead, or back to a new beginning, or of another
+/// session.
 #[derive(Debug)]
 pub(super) struct Suspect {
-    pub(super) header: Header,
+    sighting: Sighting,
+    is_behind: bool,
+    body: Box<[u8]>,
+}
+
+/// That a packet was there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sighting {
+    header: Header,
     /// One past its last sequence.
     until: u64,
-    pub(super) is_behind: bool,
     arrived_ns: u64,
-    body: Box<[u8]>,
 }
 
 impl Suspect {
     pub(super) fn new(packet: &Packet<'_>, is_behind: bool, now_ns: u64) -> Self {
         Self {
-            header: packet.header,
-            until: end_of(&packet.header),
+            sighting: Sighting::new(&packet.header, now_ns),
             is_behind,
-            arrived_ns: now_ns,
             body: packet.body.into(),
         }
     }
 
+    pub(super) fn header(&self) -> Header {
+        self.sighting.header
+    }
+
     pub(super) fn packet(&self) -> Packet<'_> {
         Packet {
-            header: self.header,
+            header: self.sighting.header,
             body: &self.body,
         }
     }
@@ -34,15 +43,37 @@ impl Suspect {
     /// Returns whether a packet confirms this one: it follows it closely, or it repeats a heartbeat
     /// or the end of the session after the usual delay.
     pub(super) fn is_confirmed_by(&self, header: &Header, is_behind: bool, now_ns: u64) -> bool {
-        if self.is_behind != is_behind || self.header.session != header.session {
+        let is_before = header.sequence < self.sighting.header.sequence;
+        self.is_behind == is_behind && !is_before && self.sighting.goes_with(header, now_ns)
+    }
+
+    /// Returns whether this is the same packet, which the other line may bring.
+    pub(super) fn is_copied_by(&self, header: &Header) -> bool {
+        self.sighting.is_copied_by(header)
+    }
+}
+
+impl Sighting {
+    pub(super) fn new(header: &Header, now_ns: u64) -> Self {
+        Self {
+            header: *header,
+            until: end_of(header),
+            arrived_ns: now_ns,
+        }
+    }
+
+    /// Returns whether a packet is of the same stream: it is near, or it repeats a heartbeat or the
+    /// end of the session after the usual delay.
+    pub(super) fn goes_with(&self, header: &Header, now_ns: u64) -> bool {
+        if self.header.session != header.session {
             return false;
         }
         if self.is_copied_by(header) {
             let is_special = self.until == self.header.sequence;
             return is_special && now_ns.saturating_sub(self.arrived_ns) >= REPEAT_NS_MIN;
         }
-        let near = self.header.sequence..=self.until.saturating_add(JUMP_MAX);
-        near.contains(&header.sequence)
+        let from = self.header.sequence.saturating_sub(JUMP_MAX);
+        (from..=self.until.saturating_add(JUMP_MAX)).contains(&header.sequence)
     }
 
     /// Returns whether this is the same packet, which the other line may bring.

@@ -226,13 +226,20 @@ fn another_session_takes_over_only_from_one_that_is_silent() {
         .receive(Side::A, &datagram("S", 9, &[b"a"]), 0, &mut seen)
         .unwrap();
     receiver
+        .receive(Side::B, &datagram("S", 10, &[b"a"]), 0, &mut seen)
+        .unwrap();
+    receiver
         .receive(Side::A, &other, 2_999_999_999, &mut seen)
         .unwrap();
-    assert_eq!((seen.messages.len(), receiver.counters().foreign), (1, 1));
-    receiver
-        .receive(Side::A, &other, 3_000_000_000, &mut seen)
-        .unwrap();
-    assert_eq!((seen.messages.len(), seen.sessions.len()), (2, 2));
+    assert_eq!((seen.messages.len(), receiver.counters().foreign), (2, 1));
+    for (sequence, sessions) in [(1, 1), (2, 2)] {
+        let other = datagram("T", sequence, &[b"t"]);
+        receiver
+            .receive(Side::A, &other, 3_000_000_000, &mut seen)
+            .unwrap();
+        assert_eq!(seen.sessions.len(), sessions, "one may be a stray");
+    }
+    assert_eq!(seen.messages.len(), 4);
 }
 
 #[test]
@@ -336,12 +343,12 @@ fn one_stray_packet_or_heartbeat_far_ahead_does_not_end_the_input() {
 #[test]
 fn a_jump_is_believed_at_the_second_packet_or_a_repeated_heartbeat() {
     let mut line = OneLine::new(live_only());
-    line.data(1).data(5_001);
-    assert_eq!(line.receiver.highest_sequence(), 2);
+    line.data(1).data(2).data(5_001);
+    assert_eq!(line.receiver.highest_sequence(), 3);
     line.data(5_001).data(5_002).wait_ms(100);
     assert_eq!(
         (line.receiver.next_sequence(), line.receiver.counters().lost),
-        (5_003, 4_999)
+        (5_003, 4_998)
     );
     let heartbeat = special("S", 9_000, 0);
     line.take(&heartbeat).take(&heartbeat);
@@ -441,6 +448,95 @@ fn an_old_packet_after_a_silence_is_a_stray_if_the_stream_goes_on() {
         (line.seen.sessions.len(), line.receiver.next_sequence()),
         (1, 52)
     );
+}
+
+/// The first datagram of all was a stray of another session: it was taken for the session, and the
+/// real one was left out for three seconds.
+#[test]
+fn a_stray_that_comes_first_does_not_shut_out_the_session_that_goes_on() {
+    for requests in [false, true] {
+        for (sequence, count) in [
+            (1, 1),
+            (9_000_000, 1),
+            (9_000_000, Header::HEARTBEAT),
+            (9_000_000, Header::END_OF_SESSION),
+        ] {
+            let mut line = OneLine::new(ReceiverConfig {
+                requests,
+                ..ReceiverConfig::default()
+            });
+            match count {
+                1 => line.take(&datagram("T", sequence, &[b"t"])),
+                count => line.take(&special("T", sequence, count)),
+            };
+            (1..=4).for_each(|sequence| {
+                line.data(sequence);
+            });
+            let sessions = ["T", "S"].map(SessionName::new);
+            assert_eq!(line.seen.sessions, sessions, "{sequence} {count}");
+            let own = line.seen.messages.iter().filter(|(_, bytes)| bytes == b"x");
+            assert_eq!(own.count(), 4);
+            assert_eq!(line.receiver.next_sequence(), 5);
+            assert_eq!(line.receiver.counters().lost, 0);
+            assert!(!line.receiver.is_silent(line.now_ns));
+        }
+    }
+}
+
+/// A stray of the right session with a number far ahead made packets of hours missing, or all
+/// packets old ones.
+#[test]
+fn the_number_of_a_stray_that_comes_first_does_not_shut_out_its_session() {
+    for requests in [false, true] {
+        for stray in [40, 1 << 40, u64::MAX] {
+            let mut line = OneLine::new(ReceiverConfig {
+                requests,
+                ..ReceiverConfig::default()
+            });
+            let first = if requests { 1 } else { 5_000 };
+            line.data(stray).data(stray);
+            (first..first + 4).for_each(|sequence| {
+                line.data(sequence);
+            });
+            let is_near = requests && stray == 40;
+            let next = line.receiver.next_sequence();
+            assert_eq!((next, line.seen.doubts.len()), (first + 4, 0), "{stray}");
+            assert_eq!(line.receiver.counters().lost, 0);
+            let highest = if is_near { 41 } else { next };
+            assert_eq!(line.receiver.highest_sequence(), highest);
+        }
+    }
+}
+
+/// The second copy of a stray, on the other line, is no second packet.
+#[test]
+fn a_session_is_confirmed_by_its_second_packet_and_then_stays() {
+    let mut line = OneLine::new(live_only());
+    let stray = datagram("T", 7, &[b"t"]);
+    line.data(1).take(&stray).take(&stray).data(2);
+    (8..=12).for_each(|sequence| {
+        line.take(&datagram("T", sequence, &[b"t"]));
+    });
+    assert_eq!(line.seen.sessions, [SessionName::new("S")]);
+    assert_eq!(line.receiver.next_sequence(), 3);
+    // One packet ends no session that is silent, and counts no more when that goes on.
+    line.wait_ms(3_000).take(&stray).data(3).wait_ms(3_000);
+    line.take(&datagram("T", 8, &[b"t"]));
+    assert_eq!(line.seen.sessions.len(), 1);
+    line.take(&datagram("T", 9, &[b"t"]));
+    assert_eq!(line.seen.sessions.len(), 2);
+    let last = line.seen.messages.last().map(|(sequence, _)| *sequence);
+    assert_eq!(last, Some(9));
+}
+
+/// One line is behind the other where the session is joined.
+#[test]
+fn late_packets_of_the_other_line_do_not_begin_a_session_again() {
+    let mut line = OneLine::new(live_only());
+    line.data(5_000).data(4_998).data(4_999).data(5_000);
+    line.data(5_001);
+    assert_eq!(line.receiver.counters().restarts, 0);
+    assert_eq!(line.receiver.next_sequence(), 5_002);
 }
 
 #[test]
