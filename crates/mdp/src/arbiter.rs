@@ -79,6 +79,8 @@ pub struct Arbiter {
     moved_ns: u64,
     /// A packet far from the sequence, until a second one confirms it.
     suspect: Option<Suspect>,
+    /// Whether a second packet was near the one that the stream was joined at, which may be a stray.
+    is_confirmed: bool,
     early: BTreeMap<u64, Early>,
     early_bytes: usize,
     lines: [Line; 2],
@@ -118,6 +120,7 @@ impl Arbiter {
             delivered_ns: 0,
             moved_ns: 0,
             suspect: None,
+            is_confirmed: false,
             early: BTreeMap::new(),
             early_bytes: 0,
             lines: [Line::default(); 2],
@@ -142,6 +145,7 @@ impl Arbiter {
         self.note(side, sequence);
         if sequence == self.expected && sequence != 0 {
             (self.delivered_ns, self.moved_ns) = (now_ns, now_ns);
+            self.is_confirmed = true;
             self.deliver(&packet, sink);
             if !self.early.is_empty() {
                 self.counters.recovered += 1;
@@ -180,6 +184,12 @@ impl Arbiter {
             sink.joined(self.expected);
             return self.deliver(packet, sink);
         }
+        if !self.is_confirmed && sequence.abs_diff(self.expected) > JUMP_MAX {
+            // One of the two is a stray, and its time says nothing.
+            return self.suspect(side, packet, datagram, now_ns, sink);
+        }
+        // A copy of the first packet confirms nothing.
+        self.is_confirmed |= sequence + 1 != self.expected;
         if sequence < self.expected {
             if time_ns > self.last_time_ns.saturating_add(RESTART_NS) {
                 return self.suspect(side, packet, datagram, now_ns, sink);
@@ -247,7 +257,9 @@ impl Arbiter {
         for line in &mut self.lines {
             line.next = 0;
         }
-        if !is_below {
+        // The packet that the stream was joined at was a stray if nothing followed it.
+        let was_stray = !std::mem::replace(&mut self.is_confirmed, true);
+        if !is_below && !was_stray {
             if packet.header.sending_time_ns < self.begin_time_ns {
                 self.begin_time_ns = 0;
             }
@@ -399,7 +411,8 @@ impl Arbiter {
         self.deliver_early(sink);
     }
 
-    /// Begins the sequence that a packet shows, which is below the expected one and newer.
+    /// Begins the sequence that a packet shows: it is below the expected one and newer, or the
+    /// stream was joined at a stray.
     #[cold]
     fn restart<S: PacketSink>(&mut self, packet: &Packet<'_>, sink: &mut S) {
         self.early.clear();

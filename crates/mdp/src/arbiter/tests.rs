@@ -36,12 +36,17 @@ struct Pair {
 }
 
 impl Pair {
-    fn new() -> Self {
-        let mut pair = Self {
+    /// Creates an arbiter that has received nothing.
+    fn empty() -> Self {
+        Self {
             arbiter: Arbiter::new(ArbiterConfig::default()),
             seen: Seen::default(),
             now_ns: 1,
-        };
+        }
+    }
+
+    fn new() -> Self {
+        let mut pair = Self::empty();
         (1..=3).for_each(|sequence| pair.receive(sequence, sequence));
         assert_eq!(std::mem::take(&mut pair.seen.packets), [1, 2, 3]);
         pair
@@ -142,4 +147,47 @@ fn a_packet_that_was_received_before_is_no_sign_of_life() {
                 .is_silent(begin_ns + 2 * silence_ns + 1_000_000_000)
         );
     }
+}
+
+/// A stray packet was the first one: its number or its time shut out the channel, or the channel
+/// was taken for a loss.
+#[test]
+fn a_stray_packet_that_comes_first_does_not_shut_out_the_channel() {
+    for (stray, time_s) in [
+        (1, 0),
+        (1, YEAR_S),
+        (1_000_000, 0),
+        (u32::MAX.into(), YEAR_S),
+    ] {
+        let mut pair = Pair::empty();
+        pair.receive(stray, time_s);
+        pair.receive(stray, time_s);
+        (5_000..=5_003).for_each(|sequence| pair.receive(sequence, 9));
+        let expected = [stray, 0, 5_000, 5_001, 5_002, 5_003];
+        assert_eq!(pair.seen.packets, expected, "{stray}");
+        assert_eq!((pair.seen.lost, pair.arbiter.counters().restarts), (0, 1));
+    }
+}
+
+#[test]
+fn a_stray_packet_behind_the_first_one_does_not_end_the_channel() {
+    for (stray, time_s) in [(1, YEAR_S), (1_000_000, YEAR_S)] {
+        let mut pair = Pair::empty();
+        pair.receive(5_000, 9);
+        pair.receive(stray, time_s);
+        (5_001..=5_003).for_each(|sequence| pair.receive(sequence, 9));
+        assert_eq!(pair.seen.packets, [5_000, 5_001, 5_002, 5_003], "{stray}");
+        assert_eq!((pair.seen.lost, pair.arbiter.counters().restarts), (0, 0));
+    }
+}
+
+/// The other line is a little behind where the channel is joined.
+#[test]
+fn packets_just_before_the_first_one_begin_nothing() {
+    let mut pair = Pair::empty();
+    [5_000, 4_998, 4_999, 5_000, 5_001]
+        .into_iter()
+        .for_each(|sequence| pair.receive(sequence, 9));
+    assert_eq!(pair.seen.packets, [5_000, 5_001]);
+    assert_eq!(pair.arbiter.counters().restarts, 0);
 }
