@@ -122,21 +122,25 @@ impl Bars {
     }
 
     /// Goes on with the bars of a symbol as those of the venue that all of its trades are of, where
-    /// both have bars. Returns those that have got one.
+    /// both have bars, or a client has read the symbol's under the venue's name. Returns those that
+    /// have got one.
     pub(crate) fn continue_at(&self, symbol: &Topic, venue: &Topic) -> Vec<Arc<BarTopic>> {
         let mut continued = Vec::new();
-        let Some(new) = venue.derived.bars() else {
-            return continued;
-        };
-        let old = symbol.derived.bars();
         for interval in Interval::ALL {
-            let old = old.and_then(|old| old.get(interval));
-            if let (Some(old), Some(new)) = (old, new.get(interval)) {
+            let of = |topic: &Topic| topic.derived.bars()?.get(interval).cloned();
+            let old = of(symbol);
+            let is_read = |old: &Arc<BarTopic>| old.state.lock().is_read_as_venue();
+            let new = match of(venue) {
+                None if old.as_ref().is_some_and(is_read) => self.bars_of(venue, interval).clone(),
+                Some(new) => new,
+                None => continue,
+            };
+            if let Some(old) = old {
                 let mut old = old.state.lock();
                 if new.state.lock().continue_from(&mut old) {
-                    continued.push(new.clone());
+                    continued.push(new);
                 }
-            } else if let Some(new) = new.get(interval) {
+            } else {
                 // The symbol's trades of this interval have not been counted.
                 let value = self.board.value(symbol.number);
                 let until_ns = traded_until_ns(symbol, value.as_ref());

@@ -415,7 +415,7 @@ pub(crate) fn figures(value: &MarketValue) -> Figures {
 }
 
 /// Between a symbol and its venue in a topic's name.
-pub(crate) const VENUE_SEPARATOR: char = '@';
+pub const VENUE_SEPARATOR: char = '@';
 
 #[cfg(test)]
 mod tests {

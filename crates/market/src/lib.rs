@@ -18,7 +18,7 @@ mod bars;
 pub use bars::{Aggregator, BAR_PREFIX, Bar, BarClock, BarMount, Bars, Interval, Outcome};
 
 mod board;
-pub use board::{Board, BoardFull, MARKET_PREFIX};
+pub use board::{Board, BoardFull, MARKET_PREFIX, VENUE_SEPARATOR};
 
 mod broadcast;
 pub use broadcast::{BroadcastCounters, LinesOut};

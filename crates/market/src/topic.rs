@@ -267,9 +267,14 @@ impl Topic {
         self.newest_trades.leave_venue(next != CONSOLIDATED_NAME);
     }
 
+    /// Returns whether trades of an earlier venue may be in this symbol.
+    pub(crate) fn has_left_venue(&self) -> bool {
+        self.newest_trades.has_left_venue()
+    }
+
     /// Returns whether trades of a venue may be in this symbol that has no topic of its own yet.
     pub(crate) fn has_had_venue(&self, venue: &str) -> bool {
-        self.newest_trades.has_left_venue() || self.is_of(venue)
+        self.has_left_venue() || self.is_of(venue)
     }
 
     /// Notes that this is the topic of a venue whose trades `symbol` has had so far.

@@ -39,11 +39,17 @@ impl Mount for BarMount {
     }
 
     fn read(&self, key: &[u8], fields: &mut dyn FnMut(&[u8], &[u8])) -> bool {
-        let Some(topic) = self.symbol(key).and_then(|name| self.bars.board.find(name)) else {
+        let Some(name) = self.symbol(key) else {
+            return false;
+        };
+        let Some(topic) = self.bars.board.find(name) else {
             return false;
         };
         let bars = self.bars.bars_of(&topic, self.interval);
-        let state = bars.state.lock();
+        let mut state = bars.state.lock();
+        if topic.symbol() != name {
+            state.read_as_venue();
+        }
         match state.shown() {
             Some(shown) => state.fields(&shown, fields),
             None => fields(b"trades", b"0"),

@@ -31,6 +31,8 @@ pub(crate) struct BarState {
     is_partial: bool,
     /// Whether the bar of a venue has begun as this one.
     is_continued: bool,
+    /// Whether a client has read the bars under the name of the symbol's only venue.
+    is_read_as_venue: bool,
     /// The last bars that were closed, if they are of several venues; the oldest first.
     closed: Vec<Closed>,
 }
@@ -73,6 +75,7 @@ impl BarState {
             missing_until_ns: traded_until_ns,
             is_partial: false,
             is_continued: false,
+            is_read_as_venue: false,
             closed: Vec::new(),
         }
     }
@@ -92,6 +95,16 @@ impl BarState {
         self.is_partial = symbol.is_partial;
         self.version += 1;
         self.bars.newest().is_some()
+    }
+
+    /// Notes that a client reads the bars under the name of the symbol's only venue.
+    pub(crate) fn read_as_venue(&mut self) {
+        self.is_read_as_venue = true;
+    }
+
+    /// Returns whether a client has read the bars under the name of the symbol's only venue.
+    pub(crate) fn is_read_as_venue(&self) -> bool {
+        self.is_read_as_venue
     }
 
     /// Returns whether the bar of a venue has begun as this one.

@@ -49,7 +49,8 @@ impl Batch<'_> {
             self.work.refused += 1;
             return self.guard.refuse_symbol(definition.name.as_str());
         }
-        if self.work.is_hub {
+        // A recording is played by a publisher, and is the stream of a hub, too.
+        if self.venues.is_hub() {
             let (venue, _) = self.venues.name(definition.source);
             let name = definition.name.as_str();
             self.work.continue_second(name, &venue);

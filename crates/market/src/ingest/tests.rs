@@ -1,6 +1,7 @@
 mod bars;
 mod certainty;
 mod chains;
+mod continued;
 mod losses;
 mod mirror;
 mod numbers;

@@ -524,7 +524,8 @@ impl Work<'_> {
     }
 
     /// Begins the topic of a venue before a hub's definition makes it: the hub before this one has
-    /// found a second venue. What clients hear under the second name goes on there.
+    /// found a second venue. What clients hear under the second name goes on there, and so do the
+    /// symbol's bars, whose trades have all been of this venue.
     pub(super) fn continue_second(&mut self, name: &str, venue: &str) {
         let symbol = name.strip_suffix(venue);
         let Some(symbol) = symbol.and_then(|symbol| symbol.strip_suffix(VENUE_SEPARATOR)) else {
@@ -532,10 +533,11 @@ impl Work<'_> {
             return;
         };
         let board = &self.market.board;
+        let has_bars = |topic: &Topic| topic.derived.bars().is_some() && !topic.has_left_venue();
         let topic = board.named(symbol).filter(|topic| topic.is_of(venue));
         if let Some(topic) = topic
             && !board.has_name(name)
-            && topic.is_second_heard()
+            && (topic.is_second_heard() || has_bars(&topic))
             && self.slot_owner(&topic) == Some(self.source)
         {
             let present = Wanted::present(&topic.facts());

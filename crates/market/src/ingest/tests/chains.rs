@@ -363,7 +363,7 @@ fn journal(market: &Market) -> Vec<Message> {
 }
 
 /// Lets a hub read the whole feed of another one.
-fn read_all(hub: &Market, reader: &mut Ingest) {
+pub(super) fn read_all(hub: &Market, reader: &mut Ingest) {
     read_on(hub, reader, &mut 1);
 }
 
