@@ -23,7 +23,7 @@ use crate::units::{grouped, parse_count, parse_duration, timestamp};
 
 pub(crate) use date::{date_of_name, parse_date};
 pub use lines::Lines;
-pub(crate) use reader::{Content, Item, Reader};
+pub(crate) use reader::{Content, HEAD_BYTES, Item, Reader, is_standard_input, unpacked};
 
 /// Options of `itch`.
 #[derive(Clone, Debug, Args)]

@@ -532,8 +532,8 @@ impl From<MarketChoice> for MarketKind {
 /// Options of `replay`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReplayOptions {
-    /// A recording of `serve --record`; a DBN file, plain or zstd; an ITCH 5.0 file (- for standard
-    /// input); or a capture (pcap, pcapng) of ITCH over MoldUDP64.
+    /// A recording of `serve --record`; a DBN file, plain or zstd; an ITCH 5.0 file; or a capture
+    /// (pcap, pcapng) of ITCH over MoldUDP64. A pipe is played as it comes; - is standard input.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// The feed port of the hub: HOST:PORT, or tls://HOST:PORT.
@@ -548,7 +548,7 @@ pub(crate) struct ReplayOptions {
     /// Multiple of the original speed: 1, 10, ... or max.
     #[arg(long, value_name = "1|10|max", default_value = "1", value_parser = parse_speed)]
     pub(crate) speed: Speed,
-    /// Repeat from the start until stopped.
+    /// Repeat from the start until stopped. Not for a pipe.
     #[arg(long = "loop")]
     pub(crate) repeat: bool,
     /// Send each order of a DBN file (mbo), too, for mbo subscribers of the Databento gateway.

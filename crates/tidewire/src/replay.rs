@@ -2,12 +2,13 @@
 
 mod carrier;
 mod exchange;
+mod input;
 mod link;
 mod recording;
 mod report;
 mod sent;
 
-use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,7 @@ use crate::stop::Stop;
 use crate::target::Target;
 use crate::units::grouped;
 use carrier::Carrier;
+use input::{Input, Kind};
 use link::{Acknowledgement, Link};
 use report::{Report, Rounds};
 use sent::SentRound;
@@ -78,16 +80,21 @@ pub(crate) fn play(
     extras: Extras,
     stop: &Stop,
 ) -> Result<String, Failure> {
-    if recording::is_recording(file) {
-        extras.refuse_for(file, "a recording is sent as it is")?;
-        return recording::play(file, to, speed, repeat, stop);
-    }
-    if exchange::is_exchange_file(file) {
-        extras.refuse_for(file, "of ITCH, the quotes and trades are sent")?;
-        return exchange::play(file, to, speed, repeat, stop);
+    let again = repeat.then_some("omit --loop, or save it to a file first");
+    let mut input = Input::open(file, again, stop)?;
+    match input.kind() {
+        Kind::Recording => {
+            extras.refuse_for(file, "a recording is sent as it is")?;
+            return recording::play(input, to, speed, repeat, stop);
+        }
+        Kind::Exchange => {
+            extras.refuse_for(file, "of ITCH, the quotes and trades are sent")?;
+            return exchange::play(input, to, speed, repeat, stop);
+        }
+        Kind::Other => {}
     }
     // Before connecting: an unreadable file is the likeliest mistake.
-    check(file)?;
+    let mut reader = open(&mut input)?;
     let mut player = DbnPlayer {
         output: Output {
             link: Link::connect(to)?,
@@ -102,11 +109,12 @@ pub(crate) fn play(
         long_names: 0,
         is_interrupted: false,
     };
+    input.serve(&player.output.link);
     let mut rounds = Rounds::default();
     let fault = loop {
         player.output.end_round()?;
         rounds.begin(player.output.link.published());
-        let (played, fault) = player.play_once(file)?;
+        let (played, fault) = player.play_once(&input, reader)?;
         let published = player.output.link.published();
         let of_round = rounds.published(published);
         let round = describe(file, &played, &player, of_round);
@@ -118,6 +126,7 @@ pub(crate) fn play(
         if of_round == 0 {
             break Some(Failure::running(nothing_again(file)));
         }
+        reader = open(&mut input)?;
     };
     let end = player.output.link.finish()?;
     let report = rounds.report(end).into_text();
@@ -150,15 +159,14 @@ fn as_far_as_valid(
     }
 }
 
-/// Checks that `file` can be played.
+/// Checks that `file` can be played, and can be read again then.
 pub(crate) fn check(file: &Path) -> Result<(), Failure> {
-    if recording::is_recording(file) {
-        return Ok(());
+    let mut input = Input::open(file, Some("save it to a file first"), &Stop::default())?;
+    match input.kind() {
+        Kind::Recording => Ok(()),
+        Kind::Exchange => exchange::open(&mut input).map(drop),
+        Kind::Other => open(&mut input).map(drop),
     }
-    if exchange::is_exchange_file(file) {
-        return exchange::check(file);
-    }
-    open(file).map(|_| ())
 }
 
 /// The link to the hub, with what goes over it.
@@ -205,8 +213,12 @@ struct DbnPlayer<'a> {
 impl DbnPlayer<'_> {
     /// Plays the file once. Returns also what is wrong with the file behind the part that was
     /// played.
-    fn play_once(&mut self, file: &Path) -> Result<(Translator, Option<Failure>), Failure> {
-        let mut reader = open(file)?;
+    fn play_once(
+        &mut self,
+        input: &Input,
+        mut reader: DbnReader,
+    ) -> Result<(Translator, Option<Failure>), Failure> {
+        let file = input.path();
         let mut translator = Translator::default();
         if let Some(metadata) = reader.metadata() {
             translator
@@ -225,7 +237,12 @@ impl DbnPlayer<'_> {
             let record = match reader.next_record() {
                 Ok(Some(record)) => record,
                 Ok(None) => break,
+                Err(_) if self.stop.is_asked() => {
+                    self.is_interrupted = true;
+                    break;
+                }
                 Err(error) => {
+                    input.check_link()?;
                     let (file, read) = (file.display(), translator.accounting().read());
                     let text = format!(
                         "{file}: record {}: {error}; the {read} records before it were played",
@@ -311,16 +328,12 @@ impl Pace {
     }
 }
 
-fn open(file: &Path) -> Result<Reader<File>, Failure> {
-    let place = file.display();
-    if file.is_dir() {
-        return Err(Failure::usage(format!(
-            "{place} is a directory; give a file"
-        )));
-    }
-    let input = File::open(file)
-        .map_err(|error| Failure::usage(format!("cannot read {place}: {error}")))?;
-    Reader::open(input).map_err(|error| match error {
+type DbnReader = Reader<Box<dyn Read>>;
+
+fn open(input: &mut Input) -> Result<DbnReader, Failure> {
+    let reader = input.reader()?;
+    let place = input.path().display();
+    Reader::open(reader).map_err(|error| match error {
         ReadError::UnknownContainer => Failure::usage(format!(
             "{place}: unknown kind of file: a recording of serve --record, a DBN file (plain or \
              zstd), an ITCH 5.0 file or a network capture (pcap, pcapng) is expected"

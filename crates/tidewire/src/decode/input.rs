@@ -18,7 +18,13 @@ pub(super) fn read(words: &[String]) -> Result<Vec<Vec<u8>>, Failure> {
             ));
         }
         [dash] if dash == "-" => from(&mut std::io::stdin().lock(), "standard input")?,
-        [path] if Path::new(path).is_file() => {
+        [path] if Path::new(path).is_dir() => {
+            return Err(Failure::usage(format!(
+                "{path} is a directory; give a file"
+            )));
+        }
+        // A pipe is read as a file is.
+        [path] if Path::new(path).exists() => {
             let failed = |error| Failure::usage(format!("cannot read {path}: {error}"));
             from(&mut std::fs::File::open(path).map_err(failed)?, path)?
         }

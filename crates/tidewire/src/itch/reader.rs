@@ -27,23 +27,8 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    /// Returns the kind of a file. For a file that cannot be read it returns `Other`; opening the
-    /// file reports the error.
-    pub(crate) fn of(path: &Path) -> Content {
-        if is_standard_input(path) {
-            return Content::Itch;
-        }
-        let mut head = [0; 16];
-        let mut length = 0;
-        if let Ok(mut file) = File::open(path).and_then(unpacked) {
-            while let Ok(count @ 1..) = file.read(&mut head[length..]) {
-                length += count;
-            }
-        }
-        Content::of_bytes(&head[..length])
-    }
-
-    fn of_bytes(head: &[u8]) -> Content {
+    /// Returns the kind of a file that begins with these bytes, after decompression.
+    pub(crate) fn of_bytes(head: &[u8]) -> Content {
         if looks_like_file(head) {
             Content::Itch
         } else if capture::looks_like_file(head) {
@@ -101,9 +86,14 @@ impl Reader {
             true => unpacked(io::stdin().lock()),
             false => File::open(path).and_then(unpacked),
         };
-        let input = input.map_err(failed)?;
+        Self::new(place.clone(), input.map_err(failed)?)
+    }
+
+    /// Reads an input, which has been decompressed.
+    pub(crate) fn new(place: String, input: Box<dyn Read>) -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure::usage(format!("cannot read {place}: {error}"));
         let mut bytes = Bytes::new(input);
-        while bytes.rest().len() < 16 && bytes.fill().map_err(failed)? {}
+        while bytes.rest().len() < HEAD_BYTES as usize && bytes.fill().map_err(failed)? {}
         let content = Content::of_bytes(bytes.rest());
         if content == Content::Other {
             let text = "neither an ITCH file nor a network capture (pcap, pcapng)";
@@ -544,7 +534,7 @@ impl Bytes {
 }
 
 /// Decompresses gzip, which Nasdaq uses for whole days. Other input is read as it is.
-fn unpacked(mut input: impl Read + 'static) -> io::Result<Box<dyn Read>> {
+pub(crate) fn unpacked(mut input: impl Read + 'static) -> io::Result<Box<dyn Read>> {
     let (mut magic, mut length) = ([0; 2], 0);
     while length < magic.len() {
         match input.read(&mut magic[length..])? {
@@ -559,10 +549,13 @@ fn unpacked(mut input: impl Read + 'static) -> io::Result<Box<dyn Read>> {
     }
 }
 
-fn is_standard_input(path: &Path) -> bool {
+/// Returns whether a path means standard input.
+pub(crate) fn is_standard_input(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
+/// Bytes by which the kind of a file is recognized.
+pub(crate) const HEAD_BYTES: u64 = 16;
 const CHUNK_BYTES: usize = 1 << 20;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// Maximum number of streams followed in one capture.

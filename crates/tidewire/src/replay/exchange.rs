@@ -9,35 +9,33 @@ use tidewire_feed::wire::{
 };
 use tidewire_itch::{Books, BooksConfig, Head};
 
+use super::input::Input;
 use super::link::Link;
 use super::report::{Report, Rounds};
 use crate::failure::Failure;
-use crate::itch::{Content, Item, Reader, day_of_item};
+use crate::itch::{Item, Reader, day_of_item};
 use crate::options::Speed;
 use crate::stop::Stop;
 use crate::target::Target;
 use crate::units::grouped;
 
-/// Returns whether a file is an ITCH file or a capture.
-pub(super) fn is_exchange_file(file: &Path) -> bool {
-    Content::of(file) != Content::Other
+/// Opens an ITCH file or a capture.
+pub(super) fn open(input: &mut Input) -> Result<Reader, Failure> {
+    let reader = input.reader()?;
+    Reader::new(input.path().display().to_string(), reader)
 }
 
-/// Checks that the file can be played.
-pub(super) fn check(file: &Path) -> Result<(), Failure> {
-    Reader::open(file).map(drop)
-}
-
-/// Plays `file` into the hub at `to`, and returns the report to print. A damaged or truncated file
+/// Plays `input` into the hub at `to`, and returns the report to print. A damaged or truncated file
 /// is played as far as it is valid; the report then comes before the error.
 pub(super) fn play(
-    file: &Path,
+    mut input: Input,
     to: &Target,
     speed: Speed,
     repeat: bool,
     stop: &Stop,
 ) -> Result<String, Failure> {
-    let mut reader = Reader::open(file)?;
+    let file = input.path().to_owned();
+    let mut reader = open(&mut input)?;
     let mut player = ExchangePlayer {
         output: Output {
             link: Link::connect(to)?,
@@ -45,7 +43,7 @@ pub(super) fn play(
             symbols: Vec::new(),
             is_in_doubt: false,
         },
-        file,
+        file: &file,
         speed,
         stop,
         books: Vec::new(),
@@ -54,9 +52,11 @@ pub(super) fn play(
         start: Instant::now(),
         is_interrupted: false,
     };
+    input.serve(&player.output.link);
     let mut rounds = Rounds::default();
     let fault = loop {
         let fault = player.play_once(&mut reader)?;
+        input.check_link()?;
         let published = player.output.link.published();
         let of_round = rounds.published(published);
         let round = player.describe(&reader, of_round);
@@ -66,9 +66,9 @@ pub(super) fn play(
             break fault;
         }
         if of_round == 0 {
-            break Some(Failure::running(super::nothing_again(file)));
+            break Some(Failure::running(super::nothing_again(&file)));
         }
-        reader = Reader::open(file)?;
+        reader = open(&mut input)?;
         player.begin_again();
     };
     let end = player.output.link.finish()?;
@@ -135,6 +135,10 @@ impl ExchangePlayer<'_> {
         });
         match failure {
             Some(failure) => Err(failure),
+            None if read.is_err() && self.stop.is_asked() => {
+                self.is_interrupted = true;
+                Ok(None)
+            }
             None => Ok(read.err()),
         }
     }

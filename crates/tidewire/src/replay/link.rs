@@ -1,8 +1,10 @@
 //! The connection to the hub: a feed publisher over one socket.
 
+use std::cell::RefCell;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -18,8 +20,11 @@ use crate::stop::Stop;
 use crate::target::Target;
 use crate::units::grouped;
 
-/// A publisher and its socket.
-pub(super) struct Link {
+/// A publisher and its socket. Clones are the same one: who waits for input serves it, too.
+#[derive(Clone)]
+pub(super) struct Link(Rc<RefCell<Connection>>);
+
+struct Connection {
     stream: Stream,
     publisher: Publisher,
     to: Target,
@@ -65,6 +70,50 @@ impl Acknowledgement {
 impl Link {
     /// Connects and logs in.
     pub(super) fn connect(to: &Target) -> Result<Self, Failure> {
+        let connection = Connection::connect(to)?;
+        Ok(Self(Rc::new(RefCell::new(connection))))
+    }
+
+    /// Returns the number of messages published so far.
+    pub(super) fn published(&self) -> u64 {
+        self.0.borrow().published()
+    }
+
+    /// Publishes a message. Waits while the hub lags too far behind.
+    pub(super) fn publish(&self, message: &Message) -> Result<(), Failure> {
+        self.0.borrow_mut().publish(message)
+    }
+
+    /// Serves the connection if that was long ago: a hub closes one on which nothing arrives. To be
+    /// called at each step of work that may publish nothing.
+    pub(super) fn keep_alive(&self) -> Result<(), Failure> {
+        self.0.borrow_mut().keep_alive()
+    }
+
+    /// Serves the connection until `due`, or until told to stop.
+    pub(super) fn serve_until(&self, due: Instant, stop: &Stop) -> Result<(), Failure> {
+        loop {
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() || stop.is_asked() {
+                return Ok(());
+            }
+            self.serve(left.min(WAIT_MAX))?;
+        }
+    }
+
+    /// Sends what is due and takes what has arrived. Waits up to `wait` for either.
+    pub(super) fn serve(&self, wait: Duration) -> Result<(), Failure> {
+        self.0.borrow_mut().serve(wait)
+    }
+
+    /// Ends the stream and waits for the hub's confirmation.
+    pub(super) fn finish(&self) -> Result<Acknowledgement, Failure> {
+        self.0.borrow_mut().finish()
+    }
+}
+
+impl Connection {
+    fn connect(to: &Target) -> Result<Self, Failure> {
         let failed = |error: &dyn std::fmt::Display| {
             let expected = to.expected();
             Failure::usage(format!("--to: no hub at {to}: {error}; {expected}"))
@@ -104,13 +153,11 @@ impl Link {
         Ok(link)
     }
 
-    /// Returns the number of messages published so far.
-    pub(super) fn published(&self) -> u64 {
+    fn published(&self) -> u64 {
         self.publisher.journal().next_sequence() - 1
     }
 
-    /// Publishes a message. Waits while the hub lags too far behind.
-    pub(super) fn publish(&mut self, message: &Message) -> Result<(), Failure> {
+    fn publish(&mut self, message: &Message) -> Result<(), Failure> {
         while self.publisher.room() < ROOM_MESSAGES {
             self.serve(WAIT_MAX)?;
         }
@@ -122,9 +169,7 @@ impl Link {
         Ok(())
     }
 
-    /// Serves the connection if that was long ago: a hub closes one on which nothing arrives. To be
-    /// called at each step of work that may publish nothing.
-    pub(super) fn keep_alive(&mut self) -> Result<(), Failure> {
+    fn keep_alive(&mut self) -> Result<(), Failure> {
         self.steps = self.steps.wrapping_add(1);
         let looks = self.steps.is_multiple_of(STEPS_BETWEEN_LOOKS);
         if looks && self.now_ns().saturating_sub(self.served_ns) >= SERVE_EVERY_NS {
@@ -133,19 +178,7 @@ impl Link {
         Ok(())
     }
 
-    /// Serves the connection until `due`, or until told to stop.
-    pub(super) fn serve_until(&mut self, due: Instant, stop: &Stop) -> Result<(), Failure> {
-        loop {
-            let left = due.saturating_duration_since(Instant::now());
-            if left.is_zero() || stop.is_asked() {
-                return Ok(());
-            }
-            self.serve(left.min(WAIT_MAX))?;
-        }
-    }
-
-    /// Ends the stream and waits for the hub's confirmation.
-    pub(super) fn finish(&mut self) -> Result<Acknowledgement, Failure> {
+    fn finish(&mut self) -> Result<Acknowledgement, Failure> {
         self.publisher.finish();
         while self.publisher.state() != PublisherState::Finished {
             self.serve(WAIT_MAX)?;
@@ -163,8 +196,7 @@ impl Link {
         })
     }
 
-    /// Sends what is due and takes what has arrived. Waits up to `wait` for either.
-    pub(super) fn serve(&mut self, wait: Duration) -> Result<(), Failure> {
+    fn serve(&mut self, wait: Duration) -> Result<(), Failure> {
         self.since_served = 0;
         self.served_ns = self.now_ns();
         let mut moved = true;
@@ -405,7 +437,7 @@ mod tests {
             });
             let (tell, is_told) = channel();
             let hub = thread::spawn(move || refuse(&listener, server.as_ref(), &is_told));
-            let mut link = Link::connect(&to).unwrap();
+            let link = Link::connect(&to).unwrap();
             tell.send(()).unwrap();
             hub.join().unwrap();
             let failure = loop {

@@ -1,15 +1,15 @@
 //! Plays a recording (`serve --record`) into a running hub.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tidewire_feed::recording::{Block, BlockKind, Decoder, Event, MAGIC, Progress, Step};
+use tidewire_feed::recording::{Block, BlockKind, Decoder, Event, Progress, Step};
 use tidewire_feed::wire::{Message, Venue, VenueName};
-use tidewire_market::CONSOLIDATED;
+use tidewire_market::{CONSOLIDATED, VENUE_SEPARATOR};
 
+use super::input::Input;
 use super::link::Link;
 use super::report::{Report, Rounds};
 use super::sent::{SentBooks, SentOrders};
@@ -19,23 +19,16 @@ use crate::stop::Stop;
 use crate::target::Target;
 use crate::units::grouped;
 
-/// Returns whether `file` begins like a recording.
-pub(super) fn is_recording(file: &Path) -> bool {
-    let mut magic = Vec::new();
-    let opened = File::open(file);
-    let read = opened.and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut magic));
-    read.is_ok() && magic == MAGIC
-}
-
-/// Plays `file` into the hub at `to`, and returns the report to print. A damaged or truncated file
+/// Plays `input` into the hub at `to`, and returns the report to print. A damaged or truncated file
 /// is played as far as it is valid; the report then comes before the error.
 pub(super) fn play(
-    file: &Path,
+    mut input: Input,
     to: &Target,
     speed: Speed,
     repeat: bool,
     stop: &Stop,
 ) -> Result<String, Failure> {
+    let file = input.path().to_owned();
     let mut player = RecordingPlayer {
         link: Link::connect(to)?,
         speed,
@@ -48,21 +41,22 @@ pub(super) fn play(
         orders: SentOrders::default(),
         account: Account::default(),
     };
+    input.serve(&player.link);
     let mut rounds = Rounds::default();
     let fault = loop {
         player.account = Account::default();
-        let fault = player.play_once(file)?;
+        let fault = player.play_once(&mut input)?;
         let fault = both(fault, player.account.disorder());
         let published = player.link.published();
         let of_round = rounds.published(published);
-        let round = player.account.describe(file, of_round);
+        let round = player.account.describe(&file, of_round);
         let is_whole = fault.is_none() && !player.account.is_interrupted;
         rounds.add(round, is_whole, published);
         if !repeat || !is_whole || stop.is_asked() {
             break fault.map(|fault| format!("{}: {fault}", file.display()));
         }
         if of_round == 0 {
-            break Some(super::nothing_again(file));
+            break Some(super::nothing_again(&file));
         }
     };
     let end = player.link.finish()?;
@@ -80,7 +74,7 @@ struct RecordingPlayer<'a> {
     progress: Progress,
     /// For each symbol, the last sequence that a snapshot included.
     newest: HashMap<u32, u64>,
-    /// Whether the hub knows that the stream has consolidated values.
+    /// Whether the hub knows that the stream is that of a hub, which consolidates values.
     has_named: bool,
     books: SentBooks,
     orders: SentOrders,
@@ -89,11 +83,9 @@ struct RecordingPlayer<'a> {
 
 impl RecordingPlayer<'_> {
     /// Plays the file once. Returns what is wrong with the file after the part that was played.
-    fn play_once(&mut self, path: &Path) -> Result<Option<String>, Failure> {
-        let place = path.display();
-        let failed =
-            |error: std::io::Error| Failure::usage(format!("cannot read {place}: {error}"));
-        let mut file = File::open(path).map_err(failed)?;
+    fn play_once(&mut self, source: &mut Input) -> Result<Option<String>, Failure> {
+        let mut file = source.reader()?;
+        let place = source.path().display();
         let (mut decoder, mut input) = (Decoder::new(), Vec::new());
         (self.clock, self.progress) = (Clock::default(), Progress::default());
         loop {
@@ -118,6 +110,12 @@ impl RecordingPlayer<'_> {
             let chunk = Read::by_ref(&mut file)
                 .take(READ_BYTES)
                 .read_to_end(&mut input);
+            if chunk.is_err() && self.stop.is_asked() {
+                self.account.is_interrupted = true;
+                return Ok(None);
+            }
+            source.check_link()?;
+            let failed = |error| Failure::usage(format!("cannot read {place}: {error}"));
             if chunk.map_err(failed)? == 0 {
                 let ended = decoder.finish(&input);
                 return Ok(ended
@@ -249,7 +247,8 @@ impl RecordingPlayer<'_> {
     fn publish(&mut self, message: &Message) -> Result<(), Failure> {
         self.books.note(message);
         self.orders.note(message);
-        if message.source() == CONSOLIDATED && !std::mem::replace(&mut self.has_named, true) {
+        if !self.has_named && shows_hub(message) {
+            self.has_named = true;
             self.link.publish(&consolidated())?;
         }
         match message {
@@ -270,6 +269,14 @@ impl RecordingPlayer<'_> {
             }
         }
     }
+}
+
+/// Returns whether a message shows that the stream is that of a hub: it has a consolidated value, or
+/// gives a symbol's first venue a topic of its own. The latter goes on with what the symbol has.
+fn shows_hub(message: &Message) -> bool {
+    let is_of_venue = matches!(message, Message::Definition(definition)
+        if definition.name.as_str().contains(VENUE_SEPARATOR));
+    is_of_venue || message.source() == CONSOLIDATED
 }
 
 /// Returns the name of the number of consolidated values. A hub gives it at each login, so the
