@@ -343,6 +343,26 @@ def test_a_stray_packet_far_ahead_changes_nothing(start_hub):
         assert (info(hub)["next_sequence"], info(hub)["lost"]) == (3, 0)
 
 
+@pytest.mark.parametrize("session, sequence", [("S0", 1), ("S0", 9_000_000), ("S1", 9_000_000)])
+@pytest.mark.parametrize("count", [None, 0])
+def test_a_stray_datagram_that_comes_first_does_not_shut_out_the_session(
+    start_hub, session, sequence, count
+):
+    """It was taken for the session, and the real one was left out for seconds."""
+    [port] = free_ports(1)
+    hub = start_hub("--mold", f"127.0.0.1:{port}")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.connect(("127.0.0.1", port))
+        stray = [] if count == 0 else [order(1, 1, b"B", 90_000, name=b"OLD")]
+        one.send(mold(session, sequence, stray, count))
+        for number in (1, 2, 3):
+            one.send(mold("S1", number, [order(1, number, b"B", 10_000 + number)]))
+        eventually(lambda: hub.hash("md:XX").get("bid") == "1.0003", "the session")
+        eventually(lambda: info(hub)["next_sequence"] == 4, "its figures")
+        assert (info(hub)["session"], info(hub)["lost"]) == ("S1", 0)
+        assert hub.hash("md:XX")["stale"] == "0"
+
+
 def test_a_sender_that_restarts_with_the_same_session_begins_with_empty_books(start_hub):
     [port] = free_ports(1)
     hub = start_hub("--mold", f"127.0.0.1:{port}")
@@ -366,7 +386,8 @@ def test_info_names_the_session_that_has_taken_over(start_hub):
         one.send(mold("S1", 1, [order(1, 1, b"B", 10_000)]))
         eventually(lambda: hub.hash("md:XX").get("stale") == "0", "the book")
         eventually(lambda: hub.hash("md:XX")["stale"] == "1", "silence", patience_s=30)
-        one.send(mold("S2", 1, [order(1, 1, b"B", 10_000), order(1, 2, b"B", 11_000)]))
+        one.send(mold("S2", 1, [order(1, 1, b"B", 10_000)]))
+        one.send(mold("S2", 2, [order(1, 2, b"B", 11_000)]))
         eventually(lambda: hub.hash("md:XX")["bid"] == "1.1", "the new session")
         eventually(lambda: info(hub)["session"] == "S2", "its name")
 
