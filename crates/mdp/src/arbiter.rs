@@ -79,7 +79,7 @@ pub struct Arbiter {
     moved_ns: u64,
     /// A packet far from the sequence, until a second one confirms it.
     suspect: Option<Suspect>,
-    /// Whether a second packet was near the one that the stream was joined at, which may be a stray.
+    /// Whether a second packet was near the first one, which may be a stray.
     is_confirmed: bool,
     early: BTreeMap<u64, Early>,
     early_bytes: usize,
