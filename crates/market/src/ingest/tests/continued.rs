@@ -78,11 +78,11 @@ fn a_bar_of_two_venues_in_turn_is_no_bar_of_the_second() {
     let mut batch = reader.begin(1);
     batch.venue(&venue(CONSOLIDATED, CONSOLIDATED_NAME));
     batch.finish();
-    for number in [1, 2] {
+    for number in [1_u64, 2] {
         let live = Market::of_one_lane(MarketConfig::default());
         let mut one = source(&live, "one", 0, "A");
         one.begin(1).venue(&venue(1, &format!("V{number}")));
-        send(&mut one, &[trade_at(1, u64::from(number))]);
+        send(&mut one, &[trade_at(1, number)]);
         if number == 2 {
             let mut two = source(&live, "two", 0, "A");
             two.begin(1).venue(&venue(2, "V1"));
