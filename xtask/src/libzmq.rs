@@ -77,6 +77,35 @@ fn package(prefix: &Path) -> String {
     )
 }
 
+/// Checks that a folder has `libzmq.so.5`. Without it a program would load another one, and its
+/// outcome would say nothing of the library that was meant.
+pub(crate) fn has_library(option: &str, folder: &Path) -> Result<(), Failure> {
+    if folder.join("libzmq.so.5").is_file() {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "{option}: no libzmq.so.5 in {}; name an installed libzmq",
+        folder.display()
+    )))
+}
+
+/// Checks that a folder has libzmq for programs that are built with it: the library, `pkgconfig`,
+/// and the header in `../include`.
+pub(crate) fn has_development_files(option: &str, folder: &Path) -> Result<(), Failure> {
+    has_library(option, folder)?;
+    let header = folder.with_file_name("include").join("zmq.h");
+    for file in [folder.join("pkgconfig/libzmq.pc"), header] {
+        if !file.is_file() {
+            return Err(Failure::new(format!(
+                "{option}: {} is missing, and the suites are built with it; name the folder `lib` of an installed \
+                 libzmq (`cmake --install`), not of its build",
+                file.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Returns the absolute path.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(Failure::at(path))
@@ -112,5 +141,29 @@ mod tests {
         let package = fs::read_to_string(prefix.join("lib/pkgconfig/libzmq.pc")).unwrap();
         assert!(package.starts_with(&format!("prefix={}\n", prefix.display())));
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_library_that_nothing_can_be_built_with_is_refused_by_name() {
+        let prefix = std::env::temp_dir().join(format!("libzmq-bare-{}", std::process::id()));
+        let folder = prefix.join("lib");
+        fs::create_dir_all(folder.join("pkgconfig")).unwrap();
+        fs::create_dir_all(prefix.join("include")).unwrap();
+        let refusal = || {
+            let checked = has_development_files("--stock", &folder);
+            checked.map_err(|failure| failure.to_string())
+        };
+        for file in [
+            "lib/libzmq.so.5",
+            "lib/pkgconfig/libzmq.pc",
+            "include/zmq.h",
+        ] {
+            let refused = refusal().unwrap_err();
+            let name = file.rsplit('/').next().unwrap();
+            assert!(refused.contains(name) && refused.starts_with("--stock: "));
+            fs::write(prefix.join(file), "").unwrap();
+        }
+        assert_eq!(refusal(), Ok(()));
+        fs::remove_dir_all(&prefix).unwrap();
     }
 }

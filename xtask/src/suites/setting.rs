@@ -151,6 +151,12 @@ pub(super) fn source(
     }
     if let Some(sources) = sources {
         let from = sources.join(name);
+        if !from.is_dir() {
+            return Err(Failure::new(format!(
+                "--sources: no folder {}; unpack {tag} of {url} there",
+                from.display()
+            )));
+        }
         copy_folder(&from, &new).map_err(Failure::at(&from))?;
     } else {
         let clone = ["clone", "--quiet", "--depth", "1", "--branch", tag, url];

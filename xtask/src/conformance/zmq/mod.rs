@@ -88,9 +88,16 @@ impl Asked {
                 .map(|path| libzmq::absolute(Path::new(&path)))
                 .transpose()
         };
+        let (prefix, stock) = (folder("--prefix")?, folder("--stock")?);
+        if let Some(prefix) = &prefix {
+            libzmq::has_library("--prefix", &prefix.join("lib"))?;
+        }
+        if let Some(stock) = &stock {
+            libzmq::has_library("--stock", stock)?;
+        }
         Ok(Self {
-            prefix: folder("--prefix")?,
-            stock: folder("--stock")?,
+            prefix,
+            stock,
             profile: libzmq::profile(arguments)?,
             shell: Shell::new(root),
         })

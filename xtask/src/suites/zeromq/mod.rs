@@ -5,6 +5,7 @@ mod cppzmq;
 mod ctest;
 mod czmq;
 mod goczmq;
+mod over_czmq;
 mod pyzmq;
 mod rust_zmq;
 mod zmq4;
@@ -12,7 +13,7 @@ mod zmq4;
 use super::setting::{Side, go_module, logged, source};
 use super::{Group, Workplace};
 use crate::arguments::Arguments;
-use crate::libzmq::{absolute, install, profile};
+use crate::libzmq::{absolute, has_development_files, install, profile};
 use crate::shell::{Failure, Program, Shell};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,8 @@ pub(crate) fn run(root: &Path, mut arguments: Arguments) -> Result<(), Failure> 
 struct Bindings {
     shell: Shell,
     work: PathBuf,
-    /// A folder with libzmq's own `libzmq.so.5` and with `pkgconfig`, if it is not the system's.
+    /// A folder with libzmq's own `libzmq.so.5` and with `pkgconfig`, and a folder `include` beside
+    /// it, unless the system's is used.
     stock: Option<PathBuf>,
     /// The prefix of our library.
     prefix: PathBuf,
@@ -50,6 +52,12 @@ impl Bindings {
         ];
         let profile = profile(&mut arguments)?;
         arguments.end()?;
+        if let Some(stock) = &stock {
+            has_development_files("--stock", stock)?;
+        }
+        if let Some(prefix) = &prefix {
+            has_development_files("--prefix", &prefix.join("lib"))?;
+        }
         let work = absolute(&shell.target().join("bindings"))?;
         fs::create_dir_all(&work).map_err(Failure::at(&work))?;
         let prefix = match prefix {
@@ -155,6 +163,8 @@ const BINDINGS: Group<Bindings> = Group {
         pyzmq::PYZMQ_27,
         cppzmq::SUITE,
         czmq::SUITE,
+        over_czmq::ZYRE,
+        over_czmq::MALAMUTE,
         zmq4::SUITE,
         rust_zmq::SUITE,
         goczmq::SUITE,
@@ -176,8 +186,8 @@ pyzmq comes from PyPI; the wheel `tidewire-libzmq` puts the library in place. li
 cargo xtask conformance bindings --stock PREFIX/lib --sources FOLDER
 ```
 
-Not run, because no package registry has their sources: zyre, malamute, and the tests of zeromq.js, which its package
-leaves out (`tests/clients/zeromq/node` runs zeromq.js against Tidewire's sockets). JeroMQ's tests have no part that
-another implementation could run in; `tests/clients/zeromq/java` runs JeroMQ against Tidewire's sockets.
+Not run: the tests of zeromq.js, which its package leaves out (`tests/clients/zeromq/node` runs zeromq.js against
+Tidewire's sockets). JeroMQ's tests have no part that another implementation could run in; `tests/clients/zeromq/java`
+runs JeroMQ against Tidewire's sockets.
 
 ";

@@ -1,0 +1,44 @@
+//! Zyre and Malamute, two programs over CZMQ: their selftests, one class after another.
+
+use super::{Bindings, ctest, czmq};
+use crate::shell::Failure;
+use crate::suites::Suite;
+use std::path::Path;
+
+pub(super) const ZYRE: Suite<Bindings> = Suite {
+    name: "zyre",
+    version: "2.0.1",
+    prepare: |bindings| build(bindings, "zyre-2.0.1", "v2.0.1"),
+    run: |bindings, side| -> Result<_, Failure> {
+        ctest::run(bindings, "zyre", &bindings.work.join("zyre-build"), side)
+    },
+    rival: Bindings::libzmq_version,
+    not_run: "nothing is left out. It is built with its drafts, among which are the tests of its private classes.",
+};
+
+pub(super) const MALAMUTE: Suite<Bindings> = Suite {
+    name: "malamute",
+    version: "1.1.0",
+    prepare: |bindings| build(bindings, "malamute-1.1.0", "1.1.0"),
+    run: |bindings, side| -> Result<_, Failure> {
+        let build = bindings.work.join("malamute-build");
+        ctest::run(bindings, "malamute", &build, side)
+    },
+    rival: Bindings::libzmq_version,
+    not_run: "nothing is left out. It is built with its drafts, among which are the tests of its private classes.",
+};
+
+/// Builds a program of the project `zeromq` with CZMQ.
+fn build(bindings: &Bindings, source: &str, tag: &str) -> Result<(), Failure> {
+    let czmq = czmq::build(bindings)?;
+    let name = source.split('-').next().unwrap_or(source);
+    let url = format!("https://github.com/zeromq/{name}");
+    let source = bindings.source(source, tag, &url)?;
+    let mut prefixes = format!("-DCMAKE_PREFIX_PATH={}", czmq.display());
+    if let Some(stock) = bindings.stock.as_deref().and_then(Path::parent) {
+        prefixes += &format!(";{}", stock.display());
+    }
+    let options = ["-DENABLE_DRAFTS=ON", prefixes.as_str()];
+    let build = format!("{name}-build");
+    bindings.cmake(&build, &source, &options).map(drop)
+}
