@@ -160,13 +160,15 @@ class Program:
 class Hub(Program):
     """A running hub (`serve`) on free ports."""
 
-    def __init__(self, folder, *arguments, env=None, preexec=None):
+    def __init__(self, folder, *arguments, env=None, preexec=None, resp_port=None):
         self._clients = []
         self._context = zmq.Context()
         for _ in range(5):
             self.resp_port, self.pub_port, self.pull_port, self.feed_port, self.router_port = (
                 free_ports(5)
             )
+            # One that takes the place of another hub.
+            self.resp_port = resp_port or self.resp_port
             addresses = [
                 "--resp", f"127.0.0.1:{self.resp_port}",
                 "--zmq-pub", f"tcp://127.0.0.1:{self.pub_port}",
@@ -338,9 +340,9 @@ class Reply(Exception):
     """An error reply."""
 
 
-def redis_client_when_it_answers(port, name):
+def redis_client_when_it_answers(port, name, **options):
     """A client of another server than the hub, once it answers."""
-    client = redis.Redis(port=port)
+    client = redis.Redis(port=port, **options)
 
     def answers():
         try:

@@ -6,6 +6,7 @@ mod zeromq;
 
 use self::tls::TlsServer;
 use crate::counts::{Counts, number_before};
+use crate::python;
 use crate::server::{Kind, Server, build};
 use crate::shell::{Failure, Program, Shell};
 use std::fs;
@@ -118,11 +119,30 @@ impl ClientTests {
     /// Runs go-redis and asynq, in the versions of `go.sum`.
     fn go(&self, counts: &mut Counts) -> Result<(), Failure> {
         let (folder, arguments) = (self.tests.join("go"), ["test", "-count=1", "-v", "./..."]);
+        let sentinel = self.sentinel()?;
         let program = || {
             let program = self.shell.program("go", arguments).folder(&folder);
-            Ok(program.env("GOFLAGS", "-mod=readonly"))
+            let program = program.env("GOFLAGS", "-mod=readonly");
+            let program = program.env("TIDEWIRE_BINARY", &self.binary);
+            Ok(match sentinel.as_str() {
+                "" => program,
+                sentinel => program.env("REDIS_SENTINEL", sentinel),
+            })
         };
         self.both("go test", program, parse_go, counts)
+    }
+
+    /// Returns the Sentinel that the Python tests use; nothing if there is none.
+    fn sentinel(&self) -> Result<String, Failure> {
+        let tests = self.tests.join("../python");
+        let python = python::environment(&self.shell, &tests.join("requirements.txt"))?;
+        let arguments = ["-c", "import sentinels; print(sentinels.find_program() or '')"];
+        let program = self.shell.program(python, arguments).folder(&tests);
+        let found = program.env("PYTHONDONTWRITEBYTECODE", "1").read()?;
+        if found.trim().is_empty() {
+            println!("there is no Redis Sentinel 8: go-redis's FailoverClient is not tested");
+        }
+        Ok(found.trim().to_owned())
     }
 
     /// Runs Jedis, Lettuce and Redisson, in the versions of `pom.xml`.
