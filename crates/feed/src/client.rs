@@ -16,6 +16,7 @@ mod connector;
 mod counters;
 mod doubt;
 mod holes;
+mod included;
 mod publisher;
 mod sink;
 
@@ -39,6 +40,7 @@ use crate::wire::{
 use assembly::Assembly;
 use doubt::Doubt;
 pub use holes::{EarlyPacket, Hole, Holes};
+use included::Included;
 
 /// Maximum snapshots received at once; a further one drops the oldest.
 pub const ASSEMBLIES_MAX: usize = 16;
@@ -115,6 +117,7 @@ pub struct Client {
     /// Sequence of each symbol's last message, by symbol id; kept while a snapshot or a doubt is
     /// open.
     watched: Vec<u64>,
+    included: Included,
     /// Whether a snapshot of all subscriptions is complete and nothing was lost since.
     values_complete: bool,
     /// The loss since, until a snapshot covers it.
@@ -151,6 +154,7 @@ impl Client {
             assemblies: Vec::new(),
             whole: None,
             watched: Vec::new(),
+            included: Included::default(),
             values_complete: false,
             doubt: None,
             tells_overdue: false,
@@ -529,6 +533,7 @@ impl Client {
         sink: &mut S,
     ) -> Result<(), ReceiveError> {
         let watching = !self.assemblies.is_empty() || self.doubt.is_some();
+        let has_included = self.included.reaches(first);
         let expected = self.expected;
         let mut sequence = first;
         let (mut delivered, mut skipped) = (0_u64, 0_u64);
@@ -540,6 +545,7 @@ impl Client {
                         Message::Skip(skip) => skipped = skipped.saturating_add(skip.count),
                         Message::Definition(definition) => sink.definition(sequence, definition),
                         Message::Venue(venue) => sink.venue(venue),
+                        other if has_included && self.included.has(sequence, other) => {}
                         other => sink.message(sequence, other),
                     }
                     delivered += u64::from(!matches!(message, Message::Skip(_)));
@@ -563,6 +569,9 @@ impl Client {
         self.counters.skipped = self.counters.skipped.saturating_add(skipped);
         self.expected = expected.max(sequence);
         self.highest = self.highest.max(self.expected);
+        if has_included && !self.included.reaches(self.expected) {
+            self.included.clear();
+        }
         result
     }
 

@@ -118,6 +118,7 @@ impl Client {
         self.end = None;
         self.end_reported = false;
         self.assemblies.clear();
+        self.included.clear();
         self.whole = None;
         for state in &mut self.sides {
             state.next_sequence = 0;
@@ -219,6 +220,7 @@ impl Client {
                     }
                     Message::LastValue(record) => {
                         self.counters.snapshot_records += 1;
+                        self.included.note(record, self.expected);
                         sink.snapshot_record(as_of, record);
                     }
                     Message::SnapshotEnd(mark) => self.assemblies[index].ended(mark.records),
@@ -323,4 +325,4 @@ impl Client {
 }
 
 /// Maximum messages that a peer may call too old at once: what it counts as lost is added up.
-const JUMP_MAX: u64 = 1 << 40;
+pub(super) const JUMP_MAX: u64 = 1 << 40;

@@ -446,6 +446,36 @@ fn a_record_that_the_stream_overtook_is_asked_for_again() {
 }
 
 #[test]
+fn a_trade_that_a_record_includes_is_not_counted_again() {
+    let mut fixture = Fixture::joined();
+    fixture.control(&Control::SnapshotNotice(SnapshotNotice {
+        number: 2,
+        as_of: 0,
+        since: 0,
+    }));
+    let mut out = Vec::new();
+    let first = snapshot_position(2, 0);
+    let mut writer = PacketWriter::new(&mut out, SESSION, Flags::SNAPSHOT, first, 1_472);
+    writer.push(&Message::SnapshotBegin(SnapshotMark::default()));
+    writer.push(&Message::LastValue(LastValue {
+        sequence: 3,
+        ..LastValue::new(2)
+    }));
+    writer.push(&Message::SnapshotEnd(SnapshotMark {
+        as_of: 0,
+        records: 1,
+    }));
+    writer.finish();
+    fixture.receive(&out);
+    fixture.story();
+    // The third trade is one of symbol 2.
+    fixture.messages(1, 5);
+    assert_eq!(fixture.story(), ["message 1", "message 2", "message 4"]);
+    assert_eq!(fixture.client.expected_sequence(), 5);
+    assert!(!fixture.client.included.reaches(5), "it is forgotten");
+}
+
+#[test]
 fn early_packets_beyond_the_limit_are_asked_for_later() {
     let mut fixture = Fixture::joined();
     fixture.client.config.early_bytes_max = 64;
