@@ -9,6 +9,7 @@ mod applying;
 mod failover;
 mod fence;
 mod file;
+mod handover;
 mod history;
 mod lane;
 mod master;
@@ -20,6 +21,7 @@ mod stream_lock;
 mod transfer;
 mod waits;
 
+pub(crate) use handover::is_sentinel;
 pub(crate) use lane::LaneReplicas;
 pub(crate) use migrating::Migration;
 pub(crate) use replica::{Phase, Replica, ReplicaStatus, WantedOfFile};

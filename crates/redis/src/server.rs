@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use parking_lot::Mutex;
 use tidewire_fanout::{Post, Topics, bits};
 use tidewire_keyspace::{Audience, Command, Flags, Keyspace, Mount, Options};
 use tidewire_lane::{ConnectionId, Context, LaneCounters, MailSender, Peer, unix_ns};
@@ -119,6 +120,8 @@ pub struct Server {
     pub(crate) replication: Replication,
     /// Snapshots and the append-only file.
     pub durability: Durability,
+    /// Held while the redis.conf is rewritten.
+    pub(crate) conf_writing: Mutex<()>,
     /// Where Redis clients connect.
     pub(crate) listening: Listening,
     /// TLS.
@@ -214,6 +217,7 @@ impl Server {
                 config.disk.clone(),
                 config.background.clone(),
             ),
+            conf_writing: Mutex::default(),
             listening: Listening::default(),
             certificates: Certificates::new(config.tls.clone(), config.connector.clone()),
             usage: Usage::new(),

@@ -34,6 +34,7 @@ mod tracking;
 mod transaction;
 
 pub(crate) use observing::{Stopwatch, note_slow};
+pub(crate) use parameters::rewrite_redis_conf;
 pub(crate) use pipeline::Pipeline;
 pub(crate) use replication::StreamStatus;
 pub(crate) use scripting::forget_functions;

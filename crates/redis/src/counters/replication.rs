@@ -105,7 +105,7 @@ fn replica(look: &ServerLook<'_>, master: &Master, out: &mut String) {
         line(out, "master_sync_last_io_seconds_ago", master.silent_s());
     }
     if !is_up {
-        line(out, "master_link_down_since_seconds", master.silent_s());
+        line(out, "master_link_down_since_seconds", master.down_s());
     }
     line(
         out,

@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 use super::fence::Fence;
 use super::log_of;
-use super::replica::Phase;
+use super::replica::{Phase, ReplicaStatus};
 use super::state::{Attempt, FailoverOrder, Master, NONE, Replication, UNDER_WAY, WAITING};
 use crate::pause::PauseFor;
 use crate::server::Server;
@@ -40,7 +40,7 @@ impl Replication {
             );
         }
         match &order.target {
-            None => info!("FAILOVER requested."),
+            None => info!("FAILOVER requested to any replica."),
             Some(target) => match self.phase_of(target) {
                 None => {
                     let text = "ERR FAILOVER target HOST and PORT is not a replica.";
@@ -88,8 +88,8 @@ impl Replication {
         let was_told = state == UNDER_WAY;
         if let Err(reason) = result {
             match &attempt.order.target {
-                Some((host, port)) => warn!("Aborting failover to {host}:{port}. {reason}"),
-                None => warn!("Aborting failover. {reason}"),
+                Some((host, port)) => warn!("FAILOVER to {host}:{port} aborted: {reason}"),
+                None => warn!("FAILOVER to any replica aborted: {reason}"),
             }
             if was_told {
                 // Nothing of the master's is under way: it has refused.
@@ -116,6 +116,8 @@ impl Replication {
         };
         // Writes that lanes had begun come first.
         let mut is_still = Fence::new(server).wait(server, || !is_current() || is_late());
+        // Writes wait until a replica says how far it is: not for the next time that it does.
+        log_of(server).append_aside(&[b"REPLCONF", b"GETACK", b"*"]);
         while is_current() {
             let successor = match is_still {
                 true => {
@@ -130,7 +132,7 @@ impl Replication {
                 return self.hand_over(server, attempt, host, port);
             }
             if is_late() {
-                let Some((host, port)) = order.target.clone().filter(|_| order.is_forced) else {
+                let Some((host, port)) = order.forced_target() else {
                     let text = "Replica never caught up before timeout";
                     self.end_failover(server, Err(text));
                     return;
@@ -148,17 +150,16 @@ impl Replication {
         let end = log_of(server).end();
         let mut replicas = self.statuses(unix_ms()).into_iter();
         let found = replicas.find(|one| {
-            let address = (one.address.as_str(), one.port);
             let target = order.target.as_ref();
-            let is_wanted = target.is_none_or(|(host, port)| (host.as_str(), *port) == address);
+            let is_wanted = target.is_none_or(|target| is_at(one, target));
             is_wanted && one.phase == Phase::Online && one.acked >= end
         });
         found.map(|one| (one.address, one.port))
     }
 
-    fn phase_of(&self, (host, port): &(String, u16)) -> Option<Phase> {
+    fn phase_of(&self, target: &(String, i64)) -> Option<Phase> {
         let mut replicas = self.statuses(unix_ms()).into_iter();
-        let found = replicas.find(|one| (&one.address, one.port) == (host, *port));
+        let found = replicas.find(|one| is_at(one, target));
         found.map(|one| one.phase)
     }
 
@@ -172,6 +173,19 @@ impl Replication {
         drop(current);
         self.follow_master(server, Master::new(host, port, true));
     }
+}
+
+impl FailoverOrder {
+    /// The replica that takes over at the timeout, whether it has everything or not.
+    fn forced_target(&self) -> Option<(String, u16)> {
+        let (host, port) = self.target.as_ref().filter(|_| self.is_forced)?;
+        Some((host.clone(), u16::try_from(*port).ok()?))
+    }
+}
+
+/// Whether a replica has this address.
+fn is_at(replica: &ReplicaStatus, (host, port): &(String, i64)) -> bool {
+    replica.address.eq_ignore_ascii_case(host) && i64::from(replica.port) == *port
 }
 
 fn is_same(current: &Option<Arc<Attempt>>, attempt: &Arc<Attempt>) -> bool {

@@ -197,6 +197,7 @@ impl Replication {
         let master = Arc::new(master);
         let old = self.master.lock().replace(master.clone());
         if let Some(old) = &old {
+            master.note_down();
             old.leave();
         } else {
             self.become_replica(server);

@@ -40,8 +40,11 @@ impl Master {
             port,
             state: AtomicU8::new(LinkState::Connecting as u8),
             heard_ms: AtomicI64::new(unix_ms()),
+            down_since_ms: AtomicI64::new(0),
             is_successor,
             is_over: AtomicBool::new(false),
+            is_handing_over: AtomicBool::new(false),
+            owes_conf: AtomicBool::new(false),
             is_replacing: AtomicBool::new(false),
             unexecuted: AtomicU64::new(0),
             arriving: Arriving::default(),
@@ -76,6 +79,19 @@ impl Master {
     /// Since it was last heard of, seconds.
     pub(crate) fn silent_s(&self) -> i64 {
         ((unix_ms() - self.heard_ms.load(Ordering::Relaxed)) / 1_000).max(0)
+    }
+
+    /// Since the link went down, seconds; -1 if it was never up.
+    pub(crate) fn down_s(&self) -> i64 {
+        match self.down_since_ms.load(Ordering::Relaxed) {
+            0 => -1,
+            since_ms => ((unix_ms() - since_ms) / 1_000).max(0),
+        }
+    }
+
+    /// Notes that the link is down from now on.
+    pub(super) fn note_down(&self) {
+        self.down_since_ms.store(unix_ms(), Ordering::Relaxed);
     }
 
     /// It is followed no more.
@@ -120,6 +136,7 @@ impl Master {
                 let result = link.run();
                 if self.state() == LinkState::Connected {
                     lost.works();
+                    self.note_down();
                 }
                 if let Err(error) = result
                     && !self.is_over()
@@ -287,18 +304,12 @@ impl Link<'_> {
     fn connect(&mut self) -> io::Result<MasterSocket> {
         self.buffer.clear();
         let timeout = Duration::from_secs(self.server.parameters.read(REPL_TIMEOUT).max(1));
-        let mut addresses = (&*self.master.host, self.master.port).to_socket_addrs()?;
-        let address = addresses.next().ok_or(io::ErrorKind::NotFound)?;
         let timeout = timeout.min(CONNECT_TIME_MAX);
-        let source = self.server.parameters.read(BIND_SOURCE_ADDR).parse().ok();
-        let background = &self.server.durability.background;
-        let mut socket = MasterSocket::connect(background, source, address, timeout)?;
-        *self.master.socket.lock() = Some(socket.try_clone()?);
-        if self.server.parameters.read(TLS_REPLICATION) {
-            let client = self.server.certificates.client();
-            let client = client.ok_or_else(|| io::Error::other("no TLS settings are loaded"))?;
-            socket = socket.secure(&client, &self.master.host, timeout)?;
-        }
+        let (host, port) = (&self.master.host, self.master.port);
+        let mut socket = dial_with(self.server, host, port, timeout, |socket| {
+            *self.master.socket.lock() = Some(socket.try_clone()?);
+            Ok(())
+        })?;
         socket.set_read_timeout(ACKNOWLEDGE_EVERY)?;
         match self.master.is_over() {
             true => Err(io::ErrorKind::Interrupted.into()),
@@ -322,14 +333,7 @@ impl Link<'_> {
             }
         }
         self.ask(socket, &["PING"])?;
-        let port = match parameters.read(REPLICA_ANNOUNCE_PORT) {
-            0 if parameters.read(TLS_REPLICATION) && parameters.read(TLS_PORT) != 0 => {
-                parameters.read(TLS_PORT)
-            }
-            0 => parameters.read(PORT),
-            announced => announced,
-        };
-        let port = port.to_string();
+        let port = announced_port(self.server).to_string();
         let answer = self.ask(socket, &["REPLCONF", "listening-port", &port])?;
         expect_ok(&answer)?;
         let announced = parameters.read(REPLICA_ANNOUNCE_IP);
@@ -607,6 +611,50 @@ impl Link<'_> {
                 _ => Err(error),
             },
         }
+    }
+}
+
+/// Connects to a master, with TLS if `tls-replication` is set.
+pub(super) fn dial(
+    server: &Server,
+    host: &str,
+    port: u16,
+    timeout: Duration,
+) -> io::Result<MasterSocket> {
+    dial_with(server, host, port, timeout, |_| Ok(()))
+}
+
+/// The same; `connected` gets the connection before a handshake of TLS.
+fn dial_with(
+    server: &Server,
+    host: &str,
+    port: u16,
+    timeout: Duration,
+    connected: impl FnOnce(&MasterSocket) -> io::Result<()>,
+) -> io::Result<MasterSocket> {
+    let mut addresses = (host, port).to_socket_addrs()?;
+    let address = addresses.next().ok_or(io::ErrorKind::NotFound)?;
+    let source = server.parameters.read(BIND_SOURCE_ADDR).parse().ok();
+    let background = &server.durability.background;
+    let socket = MasterSocket::connect(background, source, address, timeout)?;
+    connected(&socket)?;
+    if !server.parameters.read(TLS_REPLICATION) {
+        return Ok(socket);
+    }
+    let client = server.certificates.client();
+    let client = client.ok_or_else(|| io::Error::other("no TLS settings are loaded"))?;
+    socket.secure(&client, host, timeout)
+}
+
+/// The port that a master shows for this server.
+pub(super) fn announced_port(server: &Server) -> u64 {
+    let parameters = &server.parameters;
+    match parameters.read(REPLICA_ANNOUNCE_PORT) {
+        0 if parameters.read(TLS_REPLICATION) && parameters.read(TLS_PORT) != 0 => {
+            parameters.read(TLS_PORT)
+        }
+        0 => parameters.read(PORT),
+        announced => announced,
     }
 }
 

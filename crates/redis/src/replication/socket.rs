@@ -109,6 +109,14 @@ impl MasterSocket {
         }
     }
 
+    /// The address of this side.
+    pub(super) fn own_address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(socket) | Self::Secure(socket, _) => socket.local_addr().ok(),
+            Self::Simulated { .. } => None,
+        }
+    }
+
     /// Ends the connection, also a read that waits.
     pub(super) fn shut_down(&self) {
         let _ = match self {

@@ -174,8 +174,9 @@ impl Failover {
 /// What FAILOVER asks for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FailoverOrder {
-    /// Where the replica can be reached; `None`: the first that has everything.
-    pub(crate) target: Option<(String, u16)>,
+    /// Where the replica can be reached; `None`: the first that has everything. The port may be any
+    /// number: a wrong one is that of no replica.
+    pub(crate) target: Option<(String, i64)>,
     /// Until when it is waited for, ms since the UNIX epoch.
     pub(crate) deadline_ms: Option<i64>,
     /// After that time the replica becomes the master, even if it lacks writes.
@@ -249,9 +250,15 @@ pub(crate) struct Master {
     pub(crate) state: AtomicU8,
     /// When it was last heard of, ms since the UNIX epoch.
     pub(crate) heard_ms: AtomicI64,
+    /// When the link to it went down, ms since the UNIX epoch; 0: it was never up.
+    pub(crate) down_since_ms: AtomicI64,
     /// It is a replica of ours that is to take over.
     pub(crate) is_successor: bool,
     pub(crate) is_over: AtomicBool,
+    /// It is asked to hand over to this server.
+    pub(crate) is_handing_over: AtomicBool,
+    /// The redis.conf is to be rewritten once it has handed over.
+    pub(crate) owes_conf: AtomicBool,
     /// The keys that were here are gone, and not all of its own have come.
     pub(crate) is_replacing: AtomicBool,
     /// Bytes of its stream that are here and not executed yet: CLIENT PAUSE holds them.

@@ -1,7 +1,9 @@
 //! CONFIG.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use super::{Call, State, transaction};
 use crate::access::replace_file;
@@ -111,27 +113,33 @@ impl State {
         let Some(path) = call.server.config.redis_conf.clone() else {
             return self.refuse(call, "ERR The server is running without a config file");
         };
-        let written = fs::read(&path)
-            .or_else(|error| match error.kind() {
-                ErrorKind::NotFound => Ok(Vec::new()),
-                _ => Err(error),
-            })
-            .and_then(|old| {
-                let mut directives = directives(call.server);
-                let lines = directives
-                    .iter_mut()
-                    .flat_map(|directive| &mut directive.lines);
-                lines.for_each(|line| line.is_default &= !all);
-                replace_file(
-                    &path,
-                    &rewrite(&old, &directives, Parameters::directive_name),
-                )
-            });
-        match written {
+        // What it says of the master is wrong in a moment: then it is written again.
+        let master = call.server.replication.master();
+        if let Some(master) = master.filter(|one| one.is_handing_over.load(Ordering::Acquire)) {
+            master.owes_conf.store(true, Ordering::Release);
+        }
+        match rewrite_redis_conf(call.server, &path, all) {
             Ok(()) => self.reply(call.context, |reply| reply.ok()),
             Err(error) => self.refuse(call, &format!("ERR Rewriting config file: {error}")),
         }
     }
+}
+
+/// Writes the current configuration to a redis.conf; with `all`, defaults too.
+pub(crate) fn rewrite_redis_conf(server: &Server, path: &Path, all: bool) -> io::Result<()> {
+    // One at a time: the newest configuration is written last.
+    let _writing = server.conf_writing.lock();
+    let old = fs::read(path).or_else(|error| match error.kind() {
+        ErrorKind::NotFound => Ok(Vec::new()),
+        _ => Err(error),
+    })?;
+    let mut directives = directives(server);
+    let lines = directives
+        .iter_mut()
+        .flat_map(|directive| &mut directive.lines);
+    lines.for_each(|line| line.is_default &= !all);
+    let text = rewrite(&old, &directives, Parameters::directive_name);
+    replace_file(path, &text)
 }
 
 /// Listens where `bind` and `port` say now; if that fails, everything is as it was before.

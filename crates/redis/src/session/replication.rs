@@ -14,8 +14,8 @@ use super::{Call, RespSession, State};
 use crate::attention::Obstacles;
 use crate::lane_waits::{LaneWait, WaitReason};
 use crate::replication::{
-    FailoverOrder, LinkState, Master, Phase, Replica, WantedOfFile, log_of, parse_offset,
-    parse_port,
+    FailoverOrder, LinkState, Master, Phase, Replica, WantedOfFile, is_sentinel, log_of,
+    parse_offset, parse_port,
 };
 use crate::server::Server;
 
@@ -335,6 +335,10 @@ impl State {
             return self.refuse(call, "ERR REPLICAOF not allowed while failing over.");
         }
         if host.eq_ignore_ascii_case(b"NO") && port.eq_ignore_ascii_case(b"ONE") {
+            let is_sentinel = is_sentinel(&self.client.labels.lock().name);
+            if is_sentinel && server.replication.begin_handover(server) {
+                return self.reply(call.context, |reply| reply.ok());
+            }
             let _permit = LaneWait::permit(WaitReason::Promotion);
             return match server.replication.follow_nobody(server) {
                 true => self.reply(call.context, |reply| reply.ok()),
@@ -386,8 +390,8 @@ impl State {
                 at += 2;
             } else if is(at, "TO") && at + 2 < arguments.len() && order.target.is_none() {
                 let host = String::from_utf8_lossy(&arguments[at + 1]).into_owned();
-                let Some(port) = parse_port(&arguments[at + 2]) else {
-                    return self.refuse(call, "ERR Invalid master port");
+                let Some(port) = parse_integer(&arguments[at + 2]) else {
+                    return self.refuse(call, NOT_INTEGER);
                 };
                 order.target = Some((host, port));
                 at += 3;
@@ -406,14 +410,18 @@ impl State {
 
     pub(super) fn role(&self, call: &mut Call<'_>) {
         if let Some(master) = call.server.replication.master() {
-            let offset = StreamStatus::of(call.server).end;
+            let state = master.state();
+            let offset = match state {
+                LinkState::Connected => StreamStatus::of(call.server).end as i64,
+                _ => -1,
+            };
             return self.reply(call.context, |reply| {
                 reply.array(5);
                 reply.bulk(b"slave");
                 reply.bulk(master.host.as_bytes());
                 reply.integer(i64::from(master.port));
-                reply.bulk(master.state().name().as_bytes());
-                reply.integer(offset as i64);
+                reply.bulk(state.name().as_bytes());
+                reply.integer(offset);
             });
         }
         let statuses = call.server.replication.statuses(call.now_ms());
