@@ -136,7 +136,10 @@ impl ClientTests {
     fn sentinel(&self) -> Result<String, Failure> {
         let tests = self.tests.join("../python");
         let python = python::environment(&self.shell, &tests.join("requirements.txt"))?;
-        let arguments = ["-c", "import sentinels; print(sentinels.find_program() or '')"];
+        let arguments = [
+            "-c",
+            "import sentinels; print(sentinels.find_program() or '')",
+        ];
         let program = self.shell.program(python, arguments).folder(&tests);
         let found = program.env("PYTHONDONTWRITEBYTECODE", "1").read()?;
         if found.trim().is_empty() {
