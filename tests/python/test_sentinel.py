@@ -419,7 +419,8 @@ def test_sentinels_over_tls(start_hub, start_sentinels, tmp_path):
     hubs = []
     for _ in range(2):
         (port,) = free_ports(1)
-        sets = ["tls-replication=yes", f"tls-ca-cert-file={authority.certificate}"]
+        sets = ["tls-replication=yes", "tls-auth-clients=no",
+                f"tls-ca-cert-file={authority.certificate}"]
         options = [word for one in sets for word in ("--set", one)]
         hub = start_hub("--resp-tls", f"127.0.0.1:{port}", "--tls-cert", certificate,
                         "--tls-key", key, *options)
