@@ -79,7 +79,8 @@ class Run:
 
     def __init__(self, options, kind, folder):
         self.options, self.kind, self.folder = options, kind, folder
-        self.ports, self.sentinels = free_ports(2), free_ports(3)
+        ports = free_ports(5)
+        self.ports, self.sentinels = ports[:2], ports[2:]
         self.processes = []
         self.halt = threading.Event()
 

@@ -471,7 +471,7 @@ fn a_trade_that_a_record_includes_is_not_counted_again() {
     // The third trade is one of symbol 2.
     fixture.messages(1, 5);
     assert_eq!(fixture.story(), ["message 1", "message 2", "message 4"]);
-    assert_eq!(fixture.client.expected_sequence(), 5);
+    assert_eq!(fixture.client.next_sequence(), 5);
     assert!(!fixture.client.included.reaches(5), "it is forgotten");
 }
 
