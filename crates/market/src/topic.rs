@@ -339,11 +339,16 @@ impl Topic {
         self.awaited_session.store(session, Ordering::Relaxed);
     }
 
-    /// Takes the times of the last trade and status, the session of the latter, and the one that
-    /// may give the next value, of a topic whose value this one continues.
+    /// Takes what is known of the trades and the status of a topic whose value this one continues,
+    /// besides the value: their times, until when the session has traded, the session of the
+    /// status, the one that may give the next value, and whether a hub has left it.
     pub(crate) fn take_times(&self, other: &Self) {
         self.status_of(other.status_session());
         self.awaits(other.awaited_session());
+        self.left_by(other.is_left_by_hub());
+        // The newest change of the value may be a quote of a time before the trades.
+        let traded = *other.traded.lock();
+        *self.traded.lock() = traded;
         let traded_ns = other.last_trade_ns.load(Ordering::Relaxed);
         self.traded_at(traded_ns, other.last_trade_sequence());
         self.newest_trades.take(&other.newest_trades);

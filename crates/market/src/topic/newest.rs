@@ -106,5 +106,9 @@ impl NewestTrades {
         self.repeated_until_ns.store(until_ns, Ordering::Relaxed);
         let knows = other.knows_repetitions();
         self.knows_repetitions.store(knows, Ordering::Relaxed);
+        // Which of those that come again are new is as uncertain as it was.
+        let is_of_another = other.is_of_another();
+        self.is_of_another.store(is_of_another, Ordering::Relaxed);
+        self.begin_behind(other.before_ns());
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::bars::Interval;
+use crate::venues::{CONSOLIDATED, CONSOLIDATED_NAME};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -111,4 +112,32 @@ fn messages_that_have_come_are_no_loss_of_the_next_session() {
     let mut third = source(&market, "feed", 0, "A");
     send(&mut third, &[trade_at(7, 61 * SECOND)]);
     assert_eq!(are_partial(&market, "A"), [false; 2]);
+}
+
+/// The bar of a venue whose hub was away counted as whole, if another source gave the symbol a
+/// second venue meanwhile.
+#[test]
+fn a_bar_that_closes_while_its_hub_is_away_is_partial_behind_a_second_venue_too() {
+    let start_ns = 1_700_000_000 * SECOND;
+    let market = Market::of_one_lane(MarketConfig::default());
+    for prefix in ["bar:1s:", "bar:1h:"] {
+        let pattern = format!("{prefix}*");
+        let subscriptions = &market.post.subscriptions;
+        subscriptions.add(0, Kind::Pattern, pattern.as_bytes());
+        market.bars.prepare(prefix.as_bytes(), false);
+    }
+    let mut hub = named_source(&market, "hub", "XNAS");
+    hub.name_venue(CONSOLIDATED, CONSOLIDATED_NAME);
+    assert_eq!(are_partial(&market, "A"), [false; 2]);
+    let mut batch = hub.begin(start_ns + SECOND);
+    batch.message(1, &trade_at(1, start_ns));
+    batch.finish();
+    hub.lose(start_ns + SECOND);
+    let mut other = named_source(&market, "other", "ARCX");
+    send(&mut other, &[quote(0, 1, 1, 2)]);
+    let mut clock = crate::bars::BarClock::default();
+    clock.turn(&market.bars, 1, start_ns + 9 * SECOND);
+    for name in ["A", "A@XNAS"] {
+        assert_eq!(are_partial(&market, name), [false, true], "{name}");
+    }
 }

@@ -1,6 +1,7 @@
 //! Sessions: how they begin, and how files of a day go on with them.
 
 use super::*;
+use crate::bars::Interval;
 
 #[test]
 fn a_session_rolls_and_says_what_the_change_is_measured_from() {
@@ -191,6 +192,70 @@ fn the_same_trades_again_count_once() {
         (10, 90),
         "the close stays"
     );
+}
+
+/// The venue's own topic began without the time of the trades it had: a quote of an earlier time
+/// was behind them, and the day's trades counted twice.
+#[test]
+fn trades_that_come_again_count_once_if_a_second_venue_came_just_before_them() {
+    let of_second = |mut message: Message| {
+        match &mut message {
+            Message::Quote(quote) => quote.source = 8,
+            Message::SessionStart(start) => start.source = 8,
+            other => panic!("{other:?}"),
+        }
+        message
+    };
+    let trades = [
+        start_at(10, FRIDAY, AGAIN, 0),
+        trade_at(10, 100, 5),
+        trade_at(20, 102, 7),
+    ];
+    let second = [
+        of_second(start_at(6, FRIDAY, DAY, 0)),
+        of_second(quote_at(6)),
+    ];
+    let first = [start_at(5, FRIDAY, DAY, 0), quote_at(5)];
+    let later = [start_at(30, FRIDAY, AGAIN, 0), trade_at(30, 103, 4)];
+    let again = [&first[..], &second, &trades].concat();
+    for (files, expected) in [
+        (vec![trades.to_vec(), again.clone()], (12, 2)),
+        (vec![again.clone(), again.clone()], (12, 2)),
+        (
+            vec![trades.to_vec(), second.to_vec(), trades.to_vec()],
+            (12, 2),
+        ),
+        (
+            vec![trades.to_vec(), [&first[..], &second, &later].concat()],
+            (16, 3),
+        ),
+    ] {
+        let market = Market::of_one_lane(MarketConfig::default());
+        let subscriptions = &market.post.subscriptions;
+        subscriptions.add(0, Kind::Pattern, b"bar:1h:*");
+        market.bars.prepare(b"bar:1h:", false);
+        for file in &files {
+            let mut ingest = source(&market, "replay", 0, "A");
+            let mut batch = ingest.begin(1);
+            batch.venue(&venue(7, "XNAS"));
+            batch.venue(&venue(8, "ARCX"));
+            batch.finish();
+            send(&mut ingest, file);
+            ingest.lose(3);
+        }
+        for name in ["A", "A@XNAS"] {
+            let value = value_of(&market, name);
+            assert_eq!((value.volume, value.trades), expected, "{name}");
+            let topic = market.board.find(name.as_bytes()).unwrap();
+            let state = market.bars.bars_of(&topic, Interval::Hour).state.lock();
+            let bar = state.shown().expect("a bar").bar;
+            assert_eq!(
+                (bar.volume, bar.trades),
+                (expected.0, expected.1.into()),
+                "{name}"
+            );
+        }
+    }
 }
 
 #[test]
