@@ -154,13 +154,10 @@ impl Translator {
         if let Record::Mbo(order) = &fields {
             // The receiver begins the symbol with it. Only before that does it know until when the
             // day has traded in another file.
-            let time_ns = order.source_time_ns();
-            if self
-                .sessions
-                .is_due(header.publisher_id, symbol, time_ns, false)
-            {
-                let day_ns = day_time_ns(time_ns, index_ns);
-                self.introduce(header.publisher_id, symbol, day_ns, false, &mut sink);
+            let day_ns = day_time_ns(order.source_time_ns(), index_ns);
+            let source = header.publisher_id;
+            if self.sessions.is_due(source, symbol, day_ns, false) {
+                self.introduce(source, symbol, day_ns, false, &mut sink);
             }
         }
         Some(symbol)
@@ -210,8 +207,8 @@ impl Translator {
                 Message::Trade(trade),
             ),
         };
-        if self.sessions.is_due(source, symbol, time_ns, is_trade) {
-            let day_ns = day_time_ns(time_ns, record.decode().index_time_ns());
+        let day_ns = day_time_ns(time_ns, captured_ns(record));
+        if self.sessions.is_due(source, symbol, day_ns, is_trade) {
             self.introduce(source, symbol, day_ns, is_trade, sink);
         }
         sink(&message);
@@ -396,6 +393,15 @@ fn day_time_ns(source_time_ns: u64, captured_ns: u64) -> u64 {
     match captured_ns != 0 && source_time_ns.abs_diff(captured_ns) > DAY_NS {
         true => captured_ns,
         false => source_time_ns,
+    }
+}
+
+/// Returns [`Record::index_time_ns`] of the record of a tick.
+#[inline]
+fn captured_ns(record: &RecordRef<'_>) -> u64 {
+    match record.mbo() {
+        Some(order) => order.index_time_ns(),
+        None => record.decode().index_time_ns(),
     }
 }
 

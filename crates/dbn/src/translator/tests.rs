@@ -5,6 +5,7 @@ use tidewire_feed::wire::{ReferenceKind, SessionStart, TradingState};
 use super::*;
 use crate::UNDEFINED_TIME;
 
+mod days;
 mod unknown;
 
 /// 2024-03-07, 15:00 UTC.
@@ -611,6 +612,21 @@ fn a_quote_of_another_schema_under_a_new_name_is_not_that_of_an_empty_book() {
     assert_eq!(said(order(7, NOON_NS, b'T', 0, 91, last)), "ST");
 }
 
+/// It was not said which quote is the one given out last where two schemas give them.
+#[test]
+fn an_event_that_leaves_the_top_of_its_book_gives_no_quote_behind_that_of_another_schema() {
+    let mut translator = Translator::default();
+    let mut said = |bytes: Vec<u8>| kinds(&apply(&mut translator, &bytes));
+    let add = |time_ns, number, price| {
+        let (add, last) = (crate::action::ADD, crate::flag::LAST);
+        order(42, NOON_NS + time_ns, add, number, price, last)
+    };
+    assert_eq!(said(add(1, 1, 100)), "VDSQ");
+    assert_eq!(said(level(0x01, 1, 42, NOON_NS + 2, 101)), "Q");
+    assert_eq!(said(add(3, 2, 99)), "");
+    assert_eq!(said(add(4, 3, 105)), "Q");
+}
+
 /// A later file that begins with an empty book left the quote of the file before.
 #[test]
 fn an_empty_first_book_of_a_file_is_told() {
@@ -664,27 +680,4 @@ fn the_first_event_of_orders_tells_an_empty_book_with_records_of_any_kind() {
             assert_eq!((quote.bid, quote.ask), (UNDEFINED_PRICE, UNDEFINED_PRICE));
         }
     }
-}
-
-/// A time of the event in 2100 began that day, and no real day after it.
-#[test]
-fn a_record_far_from_its_capture_belongs_to_the_day_of_the_capture() {
-    let mut translator = Translator::default();
-    let mut days = |event_ns: u64, captured_ns: u64| {
-        let mut bytes = trade(1, 7, event_ns, 100);
-        put(&mut bytes, 32, &captured_ns.to_le_bytes());
-        let messages = apply(&mut translator, &bytes);
-        let days = messages.iter().filter_map(|message| match message {
-            Message::SessionStart(start) => Some((start.trading_day, start.source_time_ns)),
-            _ => None,
-        });
-        Vec::from_iter(days)
-    };
-    let far_ns = NOON_NS + 76 * 365 * DAY_NS;
-    assert_eq!(days(far_ns, NOON_NS), [(20240307, NOON_NS)]);
-    assert_eq!(days(far_ns, NOON_NS + 1), []);
-    assert_eq!(
-        days(NOON_NS + DAY_NS, NOON_NS),
-        [(20240308, NOON_NS + DAY_NS)]
-    );
 }
