@@ -17,7 +17,7 @@ use super::{Metadata, Record, UNDEFINED_TIME};
 /// * Metadata gives each name from the first day of its interval to its last, in UTC.
 /// * A symbol mapping gives the name from its start to its end. Without a start it is valid from
 ///   the newest record on.
-/// * A definition names an instrument that has no name from elsewhere, from its own time on.
+/// * A definition names an instrument from its own time on, where it has no name from elsewhere.
 /// * The first name that a mapping or a definition gives is valid for earlier records, too.
 #[derive(Debug, Clone, Default)]
 pub struct SymbolNames {
@@ -138,16 +138,32 @@ impl SymbolNames {
             }
             Record::Definition(definition) => {
                 let id = definition.header.instrument_id;
-                let from_ns = match self.names.get(&id).and_then(|names| names.last()) {
-                    None => 0,
-                    Some(named) if named.is_defined => record.index_time_ns(),
-                    Some(_) => return Ok(true),
+                let from_ns = match (self.names.contains_key(&id), record.index_time_ns()) {
+                    (false, _) => 0,
+                    (true, 0) => newest_ns,
+                    (true, time_ns) => time_ns,
                 };
-                self.add(id, definition.raw_symbol, from_ns..u64::MAX, true)?;
+                for times_ns in self.left_to_definitions(id, from_ns) {
+                    self.add(id, definition.raw_symbol, times_ns, true)?;
+                }
             }
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Returns the times from `from_ns` on for which neither metadata nor a mapping names an
+    /// instrument.
+    fn left_to_definitions(&self, instrument_id: u32, mut from_ns: u64) -> Vec<Range<u64>> {
+        let named = self.names.get(&instrument_id).into_iter().flatten();
+        let mut left = Vec::new();
+        for named in named.filter(|named| !named.is_defined) {
+            left.push(from_ns..named.times_ns.start);
+            from_ns = from_ns.max(named.times_ns.end);
+        }
+        left.push(from_ns..u64::MAX);
+        left.retain(|times_ns| !times_ns.is_empty());
+        left
     }
 
     /// Names an instrument for some time. What was valid then ends. An empty name and an empty

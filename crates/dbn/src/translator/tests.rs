@@ -6,6 +6,7 @@ use super::*;
 use crate::UNDEFINED_TIME;
 
 mod days;
+mod names;
 mod unknown;
 
 /// 2024-03-07, 15:00 UTC.

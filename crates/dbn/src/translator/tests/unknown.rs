@@ -3,7 +3,7 @@
 use super::*;
 
 /// Metadata of a name with the id 42 in the year 2024, of a stream without one schema.
-fn metadata_of(name: &str) -> Metadata {
+pub(super) fn metadata_of(name: &str) -> Metadata {
     let interval = crate::MappingInterval {
         start_date: 20_240_101,
         end_date: 20_250_101,
