@@ -37,7 +37,8 @@ pub use parents::Parents;
 pub use publisher::publisher_of;
 pub use record::{Event, RecordWriter, TEXT_LENGTH_MAX, error_code, system_code};
 pub use request::{
-    Authentication, LINE_LENGTH_MAX, Line, Request, RequestError, Subscription, next_line,
+    Authentication, HEARTBEAT_INTERVAL_S, LINE_LENGTH_MAX, Line, Request, RequestError,
+    Subscription, next_line,
 };
 pub use schema::{Schema, SymbolType};
 pub use symbology::{NAMES_MAX, Names, NamesError, Unknown, parse_continuous};

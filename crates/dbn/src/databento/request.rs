@@ -1,11 +1,14 @@
 //! The lines that clients send.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use super::{Schema, SymbolType};
 
 /// Longest line in bytes: twice the room for 500 symbols, the batch of Databento's clients.
 pub const LINE_LENGTH_MAX: usize = 64 * 1024;
+/// Intervals of heartbeats that are served, in seconds.
+pub const HEARTBEAT_INTERVAL_S: RangeInclusive<u32> = 1..=1_800;
 
 /// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +37,7 @@ pub struct Authentication<'a> {
     pub compression: &'a str,
     /// `dbn`, or another encoding.
     pub encoding: &'a str,
-    /// Seconds of silence after which the client wants a heartbeat.
+    /// Seconds of silence after which the client wants a heartbeat, in [`HEARTBEAT_INTERVAL_S`].
     pub heartbeat_interval_s: Option<u32>,
     /// Whether a slow client wants records skipped instead of only a warning.
     pub skips: bool,
@@ -101,6 +104,8 @@ pub enum RequestError {
     SymbolType,
     /// Both `start` and `snapshot`.
     StartAndSnapshot,
+    /// An interval of heartbeats that is not in [`HEARTBEAT_INTERVAL_S`].
+    HeartbeatInterval,
 }
 
 impl fmt::Display for RequestError {
@@ -120,6 +125,13 @@ impl fmt::Display for RequestError {
                 "stype_in not served: use raw_symbol, parent, instrument_id or continuous",
             ),
             Self::StartAndSnapshot => formatter.write_str("start and snapshot exclude each other"),
+            Self::HeartbeatInterval => {
+                let (first, last) = HEARTBEAT_INTERVAL_S.into_inner();
+                write!(
+                    formatter,
+                    "use a heartbeat_interval_s from {first} to {last}"
+                )
+            }
         }
     }
 }
@@ -214,7 +226,7 @@ impl<'a> Fields<'a> {
             ts_out: self.flag("ts_out")?,
             compression: self.find("compression").unwrap_or("none"),
             encoding: self.find("encoding").unwrap_or("dbn"),
-            heartbeat_interval_s: self.number("heartbeat_interval_s")?,
+            heartbeat_interval_s: self.heartbeat_interval_s()?,
             skips: match self.find("slow_reader_behavior") {
                 None | Some("" | "warn") => false,
                 Some("skip") => true,
@@ -222,6 +234,14 @@ impl<'a> Fields<'a> {
             },
             client: self.find("client").unwrap_or(""),
         })
+    }
+
+    fn heartbeat_interval_s(&self) -> Result<Option<u32>, RequestError> {
+        let interval_s = self.number("heartbeat_interval_s")?;
+        match interval_s.is_none_or(|interval_s| HEARTBEAT_INTERVAL_S.contains(&interval_s)) {
+            true => Ok(interval_s),
+            false => Err(RequestError::HeartbeatInterval),
+        }
     }
 
     fn subscription(&self) -> Result<Subscription<'a>, RequestError> {
@@ -299,6 +319,26 @@ mod tests {
         assert_eq!(error(far), RequestError::Bad("start"));
         let other = "schema=mbp-1|stype_in=nasdaq_symbol|symbols=A";
         assert_eq!(error(other), RequestError::SymbolType);
+    }
+
+    /// An interval that is not served was accepted, and another one used.
+    #[test]
+    fn a_heartbeat_interval_that_is_not_served_is_refused() {
+        let parse = |interval: &str| {
+            let line = format!("auth=x|dataset=X|heartbeat_interval_s={interval}");
+            let interval = match Request::parse(&line).map_err(|error| error.to_string())? {
+                Request::Authenticate(given) => given.heartbeat_interval_s,
+                other => panic!("{other:?}"),
+            };
+            Ok::<_, String>(interval)
+        };
+        for (interval, expected) in [("", None), ("1", Some(1)), ("1800", Some(1_800))] {
+            assert_eq!(parse(interval), Ok(expected));
+        }
+        let error = "use a heartbeat_interval_s from 1 to 1800";
+        for interval in ["0", "1801", "5000"] {
+            assert_eq!(parse(interval), Err(error.to_owned()));
+        }
     }
 
     #[test]

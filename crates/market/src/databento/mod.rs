@@ -361,7 +361,7 @@ impl DatabentoSession {
         let interval_s = authentication
             .heartbeat_interval_s
             .map_or(HEARTBEAT_S, u64::from);
-        self.heartbeat_ns = interval_s.clamp(1, HEARTBEAT_S_MAX) * 1_000_000_000;
+        self.heartbeat_ns = interval_s * 1_000_000_000;
         debug_assert!(self.heartbeat_ns > 0, "a heartbeat has an interval");
         self.stream.set_up(authentication);
         let number = market.next_source_number();
@@ -497,7 +497,6 @@ const CLIENTS_MAX: u64 = 1_024;
 const PATIENCE_NS: u64 = 10_000_000_000;
 /// Databento's default.
 const HEARTBEAT_S: u64 = 30;
-const HEARTBEAT_S_MAX: u64 = 1_800;
 
 #[cfg(test)]
 mod tests {
