@@ -5,6 +5,7 @@ mod assertions;
 mod bench;
 mod check;
 mod clients;
+mod cluster;
 mod complexity;
 mod conformance;
 mod counts;
@@ -48,6 +49,11 @@ usage: cargo xtask <chore>
     --redis FILE           the redis-server to compare with [the one that is installed]
     --binary FILE          a tidewire that is already built
     --lanes N              lanes of the server [2]
+  cluster       three NATS servers and three hubs on this machine, and what each of them has
+    --test                 breaks them in turn, and compares every hub with an oracle
+    --seconds N            how long [until it is interrupted; 60 with --test]
+    --seed S               same seed, same faults [1]
+    --binary FILE          a tidewire that is already built
   bench SUBJECT builds the program and measures it beside rivals: cargo xtask bench --help
   dependencies  licences, sources and versions of all crates
   conformance redis --suite PATH
@@ -168,6 +174,7 @@ fn main() -> ExitCode {
         ["fuzz", ref rest @ ..] => outcome(fuzz::run(&root, rest)),
         ["hangs", ref rest @ ..] => outcome(hangs::run(&root, rest)),
         ["model", ref rest @ ..] => outcome(model::run(&root, rest)),
+        ["cluster", ref rest @ ..] => outcome(cluster::run(&root, rest)),
         ["live", ref rest @ ..] => outcome(live::run(&root, rest)),
         ["simulate", ref rest @ ..] => outcome(simulate::run(&root, rest)),
         ["memory-check"] => outcome(memory_check::run(&root)),

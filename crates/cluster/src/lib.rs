@@ -37,5 +37,6 @@ pub use head::Head;
 pub use lease::{Entry, Lease, LeaseAction, LeaseConfig, LeaseEvent};
 pub use owner::{
     Destination, FrameId, Owner, OwnerAction, OwnerConfig, OwnerFigures, OwnerState, Publication,
+    Times,
 };
 pub use reader::Reader;

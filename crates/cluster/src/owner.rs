@@ -117,6 +117,20 @@ impl Owner {
         now_ns: u64,
         actions: &mut Vec<OwnerAction>,
     ) -> bool {
+        self.produce_some(reader, now_ns, FRAMES_A_CALL_MAX, actions)
+    }
+
+    /// Like [`Owner::produce`], but makes at most so many frames (2 at least): the caller may hold
+    /// a lock on the journal for that long. What the log lacks takes half of them, so that edges
+    /// do not wait for it.
+    pub fn produce_some<R: Reader>(
+        &mut self,
+        reader: &R,
+        now_ns: u64,
+        frames_max: usize,
+        actions: &mut Vec<OwnerAction>,
+    ) -> bool {
+        debug_assert!(frames_max > 1, "one for the log, and one for the edges");
         debug_assert_eq!(reader.session(), self.session, "one stream a reign");
         if !self.publishes() {
             return false;
@@ -126,14 +140,16 @@ impl Owner {
         self.fence();
         self.figures.repeated += self.log.repeat(actions);
         let before = actions.len();
-        let mut left = FRAMES_A_CALL_MAX;
-        self.follow(reader, &mut left, actions);
+        let mut for_log = frames_max / 2;
+        self.follow(reader, &mut for_log, actions);
+        let is_behind = for_log == 0;
+        let mut left = frames_max - frames_max / 2 + for_log;
         self.go_on(reader, now_ns, &mut left, actions);
         self.fall_silent(reader, now_ns, actions.len() > before, actions);
         self.figures.sequence = self.live.sent;
         self.figures.lag = reader.next().saturating_sub(self.live.scanned);
         self.figures.log_lag = reader.next().saturating_sub(self.log.cursor.scanned);
-        self.publishes() && (left == 0 || self.figures.lag > 0 && !self.is_waiting)
+        self.publishes() && (left == 0 || is_behind || self.figures.lag > 0 && !self.is_waiting)
     }
 
     /// Appends what is due of the snapshot, looking at about `budget` entries of the board. Call
@@ -258,6 +274,11 @@ impl Owner {
             Some(_) => deadline_ns.min(self.pages.deadline_ns()),
             None => deadline_ns,
         }
+    }
+
+    /// Returns until when new messages wait for others to share their frame.
+    pub fn next_flush_ns(&self) -> u64 {
+        self.next_flush_ns
     }
 
     /// Returns what the owner is.

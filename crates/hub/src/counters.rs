@@ -1,6 +1,7 @@
 //! The counters that do not belong to the Redis server: topics, feeds and the plant. INFO and the
 //! metrics page are made from one table; see [`tidewire_redis::registry`].
 
+mod cluster;
 mod feed;
 mod look;
 mod plant;
@@ -28,6 +29,12 @@ const TABLE: &[Section<HubSource>] = &[
         shown: Shown::Default,
         counters: feed::FEED,
     },
+    // Behind Redis's section with this name.
+    Section {
+        name: "Cluster",
+        shown: Shown::Default,
+        counters: cluster::CLUSTER,
+    },
 ];
 
 const PLANT: &[Section<PlantSource>] = &[Section {
@@ -54,7 +61,8 @@ type HubCounter = Counter<HubSource>;
 pub(crate) fn write_info(hub: &Hub, is_shown: &dyn Fn(&str, Shown) -> bool, out: &mut String) {
     let look = HubLook::new(hub);
     for section in TABLE {
-        if is_shown(section.name, section.shown) {
+        let is_absent = section.name == "Cluster" && hub.market.config.cluster.is_none();
+        if is_shown(section.name, section.shown) && !is_absent {
             write_heading(out, section.name);
             section.write_info(&look, out);
         }

@@ -17,18 +17,19 @@ impl Market {
         }
     }
 
-    /// Notifies the other lanes with feed clients that the journal has grown.
+    /// Notifies the other lanes with feed clients, and the cluster, that the journal has grown.
     pub fn tell_feed_lanes(&self, own_lane: usize) {
         debug_assert!(own_lane < self.feed_told.len(), "the lane exists");
         self.tell_feed_lanes_but(1 << own_lane);
     }
 
-    /// Notifies every lane with feed clients that the journal has grown.
+    /// Notifies every lane with feed clients, and the cluster, that the journal has grown.
     pub fn tell_all_feed_lanes(&self) {
         self.tell_feed_lanes_but(0);
     }
 
     fn tell_feed_lanes_but(&self, without: u64) {
+        self.cluster_reader.tell();
         let lanes = self.feed_lanes.load(Ordering::Acquire) & !without;
         debug_assert_eq!(
             lanes & !lane_bits(self.feed_told.len()),

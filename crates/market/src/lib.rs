@@ -23,6 +23,12 @@ pub use board::{Board, BoardFull, MARKET_PREFIX, VENUE_SEPARATOR};
 mod broadcast;
 pub use broadcast::{BroadcastCounters, LinesOut};
 
+mod cluster;
+pub use cluster::{
+    Cluster, ClusterConfig, ClusterFigures, ClusterName, ClusterStatus, NameError, OwnSource,
+    ReceivedSource,
+};
+
 mod clocks;
 mod consolidated;
 pub use clocks::{Ahead, Clocks, SourceClock};

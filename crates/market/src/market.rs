@@ -16,6 +16,8 @@ use crate::bars::Bars;
 use crate::board::Board;
 use crate::broadcast::BroadcastCounters;
 use crate::clocks::Clocks;
+use crate::cluster::own::RemoteTopics;
+use crate::cluster::{ClusterConfig, ClusterStatus, Reader};
 use crate::databento::DatabentoCounters;
 use crate::depth::Books;
 use crate::feed_session::SlowFeeds;
@@ -27,6 +29,7 @@ use crate::recording::RecordingCounters;
 use crate::records::RecordCounters;
 use crate::seconds::Seconds;
 use crate::session_id::new_session_id;
+use crate::venues::CONSOLIDATED_WRITER;
 
 /// Limits and switches of market data. Every queue has its limit here.
 #[derive(Clone, Debug)]
@@ -42,6 +45,8 @@ pub struct MarketConfig {
     pub sources: Vec<FeedSource>,
     /// What links to servers with TLS are made with.
     pub connector: TlsConnector,
+    /// The hub's place in a cluster, if it is in one.
+    pub cluster: Option<ClusterConfig>,
     /// Addresses to which the hub's own feed is sent in datagrams, if any.
     pub feed_lines: Option<FeedLines>,
     /// Feeds of exchanges that the hub reads ([`crate::Inputs`]).
@@ -64,6 +69,7 @@ impl Default for MarketConfig {
             session: 0,
             sources: Vec::new(),
             connector: TlsConnector::default(),
+            cluster: None,
             feed_lines: None,
             inputs: Vec::new(),
             faults: None,
@@ -110,6 +116,12 @@ pub struct Market {
     pub databento: DatabentoCounters,
     /// Counters of sent datagrams.
     pub broadcast: BroadcastCounters,
+    /// Figures of the cluster.
+    pub cluster: ClusterStatus,
+    /// The cluster's reader of the journal.
+    pub(crate) cluster_reader: Reader,
+    /// Topics of other hubs of the cluster.
+    pub(crate) remote: RemoteTopics,
     /// Counters of slow feed clients.
     pub slow_feeds: SlowFeeds,
     pub(crate) post: Arc<Post>,
@@ -139,7 +151,7 @@ impl Market {
         let journal = Journal::new(session, config.journal_messages);
         let lanes = lane_bits(post.lanes());
         let board = Arc::new(Board::new(config.topics_max, lanes));
-        let consolidated = board.slots().writer(0);
+        let consolidated = board.slots().writer(CONSOLIDATED_WRITER);
         let books = Arc::new(Books::new(board.clone(), lanes));
         let bars = Arc::new(Bars::new(board.clone(), lanes, post.clone()));
         let seconds = Seconds::new(board.clone(), books.clone(), bars.clone(), lanes);
@@ -159,6 +171,12 @@ impl Market {
             clocks: Clocks::default(),
             databento: DatabentoCounters::default(),
             broadcast: BroadcastCounters::default(),
+            cluster: ClusterStatus::default(),
+            cluster_reader: Reader::default(),
+            remote: RemoteTopics::new(match config.cluster {
+                Some(_) => config.topics_max,
+                None => 0,
+            }),
             slow_feeds: SlowFeeds::default(),
             inputs_stopped: AtomicBool::new(false),
             publishers: Publishers::default(),

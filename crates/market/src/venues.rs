@@ -466,6 +466,8 @@ fn plain_name(name: &str) -> String {
 static BAD_NAMES: Seldom = Seldom::new(5, 10);
 /// The venue number of consolidated prices.
 pub const CONSOLIDATED: u16 = u16::MAX;
+/// The name of the writer of consolidated topics; no source has it.
+pub(crate) const CONSOLIDATED_WRITER: u32 = 0;
 pub(crate) const CONSOLIDATED_NAME: &str = "consolidated";
 /// The name of a source that has none.
 const UNNAMED: &str = "unnamed";

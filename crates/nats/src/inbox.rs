@@ -1,10 +1,12 @@
 //! The events of a link, for a thread that waits for them.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 use crate::Event;
 
@@ -21,7 +23,9 @@ pub struct Inbox {
 #[derive(Debug, Default)]
 struct Shared {
     queue: Mutex<Queue>,
-    arrived: Condvar,
+    /// The thread that takes, from its first call on.
+    taker: OnceLock<Thread>,
+    is_woken: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -29,7 +33,6 @@ struct Queue {
     events: VecDeque<Event>,
     message_bytes: usize,
     dropped: u64,
-    is_woken: bool,
 }
 
 impl Inbox {
@@ -49,27 +52,42 @@ impl Inbox {
         }
         queue.events.push_back(event);
         drop(queue);
-        self.shared.arrived.notify_one();
+        self.unpark();
     }
 
-    /// Ends the present or the next wait of [`Inbox::take`], for another reason than an event.
+    /// Ends the present or the next wait of [`Inbox::take`], for another reason than an event. It
+    /// waits for no lock, so that a lane may call it.
     pub fn wake(&self) {
-        self.shared.queue.lock().is_woken = true;
-        self.shared.arrived.notify_one();
+        self.shared.is_woken.store(true, Ordering::Release);
+        self.unpark();
     }
 
-    /// Appends all events to `taken`. Waits for the first one until `timeout` is over.
-    pub fn take(&self, timeout: Duration, taken: &mut Vec<Event>) {
-        let end = Instant::now() + timeout;
-        let mut queue = self.shared.queue.lock();
-        while queue.events.is_empty() && !queue.is_woken {
-            if self.shared.arrived.wait_until(&mut queue, end).timed_out() {
-                break;
-            }
+    fn unpark(&self) {
+        if let Some(taker) = self.shared.taker.get() {
+            taker.unpark();
         }
-        queue.is_woken = false;
-        queue.message_bytes = 0;
-        taken.extend(queue.events.drain(..));
+    }
+
+    /// Appends all events to `taken`. Waits for the first one until `timeout` is over. Only one
+    /// thread may call it.
+    pub fn take(&self, timeout: Duration, taken: &mut Vec<Event>) {
+        let taker = self.shared.taker.get_or_init(std::thread::current);
+        debug_assert_eq!(taker.id(), std::thread::current().id(), "one thread takes");
+        let end = Instant::now() + timeout;
+        loop {
+            let mut queue = self.shared.queue.lock();
+            let events = std::mem::take(&mut queue.events);
+            queue.message_bytes = 0;
+            drop(queue);
+            // Who wakes has set the mark before: what it points to is seen after this call.
+            let is_woken = self.shared.is_woken.swap(false, Ordering::AcqRel);
+            let left = end.saturating_duration_since(Instant::now());
+            if is_woken || !events.is_empty() || left.is_zero() {
+                taken.extend(events);
+                return;
+            }
+            std::thread::park_timeout(left);
+        }
     }
 
     /// Returns how many messages of subscriptions were dropped.

@@ -13,7 +13,7 @@ pub struct Settings {
     /// Who the client is.
     pub credentials: Credentials,
     /// TLS, for servers that ask for it and for `tls://` addresses.
-    pub tls: Option<rustls::ClientConfig>,
+    pub tls: TlsFiles,
     /// Longest time until a request is answered.
     pub timeout: Duration,
 }
@@ -24,10 +24,21 @@ impl Default for Settings {
             servers: Vec::new(),
             name: "tidewire".to_owned(),
             credentials: Credentials::None,
-            tls: None,
+            tls: TlsFiles::default(),
             timeout: Duration::from_secs(2),
         }
     }
+}
+
+/// Files for TLS, in PEM. They are read at each connection.
+#[derive(Clone, Debug, Default)]
+pub struct TlsFiles {
+    /// Authorities of the servers, beside those that the system trusts.
+    pub authorities: Option<PathBuf>,
+    /// The client's certificate, and its key.
+    pub own: Option<(PathBuf, PathBuf)>,
+    /// Whether a server without TLS is refused.
+    pub is_required: bool,
 }
 
 /// Who a client is.

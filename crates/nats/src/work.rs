@@ -1,5 +1,6 @@
 //! The thread of a link.
 
+use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,10 +48,17 @@ pub(crate) fn options(settings: &Settings) -> io::Result<ConnectOptions> {
             options.user_and_password(user.clone(), password.clone())
         }
     };
-    if let Some(tls) = &settings.tls {
-        options = options.tls_client_config(tls.clone());
+    let tls = &settings.tls;
+    if let Some(path) = &tls.authorities {
+        File::open(path)?;
+        options = options.add_root_certificates(path.clone());
     }
-    Ok(options)
+    if let Some((certificate, key)) = &tls.own {
+        File::open(certificate)?;
+        File::open(key)?;
+        options = options.add_client_certificate(certificate.clone(), key.clone());
+    }
+    Ok(options.require_tls(tls.is_required))
 }
 
 /// Serves a link until its commands end.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tidewire_feed::journal::{CAPACITY_MAX, CAPACITY_MIN};
 use tidewire_feed::wire::SlowPolicy;
 use tidewire_hub::{HubConfig, ZmqSecurity, port};
@@ -23,6 +24,7 @@ use tidewire_redis::{BindAddress, Parameters, RedisConf, RedisConfig};
 use tidewire_web::websocket::Origins;
 
 pub(crate) use self::file_place::FilePlace;
+use crate::cluster_file;
 use crate::failure::{Failure, plain};
 use crate::feed_login;
 use crate::options::{FeedSlow, IoUring, ServeOptions, YesNo, ZmqGone, ZmqMechanism};
@@ -102,6 +104,7 @@ struct File {
     source_user: Option<String>,
     source_password_file: Option<PathBuf>,
     record: Option<PathBuf>,
+    cluster: Option<PathBuf>,
     mdp: Vec<String>,
     mold: Vec<String>,
     soup: Vec<String>,
@@ -136,7 +139,7 @@ impl Config {
     /// Reads the configuration file, if one is given, and applies the options over it.
     pub(crate) fn new(options: &ServeOptions) -> Result<Self, Failure> {
         let (file, place) = match options.config.as_deref() {
-            Some(path) => read_file(path)?,
+            Some(path) => read_file::<File>(path)?,
             None => Default::default(),
         };
         let endpoint =
@@ -231,6 +234,8 @@ impl Config {
                 resp_places.push(RespPlace::Tls(place));
             }
         }
+        let cluster = options.cluster.as_ref().or(file.cluster.as_ref());
+        let cluster = cluster.map(|path| cluster_file::read(path)).transpose()?;
         let connector = TlsConnector::default();
         let mut hub = HubConfig {
             redis: RedisConfig {
@@ -249,6 +254,7 @@ impl Config {
                 databento_key,
                 inputs,
                 feed_lines: feed_udp,
+                cluster,
                 feed_slow: options
                     .feed_slow
                     .or(file.feed_slow)
@@ -676,7 +682,8 @@ fn read_text(path: &Path, option: &str) -> Result<String, Failure> {
         .map_err(|error| Failure::usage(format!("{option}: cannot read {place}: {error}")))
 }
 
-fn read_file(path: &Path) -> Result<(File, FilePlace), Failure> {
+/// Reads a file of TOML.
+pub(crate) fn read_file<T: DeserializeOwned>(path: &Path) -> Result<(T, FilePlace), Failure> {
     let path = path.display().to_string();
     let text = std::fs::read_to_string(&path)
         .map_err(|error| Failure::usage(format!("cannot read {path}: {error}")))?;

@@ -12,6 +12,7 @@ mod admin;
 #[path = "../../tls/tests/support/certificates.rs"]
 mod certificates;
 mod certs;
+mod cluster_file;
 mod columns;
 mod config;
 mod curve_keys;

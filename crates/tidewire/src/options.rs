@@ -221,6 +221,10 @@ pub(crate) struct ServeOptions {
     /// Options of the plant.
     #[command(flatten)]
     pub(crate) plant: PlantArguments,
+    /// A file with the hub's place in a cluster of hubs over NATS (docs/cluster.md)
+    /// [default: none].
+    #[arg(long, value_name = "FILE", env = "TIDEWIRE_CLUSTER")]
+    pub(crate) cluster: Option<PathBuf>,
     /// Record the stream of market data; append if the file exists.
     #[arg(long, value_name = "FILE", env = "TIDEWIRE_RECORD")]
     pub(crate) record: Option<PathBuf>,

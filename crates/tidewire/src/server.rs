@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use tidewire_hub::{Hub, HubConfig, HubLane, Mail, port};
 use tidewire_lane::{Endpoint, LaneConfig, Lanes, ListenError, Listener};
-use tidewire_market::Inputs;
-use tidewire_market::LinesOut;
-use tidewire_market::{Exchange, Recorder};
+use tidewire_market::{Cluster, Exchange, Inputs, LinesOut, Recorder};
 use tidewire_memory::HugePages;
 use tidewire_redis::ids::{DISABLE_THP, UNIXSOCKETPERM};
 use tidewire_redis::{Durability, watch_lanes};
@@ -170,6 +168,7 @@ pub struct Server {
     lanes: Lanes<Mail>,
     recorder: Option<Recorder>,
     inputs: Inputs,
+    cluster: Option<Cluster>,
 }
 
 impl Server {
@@ -208,6 +207,11 @@ impl Server {
                 })
             })
             .transpose()?;
+        let cluster = config.hub.market.cluster.as_ref();
+        let cluster = cluster
+            .map(|cluster| Cluster::start(&hub.market, cluster))
+            .transpose()
+            .map_err(|error| Failure::usage(format!("--cluster: {error}")))?;
         let inputs = Inputs::start(&hub.market, &input_cores(config)).map_err(Failure::usage)?;
         let lanes = start_lanes(&hub, cores, "lane", listeners, Some(&resp), None)?;
         if let Some(admin) = admin {
@@ -220,6 +224,7 @@ impl Server {
             lanes,
             recorder,
             inputs,
+            cluster,
         })
     }
 
@@ -250,6 +255,8 @@ impl Server {
         // refused.
         hub.server.stop_listening();
         self.lanes.stop_for_good();
+        // What the lanes have taken is published, and the sources are given up.
+        drop(self.cluster);
         if let Some(recorder) = self.recorder {
             recorder
                 .finish()
@@ -266,6 +273,7 @@ impl Server {
         // Inputs stop before the lanes that deliver their messages.
         drop(self.inputs);
         self.lanes.stop();
+        drop(self.cluster);
         // The recorder still writes what it has received.
         if let Some(Err(error)) = self.recorder.map(Recorder::finish) {
             tracing::warn!(%error, "the recording has no end mark");

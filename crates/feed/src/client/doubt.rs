@@ -25,6 +25,12 @@ impl Doubt {
 }
 
 impl Client {
+    /// Returns whether it has the values of a snapshot of all its subscriptions, and nothing was
+    /// lost since.
+    pub fn has_all_values(&self) -> bool {
+        self.values_complete
+    }
+
     /// Notes a loss and requests the values changed since, at `ask_ns`.
     pub(super) fn doubt<S: Sink>(&mut self, since: u64, until: u64, ask_ns: u64, sink: &mut S) {
         debug_assert_eq!(

@@ -68,6 +68,7 @@ impl Batch<'_> {
             }
             return;
         };
+        market.remote.note(topic.number, self.work.source);
         let known = self.symbols.get(symbol);
         let is_repeated = known.is_some_and(|known| Arc::ptr_eq(known.name(), &topic));
         if let Some(named) = &mut self.work.certainties.named {

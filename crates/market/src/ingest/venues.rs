@@ -358,6 +358,7 @@ impl Work<'_> {
         };
         let topic = board.define(&definition);
         let topic = topic.map_err(|_| NoTopic::Full(TOO_MANY_TOPICS))?;
+        self.market.remote.note(topic.number, self.source);
         if topic.defined_sequence() == 0 {
             let definition = Message::Definition(topic.definition());
             topic.defined_at(self.journal.append(&definition));

@@ -1,0 +1,68 @@
+//! Counters of the hub's place in a cluster; shown only by a hub that is in one.
+
+use tidewire_redis::registry::line;
+
+use super::HubCounter;
+use super::look::HubLook;
+
+pub(super) const CLUSTER: &[HubCounter] = &[
+    HubCounter::lines(|look, out| {
+        let Some(config) = &look.market.config.cluster else {
+            return;
+        };
+        let shown = look.market.cluster.get();
+        line(out, "cluster_name", &config.name);
+        line(out, "cluster_hub", &config.hub);
+        line(out, "cluster_link_up", u8::from(shown.is_linked));
+        line(out, "cluster_link_losses", shown.losses);
+        line(out, "cluster_dropped_messages", shown.dropped);
+        if let Some(own) = &shown.own {
+            line(out, "cluster_own", own);
+        }
+        for (number, source) in shown.remote.iter().enumerate() {
+            line(out, &format!("cluster_source{number}"), source);
+        }
+    }),
+    HubCounter::flag("cluster_linked", |look| look.market.cluster.get().is_linked)
+        .gauge(1600, "cluster_link_up")
+        .help("Whether a NATS server answers.")
+        .when(is_in_cluster),
+    HubCounter::count("cluster_epoch", |look| own(look, |own| own.figures.epoch))
+        .gauge(1610, "cluster_epoch")
+        .help("Reign of this hub over its own source.")
+        .when(is_in_cluster),
+    HubCounter::count("cluster_unacknowledged", |look| {
+        own(look, |own| own.figures.unacknowledged)
+    })
+    .gauge(1620, "cluster_unacknowledged_frames")
+    .help("Frames that the log has not acknowledged.")
+    .when(is_in_cluster),
+    HubCounter::count("cluster_frames", |look| own(look, |own| own.figures.frames))
+        .counter(1630, "cluster_frames_total")
+        .help("Frames published for the first time.")
+        .when(is_in_cluster),
+    HubCounter::count("cluster_gaps", |look| {
+        let shown = look.market.cluster.get();
+        let received = shown.remote.iter().map(|source| source.figures.gaps);
+        received.sum()
+    })
+    .counter(1640, "cluster_gaps_total")
+    .help("Times that frames of other hubs were lost for good.")
+    .when(is_in_cluster),
+    HubCounter::count("cluster_lag", |look| {
+        let shown = look.market.cluster.get();
+        let received = shown.remote.iter().map(|source| source.figures.lag);
+        received.max().unwrap_or(0)
+    })
+    .gauge(1650, "cluster_lag_messages")
+    .help("Messages of other hubs that are known to exist and were not applied: the most of a source.")
+    .when(is_in_cluster),
+];
+
+fn is_in_cluster(look: &HubLook<'_>) -> bool {
+    look.market.config.cluster.is_some()
+}
+
+fn own(look: &HubLook<'_>, figure: impl Fn(&tidewire_market::OwnSource) -> u64) -> u64 {
+    look.market.cluster.get().own.as_ref().map_or(0, figure)
+}

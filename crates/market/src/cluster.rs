@@ -1,0 +1,294 @@
+//! Topics across hubs: this hub's place in a cluster over NATS.
+//!
+//! One thread has it all: it reads the journal for what this hub's own sources say, and applies
+//! what other hubs' owners say. Neither ingest nor a client of this hub waits for it
+//! (`docs/decisions/0059-topics-over-nats.md`).
+//!
+//! ```text
+//!  journal ─▶ outgoing (Lease, Owner) ─▶ Link ─▶ NATS
+//!  slots, journal, publications ◀─ incoming (Edge, Client, Ingest) ◀─ Inbox ◀─ NATS
+//! ```
+
+mod config;
+mod incoming;
+mod outgoing;
+pub(crate) mod own;
+mod requests;
+mod status;
+mod subjects;
+
+pub use config::{ClusterConfig, ClusterName, NameError};
+pub use status::{
+    ClusterStatus, Incoming as ReceivedSource, Outgoing as OwnSource, Shown as ClusterFigures,
+};
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tidewire_cluster::Times;
+use tidewire_lane::unix_ns;
+use tidewire_nats::{Event, Inbox, Link, Message};
+use tracing::{info, warn};
+
+use crate::market::Market;
+use incoming::Incoming;
+use outgoing::Outgoing;
+use requests::{Request, Requests};
+use status::Shown;
+use subjects::{Kind, parse, received};
+
+/// Longest delay until a request to stop is noticed.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+/// Time from one publication of the figures to the next.
+const SHOW_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How the cluster's thread is told that the journal has grown.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    inbox: std::sync::OnceLock<Inbox>,
+    is_told: AtomicBool,
+}
+
+impl Reader {
+    /// Tells the thread, unless it has been told and has not looked yet.
+    #[inline]
+    pub(crate) fn tell(&self) {
+        if let Some(inbox) = self.inbox.get()
+            && !self.is_told.swap(true, Ordering::AcqRel)
+        {
+            inbox.wake();
+        }
+    }
+}
+
+/// The thread of a hub in a cluster. Dropping it ends the hub's part in order.
+#[derive(Debug)]
+pub struct Cluster {
+    is_stopped: Arc<AtomicBool>,
+    inbox: Inbox,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Cluster {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The credentials cannot be read, or no thread can be started.
+    pub fn start(market: &Arc<Market>, config: &ClusterConfig) -> Result<Self, String> {
+        let inbox = Inbox::new();
+        let link = Link::start(config.link.clone(), inbox.clone())
+            .map_err(|error| format!("no link to NATS: {error}"))?;
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        if config.source.is_some() {
+            let _ = market.cluster_reader.inbox.set(inbox.clone());
+        }
+        let mut work = Work::new(
+            market.clone(),
+            config,
+            link,
+            inbox.clone(),
+            is_stopped.clone(),
+        );
+        let thread = std::thread::Builder::new()
+            .name("cluster".to_owned())
+            .spawn(move || work.run())
+            .map_err(|error| format!("cannot start the cluster's thread: {error}"))?;
+        Ok(Self {
+            is_stopped,
+            inbox,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.is_stopped.store(true, Ordering::Release);
+        self.inbox.wake();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The state of the thread.
+struct Work {
+    market: Arc<Market>,
+    link: Link,
+    inbox: Inbox,
+    is_stopped: Arc<AtomicBool>,
+    begin: Instant,
+    requests: Requests,
+    outgoing: Option<Outgoing>,
+    incoming: Incoming,
+    is_linked: bool,
+    losses: u64,
+    shown: Instant,
+}
+
+impl Work {
+    fn new(
+        market: Arc<Market>,
+        config: &ClusterConfig,
+        link: Link,
+        inbox: Inbox,
+        is_stopped: Arc<AtomicBool>,
+    ) -> Self {
+        let session = market.journal.lock().session();
+        let source = config.source.as_ref();
+        let outgoing = source.map(|source| Outgoing::new(config, source, session, 0));
+        for subject in received(&config.name, &config.receive) {
+            link.subscribe(&subject);
+        }
+        if let Some(outgoing) = &outgoing {
+            link.subscribe(&outgoing.snapshot_subject());
+        }
+        Self {
+            incoming: Incoming::new(config, market.clone()),
+            market,
+            link,
+            inbox,
+            is_stopped,
+            begin: Instant::now(),
+            requests: Requests::default(),
+            outgoing,
+            is_linked: false,
+            losses: 0,
+            shown: Instant::now(),
+        }
+    }
+
+    fn times(&self) -> Times {
+        Times {
+            now_ns: self.begin.elapsed().as_nanos() as u64,
+            wall_ms: unix_ns() / 1_000_000,
+        }
+    }
+
+    fn run(&mut self) {
+        let mut events = Vec::new();
+        let mut more = false;
+        while !self.is_stopped.load(Ordering::Acquire) {
+            self.inbox.take(self.wait(more), &mut events);
+            for event in events.drain(..) {
+                self.event(event);
+            }
+            more = self.turn();
+            if self.shown.elapsed() >= SHOW_INTERVAL {
+                self.show();
+            }
+        }
+        let times = self.times();
+        if let Some(outgoing) = &mut self.outgoing {
+            outgoing.end(&self.market, (&self.link, &mut self.requests), times);
+        }
+    }
+
+    /// Returns how long nothing has to be done.
+    fn wait(&self, more: bool) -> Duration {
+        if more {
+            return Duration::ZERO;
+        }
+        let now_ns = self.times().now_ns;
+        let mut due_ns = self.incoming.deadline_ns();
+        if let Some(outgoing) = &self.outgoing {
+            due_ns = due_ns.min(outgoing.deadline_ns());
+            // What has come since the last look waits until then for more.
+            if self.market.cluster_reader.is_told.load(Ordering::Relaxed) {
+                due_ns = due_ns.min(outgoing.next_flush_ns());
+            }
+        }
+        Duration::from_nanos(due_ns.saturating_sub(now_ns)).min(WAIT_MAX)
+    }
+
+    fn turn(&mut self) -> bool {
+        let times = self.times();
+        let mut more = false;
+        let link = (&self.link, &mut self.requests);
+        if let Some(outgoing) = &mut self.outgoing
+            && self.is_linked
+        {
+            if times.now_ns >= outgoing.next_flush_ns() {
+                // An exchange: what is in the journal when it is told is seen by the read below.
+                self.market
+                    .cluster_reader
+                    .is_told
+                    .swap(false, Ordering::AcqRel);
+            }
+            more = outgoing.turn(&self.market, link, times);
+        }
+        let link = (&self.link, &mut self.requests);
+        self.incoming.turn(link, times.now_ns);
+        more
+    }
+
+    fn event(&mut self, event: Event) {
+        let now_ns = self.times().now_ns;
+        match event {
+            Event::Connected => {
+                if !std::mem::replace(&mut self.is_linked, true) {
+                    info!("linked to NATS");
+                    self.incoming.connected(now_ns);
+                    if let Some(outgoing) = &mut self.outgoing {
+                        outgoing.connected(now_ns);
+                    }
+                }
+            }
+            Event::Disconnected { reason } => {
+                if std::mem::take(&mut self.is_linked) {
+                    self.losses += 1;
+                    warn!(%reason, "the link to NATS is lost; reconnecting");
+                    self.incoming.disconnected();
+                    if let Some(outgoing) = &mut self.outgoing {
+                        outgoing.lost_connection();
+                    }
+                }
+            }
+            Event::Message(message) => self.message(&message, now_ns),
+            Event::Answer { tag, answer } => {
+                let Some(request) = self.requests.close(tag) else {
+                    return;
+                };
+                let link = (&self.link, &mut self.requests);
+                match (&request, &mut self.outgoing) {
+                    (
+                        Request::RemoteHead(..)
+                        | Request::RemotePages(..)
+                        | Request::RemoteLog(..)
+                        | Request::RemoteLogEnd(..),
+                        _,
+                    ) => self.incoming.answered(request, answer, link, now_ns),
+                    (_, Some(outgoing)) => outgoing.answered(request, answer, now_ns),
+                    (_, None) => {}
+                }
+            }
+        }
+    }
+
+    fn message(&mut self, message: &Message, now_ns: u64) {
+        if let Some(outgoing) = &mut self.outgoing
+            && matches!(parse(&message.subject), Some((Kind::Head | Kind::Page, source))
+                if outgoing.is_of(source))
+        {
+            return outgoing.snapshot_seen(&message.payload);
+        }
+        self.incoming.message(message, now_ns);
+    }
+
+    fn show(&mut self) {
+        self.shown = Instant::now();
+        let now_ns = self.times().now_ns;
+        self.market.cluster.set(Shown {
+            is_linked: self.is_linked,
+            losses: self.losses,
+            dropped: self.inbox.dropped(),
+            own: self
+                .outgoing
+                .as_ref()
+                .map(|outgoing| outgoing.figures(now_ns)),
+            remote: self.incoming.figures(),
+        });
+    }
+}

@@ -1,0 +1,120 @@
+//! What a hub is in a cluster.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use tidewire_nats::Settings;
+
+/// The place of a hub in a cluster.
+#[derive(Clone, Debug)]
+pub struct ClusterConfig {
+    /// The cluster; a part of each subject and of each stream's name.
+    pub name: ClusterName,
+    /// This hub, among those of the cluster.
+    pub hub: ClusterName,
+    /// How NATS is reached.
+    pub link: Settings,
+    /// The name of this hub's own sources; `None` for a hub that only receives.
+    pub source: Option<ClusterName>,
+    /// Names of sources that it receives; `*` for any run of characters. Its own is never received.
+    pub receive: Vec<String>,
+    /// Copies of each stream: 1, 3 or 5.
+    pub replicas: usize,
+    /// How long the log keeps frames.
+    pub log_age: Duration,
+    /// Bytes that the log of a source keeps.
+    pub log_bytes: u64,
+}
+
+impl ClusterConfig {
+    /// Returns whether this hub receives a source.
+    pub fn receives(&self, source: &str) -> bool {
+        let is_own = self
+            .source
+            .as_ref()
+            .is_some_and(|own| own.as_str() == source);
+        !is_own && self.receive.iter().any(|pattern| matches(pattern, source))
+    }
+}
+
+/// Compares a name with a pattern in which `*` stands for any run of characters.
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some((head, rest)) = pattern.split_once('*') else {
+        return pattern == name;
+    };
+    let Some(name) = name.strip_prefix(head) else {
+        return false;
+    };
+    // The shortest run that lets the rest match.
+    (0..=name.len()).any(|skipped| name.get(skipped..).is_some_and(|name| matches(rest, name)))
+}
+
+/// A name that can be a part of a subject and of a stream's name: letters, digits, `-` and `_`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClusterName(String);
+
+impl ClusterName {
+    /// Returns the name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ClusterName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+/// Why a text is no [`ClusterName`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no name: 1 to {NAME_LENGTH_MAX} letters, digits, - and _ are expected")]
+pub struct NameError(String);
+
+impl FromStr for ClusterName {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        match (1..=NAME_LENGTH_MAX).contains(&text.len()) && text.bytes().all(is_part) {
+            true => Ok(Self(text.to_owned())),
+            false => Err(NameError(text.escape_debug().to_string())),
+        }
+    }
+}
+
+/// Maximum bytes of a name.
+const NAME_LENGTH_MAX: usize = 48;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_letters_digits_and_two_signs() {
+        for name in ["a", "plant-1_B", &"x".repeat(48)] {
+            assert_eq!(name.parse::<ClusterName>().unwrap().as_str(), name);
+        }
+        for name in ["", "a.b", "a*", ">", "a b", "é", &"x".repeat(49)] {
+            assert!(name.parse::<ClusterName>().is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn patterns_of_sources_match_runs() {
+        let cases = [
+            ("*", "nasdaq", true),
+            ("nas*", "nasdaq", true),
+            ("*daq", "nasdaq", true),
+            ("n*d*q", "nasdaq", true),
+            ("n*d*x", "nasdaq", false),
+            ("nasdaq", "nasdaq", true),
+            ("nasda", "nasdaq", false),
+            ("nasdaq*", "nasdaq", true),
+        ];
+        for (pattern, name, expected) in cases {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! What this hub receives from the cluster: the topics of other hubs' sources.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+
+use tidewire_cluster::{Edge, EdgeAction, EdgeConfig, EdgeEvent, EdgeOutput, Frame, Head};
+use tidewire_fanout::Publication;
+use tidewire_feed::client::{Client, ClientConfig, Side, Sink};
+use tidewire_feed::server::Steps;
+use tidewire_feed::wire::ClientName;
+use tidewire_lane::unix_ns;
+use tidewire_nats::{Answer, Fetching, Link, Message};
+use tracing::{info, warn};
+
+use super::config::ClusterConfig;
+use super::own::REMOTE;
+use super::requests::{Request, Requests};
+use super::status::Incoming as Figures;
+use super::subjects::{Kind, Subjects, parse};
+use crate::ingest::Ingest;
+use crate::ingest::certainty::SLICE_STEPS;
+use crate::market::Market;
+use tidewire_retry::Seldom;
+
+/// Sources that a hub receives at most.
+const SOURCES_MAX: usize = 1_024;
+/// Pages that one request asks for.
+const PAGES_A_REQUEST: usize = 128;
+/// Frames that one request asks for, and their bytes.
+const FRAMES_A_REQUEST: usize = 128;
+const BYTES_A_REQUEST: usize = 8 << 20;
+
+/// The receiving side.
+pub(super) struct Incoming {
+    config: ClusterConfig,
+    market: Arc<Market>,
+    sources: BTreeMap<String, Remote>,
+    is_full: bool,
+}
+
+/// A source of another hub.
+struct Remote {
+    subjects: Subjects,
+    edge: Edge,
+    client: Client,
+    ingest: Ingest,
+    /// Pages of the snapshot that is being read, and that were not asked for yet.
+    pages: Vec<u32>,
+    is_heard: bool,
+    is_stale: bool,
+    outgoing: Vec<u8>,
+}
+
+impl Incoming {
+    pub(super) fn new(config: &ClusterConfig, market: Arc<Market>) -> Self {
+        Self {
+            config: config.clone(),
+            market,
+            sources: BTreeMap::new(),
+            is_full: false,
+        }
+    }
+
+    /// Handles a message of a subscription.
+    pub(super) fn message(&mut self, message: &Message, now_ns: u64) {
+        let Some((kind, source)) = parse(&message.subject) else {
+            return;
+        };
+        if !self.config.receives(source) {
+            return;
+        }
+        let Some(remote) = self.remote(source, now_ns) else {
+            return;
+        };
+        match kind {
+            Kind::Log => {
+                let sequence = message.expected_last.map(|last| last.saturating_add(1));
+                remote.edge.message(&message.payload, sequence, now_ns);
+            }
+            Kind::Live => remote.edge.message(&message.payload, None, now_ns),
+            Kind::Head => remote.edge.head_seen(&message.payload, now_ns),
+            Kind::Page => {}
+        }
+    }
+
+    /// Returns the source with this name, which may be new.
+    fn remote(&mut self, source: &str, now_ns: u64) -> Option<&mut Remote> {
+        let is_full = self.sources.len() >= SOURCES_MAX;
+        match self.sources.entry(source.to_owned()) {
+            Entry::Occupied(found) => Some(found.into_mut()),
+            Entry::Vacant(_) if is_full => {
+                if !std::mem::replace(&mut self.is_full, true) {
+                    warn!(source, "the cluster has more sources than a hub receives");
+                }
+                None
+            }
+            Entry::Vacant(place) => {
+                info!(source, "a source of the cluster is received");
+                Some(place.insert(Remote::new(&self.config, &self.market, source, now_ns)))
+            }
+        }
+    }
+
+    /// Does what is due, and applies what has come.
+    pub(super) fn turn(&mut self, (link, requests): (&Link, &mut Requests), now_ns: u64) {
+        for (name, remote) in &mut self.sources {
+            if now_ns >= remote.edge.deadline_ns() {
+                remote.edge.handle_timeout(now_ns);
+            }
+            remote.apply(name, &self.market, now_ns);
+            while let Some(action) = remote.edge.next_action() {
+                remote.act(name, action, (link, requests));
+            }
+            if remote.ingest.is_sweeping() {
+                let steps = &mut Steps::new(SLICE_STEPS);
+                let news = remote.ingest.sweep(steps, unix_ns());
+                publish(&self.market, news);
+            }
+        }
+    }
+
+    /// Handles the answer to one of its requests.
+    pub(super) fn answered(
+        &mut self,
+        request: Request,
+        answer: Answer,
+        (link, requests): (&Link, &mut Requests),
+        now_ns: u64,
+    ) {
+        let (Request::RemoteHead(name, _)
+        | Request::RemotePages(name, _)
+        | Request::RemoteLog(name, _)
+        | Request::RemoteLogEnd(name, _)) = &request
+        else {
+            return;
+        };
+        let name = name.clone();
+        if let Some(remote) = self.sources.get_mut(&name) {
+            remote.answered(&name, &request, answer, (link, requests), now_ns);
+        }
+    }
+
+    pub(super) fn connected(&mut self, now_ns: u64) {
+        for remote in self.sources.values_mut() {
+            remote.edge.connected(now_ns);
+        }
+    }
+
+    pub(super) fn disconnected(&mut self) {
+        for remote in self.sources.values_mut() {
+            remote.edge.disconnected();
+        }
+    }
+
+    /// Returns when [`Incoming::turn`] must be called.
+    pub(super) fn deadline_ns(&self) -> u64 {
+        let deadlines = self
+            .sources
+            .values()
+            .map(|remote| match remote.ingest.is_sweeping() {
+                true => 0,
+                false => remote.edge.deadline_ns(),
+            });
+        deadlines.min().unwrap_or(u64::MAX)
+    }
+
+    /// Returns the figures of each source.
+    pub(super) fn figures(&mut self) -> Vec<Figures> {
+        let sources = self.sources.iter_mut();
+        let figures = sources.map(|(name, remote)| {
+            remote.ingest.publish_latency();
+            Figures {
+                source: name.clone(),
+                is_heard: remote.is_heard,
+                is_current: remote.edge.is_current(),
+                figures: remote.edge.figures(),
+            }
+        });
+        figures.collect()
+    }
+}
+
+impl Remote {
+    fn new(config: &ClusterConfig, market: &Arc<Market>, source: &str, now_ns: u64) -> Self {
+        let mut client = Client::new(ClientConfig {
+            name: ClientName::truncated("cluster"),
+            ..ClientConfig::default()
+        });
+        // One pattern is far below every limit.
+        let _ = client.subscribe("*");
+        let number = market.next_source_number() as u32 | REMOTE;
+        let ingest = Ingest::new(market.clone(), number, &format!("cluster-{source}"));
+        Self {
+            subjects: Subjects::new(&config.name, source),
+            edge: Edge::new(EdgeConfig::default(), now_ns),
+            client,
+            ingest,
+            pages: Vec::new(),
+            is_heard: true,
+            is_stale: false,
+            outgoing: Vec::new(),
+        }
+    }
+
+    /// Applies what the edge gives.
+    fn apply(&mut self, name: &str, market: &Market, now_ns: u64) {
+        while let Some(output) = self.edge.next_output() {
+            match output {
+                EdgeOutput::Bytes(bytes) => {
+                    let mut batch = self.ingest.begin(unix_ns());
+                    let result = self.client.receive(Side::A, &bytes, now_ns, &mut batch);
+                    let news = batch.finish();
+                    publish(market, news);
+                    debug_assert!(
+                        !matches!(result, Ok(used) if used < bytes.len()),
+                        "an edge gives whole packets"
+                    );
+                    if let Err(error) = result
+                        && let Some(left_out) = BROKEN.note_now()
+                    {
+                        warn!(source = name, %error, left_out, "a stream of the cluster is broken");
+                    }
+                    self.forget_requests();
+                }
+                EdgeOutput::Event(event) => self.happened(name, event, market, now_ns),
+            }
+        }
+    }
+
+    fn happened(&mut self, name: &str, event: EdgeEvent, market: &Market, now_ns: u64) {
+        match event {
+            EdgeEvent::Restart { epoch, session } => {
+                info!(source = name, epoch, session, "a reign of a source begins");
+                self.client.disconnected(Side::A);
+                self.client.connected(Side::A, now_ns);
+                self.forget_requests();
+                self.revive(market);
+            }
+            EdgeEvent::Joined { as_of } => info!(source = name, as_of, "the source is joined"),
+            EdgeEvent::Gap { from, count } => {
+                if let Some(left_out) = GAPS.note_now() {
+                    let text = "messages of a source are lost; a snapshot replaces them";
+                    warn!(source = name, from, count, left_out, "{text}");
+                }
+            }
+            EdgeEvent::Doubtful => self.tell(market, |batch, _| batch.values_doubtful()),
+            EdgeEvent::Certain => {
+                self.tell(market, |batch, client| match client.has_all_values() {
+                    true => batch.values_right(),
+                    false => batch.values_as_before(),
+                })
+            }
+            EdgeEvent::OwnerEnded | EdgeEvent::OwnerSilent => {
+                self.is_heard = false;
+                if !std::mem::replace(&mut self.is_stale, true) {
+                    warn!(
+                        source = name,
+                        ?event,
+                        "a source of the cluster has no owner"
+                    );
+                    let news = self.ingest.lose(unix_ns());
+                    publish(market, news);
+                }
+            }
+            EdgeEvent::OwnerBack => self.revive(market),
+        }
+    }
+
+    fn revive(&mut self, market: &Market) {
+        self.is_heard = true;
+        if std::mem::take(&mut self.is_stale) {
+            self.tell(market, |batch, _| batch.revive());
+        }
+    }
+
+    fn tell(&mut self, market: &Market, tell: impl FnOnce(&mut crate::ingest::Batch<'_>, &Client)) {
+        let mut batch = self.ingest.begin(unix_ns());
+        tell(&mut batch, &self.client);
+        let news = batch.finish();
+        publish(market, news);
+    }
+
+    /// Forgets what the client asks its server for: the edge has no server.
+    fn forget_requests(&mut self) {
+        self.client.drain_outgoing(Side::A, &mut self.outgoing);
+        self.outgoing.clear();
+    }
+
+    fn act(&mut self, name: &str, action: EdgeAction, (link, requests): (&Link, &mut Requests)) {
+        match action {
+            EdgeAction::ReadSnapshot { request } => {
+                self.pages.clear();
+                let tag = requests.open(Request::RemoteHead(name.to_owned(), request));
+                let head = vec![self.subjects.head()];
+                link.newest_of_each(tag, &self.subjects.snapshot_stream(), head);
+            }
+            EdgeAction::FetchLog { request, after } => {
+                self.fetch(name, request, after, (link, requests));
+            }
+        }
+    }
+
+    fn fetch(
+        &self,
+        name: &str,
+        request: u64,
+        after: u64,
+        (link, requests): (&Link, &mut Requests),
+    ) {
+        let tag = requests.open(Request::RemoteLog(name.to_owned(), request));
+        let fetching = Fetching {
+            stream: self.subjects.log_stream(),
+            subject: self.subjects.log(),
+            after,
+            count_max: FRAMES_A_REQUEST,
+            bytes_max: BYTES_A_REQUEST,
+        };
+        link.fetch(tag, fetching);
+    }
+
+    fn answered(
+        &mut self,
+        name: &str,
+        request: &Request,
+        answer: Answer,
+        link: (&Link, &mut Requests),
+        now_ns: u64,
+    ) {
+        match (request, answer) {
+            (&Request::RemoteHead(_, request), Answer::Entries(entries)) => {
+                if let Some(head) = entries.first() {
+                    self.edge.snapshot_head(request, &head.payload, now_ns);
+                    self.pages = pages(&head.payload);
+                }
+                self.read_pages(name, request, link, now_ns);
+            }
+            (&Request::RemotePages(_, request), Answer::Entries(entries)) => {
+                for entry in &entries {
+                    self.edge.snapshot_page(request, &entry.payload, now_ns);
+                }
+                self.read_pages(name, request, link, now_ns);
+            }
+            (&Request::RemoteHead(_, request) | &Request::RemotePages(_, request), _) => {
+                self.edge.snapshot_failed(request, now_ns);
+            }
+            (&Request::RemoteLog(_, request), Answer::Entries(entries)) => {
+                for entry in &entries {
+                    self.edge
+                        .fetched(request, &entry.payload, entry.sequence, now_ns);
+                }
+                match entries.last() {
+                    None => self.ask_for_end(name, request, link),
+                    Some(last) if self.edge.is_fetching(request) => {
+                        self.fetch(name, request, last.sequence, link);
+                    }
+                    Some(_) => {}
+                }
+            }
+            (&Request::RemoteLogEnd(_, request), Answer::Newest(newest)) => {
+                let last = newest.map_or(0, |entry| entry.sequence);
+                self.edge.fetch_end(request, last, now_ns);
+            }
+            (&Request::RemoteLog(_, request) | &Request::RemoteLogEnd(_, request), _) => {
+                self.edge.fetch_failed(request, now_ns);
+            }
+            _ => {}
+        }
+    }
+
+    /// Asks the log's leader where the log ends: another copy may be behind.
+    fn ask_for_end(&self, name: &str, request: u64, (link, requests): (&Link, &mut Requests)) {
+        if self.edge.is_fetching(request) {
+            let tag = requests.open(Request::RemoteLogEnd(name.to_owned(), request));
+            link.newest(tag, &self.subjects.log_stream(), None);
+        }
+    }
+
+    /// Asks for the next pages of the snapshot, or ends it.
+    fn read_pages(
+        &mut self,
+        name: &str,
+        request: u64,
+        (link, requests): (&Link, &mut Requests),
+        now_ns: u64,
+    ) {
+        if !self.edge.is_reading(request) {
+            return;
+        }
+        if self.pages.is_empty() {
+            return self.edge.snapshot_end(request, now_ns);
+        }
+        let left = self.pages.len().saturating_sub(PAGES_A_REQUEST);
+        let pages = self.pages.split_off(left);
+        let subjects = pages.into_iter().map(|page| self.subjects.page(page));
+        let tag = requests.open(Request::RemotePages(name.to_owned(), request));
+        link.newest_of_each(tag, &self.subjects.snapshot_stream(), subjects.collect());
+    }
+}
+
+/// Returns the numbers of the pages that a head names.
+fn pages(head: &[u8]) -> Vec<u32> {
+    let head = Frame::decode(head).and_then(|frame| Head::decode(&frame));
+    let pages = head.map(|head| head.pages).unwrap_or_default();
+    let numbered = (0..).zip(pages);
+    numbered
+        .filter(|&(_, page)| page > 0)
+        .map(|(number, _)| number)
+        .collect()
+}
+
+fn publish(market: &Market, (publication, lanes): (Publication, u64)) {
+    if !publication.is_empty() {
+        debug_assert_ne!(lanes, 0, "a publication has a lane to go to");
+        market.post.send(lanes, &Arc::new(publication));
+    }
+    market.tell_all_feed_lanes();
+}
+
+static BROKEN: Seldom = Seldom::new(5, 10);
+static GAPS: Seldom = Seldom::new(5, 10);

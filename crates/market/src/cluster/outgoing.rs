@@ -1,0 +1,447 @@
+//! What this hub publishes to the cluster: the topics of its own sources, while it owns them.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidewire_cluster::{
+    Destination, Entry, Frame, Lease, LeaseAction, LeaseConfig, LeaseEvent, Owner, OwnerAction,
+    OwnerConfig, OwnerState, Publication, Times,
+};
+use tidewire_feed::server::Relay;
+use tidewire_nats::{Answer, Expectation, Link, Storing, StreamSettings};
+use tracing::{info, warn};
+
+use super::config::{ClusterConfig, ClusterName};
+use super::own::OwnTopics;
+use super::requests::{Request, Requests};
+use super::status::Outgoing as Figures;
+use super::subjects::Subjects;
+use crate::market::Market;
+
+/// Entries of the board that are looked at for a snapshot under one lock of the journal.
+const ENTRIES_A_SLICE: usize = 512;
+/// Frames that are made under one lock of the journal.
+const FRAMES_A_SLICE: usize = 2;
+/// Slices a turn: then what has arrived is looked at.
+const SLICES_A_TURN: usize = 32;
+/// Delay until streams that could not be made are asked for again.
+const STREAMS_RETRY_NS: u64 = 1_000_000_000;
+/// How long an entry of the bucket lives: an owner that is not heard any more has lost its source.
+const LEASE_AGE: Duration = Duration::from_secs(3);
+
+/// The sending side.
+pub(super) struct Outgoing {
+    config: ClusterConfig,
+    subjects: Subjects,
+    origin: u16,
+    /// What this process writes into the lease: no other one writes the same.
+    mark: Bytes,
+    streams: Streams,
+    lease: Lease,
+    owner: Option<Owner>,
+    actions: Vec<OwnerAction>,
+    /// The session of this hub's stream.
+    session: u32,
+    deposed_by: u64,
+}
+
+/// The streams of an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Streams {
+    /// They are to be asked for at this time.
+    Due(u64),
+    /// So many answers are to come; whether one was no success.
+    Asked(usize, bool),
+    Made,
+}
+
+impl Outgoing {
+    pub(super) fn new(
+        config: &ClusterConfig,
+        source: &ClusterName,
+        session: u32,
+        now_ns: u64,
+    ) -> Self {
+        let mark = format!("{{\"hub\":\"{}\",\"session\":{session}}}", config.hub);
+        Self {
+            subjects: Subjects::new(&config.name, source.as_str()),
+            origin: origin(config.hub.as_str()),
+            mark: mark.into(),
+            streams: Streams::Due(now_ns),
+            lease: Lease::new(LeaseConfig::default(), now_ns),
+            owner: None,
+            actions: Vec::new(),
+            session,
+            deposed_by: 0,
+            config: config.clone(),
+        }
+    }
+
+    /// Returns the pattern by which others' pages under this source's name are heard.
+    pub(super) fn snapshot_subject(&self) -> String {
+        self.subjects.snapshot()
+    }
+
+    /// Returns whether this is the source that it publishes.
+    pub(super) fn is_of(&self, source: &str) -> bool {
+        self.source() == source
+    }
+
+    /// Does what is due. Returns whether more is ready.
+    pub(super) fn turn(
+        &mut self,
+        market: &Market,
+        (link, requests): (&Link, &mut Requests),
+        times: Times,
+    ) -> bool {
+        let now_ns = times.now_ns;
+        match self.streams {
+            Streams::Due(at_ns) if now_ns >= at_ns => self.make_streams(link, requests),
+            Streams::Made => {}
+            _ => return false,
+        }
+        self.lease.handle_timeout(now_ns);
+        self.follow_lease(market, now_ns);
+        self.ask_for_lease(link, requests);
+        let more = self.produce(market, times);
+        self.publish(link, requests);
+        self.note_end();
+        more
+    }
+
+    fn make_streams(&mut self, link: &Link, requests: &mut Requests) {
+        let config = &self.config;
+        let base = StreamSettings {
+            replicas: config.replicas,
+            ..StreamSettings::default()
+        };
+        let streams = [
+            StreamSettings {
+                name: self.subjects.log_stream(),
+                subjects: vec![self.subjects.logs()],
+                age_max: config.log_age,
+                bytes_max: Some(config.log_bytes),
+                ..base.clone()
+            },
+            StreamSettings {
+                name: self.subjects.snapshot_stream(),
+                subjects: vec![self.subjects.snapshot()],
+                per_subject_max: Some(1),
+                ..base.clone()
+            },
+            StreamSettings {
+                name: self.subjects.lease_stream(),
+                subjects: vec![self.subjects.leases()],
+                per_subject_max: Some(1),
+                age_max: LEASE_AGE,
+                repeated_within: LEASE_AGE,
+                ..base
+            },
+        ];
+        self.streams = Streams::Asked(streams.len(), false);
+        for stream in streams {
+            link.make_stream(requests.open(Request::Stream), stream);
+        }
+    }
+
+    fn stream_made(&mut self, answer: &Answer, now_ns: u64) {
+        let Streams::Asked(left, has_failed) = self.streams else {
+            return;
+        };
+        let is_made = matches!(answer, Answer::Made);
+        if !is_made && !has_failed {
+            warn!(?answer, "a stream of the cluster cannot be made; retrying");
+        }
+        self.streams = match (left - 1, has_failed || !is_made) {
+            (0, true) => Streams::Due(now_ns.saturating_add(STREAMS_RETRY_NS)),
+            (0, false) => Streams::Made,
+            (left, failed) => Streams::Asked(left, failed),
+        };
+    }
+
+    /// Begins or ends a reign as the lease says.
+    fn follow_lease(&mut self, market: &Market, now_ns: u64) {
+        while let Some(event) = self.lease.next_event() {
+            match event {
+                LeaseEvent::Acquired { epoch } => {
+                    info!(source = %self.source(), epoch, "this hub owns the source now");
+                    let own = own(market);
+                    let journal = market.journal.lock();
+                    let config = OwnerConfig {
+                        origin: self.origin,
+                        ..OwnerConfig::of(epoch)
+                    };
+                    let reader = Relay::new(&journal, &own);
+                    self.owner = Some(Owner::new(config, &reader, now_ns));
+                }
+                LeaseEvent::Lost => {
+                    warn!(source = %self.source(), "this hub does not own the source any more");
+                    self.owner = None;
+                }
+            }
+        }
+    }
+
+    fn ask_for_lease(&mut self, link: &Link, requests: &mut Requests) {
+        while let Some(action) = self.lease.next_action() {
+            let write = |expected, is_deletion, payload| Storing {
+                subject: self.subjects.lease(),
+                expectation: Expectation::Subject(expected),
+                is_deletion,
+                payload,
+                ..Storing::default()
+            };
+            match action {
+                LeaseAction::Create { request } => {
+                    let tag = requests.open(Request::LeaseWrite(request));
+                    link.store(tag, write(0, false, self.mark.clone()));
+                }
+                LeaseAction::Renew { request, revision } => {
+                    let tag = requests.open(Request::LeaseWrite(request));
+                    link.store(tag, write(revision, false, self.mark.clone()));
+                }
+                LeaseAction::Read { request } => {
+                    let tag = requests.open(Request::LeaseRead(request));
+                    let subject = self.subjects.lease();
+                    link.newest(tag, &self.subjects.lease_stream(), Some(&subject));
+                }
+                LeaseAction::Delete { revision } => {
+                    let tag = requests.open(Request::LeaseDelete);
+                    link.store(tag, write(revision, true, Bytes::new()));
+                }
+            }
+        }
+    }
+
+    fn produce(&mut self, market: &Market, times: Times) -> bool {
+        let Some(owner) = &mut self.owner else {
+            return false;
+        };
+        let own = own(market);
+        let mut more = true;
+        for _ in 0..SLICES_A_TURN {
+            let journal = market.journal.lock();
+            let reader = Relay::new(&journal, &own);
+            more = owner.produce_some(&reader, times.now_ns, FRAMES_A_SLICE, &mut self.actions);
+            drop(journal);
+            if !more {
+                break;
+            }
+        }
+        let journal = market.journal.lock();
+        let reader = (&Relay::new(&journal, &own), &*market.board);
+        more |= owner.produce_snapshot(reader, times, ENTRIES_A_SLICE, &mut self.actions);
+        more
+    }
+
+    fn publish(&mut self, link: &Link, requests: &mut Requests) {
+        let epoch = self
+            .owner
+            .as_ref()
+            .map_or(0, |owner| owner.figures(0).epoch);
+        for action in self.actions.drain(..) {
+            let Publication { to, bytes } = match action {
+                OwnerAction::Publish(publication) => publication,
+                OwnerAction::AskLogEnd { question } => {
+                    let tag = requests.open(Request::LogEnd(epoch, question));
+                    link.newest(tag, &self.subjects.log_stream(), None);
+                    continue;
+                }
+            };
+            let payload = Bytes::from_owner(bytes);
+            match to {
+                Destination::Live => {
+                    // What does not fit is missing for the edges, which fetch it from the log.
+                    let _ = link.publish(&self.subjects.live(), payload);
+                }
+                Destination::Log { id, expected_last } => {
+                    let storing = Storing {
+                        subject: self.subjects.log(),
+                        id: id.to_string(),
+                        expectation: Expectation::Stream(expected_last),
+                        payload,
+                        ..Storing::default()
+                    };
+                    link.store(requests.open(Request::Frame(id)), storing);
+                }
+                Destination::Page(page) => {
+                    let storing = Storing {
+                        subject: self.subjects.page(page),
+                        payload,
+                        ..Storing::default()
+                    };
+                    link.store(requests.open(Request::Page(epoch, page)), storing);
+                }
+                Destination::Head => {
+                    let storing = Storing {
+                        subject: self.subjects.head(),
+                        payload,
+                        ..Storing::default()
+                    };
+                    link.store(requests.open(Request::Head(epoch)), storing);
+                }
+            }
+        }
+    }
+
+    /// Gives the source up if another hub owns it.
+    fn note_end(&mut self) {
+        let Some(owner) = &self.owner else { return };
+        if let OwnerState::Deposed { by } = owner.state() {
+            warn!(
+                source = %self.source(),
+                epoch = by,
+                "another hub owns the source now: this one publishes nothing"
+            );
+            self.deposed_by = by;
+            self.owner = None;
+            self.lease.end();
+        }
+    }
+
+    /// Handles the answer to one of its requests.
+    pub(super) fn answered(&mut self, request: Request, answer: Answer, now_ns: u64) {
+        match (request, answer) {
+            (Request::Stream, answer) => self.stream_made(&answer, now_ns),
+            (Request::LeaseWrite(number), Answer::Stored { sequence, .. }) => {
+                self.lease.written(number, sequence, now_ns);
+            }
+            (Request::LeaseWrite(number), Answer::Refused) => self.lease.refused(number, now_ns),
+            (Request::LeaseRead(number), Answer::Newest(entry)) => {
+                let entry = entry.filter(|entry| !entry.is_deletion);
+                let entry = entry.map(|entry| Entry {
+                    revision: entry.sequence,
+                    is_ours: entry.payload == self.mark,
+                });
+                self.lease.read(number, entry, now_ns);
+            }
+            (Request::LeaseWrite(number) | Request::LeaseRead(number), answer) => {
+                self.look_for_stream(&answer, now_ns);
+                self.lease.failed(number, now_ns);
+            }
+            (request, answer) => self.frame_answered(&request, &answer, now_ns),
+        }
+    }
+
+    fn frame_answered(&mut self, request: &Request, answer: &Answer, now_ns: u64) {
+        self.look_for_stream(answer, now_ns);
+        let Some(owner) = &mut self.owner else { return };
+        let epoch = owner.figures(now_ns).epoch;
+        let is_stored = matches!(answer, Answer::Stored { .. });
+        match (request, answer) {
+            (Request::Frame(id), Answer::Stored { sequence, .. }) if id.epoch == epoch => {
+                owner.acknowledged(*id, *sequence);
+            }
+            (Request::Frame(id), Answer::Refused) if id.epoch == epoch => owner.refused(*id),
+            (Request::Frame(id), _) if id.epoch == epoch => owner.timed_out(*id),
+            (Request::Page(of, page), _) if *of == epoch => match is_stored {
+                true => owner.page_stored(*page),
+                false => owner.page_failed(*page),
+            },
+            (Request::Head(of), _) if *of == epoch => match is_stored {
+                true => owner.head_stored(),
+                false => owner.head_failed(),
+            },
+            (Request::LogEnd(of, question), Answer::Newest(entry)) if *of == epoch => {
+                let last = entry.as_ref().and_then(|entry| {
+                    let frame = Frame::decode(&entry.payload).ok()?;
+                    Some(frame.header)
+                });
+                let sequence = entry.as_ref().map_or(0, |entry| entry.sequence);
+                owner.log_end(*question, sequence, last);
+            }
+            (Request::LogEnd(of, _), _) if *of == epoch => owner.log_end_failed(now_ns),
+            _ => {}
+        }
+    }
+
+    /// Makes the streams again if one is gone.
+    fn look_for_stream(&mut self, answer: &Answer, now_ns: u64) {
+        if matches!(answer, Answer::NoStream) && self.streams == Streams::Made {
+            self.streams = Streams::Due(now_ns.saturating_add(STREAMS_RETRY_NS));
+        }
+    }
+
+    /// Handles a page or a head under this source's name that another hub has published.
+    pub(super) fn snapshot_seen(&mut self, bytes: &[u8]) {
+        if let Some(owner) = &mut self.owner {
+            owner.snapshot_seen(bytes);
+        }
+    }
+
+    pub(super) fn connected(&mut self, now_ns: u64) {
+        if let Some(owner) = &mut self.owner {
+            owner.connected(now_ns);
+        }
+    }
+
+    pub(super) fn lost_connection(&mut self) {
+        if let Some(owner) = &mut self.owner {
+            owner.lost_connection();
+        }
+    }
+
+    /// Gives the source up in order, at the hub's end: what is left is published.
+    pub(super) fn end(
+        &mut self,
+        market: &Market,
+        (link, requests): (&Link, &mut Requests),
+        times: Times,
+    ) {
+        if let Some(owner) = &mut self.owner {
+            owner.end();
+            self.produce(market, times);
+            self.publish(link, requests);
+        }
+        self.lease.end();
+        self.ask_for_lease(link, requests);
+    }
+
+    /// Returns when [`Outgoing::turn`] must be called even if the journal has nothing new.
+    pub(super) fn deadline_ns(&self) -> u64 {
+        match self.streams {
+            Streams::Due(at_ns) => at_ns,
+            Streams::Asked(..) => u64::MAX,
+            Streams::Made => {
+                let owner_ns = self.owner.as_ref().map_or(u64::MAX, Owner::deadline_ns);
+                self.lease.deadline_ns().min(owner_ns)
+            }
+        }
+    }
+
+    /// Returns until when new messages of the journal may wait; 0 for not at all.
+    pub(super) fn next_flush_ns(&self) -> u64 {
+        self.owner.as_ref().map_or(u64::MAX, Owner::next_flush_ns)
+    }
+
+    /// Returns the figures.
+    pub(super) fn figures(&self, now_ns: u64) -> Figures {
+        let owner = self.owner.as_ref();
+        Figures {
+            source: self.source().to_owned(),
+            is_owner: owner.is_some(),
+            deposed_by: self.deposed_by,
+            session: self.session,
+            figures: owner.map(|owner| owner.figures(now_ns)).unwrap_or_default(),
+        }
+    }
+
+    fn source(&self) -> &str {
+        self.config.source.as_ref().map_or("", ClusterName::as_str)
+    }
+}
+
+fn own(market: &Market) -> OwnTopics<'_> {
+    OwnTopics {
+        board: &market.board,
+        remote: &market.remote,
+    }
+}
+
+/// Returns the number of a hub: for the operator's eyes, as two hubs may have the same.
+fn origin(hub: &str) -> u16 {
+    let bytes = hub.bytes();
+    bytes.fold(0x1505_u16, |hash, byte| {
+        hash.wrapping_mul(33).wrapping_add(byte.into())
+    })
+}

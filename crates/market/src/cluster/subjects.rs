@@ -1,0 +1,165 @@
+//! Names of subjects and streams (`docs/cluster-protocol.md`).
+
+use super::config::ClusterName;
+
+/// The only shard of a source so far: its market data.
+pub(super) const SHARD: u32 = 0;
+
+/// The names of one source of a cluster.
+#[derive(Clone, Debug)]
+pub(super) struct Subjects {
+    cluster: String,
+    source: String,
+}
+
+/// What a message is about, by its subject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Log,
+    Live,
+    Head,
+    Page,
+}
+
+impl Subjects {
+    pub(super) fn new(cluster: &ClusterName, source: &str) -> Self {
+        Self {
+            cluster: cluster.to_string(),
+            source: source.to_owned(),
+        }
+    }
+
+    /// Returns the subject of frames that the log keeps.
+    pub(super) fn log(&self) -> String {
+        format!("tw.{}.log.{}.{SHARD}", self.cluster, self.source)
+    }
+
+    /// Returns the subject of frames that no stream keeps.
+    pub(super) fn live(&self) -> String {
+        format!("tw.{}.live.{}.{SHARD}", self.cluster, self.source)
+    }
+
+    /// Returns the subject of a page of the snapshot.
+    pub(super) fn page(&self, page: u32) -> String {
+        format!("tw.{}.snap.{}.{SHARD}.{page}", self.cluster, self.source)
+    }
+
+    /// Returns the subject of the snapshot's head.
+    pub(super) fn head(&self) -> String {
+        format!("tw.{}.snap.{}.{SHARD}.head", self.cluster, self.source)
+    }
+
+    /// Returns the pattern of the snapshot's subjects.
+    pub(super) fn snapshot(&self) -> String {
+        format!("tw.{}.snap.{}.>", self.cluster, self.source)
+    }
+
+    /// Returns the pattern of the log's subjects.
+    pub(super) fn logs(&self) -> String {
+        format!("tw.{}.log.{}.>", self.cluster, self.source)
+    }
+
+    /// Returns the name of the stream of the log. Each source has its own: the fence of a frame is
+    /// the stream's last sequence, which no other source may move.
+    pub(super) fn log_stream(&self) -> String {
+        format!("TW_{}_LOG_{}", self.cluster, self.source)
+    }
+
+    /// Returns the name of the stream of snapshots.
+    pub(super) fn snapshot_stream(&self) -> String {
+        format!("TW_{}_SNAP_{}", self.cluster, self.source)
+    }
+
+    /// Returns the subject of the lease.
+    pub(super) fn lease(&self) -> String {
+        format!("$KV.TW_{}.lease.{}", self.cluster, self.source)
+    }
+
+    /// Returns the pattern of all leases.
+    pub(super) fn leases(&self) -> String {
+        format!("$KV.TW_{}.>", self.cluster)
+    }
+
+    /// Returns the stream of the bucket that has the leases.
+    pub(super) fn lease_stream(&self) -> String {
+        format!("KV_TW_{}", self.cluster)
+    }
+}
+
+/// Returns the patterns of subjects that an edge subscribes to: everything, or what these sources
+/// publish.
+pub(super) fn received(cluster: &ClusterName, sources: &[String]) -> Vec<String> {
+    let is_exact = |source: &String| !source.contains('*');
+    let sources: Vec<&str> = match sources.iter().all(is_exact) {
+        true => sources.iter().map(String::as_str).collect(),
+        false => vec!["*"],
+    };
+    let patterns = sources.iter().flat_map(|source| {
+        let kinds = ["log", "live"].into_iter();
+        let streams = kinds.map(move |kind| format!("tw.{cluster}.{kind}.{source}.{SHARD}"));
+        let head = format!("tw.{cluster}.snap.{source}.{SHARD}.head");
+        streams.chain([head])
+    });
+    patterns.collect()
+}
+
+/// Returns what a subject is about, and the source; `None` for a subject of another kind.
+pub(super) fn parse(subject: &str) -> Option<(Kind, &str)> {
+    let mut parts = subject.split('.');
+    let (tw, _cluster) = (parts.next()?, parts.next()?);
+    let (kind, source, _shard) = (parts.next()?, parts.next()?, parts.next()?);
+    let kind = match (kind, parts.next()) {
+        ("log", None) => Kind::Log,
+        ("live", None) => Kind::Live,
+        ("snap", Some("head")) => Kind::Head,
+        ("snap", Some(_)) => Kind::Page,
+        _ => return None,
+    };
+    (tw == "tw").then_some((kind, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subjects_are_found_again_by_their_parts() {
+        let cluster: ClusterName = "desk".parse().unwrap();
+        let names = Subjects::new(&cluster, "nasdaq");
+        let cases = [
+            (names.log(), Kind::Log),
+            (names.live(), Kind::Live),
+            (names.head(), Kind::Head),
+            (names.page(7), Kind::Page),
+        ];
+        for (subject, kind) in cases {
+            assert_eq!(parse(&subject), Some((kind, "nasdaq")), "{subject}");
+        }
+        for subject in [
+            "",
+            "tw.desk",
+            "x.desk.log.a.0",
+            "tw.desk.log.a.0.1",
+            "$KV.TW_desk.a",
+        ] {
+            assert_eq!(parse(subject), None, "{subject}");
+        }
+    }
+
+    #[test]
+    fn named_sources_are_subscribed_to_alone() {
+        let cluster: ClusterName = "desk".parse().unwrap();
+        let named = received(&cluster, &["a".to_owned(), "b".to_owned()]);
+        assert_eq!(named.len(), 6);
+        assert_eq!(named[0], "tw.desk.log.a.0");
+        let all = received(&cluster, &["a".to_owned(), "b*".to_owned()]);
+        assert_eq!(
+            all,
+            [
+                "tw.desk.log.*.0",
+                "tw.desk.live.*.0",
+                "tw.desk.snap.*.0.head"
+            ]
+        );
+    }
+}
