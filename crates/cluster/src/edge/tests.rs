@@ -259,7 +259,15 @@ fn a_source_without_a_snapshot_is_waited_for() {
 
 #[test]
 fn a_snapshot_of_two_reigns_or_with_an_old_page_is_refused() {
+    // A page of a former reign of the same stream.
+    let mut former = page(3, 20, 18);
+    FrameHeader {
+        session: 103,
+        ..header(2, FrameFlags::PAGE, 20, 1)
+    }
+    .seal(&mut former);
     let refused = [
+        (head(3, 20, 4, &[21]), vec![former]),
         (head(3, 20, 4, &[21]), vec![]),
         (head(3, 20, 4, &[21]), vec![page(2, 20, 18)]),
         (head(3, 20, 4, &[21]), vec![page(4, 20, 18)]),

@@ -36,11 +36,12 @@ impl Nats {
 
     /// Returns the sequence of the message, or nothing if it is refused.
     pub(crate) fn publish(&mut self, id: FrameId, expected_last: u64, bytes: Bytes) -> Option<u64> {
-        if let Some(&known) = self.names.get(&id) {
-            return Some(known);
-        }
+        // In this order, as nats-server does.
         if self.log_last != expected_last {
             return None;
+        }
+        if let Some(&known) = self.names.get(&id) {
+            return Some(known);
         }
         self.log_last += 1;
         self.log.insert(self.log_last, bytes);
