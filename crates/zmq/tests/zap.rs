@@ -102,3 +102,39 @@ fn of_a_handler_that_does_not_answer_the_monitor_tells_what_libzmq_tells() {
     let (_sockets, told) = judged(&context, &[]);
     assert_eq!(told, (HANDSHAKE_FAILED_NO_DETAIL, EAGAIN));
 }
+
+/// libzmq reads one answer to a question.
+#[test]
+fn a_second_answer_kept_a_peer_out_and_counts_for_no_other() {
+    for second in [&b"200"[..], b"400", b"300"] {
+        let context = Context::new();
+        let handler = socket(&context, SocketType::Router);
+        handler.bind("inproc://zeromq.zap.01").unwrap();
+        let server = socket(&context, SocketType::Dealer);
+        set(&server, ZAP_DOMAIN, b"domain");
+        server.bind("tcp://127.0.0.1:*").unwrap();
+        let answer = |request: &[Vec<u8>], status: &[u8], user: &[u8]| {
+            let envelope = [&request[0], &b""[..], b"1.0", &request[3]];
+            let rest = [status, b"", user, b""];
+            send(&handler, &[&envelope[..], &rest].concat());
+        };
+        let client = || {
+            let client = socket(&context, SocketType::Dealer);
+            client.connect(&last_endpoint(&server)).unwrap();
+            send(&client, &[b"hello"]);
+            client
+        };
+        let _first = client();
+        let request = receive(&handler);
+        answer(&request, b"200", b"first");
+        answer(&request, second, b"second");
+        let hello = server.receive(false).unwrap();
+        assert_eq!(hello.property("User-Id"), Some("first"));
+        let _other = client();
+        let next = receive(&handler);
+        answer(&request, second, b"third");
+        answer(&next, b"200", b"other");
+        let hello = server.receive(false).unwrap();
+        assert_eq!(hello.property("User-Id"), Some("other"));
+    }
+}
